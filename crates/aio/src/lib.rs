@@ -1,0 +1,1 @@
+//! Files and asynchronous I/O.

@@ -1,0 +1,1 @@
+//! The transactional table store.

@@ -1,0 +1,1 @@
+//! What the store takes from its surroundings: primitives, clock, randomness, threads, budget.
