@@ -1,1 +1,12 @@
-//! The transactional table store.
+//! Rightlink: an embeddable, transactional table store with declared B-link indexes.
+
+pub mod config;
+pub mod error;
+pub mod ids;
+
+pub mod buffer;
+pub mod page;
+pub mod txn;
+pub mod wal;
+
+pub use error::{ConflictKind, Error, Result};

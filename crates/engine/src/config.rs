@@ -1,0 +1,21 @@
+//! Limits of the store, stated once.
+//!
+//! Invariants: a limit is enforced before any change is made; on-disk sizes never depend on the machine.
+//! Does not do: options of an open database (`db`).
+
+/// Bytes of a page.
+pub const PAGE_SIZE: usize = 8192;
+/// Version of the format on disk, in every page and in the control file.
+pub const FORMAT_VERSION: u8 = 1;
+/// Largest encoded index key, row id included: a third of a page less its header.
+pub const MAX_KEY_BYTES: usize = 2704;
+/// Largest row, encoded, with its header. Larger values need overflow pages.
+pub const MAX_ROW_BYTES: usize = 8000;
+/// Most columns of a table.
+pub const MAX_COLUMNS: usize = 1600;
+/// Most key columns of an index.
+pub const MAX_KEY_COLUMNS: usize = 32;
+/// Longest name of a table, column or index, in bytes.
+pub const MAX_NAME_BYTES: usize = 63;
+/// Smallest buffer pool, in pages.
+pub const MIN_POOL_PAGES: usize = 16;

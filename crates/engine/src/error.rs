@@ -1,0 +1,134 @@
+//! The one error of the engine, sorted by what a caller can do about it.
+//!
+//! Invariants: bytes from disk never panic, they become [`Error::Corruption`] naming file and block;
+//! [`Error::is_retryable`] is true exactly for conflicts after which the same transaction may succeed.
+//! Does not do: logging; an error is logged where it is handled.
+
+use std::fmt;
+
+use rightlink_aio::IoError;
+
+use crate::ids::{PageId, RowId};
+
+/// Result of the engine's functions.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, by what the caller can do.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// Bytes on disk are not what was written: names the file, the block and the finding.
+    Corruption {
+        /// File name or relation file.
+        file: String,
+        /// Block inside the file, when the damage is in one.
+        block: Option<u32>,
+        /// What is wrong.
+        what: String,
+    },
+    /// Two transactions wanted the same row, or waited for each other. Run the transaction again.
+    Conflict {
+        /// Kind of the conflict.
+        kind: ConflictKind,
+        /// Table, row and the other transaction, for a person.
+        what: String,
+    },
+    /// A unique index already holds the key.
+    UniqueViolation {
+        /// Table name.
+        table: String,
+        /// Index name.
+        index: String,
+        /// The key, for a person.
+        key: String,
+    },
+    /// The caller asked for something that cannot be done: a bad name, type, bound or value.
+    Invalid(String),
+    /// A named table, index or column does not exist.
+    NotFound(String),
+    /// A table, index or column of this name exists already.
+    AlreadyExists(String),
+    /// A stated limit would be exceeded; nothing was changed.
+    Limit(String),
+    /// An operating-system call failed. Nothing acknowledged is lost.
+    Io(IoError),
+    /// The device or the configured capacity is full. The statement was undone; reads go on.
+    DiskFull(String),
+    /// A failed sync left the state of the log unknown: this instance takes no more writes.
+    Poisoned(String),
+    /// The wait was cancelled, or its time ran out.
+    Cancelled(String),
+    /// The database is open in another process or handle.
+    Locked(String),
+    /// The transaction is no longer usable after an earlier error.
+    TransactionAborted,
+}
+
+/// Why two transactions could not both go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ConflictKind {
+    /// Another transaction changed the row after this snapshot was taken.
+    Serialization,
+    /// Waiting would have closed a ring of waiters.
+    Deadlock,
+}
+
+impl Error {
+    /// Damage found in `page`.
+    pub fn corrupt(page: PageId, what: impl Into<String>) -> Self {
+        Error::Corruption {
+            file: format!("file {}", page.file.0),
+            block: Some(page.block.0),
+            what: what.into(),
+        }
+    }
+
+    /// Damage found in a file outside the pages.
+    pub fn corrupt_file(file: impl Into<String>, what: impl Into<String>) -> Self {
+        Error::Corruption { file: file.into(), block: None, what: what.into() }
+    }
+
+    /// Lost a race for `row` of `table`.
+    pub fn conflict(table: &str, row: RowId) -> Self {
+        Error::Conflict {
+            kind: ConflictKind::Serialization,
+            what: format!("row {row} of table {table} was changed by another transaction"),
+        }
+    }
+
+    /// May the same transaction succeed when it is run again from its start?
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Conflict { .. })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Corruption { file, block: Some(block), what } => {
+                write!(f, "corruption in {file}, block {block}: {what}")
+            }
+            Error::Corruption { file, block: None, what } => {
+                write!(f, "corruption in {file}: {what}")
+            }
+            Error::Conflict { kind: ConflictKind::Deadlock, what } => write!(f, "deadlock: {what}"),
+            Error::Conflict { what, .. } => write!(f, "conflict: {what}"),
+            Error::UniqueViolation { table, index, key } => {
+                write!(f, "key {key} exists already in unique index {index} of table {table}")
+            }
+            Error::Invalid(what) => write!(f, "invalid: {what}"),
+            Error::NotFound(what) => write!(f, "not found: {what}"),
+            Error::AlreadyExists(what) => write!(f, "exists already: {what}"),
+            Error::Limit(what) => write!(f, "limit exceeded: {what}"),
+            Error::Io(error) => write!(f, "{error}"),
+            Error::DiskFull(what) => write!(f, "disk full: {what}"),
+            Error::Poisoned(what) => write!(f, "instance takes no more writes: {what}"),
+            Error::Cancelled(what) => write!(f, "cancelled: {what}"),
+            Error::Locked(what) => write!(f, "locked: {what}"),
+            Error::TransactionAborted => write!(f, "the transaction was aborted by an error"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
