@@ -1,0 +1,239 @@
+//! Locks and atomics. This is the only file that names the primitives themselves; with the feature
+//! `shuttle` the same names stand for the model checker's, so that every schedule of a latch or a
+//! queue can be explored without a change to its code.
+//!
+//! Poison is ignored: a thread that panics while shared state is half-changed is the engine's
+//! problem, and the engine poisons the whole instance, which one lock could not do.
+//! Under the model `wait_timeout` never times out, and reference counts are std's own.
+#![cfg_attr(
+    not(feature = "shuttle"),
+    expect(clippy::disallowed_types, reason = "the one place that names the primitives")
+)]
+
+#[cfg(not(feature = "shuttle"))]
+use std::sync as imp;
+
+#[cfg(feature = "shuttle")]
+use shuttle::sync as imp;
+
+use std::time::Duration;
+
+pub use imp::atomic::fence;
+pub use std::sync::atomic::Ordering;
+pub use std::sync::{Arc, OnceLock, Weak};
+
+/// A boolean that threads share.
+pub type AtomicBool = imp::atomic::AtomicBool;
+/// An 8-bit integer that threads share.
+pub type AtomicU8 = imp::atomic::AtomicU8;
+/// A 16-bit integer that threads share.
+pub type AtomicU16 = imp::atomic::AtomicU16;
+/// A 32-bit integer that threads share.
+pub type AtomicU32 = imp::atomic::AtomicU32;
+/// A 64-bit integer that threads share.
+pub type AtomicU64 = imp::atomic::AtomicU64;
+/// A signed 64-bit integer that threads share.
+pub type AtomicI64 = imp::atomic::AtomicI64;
+/// A pointer-sized integer that threads share.
+pub type AtomicUsize = imp::atomic::AtomicUsize;
+/// A pointer that threads share.
+pub type AtomicPtr<T> = imp::atomic::AtomicPtr<T>;
+/// Access to what a [`Mutex`] guards.
+pub type MutexGuard<'a, T> = imp::MutexGuard<'a, T>;
+/// Shared access to what a [`RwLock`] guards.
+pub type RwLockReadGuard<'a, T> = imp::RwLockReadGuard<'a, T>;
+/// Exclusive access to what a [`RwLock`] guards.
+pub type RwLockWriteGuard<'a, T> = imp::RwLockWriteGuard<'a, T>;
+
+/// Tells the processor (or the model) that this thread spins.
+#[inline]
+pub fn spin_hint() {
+    #[cfg(not(feature = "shuttle"))]
+    std::hint::spin_loop();
+    #[cfg(feature = "shuttle")]
+    shuttle::hint::spin_loop();
+}
+
+/// Mutual exclusion without poison.
+#[derive(Debug, Default)]
+pub struct Mutex<T: ?Sized>(imp::Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// An unlocked mutex around `value`.
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex(imp::Mutex::new(value))
+    }
+
+    /// The value, taken out.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(imp::PoisonError::into_inner)
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Waits for the lock.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(imp::PoisonError::into_inner)
+    }
+
+    /// The lock, if nobody holds it now.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(imp::TryLockError::Poisoned(poison)) => Some(poison.into_inner()),
+            Err(imp::TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The value, without locking: the exclusive reference proves that nobody else is here.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(imp::PoisonError::into_inner)
+    }
+}
+
+/// Many readers or one writer, without poison.
+#[derive(Debug, Default)]
+pub struct RwLock<T: ?Sized>(imp::RwLock<T>);
+
+impl<T> RwLock<T> {
+    /// An unlocked lock around `value`.
+    pub const fn new(value: T) -> RwLock<T> {
+        RwLock(imp::RwLock::new(value))
+    }
+
+    /// The value, taken out.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(imp::PoisonError::into_inner)
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Waits for shared access.
+    #[inline]
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(imp::PoisonError::into_inner)
+    }
+
+    /// Waits for exclusive access.
+    #[inline]
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(imp::PoisonError::into_inner)
+    }
+
+    /// Shared access, if it can be had now.
+    #[inline]
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        match self.0.try_read() {
+            Ok(guard) => Some(guard),
+            Err(imp::TryLockError::Poisoned(poison)) => Some(poison.into_inner()),
+            Err(imp::TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Exclusive access, if it can be had now.
+    #[inline]
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        match self.0.try_write() {
+            Ok(guard) => Some(guard),
+            Err(imp::TryLockError::Poisoned(poison)) => Some(poison.into_inner()),
+            Err(imp::TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The value, without locking: the exclusive reference proves that nobody else is here.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(imp::PoisonError::into_inner)
+    }
+}
+
+/// A condition that threads wait for, together with a [`Mutex`].
+#[derive(Debug, Default)]
+pub struct Condvar(imp::Condvar);
+
+impl Condvar {
+    /// A condition nobody waits for.
+    pub const fn new() -> Condvar {
+        Condvar(imp::Condvar::new())
+    }
+
+    /// Lets the lock go, waits for a notification, takes the lock again. May wake for no reason.
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.0.wait(guard).unwrap_or_else(imp::PoisonError::into_inner)
+    }
+
+    /// Like [`Condvar::wait`], but not longer than `limit`; the flag says that the limit passed.
+    pub fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        limit: Duration,
+    ) -> (MutexGuard<'a, T>, bool) {
+        let waited = self.0.wait_timeout(guard, limit);
+        let (guard, result) = waited.unwrap_or_else(imp::PoisonError::into_inner);
+        (guard, result.timed_out())
+    }
+
+    /// Wakes one waiter.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes all waiters.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::thread;
+
+    #[test]
+    fn a_panicking_holder_does_not_poison() {
+        let shared = Arc::new(Mutex::new(1));
+        let theirs = Arc::clone(&shared);
+        let thread = thread::spawn("panics", move || {
+            let mut guard = theirs.lock();
+            *guard = 2;
+            panic!("on purpose");
+        });
+        assert!(thread.join().is_err());
+        assert_eq!(*shared.lock(), 2);
+    }
+
+    #[test]
+    fn try_variants_refuse_while_held() {
+        let mutex = Mutex::new(());
+        let held = mutex.lock();
+        assert!(mutex.try_lock().is_none());
+        drop(held);
+        assert!(mutex.try_lock().is_some());
+        let lock = RwLock::new(());
+        let reader = lock.read();
+        assert!(lock.try_read().is_some());
+        assert!(lock.try_write().is_none());
+        drop(reader);
+        let writer = lock.write();
+        assert!(lock.try_read().is_none());
+        drop(writer);
+    }
+
+    #[test]
+    fn condvar_wakes_and_times_out() {
+        let shared = Arc::new((Mutex::new(false), Condvar::new()));
+        let theirs = Arc::clone(&shared);
+        let thread = thread::spawn("sets", move || {
+            *theirs.0.lock() = true;
+            theirs.1.notify_all();
+        });
+        let mut ready = shared.0.lock();
+        while !*ready {
+            ready = shared.1.wait(ready);
+        }
+        let (_ready, timed_out) = shared.1.wait_timeout(ready, Duration::from_millis(1));
+        assert!(timed_out);
+        thread.join().unwrap();
+    }
+}

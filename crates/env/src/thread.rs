@@ -1,0 +1,115 @@
+//! Threads, std's or the model's. Only `db.rs` of the engine and the workers of aio start one;
+//! everything else offers `step()` functions. Under the model `sleep` is a yield.
+
+#[cfg(not(feature = "shuttle"))]
+use std::thread as imp;
+
+#[cfg(feature = "shuttle")]
+use shuttle::thread as imp;
+
+use std::any::Any;
+use std::fmt;
+use std::time::Duration;
+
+/// Names one thread for as long as it lives.
+pub type ThreadId = imp::ThreadId;
+
+/// A thread that panicked: the message it panicked with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Panicked(pub String);
+
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "thread panicked: {}", self.0)
+    }
+}
+
+impl std::error::Error for Panicked {}
+
+/// A started thread. Dropping the handle lets the thread run on.
+#[derive(Debug)]
+pub struct JoinHandle<T> {
+    inner: imp::JoinHandle<T>,
+}
+
+impl<T> JoinHandle<T> {
+    /// Waits for the thread to end.
+    pub fn join(self) -> Result<T, Panicked> {
+        self.inner.join().map_err(|payload| Panicked(message(payload.as_ref())))
+    }
+
+    /// Which thread this is.
+    pub fn id(&self) -> ThreadId {
+        self.inner.thread().id()
+    }
+}
+
+/// The text of a panic, if it has one.
+fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_string());
+    text.or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_string())
+}
+
+/// Starts a thread called `name`.
+///
+/// # Panics
+/// If the system refuses a thread; a caller that can live without one uses [`try_spawn`].
+pub fn spawn<F, T>(name: &str, f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    try_spawn(name, f).expect("the system starts a thread")
+}
+
+/// Starts a thread called `name`, or says why the system refused.
+pub fn try_spawn<F, T>(name: &str, f: F) -> Result<JoinHandle<T>, std::io::Error>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    assert!(!name.is_empty() && !name.contains('\0'), "a thread has a name");
+    let inner = imp::Builder::new().name(name.to_string()).spawn(f)?;
+    Ok(JoinHandle { inner })
+}
+
+/// Which thread runs this.
+pub fn current_id() -> ThreadId {
+    imp::current().id()
+}
+
+/// Lets another thread run.
+pub fn yield_now() {
+    imp::yield_now();
+}
+
+/// Waits in real time; code that must run in a simulation uses [`crate::Clock::sleep`].
+pub fn sleep(duration: Duration) {
+    imp::sleep(duration);
+}
+
+/// How many threads the machine runs at once; 1 where it does not say.
+pub fn parallelism() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn join_returns_the_value_or_the_message() {
+        assert_eq!(spawn("adds", || 1 + 1).join(), Ok(2));
+        let failed = spawn("fails", || panic!("block {}", 7)).join();
+        assert_eq!(failed, Err::<(), _>(Panicked("block 7".to_string())));
+    }
+
+    #[test]
+    fn ids_differ() {
+        let other = spawn("id", current_id);
+        let id = other.id();
+        assert_eq!(other.join().unwrap(), id);
+        assert_ne!(current_id(), id);
+    }
+}
