@@ -1,0 +1,295 @@
+//! Values and their types: what a column may hold, how values are ordered and written as text.
+//!
+//! Invariants: a [`Type`]'s tag is on disk (catalog rows) and never changes its meaning; tags 13 to 17 are
+//! kept for decimal, interval, time, json and collated text. Dates count days and timestamps count
+//! microseconds since 2000-01-01 00:00 (UTC for `TimestampTz`), as PostgreSQL does on its wire; the
+//! smallest and the largest integer mean `-infinity` and `infinity`.
+//! Equality and order of [`Value`] are those of keys, not of SQL: null equals null, NaN equals NaN and is
+//! the largest float, -0.0 equals 0.0. Values of different types are ordered by tag, nulls come last.
+//! Does not do: casts between types, time zones other than fixed offsets.
+
+mod calendar;
+mod number;
+mod text;
+
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
+
+pub use calendar::{civil_from_days, days_from_civil};
+
+/// Type of a column. The discriminant is the tag on disk.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Type {
+    /// Truth value.
+    Bool = 1,
+    /// 16-bit integer.
+    Int2 = 2,
+    /// 32-bit integer.
+    Int4 = 3,
+    /// 64-bit integer.
+    Int8 = 4,
+    /// 32-bit IEEE number.
+    Float4 = 5,
+    /// 64-bit IEEE number.
+    Float8 = 6,
+    /// UTF-8 text, ordered by its bytes.
+    Text = 7,
+    /// Any bytes.
+    Bytes = 8,
+    /// 16 bytes, ordered as written.
+    Uuid = 9,
+    /// Days since 2000-01-01.
+    Date = 10,
+    /// Microseconds since 2000-01-01 00:00, no zone.
+    Timestamp = 11,
+    /// Microseconds since 2000-01-01 00:00 UTC.
+    TimestampTz = 12,
+}
+
+impl Type {
+    /// Every type there is, in tag order.
+    pub const ALL: [Type; 12] = [
+        Type::Bool,
+        Type::Int2,
+        Type::Int4,
+        Type::Int8,
+        Type::Float4,
+        Type::Float8,
+        Type::Text,
+        Type::Bytes,
+        Type::Uuid,
+        Type::Date,
+        Type::Timestamp,
+        Type::TimestampTz,
+    ];
+
+    /// The number on disk.
+    pub const fn tag(self) -> u8 {
+        self as u8
+    }
+
+    /// The type of a tag read from disk.
+    pub fn from_tag(tag: u8) -> Option<Type> {
+        Type::ALL.into_iter().find(|ty| ty.tag() == tag)
+    }
+
+    /// The name used in schemas and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Type::Bool => "bool",
+            Type::Int2 => "int2",
+            Type::Int4 => "int4",
+            Type::Int8 => "int8",
+            Type::Float4 => "float4",
+            Type::Float8 => "float8",
+            Type::Text => "text",
+            Type::Bytes => "bytes",
+            Type::Uuid => "uuid",
+            Type::Date => "date",
+            Type::Timestamp => "timestamp",
+            Type::TimestampTz => "timestamptz",
+        }
+    }
+
+    /// The type of a name, common synonyms included.
+    pub fn from_name(name: &str) -> Option<Type> {
+        let lower = name.to_ascii_lowercase();
+        let ty = match lower.as_str() {
+            "boolean" => Type::Bool,
+            "smallint" => Type::Int2,
+            "int" | "integer" => Type::Int4,
+            "bigint" => Type::Int8,
+            "real" => Type::Float4,
+            "double" | "double precision" => Type::Float8,
+            "varchar" | "string" => Type::Text,
+            "bytea" | "blob" => Type::Bytes,
+            _ => return Type::ALL.into_iter().find(|ty| ty.name() == lower),
+        };
+        Some(ty)
+    }
+
+    /// Bytes of a value in a row, when all values of the type have the same number.
+    pub const fn fixed_len(self) -> Option<usize> {
+        match self {
+            Type::Bool => Some(1),
+            Type::Int2 => Some(2),
+            Type::Int4 | Type::Float4 | Type::Date => Some(4),
+            Type::Int8 | Type::Float8 | Type::Timestamp | Type::TimestampTz => Some(8),
+            Type::Uuid => Some(16),
+            Type::Text | Type::Bytes => None,
+        }
+    }
+}
+
+/// One value, or null.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Value {
+    /// No value; belongs to every type.
+    #[default]
+    Null,
+    /// A [`Type::Bool`].
+    Bool(bool),
+    /// A [`Type::Int2`].
+    Int2(i16),
+    /// A [`Type::Int4`].
+    Int4(i32),
+    /// A [`Type::Int8`].
+    Int8(i64),
+    /// A [`Type::Float4`].
+    Float4(f32),
+    /// A [`Type::Float8`].
+    Float8(f64),
+    /// A [`Type::Text`].
+    Text(String),
+    /// A [`Type::Bytes`].
+    Bytes(Vec<u8>),
+    /// A [`Type::Uuid`].
+    Uuid([u8; 16]),
+    /// A [`Type::Date`]: days since 2000-01-01.
+    Date(i32),
+    /// A [`Type::Timestamp`]: microseconds since 2000-01-01 00:00.
+    Timestamp(i64),
+    /// A [`Type::TimestampTz`]: microseconds since 2000-01-01 00:00 UTC.
+    TimestampTz(i64),
+}
+
+impl Value {
+    /// Type of the value; null has none.
+    pub fn type_of(&self) -> Option<Type> {
+        let ty = match self {
+            Value::Null => return None,
+            Value::Bool(_) => Type::Bool,
+            Value::Int2(_) => Type::Int2,
+            Value::Int4(_) => Type::Int4,
+            Value::Int8(_) => Type::Int8,
+            Value::Float4(_) => Type::Float4,
+            Value::Float8(_) => Type::Float8,
+            Value::Text(_) => Type::Text,
+            Value::Bytes(_) => Type::Bytes,
+            Value::Uuid(_) => Type::Uuid,
+            Value::Date(_) => Type::Date,
+            Value::Timestamp(_) => Type::Timestamp,
+            Value::TimestampTz(_) => Type::TimestampTz,
+        };
+        Some(ty)
+    }
+
+    /// Is there no value?
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+
+    /// May a column of type `ty` hold this (null included)?
+    pub fn fits(&self, ty: Type) -> bool {
+        self.type_of().is_none_or(|own| own == ty)
+    }
+
+    /// Heap bytes behind the value, for memory budgets.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Value::Text(text) => text.capacity(),
+            Value::Bytes(bytes) => bytes.capacity(),
+            _ => 0,
+        }
+    }
+}
+
+/// Order of 64-bit floats as in PostgreSQL: NaN is equal to itself and the largest, -0.0 equals 0.0.
+pub fn compare_floats(a: f64, b: f64) -> Ordering {
+    match (a.is_nan(), b.is_nan()) {
+        (true, true) => Ordering::Equal,
+        (true, false) => Ordering::Greater,
+        (false, true) => Ordering::Less,
+        (false, false) => a.partial_cmp(&b).expect("neither is NaN"),
+    }
+}
+
+impl Ord for Value {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+            (Value::Int2(a), Value::Int2(b)) => a.cmp(b),
+            (Value::Int4(a), Value::Int4(b)) | (Value::Date(a), Value::Date(b)) => a.cmp(b),
+            (Value::Int8(a), Value::Int8(b))
+            | (Value::Timestamp(a), Value::Timestamp(b))
+            | (Value::TimestampTz(a), Value::TimestampTz(b)) => a.cmp(b),
+            (Value::Float4(a), Value::Float4(b)) => compare_floats(f64::from(*a), f64::from(*b)),
+            (Value::Float8(a), Value::Float8(b)) => compare_floats(*a, *b),
+            (Value::Text(a), Value::Text(b)) => a.cmp(b),
+            (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
+            (Value::Uuid(a), Value::Uuid(b)) => a.cmp(b),
+            _ => rank(self).cmp(&rank(other)),
+        }
+    }
+}
+
+impl PartialOrd for Value {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Value {}
+
+impl Hash for Value {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        rank(self).hash(state);
+        match self {
+            Value::Null => {}
+            Value::Bool(v) => v.hash(state),
+            Value::Int2(v) => v.hash(state),
+            Value::Int4(v) | Value::Date(v) => v.hash(state),
+            Value::Int8(v) | Value::Timestamp(v) | Value::TimestampTz(v) => v.hash(state),
+            Value::Float4(v) => normal_float4(*v).to_bits().hash(state),
+            Value::Float8(v) => normal_float8(*v).to_bits().hash(state),
+            Value::Text(v) => v.hash(state),
+            Value::Bytes(v) => v.hash(state),
+            Value::Uuid(v) => v.hash(state),
+        }
+    }
+}
+
+/// The one representative of all floats that are equal to `v`: 0.0 for -0.0, one NaN for all.
+pub fn normal_float4(v: f32) -> f32 {
+    if v.is_nan() {
+        f32::NAN
+    } else if v == 0.0 {
+        0.0
+    } else {
+        v
+    }
+}
+
+/// As [`normal_float4`].
+pub fn normal_float8(v: f64) -> f64 {
+    if v.is_nan() {
+        f64::NAN
+    } else if v == 0.0 {
+        0.0
+    } else {
+        v
+    }
+}
+
+/// Place of the value's type in the order of all values; nulls come last.
+fn rank(value: &Value) -> u8 {
+    value.type_of().map_or(u8::MAX, Type::tag)
+}
+
+impl std::fmt::Display for Type {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

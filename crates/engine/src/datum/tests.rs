@@ -1,0 +1,224 @@
+//! Tests of values: text forms, order, limits.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use rightlink_env::Rng;
+
+use super::*;
+
+fn parse(ty: Type, text: &str) -> Value {
+    Value::parse(ty, text).unwrap()
+}
+
+/// A value of `ty` that is random, or (one time in four) one of the awkward ones.
+pub(crate) fn random_value(rng: &mut Rng, ty: Type) -> Value {
+    let bits = if rng.chance(1, 4) {
+        *rng.pick(&[0, 1, u64::MAX, 1 << 63, (1 << 63) - 1, 0x7FF8 << 48, 0x8000_0000]).unwrap()
+    } else {
+        rng.next_u64()
+    };
+    match ty {
+        Type::Bool => Value::Bool(bits & 1 == 1),
+        Type::Int2 => Value::Int2(bits as i16),
+        Type::Int4 => Value::Int4(bits as i32),
+        Type::Int8 => Value::Int8(bits as i64),
+        Type::Float4 => Value::Float4(f32::from_bits(bits as u32)),
+        Type::Float8 => Value::Float8(f64::from_bits(bits)),
+        Type::Text => Value::Text(random_short(rng, b"\0\x01\x02abz~").map(char::from).collect()),
+        Type::Bytes => Value::Bytes(random_short(rng, b"\0\x01\x02az\xFE\xFF").collect()),
+        Type::Uuid => Value::Uuid((u128::from(bits) << 64 | 7).to_be_bytes()),
+        Type::Date => Value::Date(bits as i32),
+        Type::Timestamp => Value::Timestamp(bits as i64),
+        Type::TimestampTz => Value::TimestampTz(bits as i64),
+    }
+}
+
+fn random_short(rng: &mut Rng, alphabet: &'static [u8]) -> impl Iterator<Item = u8> {
+    let mut bits = rng.next_u64();
+    let len = bits as usize % 6;
+    (0..len).map(move |_| {
+        bits >>= 8;
+        alphabet[bits as usize % alphabet.len()]
+    })
+}
+
+#[test]
+fn tags_and_names_are_what_the_format_says() {
+    for (position, ty) in Type::ALL.into_iter().enumerate() {
+        assert_eq!(usize::from(ty.tag()), position + 1);
+        assert_eq!(Type::from_tag(ty.tag()), Some(ty));
+        assert_eq!(Type::from_name(ty.name()), Some(ty));
+    }
+    assert_eq!(Type::from_tag(0), None);
+    assert_eq!(Type::from_tag(13), None);
+    assert_eq!(Type::from_name("BIGINT"), Some(Type::Int8));
+    assert_eq!(Type::from_name("money"), None);
+}
+
+#[test]
+fn text_round_trips_for_random_values_of_all_types() {
+    let mut rng = Rng::from_seed(1);
+    for ty in Type::ALL {
+        for _ in 0..20_000 {
+            let value = random_value(&mut rng, ty);
+            // Text alone keeps the spaces around it; all other types print without.
+            assert_eq!(parse(ty, &value.to_string()), value, "{ty} {value}");
+        }
+    }
+}
+
+#[test]
+fn dates() {
+    for (text, days) in [
+        ("2000-01-01", 0),
+        ("1999-12-31", -1),
+        ("2024-02-29", 8825),
+        ("4714-11-24 BC", -2_451_545),
+        ("infinity", i32::MAX),
+    ] {
+        assert_eq!(parse(Type::Date, text), Value::Date(days));
+        assert_eq!(Value::Date(days).to_string(), text);
+    }
+    for text in [
+        "2023-02-29",
+        "1900-02-29",
+        "2000-13-01",
+        "2000-00-10",
+        "2000-1-32",
+        "0000-01-01",
+        "2000-01-01x",
+        "20000101",
+        "",
+        "99-01-01",
+        "9999999-01-01",
+        "é",
+    ] {
+        let error = Value::parse(Type::Date, text).unwrap_err().to_string();
+        assert!(error.contains("date value") && error.contains(text), "{error}");
+    }
+}
+
+#[test]
+fn timestamps() {
+    let day = 86_400_000_000;
+    for (text, micros, shown) in [
+        ("2000-01-01 00:00:00", 0, "2000-01-01 00:00:00"),
+        ("1999-12-31T23:59:59.5", -500_000, "1999-12-31 23:59:59.5"),
+        ("2000-01-02", day, "2000-01-02 00:00:00"),
+        ("2000-01-01 24:00", day, "2000-01-02 00:00:00"),
+        ("2000-01-01 00:00:00.0000005", 1, "2000-01-01 00:00:00.000001"),
+        ("-infinity", i64::MIN, "-infinity"),
+    ] {
+        assert_eq!(parse(Type::Timestamp, text), Value::Timestamp(micros), "{text}");
+        assert_eq!(Value::Timestamp(micros).to_string(), shown);
+    }
+    for text in [
+        "2000-01-01 25:00",
+        "2000-01-01 10:60",
+        "2000-01-01 10",
+        "2000-01-01 1:2:3",
+        "2000-01-01 10:00:00Z",
+        "2000-01-01 10:00:00.",
+        "300000-01-01 00:00",
+    ] {
+        assert!(Value::parse(Type::Timestamp, text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn zoned_timestamps_are_kept_in_utc() {
+    let hour = 3_600_000_000;
+    for (text, micros) in [
+        ("2000-01-01 00:00:00", 0),
+        ("2000-01-01T02:00:00Z", 2 * hour),
+        ("2000-01-01 02:00:00+02", 0),
+        ("2000-01-01 02:00:00 -0230", 2 * hour + hour * 5 / 2),
+        ("2000-01-01 02:00:00+01:30", hour / 2),
+    ] {
+        assert_eq!(parse(Type::TimestampTz, text), Value::TimestampTz(micros), "{text}");
+    }
+    assert_eq!(Value::TimestampTz(-1).to_string(), "1999-12-31 23:59:59.999999+00");
+    assert!(Value::parse(Type::TimestampTz, "2000-01-01 02:00:00+99").is_err());
+    assert!(Value::parse(Type::TimestampTz, "2000-01-01 02:00:00 Paris").is_err());
+}
+
+#[test]
+fn floats_print_as_postgresql_does() {
+    for (value, shown) in [
+        (0.0, "0"),
+        (-0.0, "-0"),
+        (1.5, "1.5"),
+        (1e14, "100000000000000"),
+        (1e15, "1e+15"),
+        (0.0001, "0.0001"),
+        (0.00001, "1e-05"),
+        (1.7976931348623157e308, "1.7976931348623157e+308"),
+        (f64::NEG_INFINITY, "-Infinity"),
+        (f64::NAN, "NaN"),
+    ] {
+        assert_eq!(Value::Float8(value).to_string(), shown);
+    }
+    assert_eq!(Value::Float4(1e6).to_string(), "1e+06");
+    assert_eq!(Value::Float4(0.1).to_string(), "0.1");
+    for text in ["1e400", "", "1.2.3", "0x10", "infinite"] {
+        assert!(Value::parse(Type::Float8, text).is_err(), "{text}");
+    }
+    assert!(Value::parse(Type::Float4, "1e39").is_err());
+}
+
+#[test]
+fn small_types_refuse_what_does_not_fit() {
+    assert!(Value::parse(Type::Int2, "32768").is_err());
+    assert!(Value::parse(Type::Int4, "2147483648").is_err());
+    assert!(Value::parse(Type::Int8, "9223372036854775808").is_err());
+    assert_eq!(parse(Type::Int2, " -32768 "), Value::Int2(i16::MIN));
+    assert_eq!(parse(Type::Bool, "YES"), Value::Bool(true));
+    assert!(Value::parse(Type::Bool, "2").is_err());
+    assert_eq!(parse(Type::Bytes, "\\x00fF"), Value::Bytes(vec![0, 255]));
+    assert!(Value::parse(Type::Bytes, "\\x0").is_err());
+    assert!(Value::parse(Type::Bytes, "00").is_err());
+}
+
+#[test]
+fn uuids() {
+    let shown = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11";
+    for text in
+        [shown, "{A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11}", "a0eebc999c0b4ef8bb6d6bb9bd380a11"]
+    {
+        assert_eq!(parse(Type::Uuid, text).to_string(), shown);
+    }
+    for text in [
+        "",
+        "-a0eebc999c0b4ef8bb6d6bb9bd380a11",
+        "a0eebc999c0b4ef8bb6d6bb9bd380a1",
+        "a0eebc999c0b4ef8bb6d6bb9bd380a1122",
+        "{a0eebc999c0b4ef8bb6d6bb9bd380a11",
+    ] {
+        assert!(Value::parse(Type::Uuid, text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn floats_are_totally_ordered_and_equal_ones_hash_alike() {
+    let hash = |value: &Value| {
+        let mut state = DefaultHasher::new();
+        value.hash(&mut state);
+        state.finish()
+    };
+    let ordered = [f64::NEG_INFINITY, -1.0, 0.0, f64::MIN_POSITIVE, f64::INFINITY, f64::NAN];
+    for pair in ordered.windows(2) {
+        assert!(Value::Float8(pair[0]) < Value::Float8(pair[1]));
+    }
+    let pairs = [(0.0, -0.0), (f64::NAN, f64::from_bits(0xFFF8_0000_0000_0001))];
+    for (a, b) in pairs.map(|(a, b)| (Value::Float8(a), Value::Float8(b))) {
+        assert_eq!(a, b);
+        assert_eq!(hash(&a), hash(&b));
+    }
+    assert!(Value::Null > Value::Bool(true) && Value::Null == Value::Null);
+}
+
+#[test]
+fn long_input_is_not_repeated_whole_in_the_error() {
+    let error = Value::parse(Type::Int4, &"é".repeat(5_000)).unwrap_err().to_string();
+    assert!(error.len() < 300 && error.contains("..."), "{error}");
+}

@@ -1,0 +1,100 @@
+//! Key bytes back to values: for index-only scans over reversible types, and for messages.
+//!
+//! Invariants: the bytes come from disk and are not trusted; whatever they are, the result is values or
+//! [`Malformed`], and no allocation exceeds their length.
+
+use super::{ESCAPE, ESCAPED_ONE, ESCAPED_ZERO, KeyColumn, PRESENT, TERMINATOR};
+use crate::datum::{Type, Value};
+
+/// Why bytes are no key; the caller adds file and block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed(pub &'static str);
+
+/// Decodes a whole key; bytes after the last column are malformed.
+pub fn decode(columns: &[KeyColumn], mut key: &[u8]) -> Result<Vec<Value>, Malformed> {
+    let values = columns
+        .iter()
+        .map(|column| decode_column(*column, &mut key))
+        .collect::<Result<Vec<_>, _>>()?;
+    if !key.is_empty() {
+        return Err(Malformed("bytes after the last key column"));
+    }
+    Ok(values)
+}
+
+/// Decodes one column from the front of `key` and moves past it.
+pub fn decode_column(column: KeyColumn, key: &mut &[u8]) -> Result<Value, Malformed> {
+    let [marker] = take(key)?;
+    if marker == column.null_byte() {
+        return Ok(Value::Null);
+    }
+    if marker != PRESENT {
+        return Err(Malformed("unknown null byte in a key"));
+    }
+    let mask = column.mask();
+    let value = match column.ty {
+        Type::Bool => match masked::<1>(key, mask)? {
+            [0] => Value::Bool(false),
+            [1] => Value::Bool(true),
+            _ => return Err(Malformed("bool in a key is neither 0 nor 1")),
+        },
+        Type::Int2 => Value::Int2((u16::from_be_bytes(masked(key, mask)?) ^ 1 << 15).cast_signed()),
+        Type::Int4 => Value::Int4(take_i32(key, mask)?),
+        Type::Int8 => Value::Int8(take_i64(key, mask)?),
+        Type::Float4 => Value::Float4(take_f32(key, mask)?),
+        Type::Float8 => Value::Float8(take_f64(key, mask)?),
+        Type::Text => Value::Text(
+            String::from_utf8(take_terminated(key, mask)?)
+                .map_err(|_| Malformed("text in a key is not UTF-8"))?,
+        ),
+        Type::Bytes => Value::Bytes(take_terminated(key, mask)?),
+        Type::Uuid => Value::Uuid(masked(key, mask)?),
+        Type::Date => Value::Date(take_i32(key, mask)?),
+        Type::Timestamp => Value::Timestamp(take_i64(key, mask)?),
+        Type::TimestampTz => Value::TimestampTz(take_i64(key, mask)?),
+    };
+    Ok(value)
+}
+
+fn take<const N: usize>(key: &mut &[u8]) -> Result<[u8; N], Malformed> {
+    let (head, tail) = key.split_first_chunk().ok_or(Malformed("key ends early"))?;
+    *key = tail;
+    Ok(*head)
+}
+
+fn masked<const N: usize>(key: &mut &[u8], mask: u8) -> Result<[u8; N], Malformed> {
+    Ok(take::<N>(key)?.map(|byte| byte ^ mask))
+}
+
+fn take_i32(key: &mut &[u8], mask: u8) -> Result<i32, Malformed> {
+    Ok((u32::from_be_bytes(masked(key, mask)?) ^ 1 << 31).cast_signed())
+}
+
+fn take_i64(key: &mut &[u8], mask: u8) -> Result<i64, Malformed> {
+    Ok((u64::from_be_bytes(masked(key, mask)?) ^ 1 << 63).cast_signed())
+}
+
+fn take_f32(key: &mut &[u8], mask: u8) -> Result<f32, Malformed> {
+    let bits = u32::from_be_bytes(masked(key, mask)?);
+    Ok(f32::from_bits(bits ^ if bits >> 31 == 1 { 1 << 31 } else { u32::MAX }))
+}
+
+fn take_f64(key: &mut &[u8], mask: u8) -> Result<f64, Malformed> {
+    let bits = u64::from_be_bytes(masked(key, mask)?);
+    Ok(f64::from_bits(bits ^ if bits >> 63 == 1 { 1 << 63 } else { u64::MAX }))
+}
+
+fn take_terminated(key: &mut &[u8], mask: u8) -> Result<Vec<u8>, Malformed> {
+    let mut out = Vec::new();
+    loop {
+        match masked::<1>(key, mask)?[0] {
+            TERMINATOR => return Ok(out),
+            ESCAPE => out.push(match masked::<1>(key, mask)?[0] {
+                ESCAPED_ZERO => TERMINATOR,
+                ESCAPED_ONE => ESCAPE,
+                _ => return Err(Malformed("unknown escape in a key")),
+            }),
+            byte => out.push(byte),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Bounds of scans as byte ranges: equality on the first columns, then a range on the next one.
+//!
+//! Invariants: a [`KeyRange`] is half-open over whole encoded keys, whatever is appended to them; since keys
+//! are prefix-free, `successor` of a prefix is above every key that starts with it. A range on a column
+//! with at least one bound never contains its nulls, as comparisons in SQL do not.
+//! Does not do: ranges on two columns at once, which the caller filters.
+
+use std::ops::Bound;
+
+use super::encode::{encode_column, encode_prefix, push_escaped};
+use super::{KeyColumn, PRESENT};
+use crate::datum::{Type, Value};
+use crate::error::{Error, Result};
+
+/// Encoded keys from `lower` up to, but without, `upper`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KeyRange {
+    /// First key that may be in.
+    pub lower: Vec<u8>,
+    /// First key that is out; none: to the end.
+    pub upper: Option<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// Every key.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Every key that starts with `prefix`.
+    pub fn starting_with(prefix: Vec<u8>) -> Self {
+        let upper = successor(&prefix);
+        Self { lower: prefix, upper }
+    }
+
+    /// Can no key be in it?
+    pub fn is_empty(&self) -> bool {
+        self.upper.as_ref().is_some_and(|upper| *upper <= self.lower)
+    }
+
+    /// Is `key` in it?
+    pub fn contains(&self, key: &[u8]) -> bool {
+        key >= self.lower.as_slice() && self.upper.as_deref().is_none_or(|upper| key < upper)
+    }
+}
+
+/// Condition on the column that follows the equalities.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ColumnRange {
+    /// None: nulls are in.
+    All,
+    /// Between two values; nulls are out, two unbounded ends mean "is not null".
+    Between(Bound<Value>, Bound<Value>),
+    /// Text or bytes that start with these bytes.
+    StartsWith(Vec<u8>),
+}
+
+/// Smallest byte string above everything that starts with `prefix`, if there is one.
+pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xFF)?;
+    let mut out = prefix[..=last].to_vec();
+    out[last] += 1;
+    debug_assert!(out.as_slice() > prefix);
+    Some(out)
+}
+
+/// The keys whose first columns equal `equal` (nulls match nulls) and whose next column is in `range`.
+pub fn prefix_range(
+    columns: &[KeyColumn],
+    equal: &[Value],
+    range: &ColumnRange,
+) -> Result<KeyRange> {
+    let prefix = encode_prefix(columns, equal)?;
+    let next = columns.get(equal.len());
+    match (range, next) {
+        (ColumnRange::All, _) => Ok(KeyRange::starting_with(prefix)),
+        (_, None) => Err(Error::Invalid("a range needs a key column after the equalities".into())),
+        (ColumnRange::Between(low, high), Some(column)) => {
+            Ok(between(&prefix, *column, low.as_ref(), high.as_ref()))
+        }
+        (ColumnRange::StartsWith(start), Some(column)) => {
+            starts_with(prefix, *column, start).map(KeyRange::starting_with)
+        }
+    }
+}
+
+fn between(prefix: &[u8], column: KeyColumn, low: Bound<&Value>, high: Bound<&Value>) -> KeyRange {
+    // In a descending column the larger values come first, so the bounds change places.
+    let (first, last) = if column.descending { (high, low) } else { (low, high) };
+    let encoded = |value: &Value| {
+        let mut out = prefix.to_vec();
+        encode_column(&mut out, column, value);
+        out
+    };
+    let present = [prefix, &[PRESENT]].concat();
+    let lower = match first {
+        Bound::Included(value) => Some(encoded(value)),
+        Bound::Excluded(value) => successor(&encoded(value)),
+        Bound::Unbounded => Some(present.clone()),
+    };
+    let upper = match last {
+        Bound::Included(value) => successor(&encoded(value)),
+        Bound::Excluded(value) => Some(encoded(value)),
+        Bound::Unbounded => successor(&present),
+    };
+    // The null byte is never 0xFF, hence what starts with it has a successor.
+    KeyRange { lower: lower.expect("an encoded column has a successor"), upper }
+}
+
+fn starts_with(mut prefix: Vec<u8>, column: KeyColumn, start: &[u8]) -> Result<Vec<u8>> {
+    if !matches!(column.ty, Type::Text | Type::Bytes) {
+        let ty = column.ty;
+        return Err(Error::Invalid(format!("a column of type {ty} has no prefix to search for")));
+    }
+    prefix.push(PRESENT);
+    let from = prefix.len();
+    push_escaped(&mut prefix, start);
+    prefix[from..].iter_mut().for_each(|byte| *byte ^= column.mask());
+    Ok(prefix)
+}

@@ -1,0 +1,197 @@
+//! Tests of key bytes: order, freedom of prefixes, round trips, ranges.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+use rightlink_env::Rng;
+
+use super::*;
+use crate::datum::Value;
+use crate::datum::tests::random_value;
+
+const PAIRS: usize = 1_000_000;
+
+fn order_of(column: KeyColumn, a: &Value, b: &Value) -> Ordering {
+    match (a.is_null(), b.is_null()) {
+        (false, false) if column.descending => b.cmp(a),
+        (false, false) => a.cmp(b),
+        (true, true) => Ordering::Equal,
+        (a_null, _) if a_null == column.nulls_first => Ordering::Less,
+        _ => Ordering::Greater,
+    }
+}
+
+/// Encodes a chain of values, each compared with the one before: a million pairs in total order.
+fn check_order(ty: Type) {
+    let mut rng = Rng::from_seed(u64::from(ty.tag()));
+    for (descending, nulls_first) in [(false, false), (true, true), (false, true), (true, false)] {
+        let column = KeyColumn { ty, descending, nulls_first };
+        let (mut before, mut before_bytes) = (Value::Null, vec![column.null_byte()]);
+        for round in 0..PAIRS / 4 {
+            let value = if round % 64 == 0 { Value::Null } else { random_value(&mut rng, ty) };
+            let mut bytes = Vec::with_capacity(20);
+            encode_column(&mut bytes, column, &value);
+            let wanted = order_of(column, &before, &value);
+            assert_eq!(before_bytes.cmp(&bytes), wanted, "{column:?} {before:?} {value:?}");
+            let free = wanted.is_eq() || !bytes.starts_with(&before_bytes);
+            assert!(free && (wanted.is_eq() || !before_bytes.starts_with(&bytes)));
+            let mut rest = bytes.as_slice();
+            assert_eq!(decode_column(column, &mut rest).as_ref(), Ok(&value));
+            assert!(rest.is_empty());
+            (before, before_bytes) = (value, bytes);
+        }
+    }
+}
+
+macro_rules! order_tests {
+    ($($name:ident $ty:ident;)*) => {$(
+        #[test]
+        fn $name() {
+            check_order(Type::$ty);
+        }
+    )*};
+}
+
+order_tests! {
+    order_of_bool Bool;
+    order_of_int2 Int2;
+    order_of_int4 Int4;
+    order_of_int8 Int8;
+    order_of_float4 Float4;
+    order_of_float8 Float8;
+    order_of_text Text;
+    order_of_bytes Bytes;
+    order_of_uuid Uuid;
+    order_of_date Date;
+    order_of_timestamp Timestamp;
+    order_of_timestamptz TimestampTz;
+}
+
+fn three_columns() -> [KeyColumn; 3] {
+    [
+        KeyColumn::descending(Type::Text),
+        KeyColumn::ascending(Type::Int4),
+        KeyColumn { ty: Type::Bytes, descending: false, nulls_first: true },
+    ]
+}
+
+fn random_row(rng: &mut Rng, columns: &[KeyColumn]) -> Vec<Value> {
+    let mut one = |column: &KeyColumn| match rng.below(8) {
+        0 => Value::Null,
+        _ => random_value(rng, column.ty),
+    };
+    columns.iter().map(&mut one).collect()
+}
+
+#[test]
+fn several_columns_are_ordered_one_after_the_other() {
+    let columns = three_columns();
+    let mut rng = Rng::from_seed(7);
+    let mut before = random_row(&mut rng, &columns);
+    for _ in 0..200_000 {
+        let row = random_row(&mut rng, &columns);
+        let wanted = (columns.iter().zip(&before).zip(&row))
+            .map(|((column, a), b)| order_of(*column, a, b))
+            .find(|order| order.is_ne())
+            .unwrap_or(Ordering::Equal);
+        let (a, b) = (encode(&columns, &before).unwrap(), encode(&columns, &row).unwrap());
+        assert_eq!(a.cmp(&b), wanted, "{before:?} {row:?}");
+        assert_eq!(decode(&columns, &b), Ok(row.clone()));
+        before = row;
+    }
+}
+
+#[test]
+fn ranges_hold_exactly_the_keys_that_the_condition_names() {
+    let columns = three_columns();
+    let mut rng = Rng::from_seed(8);
+    let text = |bytes: &[u8]| Value::Text(String::from_utf8(bytes.to_vec()).unwrap());
+    let first = [text(b"a"), text(b""), text(b"a\0"), text(b"a\x01"), Value::Null];
+    for _ in 0..100_000 {
+        let row = [
+            rng.pick(&first).unwrap().clone(),
+            if rng.chance(1, 5) { Value::Null } else { Value::Int4(rng.below(6) as i32) },
+            random_value(&mut rng, Type::Bytes),
+        ];
+        let bound = |rng: &mut Rng| match rng.below(3) {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(Value::Int4(rng.below(6) as i32)),
+            _ => Bound::Excluded(Value::Int4(rng.below(6) as i32)),
+        };
+        let (low, high) = (bound(&mut rng), bound(&mut rng));
+        let equal = [rng.pick(&first).unwrap().clone()];
+        let above = match &low {
+            Bound::Unbounded => true,
+            Bound::Included(v) => row[1] >= *v,
+            Bound::Excluded(v) => row[1] > *v,
+        };
+        let below = match &high {
+            Bound::Unbounded => true,
+            Bound::Included(v) => row[1] <= *v,
+            Bound::Excluded(v) => row[1] < *v,
+        };
+        let wanted = row[0] == equal[0] && !row[1].is_null() && above && below;
+        let range = prefix_range(&columns, &equal, &ColumnRange::Between(low, high)).unwrap();
+        let mut key = encode(&columns, &row).unwrap();
+        key.extend_from_slice(&[0xFF; 6]);
+        assert_eq!(range.contains(&key), wanted, "{row:?} {range:?}");
+        assert!(!wanted || !range.is_empty());
+    }
+}
+
+#[test]
+fn prefixes_of_text_and_bytes_are_ranges_in_both_directions() {
+    let mut rng = Rng::from_seed(9);
+    for descending in [false, true] {
+        let column = KeyColumn { ty: Type::Bytes, descending, nulls_first: false };
+        for _ in 0..100_000 {
+            let (start, value) =
+                (random_value(&mut rng, Type::Bytes), random_value(&mut rng, Type::Bytes));
+            let (Value::Bytes(start), Value::Bytes(bytes)) = (start, &value) else { panic!() };
+            let wanted = bytes.starts_with(&start);
+            let range = prefix_range(&[column], &[], &ColumnRange::StartsWith(start)).unwrap();
+            assert_eq!(range.contains(&encode(&[column], &[value]).unwrap()), wanted);
+        }
+    }
+    let column = KeyColumn::ascending(Type::Int4);
+    assert!(prefix_range(&[column], &[], &ColumnRange::StartsWith(vec![1])).is_err());
+}
+
+#[test]
+fn a_key_beyond_the_limit_is_refused() {
+    let column = [KeyColumn::ascending(Type::Text)];
+    let key = |len: usize| encode(&column, &[Value::Text("x".repeat(len))]);
+    assert_eq!(key(MAX_ENCODED - 2).unwrap().len(), MAX_ENCODED);
+    assert!(key(MAX_ENCODED - 1).is_err());
+}
+
+#[test]
+fn successor_skips_bytes_that_cannot_grow() {
+    assert_eq!(successor(&[1, 0xFF, 0xFF]), Some(vec![2]));
+    assert_eq!(successor(&[0xFF]), None);
+    assert_eq!(successor(&[]), None);
+    assert_eq!(KeyRange::starting_with(vec![]), KeyRange::all());
+}
+
+/// Bytes from disk may be anything: decoding them ends with values or an error.
+#[test]
+fn damaged_keys_never_panic() {
+    let mut rng = Rng::from_seed(10);
+    for _ in 0..100_000 {
+        let columns: Vec<_> = Type::ALL
+            .into_iter()
+            .map(|ty| KeyColumn { ty, descending: rng.chance(1, 2), nulls_first: rng.chance(1, 2) })
+            .collect();
+        let mut bytes = vec![0; rng.index(24)];
+        bytes.iter_mut().for_each(|byte| *byte = [0, 1, 2, 255, 65, 200][rng.index(6)]);
+        let column = columns[rng.index(columns.len())];
+        if let Ok(values) = decode(&[column], &bytes) {
+            let mut again = Vec::new();
+            encode_column(&mut again, column, &values[0]);
+            let canonical = is_reversible(column.ty);
+            assert!(again == bytes || !canonical, "{column:?} {bytes:?} {again:?}");
+        }
+    }
+    assert!(decode(&[KeyColumn::ascending(Type::Text)], &[1, 0xFF, 0]).is_err());
+    assert!(decode(&[KeyColumn::ascending(Type::Bool)], &[1, 1, 1]).is_err());
+}
