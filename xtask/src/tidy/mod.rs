@@ -1,0 +1,98 @@
+//! The rules of the house that neither the compiler nor clippy knows, as checks.
+//!
+//! Each check is a function from the tree to complaints, looks at one rule, and carries tests that
+//! show on a small bad sample that it can fail. One more test runs all of them on the real tree.
+
+mod crates;
+mod floors;
+mod lengths;
+mod outside;
+mod papers;
+mod text;
+mod unsafety;
+
+use crate::tree::Tree;
+use std::fmt;
+
+/// One broken rule at one place.
+pub(crate) struct Complaint {
+    pub(crate) path: String,
+    /// 0 if the whole file is meant.
+    pub(crate) line: usize,
+    pub(crate) text: String,
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(out, "{}: {}", self.path, self.text),
+            line => write!(out, "{}:{line}: {}", self.path, self.text),
+        }
+    }
+}
+
+/// Collects what one check finds.
+#[derive(Default)]
+pub(crate) struct Complaints(Vec<Complaint>);
+
+impl Complaints {
+    pub(crate) fn add(&mut self, path: &str, line: usize, text: impl Into<String>) {
+        self.0.push(Complaint { path: path.to_string(), line, text: text.into() });
+    }
+}
+
+type Check = fn(&Tree, &mut Complaints);
+
+const CHECKS: [Check; 12] = [
+    text::files_parse,
+    text::heads,
+    text::leftovers,
+    text::columns,
+    floors::floors,
+    crates::dependencies,
+    crates::public_names,
+    outside::outside_world,
+    unsafety::unsafety,
+    lengths::lengths,
+    papers::paths_exist,
+    papers::test_command,
+];
+
+/// Runs every check; complaints come by file and line.
+pub(crate) fn tidy(tree: &Tree) -> Vec<Complaint> {
+    let mut complaints = Complaints::default();
+    CHECKS.iter().for_each(|check| check(tree, &mut complaints));
+    let mut complaints = complaints.0;
+    complaints.sort_by(|a, b| (&a.path, a.line, &a.text).cmp(&(&b.path, b.line, &b.text)));
+    complaints.dedup_by(|a, b| (&a.path, a.line, &a.text) == (&b.path, b.line, &b.text));
+    complaints
+}
+
+/// What one check says about a small tree, for the tests of the checks.
+#[cfg(test)]
+fn complaints_of(check: Check, files: &[(&str, &str)]) -> Vec<String> {
+    let mut complaints = Complaints::default();
+    check(&Tree::of(files), &mut complaints);
+    complaints.0.iter().map(Complaint::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tidy;
+    use crate::tree::Tree;
+
+    #[test]
+    fn our_tree_is_tidy() {
+        let tree = Tree::read(&crate::root()).expect("the tree can be read");
+        let complaints: Vec<String> = tidy(&tree).iter().map(ToString::to_string).collect();
+        assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    }
+
+    #[test]
+    fn complaints_are_sorted_and_told_once() {
+        let tree = Tree::of(&[("b/src/x.rs", "fn f() {}"), ("a/src/x.rs", "fn f( {}")]);
+        let complaints: Vec<String> = tidy(&tree).iter().map(ToString::to_string).collect();
+        assert_eq!(complaints.len(), 3);
+        assert!(complaints[0].starts_with("a/") && complaints[2].starts_with("b/"));
+    }
+}
