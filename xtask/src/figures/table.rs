@@ -242,8 +242,6 @@ mod tests {
         let row = || Figures { name: "a\"".into(), files: vec![3], ..Figures::default() };
         let text = json(&[row(), row()]);
         assert_eq!(text.lines().count(), 2);
-        assert!(
-            text.starts_with("{\"name\":\"a_\",\"code_lines\":3,") && text.ends_with("}\n")
-        );
+        assert!(text.starts_with("{\"name\":\"a_\",\"code_lines\":3,") && text.ends_with("}\n"));
     }
 }

@@ -19,9 +19,11 @@ const OUTSIDE: [&[&str]; 7] = [
     &["std", "time", "*"],
 ];
 
-/// Folders with exceptions: the paths they may name all the same. What holds no state that a model
-/// would interleave, shared ownership and set-once cells, is harmless above the engine.
-const ALLOWED: [(&str, &[&[&str]]); 7] = [
+/// Folders and files with exceptions: the paths they may name all the same. What holds no state that
+/// a model would interleave, shared ownership and set-once cells, is harmless above the engine. The
+/// words of a page are memory, not synchronisation: a model's atomics are larger than a word.
+const ALLOWED: [(&str, &[&[&str]]); 8] = [
+    ("crates/engine/src/page/buf.rs", &[&["core", "sync", "atomic"]]),
     ("crates/env/", &[&["std"], &["core"]]),
     ("crates/aio/", &[&["std"], &["core"]]),
     ("crates/sql/", &[&["std", "sync", "Arc"], &["std", "sync", "OnceLock"]]),
