@@ -20,10 +20,14 @@ pub(crate) struct Tree {
 const NOT_OURS: [&str; 4] = ["target", "corpus", "artifacts", "node_modules"];
 
 impl Tree {
-    /// Reads everything below `root`.
+    /// Reads everything below `root`. A root named `src` keeps its name in the paths, because the
+    /// modules of a package are counted from there.
     pub(crate) fn read(root: &Path) -> io::Result<Tree> {
         let mut tree = Tree::empty();
-        tree.read_folder(root, "")?;
+        match root.parent().filter(|_| root.ends_with("src")) {
+            Some(package) => tree.read_folder(package, "src/")?,
+            None => tree.read_folder(root, "")?,
+        }
         tree.spread_test_modules();
         Ok(tree)
     }

@@ -20,7 +20,7 @@ pub(crate) struct Figures {
     pub(crate) name: String,
     /// Code lines of each production file.
     pub(crate) files: Vec<usize>,
-    /// Files with a `//!` head.
+    /// Files with a `//!` head, within eight lines: some trees put a licence first.
     pub(crate) heads: usize,
     /// Length of each function.
     pub(crate) lengths: Vec<usize>,
@@ -60,7 +60,8 @@ impl Figures {
             return;
         }
         self.files.push(source.code_lines().filter(|line| !test(line)).count());
-        self.heads += usize::from(source.text.starts_with("//!"));
+        let is_head = |line: &str| line.starts_with("//!") || line.starts_with("/*!");
+        self.heads += usize::from(source.text.lines().take(8).any(is_head));
         self.comment_lines += source.comment_lines().filter(|line| !test(line)).count();
         for function in source.functions.iter().filter(|function| !test(&function.line)) {
             self.lengths.push(function.length());

@@ -202,10 +202,11 @@ fn mean(values: &[usize]) -> f64 {
     ratio(values.iter().sum(), values.len())
 }
 
-/// Rounded down where it matters: 100 % means all.
+/// Rounded to a tenth, but 100 % means all.
 fn percent(share: f64) -> String {
-    let text = format!("{:.1}%", (share * 1000.0).floor() / 10.0);
-    text.replace(".0%", "%")
+    let tenths = (share * 1000.0).round();
+    let tenths = if share < 1.0 { tenths.min(999.0) } else { tenths };
+    format!("{:.1}%", tenths / 10.0).replace(".0%", "%")
 }
 
 #[cfg(test)]
