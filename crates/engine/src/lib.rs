@@ -8,6 +8,7 @@ pub mod keycode;
 
 pub mod buffer;
 pub mod page;
+pub mod table;
 pub mod txn;
 pub mod wal;
 

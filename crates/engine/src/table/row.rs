@@ -1,0 +1,361 @@
+//! Rows as bytes: what the heap stores without looking inside.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 2 | number of columns in bits 0 to 14; bit 15: a null bitmap follows |
+//! | (n + 7) / 8 | null bitmap, bit set: the column is null and has no bytes below |
+//! | per column | fixed types little-endian; text and bytes: length as LEB128, then the bytes |
+//!
+//! Invariants: a row says how many columns it has; those a definition has beyond that read as their
+//! `missing` value, those a row has beyond the definition are not looked at. Dropped columns are null in new
+//! rows and skipped in old ones. Bytes come from disk and are not trusted: reading them ends with values or
+//! [`Malformed`], and nothing is allocated beyond their length.
+//! Does not do: overflow of long values, which the heap refuses by [`MAX_ROW_BYTES`].
+
+use crate::config::{MAX_COLUMNS, MAX_ROW_BYTES};
+use crate::datum::{Type, Value};
+use crate::error::{Error, Result};
+pub use crate::keycode::Malformed;
+
+use super::schema::{Column, ColumnNo, TableDef};
+
+const HAS_NULLS: u16 = 1 << 15;
+const HEADER: usize = 2;
+const _: () = assert!(MAX_COLUMNS < HAS_NULLS as usize, "the column count fits 15 bits");
+
+/// Encodes a row given by a caller: one value per live column, checked already.
+pub fn encode(def: &TableDef, values: &[Value]) -> Result<Vec<u8>> {
+    debug_assert!(def.check_row(values).is_ok());
+    let count = def.columns.len();
+    let mut given = values.iter();
+    let place = |column: &Column| {
+        if column.dropped { &Value::Null } else { given.next().expect("one value per column") }
+    };
+    let stored: Vec<&Value> = def.columns.iter().map(place).collect();
+    let nulls = stored.iter().any(|value| value.is_null());
+    let mut out = Vec::with_capacity(HEADER + count * 9);
+    let flag = if nulls { HAS_NULLS } else { 0 };
+    out.extend_from_slice(&(count as u16 | flag).to_le_bytes());
+    if nulls {
+        push_bitmap(&mut out, &stored);
+    }
+    stored.iter().for_each(|value| push_value(&mut out, value));
+    if out.len() > MAX_ROW_BYTES {
+        let (len, table) = (out.len(), &def.name);
+        let what =
+            format!("row of {len} bytes for table {table}; at most {MAX_ROW_BYTES} fit a page");
+        return Err(Error::Limit(what));
+    }
+    Ok(out)
+}
+
+fn push_bitmap(out: &mut Vec<u8>, values: &[&Value]) {
+    let from = out.len();
+    out.resize(from + values.len().div_ceil(8), 0);
+    for (no, _) in values.iter().enumerate().filter(|(_, value)| value.is_null()) {
+        out[from + no / 8] |= 1 << (no % 8);
+    }
+}
+
+fn push_value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Null => {}
+        Value::Bool(v) => out.push(u8::from(*v)),
+        Value::Int2(v) => out.extend_from_slice(&v.to_le_bytes()),
+        Value::Int4(v) | Value::Date(v) => out.extend_from_slice(&v.to_le_bytes()),
+        Value::Int8(v) | Value::Timestamp(v) | Value::TimestampTz(v) => {
+            out.extend_from_slice(&v.to_le_bytes());
+        }
+        Value::Float4(v) => out.extend_from_slice(&v.to_le_bytes()),
+        Value::Float8(v) => out.extend_from_slice(&v.to_le_bytes()),
+        Value::Uuid(v) => out.extend_from_slice(v),
+        Value::Text(v) => push_varlen(out, v.as_bytes()),
+        Value::Bytes(v) => push_varlen(out, v),
+    }
+}
+
+fn push_varlen(out: &mut Vec<u8>, bytes: &[u8]) {
+    let mut len = bytes.len();
+    while len >= 0x80 {
+        out.push(len as u8 | 0x80);
+        len >>= 7;
+    }
+    out.push(len as u8);
+    out.extend_from_slice(bytes);
+}
+
+/// Which columns to read, in which order to hand them over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Projection {
+    /// (column, place in the result), by column.
+    wanted: Vec<(ColumnNo, u16)>,
+}
+
+impl Projection {
+    /// The given columns in the given order; one may occur several times.
+    pub fn new(def: &TableDef, columns: &[ColumnNo]) -> Result<Self> {
+        if columns.len() > usize::from(u16::MAX) {
+            return Err(Error::Limit(format!("projection of {} columns", columns.len())));
+        }
+        columns.iter().try_for_each(|column| def.live_column(*column).map(drop))?;
+        let numbered = columns.iter().enumerate().map(|(place, column)| (*column, place as u16));
+        let mut wanted: Vec<_> = numbered.collect();
+        wanted.sort_unstable();
+        Ok(Self { wanted })
+    }
+
+    /// All live columns in their order.
+    pub fn all(def: &TableDef) -> Self {
+        let wanted = def.live().enumerate().map(|(place, (column, _))| (column, place as u16));
+        Self { wanted: wanted.collect() }
+    }
+
+    /// Number of values in a result.
+    pub fn len(&self) -> usize {
+        self.wanted.len()
+    }
+
+    /// Is nothing read at all (a count)?
+    pub fn is_empty(&self) -> bool {
+        self.wanted.is_empty()
+    }
+
+    /// Reads the wanted columns of `row`.
+    pub fn read(&self, def: &TableDef, row: &[u8]) -> std::result::Result<Vec<Value>, Malformed> {
+        let mut out = vec![Value::Null; self.wanted.len()];
+        let mut cursor = Cursor::new(def, row)?;
+        for group in self.wanted.chunk_by(|a, b| a.0 == b.0) {
+            let value = cursor.column(group[0].0)?;
+            for (_, place) in &group[1..] {
+                out[usize::from(*place)] = value.clone();
+            }
+            out[usize::from(group[0].1)] = value;
+        }
+        Ok(out)
+    }
+}
+
+/// Reads every live column and proves that the row has no byte too many (for verification).
+pub fn read_strictly(def: &TableDef, row: &[u8]) -> std::result::Result<Vec<Value>, Malformed> {
+    let values = Projection::all(def).read(def, row)?;
+    let mut cursor = Cursor::new(def, row)?;
+    if cursor.count > def.columns.len() {
+        return Err(Malformed("row has more columns than its table"));
+    }
+    while cursor.at < cursor.count {
+        cursor.skip()?;
+    }
+    if !cursor.rest.is_empty() {
+        return Err(Malformed("bytes after the last column of a row"));
+    }
+    Ok(values)
+}
+
+/// Walks a row from the left.
+struct Cursor<'a> {
+    columns: &'a [Column],
+    count: usize,
+    bitmap: &'a [u8],
+    /// Next column to read.
+    at: usize,
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    fn new(def: &'a TableDef, row: &'a [u8]) -> std::result::Result<Self, Malformed> {
+        let Some((header, mut rest)) = row.split_first_chunk::<HEADER>() else {
+            return Err(Malformed("row ends before its column count"));
+        };
+        let header = u16::from_le_bytes(*header);
+        let count = usize::from(header & !HAS_NULLS);
+        let mut bitmap: &[u8] = &[];
+        if header & HAS_NULLS != 0 {
+            let split = rest.split_at_checked(count.div_ceil(8));
+            (bitmap, rest) = split.ok_or(Malformed("row ends inside its null bitmap"))?;
+        }
+        Ok(Self { columns: &def.columns, count, bitmap, at: 0, rest })
+    }
+
+    fn is_null(&self, column: usize) -> bool {
+        self.bitmap.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 == 1)
+    }
+
+    /// Value of `column`, which is not left of the cursor.
+    fn column(&mut self, column: ColumnNo) -> std::result::Result<Value, Malformed> {
+        let column = usize::from(column);
+        assert!(column >= self.at && column < self.columns.len(), "columns are read in order");
+        if column >= self.count {
+            return Ok(self.columns[column].missing.clone());
+        }
+        while self.at < column {
+            self.skip()?;
+        }
+        self.at += 1;
+        if self.is_null(column) {
+            return Ok(Value::Null);
+        }
+        let ty = self.columns[column].ty;
+        let bytes = self.take_value(ty)?;
+        value_of(ty, bytes)
+    }
+
+    fn skip(&mut self) -> std::result::Result<(), Malformed> {
+        let column = self.at;
+        self.at += 1;
+        if !self.is_null(column) {
+            self.take_value(self.columns[column].ty)?;
+        }
+        Ok(())
+    }
+
+    fn take_value(&mut self, ty: Type) -> std::result::Result<&'a [u8], Malformed> {
+        let len = match ty.fixed_len() {
+            Some(len) => len,
+            None => self.take_len()?,
+        };
+        let split = self.rest.split_at_checked(len);
+        let (value, rest) = split.ok_or(Malformed("row ends inside a value"))?;
+        self.rest = rest;
+        Ok(value)
+    }
+
+    fn take_len(&mut self) -> std::result::Result<usize, Malformed> {
+        let mut len = 0usize;
+        for shift in [0, 7, 14, 21, 28] {
+            let (&byte, rest) = self.rest.split_first().ok_or(Malformed("row ends in a length"))?;
+            self.rest = rest;
+            len |= usize::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(len);
+            }
+        }
+        Err(Malformed("length of a value has too many bytes"))
+    }
+}
+
+fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.try_into().expect("cut to the length of its type")
+}
+
+fn value_of(ty: Type, bytes: &[u8]) -> std::result::Result<Value, Malformed> {
+    let value = match ty {
+        Type::Bool => match bytes {
+            [0] => Value::Bool(false),
+            [1] => Value::Bool(true),
+            _ => return Err(Malformed("bool in a row is neither 0 nor 1")),
+        },
+        Type::Int2 => Value::Int2(i16::from_le_bytes(fixed(bytes))),
+        Type::Int4 => Value::Int4(i32::from_le_bytes(fixed(bytes))),
+        Type::Int8 => Value::Int8(i64::from_le_bytes(fixed(bytes))),
+        Type::Float4 => Value::Float4(f32::from_le_bytes(fixed(bytes))),
+        Type::Float8 => Value::Float8(f64::from_le_bytes(fixed(bytes))),
+        Type::Text => {
+            let text = std::str::from_utf8(bytes);
+            Value::Text(text.map_err(|_| Malformed("text in a row is not UTF-8"))?.to_owned())
+        }
+        Type::Bytes => Value::Bytes(bytes.to_vec()),
+        Type::Uuid => Value::Uuid(fixed(bytes)),
+        Type::Date => Value::Date(i32::from_le_bytes(fixed(bytes))),
+        Type::Timestamp => Value::Timestamp(i64::from_le_bytes(fixed(bytes))),
+        Type::TimestampTz => Value::TimestampTz(i64::from_le_bytes(fixed(bytes))),
+    };
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use rightlink_env::Rng;
+
+    use super::*;
+    use crate::datum::tests::random_value;
+    use crate::ids::{FileId, ObjectId};
+
+    fn table(types: impl IntoIterator<Item = Type>) -> TableDef {
+        let numbered = types.into_iter().enumerate();
+        let columns = numbered.map(|(no, ty)| Column::new(format!("c{no}"), ty, true)).collect();
+        TableDef::new(ObjectId(1), "t", FileId(64), columns)
+    }
+
+    fn random_row(rng: &mut Rng, def: &TableDef) -> Vec<Value> {
+        let mut one = |ty| if rng.chance(1, 6) { Value::Null } else { random_value(rng, ty) };
+        def.live().map(|(_, column)| one(column.ty)).collect()
+    }
+
+    /// Bits, not only values: -0.0 stays -0.0 in a row.
+    fn same(a: &[Value], b: &[Value]) -> bool {
+        a == b && format!("{a:?}") == format!("{b:?}")
+    }
+
+    #[test]
+    fn rows_of_all_types_round_trip_whole_and_projected() {
+        let def = table(Type::ALL.into_iter().chain(Type::ALL));
+        let mut rng = Rng::from_seed(3);
+        for _ in 0..5_000 {
+            let row = random_row(&mut rng, &def);
+            let bytes = encode(&def, &row).unwrap();
+            assert!(same(&read_strictly(&def, &bytes).unwrap(), &row));
+            let columns: Vec<_> = (0..rng.below(9)).map(|_| rng.below(24) as u16).collect();
+            let wanted: Vec<_> = columns.iter().map(|no| row[usize::from(*no)].clone()).collect();
+            let projection = Projection::new(&def, &columns).unwrap();
+            assert!(same(&projection.read(&def, &bytes).unwrap(), &wanted));
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_the_format() {
+        let def = table([Type::Int4, Type::Text, Type::Bool]);
+        let row = [Value::Int4(258), Value::Text("hi".into()), Value::Bool(true)];
+        assert_eq!(encode(&def, &row).unwrap(), [3, 0, 2, 1, 0, 0, 2, b'h', b'i', 1]);
+        let row = [Value::Int4(1), Value::Null, Value::Bool(false)];
+        assert_eq!(encode(&def, &row).unwrap(), [3, 0x80, 0b010, 1, 0, 0, 0, 0]);
+        let long = Value::Bytes(vec![7; 300]);
+        let bytes = encode(&table([Type::Bytes]), &[long]).unwrap();
+        assert_eq!(bytes[..4], [1, 0, 0xAC, 0x02]);
+    }
+
+    #[test]
+    fn added_columns_read_as_missing_and_dropped_ones_are_skipped() {
+        let mut def = table([Type::Int4, Type::Text, Type::Int8]);
+        let old = [Value::Int4(1), Value::Text("old".into()), Value::Int8(3)];
+        let bytes = encode(&def, &old).unwrap();
+        def.columns[1].dropped = true;
+        let missing = Value::Bool(true);
+        def.columns.push(Column { missing: missing.clone(), ..Column::new("b", Type::Bool, true) });
+        let now = [Value::Int4(1), Value::Int8(3), missing];
+        assert_eq!(read_strictly(&def, &bytes).unwrap(), now);
+        let newer = [Value::Int4(2), Value::Int8(4), Value::Null];
+        let bytes = encode(&def, &newer).unwrap();
+        assert_eq!(read_strictly(&def, &bytes).unwrap(), newer);
+        // A definition from before sees the column it still has as null, and not the one it lacks.
+        def.columns.pop();
+        assert_eq!(Projection::all(&def).read(&def, &bytes).unwrap(), newer[..2]);
+        assert!(read_strictly(&def, &bytes).is_err());
+    }
+
+    #[test]
+    fn a_row_beyond_a_page_is_refused() {
+        let def = table([Type::Bytes]);
+        let largest = MAX_ROW_BYTES - HEADER - 2;
+        assert!(encode(&def, &[Value::Bytes(vec![0; largest])]).is_ok());
+        let error = encode(&def, &[Value::Bytes(vec![0; largest + 1])]).unwrap_err();
+        assert!(matches!(error, Error::Limit(_)));
+    }
+
+    /// Bytes from disk may be anything: reading them ends with values or an error.
+    #[test]
+    fn damaged_rows_never_panic() {
+        let def = table(Type::ALL);
+        let mut rng = Rng::from_seed(4);
+        let mut refused = 0;
+        for _ in 0..50_000 {
+            let mut bytes = encode(&def, &random_row(&mut rng, &def)).unwrap();
+            for _ in 0..=rng.below(3) {
+                let at = rng.index(bytes.len());
+                bytes[at] = rng.next_u32() as u8;
+            }
+            bytes.truncate(rng.index(bytes.len() * 2));
+            refused += usize::from(read_strictly(&def, &bytes).is_err());
+        }
+        assert!(refused > 10_000, "{refused}");
+    }
+}

@@ -1,0 +1,369 @@
+//! Definitions of tables, columns and indexes, as the catalog hands them down.
+//!
+//! Invariants: a column's number is its position in [`TableDef::columns`] and never changes: dropping one
+//! leaves its place marked, adding one appends, and neither rewrites a row. A definition that passed
+//! [`TableDef::validate`] keeps all limits of `config` and names only live columns in its indexes.
+//! Does not do: storing definitions, handing out ids and files.
+
+use std::collections::HashSet;
+
+use crate::config::{MAX_COLUMNS, MAX_KEY_COLUMNS, MAX_NAME_BYTES};
+use crate::datum::{Type, Value};
+use crate::error::{Error, Result};
+use crate::ids::{FileId, ObjectId, Xid};
+use crate::keycode::KeyColumn;
+
+/// Number of a column in its table: its position, dropped ones counted.
+pub type ColumnNo = u16;
+
+/// A column of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Column {
+    /// Name, unique among the live columns.
+    pub name: String,
+    /// Type of its values.
+    pub ty: Type,
+    /// May it be null?
+    pub nullable: bool,
+    /// Is it gone? Its place in old rows is skipped, in new ones null.
+    pub dropped: bool,
+    /// What rows have that were written before the column was added.
+    pub missing: Value,
+}
+
+/// How an index finds its entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum IndexMethod {
+    /// A B-link tree.
+    #[default]
+    BTree = 1,
+}
+
+/// A column of an index key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IndexColumn {
+    /// Which column of the table.
+    pub column: ColumnNo,
+    /// Largest first?
+    pub descending: bool,
+    /// Nulls before all values, whatever the direction?
+    pub nulls_first: bool,
+}
+
+/// An index of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct IndexDef {
+    /// Its number in the catalog.
+    pub id: ObjectId,
+    /// Name, unique in the table.
+    pub name: String,
+    /// Its file.
+    pub file: FileId,
+    /// The key, most significant column first.
+    pub columns: Vec<IndexColumn>,
+    /// Columns stored beside the key for index-only scans.
+    pub included: Vec<ColumnNo>,
+    /// May a key without nulls occur only once?
+    pub unique: bool,
+    /// How it finds entries.
+    pub method: IndexMethod,
+    /// Snapshots that may not see all xids below this do not use it (R10); `Xid::NONE`: all may.
+    pub usable_from: Xid,
+}
+
+/// A table, everything resolved.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TableDef {
+    /// Its number in the catalog; also names its lock.
+    pub id: ObjectId,
+    /// Name.
+    pub name: String,
+    /// All columns that ever were, dropped ones included.
+    pub columns: Vec<Column>,
+    /// Indexes, unique ones first so that violations show before other indexes grow.
+    pub indexes: Vec<IndexDef>,
+    /// The heap's file; the free-space map is the next one, the visibility map the one after.
+    pub heap: FileId,
+    /// Are changes logged?
+    pub logged: bool,
+    /// Share of a heap page, in percent, that inserts fill; the rest is for updates.
+    pub fillfactor: u8,
+}
+
+impl Column {
+    /// A live column whose missing value is null.
+    pub fn new(name: impl Into<String>, ty: Type, nullable: bool) -> Self {
+        Self { name: name.into(), ty, nullable, dropped: false, missing: Value::Null }
+    }
+}
+
+impl IndexColumn {
+    /// Ascending, nulls last.
+    pub const fn ascending(column: ColumnNo) -> Self {
+        Self { column, descending: false, nulls_first: false }
+    }
+
+    /// Descending, nulls first.
+    pub const fn descending(column: ColumnNo) -> Self {
+        Self { column, descending: true, nulls_first: true }
+    }
+}
+
+impl IndexMethod {
+    /// The number on disk.
+    pub const fn tag(self) -> u8 {
+        self as u8
+    }
+
+    /// The method of a number read from disk.
+    pub const fn from_tag(tag: u8) -> Option<Self> {
+        match tag {
+            1 => Some(IndexMethod::BTree),
+            _ => None,
+        }
+    }
+}
+
+impl IndexDef {
+    /// A plain index over `columns`, usable by every snapshot.
+    pub fn new(
+        id: ObjectId,
+        name: impl Into<String>,
+        file: FileId,
+        columns: Vec<IndexColumn>,
+        unique: bool,
+    ) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            file,
+            columns,
+            included: Vec::new(),
+            unique,
+            method: IndexMethod::BTree,
+            usable_from: Xid::NONE,
+        }
+    }
+
+    /// Does a change of `column` change entries of this index (R10)?
+    pub fn touches(&self, column: ColumnNo) -> bool {
+        self.columns.iter().any(|key| key.column == column) || self.included.contains(&column)
+    }
+
+    /// How the key is encoded.
+    pub fn key_columns(&self, table: &TableDef) -> Vec<KeyColumn> {
+        let key = |part: &IndexColumn| KeyColumn {
+            ty: table.columns[usize::from(part.column)].ty,
+            descending: part.descending,
+            nulls_first: part.nulls_first,
+        };
+        self.columns.iter().map(key).collect()
+    }
+
+    fn validate(&self, table: &TableDef) -> Result<()> {
+        check_name("index", &self.name)?;
+        let name = &self.name;
+        let count = self.columns.len();
+        if count == 0 || count > MAX_KEY_COLUMNS {
+            let what = format!(
+                "index {name} has {count} key columns, 1 to {MAX_KEY_COLUMNS} are possible"
+            );
+            return Err(Error::Limit(what));
+        }
+        let mut seen = HashSet::new();
+        for column in
+            self.columns.iter().map(|part| part.column).chain(self.included.iter().copied())
+        {
+            table.live_column(column)?;
+            if !seen.insert(column) {
+                return Err(Error::Invalid(format!("index {name} names column {column} twice")));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TableDef {
+    /// A logged table without indexes.
+    pub fn new(id: ObjectId, name: impl Into<String>, heap: FileId, columns: Vec<Column>) -> Self {
+        let indexes = Vec::new();
+        Self { id, name: name.into(), columns, indexes, heap, logged: true, fillfactor: 100 }
+    }
+
+    /// Checks names, limits and references; what passes can be created.
+    pub fn validate(&self) -> Result<()> {
+        check_name("table", &self.name)?;
+        let count = self.columns.len();
+        if self.live().count() == 0 || count > MAX_COLUMNS {
+            let name = &self.name;
+            let what = format!("table {name} has {count} columns, 1 to {MAX_COLUMNS} are possible");
+            return Err(Error::Limit(what));
+        }
+        if !(10..=100).contains(&self.fillfactor) {
+            return Err(Error::Invalid(format!(
+                "fillfactor {} is not in 10..=100",
+                self.fillfactor
+            )));
+        }
+        for (_, column) in self.live() {
+            check_name("column", &column.name)?;
+            if !column.missing.fits(column.ty) {
+                let what = format!("missing value of column {} is no {}", column.name, column.ty);
+                return Err(Error::Invalid(what));
+            }
+        }
+        check_distinct("column", self.live().map(|(_, column)| column.name.as_str()))?;
+        check_distinct("index", self.indexes.iter().map(|index| index.name.as_str()))?;
+        self.indexes.iter().try_for_each(|index| index.validate(self))
+    }
+
+    /// The live columns with their numbers, in order: what a row given by a caller consists of.
+    pub fn live(&self) -> impl Iterator<Item = (ColumnNo, &Column)> {
+        let numbered = |(no, column)| (no as ColumnNo, column);
+        self.columns.iter().enumerate().map(numbered).filter(|(_, column)| !column.dropped)
+    }
+
+    /// Number of the live column called `name`.
+    pub fn column_no(&self, name: &str) -> Result<ColumnNo> {
+        let found = self.live().find(|(_, column)| column.name == name);
+        found
+            .map(|(no, _)| no)
+            .ok_or_else(|| Error::NotFound(format!("column {name} of table {}", self.name)))
+    }
+
+    /// The index called `name`.
+    pub fn index(&self, name: &str) -> Result<&IndexDef> {
+        let found = self.indexes.iter().find(|index| index.name == name);
+        found.ok_or_else(|| Error::NotFound(format!("index {name} of table {}", self.name)))
+    }
+
+    /// The live column of a number.
+    pub fn live_column(&self, no: ColumnNo) -> Result<&Column> {
+        let found = self.columns.get(usize::from(no)).filter(|column| !column.dropped);
+        found.ok_or_else(|| Error::NotFound(format!("column {no} of table {}", self.name)))
+    }
+
+    /// The free-space map's file.
+    pub fn free_space_map(&self) -> FileId {
+        FileId(self.heap.0 + 1)
+    }
+
+    /// The visibility map's file.
+    pub fn visibility_map(&self) -> FileId {
+        FileId(self.heap.0 + 2)
+    }
+
+    /// Checks a row given by a caller: one value of the right type for each live column, null where allowed.
+    pub fn check_row(&self, values: &[Value]) -> Result<()> {
+        let wanted = self.live().count();
+        if values.len() != wanted {
+            let (name, count) = (&self.name, values.len());
+            let what = format!("row of {count} values for table {name} with {wanted} columns");
+            return Err(Error::Invalid(what));
+        }
+        for ((_, column), value) in self.live().zip(values) {
+            self.check_value(column, value)?;
+        }
+        Ok(())
+    }
+
+    fn check_value(&self, column: &Column, value: &Value) -> Result<()> {
+        let (table, name) = (&self.name, &column.name);
+        if value.is_null() && !column.nullable {
+            return Err(Error::Invalid(format!("null in column {name} of table {table}")));
+        }
+        if !value.fits(column.ty) {
+            let given = value.type_of().map_or("null", Type::name);
+            let what =
+                format!("{given} value in column {name} of table {table}, which is {}", column.ty);
+            return Err(Error::Invalid(what));
+        }
+        Ok(())
+    }
+}
+
+/// Checks the name of a table, column or index.
+pub fn check_name(kind: &str, name: &str) -> Result<()> {
+    if name.is_empty() || name.chars().any(char::is_control) {
+        let what = format!("{kind} name {name:?} is empty or has control characters");
+        return Err(Error::Invalid(what));
+    }
+    if name.len() > MAX_NAME_BYTES {
+        let what = format!("{kind} name {name} is longer than {MAX_NAME_BYTES} bytes");
+        return Err(Error::Limit(what));
+    }
+    Ok(())
+}
+
+fn check_distinct<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = HashSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(Error::AlreadyExists(format!("{kind} {name}")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn people() -> TableDef {
+        let columns = vec![
+            Column::new("id", Type::Int8, false),
+            Column { dropped: true, ..Column::new("gone", Type::Text, true) },
+            Column::new("name", Type::Text, true),
+        ];
+        let mut def = TableDef::new(ObjectId(1), "people", FileId(64), columns);
+        let key = vec![IndexColumn::ascending(0)];
+        def.indexes.push(IndexDef::new(ObjectId(2), "people_id", FileId(67), key, true));
+        def
+    }
+
+    #[test]
+    fn a_sound_definition_passes_and_is_found_by_name() {
+        let def = people();
+        def.validate().unwrap();
+        assert_eq!(def.column_no("name").unwrap(), 2);
+        assert!(matches!(def.column_no("gone"), Err(Error::NotFound(_))));
+        assert_eq!(def.index("people_id").unwrap().id, ObjectId(2));
+        assert_eq!(def.visibility_map(), FileId(66));
+        assert!(def.indexes[0].touches(0) && !def.indexes[0].touches(2));
+    }
+
+    #[test]
+    fn unsound_definitions_are_refused() {
+        let broken: [fn(&mut TableDef); 9] = [
+            |def| def.name = String::new(),
+            |def| def.name = "x".repeat(64),
+            |def| def.columns[2].name = "id".into(),
+            |def| def.columns.iter_mut().for_each(|column| column.dropped = true),
+            |def| def.columns = vec![Column::new("x", Type::Int2, true); MAX_COLUMNS + 1],
+            |def| def.columns[2].missing = Value::Int2(1),
+            |def| def.indexes[0].columns = vec![IndexColumn::ascending(1)],
+            |def| def.indexes[0].included = vec![0],
+            |def| def.indexes.push(def.indexes[0].clone()),
+        ];
+        for (case, breaks) in broken.into_iter().enumerate() {
+            let mut def = people();
+            breaks(&mut def);
+            assert!(def.validate().is_err(), "case {case}");
+        }
+    }
+
+    #[test]
+    fn rows_are_checked_against_the_live_columns() {
+        let def = people();
+        def.check_row(&[Value::Int8(1), Value::Null]).unwrap();
+        for row in [
+            vec![Value::Int8(1)],
+            vec![Value::Null, Value::Null],
+            vec![Value::Int4(1), Value::Null],
+        ] {
+            assert!(matches!(def.check_row(&row), Err(Error::Invalid(_))), "{row:?}");
+        }
+    }
+}
