@@ -32,6 +32,7 @@ pub(crate) fn mask(text: &str) -> Mask {
     let mask = Mask { code: String::new(), comments: String::new() };
     let mut scanner = Scanner { chars: text.chars().collect(), at: 0, mask };
     scanner.scan();
+    assert_eq!(scanner.mask.code.chars().count(), scanner.chars.len(), "every character is put");
     assert_eq!(scanner.mask.code.lines().count(), scanner.mask.comments.lines().count());
     scanner.mask
 }
@@ -92,6 +93,7 @@ impl Scanner {
     }
 
     fn string(&mut self) {
+        assert_eq!(self.ahead(0), Some('"'));
         self.put(Side::Code);
         while let Some(c) = self.ahead(0) {
             match c {
@@ -103,6 +105,7 @@ impl Scanner {
     }
 
     fn raw_string(&mut self, hashes: usize) {
+        assert_eq!(self.ahead(hashes), Some('"'), "the caller saw the quote");
         self.put_many(hashes + 1, Side::Code);
         while let Some(c) = self.ahead(0) {
             let closes = c == '"' && (1..=hashes).all(|i| self.ahead(i) == Some('#'));
@@ -115,6 +118,7 @@ impl Scanner {
 
     /// A character literal, or the apostrophe of a lifetime.
     fn quote(&mut self) {
+        assert_eq!(self.ahead(0), Some('\''));
         let literal = self.ahead(1) == Some('\\') || self.ahead(2) == Some('\'');
         self.put(Side::Code);
         if !literal {

@@ -73,6 +73,7 @@ fn follow(tokens: &[Token], start: usize, mut parts: Vec<String>, out: &mut Vec<
         }
         i += 1;
     }
+    assert!(i >= start, "a path never runs backwards");
     out.push(Named { parts, line, inline_modules });
     i
 }

@@ -72,6 +72,7 @@ impl Function {
 impl Source {
     /// Takes `text` apart. A file that does not parse keeps its lines and says so.
     pub(crate) fn new(path: &str, text: &str) -> Source {
+        assert!(!path.starts_with('/') && !path.contains('\\'), "paths are relative");
         let mut source = Source {
             path: path.to_string(),
             text: text.to_string(),
@@ -151,6 +152,8 @@ impl Source {
             let attribute = code.starts_with('#') || code.ends_with(']');
             attribute || (code.is_empty() && !comments[i].trim().is_empty())
         };
+        assert!(line > 0, "lines count from 1");
+        assert_eq!(code.len(), comments.len());
         let above = (0..line - 1).rev().take_while(|i| passable(*i)).any(reasoned);
         above || reasoned(line - 1) || reasoned(line)
     }
@@ -216,6 +219,7 @@ impl Source {
                 && text.contains("reason=")
         });
         let is_argument = |input: &&syn::FnArg| matches!(input, syn::FnArg::Typed(_));
+        assert!(sig.fn_token.span.start().line > 0, "spans have locations");
         self.functions.push(Function {
             name: sig.ident.to_string(),
             line: sig.fn_token.span.start().line,
@@ -402,6 +406,28 @@ mod tests {
         assert!(!source.is_test_file());
         assert!(Source::new("crates/a/tests/x.rs", SAMPLE).is_test_file());
         assert!(Source::new("crates/a/src/x.rs", "#![cfg(test)]\nfn f() {}").is_test_file());
+    }
+
+    #[test]
+    fn conditions_are_read_not_searched_for_a_word() {
+        let is_test = |attribute: &str| {
+            let source =
+                Source::new("a/src/x.rs", &format!("fn a() {{}}\n{attribute} fn f() {{}}"));
+            assert!(!source.is_test_line(1));
+            source.is_test_line(2)
+        };
+        assert!(is_test("#[test]") && is_test("#[tokio::test]") && is_test("#[cfg(test)]"));
+        assert!(is_test("#[inline] #[cfg(any(test, fuzzing))]"));
+        assert!(is_test("#[cfg(all(loom, test))]"));
+        assert!(!is_test("#[cfg(any(test, loom))]") && !is_test("#[cfg(not(test))]"));
+        assert!(!is_test("#[cfg(feature = \"test\")]") && !is_test("#[cfg_attr(test, inline)]"));
+    }
+
+    #[test]
+    fn a_file_that_does_not_parse_says_so() {
+        let source = Source::new("a/src/x.rs", "fn f( {}\n// comment\n");
+        assert!(source.parse_error.is_some());
+        assert_eq!((source.code_lines().count(), source.comment_lines().count()), (1, 1));
     }
 
     #[test]

@@ -60,6 +60,7 @@ impl Tree {
     }
 
     fn read_folder(&mut self, root: &Path, below: &str) -> io::Result<()> {
+        assert!(below.is_empty() || below.ends_with('/'));
         let mut names = Vec::new();
         for entry in fs::read_dir(root.join(below))? {
             let entry = entry?;
@@ -84,7 +85,8 @@ impl Tree {
     }
 
     fn add(&mut self, path: &str, text: &str) {
-        self.entries.insert(path.to_string());
+        let new = self.entries.insert(path.to_string());
+        assert!(new, "{path} is read once");
         if path.ends_with(".rs") {
             self.sources.push(Source::new(path, text));
         } else if is_text(path) {

@@ -129,6 +129,7 @@ pub(crate) fn figures(tree: &Tree, name: &str) -> Vec<Figures> {
     if rows.len() == 1 {
         rows.clear();
     }
+    assert!(rows.iter().all(|row| row.code_lines() <= whole.code_lines()));
     rows.push(whole);
     rows
 }
@@ -139,6 +140,9 @@ fn row(folder: &str, sources: &[&Source]) -> Figures {
     sources.iter().for_each(|source| row.add(source));
     let edges = edges(sources);
     row.knot = (largest_ring(&edges), edges.len());
+    assert!(row.knot.0 != 1 && row.knot.0 <= row.knot.1, "a ring has two members and more");
+    assert!(row.documented <= row.publics && row.reasoned <= row.unsafe_sites);
+    assert_eq!(row.lengths.len(), row.arguments.len());
     row
 }
 
@@ -162,7 +166,7 @@ fn edges(sources: &[&Source]) -> Edges {
 
 /// Size of the largest set of nodes that all reach each other; 0 without any ring.
 pub(crate) fn largest_ring(edges: &Edges) -> usize {
-    let mut reach = edges.clone();
+    let mut reach = edges.clone(); // grows to what each node reaches in any number of steps
     for _ in 0..edges.len() {
         for node in edges.keys() {
             let further: BTreeSet<String> =
@@ -185,7 +189,7 @@ pub(crate) fn ratio(part: usize, whole: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::figures;
+    use super::{figures, largest_ring};
     use crate::tree::Tree;
 
     const LIB: &str = "//! Head.\nmod a;\nmod b;\n\n/// Doc.\npub fn one(x: u8) -> u8 {\n    \
@@ -219,6 +223,21 @@ mod tests {
         assert_eq!((row.asserts, row.unwraps, row.expects), (1, 1, 0));
         assert_eq!((row.comment_lines, row.test_lines), (3, 7));
         assert_eq!(row.knot, (2, 3));
+    }
+
+    #[test]
+    fn a_ring_is_found_through_others_but_a_chain_is_none() {
+        let edges = |pairs: &[(&str, &str)]| {
+            let mut edges = super::Edges::new();
+            for (from, to) in pairs {
+                edges.entry((*from).into()).or_default().insert((*to).into());
+                edges.entry((*to).into()).or_default();
+            }
+            edges
+        };
+        assert_eq!(largest_ring(&edges(&[("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")])), 0);
+        assert_eq!(largest_ring(&edges(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")])), 3);
+        assert_eq!(largest_ring(&edges(&[("a", "a")])), 0);
     }
 
     #[test]

@@ -177,6 +177,7 @@ fn align(lines: &[Vec<String>]) -> String {
     let widths: Vec<usize> = (0..=COLUMNS.len()).map(width).collect();
     let mut out = String::new();
     for line in lines {
+        assert_eq!(line.len(), widths.len(), "a cell for each column");
         let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         let text = cells.collect::<Vec<_>>().join("  ");
         out.push_str(text.trim_end());
@@ -204,6 +205,7 @@ fn mean(values: &[usize]) -> f64 {
 
 /// Rounded to a tenth, but 100 % means all.
 fn percent(share: f64) -> String {
+    assert!((0.0..=1.0).contains(&share), "{share} is no share");
     let tenths = (share * 1000.0).round();
     let tenths = if share < 1.0 { tenths.min(999.0) } else { tenths };
     format!("{:.1}%", tenths / 10.0).replace(".0%", "%")

@@ -37,7 +37,9 @@ pub(crate) struct Complaints(Vec<Complaint>);
 
 impl Complaints {
     pub(crate) fn add(&mut self, path: &str, line: usize, text: impl Into<String>) {
-        self.0.push(Complaint { path: path.to_string(), line, text: text.into() });
+        let text = text.into();
+        assert!(!path.is_empty() && !text.is_empty(), "a complaint names its place and cause");
+        self.0.push(Complaint { path: path.to_string(), line, text });
     }
 }
 
