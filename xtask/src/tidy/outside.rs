@@ -19,9 +19,9 @@ const OUTSIDE: [&[&str]; 7] = [
     &["std", "time", "*"],
 ];
 
-/// Folders and files with exceptions: the paths they may name all the same. What holds no state that
-/// a model would interleave, shared ownership and set-once cells, is harmless above the engine. The
-/// words of a page are memory, not synchronisation: a model's atomics are larger than a word.
+/// Folders and files with exceptions: the paths they may name all the same. Shared ownership and
+/// set-once cells hold no state that a model would interleave, so they are harmless above the
+/// engine. The words of a page are memory, not synchronisation: a model's atomics are larger.
 const ALLOWED: [(&str, &[&[&str]]); 8] = [
     ("crates/engine/src/page/buf.rs", &[&["core", "sync", "atomic"]]),
     ("crates/env/", &[&["std"], &["core"]]),
