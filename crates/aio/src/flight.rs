@@ -1,0 +1,110 @@
+//! How many operations are in flight, and waiting for that to change.
+//!
+//! An operation is in flight from `begin` to `ended`, being delivered from there until `delivered`.
+//! The depth limits what is in flight and not what is being delivered, so a completion may submit
+//! again. `progress` counts deliveries: whoever read it before looking at its own condition misses
+//! none of them.
+
+use rightlink_env::sync::{Condvar, Mutex};
+
+/// The count of operations in flight of one `Io`.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    depth: u32,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    in_flight: u32,
+    delivering: u32,
+    progress: u64,
+    submits: u64,
+    depth_sum: u64,
+    depth_max: u32,
+}
+
+impl Flight {
+    pub(crate) fn new(depth: u32) -> Flight {
+        assert!(depth > 0, "at least one operation is in flight");
+        Flight { depth, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Counts an operation in, unless the queue is full.
+    #[must_use]
+    pub(crate) fn try_begin(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.in_flight >= self.depth {
+            return false;
+        }
+        state.count_in();
+        true
+    }
+
+    /// Counts an operation in that is carried out at once by the thread that brings it.
+    pub(crate) fn begin_inline(&self) {
+        self.state.lock().count_in();
+    }
+
+    /// The device is done with an operation; its completion is about to be called.
+    pub(crate) fn ended(&self) {
+        let mut state = self.state.lock();
+        assert!(state.in_flight > 0, "an operation ends once");
+        state.in_flight -= 1;
+        state.delivering += 1;
+        self.changed.notify_all();
+    }
+
+    /// The completion of an operation has returned.
+    pub(crate) fn delivered(&self) {
+        let mut state = self.state.lock();
+        assert!(state.delivering > 0, "an operation is delivered once");
+        state.delivering -= 1;
+        state.progress += 1;
+        self.changed.notify_all();
+    }
+
+    /// How many deliveries there were.
+    pub(crate) fn progress(&self) -> u64 {
+        self.state.lock().progress
+    }
+
+    /// Operations in flight.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.state.lock().in_flight
+    }
+
+    /// Waits until there were more than `seen` deliveries, or there is nothing to wait for. Returns
+    /// how many there were meanwhile.
+    pub(crate) fn wait_past(&self, seen: u64) -> u64 {
+        let mut state = self.state.lock();
+        while state.progress == seen && state.in_flight + state.delivering > 0 {
+            state = self.changed.wait(state);
+        }
+        state.progress - seen
+    }
+
+    /// Waits until the queue has room or a delivery happened after `seen`.
+    pub(crate) fn wait_room(&self, seen: u64) {
+        let mut state = self.state.lock();
+        while state.progress == seen && state.in_flight >= self.depth {
+            state = self.changed.wait(state);
+        }
+    }
+
+    /// Mean and greatest number of operations in flight, as each submit found it, itself included.
+    pub(crate) fn depths(&self) -> (f64, u32) {
+        let state = self.state.lock();
+        (state.depth_sum as f64 / state.submits.max(1) as f64, state.depth_max)
+    }
+}
+
+impl State {
+    fn count_in(&mut self) {
+        self.in_flight += 1;
+        self.submits += 1;
+        self.depth_sum += u64::from(self.in_flight);
+        self.depth_max = self.depth_max.max(self.in_flight);
+    }
+}

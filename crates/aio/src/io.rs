@@ -1,0 +1,404 @@
+//! A root directory and a way to do I/O below it. Names are relative paths of plain components, such
+//! as `data/00000012`; the empty name is the root itself.
+//!
+//! Whoever waits for an operation calls [`Io::wait_for`] with its condition, or [`Io::reap`] in a
+//! loop of its own. A completion may submit again, and must not wait.
+
+use crate::buf::IoBufs;
+use crate::core::{Core, IoStats};
+use crate::error::{IoError, IoErrorKind, RawError};
+use crate::file::{File, OpenMode, Target};
+use crate::options::{IoOptions, Method};
+use crate::sim::{SimDisk, SimEngine, SimLock};
+use crate::sys;
+use crate::transfer::{Direction, Op};
+use crate::worker::Workers;
+use rightlink_env::Env;
+use rightlink_env::sync::{Arc, AtomicBool, Ordering};
+use rustix::fd::{AsFd, OwnedFd};
+use std::fmt;
+use std::path::Path;
+
+/// Who is told that an operation has ended.
+pub trait Completion: Send + Sync {
+    /// The operation that was submitted with `tag` has moved the given number of bytes, or failed.
+    /// Called exactly once per operation, on any thread, without a lock of this crate held. May
+    /// submit; must not wait for other operations.
+    fn complete(&self, tag: u64, result: Result<usize, IoError>);
+}
+
+/// Where the end of an operation is reported. Holds its target alive: a target that owns the last
+/// `Io` would never be told, so it waits for its operations before it goes.
+#[derive(Clone)]
+pub struct Done {
+    /// Who is told.
+    pub target: Arc<dyn Completion>,
+    /// What it is told along, to know which operation it was.
+    pub tag: u64,
+}
+
+impl fmt::Debug for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Done({})", self.tag)
+    }
+}
+
+/// A root directory and a way to do I/O below it. Clones share it; dropping the last one waits for
+/// everything in flight.
+#[derive(Clone, Debug)]
+pub struct Io {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    engine: Engine,
+    place: Place,
+    direct: bool,
+    told_buffered: AtomicBool,
+    core: Arc<Core>,
+}
+
+#[derive(Debug)]
+enum Place {
+    Os(OwnedFd),
+    Sim(SimDisk),
+}
+
+#[derive(Debug)]
+enum Engine {
+    Sync,
+    Worker(Workers),
+    Sim(SimEngine),
+}
+
+impl Io {
+    /// Makes a root directory, with its parents, durably. Fine if it is there.
+    pub fn create_root(root: &Path) -> Result<(), IoError> {
+        sys::create_root(root).map_err(|raw| name("create", &root.to_string_lossy(), raw))
+    }
+
+    /// Opens a root directory that exists. Where the kernel refuses io_uring, workers do the I/O,
+    /// and one line says so.
+    pub fn open(env: &Env, root: &Path, options: IoOptions) -> Result<Io, IoError> {
+        let text = root.to_string_lossy();
+        let fd = sys::open_root(root).map_err(|raw| name("open", &text, raw))?;
+        let core = Arc::new(Core::new(env, &options));
+        let engine = Engine::start(&core, &options);
+        let engine = engine.map_err(|raw| name("start I/O workers for", &text, raw))?;
+        Ok(Io::new(engine, Place::Os(fd), options.direct, core))
+    }
+
+    /// Does I/O on a simulated disk. With the method `sync` operations complete within submit, with
+    /// any other later and in an order that the seed decides.
+    pub fn simulated(env: &Env, disk: SimDisk, options: IoOptions) -> Result<Io, IoError> {
+        let core = Arc::new(Core::new(env, &options));
+        let engine = match options.method {
+            Method::Sync => Engine::Sync,
+            _ => Engine::Sim(SimEngine::new(env.rng("aio.sim"))),
+        };
+        Ok(Io::new(engine, Place::Sim(disk), options.direct, core))
+    }
+
+    fn new(engine: Engine, place: Place, direct: bool, core: Arc<Core>) -> Io {
+        let told_buffered = AtomicBool::new(false);
+        Io { inner: Arc::new(Inner { engine, place, direct, told_buffered, core }) }
+    }
+
+    /// How I/O is done; after a fallback, how it is done in truth.
+    pub fn method(&self) -> Method {
+        match (&self.inner.place, &self.inner.engine) {
+            (Place::Sim(_), _) => Method::Sim,
+            (_, Engine::Worker(_)) => Method::Worker,
+            (_, _) => Method::Sync,
+        }
+    }
+
+    /// What has been done so far.
+    pub fn stats(&self) -> IoStats {
+        self.inner.core.stats.snapshot(&self.inner.core.flight)
+    }
+
+    /// Opens a file, direct if the options say so.
+    pub fn open_file(&self, file: &str, mode: OpenMode) -> Result<File, IoError> {
+        self.open_as(file, mode, self.inner.direct)
+    }
+
+    /// Opens a file through the page cache whatever the options say: for small files whose reads and
+    /// writes are not aligned.
+    pub fn open_buffered(&self, file: &str, mode: OpenMode) -> Result<File, IoError> {
+        self.open_as(file, mode, false)
+    }
+
+    fn open_as(&self, file: &str, mode: OpenMode, direct: bool) -> Result<File, IoError> {
+        assert_name(file);
+        let target = match &self.inner.place {
+            Place::Os(root) => self.open_os(root, file, mode, direct).map(Target::Os),
+            Place::Sim(disk) => disk.open(file, mode).map(Target::Sim),
+        };
+        let target = target.map_err(|raw| name("open", file, raw))?;
+        Ok(File::new(file, direct, target, Arc::clone(&self.inner.core)))
+    }
+
+    fn open_os(
+        &self,
+        root: &OwnedFd,
+        file: &str,
+        mode: OpenMode,
+        direct: bool,
+    ) -> Result<OwnedFd, RawError> {
+        match sys::open(root, file, mode, direct) {
+            Err(error) if direct && sys::refuses_direct(error) => {
+                self.tell_buffered(file);
+                // The refused call may have made the file already.
+                let again = if mode == OpenMode::CreateNew { OpenMode::Create } else { mode };
+                sys::open(root, file, again, false)
+            }
+            result => result,
+        }
+    }
+
+    fn tell_buffered(&self, file: &str) {
+        if !self.inner.told_buffered.swap(true, Ordering::Relaxed) {
+            let line = format!("no direct I/O for {file:?} here, going through the page cache");
+            self.inner.core.logger.warn(&line);
+        }
+    }
+
+    /// Whether there is a file or directory of this name.
+    pub fn exists(&self, file: &str) -> Result<bool, IoError> {
+        assert_name(file);
+        let result = match &self.inner.place {
+            Place::Os(root) => sys::exists(root, file),
+            Place::Sim(disk) => disk.exists(file),
+        };
+        result.map_err(|raw| name("stat", file, raw))
+    }
+
+    /// Removes a file or an empty directory. Durable once the directory that held it is synced.
+    pub fn remove(&self, file: &str) -> Result<(), IoError> {
+        assert_name(file);
+        let result = match &self.inner.place {
+            Place::Os(root) => sys::remove(root, file),
+            Place::Sim(disk) => disk.remove(file),
+        };
+        result.map_err(|raw| name("remove", file, raw))
+    }
+
+    /// Renames a file, replacing one of the new name. Durable once both directories are synced.
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), IoError> {
+        assert_name(from);
+        assert_name(to);
+        let result = match &self.inner.place {
+            Place::Os(root) => sys::rename(root, from, to),
+            Place::Sim(disk) => disk.rename(from, to),
+        };
+        result.map_err(|raw| name("rename", from, raw))
+    }
+
+    /// The names in a directory, in order, without the directory's own.
+    pub fn list(&self, dir: &str) -> Result<Vec<String>, IoError> {
+        assert_dir(dir);
+        let result = match &self.inner.place {
+            Place::Os(root) => sys::list(root, dir),
+            Place::Sim(disk) => disk.list(dir),
+        };
+        result.map_err(|raw| name("list", dir, raw))
+    }
+
+    /// Makes a directory whose parent exists; fine if it is there. Durable once the parent is
+    /// synced.
+    pub fn create_dir(&self, dir: &str) -> Result<(), IoError> {
+        assert_name(dir);
+        let result = match &self.inner.place {
+            Place::Os(root) => sys::create_dir(root, dir),
+            Place::Sim(disk) => disk.create_dir(dir),
+        };
+        result.map_err(|raw| name("create", dir, raw))
+    }
+
+    /// Makes the entries of a directory durable: what was created, renamed and removed in it.
+    pub fn sync_dir(&self, dir: &str) -> Result<(), IoError> {
+        assert_dir(dir);
+        let due = self.inner.core.due(0);
+        let result = match &self.inner.place {
+            Place::Os(root) => sys::sync_dir(root, dir),
+            Place::Sim(disk) => disk.sync_dir(dir),
+        };
+        self.inner.core.wait_due(due);
+        result.map_err(|raw| name("sync", dir, raw))?;
+        self.inner.core.stats.count_sync();
+        Ok(())
+    }
+
+    /// Takes the exclusive lock that the file `file` stands for, or fails with kind `Locked` and the
+    /// holder's process number if it left one.
+    pub fn lock(&self, file: &str) -> Result<LockFile, IoError> {
+        assert_name(file);
+        match &self.inner.place {
+            Place::Os(root) => lock_os(root, file),
+            Place::Sim(disk) => match disk.lock(file) {
+                Ok(lock) => Ok(LockFile { held: Held::Sim(lock) }),
+                Err(raw) => Err(name("lock", file, raw)),
+            },
+        }
+    }
+
+    /// Starts to read from `offset` of `file`; `done` is told how it went. Waits for room first if
+    /// as many operations as the options allow are in flight.
+    pub fn submit_read(&self, file: &File, offset: u64, bufs: IoBufs, done: Done) {
+        self.submit(Op::new(file, Direction::Read, offset, bufs, done));
+    }
+
+    /// Starts to write at `offset` of `file`; otherwise as [`Io::submit_read`].
+    pub fn submit_write(&self, file: &File, offset: u64, bufs: IoBufs, done: Done) {
+        self.submit(Op::new(file, Direction::Write, offset, bufs, done));
+    }
+
+    fn submit(&self, op: Op) {
+        let core = &self.inner.core;
+        match &self.inner.engine {
+            Engine::Sync => run_inline(core, op),
+            Engine::Worker(workers) => {
+                while !core.flight.try_begin() {
+                    if workers.is_worker() {
+                        return run_inline(core, op);
+                    }
+                    core.flight.wait_room(core.flight.progress());
+                }
+                workers.submit(op);
+            }
+            Engine::Sim(sim) => {
+                while !core.flight.try_begin() {
+                    self.reap(true);
+                }
+                sim.submit(core, op);
+            }
+        }
+    }
+
+    /// Runs completions that are ready. With `wait`, and if anything is in flight, does not return
+    /// before at least one more completion has run, here or on another thread. Returns how many
+    /// this call has run or seen. Not to be called from a completion.
+    pub fn reap(&self, wait: bool) -> usize {
+        let seen = self.inner.core.flight.progress();
+        self.reap_past(seen, wait)
+    }
+
+    /// Waits until `ready` says so or nothing is in flight that could change it; returns its last
+    /// answer. Completions that run between a look and the wait are not missed. Not to be called
+    /// from a completion.
+    pub fn wait_for(&self, ready: impl Fn() -> bool) -> bool {
+        loop {
+            let seen = self.inner.core.flight.progress();
+            if ready() {
+                return true;
+            }
+            if self.reap_past(seen, true) == 0 {
+                return ready();
+            }
+        }
+    }
+
+    /// Operations in flight, those whose completion is running not counted.
+    pub fn in_flight(&self) -> usize {
+        self.inner.core.flight.in_flight() as usize
+    }
+
+    fn reap_past(&self, seen: u64, wait: bool) -> usize {
+        self.inner.reap_past(seen, wait)
+    }
+}
+
+impl Inner {
+    fn reap_past(&self, seen: u64, wait: bool) -> usize {
+        match &self.engine {
+            Engine::Sim(sim) => sim.reap_past(&self.core, seen, wait),
+            Engine::Sync | Engine::Worker(_) if wait => self.core.flight.wait_past(seen) as usize,
+            Engine::Sync | Engine::Worker(_) => (self.core.flight.progress() - seen) as usize,
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Workers empty their queue when they are dropped; the others need somebody to reap.
+        if !matches!(self.engine, Engine::Sync | Engine::Worker(_)) {
+            while self.core.flight.in_flight() > 0 {
+                self.reap_past(self.core.flight.progress(), true);
+            }
+        }
+    }
+}
+
+impl Engine {
+    fn start(core: &Arc<Core>, options: &IoOptions) -> Result<Engine, RawError> {
+        match options.method {
+            Method::Sync => Ok(Engine::Sync),
+            Method::Worker => Engine::workers(core, options),
+            Method::IoUring => Engine::ring(core, options),
+            Method::Sim => panic!("the simulation is opened with Io::simulated"),
+        }
+    }
+
+    fn workers(core: &Arc<Core>, options: &IoOptions) -> Result<Engine, RawError> {
+        let started = Workers::start(core, options.workers.max(1));
+        let raw = |e: std::io::Error| RawError { kind: IoErrorKind::Other, os: e.raw_os_error() };
+        started.map(Engine::Worker).map_err(raw)
+    }
+
+    fn ring(core: &Arc<Core>, options: &IoOptions) -> Result<Engine, RawError> {
+        core.logger.warn("the kernel refuses io_uring, worker threads do the I/O");
+        Engine::workers(core, options)
+    }
+}
+
+fn run_inline(core: &Core, op: Op) {
+    core.flight.begin_inline();
+    let result = op.run();
+    op.finish(core, result);
+}
+
+fn lock_os(root: &OwnedFd, file: &str) -> Result<LockFile, IoError> {
+    let named = |raw| name("lock", file, raw);
+    let fd = sys::open(root, file, OpenMode::Create, false).map_err(named)?;
+    match sys::lock(fd.as_fd()) {
+        Ok(()) => {
+            sys::write_holder(&fd).map_err(named)?;
+            Ok(LockFile { held: Held::Os(fd) })
+        }
+        Err(raw) if raw.kind == IoErrorKind::Locked => {
+            Err(named(raw).held_by(sys::read_holder(&fd)))
+        }
+        Err(raw) => Err(named(raw)),
+    }
+}
+
+/// An exclusive lock; dropping it, or the end of the process, lets it go.
+#[derive(Debug)]
+pub struct LockFile {
+    #[expect(dead_code, reason = "held for what dropping it does")]
+    held: Held,
+}
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "held for what dropping it does")]
+enum Held {
+    Os(OwnedFd),
+    Sim(SimLock),
+}
+
+/// Names are relative, made of plain components, and not the root.
+fn assert_name(name: &str) {
+    assert!(!name.is_empty(), "a file has a name");
+    assert_dir(name);
+}
+
+fn assert_dir(name: &str) {
+    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
+    assert!(name.is_empty() || name.split('/').all(plain), "{name:?} is not a plain relative name");
+}
+
+fn name(op: &'static str, file: &str, raw: RawError) -> IoError {
+    IoError::from_raw(op, file, 0, raw)
+}

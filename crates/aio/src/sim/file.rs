@@ -1,0 +1,83 @@
+//! An open file and a lock of the simulated disk.
+
+use super::disk::SimDisk;
+use super::image::Ino;
+use crate::buf::IoBufs;
+use crate::error::RawError;
+use rightlink_env::sync::Arc;
+
+type Raw<T> = Result<T, RawError>;
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct SimFile {
+    disk: SimDisk,
+    ino: Ino,
+    read_only: bool,
+}
+
+impl SimFile {
+    /// A handle that the disk has counted already.
+    pub(crate) fn new(disk: SimDisk, ino: Ino, read_only: bool) -> SimFile {
+        SimFile { disk, ino, read_only }
+    }
+
+    pub(crate) fn read(&self, bufs: &IoBufs, skip: usize, offset: u64) -> Raw<usize> {
+        self.disk.read(self.ino, offset, bufs.slices_mut(skip))
+    }
+
+    pub(crate) fn write(&self, bufs: &IoBufs, skip: usize, offset: u64) -> Raw<usize> {
+        self.check_writable()?;
+        let bytes: Vec<u8> = bufs.slices(skip).iter().flat_map(|slice| slice.to_vec()).collect();
+        self.disk.write(self.ino, offset, bytes)
+    }
+
+    pub(crate) fn sync(&self) -> Raw<()> {
+        self.disk.sync(self.ino)
+    }
+
+    pub(crate) fn len(&self) -> Raw<u64> {
+        self.disk.file_len(self.ino)
+    }
+
+    pub(crate) fn set_len(&self, len: u64) -> Raw<()> {
+        self.check_writable()?;
+        self.disk.set_len(self.ino, len)
+    }
+
+    pub(crate) fn allocate(&self, offset: u64, len: u64) -> Raw<()> {
+        self.check_writable()?;
+        self.disk.allocate(self.ino, offset, len)
+    }
+
+    fn check_writable(&self) -> Raw<()> {
+        let refused = RawError::from_os(crate::error::number::BADF);
+        if self.read_only { Err(refused) } else { Ok(()) }
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        self.disk.close(self.ino);
+    }
+}
+
+/// A lock.
+#[derive(Debug)]
+pub(crate) struct SimLock {
+    disk: SimDisk,
+    name: Arc<str>,
+}
+
+impl SimLock {
+    /// A lock that the disk has entered already.
+    pub(crate) fn new(disk: SimDisk, name: Arc<str>) -> SimLock {
+        SimLock { disk, name }
+    }
+}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.disk.unlock(&self.name);
+    }
+}
