@@ -1,0 +1,156 @@
+//! What a caller says when it creates a table or an index.
+//!
+//! Invariants: plain data; names, types and limits are checked by the catalog when it is used.
+//! Does not do: identifiers and files (the catalog resolves them).
+
+use crate::datum::Type;
+
+/// Description of a table to create.
+///
+/// ```
+/// use rightlink::{IndexSchema, TableSchema, Type};
+/// let schema = TableSchema::new("flight")
+///     .column("id", Type::Int8)
+///     .column("tail", Type::Text)
+///     .nullable("departed", Type::Timestamp)
+///     .primary_key(["id"])
+///     .index(IndexSchema::new("flight_tail").on("tail").on_desc("departed"));
+/// assert_eq!(schema.columns.len(), 3);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableSchema {
+    /// Name, at most 63 bytes, unique among tables and indexes.
+    pub name: String,
+    /// Columns in order.
+    pub columns: Vec<ColumnSchema>,
+    /// Key columns of the primary key; empty for none.
+    pub primary_key: Vec<String>,
+    /// Further indexes.
+    pub indexes: Vec<IndexSchema>,
+    /// Are changes logged? An unlogged table is empty after a crash.
+    pub logged: bool,
+    /// Percent of a heap page that inserts fill, 10 to 100; the rest is for updates in place.
+    pub fillfactor: u8,
+}
+
+/// Description of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnSchema {
+    /// Name.
+    pub name: String,
+    /// Type.
+    pub kind: Type,
+    /// May it be null?
+    pub nullable: bool,
+}
+
+/// Description of an index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexSchema {
+    /// Name, unique among tables and indexes.
+    pub name: String,
+    /// Key columns in order, at least one.
+    pub columns: Vec<KeyColumn>,
+    /// Refuse a second row with the same key? Keys with a null never collide.
+    pub unique: bool,
+}
+
+/// A key column and its order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyColumn {
+    /// Column name.
+    pub name: String,
+    /// Largest first?
+    pub descending: bool,
+    /// Nulls before all other values? Default: nulls last ascending, first descending.
+    pub nulls_first: bool,
+}
+
+impl TableSchema {
+    /// A table without columns yet.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            columns: Vec::new(),
+            primary_key: Vec::new(),
+            indexes: Vec::new(),
+            logged: true,
+            fillfactor: 100,
+        }
+    }
+
+    /// Adds a column that is never null.
+    #[must_use]
+    pub fn column(mut self, name: impl Into<String>, kind: Type) -> Self {
+        self.columns.push(ColumnSchema { name: name.into(), kind, nullable: false });
+        self
+    }
+
+    /// Adds a column that may be null.
+    #[must_use]
+    pub fn nullable(mut self, name: impl Into<String>, kind: Type) -> Self {
+        self.columns.push(ColumnSchema { name: name.into(), kind, nullable: true });
+        self
+    }
+
+    /// Sets the primary key: a unique index named `NAME_pkey`.
+    #[must_use]
+    pub fn primary_key<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
+        self.primary_key = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Adds an index.
+    #[must_use]
+    pub fn index(mut self, index: IndexSchema) -> Self {
+        self.indexes.push(index);
+        self
+    }
+
+    /// Changes are not logged; the table is empty after a crash.
+    #[must_use]
+    pub fn unlogged(mut self) -> Self {
+        self.logged = false;
+        self
+    }
+
+    /// Percent of a heap page that inserts fill.
+    #[must_use]
+    pub fn fillfactor(mut self, percent: u8) -> Self {
+        self.fillfactor = percent;
+        self
+    }
+}
+
+impl IndexSchema {
+    /// An index without columns yet.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), columns: Vec::new(), unique: false }
+    }
+
+    /// Adds an ascending key column, nulls last.
+    #[must_use]
+    pub fn on(self, column: impl Into<String>) -> Self {
+        self.key(KeyColumn { name: column.into(), descending: false, nulls_first: false })
+    }
+
+    /// Adds a descending key column, nulls first.
+    #[must_use]
+    pub fn on_desc(self, column: impl Into<String>) -> Self {
+        self.key(KeyColumn { name: column.into(), descending: true, nulls_first: true })
+    }
+
+    /// Adds a key column with its order spelled out.
+    #[must_use]
+    pub fn key(mut self, column: KeyColumn) -> Self {
+        self.columns.push(column);
+        self
+    }
+
+    /// Refuses a second row with the same key.
+    #[must_use]
+    pub fn unique(mut self) -> Self {
+        self.unique = true;
+        self
+    }
+}

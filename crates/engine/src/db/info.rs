@@ -1,0 +1,157 @@
+//! What a database tells about itself: plain data for people, programs and the command.
+//!
+//! Invariants: every figure has its unit in its name or its comment; nothing here holds a lock.
+//! Does not do: collecting.
+
+use crate::datum::Type;
+
+/// A table, as `describe` shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableInfo {
+    /// Name.
+    pub name: String,
+    /// Columns in order.
+    pub columns: Vec<ColumnInfo>,
+    /// Indexes; the primary key first.
+    pub indexes: Vec<IndexInfo>,
+    /// Are changes logged?
+    pub logged: bool,
+    /// Blocks of the heap (8 KiB each), maps not counted.
+    pub heap_blocks: u32,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnInfo {
+    /// Name.
+    pub name: String,
+    /// Type.
+    pub kind: Type,
+    /// May it be null?
+    pub nullable: bool,
+}
+
+/// An index of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexInfo {
+    /// Name.
+    pub name: String,
+    /// Key columns in order.
+    pub columns: Vec<KeyColumnInfo>,
+    /// Does it refuse a second row with the same key?
+    pub unique: bool,
+    /// Is it the primary key?
+    pub primary: bool,
+    /// Blocks (8 KiB each).
+    pub blocks: u32,
+}
+
+/// A key column of an index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyColumnInfo {
+    /// Column name.
+    pub name: String,
+    /// Descending?
+    pub descending: bool,
+    /// Nulls before other values?
+    pub nulls_first: bool,
+}
+
+/// What a vacuum did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VacuumReport {
+    /// Heap pages looked at.
+    pub pages_scanned: u64,
+    /// Row versions removed.
+    pub rows_removed: u64,
+    /// Index entries removed, over all indexes.
+    pub entries_removed: u64,
+    /// Passes over the indexes.
+    pub index_passes: u64,
+    /// Blocks cut from the end of the heap.
+    pub blocks_cut: u64,
+    /// Index pages given back for reuse.
+    pub index_pages_freed: u64,
+}
+
+/// One finding of `verify`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Name of the check (`H6`, `B4`, `X2`, ...).
+    pub check: &'static str,
+    /// Table or index the file belongs to, or the file's name.
+    pub relation: String,
+    /// File number.
+    pub file: u32,
+    /// Block, when the finding has one.
+    pub block: Option<u32>,
+    /// What it means.
+    pub what: String,
+}
+
+/// What `verify` looked at and found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VerifyReport {
+    /// Damage. Empty: clean.
+    pub findings: Vec<Finding>,
+    /// Pages read.
+    pub pages: u64,
+    /// Row versions checked.
+    pub rows: u64,
+    /// Index entries checked.
+    pub entries: u64,
+}
+
+impl VerifyReport {
+    /// Nothing wrong?
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+/// Figures of an open database since it was opened.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Name and value, in a stable order; names carry their unit (`_bytes`, `_us`, or a count).
+    pub figures: Vec<(&'static str, u64)>,
+}
+
+impl Stats {
+    /// The figure called `name`.
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.figures.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+}
+
+/// A page of a relation, as `inspect` shows it (the columns of pgsql-hackers' page tables).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PageInfo {
+    /// Level, 0 is a leaf or heap page.
+    pub level: u32,
+    /// Its number within the level, from 1.
+    pub item: u32,
+    /// Block.
+    pub block: u32,
+    /// Left sibling (index pages).
+    pub left: Option<u32>,
+    /// Right sibling (index pages).
+    pub right: Option<u32>,
+    /// Flags, as stored.
+    pub flags: u16,
+    /// Type: `l` leaf, `i` inner, `r` root, `m` meta, `d` deleted, `h` heap, `-` never initialised.
+    pub kind: char,
+    /// Live items.
+    pub live_items: u32,
+    /// Dead items.
+    pub dead_items: u32,
+    /// Average bytes of an item.
+    pub avg_item_size: u32,
+    /// Bytes of the page.
+    pub page_size: u32,
+    /// Free bytes.
+    pub free_size: u32,
+    /// High key in hexadecimal.
+    pub high_key: Option<String>,
+    /// Items, when one block was asked for.
+    pub items: Vec<String>,
+}

@@ -1,0 +1,167 @@
+//! How a database is opened: one builder, every default stated.
+//!
+//! Invariants: an option is checked when the database is opened, before any file is touched.
+//! Does not do: settings of single transactions ([`crate::TransactionOptions`]).
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rightlink_aio::{DeviceModel, Method, SimDisk};
+use rightlink_env::{Env, Logger};
+
+use crate::db::Database;
+use crate::error::Result;
+
+/// Builder of an open [`Database`]. Made by [`Database::options`].
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) memory: usize,
+    pub(crate) method: Method,
+    pub(crate) direct: bool,
+    pub(crate) depth: u32,
+    pub(crate) workers: u32,
+    pub(crate) device: Option<DeviceModel>,
+    pub(crate) create: bool,
+    pub(crate) threads: bool,
+    pub(crate) max_log_bytes: u64,
+    pub(crate) log_segment_bytes: u64,
+    pub(crate) double_write: bool,
+    pub(crate) lock_timeout: Option<Duration>,
+    pub(crate) logger: Option<Logger>,
+    pub(crate) pool_pages: Option<usize>,
+    pub(crate) simulation: Option<(Env, SimDisk)>,
+    pub(crate) path: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            memory: 128 << 20,
+            method: Method::IoUring,
+            direct: false,
+            depth: 64,
+            workers: 4,
+            device: None,
+            create: true,
+            threads: true,
+            max_log_bytes: 1 << 30,
+            log_segment_bytes: 16 << 20,
+            double_write: true,
+            lock_timeout: None,
+            logger: None,
+            pool_pages: None,
+            simulation: None,
+            path: PathBuf::new(),
+        }
+    }
+}
+
+impl Options {
+    /// Memory for everything whose size depends on data: pool, log buffer, sorts, batches. At least
+    /// 8 MiB; default 128 MiB. About nine tenths become buffer pool.
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// How reads and writes reach the device. Default `io_uring`, falling back to `worker` with one
+    /// logged line where the kernel refuses it.
+    pub fn method(mut self, method: Method) -> Self {
+        self.method = method;
+        self
+    }
+
+    /// Bypasses the operating system's page cache for data files. Default off.
+    pub fn direct(mut self, direct: bool) -> Self {
+        self.direct = direct;
+        self
+    }
+
+    /// Most reads and writes in flight at once. Default 64.
+    pub fn depth(mut self, depth: u32) -> Self {
+        self.depth = depth;
+        self
+    }
+
+    /// Threads of the `worker` method. Default 4.
+    pub fn workers(mut self, workers: u32) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// Delays every read and write as a modelled device would (experiments).
+    pub fn device(mut self, device: Option<DeviceModel>) -> Self {
+        self.device = device;
+        self
+    }
+
+    /// Creates the database when the directory holds none. Default on.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Most log kept between checkpoints, in bytes. Default 1 GiB; the distance between checkpoints
+    /// adapts below this to the measured speed of redo.
+    pub fn max_log_bytes(mut self, bytes: u64) -> Self {
+        self.max_log_bytes = bytes;
+        self
+    }
+
+    /// Bytes of one log segment file. Default 16 MiB.
+    pub fn log_segment_bytes(mut self, bytes: u64) -> Self {
+        self.log_segment_bytes = bytes;
+        self
+    }
+
+    /// Heals torn pages from a double-write area. Default on; off only where the device promises that
+    /// 8 KiB writes are atomic.
+    pub fn double_write(mut self, on: bool) -> Self {
+        self.double_write = on;
+        self
+    }
+
+    /// Longest wait for another transaction's lock. Default none: waits end by commit, rollback,
+    /// deadlock detection or cancel.
+    pub fn lock_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.lock_timeout = timeout;
+        self
+    }
+
+    /// Where one-line messages go. Default: warnings and errors to standard error.
+    pub fn logger(mut self, logger: Logger) -> Self {
+        self.logger = Some(logger);
+        self
+    }
+
+    /// Pages of the buffer pool, instead of what the memory budget allows (tests and experiments).
+    pub fn pool_pages(mut self, pages: usize) -> Self {
+        self.pool_pages = Some(pages);
+        self
+    }
+
+    /// Opens on a simulated disk, without background threads: one seed reproduces one run. Write-back,
+    /// checkpoints and vacuum happen when [`Database::step`] is called.
+    pub fn simulation(mut self, env: Env, disk: SimDisk) -> Self {
+        self.simulation = Some((env, disk));
+        self.threads = false;
+        self
+    }
+
+    /// Starts background threads (write-back, checkpoint, log flush). Default on.
+    pub fn threads(mut self, on: bool) -> Self {
+        self.threads = on;
+        self
+    }
+
+    /// Opens, or creates, the database in directory `path`.
+    ///
+    /// # Errors
+    /// `Locked` when it is open elsewhere, `Corruption` when its log or control file is damaged,
+    /// `Invalid` when the format is newer than this library, `NotFound` when there is none and
+    /// [`Options::create`] is off.
+    pub fn open(mut self, path: impl AsRef<Path>) -> Result<Database> {
+        self.path = path.as_ref().to_path_buf();
+        Database::open_with(self)
+    }
+}
