@@ -12,4 +12,18 @@ pub mod table;
 pub mod txn;
 pub mod wal;
 
+pub mod db;
+
+pub use datum::{Type, Value};
+pub use db::define::{ColumnSchema, IndexSchema, KeyColumn, TableSchema};
+pub use db::info::{
+    ColumnInfo, Finding, IndexInfo, KeyColumnInfo, PageInfo, Stats, TableInfo, VacuumReport,
+    VerifyReport,
+};
+pub use db::options::Options;
+pub use db::transaction::{
+    Direction, Isolation, Rows, Savepoint, ScanOptions, Transaction, TransactionOptions,
+};
+pub use db::{Database, Row};
 pub use error::{ConflictKind, Error, Result};
+pub use ids::RowId;
