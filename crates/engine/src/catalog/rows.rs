@@ -1,0 +1,170 @@
+//! Catalog rows and the definitions they stand for.
+//!
+//! Invariants: a row that does not decode is damage, reported with the object's name; the order of rows
+//! given to [`assemble`] does not matter.
+//! Does not do: reading or writing tables.
+
+use crate::catalog::bootstrap::Kind;
+use crate::catalog::codec;
+use crate::datum::Value;
+use crate::error::{Error, Result};
+use crate::ids::{ObjectId, RowId};
+use crate::table::schema::{Column, IndexDef, TableDef};
+
+/// One object of the catalog.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    /// Number.
+    pub id: ObjectId,
+    /// What it is.
+    pub kind: Kind,
+    /// Its table, or 0.
+    pub parent: ObjectId,
+    /// Where its name is unique.
+    pub namespace: ObjectId,
+    /// Place among its siblings.
+    pub position: i16,
+    /// Name.
+    pub name: String,
+    /// The rest, as bytes.
+    pub definition: Vec<u8>,
+}
+
+/// A table and which of its indexes is the primary key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assembled {
+    /// The definition.
+    pub def: TableDef,
+    /// The primary key's index.
+    pub primary: Option<ObjectId>,
+}
+
+impl Object {
+    /// The object of a table.
+    pub fn table(def: &TableDef, primary: Option<ObjectId>) -> Self {
+        let (heap, logged, fillfactor) = (def.heap, def.logged, def.fillfactor);
+        let bytes = codec::TableBytes { heap, logged, fillfactor, primary };
+        let (id, parent, namespace) = (def.id, ObjectId(0), ObjectId(0));
+        let (kind, definition) = (Kind::Table, codec::encode_table(&bytes));
+        Self { id, kind, parent, namespace, position: 0, name: def.name.clone(), definition }
+    }
+
+    /// The object of column `position` of `table`. A dropped column gives its name free.
+    pub fn column(id: ObjectId, table: ObjectId, position: u16, column: &Column) -> Self {
+        let live = column.name.clone();
+        let name = if column.dropped { format!("{live}\u{1}dropped {}", id.0) } else { live };
+        let (kind, definition) = (Kind::Column, codec::encode_column(column));
+        let position = position as i16;
+        Self { id, kind, parent: table, namespace: table, position, name, definition }
+    }
+
+    /// The object of an index of `table`.
+    pub fn index(table: ObjectId, position: u16, index: &IndexDef) -> Self {
+        let (kind, definition) = (Kind::Index, codec::encode_index(index));
+        let (namespace, position) = (ObjectId(0), position as i16);
+        let name = index.name.clone();
+        Self { id: index.id, kind, parent: table, namespace, position, name, definition }
+    }
+
+    /// The row of the object.
+    pub fn to_row(&self) -> Vec<Value> {
+        vec![
+            Value::Int4(self.id.0 as i32),
+            Value::Int2(self.kind as i16),
+            Value::Int4(self.parent.0 as i32),
+            Value::Int4(self.namespace.0 as i32),
+            Value::Int2(self.position),
+            Value::Text(self.name.clone()),
+            Value::Bytes(self.definition.clone()),
+        ]
+    }
+
+    /// The object of a row.
+    pub fn from_row(row: &[Value]) -> Result<Self> {
+        let [
+            Value::Int4(id),
+            Value::Int2(kind),
+            Value::Int4(parent),
+            Value::Int4(namespace),
+            Value::Int2(position),
+            Value::Text(name),
+            Value::Bytes(definition),
+        ] = row
+        else {
+            return Err(Error::corrupt_file("catalog", format!("a row of other types: {row:?}")));
+        };
+        let bad_kind = || damage(name, "unknown kind");
+        let kind = Kind::from_number(*kind).ok_or_else(bad_kind)?;
+        let number = |value: &i32| ObjectId(*value as u32);
+        let (id, parent, namespace) = (number(id), number(parent), number(namespace));
+        let (name, definition) = (name.clone(), definition.clone());
+        Ok(Self { id, kind, parent, namespace, position: *position, name, definition })
+    }
+}
+
+/// Puts a table's definition together from its own object and those of its columns and indexes.
+pub fn assemble(table: &Object, parts: Vec<(RowId, Object)>) -> Result<Assembled> {
+    let bytes = codec::decode_table(&table.definition).map_err(|what| damage(&table.name, what))?;
+    let mut parts: Vec<Object> = parts.into_iter().map(|(_, part)| part).collect();
+    parts.sort_by_key(|part| (part.kind as i16, part.position));
+    let mut def = TableDef::new(table.id, table.name.clone(), bytes.heap, Vec::new());
+    (def.logged, def.fillfactor) = (bytes.logged, bytes.fillfactor);
+    for part in &parts {
+        let name = part.name.split('\u{1}').next().unwrap_or_default();
+        match part.kind {
+            Kind::Column => {
+                let column = codec::decode_column(name, &part.definition);
+                def.columns.push(column.map_err(|what| damage(&part.name, what))?);
+            }
+            Kind::Index => {
+                let index = codec::decode_index(part.id, name, &part.definition);
+                def.indexes.push(index.map_err(|what| damage(&part.name, what))?);
+            }
+            Kind::Table => return Err(damage(&part.name, "a table inside a table")),
+        }
+    }
+    def.indexes.sort_by_key(|index| (Some(index.id) != bytes.primary, !index.unique, index.id));
+    def.validate().map_err(|error| damage(&table.name, &error.to_string()))?;
+    Ok(Assembled { def, primary: bytes.primary })
+}
+
+fn damage(name: &str, what: &str) -> Error {
+    Error::corrupt_file("catalog", format!("object {name}: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::bootstrap::catalog_def;
+    use crate::datum::Type;
+
+    #[test]
+    fn a_table_survives_being_taken_apart_in_any_order() {
+        let mut def = catalog_def();
+        def.columns.push(Column { dropped: true, ..Column::new("old", Type::Text, true) });
+        let primary = Some(def.indexes[0].id);
+        let table = Object::table(&def, primary);
+        let mut parts = Vec::new();
+        for (no, column) in def.columns.iter().enumerate() {
+            let id = ObjectId(100 + no as u32);
+            parts.push(Object::column(id, def.id, no as u16, column));
+        }
+        for (no, index) in def.indexes.iter().enumerate() {
+            parts.push(Object::index(def.id, no as u16, index));
+        }
+        parts.reverse();
+        let read = |object: &Object| Object::from_row(&object.to_row()).unwrap();
+        let parts = parts.iter().map(|part| (RowId::new(1, 1), read(part))).collect();
+        let assembled = assemble(&read(&table), parts).unwrap();
+        assert_eq!(assembled, Assembled { def, primary });
+    }
+
+    #[test]
+    fn rows_of_other_shapes_are_damage() {
+        let mut row = Object::table(&catalog_def(), None).to_row();
+        row[1] = Value::Int2(77);
+        assert!(matches!(Object::from_row(&row), Err(Error::Corruption { .. })));
+        row.pop();
+        assert!(matches!(Object::from_row(&row), Err(Error::Corruption { .. })));
+    }
+}
