@@ -7,6 +7,7 @@ pub mod ids;
 pub mod keycode;
 
 pub mod buffer;
+pub mod catalog;
 pub mod page;
 pub mod table;
 pub mod txn;
