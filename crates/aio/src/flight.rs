@@ -3,7 +3,8 @@
 //! An operation is in flight from `begin` to `ended`, being delivered from there until `delivered`.
 //! The depth limits what is in flight and not what is being delivered, so a completion may submit
 //! again. `progress` counts deliveries: whoever read it before looking at its own condition misses
-//! none of them.
+//! none of them. Where completions must be fetched, one thread at a time is the reaper; the role is
+//! part of this state, so that a waiter wakes for a delivery and for a free role alike.
 
 use rightlink_env::sync::{Condvar, Mutex};
 
@@ -19,6 +20,7 @@ pub(crate) struct Flight {
 struct State {
     in_flight: u32,
     delivering: u32,
+    reaping: bool,
     progress: u64,
     submits: u64,
     depth_sum: u64,
@@ -91,6 +93,53 @@ impl Flight {
         while state.progress == seen && state.in_flight >= self.depth {
             state = self.changed.wait(state);
         }
+    }
+
+    /// Makes the caller the reaper: true. False if there were more than `seen` deliveries or nothing
+    /// is in flight, or, without `wait`, if somebody else reaps. While others deliver, their
+    /// deliveries are waited for, as they may be the very ones that the caller wants.
+    #[must_use]
+    pub(crate) fn become_reaper(&self, seen: u64, wait: bool) -> bool {
+        let mut state = self.state.lock();
+        loop {
+            if state.progress != seen || state.in_flight + state.delivering == 0 {
+                return false;
+            }
+            if !state.reaping && (state.delivering == 0 || !wait) {
+                state.reaping = true;
+                return true;
+            }
+            if !wait {
+                return false;
+            }
+            state = self.changed.wait(state);
+        }
+    }
+
+    /// Makes the caller the reaper unless the queue has room: false then. Does not wait for
+    /// deliveries, of which the caller may be one.
+    #[must_use]
+    pub(crate) fn become_reaper_for_room(&self) -> bool {
+        let mut state = self.state.lock();
+        while state.in_flight >= self.depth {
+            if !state.reaping {
+                state.reaping = true;
+                return true;
+            }
+            state = self.changed.wait(state);
+        }
+        false
+    }
+
+    /// The caller is the reaper no more, and is about to deliver `ended` operations.
+    pub(crate) fn end_reaping(&self, ended: usize) {
+        let ended = ended as u32;
+        let mut state = self.state.lock();
+        assert!(state.reaping && state.in_flight >= ended, "the reaper took what was in flight");
+        state.reaping = false;
+        state.in_flight -= ended;
+        state.delivering += ended;
+        self.changed.notify_all();
     }
 
     /// Mean and greatest number of operations in flight, as each submit found it, itself included.

@@ -12,12 +12,19 @@ use crate::options::{IoOptions, Method};
 use crate::sim::{SimDisk, SimEngine, SimLock};
 use crate::sys;
 use crate::transfer::{Direction, Op};
+#[cfg(target_os = "linux")]
+use crate::uring::{self, Ring};
 use crate::worker::Workers;
 use rightlink_env::Env;
 use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 use rustix::fd::{AsFd, OwnedFd};
 use std::fmt;
 use std::path::Path;
+
+/// More than this in flight helps no device.
+const MAX_DEPTH: u32 = 4096;
+#[cfg(target_os = "linux")]
+const _: () = assert!(MAX_DEPTH <= uring::MAX_ENTRIES);
 
 /// Who is told that an operation has ended.
 pub trait Completion: Send + Sync {
@@ -69,6 +76,8 @@ enum Place {
 enum Engine {
     Sync,
     Worker(Workers),
+    #[cfg(target_os = "linux")]
+    Ring(Box<Ring>),
     Sim(SimEngine),
 }
 
@@ -81,6 +90,8 @@ impl Io {
     /// Opens a root directory that exists. Where the kernel refuses io_uring, workers do the I/O,
     /// and one line says so.
     pub fn open(env: &Env, root: &Path, options: IoOptions) -> Result<Io, IoError> {
+        let depth = options.depth.clamp(1, MAX_DEPTH);
+        let options = IoOptions { depth, ..options };
         let text = root.to_string_lossy();
         let fd = sys::open_root(root).map_err(|raw| name("open", &text, raw))?;
         let core = Arc::new(Core::new(env, &options));
@@ -110,6 +121,8 @@ impl Io {
         match (&self.inner.place, &self.inner.engine) {
             (Place::Sim(_), _) => Method::Sim,
             (_, Engine::Worker(_)) => Method::Worker,
+            #[cfg(target_os = "linux")]
+            (_, Engine::Ring(_)) => Method::IoUring,
             (_, _) => Method::Sync,
         }
     }
@@ -268,6 +281,13 @@ impl Io {
                 }
                 workers.submit(op);
             }
+            #[cfg(target_os = "linux")]
+            Engine::Ring(ring) => {
+                while !core.flight.try_begin() {
+                    ring.make_room(core);
+                }
+                ring.submit(core, op);
+            }
             Engine::Sim(sim) => {
                 while !core.flight.try_begin() {
                     self.reap(true);
@@ -314,6 +334,8 @@ impl Inner {
     fn reap_past(&self, seen: u64, wait: bool) -> usize {
         match &self.engine {
             Engine::Sim(sim) => sim.reap_past(&self.core, seen, wait),
+            #[cfg(target_os = "linux")]
+            Engine::Ring(ring) => ring.reap_past(&self.core, seen, wait),
             Engine::Sync | Engine::Worker(_) if wait => self.core.flight.wait_past(seen) as usize,
             Engine::Sync | Engine::Worker(_) => (self.core.flight.progress() - seen) as usize,
         }
@@ -347,8 +369,21 @@ impl Engine {
         started.map(Engine::Worker).map_err(raw)
     }
 
+    #[cfg(target_os = "linux")]
     fn ring(core: &Arc<Core>, options: &IoOptions) -> Result<Engine, RawError> {
-        core.logger.warn("the kernel refuses io_uring, worker threads do the I/O");
+        match Ring::new(options.depth) {
+            Ok(ring) => Ok(Engine::Ring(Box::new(ring))),
+            Err(error) => {
+                let line = format!("no io_uring here ({error}), worker threads do the I/O");
+                core.logger.warn(&line);
+                Engine::workers(core, options)
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn ring(core: &Arc<Core>, options: &IoOptions) -> Result<Engine, RawError> {
+        core.logger.warn("no io_uring on this system, worker threads do the I/O");
         Engine::workers(core, options)
     }
 }

@@ -27,6 +27,9 @@ mod options;
 pub mod sim;
 mod sys;
 mod transfer;
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "shares memory with the kernel")]
+mod uring;
 mod worker;
 
 pub use buf::{ALIGNMENT, AlignedBuf, IoBufs, MAX_SEGMENTS, Segment};

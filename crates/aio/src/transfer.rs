@@ -153,15 +153,20 @@ impl Op {
 
     /// Ends the operation: counts it and calls its completion, without any lock held.
     pub(crate) fn finish(self, core: &Core, result: Result<usize, RawError>) {
+        core.flight.ended();
+        self.deliver(core, result);
+    }
+
+    /// As [`Op::finish`], for an operation that was counted as ended already.
+    pub(crate) fn deliver(self, core: &Core, result: Result<usize, RawError>) {
+        // Counted as delivered even if the completion panics, else a drop would wait for ever.
+        let _delivered = Delivered(core);
         let result = named(self.file.inner(), self.direction, self.offset, result);
         core.stats.count(self.direction, &result);
         let Op { file, bufs, done, .. } = self;
         // B1 of `buf` ends when the completion begins.
         drop(bufs);
         drop(file);
-        core.flight.ended();
-        // Counted as delivered even if the completion panics, else a drop would wait for ever.
-        let _delivered = Delivered(core);
         let Done { target, tag } = done;
         target.complete(tag, result);
     }

@@ -3,6 +3,8 @@
 //!
 //! `unsafe` here keeps contract B1 of `rightlink_aio::IoBufs`: the suite owns every buffer in
 //! [`Pool`] and takes none back before its operation has completed.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::print_stdout, reason = "says what was skipped")]
 
 use rightlink_aio::{
     ALIGNMENT, AlignedBuf, Completion, Done, File, Io, IoBufs, IoError, IoErrorKind, IoOptions,

@@ -1,8 +1,8 @@
-//! Named injection points. Code calls [`hit`] where a rare interleaving, a fault or a crash would be
+//! Named injection points. Code calls [`hit`] where a rare interleaving, fault or crash would be
 //! interesting; a test installs a hook that counts, yields, waits or panics there. Without a hook a
 //! point costs one relaxed load.
 //!
-//! A hook is global or belongs to the installing thread, so that simulations on several test threads
+//! A hook is global or belongs to its thread, so that simulations on several test threads
 //! do not disturb each other. The registry is plain std on purpose: it outlives the runs of a model
 //! checker, whose own primitives may not. No lock is held while a hook runs.
 #![expect(clippy::disallowed_types, reason = "state that must outlive one run of the model")]
