@@ -1,0 +1,55 @@
+//! Temporary files: in `tmp/` below the database, gone with their owner, emptied at open.
+//!
+//! Invariants: nothing in `tmp/` outlives the process in any meaning; nothing is ever synced.
+//! Does not do: limits on disk space.
+
+use rightlink_aio::{File, Io, OpenMode};
+use rightlink_env::Logger;
+use rightlink_env::sync::{Arc, AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+
+/// Folder of temporary files, below the database.
+const FOLDER: &str = "tmp";
+
+/// Gives out temporary files.
+pub struct TempFiles {
+    io: Io,
+    logger: Logger,
+    next: AtomicU64,
+}
+
+/// A temporary file, removed when dropped.
+pub(super) struct TempFile {
+    owner: Arc<TempFiles>,
+    name: String,
+    pub(super) file: File,
+}
+
+impl TempFiles {
+    /// Makes the folder, or empties it of what an earlier process left.
+    pub fn open(io: &Io, logger: &Logger) -> Result<Arc<Self>> {
+        io.create_dir(FOLDER).map_err(Error::Io)?;
+        for name in io.list(FOLDER).map_err(Error::Io)? {
+            io.remove(&format!("{FOLDER}/{name}")).map_err(Error::Io)?;
+        }
+        let (io, logger) = (io.clone(), logger.clone());
+        Ok(Arc::new(Self { io, logger, next: AtomicU64::new(0) }))
+    }
+
+    pub(super) fn create(self: &Arc<Self>) -> Result<TempFile> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{FOLDER}/{number:08x}");
+        let file = self.io.open_buffered(&name, OpenMode::CreateNew).map_err(Error::Io)?;
+        Ok(TempFile { owner: Arc::clone(self), name, file })
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        // The next open removes what cannot be removed now.
+        if let Err(error) = self.owner.io.remove(&self.name) {
+            self.owner.logger.warn(&format!("temporary file {} stays: {error}", self.name));
+        }
+    }
+}
