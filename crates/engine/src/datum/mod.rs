@@ -1,11 +1,11 @@
 //! Values and their types: what a column may hold, how values are ordered and written as text.
 //!
-//! Invariants: a [`Type`]'s tag is on disk (catalog rows) and never changes its meaning; tags 13 to 17 are
-//! kept for decimal, interval, time, json and collated text. Dates count days and timestamps count
-//! microseconds since 2000-01-01 00:00 (UTC for `TimestampTz`), as PostgreSQL does on its wire; the
-//! smallest and the largest integer mean `-infinity` and `infinity`.
-//! Equality and order of [`Value`] are those of keys, not of SQL: null equals null, NaN equals NaN and is
-//! the largest float, -0.0 equals 0.0. Values of different types are ordered by tag, nulls come last.
+//! Invariants: a [`Type`]'s tag is on disk (catalog rows) and never changes its meaning; tags 13 to
+//! 17 are kept for decimal, interval, time, json and collated text. Dates count days and timestamps
+//! count microseconds since 2000-01-01 00:00 (UTC for `TimestampTz`), as PostgreSQL does on its
+//! wire; the smallest and the largest integer mean `-infinity` and `infinity`. Equality and order
+//! of [`Value`] are those of keys, not of SQL: null equals null, NaN equals NaN and is the largest
+//! float, -0.0 equals 0.0. Values of different types are ordered by tag, nulls come last.
 //! Does not do: casts between types, time zones other than fixed offsets.
 
 mod calendar;
@@ -197,7 +197,8 @@ impl Value {
     }
 }
 
-/// Order of 64-bit floats as in PostgreSQL: NaN is equal to itself and the largest, -0.0 equals 0.0.
+/// Order of 64-bit floats as in PostgreSQL: NaN is equal to itself and the largest, -0.0 equals
+/// 0.0.
 pub fn compare_floats(a: f64, b: f64) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
         (true, true) => Ordering::Equal,

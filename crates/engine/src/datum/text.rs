@@ -1,7 +1,8 @@
 //! Values as text, both ways.
 //!
-//! Invariants: what [`Value`]'s `Display` prints, [`Value::parse`] reads back as an equal value of the same
-//! type (null excepted: it prints as `NULL` and is never parsed). Every error names type and input.
+//! Invariants: what [`Value`]'s `Display` prints, [`Value::parse`] reads back as an equal value of
+//! the same type (null excepted: it prints as `NULL` and is never parsed). Every error names type
+//! and input.
 //! Does not do: time zone names, locales, styles other than ISO 8601.
 
 use std::fmt;
@@ -159,7 +160,8 @@ fn parse_date(text: &str) -> Option<i32> {
     (rest.is_empty() && days != i32::MAX && days != i32::MIN).then_some(days)
 }
 
-/// Takes HH:MM[:SS[.ffffff]] from the front: microseconds since midnight. Further digits are rounded.
+/// Takes HH:MM[:SS[.ffffff]] from the front: microseconds since midnight. Further digits are
+/// rounded.
 fn take_time(text: &mut &str) -> Option<i64> {
     let hour = take_number(text, 1, 2)?;
     take_char(text, ':')?;

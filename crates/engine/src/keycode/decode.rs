@@ -1,7 +1,7 @@
 //! Key bytes back to values: for index-only scans over reversible types, and for messages.
 //!
-//! Invariants: the bytes come from disk and are not trusted; whatever they are, the result is values or
-//! [`Malformed`], and no allocation exceeds their length.
+//! Invariants: the bytes come from disk and are not trusted; whatever they are, the result is
+//! values or [`Malformed`], and no allocation exceeds their length.
 
 use super::{ESCAPE, ESCAPED_ONE, ESCAPED_ZERO, KeyColumn, PRESENT, TERMINATOR};
 use crate::datum::{Type, Value};

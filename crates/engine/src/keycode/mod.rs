@@ -1,4 +1,5 @@
-//! Order-preserving key bytes: comparing two encoded keys as bytes compares the values (decision 1).
+//! Order-preserving key bytes: comparing two encoded keys as bytes compares the values (decision
+//! 1).
 //!
 //! | part of a column | bytes |
 //! |---|---|
@@ -10,9 +11,9 @@
 //! | text, bytes | 00 becomes 01 01, 01 becomes 01 02, then a terminator 00 |
 //! | descending column | the value's bytes complemented, the null byte not |
 //!
-//! Invariants: a key is prefix-free (no key of a layout is a proper prefix of another), so whatever is
-//! appended (the row id) never changes the order of different keys; the same values give the same bytes.
-//! Decoding gives values equal to the encoded ones; the *same* ones only for types that
+//! Invariants: a key is prefix-free (no key of a layout is a proper prefix of another), so whatever
+//! is appended (the row id) never changes the order of different keys; the same values give the
+//! same bytes. Decoding gives values equal to the encoded ones; the *same* ones only for types that
 //! [`is_reversible`] names: floats are not, since -0.0 and the kinds of NaN were normalised away.
 //! Does not do: collations, row ids (the access method appends them), bytes of included columns.
 

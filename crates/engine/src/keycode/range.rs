@@ -1,8 +1,9 @@
 //! Bounds of scans as byte ranges: equality on the first columns, then a range on the next one.
 //!
-//! Invariants: a [`KeyRange`] is half-open over whole encoded keys, whatever is appended to them; since keys
-//! are prefix-free, `successor` of a prefix is above every key that starts with it. A range on a column
-//! with at least one bound never contains its nulls, as comparisons in SQL do not.
+//! Invariants: a [`KeyRange`] is half-open over whole encoded keys, whatever is appended to them;
+//! since keys are prefix-free, `successor` of a prefix is above every key that starts with it. A
+//! range on a column with at least one bound never contains its nulls, as comparisons in SQL do
+//! not.
 //! Does not do: ranges on two columns at once, which the caller filters.
 
 use std::ops::Bound;
@@ -64,7 +65,8 @@ pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The keys whose first columns equal `equal` (nulls match nulls) and whose next column is in `range`.
+/// The keys whose first columns equal `equal` (nulls match nulls) and whose next column is in
+/// `range`.
 pub fn prefix_range(
     columns: &[KeyColumn],
     equal: &[Value],

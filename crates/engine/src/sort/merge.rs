@@ -1,7 +1,7 @@
 //! Merging of runs, and what a finished sort hands out.
 //!
-//! Invariants: of equal keys the one from the earlier run comes first; runs are merged with their neighbours
-//! only. Does not do: more than one merge at a time.
+//! Invariants: of equal keys the one from the earlier run comes first; runs are merged with their
+//! neighbours only. Does not do: more than one merge at a time.
 
 use std::cmp::Ordering;
 
@@ -17,7 +17,8 @@ use crate::error::Result;
 const BLOCK: usize = 256 * 1024;
 const MIN_BLOCK: usize = 4 * 1024;
 
-/// Bytes of a block in a sort that holds `memory`; never less for more, so that older runs stay readable.
+/// Bytes of a block in a sort that holds `memory`; never less for more, so that older runs stay
+/// readable.
 pub(super) fn block_bytes(memory: usize) -> usize {
     (memory / 16).clamp(MIN_BLOCK, BLOCK)
 }

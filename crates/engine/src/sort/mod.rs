@@ -1,9 +1,10 @@
 //! External sort of (key, payload) records: by key bytes, equal keys in the order they came.
 //!
-//! Invariants: memory stays within the reservation that a [`Sorter`] takes from the budget (one record more
-//! than that is refused as a limit); what does not fit is spilled as sorted runs to files in `tmp/`; merging
-//! takes neighbouring runs only, which is what keeps equal keys in order. A temporary file is removed when
-//! its owner goes, after an error too, and the folder is emptied at open.
+//! Invariants: memory stays within the reservation that a [`Sorter`] takes from the budget (one
+//! record more than that is refused as a limit); what does not fit is spilled as sorted runs to
+//! files in `tmp/`; merging takes neighbouring runs only, which is what keeps equal keys in order.
+//! A temporary file is removed when its owner goes, after an error too, and the folder is emptied
+//! at open.
 //! Does not do: comparators (keys are order-preserving), parallel sorting, removal of duplicates.
 
 mod merge;

@@ -6,8 +6,8 @@
 //! | 4 | xxh3 of the data, seeded with the block's offset in the file |
 //! | n | data: the next piece of a sequence of (key length u32, payload length u32, key, payload) |
 //!
-//! Invariants: a run knows in memory how long it is and how long its longest record is, so lengths read
-//! back are checked before anything is allocated for them.
+//! Invariants: a run knows in memory how long it is and how long its longest record is, so lengths
+//! read back are checked before anything is allocated for them.
 //! Does not do: durability, reading ahead (the system does that for a file read in order).
 
 use rightlink_env::sync::Arc;

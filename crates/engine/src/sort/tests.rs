@@ -12,12 +12,10 @@ fn simulated() -> (Env, Io) {
     (env, io)
 }
 
+type Record = (Vec<u8>, Vec<u8>);
+
 /// Sorts `records` within `memory` bytes and gives back the result and the most memory used.
-fn sort(
-    io: &Io,
-    records: &[(Vec<u8>, Vec<u8>)],
-    memory: usize,
-) -> (Vec<(Vec<u8>, Vec<u8>)>, usize) {
+fn sort(io: &Io, records: &[Record], memory: usize) -> (Vec<Record>, usize) {
     let temp = TempFiles::open(io, &rightlink_env::Logger::silent()).unwrap();
     let budget = Budget::new(memory);
     let mut sorter = Sorter::new(&budget, &temp, memory).unwrap();
@@ -38,7 +36,7 @@ fn sort(
     (out, runs)
 }
 
-fn records(count: u32, keys: u64, longest: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn records(count: u32, keys: u64, longest: u64) -> Vec<Record> {
     let mut rng = Rng::from_seed(u64::from(count));
     let mut one = |no: u32| {
         let mut key = rng.below(keys).to_be_bytes().to_vec();

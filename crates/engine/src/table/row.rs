@@ -7,9 +7,9 @@
 //! | per column | fixed types little-endian; text and bytes: length as LEB128, then the bytes |
 //!
 //! Invariants: a row says how many columns it has; those a definition has beyond that read as their
-//! `missing` value, those a row has beyond the definition are not looked at. Dropped columns are null in new
-//! rows and skipped in old ones. Bytes come from disk and are not trusted: reading them ends with values or
-//! [`Malformed`], and nothing is allocated beyond their length.
+//! `missing` value, those a row has beyond the definition are not looked at. Dropped columns are
+//! null in new rows and skipped in old ones. Bytes come from disk and are not trusted: reading them
+//! ends with values or [`Malformed`], and nothing is allocated beyond their length.
 //! Does not do: overflow of long values, which the heap refuses by [`MAX_ROW_BYTES`].
 
 use crate::config::{MAX_COLUMNS, MAX_ROW_BYTES};

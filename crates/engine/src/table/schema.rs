@@ -1,8 +1,9 @@
 //! Definitions of tables, columns and indexes, as the catalog hands them down.
 //!
-//! Invariants: a column's number is its position in [`TableDef::columns`] and never changes: dropping one
-//! leaves its place marked, adding one appends, and neither rewrites a row. A definition that passed
-//! [`TableDef::validate`] keeps all limits of `config` and names only live columns in its indexes.
+//! Invariants: a column's number is its position in [`TableDef::columns`] and never changes:
+//! dropping one leaves its place marked, adding one appends, and neither rewrites a row. A
+//! definition that passed [`TableDef::validate`] keeps all limits of `config` and names only live
+//! columns in its indexes.
 //! Does not do: storing definitions, handing out ids and files.
 
 use std::collections::HashSet;
@@ -255,7 +256,8 @@ impl TableDef {
         FileId(self.heap.0 + 2)
     }
 
-    /// Checks a row given by a caller: one value of the right type for each live column, null where allowed.
+    /// Checks a row given by a caller: one value of the right type for each live column, null where
+    /// allowed.
     pub fn check_row(&self, values: &[Value]) -> Result<()> {
         let wanted = self.live().count();
         if values.len() != wanted {
