@@ -1,26 +1,81 @@
 //! The write-ahead log: framing, group flush, control file.
 //!
-//! SKELETON: signatures that other rooms build on; the owner of `wal/` replaces the bodies.
+//! Records are copied into a group in memory; one of the threads that want them durable (the leader)
+//! seals the group as a frame, writes and syncs it while the next group fills, and wakes the others.
+//! No thread of its own is needed. The pieces, from the bytes up:
+//!
+//! | file | what |
+//! |---|---|
+//! | `record.rs` | bytes of a record |
+//! | `block.rs` `frame.rs` | the stream cut into 8 KiB blocks; a frame = the records of one flush |
+//! | `group.rs` | a frame in the making |
+//! | `segment.rs` | the files, made ahead of use, recycled |
+//! | `control.rs` | where recovery starts, twice |
+//! | `source.rs` `reader.rs` | reading back; torn tail or damage |
+//!
+//! Invariants:
+//! - What `flush` returned for is found again by [`Reader`], after any power loss and with any torn write.
+//! - A record is accepted only when its segment exists on disk: a flush never fails for lack of space.
+//! - A failed write or sync poisons the log for good; what was in flight has an unknown outcome.
+//! - Only `rightlink_env::sync` is used; no lock is held across I/O except the writer's own.
+//!
+//! Does not do: start threads, apply records, decide when to checkpoint.
 
+mod block;
+mod control;
+mod frame;
+mod group;
+mod reader;
 pub mod record;
+mod segment;
+mod source;
+mod stats;
+#[cfg(test)]
+mod tests;
 
-pub use record::{PagePart, Record, RecordKind};
+pub use reader::Reader;
+pub use record::{MAX_PARTS, MAX_RECORD_BYTES, PagePart, Record, RecordKind};
+pub use stats::WalStats;
 
-use rightlink_aio::Io;
-use rightlink_env::Env;
+use rightlink_aio::{AlignedBuf, Io, IoError};
+use rightlink_env::points::hit;
+use rightlink_env::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use rightlink_env::{Env, Reservation};
 
-use crate::error::Result;
+use self::block::{BLOCK, SECTOR, sector_of};
+use self::control::ControlFile;
+use self::frame::MAX_FRAME_BYTES;
+use self::group::Group;
+use self::segment::{Failure, Segments};
+use self::source::Source;
+use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
 
 /// Settings of the log.
 #[derive(Clone, Debug)]
 pub struct WalOptions {
-    /// Bytes of a segment file.
+    /// Bytes of a segment file: a multiple of 8 KiB, at least 64 KiB. Fixed when the log is created.
     pub segment_bytes: u64,
-    /// Bytes of the ring that records wait in.
+    /// Bytes that records wait in, both groups together; raised to what one record needs.
     pub buffer_bytes: usize,
     /// Bytes of log after which appends ask for a checkpoint (bounded log).
     pub max_bytes: u64,
+}
+
+impl Default for WalOptions {
+    fn default() -> Self {
+        WalOptions { segment_bytes: 16 << 20, buffer_bytes: 8 << 20, max_bytes: 1 << 30 }
+    }
+}
+
+impl WalOptions {
+    /// Bytes of one of the two groups.
+    fn group_bytes(&self) -> usize {
+        // The largest record, block headers, and the sector that the frame starts in.
+        let least = MAX_RECORD_BYTES + (MAX_RECORD_BYTES >> 5) + 4 * BLOCK as usize;
+        let half = (self.buffer_bytes / 2).clamp(least, MAX_FRAME_BYTES as usize);
+        half.next_multiple_of(BLOCK as usize)
+    }
 }
 
 /// What the control file says, two copies, the newer valid one wins.
@@ -34,66 +89,393 @@ pub struct Control {
     pub next_xid: Xid,
     /// First file number that was not handed out at the checkpoint.
     pub next_file: u32,
-    /// Every byte of log below was durable when this was written.
+    /// Every byte of log below was durable when this was written. `Wal::write_control` raises it to
+    /// what it knows itself.
     pub durable: Lsn,
-    /// Was the database closed cleanly after this checkpoint?
+    /// Was the database closed cleanly after this checkpoint? A help for people: recovery reads the
+    /// log whatever it says.
     pub clean: bool,
 }
 
 /// The log of an open database. All methods may be called from any thread.
-pub struct Wal {}
+pub struct Wal {
+    database: u64,
+    max_bytes: u64,
+    segment_bytes: u64,
+    segments: Segments,
+    state: Mutex<State>,
+    /// A flush has ended, or the log was poisoned.
+    changed: Condvar,
+    /// The leader's; nobody waits for it.
+    tail: Mutex<[u8; SECTOR as usize]>,
+    control: Mutex<ControlFile>,
+    /// Copies of what `state` and `control` say, for a look without a lock.
+    end: AtomicU64,
+    durable: AtomicU64,
+    redo: AtomicU64,
+    _memory: Reservation,
+}
 
-impl Wal {
-    /// Creates an empty log and its control file.
-    pub fn create(env: &Env, io: &Io, options: WalOptions, control: &Control) -> Result<Wal> {
-        let _ = (env, io, options, control);
-        todo!()
+struct State {
+    active: Group,
+    /// The other group, unless a leader has it.
+    spare: Option<Group>,
+    poisoned: Option<String>,
+    stats: WalStats,
+}
+
+impl State {
+    fn check(&self) -> Result<()> {
+        match &self.poisoned {
+            Some(why) => Err(Error::Poisoned(why.clone())),
+            None => Ok(()),
+        }
     }
 
-    /// Opens the log to append after `end`, which recovery found.
+    fn poison(&mut self, why: &str) {
+        // The first reason is the cause, later ones follow from it.
+        self.poisoned.get_or_insert_with(|| why.to_string());
+    }
+}
+
+impl Wal {
+    /// Creates an empty log and its control file. The control file comes last: if it is there, so is
+    /// everything else.
+    pub fn create(env: &Env, io: &Io, options: WalOptions, control: &Control) -> Result<Wal> {
+        assert!(control.redo == Lsn(0) && control.durable == Lsn(0), "a new log is empty");
+        assert!(control.database != 0, "a database has an id");
+        let memory = reserve(env, &options)?;
+        io.create_dir(segment::DIR).map_err(Error::Io)?;
+        io.sync_dir("").map_err(Error::Io)?;
+        let segments = Segments::open(io, options.segment_bytes, 0)?;
+        segments.grow(2 * options.segment_bytes).map_err(error_of)?;
+        let control = ControlFile::create(io, control, options.segment_bytes)?;
+        Ok(Wal::new(&options, segments, control, memory, (0, [0; SECTOR as usize])))
+    }
+
+    /// Opens the log to append after `end`, which recovery found ([`Reader::end`]).
+    ///
+    /// What recovery accepted beyond the durable LSN is written and synced once more before this
+    /// returns: after a failed sync it may live in the page cache only.
     pub fn open(env: &Env, io: &Io, options: WalOptions, end: Lsn) -> Result<Wal> {
-        let _ = (env, io, options, end);
-        todo!()
+        let memory = reserve(env, &options)?;
+        let control = ControlFile::open(io)?;
+        let stored = control.stored().clone();
+        let options = WalOptions { segment_bytes: stored.segment_bytes, ..options };
+        assert!(end >= stored.control.redo, "recovery ends after it started");
+        let segments = Segments::open(io, options.segment_bytes, end.0)?;
+        let tail = settle_tail(env, io, &stored, &segments, end.0)?;
+        let wal = Wal::new(&options, segments, control, memory, (end.0, tail));
+        wal.grow_ahead()?;
+        Ok(wal)
+    }
+
+    fn new(
+        options: &WalOptions,
+        segments: Segments,
+        control: ControlFile,
+        memory: Reservation,
+        (end, tail): (u64, [u8; SECTOR as usize]),
+    ) -> Wal {
+        let group = || Group::new(options.group_bytes(), end);
+        let stats = WalStats::default();
+        let state = State { active: group(), spare: Some(group()), poisoned: None, stats };
+        let stored = control.stored();
+        Wal {
+            database: stored.control.database,
+            max_bytes: options.max_bytes,
+            segment_bytes: options.segment_bytes,
+            segments,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            tail: Mutex::new(tail),
+            redo: AtomicU64::new(stored.control.redo.0),
+            control: Mutex::new(control),
+            end: AtomicU64::new(end),
+            durable: AtomicU64::new(end),
+            _memory: memory,
+        }
     }
 
     /// Reads the control file.
     pub fn read_control(io: &Io) -> Result<Control> {
-        let _ = io;
-        todo!()
+        control::read(io).map(|stored| stored.control)
     }
 
-    /// Writes the control file durably and frees (recycles) segments below `control.redo`.
+    /// Writes the control file durably and frees (recycles) segments below `control.redo`, which must
+    /// not go back. Flushes the log as far as `control` names it.
     pub fn write_control(&self, control: &Control) -> Result<()> {
-        let _ = control;
-        todo!()
+        assert!(control.redo.0 >= self.redo.load(Ordering::Acquire), "redo never goes back");
+        self.flush(control.redo.max(control.durable))?;
+        self.check()?;
+        let control = Control { durable: control.durable.max(self.durable()), ..control.clone() };
+        let mut file = self.control.lock();
+        hit("wal.control.before-write");
+        file.write(&control).map_err(|error| self.give_up(&error))?;
+        hit("wal.control.after-sync");
+        self.redo.fetch_max(control.redo.0, Ordering::AcqRel);
+        self.recycle(control.redo.0)
+    }
+
+    /// Frees the segments that a reader who starts at `redo` does not need: the frame that covers
+    /// `redo` may start in an earlier segment.
+    fn recycle(&self, redo: u64) -> Result<()> {
+        let longest = MAX_FRAME_BYTES + (MAX_FRAME_BYTES >> 6);
+        let keep = match self.segments.cover(self.database, redo) {
+            Some(cover) => cover,
+            None => redo.saturating_sub(longest),
+        };
+        assert!(keep <= redo, "a frame covers what comes after its start");
+        let counts = self.segments.recycle(keep, self.end().0);
+        let (recycled, removed) = counts.map_err(|failure| self.failed(failure))?;
+        let mut state = self.state.lock();
+        state.stats.recycled += recycled;
+        state.stats.removed += removed;
+        state.stats.control_writes += 1;
+        Ok(())
     }
 
     /// Appends a record and returns its end: the record is durable once `durable() >= end`. Blocks only
-    /// when the buffer is full. Fails only when the instance is poisoned.
+    /// when both groups are full. Fails when the instance is poisoned, or with `DiskFull`, and nothing
+    /// appended, when even the reserve that [`Wal::admit`] guards is used up.
     pub fn append(&self, kind: RecordKind, xid: Xid, parts: &[PagePart<'_>]) -> Result<Lsn> {
-        let _ = (kind, xid, parts);
-        todo!()
+        let len = record::encoded_len(xid, parts);
+        let mut state = self.room_for(len)?;
+        let expected = state.active.end_with(len);
+        state.active.begin_record();
+        record::encode(kind, xid, parts, |bytes| state.active.put(bytes));
+        let end = state.active.end();
+        assert_eq!(end, expected, "a record takes the room that was asked for");
+        state.stats.count_record(kind, len);
+        self.end.store(end, Ordering::Release);
+        Ok(Lsn(end))
+    }
+
+    /// The state, with room for a record of `len` bytes in memory and on disk.
+    fn room_for(&self, len: usize) -> Result<MutexGuard<'_, State>> {
+        loop {
+            let state = self.state.lock();
+            state.check()?;
+            if !state.active.has_room(len) {
+                let end = state.active.end();
+                drop(state);
+                hit("wal.append.group-full");
+                self.flush(Lsn(end))?;
+                continue;
+            }
+            let end = state.active.end_with(len);
+            if end <= self.segments.allocated() {
+                return Ok(state);
+            }
+            drop(state);
+            hit("wal.append.segment-missing");
+            self.segments.grow(end).map_err(|failure| self.failed(failure))?;
+        }
+    }
+
+    /// Is there log space for a piece of work, its commit and a checkpoint? To be asked before the
+    /// first store of a statement or batch: below a reserve of one segment it answers `DiskFull` as
+    /// long as no segment can be made, while what has begun may go on to use the reserve. Not sticky.
+    pub fn admit(&self) -> Result<()> {
+        if self.segments.allocated() >= self.end().0 + self.segment_bytes {
+            return Ok(());
+        }
+        self.grow_ahead()
+    }
+
+    fn grow_ahead(&self) -> Result<()> {
+        let until = self.end().0 + self.segment_bytes;
+        self.segments.grow(until).map_err(|failure| self.failed(failure))
     }
 
     /// Returns when everything below `upto` is durable; concurrent callers share one sync.
     pub fn flush(&self, upto: Lsn) -> Result<()> {
-        let _ = upto;
-        todo!()
+        if self.durable() >= upto {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        assert!(upto.0 <= state.active.end(), "only what was appended is flushed");
+        while self.durable() < upto {
+            state.check()?;
+            if state.spare.is_some() {
+                state = self.lead(state);
+            } else {
+                state.stats.followed += 1;
+                state = self.changed.wait(state);
+            }
+        }
+        let low = self.segments.allocated() < state.active.end() + self.segment_bytes;
+        drop(state);
+        if low {
+            // Ahead of need; if it cannot be done now, `admit` says so to those who ask for more.
+            let _ = self.grow_ahead();
+        }
+        Ok(())
     }
 
-    /// End of the durable log (one relaxed load).
+    /// Takes the active group and makes it durable, with everything appended so far.
+    fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let mut next = state.spare.take().expect("the caller saw it");
+        let end = state.active.end();
+        next.reset(end);
+        let group = std::mem::replace(&mut state.active, next);
+        drop(state);
+        let mut turn = Turn { wal: self, group: Some(group), result: None };
+        turn.run();
+        drop(turn);
+        self.state.lock()
+    }
+
+    /// Seals, writes and syncs a group; returns bytes and syncs.
+    fn write_group(&self, group: &mut Group) -> std::result::Result<(u64, u64), IoError> {
+        let mut tail = self.tail.lock();
+        group.seal(self.database, self.durable().0, &tail);
+        group.save_tail(&mut tail);
+        let (base, image) = group.image();
+        hit("wal.frame.before-write");
+        self.segments.write(base, image)?;
+        hit("wal.flush.before-sync");
+        let syncs = self.segments.sync(base, group.end())?;
+        hit("wal.flush.after-sync");
+        Ok((image.len() as u64, syncs))
+    }
+
+    /// End of the durable log (one load).
     pub fn durable(&self) -> Lsn {
-        todo!()
+        Lsn(self.durable.load(Ordering::Acquire))
     }
 
-    /// Where the next record will start (one relaxed load).
+    /// End of the last record appended (one load): every later record ends above.
     pub fn end(&self) -> Lsn {
-        todo!()
+        Lsn(self.end.load(Ordering::Acquire))
+    }
+
+    /// Bytes of log since `redo`.
+    pub fn bytes_since(&self, redo: Lsn) -> u64 {
+        self.end().0.saturating_sub(redo.0)
+    }
+
+    /// Has the log grown so long since the last checkpoint that it is time for another one?
+    pub fn needs_checkpoint(&self) -> bool {
+        self.bytes_since(Lsn(self.redo.load(Ordering::Acquire))) >= self.max_bytes
+    }
+
+    /// What the log did since it was opened.
+    pub fn stats(&self) -> WalStats {
+        self.state.lock().stats.clone()
     }
 
     /// A failed sync or write made the log's state unknown: every later append and flush fails.
     pub fn poison(&self, why: &str) {
-        let _ = why;
-        todo!()
+        self.state.lock().poison(why);
+        self.changed.notify_all();
     }
+
+    /// The error of a poisoned log, if it is one.
+    pub fn check(&self) -> Result<()> {
+        self.state.lock().check()
+    }
+
+    /// Poisons the log for a failed write or sync.
+    fn give_up(&self, error: &IoError) -> Error {
+        let why = format!("{error}; the outcome of commits in flight is unknown");
+        self.poison(&why);
+        Error::Poisoned(why)
+    }
+
+    fn failed(&self, failure: Failure) -> Error {
+        match failure {
+            Failure::Refused(error) => error,
+            Failure::Unknown(error) => self.give_up(&error),
+        }
+    }
+}
+
+impl std::fmt::Debug for Wal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Wal(durable {}, end {})", self.durable(), self.end())
+    }
+}
+
+/// A leader's turn. However it ends, a panic included, the group comes back and the others wake.
+struct Turn<'a> {
+    wal: &'a Wal,
+    group: Option<Group>,
+    result: Option<std::result::Result<(u64, u64), IoError>>,
+}
+
+impl Turn<'_> {
+    fn run(&mut self) {
+        let group = self.group.as_mut().expect("a turn starts with a group");
+        self.result = Some(self.wal.write_group(group));
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let group = self.group.take().expect("a turn ends once");
+        let mut state = self.wal.state.lock();
+        match self.result.take() {
+            Some(Ok((bytes, syncs))) if state.poisoned.is_none() => {
+                state.stats.count_flush(group.records(), bytes, syncs);
+                self.wal.durable.store(group.end(), Ordering::Release);
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                state.poison(&format!("{error}; the outcome of commits in flight is unknown"));
+            }
+            None => state.poison("a thread panicked while it wrote the log"),
+        }
+        state.spare = Some(group);
+        self.wal.changed.notify_all();
+    }
+}
+
+fn reserve(env: &Env, options: &WalOptions) -> Result<Reservation> {
+    let bytes = 2 * options.group_bytes();
+    let full =
+        || Error::Limit(format!("the memory budget has no {bytes} bytes for the log's buffer"));
+    env.budget.try_reserve(bytes).ok_or_else(full)
+}
+
+fn error_of(failure: Failure) -> Error {
+    match failure {
+        Failure::Refused(error) => error,
+        Failure::Unknown(error) => Error::Io(error),
+    }
+}
+
+/// Writes and syncs the last frame once more, with nothing behind it in its last sector; returns that
+/// sector. One frame is enough: it was written when everything before it was durable.
+fn settle_tail(
+    env: &Env,
+    io: &Io,
+    stored: &control::Stored,
+    segments: &Segments,
+    end: u64,
+) -> Result<[u8; SECTOR as usize]> {
+    let mut tail = [0; SECTOR as usize];
+    if end == 0 {
+        return Ok(tail);
+    }
+    let database = stored.control.database;
+    let source = || Source::new(io, stored.segment_bytes, database);
+    let frame = Reader::new(env, source(), end, 0).last_frame(end)?;
+    let mut at = sector_of(frame.durable.min(frame.start));
+    let mut buffer = AlignedBuf::zeroed(256 << 10);
+    let first = at;
+    while at < end {
+        let len = ((end - at).next_multiple_of(SECTOR) as usize).min(buffer.len());
+        let bytes = &mut buffer[..len];
+        Reader::copy(&mut source(), at, bytes)?;
+        let used = ((end - at) as usize).min(len);
+        bytes[used..].fill(0);
+        segments.write(at, bytes).map_err(Error::Io)?;
+        let rest = used % SECTOR as usize;
+        tail[..rest].copy_from_slice(&bytes[used - rest..used]);
+        at += len as u64;
+    }
+    hit("wal.open.before-sync");
+    segments.sync(first, end).map_err(Error::Io)?;
+    Ok(tail)
 }

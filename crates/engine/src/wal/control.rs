@@ -1,0 +1,208 @@
+//! The control file: where recovery starts, twice, so that a torn write never loses both.
+//!
+//! `control` is 8 KiB: two copies of one 4 KiB sector, written in turn. Integers little-endian:
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | magic |
+//! | 8 | 4 | format version |
+//! | 12 | 4 | page size |
+//! | 16 | 8 | generation: the valid copy with the higher one counts |
+//! | 24 | 8 | database id |
+//! | 32 | 8 | redo LSN |
+//! | 40 | 8 | next xid |
+//! | 48 | 4 | next file |
+//! | 52 | 4 | 1 if closed cleanly |
+//! | 56 | 8 | durable LSN |
+//! | 64 | 8 | bytes of a log segment |
+//! | 4088 | 8 | checksum of everything before |
+//!
+//! Invariants: magic, version and checksum keep their places in every version, so that a newer file
+//! is told from a damaged one; a copy is overwritten only while the other one is durable.
+//! Does not do: keep the log that it points to.
+
+use rightlink_aio::{AlignedBuf, File, Io, IoError, OpenMode};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::Control;
+use super::block::{BLOCK, SECTOR};
+use crate::config::{FORMAT_VERSION, PAGE_SIZE};
+use crate::error::{Error, Result};
+use crate::ids::{Lsn, Xid};
+
+/// Name of the control file.
+pub(super) const FILE: &str = "control";
+const MAGIC: [u8; 8] = *b"RLcontrl";
+const COPY: usize = SECTOR as usize;
+const SUM: usize = COPY - 8;
+
+/// A copy of the control file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// What the rooms above gave.
+    pub(super) control: Control,
+    /// Bytes of a segment, fixed when the log was created.
+    pub(super) segment_bytes: u64,
+    /// Counts the writes.
+    pub(super) generation: u64,
+}
+
+enum Copy {
+    Good(Stored),
+    Newer(u32),
+    Bad(&'static str),
+}
+
+fn encode(stored: &Stored, out: &mut [u8]) {
+    assert_eq!(out.len(), COPY, "a copy is one sector");
+    let control = &stored.control;
+    out.fill(0);
+    out[..8].copy_from_slice(&MAGIC);
+    out[8..12].copy_from_slice(&u32::from(FORMAT_VERSION).to_le_bytes());
+    out[12..16].copy_from_slice(&(PAGE_SIZE as u32).to_le_bytes());
+    out[48..52].copy_from_slice(&control.next_file.to_le_bytes());
+    out[52..56].copy_from_slice(&u32::from(control.clean).to_le_bytes());
+    let words = [
+        (16, stored.generation),
+        (24, control.database),
+        (32, control.redo.0),
+        (40, control.next_xid.0),
+        (56, control.durable.0),
+        (64, stored.segment_bytes),
+    ];
+    for (at, word) in words {
+        out[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    let sum = xxh3_64(&out[..SUM]);
+    out[SUM..].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+fn half(bytes: &[u8], at: usize) -> u32 {
+    (word(bytes, at) & u64::from(u32::MAX)) as u32
+}
+
+fn decode(bytes: &[u8]) -> Copy {
+    assert_eq!(bytes.len(), COPY, "a copy is one sector");
+    if bytes[..8] != MAGIC {
+        return Copy::Bad("no magic");
+    }
+    if xxh3_64(&bytes[..SUM]) != word(bytes, SUM) {
+        return Copy::Bad("wrong checksum");
+    }
+    match half(bytes, 8) {
+        0 => Copy::Bad("version 0"),
+        version if version > u32::from(FORMAT_VERSION) => Copy::Newer(version),
+        _ => decode_fields(bytes),
+    }
+}
+
+fn decode_fields(bytes: &[u8]) -> Copy {
+    let control = Control {
+        database: word(bytes, 24),
+        redo: Lsn(word(bytes, 32)),
+        next_xid: Xid(word(bytes, 40)),
+        next_file: half(bytes, 48),
+        durable: Lsn(word(bytes, 56)),
+        clean: half(bytes, 52) == 1,
+    };
+    let (generation, segment_bytes) = (word(bytes, 16), word(bytes, 64));
+    if half(bytes, 12) != PAGE_SIZE as u32 {
+        return Copy::Bad("another page size");
+    }
+    if segment_bytes < 8 * BLOCK || !segment_bytes.is_multiple_of(BLOCK) {
+        return Copy::Bad("impossible segment size");
+    }
+    if control.redo > control.durable {
+        return Copy::Bad("redo lies beyond the durable log");
+    }
+    Copy::Good(Stored { control, segment_bytes, generation })
+}
+
+/// Reads both copies and returns the one that counts.
+pub(super) fn read(io: &Io) -> Result<Stored> {
+    let file = io.open_file(FILE, OpenMode::ReadOnly).map_err(Error::Io)?;
+    let mut bytes = AlignedBuf::zeroed(2 * COPY);
+    let len = file.read_at(&mut bytes, 0).map_err(Error::Io)?;
+    bytes[len..].fill(0);
+    let mut best: Option<Stored> = None;
+    let mut faults = Vec::new();
+    for copy in bytes.chunks(COPY) {
+        match decode(copy) {
+            Copy::Good(stored)
+                if best.as_ref().is_none_or(|b| b.generation < stored.generation) =>
+            {
+                best = Some(stored);
+            }
+            Copy::Good(_) => {}
+            Copy::Newer(version) => return Err(newer(version)),
+            Copy::Bad(what) => faults.push(what),
+        }
+    }
+    let damaged =
+        || Error::corrupt_file(FILE, format!("both copies are damaged: {}", faults.join(", ")));
+    best.ok_or_else(damaged)
+}
+
+fn newer(version: u32) -> Error {
+    Error::Invalid(format!(
+        "the database has format version {version}, this program reads versions up to {FORMAT_VERSION}"
+    ))
+}
+
+/// The control file, open for writing.
+pub(super) struct ControlFile {
+    file: File,
+    stored: Stored,
+}
+
+impl ControlFile {
+    /// Creates the file with both copies, durably.
+    pub(super) fn create(io: &Io, control: &Control, segment_bytes: u64) -> Result<ControlFile> {
+        let file = io.open_file(FILE, OpenMode::CreateNew).map_err(Error::Io)?;
+        let stored = Stored { control: control.clone(), segment_bytes, generation: 0 };
+        let mut this = ControlFile { file, stored };
+        this.write(control).and_then(|()| this.write(control)).map_err(Error::Io)?;
+        this.file.sync_all().map_err(Error::Io)?;
+        io.sync_dir("").map_err(Error::Io)?;
+        Ok(this)
+    }
+
+    /// Opens the file. What counts is written once more: if an earlier sync of it failed, it may live
+    /// in the page cache only, and its neighbour must not be overwritten before it is on disk.
+    pub(super) fn open(io: &Io) -> Result<ControlFile> {
+        let stored = read(io)?;
+        let file = io.open_file(FILE, OpenMode::Existing).map_err(Error::Io)?;
+        let this = ControlFile { file, stored };
+        this.put().map_err(Error::Io)?;
+        Ok(this)
+    }
+
+    /// What was written last.
+    pub(super) fn stored(&self) -> &Stored {
+        &self.stored
+    }
+
+    /// Writes `control` over the older copy, durably. After an error nobody knows what is on disk.
+    pub(super) fn write(&mut self, control: &Control) -> std::result::Result<(), IoError> {
+        assert_eq!(control.database, self.stored.control.database, "one database");
+        assert!(control.redo <= control.durable, "redo starts in the durable log");
+        self.stored.control = control.clone();
+        self.stored.generation += 1;
+        self.put()
+    }
+
+    fn put(&self) -> std::result::Result<(), IoError> {
+        let mut copy = AlignedBuf::zeroed(COPY);
+        encode(&self.stored, &mut copy);
+        let at = self.stored.generation % 2 * SECTOR;
+        self.file.write_all_at(&copy, at)?;
+        rightlink_env::points::hit("wal.control.before-sync");
+        self.file.sync_data()
+    }
+}

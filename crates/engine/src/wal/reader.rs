@@ -1,0 +1,349 @@
+//! Reads the log from an LSN to its end, and decides what its end is (decision 7).
+//!
+//! At the first frame that does not check out everything behind it is searched, byte by byte, for the
+//! header of a frame that states a durable LSN above the hole. If there is one, or the control file
+//! says so, acknowledged records are damaged: [`Error::Corruption`], for good. If there is none, the
+//! frame was never acknowledged: the torn tail, a clean end.
+//!
+//! Invariants: no length is trusted before its checksum is; after an error every call gives the same
+//! error; a record is given only from a frame that is whole.
+//! Does not do: make the tail durable (`Wal::open` does), or read beside a running writer except up to
+//! a limit that was durable at the start.
+
+use rightlink_aio::Io;
+use rightlink_env::{Env, Level};
+
+use super::block::{BLOCK, FRAME_HEADER, HEADER, advance, block_of, content, frame_start};
+use super::frame::{FrameHeader, MAGIC, records_sum};
+use super::source::Source;
+use super::{control, record};
+use crate::error::{Error, Result};
+use crate::ids::Lsn;
+use crate::wal::Record;
+
+/// A frame that checked out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameSpan {
+    /// Where its header is.
+    pub(super) start: u64,
+    /// Where its last record ends.
+    pub(super) end: u64,
+    /// What it states to have been durable.
+    pub(super) durable: u64,
+}
+
+/// Iterates over the records of a log.
+pub struct Reader {
+    env: Env,
+    source: Source,
+    /// Records that end here or before are skipped.
+    from: u64,
+    /// Stop here: everything below is durable. None: read to the end and find out what it is.
+    limit: Option<u64>,
+    /// Highest durable LSN that anything read so far states.
+    durable: u64,
+    /// End of the last whole frame.
+    end: u64,
+    frame: Option<FrameSpan>,
+    /// Records of the frame, and how far they are decoded.
+    body: Vec<u8>,
+    used: usize,
+    dropped: u64,
+    state: State,
+}
+
+enum State {
+    /// Nothing read yet.
+    Fresh,
+    Reading,
+    Ended,
+    Failed(Error),
+}
+
+impl Reader {
+    /// Reads from `from`, the end of some record (such as `Control::redo`), to the end of the log.
+    pub fn open(env: &Env, io: &Io, from: Lsn) -> Result<Reader> {
+        let stored = control::read(io)?;
+        let source = Source::new(io, stored.segment_bytes, stored.control.database);
+        Ok(Reader::new(env, source, from.0, stored.control.durable.0))
+    }
+
+    /// Reads from `from` to `limit`, which is durable: works while the log is being written.
+    pub fn open_until(env: &Env, io: &Io, from: Lsn, limit: Lsn) -> Result<Reader> {
+        assert!(from <= limit, "a range of the log");
+        let mut reader = Reader::open(env, io, from)?;
+        reader.limit = Some(limit.0);
+        reader.durable = reader.durable.max(limit.0);
+        Ok(reader)
+    }
+
+    pub(super) fn new(env: &Env, source: Source, from: u64, durable: u64) -> Reader {
+        Reader {
+            env: env.clone(),
+            source,
+            from,
+            limit: None,
+            // Whoever names a place to start from had it from a durable record.
+            durable: durable.max(from),
+            end: from,
+            frame: None,
+            body: Vec::new(),
+            used: 0,
+            dropped: 0,
+            state: State::Fresh,
+        }
+    }
+
+    /// The next record, or nothing at the end of the log.
+    #[expect(clippy::should_implement_trait, reason = "fallible, and the error is sticky")]
+    pub fn next(&mut self) -> Result<Option<Record>> {
+        let result = self.step();
+        if let Err(error) = &result {
+            self.state = State::Failed(error.clone());
+        }
+        result
+    }
+
+    /// End of the last whole frame: after the last record this is where the log goes on.
+    pub fn end(&self) -> Lsn {
+        Lsn(self.end)
+    }
+
+    /// At the end: how many bytes behind it were written and never acknowledged.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Highest LSN that the control file or any frame read so far states to be durable.
+    pub fn durable(&self) -> Lsn {
+        Lsn(self.durable)
+    }
+
+    fn step(&mut self) -> Result<Option<Record>> {
+        loop {
+            match &self.state {
+                State::Failed(error) => return Err(error.clone()),
+                State::Ended => return Ok(None),
+                State::Fresh => {
+                    self.state = State::Reading;
+                    let start = self.locate(self.from)?;
+                    self.next_frame(start)?;
+                }
+                State::Reading if self.used == self.body.len() => self.next_frame(self.end)?,
+                State::Reading => {
+                    let record = self.next_record()?;
+                    if record.end.0 > self.from {
+                        return Ok(Some(record));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decodes the next record of the frame at hand.
+    fn next_record(&mut self) -> Result<Record> {
+        let frame = self.frame.expect("there are bytes of a frame to decode");
+        let body = frame.start + FRAME_HEADER;
+        let start = content(advance(body, self.used as u64));
+        let (mut record, len) = record::decode(&self.body[self.used..]).map_err(|what| {
+            self.corrupt(start, format!("log record at LSN {}: {what}", Lsn(start)))
+        })?;
+        self.used += len;
+        (record.start, record.end) = (Lsn(start), Lsn(advance(body, self.used as u64)));
+        Ok(record)
+    }
+
+    /// Goes to the frame that follows `end`, or ends.
+    fn next_frame(&mut self, end: u64) -> Result<()> {
+        (self.frame, self.used) = (None, 0);
+        self.body.clear();
+        if self.limit.is_some_and(|limit| end >= limit) {
+            self.state = State::Ended;
+            return Ok(());
+        }
+        let start = if end == 0 { frame_start(0) } else { frame_start(end) };
+        match self.read_frame(start)? {
+            Some(frame) => {
+                self.durable = self.durable.max(frame.durable);
+                self.end = frame.end;
+                self.frame = Some(frame);
+                Ok(())
+            }
+            None => self.finish(end),
+        }
+    }
+
+    /// The frame at `start`, its records in `body`, if it is whole.
+    fn read_frame(&mut self, start: u64) -> Result<Option<FrameSpan>> {
+        let database = self.source.database();
+        let Some((_, block)) = self.source.block(block_of(start))? else { return Ok(None) };
+        let at = (start % BLOCK) as usize;
+        let Some(header) = FrameHeader::decode(&block[at..], database, start) else {
+            return Ok(None);
+        };
+        let body = start + FRAME_HEADER;
+        let end = advance(body, u64::from(header.len));
+        let mut sum = records_sum(database, start);
+        let mut at = body;
+        while at < end {
+            let first = at.is_multiple_of(BLOCK);
+            at = content(at);
+            let Some((found, block)) = self.source.block(block_of(at))? else { return Ok(None) };
+            if first && found.cover != start {
+                return Ok(None);
+            }
+            let stop = (block_of(at) + BLOCK).min(end);
+            let piece = &block[(at % BLOCK) as usize..(at % BLOCK + stop - at) as usize];
+            sum.update(piece);
+            self.body.extend_from_slice(piece);
+            at = stop;
+        }
+        if sum.digest() == header.sum && header.durable <= start {
+            return Ok(Some(FrameSpan { start, end, durable: header.durable }));
+        }
+        self.body.clear();
+        Ok(None)
+    }
+
+    /// Start of the last frame known to start at or before `lsn`: what follows it is found by walking.
+    fn locate(&mut self, lsn: u64) -> Result<u64> {
+        let at = block_of(lsn);
+        let Some((header, _)) = self.source.block(at)? else {
+            // At a boundary the block may not have been begun; elsewhere bytes before `lsn` are gone,
+            // and the walk from the block's start will say so.
+            return Ok(at);
+        };
+        let first = at + u64::from(header.first_frame);
+        Ok(match (header.first_frame, header.cover) {
+            (1.., _) if first <= lsn => first,
+            (_, 0) => first,
+            (_, cover) => cover,
+        })
+    }
+
+    /// Nothing whole follows `end`: torn tail or damage?
+    fn finish(&mut self, end: u64) -> Result<()> {
+        self.body.clear();
+        if self.durable > end {
+            return Err(self.hole(end, self.durable));
+        }
+        let behind = self.search(end)?;
+        if behind.durable > end {
+            return Err(self.hole(end, behind.durable));
+        }
+        self.dropped = behind.written.saturating_sub(end);
+        if self.dropped > 0 {
+            let line =
+                format!("log ends at {}, {} unacknowledged bytes dropped", Lsn(end), self.dropped);
+            self.env.logger.log(Level::Info, &line);
+        }
+        // Where the log goes on is the end of the last frame, or `from`, not the padding behind it.
+        assert!(self.end <= end.max(self.from), "the log ends before the hole");
+        self.state = State::Ended;
+        Ok(())
+    }
+
+    fn hole(&self, at: u64, durable: u64) -> Error {
+        let what = format!(
+            "the log is damaged at LSN {}, but was durable up to {}",
+            Lsn(at),
+            Lsn(durable)
+        );
+        self.corrupt(at, what)
+    }
+
+    fn corrupt(&self, lsn: u64, what: String) -> Error {
+        let (file, block) = self.source.place(lsn);
+        Error::Corruption { file, block: Some(block), what }
+    }
+
+    /// Searches everything behind `hole` for frames and blocks of this log.
+    fn search(&mut self, hole: u64) -> Result<Behind> {
+        let mut behind = Behind { durable: 0, written: 0 };
+        let limit = self.source.limit()?;
+        let mut at = block_of(hole);
+        while at < limit {
+            self.search_block(at, hole, &mut behind)?;
+            at += BLOCK;
+        }
+        Ok(behind)
+    }
+
+    fn search_block(&mut self, at: u64, hole: u64, behind: &mut Behind) -> Result<()> {
+        let database = self.source.database();
+        let ours = self.source.block(at)?.is_some();
+        let Some(bytes) = self.source.raw(at)? else { return Ok(()) };
+        let from = hole.saturating_sub(at).max(HEADER) as usize;
+        if ours {
+            // What lies beyond the sector of the hole may be older than this use of the segment.
+            let until = if hole > at { (from + 1).next_multiple_of(4096) } else { bytes.len() };
+            if let Some(last) = bytes[from.min(until)..until].iter().rposition(|&byte| byte != 0) {
+                behind.written = at + (from + last + 1) as u64;
+            }
+        }
+        for (offset, header) in frames(bytes, from, database, at) {
+            behind.durable = behind.durable.max(header.durable);
+            behind.written = behind.written.max(at + offset as u64 + FRAME_HEADER);
+        }
+        Ok(())
+    }
+
+    /// The frame that ends at `end`, the end of the log. Its absence is damage.
+    pub(super) fn last_frame(mut self, end: u64) -> Result<FrameSpan> {
+        assert!(end > 0, "an empty log has no last frame");
+        let mut start = self.locate(end - 1)?;
+        loop {
+            self.body.clear();
+            match self.read_frame(frame_start(start))? {
+                Some(frame) if frame.end == end => return Ok(frame),
+                Some(frame) if frame.end < end => start = frame.end,
+                _ => {
+                    let what = format!("no log frame ends at LSN {}", Lsn(end));
+                    return Err(self.corrupt(end - 1, what));
+                }
+            }
+        }
+    }
+
+    /// Copies the bytes `from..to` (whole sectors of valid blocks) into `out`.
+    pub(super) fn copy(source: &mut Source, from: u64, out: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < out.len() {
+            let at = from + done as u64;
+            let place = source.place(at);
+            let Some(bytes) = source.raw(block_of(at))? else {
+                let what = "the end of the log vanished while it was opened".to_string();
+                return Err(Error::Corruption { file: place.0, block: Some(place.1), what });
+            };
+            let bytes = &bytes[(at % BLOCK) as usize..];
+            let len = bytes.len().min(out.len() - done);
+            out[done..done + len].copy_from_slice(&bytes[..len]);
+            done += len;
+        }
+        Ok(())
+    }
+}
+
+/// What lies behind a hole.
+struct Behind {
+    /// Highest durable LSN that a frame there states.
+    durable: u64,
+    /// End of the last byte that was written there.
+    written: u64,
+}
+
+/// Every frame header in the block at `at` from offset `from` on, wherever it starts: one damaged
+/// header must not hide the frames behind it.
+fn frames(
+    bytes: &[u8],
+    from: usize,
+    database: u64,
+    at: u64,
+) -> impl Iterator<Item = (usize, FrameHeader)> + '_ {
+    let candidates = bytes.windows(MAGIC.len()).enumerate().skip(from);
+    let candidates = candidates.filter(|(_, window)| *window == MAGIC);
+    candidates.filter_map(move |(offset, _)| {
+        let header = FrameHeader::decode(&bytes[offset..], database, at + offset as u64)?;
+        Some((offset, header))
+    })
+}
