@@ -1,10 +1,10 @@
 //! Measures what an `Io` reaches, so that a modelled device reports its own calibration and an
 //! experiment knows its device's limit.
 
-use crate::buf::{AlignedBuf, IoBufs};
+use crate::buf::AlignedBuf;
 use crate::error::IoError;
 use crate::file::{File, OpenMode};
-use crate::io::{Completion, Done, Io};
+use crate::io::Io;
 use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::{Clock, Rng};
 use std::fmt;
@@ -72,45 +72,37 @@ struct Probe<'a> {
     reads: u32,
 }
 
-/// Which buffers are free, and the first error.
+/// The buffers that are free, and the first error.
 #[derive(Debug, Default)]
 struct Arrivals {
-    state: Mutex<(Vec<u64>, Option<IoError>)>,
-}
-
-impl Completion for Arrivals {
-    fn complete(&self, tag: u64, result: Result<usize, IoError>) {
-        let mut state = self.state.lock();
-        state.0.push(tag);
-        state.1 = state.1.take().or(result.err());
-    }
+    free: Vec<AlignedBuf>,
+    error: Option<IoError>,
 }
 
 impl Probe<'_> {
     fn run(&self, clock: &Clock, depth: u32) -> Result<Calibration, IoError> {
         assert!(depth > 0, "something is in flight");
         let mut rng = Rng::from_seed(u64::from(depth));
-        let mut bufs: Vec<_> = (0..depth).map(|_| AlignedBuf::zeroed(BLOCK)).collect();
-        let arrivals = Arc::new(Arrivals::default());
-        arrivals.state.lock().0.extend(0..u64::from(depth));
+        let free = (0..depth).map(|_| AlignedBuf::zeroed(BLOCK)).collect();
+        let arrivals = Arc::new(Mutex::new(Arrivals { free, error: None }));
         let start = clock.now();
         for _ in 0..self.reads {
-            self.io.wait_for(|| !arrivals.state.lock().0.is_empty());
-            let free = arrivals.state.lock().0.pop().expect("somebody returned a buffer");
-            let done = Done { target: arrivals.clone(), tag: free };
-            self.submit(&mut bufs[free as usize], rng.below(PROBE_BLOCKS), done);
+            self.io.wait_for(|| !arrivals.lock().free.is_empty());
+            let buf = arrivals.lock().free.pop().expect("a buffer came back");
+            self.submit(&arrivals, buf, rng.below(PROBE_BLOCKS));
         }
-        self.io.wait_for(|| arrivals.state.lock().0.len() == depth as usize);
+        self.io.wait_for(|| arrivals.lock().free.len() == depth as usize);
         let elapsed = clock.now() - start;
-        let error = arrivals.state.lock().1.take();
+        let error = arrivals.lock().error.take();
         error.map_or(Ok(Calibration { depth, reads: self.reads, elapsed }), Err)
     }
 
-    #[expect(unsafe_code, reason = "hands buffers of this probe to the operations it waits for")]
-    fn submit(&self, buf: &mut AlignedBuf, block: u64, done: Done) {
-        // SAFETY: B1 of `buf`: `run` owns the buffer, uses it for one operation at a time, and does
-        // not return before all have completed.
-        let bufs = unsafe { IoBufs::new(buf.as_mut_ptr(), buf.len()) };
-        self.io.submit_read(self.file, block * BLOCK as u64, bufs, done);
+    fn submit(&self, arrivals: &Arc<Mutex<Arrivals>>, buf: AlignedBuf, block: u64) {
+        let arrivals = Arc::clone(arrivals);
+        self.io.read_owned(self.file, block * BLOCK as u64, buf, move |buf, result| {
+            let mut arrivals = arrivals.lock();
+            arrivals.free.push(buf);
+            arrivals.error = arrivals.error.take().or(result.err());
+        });
     }
 }

@@ -95,7 +95,8 @@ impl Flight {
         }
     }
 
-    /// Makes the caller the reaper: true. False if there were more than `seen` deliveries or nothing
+    /// Makes the caller the reaper: true. False if there were more than `seen` deliveries or
+    /// nothing
     /// is in flight, or, without `wait`, if somebody else reaps. While others deliver, their
     /// deliveries are waited for, as they may be the very ones that the caller wants.
     #[must_use]

@@ -1,5 +1,5 @@
-//! A root directory and a way to do I/O below it. Names are relative paths of plain components, such
-//! as `data/00000012`; the empty name is the root itself.
+//! A root directory and a way to do I/O below it. Names are relative paths of plain components,
+//! such as `data/00000012`; the empty name is the root itself.
 //!
 //! Whoever waits for an operation calls [`Io::wait_for`] with its condition, or [`Io::reap`] in a
 //! loop of its own. A completion may submit again, and must not wait.
@@ -137,8 +137,8 @@ impl Io {
         self.open_as(file, mode, self.inner.direct)
     }
 
-    /// Opens a file through the page cache whatever the options say: for small files whose reads and
-    /// writes are not aligned.
+    /// Opens a file through the page cache whatever the options say: for small files whose reads
+    /// and writes are not aligned.
     pub fn open_buffered(&self, file: &str, mode: OpenMode) -> Result<File, IoError> {
         self.open_as(file, mode, false)
     }
@@ -244,8 +244,8 @@ impl Io {
         Ok(())
     }
 
-    /// Takes the exclusive lock that the file `file` stands for, or fails with kind `Locked` and the
-    /// holder's process number if it left one.
+    /// Takes the exclusive lock that the file `file` stands for, or fails with kind `Locked` and
+    /// the holder's process number if it left one.
     pub fn lock(&self, file: &str) -> Result<LockFile, IoError> {
         assert_name(file);
         match &self.inner.place {

@@ -11,7 +11,8 @@
 //! - Dropping the last [`Io`] waits for everything in flight.
 //!
 //! It does not: cache, checksum, order writes, or make errors sticky. Those are the engine's.
-//! `unsafe` is confined to `buf.rs` (memory that others own) and `uring.rs` (the kernel's ring).
+//! `unsafe` is confined to `buf.rs` and `owned.rs` (memory lent to operations) and `uring.rs` (the
+//! kernel's ring).
 #![deny(unsafe_code)]
 
 #[expect(unsafe_code, reason = "names memory that others own while an operation is in flight")]
@@ -24,6 +25,8 @@ mod file;
 mod flight;
 mod io;
 mod options;
+#[expect(unsafe_code, reason = "lends memory that the operation owns")]
+mod owned;
 pub mod sim;
 mod sys;
 mod transfer;

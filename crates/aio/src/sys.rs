@@ -1,6 +1,6 @@
 //! The system calls, one function each, without retries or names. Everything is relative to an open
-//! directory, so that a renamed root does not matter. Portable to the Unixes that rustix knows, with
-//! direct I/O on Linux only.
+//! directory, so that a renamed root does not matter. Portable to the Unixes that rustix knows,
+//! with direct I/O on Linux only.
 
 use crate::OpenMode;
 use crate::buf::IoBufs;

@@ -1,6 +1,6 @@
 //! One memory budget for everything whose size depends on input. A part that needs memory reserves
-//! it first and gives it back by dropping the reservation; what cannot be reserved is not allocated,
-//! and the caller takes its smaller way (spill, flush, error) instead.
+//! it first and gives it back by dropping the reservation; what cannot be reserved is not
+//! allocated, and the caller takes its smaller way (spill, flush, error) instead.
 //!
 //! Invariants: `used <= limit` at every moment; a child's reservations are charged to its parent
 //! too; the sum of live reservations is `used` exactly. It counts bytes and allocates nothing.

@@ -7,7 +7,12 @@ use super::Complaints;
 use crate::tree::Tree;
 
 /// The files that may hold unsafe code.
-const FILES: &[&str] = &["crates/engine/src/page/buf.rs"];
+const FILES: &[&str] = &[
+    "crates/aio/src/buf.rs",
+    "crates/aio/src/owned.rs",
+    "crates/aio/src/uring.rs",
+    "crates/engine/src/page/buf.rs",
+];
 
 /// Unsafe code only in `FILES`, and reasoned.
 pub(super) fn unsafety(tree: &Tree, complaints: &mut Complaints) {

@@ -84,8 +84,8 @@ impl Content {
         self.pages
     }
 
-    /// Passes the bytes of `offset..offset + len`, as far as the file goes, to `sink` in pieces, and
-    /// returns how many there were.
+    /// Passes the bytes of `offset..offset + len`, as far as the file goes, to `sink` in pieces,
+    /// and returns how many there were.
     pub(crate) fn read(&self, offset: u64, len: usize, mut sink: impl FnMut(&[u8])) -> usize {
         let end = self.len.min(offset.saturating_add(len as u64));
         let mut at = offset;

@@ -2,9 +2,9 @@
 //! lost, torn or kept in any combination when power fails, and every call can be made to fail.
 //!
 //! The model:
-//! - A write, a cut and an extension of a file are pending until that file is synced. A new entry, a
-//!   rename and a removal are pending until their directory is synced; syncing a file does not make
-//!   its name durable. Pending changes are independent of each other, in one file too.
+//! - A write, a cut and an extension of a file are pending until that file is synced. A new entry,
+//!   a rename and a removal are pending until their directory is synced; syncing a file does not
+//!   make its name durable. Pending changes are independent of each other, in one file too.
 //! - A write past the end is two changes, the growth and the bytes: either may survive alone.
 //! - After a failed sync the changes that it should have made durable stay visible, and no later
 //!   sync makes them durable: a crash may still keep or lose them.
