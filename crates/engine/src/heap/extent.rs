@@ -1,0 +1,135 @@
+//! The meta page (block 0) and the growth of the file.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 32 | 4 | extent: blocks that were initialised, this one included |
+//! | 36 | 4 | zero |
+//! | 40 | 8 | oldest xid that may be unfrozen in the table |
+//!
+//! Invariants: the extent grows in the record that formats the new pages, and shrinks in a record before
+//! the file is cut, so that every block below it is a heap page and whatever lies above it means nothing;
+//! the in-memory extent never runs ahead of the meta page.
+//! Does not do: choose a page for a row (`insert.rs`).
+
+use crate::buffer::{BufferPool, Mtr};
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::heap::{Heap, page_edit};
+use crate::ids::{FileId, PageId, Xid};
+use crate::page::header::{self, HEADER_SIZE, PageKind};
+use crate::wal::RecordKind;
+use rightlink_env::sync::Ordering;
+
+/// Offset of the extent.
+const EXTENT: usize = HEADER_SIZE;
+/// Offset of the oldest unfrozen xid.
+const OLDEST_UNFROZEN: usize = HEADER_SIZE + 8;
+/// Most blocks that one extension formats; each is pinned meanwhile.
+const MAX_CHUNK: u32 = 4;
+
+/// The meta page, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Meta {
+    pub(super) extent: u32,
+    pub(super) oldest_unfrozen: Xid,
+}
+
+/// Formats the meta page of a new, empty file.
+pub(super) fn create_meta(pool: &BufferPool, file: FileId) -> Result<()> {
+    let block = pool.extend(file, 1)?;
+    assert!(block.0 == 0, "the file is new");
+    let mut image = header::format(PageKind::HeapMeta, 0);
+    image[EXTENT..EXTENT + 4].copy_from_slice(&1u32.to_le_bytes());
+    image[OLDEST_UNFROZEN..OLDEST_UNFROZEN + 8].copy_from_slice(&Xid::FIRST.0.to_le_bytes());
+    let pin = pool.pin_new(PageId::new(file, 0))?;
+    let mut mtr = Mtr::new(pool);
+    let held = mtr.latch(pin);
+    mtr.page(held).replace(&image);
+    mtr.commit(RecordKind::Extend, Xid::NONE).map(drop)
+}
+
+/// Reads and checks the meta page.
+pub(super) fn read_meta(pool: &BufferPool, file: FileId) -> Result<Meta> {
+    let pin = pool.pin(PageId::new(file, 0))?;
+    let latch = pin.shared();
+    decode(pin.page(), latch.bytes())
+}
+
+fn decode(id: PageId, page: &[u8; PAGE_SIZE]) -> Result<Meta> {
+    let meta = Meta {
+        extent: header::u32_at(page, EXTENT),
+        oldest_unfrozen: Xid(header::u64_at(page, OLDEST_UNFROZEN)),
+    };
+    if header::kind(page) != Some(PageKind::HeapMeta) || meta.extent == 0 {
+        return Err(Error::corrupt(id, "not the meta page of a heap"));
+    }
+    Ok(meta)
+}
+
+impl Heap {
+    /// Grows the table and returns the first new block, an empty page. When another inserter grew it
+    /// while this one waited for its turn, returns `None`: the map knows of room now.
+    pub(super) fn extend(&self, wanted: u32, xid: Xid) -> Result<Option<u32>> {
+        let before = self.blocks();
+        let turn = self.shared.extension.lock();
+        if self.blocks() > before {
+            return Ok(None);
+        }
+        let chunk = wanted.max(before / 8).clamp(1, MAX_CHUNK);
+        let first = self.format_blocks(chunk, xid)?;
+        drop(turn);
+        for block in first + 1..first + chunk {
+            self.free_space().note(block, page_edit::empty_room())?;
+        }
+        Ok(Some(first))
+    }
+
+    /// Formats `count` blocks at the extent and moves it, in one record. The caller has the turn.
+    fn format_blocks(&self, count: u32, xid: Xid) -> Result<u32> {
+        let (pool, file) = (self.pool(), self.shared.files.heap);
+        let meta = pool.pin(self.page_id(0))?;
+        let first = decode(meta.page(), meta.shared().bytes())?.extent;
+        assert!(first == self.blocks(), "the extent changes only under the turn");
+        let end = first.checked_add(count).ok_or_else(|| Error::Limit("2^32 blocks".into()))?;
+        let have = pool.blocks(file);
+        if have < end {
+            pool.extend(file, end - have)?;
+        }
+        let fresh: Result<Vec<_>> =
+            (first..end).map(|block| pool.pin_new(self.page_id(block))).collect();
+        let fresh = fresh?;
+        let mut mtr = Mtr::new(pool);
+        let held_meta = mtr.latch(meta);
+        for pin in fresh {
+            let held = mtr.latch(pin);
+            mtr.page(held).replace(&page_edit::empty_image(xid));
+        }
+        mtr.page(held_meta).put_u32(EXTENT, end);
+        mtr.commit(RecordKind::Extend, xid)?;
+        self.shared.extent.store(end, Ordering::Release);
+        Ok(first)
+    }
+
+    /// Stores a smaller extent in `mtr`, where `held` is the meta page.
+    pub(super) fn store_extent(mtr: &mut Mtr<'_>, held: usize, extent: u32) {
+        assert!(extent >= 1 && mtr.id(held).block.0 == 0, "the meta page stays");
+        mtr.page(held).put_u32(EXTENT, extent);
+    }
+
+    /// The oldest xid that may be unfrozen in the table: commit status below all of these may go.
+    pub fn oldest_unfrozen(&self) -> Result<Xid> {
+        read_meta(self.pool(), self.shared.files.heap).map(|meta| meta.oldest_unfrozen)
+    }
+
+    /// Notes the result of a complete vacuum pass: no older xid is left in the table. `oldest` is the
+    /// smallest of what the pages reported and of the horizon when the pass began.
+    pub fn set_oldest_unfrozen(&self, oldest: Xid) -> Result<()> {
+        let mut mtr = Mtr::new(self.pool());
+        let held = mtr.latch(self.pool().pin(self.page_id(0))?);
+        let meta = decode(mtr.id(held), mtr.bytes(held))?;
+        if oldest > meta.oldest_unfrozen {
+            mtr.page(held).put_u64(OLDEST_UNFROZEN, oldest.0);
+        }
+        mtr.commit(RecordKind::HeapVacuum, Xid::NONE).map(drop)
+    }
+}

@@ -1,0 +1,211 @@
+//! Reading one row: from the root an index entry names, along the HOT chain, to the version that a
+//! snapshot sees; and the present state of a row for unique checks.
+//!
+//! Invariants: rows are copied out, no reference leaves the latch (R11); nothing is read from the device
+//! while the heap page is latched (R7); a root that is gone, or whose slot now holds something else, is no
+//! row, not an error: a recycled slot's new version is never visible to a snapshot that was registered
+//! before (R3, R4).
+//! Does not do: follow updates to other pages for a snapshot: those versions have index entries.
+
+use crate::buffer::Pin;
+use crate::error::Result;
+use crate::heap::Heap;
+use crate::heap::page::{HeapPage, Slot, Tuple, walk_chain};
+use crate::heap::visibility::{Birth, End, Hints, Judge, Seer};
+use crate::ids::{RowId, Xid};
+use crate::txn::Snapshot;
+
+/// Result of a fetch.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Fetched {
+    /// The version that the snapshot sees, and its row.
+    pub row: Option<(RowId, Vec<u8>)>,
+    /// No snapshot sees any version of the row, now or later, and no crash changes that (R1): an index
+    /// entry that names the root may be marked dead, if R3's clock allows.
+    pub all_dead: bool,
+}
+
+/// Present state of the row that an index entry names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Liveness {
+    /// The entry stands for no row: deleted, replaced by a version with its own entry, or aborted.
+    Dead,
+    /// The row is there.
+    Live,
+    /// A running transaction decides.
+    InProgress(Xid),
+    /// It cannot be told without I/O: call [`Heap::prepare_liveness`] without latches, then ask again.
+    NeedsRead,
+}
+
+impl Heap {
+    /// The version of the row `root` that `snapshot` sees. May read the page.
+    pub fn fetch(&self, snapshot: &Snapshot, root: RowId) -> Result<Fetched> {
+        if !self.is_data_block(root.block.0) {
+            return Ok(Fetched::default());
+        }
+        let pin = self.pin(root.block)?;
+        self.fetch_on(&pin, snapshot, root)
+    }
+
+    /// As [`Heap::fetch`], on the pinned page of `root`.
+    pub fn fetch_on(&self, pin: &Pin, snapshot: &Snapshot, root: RowId) -> Result<Fetched> {
+        assert!(pin.page() == self.page_id(root.block.0), "the root's page");
+        let mut seer = Seer::new(snapshot);
+        loop {
+            let mut hints = Hints::default();
+            let latch = pin.shared();
+            if HeapPage::is_cut(latch.bytes()) && !self.is_data_block(root.block.0) {
+                return Ok(Fetched::default());
+            }
+            let page = HeapPage::open(pin.page(), latch.bytes())?;
+            let row = find_visible(&page, root, &mut seer, &mut hints)?;
+            if !seer.is_stuck() {
+                let all_dead = row.is_none() && self.all_dead(&page, root)?;
+                let version = latch.version();
+                drop(latch);
+                hints.set(pin, version);
+                return Ok(Fetched { row, all_dead });
+            }
+            drop(latch);
+            seer.resolve()?;
+        }
+    }
+
+    /// Is every version of `root` dead to everyone, durably? Says no when it would have to read.
+    fn all_dead(&self, page: &HeapPage<'_>, root: RowId) -> Result<bool> {
+        if page.slot(root.slot)? == Slot::Dead {
+            return Ok(page.lsn() <= self.pool().wal().durable());
+        }
+        let (mut judge, horizon) = (Judge::new(self.txns()), self.txns().horizon());
+        let (mut versions, mut dead) = (0, 0);
+        walk_chain(page, root.slot, |_, tuple| {
+            versions += 1;
+            dead += u32::from(judge.durably_dead(&tuple.header, horizon) == Some(true));
+            Ok(versions == dead)
+        })?;
+        Ok(versions > 0 && versions == dead)
+    }
+
+    /// The newest committed version of the row whose version `at` the caller's snapshot sees, along all
+    /// updates, other pages included; `None` once it is deleted. Read committed goes on with it.
+    pub fn newest(&self, at: RowId) -> Result<Option<(RowId, Vec<u8>)>> {
+        let mut judge = Judge::new(self.txns());
+        let (mut at, mut born_by) = (at, None);
+        loop {
+            if !self.is_data_block(at.block.0) {
+                return Ok(None);
+            }
+            let pin = self.pin(at.block)?;
+            let latch = pin.shared();
+            let page = HeapPage::open(pin.page(), latch.bytes())?;
+            let found = page.tuple(at.slot)?;
+            let Some(tuple) = found.filter(|t| born_by.is_none_or(|by| t.header.xmin == by)) else {
+                return Ok(None);
+            };
+            let Some(end) = judge.end(&tuple.header) else {
+                drop(latch);
+                judge.resolve()?;
+                continue;
+            };
+            match (end, tuple.header.next) {
+                (End::Ended(by), Some(next)) => (at, born_by) = (next, Some(by)),
+                (End::Ended(_), None) => return Ok(None),
+                _ => return Ok(Some((at, tuple.row.to_vec()))),
+            }
+        }
+    }
+
+    /// Present state of the row `root`, without I/O: usable under an index latch. `owns` tells the xids of
+    /// the asking transaction.
+    pub fn liveness(&self, root: RowId, owns: &dyn Fn(Xid) -> bool) -> Result<Liveness> {
+        if !self.is_data_block(root.block.0) {
+            return Ok(Liveness::Dead);
+        }
+        let Some(pin) = self.pool().try_pin(self.page_id(root.block.0)) else {
+            return Ok(Liveness::NeedsRead);
+        };
+        self.liveness_on(&pin, root, &mut Judge::new(self.txns()), owns)
+    }
+
+    /// What [`Heap::liveness`] would have had to read: call without latches, and keep the pin while asking
+    /// again. Sets commit hints, so that statuses need no second read.
+    pub fn prepare_liveness(&self, root: RowId) -> Result<Option<Pin>> {
+        if !self.is_data_block(root.block.0) {
+            return Ok(None);
+        }
+        let pin = self.pin(root.block)?;
+        let mut judge = Judge::new(self.txns());
+        while self.liveness_on(&pin, root, &mut judge, &|_| false)? == Liveness::NeedsRead {
+            judge.resolve()?;
+        }
+        Ok(Some(pin))
+    }
+
+    fn liveness_on(
+        &self,
+        pin: &Pin,
+        root: RowId,
+        judge: &mut Judge<'_>,
+        owns: &dyn Fn(Xid) -> bool,
+    ) -> Result<Liveness> {
+        let mut hints = Hints::default();
+        let latch = pin.shared();
+        if HeapPage::is_cut(latch.bytes()) && !self.is_data_block(root.block.0) {
+            return Ok(Liveness::Dead);
+        }
+        let page = HeapPage::open(pin.page(), latch.bytes())?;
+        let mut verdict = Liveness::Dead;
+        walk_chain(&page, root.slot, |_, tuple| {
+            hints.note(judge.txns(), tuple.offset, &tuple.header);
+            let (version, go_on) = liveness_of(tuple, judge, owns);
+            verdict = version;
+            Ok(go_on)
+        })?;
+        let version = latch.version();
+        drop(latch);
+        hints.set(pin, version);
+        Ok(verdict)
+    }
+}
+
+/// State of one version, and whether its successor decides instead.
+fn liveness_of(
+    tuple: &Tuple<'_>,
+    judge: &mut Judge<'_>,
+    owns: &dyn Fn(Xid) -> bool,
+) -> (Liveness, bool) {
+    let head = &tuple.header;
+    match judge.birth(head) {
+        None => return (Liveness::NeedsRead, false),
+        Some(Birth::Aborted) => return (Liveness::Dead, false),
+        Some(Birth::InProgress) if !owns(head.xmin) => {
+            return (Liveness::InProgress(head.xmin), false);
+        }
+        Some(_) => {}
+    }
+    match judge.end(head) {
+        None => (Liveness::NeedsRead, false),
+        Some(End::Open | End::Locked(_)) => (Liveness::Live, false),
+        Some(End::Ending(by)) if !owns(by) => (Liveness::InProgress(by), false),
+        Some(End::Ending(_) | End::Ended(_)) => (Liveness::Dead, true),
+    }
+}
+
+/// The visible version of `root`'s chain. Incomplete when `seer` is stuck afterwards.
+fn find_visible(
+    page: &HeapPage<'_>,
+    root: RowId,
+    seer: &mut Seer<'_>,
+    hints: &mut Hints,
+) -> Result<Option<(RowId, Vec<u8>)>> {
+    let mut found = None;
+    walk_chain(page, root.slot, |slot, tuple| {
+        hints.note(seer.manager(), tuple.offset, &tuple.header);
+        if seer.visible(&tuple.header) == Some(true) {
+            found = Some((RowId { block: root.block, slot }, tuple.row.to_vec()));
+        }
+        Ok(found.is_none())
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,253 @@
+//! The heap: versions of rows in slotted pages, and how they begin, end, are seen and leave.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `tuple` | the header of a version |
+//! | `page`, `page_edit` | the slotted page: checked reads, recorded stores |
+//! | `page_set` | the latched pages of one change, map pages included |
+//! | `visibility` | xids against their status; hints |
+//! | `insert`, `update`, `delete`, `lock` | the writes |
+//! | `fetch`, `scan` | the reads |
+//! | `prune`, `vacuum`, `rebase`, `tail` | how dead versions, old xids, line pointers and empty pages leave |
+//! | `extent`, `free_space`, `visibility_map` | meta page and growth; the two maps |
+//! | `recycle_clock` | the clock of R3 |
+//! | `verify` | checks H1 to H10 |
+//!
+//! Invariants:
+//! - A row is named by the row id of its root: the version that index entries name. Later versions of the
+//!   same HOT chain lie on the same page and have no entry.
+//! - Every change of a page is one log record of a mini-transaction; hints and the free-space map are the
+//!   only unlogged stores (R1).
+//! - Latch order (R12): at most two heap pages, the lower block first (block 0, the meta page, is the
+//!   lowest; fresh pages of an extension are known to nobody); heap pages before visibility-map pages,
+//!   the lower block first; free-space-map pages one at a time, with no other latch held.
+//! - No I/O under a latch (R7): status pages through [`visibility::Judge`] and [`visibility::Seer`], map
+//!   pages pinned before; no waiting for a transaction in this room at all: writes return
+//!   [`WriteOutcome::Wait`].
+//!
+//! Does not do: columns, indexes, waiting, retries of a statement, overflow values. A row lock is one xid:
+//! when a transaction locks a row, then updates it and rolls that update back, the lock goes too.
+
+mod delete;
+mod extent;
+mod fetch;
+mod free_space;
+mod insert;
+mod lock;
+mod page;
+mod page_edit;
+mod page_set;
+mod prune;
+mod rebase;
+mod recycle_clock;
+mod scan;
+mod tail;
+mod tuple;
+mod update;
+mod vacuum;
+mod verify;
+mod visibility;
+mod visibility_map;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use rightlink_env::sync::{Arc, AtomicU32, Mutex, Ordering};
+
+pub use fetch::{Fetched, Liveness};
+pub use page::{MAX_SLOTS, Slot};
+pub use prune::DeadRoot;
+pub use recycle_clock::RecycleClock;
+pub use scan::Scan;
+pub use tuple::{TUPLE_HEADER, TupleHeader};
+pub use vacuum::{Skip, VacuumOptions, VacuumPage, VacuumPass};
+pub use verify::{Finding, VerifyStats};
+pub use visibility_map::Bits;
+pub use write::WriteOutcome;
+
+use crate::buffer::{BufferPool, Pin};
+use crate::config::MAX_ROW_BYTES;
+use crate::error::{Error, Result};
+use crate::ids::{BlockNo, FileId, PageId, Xid};
+use crate::txn::TxnManager;
+
+/// Inserters remember their block in one of this many places, so that they do not fight for one page.
+const TARGETS: usize = 16;
+
+/// The three files of a heap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeapFiles {
+    /// Row versions.
+    pub heap: FileId,
+    /// Free-space map.
+    pub free_space: FileId,
+    /// Visibility map.
+    pub visibility: FileId,
+}
+
+impl HeapFiles {
+    /// The files `first`, `first + 1` and `first + 2`.
+    pub fn starting_at(first: FileId) -> Self {
+        assert!(first.0 > 0, "file 0 is no file");
+        let file = |i| FileId(first.0 + i);
+        Self { heap: file(0), free_space: file(1), visibility: file(2) }
+    }
+}
+
+/// Settings of a heap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeapOptions {
+    /// How full inserts make a page, in percent; the rest is kept for updates of its rows.
+    pub fillfactor: u8,
+    /// Are changes logged?
+    pub logged: bool,
+}
+
+/// A heap of an open database: a cheap handle, all clones share their state.
+#[derive(Clone)]
+pub struct Heap {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    pool: Arc<BufferPool>,
+    txns: Arc<TxnManager>,
+    files: HeapFiles,
+    /// Bytes that inserts leave free on a page.
+    reserve: usize,
+    /// Initialised blocks; written under `extension`, never ahead of the meta page.
+    extent: AtomicU32,
+    /// Serialises growing and cutting of the file; taken without any latch.
+    extension: Mutex<()>,
+    /// Block of the last insert, per group of inserters; 0 is none.
+    targets: [AtomicU32; TARGETS],
+    clock: RecycleClock,
+    /// Roots pruned on access, waiting for [`Heap::take_dead_roots`].
+    dead_roots: Mutex<Vec<DeadRoot>>,
+}
+
+impl Heap {
+    /// Creates the files of an empty heap.
+    pub fn create(
+        pool: &Arc<BufferPool>,
+        txns: &Arc<TxnManager>,
+        files: HeapFiles,
+        options: HeapOptions,
+    ) -> Result<Heap> {
+        for file in [files.heap, files.free_space, files.visibility] {
+            pool.create_file(file, options.logged)?;
+        }
+        extent::create_meta(pool, files.heap)?;
+        Self::with_extent(pool, txns, files, options, 1)
+    }
+
+    /// Opens a heap that [`Heap::create`] made.
+    pub fn open(
+        pool: &Arc<BufferPool>,
+        txns: &Arc<TxnManager>,
+        files: HeapFiles,
+        options: HeapOptions,
+    ) -> Result<Heap> {
+        for file in [files.heap, files.free_space, files.visibility] {
+            pool.open_file(file, options.logged)?;
+        }
+        let meta = extent::read_meta(pool, files.heap)?;
+        Self::with_extent(pool, txns, files, options, meta.extent)
+    }
+
+    fn with_extent(
+        pool: &Arc<BufferPool>,
+        txns: &Arc<TxnManager>,
+        files: HeapFiles,
+        options: HeapOptions,
+        extent: u32,
+    ) -> Result<Heap> {
+        if !(10..=100).contains(&options.fillfactor) {
+            return Err(Error::Invalid("a fillfactor lies between 10 and 100".into()));
+        }
+        let shared = Shared {
+            pool: Arc::clone(pool),
+            txns: Arc::clone(txns),
+            files,
+            reserve: crate::config::PAGE_SIZE * usize::from(100 - options.fillfactor) / 100,
+            extent: AtomicU32::new(extent),
+            extension: Mutex::new(()),
+            targets: [const { AtomicU32::new(0) }; TARGETS],
+            clock: RecycleClock::default(),
+            dead_roots: Mutex::new(Vec::new()),
+        };
+        Ok(Heap { shared: Arc::new(shared) })
+    }
+
+    /// The heap's files.
+    pub fn files(&self) -> HeapFiles {
+        self.shared.files
+    }
+
+    /// Initialised blocks, the meta page included: row versions lie in blocks `1..blocks()`.
+    pub fn blocks(&self) -> u32 {
+        self.shared.extent.load(Ordering::Acquire)
+    }
+
+    /// The clock of R3.
+    pub fn clock(&self) -> &RecycleClock {
+        &self.shared.clock
+    }
+
+    /// The bits of `block` in the visibility map. R4: the caller checks the clock again afterwards.
+    pub fn all_visible(&self, block: BlockNo) -> Result<Bits> {
+        visibility_map::read(self.pool(), self.shared.files.visibility, block.0)
+    }
+
+    /// Roots whose last version was pruned on access since the last call: their index entries can go
+    /// by key, their line pointers after that, by [`Heap::free_slots`].
+    pub fn take_dead_roots(&self) -> Vec<DeadRoot> {
+        std::mem::take(&mut *self.shared.dead_roots.lock())
+    }
+
+    fn pool(&self) -> &BufferPool {
+        &self.shared.pool
+    }
+
+    fn txns(&self) -> &TxnManager {
+        &self.shared.txns
+    }
+
+    fn page_id(&self, block: u32) -> PageId {
+        PageId::new(self.shared.files.heap, block)
+    }
+
+    /// Does `block` hold row versions?
+    fn is_data_block(&self, block: u32) -> bool {
+        block > 0 && block < self.blocks()
+    }
+
+    /// Pins a page of row versions.
+    pub fn pin(&self, block: BlockNo) -> Result<Pin> {
+        assert!(block.0 > 0, "block 0 is the meta page");
+        self.pool().pin(self.page_id(block.0))
+    }
+
+    fn free_space(&self) -> free_space::FreeSpaceMap<'_> {
+        free_space::FreeSpaceMap::new(self.pool(), self.shared.files.free_space)
+    }
+
+    /// Which place of `targets` the inserts of `xid` use.
+    fn target(&self, xid: Xid) -> &AtomicU32 {
+        &self.shared.targets[(xid.0 % TARGETS as u64) as usize]
+    }
+}
+
+/// Refuses rows that no page holds, before anything is changed.
+fn check_row(row: &[u8]) -> Result<usize> {
+    let len = TUPLE_HEADER + row.len();
+    if len > MAX_ROW_BYTES {
+        return Err(Error::Limit(format!(
+            "a row of {} bytes; {} fit on a page",
+            row.len(),
+            MAX_ROW_BYTES - TUPLE_HEADER
+        )));
+    }
+    Ok(len)
+}

@@ -1,0 +1,305 @@
+//! The slotted heap page, read side: layout, line pointers, validation of untrusted bytes.
+//!
+//! After the common header come 4-byte line pointers (slots count from 1), tuples grow down from the
+//! trailer. The header's owner word is the xid base of all tuple headers, the 8-byte trailer is the
+//! prunable mark. A line pointer is a little-endian u32:
+//!
+//! | bits | field |
+//! |---|---|
+//! | 0..13 | offset of the tuple; of a redirect the slot it leads to |
+//! | 13..15 | state: 0 unused, 1 normal, 2 redirect, 3 dead |
+//! | 15..28 | bytes of the tuple, header included; 0 unless normal |
+//! | 28..32 | zero |
+//!
+//! Invariants: every accessor checks what it reads against the page's bounds and reports
+//! [`Error::Corruption`], so that no bytes can make this file index out of bounds; the space between
+//! `lower` and `upper` is zero; `garbage` is always 0, as every removal compacts.
+//! Does not do: stores (`page_edit.rs`), meaning of xids (`visibility.rs`).
+
+use crate::config::{FORMAT_VERSION, PAGE_SIZE};
+use crate::error::{Error, Result};
+use crate::heap::tuple::{TUPLE_HEADER, TupleHeader};
+use crate::ids::{Lsn, PageId, Xid};
+use crate::page::header::{self, HEADER_SIZE, PageKind};
+
+/// Bytes of a line pointer.
+pub(super) const SLOT_SIZE: usize = 4;
+/// Bytes of the trailer: oldest xid whose end may have left something to prune (0: nothing known).
+pub(super) const TRAILER: usize = 8;
+/// Offset of the trailer.
+pub(super) const PRUNE_XID: usize = PAGE_SIZE - TRAILER;
+/// Most line pointers of a page: more would only hold rows without a byte.
+pub const MAX_SLOTS: u16 = ((PRUNE_XID - HEADER_SIZE) / (SLOT_SIZE + TUPLE_HEADER)) as u16;
+/// Bytes that an empty page has for a row, its header included.
+pub(super) const MAX_TUPLE: usize = PRUNE_XID - HEADER_SIZE - SLOT_SIZE;
+const _: () = assert!(PAGE_SIZE <= 1 << 13 && crate::config::MAX_ROW_BYTES <= MAX_TUPLE);
+
+/// Page flag: every version is visible to everyone; the visibility map says the same.
+pub(super) const ALL_VISIBLE: u16 = 0x0001;
+/// Page flag: every version is frozen and unlocked; the visibility map says the same.
+pub(super) const ALL_FROZEN: u16 = 0x0002;
+/// Page flag: there may be unused line pointers below the last one.
+pub(super) const FREE_SLOTS: u16 = 0x0004;
+
+/// A line pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Slot {
+    /// Free to be taken.
+    Unused,
+    /// A version at `offset`, `len` bytes with its header.
+    Normal {
+        /// Offset in the page.
+        offset: u16,
+        /// Bytes, header included.
+        len: u16,
+    },
+    /// Root of a HOT chain whose first versions were pruned: the chain goes on at this slot.
+    Redirect(u16),
+    /// No version is left, index entries may still name it.
+    Dead,
+}
+
+impl Slot {
+    /// The line pointer's bytes.
+    pub(super) fn encode(self) -> [u8; SLOT_SIZE] {
+        let word = match self {
+            Slot::Unused => 0,
+            Slot::Normal { offset, len } => u32::from(offset) | 1 << 13 | u32::from(len) << 15,
+            Slot::Redirect(to) => u32::from(to) | 2 << 13,
+            Slot::Dead => 3 << 13,
+        };
+        word.to_le_bytes()
+    }
+
+    /// Reverse of [`Slot::encode`]; `None` for bits that it never writes.
+    pub(super) fn decode(word: u32) -> Option<Slot> {
+        let (offset, len) = ((word & 0x1fff) as u16, (word >> 15 & 0x1fff) as u16);
+        match (word >> 13 & 3, word >> 28) {
+            (0, 0) if word == 0 => Some(Slot::Unused),
+            (1, 0) => Some(Slot::Normal { offset, len }),
+            (2, 0) if len == 0 => Some(Slot::Redirect(offset)),
+            (3, 0) if offset == 0 && len == 0 => Some(Slot::Dead),
+            _ => None,
+        }
+    }
+}
+
+/// A version found on a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tuple<'a> {
+    /// Offset of its header.
+    pub(super) offset: u16,
+    /// The decoded header.
+    pub(super) header: TupleHeader,
+    /// The row.
+    pub(super) row: &'a [u8],
+}
+
+/// A heap page whose frame of fields was checked; its slots are checked as they are read.
+#[derive(Clone, Copy)]
+pub(super) struct HeapPage<'a> {
+    id: PageId,
+    bytes: &'a [u8; PAGE_SIZE],
+    slots: u16,
+}
+
+impl<'a> HeapPage<'a> {
+    /// Checks kind, version and bounds of `bytes`.
+    pub(super) fn open(id: PageId, bytes: &'a [u8; PAGE_SIZE]) -> Result<Self> {
+        if header::kind(bytes) != Some(PageKind::Heap) || bytes[header::VERSION] != FORMAT_VERSION {
+            return Err(Error::corrupt(id, "not a heap page of this format"));
+        }
+        let at = |offset| usize::from(header::u16_at(bytes, offset));
+        let (lower, upper, special) = (at(header::LOWER), at(header::UPPER), at(header::SPECIAL));
+        if special != PRUNE_XID || upper > special || lower > upper || lower < HEADER_SIZE {
+            let what = format!("bounds lower {lower}, upper {upper}, special {special}");
+            return Err(Error::corrupt(id, what));
+        }
+        let slots = (lower - HEADER_SIZE) / SLOT_SIZE;
+        if !(lower - HEADER_SIZE).is_multiple_of(SLOT_SIZE) || slots > usize::from(MAX_SLOTS) {
+            return Err(Error::corrupt(id, format!("lower {lower} ends no line pointer array")));
+        }
+        if header::u64_at(bytes, header::OWNER) > u64::MAX - u64::from(u32::MAX) {
+            return Err(Error::corrupt(id, "an xid base beyond all xids"));
+        }
+        Ok(Self { id, bytes, slots: slots as u16 })
+    }
+
+    /// Was the page cut off the table, so that all its bytes but the LSN are zero?
+    pub(super) fn is_cut(bytes: &[u8; PAGE_SIZE]) -> bool {
+        bytes[header::KIND] == 0
+    }
+
+    pub(super) fn id(&self) -> PageId {
+        self.id
+    }
+
+    pub(super) fn bytes(&self) -> &'a [u8; PAGE_SIZE] {
+        self.bytes
+    }
+
+    /// Line pointers, unused ones included.
+    pub(super) fn slots(&self) -> u16 {
+        self.slots
+    }
+
+    pub(super) fn lower(&self) -> usize {
+        usize::from(header::u16_at(self.bytes, header::LOWER))
+    }
+
+    pub(super) fn upper(&self) -> usize {
+        usize::from(header::u16_at(self.bytes, header::UPPER))
+    }
+
+    pub(super) fn flags(&self) -> u16 {
+        header::u16_at(self.bytes, header::FLAGS)
+    }
+
+    pub(super) fn lsn(&self) -> Lsn {
+        header::lsn(self.bytes)
+    }
+
+    pub(super) fn base(&self) -> u64 {
+        header::u64_at(self.bytes, header::OWNER)
+    }
+
+    /// The prunable mark: nothing can be pruned before this xid is below the horizon.
+    pub(super) fn prune_xid(&self) -> Option<Xid> {
+        Some(Xid(header::u64_at(self.bytes, PRUNE_XID))).filter(|xid| *xid != Xid::NONE)
+    }
+
+    /// Bytes between the line pointers and the tuples.
+    pub(super) fn gap(&self) -> usize {
+        self.upper() - self.lower()
+    }
+
+    /// Bytes that one more tuple may have, should it need a line pointer of its own.
+    pub(super) fn room(&self) -> usize {
+        self.gap().saturating_sub(SLOT_SIZE)
+    }
+
+    /// Is no tuple on the page (there may be line pointers)?
+    pub(super) fn is_empty(&self) -> bool {
+        self.upper() == PRUNE_XID
+    }
+
+    pub(super) fn error(&self, slot: u16, what: &str) -> Error {
+        Error::corrupt(self.id, format!("line pointer {slot}: {what}"))
+    }
+
+    /// The line pointer `slot`; one beyond the array is unused.
+    pub(super) fn slot(&self, slot: u16) -> Result<Slot> {
+        if slot == 0 || slot > self.slots {
+            return Ok(Slot::Unused);
+        }
+        let at = HEADER_SIZE + SLOT_SIZE * usize::from(slot - 1);
+        let found = Slot::decode(header::u32_at(self.bytes, at))
+            .ok_or_else(|| self.error(slot, "bits that no line pointer has"))?;
+        match found {
+            Slot::Normal { offset, len } => self.check_tuple(slot, offset, len)?,
+            Slot::Redirect(to) if to == 0 || to > self.slots || to == slot => {
+                return Err(self.error(slot, "redirects to no line pointer"));
+            }
+            _ => {}
+        }
+        Ok(found)
+    }
+
+    fn check_tuple(&self, slot: u16, offset: u16, len: u16) -> Result<()> {
+        let (offset, len) = (usize::from(offset), usize::from(len));
+        if offset < self.upper() || offset + len > PRUNE_XID || len < TUPLE_HEADER {
+            return Err(self.error(slot, &format!("a tuple of {len} bytes at {offset}")));
+        }
+        Ok(())
+    }
+
+    /// The version at `slot`, `None` unless the line pointer is normal.
+    pub(super) fn tuple(&self, slot: u16) -> Result<Option<Tuple<'a>>> {
+        let Slot::Normal { offset, len } = self.slot(slot)? else { return Ok(None) };
+        let all = &self.bytes[usize::from(offset)..usize::from(offset + len)];
+        let (head, row) = all.split_first_chunk().expect("check_tuple wants a whole header");
+        let header = TupleHeader::decode(self.base(), head);
+        if header.xmin == Xid::NONE {
+            return Err(self.error(slot, "a version without a creator"));
+        }
+        Ok(Some(Tuple { offset, header, row }))
+    }
+
+    /// Where the HOT chain of `root` begins: the slot itself or what it redirects to.
+    pub(super) fn chain_start(&self, root: u16) -> Result<Option<u16>> {
+        match self.slot(root)? {
+            Slot::Normal { .. } => {
+                let tuple = self.tuple(root)?.expect("the line pointer is normal");
+                let heap_only = tuple.header.has(crate::heap::tuple::HEAP_ONLY);
+                Ok((!heap_only).then_some(root))
+            }
+            Slot::Redirect(to) => match self.tuple(to)? {
+                Some(tuple) if tuple.header.has(crate::heap::tuple::HEAP_ONLY) => Ok(Some(to)),
+                _ => Err(self.error(root, "redirects to no heap-only version")),
+            },
+            Slot::Unused | Slot::Dead => Ok(None),
+        }
+    }
+
+    /// The version after `tuple` in its HOT chain: on this page, heap-only, created by what ended
+    /// `tuple`. Anything else there means that the successor was pruned and its slot taken again.
+    pub(super) fn chain_next(&self, tuple: &Tuple<'_>) -> Result<Option<(u16, Tuple<'a>)>> {
+        let Some(slot) = tuple.header.hot_next() else { return Ok(None) };
+        if tuple.header.next.is_some_and(|next| next.block != self.id.block) {
+            return Err(self.error(slot, "a HOT chain that leaves its page"));
+        }
+        let next = self.tuple(slot)?.filter(|next| {
+            next.header.has(crate::heap::tuple::HEAP_ONLY)
+                && next.header.xmin == tuple.header.xmax
+                && next.offset != tuple.offset
+        });
+        Ok(next.map(|next| (slot, next)))
+    }
+}
+
+/// Walks the HOT chain of `root`, calling `visit` for each version until it returns false.
+pub(super) fn walk_chain<'a>(
+    page: &HeapPage<'a>,
+    root: u16,
+    mut visit: impl FnMut(u16, &Tuple<'a>) -> Result<bool>,
+) -> Result<()> {
+    let Some(mut slot) = page.chain_start(root)? else { return Ok(()) };
+    let mut tuple = page.tuple(slot)?.expect("a chain starts at a version");
+    for _ in 0..=page.slots() {
+        if !visit(slot, &tuple)? {
+            return Ok(());
+        }
+        match page.chain_next(&tuple)? {
+            Some(next) => (slot, tuple) = next,
+            None => return Ok(()),
+        }
+    }
+    Err(page.error(root, "a HOT chain in a ring"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_pointers_round_trip_and_strange_bits_are_refused() {
+        let all = [
+            Slot::Unused,
+            Slot::Normal { offset: 8191, len: 8000 },
+            Slot::Redirect(MAX_SLOTS),
+            Slot::Dead,
+        ];
+        for slot in all {
+            assert_eq!(Slot::decode(u32::from_le_bytes(slot.encode())), Some(slot));
+        }
+        for word in [1u32, 1 << 28, 3 << 13 | 1, 2 << 13 | 1 << 15, 1 << 13 | 1 << 31] {
+            assert_eq!(Slot::decode(word), None, "{word:x}");
+        }
+    }
+
+    #[test]
+    fn a_zero_page_is_no_heap_page() {
+        assert!(HeapPage::open(PageId::default(), &[0; PAGE_SIZE]).is_err());
+        assert!(HeapPage::is_cut(&[0; PAGE_SIZE]));
+    }
+}

@@ -1,0 +1,159 @@
+//! The latched pages of one change: one or two heap pages, and the visibility-map pages of those that are
+//! marked all-visible.
+//!
+//! Invariants: heap pages are latched lower block first, then map pages, lower block first (R12); a map
+//! page is pinned before any latch is taken (R7): when a page turns out to be marked and its map page is
+//! not at hand, everything is let go and done again with the map page pinned.
+//! Does not do: choose pages, check the room on them.
+
+use crate::buffer::{Held, Mtr, Pin};
+use crate::error::Result;
+use crate::heap::page::{ALL_FROZEN, ALL_VISIBLE, HeapPage};
+use crate::heap::visibility_map::{self, Bits};
+use crate::heap::{Heap, page_edit};
+use crate::ids::{Lsn, PageId, Xid};
+use crate::page::PageMut;
+use crate::wal::RecordKind;
+
+/// Latched pages. Dropped before the first store, it only lets go.
+pub(super) struct PageSet<'h> {
+    mtr: Mtr<'h>,
+    heap: Vec<(u32, Held)>,
+    maps: Vec<(PageId, Held)>,
+}
+
+/// Do the map pages have to be latched too?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Maps {
+    /// Those of pages marked all-visible: the change may end that.
+    Marked,
+    /// All: the change may set bits.
+    All,
+}
+
+impl Heap {
+    /// Latches `blocks` (one, or two in ascending order) and their map pages. `None`: one of the blocks
+    /// was cut off the table.
+    pub(super) fn latch(&self, blocks: &[u32], maps: Maps) -> Result<Option<PageSet<'_>>> {
+        assert!(matches!(blocks.len(), 1 | 2) && blocks.is_sorted(), "R12");
+        let mut map_pins: Vec<Pin> = Vec::new();
+        if maps == Maps::All {
+            for block in blocks {
+                self.pin_map_of(*block, &mut map_pins)?;
+            }
+        }
+        loop {
+            if !blocks.iter().all(|block| self.is_data_block(*block)) {
+                return Ok(None);
+            }
+            let pins: Result<Vec<Pin>> =
+                blocks.iter().map(|block| self.pool().pin(self.page_id(*block))).collect();
+            let mut set =
+                PageSet { mtr: Mtr::new(self.pool()), heap: Vec::new(), maps: Vec::new() };
+            for (pin, block) in pins?.into_iter().zip(blocks) {
+                set.heap.push((*block, set.mtr.latch(pin)));
+            }
+            if blocks.iter().any(|block| HeapPage::is_cut(set.bytes(*block))) {
+                return Ok(None);
+            }
+            let lacking = self.marked_without(&set, &map_pins)?;
+            if lacking.is_empty() {
+                self.latch_maps(&mut set, map_pins);
+                return Ok(Some(set));
+            }
+            drop(set);
+            for block in lacking {
+                self.pin_map_of(block, &mut map_pins)?;
+            }
+        }
+    }
+
+    /// Blocks that are marked all-visible and whose map page is not among `pins`.
+    fn marked_without(&self, set: &PageSet<'_>, pins: &[Pin]) -> Result<Vec<u32>> {
+        let mut lacking = Vec::new();
+        for (block, _) in &set.heap {
+            let marked = set.page(*block)?.flags() & (ALL_VISIBLE | ALL_FROZEN) != 0;
+            let map = visibility_map::page_of(self.shared.files.visibility, *block);
+            if marked && !pins.iter().any(|pin| pin.page() == map) {
+                lacking.push(*block);
+            }
+        }
+        Ok(lacking)
+    }
+
+    fn pin_map_of(&self, block: u32, pins: &mut Vec<Pin>) -> Result<()> {
+        let file = self.shared.files.visibility;
+        let map = visibility_map::page_of(file, block);
+        if !pins.iter().any(|pin| pin.page() == map) {
+            pins.push(visibility_map::pin_for(self.pool(), file, block)?);
+        }
+        Ok(())
+    }
+
+    fn latch_maps(&self, set: &mut PageSet<'_>, mut pins: Vec<Pin>) {
+        pins.sort_by_key(Pin::page);
+        for pin in pins {
+            let id = pin.page();
+            set.maps.push((id, set.mtr.latch(pin)));
+        }
+    }
+}
+
+impl PageSet<'_> {
+    fn held(&self, block: u32) -> Held {
+        let found = self.heap.iter().find(|(of, _)| *of == block);
+        found.expect("a block of this set").1
+    }
+
+    pub(super) fn bytes(&self, block: u32) -> &[u8; crate::config::PAGE_SIZE] {
+        self.mtr.bytes(self.held(block))
+    }
+
+    /// The checked page.
+    pub(super) fn page(&self, block: u32) -> Result<HeapPage<'_>> {
+        let held = self.held(block);
+        HeapPage::open(self.mtr.id(held), self.mtr.bytes(held))
+    }
+
+    /// Stores into the page.
+    pub(super) fn store(&mut self, block: u32) -> PageMut<'_> {
+        let held = self.held(block);
+        self.mtr.page(held)
+    }
+
+    fn map(&self, block: u32) -> Option<(PageId, Held)> {
+        let wanted = visibility_map::page_of(crate::ids::FileId(0), block).block;
+        self.maps.iter().find(|(id, _)| id.block == wanted).copied()
+    }
+
+    /// Checks the map page of `block`, before the first store; `None` when its map is not latched.
+    pub(super) fn bits(&self, block: u32) -> Result<Option<Bits>> {
+        let Some((id, held)) = self.map(block) else { return Ok(None) };
+        visibility_map::get(id, self.mtr.bytes(held), block).map(Some)
+    }
+
+    /// Makes page flags and map bits of `block` equal `bits`, in this change's record.
+    /// [`PageSet::bits`] has accepted the map page.
+    pub(super) fn set_bits(&mut self, block: u32, bits: Bits) {
+        let (_, held) = self.map(block).expect("the map page of a marked block is latched");
+        let flags = bits.to_flags();
+        let clear = (ALL_VISIBLE | ALL_FROZEN) & !flags;
+        page_edit::put_flags(&mut self.store(block), flags, clear);
+        visibility_map::put(&mut self.mtr.page(held), block, bits);
+    }
+
+    /// Takes marks away from `block` if it has any: all of them, or the frozen one alone.
+    pub(super) fn unmark(&mut self, block: u32, frozen_only: bool) {
+        let flags = crate::page::header::u16_at(self.bytes(block), crate::page::header::FLAGS);
+        let had = Bits::of_flags(flags);
+        let keep = Bits { all_visible: had.all_visible && frozen_only, all_frozen: false };
+        if had != keep {
+            self.set_bits(block, keep);
+        }
+    }
+
+    /// Logs the change as one record.
+    pub(super) fn commit(self, kind: RecordKind, xid: Xid) -> Result<Lsn> {
+        self.mtr.commit(kind, xid)
+    }
+}

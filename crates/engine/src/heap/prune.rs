@@ -1,0 +1,229 @@
+//! Pruning a page: versions that no snapshot sees leave, HOT chains are shortened.
+//!
+//! Of each chain, the versions up to the last dead one go. Is nothing left, the root's line pointer
+//! becomes dead: index entries still name it, so it is reported upward and freed only after they are gone
+//! (R3). Else the root redirects to the first version left. Heap-only versions are named by no entry, so
+//! their line pointers are free at once. What stays is moved together. Dead versions in the middle, between
+//! live snapshots (R9), stay for now: a plan already treats each version by itself, only the rewriting of
+//! the predecessor's link is missing.
+//!
+//! Invariants: everything is planned, and checked, before the first store; a plan never touches a version
+//! whose state is not known; pruning what a not yet durable commit ended is sound, as the prune's record
+//! lies behind the commit's in the log, and pages are written after their records.
+//! Does not do: call an index.
+
+use crate::buffer::Pin;
+use crate::error::Result;
+use crate::heap::page::{HeapPage, Slot, Tuple, walk_chain};
+use crate::heap::page_edit::{self, Rewrite};
+use crate::heap::page_set::Maps;
+use crate::heap::tuple::HEAP_ONLY;
+use crate::heap::visibility::{Birth, End, Judge};
+use crate::heap::{Heap, Shared};
+use crate::ids::{BlockNo, RowId, Xid};
+use crate::page::PageMut;
+use crate::wal::RecordKind;
+
+/// Most roots kept for [`Heap::take_dead_roots`]; vacuum finds the others.
+const MAX_DEAD_ROOTS: usize = 4096;
+/// A page with less room than this part of a page is short of space.
+const SHORT_OF_SPACE: usize = crate::config::PAGE_SIZE / 10;
+
+/// A root that has no version left. Its line pointer is dead, index entries may still name it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeadRoot {
+    /// The root.
+    pub row_id: RowId,
+    /// Bytes of a version of its HOT chain: all of them have the same index keys.
+    pub row: Vec<u8>,
+}
+
+/// What pruning will do to a page.
+pub(super) struct Plan {
+    /// Line pointers afterwards, offsets as they are now.
+    pub(super) slots: Vec<Slot>,
+    /// Roots that die.
+    pub(super) dead: Vec<DeadRoot>,
+    /// Oldest xid that ends a version that stays: the new prunable mark.
+    prune_xid: Xid,
+    changed: bool,
+}
+
+impl Plan {
+    /// Plans the pruning of `page`. Versions whose state `judge` cannot tell stay.
+    pub(super) fn new(page: &HeapPage<'_>, judge: &mut Judge<'_>, horizon: Xid) -> Result<Plan> {
+        let mut plan = Plan::nothing(page)?;
+        for root in 1..=page.slots() {
+            plan.prune_chain(page, root, judge, horizon)?;
+        }
+        plan.drop_orphans(page, judge)?;
+        plan.find_prune_xid(page, judge)?;
+        Ok(plan)
+    }
+
+    /// A plan that leaves `page` as it is.
+    pub(super) fn nothing(page: &HeapPage<'_>) -> Result<Plan> {
+        Ok(Plan {
+            slots: (1..=page.slots()).map(|slot| page.slot(slot)).collect::<Result<_>>()?,
+            dead: Vec::new(),
+            prune_xid: page.prune_xid().unwrap_or(Xid::NONE),
+            changed: false,
+        })
+    }
+
+    /// Frees those of `rows` whose line pointers are dead; returns how many.
+    pub(super) fn free(&mut self, rows: &[RowId]) -> u64 {
+        let mut freed = 0;
+        for row in rows {
+            if self.slots.get(usize::from(row.slot).wrapping_sub(1)) == Some(&Slot::Dead) {
+                self.set(row.slot, Slot::Unused);
+                freed += 1;
+            }
+        }
+        freed
+    }
+
+    pub(super) fn changes(&self) -> bool {
+        self.changed
+    }
+
+    fn set(&mut self, slot: u16, to: Slot) {
+        let place = &mut self.slots[usize::from(slot) - 1];
+        if *place != to {
+            *place = to;
+            self.changed = true;
+        }
+    }
+
+    fn prune_chain(
+        &mut self,
+        page: &HeapPage<'_>,
+        root: u16,
+        judge: &mut Judge<'_>,
+        horizon: Xid,
+    ) -> Result<()> {
+        let mut chain: Vec<(u16, Tuple<'_>)> = Vec::new();
+        let mut dead = 0;
+        walk_chain(page, root, |slot, tuple| {
+            chain.push((slot, *tuple));
+            let gone = judge.dead_to_all(&tuple.header, horizon) == Some(true);
+            if gone
+                && (dead + 1 == chain.len() || judge.birth(&tuple.header) != Some(Birth::Aborted))
+            {
+                dead = chain.len();
+            }
+            Ok(true)
+        })?;
+        if dead == 0 {
+            return Ok(());
+        }
+        for (slot, _) in &chain[..dead] {
+            self.set(*slot, Slot::Unused);
+        }
+        match chain.get(dead) {
+            Some((first, _)) => self.set(root, Slot::Redirect(*first)),
+            None => {
+                self.set(root, Slot::Dead);
+                let row_id = RowId { block: page.id().block, slot: root };
+                self.dead.push(DeadRoot { row_id, row: chain[0].1.row.to_vec() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Heap-only versions of aborted updates: no chain leads to them any more, or ever will.
+    fn drop_orphans(&mut self, page: &HeapPage<'_>, judge: &mut Judge<'_>) -> Result<()> {
+        for slot in 1..=page.slots() {
+            if self.slots[usize::from(slot) - 1] == Slot::Unused {
+                continue;
+            }
+            let Some(tuple) = page.tuple(slot)? else { continue };
+            if tuple.header.has(HEAP_ONLY) && judge.birth(&tuple.header) == Some(Birth::Aborted) {
+                self.set(slot, Slot::Unused);
+            }
+        }
+        Ok(())
+    }
+
+    fn find_prune_xid(&mut self, page: &HeapPage<'_>, judge: &mut Judge<'_>) -> Result<()> {
+        self.prune_xid = Xid::NONE;
+        for slot in 1..=page.slots() {
+            if !matches!(self.slots[usize::from(slot) - 1], Slot::Normal { .. }) {
+                continue;
+            }
+            let Some(tuple) = page.tuple(slot)? else { continue };
+            let by = tuple.header.xmax;
+            let ends = !tuple.header.only_locked() && judge.end(&tuple.header) != Some(End::Open);
+            if ends && (self.prune_xid == Xid::NONE || by < self.prune_xid) {
+                self.prune_xid = by;
+            }
+        }
+        self.changed |= page.prune_xid().unwrap_or(Xid::NONE) != self.prune_xid;
+        Ok(())
+    }
+
+    /// Plans the stores; everything that can be wrong with the page is found here.
+    pub(super) fn rewrite(&self, page: &HeapPage<'_>) -> Result<Rewrite> {
+        Rewrite::plan(page, self.slots.clone())
+    }
+
+    /// Carries the plan out.
+    pub(super) fn apply(&self, page: &mut PageMut<'_>, rewrite: &Rewrite) {
+        rewrite.apply(page);
+        page_edit::put_prune_xid(page, self.prune_xid);
+    }
+}
+
+impl Heap {
+    /// Is it worth calling [`Heap::prune`]: short of space, and something may be dead? No latch is held.
+    pub fn should_prune(&self, pin: &Pin) -> bool {
+        let latch = pin.shared();
+        let Ok(page) = HeapPage::open(pin.page(), latch.bytes()) else { return false };
+        if page.room() >= SHORT_OF_SPACE.max(self.shared.reserve) {
+            return false;
+        }
+        let mark = page.prune_xid();
+        drop(latch);
+        mark.is_some_and(|xid| xid < self.txns().horizon())
+    }
+
+    /// Prunes a page on access. Roots that died are given back and not queued.
+    pub fn prune(&self, block: BlockNo) -> Result<Vec<DeadRoot>> {
+        let mut judge = Judge::new(self.txns());
+        let horizon = self.txns().horizon();
+        let Some(mut set) = self.latch(&[block.0], Maps::Marked)? else { return Ok(Vec::new()) };
+        let plan = Plan::new(&set.page(block.0)?, &mut judge, horizon)?;
+        if plan.changes() {
+            let rewrite = plan.rewrite(&set.page(block.0)?)?;
+            plan.apply(&mut set.store(block.0), &rewrite);
+            set.commit(RecordKind::HeapPrune, Xid::NONE)?;
+        }
+        Ok(plan.dead)
+    }
+
+    /// Prunes a page that a write needs room on, and queues the roots that died.
+    pub(super) fn prune_for_room(&self, block: u32) -> Result<()> {
+        let dead = self.prune(BlockNo(block))?;
+        self.shared.queue(dead);
+        Ok(())
+    }
+
+    /// Prunes `pin`'s page if that is worth it, and queues the roots that died.
+    pub(super) fn prune_on_read(&self, pin: &Pin) -> Result<()> {
+        if self.should_prune(pin) {
+            self.prune_for_room(pin.page().block.0)?;
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    pub(super) fn queue(&self, dead: Vec<DeadRoot>) {
+        if dead.is_empty() {
+            return;
+        }
+        let mut queue = self.dead_roots.lock();
+        let room = MAX_DEAD_ROOTS.saturating_sub(queue.len());
+        queue.extend(dead.into_iter().take(room));
+    }
+}

@@ -1,0 +1,130 @@
+//! The sequential scan: every page of a range through a read stream, its visible rows copied out at once.
+//!
+//! Invariants: one page's visibility is decided under one shared latch, so that no row is seen twice or
+//! missed through an update on the page; a row moved to another page has its old or its new version
+//! visible, never both; no latch and no pin is held between two calls.
+//! Does not do: filters, columns, parallel work (several scans of disjoint ranges do that).
+
+use std::ops::Range;
+
+use crate::buffer::{Delivery, Pin, ReadStream, StreamOptions, StreamStats};
+use crate::error::Result;
+use crate::heap::Heap;
+use crate::heap::page::{ALL_VISIBLE, HeapPage};
+use crate::heap::visibility::{Hints, Seer};
+use crate::ids::{PageId, RowId};
+use crate::txn::Snapshot;
+
+/// Largest look-ahead of a scan, in pages.
+const MAX_DISTANCE: u32 = 64;
+
+/// A running scan.
+pub struct Scan<'h> {
+    heap: &'h Heap,
+    seer: Seer<'h>,
+    stream: ReadStream<'h, u32>,
+    /// Rows of the current page, copied out.
+    bytes: Vec<u8>,
+    rows: Vec<(RowId, Range<usize>)>,
+    next: usize,
+}
+
+impl Heap {
+    /// Scans the table as `snapshot` sees it, in block order.
+    pub fn scan<'h>(&'h self, snapshot: &'h Snapshot) -> Scan<'h> {
+        self.scan_blocks(snapshot, 1..self.blocks())
+    }
+
+    /// Scans the blocks of `range`, which begins at 1 or later and may end beyond the table.
+    pub fn scan_blocks<'h>(&'h self, snapshot: &'h Snapshot, range: Range<u32>) -> Scan<'h> {
+        Scan {
+            heap: self,
+            seer: Seer::new(snapshot),
+            stream: self.stream(range, |_| Ok(true)),
+            bytes: Vec::new(),
+            rows: Vec::new(),
+            next: 0,
+        }
+    }
+
+    /// A stream over the blocks of `range` that `wanted` wants and that are still in the table.
+    pub(super) fn stream<'h>(
+        &'h self,
+        range: Range<u32>,
+        mut wanted: impl FnMut(u32) -> Result<bool> + Send + 'h,
+    ) -> ReadStream<'h, u32> {
+        assert!(range.start > 0, "block 0 is the meta page");
+        let options = StreamOptions { delivery: Delivery::Ordered, max_distance: MAX_DISTANCE };
+        let mut blocks = range;
+        ReadStream::new(self.pool(), options, move || {
+            for block in blocks.by_ref() {
+                if self.is_data_block(block) && wanted(block)? {
+                    return Ok(Some((PageId::new(self.files().heap, block), block)));
+                }
+            }
+            Ok(None)
+        })
+    }
+}
+
+impl Scan<'_> {
+    /// The next visible row; it is valid until the next call.
+    #[expect(clippy::should_implement_trait, reason = "the row borrows from the scan")]
+    pub fn next(&mut self) -> Result<Option<(RowId, &[u8])>> {
+        while self.next == self.rows.len() {
+            if !self.next_page()? {
+                return Ok(None);
+            }
+        }
+        let (row_id, range) = &self.rows[self.next];
+        self.next += 1;
+        Ok(Some((*row_id, &self.bytes[range.clone()])))
+    }
+
+    /// What the read stream did so far.
+    pub fn stats(&self) -> StreamStats {
+        self.stream.stats()
+    }
+
+    /// Reads the visible rows of the next page; false at the end.
+    fn next_page(&mut self) -> Result<bool> {
+        let Some((pin, block)) = self.stream.next()? else { return Ok(false) };
+        self.heap.prune_on_read(&pin)?;
+        while !self.read_page(&pin, block)? {
+            self.seer.resolve()?;
+        }
+        self.next = 0;
+        Ok(true)
+    }
+
+    /// Copies the visible rows out; false if a status must be read first (R7).
+    fn read_page(&mut self, pin: &Pin, block: u32) -> Result<bool> {
+        self.rows.clear();
+        self.bytes.clear();
+        let latch = pin.shared();
+        if HeapPage::is_cut(latch.bytes()) && !self.heap.is_data_block(block) {
+            return Ok(true);
+        }
+        let page = HeapPage::open(pin.page(), latch.bytes())?;
+        let all_visible = page.flags() & ALL_VISIBLE != 0;
+        let mut hints = Hints::default();
+        for slot in 1..=page.slots() {
+            let Some(tuple) = page.tuple(slot)? else { continue };
+            if !all_visible {
+                hints.note(self.seer.manager(), tuple.offset, &tuple.header);
+            }
+            if all_visible || self.seer.visible(&tuple.header) == Some(true) {
+                let from = self.bytes.len();
+                self.bytes.extend_from_slice(tuple.row);
+                self.rows.push((RowId::new(block, slot), from..self.bytes.len()));
+            }
+        }
+        let version = latch.version();
+        drop(latch);
+        if self.seer.is_stuck() {
+            return Ok(false);
+        }
+        hints.set(pin, version);
+        Ok(true)
+    }
+}

@@ -1,0 +1,217 @@
+//! A row version's 16-byte header.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 4 | xmin: who created the version, as an offset from the page's xid base |
+//! | 4 | 4 | xmax: who deleted, replaced or locked it, likewise; 0 is nobody |
+//! | 8 | 6 | next: the version that replaced it (block u32, slot u16), all zero for none |
+//! | 14 | 2 | flags |
+//!
+//! The row's bytes follow, opaque to the heap.
+//!
+//! Invariants: an offset of 0 is no xid and 1 is the frozen mark on every page, so a real xid lies at
+//! least 2 above its page's base; the four hint bits rest on durable commits or on aborts (R1) and are
+//! never needed by redo; `xmax`, `next` and `flags` are stored together, so that whoever replaces xmax
+//! also drops the hints about the old one.
+//! Does not do: decide visibility, or find the header on its page.
+
+use crate::ids::{RowId, Xid};
+
+/// Bytes of the header.
+pub const TUPLE_HEADER: usize = 16;
+/// Offset of xmax in the header; xmax, next and flags are rewritten as one run of bytes from here.
+pub(super) const XMAX: usize = 4;
+/// Offset of the flags in the header.
+pub(super) const FLAGS: usize = 14;
+const _: () = assert!(XMAX + 4 + RowId::SIZE == FLAGS && FLAGS + 2 == TUPLE_HEADER);
+
+/// Hint: xmin is committed, durably.
+pub(super) const XMIN_COMMITTED: u16 = 0x0001;
+/// Hint: xmin is aborted.
+pub(super) const XMIN_ABORTED: u16 = 0x0002;
+/// Hint: xmax is committed, durably.
+pub(super) const XMAX_COMMITTED: u16 = 0x0004;
+/// Hint: xmax is aborted.
+pub(super) const XMAX_ABORTED: u16 = 0x0008;
+/// xmax only locks the row.
+pub(super) const LOCK_ONLY: u16 = 0x0010;
+/// The version replaced another one.
+pub(super) const UPDATED: u16 = 0x0020;
+/// The next version is heap-only and lies on this page.
+pub(super) const HOT_UPDATED: u16 = 0x0040;
+/// No index entry names this version: it is reached through its HOT chain.
+pub(super) const HEAP_ONLY: u16 = 0x0080;
+/// The bits that redo may lose (R1).
+pub(super) const HINTS: u16 = XMIN_COMMITTED | XMIN_ABORTED | XMAX_COMMITTED | XMAX_ABORTED;
+/// Every bit that has a meaning.
+pub(super) const ALL_FLAGS: u16 = HINTS | LOCK_ONLY | UPDATED | HOT_UPDATED | HEAP_ONLY;
+/// The bits that speak about xmax and go when it is replaced.
+const ABOUT_XMAX: u16 = XMAX_COMMITTED | XMAX_ABORTED | LOCK_ONLY | HOT_UPDATED;
+
+/// Offset of the frozen mark.
+const FROZEN_OFFSET: u32 = 1;
+/// Smallest offset of a real xid.
+const FIRST_OFFSET: u32 = 2;
+
+/// A decoded header, xids absolute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TupleHeader {
+    /// Who created the version.
+    pub xmin: Xid,
+    /// Who ended or locked it; `Xid::NONE` for nobody.
+    pub xmax: Xid,
+    /// What replaced it.
+    pub next: Option<RowId>,
+    /// See the constants of this file.
+    pub flags: u16,
+}
+
+/// Can a page of base `base` hold `xid`?
+pub(super) fn fits(base: u64, xid: Xid) -> bool {
+    xid <= Xid::FROZEN
+        || xid
+            .0
+            .checked_sub(base)
+            .is_some_and(|off| off >= u64::from(FIRST_OFFSET) && off <= u64::from(u32::MAX))
+}
+
+/// Base for a page whose first xid is `xid`: room on both sides, as older transactions may come later.
+pub(super) fn base_for(xid: Xid) -> u64 {
+    assert!(xid >= Xid::FIRST, "a page begins with a real xid");
+    xid.0.saturating_sub(1 << 31)
+}
+
+/// `xid` as an offset from `base`.
+pub(super) fn to_offset(base: u64, xid: Xid) -> u32 {
+    assert!(fits(base, xid), "the page was rebased for this xid");
+    if xid <= Xid::FROZEN { xid.0 as u32 } else { (xid.0 - base) as u32 }
+}
+
+/// Reverse of [`to_offset`].
+pub(super) fn from_offset(base: u64, offset: u32) -> Xid {
+    if offset <= FROZEN_OFFSET {
+        Xid(u64::from(offset))
+    } else {
+        Xid(base.saturating_add(u64::from(offset)))
+    }
+}
+
+impl TupleHeader {
+    /// Header of a version that `xmin` creates.
+    pub fn new(xmin: Xid, flags: u16) -> Self {
+        assert!(xmin >= Xid::FIRST && flags & HINTS == 0);
+        Self { xmin, xmax: Xid::NONE, next: None, flags }
+    }
+
+    /// Reads a header of a page of base `base`. Any bytes decode; what they mean is checked elsewhere.
+    pub(super) fn decode(base: u64, bytes: &[u8; TUPLE_HEADER]) -> Self {
+        let u32_at = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let next = RowId::new(u32_at(8), u16::from_le_bytes([bytes[12], bytes[13]]));
+        Self {
+            xmin: from_offset(base, u32_at(0)),
+            xmax: from_offset(base, u32_at(XMAX)),
+            next: (next != RowId::default()).then_some(next),
+            flags: u16::from_le_bytes([bytes[FLAGS], bytes[FLAGS + 1]]),
+        }
+    }
+
+    /// The bytes on a page of base `base`.
+    pub(super) fn encode(&self, base: u64) -> [u8; TUPLE_HEADER] {
+        assert!(self.xmin != Xid::NONE, "every version has a creator");
+        let next = self.next.unwrap_or_default();
+        let mut out = [0; TUPLE_HEADER];
+        out[..4].copy_from_slice(&to_offset(base, self.xmin).to_le_bytes());
+        out[XMAX..8].copy_from_slice(&to_offset(base, self.xmax).to_le_bytes());
+        out[8..12].copy_from_slice(&next.block.0.to_le_bytes());
+        out[12..14].copy_from_slice(&next.slot.to_le_bytes());
+        out[FLAGS..].copy_from_slice(&self.flags.to_le_bytes());
+        out
+    }
+
+    /// Is `bit` set?
+    pub fn has(&self, bit: u16) -> bool {
+        self.flags & bit != 0
+    }
+
+    /// Is xmax only a lock (or nobody)?
+    pub fn only_locked(&self) -> bool {
+        self.xmax == Xid::NONE || self.has(LOCK_ONLY)
+    }
+
+    /// Slot of the next version of the HOT chain, if the chain goes on.
+    pub fn hot_next(&self) -> Option<u16> {
+        self.next.filter(|_| self.has(HOT_UPDATED)).map(|next| next.slot)
+    }
+
+    /// The header after `xid` deleted the version.
+    pub(super) fn deleted(&self, xid: Xid) -> Self {
+        assert!(xid >= Xid::FIRST);
+        Self { xmax: xid, next: None, flags: self.flags & !ABOUT_XMAX, ..*self }
+    }
+
+    /// The header after `xid` replaced the version by `next`.
+    pub(super) fn replaced(&self, xid: Xid, next: RowId, hot: bool) -> Self {
+        assert!(next.slot > 0, "the new version has a slot");
+        let hot = if hot { HOT_UPDATED } else { 0 };
+        let gone = self.deleted(xid);
+        Self { next: Some(next), flags: gone.flags | hot, ..gone }
+    }
+
+    /// The header after `xid` locked the row.
+    pub(super) fn locked(&self, xid: Xid) -> Self {
+        let gone = self.deleted(xid);
+        Self { flags: gone.flags | LOCK_ONLY, ..gone }
+    }
+
+    /// The header once nobody ends or locks the version.
+    pub(super) fn unlocked(&self) -> Self {
+        Self { xmax: Xid::NONE, next: None, flags: self.flags & !ABOUT_XMAX, ..*self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_round_trip_at_every_base() {
+        for base in [0u64, 7, 1 << 31, u64::from(u32::MAX) + 9, 1 << 60] {
+            for xid in [base + 2, base + 3, base + u64::from(u32::MAX)].map(Xid) {
+                let header =
+                    TupleHeader::new(xid, UPDATED).replaced(Xid(base + 2), RowId::new(9, 3), true);
+                assert_eq!(TupleHeader::decode(base, &header.encode(base)), header);
+            }
+            let frozen = TupleHeader {
+                xmin: Xid::FROZEN,
+                xmax: Xid::NONE,
+                next: None,
+                flags: XMIN_COMMITTED,
+            };
+            assert_eq!(TupleHeader::decode(base, &frozen.encode(base)), frozen);
+            assert!(!fits(base, Xid(base + 1)) || base == 0);
+            assert!(!fits(base, Xid(base + u64::from(u32::MAX) + 1)));
+        }
+    }
+
+    #[test]
+    fn a_new_xmax_drops_the_hints_about_the_old_one() {
+        let mut header =
+            TupleHeader::new(Xid(5), HEAP_ONLY).replaced(Xid(6), RowId::new(1, 2), true);
+        header.flags |= XMAX_ABORTED | XMIN_COMMITTED;
+        let deleted = header.deleted(Xid(8));
+        assert_eq!(deleted.flags, HEAP_ONLY | XMIN_COMMITTED);
+        assert_eq!((deleted.xmax, deleted.next), (Xid(8), None));
+        assert!(header.locked(Xid(8)).only_locked());
+        assert_eq!(header.hot_next(), Some(2));
+        assert_eq!(deleted.hot_next(), None);
+    }
+
+    #[test]
+    fn a_fresh_base_leaves_room_for_older_xids() {
+        let base = base_for(Xid(1 << 40));
+        assert!(fits(base, Xid((1 << 40) - (1 << 30))) && fits(base, Xid((1 << 40) + (1 << 30))));
+        assert!(fits(base_for(Xid::FIRST), Xid::FIRST));
+    }
+}

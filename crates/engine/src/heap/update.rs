@@ -1,0 +1,145 @@
+//! Updating a row: a new version, on the same page if it fits, else on another.
+//!
+//! On the same page, when no index key, included column or predicate changed (R10, the caller knows), the
+//! update is heap-only: the indexes keep naming the root. In all cases the old version links to the new
+//! one by row id. With two pages, both are latched in block order (R12), and everything is judged again
+//! under the latches that the change is made with.
+//!
+//! Invariants: one record holds the end of the old version and the beginning of the new one; updates may
+//! use the fillfactor's reserve.
+//! Does not do: wait for whoever is in the way, index entries.
+
+use crate::error::Result;
+use crate::heap::insert::Search;
+use crate::heap::page::{HeapPage, MAX_SLOTS, Slot};
+use crate::heap::page_edit::{self, choose_slots, how_many_fit};
+use crate::heap::page_set::{Maps, PageSet};
+use crate::heap::tuple::{HEAP_ONLY, TupleHeader, UPDATED};
+use crate::heap::visibility::Judge;
+use crate::heap::write::{WriteOutcome, Writer, may_end};
+use crate::heap::{Heap, check_row};
+use crate::ids::{RowId, Xid};
+use crate::txn::Transaction;
+use crate::wal::RecordKind;
+
+/// The old version, as judged under its latch.
+struct Old {
+    offset: u16,
+    header: TupleHeader,
+}
+
+/// What an attempt with certain pages came to.
+enum Attempt {
+    Ended(WriteOutcome),
+    /// A status must be read, then the same again.
+    Unknown,
+    /// The page chosen for the new version has no room.
+    NoRoom,
+}
+
+impl Heap {
+    /// Replaces the version at `at`, which the transaction's snapshot sees, by `row`. `hot`: no column of
+    /// any index changed (R10).
+    pub fn update(
+        &self,
+        txn: &mut Transaction,
+        at: RowId,
+        row: &[u8],
+        hot: bool,
+    ) -> Result<WriteOutcome> {
+        let len = check_row(row)?;
+        let xid = txn.xid()?;
+        let change = Change { writer: Writer { xid, txn }, at, row, len, hot };
+        let mut judge = Judge::new(self.txns());
+        let mut search = Search::new(xid);
+        let mut pruned = false;
+        let mut target = at.block.0;
+        loop {
+            match self.try_update(&change, target, &mut judge)? {
+                Attempt::Ended(outcome) => return Ok(outcome),
+                Attempt::Unknown => judge.resolve()?,
+                Attempt::NoRoom if !pruned && target == at.block.0 => {
+                    pruned = true;
+                    self.prune_for_room(target)?;
+                }
+                Attempt::NoRoom => {
+                    search.failed = Some(target);
+                    target = self.page_with_room(&mut search, len, 1)?;
+                }
+            }
+        }
+    }
+
+    /// One attempt with the new version on block `target`.
+    fn try_update(
+        &self,
+        change: &Change<'_>,
+        target: u32,
+        judge: &mut Judge<'_>,
+    ) -> Result<Attempt> {
+        let home = change.at.block.0;
+        let blocks = [home.min(target), home.max(target)];
+        let blocks = if home == target { &blocks[..1] } else { &blocks[..] };
+        let Some(set) = self.latch_for(blocks, Maps::Marked, change.writer.xid)? else {
+            let gone = !self.is_data_block(home);
+            return Ok(if gone { Attempt::Ended(WriteOutcome::Gone) } else { Attempt::NoRoom });
+        };
+        for block in blocks {
+            set.bits(*block)?;
+        }
+        let old = match may_end(&set.page(home)?, change.at, change.writer, judge)? {
+            None => return Ok(Attempt::Unknown),
+            Some(Err(outcome)) => return Ok(Attempt::Ended(outcome)),
+            Some(Ok(tuple)) => Old { offset: tuple.offset, header: tuple.header },
+        };
+        let Some(slot) = slot_with_room(&set.page(target)?, change.len)? else {
+            let left = self.room_for_inserts(&set.page(target)?);
+            drop(set);
+            if target != home {
+                self.free_space().note(target, left)?;
+            }
+            return Ok(Attempt::NoRoom);
+        };
+        replace(set, change, &old, RowId::new(target, slot)).map(Attempt::Ended)
+    }
+}
+
+/// What is to be done.
+struct Change<'c> {
+    writer: Writer<'c>,
+    at: RowId,
+    row: &'c [u8],
+    len: usize,
+    hot: bool,
+}
+
+/// A slot for a tuple of `len` bytes, if the page has the room.
+fn slot_with_room(page: &HeapPage<'_>, len: usize) -> Result<Option<u16>> {
+    let slots = choose_slots(page, 1)?;
+    let fits = how_many_fit(page, &slots, 0, std::iter::once(len)) == 1;
+    assert!(!fits || page.slot(slots[0])? == Slot::Unused && slots[0] <= MAX_SLOTS);
+    Ok(fits.then(|| slots[0]))
+}
+
+/// Stores both halves of the update and logs them.
+fn replace(
+    mut set: PageSet<'_>,
+    change: &Change<'_>,
+    old: &Old,
+    new: RowId,
+) -> Result<WriteOutcome> {
+    let (home, xid): (u32, Xid) = (change.at.block.0, change.writer.xid);
+    let heap_only = change.hot && new.block == change.at.block;
+    let header = TupleHeader::new(xid, UPDATED | if heap_only { HEAP_ONLY } else { 0 });
+    let ended = old.header.replaced(xid, new, heap_only);
+    page_edit::insert_tuples(&mut set.store(new.block.0), &[new.slot], &[(header, change.row)]);
+    let mut page = set.store(home);
+    page_edit::put_xmax(&mut page, old.offset, &ended);
+    page_edit::mark_prunable(&mut page, xid);
+    set.unmark(home, false);
+    if new.block.0 != home {
+        set.unmark(new.block.0, false);
+    }
+    let lsn = set.commit(RecordKind::HeapUpdate, xid)?;
+    Ok(WriteOutcome::Done { row_id: new, heap_only, lsn })
+}

@@ -1,0 +1,122 @@
+//! The visibility map: two bits per heap block, all-visible and all-frozen.
+//!
+//! Invariants: unlike the free-space map it is no hint: a bit is set and cleared in the log record of the
+//! heap change that makes it true or false, and the heap page carries the same two flags, so that a
+//! writer knows from the page alone whether the map must change; all-frozen implies all-visible. Latch
+//! order (R12): heap page before map page; the map page is pinned before the first latch (R7).
+//! Does not do: R4: a reader of a bit checks the recycle clock again afterwards.
+
+use crate::buffer::{BufferPool, Pin};
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::heap::page::{ALL_FROZEN, ALL_VISIBLE};
+use crate::ids::{FileId, PageId};
+use crate::page::PageMut;
+use crate::page::header::{self, HEADER_SIZE, PageKind};
+
+/// Heap blocks per map page: two bits each.
+pub(super) const BLOCKS_PER_PAGE: u32 = ((PAGE_SIZE - HEADER_SIZE) * 4) as u32;
+
+/// The bits of one heap block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Bits {
+    /// Every version is visible to everyone.
+    pub all_visible: bool,
+    /// Every version is frozen and unlocked.
+    pub all_frozen: bool,
+}
+
+impl Bits {
+    /// From the flags of a heap page.
+    pub(super) fn of_flags(flags: u16) -> Bits {
+        Bits { all_visible: flags & ALL_VISIBLE != 0, all_frozen: flags & ALL_FROZEN != 0 }
+    }
+
+    /// The flags of a heap page.
+    pub(super) fn to_flags(self) -> u16 {
+        let all_visible = if self.all_visible { ALL_VISIBLE } else { 0 };
+        all_visible | if self.all_frozen { ALL_FROZEN } else { 0 }
+    }
+}
+
+/// The map page of heap block `block`, the byte in it and the shift in the byte.
+fn locate(block: u32) -> (u32, usize, u32) {
+    let index = block % BLOCKS_PER_PAGE;
+    (block / BLOCKS_PER_PAGE, HEADER_SIZE + (index / 4) as usize, index % 4 * 2)
+}
+
+/// Name of the map page of heap block `block`.
+pub(super) fn page_of(file: FileId, block: u32) -> PageId {
+    PageId::new(file, locate(block).0)
+}
+
+/// The bits of heap block `block` on its map page; none on a page that was never formatted.
+pub(super) fn get(id: PageId, page: &[u8; PAGE_SIZE], block: u32) -> Result<Bits> {
+    let (_, at, shift) = locate(block);
+    match header::kind(page) {
+        None if page[header::KIND] == 0 => Ok(Bits::default()),
+        Some(PageKind::Visibility) => {
+            let pair = page[at] >> shift;
+            Ok(Bits { all_visible: pair & 1 != 0, all_frozen: pair & 2 != 0 })
+        }
+        _ => Err(Error::corrupt(id, "not a visibility map page")),
+    }
+}
+
+/// Stores the bits of heap block `block` on its latched map page, which [`get`] accepted.
+pub(super) fn put(page: &mut PageMut<'_>, block: u32, bits: Bits) {
+    assert!(bits.all_visible || !bits.all_frozen, "all-frozen implies all-visible");
+    let (_, at, shift) = locate(block);
+    if header::kind(page.bytes()).is_none() {
+        page.replace(&header::format(PageKind::Visibility, 0));
+    }
+    let pair = u8::from(bits.all_visible) | u8::from(bits.all_frozen) << 1;
+    let old = page.bytes()[at];
+    page.write(at, &[old & !(3 << shift) | pair << shift]);
+}
+
+/// Pins the map page of heap block `block`, growing the map if needed.
+pub(super) fn pin_for(pool: &BufferPool, file: FileId, block: u32) -> Result<Pin> {
+    let id = page_of(file, block);
+    let have = pool.blocks(file);
+    if id.block.0 >= have {
+        pool.extend(file, id.block.0 + 1 - have)?;
+    }
+    pool.pin(id)
+}
+
+/// Reads the bits of heap block `block`; may read the map page.
+pub(super) fn read(pool: &BufferPool, file: FileId, block: u32) -> Result<Bits> {
+    let id = page_of(file, block);
+    if id.block.0 >= pool.blocks(file) {
+        return Ok(Bits::default());
+    }
+    let pin = pool.pin(id)?;
+    let latch = pin.shared();
+    get(id, latch.bytes(), block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::PageBuf;
+
+    #[test]
+    fn bits_of_neighbours_do_not_touch() {
+        let mut buf = PageBuf::zeroed();
+        let mut page = PageMut::owned(&mut buf);
+        let (visible, frozen) = (
+            Bits { all_visible: true, all_frozen: false },
+            Bits { all_visible: true, all_frozen: true },
+        );
+        put(&mut page, 5, visible);
+        put(&mut page, 6, frozen);
+        put(&mut page, BLOCKS_PER_PAGE + 7, visible);
+        let id = PageId::default();
+        let get = |page: &PageMut<'_>, block| get(id, page.bytes(), block).expect("a map page");
+        assert_eq!((get(&page, 4), get(&page, 5)), (Bits::default(), visible));
+        assert_eq!((get(&page, 6), get(&page, 7)), (frozen, visible));
+        put(&mut page, 6, Bits::default());
+        assert_eq!((get(&page, 5), get(&page, 6)), (visible, Bits::default()));
+    }
+}

@@ -1,0 +1,91 @@
+//! What update, delete and lock have in common: may this writer end this version now?
+//!
+//! First updater wins. The version must be there, its creation committed or our own, and nobody else may
+//! be ending it: a running one is waited for by the caller (without latches, R12), a committed one has
+//! won, an aborted one is overwritten.
+//!
+//! Invariants: the answer holds only under the exclusive latch under which it was found.
+//! Does not do: wait, choose what a lost race means (that depends on the isolation level).
+
+use crate::error::Result;
+use crate::heap::page::{HeapPage, Tuple};
+use crate::heap::tuple::LOCK_ONLY;
+use crate::heap::visibility::{Birth, End, Judge};
+use crate::ids::{Lsn, RowId, Xid};
+use crate::txn::Transaction;
+
+/// How an update, delete or lock ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum WriteOutcome {
+    /// Done. `row_id` is the new version (update), else the version itself.
+    Done {
+        /// The version that now stands for the row.
+        row_id: RowId,
+        /// The new version is heap-only: the indexes need no entry for it.
+        heap_only: bool,
+        /// End of the log record; `Lsn(0)` when nothing was to be logged.
+        lsn: Lsn,
+    },
+    /// A running transaction ends or locks the version: wait for it, then try again.
+    Wait(Xid),
+    /// A committed transaction, or an earlier or the same statement of this one, ended the version.
+    Changed {
+        /// The xid that did.
+        by: Xid,
+        /// The version that replaced it; `None`: the row was deleted.
+        newest: Option<RowId>,
+    },
+    /// There is no such version any more.
+    Gone,
+}
+
+/// The writer of a change: its statement's xid and its transaction.
+#[derive(Clone, Copy)]
+pub(super) struct Writer<'t> {
+    pub(super) xid: Xid,
+    pub(super) txn: &'t Transaction,
+}
+
+/// May `writer` end the version at `at`? `Ok(Ok(..))` gives its slot's contents; `Ok(Err(..))` the
+/// outcome that stops it; `None` when a status must be read first.
+pub(super) fn may_end<'a>(
+    page: &HeapPage<'a>,
+    at: RowId,
+    writer: Writer<'_>,
+    judge: &mut Judge<'_>,
+) -> Result<Option<std::result::Result<Tuple<'a>, WriteOutcome>>> {
+    assert!(at.block == page.id().block, "the version's page");
+    let Some(tuple) = page.tuple(at.slot)? else { return Ok(Some(Err(WriteOutcome::Gone))) };
+    Ok(judge_end(&tuple, writer, judge).map(|stop| stop.map_or(Ok(tuple), Err)))
+}
+
+/// `None`: a status is missing; `Some(None)`: go on.
+fn judge_end(
+    tuple: &Tuple<'_>,
+    writer: Writer<'_>,
+    judge: &mut Judge<'_>,
+) -> Option<Option<WriteOutcome>> {
+    let head = &tuple.header;
+    match judge.birth(head)? {
+        Birth::Aborted => return Some(Some(WriteOutcome::Gone)),
+        Birth::InProgress if !writer.txn.owns(head.xmin) => {
+            return Some(Some(WriteOutcome::Wait(head.xmin)));
+        }
+        _ => {}
+    }
+    let changed = |by| Some(WriteOutcome::Changed { by, newest: head.next });
+    Some(match judge.end(head)? {
+        End::Open => None,
+        End::Locked(by) if writer.txn.owns(by) => None,
+        End::Ending(by) if writer.txn.owns(by) => changed(by),
+        End::Locked(by) | End::Ending(by) => Some(WriteOutcome::Wait(by)),
+        End::Ended(by) => changed(by),
+    })
+}
+
+/// Is the row already locked by this writer's transaction?
+pub(super) fn holds_lock(tuple: &Tuple<'_>, writer: Writer<'_>) -> bool {
+    let head = &tuple.header;
+    head.xmax != Xid::NONE && head.has(LOCK_ONLY) && writer.txn.owns(head.xmax)
+}
