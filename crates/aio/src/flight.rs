@@ -158,3 +158,109 @@ impl State {
         self.depth_max = self.depth_max.max(self.in_flight);
     }
 }
+
+#[cfg(all(test, feature = "shuttle"))]
+mod explored {
+    //! The protocol of the reaper under a model checker: a kernel of this test's own finishes
+    //! operations at any time, threads submit, wait and reap, and nobody may sleep for ever. The
+    //! model reports a thread that is never woken as a deadlock.
+
+    use super::*;
+    use rightlink_env::sync::{Arc, AtomicU32, Ordering};
+    use rightlink_env::thread;
+    use std::collections::VecDeque;
+
+    /// Finished operations, by the thread that waits for them.
+    #[derive(Default)]
+    struct Kernel {
+        finished: Mutex<VecDeque<usize>>,
+        changed: Condvar,
+    }
+
+    struct World {
+        flight: Flight,
+        kernel: Kernel,
+        done: [AtomicU32; 3],
+    }
+
+    impl World {
+        fn new(depth: u32) -> Arc<World> {
+            let (flight, kernel) = (Flight::new(depth), Kernel::default());
+            Arc::new(World { flight, kernel, done: Default::default() })
+        }
+
+        /// Starts an operation that a thread of its own finishes at some time.
+        fn submit(self: &Arc<World>, whose: usize) {
+            while !self.flight.try_begin() {
+                while self.flight.become_reaper_for_room() {
+                    self.reap_as_reaper();
+                }
+            }
+            let world = Arc::clone(self);
+            thread::spawn("kernel", move || {
+                world.kernel.finished.lock().push_back(whose);
+                world.kernel.changed.notify_all();
+            });
+        }
+
+        /// As `Ring::collect`: sleeps in the kernel until it has finished something.
+        fn reap_as_reaper(&self) -> usize {
+            let mut finished = self.kernel.finished.lock();
+            while finished.is_empty() && self.flight.in_flight() > 0 {
+                finished = self.kernel.changed.wait(finished);
+            }
+            let batch: Vec<usize> = finished.drain(..).collect();
+            drop(finished);
+            self.flight.end_reaping(batch.len());
+            for whose in &batch {
+                self.done[*whose].fetch_add(1, Ordering::SeqCst);
+                self.flight.delivered();
+            }
+            batch.len()
+        }
+
+        /// As `Io::wait_for`.
+        fn wait_for(&self, whose: usize, count: u32) {
+            loop {
+                let seen = self.flight.progress();
+                if self.done[whose].load(Ordering::SeqCst) == count {
+                    return;
+                }
+                while self.flight.become_reaper(seen, true) {
+                    if self.reap_as_reaper() > 0 {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn three_threads(depth: u32) {
+        let world = World::new(depth);
+        let threads: Vec<_> = (0..3)
+            .map(|whose| {
+                let world = Arc::clone(&world);
+                thread::spawn("waiter", move || {
+                    for count in 1..=2 {
+                        world.submit(whose);
+                        world.wait_for(whose, count);
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(world.flight.in_flight(), 0);
+    }
+
+    #[test]
+    fn nobody_sleeps_for_ever() {
+        shuttle::check_random(|| three_threads(8), 2_000);
+        shuttle::check_pct(|| three_threads(8), 2_000, 3);
+    }
+
+    #[test]
+    fn nobody_sleeps_for_ever_at_full_depth() {
+        shuttle::check_random(|| three_threads(1), 2_000);
+        shuttle::check_pct(|| three_threads(2), 2_000, 3);
+    }
+}

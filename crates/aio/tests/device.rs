@@ -1,0 +1,82 @@
+//! The modelled device: what it lets through is what its model says, in simulated time exactly and
+//! in real time at most.
+#![cfg(not(feature = "shuttle"))]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use rightlink_aio::{Calibration, Io, IoOptions, Method, OpenMode, SimDisk, calibrate};
+use rightlink_env::Env;
+use std::time::Duration;
+
+fn options(method: Method, device: &str) -> IoOptions {
+    let device = Some(device.parse().unwrap());
+    IoOptions { method, direct: false, depth: 256, workers: 4, device }
+}
+
+/// What the model reaches at each depth, in simulated time.
+fn modelled(method: Method, device: &str, depths: &[u32], reads: u32) -> Vec<Calibration> {
+    let env = Env::simulated(1);
+    let io = Io::simulated(&env, SimDisk::new(1), options(method, device)).unwrap();
+    calibrate(&io, &env.clock, depths, reads).unwrap()
+}
+
+fn rate(runs: &[Calibration], index: usize) -> f64 {
+    runs[index].reads_per_s()
+}
+
+#[test]
+fn rate_grows_with_depth_up_to_the_devices() {
+    let runs = modelled(Method::Worker, "latency=500us,depth=64", &[1, 8, 64, 128], 12_800);
+    // One read each 500 us is 2000 per second and waiter, up to 64 waiters.
+    for (index, expected) in [2_000.0, 16_000.0, 128_000.0, 128_000.0].into_iter().enumerate() {
+        let off = (rate(&runs, index) / expected - 1.0).abs();
+        assert!(off < 0.02, "{}", runs[index]);
+    }
+    assert_eq!(runs[0].latency(), Duration::from_micros(500));
+    assert_eq!(runs[0].to_string(), "depth 1: 2000 reads/s of 8 KiB, 500 us each");
+}
+
+#[test]
+fn bandwidth_limits_what_depth_allows() {
+    let device = "latency=100us,depth=64,bandwidth=8192000";
+    let runs = modelled(Method::Worker, device, &[1, 64], 2_000);
+    assert!((rate(&runs, 0) - 1_000.0).abs() < 10.0, "{}", runs[0]);
+    assert!((rate(&runs, 1) - 1_000.0).abs() < 70.0, "{}", runs[1]);
+}
+
+/// The sync method waits for each operation, whatever depth it is asked for.
+#[test]
+fn sync_reaches_depth_one() {
+    let runs = modelled(Method::Sync, "latency=200us,depth=64", &[1, 64], 1_000);
+    assert!((rate(&runs, 0) - 5_000.0).abs() < 1.0, "{}", runs[0]);
+    assert!((rate(&runs, 1) - 5_000.0).abs() < 1.0, "{}", runs[1]);
+}
+
+#[test]
+fn blocking_calls_and_syncs_take_their_time() {
+    let env = Env::simulated(1);
+    let device = options(Method::Worker, "latency=1ms,depth=4");
+    let io = Io::simulated(&env, SimDisk::new(1), device).unwrap();
+    let file = io.open_file("f", OpenMode::Create).unwrap();
+    file.write_all_at(b"x", 0).unwrap();
+    file.sync_data().unwrap();
+    io.sync_dir("").unwrap();
+    assert_eq!(file.read_at(&mut [0; 9], 0), Ok(1));
+    assert_eq!(env.clock.now().0, 4_000_000);
+}
+
+/// Real time, real methods: the model may be slower than asked, as sleeping is, never faster.
+#[test]
+fn real_methods_are_never_faster_than_the_model() {
+    for method in [Method::Sync, Method::Worker, Method::IoUring] {
+        let env = Env::system(0);
+        let root = std::env::temp_dir().join(format!("rl-device-{}-{method}", std::process::id()));
+        Io::create_root(&root).unwrap();
+        let io = Io::open(&env, &root, options(method, "latency=500us,depth=8")).unwrap();
+        let runs = calibrate(&io, &env.clock, &[1, 32], 80).unwrap();
+        drop(io);
+        std::fs::remove_dir_all(&root).unwrap();
+        assert!(rate(&runs, 0) <= 2_000.0, "{method} {}", runs[0]);
+        assert!(rate(&runs, 1) <= 16_000.0, "{method} {}", runs[1]);
+        assert!(method == Method::Sync || rate(&runs, 1) > rate(&runs, 0), "{method} {}", runs[1]);
+    }
+}
