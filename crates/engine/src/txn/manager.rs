@@ -1,0 +1,364 @@
+//! All transactions of an open database: begin, xids, horizon, what is running.
+//!
+//! Xids are handed out in runs of 1, 2, 4 .. 1024 to one transaction; what it does not use is aborted when
+//! it ends. The ceiling on disk ("limit") is raised in steps that double from 1,024 to 65,536 xids, by a
+//! log record that precedes every record of an xid below it (see `status`); opening starts at the
+//! ceiling. [`TxnManager::seal`] lowers it at a clean close, so that opening often costs no xids.
+//!
+//! Invariants: `horizon` and `finished_below` never go back; both are changed under the lock only and may
+//! lag behind the truth; they never run ahead of it.
+//! Does not do: threads, statement retries.
+
+use std::time::Duration;
+
+use rightlink_env::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
+use rightlink_env::{Clock, Nanos};
+
+use crate::buffer::BufferPool;
+use crate::error::{Error, Result};
+use crate::ids::{Csn, ObjectId, Xid};
+use crate::txn::locks::LockMode;
+use crate::txn::outcome::CSN_OLD;
+use crate::txn::own::{MAX_RUN, Run};
+use crate::txn::ring::{DurableCommits, StatusRing};
+use crate::txn::snapshot::SnapshotSet;
+use crate::txn::state::{Running, State, TxnId, Wait};
+use crate::txn::status::{Meta, PooledStatus, StatusFile};
+use crate::txn::transaction::{Isolation, Transaction};
+
+/// Settings of the manager.
+#[derive(Clone, Debug)]
+pub struct TxnOptions {
+    /// Where start times and timeouts come from.
+    pub clock: Clock,
+    /// How long a transaction waits for another unless it says otherwise; `None`: without end.
+    pub lock_timeout: Option<Duration>,
+    /// Xids whose outcome is kept in memory: a power of two, at least 2,048. Eight bytes each.
+    pub ring: usize,
+}
+
+impl Default for TxnOptions {
+    fn default() -> Self {
+        TxnOptions { clock: Clock::system(), lock_timeout: None, ring: 1 << 17 }
+    }
+}
+
+/// Events since the database was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxnCounters {
+    /// Transactions that committed, read-only ones included.
+    pub commits: u64,
+    /// Transactions that rolled back.
+    pub aborts: u64,
+    /// Rows that turned out to be changed by another transaction.
+    pub conflicts: u64,
+    /// Waits refused because they would have closed a ring.
+    pub deadlocks: u64,
+    /// Waits for another transaction or a table lock.
+    pub waits: u64,
+}
+
+/// A running transaction, for people.
+#[derive(Clone, Debug)]
+pub struct RunningTxn {
+    /// Number in this process.
+    pub id: u64,
+    /// Its first xid, if it has written.
+    pub xid: Option<Xid>,
+    /// When it began, by the manager's clock.
+    pub started: Nanos,
+    /// Its isolation level.
+    pub isolation: Isolation,
+    /// What it waits for now.
+    pub waits_for: Option<WaitsFor>,
+}
+
+/// What a transaction waits for, for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WaitsFor {
+    /// The end of the transaction with the number `id`, or of its statement `xid`.
+    Transaction {
+        /// The awaited xid.
+        xid: Xid,
+        /// Number of its transaction.
+        id: u64,
+    },
+    /// A table lock.
+    Table {
+        /// The table.
+        table: ObjectId,
+        /// The mode asked for.
+        mode: LockMode,
+    },
+}
+
+/// The counters behind [`TxnCounters`].
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) commits: AtomicU64,
+    pub(super) aborts: AtomicU64,
+    pub(super) conflicts: AtomicU64,
+    pub(super) deadlocks: AtomicU64,
+    pub(super) waits: AtomicU64,
+}
+
+/// Counts one event.
+pub(super) fn bump(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The meta page as last written, and how far the next raise goes.
+struct Ceiling {
+    meta: Meta,
+    step: u64,
+}
+
+/// Most entries of the late list while xids are handed out: numbers that cannot be written stay in memory,
+/// and so bound what may follow.
+const MAX_LATE: usize = 8;
+const MIN_STEP: u64 = 1 << 10;
+const MAX_STEP: u64 = 1 << 16;
+
+/// All transactions of an open database.
+pub struct TxnManager {
+    pub(super) file: Box<dyn StatusFile>,
+    pub(super) options: TxnOptions,
+    pub(super) state: Mutex<State>,
+    pub(super) ring: StatusRing,
+    pub(super) durable_commits: DurableCommits,
+    pub(super) counters: Counters,
+    /// First xid of this process: commit numbers on the pages of earlier ones mean nothing.
+    pub(super) opened_at: u64,
+    pub(super) oldest: AtomicU64,
+    pub(super) finished_below: AtomicU64,
+    pub(super) late_count: AtomicU64,
+    pub(super) spilling: Mutex<()>,
+    next: AtomicU64,
+    horizon: AtomicU64,
+    ceiling: Mutex<Ceiling>,
+}
+
+impl TxnManager {
+    /// Creates the status file of a new database.
+    pub fn create(pool: &Arc<BufferPool>) -> Result<()> {
+        PooledStatus::create(pool).map(|_| ())
+    }
+
+    /// Opens over the status file; every xid below `next` that has no commit is aborted.
+    pub fn open(pool: Arc<BufferPool>, next: Xid) -> Result<Arc<Self>> {
+        Self::open_with(pool, next, TxnOptions::default())
+    }
+
+    /// As [`TxnManager::open`], with settings.
+    pub fn open_with(pool: Arc<BufferPool>, next: Xid, options: TxnOptions) -> Result<Arc<Self>> {
+        Self::open_over(Box::new(PooledStatus::open(pool)?), next, options)
+    }
+
+    /// Opens over any status file.
+    pub(super) fn open_over(
+        file: Box<dyn StatusFile>,
+        next: Xid,
+        options: TxnOptions,
+    ) -> Result<Arc<Self>> {
+        assert!(options.ring as u64 >= 2 * MAX_RUN, "the ring holds two runs");
+        let meta = file.meta()?;
+        let next = next.0.max(meta.limit).max(Xid::FIRST.0);
+        Ok(Arc::new(TxnManager {
+            ring: StatusRing::new(options.ring, next),
+            state: Mutex::new(State::new(next, meta.limit, CSN_OLD)),
+            ceiling: Mutex::new(Ceiling { meta, step: MIN_STEP }),
+            file,
+            options,
+            durable_commits: DurableCommits::new(),
+            counters: Counters::default(),
+            opened_at: next,
+            oldest: AtomicU64::new(meta.oldest),
+            finished_below: AtomicU64::new(next),
+            late_count: AtomicU64::new(0),
+            spilling: Mutex::new(()),
+            next: AtomicU64::new(next),
+            horizon: AtomicU64::new(next),
+        }))
+    }
+
+    /// Starts a transaction. No xid is taken before its first write.
+    pub fn begin(self: &Arc<Self>, isolation: Isolation) -> Transaction {
+        let id = self.state.lock().enter(isolation, self.options.clock.now());
+        Transaction::new(Arc::clone(self), id, isolation)
+    }
+
+    /// Is the commit record of the committed `xid` durable (R1)? One load when everything is.
+    pub fn is_durable(&self, xid: Xid) -> bool {
+        self.durable_commits.is_durable(xid.0, || self.file.durable())
+    }
+
+    /// Every xid below is finished, and every live snapshot sees its outcome. A version whose deleter is
+    /// committed and below is dead to everyone.
+    pub fn horizon(&self) -> Xid {
+        Xid(self.horizon.load(Ordering::Acquire))
+    }
+
+    /// First xid not handed out yet.
+    pub fn next_xid(&self) -> Xid {
+        Xid(self.next.load(Ordering::Acquire))
+    }
+
+    /// First xid whose outcome is kept.
+    pub fn oldest_xid(&self) -> Xid {
+        Xid(self.oldest.load(Ordering::Acquire))
+    }
+
+    /// The last commit number given out.
+    pub fn last_csn(&self) -> Csn {
+        Csn(self.state.lock().csn)
+    }
+
+    /// What lives now, copied under the lock that registers snapshots (R9).
+    pub fn live_snapshots(&self) -> SnapshotSet {
+        let state = self.state.lock();
+        let mut csns: Vec<Csn> = state.snapshots.keys().map(|csn| Csn(*csn)).collect();
+        let mut xmins: Vec<Xid> = state.snapshots.values().map(|live| Xid(live.xmin)).collect();
+        if csns.last() != Some(&Csn(state.csn)) {
+            csns.push(Csn(state.csn));
+            xmins.push(Xid(state.finished_below()));
+        }
+        SnapshotSet { csns, xmins, horizon: Xid(state.horizon()) }
+    }
+
+    /// Forgets outcomes below `below`: no row names an unfrozen xid below it any more. Logged.
+    pub fn cut_off(&self, below: Xid) -> Result<()> {
+        assert!(below <= self.horizon(), "only finished xids that everyone sees are forgotten");
+        let mut ceiling = self.ceiling.lock();
+        if below.0 <= ceiling.meta.oldest {
+            return Ok(());
+        }
+        let meta = Meta { oldest: below.0.min(ceiling.meta.limit), ..ceiling.meta };
+        self.file.set_meta(meta)?;
+        ceiling.meta = meta;
+        self.oldest.store(meta.oldest, Ordering::Release);
+        Ok(())
+    }
+
+    /// Ends the handing out of xids and lowers the ceiling to the first one not handed out. For a clean
+    /// close, before its checkpoint; nothing that writes may be running.
+    pub fn seal(&self) -> Result<()> {
+        let mut ceiling = self.ceiling.lock();
+        let mut state = self.state.lock();
+        if !state.firsts.is_empty() {
+            return Err(Error::Invalid("transactions are still running".to_string()));
+        }
+        state.check_healthy()?;
+        state.sealed = true;
+        state.limit = state.next;
+        let limit = state.next;
+        drop(state);
+        if ceiling.meta.limit != limit {
+            let meta = Meta { limit, ..ceiling.meta };
+            self.file.set_meta(meta)?;
+            ceiling.meta = meta;
+        }
+        Ok(())
+    }
+
+    /// The running transactions, oldest first.
+    pub fn running(&self) -> Vec<RunningTxn> {
+        let state = self.state.lock();
+        state.running.iter().map(|(id, txn)| describe(*id, txn)).collect()
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> TxnCounters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        TxnCounters {
+            commits: read(&self.counters.commits),
+            aborts: read(&self.counters.aborts),
+            conflicts: read(&self.counters.conflicts),
+            deadlocks: read(&self.counters.deadlocks),
+            waits: read(&self.counters.waits),
+        }
+    }
+
+    /// Counts a serialization conflict; called where it is found.
+    pub fn note_conflict(&self) {
+        bump(&self.counters.conflicts);
+    }
+
+    /// Hands `len` xids to the transaction `id`.
+    pub(super) fn hand_out(&self, id: TxnId, len: u64) -> Result<Arc<Run>> {
+        assert!((1..=MAX_RUN).contains(&len), "a run is short");
+        loop {
+            let state = self.state.lock();
+            state.check_healthy()?;
+            if state.sealed {
+                return Err(Error::Invalid("the database is being closed".to_string()));
+            }
+            let end = state.next + len;
+            if end > state.limit {
+                drop(state);
+                self.raise_limit(end)?;
+            } else if state.late.len() > MAX_LATE {
+                drop(state);
+                self.spill()?;
+            } else if end > self.ring.floor() + self.ring.capacity() {
+                self.make_room(state, end)?;
+            } else {
+                return Ok(self.hand_out_now(state, id, len));
+            }
+        }
+    }
+
+    fn hand_out_now(&self, mut state: MutexGuard<'_, State>, id: TxnId, len: u64) -> Arc<Run> {
+        self.ring.open(state.next..state.next + len);
+        let run = state.hand_out(id, len);
+        self.next.store(state.next, Ordering::Release);
+        run
+    }
+
+    /// Raises the ring's floor so that xids below `end` fit, and spills the numbers left behind.
+    fn make_room(&self, mut state: MutexGuard<'_, State>, end: u64) -> Result<()> {
+        let least = end - self.ring.capacity();
+        let floor = (least + self.ring.capacity() / 8).min(state.next).max(least);
+        self.give_up_slots(&mut state, floor);
+        drop(state);
+        self.spill()
+    }
+
+    /// Raises the ceiling so that xids below `end` may be handed out.
+    fn raise_limit(&self, end: u64) -> Result<()> {
+        let mut ceiling = self.ceiling.lock();
+        if ceiling.meta.limit >= end || self.state.lock().sealed {
+            return Ok(());
+        }
+        let limit = end.max(ceiling.meta.limit + ceiling.step);
+        let meta = Meta { limit, ..ceiling.meta };
+        self.file.reserve(limit)?;
+        self.file.set_meta(meta)?;
+        ceiling.meta = meta;
+        ceiling.step = (ceiling.step * 2).clamp(MIN_STEP, MAX_STEP);
+        self.state.lock().limit = limit;
+        Ok(())
+    }
+
+    /// Publishes the bounds that may have moved with `state`.
+    pub(super) fn refresh(&self, state: &State) {
+        let (finished, horizon) = (state.finished_below(), state.horizon());
+        let before = self.finished_below.swap(finished, Ordering::AcqRel);
+        assert!(before <= finished, "what is finished stays finished");
+        let before = self.horizon.swap(horizon, Ordering::AcqRel);
+        assert!(before <= horizon, "the horizon never goes back");
+    }
+}
+
+fn describe(id: TxnId, txn: &Running) -> RunningTxn {
+    let waits_for = txn.wait.map(|wait| match wait {
+        Wait::Xid(xid, owner) => WaitsFor::Transaction { xid, id: owner.0 },
+        Wait::Lock(table, mode) => WaitsFor::Table { table, mode },
+    });
+    RunningTxn {
+        id: id.0,
+        xid: txn.first.map(Xid),
+        started: txn.started,
+        isolation: txn.isolation,
+        waits_for,
+    }
+}

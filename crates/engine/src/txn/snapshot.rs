@@ -1,0 +1,152 @@
+//! What a transaction sees: a commit number, the own xids, and where the own statement begins.
+//!
+//! Invariants: (R9) a snapshot is taken and registered under one lock, and registered until the last
+//! `Snapshot` that came from it is dropped; the pruner copies the set under the same lock. Own xids count
+//! up to a bound, so a statement never sees its own changes.
+//! Does not do: tuple visibility (`heap` asks about xmin and xmax).
+
+use rightlink_env::sync::Arc;
+
+use crate::error::Result;
+use crate::ids::{Csn, Xid};
+use crate::txn::manager::TxnManager;
+use crate::txn::outcome::Status;
+use crate::txn::own::OwnSet;
+
+/// A registered point in the order of commits.
+pub(super) struct View {
+    manager: Arc<TxnManager>,
+    csn: u64,
+    xmin: u64,
+    xmax: u64,
+}
+
+impl View {
+    /// Takes and registers a snapshot of now.
+    pub(super) fn take(manager: &Arc<TxnManager>) -> Arc<View> {
+        let mut state = manager.state.lock();
+        let (csn, xmin) = state.register();
+        let xmax = state.next;
+        drop(state);
+        Arc::new(View { manager: Arc::clone(manager), csn, xmin, xmax })
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        let mut state = self.manager.state.lock();
+        if state.deregister(self.csn) {
+            self.manager.refresh(&state);
+        }
+    }
+}
+
+/// A snapshot: a commit number, the own xids, and the own statement. Registered until dropped (R9).
+pub struct Snapshot {
+    view: Arc<View>,
+    own: Arc<OwnSet>,
+    bound: u64,
+}
+
+impl Snapshot {
+    /// What `view` shows, and those of `own` that are below `bound`.
+    pub(super) fn new(view: Arc<View>, own: Arc<OwnSet>, bound: u64) -> Snapshot {
+        Snapshot { view, own, bound }
+    }
+
+    /// Is the work of `xid` visible? Own statements before this snapshot's are, its own is not.
+    pub fn sees(&self, xid: Xid) -> Result<bool> {
+        match self.known(xid) {
+            Some(seen) => Ok(seen),
+            None => Ok(self.judge(self.view.manager.status(xid)?)),
+        }
+    }
+
+    /// As [`Snapshot::sees`], without I/O: `None` if a status page would have to be read first.
+    pub fn try_sees(&self, xid: Xid) -> Option<bool> {
+        self.known(xid).or_else(|| Some(self.judge(self.view.manager.try_status(xid)?)))
+    }
+
+    /// The manager that took it.
+    pub fn manager(&self) -> &Arc<TxnManager> {
+        &self.view.manager
+    }
+
+    /// Its commit number: it sees commits up to and with this one.
+    pub fn csn(&self) -> Csn {
+        Csn(self.view.csn)
+    }
+
+    /// Every xid below was finished when it was taken.
+    pub fn xmin(&self) -> Xid {
+        Xid(self.view.xmin)
+    }
+
+    /// First xid not handed out when it was taken: none from here on is seen, the own ones excepted.
+    pub fn xmax(&self) -> Xid {
+        Xid(self.view.xmax)
+    }
+
+    /// Is `xid` one of its transaction's own, whatever became of it?
+    pub fn is_own(&self, xid: Xid) -> bool {
+        self.own.find(xid.0).is_some()
+    }
+
+    /// The answers that need no status.
+    fn known(&self, xid: Xid) -> Option<bool> {
+        if let Some(run) = self.own.find(xid.0) {
+            let before = xid.0 < self.bound || cfg!(broken = "r9-halloween");
+            return Some(before && !run.is_aborted(xid.0));
+        }
+        if xid == Xid::FROZEN {
+            return Some(true);
+        }
+        (xid.0 >= self.view.xmax).then_some(false)
+    }
+
+    fn judge(&self, status: Status) -> bool {
+        matches!(status, Status::Committed(csn) if csn.0 <= self.view.csn)
+    }
+}
+
+/// The live snapshots at one moment (R9), the one that could be taken at that moment included: later ones
+/// have a commit number at least as large as the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotSet {
+    /// Commit numbers, ascending, each once. Never empty.
+    pub csns: Vec<Csn>,
+    /// For each commit number, the smallest xmin of its snapshots.
+    pub xmins: Vec<Xid>,
+    /// The horizon at that moment.
+    pub horizon: Xid,
+}
+
+impl SnapshotSet {
+    /// Could a snapshot, live or to come, see a version created by commit `created` and replaced by commit
+    /// `deleted`? Only one in between can.
+    pub fn sees_between(&self, created: Csn, deleted: Csn) -> bool {
+        let at = self.csns.partition_point(|csn| *csn < created);
+        match self.csns.get(at) {
+            Some(csn) => *csn < deleted,
+            // Created after this set was taken: whatever comes later may see it.
+            None => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_snapshot_in_between_sees_a_replaced_version() {
+        let set = SnapshotSet {
+            csns: vec![Csn(5), Csn(9), Csn(20)],
+            xmins: vec![Xid(1); 3],
+            horizon: Xid(1),
+        };
+        assert!(set.sees_between(Csn(5), Csn(6)) && set.sees_between(Csn(2), Csn(6)));
+        assert!(!set.sees_between(Csn(6), Csn(9)) && !set.sees_between(Csn(10), Csn(20)));
+        assert!(set.sees_between(Csn(20), Csn(21)) && set.sees_between(Csn(21), Csn(22)));
+    }
+}

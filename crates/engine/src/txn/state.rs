@@ -1,0 +1,214 @@
+//! What the manager's one lock guards: who runs, who waits, which snapshots live.
+//!
+//! Invariants: every running transaction is in `running`; each run of xids of a running transaction is in
+//! `owners` and its first xid in `firsts`; a snapshot registered at commit number n has an xmin not below
+//! that of any snapshot registered earlier. Maps are ordered, so that one seed gives one run.
+//! Does not do: locking itself, I/O, anything that takes long.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rightlink_env::Nanos;
+use rightlink_env::sync::{Arc, Condvar};
+
+use crate::error::{Error, Result};
+use crate::ids::{Csn, ObjectId, Xid};
+use crate::txn::Isolation;
+use crate::txn::locks::{LockMode, LockTable};
+use crate::txn::outcome::Late;
+use crate::txn::own::{OwnSet, Run};
+
+/// Number of a transaction in this process; it has one before, and without, any xid.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct TxnId(pub(super) u64);
+
+/// What a transaction waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wait {
+    /// The end of `xid`, which belongs to the transaction.
+    Xid(Xid, TxnId),
+    /// A table lock.
+    Lock(ObjectId, LockMode),
+}
+
+/// One running transaction.
+pub(super) struct Running {
+    pub(super) isolation: Isolation,
+    pub(super) started: Nanos,
+    pub(super) first: Option<u64>,
+    /// Set while it waits; whoever ends the wait clears it and rings.
+    pub(super) wait: Option<Wait>,
+    pub(super) bell: Arc<Condvar>,
+    /// Who waits for one of its xids, in the order of arrival.
+    pub(super) waiters: Vec<(TxnId, Xid)>,
+    pub(super) locks: Vec<ObjectId>,
+}
+
+/// Snapshots that share a commit number.
+#[derive(Clone, Copy)]
+pub(super) struct Live {
+    pub(super) xmin: u64,
+    pub(super) count: usize,
+}
+
+/// Everything under the lock.
+pub(super) struct State {
+    pub(super) next: u64,
+    pub(super) limit: u64,
+    pub(super) csn: u64,
+    pub(super) next_txn: u64,
+    pub(super) running: BTreeMap<TxnId, Running>,
+    pub(super) owners: BTreeMap<u64, (TxnId, Arc<Run>)>,
+    pub(super) firsts: BTreeSet<u64>,
+    pub(super) snapshots: BTreeMap<u64, Live>,
+    pub(super) late: Vec<Arc<Late>>,
+    pub(super) locks: LockTable,
+    /// Why no transaction may commit or wait any more.
+    pub(super) poisoned: Option<String>,
+    /// No xid is given out any more: the database is being closed.
+    pub(super) sealed: bool,
+}
+
+impl State {
+    /// Nothing runs; `next` is the first xid, `csn` the last commit number.
+    pub(super) fn new(next: u64, limit: u64, csn: Csn) -> State {
+        State {
+            next,
+            limit,
+            csn: csn.0,
+            next_txn: 1,
+            running: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            firsts: BTreeSet::new(),
+            snapshots: BTreeMap::new(),
+            late: Vec::new(),
+            locks: LockTable::default(),
+            poisoned: None,
+            sealed: false,
+        }
+    }
+
+    /// Adds a transaction.
+    pub(super) fn enter(&mut self, isolation: Isolation, started: Nanos) -> TxnId {
+        let id = TxnId(self.next_txn);
+        self.next_txn += 1;
+        let running = Running {
+            isolation,
+            started,
+            first: None,
+            wait: None,
+            bell: Arc::new(Condvar::new()),
+            waiters: Vec::new(),
+            locks: Vec::new(),
+        };
+        self.running.insert(id, running);
+        id
+    }
+
+    /// The running transaction `id`.
+    pub(super) fn txn(&mut self, id: TxnId) -> &mut Running {
+        self.running.get_mut(&id).expect("a transaction is listed until it has ended")
+    }
+
+    /// Hands the next `len` xids to `id`.
+    pub(super) fn hand_out(&mut self, id: TxnId, len: u64) -> Arc<Run> {
+        assert!(self.next + len <= self.limit, "only xids below the logged limit are handed out");
+        let run = Arc::new(Run::new(self.next..self.next + len));
+        self.next += len;
+        self.owners.insert(run.start(), (id, Arc::clone(&run)));
+        if self.txn(id).first.is_none() {
+            self.txn(id).first = Some(run.start());
+            self.firsts.insert(run.start());
+        }
+        run
+    }
+
+    /// The running transaction and run that `xid` belongs to.
+    pub(super) fn owner(&self, xid: u64) -> Option<(TxnId, &Run)> {
+        let (_, (id, run)) = self.owners.range(..=xid).next_back()?;
+        run.contains(xid).then_some((*id, &**run))
+    }
+
+    /// As [`State::owner`], unless `xid` itself is aborted already.
+    pub(super) fn live_owner(&self, xid: u64) -> Option<TxnId> {
+        self.owner(xid).filter(|(_, run)| !run.is_aborted(xid)).map(|(id, _)| id)
+    }
+
+    /// Every xid below is finished.
+    pub(super) fn finished_below(&self) -> u64 {
+        self.firsts.first().copied().unwrap_or(self.next)
+    }
+
+    /// Every xid below is finished and every live snapshot sees its outcome.
+    pub(super) fn horizon(&self) -> u64 {
+        let oldest = self.snapshots.first_key_value().map_or(u64::MAX, |(_, live)| live.xmin);
+        oldest.min(self.finished_below())
+    }
+
+    /// Adds a snapshot of now; returns its commit number and xmin.
+    pub(super) fn register(&mut self) -> (u64, u64) {
+        let xmin = self.finished_below();
+        let live = self.snapshots.entry(self.csn).or_insert(Live { xmin, count: 0 });
+        assert!(live.xmin <= xmin, "what is finished stays finished");
+        live.count += 1;
+        (self.csn, xmin)
+    }
+
+    /// Removes a snapshot; was it the last of its commit number?
+    pub(super) fn deregister(&mut self, csn: u64) -> bool {
+        let live = self.snapshots.get_mut(&csn).expect("a snapshot is registered while it lives");
+        live.count -= 1;
+        if live.count == 0 {
+            self.snapshots.remove(&csn);
+        }
+        !self.snapshots.contains_key(&csn)
+    }
+
+    /// Removes an ended transaction: its xids, locks and place in the graph; wakes who waited for it.
+    pub(super) fn leave(&mut self, id: TxnId, own: &OwnSet) {
+        for run in own.runs() {
+            self.owners.remove(&run.start());
+        }
+        let ended = self.running.remove(&id).expect("a transaction ends once");
+        assert!(ended.wait.is_none(), "who waits cannot end");
+        if let Some(first) = ended.first {
+            self.firsts.remove(&first);
+        }
+        ended.waiters.into_iter().for_each(|(waiter, _)| self.wake(waiter));
+        for table in ended.locks {
+            self.locks.release(id, table).into_iter().for_each(|granted| self.wake(granted));
+        }
+    }
+
+    /// Ends the wait of `id`: it has what it waited for.
+    pub(super) fn wake(&mut self, id: TxnId) {
+        let waiter = self.txn(id);
+        assert!(waiter.wait.take().is_some(), "only who waits is woken");
+        waiter.bell.notify_one();
+    }
+
+    /// Wakes who waits for an xid of `id` that is aborted now, in the order of arrival.
+    pub(super) fn wake_for_aborted(&mut self, id: TxnId, own: &OwnSet) {
+        let waiters = std::mem::take(&mut self.txn(id).waiters);
+        for (waiter, xid) in waiters {
+            if own.find(xid.0).is_some_and(|run| run.is_aborted(xid.0)) {
+                self.wake(waiter);
+            } else {
+                self.txn(id).waiters.push((waiter, xid));
+            }
+        }
+    }
+
+    /// Fails if no more work may begin.
+    pub(super) fn check_healthy(&self) -> Result<()> {
+        match &self.poisoned {
+            Some(why) => Err(Error::Poisoned(why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses all later work, and wakes everyone who waits so that they see it.
+    pub(super) fn poison(&mut self, why: &str) {
+        self.poisoned.get_or_insert_with(|| why.to_string());
+        self.running.values().for_each(|txn| txn.bell.notify_all());
+    }
+}

@@ -1,0 +1,270 @@
+//! One running transaction: its statement xids, savepoints and locks, and its end.
+//!
+//! Each statement that writes has an xid of its own, so a failed statement or a rolled-back savepoint is a
+//! set of aborted xids and needs no undo. A transaction goes on after any statement error, also under
+//! snapshot isolation: what the statement did is gone.
+//!
+//! Invariants: xids are used in ascending order; `used` is the one after the last; a snapshot's bound is
+//! `used` when it was taken.
+//! Does not do: rows; what to do about a conflict.
+
+use std::time::Duration;
+
+use rightlink_env::points;
+use rightlink_env::sync::{Arc, AtomicBool, Ordering};
+
+use crate::error::{Error, Result};
+use crate::ids::{Lsn, ObjectId, Xid};
+use crate::txn::commit::Ending;
+use crate::txn::locks::{LockMode, Modes};
+use crate::txn::manager::TxnManager;
+use crate::txn::own::{MAX_RUN, OwnSet};
+use crate::txn::snapshot::{Snapshot, View};
+use crate::txn::state::TxnId;
+use crate::txn::waiting::Patience;
+
+/// What a transaction sees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Isolation {
+    /// A new snapshot for every statement.
+    ReadCommitted,
+    /// One snapshot for the whole transaction.
+    #[default]
+    Snapshot,
+}
+
+/// Position to roll back to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Savepoint(pub u64);
+
+/// A savepoint that was set: its number and the first xid after it.
+#[derive(Clone, Copy)]
+struct Mark {
+    number: u64,
+    bound: u64,
+}
+
+/// A running transaction. Owned and `Send`; dropping it rolls it back.
+pub struct Transaction {
+    manager: Arc<TxnManager>,
+    id: TxnId,
+    isolation: Isolation,
+    own: Arc<OwnSet>,
+    used: u64,
+    statement: Option<Xid>,
+    statement_start: u64,
+    view: Option<Arc<View>>,
+    marks: Vec<Mark>,
+    next_mark: u64,
+    locks: Vec<(ObjectId, Modes)>,
+    lock_timeout: Option<Duration>,
+    cancelled: Arc<AtomicBool>,
+    ended: bool,
+}
+
+impl Transaction {
+    /// The transaction that the manager lists as `id`.
+    pub(super) fn new(manager: Arc<TxnManager>, id: TxnId, isolation: Isolation) -> Transaction {
+        let lock_timeout = manager.options.lock_timeout;
+        Transaction {
+            manager,
+            id,
+            isolation,
+            own: Arc::default(),
+            used: 0,
+            statement: None,
+            statement_start: 0,
+            view: None,
+            marks: Vec::new(),
+            next_mark: 1,
+            locks: Vec::new(),
+            lock_timeout,
+            cancelled: Arc::default(),
+            ended: false,
+        }
+    }
+
+    /// Begins a statement: its reads see the snapshot given back, its writes carry a new xid.
+    pub fn begin_statement(&mut self) -> Result<Arc<Snapshot>> {
+        self.check_cancelled()?;
+        self.statement = None;
+        self.statement_start = self.used;
+        let view = match self.isolation {
+            Isolation::ReadCommitted => View::take(&self.manager),
+            Isolation::Snapshot => {
+                let manager = &self.manager;
+                Arc::clone(self.view.get_or_insert_with(|| View::take(manager)))
+            }
+        };
+        Ok(Arc::new(Snapshot::new(view, Arc::clone(&self.own), self.used)))
+    }
+
+    /// The xid of the current statement, taken on first use.
+    pub fn xid(&mut self) -> Result<Xid> {
+        if let Some(xid) = self.statement {
+            return Ok(xid);
+        }
+        if self.used == self.own.end() {
+            let len = 1 << self.own.runs().len().min(MAX_RUN.ilog2() as usize);
+            let run = self.manager.hand_out(self.id, len)?;
+            self.used = run.start();
+            Arc::make_mut(&mut self.own).push(run);
+        }
+        let xid = Xid(self.used);
+        assert!(self.own.find(xid.0).is_some(), "used xids are own ones");
+        self.used += 1;
+        self.statement = Some(xid);
+        Ok(xid)
+    }
+
+    /// Undoes the current statement: its xid is aborted.
+    pub fn rollback_statement(&mut self) {
+        self.abort_from(self.statement_start);
+    }
+
+    /// Is `xid` one of this transaction's own that is still alive?
+    pub fn owns(&self, xid: Xid) -> bool {
+        xid.0 < self.used && self.own.find(xid.0).is_some_and(|run| !run.is_aborted(xid.0))
+    }
+
+    /// Marks a position. What the current statement writes afterwards carries another xid.
+    pub fn savepoint(&mut self) -> Savepoint {
+        self.statement = None;
+        let number = self.next_mark;
+        self.next_mark += 1;
+        self.marks.push(Mark { number, bound: self.used });
+        Savepoint(number)
+    }
+
+    /// Aborts every statement since `to`; the savepoint itself stays, later ones are gone. Locks stay.
+    pub fn rollback_to(&mut self, to: Savepoint) -> Result<()> {
+        let at = self.find_mark(to)?;
+        self.marks.truncate(at + 1);
+        self.abort_from(self.marks[at].bound);
+        Ok(())
+    }
+
+    /// Forgets `to` and later savepoints; what was done since stays.
+    pub fn release(&mut self, to: Savepoint) -> Result<()> {
+        let at = self.find_mark(to)?;
+        self.marks.truncate(at);
+        Ok(())
+    }
+
+    fn find_mark(&self, to: Savepoint) -> Result<usize> {
+        let found = self.marks.binary_search_by_key(&to.0, |mark| mark.number);
+        found.map_err(|_| Error::Invalid(format!("savepoint {} does not exist", to.0)))
+    }
+
+    /// Aborts own xids at and above `bound`.
+    fn abort_from(&mut self, bound: u64) {
+        assert!(bound <= self.used, "a bound lies in the past");
+        self.statement = None;
+        let ending = Ending { id: self.id, own: &self.own, used: self.used };
+        self.manager.abort_some(&ending, bound..self.used);
+    }
+
+    /// Waits until the transaction that owns `xid` has ended (or aborted that statement). Errors: deadlock,
+    /// cancelled, lock timeout. The caller holds no latch (R12).
+    pub fn wait_for(&mut self, xid: Xid) -> Result<()> {
+        assert!(!self.owns(xid), "nobody waits for itself");
+        points::hit("txn.wait");
+        self.manager.wait_for(self.id, xid, &self.patience())
+    }
+
+    /// Locks a table until the end of the transaction; waits, detects deadlocks.
+    pub fn lock_table(&mut self, table: ObjectId, mode: LockMode) -> Result<()> {
+        let held = self.locks.iter().position(|(locked, _)| *locked == table);
+        if held.is_some_and(|at| self.locks[at].1.cover(mode)) {
+            return Ok(());
+        }
+        self.manager.lock_table(self.id, table, mode, &self.patience())?;
+        let at = held.unwrap_or_else(|| {
+            self.locks.push((table, Modes::default()));
+            self.locks.len() - 1
+        });
+        self.locks[at].1.add(mode);
+        Ok(())
+    }
+
+    fn patience(&self) -> Patience<'_> {
+        Patience { timeout: self.lock_timeout, cancelled: &self.cancelled }
+    }
+
+    /// How long later waits may last; `None`: without end.
+    pub fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
+        self.lock_timeout = timeout;
+    }
+
+    /// A handle by which another thread ends the waits of this transaction.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        CancelHandle {
+            manager: Arc::clone(&self.manager),
+            id: self.id,
+            cancelled: Arc::clone(&self.cancelled),
+        }
+    }
+
+    /// Fails if the transaction was cancelled; long loops ask now and then.
+    pub fn check_cancelled(&self) -> Result<()> {
+        match self.cancelled.load(Ordering::Acquire) {
+            true => Err(Error::Cancelled("by request".to_string())),
+            false => Ok(()),
+        }
+    }
+
+    /// Forgets a cancel, so that the transaction can go on.
+    pub fn clear_cancel(&mut self) {
+        self.cancelled.store(false, Ordering::Release);
+    }
+
+    /// Its isolation level.
+    pub fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// Its number in this process, as in [`TxnManager::running`].
+    pub fn id(&self) -> u64 {
+        self.id.0
+    }
+
+    /// Its manager.
+    pub fn manager(&self) -> &Arc<TxnManager> {
+        &self.manager
+    }
+
+    /// Commits: one log record; durable before it is visible unless `relaxed`. Returns the record's end,
+    /// `Lsn(0)` if there was nothing to commit.
+    pub fn commit(mut self, relaxed: bool) -> Result<Lsn> {
+        self.ended = true;
+        self.manager.commit(&Ending { id: self.id, own: &self.own, used: self.used }, relaxed)
+    }
+
+    /// Rolls back; also what dropping does.
+    pub fn rollback(self) {}
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.manager.abort(&Ending { id: self.id, own: &self.own, used: self.used });
+        }
+    }
+}
+
+/// Ends the waits of a transaction from another thread.
+#[derive(Clone)]
+pub struct CancelHandle {
+    manager: Arc<TxnManager>,
+    id: TxnId,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl CancelHandle {
+    /// Cancels: the wait of now fails with [`Error::Cancelled`], and so does every wait and statement from
+    /// here on until [`Transaction::clear_cancel`]. Nothing happens if the transaction has ended.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+        self.manager.ring_bell(self.id);
+    }
+}

@@ -1,0 +1,188 @@
+//! Blocking on another transaction: the graph of who waits for whom, timeouts, cancel.
+//!
+//! Row waits and table locks are edges of one graph, walked when a transaction is about to block, under
+//! the lock that all edges are made under. A ring needs a last edge, so the transaction that would close
+//! it finds it, and gets the error instead of the wait.
+//!
+//! Invariants: a transaction waits for one thing at a time; whoever ends a wait clears it before ringing
+//! the bell; a wait given up leaves nothing behind; no latch is held while waiting (R12).
+//! Does not do: choosing a cheaper victim; waits for I/O.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rightlink_env::Nanos;
+use rightlink_env::sync::{Arc, AtomicBool, Condvar, MutexGuard, Ordering};
+
+use crate::error::{ConflictKind, Error, Result};
+use crate::ids::{ObjectId, Xid};
+use crate::txn::locks::LockMode;
+use crate::txn::manager::{TxnManager, bump};
+use crate::txn::state::{State, TxnId, Wait};
+
+/// When a wait is given up.
+pub(super) struct Patience<'a> {
+    pub(super) timeout: Option<Duration>,
+    pub(super) cancelled: &'a AtomicBool,
+}
+
+/// How often a wait looks at a simulated clock, which wakes nobody.
+const SIMULATED_LOOK: Duration = Duration::from_millis(1);
+
+impl TxnManager {
+    /// Waits until `xid` is no longer in progress.
+    pub(super) fn wait_for(&self, id: TxnId, xid: Xid, patience: &Patience<'_>) -> Result<()> {
+        let mut state = self.state.lock();
+        let Some(owner) = state.live_owner(xid.0) else { return Ok(()) };
+        assert_ne!(owner, id, "nobody waits for itself");
+        state.txn(owner).waiters.push((id, xid));
+        state.txn(id).wait = Some(Wait::Xid(xid, owner));
+        self.block(state, id, patience)
+    }
+
+    /// Takes `mode` of `table`, waiting if need be.
+    pub(super) fn lock_table(
+        &self,
+        id: TxnId,
+        table: ObjectId,
+        mode: LockMode,
+        patience: &Patience<'_>,
+    ) -> Result<()> {
+        let mut state = self.state.lock();
+        if !state.txn(id).locks.contains(&table) {
+            state.txn(id).locks.push(table);
+        }
+        if state.locks.request(id, table, mode) {
+            return Ok(());
+        }
+        state.txn(id).wait = Some(Wait::Lock(table, mode));
+        self.block(state, id, patience)
+    }
+
+    /// Sleeps until the wait of `id` is over or given up.
+    fn block(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        id: TxnId,
+        patience: &Patience<'_>,
+    ) -> Result<()> {
+        bump(&self.counters.waits);
+        if let Some(closing) = state.closes_ring(id) {
+            bump(&self.counters.deadlocks);
+            let error = state.deadlock(id, closing);
+            state.abandon(id);
+            return Err(error);
+        }
+        let bell = Arc::clone(&state.txn(id).bell);
+        let deadline = patience.timeout.map(|timeout| self.options.clock.now() + timeout);
+        while state.txn(id).wait.is_some() {
+            if let Err(error) = self.go_on(&state, patience, deadline) {
+                state.abandon(id);
+                return Err(error);
+            }
+            state = self.sleep(&bell, state, deadline);
+        }
+        Ok(())
+    }
+
+    /// Fails if the wait is to be given up.
+    fn go_on(&self, state: &State, patience: &Patience<'_>, until: Option<Nanos>) -> Result<()> {
+        state.check_healthy()?;
+        if patience.cancelled.load(Ordering::Acquire) {
+            return Err(Error::Cancelled("by request, while waiting".to_string()));
+        }
+        match until {
+            Some(until) if self.options.clock.now() >= until => {
+                let waited = patience.timeout.unwrap_or_default();
+                Err(Error::Cancelled(format!("lock timeout of {} ms", waited.as_millis())))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn sleep<'a>(
+        &self,
+        bell: &Condvar,
+        state: MutexGuard<'a, State>,
+        until: Option<Nanos>,
+    ) -> MutexGuard<'a, State> {
+        let Some(until) = until else { return bell.wait(state) };
+        let clock = &self.options.clock;
+        let rest = if clock.is_simulated() { SIMULATED_LOOK } else { until.since(clock.now()) };
+        bell.wait_timeout(state, rest).0
+    }
+
+    /// Makes a waiting transaction look whether it was cancelled.
+    pub(super) fn ring_bell(&self, id: TxnId) {
+        let state = self.state.lock();
+        if let Some(txn) = state.running.get(&id) {
+            txn.bell.notify_all();
+        }
+    }
+}
+
+impl State {
+    /// Whom `id` waits for.
+    fn blockers(&self, id: TxnId) -> Vec<TxnId> {
+        match self.running.get(&id).and_then(|txn| txn.wait) {
+            None => Vec::new(),
+            Some(Wait::Xid(_, owner)) => vec![owner],
+            Some(Wait::Lock(table, _)) => self.locks.blockers(id, table),
+        }
+    }
+
+    /// Is there a path from `id` back to itself? Returns its second and its last transaction.
+    fn closes_ring(&self, id: TxnId) -> Option<(TxnId, TxnId)> {
+        // Value: the direct blocker of `id` that the path went through.
+        let mut seen: BTreeMap<TxnId, TxnId> = BTreeMap::new();
+        let mut open: Vec<(TxnId, TxnId)> = Vec::new();
+        open.extend(self.blockers(id).into_iter().map(|first| (first, first)));
+        while let Some((node, first)) = open.pop() {
+            if seen.insert(node, first).is_some() {
+                continue;
+            }
+            for next in self.blockers(node) {
+                if next == id {
+                    return Some((first, node));
+                }
+                open.push((next, first));
+            }
+        }
+        None
+    }
+
+    fn deadlock(&self, id: TxnId, (first, last): (TxnId, TxnId)) -> Error {
+        let mut what = format!("{} waits for {}", self.name(id), self.name(first));
+        if first != last {
+            what += &format!(", which through others waits for {}", self.name(last));
+        }
+        what += &format!(", which waits for {}", self.name(id));
+        Error::Conflict { kind: ConflictKind::Deadlock, what }
+    }
+
+    /// A transaction and what it waits for, for a person.
+    fn name(&self, id: TxnId) -> String {
+        let txn = self.running.get(&id);
+        let xid =
+            txn.and_then(|txn| txn.first).map_or(String::new(), |xid| format!(" (xid {xid})"));
+        let wait = match txn.and_then(|txn| txn.wait) {
+            None => String::new(),
+            Some(Wait::Xid(xid, _)) => format!(" [wants xid {xid}]"),
+            Some(Wait::Lock(table, mode)) => format!(" [wants {mode:?} on object {}]", table.0),
+        };
+        format!("transaction {}{xid}{wait}", id.0)
+    }
+
+    /// Gives the wait of `id` up.
+    fn abandon(&mut self, id: TxnId) {
+        match self.txn(id).wait.take() {
+            None => {}
+            Some(Wait::Xid(_, owner)) => {
+                self.txn(owner).waiters.retain(|(waiter, _)| *waiter != id)
+            }
+            Some(Wait::Lock(table, _)) => {
+                self.locks.withdraw(id, table).into_iter().for_each(|granted| self.wake(granted));
+            }
+        }
+    }
+}
