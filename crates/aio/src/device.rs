@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     fn device(text: &str) -> Device {
-        Device::new(text.parse().unwrap())
+        Device::new(text.parse().expect("a model"))
     }
 
     #[test]

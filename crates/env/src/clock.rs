@@ -40,6 +40,9 @@ fn nanos_of(duration: Duration) -> u64 {
 /// Where a simulated run's wall clock starts: 2001-09-09T01:46:40Z.
 const SIMULATED_EPOCH_MICROS: i64 = 1_000_000_000_000_000;
 
+/// By how much a sleep may end late; more on a busy machine.
+const OVERSLEEP: Duration = Duration::from_micros(80);
+
 /// A source of time. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Clock {
@@ -95,10 +98,15 @@ impl Clock {
         }
     }
 
+    /// Sleeps for most of the time and looks at the clock for the last of it, because a sleep ends
+    /// late by what the kernel pleases, and modelled devices are waited for with this.
     fn sleep_rest(&self, then: Nanos) {
         let rest = then.since(self.now());
-        if !rest.is_zero() {
-            crate::thread::sleep(rest);
+        if rest > OVERSLEEP {
+            crate::thread::sleep(rest - OVERSLEEP);
+        }
+        while self.now() < then {
+            crate::thread::yield_now();
         }
     }
 
