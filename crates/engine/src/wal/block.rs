@@ -10,9 +10,10 @@
 //! | 24 | 8 | start of the frame that covers the first byte after the header, 0 if none does |
 //! | 32 | 8 | checksum of the fields above |
 //!
-//! Invariants: a header is a function of what lies before the first byte that was durable with it, so
-//! writing the last block again repeats it byte for byte; an LSN counts headers too, so the place of
-//! a byte in its file follows from the LSN alone; a frame header never straddles two blocks.
+//! Invariants: a header is a function of what lies before the first byte that was durable with it,
+//! so writing the last block again repeats it byte for byte; an LSN counts headers too, so the
+//! place of a byte in its file follows from the LSN alone; a frame header never straddles two
+//! blocks.
 //! Does not do: I/O.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -25,7 +26,8 @@ pub(super) const BLOCK: u64 = 8192;
 pub(super) const HEADER: u64 = 40;
 /// Unit of writing: the sector of the strictest device, and what direct I/O asks for.
 pub(super) const SECTOR: u64 = 4096;
-/// Bytes of a frame's header (see `frame.rs`); needed here because it decides where a frame may start.
+/// Bytes of a frame's header (see `frame.rs`); needed here because it decides where a frame may
+/// start.
 pub(super) const FRAME_HEADER: u64 = 32;
 
 const MAGIC: u32 = 0x4c57_4c52; // "RLWL"

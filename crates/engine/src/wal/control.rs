@@ -32,6 +32,7 @@ use crate::ids::{Lsn, Xid};
 
 /// Name of the control file.
 pub(super) const FILE: &str = "control";
+const UNFINISHED: &str = "control.new";
 const MAGIC: [u8; 8] = *b"RLcontrl";
 const COPY: usize = SECTOR as usize;
 const SUM: usize = COPY - 8;
@@ -151,7 +152,7 @@ pub(super) fn read(io: &Io) -> Result<Stored> {
 
 fn newer(version: u32) -> Error {
     Error::Invalid(format!(
-        "the database has format version {version}, this program reads versions up to {FORMAT_VERSION}"
+        "the database has format version {version}, this program reads up to {FORMAT_VERSION}"
     ))
 }
 
@@ -162,24 +163,30 @@ pub(super) struct ControlFile {
 }
 
 impl ControlFile {
-    /// Creates the file with both copies, durably.
+    /// Creates the file with both copies, durably: it is there whole or not at all.
     pub(super) fn create(io: &Io, control: &Control, segment_bytes: u64) -> Result<ControlFile> {
-        let file = io.open_file(FILE, OpenMode::CreateNew).map_err(Error::Io)?;
+        if io.exists(FILE).map_err(Error::Io)? {
+            return Err(Error::AlreadyExists("there is a database already".to_string()));
+        }
+        let file = io.open_file(UNFINISHED, OpenMode::Create).map_err(Error::Io)?;
         let stored = Stored { control: control.clone(), segment_bytes, generation: 0 };
         let mut this = ControlFile { file, stored };
         this.write(control).and_then(|()| this.write(control)).map_err(Error::Io)?;
         this.file.sync_all().map_err(Error::Io)?;
+        io.rename(UNFINISHED, FILE).map_err(Error::Io)?;
         io.sync_dir("").map_err(Error::Io)?;
         Ok(this)
     }
 
-    /// Opens the file. What counts is written once more: if an earlier sync of it failed, it may live
-    /// in the page cache only, and its neighbour must not be overwritten before it is on disk.
+    /// Opens the file. What counts is written once more: if an earlier sync of it failed, it may
+    /// live in the page cache only, and its neighbour must not be overwritten before it is on disk.
     pub(super) fn open(io: &Io) -> Result<ControlFile> {
         let stored = read(io)?;
         let file = io.open_file(FILE, OpenMode::Existing).map_err(Error::Io)?;
         let this = ControlFile { file, stored };
-        this.put().map_err(Error::Io)?;
+        if !cfg!(broken = "wal-control-not-settled") {
+            this.put().map_err(Error::Io)?;
+        }
         Ok(this)
     }
 
@@ -200,9 +207,14 @@ impl ControlFile {
     fn put(&self) -> std::result::Result<(), IoError> {
         let mut copy = AlignedBuf::zeroed(COPY);
         encode(&self.stored, &mut copy);
-        let at = self.stored.generation % 2 * SECTOR;
+        let turn =
+            if cfg!(broken = "wal-one-control-copy") { 0 } else { self.stored.generation % 2 };
+        let at = turn * SECTOR;
         self.file.write_all_at(&copy, at)?;
         rightlink_env::points::hit("wal.control.before-sync");
+        if cfg!(broken = "wal-control-not-synced") {
+            return Ok(());
+        }
         self.file.sync_data()
     }
 }

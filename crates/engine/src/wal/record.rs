@@ -1,7 +1,8 @@
 //! A log record: who changed which pages, as page deltas.
 //!
-//! On disk: varint length of what follows, kind byte, varint xid, varint number of parts, and for each
-//! part varint file, varint block, varint delta length, delta bytes. Integrity is the frame's business.
+//! On disk: varint length of what follows, kind byte, varint xid, varint number of parts, and for
+//! each part varint file, varint block, varint delta length, delta bytes. Integrity is the frame's
+//! business.
 //!
 //! Invariants: decoding trusts no length; a record is at most [`MAX_RECORD_BYTES`] long and has at
 //! most [`MAX_PARTS`] parts, asserted when it is appended.

@@ -1,18 +1,19 @@
 //! Segment files of the log, `wal/XXXXXXXX`: the stream cut into files of equal size.
 //!
-//! A segment is filled with zeros, synced, renamed into place and its directory synced before a byte
-//! of the log goes into it, so a full disk shows here and not in the middle of a commit. Segments
-//! whose records nobody needs are renamed to the end of the row and used again.
+//! A segment is filled with zeros, synced, renamed into place and its directory synced before a
+//! byte of the log goes into it, so a full disk shows here and not in the middle of a commit.
+//! Segments whose records nobody needs are renamed to the end of the row and used again.
 //!
-//! Invariants: the numbers from the one being written to `next - 1` exist at full size; `allocated` is
-//! the end of the last one; bytes of an earlier use never pass as a frame (their LSN is another).
+//! Invariants: the numbers from the one being written to `next - 1` exist at full size; `allocated`
+//! is the end of the last one; bytes of an earlier use never pass as a frame (their LSN is
+//! another).
 //! Does not do: decide what is still needed.
 
 use std::collections::BTreeMap;
 
 use rightlink_aio::{AlignedBuf, File, Io, IoError, IoErrorKind, OpenMode};
 use rightlink_env::points::hit;
-use rightlink_env::sync::{AtomicU64, Mutex, Ordering};
+use rightlink_env::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 
 use super::block::{BLOCK, BlockHeader, SECTOR};
 use crate::error::{Error, Result};
@@ -21,7 +22,7 @@ use crate::error::{Error, Result};
 pub(super) const DIR: &str = "wal";
 /// A segment in the making.
 const UNFINISHED: &str = "wal/new";
-/// Segments kept beyond the one being written: the next one, and one more to come.
+/// Segments kept beyond those that a log of its usual length fills.
 const AHEAD: u64 = 3;
 const ZERO_CHUNK: usize = 256 << 10;
 
@@ -63,6 +64,8 @@ fn refused(error: IoError) -> Failure {
 pub(super) struct Segments {
     io: Io,
     bytes: u64,
+    /// Segments, old and new, that are kept in use.
+    kept: u64,
     /// One at a time makes, recycles or removes.
     row: Mutex<Row>,
     files: Mutex<BTreeMap<u64, File>>,
@@ -76,8 +79,8 @@ struct Row {
 
 impl Segments {
     /// Takes over the segments there are, which hold the log up to `end`; removes what is left of
-    /// interrupted work.
-    pub(super) fn open(io: &Io, bytes: u64, end: u64) -> Result<Segments> {
+    /// interrupted work. Recycling keeps as many as a log of `max_bytes` fills.
+    pub(super) fn open(io: &Io, bytes: u64, max_bytes: u64, end: u64) -> Result<Segments> {
         assert!(bytes >= 8 * BLOCK && bytes.is_multiple_of(BLOCK), "segments of whole blocks");
         remove_if_there(io, UNFINISHED).map_err(Error::Io)?;
         let found = numbers(io)?;
@@ -92,7 +95,8 @@ impl Segments {
         io.sync_dir(DIR).map_err(Error::Io)?;
         let allocated = AtomicU64::new(next * bytes);
         let row = Mutex::new(Row { first, next });
-        Ok(Segments { io: io.clone(), bytes, row, files: Mutex::default(), allocated })
+        let (io, kept) = (io.clone(), max_bytes / bytes + AHEAD);
+        Ok(Segments { io, bytes, kept, row, files: Mutex::default(), allocated })
     }
 
     /// End of the last segment.
@@ -102,7 +106,19 @@ impl Segments {
 
     /// Makes segments until there are `until` bytes of log.
     pub(super) fn grow(&self, until: u64) -> std::result::Result<(), Failure> {
-        let mut row = self.row.lock();
+        self.grow_row(self.row.lock(), until)
+    }
+
+    /// As [`Segments::grow`], unless somebody else is at it already.
+    pub(super) fn try_grow(&self, until: u64) -> std::result::Result<(), Failure> {
+        self.row.try_lock().map_or(Ok(()), |row| self.grow_row(row, until))
+    }
+
+    fn grow_row(
+        &self,
+        mut row: MutexGuard<'_, Row>,
+        until: u64,
+    ) -> std::result::Result<(), Failure> {
         while row.next * self.bytes < until {
             self.make(row.next)?;
             row.next += 1;
@@ -121,19 +137,23 @@ impl Segments {
             return Err(refused(error));
         }
         hit("wal.segment.before-sync");
-        file.sync_all().map_err(Failure::Unknown)?;
+        if !cfg!(broken = "wal-segment-not-synced") {
+            file.sync_all().map_err(Failure::Unknown)?;
+        }
         self.io.rename(UNFINISHED, &name(number)).map_err(refused)?;
-        self.io.sync_dir(DIR).map_err(Failure::Unknown)?;
+        if !cfg!(broken = "wal-segment-name-not-synced") {
+            self.io.sync_dir(DIR).map_err(Failure::Unknown)?;
+        }
         hit("wal.segment.created");
         Ok(())
     }
 
-    /// Gives up the segments below the one that holds `keep`: some go to the end of the row (`end` is
-    /// the end of the log), the others away. Returns how many were recycled and removed.
-    pub(super) fn recycle(&self, keep: u64, end: u64) -> std::result::Result<(u64, u64), Failure> {
+    /// Gives up the segments below the one that holds `keep`: some go to the end of the row, the
+    /// others away. Returns how many were recycled and removed.
+    pub(super) fn recycle(&self, keep: u64) -> std::result::Result<(u64, u64), Failure> {
         let mut row = self.row.lock();
         let (mut recycled, mut removed) = (0, 0);
-        let wanted = end / self.bytes + AHEAD;
+        let wanted = keep / self.bytes + self.kept;
         let mut next = row.next;
         while row.first < (keep / self.bytes).min(row.next) {
             self.files.lock().remove(&row.first);

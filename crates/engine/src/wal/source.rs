@@ -1,4 +1,5 @@
-//! The log as a reader sees it: blocks by LSN, read in larger pieces, whatever state the files are in.
+//! The log as a reader sees it: blocks by LSN, read in larger pieces, whatever state the files are
+//! in.
 //!
 //! Invariants: a block that a file does not have (whole) is absent, not an error; an error of the
 //! device is returned and never taken for the end of the log.
@@ -34,6 +35,11 @@ impl Source {
     /// Id of the database whose blocks are valid here.
     pub(super) fn database(&self) -> u64 {
         self.database
+    }
+
+    /// Bytes of a segment.
+    pub(super) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
     }
 
     /// The segment that `lsn` lies in, and the block inside it.
