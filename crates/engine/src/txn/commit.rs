@@ -1,12 +1,14 @@
 //! The end of a transaction: from the records of a commit to its visibility.
 //!
 //! Invariants:
-//! - Durable, then visible, then acknowledged; a relaxed commit is noted as not durable (R1) before it is
-//!   visible.
-//! - The commit number is assigned in the critical section that makes the outcomes visible, and snapshots
-//!   are taken under the same lock: a snapshot sees all commits up to its number and no other.
-//! - If it is not known whether the commit record survives (the log failed under it), the transaction
-//!   stays "in progress" for good and the instance refuses further work: neither outcome is shown.
+//! - Durable, then visible, then acknowledged; a relaxed commit is noted as not durable (R1) before
+//!   it is visible.
+//! - The commit number is assigned in the critical section that makes the outcomes visible, and
+//!   snapshots are taken under the same lock: a snapshot sees all commits up to its number and no
+//!   other.
+//! - If it is not known whether the commit record survives (the log failed under it), the
+//!   transaction stays "in progress" for good and the instance refuses further work: neither
+//!   outcome is shown.
 //!
 //! Does not do: undo, flush scheduling (the log groups concurrent flushes).
 
@@ -77,7 +79,8 @@ struct Batch {
 }
 
 impl Batch {
-    /// Adds `part`, which lies on one page; hands over what was there if that would be a page too many.
+    /// Adds `part`, which lies on one page; hands over what was there if that would be a page too
+    /// many.
     fn add(
         &mut self,
         part: Range<u64>,
@@ -160,7 +163,8 @@ impl TxnManager {
         }
     }
 
-    /// The outcome is unknown: it stays in progress for good, and so does what waits for it, with an error.
+    /// The outcome is unknown: it stays in progress for good, and so does what waits for it, with
+    /// an error.
     fn leave_in_doubt(&self, error: Error) -> Error {
         let why = format!("the outcome of a commit is unknown: {error}");
         self.state.lock().poison(&why);
@@ -202,7 +206,8 @@ impl TxnManager {
         }
     }
 
-    /// A transaction that outlived the ring keeps its number in the late list until that is on its pages.
+    /// A transaction that outlived the ring keeps its number in the late list until that is on its
+    /// pages.
     fn keep_if_late(&self, state: &mut State, ending: &Ending<'_>, csn: u64) {
         if ending.own.first().is_some_and(|first| first < self.ring.floor()) {
             let own = Arc::clone(ending.own);
@@ -211,7 +216,8 @@ impl TxnManager {
         }
     }
 
-    /// An error leaves the numbers in memory; whoever next needs room in the ring tries again and gets it.
+    /// An error leaves the numbers in memory; whoever next needs room in the ring tries again and
+    /// gets it.
     fn spill_if_late(&self) {
         if self.late_count.load(Ordering::Acquire) > 0 {
             let _ = self.spill();

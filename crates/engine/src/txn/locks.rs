@@ -9,9 +9,10 @@
 //! | Share | + | - | + | - |
 //! | Exclusive | - | - | - | - |
 //!
-//! Invariants: no two transactions hold conflicting modes; a request never overtakes an earlier one that
-//! it conflicts with, except that a transaction which already holds the table waits for holders only and
-//! stands before those that hold nothing (an upgrade behind a newcomer would wait for itself).
+//! Invariants: no two transactions hold conflicting modes; a request never overtakes an earlier one
+//! that it conflicts with, except that a transaction which already holds the table waits for
+//! holders only and stands before those that hold nothing (an upgrade behind a newcomer would wait
+//! for itself).
 //! Does not do: blocking and deadlocks (`waiting`), row locks.
 
 use std::collections::{BTreeMap, VecDeque};

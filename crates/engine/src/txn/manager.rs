@@ -1,12 +1,13 @@
 //! All transactions of an open database: begin, xids, horizon, what is running.
 //!
-//! Xids are handed out in runs of 1, 2, 4 .. 1024 to one transaction; what it does not use is aborted when
-//! it ends. The ceiling on disk ("limit") is raised in steps that double from 1,024 to 65,536 xids, by a
-//! log record that precedes every record of an xid below it (see `status`); opening starts at the
-//! ceiling. [`TxnManager::seal`] lowers it at a clean close, so that opening often costs no xids.
+//! Xids are handed out in runs of 1, 2, 4 .. 1024 to one transaction; what it does not use is
+//! aborted when it ends. The ceiling on disk ("limit") is raised in steps that double from 1,024 to
+//! 65,536 xids, by a log record that precedes every record of an xid below it (see `status`);
+//! opening starts at the ceiling. [`TxnManager::seal`] lowers it at a clean close, so that opening
+//! often costs no xids.
 //!
-//! Invariants: `horizon` and `finished_below` never go back; both are changed under the lock only and may
-//! lag behind the truth; they never run ahead of it.
+//! Invariants: `horizon` and `finished_below` never go back; both are changed under the lock only
+//! and may lag behind the truth; they never run ahead of it.
 //! Does not do: threads, statement retries.
 
 use std::time::Duration;
@@ -113,8 +114,8 @@ struct Ceiling {
     step: u64,
 }
 
-/// Most entries of the late list while xids are handed out: numbers that cannot be written stay in memory,
-/// and so bound what may follow.
+/// Most entries of the late list while xids are handed out: numbers that cannot be written stay in
+/// memory, and so bound what may follow.
 const MAX_LATE: usize = 8;
 const MIN_STEP: u64 = 1 << 10;
 const MAX_STEP: u64 = 1 << 16;
@@ -192,8 +193,8 @@ impl TxnManager {
         self.durable_commits.is_durable(xid.0, || self.file.durable())
     }
 
-    /// Every xid below is finished, and every live snapshot sees its outcome. A version whose deleter is
-    /// committed and below is dead to everyone.
+    /// Every xid below is finished, and every live snapshot sees its outcome. A version whose
+    /// deleter is committed and below is dead to everyone.
     pub fn horizon(&self) -> Xid {
         Xid(self.horizon.load(Ordering::Acquire))
     }
@@ -239,8 +240,8 @@ impl TxnManager {
         Ok(())
     }
 
-    /// Ends the handing out of xids and lowers the ceiling to the first one not handed out. For a clean
-    /// close, before its checkpoint; nothing that writes may be running.
+    /// Ends the handing out of xids and lowers the ceiling to the first one not handed out. For a
+    /// clean close, before its checkpoint; nothing that writes may be running.
     pub fn seal(&self) -> Result<()> {
         let mut ceiling = self.ceiling.lock();
         let mut state = self.state.lock();

@@ -15,15 +15,18 @@
 //! | `locks` | table locks: modes and the fair queue |
 //!
 //! Invariants:
-//! - The order of a commit is durable, visible, acknowledged (relaxed: visible, acknowledged, durable).
-//! - Outcomes become visible, snapshots are taken and registered, and waiters are queued under one lock,
-//!   `TxnManager::state`; no latch is waited for and no I/O is done while it is held. So a page latch
-//!   may be held by whoever takes it.
+//! - The order of a commit is durable, visible, acknowledged (relaxed: visible, acknowledged,
+//!   durable).
+//! - Outcomes become visible, snapshots are taken and registered, and waiters are queued under one
+//!   lock, `TxnManager::state`; no latch is waited for and no I/O is done while it is held. So a
+//!   page latch may be held by whoever takes it.
 //! - An xid is never handed out twice, not even after a crash: the log record of the ceiling comes
 //!   before the record of anything that names an xid below it.
-//! - An xid that is neither running nor recorded as committed is aborted; nothing is logged for aborts.
+//! - An xid that is neither running nor recorded as committed is aborted; nothing is logged for
+//!   aborts.
 //!
-//! Does not do: row locks (an xid in the row is the lock, see `heap`), undo (there is none), retries.
+//! Does not do: row locks (an xid in the row is the lock, see `heap`), undo (there is none),
+//! retries.
 
 mod commit;
 mod locks;

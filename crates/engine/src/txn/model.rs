@@ -1,7 +1,8 @@
-//! For the tests: a status file in memory, with a log and pages that a crash treats as a disk would.
+//! For the tests: a status file in memory, with a log and pages that a crash treats as a disk
+//! would.
 //!
-//! Invariants: a page is written back only after its log; a crash keeps what was written back, and redoes
-//! a prefix of the log that is at least the durable part. Hints live in pages only.
+//! Invariants: a page is written back only after its log; a crash keeps what was written back, and
+//! redoes a prefix of the log that is at least the durable part. Hints live in pages only.
 //! Does not do: torn pages, checksums (the pool's business).
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,17 +1,17 @@
 //! What became of an xid, wherever the answer is kept.
 //!
-//! Asked in this order: the ring (recent xids); if it is not there, is it still running; the late list;
-//! the status page. The order makes the answer right without a lock over all of it: a commit is on its
-//! page before it is published; who is not running has been published; a number leaves the late list only
-//! after it is on the page, or when no snapshot can need it.
+//! Asked in this order: the ring (recent xids); if it is not there, is it still running; the late
+//! list; the status page. The order makes the answer right without a lock over all of it: a commit
+//! is on its page before it is published; who is not running has been published; a number leaves
+//! the late list only after it is on the page, or when no snapshot can need it.
 //!
-//! The late list holds commit numbers of xids that fell out of the ring too early: the ring's floor rose
-//! over them while a snapshot still needed the number, or their transaction ran longer than the ring
-//! reaches back. [`TxnManager::spill`] moves them to the pages.
+//! The late list holds commit numbers of xids that fell out of the ring too early: the ring's floor
+//! rose over them while a snapshot still needed the number, or their transaction ran longer than
+//! the ring reaches back. [`TxnManager::spill`] moves them to the pages.
 //!
-//! Invariants: the number of a committed xid is exact while a live snapshot may have to compare it (its
-//! xid is not below the horizon); otherwise it may be [`CSN_OLD`]. (R1) A number reaches a page only when
-//! the commit is durable.
+//! Invariants: the number of a committed xid is exact while a live snapshot may have to compare it
+//! (its xid is not below the horizon); otherwise it may be [`CSN_OLD`]. (R1) A number reaches a
+//! page only when the commit is durable.
 //! Does not do: deciding outcomes (`manager`), bytes on disk (`status`).
 
 use rightlink_env::sync::{Arc, Ordering};
@@ -24,8 +24,8 @@ use crate::txn::ring::{ABORTED, IN_PROGRESS};
 use crate::txn::state::State;
 use crate::txn::status::{CHILD, COMMITTED, NOT_COMMITTED, STATUS_FILE, by_page, page_of};
 
-/// Commit number of everything that every snapshot sees: committed before this process started, or so
-/// long ago that its own number was dropped. Numbers given out are larger.
+/// Commit number of everything that every snapshot sees: committed before this process started, or
+/// so long ago that its own number was dropped. Numbers given out are larger.
 pub const CSN_OLD: Csn = Csn(COMMITTED);
 
 /// State of an xid.
@@ -185,7 +185,8 @@ impl TxnManager {
         }
     }
 
-    /// Gives up the ring's slots below `floor`; keeps the commit numbers that a snapshot may still need.
+    /// Gives up the ring's slots below `floor`; keeps the commit numbers that a snapshot may still
+    /// need.
     pub(super) fn give_up_slots(&self, state: &mut State, floor: u64) {
         let first = self.ring.floor();
         assert!(first <= floor && floor <= state.next, "slots of xids that were handed out");
@@ -197,7 +198,8 @@ impl TxnManager {
         self.ring.advance(floor);
     }
 
-    /// Moves late commit numbers to their pages. One thread at a time; an error leaves them where they are.
+    /// Moves late commit numbers to their pages. One thread at a time; an error leaves them where
+    /// they are.
     pub(super) fn spill(&self) -> Result<()> {
         let _one = self.spilling.lock();
         loop {

@@ -1,9 +1,9 @@
 //! The xids of one transaction: runs of neighbouring xids, and in each run which are aborted.
 //!
-//! Invariants: runs ascend and do not overlap; a run has at most [`MAX_RUN`] xids; an aborted xid stays
-//! aborted. A set costs one bit per xid and a few words per run, so that a transaction of a million
-//! statements stays small. Clones share the runs: an xid aborted later is aborted in every clone, and a
-//! snapshot may keep a clone while the transaction goes on.
+//! Invariants: runs ascend and do not overlap; a run has at most [`MAX_RUN`] xids; an aborted xid
+//! stays aborted. A set costs one bit per xid and a few words per run, so that a transaction of a
+//! million statements stays small. Clones share the runs: an xid aborted later is aborted in every
+//! clone, and a snapshot may keep a clone while the transaction goes on.
 //! Does not do: say which xids of a run were used; callers keep the bound.
 
 use std::ops::Range;
@@ -104,8 +104,8 @@ impl OwnSet {
         run.contains(xid).then_some(&**run)
     }
 
-    /// Marks every xid of `range` that is in the set as aborted, and calls `each` for the part of every
-    /// run that was touched.
+    /// Marks every xid of `range` that is in the set as aborted, and calls `each` for the part of
+    /// every run that was touched.
     pub(super) fn abort(&self, range: Range<u64>, mut each: impl FnMut(Range<u64>)) {
         for run in self.runs.iter().rev().take_while(|run| run.end > range.start) {
             let part = run.start.max(range.start)..run.end.min(range.end);

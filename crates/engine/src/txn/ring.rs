@@ -1,9 +1,10 @@
 //! Outcomes of recent xids in memory, and which recent commits are durable. Both are read without a
 //! lock: they are asked for nearly every row.
 //!
-//! Invariants: a [`StatusRing`] holds every xid from its floor up to the next one handed out; writers
-//! hold the manager's lock; a reader trusts a slot only if the floor is still at or below its xid
-//! after the load. [`DurableCommits`] may call a durable commit not durable yet, never the reverse.
+//! Invariants: a [`StatusRing`] holds every xid from its floor up to the next one handed out;
+//! writers hold the manager's lock; a reader trusts a slot only if the floor is still at or below
+//! its xid after the load. [`DurableCommits`] may call a durable commit not durable yet, never the
+//! reverse.
 //! Does not do: outcomes below the floor (`outcome` knows where they are).
 
 use std::ops::Range;
@@ -78,8 +79,8 @@ const GROUP: u64 = 32;
 /// Slots of [`DurableCommits`]: 4096 * 32 xids until two groups share one.
 const GROUPS: u64 = 4096;
 
-/// Commit records that may not be durable yet (R1): relaxed commits are visible before their record is
-/// on disk. Each slot holds the largest such LSN of its groups.
+/// Commit records that may not be durable yet (R1): relaxed commits are visible before their record
+/// is on disk. Each slot holds the largest such LSN of its groups.
 pub(super) struct DurableCommits {
     latest: AtomicU64,
     slots: Box<[AtomicU64]>,

@@ -1,8 +1,8 @@
 //! What a transaction sees: a commit number, the own xids, and where the own statement begins.
 //!
-//! Invariants: (R9) a snapshot is taken and registered under one lock, and registered until the last
-//! `Snapshot` that came from it is dropped; the pruner copies the set under the same lock. Own xids count
-//! up to a bound, so a statement never sees its own changes.
+//! Invariants: (R9) a snapshot is taken and registered under one lock, and registered until the
+//! last `Snapshot` that came from it is dropped; the pruner copies the set under the same lock. Own
+//! xids count up to a bound, so a statement never sees its own changes.
 //! Does not do: tuple visibility (`heap` asks about xmin and xmax).
 
 use rightlink_env::sync::Arc;
@@ -82,7 +82,8 @@ impl Snapshot {
         Xid(self.view.xmin)
     }
 
-    /// First xid not handed out when it was taken: none from here on is seen, the own ones excepted.
+    /// First xid not handed out when it was taken: none from here on is seen, the own ones
+    /// excepted.
     pub fn xmax(&self) -> Xid {
         Xid(self.view.xmax)
     }
@@ -95,7 +96,7 @@ impl Snapshot {
     /// The answers that need no status.
     fn known(&self, xid: Xid) -> Option<bool> {
         if let Some(run) = self.own.find(xid.0) {
-            let before = xid.0 < self.bound || cfg!(broken = "r9-halloween");
+            let before = xid.0 < self.bound || cfg!(broken = "statement-bound");
             return Some(before && !run.is_aborted(xid.0));
         }
         if xid == Xid::FROZEN {
@@ -109,8 +110,8 @@ impl Snapshot {
     }
 }
 
-/// The live snapshots at one moment (R9), the one that could be taken at that moment included: later ones
-/// have a commit number at least as large as the last.
+/// The live snapshots at one moment (R9), the one that could be taken at that moment included:
+/// later ones have a commit number at least as large as the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotSet {
     /// Commit numbers, ascending, each once. Never empty.
@@ -122,8 +123,8 @@ pub struct SnapshotSet {
 }
 
 impl SnapshotSet {
-    /// Could a snapshot, live or to come, see a version created by commit `created` and replaced by commit
-    /// `deleted`? Only one in between can.
+    /// Could a snapshot, live or to come, see a version created by commit `created` and replaced by
+    /// commit `deleted`? Only one in between can.
     pub fn sees_between(&self, created: Csn, deleted: Csn) -> bool {
         let at = self.csns.partition_point(|csn| *csn < created);
         match self.csns.get(at) {

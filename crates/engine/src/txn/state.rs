@@ -1,8 +1,9 @@
 //! What the manager's one lock guards: who runs, who waits, which snapshots live.
 //!
-//! Invariants: every running transaction is in `running`; each run of xids of a running transaction is in
-//! `owners` and its first xid in `firsts`; a snapshot registered at commit number n has an xmin not below
-//! that of any snapshot registered earlier. Maps are ordered, so that one seed gives one run.
+//! Invariants: every running transaction is in `running`; each run of xids of a running transaction
+//! is in `owners` and its first xid in `firsts`; a snapshot registered at commit number n has an
+//! xmin not below that of any snapshot registered earlier. Maps are ordered, so that one seed gives
+//! one run.
 //! Does not do: locking itself, I/O, anything that takes long.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,7 +164,8 @@ impl State {
         !self.snapshots.contains_key(&csn)
     }
 
-    /// Removes an ended transaction: its xids, locks and place in the graph; wakes who waited for it.
+    /// Removes an ended transaction: its xids, locks and place in the graph; wakes who waited for
+    /// it.
     pub(super) fn leave(&mut self, id: TxnId, own: &OwnSet) {
         for run in own.runs() {
             self.owners.remove(&run.start());

@@ -1,27 +1,29 @@
 //! Outcomes on disk: the status file.
 //!
-//! Block 0 is the meta page (after the header: magic, limit, oldest kept xid, each u64). The others hold
-//! one u64 per xid, [`PER_PAGE`] to a page:
+//! Block 0 is the meta page (after the header: magic, limit, oldest kept xid, each u64). The others
+//! hold one u64 per xid, [`PER_PAGE`] to a page:
 //!
 //! | value | meaning |
 //! |---|---|
 //! | 0 | not committed |
 //! | 2 | committed; its commit number was never needed on disk |
-//! | 3 .. | committed with this number, which means something only to the process that wrote it (a hint) |
+//! | 3 .. | committed with this number, a hint that only the process that wrote it may read |
 //! | [`CHILD`] + x | shares the outcome of xid x, which is larger (large transactions, see below) |
 //!
 //! A commit is one log record that stores 2 for every xid of the transaction. A record may change
-//! [`MAX_PAGES`] pages; a transaction with xids on more pages first points all of them, page by page, to
-//! its last xid, and then one record commits that one (and its neighbours on the page). A crash in between
-//! leaves pointers to an xid that never commits: aborted, as they should be.
+//! [`MAX_PAGES`] pages; a transaction with xids on more pages first points all of them, page by
+//! page, to its last xid, and then one record commits that one (and its neighbours on the page). A
+//! crash in between leaves pointers to an xid that never commits: aborted, as they should be.
 //!
 //! Invariants:
-//! - An xid below `limit` may have been handed out; the record that raised `limit` precedes, in the log,
-//!   every record of such an xid. Nothing reaches the disk before its log does, so no sync is needed.
-//! - Blocks for every xid below `limit` exist before the limit is raised: a commit finds its space. A
-//!   block may still be zero: not committed.
-//! - Commit numbers are written without a record, only into entries that are committed or children, and
-//!   (R1) only when the commit record is durable: a child's page does not carry that record's LSN.
+//! - An xid below `limit` may have been handed out; the record that raised `limit` precedes, in the
+//!   log, every record of such an xid. Nothing reaches the disk before its log does, so no sync is
+//!   needed.
+//! - Blocks for every xid below `limit` exist before the limit is raised: a commit finds its space.
+//!   A block may still be zero: not committed.
+//! - Commit numbers are written without a record, only into entries that are committed or children,
+//!   and (R1) only when the commit record is durable: a child's page does not carry that record's
+//!   LSN.
 //!
 //! Does not do: give space below `oldest` back (the blocks stay in the file), cache, order commits.
 
@@ -77,8 +79,8 @@ pub(super) trait StatusFile: Send + Sync {
     fn try_read(&self, xid: u64) -> Option<u64>;
     /// Stores ascending `entries` on at most [`MAX_PAGES`] pages; one record.
     fn write(&self, kind: RecordKind, xid: Xid, entries: &[Entries]) -> Result<Lsn>;
-    /// Stores commit numbers into the entries of `first ..` that are not [`NOT_COMMITTED`] and whose number
-    /// is not 0; no record. All are on one page.
+    /// Stores commit numbers into the entries of `first ..` that are not [`NOT_COMMITTED`] and
+    /// whose number is not 0; no record. All are on one page.
     fn hint(&self, first: u64, numbers: &[u64]) -> Result<()>;
     /// Makes the log durable up to `upto`.
     fn flush(&self, upto: Lsn) -> Result<()>;
@@ -279,8 +281,8 @@ impl StatusFile for PooledStatus {
                 }
             }
         };
-        // A snapshot depends on these numbers, so they are not given up like other hints. Who holds the
-        // latch appends a record and lets go.
+        // A snapshot depends on these numbers, so they are not given up like other hints. Who holds
+        // the latch appends a record and lets go.
         while !pin.hint(None, set) {
             thread::yield_now();
         }

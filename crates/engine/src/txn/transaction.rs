@@ -1,11 +1,11 @@
 //! One running transaction: its statement xids, savepoints and locks, and its end.
 //!
-//! Each statement that writes has an xid of its own, so a failed statement or a rolled-back savepoint is a
-//! set of aborted xids and needs no undo. A transaction goes on after any statement error, also under
-//! snapshot isolation: what the statement did is gone.
+//! Each statement that writes has an xid of its own, so a failed statement or a rolled-back
+//! savepoint is a set of aborted xids and needs no undo. A transaction goes on after any statement
+//! error, also under snapshot isolation: what the statement did is gone.
 //!
-//! Invariants: xids are used in ascending order; `used` is the one after the last; a snapshot's bound is
-//! `used` when it was taken.
+//! Invariants: xids are used in ascending order; `used` is the one after the last; a snapshot's
+//! bound is `used` when it was taken.
 //! Does not do: rows; what to do about a conflict.
 
 use std::time::Duration;
@@ -99,7 +99,8 @@ impl Transaction {
         Ok(Arc::new(Snapshot::new(view, Arc::clone(&self.own), self.used)))
     }
 
-    /// The xid of the current statement, taken on first use.
+    /// The xid of the current statement, taken on first use. May read and write status pages: the
+    /// caller holds no latch (R7).
     pub fn xid(&mut self) -> Result<Xid> {
         if let Some(xid) = self.statement {
             return Ok(xid);
@@ -136,7 +137,8 @@ impl Transaction {
         Savepoint(number)
     }
 
-    /// Aborts every statement since `to`; the savepoint itself stays, later ones are gone. Locks stay.
+    /// Aborts every statement since `to`; the savepoint itself stays, later ones are gone. Locks
+    /// stay.
     pub fn rollback_to(&mut self, to: Savepoint) -> Result<()> {
         let at = self.find_mark(to)?;
         self.marks.truncate(at + 1);
@@ -164,8 +166,8 @@ impl Transaction {
         self.manager.abort_some(&ending, bound..self.used);
     }
 
-    /// Waits until the transaction that owns `xid` has ended (or aborted that statement). Errors: deadlock,
-    /// cancelled, lock timeout. The caller holds no latch (R12).
+    /// Waits until the transaction that owns `xid` has ended (or aborted that statement). Errors:
+    /// deadlock, cancelled, lock timeout. The caller holds no latch (R12).
     pub fn wait_for(&mut self, xid: Xid) -> Result<()> {
         assert!(!self.owns(xid), "nobody waits for itself");
         points::hit("txn.wait");
@@ -233,8 +235,8 @@ impl Transaction {
         &self.manager
     }
 
-    /// Commits: one log record; durable before it is visible unless `relaxed`. Returns the record's end,
-    /// `Lsn(0)` if there was nothing to commit.
+    /// Commits: one log record; durable before it is visible unless `relaxed`. Returns the record's
+    /// end, `Lsn(0)` if there was nothing to commit.
     pub fn commit(mut self, relaxed: bool) -> Result<Lsn> {
         self.ended = true;
         self.manager.commit(&Ending { id: self.id, own: &self.own, used: self.used }, relaxed)
@@ -261,8 +263,9 @@ pub struct CancelHandle {
 }
 
 impl CancelHandle {
-    /// Cancels: the wait of now fails with [`Error::Cancelled`], and so does every wait and statement from
-    /// here on until [`Transaction::clear_cancel`]. Nothing happens if the transaction has ended.
+    /// Cancels: the wait of now fails with [`Error::Cancelled`], and so does every wait and
+    /// statement from here on until [`Transaction::clear_cancel`]. Nothing happens if the
+    /// transaction has ended.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
         self.manager.ring_bell(self.id);

@@ -1,11 +1,11 @@
 //! Blocking on another transaction: the graph of who waits for whom, timeouts, cancel.
 //!
-//! Row waits and table locks are edges of one graph, walked when a transaction is about to block, under
-//! the lock that all edges are made under. A ring needs a last edge, so the transaction that would close
-//! it finds it, and gets the error instead of the wait.
+//! Row waits and table locks are edges of one graph, walked when a transaction is about to block,
+//! under the lock that all edges are made under. A ring needs a last edge, so the transaction that
+//! would close it finds it, and gets the error instead of the wait.
 //!
-//! Invariants: a transaction waits for one thing at a time; whoever ends a wait clears it before ringing
-//! the bell; a wait given up leaves nothing behind; no latch is held while waiting (R12).
+//! Invariants: a transaction waits for one thing at a time; whoever ends a wait clears it before
+//! ringing the bell; a wait given up leaves nothing behind; no latch is held while waiting (R12).
 //! Does not do: choosing a cheaper victim; waits for I/O.
 
 use std::collections::BTreeMap;
