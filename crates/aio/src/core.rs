@@ -35,6 +35,20 @@ impl Core {
         self.device.as_ref().map(|device| device.schedule(self.clock.now(), bytes))
     }
 
+    /// As [`Core::wait_due`], but gives the processor up until then and ends a little late: for
+    /// threads of which there are many.
+    pub(crate) fn sleep_due(&self, due: Option<Nanos>) {
+        match due {
+            Some(due) if !self.clock.is_simulated() => {
+                let rest = due - self.clock.now();
+                if !rest.is_zero() {
+                    self.clock.sleep(rest);
+                }
+            }
+            due => self.wait_due(due),
+        }
+    }
+
     /// Waits until the modelled device is done.
     pub(crate) fn wait_due(&self, due: Option<Nanos>) {
         if let Some(due) = due {

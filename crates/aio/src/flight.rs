@@ -248,7 +248,7 @@ mod explored {
                 })
             })
             .collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().expect("no waiter panics"));
         assert_eq!(world.flight.in_flight(), 0);
     }
 

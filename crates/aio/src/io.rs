@@ -50,6 +50,19 @@ impl fmt::Debug for Done {
     }
 }
 
+/// One read of [`Io::submit_reads`].
+#[derive(Debug)]
+pub struct ReadRequest {
+    /// The file to read.
+    pub file: File,
+    /// Where in the file.
+    pub offset: u64,
+    /// The memory to fill.
+    pub bufs: IoBufs,
+    /// Who is told.
+    pub done: Done,
+}
+
 /// A root directory and a way to do I/O below it. Clones share it; dropping the last one waits for
 /// everything in flight.
 #[derive(Clone, Debug)]
@@ -268,6 +281,21 @@ impl Io {
         self.submit(Op::new(file, Direction::Write, offset, bufs, done));
     }
 
+    /// Starts several reads at once, with fewer system calls than one by one; otherwise as
+    /// [`Io::submit_read`].
+    pub fn submit_reads(&self, reads: impl IntoIterator<Item = ReadRequest>) {
+        let op = |read: ReadRequest| {
+            let ReadRequest { file, offset, bufs, done } = read;
+            Op::new(&file, Direction::Read, offset, bufs, done)
+        };
+        let ops = reads.into_iter().map(op);
+        match &self.inner.engine {
+            #[cfg(target_os = "linux")]
+            Engine::Ring(ring) => ring.submit(&self.inner.core, ops),
+            _ => ops.for_each(|op| self.submit(op)),
+        }
+    }
+
     fn submit(&self, op: Op) {
         let core = &self.inner.core;
         match &self.inner.engine {
@@ -283,10 +311,7 @@ impl Io {
             }
             #[cfg(target_os = "linux")]
             Engine::Ring(ring) => {
-                while !core.flight.try_begin() {
-                    ring.make_room(core);
-                }
-                ring.submit(core, op);
+                ring.submit(core, [op]);
             }
             Engine::Sim(sim) => {
                 while !core.flight.try_begin() {

@@ -40,6 +40,6 @@ pub use calibrate::{Calibration, calibrate};
 pub use core::IoStats;
 pub use error::{IoError, IoErrorKind};
 pub use file::{File, OpenMode};
-pub use io::{Completion, Done, Io, LockFile};
+pub use io::{Completion, Done, Io, LockFile, ReadRequest};
 pub use options::{BadOption, DeviceModel, IoOptions, Method};
 pub use sim::SimDisk;

@@ -69,12 +69,21 @@ impl Ring {
         Ok(Ring { ring, submitting: Mutex::new(()), delayed: Mutex::default() })
     }
 
-    /// Gives the kernel an operation that the caller has counted in.
-    pub(crate) fn submit(&self, core: &Core, mut op: Op) {
-        op.due = core.due(op.bufs.total());
-        self.push(op);
+    /// Gives the kernel operations, waiting for room as needed.
+    pub(crate) fn submit(&self, core: &Core, ops: impl IntoIterator<Item = Op>) {
+        for mut op in ops {
+            while !core.flight.try_begin() {
+                // Whoever sleeps in the kernel may wait for what is queued.
+                self.flush();
+                self.make_room(core);
+            }
+            op.due = core.due(op.bufs.total());
+            self.push(op);
+        }
+        self.flush();
     }
 
+    /// Queues an operation that was counted in.
     fn push(&self, op: Op) {
         let entry = leak(op);
         let submitting = self.submitting.lock();
@@ -89,7 +98,6 @@ impl Ring {
             self.flush();
         }
         drop(submitting);
-        self.flush();
     }
 
     /// Hands what is queued to the kernel. It may be short of memory for a moment; nothing may stay
@@ -120,7 +128,7 @@ impl Ring {
     }
 
     /// Waits until another operation may be submitted, and reaps if nobody else does.
-    pub(crate) fn make_room(&self, core: &Core) {
+    fn make_room(&self, core: &Core) {
         while core.flight.become_reaper_for_room() {
             self.reap_as_reaper(core, true);
         }
@@ -162,12 +170,19 @@ impl Ring {
     fn drain(&self, ended: &mut Vec<Ended>) {
         // SAFETY: U3: only the reaper comes here, and the view ends within this function.
         let queue = unsafe { self.ring.completion_shared() };
+        let mut again = false;
         for entry in queue {
             let (mut op, result) = take_back(&entry);
             match op.progress.step(result) {
                 Some(result) => ended.push(Ended { op, result }),
-                None => self.push(op),
+                None => {
+                    self.push(op);
+                    again = true;
+                }
             }
+        }
+        if again {
+            self.flush();
         }
     }
 }

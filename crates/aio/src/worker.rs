@@ -85,7 +85,9 @@ impl Shared {
     /// The life of one worker.
     fn work(&self) {
         while let Some(op) = self.next() {
-            let result = op.run();
+            let due = self.core.due(op.bufs.total());
+            let result = op.attempt();
+            self.core.sleep_due(due);
             op.finish(&self.core, result);
         }
     }

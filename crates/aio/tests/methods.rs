@@ -9,7 +9,7 @@
 
 use rightlink_aio::{
     ALIGNMENT, AlignedBuf, Completion, Done, File, Io, IoBufs, IoError, IoErrorKind, IoOptions,
-    Method, OpenMode, Segment, SimDisk,
+    Method, OpenMode, ReadRequest, Segment, SimDisk,
 };
 use rightlink_env::log::Lines;
 use rightlink_env::sync::{Arc, AtomicU64, Mutex, Ordering};
@@ -226,6 +226,25 @@ fn many_in_flight(s: &Setup) {
     assert!(stats.mean_depth >= 1.0, "{stats:?}");
 }
 
+/// A batch larger than the queue, as one call.
+fn batch_of_reads(s: &Setup) {
+    let (file, pool) = (s.file("batch"), Arc::new(Pool::default()));
+    s.write_all(&pool, &file, (0..30).map(block).collect());
+    pool.take();
+    let mut reads = Vec::new();
+    for number in 0..30 {
+        pool.lend(AlignedBuf::zeroed(BLOCK), |bufs, done| {
+            let offset = number * BLOCK as u64;
+            reads.push(ReadRequest { file: file.clone(), offset, bufs, done });
+        });
+    }
+    s.io.submit_reads(reads);
+    pool.wait(&s.io);
+    for (number, (_, buf, result)) in pool.take().into_iter().enumerate() {
+        assert_eq!((result, &*buf), (Ok(BLOCK), &*block(number as u64)));
+    }
+}
+
 /// Threads that submit to one `Io` and each wait for their own operations, reaping others' too.
 fn several_threads(s: &Setup) {
     let writers = (0..4u64).map(|number| {
@@ -413,7 +432,8 @@ macro_rules! suite {
         mod $mode {
             use super::*;
             suite!(@ $variant $direct;
-                round_trip lengths_and_space vectored many_in_flight several_threads end_of_file
+                round_trip lengths_and_space vectored many_in_flight batch_of_reads
+                several_threads end_of_file
                 errors names removed_files_stay_open dropped_in_flight locked_twice
                 completions_submit alignment_is_asserted);
         }

@@ -211,6 +211,29 @@ fn cuts_allocations_and_removals_wait_too() {
     assert_eq!(after(&disk, &CrashChoice::AllKept), None);
 }
 
+/// Temporary files come and go by the thousand; nothing of them may stay behind.
+#[test]
+fn removed_files_leave_nothing_pending() {
+    let (disk, io, _file) = disk_with(b"x");
+    let temporary = create(&io, "t");
+    temporary.write_all_at(&[1; 9000], 0).unwrap();
+    io.sync_dir("").unwrap();
+    io.remove("t").unwrap();
+    assert_eq!(kinds(&disk).len(), 3);
+    io.sync_dir("").unwrap();
+    assert!(disk.pending().is_empty());
+    // A file that is synced before its name is keeps its bytes.
+    let file = create(&io, "g");
+    file.write_all_at(b"kept", 0).unwrap();
+    file.sync_all().unwrap();
+    io.create_dir("d").unwrap();
+    io.rename("g", "d/g").unwrap();
+    io.sync_dir("d").unwrap();
+    assert!(disk.crash_image(&CrashChoice::AllKept).peek("d/g", 0, 4) == b"kept");
+    io.sync_dir("").unwrap();
+    assert!(disk.crash_image(&CrashChoice::AllLost).peek("d/g", 0, 4) == b"kept");
+}
+
 #[test]
 fn a_failed_sync_gives_up_what_it_should_have_written() {
     let (disk, _io, file) = disk_with(b"old");

@@ -161,10 +161,7 @@ impl State {
 }
 
 fn ino_of(node: Node) -> Ino {
-    match node {
-        Node::File(ino) => ino,
-        Node::Dir => 0,
-    }
+    node.ino().unwrap_or(0)
 }
 
 fn name_hash(name: &str) -> u64 {

@@ -28,7 +28,8 @@ impl SimFile {
 
     pub(crate) fn write(&self, bufs: &IoBufs, skip: usize, offset: u64) -> Raw<usize> {
         self.check_writable()?;
-        let bytes: Vec<u8> = bufs.slices(skip).iter().flat_map(|slice| slice.to_vec()).collect();
+        let mut bytes = Vec::with_capacity(bufs.total() - skip);
+        bufs.slices(skip).iter().for_each(|slice| bytes.extend_from_slice(slice));
         self.disk.write(self.ino, offset, bytes)
     }
 

@@ -3,7 +3,7 @@
 
 use super::hash::{self, Hash};
 use rightlink_env::sync::{Arc, OnceLock};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes per page.
 pub(crate) const PAGE: usize = 4096;
@@ -206,6 +206,15 @@ pub(crate) enum Node {
     File(Ino),
 }
 
+impl Node {
+    pub(crate) fn ino(self) -> Option<Ino> {
+        match self {
+            Node::File(ino) => Some(ino),
+            Node::Dir => None,
+        }
+    }
+}
+
 /// A whole disk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Image {
@@ -307,14 +316,14 @@ impl Image {
     }
 
     fn drop_nameless(&mut self) {
-        let mut named: Vec<Ino> = Vec::with_capacity(self.files.len());
-        named.extend(self.names.values().filter_map(|node| match node {
-            Node::File(ino) => Some(*ino),
-            Node::Dir => None,
-        }));
-        named.sort_unstable();
-        if named.len() != self.files.len() {
-            Arc::make_mut(&mut self.files).retain(|ino, _| named.binary_search(ino).is_ok());
+        let named: BTreeSet<Ino> = self.names.values().filter_map(|node| node.ino()).collect();
+        self.retain_files(|ino| named.contains(&ino));
+    }
+
+    /// Forgets the bytes of the files that are not to be kept.
+    pub(crate) fn retain_files(&mut self, keep: impl Fn(Ino) -> bool) {
+        if self.files.keys().any(|ino| !keep(*ino)) {
+            Arc::make_mut(&mut self.files).retain(|ino, _| keep(*ino));
         }
     }
 

@@ -3,6 +3,7 @@
 
 use super::image::{Image, Ino, Node, parent};
 use rightlink_env::sync::Arc;
+use std::collections::BTreeSet;
 
 /// A change that a sync would make durable.
 #[derive(Clone, Debug)]
@@ -40,6 +41,15 @@ impl Change {
             | Change::Allocate { ino, .. }
             | Change::Cut { ino, .. } => Some(*ino),
             Change::Link { .. } | Change::Unlink { .. } | Change::Rename { .. } => None,
+        }
+    }
+
+    /// What an entry names.
+    fn names(&self) -> Option<Node> {
+        match self {
+            Change::Link { node, .. } | Change::Unlink { node, .. } => Some(*node),
+            Change::Rename { ino, .. } => Some(Node::File(*ino)),
+            _ => None,
         }
     }
 
@@ -150,7 +160,10 @@ impl PendingState {
         match step {
             Step::Change(change) => self.pending.push(Pending::new(change.clone())),
             Step::Sync(ino) => self.settle(|pending| pending.change.ino() == Some(*ino)),
-            Step::SyncDir(dir) => self.settle(|pending| pending.dir_synced(dir)),
+            Step::SyncDir(dir) => {
+                self.settle(|pending| pending.dir_synced(dir));
+                self.forget_nameless();
+            }
             Step::SyncFailed(ino) => self.abandon(|pending| pending.change.ino() == Some(*ino)),
             Step::SyncDirFailed(dir) => {
                 self.abandon(|pending| pending.dirs.iter().any(|waiting| **waiting == **dir));
@@ -168,6 +181,17 @@ impl PendingState {
             }
             !done
         });
+    }
+
+    /// Drops the bytes of files that no name leads to and no pending entry can name again, such as
+    /// those of temporary files, so that a long run does not collect them.
+    fn forget_nameless(&mut self) {
+        let durable = self.durable.names().map(|(_, node)| node);
+        let pending = self.pending.iter().filter_map(|pending| pending.change.names());
+        let named: BTreeSet<Ino> = durable.chain(pending).filter_map(Node::ino).collect();
+        let kept = |ino: Option<Ino>| ino.is_none_or(|ino| named.contains(&ino));
+        self.pending.retain(|pending| kept(pending.change.ino()));
+        self.durable.retain_files(|ino| kept(Some(ino)));
     }
 
     fn abandon(&mut self, failed: impl Fn(&Pending) -> bool) {
