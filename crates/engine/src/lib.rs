@@ -12,6 +12,7 @@ pub mod heap;
 pub mod page;
 pub mod sort;
 pub mod table;
+pub mod index;
 pub mod txn;
 pub mod wal;
 

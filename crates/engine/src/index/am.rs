@@ -1,0 +1,251 @@
+//! The access-method interface: what a table asks of any index, in batches.
+//!
+//! Keys are encoded bytes without the row id (`keycode`), prefix-free, so that a method may append the row id
+//! and compare bytes. A scan hands over one [`LeafBatch`] after another and keeps neither pin nor latch
+//! between them; the caller decides when heap rows are fetched and when a batch is done.
+//!
+//! Invariants: a method never calls the heap but through [`HeapOracle`], and never waits for a transaction: it
+//! reports whom to wait for and how far it came. Nothing here is particular to one method.
+//! Does not do: visibility, catalog, choice of an index.
+
+use crate::error::Result;
+use crate::ids::{PageId, RowId, Xid};
+use crate::index::search_key::{Direction, KeyRange};
+
+/// An entry to insert, delete or build from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexEntry<'a> {
+    /// Encoded key, prefix-free, without the row id.
+    pub key: &'a [u8],
+    /// The row.
+    pub row: RowId,
+    /// Included columns, opaque.
+    pub payload: &'a [u8],
+    /// Takes no part in uniqueness (a NULL in the key, nulls being distinct).
+    pub exempt: bool,
+}
+
+impl<'a> IndexEntry<'a> {
+    /// An entry without payload that takes part in uniqueness.
+    pub fn new(key: &'a [u8], row: RowId) -> Self {
+        Self { key, row, payload: &[], exempt: false }
+    }
+}
+
+/// What the heap can say about a row without reading a page from disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Liveness {
+    /// No version of it is or can become visible to anyone who could conflict.
+    Dead,
+    /// It counts.
+    Live,
+    /// That depends on a running transaction.
+    InProgress(Xid),
+    /// Its page is not in memory.
+    NeedsRead,
+}
+
+/// The heap, as a method that checks uniqueness sees it. Called under a latch: no I/O, no waiting.
+pub trait HeapOracle {
+    /// State of each row, in `out` (equally long).
+    fn liveness(&self, rows: &[RowId], out: &mut [Liveness]);
+}
+
+/// Why a batch of insertions stopped. Positions count in the order the method left the entries in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InsertOutcome {
+    /// All entries are in.
+    Inserted,
+    /// A live row has the key of the entry at this position.
+    Duplicate(usize, RowId),
+    /// Whether the entry at this position may go in depends on this transaction.
+    Wait(usize, Xid),
+    /// The heap page of this row must be read before the entry at this position can be judged.
+    NeedsRow(usize, RowId),
+}
+
+impl InsertOutcome {
+    /// How many of `total` entries are in: go on from there.
+    pub fn inserted(&self, total: usize) -> usize {
+        match self {
+            InsertOutcome::Inserted => total,
+            InsertOutcome::Duplicate(at, _)
+            | InsertOutcome::Wait(at, _)
+            | InsertOutcome::NeedsRow(at, _) => *at,
+        }
+    }
+}
+
+/// How to scan.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScanOptions {
+    /// Order of the entries.
+    pub direction: Direction,
+    /// Hand over entries that are marked dead, too.
+    pub with_dead: bool,
+}
+
+/// One entry of a [`LeafBatch`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchEntry {
+    /// The row.
+    pub row: RowId,
+    /// The key may not fit the bounds: check the row.
+    pub recheck: bool,
+    /// Sort key of a method that orders by distance.
+    pub order: Option<f64>,
+    key: (u32, u16),
+    payload: u16,
+}
+
+/// The matches of one leaf, copied out, in scan order.
+#[derive(Clone, Debug, Default)]
+pub struct LeafBatch {
+    /// Where they were.
+    pub leaf: PageId,
+    /// What the clock closure said before the leaf was read (R3).
+    pub sample: u64,
+    /// The entries.
+    pub entries: Vec<BatchEntry>,
+    bytes: Vec<u8>,
+}
+
+impl LeafBatch {
+    /// Empties the batch for another leaf, keeping its memory.
+    pub fn reset(&mut self, leaf: PageId, sample: u64) {
+        self.leaf = leaf;
+        self.sample = sample;
+        self.entries.clear();
+        self.bytes.clear();
+    }
+
+    /// Appends an entry.
+    pub fn push(&mut self, key: &[u8], row: RowId, payload: &[u8]) {
+        assert!(key.len() <= usize::from(u16::MAX) && payload.len() <= usize::from(u16::MAX));
+        let key_at = (self.bytes.len() as u32, key.len() as u16);
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(payload);
+        let payload = payload.len() as u16;
+        self.entries.push(BatchEntry { row, recheck: false, order: None, key: key_at, payload });
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Has the batch no entry?
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Encoded key of entry `i`, without the row id.
+    pub fn key(&self, i: usize) -> &[u8] {
+        let (at, len) = self.entries[i].key;
+        &self.bytes[at as usize..at as usize + usize::from(len)]
+    }
+
+    /// Payload of entry `i`.
+    pub fn payload(&self, i: usize) -> &[u8] {
+        let (at, len) = self.entries[i].key;
+        let start = at as usize + usize::from(len);
+        &self.bytes[start..start + usize::from(self.entries[i].payload)]
+    }
+}
+
+/// What a pass over an index removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VacuumStats {
+    /// Blocks of the index when the pass ended.
+    pub blocks: u32,
+    /// Entries that stay.
+    pub live: u64,
+    /// Entries removed.
+    pub removed: u64,
+    /// Pages that lost entries.
+    pub pages_changed: u32,
+    /// Pages emptied into a neighbour and unlinked.
+    pub pages_deleted: u32,
+    /// Free pages that can be or soon will be used again.
+    pub pages_free: u32,
+}
+
+/// One finding of `verify`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Where.
+    pub page: PageId,
+    /// Which check failed (`B1` ..).
+    pub check: &'static str,
+    /// What it means.
+    pub what: String,
+}
+
+/// What a scan calls before it reads a leaf; the result is kept in the batch (R3).
+pub type Clock<'a> = &'a dyn Fn() -> u64;
+
+/// A scan in progress: owned, `Send`, without pin or latch between calls.
+pub trait IndexScan: Send {
+    /// The next leaf's matches, in `batch`; false when there are none left. May skip leaves without a match.
+    fn next_batch(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool>;
+}
+
+/// An index of some method.
+pub trait AccessMethod: Send + Sync {
+    /// Inserts `entries`, which the method may put in another order, as `xid`. With `unique`, an entry that is
+    /// not exempt goes in only if every row with an equal key is dead to it (R8). An entry that is there
+    /// already is left alone and counts as inserted.
+    fn insert_batch(
+        &self,
+        xid: Xid,
+        entries: &mut [IndexEntry<'_>],
+        unique: Option<&dyn HeapOracle>,
+    ) -> Result<InsertOutcome>;
+
+    /// Starts a scan of `range`.
+    fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan>;
+
+    /// Marks entries of `batch` dead (R1, R3): each is looked up again by key and row id, and `check` is asked
+    /// under the latch. Gives up rather than wait or read. Returns how many it marked.
+    fn mark_dead(
+        &self,
+        batch: &LeafBatch,
+        positions: &[usize],
+        check: &mut dyn FnMut(RowId) -> bool,
+    ) -> usize;
+
+    /// Removes one entry; false if it is not there.
+    fn delete(&self, xid: Xid, entry: &IndexEntry<'_>) -> Result<bool>;
+
+    /// Removes every entry whose row `is_dead`, asked leaf by leaf, and gives back empty pages.
+    fn bulk_delete(&self, is_dead: &mut dyn FnMut(&[RowId], &mut [bool])) -> Result<VacuumStats>;
+
+    /// Checks the structure, with writers running or not, and reports each finding. With `oracle`, also that
+    /// no two live rows share a key.
+    fn verify(
+        &self,
+        oracle: Option<&dyn HeapOracle>,
+        report: &mut dyn FnMut(Finding),
+    ) -> Result<VerifyStats>;
+}
+
+/// What `verify` walked over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VerifyStats {
+    /// Levels, the leaves' included.
+    pub levels: u32,
+    /// Leaves.
+    pub leaves: u64,
+    /// Inner pages.
+    pub inner: u64,
+    /// Free and never used blocks.
+    pub free: u64,
+    /// Entries not marked dead.
+    pub live: u64,
+    /// Entries marked dead.
+    pub dead: u64,
+    /// Bytes used on leaves, of their size.
+    pub leaf_fill: f64,
+    /// Bytes of leaves per entry.
+    pub bytes_per_entry: f64,
+}

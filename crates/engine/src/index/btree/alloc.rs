@@ -1,0 +1,265 @@
+//! Blocks for new pages, and the registered descents that delay their reuse (R6).
+//!
+//! A page that was emptied is `BtreeFree` on disk; whether it may be used again is decided in memory: only when
+//! every descent that was under way when it was freed has ended. After a restart there are none, so every
+//! `BtreeFree` or never written block is free. A block is handed out before any latch is taken, because finding
+//! one may read or grow the file (R7).
+//!
+//! Invariants: a block is in at most one of `ready`, `pending`, `out`, `hints`; one in `out` belongs to a
+//! change under way and is nobody else's until [`Blocks::done`].
+//! Does not do: persist anything but through `meta`.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use rightlink_env::sync::{AtomicU64, Mutex, Ordering};
+
+use crate::buffer::Pin;
+use crate::error::Result;
+use crate::index::btree::Tree;
+use crate::page::PageKind;
+use crate::page::header::{is_zero, kind};
+
+/// Free blocks as this process knows them.
+#[derive(Default)]
+pub(crate) struct Blocks(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Free, may be used at once.
+    ready: Vec<u32>,
+    /// Freed under this registration number; usable when all older descents are over.
+    pending: VecDeque<(u64, u32)>,
+    /// Handed out, change not yet made.
+    out: BTreeSet<u32>,
+    /// Named by the meta page; free if the page says so.
+    hints: Vec<u32>,
+}
+
+impl Blocks {
+    /// Blocks that the meta page names.
+    pub(crate) fn hint(&self, blocks: &[u32]) {
+        self.0.lock().hints.extend(blocks);
+    }
+
+    /// A block was emptied under registration number `at`.
+    pub(crate) fn freed(&self, at: u64, block: u32) {
+        assert!(block != 0, "the meta page is never free");
+        self.0.lock().pending.push_back((at, block));
+    }
+
+    /// The change that took `block` is made (or was given up: then the block is free again).
+    fn done(&self, block: u32, used: bool) {
+        let mut state = self.0.lock();
+        assert!(state.out.remove(&block), "a block that was handed out");
+        if !used {
+            state.ready.push(block);
+        }
+    }
+
+    fn known(state: &State, block: u32) -> bool {
+        state.out.contains(&block)
+            || state.ready.contains(&block)
+            || state.hints.contains(&block)
+            || state.pending.iter().any(|(_, pending)| *pending == block)
+    }
+}
+
+/// A block for a new page, pinned; goes back unless it was used.
+pub(crate) struct Spare<'t> {
+    tree: &'t Tree,
+    /// The block.
+    pub(crate) block: u32,
+    pin: Option<Pin>,
+    used: bool,
+}
+
+impl Spare<'_> {
+    /// The pin, once.
+    pub(crate) fn pin(&mut self) -> Pin {
+        self.pin.take().expect("asked for once, by the change that uses the block")
+    }
+
+    /// The page is part of the tree.
+    pub(crate) fn used(mut self) {
+        self.used = true;
+    }
+}
+
+impl Drop for Spare<'_> {
+    fn drop(&mut self) {
+        self.tree.blocks.done(self.block, self.used);
+    }
+}
+
+impl Tree {
+    /// A block for a new page, pinned. May read and grow the file: hold no latch.
+    pub(crate) fn spare(&self) -> Result<Spare<'_>> {
+        let block = self.take_block()?;
+        let mut spare = Spare { tree: self, block, pin: None, used: false };
+        spare.pin = Some(self.pool.pin_new(self.page(block))?);
+        Ok(spare)
+    }
+
+    /// A block for a new page. May grow the file: hold no latch. Tell [`Blocks::done`] afterwards.
+    fn take_block(&self) -> Result<u32> {
+        loop {
+            match self.take_known() {
+                Some((block, true)) => return Ok(block),
+                Some((block, false)) if self.is_free(block)? => return Ok(block),
+                Some((block, false)) => {
+                    self.blocks.0.lock().out.remove(&block);
+                }
+                None => self.grow()?,
+            }
+        }
+    }
+
+    /// A block that is free, or (second part false) said to be.
+    fn take_known(&self) -> Option<(u32, bool)> {
+        let mut state = self.blocks.0.lock();
+        let oldest = self.registrations.oldest();
+        while state.pending.front().is_some_and(|(at, _)| *at < oldest) {
+            let block = state.pending.pop_front().expect("there is a front").1;
+            state.ready.push(block);
+        }
+        let found = match state.ready.pop() {
+            Some(block) => Some((block, true)),
+            None => state.hints.pop().map(|block| (block, false)),
+        };
+        if let Some((block, _)) = found {
+            state.out.insert(block);
+        }
+        found
+    }
+
+    fn is_free(&self, block: u32) -> Result<bool> {
+        if block == 0 || block >= self.pool.blocks(self.file) {
+            return Ok(false);
+        }
+        let pin = self.pool.pin(self.page(block))?;
+        let page = pin.shared();
+        Ok(is_zero(page.bytes()) || kind(page.bytes()) == Some(PageKind::BtreeFree))
+    }
+
+    fn grow(&self) -> Result<()> {
+        let count = (self.pool.blocks(self.file) / 16).clamp(1, 64);
+        let first = self.pool.extend(self.file, count)?.0;
+        let mut state = self.blocks.0.lock();
+        state.ready.extend((first..first + count).rev());
+        Ok(())
+    }
+
+    /// Vacuum met a block that holds nothing: unless it is spoken for it is free from now on.
+    pub(crate) fn found_free(&self, block: u32) -> Result<()> {
+        let pin = self.pool.pin(self.page(block))?;
+        let mut state = self.blocks.0.lock();
+        if Blocks::known(&state, block) {
+            return Ok(());
+        }
+        // Nobody can be about to use a block that is in none of the sets, so what the page says now holds.
+        let page = pin.shared();
+        if is_zero(page.bytes()) || kind(page.bytes()) == Some(PageKind::BtreeFree) {
+            state.ready.push(block);
+        }
+        Ok(())
+    }
+
+    /// Writes the free blocks down for the next process; returns how many there are.
+    pub(crate) fn save_free(&self) -> Result<u32> {
+        let mut free: Vec<u32> = {
+            let state = self.blocks.0.lock();
+            let pending = state.pending.iter().map(|(_, block)| *block);
+            state.ready.iter().chain(&state.hints).copied().chain(pending).collect()
+        };
+        free.sort_unstable_by(|a, b| b.cmp(a));
+        free.dedup();
+        self.store_free(&free)?;
+        Ok(free.len() as u32)
+    }
+}
+
+/// How many descents register without meeting each other.
+const SLOTS: usize = 32;
+
+/// Descents under way (R6): each holds the number of the moment it began.
+pub(crate) struct Registrations {
+    /// Moments so far; 0 in a slot means that it is unused.
+    now: AtomicU64,
+    slots: [Slot; SLOTS],
+}
+
+#[repr(align(64))]
+struct Slot(AtomicU64);
+
+impl Default for Registrations {
+    fn default() -> Self {
+        Self { now: AtomicU64::new(1), slots: std::array::from_fn(|_| Slot(AtomicU64::new(0))) }
+    }
+}
+
+/// A registered descent; ends when dropped.
+pub(crate) struct Registration<'a>(&'a AtomicU64);
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+thread_local! {
+    static HOME: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+impl Registrations {
+    /// Registers a descent. Spins when more run than there are slots.
+    pub(crate) fn enter(&self) -> Registration<'_> {
+        let mut at = HOME.get();
+        loop {
+            // The slot is claimed with a moment not later than the first page read.
+            let now = self.now.load(Ordering::SeqCst);
+            let slot = &self.slots[at % SLOTS].0;
+            if slot.compare_exchange(0, now, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                HOME.set(at % SLOTS);
+                return Registration(slot);
+            }
+            at += 1;
+            if at.is_multiple_of(SLOTS) {
+                rightlink_env::thread::yield_now();
+            }
+        }
+    }
+
+    /// Ends a moment and returns its number: descents that begin from now on have a later one.
+    pub(crate) fn tick(&self) -> u64 {
+        self.now.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// A page freed under a number below this can be seen by no descent.
+    pub(crate) fn oldest(&self) -> u64 {
+        let now = self.now.load(Ordering::SeqCst);
+        let used =
+            self.slots.iter().map(|slot| slot.0.load(Ordering::SeqCst)).filter(|at| *at != 0);
+        used.min().unwrap_or(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_waits_for_the_descents_that_could_know_it() {
+        let registrations = Registrations::default();
+        let early = registrations.enter();
+        let freed = registrations.tick();
+        let late = registrations.enter();
+        assert!(freed >= registrations.oldest(), "the early descent may still arrive there");
+        drop(early);
+        assert!(
+            freed < registrations.oldest(),
+            "the late one began after the page had left the tree"
+        );
+        drop(late);
+        assert!(freed < registrations.oldest());
+    }
+}

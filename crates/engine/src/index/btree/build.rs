@@ -1,0 +1,235 @@
+//! Bulk build from sorted entries: leaves left to right at their fill factor, inner pages above them.
+//!
+//! Pages are written through the pool without log records; then the file is synced, and only then one logged
+//! record, the meta page, publishes the root (decision 6). A crash before leaves a file whose block 0 is empty:
+//! it belongs to no catalog entry and is dropped.
+//!
+//! Invariants: entries arrive in ascending order of key and row id (asserted); a built tree equals an inserted
+//! one entry by entry, and verifies.
+//! Does not do: sort; check uniqueness (the caller sees equal neighbours).
+
+use std::sync::Arc;
+
+use crate::buffer::{BufferPool, Mtr};
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::ids::{FileId, PageId, Xid};
+use crate::index::am::IndexEntry;
+use crate::index::btree::edit::{Entries, Frame, Value};
+use crate::index::btree::node::{ROOT, SLOT, common};
+use crate::index::btree::split::separator;
+use crate::index::btree::{BTree, MAX_ENTRY_BYTES, TreeOptions, meta, tree_key};
+use crate::page::header::{FLAGS, KIND};
+use crate::wal::RecordKind;
+
+/// Blocks by which the file grows.
+const GROW: u32 = 64;
+
+/// A build under way.
+pub struct Builder {
+    pool: Arc<BufferPool>,
+    file: FileId,
+    options: TreeOptions,
+    levels: Vec<Level>,
+    last: Vec<u8>,
+    next_block: u32,
+    blocks: u32,
+}
+
+/// The page of one level that is being filled.
+struct Level {
+    block: u32,
+    frame: Frame,
+    entries: Entries,
+    /// Bytes of the entries if the page had no prefix.
+    bytes: usize,
+}
+
+impl Builder {
+    /// A build into `file`, which exists and is empty.
+    pub fn new(pool: &Arc<BufferPool>, file: FileId, options: TreeOptions) -> Result<Builder> {
+        if pool.blocks(file) != 0 {
+            return Err(Error::Invalid(format!("file {} of a new index is not empty", file.0)));
+        }
+        let mut builder = Builder {
+            pool: Arc::clone(pool),
+            file,
+            options,
+            levels: Vec::new(),
+            last: Vec::new(),
+            next_block: 0,
+            blocks: 0,
+        };
+        let meta = builder.block()?;
+        assert!(meta == 0, "the meta page is block 0");
+        builder.start_level()?;
+        Ok(builder)
+    }
+
+    /// The next entry, larger than the one before.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn push(&mut self, entry: &IndexEntry<'_>) -> Result<()> {
+        if entry.key.len() + entry.payload.len() > MAX_ENTRY_BYTES {
+            return Err(Error::Limit(format!("index entry of more than {MAX_ENTRY_BYTES} bytes")));
+        }
+        let key = tree_key(entry.key, entry.row);
+        assert!(self.last < key, "a build takes entries in ascending order, each once");
+        self.add(0, &key, Value { extra: entry.payload, ..Value::default() })?;
+        self.last = key;
+        Ok(())
+    }
+
+    /// Writes what is left, syncs, publishes, and opens the tree.
+    pub fn finish(mut self) -> Result<BTree> {
+        let (root, level) = self.close_level(0)?;
+        if self.next_block < self.blocks {
+            self.pool.truncate(self.file, self.next_block)?;
+        }
+        self.pool.sync_file(self.file)?;
+        self.publish(root, level)?;
+        BTree::open(&self.pool, self.file, self.options)
+    }
+
+    /// The rightmost page of a level. What was estimated to fit and does not goes to pages of its own.
+    fn last_page(&mut self, at: usize) -> Result<(u32, Vec<u8>, Box<[u8; PAGE_SIZE]>)> {
+        loop {
+            let level = &mut self.levels[at];
+            if let Some(image) = level.frame.image_of(&level.entries) {
+                return Ok((level.block, level.frame.low.clone(), image));
+            }
+            let last = level.entries.len() - 1;
+            let (key, value) = (level.entries.key(last).to_vec(), level.entries.value(last));
+            let (extra, child) = (value.extra.to_vec(), value.child);
+            level.entries.pop();
+            self.finish_page(at, &key)?;
+            self.levels[at].push(&key, Value { extra: &extra, child, tags: 0 });
+        }
+    }
+
+    /// Writes the last page of level `at` and of those above; the only page of its level is the root.
+    fn close_level(&mut self, at: usize) -> Result<(u32, u8)> {
+        let (block, low, mut image) = self.last_page(at)?;
+        let is_root = at + 1 == self.levels.len();
+        if is_root {
+            image[FLAGS] |= ROOT as u8;
+        }
+        self.write(block, &image)?;
+        if is_root {
+            return Ok((block, at as u8));
+        }
+        self.add(at + 1, &low, Value { child: block, ..Value::default() })?;
+        self.close_level(at + 1)
+    }
+
+    fn publish(&self, root: u32, level: u8) -> Result<()> {
+        let pin = self.pool.pin_new(PageId::new(self.file, 0))?;
+        let mut mtr = Mtr::new(&self.pool);
+        let held = mtr.latch(pin);
+        mtr.page(held).replace(&meta::image(root, level));
+        mtr.commit(RecordKind::IndexMeta, Xid::NONE)?;
+        Ok(())
+    }
+
+    fn block(&mut self) -> Result<u32> {
+        if self.next_block == self.blocks {
+            let first = self.pool.extend(self.file, GROW)?.0;
+            assert!(first == self.blocks, "nobody else grows the file of a build");
+            self.blocks += GROW;
+        }
+        self.next_block += 1;
+        Ok(self.next_block - 1)
+    }
+
+    fn start_level(&mut self) -> Result<()> {
+        let block = self.block()?;
+        let reserve = PAGE_SIZE - self.options.capacity;
+        let level = self.levels.len() as u8;
+        let frame = Frame { level, reserve, ..Frame::default() };
+        self.levels.push(Level { block, frame, entries: Entries::default(), bytes: 0 });
+        Ok(())
+    }
+
+    /// Appends to the page of a level, finishing it first when it has reached its fill.
+    fn add(&mut self, at: usize, key: &[u8], value: Value<'_>) -> Result<()> {
+        if at == self.levels.len() {
+            self.start_level()?;
+        }
+        if self.levels[at].is_full(key, value, &self.options) {
+            self.finish_page(at, key)?;
+            // What did not fit stayed behind and is small: a page holds at least one entry.
+            return self.add(at, key, value);
+        }
+        self.levels[at].push(key, value);
+        Ok(())
+    }
+
+    /// Writes the page of level `at`, which `next` is to the right of, and begins another.
+    fn finish_page(&mut self, at: usize, next: &[u8]) -> Result<()> {
+        let right = self.block()?;
+        let level = &mut self.levels[at];
+        let count = level.entries.len();
+        let (kept, image, low) = (1..=count)
+            .rev()
+            .find_map(|kept| level.finished(kept, next, right))
+            .expect("a page with one entry always fits");
+        let rest: Vec<usize> = (kept..count).collect();
+        let frame = Frame { left: level.block, low, right: 0, high: None, ..level.frame.clone() };
+        let fresh = Level { block: right, frame, entries: Entries::default(), bytes: 0 };
+        let done = std::mem::replace(level, fresh);
+        for i in rest {
+            self.levels[at].push(done.entries.key(i), done.entries.value(i));
+        }
+        self.write(done.block, &image)?;
+        self.add(at + 1, &done.frame.low, Value { child: done.block, ..Value::default() })
+    }
+
+    /// Writes a page without a record.
+    fn write(&self, block: u32, image: &[u8; PAGE_SIZE]) -> Result<()> {
+        let pin = self.pool.pin_new(PageId::new(self.file, block))?;
+        while !pin.hint(None, |page| page.write_unlogged(KIND, &image[KIND..])) {
+            rightlink_env::thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+impl Level {
+    fn push(&mut self, key: &[u8], value: Value<'_>) {
+        self.entries.push(key, value);
+        self.bytes += self.entries.size(self.entries.len() - 1, self.frame.level, 0);
+    }
+
+    /// Would one more entry exceed the fill factor? Sizes are estimated as if no key ended inside its head.
+    fn is_full(&self, key: &[u8], value: Value<'_>, options: &TreeOptions) -> bool {
+        let count = self.entries.len();
+        let (fill, least) = match self.frame.level {
+            0 => (options.leaf_fill, 1),
+            _ => (options.inner_fill, 2),
+        };
+        if count < least {
+            return false;
+        }
+        let prefix = common(&self.frame.low, key);
+        let more = key.len() + value.extra.len() + 12;
+        let least = (count + 1) * (SLOT + 1);
+        let used = (self.bytes + more).saturating_sub((count + 1) * prefix).max(least);
+        used + self.frame.fixed() + prefix > options.capacity * usize::from(fill) / 100
+    }
+
+    /// Image with the first `kept` entries, and the separator to the right of it; `next` follows the last.
+    fn finished(
+        &self,
+        kept: usize,
+        next: &[u8],
+        right: u32,
+    ) -> Option<(usize, Box<[u8; PAGE_SIZE]>, Vec<u8>)> {
+        let count = self.entries.len();
+        let after = if kept == count { next } else { self.entries.key(kept) };
+        let before = self.entries.key(kept - 1);
+        let high = if self.frame.level == 0 { separator(before, after) } else { after };
+        let frame = Frame { right, high: Some(high.to_vec()), ..self.frame.clone() };
+        frame.image(&self.entries, 0, kept).map(|image| (kept, image, high.to_vec()))
+    }
+}

@@ -1,0 +1,527 @@
+//! Changing a page: entries taken out of one, encoded into a fresh image, or put in place one by one.
+//!
+//! Invariants: an image built here opens and judges clean; free space of an image is zero, so that its log
+//! record is short; a change in place is a few small stores, and never made unless it fits.
+//! Does not do: choose where to split (`split`), latch, log.
+
+use crate::config::{MAX_KEY_BYTES, PAGE_SIZE};
+use crate::index::btree::node::{
+    self, Checked, DEAD, EXTRA, HAS_DEAD, HEAD, HIGH_LEN, Item, LEFT, LOW_LEN, Node, OFFSET_MASK,
+    PREFIX_LEN, RIGHT, SLOT, TRAILER, common, head_of,
+};
+use crate::index::btree::read::PageRead;
+use crate::page::header::{FLAGS, GARBAGE, HEADER_SIZE, LOWER, OWNER, UPPER};
+use crate::page::{PageKind, PageMut, header};
+
+/// One entry of [`Entries`].
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    at: u32,
+    key: u16,
+    extra: u16,
+    child: u32,
+    tags: u16,
+}
+
+/// Entries of a page with their whole keys, in order, in one arena.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entries {
+    bytes: Vec<u8>,
+    list: Vec<Record>,
+}
+
+/// What to put into a page besides its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Value<'a> {
+    /// Payload or posting list (leaves).
+    pub(crate) extra: &'a [u8],
+    /// Child (inner pages).
+    pub(crate) child: u32,
+    /// Tags of the slot.
+    pub(crate) tags: u16,
+}
+
+impl Entries {
+    /// All entries of `node`; the first one of an inner page gets the low fence as its key.
+    pub(crate) fn load<R: PageRead>(node: &Node<R>) -> Checked<Entries> {
+        let mut out = Entries::default();
+        out.append_page(node)?;
+        let ordered = (1..out.len()).all(|i| out.key(i - 1) < out.key(i));
+        let inside = out.len() == 0
+            || node.low().as_slice() <= out.key(0)
+                && node.high().is_none_or(|high| out.key(out.len() - 1) < high.as_slice());
+        if ordered && inside { Ok(out) } else { Err("keys are out of order or outside the fences") }
+    }
+
+    /// Appends all entries of `node`, whatever their order.
+    pub(crate) fn append_page<R: PageRead>(&mut self, node: &Node<R>) -> Checked<()> {
+        self.list.reserve(node.count + 1);
+        for i in 0..node.count {
+            let at = self.bytes.len();
+            let item = if i == 0 && !node.is_leaf() {
+                node.page.append(node.special, node.low_len, &mut self.bytes);
+                node.item(0)?
+            } else {
+                node.append_key(i, &mut self.bytes)?
+            };
+            let key = (self.bytes.len() - at) as u16;
+            node.page.append(item.extra, item.extra_len(), &mut self.bytes);
+            let extra = item.extra_len() as u16;
+            let record = Record { at: at as u32, key, extra, child: item.child, tags: item.tags };
+            self.list.push(record);
+        }
+        Ok(())
+    }
+
+    /// Number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Key of entry `i`.
+    pub(crate) fn key(&self, i: usize) -> &[u8] {
+        let record = &self.list[i];
+        &self.bytes[record.at as usize..record.at as usize + usize::from(record.key)]
+    }
+
+    /// What entry `i` holds besides its key.
+    pub(crate) fn value(&self, i: usize) -> Value<'_> {
+        let record = &self.list[i];
+        let at = record.at as usize + usize::from(record.key);
+        let extra = &self.bytes[at..at + usize::from(record.extra)];
+        Value { extra, child: record.child, tags: record.tags }
+    }
+
+    /// Puts an entry in front of entry `pos`.
+    pub(crate) fn insert(&mut self, pos: usize, key: &[u8], value: Value<'_>) {
+        assert!(key.len() + value.extra.len() <= MAX_KEY_BYTES, "the caller checked the limit");
+        debug_assert!(pos == 0 || self.key(pos - 1) < key);
+        debug_assert!(pos == self.len() || self.key(pos) > key);
+        let record = Record {
+            at: self.bytes.len() as u32,
+            key: key.len() as u16,
+            extra: value.extra.len() as u16,
+            child: value.child,
+            tags: value.tags,
+        };
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value.extra);
+        self.list.insert(pos, record);
+    }
+
+    /// Appends an entry that is larger than all others.
+    pub(crate) fn push(&mut self, key: &[u8], value: Value<'_>) {
+        self.insert(self.len(), key, value);
+    }
+
+    /// Forgets the last entry.
+    pub(crate) fn pop(&mut self) {
+        if let Some(record) = self.list.pop() {
+            self.bytes.truncate(record.at as usize);
+        }
+    }
+
+    /// Keeps the entries for which `keep` of their position and tags holds.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(usize, u16) -> bool) {
+        let mut at = 0;
+        self.list.retain(|record| {
+            at += 1;
+            keep(at - 1, record.tags)
+        });
+    }
+
+    /// Bytes of entry `i` on a page with a `prefix`, slot included.
+    pub(crate) fn size(&self, i: usize, level: u8, prefix: usize) -> usize {
+        let record = &self.list[i];
+        let rem = usize::from(record.key) - prefix;
+        item_size(rem, usize::from(record.extra), level) + SLOT
+    }
+}
+
+/// Bytes of an item whose key has `rem` bytes after the prefix.
+pub(crate) fn item_size(rem: usize, extra: usize, level: u8) -> usize {
+    let child = if level == 0 { 0 } else { 4 };
+    let tail = if extra == 0 { 0 } else { varint_size(extra) + extra };
+    child + varint_size(rem) + rem.saturating_sub(HEAD) + tail
+}
+
+fn varint_size(value: usize) -> usize {
+    if value < 0x80 { 1 } else { 2 }
+}
+
+fn push_varint(out: &mut Vec<u8>, value: usize) {
+    assert!(value < 1 << 14, "lengths inside a page");
+    if value < 0x80 {
+        out.push(value as u8);
+    } else {
+        out.extend([(value & 0x7f) as u8 | 0x80, (value >> 7) as u8]);
+    }
+}
+
+/// Appends the item of a key that has `rem` after the prefix.
+fn push_item(out: &mut Vec<u8>, rem: &[u8], value: Value<'_>, level: u8) {
+    if level != 0 {
+        out.extend(value.child.to_le_bytes());
+    }
+    push_varint(out, rem.len());
+    out.extend_from_slice(&rem[rem.len().min(HEAD)..]);
+    if !value.extra.is_empty() {
+        push_varint(out, value.extra.len());
+        out.extend_from_slice(value.extra);
+    }
+}
+
+fn tags_of(value: Value<'_>) -> u16 {
+    let extra = if value.extra.is_empty() { 0 } else { EXTRA };
+    (value.tags & !OFFSET_MASK & !EXTRA) | extra
+}
+
+/// Everything of a page but its entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Height above the leaves.
+    pub(crate) level: u8,
+    /// Page flags.
+    pub(crate) flags: u16,
+    /// Vacuum cycle id.
+    pub(crate) cycle: u32,
+    /// Left link.
+    pub(crate) left: u32,
+    /// Right link.
+    pub(crate) right: u32,
+    /// Low fence.
+    pub(crate) low: Vec<u8>,
+    /// High key, unless rightmost.
+    pub(crate) high: Option<Vec<u8>>,
+    /// Bytes of a page that are not to be used, once it holds a few entries (tests make pages small).
+    pub(crate) reserve: usize,
+}
+
+/// Entries that may use the whole of a page even when tests reserve a part, so that any key finds room.
+const FEW: usize = 4;
+
+/// Bytes that `count` entries must leave alone.
+fn reserved(reserve: usize, count: usize) -> usize {
+    if count <= FEW { 0 } else { reserve }
+}
+
+impl Frame {
+    /// The frame of an existing page.
+    pub(crate) fn of(node: &Node<&[u8; PAGE_SIZE]>, reserve: usize) -> Frame {
+        Frame {
+            level: node.level,
+            flags: node.flags,
+            cycle: node::cycle_of(node.page),
+            left: node.left,
+            right: node.right,
+            low: node.low(),
+            high: node.high(),
+            reserve,
+        }
+    }
+
+    /// Length of the prefix of a page with this frame whose largest key is `last`.
+    pub(crate) fn prefix(&self, last: Option<&[u8]>) -> usize {
+        let bound = self.high.as_deref().or(last);
+        bound.map_or(0, |bound| common(&self.low, bound))
+    }
+
+    /// Bytes of header, trailer and fences.
+    pub(crate) fn fixed(&self) -> usize {
+        HEADER_SIZE + TRAILER + self.low.len() + self.high.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Image of a page that holds `entries[from..to]`; `None` when they do not fit.
+    pub(crate) fn image(
+        &self,
+        entries: &Entries,
+        from: usize,
+        to: usize,
+    ) -> Option<Box<[u8; PAGE_SIZE]>> {
+        assert!(self.high.is_some() == (self.right != 0), "only a rightmost page has no high key");
+        let prefix = self.prefix((to > from).then(|| entries.key(to - 1)));
+        let used: usize = (from..to)
+            .map(|i| {
+                if i == from && self.level > 0 {
+                    item_size(0, 0, self.level) + SLOT
+                } else {
+                    entries.size(i, self.level, prefix)
+                }
+            })
+            .sum();
+        if self.fixed() + used + reserved(self.reserve, to - from) > PAGE_SIZE {
+            return None;
+        }
+        let mut image = self.empty_image(prefix);
+        let mut writer = Writer { image: &mut image, prefix, level: self.level, slots: 0 };
+        let mut item = Vec::new();
+        for i in from..to {
+            item.clear();
+            let rem = if i == from && self.level > 0 { &[] } else { &entries.key(i)[prefix..] };
+            push_item(&mut item, rem, entries.value(i), self.level);
+            writer.put(&item, head_of(rem), tags_of(entries.value(i)));
+        }
+        debug_assert!(Node::open(&*image).is_ok_and(|node| node.count == to - from));
+        Some(image)
+    }
+
+    fn empty_image(&self, prefix: usize) -> Box<[u8; PAGE_SIZE]> {
+        let kind = if self.level == 0 { PageKind::BtreeLeaf } else { PageKind::BtreeInner };
+        let high = self.high.as_deref().unwrap_or_default();
+        let mut image = Box::new(header::format(kind, TRAILER + self.low.len() + high.len()));
+        let special = PAGE_SIZE - TRAILER - self.low.len() - high.len();
+        image[special..special + self.low.len()].copy_from_slice(&self.low);
+        image[special + self.low.len()..PAGE_SIZE - TRAILER].copy_from_slice(high);
+        image[FLAGS..FLAGS + 2].copy_from_slice(&(self.flags & !HAS_DEAD).to_le_bytes());
+        image[OWNER] = self.level;
+        image[OWNER + 4..OWNER + 8].copy_from_slice(&self.cycle.to_le_bytes());
+        image[LEFT..LEFT + 4].copy_from_slice(&self.left.to_le_bytes());
+        image[RIGHT..RIGHT + 4].copy_from_slice(&self.right.to_le_bytes());
+        for (at, len) in [(LOW_LEN, self.low.len()), (HIGH_LEN, high.len()), (PREFIX_LEN, prefix)] {
+            image[at..at + 2].copy_from_slice(&(len as u16).to_le_bytes());
+        }
+        image
+    }
+
+    /// Image with all of `entries`.
+    pub(crate) fn image_of(&self, entries: &Entries) -> Option<Box<[u8; PAGE_SIZE]>> {
+        self.image(entries, 0, entries.len())
+    }
+}
+
+/// Fills an image, entry after entry.
+struct Writer<'a> {
+    image: &'a mut [u8; PAGE_SIZE],
+    prefix: usize,
+    level: u8,
+    slots: usize,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, item: &[u8], head: u32, tags: u16) {
+        let upper = usize::from(header::u16_at(self.image, UPPER)) - item.len();
+        let slot = HEADER_SIZE + self.slots * SLOT;
+        assert!(upper >= slot + SLOT, "the size was checked");
+        debug_assert!(self.level > 0 || self.prefix < MAX_KEY_BYTES);
+        self.image[upper..upper + item.len()].copy_from_slice(item);
+        self.image[slot..slot + 2].copy_from_slice(&(upper as u16 | tags).to_le_bytes());
+        self.image[slot + 2..slot + SLOT].copy_from_slice(&head.to_be_bytes());
+        self.image[UPPER..UPPER + 2].copy_from_slice(&(upper as u16).to_le_bytes());
+        self.image[LOWER..LOWER + 2].copy_from_slice(&((slot + SLOT) as u16).to_le_bytes());
+        if tags & DEAD != 0 {
+            let flags = header::u16_at(self.image, FLAGS) | HAS_DEAD;
+            self.image[FLAGS..FLAGS + 2].copy_from_slice(&flags.to_le_bytes());
+        }
+        self.slots += 1;
+    }
+}
+
+/// Can the entry go into `node` without encoding the page again?
+pub(crate) fn fits<R: PageRead>(node: &Node<R>, key: &[u8], extra: usize, reserve: usize) -> bool {
+    node.cmp_prefix(key).is_eq()
+        && node.room()
+            >= SLOT
+                + item_size(key.len() - node.prefix, extra, node.level)
+                + reserved(reserve, node.count + 1)
+}
+
+/// Puts an entry in front of entry `pos`. The caller asked [`fits`].
+pub(crate) fn insert_at(page: &mut PageMut<'_>, pos: usize, key: &[u8], value: Value<'_>) {
+    let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
+    assert!(pos <= node.count && fits(&node, key, value.extra.len(), 0), "the caller asked");
+    let (level, count) = (node.level, node.count);
+    let rem = &key[node.prefix..];
+    let mut item = Vec::with_capacity(item_size(rem.len(), value.extra.len(), level));
+    push_item(&mut item, rem, value, level);
+    let upper = node.upper - item.len();
+    let slot = HEADER_SIZE + pos * SLOT;
+    if pos < count {
+        page.copy_within(slot, (count - pos) * SLOT, slot + SLOT);
+    }
+    let mut bytes = [0; SLOT];
+    bytes[..2].copy_from_slice(&(upper as u16 | tags_of(value)).to_le_bytes());
+    bytes[2..].copy_from_slice(&head_of(rem).to_be_bytes());
+    page.write(slot, &bytes);
+    page.write(upper, &item);
+    write_bounds(page, HEADER_SIZE + (count + 1) * SLOT, upper);
+}
+
+fn write_bounds(page: &mut PageMut<'_>, lower: usize, upper: usize) {
+    let mut bounds = [0; 4];
+    bounds[..2].copy_from_slice(&(lower as u16).to_le_bytes());
+    bounds[2..].copy_from_slice(&(upper as u16).to_le_bytes());
+    page.write(LOWER, &bounds);
+}
+
+/// Takes out entry `pos`, whose item the caller has read.
+pub(crate) fn remove_at(page: &mut PageMut<'_>, pos: usize, item: &Item) {
+    let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
+    assert!(pos < node.count, "there is such an entry");
+    let (count, garbage, upper) = (node.count, node.garbage, node.upper);
+    let slot = HEADER_SIZE + pos * SLOT;
+    if pos + 1 < count {
+        page.copy_within(slot + SLOT, (count - pos - 1) * SLOT, slot);
+    }
+    let size = item.end - item.start;
+    if item.start == upper {
+        write_bounds(page, HEADER_SIZE + (count - 1) * SLOT, upper + size);
+    } else {
+        page.put_u16(LOWER, (HEADER_SIZE + (count - 1) * SLOT) as u16);
+        page.put_u16(GARBAGE, (garbage + size).min(PAGE_SIZE) as u16);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::btree::node::Found;
+    use crate::page::PageBuf;
+    use rightlink_env::Rng;
+
+    fn frame(level: u8, low: &[u8], high: Option<&[u8]>) -> Frame {
+        let right = if high.is_some() { 9 } else { 0 };
+        let high = high.map(<[u8]>::to_vec);
+        Frame { level, left: 3, right, low: low.to_vec(), high, ..Frame::default() }
+    }
+
+    fn keys_of(image: &[u8; PAGE_SIZE]) -> Vec<Vec<u8>> {
+        let node = Node::open(image).unwrap();
+        (0..node.count).map(|i| node.key(i).unwrap()).collect()
+    }
+
+    fn random_key(rng: &mut Rng, prefix: &[u8]) -> Vec<u8> {
+        let mut key = prefix.to_vec();
+        let len = rng.index(20);
+        // Few distinct bytes, zeroes among them: padding and equal heads are what is tested.
+        key.extend((0..len).map(|_| [0u8, 0, 1, 255][rng.index(4)]));
+        key.extend(b"\0\0\0\x01\0\x01");
+        key
+    }
+
+    /// Any set of keys, put in one by one or encoded at once, reads back and is found at its place, by latched
+    /// and optimistic search alike.
+    #[test]
+    fn pages_hold_what_was_put_in() {
+        for seed in 0..60 {
+            let mut rng = Rng::from_seed(seed);
+            let (low, high): (&[u8], Option<&[u8]>) = match seed % 3 {
+                0 => (b"", None),
+                1 => (b"pre", Some(b"pre\xff\xff")),
+                _ => (b"prefix", None),
+            };
+            let frame = frame(0, low, high);
+            let mut page = PageBuf::zeroed();
+            PageMut::owned(&mut page).replace(&frame.image_of(&Entries::default()).unwrap());
+            let mut model: Vec<Vec<u8>> = Vec::new();
+            for _ in 0..150 {
+                let key = random_key(&mut rng, low);
+                let Err(at) = model.binary_search(&key) else { continue };
+                let mut target = PageMut::owned(&mut page);
+                let node = Node::open(target.bytes()).unwrap();
+                assert_eq!(node.search(&key).unwrap(), Found { pos: at, exact: false });
+                if fits(&node, &key, 0, 0) {
+                    insert_at(&mut target, at, &key, Value::default());
+                } else {
+                    let mut entries = Entries::load(&node).unwrap();
+                    let frame = Frame::of(&node, 0);
+                    entries.insert(at, &key, Value::default());
+                    target.replace(&frame.image_of(&entries).unwrap());
+                }
+                model.insert(at, key);
+                if rng.chance(1, 4) {
+                    let gone = rng.index(model.len());
+                    let node = Node::open(target.bytes()).unwrap();
+                    let item = node.item(gone).unwrap();
+                    remove_at(&mut target, gone, &item);
+                    model.remove(gone);
+                }
+                assert_eq!(keys_of(target.bytes()), model, "seed {seed}");
+            }
+            for _ in 0..300 {
+                let prefix: &[u8] = if rng.chance(1, 2) { low } else { b"p" };
+                let key = random_key(&mut rng, prefix);
+                let key = &key[..rng.index(key.len() + 1)];
+                let expected = model.binary_search_by(|k| k.as_slice().cmp(key));
+                let exact = expected.is_ok();
+                let found = Found { pos: expected.unwrap_or_else(|pos| pos), exact };
+                let image = *PageMut::owned(&mut page).bytes();
+                assert_eq!(Node::open(&image).unwrap().search(key).unwrap(), found);
+                assert_eq!(Node::open(page.view()).unwrap().search(key).unwrap(), found);
+            }
+        }
+    }
+
+    /// Payload and tags survive a rewrite; the first inner entry costs no key.
+    #[test]
+    fn payload_tags_and_children_survive() {
+        let mut entries = Entries::default();
+        let long = [7u8; 300];
+        entries.push(b"alpha\0\0\0\0\0\x01", Value { extra: b"xy", child: 0, tags: DEAD });
+        entries.push(b"beta\0\0\0\0\0\x01", Value { extra: &long, child: 0, tags: 0 });
+        let image = frame(0, b"", None).image_of(&entries).unwrap();
+        let node = Node::open(&*image).unwrap();
+        assert!(node.is_dead(0) && !node.is_dead(1) && node.flags & HAS_DEAD != 0);
+        let again = Entries::load(&node).unwrap();
+        assert_eq!(again.value(0).extra, b"xy");
+        assert_eq!(again.value(1).extra, long);
+        let mut inner = Entries::default();
+        inner.push(b"m", Value { child: 4, ..Value::default() });
+        inner.push(b"mz", Value { child: 5, ..Value::default() });
+        let image = frame(1, b"m", Some(b"n")).image_of(&inner).unwrap();
+        let node = Node::open(&*image).unwrap();
+        assert_eq!((node.child(0).unwrap(), node.child(1).unwrap()), (4, 5));
+        assert_eq!(node.item(0).unwrap().rem, 0);
+        assert_eq!(Entries::load(&node).unwrap().key(0), b"m");
+    }
+
+    /// A page with one entry fits whatever its fences are.
+    #[test]
+    fn one_entry_always_fits() {
+        let mut entries = Entries::default();
+        entries.push(&[b'b'; MAX_KEY_BYTES], Value::default());
+        let mut low = [b'a'; MAX_KEY_BYTES];
+        low[0] = b'b';
+        assert!(frame(0, &low, Some(&[b'c'; MAX_KEY_BYTES])).image_of(&entries).is_some());
+        entries.push(&[b'c'; MAX_KEY_BYTES], Value::default());
+        assert!(frame(0, &low, Some(&[b'd'; MAX_KEY_BYTES])).image_of(&entries).is_none());
+    }
+
+    /// What the head of `node` says about the size of int8 entries.
+    #[test]
+    fn dense_integers_take_eleven_bytes() {
+        let key = |n: u64| [&[1u8][..], &n.to_be_bytes(), &[0, 0, 0, 1, 0, n as u8]].concat();
+        let mut entries = Entries::default();
+        for n in 1000..1100 {
+            entries.push(&key(n), Value::default());
+        }
+        let image = frame(0, &key(1000)[..9], Some(&key(1100)[..9])).image_of(&entries).unwrap();
+        let node = Node::open(&*image).unwrap();
+        assert_eq!(node.prefix, 7);
+        assert_eq!((node.special - node.upper) / 100 + SLOT, 11);
+    }
+
+    /// Random damage to a page is an error or a wrong answer, never a panic or a read outside.
+    #[test]
+    fn damaged_pages_never_panic() {
+        let mut rng = Rng::from_seed(5);
+        let mut entries = Entries::default();
+        for n in 0..200u64 {
+            let key = [&b"k"[..], &n.to_be_bytes(), b"\0\0\0\x01\0\x01"].concat();
+            entries.push(&key, Value { extra: &key[..n as usize % 5], ..Value::default() });
+        }
+        let good = frame(0, b"k", Some(b"l")).image_of(&entries).unwrap();
+        for _ in 0..20_000 {
+            let mut image = *good;
+            for _ in 0..=rng.index(4) {
+                let at = [rng.index(PAGE_SIZE), rng.index(300), PAGE_SIZE - 1 - rng.index(30)];
+                image[at[rng.index(3)]] = rng.next_u64() as u8;
+            }
+            let Ok(node) = Node::open(&image) else { continue };
+            let _ = node.search(b"k\0\0\0\0\0\0\0\x20");
+            let _ = (node.low(), node.high(), Entries::load(&node));
+            for i in 0..node.count.min(40) {
+                let _ = (node.key(i), node.row(i));
+            }
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Insertion of a batch: sorted once, a leaf held for all of its keys, one record per leaf.
+//!
+//! Uniqueness (R8): the exclusive latch on the first leaf that could hold the key without a row id is held from
+//! the check to the insertion. Equal keys may go on right of it; the walk latches rightwards (R12) and keeps
+//! that first leaf.
+//!
+//! Invariants: nothing is stored before everything that can fail has been checked; a leaf that must be split
+//! gives up what it has done as one record first, so that a split is a record of its own.
+//! Does not do: wait. Whom to wait for is an outcome.
+
+use crate::buffer::{Held, Mtr, Pin};
+use crate::error::{Error, Result};
+use crate::ids::{RowId, Xid};
+use crate::index::am::{HeapOracle, IndexEntry, InsertOutcome, Liveness};
+use crate::index::btree::alloc::Spare;
+use crate::index::btree::edit::{self, Entries, Frame, Value};
+use crate::index::btree::node::{Checked, DEAD, HAS_DEAD, INCOMPLETE, Node, SLOT};
+use crate::index::btree::search::{Aim, Place, Reached, Target};
+use crate::index::btree::split::Splitting;
+use crate::index::btree::{MAX_ENTRY_BYTES, Tree, tree_key};
+use crate::page::header::HEADER_SIZE;
+use crate::wal::RecordKind;
+
+/// Rounds without progress before it is called damage.
+const MAX_ROUNDS: u32 = 10_000;
+
+/// What a writer carries from round to round: things that must be got without a latch.
+#[derive(Default)]
+pub(crate) struct Luggage<'t> {
+    /// A block for a split.
+    pub(crate) spare: Option<Spare<'t>>,
+    /// Pages that were missing under a latch.
+    pub(crate) keep: Vec<Pin>,
+    rounds: u32,
+}
+
+impl<'t> Luggage<'t> {
+    /// Fetches what a round said it lacked. No latch is held.
+    pub(crate) fn fetch(&mut self, tree: &'t Tree, lack: Lack) -> Result<()> {
+        match lack {
+            Lack::Block if self.spare.is_none() => self.spare = Some(tree.spare()?),
+            Lack::Page(block) => {
+                if self.keep.len() >= 4 {
+                    self.keep.clear();
+                }
+                self.keep.push(tree.pin_linked(block)?);
+            }
+            Lack::Finish(block, level) => tree.complete_split(block, level)?,
+            Lack::Block | Lack::Luck => {}
+        }
+        self.rounds += 1;
+        if self.rounds > MAX_ROUNDS {
+            return Err(tree.corrupt(0, "a change of the tree makes no progress"));
+        }
+        Ok(())
+    }
+}
+
+/// A round's result, or what it lacked.
+pub(crate) type Attempt<T> = std::result::Result<T, Lack>;
+
+/// What a round lacked, so that it must be run again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lack {
+    /// A free block.
+    Block,
+    /// This page in memory.
+    Page(u32),
+    /// The completion of the split of this page, at this level.
+    Finish(u32, u8),
+    /// Only luck: somebody changed what was looked at.
+    Luck,
+}
+
+/// Result of one round.
+enum Round {
+    /// Entries below this position are in.
+    Upto(usize),
+    /// Run again.
+    Lack(Lack),
+    /// The batch stops.
+    Stop(InsertOutcome),
+}
+
+/// Verdict on one key.
+enum Verdict {
+    /// It may go in.
+    Free,
+    /// Equal keys may go on in the page to the right.
+    GoesOn,
+    /// It may not, or not yet.
+    Stop(InsertOutcome),
+}
+
+/// The batch and the leaf it is at.
+struct Batch<'a, 'e> {
+    tree: &'a Tree,
+    xid: Xid,
+    entries: &'a [IndexEntry<'e>],
+    oracle: Option<&'a dyn HeapOracle>,
+}
+
+impl Tree {
+    /// See [`crate::index::am::AccessMethod::insert_batch`].
+    pub(crate) fn insert_batch(
+        &self,
+        xid: Xid,
+        entries: &mut [IndexEntry<'_>],
+        unique: Option<&dyn HeapOracle>,
+    ) -> Result<InsertOutcome> {
+        for entry in entries.iter() {
+            if entry.key.len() + entry.payload.len() > MAX_ENTRY_BYTES {
+                let bytes = entry.key.len() + entry.payload.len();
+                let limit = MAX_ENTRY_BYTES;
+                return Err(Error::Limit(format!("index entry of {bytes} bytes, at most {limit}")));
+            }
+        }
+        // Prefix-free keys: this is the order of the tree keys.
+        entries.sort_unstable_by(|a, b| a.key.cmp(b.key).then(a.row.cmp(&b.row)));
+        let _registered = self.registrations.enter();
+        let batch = Batch { tree: self, xid, entries, oracle: unique };
+        let mut luggage = Luggage::default();
+        let mut at = 0;
+        while at < entries.len() {
+            match batch.round(at, &mut luggage)? {
+                Round::Upto(next) => {
+                    assert!(next > at, "a round makes progress or says what it lacks");
+                    (at, luggage.rounds) = (next, 0);
+                    luggage.keep.clear();
+                }
+                Round::Lack(lack) => luggage.fetch(self, lack)?,
+                Round::Stop(outcome) => return Ok(outcome),
+            }
+        }
+        Ok(InsertOutcome::Inserted)
+    }
+}
+
+impl<'a> Batch<'a, '_> {
+    /// The oracle, if entry `at` must be checked.
+    fn oracle_for(&self, at: usize) -> Option<&'a dyn HeapOracle> {
+        self.oracle.filter(|_| !self.entries[at].exempt)
+    }
+
+    /// One leaf: as many entries from `at` on as belong there.
+    fn round(&self, at: usize, luggage: &mut Luggage<'a>) -> Result<Round> {
+        let entry = &self.entries[at];
+        let whole = tree_key(entry.key, entry.row);
+        let aim = Aim::At(if self.oracle_for(at).is_some() { entry.key } else { &whole });
+        let Some(pin) = self.tree.descend(aim, 0)? else {
+            return Err(self.tree.corrupt(0, "a tree without leaves"));
+        };
+        let mut mtr = Mtr::new(&self.tree.pool);
+        let target = Target { level: 0, alone: true };
+        match self.tree.reach(&mut mtr, pin, aim, target)? {
+            Reached::Here(held, _) => self.fill(mtr, held, at, luggage),
+            Reached::Lost => Ok(Round::Lack(Lack::Luck)),
+            Reached::Missing(block) => Ok(Round::Lack(Lack::Page(block))),
+        }
+    }
+
+    /// Entries from `start` on, into the latched leaf `first` or, for the first of them, right of it.
+    fn fill(
+        &self,
+        mut mtr: Mtr<'a>,
+        first: Held,
+        start: usize,
+        luggage: &mut Luggage<'a>,
+    ) -> Result<Round> {
+        let mut at = start;
+        while at < self.entries.len() {
+            let entry = &self.entries[at];
+            let key = tree_key(entry.key, entry.row);
+            let mut held = first;
+            if let Some(oracle) = self.oracle_for(at) {
+                match self.judge(&mtr, first, (at, &key), oracle)? {
+                    None => break,
+                    Some(Verdict::Free) => {}
+                    Some(Verdict::Stop(outcome)) if at == start => return Ok(Round::Stop(outcome)),
+                    Some(_) if at > start => break,
+                    Some(_) => match self.walk(&mut mtr, first, (at, &key), oracle)? {
+                        Ok(target) => held = target,
+                        Err(round) => return Ok(round),
+                    },
+                }
+            }
+            let block = mtr.id(held).block.0;
+            let node =
+                Node::open(mtr.bytes(held)).map_err(|what| self.tree.corrupt(block, what))?;
+            let place = node.place(Aim::At(&key)).map_err(|what| self.tree.corrupt(block, what))?;
+            let pos = match place {
+                Place::Here(found) if found.exact => {
+                    self.revive(&mut mtr, held, found.pos);
+                    at += 1;
+                    continue;
+                }
+                Place::Here(found) => found.pos,
+                _ if at > start => break,
+                _ => return Ok(Round::Lack(Lack::Luck)),
+            };
+            if node.flags & INCOMPLETE != 0 {
+                assert!(at == start, "the flag does not appear under the latch");
+                return Ok(Round::Lack(Lack::Finish(block, 0)));
+            }
+            let value = Value { extra: entry.payload, ..Value::default() };
+            if self.tree.put(&mut mtr, held, pos, &key, value)? {
+                at += 1;
+                if held != first {
+                    break;
+                }
+                continue;
+            }
+            if at > start {
+                break;
+            }
+            let splitting = Splitting { held, pos, key: &key, value, child: None, xid: self.xid };
+            return Ok(match self.tree.split(mtr, splitting, luggage)? {
+                Ok(()) => Round::Upto(at + 1),
+                Err(lack) => Round::Lack(lack),
+            });
+        }
+        mtr.commit(RecordKind::IndexInsert, self.xid)?;
+        Ok(Round::Upto(at))
+    }
+
+    /// An entry that is there already stays; it may have been marked dead.
+    fn revive(&self, mtr: &mut Mtr<'_>, held: Held, pos: usize) {
+        let node = Node::open(mtr.bytes(held)).expect("opened under this latch");
+        if node.is_dead(pos) {
+            let word = node.word(pos) & !DEAD;
+            mtr.page(held).put_u16(HEADER_SIZE + pos * SLOT, word);
+        }
+    }
+
+    /// Looks at the entries of the leaf whose key equals that of entry `at`. `None`: the leaf is not the first
+    /// one that could hold the key.
+    fn judge(
+        &self,
+        mtr: &Mtr<'_>,
+        held: Held,
+        (at, whole): (usize, &[u8]),
+        oracle: &dyn HeapOracle,
+    ) -> Result<Option<Verdict>> {
+        let key = self.entries[at].key;
+        let block = mtr.id(held).block.0;
+        let damage = |what| self.tree.corrupt(block, what);
+        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
+        if node.low_len > 0 && node.cmp_low(key).is_lt() || node.cmp_high(key).is_ge() {
+            return Ok(None);
+        }
+        equal_keys(&node, (at, key, whole), oracle).map(Some).map_err(damage)
+    }
+
+    /// Walks right while equal keys may go on, latching, and returns the latched page that the entry belongs
+    /// to; only that one and `first` stay latched.
+    fn walk(
+        &self,
+        mtr: &mut Mtr<'a>,
+        first: Held,
+        (at, whole): (usize, &[u8]),
+        oracle: &dyn HeapOracle,
+    ) -> Result<std::result::Result<Held, Round>> {
+        let key = self.entries[at].key;
+        let (mut target, mut current) = (None, first);
+        let mut moves = 0;
+        loop {
+            let block = mtr.id(current).block.0;
+            let damage = |what| self.tree.corrupt(block, what);
+            let node = Node::open(mtr.bytes(current)).map_err(damage)?;
+            let next = node.right;
+            if target.is_none() && node.cmp_high(whole).is_lt() {
+                target = Some(current);
+            }
+            let verdict = equal_keys(&node, (at, key, whole), oracle).map_err(damage)?;
+            match verdict {
+                Verdict::Stop(outcome) => return Ok(Err(Round::Stop(outcome))),
+                Verdict::GoesOn => {}
+                Verdict::Free => {
+                    let target = target.ok_or_else(|| damage("equal keys end before the key"))?;
+                    if current != first && current != target {
+                        mtr.release(current);
+                    }
+                    return Ok(Ok(target));
+                }
+            }
+            let Some(pin) = self.tree.pool.try_pin(self.tree.page(next)) else {
+                return Ok(Err(Round::Lack(Lack::Page(next))));
+            };
+            moves += 1;
+            self.tree.bound_moves(moves)?;
+            let held = mtr.latch(pin);
+            if current != first && Some(current) != target {
+                mtr.release(current);
+            }
+            current = held;
+        }
+    }
+}
+
+/// Rows that the heap is asked about at once.
+const ASK: usize = 16;
+
+/// Asks the heap about the entries of `node` that begin with `key` (R8).
+fn equal_keys(
+    node: &Node<&[u8; crate::config::PAGE_SIZE]>,
+    (at, key, whole): (usize, &[u8], &[u8]),
+    oracle: &dyn HeapOracle,
+) -> Checked<Verdict> {
+    let mut pos = node.search(key)?.pos;
+    let mut scratch = Vec::new();
+    loop {
+        let mut rows = Vec::with_capacity(ASK);
+        while pos < node.count && rows.len() < ASK {
+            scratch.clear();
+            node.append_key(pos, &mut scratch)?;
+            if !scratch.starts_with(key) {
+                break;
+            }
+            if scratch != whole && !node.is_dead(pos) {
+                rows.push(node.row(pos)?);
+            }
+            pos += 1;
+        }
+        if let Some(outcome) = ask(&rows, at, oracle) {
+            return Ok(Verdict::Stop(outcome));
+        }
+        if rows.len() < ASK {
+            break;
+        }
+    }
+    let high = if pos == node.count { node.high() } else { None };
+    let goes_on = high.is_some_and(|high| high.starts_with(key));
+    Ok(if goes_on { Verdict::GoesOn } else { Verdict::Free })
+}
+
+/// What the heap says about `rows`, in the terms of entry `at`; `None`: all are dead.
+fn ask(rows: &[RowId], at: usize, oracle: &dyn HeapOracle) -> Option<InsertOutcome> {
+    if rows.is_empty() {
+        return None;
+    }
+    let mut states = [Liveness::NeedsRead; ASK];
+    let states = &mut states[..rows.len()];
+    oracle.liveness(rows, states);
+    // A live row decides whatever the others are.
+    let live = rows.iter().zip(&*states).find(|(_, state)| **state == Liveness::Live);
+    if let Some((row, _)) = live {
+        return Some(InsertOutcome::Duplicate(at, *row));
+    }
+    rows.iter().zip(&*states).find_map(|(row, state)| match state {
+        Liveness::Dead | Liveness::Live => None,
+        Liveness::InProgress(xid) => Some(InsertOutcome::Wait(at, *xid)),
+        Liveness::NeedsRead => Some(InsertOutcome::NeedsRow(at, *row)),
+    })
+}
+
+impl Tree {
+    /// Puts an entry into a latched page without splitting it: in place, else by encoding the page again, on
+    /// leaves without the entries marked dead. False: there is no room.
+    pub(crate) fn put(
+        &self,
+        mtr: &mut Mtr<'_>,
+        held: Held,
+        pos: usize,
+        key: &[u8],
+        value: Value<'_>,
+    ) -> Result<bool> {
+        let block = mtr.id(held).block.0;
+        let damage = |what| self.corrupt(block, what);
+        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
+        if edit::fits(&node, key, value.extra.len(), self.reserve()) {
+            edit::insert_at(&mut mtr.page(held), pos, key, value);
+            return Ok(true);
+        }
+        let dead = node.is_leaf() && node.flags & HAS_DEAD != 0;
+        let prefix_fits = node.cmp_prefix(key).is_eq();
+        if prefix_fits && node.garbage == 0 && !dead {
+            return Ok(false);
+        }
+        let frame = Frame::of(&node, self.reserve());
+        let mut entries = Entries::load(&node).map_err(damage)?;
+        entries.insert(pos, key, value);
+        let mut image = frame.image_of(&entries);
+        if image.is_none() && dead {
+            entries.retain(|_, tags| tags & DEAD == 0);
+            image = frame.image_of(&entries);
+        }
+        if let Some(image) = &image {
+            mtr.page(held).replace(image);
+        }
+        Ok(image.is_some())
+    }
+}

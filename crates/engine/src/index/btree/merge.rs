@@ -1,0 +1,215 @@
+//! Giving back a page: its keys (usually none) go to its right sibling, and it leaves parent and siblings.
+//!
+//! One record does it all, under the latches of the left sibling, the page, the right sibling and the parent:
+//! there is no half-dead page in between, and nothing to finish after a crash. The right sibling takes over the
+//! low fence, so keys move only right (R5). Both pages must have the same parent page; a page that is the last
+//! child there stays, unless it is the only one: then the parent is first merged into its own right neighbour.
+//!
+//! Invariants: never the root, never the rightmost page of a level; refused when the right sibling, encoded
+//! again, would not fit. The page is reused only when every descent that might know it has ended (R6).
+//! Does not do: choose pages (`vacuum`).
+
+use crate::buffer::{Held, Mtr, Pin};
+use crate::config::PAGE_SIZE;
+use crate::error::Result;
+use crate::ids::Xid;
+use crate::index::btree::Tree;
+use crate::index::btree::edit::{self, Entries, Frame};
+use crate::index::btree::insert::{Attempt, Lack, Luggage};
+use crate::index::btree::node::{self, INCOMPLETE, LEFT, Node, RIGHT, TRAILER};
+use crate::index::btree::search::{Aim, Reached, Target};
+use crate::page::PageKind;
+use crate::page::header::{self, OWNER};
+use crate::wal::RecordKind;
+use rightlink_env::sync::Ordering;
+
+/// What became of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Merged {
+    /// The page is free.
+    Yes,
+    /// It stays.
+    No,
+    /// It stays because it is the only child of this parent.
+    OnlyChild(u32),
+}
+
+/// What was seen of a page before anything was latched.
+struct Seen {
+    block: u32,
+    level: u8,
+    left: u32,
+    right: u32,
+    low: Vec<u8>,
+}
+
+/// Image of a free page.
+fn free_image(level: u8, cycle: u32, right: u32) -> [u8; PAGE_SIZE] {
+    let mut image = header::format(PageKind::BtreeFree, TRAILER);
+    image[OWNER] = level;
+    image[OWNER + 4..OWNER + 8].copy_from_slice(&cycle.to_le_bytes());
+    image[RIGHT..RIGHT + 4].copy_from_slice(&right.to_le_bytes());
+    image
+}
+
+/// Is this the page that was seen, still mergeable?
+fn unchanged(page: &[u8; PAGE_SIZE], seen: &Seen) -> bool {
+    Node::open(page).is_ok_and(|node| {
+        node.level == seen.level
+            && (node.left, node.right) == (seen.left, seen.right)
+            && node.flags & INCOMPLETE == 0
+            && node.count <= usize::from(!node.is_leaf())
+            && node.low() == seen.low
+    })
+}
+
+impl Tree {
+    /// Gives back the page at `block` if it is an empty leaf, or an inner page with one child.
+    pub(crate) fn give_back(&self, block: u32) -> Result<bool> {
+        let _registered = self.registrations.enter();
+        match self.merge(block)? {
+            Merged::Yes => Ok(true),
+            Merged::No => Ok(false),
+            Merged::OnlyChild(parent) => {
+                // Each level is tried once; the height bounds the recursion.
+                if !self.give_back_inner(parent, 1)? {
+                    return Ok(false);
+                }
+                Ok(self.merge(block)? == Merged::Yes)
+            }
+        }
+    }
+
+    fn give_back_inner(&self, block: u32, level: u8) -> Result<bool> {
+        match self.merge(block)? {
+            Merged::Yes => Ok(true),
+            Merged::OnlyChild(parent) if level < self.root().1 => {
+                Ok(self.give_back_inner(parent, level + 1)? && self.merge(block)? == Merged::Yes)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn merge(&self, block: u32) -> Result<Merged> {
+        let mut luggage = Luggage::default();
+        loop {
+            match self.merge_once(block)? {
+                Ok(merged) => return Ok(merged),
+                Err(lack) => luggage.fetch(self, lack)?,
+            }
+        }
+    }
+
+    fn look(&self, block: u32) -> Result<Option<(Pin, Seen)>> {
+        let pin = self.pin_linked(block)?;
+        let seen = {
+            let page = pin.shared();
+            let Ok(node) = Node::open(page.bytes()) else { return Ok(None) };
+            let (left, right, low) = (node.left, node.right, node.low());
+            let seen = Seen { block, level: node.level, left, right, low };
+            if right == 0 || !unchanged(page.bytes(), &seen) {
+                return Ok(None);
+            }
+            seen
+        };
+        Ok(Some((pin, seen)))
+    }
+
+    fn merge_once(&self, block: u32) -> Result<Attempt<Merged>> {
+        let Some((page, seen)) = self.look(block)? else { return Ok(Ok(Merged::No)) };
+        let aim = Aim::At(&seen.low);
+        let Some(parent) = self.descend(aim, seen.level + 1)? else { return Ok(Ok(Merged::No)) };
+        let left = if seen.left == 0 { None } else { Some(self.pin_linked(seen.left)?) };
+        let right = self.pin_linked(seen.right)?;
+        let mut mtr = Mtr::new(&self.pool);
+        let left = left.map(|pin| mtr.latch(pin));
+        let page = mtr.latch(page);
+        let right = mtr.latch(right);
+        let joined = |held: Held, link: fn(&Node<&[u8; PAGE_SIZE]>) -> u32| {
+            Node::open(mtr.bytes(held))
+                .is_ok_and(|node| node.level == seen.level && link(&node) == block)
+        };
+        if !unchanged(mtr.bytes(page), &seen)
+            || !joined(right, |node| node.left)
+            || left.is_some_and(|left| !joined(left, |node| node.right))
+        {
+            return Ok(Err(Lack::Luck));
+        }
+        let target = Target { level: seen.level + 1, alone: false };
+        let (parent, at) = match self.reach(&mut mtr, parent, aim, target)? {
+            Reached::Here(held, found) => (held, found),
+            Reached::Lost => return Ok(Err(Lack::Luck)),
+            Reached::Missing(block) => return Ok(Err(Lack::Page(block))),
+        };
+        let parent_block = mtr.id(parent).block.0;
+        let damage = |what| self.corrupt(parent_block, what);
+        let node = Node::open(mtr.bytes(parent)).map_err(damage)?;
+        let at = node.child_index(at, aim).ok_or_else(|| damage("a page without downlink"))?;
+        let last = at + 1 == node.count;
+        if node.child(at).map_err(damage)? != block {
+            return Ok(Ok(Merged::No));
+        }
+        if last {
+            let only = node.count == 1;
+            return Ok(Ok(if only { Merged::OnlyChild(parent_block) } else { Merged::No }));
+        }
+        if node.child(at + 1).map_err(damage)? != seen.right {
+            return Ok(Ok(Merged::No));
+        }
+        let Some(image) = self.joined_image(&mtr, page, right)? else { return Ok(Ok(Merged::No)) };
+        self.apply_merge(mtr, &seen, [left, Some(page), Some(right), Some(parent)], (at, &image))?;
+        Ok(Ok(Merged::Yes))
+    }
+
+    /// The right page with the left one's entries and low fence; `None` if that does not fit.
+    fn joined_image(
+        &self,
+        mtr: &Mtr<'_>,
+        page: Held,
+        right: Held,
+    ) -> Result<Option<Box<[u8; PAGE_SIZE]>>> {
+        let (block, next) = (mtr.id(page).block.0, mtr.id(right).block.0);
+        let from = Node::open(mtr.bytes(page)).map_err(|what| self.corrupt(block, what))?;
+        let to = Node::open(mtr.bytes(right)).map_err(|what| self.corrupt(next, what))?;
+        let mut entries = Entries::load(&from).map_err(|what| self.corrupt(block, what))?;
+        entries.append_page(&to).map_err(|what| self.corrupt(next, what))?;
+        let mut frame = Frame::of(&to, self.reserve());
+        frame.low = from.low();
+        frame.left = from.left;
+        if from.count > 0 {
+            frame.cycle = self.cycle.load(Ordering::SeqCst);
+        }
+        Ok(frame.image_of(&entries))
+    }
+
+    fn apply_merge(
+        &self,
+        mut mtr: Mtr<'_>,
+        seen: &Seen,
+        held: [Option<Held>; 4],
+        (at, image): (usize, &[u8; PAGE_SIZE]),
+    ) -> Result<()> {
+        let [left, Some(page), Some(right), Some(parent)] = held else {
+            unreachable!("only the left sibling may be absent");
+        };
+        let node = Node::open(mtr.bytes(parent)).expect("opened under this latch");
+        let (kept, gone) = (node.item(at), node.item(at + 1));
+        let (Ok(kept), Ok(gone)) = (kept, gone) else {
+            return Err(self.corrupt(mtr.id(parent).block.0, "a downlink is damaged"));
+        };
+        let cycle = node::cycle_of(mtr.bytes(page));
+        if let Some(left) = left {
+            mtr.page(left).put_u32(RIGHT, seen.right);
+        }
+        mtr.page(page).replace(&free_image(seen.level, cycle, seen.right));
+        mtr.page(right).replace(image);
+        debug_assert_eq!(header::u32_at(image, LEFT), seen.left);
+        mtr.page(parent).put_u32(kept.start, seen.right);
+        edit::remove_at(&mut mtr.page(parent), at + 1, &gone);
+        mtr.commit(RecordKind::IndexUnlink, Xid::NONE)?;
+        rightlink_env::points::hit("btree.merge.unlinked");
+        let at = self.registrations.tick();
+        self.blocks.freed(at, seen.block);
+        Ok(())
+    }
+}

@@ -1,0 +1,220 @@
+//! B-link tree: the first access method.
+//!
+//! | file | what |
+//! |---|---|
+//! | `read` `node` `edit` | bytes of a page: read, searched, changed |
+//! | `meta` `alloc` | root and free pages; blocks for new pages; registered descents |
+//! | `search` | from the root to the page that a key belongs to |
+//! | `insert` `split` `delete` | one leaf at a time, then its parent |
+//! | `scan` | leaf after leaf, in both directions; dead marks |
+//! | `vacuum` `merge` | dead entries and empty pages leave |
+//! | `build` | from sorted entries |
+//! | `verify` `inspect` | is it a tree, what does it look like |
+//!
+//! Invariants:
+//! - Links, fences and levels say where a key belongs: a page takes `key` when `low <= key < high`. Keys move
+//!   only right (R5), so a descent that arrives at a page that has split moves right, and one that arrives at
+//!   a page that was given back starts again.
+//! - Every page that is not the root has one downlink, or its left sibling carries the flag of an incomplete
+//!   split; whoever writes there first finishes it.
+//! - A reader holds one latch at a time and is never blocked by a split but for the moment of the copy.
+//! - Latches go right and up (R12): left sibling, page, right sibling, parent, meta page.
+//!
+//! Does not do: wait for transactions, read the heap, know what a key means.
+
+mod alloc;
+pub mod build;
+mod counters;
+mod delete;
+mod edit;
+mod insert;
+pub mod inspect;
+mod merge;
+mod meta;
+mod node;
+mod read;
+mod scan;
+mod search;
+mod split;
+mod vacuum;
+mod verify;
+
+use std::sync::Arc;
+
+use rightlink_env::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
+
+pub use counters::{Counters, counters};
+
+use crate::buffer::BufferPool;
+use crate::config::{MAX_KEY_BYTES, PAGE_SIZE};
+use crate::error::{Error, Result};
+use crate::ids::{FileId, PageId, RowId, Xid};
+use crate::index::am::{
+    AccessMethod, Clock, Finding, HeapOracle, IndexEntry, IndexScan, InsertOutcome, LeafBatch,
+    ScanOptions, VacuumStats, VerifyStats,
+};
+use crate::index::search_key::KeyRange;
+
+use alloc::{Blocks, Registrations};
+use node::Damage;
+
+/// Largest key and payload together that an entry may have, without the row id.
+pub const MAX_ENTRY_BYTES: usize = MAX_KEY_BYTES - RowId::SIZE - 2;
+
+/// Settings of a tree; none is on disk.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeOptions {
+    /// Percent of a leaf that a bulk build and ascending insertions fill.
+    pub leaf_fill: u8,
+    /// Percent of an inner page that they fill.
+    pub inner_fill: u8,
+    /// Bytes of a page that may be used: less than a page only in tests, to make small trees tall.
+    pub capacity: usize,
+}
+
+impl Default for TreeOptions {
+    fn default() -> Self {
+        Self { leaf_fill: 90, inner_fill: 70, capacity: PAGE_SIZE }
+    }
+}
+
+/// An open B-link tree. Cheap to clone; all clones are one tree, and a file has one tree open at a time.
+#[derive(Clone)]
+pub struct BTree(Arc<Tree>);
+
+/// What all clones share.
+pub(crate) struct Tree {
+    pool: Arc<BufferPool>,
+    file: FileId,
+    options: TreeOptions,
+    /// Level and block of the root when it was last looked up. An old root is as good a start as any.
+    root: AtomicU64,
+    blocks: Blocks,
+    registrations: Registrations,
+    /// Cycle id of the vacuum under way, 0: none. Splits stamp it on both pages.
+    cycle: AtomicU32,
+    /// One vacuum at a time, and the cycle id of the last one.
+    vacuum: Mutex<u32>,
+}
+
+impl BTree {
+    /// Makes an empty tree in `file`, which exists and is empty.
+    pub fn create(pool: &Arc<BufferPool>, file: FileId, options: TreeOptions) -> Result<BTree> {
+        meta::format(pool, file)?;
+        Self::open(pool, file, options)
+    }
+
+    /// Opens the tree in `file`, which the pool knows.
+    pub fn open(pool: &Arc<BufferPool>, file: FileId, options: TreeOptions) -> Result<BTree> {
+        assert!(options.capacity <= PAGE_SIZE && options.capacity >= 256, "a sensible page");
+        assert!(
+            (10..=100).contains(&options.leaf_fill) && (10..=100).contains(&options.inner_fill)
+        );
+        let tree = Tree {
+            pool: Arc::clone(pool),
+            file,
+            options,
+            root: AtomicU64::new(0),
+            blocks: Blocks::default(),
+            registrations: Registrations::default(),
+            cycle: AtomicU32::new(0),
+            vacuum: Mutex::new(0),
+        };
+        let meta = tree.refresh_root()?;
+        tree.blocks.hint(&meta.free);
+        Ok(BTree(Arc::new(tree)))
+    }
+
+    /// The file.
+    pub fn file(&self) -> FileId {
+        self.0.file
+    }
+
+    /// Levels of the tree, the leaves' included.
+    pub fn levels(&self) -> u32 {
+        u32::from(self.0.root().1) + 1
+    }
+}
+
+impl Tree {
+    /// The page at `block`.
+    fn page(&self, block: u32) -> PageId {
+        PageId::new(self.file, block)
+    }
+
+    /// Damage found at `block`.
+    fn corrupt(&self, block: u32, what: Damage) -> Error {
+        Error::corrupt(self.page(block), what)
+    }
+
+    /// Block and level of the root as last known.
+    fn root(&self) -> (u32, u8) {
+        let word = self.root.load(Ordering::Acquire);
+        (word as u32, (word >> 32) as u8)
+    }
+
+    fn set_root(&self, block: u32, level: u8) {
+        let word = u64::from(level) << 32 | u64::from(block);
+        // Roots only rise; a slow reader of the meta page must not bring an old one back.
+        self.root.fetch_max(word, Ordering::AcqRel);
+    }
+
+    /// Bytes of a page that are not to be used (tests make pages small).
+    fn reserve(&self) -> usize {
+        PAGE_SIZE - self.options.capacity
+    }
+}
+
+/// The whole tree key of `entry`.
+fn tree_key(key: &[u8], row: RowId) -> Vec<u8> {
+    let mut out = Vec::with_capacity(key.len() + RowId::SIZE);
+    out.extend_from_slice(key);
+    out.extend_from_slice(&row.to_bytes());
+    out
+}
+
+impl AccessMethod for BTree {
+    fn insert_batch(
+        &self,
+        xid: Xid,
+        entries: &mut [IndexEntry<'_>],
+        unique: Option<&dyn HeapOracle>,
+    ) -> Result<InsertOutcome> {
+        self.0.insert_batch(xid, entries, unique)
+    }
+
+    fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan> {
+        Box::new(scan::TreeScan::new(self.clone(), range, options))
+    }
+
+    fn mark_dead(
+        &self,
+        batch: &LeafBatch,
+        positions: &[usize],
+        check: &mut dyn FnMut(RowId) -> bool,
+    ) -> usize {
+        self.0.mark_dead(batch, positions, check)
+    }
+
+    fn delete(&self, xid: Xid, entry: &IndexEntry<'_>) -> Result<bool> {
+        self.0.delete(xid, entry)
+    }
+
+    fn bulk_delete(&self, is_dead: &mut dyn FnMut(&[RowId], &mut [bool])) -> Result<VacuumStats> {
+        self.0.bulk_delete(is_dead)
+    }
+
+    fn verify(
+        &self,
+        oracle: Option<&dyn HeapOracle>,
+        report: &mut dyn FnMut(Finding),
+    ) -> Result<VerifyStats> {
+        self.0.verify(oracle, report)
+    }
+}
+
+impl IndexScan for scan::TreeScan {
+    fn next_batch(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
+        self.advance(clock, batch)
+    }
+}

@@ -1,0 +1,448 @@
+//! A leaf or inner page of the tree: layout, reading, searching.
+//!
+//! FORMAT. A tree key is the encoded key bytes followed by the 6 bytes of the row id: unique, ordered by plain
+//! byte comparison. An inner page holds separators: the shortest byte strings that tell two leaves apart.
+//!
+//! | where | bytes | what |
+//! |---|---|---|
+//! | 0 | 32 | page header; kind `BtreeLeaf`/`BtreeInner`/`BtreeFree`, flags below |
+//! | 24 | 8 | owner word: level (low byte), 3 bytes 0, vacuum cycle id (high u32) |
+//! | 32 | 6 each | slots: offset and tags u16, head 4 bytes |
+//! | lower..upper | | free, zero when freshly written |
+//! | upper..special | | items, in any order |
+//! | special | | low fence, then high key, both whole |
+//! | 8176 | 4 | left link, 0: leftmost |
+//! | 8180 | 4 | right link, 0: rightmost (no high key then) |
+//! | 8184 | 2 | bytes of the low fence |
+//! | 8186 | 2 | bytes of the high key |
+//! | 8188 | 2 | bytes of the prefix |
+//! | 8190 | 2 | 0, for search samples in front of the fences |
+//!
+//! *Prefix.* Every key of the page opens with the first `prefix` bytes of the low fence; they are stored there
+//! only. It is the common prefix of both fences; on a rightmost page, which has no high key, it is what the low
+//! fence and the largest key share, and the page is encoded again when a key without it arrives.
+//!
+//! *Slot.* 13 bits of offset; bit 13: the entry is dead to everyone (hint, R1); bit 14: the item ends with an
+//! extra area; bit 15: that area is a posting list (further row ids), not payload. The head is the next four
+//! bytes of the key after the prefix, zero padded, big-endian.
+//!
+//! *Item.* Leaf: length of the key after the prefix (varint: one byte below 128, else two), then those bytes
+//! but for the four in the head; with bit 14, a varint length and the extra bytes. Inner: child u32, then as a
+//! leaf. The first entry of an inner page stands for "from the low fence on" and has no key of its own.
+//!
+//! *Size.* An entry costs 6 (slot) + 1 (length) + what is left of key and row id after prefix and head. Dense
+//! int8 keys (8 bytes and the null byte) share 7 of 15 bytes: 6 + 1 + 4 = 11 bytes, 12.3 at 90 % fill with the
+//! page's own 48 bytes and fences. A random 16-byte key among a million: 6 + 1 + 17 = 24.
+//!
+//! Invariants: `Node::open` judges the header once, in constant time; each item is judged when it is read. Bad
+//! bytes are a [`Damage`], never a panic. A page that holds one entry always fits: three keys of the largest
+//! size, slot, length, trailer and header are less than a page.
+//! Does not do: changes (`edit`), latching, meaning of flags.
+
+use std::cmp::Ordering;
+
+use crate::config::{MAX_KEY_BYTES, PAGE_SIZE};
+use crate::ids::RowId;
+use crate::index::btree::counters::count;
+use crate::index::btree::read::PageRead;
+use crate::page::PageKind;
+use crate::page::header::{self, FLAGS, GARBAGE, HEADER_SIZE, KIND, LOWER, OWNER, SPECIAL, UPPER};
+
+/// Bytes of a slot.
+pub(crate) const SLOT: usize = 6;
+/// Bytes of the fixed trailer.
+pub(crate) const TRAILER: usize = 16;
+/// Offset of the left link.
+pub(crate) const LEFT: usize = PAGE_SIZE - 16;
+/// Offset of the right link.
+pub(crate) const RIGHT: usize = PAGE_SIZE - 12;
+/// Offset of the length of the low fence.
+pub(crate) const LOW_LEN: usize = PAGE_SIZE - 8;
+/// Offset of the length of the high key.
+pub(crate) const HIGH_LEN: usize = PAGE_SIZE - 6;
+/// Offset of the length of the prefix.
+pub(crate) const PREFIX_LEN: usize = PAGE_SIZE - 4;
+/// Bytes of a head.
+pub(crate) const HEAD: usize = 4;
+/// Offset bits of a slot word.
+pub(crate) const OFFSET_MASK: u16 = 0x1fff;
+/// The entry is dead to everyone (a hint).
+pub(crate) const DEAD: u16 = 1 << 13;
+/// The item ends with an extra area.
+pub(crate) const EXTRA: u16 = 1 << 14;
+/// The extra area is a posting list.
+pub(crate) const POSTING: u16 = 1 << 15;
+
+/// Page flag: the right sibling has no downlink yet.
+pub(crate) const INCOMPLETE: u16 = 1;
+/// Page flag: reserved for a page that left its parent but not its siblings; never set, because a merge is one
+/// record.
+pub(crate) const HALF_DEAD: u16 = 2;
+/// Page flag: this is the root.
+pub(crate) const ROOT: u16 = 4;
+/// Page flag, a hint: some entries carry `DEAD`.
+pub(crate) const HAS_DEAD: u16 = 8;
+
+const _: () = assert!(PAGE_SIZE - 1 <= OFFSET_MASK as usize, "an offset fits a slot");
+const _: () = assert!(
+    HEADER_SIZE + TRAILER + 3 * MAX_KEY_BYTES + SLOT + 4 + 4 <= PAGE_SIZE,
+    "a page with one entry always fits"
+);
+
+/// What is wrong with bytes of a page.
+pub(crate) type Damage = &'static str;
+/// A value read from a page, or what is wrong there.
+pub(crate) type Checked<T> = std::result::Result<T, Damage>;
+
+/// An open leaf or inner page.
+#[derive(Clone, Copy)]
+pub(crate) struct Node<R> {
+    pub(crate) page: R,
+    pub(crate) level: u8,
+    pub(crate) flags: u16,
+    pub(crate) count: usize,
+    pub(crate) upper: usize,
+    pub(crate) special: usize,
+    pub(crate) garbage: usize,
+    pub(crate) low_len: usize,
+    pub(crate) high_len: usize,
+    pub(crate) prefix: usize,
+    pub(crate) left: u32,
+    pub(crate) right: u32,
+}
+
+/// An entry's item, located.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    /// Where it starts.
+    pub(crate) start: usize,
+    /// Where it ends.
+    pub(crate) end: usize,
+    /// Child block (inner pages).
+    pub(crate) child: u32,
+    /// Bytes of the key after the prefix, the head's included.
+    pub(crate) rem: usize,
+    /// Where the bytes after the head are.
+    pub(crate) rest: usize,
+    /// Where the extra area's bytes are.
+    pub(crate) extra: usize,
+    /// Tags of the slot.
+    pub(crate) tags: u16,
+}
+
+impl Item {
+    /// Bytes after the head.
+    pub(crate) fn rest_len(&self) -> usize {
+        self.rem.saturating_sub(HEAD)
+    }
+
+    /// Bytes of the extra area.
+    pub(crate) fn extra_len(&self) -> usize {
+        if self.tags & EXTRA == 0 { 0 } else { self.end - self.extra }
+    }
+}
+
+/// Where a search ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    /// First entry not below the key.
+    pub(crate) pos: usize,
+    /// Is it the key itself?
+    pub(crate) exact: bool,
+}
+
+/// Number of leading bytes that `a` and `b` share.
+pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+/// The first four bytes of `rem`, zero padded, as one comparable integer.
+#[inline]
+pub(crate) fn head_of(rem: &[u8]) -> u32 {
+    match rem.first_chunk::<HEAD>() {
+        Some(four) => u32::from_be_bytes(*four),
+        None => {
+            let mut four = [0; HEAD];
+            four[..rem.len()].copy_from_slice(rem);
+            u32::from_be_bytes(four)
+        }
+    }
+}
+
+/// Is the kind of this page one that [`Node::open`] takes?
+pub(crate) fn is_node<R: PageRead>(page: R) -> bool {
+    let kind = page.u8(KIND);
+    kind == PageKind::BtreeLeaf as u8 || kind == PageKind::BtreeInner as u8
+}
+
+/// Vacuum cycle id of a page.
+pub(crate) fn cycle_of(page: &[u8; PAGE_SIZE]) -> u32 {
+    header::u32_at(page, OWNER + 4)
+}
+
+impl<R: PageRead> Node<R> {
+    /// Opens a leaf or inner page: its header and trailer are judged here.
+    #[inline]
+    pub(crate) fn open(page: R) -> Checked<Self> {
+        if !is_node(page) {
+            return Err("not a page of a tree");
+        }
+        let (lower, upper) = (usize::from(page.u16(LOWER)), usize::from(page.u16(UPPER)));
+        let node = Node {
+            page,
+            level: page.u8(OWNER),
+            flags: page.u16(FLAGS),
+            count: lower.saturating_sub(HEADER_SIZE) / SLOT,
+            upper,
+            special: usize::from(page.u16(SPECIAL)),
+            garbage: usize::from(page.u16(GARBAGE)),
+            low_len: usize::from(page.u16(LOW_LEN)),
+            high_len: usize::from(page.u16(HIGH_LEN)),
+            prefix: usize::from(page.u16(PREFIX_LEN)),
+            left: page.u32(LEFT),
+            right: page.u32(RIGHT),
+        };
+        node.judge(lower)?;
+        Ok(node)
+    }
+
+    #[inline]
+    fn judge(&self, lower: usize) -> Checked<()> {
+        if lower != HEADER_SIZE + self.count * SLOT || lower > self.upper {
+            return Err("the slot array does not end where it should");
+        }
+        if self.upper > self.special
+            || self.special + self.low_len + self.high_len + TRAILER != PAGE_SIZE
+        {
+            return Err("fences and item area do not fit together");
+        }
+        if self.prefix > self.low_len {
+            return Err("the prefix is longer than the low fence");
+        }
+        if self.right == 0 && self.high_len != 0 {
+            return Err("a rightmost page has a high key");
+        }
+        if (self.level == 0) != (self.page.u8(KIND) == PageKind::BtreeLeaf as u8) {
+            return Err("kind and level disagree");
+        }
+        if self.level != 0 && self.count == 0 {
+            return Err("an inner page without a child");
+        }
+        Ok(())
+    }
+
+    /// Is this a leaf?
+    pub(crate) fn is_leaf(&self) -> bool {
+        self.level == 0
+    }
+
+    /// Bytes free in one piece.
+    pub(crate) fn room(&self) -> usize {
+        self.upper - HEADER_SIZE - self.count * SLOT
+    }
+
+    /// The slot word of entry `i`.
+    #[inline]
+    pub(crate) fn word(&self, i: usize) -> u16 {
+        debug_assert!(i < self.count);
+        self.page.u16(HEADER_SIZE + i * SLOT)
+    }
+
+    /// The head of entry `i`.
+    #[inline]
+    pub(crate) fn head(&self, i: usize) -> u32 {
+        debug_assert!(i < self.count);
+        u32::from_be(self.page.u32(HEADER_SIZE + i * SLOT + 2))
+    }
+
+    /// Is entry `i` marked dead?
+    pub(crate) fn is_dead(&self, i: usize) -> bool {
+        self.word(i) & DEAD != 0
+    }
+
+    fn varint(&self, at: &mut usize) -> usize {
+        let first = usize::from(self.page.u8(*at));
+        *at += 1;
+        if first < 0x80 {
+            return first;
+        }
+        let second = usize::from(self.page.u8(*at));
+        *at += 1;
+        first & 0x7f | second << 7
+    }
+
+    /// Entry `i`'s item, judged.
+    #[inline]
+    pub(crate) fn item(&self, i: usize) -> Checked<Item> {
+        let word = self.word(i);
+        let start = usize::from(word & OFFSET_MASK);
+        if start < self.upper || start >= self.special {
+            return Err("a slot points outside the item area");
+        }
+        let mut at = start;
+        let mut child = 0;
+        if !self.is_leaf() {
+            child = self.page.u32(at);
+            at += 4;
+        }
+        let rem = self.varint(&mut at);
+        let mut item =
+            Item { start, end: 0, child, rem, rest: at, extra: 0, tags: word & !OFFSET_MASK };
+        at += item.rest_len();
+        if word & EXTRA != 0 && at < self.special {
+            let len = self.varint(&mut at);
+            item.extra = at;
+            at += len;
+        }
+        item.end = at;
+        if at > self.special {
+            return Err("an item reaches into the fences");
+        }
+        if self.is_leaf() && self.prefix + rem < RowId::SIZE {
+            return Err("a key is shorter than a row id");
+        }
+        if self.prefix + rem > MAX_KEY_BYTES || word & (EXTRA | POSTING) == POSTING {
+            return Err("a key is too long or its tags make no sense");
+        }
+        Ok(item)
+    }
+
+    /// Child of entry `i`.
+    pub(crate) fn child(&self, i: usize) -> Checked<u32> {
+        debug_assert!(!self.is_leaf());
+        self.item(i).map(|item| item.child)
+    }
+
+    /// Appends the low fence.
+    pub(crate) fn low(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.page.append(self.special, self.low_len, &mut out);
+        out
+    }
+
+    /// The high key; `None` on a rightmost page.
+    pub(crate) fn high(&self) -> Option<Vec<u8>> {
+        (self.right != 0).then(|| {
+            let mut out = Vec::new();
+            self.page.append(self.special + self.low_len, self.high_len, &mut out);
+            out
+        })
+    }
+
+    /// Appends the whole key of entry `i`. The first entry of an inner page has the prefix only.
+    pub(crate) fn append_key(&self, i: usize, out: &mut Vec<u8>) -> Checked<Item> {
+        let item = self.item(i)?;
+        self.page.append(self.special, self.prefix, out);
+        let head = self.head(i).to_be_bytes();
+        out.extend_from_slice(&head[..item.rem.min(HEAD)]);
+        self.page.append(item.rest, item.rest_len(), out);
+        Ok(item)
+    }
+
+    /// The whole key of entry `i`.
+    pub(crate) fn key(&self, i: usize) -> Checked<Vec<u8>> {
+        let mut out = Vec::new();
+        self.append_key(i, &mut out)?;
+        Ok(out)
+    }
+
+    /// The row id of leaf entry `i`.
+    pub(crate) fn row(&self, i: usize) -> Checked<RowId> {
+        let item = self.item(i)?;
+        let mut bytes = [0; RowId::SIZE];
+        if item.rest_len() >= RowId::SIZE {
+            self.page.read(item.rest + item.rest_len() - RowId::SIZE, &mut bytes);
+        } else {
+            let key = self.key(i)?;
+            bytes.copy_from_slice(&key[key.len() - RowId::SIZE..]);
+        }
+        Ok(RowId::from_bytes(bytes))
+    }
+
+    /// Order of `key` against the low fence.
+    pub(crate) fn cmp_low(&self, key: &[u8]) -> Ordering {
+        count(|c| {
+            c.low_fences += 1;
+            c.bytes += self.low_len.min(key.len()) as u64;
+        });
+        self.page.compare(self.special, self.low_len, key).reverse()
+    }
+
+    /// Order of `key` against the high key; below everything on a rightmost page.
+    pub(crate) fn cmp_high(&self, key: &[u8]) -> Ordering {
+        if self.right == 0 {
+            return Ordering::Less;
+        }
+        count(|c| {
+            c.high_keys += 1;
+            c.bytes += self.high_len.min(key.len()) as u64;
+        });
+        self.page.compare(self.special + self.low_len, self.high_len, key).reverse()
+    }
+
+    /// Order of `key` against the keys of this page as far as the prefix tells.
+    #[inline]
+    pub(crate) fn cmp_prefix(&self, key: &[u8]) -> Ordering {
+        if self.prefix == 0 {
+            return Ordering::Equal;
+        }
+        let both = self.prefix.min(key.len());
+        count(|c| {
+            c.prefixes += 1;
+            c.bytes += both as u64;
+        });
+        let order = self.page.compare(self.special, both, &key[..both]).reverse();
+        if order == Ordering::Equal && key.len() < self.prefix { Ordering::Less } else { order }
+    }
+
+    /// First entry not below `key`: heads decide wherever they differ, the rest of a key is read only when
+    /// they are equal.
+    pub(crate) fn search(&self, key: &[u8]) -> Checked<Found> {
+        count(|c| c.pages += 1);
+        match self.cmp_prefix(key) {
+            Ordering::Less => return Ok(Found { pos: 0, exact: false }),
+            Ordering::Greater => return Ok(Found { pos: self.count, exact: false }),
+            Ordering::Equal => {}
+        }
+        let rem = &key[self.prefix..];
+        let head = head_of(rem);
+        let (mut low, mut high, mut heads) = (0, self.count, 0);
+        let mut exact = false;
+        while low < high {
+            let middle = (low + high) / 2;
+            heads += 1;
+            let order = match self.head(middle).cmp(&head) {
+                Ordering::Equal => self.cmp_rest(middle, rem)?,
+                other => other,
+            };
+            match order {
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+                Ordering::Equal => {
+                    exact = true;
+                    low = middle;
+                    break;
+                }
+            }
+        }
+        count(|c| {
+            c.heads += heads;
+            c.bytes += heads * HEAD as u64;
+        });
+        Ok(Found { pos: low, exact })
+    }
+
+    /// Order of entry `i` against a key whose prefix and head are equal to its own. A key that ends inside
+    /// its head is padded with zeroes there, so its length decides.
+    fn cmp_rest(&self, i: usize, rem: &[u8]) -> Checked<Ordering> {
+        let item = self.item(i)?;
+        count(|c| {
+            c.keys += 1;
+            c.bytes += item.rest_len().min(rem.len().saturating_sub(HEAD)) as u64;
+        });
+        if item.rem < HEAD || rem.len() < HEAD {
+            return Ok(item.rem.cmp(&rem.len()));
+        }
+        Ok(self.page.compare(item.rest, item.rest_len(), &rem[HEAD..]))
+    }
+}

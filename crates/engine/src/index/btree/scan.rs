@@ -1,0 +1,245 @@
+//! Scans, a leaf at a time, and the dead marks that scans leave behind.
+//!
+//! A scan keeps what is left of its range and the link to the next leaf. After a leaf everything up to its fence
+//! has been handed over, so the fence becomes the new end of the range. A step over a link counts only if the
+//! neighbour's fence is that very one; else (a split, a merge, a reused page) the scan descends again to where
+//! its range begins now (R5). Nothing is latched or pinned between two batches.
+//!
+//! Invariants: no entry is handed over twice, none that is there from the first call to the last is missed, in
+//! either direction. Marks are set only under the exclusive latch, for entries found again by key and row id
+//! and after the caller's check ran under it (R3); they are hints and not logged.
+//! Does not do: visibility; fetch rows.
+
+use std::cmp::Ordering;
+
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::ids::{PageId, RowId};
+use crate::index::am::{Clock, LeafBatch, ScanOptions};
+use crate::index::btree::node::{Checked, DEAD, HAS_DEAD, Item, Node, POSTING, SLOT, is_node};
+use crate::index::btree::search::Aim;
+use crate::index::btree::{BTree, Tree, tree_key};
+use crate::index::search_key::{Direction, KeyRange};
+use crate::page::PageMut;
+use crate::page::header::{FLAGS, HEADER_SIZE};
+
+/// A scan of one range.
+pub(crate) struct TreeScan {
+    tree: BTree,
+    /// What has not been handed over yet.
+    rest: KeyRange,
+    options: ScanOptions,
+    /// Neighbour of the last leaf, 0: descend.
+    link: u32,
+    done: bool,
+    scratch: Vec<u8>,
+}
+
+impl TreeScan {
+    pub(crate) fn new(tree: BTree, range: KeyRange, options: ScanOptions) -> TreeScan {
+        let done = range.is_empty();
+        TreeScan { tree, rest: range, options, link: 0, done, scratch: Vec::new() }
+    }
+
+    /// See [`crate::index::am::IndexScan::next_batch`].
+    pub(crate) fn advance(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
+        batch.reset(PageId::default(), 0);
+        while !self.done && batch.is_empty() {
+            if !self.step_over_link(clock, batch)? {
+                self.descend(clock, batch)?;
+            }
+        }
+        Ok(!batch.is_empty())
+    }
+
+    /// Reads the neighbour, if it still is one.
+    fn step_over_link(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
+        if self.link == 0 {
+            return Ok(false);
+        }
+        let tree = self.tree.clone();
+        let pin = tree.0.pin_linked(self.link)?;
+        let sample = clock();
+        let page = pin.shared();
+        self.link = 0;
+        if !is_node(page.bytes()) {
+            return Ok(false);
+        }
+        let damage = |what| Error::corrupt(pin.page(), what);
+        let node = Node::open(page.bytes()).map_err(damage)?;
+        let joined = cfg!(broken = "r5-link") || self.continues(&node);
+        if joined {
+            batch.reset(pin.page(), sample);
+            self.copy(&node, batch).map_err(damage)?;
+        }
+        Ok(joined)
+    }
+
+    /// Does this page begin (or end) exactly where the last one ended (or began)?
+    fn continues(&self, node: &Node<&[u8; PAGE_SIZE]>) -> bool {
+        node.is_leaf()
+            && match self.options.direction {
+                Direction::Forward => node.cmp_low(&self.rest.low) == Ordering::Equal,
+                Direction::Backward => {
+                    node.right != 0 && node.high().as_deref() == self.rest.high.as_deref()
+                }
+            }
+    }
+
+    fn descend(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<()> {
+        let tree = self.tree.clone();
+        let _registered = tree.0.registrations.enter();
+        let rest = self.rest.clone();
+        let aim = match self.options.direction {
+            Direction::Forward => Aim::At(&rest.low),
+            Direction::Backward => Aim::Before(rest.high.as_deref()),
+        };
+        let mut sample = 0;
+        let sampled = std::cell::Cell::new(0);
+        tree.0.read_leaf(
+            aim,
+            || sampled.set(clock()),
+            |pin, node| {
+                sample = sampled.get();
+                batch.reset(pin.page(), sample);
+                self.copy(node, batch)
+            },
+        )
+    }
+
+    /// Copies the matches of a leaf and moves on.
+    fn copy(&mut self, node: &Node<&[u8; PAGE_SIZE]>, batch: &mut LeafBatch) -> Checked<()> {
+        let low = node.low();
+        let from = if low.as_slice() >= self.rest.low.as_slice() {
+            0
+        } else {
+            node.search(&self.rest.low)?.pos
+        };
+        let high = node.high();
+        let ends_inside = match (&self.rest.high, &high) {
+            (None, _) => false,
+            (Some(end), Some(high)) => end < high,
+            (Some(_), None) => true,
+        };
+        let to = match &self.rest.high {
+            Some(end) if ends_inside => node.search(end)?.pos,
+            _ => node.count,
+        };
+        match self.options.direction {
+            Direction::Forward => (from..to).try_for_each(|i| self.push(node, i, batch))?,
+            Direction::Backward => (from..to).rev().try_for_each(|i| self.push(node, i, batch))?,
+        }
+        self.move_on(node, low, high);
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        node: &Node<&[u8; PAGE_SIZE]>,
+        i: usize,
+        batch: &mut LeafBatch,
+    ) -> Checked<()> {
+        if node.is_dead(i) && !self.options.with_dead {
+            return Ok(());
+        }
+        self.scratch.clear();
+        let item = node.append_key(i, &mut self.scratch)?;
+        let (key, row) = split_key(&self.scratch)?;
+        batch.push(key, row, payload(node, &item)?);
+        Ok(())
+    }
+
+    /// The range is what lies beyond this leaf.
+    fn move_on(&mut self, node: &Node<&[u8; PAGE_SIZE]>, low: Vec<u8>, high: Option<Vec<u8>>) {
+        match self.options.direction {
+            Direction::Forward => {
+                self.done = high.is_none();
+                self.rest.low = high.unwrap_or_default();
+                self.link = node.right;
+            }
+            Direction::Backward => {
+                self.done = low.is_empty();
+                self.rest.high = Some(low);
+                self.link = node.left;
+            }
+        }
+        self.done |= self.rest.is_empty();
+    }
+}
+
+/// Encoded key and row id of a tree key.
+pub(crate) fn split_key(key: &[u8]) -> Checked<(&[u8], RowId)> {
+    let (key, row) = key.split_last_chunk::<{ RowId::SIZE }>().ok_or("a key without a row id")?;
+    Ok((key, RowId::from_bytes(*row)))
+}
+
+/// Payload of an entry. A posting list would be read here.
+fn payload<'a>(node: &Node<&'a [u8; PAGE_SIZE]>, item: &Item) -> Checked<&'a [u8]> {
+    if item.tags & POSTING != 0 {
+        return Err("a posting list, which this version does not write");
+    }
+    node.page.get(item.extra..item.extra + item.extra_len()).ok_or("a payload outside the page")
+}
+
+/// Leaves to the right of the remembered one that are searched for entries that moved.
+const MAX_HOPS: usize = 4;
+
+impl Tree {
+    /// See [`crate::index::am::AccessMethod::mark_dead`].
+    pub(crate) fn mark_dead(
+        &self,
+        batch: &LeafBatch,
+        positions: &[usize],
+        check: &mut dyn FnMut(RowId) -> bool,
+    ) -> usize {
+        let mut keys: Vec<Vec<u8>> =
+            positions.iter().map(|at| tree_key(batch.key(*at), batch.entries[*at].row)).collect();
+        keys.sort_unstable();
+        let (mut marked, mut leaf) = (0, batch.leaf);
+        for _ in 0..MAX_HOPS {
+            let Some(pin) = self.pool.try_pin(leaf).filter(|_| !keys.is_empty()) else { break };
+            let mut right = None;
+            let ran = pin.hint(None, |page| {
+                let outcome = mark_on(page, &mut keys, check);
+                (marked, right) = (marked + outcome.0, outcome.1);
+            });
+            match right {
+                Some(block) if ran => leaf = self.page(block),
+                _ => break,
+            }
+        }
+        marked
+    }
+}
+
+/// Marks those of the sorted `keys` that belong to this leaf, and drops them from the list. Returns how many
+/// and, if larger keys are left, the right link to follow. The leaf is judged afresh: it may be another one (R6).
+fn mark_on(
+    page: &mut PageMut<'_>,
+    keys: &mut Vec<Vec<u8>>,
+    check: &mut dyn FnMut(RowId) -> bool,
+) -> (usize, Option<u32>) {
+    let mut words = Vec::new();
+    let (flags, right) = {
+        let Ok(node) = Node::open(page.bytes()) else { return (0, None) };
+        if !node.is_leaf() || keys.first().is_none_or(|key| node.cmp_low(key).is_lt()) {
+            return (0, None);
+        }
+        let mine = keys.iter().take_while(|key| node.cmp_high(key).is_lt()).count();
+        for key in keys.drain(..mine) {
+            let Ok(found) = node.search(&key) else { return (0, None) };
+            let row = split_key(&key).map(|(_, row)| row);
+            if found.exact && !node.is_dead(found.pos) && row.is_ok_and(&mut *check) {
+                words.push((found.pos, node.word(found.pos) | DEAD));
+            }
+        }
+        (node.flags, node.right)
+    };
+    for (pos, word) in &words {
+        page.write_unlogged(HEADER_SIZE + pos * SLOT, &word.to_le_bytes());
+    }
+    if !words.is_empty() && flags & HAS_DEAD == 0 {
+        page.write_unlogged(FLAGS, &(flags | HAS_DEAD).to_le_bytes());
+    }
+    (words.len(), (right != 0 && !keys.is_empty()).then_some(right))
+}

@@ -1,0 +1,331 @@
+//! Splitting a page, and telling its parent.
+//!
+//! A split is one record: the left page is encoded again without its right half and flagged incomplete, the new
+//! right page is formatted, and the old right sibling's left link is set. A second record puts the downlink into
+//! the parent and clears the flag. In between, and after a crash in between, readers use the right link, and the
+//! next writer who meets the flag finishes.
+//!
+//! Invariants: the separator is above every key left of it and not above any right of it, and on leaves no
+//! byte longer than that needs; a page with the flag is not split again; child before parent before meta (R12).
+//! Does not do: merge.
+
+use crate::buffer::{Held, Mtr};
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::ids::Xid;
+use crate::index::btree::Tree;
+use crate::index::btree::edit::{self, Entries, Frame, Value};
+use crate::index::btree::insert::{Attempt, Lack, Luggage};
+use crate::index::btree::meta;
+use crate::index::btree::node::{INCOMPLETE, LEFT, Node, ROOT, SLOT, common};
+use crate::index::btree::search::{Aim, Reached, Target};
+use crate::page::PageMut;
+use crate::page::header::FLAGS;
+use crate::wal::RecordKind;
+use rightlink_env::sync::Ordering;
+
+/// A page to split, with the entry that does not fit.
+pub(crate) struct Splitting<'a> {
+    /// The page.
+    pub(crate) held: Held,
+    /// Where the entry belongs.
+    pub(crate) pos: usize,
+    /// Its key.
+    pub(crate) key: &'a [u8],
+    /// The rest of it.
+    pub(crate) value: Value<'a>,
+    /// A latched child whose split this entry completes.
+    pub(crate) child: Option<Held>,
+    /// Who inserts.
+    pub(crate) xid: Xid,
+}
+
+/// Two pages out of one.
+struct Halves {
+    left: Box<[u8; PAGE_SIZE]>,
+    right: Box<[u8; PAGE_SIZE]>,
+}
+
+/// The shortest byte string above `left` and not above `right`.
+pub(crate) fn separator<'k>(left: &[u8], right: &'k [u8]) -> &'k [u8] {
+    debug_assert!(left < right);
+    &right[..common(left, right) + 1]
+}
+
+fn clear_incomplete(mut page: PageMut<'_>) {
+    let flags = Node::open(page.bytes()).expect("opened under this latch").flags;
+    page.put_u16(FLAGS, flags & !(INCOMPLETE | ROOT));
+}
+
+impl Tree {
+    /// Splits the page, puts the entry into one of the halves, and tells the parent.
+    pub(crate) fn split<'t>(
+        &'t self,
+        mut mtr: Mtr<'t>,
+        job: Splitting<'_>,
+        luggage: &mut Luggage<'t>,
+    ) -> Result<Attempt<()>> {
+        let block = mtr.id(job.held).block.0;
+        let damage = |what| self.corrupt(block, what);
+        let node = Node::open(mtr.bytes(job.held)).map_err(damage)?;
+        assert!(node.flags & INCOMPLETE == 0, "an incomplete split is finished before the next");
+        let (level, sibling) = (node.level, node.right);
+        let mut entries = Entries::load(&node).map_err(damage)?;
+        let mut frame = Frame::of(&node, self.reserve());
+        entries.insert(job.pos, job.key, job.value);
+        let ascending = sibling == 0 && job.pos + 1 == entries.len();
+        let Some(spare) = luggage.spare.as_mut() else { return Ok(Err(Lack::Block)) };
+        let sibling = match sibling {
+            0 => None,
+            right => match self.pool.try_pin(self.page(right)) {
+                Some(pin) => Some(mtr.latch(pin)),
+                None => return Ok(Err(Lack::Page(right))),
+            },
+        };
+        let new = mtr.latch(spare.pin());
+        // Read only now that the new page is latched: a vacuum that began later will wait there.
+        frame.cycle = self.cycle.load(Ordering::SeqCst);
+        let halves = self.halve(&entries, &frame, (block, spare.block), ascending);
+        let Some(halves) = halves else {
+            return Err(Error::Limit("an index page cannot be split around this key".into()));
+        };
+        mtr.page(job.held).replace(&halves.left);
+        mtr.page(new).replace(&halves.right);
+        if let Some(sibling) = sibling {
+            mtr.page(sibling).put_u32(LEFT, spare.block);
+        }
+        if let Some(child) = job.child {
+            clear_incomplete(mtr.page(child));
+        }
+        mtr.commit(RecordKind::IndexSplit, job.xid)?;
+        luggage.spare.take().expect("it was there").used();
+        rightlink_env::points::hit("btree.split.incomplete");
+        self.complete_split(block, level)?;
+        Ok(Ok(()))
+    }
+
+    /// Images of both halves: the best split point for which both fit.
+    fn halve(
+        &self,
+        entries: &Entries,
+        frame: &Frame,
+        (block, new): (u32, u32),
+        ascending: bool,
+    ) -> Option<Halves> {
+        let points = Points::measure(entries, frame);
+        let fill = match (ascending, frame.level) {
+            (false, _) => None,
+            (true, 0) => Some(self.options.leaf_fill),
+            (true, _) => Some(self.options.inner_fill),
+        };
+        points.by_preference(fill.map(usize::from), self.options.capacity).into_iter().find_map(
+            |at| {
+                let separator = points.separator(entries, at);
+                let left = Frame {
+                    flags: frame.flags | INCOMPLETE,
+                    right: new,
+                    high: Some(separator.to_vec()),
+                    ..frame.clone()
+                };
+                let right =
+                    Frame { flags: 0, left: block, low: separator.to_vec(), ..frame.clone() };
+                let left = left.image(entries, 0, at)?;
+                let right = right.image(entries, at, entries.len())?;
+                Some(Halves { left, right })
+            },
+        )
+    }
+
+    /// Puts the downlink of the right sibling of `block` into the parent, if it is missing.
+    pub(crate) fn complete_split(&self, block: u32, level: u8) -> Result<()> {
+        let mut luggage = Luggage::default();
+        loop {
+            match self.complete_once(block, level, &mut luggage)? {
+                Ok(()) => return Ok(()),
+                Err(lack) => luggage.fetch(self, lack)?,
+            }
+        }
+    }
+
+    fn complete_once<'t>(
+        &'t self,
+        block: u32,
+        level: u8,
+        luggage: &mut Luggage<'t>,
+    ) -> Result<Attempt<()>> {
+        let pin = self.pin_linked(block)?;
+        let (separator, right) = {
+            let page = pin.shared();
+            let Ok(node) = Node::open(page.bytes()) else { return Ok(Ok(())) };
+            match node.high() {
+                Some(high) if node.flags & INCOMPLETE != 0 && node.level == level => {
+                    (high, node.right)
+                }
+                _ => return Ok(Ok(())),
+            }
+        };
+        let aim = Aim::At(&separator);
+        let Some(parent) = self.descend(aim, level + 1)? else {
+            return self.raise(block, level, luggage);
+        };
+        let mut mtr = Mtr::new(&self.pool);
+        let child = mtr.latch(pin);
+        if !still(mtr.bytes(child), &separator, right) {
+            return Ok(Err(Lack::Luck));
+        }
+        let target = Target { level: level + 1, alone: false };
+        let (held, found) = match self.reach(&mut mtr, parent, aim, target)? {
+            Reached::Here(held, found) => (held, found),
+            Reached::Lost => return Ok(Err(Lack::Luck)),
+            Reached::Missing(missing) => return Ok(Err(Lack::Page(missing))),
+        };
+        let parent = mtr.id(held).block.0;
+        let damage = |what| self.corrupt(parent, what);
+        if Node::open(mtr.bytes(held)).map_err(damage)?.flags & INCOMPLETE != 0 {
+            return Ok(Err(Lack::Finish(parent, level + 1)));
+        }
+        if found.exact || found.pos == 0 {
+            return Err(damage("the downlink of an incomplete split is there already"));
+        }
+        let value = Value { child: right, ..Value::default() };
+        if self.put(&mut mtr, held, found.pos, &separator, value)? {
+            clear_incomplete(mtr.page(child));
+            mtr.commit(RecordKind::IndexFinishSplit, Xid::NONE)?;
+            return Ok(Ok(()));
+        }
+        let key = &separator;
+        let job =
+            Splitting { held, pos: found.pos, key, value, child: Some(child), xid: Xid::NONE };
+        self.split(mtr, job, luggage)
+    }
+
+    /// Puts a new root above the old one, which has been split.
+    fn raise<'t>(
+        &'t self,
+        block: u32,
+        level: u8,
+        luggage: &mut Luggage<'t>,
+    ) -> Result<Attempt<()>> {
+        let meta = self.refresh_root()?;
+        if meta.level > level {
+            return Ok(Err(Lack::Luck));
+        }
+        if meta.root != block {
+            // The page is right of the root, whose own split comes first.
+            return Ok(Err(Lack::Finish(meta.root, meta.level)));
+        }
+        let Some(spare) = luggage.spare.as_mut() else { return Ok(Err(Lack::Block)) };
+        let (child, meta) = (self.pin_linked(block)?, self.pool.pin(self.page(0))?);
+        let mut mtr = Mtr::new(&self.pool);
+        let child = mtr.latch(child);
+        let node = Node::open(mtr.bytes(child)).map_err(|what| self.corrupt(block, what))?;
+        let (right, high) = (node.right, node.high());
+        let Some(separator) = high.filter(|_| node.flags & INCOMPLETE != 0) else {
+            return Ok(Ok(()));
+        };
+        let meta = mtr.latch(meta);
+        let now = meta::parse(mtr.bytes(meta)).map_err(|what| self.corrupt(0, what))?;
+        if (now.root, now.level) != (block, level) {
+            return Ok(Err(Lack::Luck));
+        }
+        let image = new_root(level + 1, block, &separator, right);
+        let root = mtr.latch(spare.pin());
+        mtr.page(root).replace(&image);
+        meta::store_root(&mut mtr.page(meta), spare.block, level + 1);
+        clear_incomplete(mtr.page(child));
+        mtr.commit(RecordKind::IndexMeta, Xid::NONE)?;
+        self.set_root(spare.block, level + 1);
+        luggage.spare.take().expect("it was there").used();
+        Ok(Ok(()))
+    }
+}
+
+fn new_root(level: u8, left: u32, separator: &[u8], right: u32) -> Box<[u8; PAGE_SIZE]> {
+    let mut entries = Entries::default();
+    entries.push(&[], Value { child: left, ..Value::default() });
+    entries.push(separator, Value { child: right, ..Value::default() });
+    let frame = Frame { level, flags: ROOT, ..Frame::default() };
+    frame.image_of(&entries).expect("two separators fit a page")
+}
+
+/// Is the split of this page still incomplete, and the same one?
+fn still(page: &[u8; PAGE_SIZE], separator: &[u8], right: u32) -> bool {
+    Node::open(page).is_ok_and(|node| {
+        node.flags & INCOMPLETE != 0
+            && node.right == right
+            && node.high().as_deref() == Some(separator)
+    })
+}
+
+/// Sizes that every split point would give, estimated: exact but for keys that end inside their head.
+struct Points {
+    /// For the split in front of entry `i + 1`: bytes left, bytes right, bytes of the separator.
+    sizes: Vec<(usize, usize, usize)>,
+    level: u8,
+}
+
+impl Points {
+    fn measure(entries: &Entries, frame: &Frame) -> Points {
+        let total = entries.len();
+        assert!(total >= 2, "a page that overflows has two entries");
+        let mut points = Points { sizes: Vec::with_capacity(total - 1), level: frame.level };
+        let whole: usize = (0..total).map(|i| entries.size(i, frame.level, 0)).sum();
+        let last = entries.key(total - 1);
+        let bound = frame.high.as_deref().unwrap_or(last);
+        let high_len = frame.high.as_ref().map_or(0, Vec::len);
+        let least = SLOT + edit::item_size(0, 0, frame.level);
+        let mut left = 0;
+        for at in 1..total {
+            left += entries.size(at - 1, frame.level, 0);
+            let separator = points.separator(entries, at);
+            let (below, above) = (common(&frame.low, separator), common(separator, bound));
+            let fixed = Frame::default().fixed() + separator.len();
+            let left_size = left.saturating_sub(at * below).max(at * least);
+            let right = (whole - left).saturating_sub((total - at) * above);
+            let right_size = right.max((total - at) * least);
+            let sizes = (left_size + fixed + frame.low.len(), right_size + fixed + high_len);
+            points.sizes.push((sizes.0, sizes.1, separator.len()));
+        }
+        points
+    }
+
+    /// The separator of a split in front of entry `at`.
+    fn separator<'e>(&self, entries: &'e Entries, at: usize) -> &'e [u8] {
+        if self.level > 0 {
+            entries.key(at)
+        } else {
+            separator(entries.key(at - 1), entries.key(at))
+        }
+    }
+
+    /// Split points, best first: near the middle, or near `fill` percent for ascending insertions, and among
+    /// those that are near enough the one with the shortest separator.
+    fn by_preference(&self, fill: Option<usize>, capacity: usize) -> Vec<usize> {
+        let distance = |(left, right, _): &(usize, usize, usize)| match fill {
+            Some(fill) => left.abs_diff(capacity * fill / 100),
+            None => left.abs_diff(*right) / 2,
+        };
+        let best = self.sizes.iter().map(distance).min().unwrap_or(0);
+        let near = best + capacity / if fill.is_some() { 64 } else { 16 };
+        let mut order: Vec<usize> = (1..=self.sizes.len()).collect();
+        order.sort_by_key(|at| {
+            let point = &self.sizes[at - 1];
+            let far = distance(point) > near;
+            (far, if far { 0 } else { point.2 }, distance(point))
+        });
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_are_as_short_as_can_be() {
+        assert_eq!(separator(b"abc", b"abd"), b"abd");
+        assert_eq!(separator(b"abc", b"b"), b"b");
+        assert_eq!(separator(b"ab", b"abc"), b"abc");
+        assert_eq!(separator(b"a\xff\xff", b"b\0\0\0"), b"b");
+    }
+}

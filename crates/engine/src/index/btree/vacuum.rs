@@ -1,0 +1,202 @@
+//! One pass over all pages in physical order: dead entries leave, then empty pages.
+//!
+//! A page that splits during the pass may send entries to a block that the pass has left behind. Every split
+//! stamps the pass's cycle id on both halves; when a page with the current id has a right link to a lower block,
+//! the pass follows it (R5). The splitter reads the id after it has latched the new page, so a pass that saw that
+//! block before the split is a pass whose id the splitter sees.
+//!
+//! Invariants: a page without dead entries is latched shared only; what is removed under the exclusive latch
+//! was judged dead by the same bytes. Row ids in the dead set are not reused before the pass has ended (R3).
+//! Does not do: decide which rows are dead; two passes at once.
+
+use rightlink_env::sync::{AtomicU32, Ordering};
+
+use crate::buffer::{Delivery, Mtr, Pin, ReadStream, StreamOptions};
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::ids::{RowId, Xid};
+use crate::index::am::VacuumStats;
+use crate::index::btree::Tree;
+use crate::index::btree::node::{Checked, Node, cycle_of, is_node};
+use crate::page::PageKind;
+use crate::page::header::{KIND, is_zero};
+use crate::wal::RecordKind;
+
+/// Asks which rows of a leaf are dead.
+type IsDead<'a> = &'a mut dyn FnMut(&[RowId], &mut [bool]);
+
+/// Largest look-ahead of the pass, in pages.
+const DISTANCE: u32 = 32;
+
+/// The cycle id is valid while this lives.
+struct Cycle<'a>(&'a AtomicU32);
+
+impl Drop for Cycle<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::SeqCst);
+    }
+}
+
+/// A pass under way.
+struct Pass<'a> {
+    tree: &'a Tree,
+    cycle: u32,
+    stats: VacuumStats,
+    empty: Vec<u32>,
+}
+
+/// A leaf, judged.
+struct Judged {
+    count: usize,
+    dead: Vec<usize>,
+    /// Right link to follow, if the page was split during this pass.
+    follow: Option<u32>,
+}
+
+impl Tree {
+    /// See [`crate::index::am::AccessMethod::bulk_delete`].
+    pub(crate) fn bulk_delete(&self, is_dead: IsDead<'_>) -> Result<VacuumStats> {
+        let mut last = self.vacuum.lock();
+        *last = last.wrapping_add(1).max(1);
+        self.cycle.store(*last, Ordering::SeqCst);
+        let _cycle = Cycle(&self.cycle);
+        let mut pass =
+            Pass { tree: self, cycle: *last, stats: VacuumStats::default(), empty: Vec::new() };
+        pass.run(is_dead)?;
+        pass.give_back_empty()?;
+        pass.stats.pages_free = self.save_free()?;
+        pass.stats.blocks = self.pool.blocks(self.file);
+        Ok(pass.stats)
+    }
+}
+
+impl Pass<'_> {
+    fn run(&mut self, is_dead: IsDead<'_>) -> Result<()> {
+        let tree = self.tree;
+        let mut next = 1;
+        let options = StreamOptions { delivery: Delivery::Ordered, max_distance: DISTANCE };
+        // The file may grow meanwhile: the number of blocks is asked anew each time.
+        let mut stream = ReadStream::new(&tree.pool, options, || {
+            let block = next;
+            next += 1;
+            Ok((block < tree.pool.blocks(tree.file)).then(|| (tree.page(block), block)))
+        });
+        while let Some((pin, block)) = stream.next()? {
+            self.visit_chain(pin, block, is_dead)?;
+        }
+        Ok(())
+    }
+
+    /// A block, and what its page sent to lower blocks.
+    fn visit_chain(&mut self, pin: Pin, start: u32, is_dead: IsDead<'_>) -> Result<()> {
+        let mut follow = self.visit(pin, start, is_dead)?;
+        let mut moves = 0;
+        while let Some(block) = follow.filter(|block| *block < start) {
+            rightlink_env::points::hit("btree.vacuum.follow");
+            moves += 1;
+            self.tree.bound_moves(moves)?;
+            follow = self.visit(self.tree.pin_linked(block)?, block, is_dead)?;
+        }
+        Ok(())
+    }
+
+    fn visit(&mut self, pin: Pin, block: u32, is_dead: IsDead<'_>) -> Result<Option<u32>> {
+        let damage = |what| Error::corrupt(self.tree.page(block), what);
+        let page = pin.shared();
+        let bytes = page.bytes();
+        if is_zero(bytes) || bytes[KIND] == PageKind::BtreeFree as u8 {
+            drop(page);
+            drop(pin);
+            self.tree.found_free(block)?;
+            return Ok(None);
+        }
+        if !is_node(bytes) {
+            return Err(damage("not a page of a tree"));
+        }
+        let version = page.version();
+        let Some(mut judged) = judge(bytes, self.cycle, is_dead).map_err(damage)? else {
+            return Ok(None);
+        };
+        drop(page);
+        if !judged.dead.is_empty() {
+            judged = match self.remove(pin, version, judged, is_dead)? {
+                Some(judged) => judged,
+                None => return Ok(None),
+            };
+        }
+        self.stats.live += (judged.count - judged.dead.len()) as u64;
+        if judged.count == judged.dead.len() {
+            self.empty.push(block);
+        }
+        Ok(judged.follow)
+    }
+
+    /// Removes what was judged dead; judges again under the latch if the page has changed since.
+    fn remove(
+        &mut self,
+        pin: Pin,
+        version: u64,
+        mut judged: Judged,
+        is_dead: IsDead<'_>,
+    ) -> Result<Option<Judged>> {
+        let page = pin.page();
+        let mut mtr = Mtr::new(&self.tree.pool);
+        let held = mtr.latch(pin);
+        if mtr.version(held) != version {
+            if !is_node(mtr.bytes(held)) {
+                return Ok(None);
+            }
+            let again = judge(mtr.bytes(held), self.cycle, is_dead);
+            match again.map_err(|what| Error::corrupt(page, what))? {
+                Some(again) => judged = again,
+                None => return Ok(None),
+            }
+        }
+        if !judged.dead.is_empty() {
+            self.tree.remove(&mut mtr, held, &judged.dead)?;
+            self.stats.pages_changed += 1;
+            self.stats.removed += judged.dead.len() as u64;
+        }
+        mtr.commit(RecordKind::IndexDelete, Xid::NONE)?;
+        Ok(Some(judged))
+    }
+
+    /// Gives back empty leaves; one that was the last child of its parent may go when its siblings have gone.
+    fn give_back_empty(&mut self) -> Result<()> {
+        let mut empty = std::mem::take(&mut self.empty);
+        empty.sort_unstable();
+        empty.dedup();
+        loop {
+            let before = empty.len();
+            let mut stay = Vec::new();
+            for block in empty {
+                if self.tree.give_back(block)? {
+                    self.stats.pages_deleted += 1;
+                } else {
+                    stay.push(block);
+                }
+            }
+            if stay.is_empty() || stay.len() == before {
+                return Ok(());
+            }
+            empty = stay;
+        }
+    }
+}
+
+/// Which entries of a leaf are dead; `None` for an inner page.
+fn judge(page: &[u8; PAGE_SIZE], cycle: u32, is_dead: IsDead<'_>) -> Checked<Option<Judged>> {
+    let node = Node::open(page)?;
+    if !node.is_leaf() {
+        return Ok(None);
+    }
+    let rows: Vec<RowId> = (0..node.count).map(|i| node.row(i)).collect::<Checked<_>>()?;
+    let mut dead = vec![false; rows.len()];
+    if !rows.is_empty() {
+        is_dead(&rows, &mut dead);
+    }
+    let dead = (0..rows.len()).filter(|i| dead[*i]).collect();
+    let tagged = cycle_of(page) == cycle && !cfg!(broken = "r5-cycle");
+    let follow = (tagged && node.right != 0).then_some(node.right);
+    Ok(Some(Judged { count: rows.len(), dead, follow }))
+}
