@@ -27,12 +27,14 @@ mod block;
 mod control;
 mod frame;
 mod group;
+#[cfg(all(test, feature = "shuttle"))]
+mod model;
 mod reader;
 pub mod record;
 mod segment;
 mod source;
 mod stats;
-#[cfg(test)]
+#[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
 
 pub use reader::Reader;
