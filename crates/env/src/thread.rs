@@ -89,6 +89,11 @@ pub fn sleep(duration: Duration) {
     imp::sleep(duration);
 }
 
+/// Whether this thread is unwinding from a panic.
+pub fn panicking() -> bool {
+    std::thread::panicking()
+}
+
 /// How many threads the machine runs at once; 1 where it does not say.
 pub fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

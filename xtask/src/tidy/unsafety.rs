@@ -11,6 +11,8 @@ const FILES: &[&str] = &[
     "crates/aio/src/buf.rs",
     "crates/aio/src/owned.rs",
     "crates/aio/src/uring.rs",
+    "crates/engine/src/buffer/frame.rs",
+    "crates/engine/src/buffer/pin.rs",
     "crates/engine/src/page/buf.rs",
 ];
 

@@ -183,7 +183,8 @@ mod tests {
             // SAFETY: the test owns the page.
             let mut target = unsafe { PageMut::new(&page, Some(&mut delta)) };
             for _ in 0..30 {
-                let (a, b) = (16 + pseudo_random(&mut seed) % 8000, 16 + pseudo_random(&mut seed) % 8000);
+                let (a, b) =
+                    (16 + pseudo_random(&mut seed) % 8000, 16 + pseudo_random(&mut seed) % 8000);
                 let len = pseudo_random(&mut seed) % (PAGE_SIZE - a.max(b));
                 match pseudo_random(&mut seed) % 4 {
                     0 => target.write(a, &vec![seed as u8; len]),

@@ -1,0 +1,82 @@
+//! Making room: a frame for a page that is about to come in.
+//!
+//! Invariants:
+//! - Only clean frames are taken (decision 6). If there are none, the caller writes a group back
+//!   itself: nobody depends on a background thread.
+//! - R7: no latch is held, since this may write and wait.
+//! - It ends: when every frame stays pinned, with `Error::Limit`.
+//!
+//! Does not do: policy (`replacement`).
+
+use std::time::Duration;
+
+use rightlink_env::points;
+use rightlink_env::sync::Ordering;
+
+use crate::buffer::frame::{DIRTY, Frame};
+use crate::buffer::latched;
+use crate::buffer::pool::{BufferPool, Core};
+use crate::buffer::replacement::{Attempt, Victim};
+use crate::error::{Error, Result};
+
+/// How often the pool is looked through for an unpinned frame before the wait is given up.
+const PATIENCE: u32 = 1000;
+/// Longest wait for an unpinned frame between two looks.
+const NAP: Duration = Duration::from_millis(1);
+
+impl Core {
+    /// Takes a clean, unpinned frame out of the page table.
+    pub(super) fn try_evict(&self, frame: &Frame, index: u32) -> Attempt {
+        let page = frame.tag();
+        let bucket = self.table.lock(page);
+        if frame.tag() == page && frame.try_claim(0) {
+            // Before the page can come back, into another frame and with a greater version.
+            self.note_version(frame);
+            bucket.remove(&self.arena, index);
+            return Attempt::Taken;
+        }
+        if frame.state() & DIRTY != 0 { Attempt::Dirty } else { Attempt::Busy }
+    }
+
+    /// Waits until a pin is dropped, or a moment.
+    fn wait_for_unpin(&self) {
+        if self.io.in_flight() > 0 {
+            self.io.reap(true);
+            return;
+        }
+        self.starving.fetch_add(1, Ordering::SeqCst);
+        let guard = self.starved.0.lock();
+        drop(self.starved.1.wait_timeout(guard, NAP));
+        self.starving.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl BufferPool {
+    /// A frame that nobody else knows.
+    pub(super) fn claim(&self) -> Result<u32> {
+        latched::assert_none();
+        for _ in 0..PATIENCE {
+            match self.find_victim() {
+                Victim::Free(index) => return Ok(index),
+                Victim::Evicted(index) => {
+                    points::hit("buffer.evict");
+                    self.core.counters.evictions.add(1);
+                    return Ok(index);
+                }
+                Victim::AllDirty => {
+                    if self.clean_for_eviction()? == 0 {
+                        self.core.wait_for_unpin();
+                    }
+                }
+                Victim::AllPinned => self.core.wait_for_unpin(),
+            }
+        }
+        let frames = self.core.arena.len();
+        Err(Error::Limit(format!("all {frames} pages of the buffer pool are in use at once")))
+    }
+
+    fn find_victim(&self) -> Victim {
+        let mut replacement = self.core.replacement.lock();
+        replacement.victim(&self.core.arena, |frame, index| self.core.try_evict(frame, index))
+    }
+}

@@ -1,0 +1,371 @@
+//! Frames: the memory of the pool, one allocation, and what is known about each frame.
+//!
+//! The state word of a frame holds its pins and its flags, so that one atomic operation decides
+//! between a pin and an eviction:
+//!
+//! - `VALID`: the frame holds the page that its tag names; set last, cleared only with no pin.
+//! - `LOADING`: a read is on its way; the read holds a pin of its own.
+//! - `FAILED`: the read failed; the last pin gives the frame back.
+//! - `DIRTY`: memory is newer than the file. `UNLOGGED`: changes of the page are not logged.
+//!
+//! Invariants:
+//! - The tag changes only while no flag is set. A pin taken while `VALID` was set keeps tag and
+//!   memory in place until it is dropped.
+//! - A lookup without lock may pin a frame for a moment that is not its page's, so a frame without
+//!   flags may show pins; nobody stores the state word as a whole.
+//!
+//! Does not do: choose victims, I/O.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::Range;
+use std::ptr::NonNull;
+
+use rightlink_aio::{AlignedBuf, Completion, Done, File, Io, IoBufs, Segment};
+use rightlink_env::sync::{Arc, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use crate::buffer::latch::{Latch, Parking};
+use crate::config::PAGE_SIZE;
+use crate::ids::{Lsn, PageId};
+use crate::page::{PageBuf, PageMut, checksum};
+
+/// The frame holds its page.
+pub(super) const VALID: u64 = 1 << 32;
+/// A read into the frame is on its way.
+pub(super) const LOADING: u64 = 1 << 33;
+/// The read into the frame failed.
+pub(super) const FAILED: u64 = 1 << 34;
+/// Memory is newer than the file.
+pub(super) const DIRTY: u64 = 1 << 35;
+/// Changes of the page are not logged.
+pub(super) const UNLOGGED: u64 = 1 << 36;
+const FLAGS: u64 = !0 << 32;
+/// No frame: ends chains of the page table.
+pub(super) const NO_FRAME: u32 = u32::MAX;
+/// A dirty page that redo does not need: only hints, or an unlogged file.
+pub(super) const NO_REDO: u64 = u64::MAX;
+/// Uses that a frame remembers.
+const MAX_USAGE: u8 = 3;
+const PARKING_LOTS: usize = 64;
+
+/// Pins of a state word.
+pub(super) fn pins(state: u64) -> u32 {
+    state as u32
+}
+
+/// What is known about one frame.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// The latch of the page.
+    pub(super) latch: Latch,
+    /// The next frame in the chain of the page table.
+    pub(super) next: AtomicU32,
+    state: AtomicU64,
+    tag: AtomicU64,
+    rec_lsn: AtomicU64,
+    usage: AtomicU8,
+}
+
+impl Frame {
+    fn new() -> Frame {
+        Frame {
+            latch: Latch::default(),
+            next: AtomicU32::new(NO_FRAME),
+            state: AtomicU64::new(0),
+            tag: AtomicU64::new(0),
+            rec_lsn: AtomicU64::new(NO_REDO),
+            usage: AtomicU8::new(0),
+        }
+    }
+
+    /// The page that the frame holds or held.
+    #[inline]
+    pub(super) fn tag(&self) -> PageId {
+        let tag = self.tag.load(Ordering::Acquire);
+        PageId::new(crate::ids::FileId((tag >> 32) as u32), tag as u32)
+    }
+
+    /// Pins and flags.
+    #[inline]
+    pub(super) fn state(&self) -> u64 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// Adds a pin and returns the state before it.
+    #[inline]
+    pub(super) fn add_pin(&self) -> u64 {
+        let before = self.state.fetch_add(1, Ordering::Acquire);
+        assert!(pins(before) < u32::MAX / 2, "pins are counted in 32 bits");
+        before
+    }
+
+    /// Takes a pin away and returns the state before it.
+    #[inline]
+    pub(super) fn drop_pin(&self) -> u64 {
+        let before = self.state.fetch_sub(1, Ordering::Release);
+        assert!(pins(before) > 0, "a pin is dropped once");
+        before
+    }
+
+    /// Gives a frame without flags to `page`: pinned once, with `flags`.
+    pub(super) fn adopt(&self, page: PageId, flags: u64) {
+        assert!(self.state() & FLAGS == 0, "only a claimed frame is given to a page");
+        self.tag.store(u64::from(page.file.0) << 32 | u64::from(page.block.0), Ordering::Release);
+        self.rec_lsn.store(NO_REDO, Ordering::Relaxed);
+        self.usage.store(0, Ordering::Relaxed);
+        self.state.fetch_add(flags + 1, Ordering::Release);
+    }
+
+    /// The read has ended: `LOADING` becomes `outcome` (`VALID` or `FAILED`).
+    pub(super) fn loaded(&self, outcome: u64) {
+        let before = self.state.fetch_xor(LOADING | outcome, Ordering::Release);
+        assert!(before & (LOADING | VALID | FAILED) == LOADING, "a read ends once");
+    }
+
+    /// Takes the frame away from its page if nobody pins it and it is clean; `DIRTY` in `forgiven`
+    /// lets a dirty one go too (its file is going away).
+    pub(super) fn try_claim(&self, forgiven: u64) -> bool {
+        let state = self.state();
+        if state & VALID == 0 || pins(state) != 0 || state & DIRTY & !forgiven != 0 {
+            return false;
+        }
+        let swap = Ordering::AcqRel;
+        self.state.compare_exchange(state, 0, swap, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes a frame whose read failed, if the last pin has gone; true for exactly one caller.
+    pub(super) fn claim_failed(&self) -> bool {
+        let state = self.state();
+        state & FAILED != 0
+            && pins(state) == 0
+            && self.state.compare_exchange(state, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// The page was used.
+    #[inline]
+    pub(super) fn touch(&self) {
+        let usage = self.usage.load(Ordering::Relaxed);
+        if usage < MAX_USAGE {
+            self.usage.store(usage + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// How often the page was used since the hand last came by.
+    pub(super) fn usage(&self) -> u8 {
+        self.usage.load(Ordering::Relaxed)
+    }
+
+    /// Sets the use count.
+    pub(super) fn set_usage(&self, usage: u8) {
+        self.usage.store(usage, Ordering::Relaxed);
+    }
+
+    /// The exclusive holder is about to change the page; redo would need the log from `from`. True
+    /// if the page was clean.
+    pub(super) fn mark_dirty(&self, from: u64) -> bool {
+        // Before the flag: whoever sees the flag sees a bound that is low enough.
+        if self.rec_lsn.load(Ordering::Relaxed) > from {
+            self.rec_lsn.store(from, Ordering::Release);
+        }
+        self.state.load(Ordering::Relaxed) & DIRTY == 0
+            && self.state.fetch_or(DIRTY, Ordering::SeqCst) & DIRTY == 0
+    }
+
+    /// A holder of the latch knows that the file has the page as it is. True if it was dirty.
+    pub(super) fn mark_clean(&self) -> bool {
+        self.rec_lsn.store(NO_REDO, Ordering::Relaxed);
+        self.state.fetch_and(!DIRTY, Ordering::Release) & DIRTY != 0
+    }
+
+    /// Where redo of the page would start, [`NO_REDO`] if it needs none.
+    pub(super) fn rec_lsn(&self) -> u64 {
+        self.rec_lsn.load(Ordering::Acquire)
+    }
+
+    /// A holder of the latch knows that the file has all changes below `from`.
+    pub(super) fn raise_rec_lsn(&self, from: Lsn) {
+        let old = self.rec_lsn.load(Ordering::Relaxed);
+        if old != NO_REDO && old < from.0 {
+            self.rec_lsn.store(from.0, Ordering::Release);
+        }
+    }
+}
+
+/// All frames and their memory.
+#[derive(Debug)]
+pub(super) struct Arena {
+    frames: Box<[Frame]>,
+    parking: Box<[Parking]>,
+    base: NonNull<u8>,
+    pages: NonNull<PageBuf>,
+}
+
+// SAFETY: the memory behind `pages` is made of atomics (`PageBuf` is `Sync`) and is owned by the
+// arena.
+unsafe impl Send for Arena {}
+// SAFETY: as above; who may store into a page is the business of its latch (R11), not of the arena.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// `count` frames of zero pages, or `None` if the system has not got the memory.
+    pub(super) fn new(count: usize) -> Option<Arena> {
+        assert!((1..NO_FRAME as usize).contains(&count), "frames are numbered in 32 bits");
+        let layout = Arena::layout(count);
+        // SAFETY: the layout has a size above zero.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let skip = base.align_offset(align_of::<PageBuf>());
+        assert!(skip < align_of::<PageBuf>(), "the slack covers the alignment");
+        // SAFETY: `skip` is smaller than the slack of one alignment that the layout has.
+        let pages = unsafe { base.add(skip) }.cast();
+        let frames = (0..count).map(|_| Frame::new()).collect();
+        let parking = (0..PARKING_LOTS).map(|_| Parking::default()).collect();
+        Some(Arena { frames, parking, base, pages })
+    }
+
+    /// A small alignment lets the allocator hand out untouched zero pages; the slack aligns them.
+    fn layout(count: usize) -> Layout {
+        let bytes = count * PAGE_SIZE + align_of::<PageBuf>();
+        Layout::from_size_align(bytes, 16).expect("the pool fits the address space")
+    }
+
+    /// How many frames there are.
+    pub(super) fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Frame `index`.
+    #[inline]
+    pub(super) fn frame(&self, index: u32) -> &Frame {
+        &self.frames[index as usize]
+    }
+
+    /// All frames in order.
+    pub(super) fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    /// Where waiters for the latch of frame `index` sleep.
+    pub(super) fn parking(&self, index: u32) -> &Parking {
+        &self.parking[index as usize % PARKING_LOTS]
+    }
+
+    /// Memory of frame `index`.
+    #[inline]
+    pub(super) fn page(&self, index: u32) -> &PageBuf {
+        assert!((index as usize) < self.frames.len(), "a frame of this pool");
+        // SAFETY: inside the allocation of `new`; zeroes are a valid `PageBuf`; shared references
+        // are fine at any time because all its fields are atomics.
+        unsafe { self.pages.add(index as usize).as_ref() }
+    }
+
+    /// Zeroes the memory of a frame that nobody can read yet, from byte `from`.
+    pub(super) fn clear(&self, index: u32, from: usize) {
+        assert!(self.frame(index).state() & VALID == 0, "nobody reads a frame that is not valid");
+        // SAFETY: only whoever claimed or loads the frame touches its memory before it is valid,
+        // and that is the caller.
+        let mut page = unsafe { PageMut::new(self.page(index), None) };
+        page.write_unlogged(from, &[0; PAGE_SIZE][from..]);
+    }
+
+    /// Is what was read into the loading frame the page that its tag names?
+    pub(super) fn verify_loaded(&self, index: u32) -> Result<(), String> {
+        let frame = self.frame(index);
+        assert!(frame.state() & LOADING != 0, "only a completion looks at a loading frame");
+        // SAFETY: the read has ended, and nobody stores before the frame is valid.
+        checksum::verify(frame.tag(), unsafe { self.page(index).bytes() })
+    }
+
+    /// Memory of `frames` in file order, to be read into.
+    ///
+    /// # Safety
+    /// Each frame is `LOADING` on behalf of this read and stays so until the read has completed,
+    /// and the arena outlives it: then nobody else touches the memory (contract B1 of
+    /// `rightlink_aio`).
+    unsafe fn io_bufs(&self, frames: &[u32]) -> IoBufs {
+        let segment = |&index: &u32| {
+            assert!(self.frame(index).state() & LOADING != 0, "the read owns the frame");
+            Segment { start: self.page(index).as_ptr(), len: PAGE_SIZE }
+        };
+        let segments: Vec<Segment> = frames.iter().map(segment).collect();
+        // SAFETY: passed on to the caller.
+        unsafe { IoBufs::vectored(segments) }
+    }
+}
+
+/// A read into frames: it keeps their arena alive, and lets them go only when it is completed.
+pub(super) trait FrameRead: Completion + 'static {
+    /// The arena of the frames.
+    fn arena(&self) -> &Arena;
+    /// The frames, `LOADING` for this read, in file order.
+    fn frames(&self) -> &[u32];
+}
+
+/// Starts to read from `offset` of `file` into the frames of `target`.
+pub(super) fn submit_read<T: FrameRead>(io: &Io, file: &File, offset: u64, target: Arc<T>) {
+    // SAFETY: `Done` keeps `target`, and `target` the arena, until the completion; a frame that is
+    // `LOADING` stays so until its own read is completed, which the trait asks for.
+    let bufs = unsafe { target.arena().io_bufs(target.frames()) };
+    io.submit_read(file, offset, bufs, Done { target, tag: 0 });
+}
+
+/// A write from a private copy, which it keeps.
+pub(super) trait CopyWrite: Completion + 'static {
+    /// The copy. Always the same one.
+    fn copy(&self) -> &Arc<AlignedBuf>;
+}
+
+/// Starts to write `range` of the copy of `target` at `offset` of `file`.
+pub(super) fn submit_write<T: CopyWrite>(
+    io: &Io,
+    (file, offset): (&File, u64),
+    range: Range<usize>,
+    target: Arc<T>,
+    tag: u64,
+) {
+    let bytes = &target.copy()[range];
+    // SAFETY: `Done` keeps `target`, and `target` the copy, until the completion; nobody can change
+    // bytes behind an `Arc`, and a write does not either.
+    let bufs = unsafe { IoBufs::new(bytes.as_ptr().cast_mut(), bytes.len()) };
+    io.submit_write(file, offset, bufs, Done { target, tag });
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with the same layout; pins keep the pool, and so the arena,
+        // alive.
+        unsafe { dealloc(self.base.as_ptr(), Arena::layout(self.frames.len())) }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::ids::FileId;
+
+    #[test]
+    fn pins_and_claims_exclude_each_other() {
+        let arena = Arena::new(2).unwrap();
+        let frame = arena.frame(0);
+        let page = PageId::new(FileId(9), 7);
+        frame.adopt(page, LOADING);
+        assert!(!frame.try_claim(DIRTY), "not while it is being read");
+        frame.loaded(VALID);
+        assert!(!frame.try_claim(0), "not while it is pinned");
+        frame.drop_pin();
+        assert!(frame.mark_dirty(5) && !frame.mark_dirty(7));
+        assert_eq!((frame.rec_lsn(), frame.tag()), (5, page));
+        assert!(!frame.try_claim(0), "not while it is dirty");
+        assert!(frame.mark_clean() && frame.try_claim(0) && !frame.try_claim(0));
+        assert!(arena.page(1).as_ptr().addr().is_multiple_of(4096));
+    }
+
+    #[test]
+    fn a_failed_frame_is_given_back_once() {
+        let arena = Arena::new(1).unwrap();
+        let frame = arena.frame(0);
+        frame.adopt(PageId::new(FileId(9), 7), LOADING);
+        frame.loaded(FAILED);
+        assert!(!frame.claim_failed());
+        frame.drop_pin();
+        assert!(frame.claim_failed() && !frame.claim_failed());
+    }
+}

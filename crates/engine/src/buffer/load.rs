@@ -1,0 +1,228 @@
+//! Bringing pages into frames: one read for all who want the page, its completion, its failure.
+//!
+//! Invariants:
+//! - A page that is being read is in the page table, so a second reader waits for the first one's
+//!   read.
+//! - The read holds a pin of its own, so nobody who goes away can take its memory along.
+//! - A failed read leaves the page table before anybody is told; each waiter gets the error, a
+//!   later pin reads again.
+//! - R7: whoever starts or awaits a read holds no latch.
+//!
+//! Does not do: decide what to read (`read_stream`), choose victims (`evict`).
+
+use rightlink_aio::{Completion, IoError};
+use rightlink_env::sync::{Arc, Ordering};
+use rightlink_env::{points, thread};
+
+use crate::buffer::data_file::{self, DataFile};
+use crate::buffer::frame::{self, Arena, FAILED, FrameRead, LOADING, UNLOGGED, VALID};
+use crate::buffer::latched;
+use crate::buffer::pin::Pin;
+use crate::buffer::pool::{BufferPool, Core};
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::ids::PageId;
+
+/// Where a page is.
+pub(super) enum Found {
+    /// In memory.
+    Valid(Pin),
+    /// On its way.
+    Loading(Pin),
+    /// Not in memory.
+    Absent,
+}
+
+impl Core {
+    /// Pins frame `index` if it holds `page`.
+    #[inline]
+    pub(super) fn pin_valid(self: &Arc<Self>, index: u32, page: PageId) -> Option<Pin> {
+        let frame = self.arena.frame(index);
+        let before = frame.add_pin();
+        if before & VALID != 0 && frame.tag() == page {
+            return Some(Pin::adopt(self, index));
+        }
+        self.unpin(index);
+        None
+    }
+
+    /// Looks for `page` and pins it.
+    pub(super) fn find(self: &Arc<Self>, page: PageId) -> Found {
+        if let Some(index) = self.table.find(&self.arena, page)
+            && let Some(pin) = self.pin_valid(index, page)
+        {
+            return Found::Valid(pin);
+        }
+        let bucket = self.table.lock(page);
+        let Some(index) = bucket.find(&self.arena) else {
+            return Found::Absent;
+        };
+        let before = self.arena.frame(index).add_pin();
+        assert!(before & (VALID | LOADING) != 0, "a frame in the table holds its page or reads it");
+        drop(bucket);
+        let pin = Pin::adopt(self, index);
+        if before & VALID != 0 { Found::Valid(pin) } else { Found::Loading(pin) }
+    }
+
+    /// Is `page` in memory? A hint: nothing keeps it there.
+    pub(super) fn holds(&self, page: PageId) -> bool {
+        let found = self.table.find(&self.arena, page);
+        found.is_some_and(|index| self.arena.frame(index).state() & VALID != 0)
+    }
+
+    /// Is `page` on its way? A hint.
+    pub(super) fn reads(&self, page: PageId) -> bool {
+        let found = self.table.find(&self.arena, page);
+        found.is_some_and(|index| self.arena.frame(index).state() & LOADING != 0)
+    }
+
+    /// Waits until the page behind `pin` is read; the error of the read if it failed.
+    pub(super) fn wait(&self, pin: Pin) -> Result<Pin> {
+        let reading = || pin.frame().state() & LOADING != 0;
+        if reading() {
+            latched::assert_none();
+            self.counters.waits.add(1);
+        }
+        while reading() {
+            // Whoever put the page into the table may not have submitted its read yet.
+            if !self.io.wait_for(|| !reading()) {
+                thread::yield_now();
+            }
+        }
+        if pin.frame().state() & VALID != 0 {
+            return Ok(pin);
+        }
+        let failures = self.failures.lock();
+        let found = failures.iter().find(|(frame, _)| *frame == pin.index());
+        let error = found.map(|(_, error)| error.clone());
+        drop(failures);
+        Err(error.expect("a failed read leaves its error until the last pin has gone"))
+    }
+
+    fn finish(&self, index: u32, outcome: Result<()>) {
+        let frame = self.arena.frame(index);
+        let page = frame.tag();
+        match outcome {
+            Ok(()) => {
+                frame.latch.set_version(self.fresh_version());
+                // Before it is valid: from then on others may take the frame away again.
+                self.replacement.lock().admit(index, page);
+                frame.loaded(VALID);
+            }
+            Err(error) => {
+                self.counters.read_errors.add(1);
+                self.table.lock(page).remove(&self.arena, index);
+                self.failures.lock().push((index, error));
+                frame.loaded(FAILED);
+            }
+        }
+        self.unpin(index);
+    }
+}
+
+impl BufferPool {
+    /// Starts to read `page`, which was not in memory. `None` if somebody else was faster.
+    pub(super) fn start_read(&self, page: PageId) -> Result<Option<Pin>> {
+        latched::assert_none();
+        let file = self.check_inside(page)?;
+        let Some(index) = self.reserve_frame(&file, page)? else {
+            return Ok(None);
+        };
+        self.core.arena.frame(index).add_pin();
+        let pin = Pin::adopt(&self.core, index);
+        self.submit_read(&file, vec![index]);
+        Ok(Some(pin))
+    }
+
+    /// A frame for `page`, in the page table and loading, with one pin: the read's.
+    pub(super) fn reserve_frame(&self, file: &DataFile, page: PageId) -> Result<Option<u32>> {
+        let index = self.claim()?;
+        let bucket = self.core.table.lock(page);
+        if bucket.find(&self.core.arena).is_some() {
+            drop(bucket);
+            self.core.replacement.lock().release(index);
+            return Ok(None);
+        }
+        let flags = LOADING | if file.logged { 0 } else { UNLOGGED };
+        self.core.arena.frame(index).adopt(page, flags);
+        bucket.insert(&self.core.arena, index);
+        Ok(Some(index))
+    }
+
+    /// Reads neighbouring pages into `frames`, which are loading.
+    pub(super) fn submit_read(&self, file: &Arc<DataFile>, frames: Vec<u32>) {
+        let first = self.core.arena.frame(frames[0]).tag();
+        let core = Arc::clone(&self.core);
+        core.counters.reads.add(frames.len() as u64);
+        core.counters.read_calls.add(1);
+        core.reads_in_flight.fetch_add(1, Ordering::AcqRel);
+        points::hit("buffer.read.submit");
+        let target = Arc::new(ReadOp { core, file: Arc::clone(file), frames });
+        let offset = data_file::offset(first.block);
+        frame::submit_read(&self.core.io, &file.file, offset, target);
+    }
+
+    /// A zeroed frame for `page`, pinned. `None` if somebody else was faster.
+    pub(super) fn adopt_zeroed(&self, page: PageId) -> Result<Option<Pin>> {
+        let file = self.check_inside(page)?;
+        let Some(index) = self.reserve_frame(&file, page)? else {
+            return Ok(None);
+        };
+        self.core.arena.frame(index).add_pin();
+        self.core.arena.clear(index, 0);
+        self.core.finish(index, Ok(()));
+        Ok(Some(Pin::adopt(&self.core, index)))
+    }
+}
+
+/// A read on its way.
+struct ReadOp {
+    core: Arc<Core>,
+    file: Arc<DataFile>,
+    frames: Vec<u32>,
+}
+
+impl ReadOp {
+    /// What became of page `place` of the read, after `bytes` of all were read.
+    fn outcome(&self, place: usize, bytes: usize) -> Result<()> {
+        let index = self.frames[place];
+        let page = self.core.arena.frame(index).tag();
+        let have = bytes.saturating_sub(place * PAGE_SIZE).min(PAGE_SIZE);
+        if have < PAGE_SIZE && page.block.0 >= self.file.blocks() {
+            return Err(self.corrupt(page, "a page beyond the end of the file".to_string()));
+        }
+        if have < PAGE_SIZE {
+            self.core.arena.clear(index, have);
+        }
+        let verified = self.core.arena.verify_loaded(index);
+        verified.map_err(|what| self.corrupt(page, what))
+    }
+
+    fn corrupt(&self, page: PageId, what: String) -> Error {
+        Error::Corruption { file: self.file.name().to_string(), block: Some(page.block.0), what }
+    }
+}
+
+impl FrameRead for ReadOp {
+    fn arena(&self) -> &Arena {
+        &self.core.arena
+    }
+
+    fn frames(&self) -> &[u32] {
+        &self.frames
+    }
+}
+
+impl Completion for ReadOp {
+    fn complete(&self, _tag: u64, result: std::result::Result<usize, IoError>) {
+        points::hit("buffer.read.complete");
+        for (place, &index) in self.frames.iter().enumerate() {
+            let outcome = match &result {
+                Ok(bytes) => self.outcome(place, *bytes),
+                Err(error) => Err(data_file::io_error(error.clone())),
+            };
+            self.core.finish(index, outcome);
+        }
+        self.core.reads_in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,176 @@
+//! Mini-transactions: changes of a few pages that reach the log as one record.
+//!
+//! Invariants:
+//! - A page is marked dirty, with a redo position not above the record, before the record is
+//!   appended: a checkpoint that misses the mark has taken its position below the record.
+//! - The first record of a page that was all zero is an image, and a long delta is replaced by a
+//!   shorter image. So redo can make lost growth again, and can tell a page that was cut off.
+//! - All latches are held until every page carries the record's end as its LSN.
+//! - A panic between stores poisons the log and breaks the latches: half a change is never seen.
+//!
+//! Does not do: choose latch order (R12 binds the caller); undo.
+
+use rightlink_env::thread;
+
+use crate::buffer::frame::NO_REDO;
+use crate::buffer::frame::UNLOGGED;
+use crate::buffer::pin::{Exclusive, Pin};
+use crate::buffer::pool::BufferPool;
+use crate::config::PAGE_SIZE;
+use crate::error::Result;
+use crate::ids::{Lsn, PageId, Xid};
+use crate::page::{PageMut, delta, header};
+use crate::wal::{PagePart, RecordKind};
+
+/// A delta up to this long is kept without asking whether an image is shorter.
+const SHORT_DELTA: usize = 512;
+
+/// A mini-transaction: exclusive latches on a few pages whose changes become one log record,
+/// atomically.
+///
+/// Stores go through [`Mtr::page`]; `commit` appends the record, stamps every changed page with its
+/// end and lets go of all latches. Dropped without a change it only unlatches; dropped with changes
+/// it panics (and the instance is poisoned): check everything before the first store.
+pub struct Mtr<'p> {
+    pool: &'p BufferPool,
+    slots: Vec<Slot>,
+}
+
+/// Index of a latched page inside an [`Mtr`].
+pub type Held = usize;
+
+struct Slot {
+    /// `None` once released.
+    latched: Option<Exclusive>,
+    delta: Vec<u8>,
+    logged: bool,
+}
+
+impl Slot {
+    fn latched(&self) -> &Exclusive {
+        self.latched.as_ref().expect("a released page is not used again")
+    }
+
+    fn changed(&self) -> bool {
+        self.latched.as_ref().is_some_and(Exclusive::changing)
+    }
+
+    /// Replaces the delta by an image where that is needed, or shorter.
+    fn shorten(&mut self) {
+        let latched = self.latched.as_ref().expect("a released page has no delta");
+        if self.delta.is_empty() || delta::is_image(&self.delta) && self.delta.len() <= SHORT_DELTA
+        {
+            return;
+        }
+        let bytes = latched.bytes();
+        let first = header::lsn(bytes) == Lsn(0);
+        let long = self.delta.len() > SHORT_DELTA && delta::image_len(bytes) < self.delta.len();
+        if long || (first && !delta::is_image(&self.delta)) {
+            self.delta.clear();
+            delta::push_image(&mut self.delta, bytes);
+        }
+    }
+}
+
+impl<'p> Mtr<'p> {
+    /// An empty mini-transaction.
+    pub fn new(pool: &'p BufferPool) -> Self {
+        Self { pool, slots: Vec::new() }
+    }
+
+    /// Latches `pin` exclusively (waits; the caller keeps to R12) and adds it. Not for a page that
+    /// this thread has latched already.
+    pub fn latch(&mut self, pin: Pin) -> Held {
+        self.add(pin.exclusive())
+    }
+
+    /// As [`Mtr::latch`], but gives the pin back instead of waiting.
+    pub fn try_latch(&mut self, pin: Pin) -> std::result::Result<Held, Pin> {
+        pin.try_exclusive().map(|latched| self.add(latched))
+    }
+
+    fn add(&mut self, latched: Exclusive) -> Held {
+        let logged = latched.pin().frame().state() & UNLOGGED == 0;
+        self.slots.push(Slot { latched: Some(latched), delta: Vec::new(), logged });
+        self.slots.len() - 1
+    }
+
+    /// The page as it is now, stores of this mini-transaction included.
+    pub fn bytes(&self, held: Held) -> &[u8; PAGE_SIZE] {
+        self.slots[held].latched().bytes()
+    }
+
+    /// Stores into the page (marks it dirty on first use).
+    pub fn page(&mut self, held: Held) -> PageMut<'_> {
+        let pool = self.pool;
+        let Slot { latched, delta, logged } = &mut self.slots[held];
+        let latched = latched.as_mut().expect("a released page is not used again");
+        if !latched.changing() {
+            let from = if *logged { pool.wal.end().0 } else { NO_REDO };
+            let late = cfg!(broken = "dirty-after-append");
+            pool.core.mark_dirty(latched.pin().frame(), if late { NO_REDO } else { from });
+        }
+        latched.page_mut(logged.then_some(delta))
+    }
+
+    /// Version of the page when it was latched.
+    pub fn version(&self, held: Held) -> u64 {
+        self.slots[held].latched().version()
+    }
+
+    /// The page's name.
+    pub fn id(&self, held: Held) -> PageId {
+        self.slots[held].latched().pin().page()
+    }
+
+    /// Unlatches an unchanged page early and gives its pin back; `held` must not be used again.
+    pub fn release(&mut self, held: Held) -> Pin {
+        assert!(!self.slots[held].changed(), "a changed page is released by commit");
+        let latched = self.slots[held].latched.take();
+        latched.expect("a page is released once").release()
+    }
+
+    /// Logs all stores as one record of `kind` by `xid`, stamps LSNs, unlatches. Returns the
+    /// record's end (`Lsn(0)` when nothing was changed or every changed file is unlogged).
+    pub fn commit(mut self, kind: RecordKind, xid: Xid) -> Result<Lsn> {
+        let mut slots = std::mem::take(&mut self.slots);
+        let logged = |slot: &&mut Slot| slot.changed() && slot.logged && !slot.delta.is_empty();
+        slots.iter_mut().filter(logged).for_each(Slot::shorten);
+        let parts: Vec<PagePart<'_>> = slots.iter().filter_map(part).collect();
+        if parts.is_empty() {
+            return Ok(Lsn(0));
+        }
+        rightlink_env::points::hit("buffer.mtr.before-append");
+        let appended = self.pool.wal.append(kind, xid, &parts);
+        let end = appended.inspect_err(|error| {
+            // The pages have changes that the log does not know: they must not reach their files.
+            self.pool.poison(&format!("append failed: {error}"));
+        })?;
+        rightlink_env::points::hit("buffer.mtr.after-append");
+        for slot in slots.iter_mut().filter(|slot| !slot.delta.is_empty()) {
+            let latched = slot.latched.as_mut().expect("a page with a delta is latched");
+            header::set_lsn(&mut latched.page_mut(None), end);
+        }
+        Ok(end)
+    }
+}
+
+fn part(slot: &Slot) -> Option<PagePart<'_>> {
+    let page = slot.latched.as_ref()?.pin().page();
+    (!slot.delta.is_empty()).then_some(PagePart { page, delta: &slot.delta })
+}
+
+impl Drop for Mtr<'_> {
+    fn drop(&mut self) {
+        if !self.slots.iter().any(Slot::changed) {
+            return;
+        }
+        self.pool.poison("a mini-transaction was given up between its stores");
+        for slot in self.slots.iter_mut().filter(|slot| slot.changed()) {
+            if let Some(latched) = slot.latched.take() {
+                latched.abandon();
+            }
+        }
+        assert!(thread::panicking(), "a mini-transaction with stores is committed");
+    }
+}

@@ -1,0 +1,450 @@
+//! The pool: public operations, and the state that its parts share.
+//!
+//! Invariants:
+//! - Lock order: write-back, replacement, page table bucket; no latch is taken under any of the
+//!   latter two, and no I/O is done under them.
+//! - A page is in at most one frame; a frame that is in the page table is `VALID` or `LOADING`.
+//! - WAL before data: no page reaches its file before the log up to its LSN is durable
+//!   (`write_back`).
+//!
+//! Does not do: start threads; know what is in a page beyond its header.
+
+use rightlink_aio::Io;
+use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
+use rightlink_env::{Env, Reservation, points};
+
+use crate::buffer::data_file::{DataFile, DataFiles};
+use crate::buffer::double_write::DoubleWrite;
+use crate::buffer::frame::{Arena, DIRTY, Frame, NO_REDO, VALID, pins};
+use crate::buffer::latched;
+use crate::buffer::load::Found;
+use crate::buffer::page_table::PageTable;
+use crate::buffer::pin::Pin;
+use crate::buffer::replacement::{Attempt, Replacement};
+use crate::buffer::stats::{Counters, PoolStats};
+use crate::buffer::write_back::WriteBack;
+use crate::config::{MIN_POOL_PAGES, PAGE_SIZE};
+use crate::error::{Error, Result};
+use crate::ids::{BlockNo, FileId, Lsn, PageId};
+use crate::page::{delta, header};
+use crate::wal::Wal;
+
+/// Settings of the pool.
+#[derive(Clone, Debug)]
+pub struct PoolOptions {
+    /// Frames of 8 KiB, at least `config::MIN_POOL_PAGES`.
+    pub frames: usize,
+    /// Pages of one double-write group, at least 64 (0: the device promises atomic page writes).
+    pub double_write_pages: usize,
+}
+
+/// What the parts of the pool share; completions of reads hold it.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) arena: Arena,
+    pub(super) table: PageTable,
+    pub(super) replacement: Mutex<Replacement>,
+    pub(super) files: DataFiles,
+    pub(super) io: Io,
+    pub(super) counters: Counters,
+    /// Errors of reads, by frame, until the last waiter has gone.
+    pub(super) failures: Mutex<Vec<(u32, Error)>>,
+    pub(super) reads_in_flight: AtomicUsize,
+    /// Not less than any version that a page that has left memory ever had.
+    pub(super) last_version: AtomicU64,
+    pub(super) starving: AtomicUsize,
+    pub(super) starved: (Mutex<()>, Condvar),
+    _memory: Reservation,
+}
+
+const _: () = {
+    const fn shareable<T: Send + Sync>() {}
+    shareable::<Core>();
+};
+
+impl Core {
+    /// The page in `frame` is about to change; redo would need the log from `from`.
+    pub(super) fn mark_dirty(&self, frame: &Frame, from: u64) {
+        if frame.mark_dirty(from) {
+            self.counters.dirty.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The file has the page as it is.
+    pub(super) fn mark_clean(&self, frame: &Frame) {
+        if frame.mark_clean() {
+            self.counters.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Does anybody wait for a pin to be dropped?
+    #[inline]
+    pub(super) fn somebody_starves(&self) -> bool {
+        self.starving.load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes away a pin that may be the last one of a failed read.
+    pub(super) fn unpin(&self, index: u32) {
+        let before = self.arena.frame(index).drop_pin();
+        if pins(before) == 1 && self.arena.frame(index).claim_failed() {
+            self.failures.lock().retain(|(frame, _)| *frame != index);
+            self.replacement.lock().release(index);
+        }
+        if self.somebody_starves() {
+            let _guard = self.starved.0.lock();
+            self.starved.1.notify_all();
+        }
+    }
+
+    /// A version that no page in memory or gone from it ever had.
+    pub(super) fn fresh_version(&self) -> u64 {
+        self.last_version.fetch_add(2, Ordering::Relaxed) + 2
+    }
+
+    /// Remembers the version of a page that leaves memory.
+    pub(super) fn note_version(&self, frame: &Frame) {
+        let version = frame.latch.version();
+        self.last_version.fetch_max(version + version % 2, Ordering::Relaxed);
+    }
+}
+
+/// The buffer pool of an open database.
+#[derive(Debug)]
+pub struct BufferPool {
+    pub(super) core: Arc<Core>,
+    pub(super) wal: Arc<Wal>,
+    pub(super) write_back: Mutex<WriteBack>,
+    /// Log position before which redo has no more records for pages it is applying (see `redo`).
+    redo_from: Mutex<(Lsn, Lsn)>,
+    /// Changes were made in memory that the log does not know: nothing is written back any more.
+    pub(super) poisoned: AtomicBool,
+}
+
+impl BufferPool {
+    /// A pool over the data files of `io` (names `data/xxxxxxxx`).
+    pub fn new(env: &Env, io: &Io, wal: Arc<Wal>, options: PoolOptions) -> Result<Arc<Self>> {
+        let PoolOptions { frames, double_write_pages } = options;
+        if frames < MIN_POOL_PAGES {
+            let what = format!("a pool of {frames} pages; at least {MIN_POOL_PAGES} are needed");
+            return Err(Error::Invalid(what));
+        }
+        let group = WriteBack::group_pages(frames, double_write_pages);
+        let memory = reserve(env, frames, group)?;
+        let no_memory = || Error::Limit(format!("the system has no memory for {frames} pages"));
+        let area = DoubleWrite::open(io, group, double_write_pages > 0)?;
+        let core = Core {
+            arena: Arena::new(frames).ok_or_else(no_memory)?,
+            table: PageTable::new(frames),
+            replacement: Mutex::new(Replacement::new(frames)),
+            files: DataFiles::new(io)?,
+            io: io.clone(),
+            counters: Counters::default(),
+            failures: Mutex::default(),
+            reads_in_flight: AtomicUsize::new(0),
+            last_version: AtomicU64::new(0),
+            starving: AtomicUsize::new(0),
+            starved: (Mutex::default(), Condvar::new()),
+            _memory: memory,
+        };
+        Ok(Arc::new(BufferPool {
+            core: Arc::new(core),
+            wal,
+            write_back: Mutex::new(WriteBack::new(group, area)),
+            redo_from: Mutex::default(),
+            poisoned: AtomicBool::new(false),
+        }))
+    }
+
+    /// Creates an empty file, durably (file and directory). `logged` false: its changes are not
+    /// logged.
+    pub fn create_file(&self, file: FileId, logged: bool) -> Result<()> {
+        assert_ne!(file, FileId(0), "file 0 is no file");
+        self.core.files.create(file, logged)
+    }
+
+    /// Makes an existing file known; idempotent.
+    pub fn open_file(&self, file: FileId, logged: bool) -> Result<()> {
+        assert_ne!(file, FileId(0), "file 0 is no file");
+        self.core.files.open(file, logged)
+    }
+
+    /// Is the file open?
+    pub fn is_open(&self, file: FileId) -> bool {
+        self.core.files.get(file).is_some()
+    }
+
+    /// The data files in the directory, open or not, so that orphans can be found once the catalog
+    /// can be read.
+    pub fn files_on_disk(&self) -> Result<Vec<FileId>> {
+        self.core.files.on_disk()
+    }
+
+    /// Forgets all frames of the file without writing them, and removes it. Whoever calls this has
+    /// made the record durable that lets the file go, and nobody pins its pages. Fine if it is
+    /// gone.
+    pub fn drop_file(&self, file: FileId) -> Result<()> {
+        if let Some(open) = self.core.files.get(file) {
+            self.forget(&open, 0)?;
+        }
+        self.core.files.remove(file)
+    }
+
+    /// Blocks of the file, grown ones included.
+    ///
+    /// # Panics
+    /// If the file is not open.
+    pub fn blocks(&self, file: FileId) -> u32 {
+        self.core.files.get(file).expect("the file was opened").blocks()
+    }
+
+    /// Grows the file by `count` zero blocks and returns the first new one. Not logged: a block
+    /// counts as initialised only once a logged record formats it. Blocks that no record has
+    /// formatted may be gone after the file is opened again.
+    pub fn extend(&self, file: FileId, count: u32) -> Result<BlockNo> {
+        latched::assert_none();
+        let extended = self.core.files.expect(file)?.extend(count);
+        extended.map_err(|error| self.fatal_if_sync("growth of a data file", error))
+    }
+
+    /// Forgets frames at and above `blocks`, then cuts the file. The log is made durable first, so
+    /// that what emptied those blocks is not lost after they are; nobody pins them.
+    pub fn truncate(&self, file: FileId, blocks: u32) -> Result<()> {
+        let open = self.core.files.expect(file)?;
+        assert!(blocks <= open.blocks(), "a cut does not make the file longer");
+        if open.logged {
+            self.wal.flush(self.wal.end())?;
+        }
+        points::hit("buffer.truncate");
+        self.forget(&open, blocks)?;
+        open.cut()
+    }
+
+    /// Pins the page, reading it if needed (waits for the I/O; checksum verified).
+    pub fn pin(&self, page: PageId) -> Result<Pin> {
+        loop {
+            match self.core.find(page) {
+                Found::Valid(pin) => return self.hit(pin),
+                Found::Loading(pin) => return self.core.wait(pin),
+                Found::Absent => {}
+            }
+            if let Some(pin) = self.start_read(page)? {
+                return self.core.wait(pin);
+            }
+        }
+    }
+
+    fn hit(&self, pin: Pin) -> Result<Pin> {
+        let frame = pin.frame();
+        if frame.latch.is_broken() {
+            let what = format!("a panic left {} half changed", pin.page());
+            return Err(Error::Poisoned(what));
+        }
+        frame.touch();
+        self.core.counters.hits.add(1);
+        Ok(pin)
+    }
+
+    /// Pins the page if it is in memory and valid; never does I/O (R7: usable under a latch).
+    pub fn try_pin(&self, page: PageId) -> Option<Pin> {
+        let index = self.core.table.find(&self.core.arena, page)?;
+        let pin = self.core.pin_valid(index, page)?;
+        pin.frame().touch();
+        Some(pin)
+    }
+
+    /// Pins a block whose old bytes do not matter (it is about to be replaced): no read, zeroes. A
+    /// page that is in memory keeps its bytes.
+    pub fn pin_new(&self, page: PageId) -> Result<Pin> {
+        self.check_inside(page)?;
+        loop {
+            match self.core.find(page) {
+                Found::Valid(pin) => return Ok(pin),
+                // What the file holds does not matter, not even that it cannot be read.
+                Found::Loading(pin) => match self.core.wait(pin) {
+                    Ok(pin) => return Ok(pin),
+                    Err(_) => continue,
+                },
+                Found::Absent => {}
+            }
+            if let Some(pin) = self.adopt_zeroed(page)? {
+                return Ok(pin);
+            }
+        }
+    }
+
+    /// The log that changes of pages go to.
+    pub fn wal(&self) -> &Arc<Wal> {
+        &self.wal
+    }
+
+    /// How the I/O of this pool is done, for those that read and write around it.
+    pub fn io(&self) -> &Io {
+        &self.core.io
+    }
+
+    /// Frames of the pool.
+    pub fn frames(&self) -> usize {
+        self.core.arena.len()
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> PoolStats {
+        self.core.counters.snapshot()
+    }
+
+    /// Redo starts at `from`: the position that dirty pages need until they are written.
+    pub fn begin_redo(&self, from: Lsn) {
+        *self.redo_from.lock() = (from, from);
+    }
+
+    /// One redo step: applies `delta` to `page` unless its LSN says it is there already. A missing
+    /// file is made, empty: whoever reads the catalog afterwards removes it if nobody knows it. A
+    /// change of a page that has never been formatted is skipped: that page was cut off later on.
+    pub fn redo(&self, page: PageId, delta: &[u8], end: Lsn) -> Result<()> {
+        let from = self.note_redo(end);
+        let file = self.core.files.open_or_create(page.file)?;
+        let image = delta::is_image(delta);
+        if page.block.0 >= file.blocks() {
+            if !image {
+                return Ok(());
+            }
+            file.extend_to(page.block.0 + 1)?;
+        }
+        let pin = if image { self.pin_new(page)? } else { self.pin(page)? };
+        let mut latched = pin.exclusive();
+        let lsn = header::lsn(latched.bytes());
+        if lsn >= end || (lsn == Lsn(0) && !image) {
+            return Ok(());
+        }
+        self.core.mark_dirty(latched.pin().frame(), from.0);
+        let mut target = latched.page_mut(None);
+        if let Err(what) = delta::apply(&mut target, delta) {
+            // The page is half changed: this instance writes nothing any more.
+            self.poisoned.store(true, Ordering::SeqCst);
+            return Err(Error::corrupt(page, what));
+        }
+        header::set_lsn(&mut target, end);
+        self.core.counters.redone.add(1);
+        Ok(())
+    }
+
+    /// The start of the record that ends at `end` is not before the end of the record before it.
+    fn note_redo(&self, end: Lsn) -> Lsn {
+        let mut seen = self.redo_from.lock();
+        if end > seen.1 {
+            *seen = (seen.1, end);
+        }
+        seen.0
+    }
+
+    /// Oldest log position that a dirty page still needs, or the end of the log. A checkpoint takes
+    /// this, then calls [`BufferPool::sync_all`], then makes it the redo position.
+    pub fn redo_horizon(&self) -> Lsn {
+        let end = self.wal.end();
+        // A record below `end` was appended after its pages were marked; see them marked.
+        rightlink_env::sync::fence(Ordering::SeqCst);
+        let needed = |frame: &Frame| match frame.state() & DIRTY {
+            0 => NO_REDO,
+            _ => frame.rec_lsn(),
+        };
+        let oldest = self.core.arena.frames().iter().map(needed).min().unwrap_or(NO_REDO);
+        Lsn(oldest.min(end.0))
+    }
+
+    /// Error unless `page` is inside its open file.
+    pub(super) fn check_inside(&self, page: PageId) -> Result<Arc<DataFile>> {
+        let file = self.core.files.expect(page.file)?;
+        let blocks = file.blocks();
+        if page.block.0 < blocks {
+            return Ok(file);
+        }
+        Err(Error::Corruption {
+            file: file.name().to_string(),
+            block: Some(page.block.0),
+            what: format!("a page beyond the end of the file, which has {blocks} blocks"),
+        })
+    }
+
+    /// Writes every dirty page home and takes every page that nobody pins out of memory: the pool
+    /// is cold afterwards. Returns how many pages left.
+    pub fn evict_all(&self) -> Result<usize> {
+        self.flush_all()?;
+        let mut gone = Vec::new();
+        for index in 0..self.core.arena.len() as u32 {
+            if self.core.try_evict(self.core.arena.frame(index), index) == Attempt::Taken {
+                gone.push(index);
+            }
+        }
+        self.core.replacement.lock().forget(&gone);
+        Ok(gone.len())
+    }
+
+    /// Takes the pages of `file` at and above `blocks` out of memory, whatever their state.
+    fn forget(&self, file: &DataFile, blocks: u32) -> Result<()> {
+        // No group that contains one of these pages is on its way to the file.
+        let mut write_back = self.write_back.lock();
+        write_back.forget_plan();
+        file.hide(blocks);
+        let mut gone = Vec::new();
+        for index in 0..self.core.arena.len() as u32 {
+            if self.take_away(index, file.id, blocks)? {
+                gone.push(index);
+            }
+        }
+        self.core.replacement.lock().forget(&gone);
+        Ok(())
+    }
+
+    fn take_away(&self, index: u32, file: FileId, blocks: u32) -> Result<bool> {
+        let frame = self.core.arena.frame(index);
+        for _ in 0..100_000 {
+            let page = frame.tag();
+            let concerned = page.file == file && page.block.0 >= blocks;
+            if !concerned || frame.state() >> 32 == 0 {
+                return Ok(false);
+            }
+            let bucket = self.core.table.lock(page);
+            let dirty = frame.state() & DIRTY != 0;
+            if frame.tag() == page && frame.try_claim(DIRTY) {
+                self.core.note_version(frame);
+                bucket.remove(&self.core.arena, index);
+                self.core.counters.dirty.fetch_sub(usize::from(dirty), Ordering::Relaxed);
+                return Ok(true);
+            }
+            drop(bucket);
+            // A read ahead, or a lookup that has pinned the wrong frame for a moment.
+            self.core.io.reap(false);
+            rightlink_env::thread::yield_now();
+        }
+        Err(Error::Limit(format!("file {} cannot go: {} is pinned", file.0, frame.tag())))
+    }
+}
+
+/// Reserves what the pool will take.
+fn reserve(env: &Env, frames: usize, group: usize) -> Result<Reservation> {
+    let each = PAGE_SIZE + size_of::<Frame>() + 8 + Replacement::BYTES_PER_FRAME;
+    let plan = WriteBack::BYTES_PER_FRAME;
+    let bytes =
+        frames.checked_mul(each + plan).and_then(|b| b.checked_add((group + 1) * PAGE_SIZE));
+    let wanted = bytes.and_then(|bytes| env.budget.try_reserve(bytes));
+    wanted.ok_or_else(|| {
+        let have = env.budget.available();
+        Error::Limit(format!(
+            "a pool of {frames} pages does not fit the {have} bytes that are left"
+        ))
+    })
+}
+
+impl Drop for BufferPool {
+    fn drop(&mut self) {
+        // Completions own frames until they have run.
+        while self.core.reads_in_flight.load(Ordering::Acquire) > 0 {
+            self.core.io.reap(true);
+        }
+        let pinned = |frame: &Frame| pins(frame.state()) > 0 && frame.state() & VALID != 0;
+        if self.core.arena.frames().iter().any(pinned) {
+            // P1: pins that are left keep the memory.
+            std::mem::forget(Arc::clone(&self.core));
+        }
+    }
+}

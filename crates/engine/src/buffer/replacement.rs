@@ -1,0 +1,207 @@
+//! Which page leaves: three queues after S3-FIFO, so that a scan passes through a tenth of the
+//! pool.
+//!
+//! A page that was read waits in the small queue; used again there it moves to the main queue, else
+//! it is the first to leave. Pages that left are remembered for a while by a fingerprint; one that
+//! comes back goes to the main queue at once. The main queue is a clock: a used page goes round
+//! again.
+//!
+//! Invariants:
+//! - A frame is in the free list, in one queue, or in the hands of whoever is loading it.
+//! - Only clean, unpinned frames are taken (decision 6): the caller writes dirty ones back and asks
+//!   again. The pool's frames bound every queue, so nothing here grows.
+//!
+//! Does not do: write-back, waiting.
+
+use std::collections::VecDeque;
+
+use crate::buffer::frame::{Arena, DIRTY, Frame, VALID, pins};
+use crate::buffer::page_table::spread;
+use crate::ids::PageId;
+
+/// Frames that a search looks at in one queue before it asks for write-back.
+const DEPTH: usize = 128;
+
+/// Answer of the attempt to take one frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Attempt {
+    /// It is taken.
+    Taken,
+    /// It is pinned, or somebody was faster.
+    Busy,
+    /// It has to be written first.
+    Dirty,
+}
+
+/// Result of a search for a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Victim {
+    /// A frame that held nothing.
+    Free(u32),
+    /// A frame whose page was taken out of memory.
+    Evicted(u32),
+    /// Some frames could be taken if they were written first.
+    AllDirty,
+    /// Every frame is pinned.
+    AllPinned,
+}
+
+/// Free list, queues and fingerprints.
+#[derive(Debug)]
+pub(super) struct Replacement {
+    free: Vec<u32>,
+    small: VecDeque<u32>,
+    main: VecDeque<u32>,
+    ghosts: Box<[u32]>,
+    small_target: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Queue {
+    Small,
+    Main,
+}
+
+impl Replacement {
+    /// All of `frames` frames are free.
+    pub(super) fn new(frames: usize) -> Replacement {
+        assert!(frames > 0, "a pool has frames");
+        Replacement {
+            free: (0..frames as u32).rev().collect(),
+            small: VecDeque::with_capacity(frames),
+            main: VecDeque::with_capacity(frames),
+            ghosts: vec![0; frames].into(),
+            small_target: (frames / 10).max(1),
+        }
+    }
+
+    /// Bytes that the queues need for each frame.
+    pub(super) const BYTES_PER_FRAME: usize = 4 * 4;
+
+    /// A page came into `frame`.
+    pub(super) fn admit(&mut self, frame: u32, page: PageId) {
+        if self.remembers(page) {
+            self.main.push_back(frame)
+        } else {
+            self.small.push_back(frame)
+        }
+        assert!(self.small.len() + self.main.len() + self.free.len() <= self.ghosts.len());
+    }
+
+    /// `frame` holds nothing any more.
+    pub(super) fn release(&mut self, frame: u32) {
+        self.free.push(frame);
+        assert!(self.free.len() <= self.ghosts.len(), "a frame is free once");
+    }
+
+    /// Takes `frames` (in ascending order), which lost their pages, out of the queues.
+    pub(super) fn forget(&mut self, frames: &[u32]) {
+        assert!(frames.is_sorted(), "the frames are searched by bisection");
+        self.small.retain(|frame| frames.binary_search(frame).is_err());
+        self.main.retain(|frame| frames.binary_search(frame).is_err());
+        frames.iter().for_each(|&frame| self.release(frame));
+    }
+
+    /// Finds a frame; `take` tries to take one out of the page table.
+    pub(super) fn victim(
+        &mut self,
+        arena: &Arena,
+        take: impl Fn(&Frame, u32) -> Attempt,
+    ) -> Victim {
+        if let Some(frame) = self.free.pop() {
+            return Victim::Free(frame);
+        }
+        let from_small = self.small.len() >= self.small_target || self.main.is_empty();
+        let (first, second) =
+            if from_small { (Queue::Small, Queue::Main) } else { (Queue::Main, Queue::Small) };
+        let mut dirty = false;
+        // Only when the usual depth finds nothing but pinned frames is everything searched.
+        for depth in [DEPTH, usize::MAX] {
+            for queue in [first, second] {
+                match self.search(queue, arena, depth, &take) {
+                    (Some(frame), _) => return Victim::Evicted(frame),
+                    (None, saw_dirty) => dirty |= saw_dirty,
+                }
+            }
+            if dirty {
+                return Victim::AllDirty;
+            }
+        }
+        Victim::AllPinned
+    }
+
+    fn search(
+        &mut self,
+        which: Queue,
+        arena: &Arena,
+        depth: usize,
+        take: impl Fn(&Frame, u32) -> Attempt,
+    ) -> (Option<u32>, bool) {
+        let (mut at, mut dirty) = (0, false);
+        let mut steps = self.queue(which).len().saturating_mul(4).min(depth.saturating_mul(4));
+        while at < self.queue(which).len().min(depth) && steps > 0 {
+            steps -= 1;
+            let index = self.queue(which)[at];
+            let frame = arena.frame(index);
+            if self.goes_round(which, at, frame) {
+                continue;
+            }
+            match take(frame, index) {
+                Attempt::Taken => {
+                    self.queue(which).remove(at);
+                    self.remember(frame.tag());
+                    return (Some(index), dirty);
+                }
+                outcome => dirty |= outcome == Attempt::Dirty,
+            }
+            at += 1;
+        }
+        (None, dirty)
+    }
+
+    /// Moves the frame at `at` to the end of the main queue if it was used since it was last seen.
+    fn goes_round(&mut self, which: Queue, at: usize, frame: &Frame) -> bool {
+        let usage = frame.usage();
+        let again = if which == Queue::Small { usage > 1 } else { usage > 0 };
+        if again {
+            frame.set_usage(if which == Queue::Small { 0 } else { usage - 1 });
+            let moved = self.queue(which).remove(at).expect("the caller looked at this place");
+            self.main.push_back(moved);
+        }
+        again
+    }
+
+    fn queue(&mut self, which: Queue) -> &mut VecDeque<u32> {
+        match which {
+            Queue::Small => &mut self.small,
+            Queue::Main => &mut self.main,
+        }
+    }
+
+    /// Up to `limit` dirty, unpinned frames, the next ones to leave first.
+    pub(super) fn dirty_candidates(&self, arena: &Arena, limit: usize) -> Vec<u32> {
+        let wanted = |frame: &u32| {
+            let state = arena.frame(*frame).state();
+            state & VALID != 0 && state & DIRTY != 0 && pins(state) == 0
+        };
+        let depth = limit.saturating_mul(4);
+        let small = self.small.iter().take(depth);
+        small.chain(self.main.iter().take(depth)).copied().filter(wanted).take(limit).collect()
+    }
+
+    fn remember(&mut self, page: PageId) {
+        let hash = spread(page);
+        let place = (hash >> 32) as usize % self.ghosts.len();
+        self.ghosts[place] = hash as u32 | 1;
+    }
+
+    fn remembers(&mut self, page: PageId) -> bool {
+        let hash = spread(page);
+        let place = (hash >> 32) as usize % self.ghosts.len();
+        let known = self.ghosts[place] == hash as u32 | 1;
+        if known {
+            self.ghosts[place] = 0;
+        }
+        known
+    }
+}

@@ -1,0 +1,62 @@
+//! For tests of this crate and of others: a pool on a fresh simulated disk.
+//!
+//! Does not do: anything a production build needs.
+
+use rightlink_aio::{Io, IoOptions, Method, SimDisk};
+use rightlink_env::Env;
+use rightlink_env::sync::Arc;
+
+use crate::buffer::{BufferPool, PoolOptions};
+use crate::ids::{Lsn, Xid};
+use crate::wal::{Control, Wal, WalOptions};
+
+/// A pool with what it stands on.
+pub struct TestPool {
+    /// The pool.
+    pub pool: Arc<BufferPool>,
+    /// Its simulated disk.
+    pub disk: SimDisk,
+    /// The files on it.
+    pub io: Io,
+    /// Clock, budget, seed.
+    pub env: Env,
+}
+
+/// A log of 16 MiB segments.
+pub fn wal_options() -> WalOptions {
+    WalOptions { segment_bytes: 16 << 20, buffer_bytes: 1 << 20, max_bytes: 256 << 20 }
+}
+
+/// Options of I/O on the simulated disk.
+pub fn io_options() -> IoOptions {
+    IoOptions::with_method(Method::Worker)
+}
+
+/// The control record of a database that was just made.
+pub fn control() -> Control {
+    Control {
+        database: 1,
+        redo: Lsn(0),
+        next_xid: Xid::FIRST,
+        next_file: 64,
+        durable: Lsn(0),
+        clean: false,
+    }
+}
+
+/// A pool of `frames` pages and a fresh log on a fresh simulated disk, everything derived from
+/// `seed`.
+pub fn pool(frames: usize, seed: u64) -> TestPool {
+    let disk = SimDisk::new(seed);
+    on_disk(disk, frames, 64, seed)
+}
+
+/// As [`pool`], on a given empty disk and with a given double-write group.
+pub fn on_disk(disk: SimDisk, frames: usize, double_write_pages: usize, seed: u64) -> TestPool {
+    let env = Env::simulated(seed);
+    let io = Io::simulated(&env, disk.clone(), io_options()).expect("a simulated disk opens");
+    let wal = Wal::create(&env, &io, wal_options(), &control()).expect("a fresh log");
+    let options = PoolOptions { frames, double_write_pages };
+    let pool = BufferPool::new(&env, &io, Arc::new(wal), options).expect("a pool");
+    TestPool { pool, disk, io, env }
+}

@@ -1,0 +1,1 @@
+//! Power cuts during write-back.

@@ -1,0 +1,247 @@
+//! Pages in and out of memory, by one thread and by many.
+
+use rightlink_aio::sim::{FaultKind, OpKind, Repeat};
+use rightlink_env::sync::{Arc, AtomicU64, Ordering};
+use rightlink_env::{Rng, thread};
+
+use super::{FILE, filled, get, init, page, set};
+use crate::buffer::testing::pool;
+use crate::buffer::{Mtr, Pin};
+use crate::error::Error;
+use crate::ids::{Lsn, Xid};
+use crate::page::header;
+use crate::wal::RecordKind;
+
+#[test]
+fn pages_leave_a_small_pool_and_come_back() {
+    let test = pool(16, 1);
+    filled(&test, 200);
+    assert_eq!(test.pool.blocks(FILE), 200);
+    for block in (0..200).rev() {
+        assert_eq!(get(&test.pool, page(block)).unwrap(), u64::from(block));
+        set(&test.pool, page(block), u64::from(block) + 1000).unwrap();
+    }
+    for block in 0..200 {
+        assert_eq!(get(&test.pool, page(block)).unwrap(), u64::from(block) + 1000);
+    }
+    let stats = test.pool.stats();
+    assert!(stats.evictions > 300 && stats.written > 300, "{stats:?}");
+    assert!(stats.double_write_bytes > 300 * 8192, "{stats:?}");
+}
+
+#[test]
+fn a_page_beyond_the_end_is_an_error_and_a_grown_one_is_zero() {
+    let test = pool(16, 2);
+    test.pool.create_file(FILE, true).unwrap();
+    assert!(matches!(test.pool.pin(page(0)), Err(Error::Corruption { block: Some(0), .. })));
+    test.pool.extend(FILE, 3).unwrap();
+    let pin = test.pool.pin(page(2)).unwrap();
+    assert!(header::is_zero(pin.shared().bytes()));
+    assert!(test.pool.pin(page(3)).is_err());
+}
+
+#[test]
+fn every_frame_pinned_is_a_typed_error_and_passes() {
+    let test = pool(16, 3);
+    filled(&test, 20);
+    let pins: Vec<Pin> = (0..16).map(|block| test.pool.pin(page(block)).unwrap()).collect();
+    assert!(matches!(test.pool.pin(page(17)), Err(Error::Limit(_))));
+    assert!(test.pool.try_pin(page(17)).is_none() && test.pool.try_pin(page(3)).is_some());
+    drop(pins);
+    assert_eq!(get(&test.pool, page(17)).unwrap(), 17);
+}
+
+#[test]
+fn a_pin_outlives_the_pool() {
+    let test = pool(16, 4);
+    filled(&test, 2);
+    let pin = test.pool.pin(page(1)).unwrap();
+    drop(test);
+    assert_eq!(header::u64_at(pin.shared().bytes(), 4096), 1);
+}
+
+/// Many threads move amounts between pages of a pool that holds a tenth of them: the sum stays.
+#[test]
+fn threads_share_a_small_pool() {
+    const PAGES: u32 = 160;
+    let test = pool(24, 5);
+    filled(&test, PAGES);
+    let expected: u64 = (0..u64::from(PAGES)).sum();
+    let moved = Arc::new(AtomicU64::new(0));
+    let threads: Vec<_> = (0..4)
+        .map(|seed| {
+            let (pool, moved) = (Arc::clone(&test.pool), Arc::clone(&moved));
+            thread::spawn("mover", move || {
+                let mut rng = Rng::from_seed(seed);
+                for _ in 0..1500 {
+                    let (a, b) =
+                        (rng.below(u64::from(PAGES)) as u32, rng.below(u64::from(PAGES)) as u32);
+                    if a == b {
+                        continue;
+                    }
+                    let (a, b) = (a.min(b), a.max(b));
+                    let pins = (pool.pin(page(a)).unwrap(), pool.pin(page(b)).unwrap());
+                    let mut mtr = Mtr::new(&pool);
+                    let (from, to) = (mtr.latch(pins.0), mtr.latch(pins.1));
+                    let have = header::u64_at(mtr.bytes(from), 4096);
+                    let amount = rng.below(3).min(have);
+                    let sum = header::u64_at(mtr.bytes(to), 4096) + amount;
+                    mtr.page(from).put_u64(4096, have - amount);
+                    mtr.page(to).put_u64(4096, sum);
+                    mtr.commit(RecordKind::HeapUpdate, Xid(9)).unwrap();
+                    moved.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let sum: u64 = (0..PAGES).map(|block| get(&test.pool, page(block)).unwrap()).sum();
+    assert_eq!(sum, expected);
+    assert!(moved.load(Ordering::Relaxed) > 5000);
+    test.pool.flush_all().unwrap();
+    assert_eq!(test.pool.stats().dirty, 0);
+    assert_eq!(test.pool.redo_horizon(), test.pool.wal().end());
+}
+
+#[test]
+fn a_failed_read_reaches_every_waiter_and_a_later_pin_reads_again() {
+    let test = pool(16, 6);
+    filled(&test, 60);
+    test.pool.flush_all().unwrap();
+    assert!(test.pool.try_pin(page(1)).is_none());
+    test.disk.fail_nth(OpKind::Read, 0, FaultKind::Io, Repeat::Forever);
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let pool = Arc::clone(&test.pool);
+            thread::spawn("reader", move || pool.pin(page(1)).map(|_| ()))
+        })
+        .collect();
+    for thread in threads {
+        assert!(matches!(thread.join().unwrap(), Err(Error::Io(_))));
+    }
+    test.disk.clear_faults();
+    assert_eq!(get(&test.pool, page(1)).unwrap(), 1);
+    assert!(test.pool.stats().read_errors >= 1);
+    // No frame was lost on the way.
+    let pins: Vec<Pin> = (0..16).map(|block| test.pool.pin(page(block)).unwrap()).collect();
+    assert_eq!(pins.len(), 16);
+}
+
+#[test]
+fn a_damaged_page_is_named_and_the_others_go_on() {
+    let test = pool(16, 7);
+    filled(&test, 60);
+    test.pool.flush_all().unwrap();
+    test.disk.flip_bit("data/00000046", 8192 + 100, 3);
+    let Err(Error::Corruption { file, block, what }) = test.pool.pin(page(1)) else {
+        panic!("a flipped bit is corruption");
+    };
+    assert_eq!((file.as_str(), block), ("data/00000046", Some(1)));
+    assert!(what.contains("checksum is") && what.contains("the bytes give"), "{what}");
+    assert_eq!(get(&test.pool, page(2)).unwrap(), 2);
+}
+
+#[test]
+fn hints_need_the_version_and_reach_the_file_without_a_record() {
+    let test = pool(16, 8);
+    filled(&test, 40);
+    let pin = test.pool.pin(page(3)).unwrap();
+    let version = pin.version();
+    let end = test.pool.wal().end();
+    assert!(pin.hint(Some(version), |page| page.write_unlogged(5000, &[7])));
+    assert!(!pin.hint(Some(version), |_| panic!("the page has changed")), "the hint changed it");
+    let held = pin.shared();
+    assert!(!pin.hint(None, |_| panic!("the latch is held")));
+    drop(held);
+    assert_eq!(test.pool.wal().end(), end, "a hint is not logged");
+    drop(pin);
+    test.pool.evict_all().unwrap();
+    assert!(test.pool.try_pin(page(3)).is_none(), "the page has left memory");
+    assert_eq!(test.pool.pin(page(3)).unwrap().shared().bytes()[5000], 7);
+}
+
+#[test]
+fn versions_differ_after_a_page_was_gone() {
+    let test = pool(16, 9);
+    filled(&test, 60);
+    let mut seen = Vec::new();
+    for round in 0..5 {
+        let version = test.pool.pin(page(0)).unwrap().version();
+        assert!(!seen.contains(&version), "round {round}");
+        seen.push(version);
+        assert!(test.pool.evict_all().unwrap() > 0);
+    }
+}
+
+#[test]
+fn unlogged_files_write_no_log() {
+    let test = pool(16, 10);
+    test.pool.create_file(FILE, false).unwrap();
+    test.pool.extend(FILE, 40).unwrap();
+    let end = test.pool.wal().end();
+    for block in 0..40 {
+        assert_eq!(init(&test.pool, page(block), 3).unwrap(), Lsn(0));
+    }
+    assert_eq!(get(&test.pool, page(0)).unwrap(), 3);
+    assert_eq!(test.pool.wal().end(), end);
+    assert_eq!(test.pool.stats().double_write_bytes, 0);
+}
+
+#[test]
+fn truncate_and_drop_forget_pages() {
+    let test = pool(64, 11);
+    filled(&test, 40);
+    test.pool.truncate(FILE, 10).unwrap();
+    assert_eq!(test.pool.blocks(FILE), 10);
+    assert!(test.pool.pin(page(10)).is_err());
+    assert_eq!(test.pool.extend(FILE, 5).unwrap().0, 10);
+    assert!(header::is_zero(test.pool.pin(page(12)).unwrap().shared().bytes()));
+    test.pool.drop_file(FILE).unwrap();
+    assert_eq!(test.pool.stats().dirty, 0);
+    assert!(test.pool.files_on_disk().unwrap().is_empty() && !test.pool.is_open(FILE));
+    filled(&test, 64);
+    assert_eq!(get(&test.pool, page(20)).unwrap(), 20);
+}
+
+#[test]
+fn optimistic_reads_see_no_mixture() {
+    let test = pool(16, 12);
+    filled(&test, 2);
+    set(&test.pool, page(1), 0).unwrap();
+    let pool = Arc::clone(&test.pool);
+    let writer = thread::spawn("writer", move || {
+        for value in 1..3000 {
+            set(&pool, page(1), value).unwrap();
+        }
+    });
+    let pin = test.pool.pin(page(1)).unwrap();
+    let (mut seen, mut last) = (0, 0);
+    while last < 2999 {
+        let read = pin.optimistic(|view| (view.word(512), view.word(1000)));
+        if let Some((low, high)) = read {
+            assert_eq!(low, high);
+            assert!(low >= last);
+            (seen, last) = (seen + 1, low);
+        }
+    }
+    writer.join().unwrap();
+    assert!(seen > 0);
+}
+
+#[test]
+fn a_panic_between_stores_poisons_and_hides_the_page() {
+    let test = pool(16, 13);
+    filled(&test, 2);
+    let pool = Arc::clone(&test.pool);
+    let failed = thread::spawn("panics", move || {
+        let mut mtr = Mtr::new(&pool);
+        let held = mtr.latch(pool.pin(page(1)).unwrap());
+        mtr.page(held).put_u64(4096, 99);
+        panic!("on purpose");
+    });
+    assert!(failed.join().is_err());
+    assert!(matches!(test.pool.pin(page(1)), Err(Error::Poisoned(_))));
+    assert!(matches!(set(&test.pool, page(0), 1), Err(Error::Poisoned(_))));
+    assert!(test.pool.write_back(Lsn(u64::MAX)).is_err());
+    assert_eq!(get(&test.pool, page(0)).unwrap(), 1, "a change in memory that failed to be logged");
+}

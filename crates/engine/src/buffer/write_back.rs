@@ -1,0 +1,417 @@
+//! Writing dirty pages home, in groups.
+//!
+//! A group goes through these steps: copy the pages under their latches (R2), make the log durable
+//! up to the greatest LSN among the copies, checksum the copies, make them durable in the
+//! double-write area, write them home (neighbours in one call, all calls in flight together), and
+//! then mark those frames clean whose page has not changed since it was copied.
+//!
+//! Invariants:
+//! - WAL before data: the log is durable up to the LSN of a page before its copy leaves memory.
+//! - A frame becomes clean only after its write has completed, and its file is marked as unsynced
+//!   before that: a checkpoint that sees the clean frame syncs the file.
+//! - A failed home write leaves the page dirty and is reported. A failed sync poisons the instance.
+//! - One group at a time; two groups' homes may be unsynced.
+//!
+//! Does not do: decide when (the caller does: checkpoint, cleaner, or whoever needs a frame).
+
+use rightlink_aio::{AlignedBuf, Completion, IoError};
+use rightlink_env::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use rightlink_env::{points, thread};
+
+use crate::buffer::data_file::{self, DataFile};
+use crate::buffer::double_write::{self, DoubleWrite};
+use crate::buffer::frame::{self, CopyWrite, DIRTY, Frame, VALID};
+use crate::buffer::latched;
+use crate::buffer::load::Found;
+use crate::buffer::pin::{Pin, Shared};
+use crate::buffer::pool::{BufferPool, Core};
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::ids::{FileId, Lsn, PageId};
+use crate::page::{checksum, header};
+
+/// Group size where the device writes pages atomically.
+const DEFAULT_GROUP: usize = 64;
+/// Most neighbours that one call writes.
+const MAX_RUN: usize = 32;
+
+/// State of the write-back, behind a lock that is held for a group.
+#[derive(Debug)]
+pub(super) struct WriteBack {
+    group: usize,
+    area: Option<DoubleWrite>,
+    /// Pages still to be written for `plan_below`, the last one next.
+    plan: Vec<PageId>,
+    plan_below: Lsn,
+}
+
+impl WriteBack {
+    /// Bytes that a plan needs for each frame.
+    pub(super) const BYTES_PER_FRAME: usize = size_of::<PageId>();
+
+    /// Pages of a group: not more than a quarter of a small pool.
+    pub(super) fn group_pages(frames: usize, double_write_pages: usize) -> usize {
+        let wanted = if double_write_pages == 0 { DEFAULT_GROUP } else { double_write_pages };
+        wanted.min(frames / 4).clamp(1, double_write::MAX_PAGES)
+    }
+
+    pub(super) fn new(group: usize, area: Option<DoubleWrite>) -> WriteBack {
+        WriteBack { group, area, plan: Vec::new(), plan_below: Lsn(0) }
+    }
+
+    /// The planned pages may be gone.
+    pub(super) fn forget_plan(&mut self) {
+        self.plan.clear();
+    }
+
+    /// The next pages that were first dirtied before `below`, in file order.
+    fn next_group(&mut self, core: &Core, below: Lsn) -> Vec<PageId> {
+        if self.plan.is_empty() || self.plan_below != below {
+            self.plan = dirty_pages(core, |frame| below == LATEST || frame.rec_lsn() < below.0);
+            self.plan.reverse();
+            self.plan_below = below;
+        }
+        let keep = self.plan.len().saturating_sub(self.group);
+        let mut pages = self.plan.split_off(keep);
+        pages.reverse();
+        pages
+    }
+}
+
+/// Every dirty page, whatever redo needs.
+const LATEST: Lsn = Lsn(u64::MAX);
+
+/// The dirty pages that `wanted` lets through, in file order.
+fn dirty_pages(core: &Core, wanted: impl Fn(&Frame) -> bool) -> Vec<PageId> {
+    let dirty = |frame: &&Frame| {
+        let state = frame.state();
+        state & VALID != 0 && state & DIRTY != 0 && wanted(frame)
+    };
+    let mut pages: Vec<_> = core.arena.frames().iter().filter(dirty).map(Frame::tag).collect();
+    pages.sort_unstable();
+    pages
+}
+
+impl BufferPool {
+    /// Write-back step: writes up to one double-write group of dirty pages first dirtied before
+    /// `below`; returns how many it wrote, 0 when there are none left. Cleans ahead of eviction,
+    /// the pages that leave next first, when called with `Lsn(u64::MAX)`.
+    pub fn write_back(&self, below: Lsn) -> Result<usize> {
+        latched::assert_none();
+        let mut state = self.write_back.lock();
+        if below == LATEST {
+            let leaving = self.leaving(state.group);
+            let written = self.write_group(&mut state, &leaving, Busy::Wait)?;
+            if written > 0 {
+                return Ok(written);
+            }
+        }
+        loop {
+            let pages = state.next_group(&self.core, below);
+            if pages.is_empty() {
+                return Ok(0);
+            }
+            let written = self.write_group(&mut state, &pages, Busy::Wait)?;
+            if written > 0 {
+                return Ok(written);
+            }
+        }
+    }
+
+    /// Writes a group because somebody needs a frame and found none clean.
+    pub(super) fn clean_for_eviction(&self) -> Result<usize> {
+        latched::assert_none();
+        points::hit("buffer.evict.write-back");
+        let mut state = self.write_back.lock();
+        let pages = self.leaving(state.group);
+        self.core.counters.foreground_groups.add(1);
+        self.write_group(&mut state, &pages, Busy::Skip)
+    }
+
+    /// Dirty pages that leave next, in file order.
+    fn leaving(&self, limit: usize) -> Vec<PageId> {
+        let frames = self.core.replacement.lock().dirty_candidates(&self.core.arena, limit);
+        let mut pages: Vec<_> = frames.iter().map(|&i| self.core.arena.frame(i).tag()).collect();
+        pages.sort_unstable();
+        pages
+    }
+
+    /// Writes and syncs every dirty page of one file (bulk builds, before the publishing record).
+    pub fn sync_file(&self, file: FileId) -> Result<()> {
+        let open = self.core.files.expect(file)?;
+        self.write_all(|frame| frame.tag().file == file)?;
+        self.sync_home(&open)
+    }
+
+    /// Makes durable what has been written home so far. A checkpoint takes the redo horizon first,
+    /// and relies on it only after this.
+    pub fn sync_all(&self) -> Result<()> {
+        self.core
+            .files
+            .sync_names()
+            .map_err(|error| self.fatal("sync of data directory", error))?;
+        self.core.files.all().iter().try_for_each(|file| self.sync_home(file))
+    }
+
+    /// Writes every page that is dirty now, and makes it durable: for a clean end.
+    pub fn flush_all(&self) -> Result<()> {
+        self.write_all(|_| true)?;
+        self.sync_all()
+    }
+
+    fn write_all(&self, wanted: impl Fn(&Frame) -> bool) -> Result<()> {
+        latched::assert_none();
+        let mut state = self.write_back.lock();
+        for group in dirty_pages(&self.core, wanted).chunks(state.group) {
+            self.write_group(&mut state, group, Busy::Wait)?;
+        }
+        Ok(())
+    }
+
+    fn sync_home(&self, file: &DataFile) -> Result<()> {
+        points::hit("buffer.sync-home");
+        file.sync().map_err(|error| self.fatal("sync of a data file", error))
+    }
+
+    /// The state of files or log is unknown: this instance writes nothing any more.
+    pub(super) fn fatal(&self, what: &str, error: Error) -> Error {
+        let why = format!("{what} failed: {error}");
+        self.poison(&why);
+        Error::Poisoned(why)
+    }
+
+    /// As [`BufferPool::fatal`] if a sync failed; other errors leave what was there before.
+    pub(super) fn fatal_if_sync(&self, what: &str, error: Error) -> Error {
+        match &error {
+            Error::Io(io) if io.op.starts_with("sync") => self.fatal(what, error),
+            _ => error,
+        }
+    }
+
+    /// This instance writes nothing any more.
+    pub(super) fn poison(&self, why: &str) {
+        self.poisoned.store(true, Ordering::SeqCst);
+        self.wal.poison(why);
+    }
+
+    /// Writes `pages` (in file order, those that are still dirty) home.
+    fn write_group(&self, state: &mut WriteBack, pages: &[PageId], busy: Busy) -> Result<usize> {
+        assert!(pages.len() <= state.group && pages.is_sorted(), "a group in file order");
+        if self.poisoned.load(Ordering::SeqCst) {
+            return Err(Error::Poisoned("write-back has stopped".to_string()));
+        }
+        let mut group = Group::new(pages.len());
+        for page in pages {
+            self.copy(&mut group, *page, busy)?;
+        }
+        if group.copies.is_empty() {
+            return Ok(0);
+        }
+        points::hit("buffer.writeback.copied");
+        if !cfg!(broken = "wal-before-data") && group.lsn > self.wal.durable() {
+            self.wal.flush(group.lsn)?;
+        }
+        group.stamp();
+        self.write_area(state, &mut group)?;
+        points::hit("buffer.writeback.after-doublewrite");
+        let written = self.write_homes(state, group);
+        points::hit("buffer.writeback.after-homes");
+        written
+    }
+
+    /// Copies one page under its latch, if it is dirty.
+    fn copy(&self, group: &mut Group, page: PageId, busy: Busy) -> Result<()> {
+        let (Found::Valid(pin), Some(file)) =
+            (self.core.find(page), self.core.files.get(page.file))
+        else {
+            return Ok(());
+        };
+        let latch = match busy {
+            Busy::Wait => Some(pin.shared()),
+            Busy::Skip => pin.try_shared(),
+        };
+        let Some(latch) = latch.filter(|_| pin.frame().state() & DIRTY != 0) else {
+            return Ok(());
+        };
+        // Under the latch: what is changed later is logged at or above this.
+        let end = self.wal.end();
+        group.add(&latch, file.logged);
+        let version = latch.version();
+        drop(latch);
+        group.copies.push(Copy { pin, page, version, end, file });
+        Ok(())
+    }
+
+    fn write_area(&self, state: &mut WriteBack, group: &mut Group) -> Result<()> {
+        let Some(area) = &mut state.area else {
+            return Ok(());
+        };
+        if cfg!(broken = "no-double-write") || group.copies.iter().all(|copy| !copy.file.logged) {
+            return Ok(());
+        }
+        let pages: Vec<_> = group.copies.iter().map(|copy| copy.page).collect();
+        self.core.counters.double_write_bytes.add(((1 + pages.len()) * PAGE_SIZE) as u64);
+        group.in_area = true;
+        area.write(&mut group.bytes, &pages, |home| self.sync_home(home))
+            .map_err(|error| self.fatal_if_sync("double-write", error))
+    }
+
+    fn write_homes(&self, state: &mut WriteBack, group: Group) -> Result<usize> {
+        let Group { bytes, copies, in_area, .. } = group;
+        let runs = runs(&copies);
+        let left = AtomicUsize::new(runs.len());
+        let op = WriteOp { bytes: Arc::new(bytes), left, failed: Mutex::default() };
+        let op = Arc::new(op);
+        self.core.counters.groups.add(1);
+        self.core.counters.write_calls.add(runs.len() as u64);
+        for (number, run) in runs.iter().enumerate() {
+            self.submit_run(&op, number, run, &copies);
+        }
+        while !self.core.io.wait_for(|| op.left.load(Ordering::Acquire) == 0) {
+            thread::yield_now();
+        }
+        if let Some(area) = state.area.as_mut().filter(|_| in_area) {
+            let mut files: Vec<_> = copies.iter().map(|copy| Arc::clone(&copy.file)).collect();
+            files.dedup_by_key(|file| file.id);
+            area.remember_homes(files);
+        }
+        self.finish(&op, &runs, &copies)
+    }
+
+    fn submit_run(&self, op: &Arc<WriteOp>, number: usize, run: &Run, copies: &[Copy]) {
+        let first = &copies[run.first];
+        let at = (1 + run.first) * PAGE_SIZE;
+        let range = at..at + run.len * PAGE_SIZE;
+        let place = (&first.file.file, data_file::offset(first.page.block));
+        frame::submit_write(&self.core.io, place, range, Arc::clone(op), number as u64);
+    }
+
+    /// Marks clean what has been written; the first error, if a write failed.
+    fn finish(&self, op: &WriteOp, runs: &[Run], copies: &[Copy]) -> Result<usize> {
+        let failed = op.failed.lock();
+        let mut written = 0;
+        for (number, run) in runs.iter().enumerate() {
+            let pages = &copies[run.first..run.first + run.len];
+            // Also a failed write may have changed something.
+            pages[0].file.written();
+            if failed.iter().all(|(tag, _)| *tag != number as u64) {
+                pages.iter().for_each(|copy| self.finish_page(copy));
+                written += run.len;
+            }
+        }
+        self.core.counters.written.add(written as u64);
+        match failed.first() {
+            Some((_, error)) => Err(data_file::io_error(error.clone())),
+            None => Ok(written),
+        }
+    }
+
+    fn finish_page(&self, copy: &Copy) {
+        // The latch keeps everybody from making the page dirty between the look and the mark.
+        let latch = copy.pin.shared();
+        if latch.version() == copy.version {
+            self.core.mark_clean(copy.pin.frame());
+        } else {
+            copy.pin.frame().raise_rec_lsn(copy.end);
+        }
+    }
+}
+
+/// What to do about a page that somebody has latched exclusively.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Busy {
+    Wait,
+    Skip,
+}
+
+/// One page of a group.
+struct Copy {
+    pin: Pin,
+    page: PageId,
+    version: u64,
+    /// End of the log when the page was copied.
+    end: Lsn,
+    file: Arc<DataFile>,
+}
+
+/// Private copies on their way to the files, behind room for the head of the double-write area.
+struct Group {
+    bytes: AlignedBuf,
+    copies: Vec<Copy>,
+    /// The log must be durable up to here.
+    lsn: Lsn,
+    /// The double-write area has copies.
+    in_area: bool,
+}
+
+impl Group {
+    fn new(pages: usize) -> Group {
+        let bytes = AlignedBuf::zeroed((1 + pages) * PAGE_SIZE);
+        Group { bytes, copies: Vec::with_capacity(pages), lsn: Lsn(0), in_area: false }
+    }
+
+    fn place(number: usize) -> std::ops::Range<usize> {
+        (1 + number) * PAGE_SIZE..(2 + number) * PAGE_SIZE
+    }
+
+    fn add(&mut self, latch: &Shared<'_>, logged: bool) {
+        self.bytes[Group::place(self.copies.len())].copy_from_slice(latch.bytes());
+        if logged {
+            self.lsn = self.lsn.max(header::lsn(latch.bytes()));
+        }
+    }
+
+    fn stamp(&mut self) {
+        for (number, copy) in self.copies.iter().enumerate() {
+            let bytes = &mut self.bytes[Group::place(number)];
+            let bytes: &mut [u8; PAGE_SIZE] = bytes.try_into().expect("a place holds a page");
+            if !header::is_zero(bytes) {
+                checksum::stamp(copy.page, bytes);
+            }
+        }
+    }
+}
+
+/// Neighbours that are written in one call.
+struct Run {
+    first: usize,
+    len: usize,
+}
+
+fn runs(copies: &[Copy]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (number, copy) in copies.iter().enumerate() {
+        let follows = |run: &&mut Run| {
+            let last = copies[run.first + run.len - 1].page;
+            let next = last.block.0.checked_add(1);
+            run.len < MAX_RUN && last.file == copy.page.file && next == Some(copy.page.block.0)
+        };
+        match runs.last_mut().filter(follows) {
+            Some(run) => run.len += 1,
+            None => runs.push(Run { first: number, len: 1 }),
+        }
+    }
+    runs
+}
+
+/// The home writes of a group.
+struct WriteOp {
+    bytes: Arc<AlignedBuf>,
+    left: AtomicUsize,
+    failed: Mutex<Vec<(u64, IoError)>>,
+}
+
+impl CopyWrite for WriteOp {
+    fn copy(&self) -> &Arc<AlignedBuf> {
+        &self.bytes
+    }
+}
+
+impl Completion for WriteOp {
+    fn complete(&self, tag: u64, result: std::result::Result<usize, IoError>) {
+        if let Err(error) = result {
+            self.failed.lock().push((tag, error));
+        }
+        self.left.fetch_sub(1, Ordering::AcqRel);
+    }
+}
