@@ -396,7 +396,16 @@ impl Engine {
 
     #[cfg(target_os = "linux")]
     fn ring(core: &Arc<Core>, options: &IoOptions) -> Result<Engine, RawError> {
-        match Ring::new(options.depth) {
+        Engine::ring_or_workers(core, options, Ring::new(options.depth))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn ring_or_workers(
+        core: &Arc<Core>,
+        options: &IoOptions,
+        ring: Result<Ring, std::io::Error>,
+    ) -> Result<Engine, RawError> {
+        match ring {
             Ok(ring) => Ok(Engine::Ring(Box::new(ring))),
             Err(error) => {
                 let line = format!("no io_uring here ({error}), worker threads do the I/O");
@@ -461,4 +470,39 @@ fn assert_dir(name: &str) {
 
 fn name(op: &'static str, file: &str, raw: RawError) -> IoError {
     IoError::from_raw(op, file, 0, raw)
+}
+
+#[cfg(all(test, target_os = "linux", not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use rightlink_env::Logger;
+
+    /// A sandbox may forbid io_uring: the store works there all the same, and says so once.
+    #[test]
+    fn workers_stand_in_for_a_refused_ring() {
+        let (logger, lines) = Logger::collecting();
+        let env = Env::system(0).with_logger(logger);
+        let options = IoOptions::with_method(Method::IoUring);
+        let core = Arc::new(Core::new(&env, &options));
+        let refused = Err(std::io::Error::from_raw_os_error(1));
+        let engine = Engine::ring_or_workers(&core, &options, refused);
+        assert!(matches!(engine, Ok(Engine::Worker(_))));
+        assert_eq!((lines.all().len(), lines.containing("no io_uring here")), (1, 1));
+    }
+
+    /// Files of /proc cannot be opened for direct I/O.
+    #[test]
+    fn the_page_cache_stands_in_for_refused_direct_io() {
+        let (logger, lines) = Logger::collecting();
+        let env = Env::system(0).with_logger(logger);
+        let options = IoOptions { direct: true, ..IoOptions::with_method(Method::Sync) };
+        let io = Io::open(&env, Path::new("/proc/self"), options).expect("proc is mounted");
+        for _ in 0..2 {
+            let file = io.open_file("stat", OpenMode::ReadOnly).expect("opened buffered");
+            assert!(file.is_direct(), "alignment is asserted all the same");
+            let mut buf = crate::AlignedBuf::zeroed(4096);
+            assert!(file.read_at(&mut buf, 0).expect("read") > 0);
+        }
+        assert_eq!((lines.all().len(), lines.containing("no direct I/O")), (1, 1));
+    }
 }
