@@ -7,7 +7,7 @@ use crate::core::Core;
 use crate::error::{IoError, IoErrorKind, RawError};
 use crate::sim::SimFile;
 use crate::sys;
-use crate::transfer::{self, Direction};
+use crate::transfer::{self, Direction, retried};
 use rightlink_env::sync::Arc;
 use rustix::fd::OwnedFd;
 
@@ -131,10 +131,10 @@ impl File {
         os: fn(&OwnedFd) -> Result<(), RawError>,
     ) -> Result<(), IoError> {
         let due = self.inner.core.due(0);
-        let result = match &self.inner.target {
+        let result = retried(|| match &self.inner.target {
             Target::Os(fd) => os(fd),
             Target::Sim(sim) => sim.sync(),
-        };
+        });
         self.inner.core.wait_due(due);
         self.inner.name_error(op, 0, result)?;
         self.inner.core.stats.count_sync();
@@ -157,10 +157,10 @@ impl File {
 
     /// Cuts the file, or extends it by zeros that take no space yet.
     pub fn set_len(&self, len: u64) -> Result<(), IoError> {
-        let result = match &self.inner.target {
+        let result = retried(|| match &self.inner.target {
             Target::Os(fd) => sys::set_len(fd, len),
             Target::Sim(sim) => sim.set_len(len),
-        };
+        });
         self.inner.name_error("truncate", len, result)
     }
 
@@ -168,10 +168,10 @@ impl File {
     /// that are there stay.
     pub fn allocate(&self, offset: u64, len: u64) -> Result<(), IoError> {
         assert!(len > 0 && offset.checked_add(len).is_some(), "a range of the file");
-        let result = match &self.inner.target {
+        let result = retried(|| match &self.inner.target {
             Target::Os(fd) => sys::allocate(fd, offset, len),
             Target::Sim(sim) => sim.allocate(offset, len),
-        };
+        });
         self.inner.name_error("allocate", offset, result)
     }
 }

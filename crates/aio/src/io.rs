@@ -11,7 +11,7 @@ use crate::file::{File, OpenMode, Target};
 use crate::options::{IoOptions, Method};
 use crate::sim::{SimDisk, SimEngine, SimLock};
 use crate::sys;
-use crate::transfer::{Direction, Op};
+use crate::transfer::{Direction, Op, retried};
 #[cfg(target_os = "linux")]
 use crate::uring::{self, Ring};
 use crate::worker::Workers;
@@ -158,10 +158,10 @@ impl Io {
 
     fn open_as(&self, file: &str, mode: OpenMode, direct: bool) -> Result<File, IoError> {
         assert_name(file);
-        let target = match &self.inner.place {
+        let target = retried(|| match &self.inner.place {
             Place::Os(root) => self.open_os(root, file, mode, direct).map(Target::Os),
             Place::Sim(disk) => disk.open(file, mode).map(Target::Sim),
-        };
+        });
         let target = target.map_err(|raw| name("open", file, raw))?;
         Ok(File::new(file, direct, target, Arc::clone(&self.inner.core)))
     }
@@ -194,20 +194,20 @@ impl Io {
     /// Whether there is a file or directory of this name.
     pub fn exists(&self, file: &str) -> Result<bool, IoError> {
         assert_name(file);
-        let result = match &self.inner.place {
+        let result = retried(|| match &self.inner.place {
             Place::Os(root) => sys::exists(root, file),
             Place::Sim(disk) => disk.exists(file),
-        };
+        });
         result.map_err(|raw| name("stat", file, raw))
     }
 
     /// Removes a file or an empty directory. Durable once the directory that held it is synced.
     pub fn remove(&self, file: &str) -> Result<(), IoError> {
         assert_name(file);
-        let result = match &self.inner.place {
+        let result = retried(|| match &self.inner.place {
             Place::Os(root) => sys::remove(root, file),
             Place::Sim(disk) => disk.remove(file),
-        };
+        });
         result.map_err(|raw| name("remove", file, raw))
     }
 
@@ -215,20 +215,20 @@ impl Io {
     pub fn rename(&self, from: &str, to: &str) -> Result<(), IoError> {
         assert_name(from);
         assert_name(to);
-        let result = match &self.inner.place {
+        let result = retried(|| match &self.inner.place {
             Place::Os(root) => sys::rename(root, from, to),
             Place::Sim(disk) => disk.rename(from, to),
-        };
+        });
         result.map_err(|raw| name("rename", from, raw))
     }
 
     /// The names in a directory, in order, without the directory's own.
     pub fn list(&self, dir: &str) -> Result<Vec<String>, IoError> {
         assert_dir(dir);
-        let result = match &self.inner.place {
+        let result = retried(|| match &self.inner.place {
             Place::Os(root) => sys::list(root, dir),
             Place::Sim(disk) => disk.list(dir),
-        };
+        });
         result.map_err(|raw| name("list", dir, raw))
     }
 
@@ -236,10 +236,10 @@ impl Io {
     /// synced.
     pub fn create_dir(&self, dir: &str) -> Result<(), IoError> {
         assert_name(dir);
-        let result = match &self.inner.place {
+        let result = retried(|| match &self.inner.place {
             Place::Os(root) => sys::create_dir(root, dir),
             Place::Sim(disk) => disk.create_dir(dir),
-        };
+        });
         result.map_err(|raw| name("create", dir, raw))
     }
 
@@ -247,10 +247,10 @@ impl Io {
     pub fn sync_dir(&self, dir: &str) -> Result<(), IoError> {
         assert_dir(dir);
         let due = self.inner.core.due(0);
-        let result = match &self.inner.place {
+        let result = retried(|| match &self.inner.place {
             Place::Os(root) => sys::sync_dir(root, dir),
             Place::Sim(disk) => disk.sync_dir(dir),
-        };
+        });
         self.inner.core.wait_due(due);
         result.map_err(|raw| name("sync", dir, raw))?;
         self.inner.core.stats.count_sync();
@@ -263,7 +263,7 @@ impl Io {
         assert_name(file);
         match &self.inner.place {
             Place::Os(root) => lock_os(root, file),
-            Place::Sim(disk) => match disk.lock(file) {
+            Place::Sim(disk) => match retried(|| disk.lock(file)) {
                 Ok(lock) => Ok(LockFile { held: Held::Sim(lock) }),
                 Err(raw) => Err(name("lock", file, raw)),
             },

@@ -11,6 +11,21 @@ use rightlink_env::Nanos;
 /// How often an interrupted call is made again before the interruption is an error.
 const MAX_INTERRUPTIONS: u32 = 1000;
 
+/// Makes a call again for as long as it is merely interrupted.
+pub(crate) fn retried<T>(mut call: impl FnMut() -> Result<T, RawError>) -> Result<T, RawError> {
+    let mut interruptions = 0;
+    loop {
+        match call() {
+            Err(error)
+                if error.kind == IoErrorKind::Interrupted && interruptions < MAX_INTERRUPTIONS =>
+            {
+                interruptions += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
 /// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {

@@ -403,6 +403,41 @@ fn short_and_interrupted_transfers_go_on() {
     assert_eq!(file.write_all_at(b"x", 0).unwrap_err().kind, IoErrorKind::Interrupted);
 }
 
+/// A signal in between any call is none of the caller's business either.
+#[test]
+fn interrupted_calls_are_made_again() {
+    let quiet = SimDisk::new(4);
+    workload(&io_on(&quiet), 4).unwrap();
+    for op in 0..quiet.op_count() {
+        let disk = SimDisk::new(4);
+        disk.fail_at(op, FaultKind::Interrupted, Repeat::Once);
+        workload(&io_on(&disk), 4).unwrap();
+        assert_eq!(disk.op_count(), quiet.op_count() + 1);
+        assert_eq!(disk.image_hash(), quiet.image_hash());
+    }
+    let disk = SimDisk::new(4);
+    disk.fail_nth(OpKind::SyncDir, 0, FaultKind::Interrupted, Repeat::Forever);
+    let error = workload(&io_on(&disk), 4).unwrap_err();
+    assert_eq!((error.op, error.kind), ("sync", IoErrorKind::Interrupted));
+}
+
+/// Every call of a run fails once with each error: the error names the call, and comes back.
+#[test]
+fn every_call_returns_its_error() {
+    let quiet = SimDisk::new(6);
+    workload(&io_on(&quiet), 6).unwrap();
+    for op in 0..quiet.op_count() {
+        for (kind, os) in [(FaultKind::Io, 5), (FaultKind::NoSpace, 28)] {
+            let disk = SimDisk::new(6);
+            disk.fail_at(op, kind, Repeat::Forever);
+            let result = workload(&io_on(&disk), 6);
+            let hits = disk.fault_counts().get(kind.name()).copied().unwrap_or(0);
+            assert_eq!(result.is_err(), hits == 1, "call {op}");
+            assert!(result.is_ok() || result.unwrap_err().os == Some(os));
+        }
+    }
+}
+
 #[test]
 fn lost_and_misdirected_writes_report_success() {
     let (disk, _io, file) = disk_with(&[b'-'; 3 * 8192]);
