@@ -72,6 +72,32 @@ impl Heap {
         }
     }
 
+    /// The version at `at` itself, heap-only or not, if `snapshot` sees it; else what [`Heap::fetch`]
+    /// finds from there. For writes by a row id that a read of the same snapshot gave.
+    pub fn fetch_version(&self, snapshot: &Snapshot, at: RowId) -> Result<Option<(RowId, Vec<u8>)>> {
+        if !self.is_data_block(at.block.0) {
+            return Ok(None);
+        }
+        let pin = self.pin(at.block)?;
+        let mut seer = Seer::new(snapshot);
+        loop {
+            let latch = pin.shared();
+            if HeapPage::is_cut(latch.bytes()) && !self.is_data_block(at.block.0) {
+                return Ok(None);
+            }
+            let page = HeapPage::open(pin.page(), latch.bytes())?;
+            let Some(tuple) = page.tuple(at.slot)? else { break };
+            match seer.visible(&tuple.header) {
+                Some(true) => return Ok(Some((at, tuple.row.to_vec()))),
+                Some(false) => break,
+                None => {}
+            }
+            drop(latch);
+            seer.resolve()?;
+        }
+        Ok(self.fetch_on(&pin, snapshot, at)?.row)
+    }
+
     /// Is every version of `root` dead to everyone, durably? Says no when it would have to read.
     fn all_dead(&self, page: &HeapPage<'_>, root: RowId) -> Result<bool> {
         if page.slot(root.slot)? == Slot::Dead {

@@ -47,6 +47,25 @@ impl Heap {
         }
     }
 
+    /// Calls `visit` with the root, the row id and the row of every version in the table that `snapshot`
+    /// sees: what an index that is built now has to name.
+    pub fn visit_roots(
+        &self,
+        snapshot: &Snapshot,
+        visit: &mut dyn FnMut(RowId, RowId, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut stream = self.stream(1..self.blocks(), |_| Ok(true));
+        while let Some((pin, block)) = stream.next()? {
+            let slots = HeapPage::open(pin.page(), pin.shared().bytes())?.slots();
+            for root in (1..=slots).map(|slot| RowId::new(block, slot)) {
+                if let Some((version, row)) = self.fetch_on(&pin, snapshot, root)?.row {
+                    visit(root, version, &row)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// A stream over the blocks of `range` that `wanted` wants and that are still in the table.
     pub(super) fn stream<'h>(
         &'h self,

@@ -13,13 +13,13 @@ use super::{KeyColumn, PRESENT};
 use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
 
-/// Encoded keys from `lower` up to, but without, `upper`.
+/// Encoded keys from `low` up to, but without, `high`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KeyRange {
     /// First key that may be in.
-    pub lower: Vec<u8>,
+    pub low: Vec<u8>,
     /// First key that is out; none: to the end.
-    pub upper: Option<Vec<u8>>,
+    pub high: Option<Vec<u8>>,
 }
 
 impl KeyRange {
@@ -30,18 +30,18 @@ impl KeyRange {
 
     /// Every key that starts with `prefix`.
     pub fn starting_with(prefix: Vec<u8>) -> Self {
-        let upper = successor(&prefix);
-        Self { lower: prefix, upper }
+        let high = successor(&prefix);
+        Self { low: prefix, high }
     }
 
     /// Can no key be in it?
     pub fn is_empty(&self) -> bool {
-        self.upper.as_ref().is_some_and(|upper| *upper <= self.lower)
+        self.high.as_ref().is_some_and(|high| *high <= self.low)
     }
 
     /// Is `key` in it?
     pub fn contains(&self, key: &[u8]) -> bool {
-        key >= self.lower.as_slice() && self.upper.as_deref().is_none_or(|upper| key < upper)
+        key >= self.low.as_slice() && self.high.as_deref().is_none_or(|high| key < high)
     }
 }
 
@@ -95,18 +95,18 @@ fn between(prefix: &[u8], column: KeyColumn, low: Bound<&Value>, high: Bound<&Va
         out
     };
     let present = [prefix, &[PRESENT]].concat();
-    let lower = match first {
+    let low = match first {
         Bound::Included(value) => Some(encoded(value)),
         Bound::Excluded(value) => successor(&encoded(value)),
         Bound::Unbounded => Some(present.clone()),
     };
-    let upper = match last {
+    let high = match last {
         Bound::Included(value) => successor(&encoded(value)),
         Bound::Excluded(value) => Some(encoded(value)),
         Bound::Unbounded => successor(&present),
     };
     // The null byte is never 0xFF, hence what starts with it has a successor.
-    KeyRange { lower: lower.expect("an encoded column has a successor"), upper }
+    KeyRange { low: low.expect("an encoded column has a successor"), high }
 }
 
 fn starts_with(mut prefix: Vec<u8>, column: KeyColumn, start: &[u8]) -> Result<Vec<u8>> {

@@ -1,6 +1,227 @@
 //! One logical table: a heap and any number of indexes that always agree with it.
 //!
-//! Invariants: see the files. Does not do: definitions on disk (`catalog`), cleaning (`vacuum`).
+//! | file | hides |
+//! |---|---|
+//! | `schema` | definitions, as the catalog hands them down |
+//! | `row`, `keys`, `bounds` | rows, index entries and conditions as bytes |
+//! | `statement` | the transaction and snapshot of a running statement |
+//! | `oracle` | what an index may ask the heap |
+//! | `insert`, `update`, `delete`, `lock` | writes: heap first, then each index |
+//! | `write` | waiting, lost races and new attempts, for all writes by row id |
+//! | `fetch`, `scan`, `index_scan`, `index_only` | reads |
+//! | `build` | an index over rows that exist |
+//!
+//! Invariants: every version that a snapshot can see has an entry in every index (its own, or that of
+//! its heap-only chain's root); a write that fails undoes its whole statement by aborting the
+//! statement's xid; nothing here waits for a transaction while it holds a latch or a pin (R12).
+//! Does not do: definitions on disk (`catalog`), cleaning (`vacuum`), choice of an index, threads.
 
 pub mod row;
 pub mod schema;
+
+mod bounds;
+mod build;
+mod delete;
+mod fetch;
+mod index_only;
+mod index_scan;
+mod insert;
+mod keys;
+mod lock;
+mod oracle;
+mod scan;
+mod statement;
+mod update;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub use crate::keycode::ColumnRange;
+pub use bounds::IndexBounds;
+pub use build::BuildOptions;
+pub use delete::Wanted;
+pub use oracle::TableOracle;
+pub use row::Projection;
+pub use scan::{IndexScanOptions, Row, Scan};
+pub use statement::Statement;
+pub use update::Change;
+pub use write::Written;
+
+use crate::buffer::BufferPool;
+use crate::error::{Error, Result};
+use crate::heap::{Heap, HeapFiles, HeapOptions};
+use crate::ids::{Csn, ObjectId, RowId, Xid};
+use crate::index::btree::{BTree, TreeOptions};
+use crate::index::{AccessMethod, KeyRange};
+use crate::txn::{Snapshot, TxnManager};
+
+use keys::KeyMaker;
+use schema::{IndexDef, IndexMethod, TableDef};
+
+/// An open table. Shared by everyone who uses it: its heap's clock (R3) exists once.
+pub struct Table {
+    def: TableDef,
+    pool: Arc<BufferPool>,
+    txns: Arc<TxnManager>,
+    heap: Heap,
+    indexes: Vec<Arc<TableIndex>>,
+}
+
+/// An open index of a table.
+pub struct TableIndex {
+    def: IndexDef,
+    keys: KeyMaker,
+    method: Arc<dyn AccessMethod>,
+    /// Commit number of the snapshot that it was built from, 0: older than this process (R10).
+    built_at: Csn,
+}
+
+impl Table {
+    /// Creates the files of an empty table and of its indexes.
+    pub fn create(
+        pool: &Arc<BufferPool>,
+        txns: &Arc<TxnManager>,
+        def: TableDef,
+    ) -> Result<Arc<Table>> {
+        def.validate()?;
+        let heap = Heap::create(pool, txns, heap_files(&def), heap_options(&def))?;
+        let create = |index: &IndexDef| TableIndex::create(pool, &def, index);
+        let indexes = def.indexes.iter().map(create).collect::<Result<Vec<_>>>()?;
+        Ok(Self::assemble(pool, txns, def, heap, indexes))
+    }
+
+    /// Opens a table that exists.
+    pub fn open(
+        pool: &Arc<BufferPool>,
+        txns: &Arc<TxnManager>,
+        def: TableDef,
+    ) -> Result<Arc<Table>> {
+        def.validate()?;
+        let heap = Heap::open(pool, txns, heap_files(&def), heap_options(&def))?;
+        let open = |index: &IndexDef| TableIndex::open(pool, &def, index);
+        let indexes = def.indexes.iter().map(open).collect::<Result<Vec<_>>>()?;
+        Ok(Self::assemble(pool, txns, def, heap, indexes))
+    }
+
+    /// The same table under a changed definition; `built` are indexes that the old one did not have.
+    pub fn with_def(&self, def: TableDef, built: &[Arc<TableIndex>]) -> Result<Arc<Table>> {
+        def.validate()?;
+        assert!(def.id == self.def.id && def.heap == self.def.heap, "a definition of this table");
+        let reuse = |index: &IndexDef| {
+            let mut known = self.indexes.iter().chain(built);
+            match known.find(|known| known.def.id == index.id && known.def.file == index.file) {
+                Some(known) => known.redefined(&def, index),
+                None => TableIndex::open(&self.pool, &def, index),
+            }
+        };
+        let indexes = def.indexes.iter().map(reuse).collect::<Result<Vec<_>>>()?;
+        Ok(Self::assemble(&self.pool, &self.txns, def, self.heap.clone(), indexes))
+    }
+
+    fn assemble(
+        pool: &Arc<BufferPool>,
+        txns: &Arc<TxnManager>,
+        def: TableDef,
+        heap: Heap,
+        indexes: Vec<Arc<TableIndex>>,
+    ) -> Arc<Table> {
+        let (pool, txns) = (Arc::clone(pool), Arc::clone(txns));
+        Arc::new(Table { def, pool, txns, heap, indexes })
+    }
+
+    /// Its definition.
+    pub fn def(&self) -> &TableDef {
+        &self.def
+    }
+
+    /// Its heap (for vacuum and verification).
+    pub fn heap(&self) -> &Heap {
+        &self.heap
+    }
+
+    /// Its indexes, in the order of the definition.
+    pub fn indexes(&self) -> &[Arc<TableIndex>] {
+        &self.indexes
+    }
+
+    /// The index called `name`.
+    pub fn index(&self, name: &str) -> Result<&Arc<TableIndex>> {
+        let found = self.indexes.iter().find(|index| index.def.name == name);
+        found.ok_or_else(|| Error::NotFound(format!("index {name} of table {}", self.def.name)))
+    }
+
+    /// The index of a catalog number.
+    pub fn index_by_id(&self, id: ObjectId) -> Option<&Arc<TableIndex>> {
+        self.indexes.iter().find(|index| index.def.id == id)
+    }
+}
+
+impl TableIndex {
+    fn create(pool: &Arc<BufferPool>, def: &TableDef, index: &IndexDef) -> Result<Arc<Self>> {
+        pool.create_file(index.file, def.logged)?;
+        let method = match index.method {
+            IndexMethod::BTree => BTree::create(pool, index.file, TreeOptions::default())?,
+        };
+        Ok(Self::new(def, index, Arc::new(method), Csn(0)))
+    }
+
+    fn open(pool: &Arc<BufferPool>, def: &TableDef, index: &IndexDef) -> Result<Arc<Self>> {
+        pool.open_file(index.file, def.logged)?;
+        let method = match index.method {
+            IndexMethod::BTree => BTree::open(pool, index.file, TreeOptions::default())?,
+        };
+        Ok(Self::new(def, index, Arc::new(method), Csn(0)))
+    }
+
+    fn new(
+        def: &TableDef,
+        index: &IndexDef,
+        method: Arc<dyn AccessMethod>,
+        built_at: Csn,
+    ) -> Arc<Self> {
+        let keys = KeyMaker::new(def, index);
+        Arc::new(Self { def: index.clone(), keys, method, built_at })
+    }
+
+    /// The same index under a changed definition of it or of its table.
+    fn redefined(&self, def: &TableDef, index: &IndexDef) -> Result<Arc<Self>> {
+        Ok(Self::new(def, index, Arc::clone(&self.method), self.built_at))
+    }
+
+    /// May `snapshot` read by this index (R10)? It lacks versions that were replaced before it was built.
+    ///
+    /// Either the snapshot sees every commit that the build saw, or every xid that existed at the build
+    /// had ended when it was taken; the second holds across restarts.
+    pub fn is_usable(&self, snapshot: &Snapshot) -> bool {
+        let built = self.built_at != Csn(0) && snapshot.csn() >= self.built_at;
+        let since = self.def.usable_from;
+        built || since == Xid::NONE || snapshot.xmin() >= since || cfg!(broken = "r10-usable")
+    }
+
+    /// Is the key of a version of `table` in `range`?
+    fn matches(&self, table: &Table, at: RowId, bytes: &[u8], range: &KeyRange) -> Result<bool> {
+        let keys = self.keys.make(&[table.read_row(at, bytes)?])?;
+        Ok(range.contains(keys.entry(0, at).key))
+    }
+
+    /// Its definition.
+    pub fn def(&self) -> &IndexDef {
+        &self.def
+    }
+
+    /// Its access method (for vacuum and verification).
+    pub fn method(&self) -> &dyn AccessMethod {
+        &*self.method
+    }
+}
+
+fn heap_files(def: &TableDef) -> HeapFiles {
+    HeapFiles::starting_at(def.heap)
+}
+
+fn heap_options(def: &TableDef) -> HeapOptions {
+    HeapOptions { fillfactor: def.fillfactor, logged: def.logged }
+}

@@ -10,17 +10,20 @@
 //! `missing` value, those a row has beyond the definition are not looked at. Dropped columns are
 //! null in new rows and skipped in old ones. Bytes come from disk and are not trusted: reading them
 //! ends with values or [`Malformed`], and nothing is allocated beyond their length.
-//! Does not do: overflow of long values, which the heap refuses by [`MAX_ROW_BYTES`].
+//! Does not do: overflow of long values, which the heap refuses.
 
 use crate::config::{MAX_COLUMNS, MAX_ROW_BYTES};
 use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
+use crate::heap::TUPLE_HEADER;
 pub use crate::keycode::Malformed;
 
 use super::schema::{Column, ColumnNo, TableDef};
 
 const HAS_NULLS: u16 = 1 << 15;
 const HEADER: usize = 2;
+/// Longest row; the heap adds its header.
+const MAX_ENCODED: usize = MAX_ROW_BYTES - TUPLE_HEADER;
 const _: () = assert!(MAX_COLUMNS < HAS_NULLS as usize, "the column count fits 15 bits");
 
 /// Encodes a row given by a caller: one value per live column, checked already.
@@ -40,10 +43,10 @@ pub fn encode(def: &TableDef, values: &[Value]) -> Result<Vec<u8>> {
         push_bitmap(&mut out, &stored);
     }
     stored.iter().for_each(|value| push_value(&mut out, value));
-    if out.len() > MAX_ROW_BYTES {
+    if out.len() > MAX_ENCODED {
         let (len, table) = (out.len(), &def.name);
         let what =
-            format!("row of {len} bytes for table {table}; at most {MAX_ROW_BYTES} fit a page");
+            format!("row of {len} bytes for table {table}; at most {MAX_ENCODED} fit a page");
         return Err(Error::Limit(what));
     }
     Ok(out)
@@ -55,6 +58,25 @@ fn push_bitmap(out: &mut Vec<u8>, values: &[&Value]) {
     for (no, _) in values.iter().enumerate().filter(|(_, value)| value.is_null()) {
         out[from + no / 8] |= 1 << (no % 8);
     }
+}
+
+/// Appends one value by itself: a byte that says whether there is one, then the value.
+pub(crate) fn push_alone(out: &mut Vec<u8>, value: &Value) {
+    out.push(u8::from(!value.is_null()));
+    push_value(out, value);
+}
+
+/// Reads from the front what [`push_alone`] wrote.
+pub(crate) fn take_alone(ty: Type, bytes: &mut &[u8]) -> std::result::Result<Value, Malformed> {
+    let (marker, rest) = bytes.split_first().ok_or(Malformed("payload ends early"))?;
+    let mut cursor = Cursor { columns: &[], count: 0, bitmap: &[], at: 0, rest };
+    let value = match marker {
+        0 => Value::Null,
+        1 => value_of(ty, cursor.take_value(ty)?)?,
+        _ => return Err(Malformed("unknown null byte in a payload")),
+    };
+    *bytes = cursor.rest;
+    Ok(value)
 }
 
 fn push_value(out: &mut Vec<u8>, value: &Value) {
@@ -118,6 +140,15 @@ impl Projection {
     /// Is nothing read at all (a count)?
     pub fn is_empty(&self) -> bool {
         self.wanted.is_empty()
+    }
+
+    /// The wanted columns, in the order of the result.
+    pub fn columns(&self) -> Vec<ColumnNo> {
+        let mut columns = vec![0; self.wanted.len()];
+        for (column, place) in &self.wanted {
+            columns[usize::from(*place)] = *column;
+        }
+        columns
     }
 
     /// Reads the wanted columns of `row`.
@@ -335,7 +366,7 @@ mod tests {
     #[test]
     fn a_row_beyond_a_page_is_refused() {
         let def = table([Type::Bytes]);
-        let largest = MAX_ROW_BYTES - HEADER - 2;
+        let largest = MAX_ENCODED - HEADER - 2;
         assert!(encode(&def, &[Value::Bytes(vec![0; largest])]).is_ok());
         let error = encode(&def, &[Value::Bytes(vec![0; largest + 1])]).unwrap_err();
         assert!(matches!(error, Error::Limit(_)));

@@ -99,6 +99,12 @@ impl Transaction {
         Ok(Arc::new(Snapshot::new(view, Arc::clone(&self.own), self.used)))
     }
 
+    /// A snapshot of now, whatever the isolation level: index builds must see every row there is.
+    pub fn latest_snapshot(&self) -> Arc<Snapshot> {
+        let view = View::take(&self.manager);
+        Arc::new(Snapshot::new(view, Arc::clone(&self.own), self.used))
+    }
+
     /// The xid of the current statement, taken on first use. May read and write status pages: the
     /// caller holds no latch (R7).
     pub fn xid(&mut self) -> Result<Xid> {

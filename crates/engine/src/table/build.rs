@@ -1,0 +1,130 @@
+//! Building an index over rows that exist: scan the heap, sort, load in bulk.
+//!
+//! The caller holds a `Share` lock on the table, so no other transaction has changes of it under way. The
+//! index gets the entry of every row that is there now, from its root; versions that were replaced
+//! before get none, so older snapshots must not use the index (R10, [`TableIndex::is_usable`]).
+//!
+//! Invariants: the file is synced before the caller publishes the definition; after an error the file
+//! names no index and the caller drops it. Memory stays within the sort's share of the budget.
+//! Does not do: building beside writers, the catalog's row.
+
+use rightlink_env::Budget;
+use rightlink_env::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::ids::RowId;
+use crate::index::IndexEntry;
+use crate::index::btree::TreeOptions;
+use crate::index::btree::build::Builder;
+use crate::keycode::Malformed;
+use crate::sort::{Sorted, Sorter, TempFiles};
+use crate::txn::{LockMode, Snapshot, Transaction};
+
+use super::keys::KeyMaker;
+use super::row::Projection;
+use super::schema::{IndexDef, IndexMethod};
+use super::{Table, TableIndex};
+
+/// What a build may use.
+pub struct BuildOptions<'a> {
+    /// Memory of the instance.
+    pub budget: &'a Budget,
+    /// Where runs are spilled to.
+    pub temp: &'a Arc<TempFiles>,
+    /// Most bytes for the sort.
+    pub memory: usize,
+}
+
+/// Payload of a record in the sort: bytes of the key without the row id.
+const KEY_LEN: usize = 2;
+
+impl Table {
+    /// Builds `index` over the rows of this table. Its `usable_from` is set in the definition of the
+    /// result. Fails with a violation if it is unique and two rows have the same key.
+    pub fn build_index(
+        &self,
+        txn: &mut Transaction,
+        index: &IndexDef,
+        options: &BuildOptions<'_>,
+    ) -> Result<Arc<TableIndex>> {
+        let mut def = self.def.clone();
+        def.indexes.push(index.clone());
+        def.validate()?;
+        txn.lock_table(self.def.id, LockMode::Share)?;
+        // Taken after the lock was granted: all writers of the table have ended and are seen.
+        let snapshot = txn.latest_snapshot();
+        let mut index = index.clone();
+        index.usable_from = self.txns.next_xid();
+        let keys = KeyMaker::new(&self.def, &index);
+        let sorted = self.sort_entries(&keys, &snapshot, options)?;
+        self.pool.create_file(index.file, self.def.logged)?;
+        let IndexMethod::BTree = index.method;
+        let builder = Builder::new(&self.pool, index.file, TreeOptions::default())?;
+        let tree = self.load(&index, &keys, sorted, builder)?.finish()?;
+        Ok(TableIndex::new(&self.def, &index, Arc::new(tree), snapshot.csn()))
+    }
+
+    /// The entries of all rows that `snapshot` sees, ordered by key and row id.
+    fn sort_entries(
+        &self,
+        keys: &KeyMaker,
+        snapshot: &Snapshot,
+        options: &BuildOptions<'_>,
+    ) -> Result<Sorted> {
+        let mut sorter = Sorter::new(options.budget, options.temp, options.memory)?;
+        let all = Projection::all(&self.def);
+        let (mut record, mut payload) = (Vec::new(), Vec::new());
+        self.heap.visit_roots(snapshot, &mut |root, version, bytes| {
+            let values = all.read(&self.def, bytes);
+            let values = values.map_err(|what| self.damaged_row(version, what))?;
+            let made = keys.make(&[values])?;
+            let entry = made.entry(0, root);
+            record.clear();
+            record.extend_from_slice(entry.key);
+            record.extend_from_slice(&root.to_bytes());
+            payload.clear();
+            payload.extend_from_slice(&(entry.key.len() as u16).to_le_bytes());
+            payload.push(u8::from(entry.exempt));
+            payload.extend_from_slice(entry.payload);
+            sorter.push(&record, &payload)
+        })?;
+        sorter.finish()
+    }
+
+    fn load(
+        &self,
+        index: &IndexDef,
+        keys: &KeyMaker,
+        mut sorted: Sorted,
+        mut builder: Builder,
+    ) -> Result<Builder> {
+        let mut last: Option<Vec<u8>> = None;
+        while let Some((record, payload)) = sorted.next()? {
+            let entry = split_record(record, payload)
+                .map_err(|Malformed(what)| Error::corrupt_file("tmp", what))?;
+            if index.unique && !entry.exempt {
+                if last.as_deref() == Some(entry.key) {
+                    let (table, index) = (self.def.name.clone(), index.name.clone());
+                    return Err(Error::UniqueViolation { table, index, key: keys.show(entry.key) });
+                }
+                last = Some(entry.key.to_vec());
+            }
+            builder.push(&entry)?;
+        }
+        Ok(builder)
+    }
+}
+
+/// An entry from the two parts of a sort record.
+fn split_record<'a>(
+    record: &'a [u8],
+    payload: &'a [u8],
+) -> std::result::Result<IndexEntry<'a>, Malformed> {
+    let short = Malformed("a sort record ends early");
+    let (len, rest) = payload.split_first_chunk::<KEY_LEN>().ok_or(short)?;
+    let (exempt, payload) = rest.split_first().ok_or(short)?;
+    let key_len = usize::from(u16::from_le_bytes(*len));
+    let (key, row) = record.split_at_checked(key_len).ok_or(short)?;
+    let row = row.try_into().map_err(|_| short)?;
+    Ok(IndexEntry { key, row: RowId::from_bytes(row), payload, exempt: *exempt != 0 })
+}

@@ -1,0 +1,63 @@
+//! Reading single rows: by row id, or by key.
+//!
+//! Does not do: waiting; a reader never does.
+
+use std::sync::Arc;
+
+use crate::datum::Value;
+use crate::error::{Error, Result};
+use crate::ids::RowId;
+use crate::txn::Snapshot;
+
+use super::bounds::IndexBounds;
+use super::row::Projection;
+use super::scan::{IndexScanOptions, Row};
+use super::{Table, TableIndex};
+
+impl Table {
+    /// The version of a row that the snapshot sees.
+    pub fn fetch(
+        &self,
+        snapshot: &Snapshot,
+        row: RowId,
+        projection: &Projection,
+    ) -> Result<Option<Row>> {
+        let found = self.heap.fetch_version(snapshot, row)?;
+        let Some((row_id, bytes)) = found else { return Ok(None) };
+        let values = projection.read(&self.def, &bytes);
+        let values = values.map_err(|what| self.damaged_row(row_id, what))?;
+        Ok(Some(Row { row_id, values }))
+    }
+
+    /// The first row whose key in `index` is `key`: of a unique index the only one, nulls excepted.
+    pub fn get(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        index: &Arc<TableIndex>,
+        key: Vec<Value>,
+        projection: &Projection,
+    ) -> Result<Option<Row>> {
+        if key.len() != index.def.columns.len() {
+            let (given, name) = (key.len(), &index.def.name);
+            return Err(Error::Invalid(format!("{given} values for the key of index {name}")));
+        }
+        let bounds = IndexBounds::equal(key);
+        let options = IndexScanOptions { limit: Some(1), ..IndexScanOptions::new(bounds) };
+        self.scan_index(snapshot, index, projection.clone(), &options)?.next()
+    }
+
+    /// The rows of several keys, each key's rows in the place of the key.
+    pub fn fetch_many(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        index: &Arc<TableIndex>,
+        keys: Vec<Vec<Value>>,
+        projection: &Projection,
+    ) -> Result<Vec<Vec<Row>>> {
+        let rows = |key| {
+            let options = IndexScanOptions::new(IndexBounds::equal(key));
+            self.scan_index(snapshot, index, projection.clone(), &options)?.collect()
+        };
+        keys.into_iter().map(rows).collect()
+    }
+}

@@ -1,0 +1,52 @@
+//! Rows from index entries alone.
+//!
+//! Invariants: a column comes from the key only if its type's key code is reversible, else from the
+//! payload; columns that neither holds mean that the heap is read.
+//! Does not do: visibility (R4 is `index_scan`'s).
+
+use crate::datum::{Type, Value};
+use crate::keycode::{KeyColumn, Malformed, decode_column, is_reversible};
+
+use super::TableIndex;
+use super::row::{self, Projection};
+use super::schema::{ColumnNo, TableDef};
+
+/// Reads the wanted columns from keys and payloads.
+pub(super) struct KeyReader {
+    columns: Vec<KeyColumn>,
+    /// Types of the included columns.
+    included: Vec<Type>,
+    /// Per wanted value, in order: its place among key columns and included ones.
+    places: Vec<usize>,
+}
+
+impl KeyReader {
+    /// None if the index does not hold all that `projection` wants.
+    pub(super) fn new(def: &TableDef, index: &TableIndex, projection: &Projection) -> Option<Self> {
+        let columns = index.keys.columns().to_vec();
+        let place = |wanted: ColumnNo| {
+            let mut keys = index.def.columns.iter().zip(&columns);
+            let key =
+                keys.position(|(part, column)| part.column == wanted && is_reversible(column.ty));
+            let included = || index.def.included.iter().position(|column| *column == wanted);
+            key.or_else(|| included().map(|at| columns.len() + at))
+        };
+        let places = projection.columns().into_iter().map(place).collect::<Option<Vec<_>>>()?;
+        let ty = |column: &ColumnNo| def.columns[usize::from(*column)].ty;
+        let included = index.def.included.iter().map(ty).collect();
+        Some(Self { columns, included, places })
+    }
+
+    /// The wanted values of one entry.
+    pub(super) fn read(&self, mut key: &[u8], mut payload: &[u8]) -> Result<Vec<Value>, Malformed> {
+        let last = self.places.iter().max().map_or(0, |place| place + 1);
+        let mut values = Vec::with_capacity(last);
+        for column in self.columns.iter().take(last) {
+            values.push(decode_column(*column, &mut key)?);
+        }
+        for ty in self.included.iter().take(last.saturating_sub(self.columns.len())) {
+            values.push(row::take_alone(*ty, &mut payload)?);
+        }
+        Ok(self.places.iter().map(|place| values[*place].clone()).collect())
+    }
+}

@@ -1,0 +1,49 @@
+//! A running statement: the transaction it belongs to and the snapshot it reads by.
+//!
+//! Invariants: all writes of a statement carry one xid, so that an error in the middle undoes all of it
+//! by aborting that xid; after such an error the statement takes no more writes. Its snapshot does not
+//! see its own writes (no Halloween).
+//! Does not do: savepoints and ends of transactions.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::txn::{Snapshot, Transaction};
+
+/// Context of everything a statement does to tables.
+pub struct Statement<'t> {
+    txn: &'t mut Transaction,
+    snapshot: Arc<Snapshot>,
+    failed: bool,
+}
+
+impl<'t> Statement<'t> {
+    /// Begins the next statement of `txn`.
+    pub fn begin(txn: &'t mut Transaction) -> Result<Self> {
+        let snapshot = txn.begin_statement()?;
+        Ok(Self { txn, snapshot, failed: false })
+    }
+
+    /// What the statement sees.
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// The transaction.
+    pub fn txn(&mut self) -> &mut Transaction {
+        self.txn
+    }
+
+    /// Runs one write. If it fails, everything the statement has written is undone.
+    pub(crate) fn write<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.failed {
+            return Err(Error::TransactionAborted);
+        }
+        let result = work(self);
+        if result.is_err() {
+            self.failed = true;
+            self.txn.rollback_statement();
+        }
+        result
+    }
+}

@@ -1,0 +1,301 @@
+//! Long random runs against a map: heap scan, every index in both directions and with bounds, and old
+//! snapshots, while vacuum runs in between.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use rightlink_env::Rng;
+
+use super::*;
+use crate::error::Error;
+use crate::index::Direction;
+use crate::keycode;
+use crate::table::{IndexBounds, TableIndex, Written};
+
+type Model = BTreeMap<i64, Vec<Value>>;
+
+const IDS: u64 = 300;
+
+fn random_row(rng: &mut Rng, id: i64) -> Vec<Value> {
+    let mut maybe = |value: Value| if rng.chance(1, 8) { Value::Null } else { value };
+    let name = maybe(Value::Text(["", "a", "ab", "b\0", "long name"][id as usize % 5].into()));
+    let tag = maybe(Value::Int4((id % 7 - 3) as i32));
+    let score = maybe(Value::Float8([0.0, -0.0, f64::NAN, 1.5, -2.0][id as usize % 5]));
+    let len = rng.index(200);
+    vec![Value::Int8(id), name, tag, score, Value::Bytes(vec![7; len])]
+}
+
+/// Changes some columns of a row; one time in four only one without an index.
+fn change(rng: &mut Rng, old: &[Value]) -> Vec<Value> {
+    let mut new = old.to_vec();
+    new[4] = Value::Bytes(vec![9; rng.index(150)]);
+    let other = random_row(rng, rng.clone().below(IDS) as i64);
+    match rng.below(8) {
+        0 => new[1] = other[1].clone(),
+        1 => new[2] = other[2].clone(),
+        2 => new[3] = other[3].clone(),
+        3 => new[0] = other[0].clone(),
+        _ => {}
+    }
+    new
+}
+
+struct Run {
+    store: Store,
+    rng: Rng,
+    committed: Model,
+    /// Old transactions and what they must still see.
+    old: Vec<(Transaction, Model)>,
+}
+
+impl Run {
+    fn new(frames: usize, seed: u64) -> Self {
+        let store = Store::new(frames, seed);
+        Self { store, rng: Rng::from_seed(seed), committed: Model::new(), old: Vec::new() }
+    }
+
+    fn transaction(&mut self) {
+        let isolation = *self.rng.pick(&[Isolation::Snapshot, Isolation::ReadCommitted]).unwrap();
+        let mut txn = self.store.begin(isolation);
+        let mut model = self.committed.clone();
+        for _ in 0..1 + self.rng.below(4) {
+            let savepoint = self.rng.chance(1, 4).then(|| (txn.savepoint(), model.clone()));
+            for _ in 0..=self.rng.below(3) {
+                self.statement(&mut txn, &mut model);
+            }
+            if let Some((savepoint, before)) = savepoint.filter(|_| self.rng.chance(1, 2)) {
+                txn.rollback_to(savepoint).unwrap();
+                model = before;
+            }
+        }
+        if self.rng.chance(1, 10) {
+            let snapshot = txn.begin_statement().unwrap();
+            self.check(&snapshot, &model);
+        }
+        if self.rng.chance(4, 5) {
+            txn.commit(true).unwrap();
+            self.committed = model;
+        } else {
+            txn.rollback();
+        }
+    }
+
+    fn statement(&mut self, txn: &mut Transaction, model: &mut Model) {
+        let mut statement = Statement::begin(txn).unwrap();
+        match self.rng.below(5) {
+            0 | 1 => self.insert(&mut statement, model),
+            2 | 3 => self.update(&mut statement, model),
+            _ => self.delete(&mut statement, model),
+        }
+    }
+
+    fn insert(&mut self, statement: &mut Statement<'_>, model: &mut Model) {
+        let count = 1 + self.rng.below(6);
+        let ids: Vec<i64> = (0..count).map(|_| self.rng.below(IDS) as i64).collect();
+        let rows: Vec<_> = ids.iter().map(|id| random_row(&mut self.rng, *id)).collect();
+        let mut after = model.clone();
+        let fits = rows.iter().all(|row| after.insert(as_int(&row[0]), row.clone()).is_none());
+        match self.store.table.insert_many(statement, &rows) {
+            Ok(_) => {
+                assert!(fits, "a duplicate went in: {ids:?}");
+                *model = after;
+            }
+            Err(Error::UniqueViolation { .. }) => assert!(!fits, "no duplicate: {ids:?}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn update(&mut self, statement: &mut Statement<'_>, model: &mut Model) {
+        let id = self.rng.below(IDS) as i64;
+        let found = self.store.find(statement.snapshot(), id);
+        assert_eq!(found.as_ref().map(|(_, values)| values), model.get(&id));
+        let Some((row, old)) = found else { return };
+        let new = change(&mut self.rng, &old);
+        let to = as_int(&new[0]);
+        let free = to == id || !model.contains_key(&to);
+        let written = self.store.table.update(statement, row, &mut |now| {
+            assert_eq!(now, old);
+            Ok(Some(new.clone()))
+        });
+        match written {
+            Ok(Written::Done(_)) => {
+                assert!(free);
+                model.remove(&id);
+                model.insert(to, new);
+            }
+            Err(Error::UniqueViolation { .. }) => assert!(!free),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn delete(&mut self, statement: &mut Statement<'_>, model: &mut Model) {
+        let id = self.rng.below(IDS) as i64;
+        let Some((row, _)) = self.store.find(statement.snapshot(), id) else {
+            assert!(!model.contains_key(&id));
+            return;
+        };
+        let written = self.store.table.delete(statement, row, &mut |_| Ok(true)).unwrap();
+        assert!(matches!(written, Written::Done(_)));
+        assert!(model.remove(&id).is_some());
+    }
+
+    fn check(&mut self, snapshot: &Arc<Snapshot>, model: &Model) {
+        let rows: Vec<Vec<Value>> = model.values().cloned().collect();
+        assert!(self.store.all(snapshot) == rows, "the heap differs from the model");
+        let table = Arc::clone(&self.store.table);
+        for index in table.indexes() {
+            let bounds = [IndexBounds::all(), random_bounds(&mut self.rng, index, &rows)];
+            for bounds in bounds {
+                for direction in [Direction::Forward, Direction::Backward] {
+                    let limit = self.rng.chance(1, 3).then(|| self.rng.below(20));
+                    let options = IndexScanOptions { bounds: bounds.clone(), direction, limit };
+                    check_index(&self.store, snapshot, index, &options, &rows);
+                }
+            }
+        }
+    }
+}
+
+/// The places of an index's key columns.
+fn key_of(index: &TableIndex, row: &[Value]) -> Vec<Value> {
+    index.def().columns.iter().map(|part| row[usize::from(part.column)].clone()).collect()
+}
+
+fn random_bounds(rng: &mut Rng, index: &TableIndex, rows: &[Vec<Value>]) -> IndexBounds {
+    let (Some(a), Some(b)) = (rng.pick(rows), rng.pick(rows)) else { return IndexBounds::all() };
+    let (a, b) = (key_of(index, a), key_of(index, b));
+    let bound = |rng: &mut Rng, value: &Value| match rng.below(3) {
+        _ if value.is_null() => Bound::Unbounded,
+        0 => Bound::Unbounded,
+        1 => Bound::Included(value.clone()),
+        _ => Bound::Excluded(value.clone()),
+    };
+    match rng.below(3) {
+        0 => IndexBounds::equal(a[..rng.index(a.len() + 1)].to_vec()),
+        1 => IndexBounds::Prefixes { from: Bound::Excluded(a), to: Bound::Included(b) },
+        _ => {
+            let at = rng.index(a.len());
+            let (low, high) = (bound(rng, &a[at]), bound(rng, &b[at]));
+            IndexBounds::between(a[..at].to_vec(), low, high)
+        }
+    }
+}
+
+/// Is `row` within `bounds`, by comparing values (not key bytes)?
+fn within(index: &TableIndex, bounds: &IndexBounds, row: &[Value]) -> bool {
+    let key = key_of(index, row);
+    match bounds {
+        IndexBounds::Columns { equal, range } => {
+            let equal_fit = key.iter().zip(equal).all(|(a, b)| a == b);
+            let next = key.get(equal.len());
+            let range_fits = match range {
+                crate::table::ColumnRange::Between(low, high) => {
+                    let next = next.expect("a range has a column");
+                    let inside = (low.as_ref(), high.as_ref());
+                    !next.is_null() && std::ops::RangeBounds::contains(&inside, next)
+                }
+                _ => true,
+            };
+            equal_fit && range_fits
+        }
+        IndexBounds::Prefixes { from: Bound::Excluded(from), to: Bound::Included(to) } => {
+            order(index, &key, from).is_gt() && order(index, &key, to).is_le()
+        }
+        other => panic!("{other:?} is not made here"),
+    }
+}
+
+/// Order of two keys by the definition of the index.
+fn order(index: &TableIndex, a: &[Value], b: &[Value]) -> std::cmp::Ordering {
+    let parts = index.def().columns.iter().zip(a.iter().zip(b));
+    parts.fold(std::cmp::Ordering::Equal, |order, (part, (a, b))| {
+        order.then_with(|| match (a.is_null(), b.is_null()) {
+            (true, true) => std::cmp::Ordering::Equal,
+            (false, false) if part.descending => b.cmp(a),
+            (false, false) => a.cmp(b),
+            (a_null, _) if a_null == part.nulls_first => std::cmp::Ordering::Less,
+            _ => std::cmp::Ordering::Greater,
+        })
+    })
+}
+
+fn check_index(
+    store: &Store,
+    snapshot: &Arc<Snapshot>,
+    index: &Arc<TableIndex>,
+    options: &IndexScanOptions,
+    rows: &[Vec<Value>],
+) {
+    let mut wanted: Vec<_> =
+        rows.iter().filter(|row| within(index, &options.bounds, row)).cloned().collect();
+    wanted.sort_by(|a, b| order(index, &key_of(index, a), &key_of(index, b)));
+    if options.direction == Direction::Backward {
+        wanted.reverse();
+    }
+    let limit = options.limit.map_or(usize::MAX, |limit| limit as usize);
+    let def = store.table.def();
+    let all = Projection::all(def);
+    let scan = store.table.scan_index(snapshot, index, all, options).unwrap();
+    let found: Vec<_> = scan.map(|row| row.unwrap().values).collect();
+    let keys = |rows: &[Vec<Value>]| rows.iter().map(|row| key_of(index, row)).collect::<Vec<_>>();
+    let cut = &wanted[..wanted.len().min(limit)];
+    assert_eq!(keys(&found), keys(cut), "{} {options:?}", index.def().name);
+    // Rows with equal keys come in any order: compare as sets when nothing was cut off.
+    if found.len() == wanted.len() {
+        let sorted = |mut rows: Vec<Vec<Value>>| {
+            rows.sort();
+            rows
+        };
+        assert!(sorted(found) == sorted(wanted.clone()), "{} {options:?}", index.def().name);
+    }
+    // The key columns alone, which an index-only scan may answer.
+    let columns: Vec<_> = index.def().columns.iter().map(|part| part.column).collect();
+    let narrow = Projection::new(def, &columns).unwrap();
+    let scan = store.table.scan_index(snapshot, index, narrow, options).unwrap();
+    let found: Vec<_> = scan.map(|row| row.unwrap().values).collect();
+    assert_eq!(found, keys(cut), "keys of {}", index.def().name);
+}
+
+fn run(frames: usize, seed: u64, rounds: u32) {
+    let mut run = Run::new(frames, seed);
+    for round in 0..rounds {
+        run.transaction();
+        if run.rng.chance(1, 25) && run.old.len() < 3 {
+            let mut txn = run.store.begin(Isolation::Snapshot);
+            txn.begin_statement().unwrap();
+            run.old.push((txn, run.committed.clone()));
+        }
+        if run.rng.chance(1, 30) {
+            run.store.vacuum();
+        }
+        if round % 40 == 39 {
+            let mut txn = run.store.begin(Isolation::ReadCommitted);
+            let (snapshot, model) = (txn.begin_statement().unwrap(), run.committed.clone());
+            run.check(&snapshot, &model);
+            if let Some((mut txn, model)) = run.old.pop() {
+                let snapshot = txn.begin_statement().unwrap();
+                run.check(&snapshot, &model);
+            }
+        }
+    }
+    drop(std::mem::take(&mut run.old));
+    let mut txn = run.store.begin(Isolation::ReadCommitted);
+    let (snapshot, model) = (txn.begin_statement().unwrap(), run.committed.clone());
+    assert!(!model.is_empty());
+    run.check(&snapshot, &model);
+    run.store.vacuum();
+    run.check(&snapshot, &model);
+    assert!(keycode::MAX_ENCODED > 0);
+}
+
+#[test]
+fn random_statements_agree_with_a_map() {
+    for seed in 1..=4 {
+        run(256, seed, 400);
+    }
+}
+
+#[test]
+fn random_statements_agree_with_a_map_in_a_tiny_pool() {
+    run(16, 11, 400);
+}

@@ -1,0 +1,80 @@
+//! Writes by row id: who goes first, who waits, who looks again.
+//!
+//! A write starts at the version that the statement's snapshot sees. A running transaction in its way is
+//! waited for. If it has committed, snapshot isolation gives up with a conflict (first updater wins),
+//! read committed goes on with the newest version, which the caller's closure judges again.
+//!
+//! Invariants: the statement's snapshot is registered for as long as this runs, so that no version later
+//! than the one it sees is pruned and no row id on the way is given to another row (R3, R9).
+//! Does not do: the writes themselves.
+
+use crate::error::{Error, Result};
+use crate::heap::WriteOutcome;
+use crate::ids::{RowId, Xid};
+use crate::txn::{Isolation, LockMode};
+
+use super::Table;
+use super::statement::Statement;
+
+/// What became of a row that was to be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Written {
+    /// Done; this version now stands for the row.
+    Done(RowId),
+    /// The closure did not want the newest version, or this statement has written the row already.
+    Skipped,
+    /// The row does not exist any more.
+    Gone,
+}
+
+impl Table {
+    /// Decides by `prepare` what to write instead of a version (`None`: nothing) and repeats `attempt`
+    /// with that until it is done. `prepare` is called once for each version that is tried.
+    pub(super) fn write_row<P>(
+        &self,
+        statement: &mut Statement<'_>,
+        row: RowId,
+        mut prepare: impl FnMut(RowId, &[u8]) -> Result<Option<P>>,
+        mut attempt: impl FnMut(&mut Statement<'_>, RowId, &P) -> Result<WriteOutcome>,
+    ) -> Result<Written> {
+        statement.txn().lock_table(self.def.id, LockMode::Write)?;
+        let found = self.heap.fetch_version(statement.snapshot(), row)?;
+        let Some((mut at, mut bytes)) = found else { return Ok(Written::Gone) };
+        loop {
+            let Some(prepared) = prepare(at, &bytes)? else { return Ok(Written::Skipped) };
+            let outcome = loop {
+                match attempt(statement, at, &prepared)? {
+                    WriteOutcome::Wait(xid) => statement.txn().wait_for(xid)?,
+                    outcome => break outcome,
+                }
+            };
+            let by = match outcome {
+                WriteOutcome::Done { row_id, .. } => return Ok(Written::Done(row_id)),
+                WriteOutcome::Gone => return Ok(Written::Gone),
+                WriteOutcome::Changed { by, .. } => by,
+                WriteOutcome::Wait(_) => unreachable!("the inner loop waits"),
+            };
+            if !self.may_go_on(statement, at, by)? {
+                return Ok(Written::Skipped);
+            }
+            match self.heap.newest(at)? {
+                Some(newest) => (at, bytes) = newest,
+                None => return Ok(Written::Gone),
+            }
+        }
+    }
+
+    /// `by` has changed the version at `at` first: does the statement go on with the newest one?
+    fn may_go_on(&self, statement: &mut Statement<'_>, at: RowId, by: Xid) -> Result<bool> {
+        let txn = statement.txn();
+        if txn.owns(by) {
+            // Only this statement can have ended a version that its snapshot sees.
+            return Ok(false);
+        }
+        match txn.isolation() {
+            Isolation::Snapshot => Err(Error::conflict(&self.def.name, at)),
+            Isolation::ReadCommitted => Ok(true),
+        }
+    }
+}
