@@ -9,7 +9,6 @@ pub mod keycode;
 pub mod buffer;
 pub mod catalog;
 pub mod heap;
-pub mod index;
 pub mod page;
 pub mod sort;
 pub mod table;
