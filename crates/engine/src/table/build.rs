@@ -1,11 +1,12 @@
 //! Building an index over rows that exist: scan the heap, sort, load in bulk.
 //!
-//! The caller holds a `Share` lock on the table, so no other transaction has changes of it under way. The
-//! index gets the entry of every row that is there now, from its root; versions that were replaced
-//! before get none, so older snapshots must not use the index (R10, [`TableIndex::is_usable`]).
+//! The caller holds a `Share` lock on the table, so no other transaction has changes of it under
+//! way. The index gets the entry of every row that is there now, from its root; versions that were
+//! replaced before get none, so older snapshots must not use the index (R10,
+//! [`TableIndex::is_usable`]).
 //!
-//! Invariants: the file is synced before the caller publishes the definition; after an error the file
-//! names no index and the caller drops it. Memory stays within the sort's share of the budget.
+//! Invariants: the file is synced before the caller publishes the definition; after an error the
+//! file names no index and the caller drops it. Memory stays within the sort's share of the budget.
 //! Does not do: building beside writers, the catalog's row.
 
 use rightlink_env::Budget;
@@ -39,8 +40,8 @@ pub struct BuildOptions<'a> {
 const KEY_LEN: usize = 2;
 
 impl Table {
-    /// Builds `index` over the rows of this table. Its `usable_from` is set in the definition of the
-    /// result. Fails with a violation if it is unique and two rows have the same key.
+    /// Builds `index` over the rows of this table. Its `usable_from` is set in the definition of
+    /// the result. Fails with a violation if it is unique and two rows have the same key.
     pub fn build_index(
         &self,
         txn: &mut Transaction,

@@ -2,7 +2,7 @@
 //!
 //! Does not do: waiting; a reader never does.
 
-use std::sync::Arc;
+use rightlink_env::sync::Arc;
 
 use crate::datum::Value;
 use crate::error::{Error, Result};

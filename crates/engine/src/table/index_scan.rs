@@ -1,13 +1,13 @@
 //! Rows by way of an index: a leaf's matches at a time, their heap pages through a read stream.
 //!
-//! Invariants: rows come in the index's order, whatever order their pages arrive in. A row taken from the
-//! entry alone rests on R4: the all-visible bit is read, then the clock is asked whether row ids of the
-//! block were given free since the leaf was read. Dead marks rest on R1 (the heap vouches) and R3 (the
-//! clock, asked under the leaf's latch).
+//! Invariants: rows come in the index's order, whatever order their pages arrive in. A row taken
+//! from the entry alone rests on R4: the all-visible bit is read, then the clock is asked whether
+//! row ids of the block were given free since the leaf was read. Dead marks rest on R1 (the heap
+//! vouches) and R3 (the clock, asked under the leaf's latch).
 //! Does not do: following row ids without a registered snapshot.
 
+use rightlink_env::sync::Arc;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use crate::buffer::{Delivery, ReadStream, StreamOptions};
 use crate::error::{ConflictKind, Error, Result};

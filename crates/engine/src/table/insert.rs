@@ -1,7 +1,7 @@
 //! Inserting rows: all keys are made first, then the heap, then one index after the other.
 //!
-//! Invariants: whatever can be refused without looking at other rows is refused before any change; of
-//! the waits for others none holds a latch or a pin, and the batch goes on where it stopped.
+//! Invariants: whatever can be refused without looking at other rows is refused before any change;
+//! of the waits for others none holds a latch or a pin, and the batch goes on where it stopped.
 //! Does not do: conflict clauses ("on conflict do ..."), which begin with a fetch by key.
 
 use crate::datum::Value;

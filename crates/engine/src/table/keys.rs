@@ -1,7 +1,8 @@
 //! From rows to index entries: key bytes and the payload of included columns.
 //!
-//! Invariants: equal bytes in every index mean that an update may be heap-only (R10); what a key cannot
-//! tell apart (-0.0 and 0.0) is equal in every key column, and included columns keep their bits.
+//! Invariants: equal bytes in every index mean that an update may be heap-only (R10); what a key
+//! cannot tell apart (-0.0 and 0.0) is equal in every key column, and included columns keep their
+//! bits.
 //! Does not do: row ids, insertion.
 
 use crate::datum::Value;

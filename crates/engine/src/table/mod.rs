@@ -11,8 +11,8 @@
 //! | `fetch`, `scan`, `index_scan`, `index_only` | reads |
 //! | `build` | an index over rows that exist |
 //!
-//! Invariants: every version that a snapshot can see has an entry in every index (its own, or that of
-//! its heap-only chain's root); a write that fails undoes its whole statement by aborting the
+//! Invariants: every version that a snapshot can see has an entry in every index (its own, or that
+//! of its heap-only chain's root); a write that fails undoes its whole statement by aborting the
 //! statement's xid; nothing here waits for a transaction while it holds a latch or a pin (R12).
 //! Does not do: definitions on disk (`catalog`), cleaning (`vacuum`), choice of an index, threads.
 
@@ -37,7 +37,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use rightlink_env::sync::Arc;
 
 pub use crate::keycode::ColumnRange;
 pub use bounds::IndexBounds;
@@ -106,7 +106,8 @@ impl Table {
         Ok(Self::assemble(pool, txns, def, heap, indexes))
     }
 
-    /// The same table under a changed definition; `built` are indexes that the old one did not have.
+    /// The same table under a changed definition; `built` are indexes that the old one did not
+    /// have.
     pub fn with_def(&self, def: TableDef, built: &[Arc<TableIndex>]) -> Result<Arc<Table>> {
         def.validate()?;
         assert!(def.id == self.def.id && def.heap == self.def.heap, "a definition of this table");
@@ -191,10 +192,11 @@ impl TableIndex {
         Ok(Self::new(def, index, Arc::clone(&self.method), self.built_at))
     }
 
-    /// May `snapshot` read by this index (R10)? It lacks versions that were replaced before it was built.
+    /// May `snapshot` read by this index (R10)? It lacks versions that were replaced before it was
+    /// built.
     ///
-    /// Either the snapshot sees every commit that the build saw, or every xid that existed at the build
-    /// had ended when it was taken; the second holds across restarts.
+    /// Either the snapshot sees every commit that the build saw, or every xid that existed at the
+    /// build had ended when it was taken; the second holds across restarts.
     pub fn is_usable(&self, snapshot: &Snapshot) -> bool {
         let built = self.built_at != Csn(0) && snapshot.csn() >= self.built_at;
         let since = self.def.usable_from;

@@ -1,7 +1,8 @@
 //! What an index may ask the heap: does this row count against a unique key?
 //!
-//! Invariants: asked under an index latch, so nothing is read and nobody is waited for (R7, R12); a page
-//! or a status that is not in memory is reported, and [`TableOracle::prepare`] fetches it afterwards.
+//! Invariants: asked under an index latch, so nothing is read and nobody is waited for (R7, R12); a
+//! page or a status that is not in memory is reported, and [`TableOracle::prepare`] fetches it
+//! afterwards.
 //! Does not do: visibility to a snapshot; uniqueness is about what is or may become committed.
 
 use std::cell::RefCell;

@@ -1,12 +1,12 @@
 //! Reading many rows: the whole heap in block order, or an index in its order.
 //!
-//! Invariants: a scan is owned and `Send`; between two calls it holds neither latch nor pin. The first
-//! step reads as little as possible and later ones more, so that a small limit stays cheap; what is read
-//! beyond a limit is bounded by one step.
+//! Invariants: a scan is owned and `Send`; between two calls it holds neither latch nor pin. The
+//! first step reads as little as possible and later ones more, so that a small limit stays cheap;
+//! what is read beyond a limit is bounded by one step.
 //! Does not do: filters beyond an index range, joins, parallel work.
 
+use rightlink_env::sync::Arc;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use crate::datum::Value;
 use crate::error::Result;

@@ -1,11 +1,11 @@
 //! A running statement: the transaction it belongs to and the snapshot it reads by.
 //!
-//! Invariants: all writes of a statement carry one xid, so that an error in the middle undoes all of it
-//! by aborting that xid; after such an error the statement takes no more writes. Its snapshot does not
-//! see its own writes (no Halloween).
+//! Invariants: all writes of a statement carry one xid, so that an error in the middle undoes all
+//! of it by aborting that xid; after such an error the statement takes no more writes. Its snapshot
+//! does not see its own writes (no Halloween).
 //! Does not do: savepoints and ends of transactions.
 
-use std::sync::Arc;
+use rightlink_env::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::txn::{Snapshot, Transaction};

@@ -1,8 +1,8 @@
 //! Updating a row: a new version in the heap, and index entries for it unless it is heap-only.
 //!
-//! Invariants: an update is heap-only only if the entry of every index has the same bytes before and
-//! after it (R10); else every index gets an entry for the new version, the unchanged ones too, because
-//! the new version has another row id.
+//! Invariants: an update is heap-only only if the entry of every index has the same bytes before
+//! and after it (R10); else every index gets an entry for the new version, the unchanged ones too,
+//! because the new version has another row id.
 //! Does not do: unique keys that change places within one statement; each row is checked by itself.
 
 use crate::datum::Value;

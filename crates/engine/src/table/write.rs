@@ -1,11 +1,12 @@
 //! Writes by row id: who goes first, who waits, who looks again.
 //!
-//! A write starts at the version that the statement's snapshot sees. A running transaction in its way is
-//! waited for. If it has committed, snapshot isolation gives up with a conflict (first updater wins),
-//! read committed goes on with the newest version, which the caller's closure judges again.
+//! A write starts at the version that the statement's snapshot sees. A running transaction in its
+//! way is waited for. If it has committed, snapshot isolation gives up with a conflict (first
+//! updater wins), read committed goes on with the newest version, which the caller's closure judges
+//! again.
 //!
-//! Invariants: the statement's snapshot is registered for as long as this runs, so that no version later
-//! than the one it sees is pruned and no row id on the way is given to another row (R3, R9).
+//! Invariants: the statement's snapshot is registered for as long as this runs, so that no version
+//! later than the one it sees is pruned and no row id on the way is given to another row (R3, R9).
 //! Does not do: the writes themselves.
 
 use crate::error::{Error, Result};
@@ -29,8 +30,9 @@ pub enum Written {
 }
 
 impl Table {
-    /// Decides by `prepare` what to write instead of a version (`None`: nothing) and repeats `attempt`
-    /// with that until it is done. `prepare` is called once for each version that is tried.
+    /// Decides by `prepare` what to write instead of a version (`None`: nothing) and repeats
+    /// `attempt` with that until it is done. `prepare` is called once for each version that is
+    /// tried.
     pub(super) fn write_row<P>(
         &self,
         statement: &mut Statement<'_>,

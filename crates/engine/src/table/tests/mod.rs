@@ -1,14 +1,14 @@
 //! Tests of tables as a whole, on a pool over a simulated disk.
 //!
-//! `model` compares long random runs with a map; `race` lets threads and isolation levels meet; `build`
-//! is about indexes made over rows that exist.
+//! `model` compares long random runs with a map; `race` lets threads and isolation levels meet;
+//! `build` is about indexes made over rows that exist.
 
 mod build;
 mod model;
 mod race;
 mod statements;
 
-use std::sync::Arc;
+use rightlink_env::sync::Arc;
 
 use crate::buffer::testing::{self, TestPool};
 use crate::datum::{Type, Value};
@@ -27,7 +27,8 @@ struct Store {
     table: Arc<Table>,
 }
 
-/// `id` (unique), `name`, `tag`, `score`; indexes on id, on (name desc, tag), on score with id beside.
+/// `id` (unique), `name`, `tag`, `score`; indexes on id, on (name desc, tag), on score with id
+/// beside.
 fn items() -> TableDef {
     let columns = vec![
         Column::new("id", Type::Int8, false),
@@ -38,6 +39,7 @@ fn items() -> TableDef {
     ];
     let mut def = TableDef::new(ObjectId(100), "items", FileId(64), columns);
     let name = IndexColumn::descending(1);
+    let score = vec![IndexColumn::ascending(3)];
     let tag = IndexColumn { nulls_first: true, ..IndexColumn::ascending(2) };
     let index = |at: u32, name: &str, key, unique| {
         IndexDef::new(ObjectId(100 + at), name, FileId(66 + at), key, unique)
@@ -45,10 +47,7 @@ fn items() -> TableDef {
     def.indexes = vec![
         index(1, "items_id", vec![IndexColumn::ascending(0)], true),
         index(2, "items_name_tag", vec![name, tag], false),
-        IndexDef {
-            included: vec![0],
-            ..index(3, "items_score", vec![IndexColumn::ascending(3)], false)
-        },
+        IndexDef { included: vec![0], ..index(3, "items_score", score, false) },
     ];
     def
 }

@@ -112,8 +112,8 @@ fn who_waits_for_a_deleted_row_finds_it_gone_and_for_a_rolled_back_one_there() {
     }
 }
 
-/// Two threads insert the same keys in different orders: each key is won once, nobody hangs, and what
-/// the losers had inserted before is gone.
+/// Two threads insert the same keys in different orders: each key is won once, nobody hangs, and
+/// what the losers had inserted before is gone.
 #[test]
 fn of_two_transactions_that_insert_a_key_one_wins() {
     let store = Store::new(128, 4);

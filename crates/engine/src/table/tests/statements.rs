@@ -122,7 +122,8 @@ fn updates_of_columns_without_an_index_are_heap_only() {
     let blocks = store.table.heap().blocks();
     for round in 0..500u32 {
         let note = Value::Bytes(round.to_le_bytes().to_vec());
-        let mut change = |old: &[Value]| Ok(Some([&old[..4], &[note.clone()]].concat()));
+        let note = std::slice::from_ref(&note);
+        let mut change = |old: &[Value]| Ok(Some([&old[..4], note].concat()));
         let written = store.run(|statement| store.table.update(statement, at, &mut change));
         let Written::Done(now) = written.unwrap() else { panic!("round {round}") };
         at = now;
