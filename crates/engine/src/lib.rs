@@ -31,3 +31,4 @@ pub use db::transaction::{
 pub use db::{Database, Row};
 pub use error::{ConflictKind, Error, Result};
 pub use ids::RowId;
+pub use rightlink_aio::{DeviceModel, Method};

@@ -1,0 +1,301 @@
+//! What can be typed: commands, options, defaults, and an example for each.
+//!
+//! Invariants: every command has one line of purpose and an example; `EXIT_CODES` lists exactly the
+//! codes of `failure::Exit`.
+//! Does not do: checks that need the database.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use rightlink::Method;
+
+/// Shown at the end of `rightlink --help`.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  wrong usage: an unknown option, a value that is none, a request that makes no sense
+  2  bad input data: a bad line, a duplicate key, a value over a limit
+  3  not found: database, table, index, column, row or file
+  4  conflict: the database is open elsewhere, or the name is taken
+  5  damage found: by verify, or by any command on the way
+  6  input/output error, or the disk is full
+
+Start with the guided tour:
+  rightlink tour";
+
+/// Rightlink: a transactional table store in one directory.
+#[derive(Parser)]
+#[command(name = "rightlink", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
+pub(crate) struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Options of every command.
+#[derive(clap::Args, Clone)]
+pub(crate) struct Common {
+    /// Print JSON: one object a line, errors too (on standard error)
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Memory for everything that grows with the data, at least 8M (suffix K, M or G)
+    #[arg(long, global = true, value_name = "SIZE", default_value = "128M",
+          value_parser = crate::figures::parse_bytes)]
+    pub(crate) memory: usize,
+    /// How to reach the disk: sync, worker or io_uring [default: io_uring, or worker where the
+    /// kernel refuses it]
+    #[arg(long, global = true, value_name = "METHOD", value_parser = parse_method)]
+    pub(crate) io_method: Option<Method>,
+    /// Bypass the operating system's page cache for data files
+    #[arg(long, global = true)]
+    pub(crate) direct: bool,
+}
+
+fn parse_method(text: &str) -> Result<Method, String> {
+    text.parse().map_err(|error| format!("{error}"))
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Load CSV files with a header line into a table
+    Load(LoadArgs),
+    /// Print rows of a table, through an index if wanted
+    Scan(ScanArgs),
+    /// Print the rows with these primary keys
+    Get(GetArgs),
+    /// List the tables
+    #[command(after_help = "Example:\n  rightlink tables shop.db")]
+    Tables {
+        /// Directory of the database
+        db: PathBuf,
+    },
+    /// Show columns and indexes of a table
+    #[command(after_help = "Example:\n  rightlink describe shop.db orders")]
+    Describe {
+        /// Directory of the database
+        db: PathBuf,
+        /// Name of the table
+        table: String,
+    },
+    /// Show sizes, and figures of pool, log, checkpoints, reads and writes since opening
+    #[command(after_help = "Example:\n  rightlink stat shop.db --json")]
+    Stat {
+        /// Directory of the database
+        db: PathBuf,
+    },
+    /// Show the pages of a table or an index, or the items of one page
+    #[command(after_help = INSPECT)]
+    Inspect {
+        /// Directory of the database
+        db: PathBuf,
+        /// Name of a table (its heap) or of an index
+        relation: String,
+        /// Block whose items to show; all pages without it
+        block: Option<u32>,
+    },
+    /// Check pages, heaps and indexes, and all of them against each other
+    #[command(after_help = "Example:\n  rightlink verify shop.db --offline")]
+    Verify {
+        /// Directory of the database
+        db: PathBuf,
+        /// Check a database that nobody has open, without recovery and without changing a byte
+        #[arg(long)]
+        offline: bool,
+    },
+    /// Remove dead row versions and their index entries
+    #[command(after_help = "Example:\n  rightlink vacuum shop.db orders")]
+    Vacuum {
+        /// Directory of the database
+        db: PathBuf,
+        /// Only this table
+        table: Option<String>,
+    },
+    /// Write all changed pages to their places, so that the next start has little to do
+    #[command(after_help = "Example:\n  rightlink checkpoint shop.db")]
+    Checkpoint {
+        /// Directory of the database
+        db: PathBuf,
+    },
+    /// A guided tour on 27,004 real flights: load, ask, update, kill, recover, verify
+    Tour(TourArgs),
+}
+
+const INSPECT: &str = "\
+Columns: level (0 is a leaf), l_item (number within the level), blkno, left and right sibling, \
+flags,
+type (l leaf, i inner, r root, m meta, d deleted, h heap, - unused), live and dead items, average
+item size, page size, free size, high key.
+
+Examples:
+  rightlink inspect shop.db orders_customer
+  rightlink inspect shop.db orders_customer 1";
+
+/// How rows are printed.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned columns for people
+    Table,
+    /// CSV with a header; null is an empty field
+    Csv,
+    /// One JSON object a row
+    Json,
+}
+
+/// Arguments of `load`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+The table is created when it does not exist; else rows are appended, matched by header names. An
+empty field is null. Types are inferred from the first rows of the first file: bool, int4, int8,
+float8, date, timestamp, timestamptz, uuid, else text; numbers with a leading zero stay text. A bad
+line is named by file, line and column, and nothing of its batch stays; --skip continues after it.
+With --json, {\"committed_rows\": N} is written after every durable batch.
+
+Examples:
+  rightlink load shop.db orders orders.csv --primary-key id --index orders_customer=customer,placed
+  rightlink load air.db flights data/flights.csv --primary-key id \\
+      --index \"flights_delay=dest,arr_delay desc nulls last\"
+  zcat big.csv.gz | rightlink load shop.db orders - --schema \"id int8, customer text null\"")]
+pub(crate) struct LoadArgs {
+    /// Directory of the database; made when it does not exist
+    pub(crate) db: PathBuf,
+    /// Name of the table
+    pub(crate) table: String,
+    /// CSV files, - for standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    /// Column types instead of inferred ones: "col type [null], ..."
+    #[arg(long, value_name = "COLUMNS")]
+    pub(crate) schema: Option<String>,
+    /// Columns of the primary key: a[,b]
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub(crate) primary_key: Vec<String>,
+    /// An index: name=col[,col desc nulls last]...; may be repeated
+    #[arg(long, value_name = "INDEX")]
+    pub(crate) index: Vec<String>,
+    /// An index that refuses duplicates; may be repeated
+    #[arg(long, value_name = "INDEX")]
+    pub(crate) unique_index: Vec<String>,
+    /// Rows of a transaction
+    #[arg(long, value_name = "ROWS", default_value_t = 1000,
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) batch: u32,
+    /// Rows from which types are inferred
+    #[arg(long, value_name = "ROWS", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) sample: u32,
+    /// Data rows to leave out at the beginning, over all files: continues a load that was cut short
+    #[arg(long, value_name = "ROWS", default_value_t = 0)]
+    pub(crate) skip: u64,
+    /// Do not wait for the disk at each batch: a crash may lose the newest batches, never parts
+    #[arg(long)]
+    pub(crate) relaxed: bool,
+}
+
+/// Arguments of `scan`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Bounds are given in the order of the index: where a column is descending, --from is the larger
+value. They may name fewer columns than the index has. Values are separated by commas, quoted as in
+CSV when they hold one; \\N is null. Without --index, bounds and --desc use the primary key.
+
+Examples:
+  rightlink scan air.db flights --limit 5
+  rightlink scan air.db flights --index flights_delay --equal ORD --limit 10 \\
+      --columns carrier,flight,arr_delay
+  rightlink scan air.db flights --index flights_hour --from 2013-01-31 --format csv > last-day.csv")]
+pub(crate) struct ScanArgs {
+    /// Directory of the database
+    pub(crate) db: PathBuf,
+    /// Name of the table
+    pub(crate) table: String,
+    /// Index to go through, in its order
+    #[arg(long, value_name = "NAME")]
+    pub(crate) index: Option<String>,
+    /// First key: v[,v]...
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub(crate) from: Option<String>,
+    /// Last key, included: v[,v]...
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub(crate) to: Option<String>,
+    /// Only keys that begin with these values: v[,v]...
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true,
+          conflicts_with_all = ["from", "to", "any_of"])]
+    pub(crate) equal: Option<String>,
+    /// As --equal, but may be repeated: rows that match any of them
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true,
+          conflicts_with_all = ["from", "to"])]
+    pub(crate) any_of: Vec<String>,
+    /// Backward, from the last key to the first
+    #[arg(long)]
+    pub(crate) desc: bool,
+    /// Most rows
+    #[arg(long, value_name = "ROWS")]
+    pub(crate) limit: Option<u64>,
+    /// Columns to print, in this order
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub(crate) columns: Option<Vec<String>>,
+    /// How to print rows
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// Arguments of `get`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+The exit code is 3 when a key has no row.
+
+Example:
+  rightlink get air.db flights 1 27004 --json")]
+pub(crate) struct GetArgs {
+    /// Directory of the database
+    pub(crate) db: PathBuf,
+    /// Name of the table
+    pub(crate) table: String,
+    /// Primary keys: v, or v,v where it has several columns
+    #[arg(required = true, value_name = "KEY", allow_hyphen_values = true)]
+    pub(crate) keys: Vec<String>,
+    /// How to print rows
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// Arguments of `tour`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Example:
+  rightlink tour /tmp/air.db --seed 7")]
+pub(crate) struct TourArgs {
+    /// Directory for the database; it must be new or empty [default: a new one in the directory for
+    /// temporary files]
+    pub(crate) dir: Option<PathBuf>,
+    /// The flights, a CSV file
+    #[arg(long, value_name = "FILE", default_value = "data/flights.csv")]
+    pub(crate) data: PathBuf,
+    /// Chooses the moment of the kill [default: random, and printed]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_a_purpose_and_an_example() {
+        for command in Args::command().get_subcommands() {
+            let name = command.get_name();
+            assert!(command.get_about().is_some(), "{name} says what it is for");
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&format!("rightlink {name} ")), "{name} has an example");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! CSV, read and written: RFC 4180 with the usual liberties.
+//!
+//! Invariants: a record knows the line it begins on, whatever ends lines; a quote that is never closed
+//! is an error that names its line, and reads at most `MAX_RECORD` bytes before it is one. A quote
+//! inside an unquoted field is a character like any other; empty lines are no records.
+//! Does not do: other separators, other encodings than UTF-8.
+
+use std::io::{self, BufRead, Read};
+
+/// Most bytes of a record: nothing longer fits a row, and an unclosed quote must end somewhere.
+const MAX_RECORD: usize = 16 << 20;
+
+/// The fields of a row and the line it begins on, counted from 1.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Record {
+    /// Fields, without their quotes.
+    pub(crate) fields: Vec<String>,
+    /// First line.
+    pub(crate) line: u64,
+}
+
+/// Why a record could not be read.
+#[derive(Debug)]
+pub(crate) enum CsvError {
+    /// The input could not be read.
+    Io(io::Error),
+    /// The text is no CSV.
+    Bad {
+        /// Line of the record.
+        line: u64,
+        /// Field, counted from 0.
+        field: usize,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl From<io::Error> for CsvError {
+    fn from(error: io::Error) -> Self {
+        CsvError::Io(error)
+    }
+}
+
+/// Reads records.
+pub(crate) struct CsvReader<R> {
+    input: R,
+    lines: u64,
+    bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Start,
+    Plain,
+    Quoted,
+    Closed,
+}
+
+/// A record being put together.
+struct Parser {
+    state: State,
+    field: Vec<u8>,
+    fields: Vec<String>,
+    line: u64,
+}
+
+impl<R: BufRead> CsvReader<R> {
+    /// Reads from `input`.
+    pub(crate) fn new(input: R) -> Self {
+        Self { input, lines: 0, bytes: 0 }
+    }
+
+    /// Bytes taken so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The next record.
+    pub(crate) fn next(&mut self) -> Result<Option<Record>, CsvError> {
+        let mut raw = Vec::new();
+        loop {
+            if !self.next_line(&mut raw, 0)? {
+                return Ok(None);
+            }
+            if !split_end(&raw).0.is_empty() {
+                break;
+            }
+        }
+        let line = self.lines;
+        let mut parser =
+            Parser { state: State::Start, field: Vec::new(), fields: Vec::new(), line };
+        let mut taken = raw.len();
+        while !parser.line(&raw)? {
+            if taken >= MAX_RECORD || !self.next_line(&mut raw, taken)? {
+                return Err(parser.bad("a quote is opened but not closed"));
+            }
+            taken += raw.len();
+        }
+        Ok(Some(Record { fields: parser.fields, line }))
+    }
+
+    /// Reads a line with its end into `raw`, unless the input is over. `taken` bytes of the record
+    /// are read already.
+    fn next_line(&mut self, raw: &mut Vec<u8>, taken: usize) -> Result<bool, CsvError> {
+        raw.clear();
+        let limit = (MAX_RECORD + 1).saturating_sub(taken);
+        let read = self.input.by_ref().take(limit as u64).read_until(b'\n', raw)?;
+        self.lines += u64::from(read > 0);
+        self.bytes += read as u64;
+        if self.lines == 1 && raw.starts_with(b"\xef\xbb\xbf") {
+            raw.drain(..3);
+        }
+        if read == limit {
+            let what = format!("the row is longer than {} MiB", MAX_RECORD >> 20);
+            return Err(CsvError::Bad { line: self.lines, field: 0, what });
+        }
+        Ok(read > 0)
+    }
+}
+
+/// A line and what ends it.
+fn split_end(raw: &[u8]) -> (&[u8], &[u8]) {
+    let end = if raw.ends_with(b"\r\n") { 2 } else { usize::from(raw.ends_with(b"\n")) };
+    raw.split_at(raw.len() - end)
+}
+
+impl Parser {
+    /// Takes a line; true if the record ends with it.
+    fn line(&mut self, raw: &[u8]) -> Result<bool, CsvError> {
+        let (text, end) = split_end(raw);
+        for byte in text {
+            self.byte(*byte)?;
+        }
+        if self.state == State::Quoted {
+            self.field.extend_from_slice(end);
+            return Ok(false);
+        }
+        self.end_field()?;
+        Ok(true)
+    }
+
+    fn byte(&mut self, byte: u8) -> Result<(), CsvError> {
+        match (self.state, byte) {
+            (State::Start, b'"') => self.state = State::Quoted,
+            (State::Quoted, b'"') => self.state = State::Closed,
+            (State::Closed, b'"') => {
+                self.field.push(b'"');
+                self.state = State::Quoted;
+            }
+            (State::Start | State::Plain | State::Closed, b',') => self.end_field()?,
+            (State::Closed, _) => return Err(self.bad("text follows a closing quote")),
+            (State::Start, _) => {
+                self.field.push(byte);
+                self.state = State::Plain;
+            }
+            (State::Plain | State::Quoted, _) => self.field.push(byte),
+        }
+        Ok(())
+    }
+
+    fn end_field(&mut self) -> Result<(), CsvError> {
+        let Ok(text) = String::from_utf8(std::mem::take(&mut self.field)) else {
+            return Err(self.bad("the field is not UTF-8"));
+        };
+        self.fields.push(text);
+        self.state = State::Start;
+        Ok(())
+    }
+
+    fn bad(&self, what: &str) -> CsvError {
+        CsvError::Bad { line: self.line, field: self.fields.len(), what: what.to_owned() }
+    }
+}
+
+/// A row as a line of CSV, without its end.
+pub(crate) fn to_line(fields: impl Iterator<Item = String>) -> String {
+    let mut line = String::new();
+    let mut count = 0;
+    for field in fields {
+        line.push_str(if count > 0 { "," } else { "" });
+        if field.contains(['"', ',', '\n', '\r']) {
+            line.push_str(&format!("\"{}\"", field.replace('"', "\"\"")));
+        } else {
+            line.push_str(&field);
+        }
+        count += 1;
+    }
+    // An empty line would be no row at all.
+    if count == 1 && line.is_empty() { "\"\"".to_owned() } else { line }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &[u8]) -> Result<Vec<(u64, Vec<String>)>, CsvError> {
+        let mut reader = CsvReader::new(text);
+        let mut all = Vec::new();
+        while let Some(record) = reader.next()? {
+            all.push((record.line, record.fields));
+        }
+        assert_eq!(reader.bytes(), text.len() as u64);
+        Ok(all)
+    }
+
+    fn good(text: &str) -> Vec<(u64, String)> {
+        let records = read(text.as_bytes()).expect("it is good CSV");
+        records.into_iter().map(|(line, fields)| (line, fields.join("|"))).collect()
+    }
+
+    fn bad(text: &[u8]) -> (u64, usize, String) {
+        match read(text) {
+            Err(CsvError::Bad { line, field, what }) => (line, field, what),
+            other => panic!("{other:?} is no complaint about the text"),
+        }
+    }
+
+    #[test]
+    fn fields_are_split_and_unquoted() {
+        assert_eq!(good("a,b\n,\n"), [(1, "a|b".into()), (2, "|".into())]);
+        assert_eq!(good("\"a,b\",\"say \"\"x\"\"\"")[0].1, "a,b|say \"x\"");
+        assert_eq!(good("5\" pipe, x ")[0].1, "5\" pipe| x ");
+        assert_eq!(good("\"\"\n")[0].1, "");
+    }
+
+    #[test]
+    fn every_line_end_counts_once() {
+        for end in ["\n", "\r\n"] {
+            let text = ["a,b", "1,2", "", "\"x", "y\",3", "4,5"].join(end);
+            let lines: Vec<u64> = good(&text).iter().map(|(line, _)| *line).collect();
+            assert_eq!(lines, [1, 2, 4, 6], "{end:?}");
+            assert_eq!(good(&text)[2].1, format!("x{end}y|3"));
+            assert_eq!(good(&format!("{text}{end}{end}")).len(), 4);
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_belongs_to_no_field() {
+        assert_eq!(read(b"\xef\xbb\xbfa\n").expect("good")[0].1, ["a"]);
+    }
+
+    #[test]
+    fn what_is_no_csv_is_named() {
+        assert_eq!(bad(b"a,b\n1,\"x\n3,4\n"), (2, 1, "a quote is opened but not closed".into()));
+        assert_eq!(bad(b"\"a\"b\n"), (1, 0, "text follows a closing quote".into()));
+        assert_eq!(bad(b"a,\xff\n"), (1, 1, "the field is not UTF-8".into()));
+        assert_eq!(bad(&vec![b'x'; MAX_RECORD + 5]).2, "the row is longer than 16 MiB");
+        let mut open = b"a\n\"".to_vec();
+        open.extend(b"yes\n".repeat(MAX_RECORD / 4 + 9));
+        assert!(bad(&open).0 >= 2);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for row in [vec!["a", "b,c", "say \"x\"", "two\nlines", ""], vec![""]] {
+            let line = to_line(row.iter().map(|field| (*field).to_owned()));
+            assert_eq!(read(line.as_bytes()).expect("good")[0].1, row);
+        }
+    }
+}

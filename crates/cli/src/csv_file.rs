@@ -1,0 +1,183 @@
+//! A CSV file with a header line, read row by row, with the place of every row.
+//!
+//! Invariants: errors name file, line and column; a file is read once, front to back, so standard
+//! input will do; rows looked at ahead (to infer types) are handed out again.
+//! Does not do: turning fields into values (`rows`).
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader};
+
+use crate::csv::{CsvError, CsvReader, Record};
+use crate::failure::{Exit, Failure};
+use crate::json::Json;
+
+/// An open CSV file.
+pub(crate) struct CsvFile {
+    /// Name for messages.
+    pub(crate) name: String,
+    /// Column names of the header line.
+    pub(crate) header: Vec<String>,
+    reader: CsvReader<Box<dyn BufRead>>,
+    ahead: VecDeque<Record>,
+    /// Bytes up to the last row taken, the rows looked at ahead spread evenly.
+    taken: u64,
+}
+
+/// Where a row begins.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Place {
+    /// Name of the file.
+    pub(crate) file: String,
+    /// Line, counted from 1.
+    pub(crate) line: u64,
+}
+
+impl Place {
+    /// Bad data here, in `column` if one is to blame.
+    pub(crate) fn bad(&self, column: Option<&str>, what: &str) -> Failure {
+        let at = column.map(|column| format!(", column {column}")).unwrap_or_default();
+        Failure::new(Exit::BadData, format!("{}: line {}{at}: {what}", self.file, self.line))
+            .with("file", self.file.as_str())
+            .with("line", self.line)
+            .with("column", column.map(Json::from))
+    }
+}
+
+/// Bytes of the files, if all are regular files.
+pub(crate) fn total_bytes(files: &[String]) -> Option<u64> {
+    files
+        .iter()
+        .map(|file| std::fs::metadata(file).ok().filter(|meta| meta.is_file()))
+        .try_fold(0, |sum: u64, meta| meta.map(|meta| sum + meta.len()))
+}
+
+impl CsvFile {
+    /// Opens `name` (`-`: standard input) and reads its header line.
+    pub(crate) fn open(name: &str) -> Result<Self, Failure> {
+        if name == "-" {
+            return Self::read("standard input", Box::new(BufReader::new(io::stdin())));
+        }
+        let file = std::fs::OpenOptions::new().read(true).open(name);
+        let file = file.map_err(|error| Failure::file(name, &error))?;
+        Self::read(name, Box::new(BufReader::with_capacity(1 << 16, file)))
+    }
+
+    /// Reads the header line of `input`.
+    pub(crate) fn read(name: &str, input: Box<dyn BufRead>) -> Result<Self, Failure> {
+        let mut file = Self {
+            name: name.to_owned(),
+            header: Vec::new(),
+            reader: CsvReader::new(input),
+            ahead: VecDeque::new(),
+            taken: 0,
+        };
+        if let Some(header) = file.read_row()? {
+            file.header = header.fields.iter().map(|field| field.trim().to_owned()).collect();
+        }
+        file.check_header()?;
+        Ok(file)
+    }
+
+    fn check_header(&self) -> Result<(), Failure> {
+        let place = Place { file: self.name.clone(), line: 1 };
+        if self.header.is_empty() {
+            return Err(place.bad(None, "the file is empty; a header line is needed"));
+        }
+        for (position, name) in self.header.iter().enumerate() {
+            if name.is_empty() {
+                let what = format!("field {} of the header has no name", position + 1);
+                return Err(place.bad(None, &what));
+            }
+            if self.header[..position].contains(name) {
+                return Err(place.bad(Some(name), "the header names this column twice"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at up to `rows` rows without taking them; rows with a wrong number of fields are left
+    /// for later, when they are reported in their turn.
+    pub(crate) fn sample(&mut self, rows: usize) -> Result<Vec<&[String]>, Failure> {
+        while self.ahead.len() < rows {
+            match self.read_row()? {
+                Some(record) => self.ahead.push_back(record),
+                None => break,
+            }
+        }
+        let rows = self.ahead.iter().map(|record| record.fields.as_slice());
+        Ok(rows.filter(|fields| fields.len() == self.header.len()).collect())
+    }
+
+    /// The next row and where it begins.
+    pub(crate) fn next(&mut self) -> Result<Option<(Vec<String>, Place)>, Failure> {
+        let waiting = self.ahead.len() as u64;
+        let record = match self.ahead.pop_front() {
+            Some(record) => record,
+            None => match self.read_row()? {
+                Some(record) => record,
+                None => return Ok(None),
+            },
+        };
+        let left = self.reader.bytes() - self.taken;
+        self.taken += if waiting > 0 { left / waiting } else { left };
+        let place = Place { file: self.name.clone(), line: record.line };
+        let (fields, wanted) = (record.fields.len(), self.header.len());
+        if fields == wanted {
+            return Ok(Some((record.fields, place)));
+        }
+        let what = crate::figures::plural(fields as u64, "field");
+        Err(place.bad(None, &format!("{what}, but the header has {wanted}")))
+    }
+
+    /// Bytes of the rows taken so far; while rows are looked at ahead, an estimate.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.taken
+    }
+
+    fn read_row(&mut self) -> Result<Option<Record>, Failure> {
+        self.reader.next().map_err(|error| match error {
+            CsvError::Io(error) => Failure::file(&self.name, &error),
+            CsvError::Bad { line, field, what } => {
+                let place = Place { file: self.name.clone(), line };
+                place.bad(self.header.get(field).map(String::as_str), &what)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &'static [u8]) -> Result<CsvFile, Failure> {
+        CsvFile::read("f.csv", Box::new(text))
+    }
+
+    #[test]
+    fn rows_looked_at_ahead_come_again() {
+        let mut file = file(b"a\n1\n2\n3\n").expect("the header is good");
+        assert_eq!(file.sample(2).expect("two rows").len(), 2);
+        let first = file.next().expect("good").expect("there");
+        assert_eq!((first.0[0].as_str(), first.1.line), ("1", 2));
+        assert_eq!(file.sample(10).expect("two rows are left").len(), 2);
+    }
+
+    #[test]
+    fn bad_rows_are_named() {
+        let mut short = file(b"a,b\n1,2\n3\n").expect("the header is good");
+        short.next().expect("the first row is good");
+        let failure = short.next().expect_err("the second is short");
+        assert_eq!(failure.message, "f.csv: line 3: 1 field, but the header has 2");
+        let mut raw = file(b"a,b\n1,\xff\n").expect("the header is good");
+        let failure = raw.next().expect_err("not UTF-8");
+        assert_eq!(failure.message, "f.csv: line 2, column b: the field is not UTF-8");
+        assert_eq!(failure.exit, Exit::BadData);
+    }
+
+    #[test]
+    fn bad_headers_are_refused() {
+        for text in [&b""[..], b"a,,b\n", b"a,b,a\n"] {
+            assert!(CsvFile::read("f.csv", Box::new(text)).is_err(), "{text:?}");
+        }
+    }
+}

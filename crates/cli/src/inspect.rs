@@ -1,0 +1,146 @@
+//! `inspect`: the pages of a heap or an index, in the columns of pgsql-hackers' page tables.
+//!
+//! Invariants: one line a page, in the order the engine gives. Does not do: changing anything.
+
+use std::path::Path;
+
+use rightlink::{Database, Error, PageInfo};
+
+use crate::args::Common;
+use crate::failure::Exit;
+use crate::failure::Failure;
+use crate::grid::Grid;
+use crate::json::{Json, object};
+use crate::output::Output;
+use crate::{names, open};
+
+const HEADS: [&str; 13] = [
+    ">level",
+    ">l_item",
+    ">blkno",
+    ">left",
+    ">right",
+    ">flags",
+    "type",
+    ">live",
+    ">dead",
+    ">avg_item_size",
+    ">page_size",
+    ">free_size",
+    "highkey",
+];
+
+/// Shows the pages of a relation, or one block with its items.
+pub(crate) fn run(
+    common: &Common,
+    db: &Path,
+    (relation, block): (&str, Option<u32>),
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let db = open::existing(common, db)?;
+    let pages = pages(&db, relation, block)?;
+    db.close()?;
+    if output.json() {
+        pages.iter().try_for_each(|page| output.line(json(page)))?;
+        return Ok(Exit::Done);
+    }
+    let mut grid = Grid::new(HEADS);
+    for page in &pages {
+        grid.row(cells(page), output)?;
+    }
+    grid.finish(output)?;
+    for (number, item) in pages.iter().flat_map(|page| page.items.iter().enumerate()) {
+        let gap = if number == 0 { "\n" } else { "" };
+        output.line(format_args!("{gap}{:>5}  {}", number + 1, crate::grid::one_line(item)))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn pages(db: &Database, relation: &str, block: Option<u32>) -> Result<Vec<PageInfo>, Failure> {
+    match db.inspect(relation, block) {
+        Err(Error::NotFound(what)) => Err(missing(db, relation, &what)?),
+        other => Ok(other?),
+    }
+}
+
+/// Lists what can be inspected, unless it is only the block that does not exist.
+fn missing(db: &Database, relation: &str, what: &str) -> Result<Failure, Failure> {
+    let tables = db.tables()?;
+    let names: Vec<&str> = tables
+        .iter()
+        .flat_map(|table| {
+            let indexes = table.indexes.iter().map(|index| index.name.as_str());
+            std::iter::once(table.name.as_str()).chain(indexes)
+        })
+        .collect();
+    if names.contains(&relation) {
+        return Ok(Failure::from(Error::NotFound(what.to_owned())));
+    }
+    Ok(names::unknown("table or index", relation, names))
+}
+
+fn cells(page: &PageInfo) -> Vec<String> {
+    let optional = |number: Option<u32>| number.map(|it| it.to_string()).unwrap_or_default();
+    vec![
+        page.level.to_string(),
+        page.item.to_string(),
+        page.block.to_string(),
+        optional(page.left),
+        optional(page.right),
+        page.flags.to_string(),
+        page.kind.to_string(),
+        page.live_items.to_string(),
+        page.dead_items.to_string(),
+        page.avg_item_size.to_string(),
+        page.page_size.to_string(),
+        page.free_size.to_string(),
+        page.high_key.as_deref().map(spaced).unwrap_or_default(),
+    ]
+}
+
+/// Hexadecimal digits in pairs, long keys cut.
+fn spaced(hex: &str) -> String {
+    const SHOWN: usize = 32;
+    let pairs: Vec<String> =
+        hex.as_bytes().chunks(2).map(|pair| String::from_utf8_lossy(pair).into_owned()).collect();
+    let dots = if pairs.len() > SHOWN { " ..." } else { "" };
+    format!("{}{dots}", pairs[..pairs.len().min(SHOWN)].join(" "))
+}
+
+fn json(page: &PageInfo) -> Json {
+    let mut fields = object([
+        ("level", page.level.into()),
+        ("l_item", page.item.into()),
+        ("blkno", page.block.into()),
+        ("left", page.left.into()),
+        ("right", page.right.into()),
+        ("flags", page.flags.into()),
+        ("type", page.kind.to_string().into()),
+        ("live", page.live_items.into()),
+        ("dead", page.dead_items.into()),
+        ("avg_item_size", page.avg_item_size.into()),
+        ("page_size", page.page_size.into()),
+        ("free_size", page.free_size.into()),
+        ("highkey", page.high_key.clone().into()),
+    ]);
+    if let (Json::Object(fields), false) = (&mut fields, page.items.is_empty()) {
+        fields.push(("items".to_owned(), page.items.clone().into()));
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn high_keys_are_shown_in_bytes() {
+        assert_eq!(spaced("11000a"), "11 00 0a");
+        assert!(spaced(&"00".repeat(40)).ends_with("00 ..."));
+    }
+
+    #[test]
+    fn a_page_has_a_cell_for_every_head() {
+        assert_eq!(cells(&PageInfo::default()).len(), HEADS.len());
+    }
+}

@@ -1,0 +1,302 @@
+//! `load`: CSV files into a table, a transaction per batch.
+//!
+//! Invariants: a batch is committed as a whole or leaves nothing, not even the table it was to create;
+//! what is reported as committed is durable by then. Does not do: several writers at once.
+
+use rightlink::{
+    ColumnInfo, ColumnSchema, Database, Error, TableInfo, TableSchema, Transaction,
+    TransactionOptions, Value,
+};
+
+use crate::args::{Common, LoadArgs};
+use crate::csv_file::{CsvFile, Place, total_bytes};
+use crate::failure::{Exit, Failure};
+use crate::figures::{count, duration, plural, plural_of, rate};
+use crate::json::{Json, object};
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::rows::Mapping;
+use crate::{infer, open, schema};
+
+/// Where rows go, and what has been committed.
+pub(crate) struct Loader {
+    db: Database,
+    table: String,
+    columns: Vec<ColumnInfo>,
+    /// The table, until the first batch has created it.
+    create: Option<TableSchema>,
+    relaxed: bool,
+    rows: Vec<Vec<Value>>,
+    places: Vec<Place>,
+    /// Rows committed so far.
+    pub(crate) committed: u64,
+    /// Batches committed so far.
+    pub(crate) batches: u64,
+}
+
+/// Runs the command.
+pub(crate) fn run(common: &Common, args: &LoadArgs, output: &mut Output) -> Result<Exit, Failure> {
+    // A wrong file name must not leave an empty database behind.
+    let mut first = CsvFile::open(&args.files[0])?;
+    let db = open::or_create(common, &args.db)?;
+    let mut loader = Loader::prepare(&db, args, &mut first)?;
+    if loader.create.is_some() && !output.json() {
+        output.line(loader.columns_text(args.schema.is_none()))?;
+        output.flush()?;
+    }
+    let mut progress = Progress::start(total_bytes(&args.files), !output.json());
+    // A relaxed batch may still be lost, so only the end of such a load is reported.
+    let reports = (output.json() && !args.relaxed).then_some(&mut *output);
+    let loaded = loader.load_files(args, first, &mut progress, reports);
+    progress.clear();
+    loaded.map_err(|failure| loader.explain(failure, args))?;
+    if args.relaxed {
+        db.checkpoint()?;
+    }
+    db.close()?;
+    report(&loader, args, &progress, output)?;
+    Ok(Exit::Done)
+}
+
+fn report(
+    loader: &Loader,
+    args: &LoadArgs,
+    progress: &Progress,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    if output.json() {
+        // In batches the rows were reported as they became durable.
+        let untold = args.relaxed || loader.committed == 0;
+        return if untold { output.line(committed_json(loader.committed)) } else { Ok(()) };
+    }
+    let time = progress.elapsed();
+    output.line(format_args!(
+        "{} loaded into {} in {} ({} rows/s, {})",
+        plural(loader.committed, "row"),
+        loader.table,
+        duration(time),
+        count(rate(loader.committed, time)),
+        plural_of(loader.batches, "batch", "batches"),
+    ))
+}
+
+fn committed_json(rows: u64) -> Json {
+    object([("committed_rows", rows.into())])
+}
+
+impl Loader {
+    /// Finds or plans the table.
+    pub(crate) fn prepare(
+        db: &Database,
+        args: &LoadArgs,
+        first: &mut CsvFile,
+    ) -> Result<Self, Failure> {
+        let (columns, create) = match db.describe(&args.table) {
+            Ok(table) => {
+                check_same(&table, args)?;
+                (table.columns, None)
+            }
+            Err(Error::NotFound(_)) => {
+                let wanted = wanted_table(args, first)?;
+                (wanted.columns.iter().map(info_of).collect(), Some(wanted))
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self {
+            db: db.clone(),
+            table: args.table.clone(),
+            columns,
+            create,
+            relaxed: args.relaxed,
+            rows: Vec::new(),
+            places: Vec::new(),
+            committed: 0,
+            batches: 0,
+        })
+    }
+
+    /// Loads all rows of all files; `first` is the first of them. Each batch is reported as it becomes
+    /// durable, if anyone wants to know.
+    pub(crate) fn load_files(
+        &mut self,
+        args: &LoadArgs,
+        first: CsvFile,
+        progress: &mut Progress,
+        mut reports: Option<&mut Output>,
+    ) -> Result<(), Failure> {
+        let mut skip = args.skip;
+        let mut bytes = 0;
+        let mut file = first;
+        for position in 0..args.files.len() {
+            if position > 0 {
+                file = CsvFile::open(&args.files[position])?;
+            }
+            let mapping = Mapping::new(&file.header, &self.columns);
+            let mapping = mapping.map_err(|failure| failure.about(&file.name))?;
+            while let Some((record, place)) = file.next()? {
+                if skip > 0 {
+                    skip -= 1;
+                    continue;
+                }
+                self.rows.push(mapping.values(&record, &place)?);
+                self.places.push(place);
+                if self.rows.len() == args.batch as usize {
+                    self.commit(reports.as_deref_mut())?;
+                }
+                progress.update(bytes + file.bytes_read(), self.committed);
+            }
+            bytes += file.bytes_read();
+        }
+        if self.rows.is_empty() && self.create.is_none() { Ok(()) } else { self.commit(reports) }
+    }
+
+    /// Commits the waiting rows and tells so.
+    fn commit(&mut self, reports: Option<&mut Output>) -> Result<(), Failure> {
+        let mut work = self.begin()?;
+        if !self.rows.is_empty() {
+            work.insert_many(&self.table, &self.rows).map_err(|error| self.blame(error))?;
+        }
+        work.commit()?;
+        self.create = None;
+        self.committed += self.rows.len() as u64;
+        self.batches += u64::from(!self.rows.is_empty());
+        self.rows.clear();
+        self.places.clear();
+        match reports {
+            Some(output) if self.committed > 0 => {
+                output.line(committed_json(self.committed))?;
+                output.flush()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A transaction in which the table exists.
+    fn begin(&self) -> Result<Transaction, Failure> {
+        let options = TransactionOptions { relaxed: self.relaxed, ..TransactionOptions::default() };
+        let mut work = self.db.begin_with(options);
+        if let Some(table) = &self.create {
+            work.create_table(table)?;
+        }
+        Ok(work)
+    }
+
+    /// Finds the row that makes the batch fail, by inserting them one by one and rolling back.
+    fn blame(&self, error: Error) -> Failure {
+        let data = matches!(error, Error::UniqueViolation { .. } | Error::Limit(_));
+        let work = if data { self.begin().ok() } else { None };
+        let Some(mut work) = work else { return error.into() };
+        for (row, place) in self.rows.iter().zip(&self.places) {
+            if let Err(error) = work.insert(&self.table, row) {
+                let column = self.column_of(&error);
+                return place.bad(column.as_deref(), &error.to_string());
+            }
+        }
+        error.into()
+    }
+
+    /// The columns of the violated index.
+    fn column_of(&self, error: &Error) -> Option<String> {
+        let Error::UniqueViolation { index, .. } = error else { return None };
+        let names = match &self.create {
+            Some(table) => {
+                let found = table.indexes.iter().find(|known| known.name == *index);
+                found.map_or(table.primary_key.clone(), |known| {
+                    known.columns.iter().map(|column| column.name.clone()).collect()
+                })
+            }
+            None => {
+                let table = self.db.describe(&self.table).ok()?;
+                let known = table.indexes.iter().find(|known| known.name == *index)?;
+                known.columns.iter().map(|column| column.name.clone()).collect()
+            }
+        };
+        Some(names.join(","))
+    }
+
+    /// Adds what was kept, and how to go on, to a failure.
+    fn explain(&self, failure: Failure, args: &LoadArgs) -> Failure {
+        if failure.message.is_empty() {
+            return failure;
+        }
+        let kept = plural_of(self.committed, "row is", "rows are");
+        let kept = format!("nothing of this batch was kept, {kept} committed");
+        let resume = args.skip + self.committed;
+        let failure = failure.and(kept).with("committed_rows", self.committed);
+        if self.committed > 0 {
+            failure.and(format!("continue with --skip {resume}"))
+        } else {
+            failure
+        }
+    }
+
+    /// One line that tells the columns of a new table.
+    fn columns_text(&self, inferred: bool) -> String {
+        let list: Vec<String> =
+            self.columns.iter().map(|column| format!("{} {}", column.name, column.kind)).collect();
+        let how = if inferred { "inferred columns" } else { "columns" };
+        format!("table {}, {how}: {}", self.table, list.join(", "))
+    }
+}
+
+fn info_of(column: &ColumnSchema) -> ColumnInfo {
+    ColumnInfo { name: column.name.clone(), kind: column.kind, nullable: column.nullable }
+}
+
+/// The table that the options and the first file describe.
+fn wanted_table(args: &LoadArgs, first: &mut CsvFile) -> Result<TableSchema, Failure> {
+    let mut table = TableSchema::new(&args.table).primary_key(&args.primary_key);
+    table.columns = match &args.schema {
+        Some(text) => schema::columns(text)?,
+        None => inferred_columns(args, first)?,
+    };
+    table.indexes = wanted_indexes(args)?;
+    let names = || table.columns.iter().map(|column| column.name.as_str());
+    let keys = table.indexes.iter().flat_map(|index| index.columns.iter().map(|key| &key.name));
+    for name in table.primary_key.iter().chain(keys) {
+        if !names().any(|known| known == name) {
+            return Err(crate::names::unknown("column for a key", name, names()));
+        }
+    }
+    Ok(table)
+}
+
+fn inferred_columns(args: &LoadArgs, first: &mut CsvFile) -> Result<Vec<ColumnSchema>, Failure> {
+    let header = first.header.clone();
+    let sample = first.sample(args.sample as usize)?;
+    let types = infer::types(header.len(), &sample);
+    let column = |(name, kind): (String, _)| {
+        let nullable = !args.primary_key.contains(&name);
+        ColumnSchema { name, kind, nullable }
+    };
+    Ok(header.into_iter().zip(types).map(column).collect())
+}
+
+fn wanted_indexes(args: &LoadArgs) -> Result<Vec<rightlink::IndexSchema>, Failure> {
+    let plain = args.index.iter().map(|text| schema::index(text, false));
+    let unique = args.unique_index.iter().map(|text| schema::index(text, true));
+    plain.chain(unique).collect()
+}
+
+/// Options that describe a table must fit the one that is there.
+fn check_same(table: &TableInfo, args: &LoadArgs) -> Result<(), Failure> {
+    let differs = |what: &str| {
+        let text = format!("table {} exists, and its {what} differs from the options", table.name);
+        Err(Failure::usage(text).and("leave them out to append"))
+    };
+    if let Some(text) = &args.schema {
+        let wanted: Vec<ColumnInfo> = schema::columns(text)?.iter().map(info_of).collect();
+        if wanted != table.columns {
+            return differs("schema");
+        }
+    }
+    if !args.primary_key.is_empty() && !schema::has_primary_key(table, &args.primary_key) {
+        return differs("primary key");
+    }
+    for index in wanted_indexes(args)? {
+        if !schema::has_index(table, &index) {
+            return differs(&format!("index {}", index.name));
+        }
+    }
+    Ok(())
+}

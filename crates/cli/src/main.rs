@@ -1,0 +1,80 @@
+//! The `rightlink` command: loads, queries, inspects and checks a database from a shell.
+//!
+//! Invariants: results go to standard output, messages to standard error; every way to end has its
+//! documented exit code; a reader that closes the pipe early is no error.
+//! Does not do: anything that the engine's public names do not offer.
+
+mod args;
+mod clock;
+mod csv;
+mod csv_file;
+mod failure;
+mod figures;
+mod grid;
+mod infer;
+mod inspect;
+mod json;
+mod load;
+mod names;
+mod open;
+mod output;
+mod progress;
+mod random;
+mod rows;
+mod scan;
+mod schema;
+mod show;
+mod tour;
+mod upkeep;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return refuse(&error),
+    };
+    let json = args.common.json;
+    let mut output = Output::stdout(json);
+    let result = run(args, &mut output).and_then(|exit| output.flush().map(|()| exit));
+    match result {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            failure.print(json);
+            failure.exit.into()
+        }
+    }
+}
+
+/// Help and version are no errors; everything else is wrong usage.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+    // There is nobody left to tell when even this cannot be printed.
+    let _ = error.print();
+    exit.into()
+}
+
+fn run(args: Args, output: &mut Output) -> Result<Exit, Failure> {
+    let common = args.common;
+    match args.command {
+        Command::Load(args) => load::run(&common, &args, output),
+        Command::Scan(args) => scan::scan(&common, &args, output),
+        Command::Get(args) => scan::get(&common, &args, output),
+        Command::Tables { db } => show::tables(&common, &db, output),
+        Command::Describe { db, table } => show::describe(&common, &db, &table, output),
+        Command::Stat { db } => show::stat(&common, &db, output),
+        Command::Inspect { db, relation, block } => {
+            inspect::run(&common, &db, (&relation, block), output)
+        }
+        Command::Verify { db, offline } => upkeep::verify(&common, &db, offline, output),
+        Command::Vacuum { db, table } => upkeep::vacuum(&common, &db, table.as_deref(), output),
+        Command::Checkpoint { db } => upkeep::checkpoint(&common, &db, output),
+        Command::Tour(args) => tour::run(&common, &args, output),
+    }
+}

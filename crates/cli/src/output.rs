@@ -1,0 +1,65 @@
+//! Standard output: buffered, with JSON or text, and colour only on a terminal.
+//!
+//! Invariants: nothing is written past an error; a closed pipe ends the command quietly.
+//! Does not do: messages to people about failures (`failure`).
+
+use std::fmt::Display;
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+
+use crate::failure::Failure;
+use crate::json::Json;
+
+/// Where results go.
+pub(crate) struct Output {
+    inner: BufWriter<StdoutLock<'static>>,
+    json: bool,
+    colour: bool,
+}
+
+impl Output {
+    /// Standard output, for programs if `json`.
+    pub(crate) fn stdout(json: bool) -> Self {
+        let stdout = io::stdout().lock();
+        let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none() && !json;
+        Self { inner: BufWriter::with_capacity(1 << 16, stdout), json, colour }
+    }
+
+    /// Does a program read this?
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
+
+    /// Writes one line.
+    pub(crate) fn line(&mut self, text: impl Display) -> Result<(), Failure> {
+        Ok(writeln!(self.inner, "{text}")?)
+    }
+
+    /// Writes an object for programs or a line for people.
+    pub(crate) fn either(&mut self, json: &Json, text: impl Display) -> Result<(), Failure> {
+        if self.json { self.line(json) } else { self.line(text) }
+    }
+
+    /// Hands everything written so far to the reader.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        Ok(self.inner.flush()?)
+    }
+
+    /// `text` in bold, on a terminal.
+    pub(crate) fn bold(&self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// `text` in green, on a terminal.
+    pub(crate) fn green(&self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    /// `text` in red, on a terminal.
+    pub(crate) fn red(&self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}

@@ -1,0 +1,224 @@
+//! Typed values from text and rows to text: CSV fields, keys on the command line, rows on the way out.
+//!
+//! Invariants: an empty CSV field is null; `\N` in a key is null. Rows are printed as they come.
+//! Does not do: reading or choosing rows.
+
+use rightlink::{ColumnInfo, Error, Type, Value};
+
+use crate::args::Format;
+use crate::csv::{CsvError, CsvReader, to_line};
+use crate::csv_file::Place;
+use crate::failure::{Exit, Failure};
+use crate::grid::Grid;
+use crate::json::Json;
+use crate::output::Output;
+
+/// How CSV fields become a row of a table.
+pub(crate) struct Mapping {
+    /// For each field, the table's column.
+    fields: Vec<usize>,
+    columns: Vec<ColumnInfo>,
+}
+
+impl Mapping {
+    /// Fields with these header names go to `columns`.
+    pub(crate) fn new(header: &[String], columns: &[ColumnInfo]) -> Result<Self, Failure> {
+        let known = |name: &String| columns.iter().position(|column| column.name == *name);
+        let fields = header.iter().map(|name| {
+            known(name).ok_or_else(|| {
+                let names = columns.iter().map(|column| column.name.as_str());
+                crate::names::unknown("column for the header", name, names)
+            })
+        });
+        let fields = fields.collect::<Result<Vec<_>, _>>()?;
+        let missing = |(position, column): &(usize, &ColumnInfo)| {
+            !fields.contains(position) && !column.nullable
+        };
+        if let Some((_, column)) = columns.iter().enumerate().find(missing) {
+            let what = format!("the header lacks column {}, which may not be null", column.name);
+            return Err(Failure::new(Exit::BadData, what));
+        }
+        Ok(Self { fields, columns: columns.to_vec() })
+    }
+
+    /// The values of a row, in the table's order.
+    pub(crate) fn values(&self, record: &[String], place: &Place) -> Result<Vec<Value>, Failure> {
+        assert_eq!(record.len(), self.fields.len(), "the reader checked the number of fields");
+        let mut values = vec![Value::Null; self.columns.len()];
+        for (field, position) in record.iter().zip(&self.fields) {
+            let column = &self.columns[*position];
+            let value = self::field(field, column);
+            values[*position] = value.map_err(|what| place.bad(Some(&column.name), &what))?;
+        }
+        Ok(values)
+    }
+}
+
+fn field(text: &str, column: &ColumnInfo) -> Result<Value, String> {
+    if !text.is_empty() {
+        return Value::parse(column.kind, text).map_err(plain);
+    }
+    if column.nullable { Ok(Value::Null) } else { Err("empty, but may not be null".to_owned()) }
+}
+
+/// What an error of reading a value says, without its kind.
+fn plain(error: Error) -> String {
+    match error {
+        Error::Invalid(what) => what,
+        other => other.to_string(),
+    }
+}
+
+/// Reads `v[,v]...` as the first columns of a key with these types.
+pub(crate) fn key(text: &str, types: &[(&str, Type)]) -> Result<Vec<Value>, Failure> {
+    let fields = split(text)?;
+    if fields.len() > types.len() {
+        let (has, names) = (types.len(), types.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        return Err(Failure::usage(format!(
+            "key {text:?} has {} values, but the index has {has}: {}",
+            fields.len(),
+            names.join(", ")
+        )));
+    }
+    let parse = |(field, (name, ty)): (&String, &(&str, Type))| match field.as_str() {
+        "\\N" => Ok(Value::Null),
+        _ => Value::parse(*ty, field).map_err(|error| {
+            Failure::usage(format!("key {text:?}, column {name}: {}", plain(error)))
+        }),
+    };
+    fields.iter().zip(types).map(parse).collect()
+}
+
+/// Splits at commas as CSV does.
+fn split(text: &str) -> Result<Vec<String>, Failure> {
+    match CsvReader::new(text.as_bytes()).next() {
+        Ok(Some(record)) => Ok(record.fields),
+        // Nothing typed is one empty value.
+        Ok(None) => Ok(vec![String::new()]),
+        Err(CsvError::Bad { what, .. }) => Err(Failure::usage(format!("key {text:?}: {what}"))),
+        Err(CsvError::Io(error)) => Err(error.into()),
+    }
+}
+
+/// Prints rows in one of the formats, as they come.
+pub(crate) enum Printer {
+    /// For people.
+    Table(Grid),
+    /// CSV.
+    Csv,
+    /// One object a row.
+    Json(Vec<String>),
+}
+
+impl Printer {
+    /// A printer of rows with these columns.
+    pub(crate) fn start(
+        format: Format,
+        columns: &[&ColumnInfo],
+        output: &mut Output,
+    ) -> Result<Self, Failure> {
+        let names = || columns.iter().map(|column| column.name.clone());
+        if output.json() || format == Format::Json {
+            return Ok(Printer::Json(names().collect()));
+        }
+        if format == Format::Csv {
+            output.line(to_line(names()))?;
+            return Ok(Printer::Csv);
+        }
+        let right = columns.iter().map(|column| is_number(column.kind)).collect();
+        Ok(Printer::Table(Grid::with(names(), right)))
+    }
+
+    /// Prints one row.
+    pub(crate) fn row(&mut self, values: &[Value], output: &mut Output) -> Result<(), Failure> {
+        match self {
+            Printer::Table(grid) => {
+                grid.row(values.iter().map(ToString::to_string).collect(), output)
+            }
+            Printer::Csv => {
+                let text = |value: &Value| match value {
+                    Value::Null => String::new(),
+                    other => other.to_string(),
+                };
+                output.line(to_line(values.iter().map(text)))
+            }
+            Printer::Json(names) => {
+                let fields = names.iter().cloned().zip(values.iter().map(Json::from));
+                output.line(Json::Object(fields.collect()))
+            }
+        }
+    }
+
+    /// Prints what is still waiting, and for people how many rows there were.
+    pub(crate) fn finish(self, rows: u64, output: &mut Output) -> Result<(), Failure> {
+        if let Printer::Table(grid) = self {
+            grid.finish(output)?;
+            output.line(format_args!("({})", crate::figures::plural(rows, "row")))?;
+        }
+        Ok(())
+    }
+}
+
+fn is_number(ty: Type) -> bool {
+    use Type::{Float4, Float8, Int2, Int4, Int8};
+    matches!(ty, Int2 | Int4 | Int8 | Float4 | Float8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns() -> Vec<ColumnInfo> {
+        let column = |name: &str, kind, nullable| ColumnInfo { name: name.into(), kind, nullable };
+        vec![column("id", Type::Int4, false), column("name", Type::Text, true)]
+    }
+
+    fn place() -> Place {
+        Place { file: "f.csv".into(), line: 9 }
+    }
+
+    fn texts(fields: &[&str]) -> Vec<String> {
+        fields.iter().map(|field| (*field).to_owned()).collect()
+    }
+
+    fn names(text: &str) -> Vec<String> {
+        text.split(',').map(Into::into).collect()
+    }
+
+    #[test]
+    fn fields_go_by_header_names() {
+        let mapping = Mapping::new(&names("name,id"), &columns()).expect("both are known");
+        let row = mapping.values(&texts(&["", "7"]), &place()).expect("good");
+        assert_eq!(row, [Value::Int4(7), Value::Null]);
+    }
+
+    #[test]
+    fn bad_fields_are_named() {
+        let mapping = Mapping::new(&names("id"), &columns()).expect("name may be null");
+        let failure = mapping.values(&texts(&["x"]), &place());
+        let message = failure.expect_err("x is no number").message;
+        assert!(message.starts_with("f.csv: line 9, column id: int4 value \"x\""), "{message}");
+        let failure = mapping.values(&texts(&[""]), &place());
+        let message = failure.expect_err("id is needed").message;
+        assert_eq!(message, "f.csv: line 9, column id: empty, but may not be null");
+    }
+
+    #[test]
+    fn headers_must_fit_the_table() {
+        let unknown = Mapping::new(&names("id,age"), &columns()).err().expect("age is unknown");
+        assert!(unknown.message.contains("\"age\"; there are: id, name"));
+        let lacking = Mapping::new(&names("name"), &columns()).err().expect("id is needed");
+        assert!(lacking.message.contains("lacks column id"));
+    }
+
+    #[test]
+    fn keys_are_typed_and_may_be_short() {
+        let types = [("dest", Type::Text), ("delay", Type::Int4)];
+        assert_eq!(key("ORD", &types).expect("good"), [Value::Text("ORD".into())]);
+        let both = key("\"a,b\",\\N", &types).expect("good");
+        assert_eq!(both, [Value::Text("a,b".into()), Value::Null]);
+        assert_eq!(key("", &types).expect("good"), [Value::Text(String::new())]);
+        assert!(key("a,x", &types).expect_err("x is no number").message.contains("column delay"));
+        assert!(key("a,1,2", &types).expect_err("too many").message.contains("has 3 values"));
+    }
+}

@@ -1,0 +1,145 @@
+//! Definitions as they are typed: `--schema`, `--primary-key`, `--index`.
+//!
+//! Invariants: what cannot be read is refused with the piece that is wrong.
+//! Does not do: limits and name clashes, which the catalog checks.
+
+use rightlink::{ColumnSchema, IndexInfo, IndexSchema, KeyColumn, TableInfo, Type};
+
+use crate::failure::Failure;
+
+/// Reads `col type [null], ...`.
+pub(crate) fn columns(text: &str) -> Result<Vec<ColumnSchema>, Failure> {
+    text.split(',').map(|part| column(part.trim())).collect()
+}
+
+fn column(part: &str) -> Result<ColumnSchema, Failure> {
+    let bad = || Failure::usage(format!("--schema: {part:?} is not \"column type [null]\""));
+    let mut words: Vec<&str> = part.split_whitespace().collect();
+    let nullable = words.last().is_some_and(|word| word.eq_ignore_ascii_case("null"));
+    if nullable {
+        words.pop();
+        if words.last().is_some_and(|word| word.eq_ignore_ascii_case("not")) {
+            words.pop();
+            return Ok(ColumnSchema { nullable: false, ..column(&words.join(" "))? });
+        }
+    }
+    let (name, kind) = words.split_first().ok_or_else(bad)?;
+    if kind.is_empty() {
+        return Err(bad());
+    }
+    let kind = kind.join(" ");
+    let kind = Type::from_name(&kind).ok_or_else(|| unknown_type(name, &kind))?;
+    Ok(ColumnSchema { name: (*name).to_owned(), kind, nullable })
+}
+
+fn unknown_type(column: &str, kind: &str) -> Failure {
+    let names: Vec<&str> = Type::ALL.iter().map(|ty| ty.name()).collect();
+    let list = names.join(", ");
+    Failure::usage(format!("--schema: column {column}: no type {kind:?}; there are: {list}"))
+}
+
+/// Reads `name=col[,col desc nulls last]...`.
+pub(crate) fn index(text: &str, unique: bool) -> Result<IndexSchema, Failure> {
+    let bad = |part: &str| {
+        let form = "name=col[,col [desc] [nulls first|last]]...";
+        Failure::usage(format!("index {text:?}: {part:?} does not fit {form}"))
+    };
+    let (name, columns) = text.split_once('=').ok_or_else(|| bad(text))?;
+    if name.trim().is_empty() {
+        return Err(bad(text));
+    }
+    let mut index = IndexSchema::new(name.trim());
+    index.unique = unique;
+    for part in columns.split(',') {
+        index = index.key(key_column(part).ok_or_else(|| bad(part))?);
+    }
+    Ok(index)
+}
+
+/// Reads `col [asc|desc] [nulls first|last]`.
+fn key_column(text: &str) -> Option<KeyColumn> {
+    let lower = text.to_ascii_lowercase();
+    let words: Vec<&str> = lower.split_whitespace().collect();
+    let name = text.split_whitespace().next()?.to_owned();
+    let (descending, rest) = match words.get(1).copied() {
+        Some("desc") => (true, &words[2..]),
+        Some("asc") => (false, &words[2..]),
+        _ => (false, &words[1..]),
+    };
+    let nulls_first = match rest {
+        [] => descending,
+        ["nulls", "first"] => true,
+        ["nulls", "last"] => false,
+        _ => return None,
+    };
+    Some(KeyColumn { name, descending, nulls_first })
+}
+
+/// Does the table have an index exactly as wanted?
+pub(crate) fn has_index(table: &TableInfo, wanted: &IndexSchema) -> bool {
+    let same = |index: &IndexInfo| {
+        index.name == wanted.name
+            && index.unique == wanted.unique
+            && index.columns.len() == wanted.columns.len()
+            && index.columns.iter().zip(&wanted.columns).all(|(a, b)| {
+                (&a.name, a.descending, a.nulls_first) == (&b.name, b.descending, b.nulls_first)
+            })
+    };
+    table.indexes.iter().any(same)
+}
+
+/// Is this the table's primary key?
+pub(crate) fn has_primary_key(table: &TableInfo, wanted: &[String]) -> bool {
+    let primary = table.indexes.iter().find(|index| index.primary);
+    primary.is_some_and(|index| index.columns.iter().map(|column| &column.name).eq(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(column: &ColumnSchema) -> (&str, Type, bool) {
+        (&column.name, column.kind, column.nullable)
+    }
+
+    #[test]
+    fn columns_are_read() {
+        let text = "id int8, name text NULL,x double precision , y int4 not null";
+        let read = columns(text).expect("all are good");
+        let read: Vec<_> = read.iter().map(words).collect();
+        let expected = [
+            ("id", Type::Int8, false),
+            ("name", Type::Text, true),
+            ("x", Type::Float8, false),
+            ("y", Type::Int4, false),
+        ];
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn bad_columns_are_named() {
+        let message = |text| columns(text).expect_err("it is bad").message;
+        assert!(message("id").contains("\"id\" is not"));
+        assert!(message("id int8,").contains("\"\" is not"));
+        assert!(message("id number").contains("no type \"number\"; there are: bool, int2"));
+        assert!(message("null").contains("is not"));
+    }
+
+    #[test]
+    fn indexes_are_read() {
+        let read = index("i= a ,b DESC, c asc nulls first,d desc nulls last", true).expect("good");
+        let columns: Vec<_> =
+            read.columns.iter().map(|c| (c.name.as_str(), c.descending, c.nulls_first)).collect();
+        assert_eq!((read.name.as_str(), read.unique), ("i", true));
+        let expected =
+            [("a", false, false), ("b", true, true), ("c", false, true), ("d", true, false)];
+        assert_eq!(columns, expected);
+    }
+
+    #[test]
+    fn bad_indexes_are_refused() {
+        for text in ["i", "=a", "i=", "i=a,,b", "i=a down", "i=a desc nulls", "i=a nulls first x"] {
+            assert!(index(text, false).is_err(), "{text}");
+        }
+    }
+}

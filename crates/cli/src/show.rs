@@ -1,0 +1,196 @@
+//! `tables`, `describe` and `stat`: what there is, and how big.
+//!
+//! Invariants: a table and its indexes are shown in the order the engine gives.
+//! Does not do: counting rows, which would read them all; `scan` does that.
+
+use std::path::Path;
+
+use rightlink::config::PAGE_SIZE;
+use rightlink::{IndexInfo, TableInfo};
+
+use crate::args::Common;
+use crate::failure::{Exit, Failure};
+use crate::figures::{bytes, count};
+use crate::grid::Grid;
+use crate::json::{Json, object};
+use crate::output::Output;
+use crate::{names, open};
+
+/// Lists the tables.
+pub(crate) fn tables(common: &Common, db: &Path, output: &mut Output) -> Result<Exit, Failure> {
+    let db = open::existing(common, db)?;
+    let tables = db.tables()?;
+    db.close()?;
+    if output.json() {
+        tables.iter().try_for_each(|table| output.line(summary(table)))?;
+        return Ok(Exit::Done);
+    }
+    if tables.is_empty() {
+        output.line("no tables")?;
+        return Ok(Exit::Done);
+    }
+    let mut grid = Grid::new(["table", ">columns", ">indexes", ">heap", ">indexes' size"]);
+    for table in &tables {
+        let cells = vec![
+            table.name.clone(),
+            table.columns.len().to_string(),
+            table.indexes.len().to_string(),
+            bytes(size(table.heap_blocks)),
+            bytes(index_bytes(table)),
+        ];
+        grid.row(cells, output)?;
+    }
+    grid.finish(output)?;
+    Ok(Exit::Done)
+}
+
+fn size(blocks: u32) -> u64 {
+    u64::from(blocks) * PAGE_SIZE as u64
+}
+
+fn index_bytes(table: &TableInfo) -> u64 {
+    table.indexes.iter().map(|index| size(index.blocks)).sum()
+}
+
+fn summary(table: &TableInfo) -> Json {
+    object([
+        ("table", table.name.as_str().into()),
+        ("columns", table.columns.len().into()),
+        ("indexes", table.indexes.len().into()),
+        ("heap_bytes", size(table.heap_blocks).into()),
+        ("index_bytes", index_bytes(table).into()),
+    ])
+}
+
+/// Shows one table.
+pub(crate) fn describe(
+    common: &Common,
+    db: &Path,
+    table: &str,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let db = open::existing(common, db)?;
+    let table = names::table(&db, table)?;
+    db.close()?;
+    if output.json() {
+        output.line(whole(&table))?;
+    } else {
+        describe_text(&table, output)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn describe_text(table: &TableInfo, output: &mut Output) -> Result<(), Failure> {
+    let logged = if table.logged { "" } else { ", unlogged: empty after a crash" };
+    output.line(format_args!(
+        "table {}: heap {}{logged}",
+        table.name,
+        bytes(size(table.heap_blocks))
+    ))?;
+    output.line("")?;
+    let mut grid = Grid::new(["column", "type", "null"]);
+    for column in &table.columns {
+        let null = if column.nullable { "yes" } else { "no" };
+        grid.row(vec![column.name.clone(), column.kind.to_string(), null.to_owned()], output)?;
+    }
+    grid.finish(output)?;
+    if table.indexes.is_empty() {
+        return output.line("\nno indexes");
+    }
+    output.line("")?;
+    let mut grid = Grid::new(["index", "columns", "kind", ">size"]);
+    for index in &table.indexes {
+        let cells = vec![
+            index.name.clone(),
+            key_columns(index).join(", "),
+            kind(index).to_owned(),
+            bytes(size(index.blocks)),
+        ];
+        grid.row(cells, output)?;
+    }
+    grid.finish(output)
+}
+
+fn kind(index: &IndexInfo) -> &'static str {
+    match (index.primary, index.unique) {
+        (true, _) => "primary key",
+        (false, true) => "unique",
+        (false, false) => "",
+    }
+}
+
+/// Columns as `--index` reads them.
+fn key_columns(index: &IndexInfo) -> Vec<String> {
+    let text = |column: &rightlink::KeyColumnInfo| {
+        let order = if column.descending { " desc" } else { "" };
+        let nulls = match (column.descending, column.nulls_first) {
+            (true, false) => " nulls last",
+            (false, true) => " nulls first",
+            _ => "",
+        };
+        format!("{}{order}{nulls}", column.name)
+    };
+    index.columns.iter().map(text).collect()
+}
+
+fn whole(table: &TableInfo) -> Json {
+    let column = |column: &rightlink::ColumnInfo| {
+        object([
+            ("name", column.name.as_str().into()),
+            ("type", column.kind.name().into()),
+            ("nullable", column.nullable.into()),
+        ])
+    };
+    let index = |index: &IndexInfo| {
+        object([
+            ("name", index.name.as_str().into()),
+            ("columns", key_columns(index).into()),
+            ("unique", index.unique.into()),
+            ("primary", index.primary.into()),
+            ("bytes", size(index.blocks).into()),
+        ])
+    };
+    object([
+        ("table", table.name.as_str().into()),
+        ("logged", table.logged.into()),
+        ("heap_bytes", size(table.heap_blocks).into()),
+        ("columns", Json::List(table.columns.iter().map(column).collect())),
+        ("indexes", Json::List(table.indexes.iter().map(index).collect())),
+    ])
+}
+
+/// Shows sizes and figures.
+pub(crate) fn stat(common: &Common, path: &Path, output: &mut Output) -> Result<Exit, Failure> {
+    let db = open::existing(common, path)?;
+    let tables = db.tables()?;
+    let stats = db.stats();
+    db.close()?;
+    if output.json() {
+        let named = |(name, value): &(&str, u64)| ((*name).to_owned(), Json::from(*value));
+        let mut fields =
+            vec![("tables".to_owned(), Json::List(tables.iter().map(summary).collect()))];
+        fields.extend(stats.figures.iter().map(named));
+        output.line(Json::Object(fields))?;
+        return Ok(Exit::Done);
+    }
+    let mut grid = Grid::new(["relation", ">blocks", ">size"]);
+    for table in &tables {
+        grid.row(relation(&table.name, table.heap_blocks), output)?;
+        for index in &table.indexes {
+            grid.row(relation(&format!("  {}", index.name), index.blocks), output)?;
+        }
+    }
+    grid.finish(output)?;
+    output.line("")?;
+    let mut grid = Grid::new(["since this command opened it", ">"]);
+    for (name, value) in &stats.figures {
+        let shown = if name.ends_with("_bytes") { bytes(*value) } else { count(*value) };
+        grid.row(vec![(*name).to_owned(), shown], output)?;
+    }
+    grid.finish(output)?;
+    Ok(Exit::Done)
+}
+
+fn relation(name: &str, blocks: u32) -> Vec<String> {
+    vec![name.to_owned(), count(u64::from(blocks)), bytes(size(blocks))]
+}

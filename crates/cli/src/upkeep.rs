@@ -1,0 +1,144 @@
+//! `verify`, `vacuum` and `checkpoint`.
+//!
+//! Invariants: damage found ends with its own exit code, after every finding has been printed.
+//! Does not do: repair.
+
+use std::path::Path;
+
+use rightlink::{Database, Finding, VacuumReport, VerifyReport};
+
+use crate::args::Common;
+use crate::clock::Stopwatch;
+use crate::failure::{Exit, Failure};
+use crate::figures::{duration, plural, plural_of};
+use crate::json::{Json, object};
+use crate::output::Output;
+use crate::{names, open};
+
+/// Checks everything.
+pub(crate) fn verify(
+    common: &Common,
+    path: &Path,
+    offline: bool,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let clock = Stopwatch::start();
+    let report = if offline {
+        Database::verify_offline(path).map_err(|error| open::at(path, error))?
+    } else {
+        let db = open::existing(common, path)?;
+        let report = db.verify()?;
+        db.close()?;
+        report
+    };
+    for finding in &report.findings {
+        output.either(&finding_json(finding), finding_text(finding))?;
+    }
+    let took = format!("{}, in {}", looked_at(&report), duration(clock.elapsed()));
+    let (json, verdict) = (report_json(&report), report.findings.len() as u64);
+    if report.is_clean() {
+        output.either(&json, format_args!("clean: {took}"))?;
+        return Ok(Exit::Done);
+    }
+    output.either(&json, format_args!("DAMAGED: {}; {took}", plural(verdict, "finding")))?;
+    Ok(Exit::Damage)
+}
+
+/// What a verification covered.
+pub(crate) fn looked_at(report: &VerifyReport) -> String {
+    format!(
+        "{}, {}, {} checked",
+        plural(report.pages, "page"),
+        plural(report.rows, "row version"),
+        plural_of(report.entries, "index entry", "index entries"),
+    )
+}
+
+/// One line that tells a finding.
+pub(crate) fn finding_text(finding: &Finding) -> String {
+    let block = finding.block.map(|block| format!(" block {block}")).unwrap_or_default();
+    format!(
+        "{} {} (file {}{block}): {}",
+        finding.check, finding.relation, finding.file, finding.what
+    )
+}
+
+fn finding_json(finding: &Finding) -> Json {
+    object([
+        ("check", finding.check.into()),
+        ("relation", finding.relation.as_str().into()),
+        ("file", finding.file.into()),
+        ("block", finding.block.into()),
+        ("what", finding.what.as_str().into()),
+    ])
+}
+
+fn report_json(report: &VerifyReport) -> Json {
+    object([
+        ("clean", report.is_clean().into()),
+        ("findings", report.findings.len().into()),
+        ("pages", report.pages.into()),
+        ("rows", report.rows.into()),
+        ("entries", report.entries.into()),
+    ])
+}
+
+/// Removes dead versions.
+pub(crate) fn vacuum(
+    common: &Common,
+    path: &Path,
+    table: Option<&str>,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let db = open::existing(common, path)?;
+    if let Some(name) = table {
+        names::table(&db, name)?;
+    }
+    let clock = Stopwatch::start();
+    let report = db.vacuum(table)?;
+    db.close()?;
+    output.either(&vacuum_json(&report), vacuum_text(&report))?;
+    if !output.json() {
+        output.line(format_args!("in {}", duration(clock.elapsed())))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn vacuum_text(report: &VacuumReport) -> String {
+    format!(
+        "{} scanned, {} and {} removed in {} over the indexes, {} cut, {} freed",
+        plural(report.pages_scanned, "page"),
+        plural(report.rows_removed, "row version"),
+        plural_of(report.entries_removed, "index entry", "index entries"),
+        plural_of(report.index_passes, "pass", "passes"),
+        plural(report.blocks_cut, "block"),
+        plural(report.index_pages_freed, "index page"),
+    )
+}
+
+fn vacuum_json(report: &VacuumReport) -> Json {
+    object([
+        ("pages_scanned", report.pages_scanned.into()),
+        ("rows_removed", report.rows_removed.into()),
+        ("entries_removed", report.entries_removed.into()),
+        ("index_passes", report.index_passes.into()),
+        ("blocks_cut", report.blocks_cut.into()),
+        ("index_pages_freed", report.index_pages_freed.into()),
+    ])
+}
+
+/// Writes everything back.
+pub(crate) fn checkpoint(
+    common: &Common,
+    path: &Path,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let db = open::existing(common, path)?;
+    let clock = Stopwatch::start();
+    db.checkpoint()?;
+    let took = clock.elapsed();
+    db.close()?;
+    let json = object([("checkpoint_ms", (took.as_millis() as u64).into())]);
+    output.either(&json, format_args!("checkpoint done in {}", duration(took)))?;
+    Ok(Exit::Done)
+}
