@@ -44,8 +44,7 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "SIZE", default_value = "128M",
           value_parser = crate::figures::parse_bytes)]
     pub(crate) memory: usize,
-    /// How to reach the disk: sync, worker or io_uring [default: io_uring, or worker where the
-    /// kernel refuses it]
+    /// How to reach the disk: sync, worker, io_uring [default: io_uring; worker if it is refused]
     #[arg(long, global = true, value_name = "METHOD", value_parser = parse_method)]
     pub(crate) io_method: Option<Method>,
     /// Bypass the operating system's page cache for data files
@@ -136,11 +135,11 @@ Examples:
 /// How rows are printed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Aligned columns for people
+    // Aligned columns for people.
     Table,
-    /// CSV with a header; null is an empty field
+    // With a header; null is an empty field.
     Csv,
-    /// One JSON object a row
+    // One object a row.
     Json,
 }
 
@@ -186,7 +185,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "ROWS", default_value_t = 10_000,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) sample: u32,
-    /// Data rows to leave out at the beginning, over all files: continues a load that was cut short
+    /// Rows to leave out at the beginning, over all files: continues a load that was cut short
     #[arg(long, value_name = "ROWS", default_value_t = 0)]
     pub(crate) skip: u64,
     /// Do not wait for the disk at each batch: a crash may lose the newest batches, never parts
@@ -200,12 +199,13 @@ pub(crate) struct LoadArgs {
 Bounds are given in the order of the index: where a column is descending, --from is the larger
 value. They may name fewer columns than the index has. Values are separated by commas, quoted as in
 CSV when they hold one; \\N is null. Without --index, bounds and --desc use the primary key.
+--format csv prints a header, and null as an empty field; json prints one object a row.
 
 Examples:
   rightlink scan air.db flights --limit 5
   rightlink scan air.db flights --index flights_delay --equal ORD --limit 10 \\
       --columns carrier,flight,arr_delay
-  rightlink scan air.db flights --index flights_hour --from 2013-01-31 --format csv > last-day.csv")]
+  rightlink scan air.db flights --index flights_hour --from 2013-01-31 --format csv > last.csv")]
 pub(crate) struct ScanArgs {
     /// Directory of the database
     pub(crate) db: PathBuf,

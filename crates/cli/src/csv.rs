@@ -1,8 +1,8 @@
 //! CSV, read and written: RFC 4180 with the usual liberties.
 //!
-//! Invariants: a record knows the line it begins on, whatever ends lines; a quote that is never closed
-//! is an error that names its line, and reads at most `MAX_RECORD` bytes before it is one. A quote
-//! inside an unquoted field is a character like any other; empty lines are no records.
+//! Invariants: a record knows the line it begins on, whatever ends lines; a quote that is never
+//! closed is an error that names its line, and reads at most `MAX_RECORD` bytes before it is one.
+//! A quote inside an unquoted field is a character like any other; empty lines are no records.
 //! Does not do: other separators, other encodings than UTF-8.
 
 use std::io::{self, BufRead, Read};

@@ -119,7 +119,7 @@ impl CsvFile {
             },
         };
         let left = self.reader.bytes() - self.taken;
-        self.taken += if waiting > 0 { left / waiting } else { left };
+        self.taken += left / waiting.max(1);
         let place = Place { file: self.name.clone(), line: record.line };
         let (fields, wanted) = (record.fields.len(), self.header.len());
         if fields == wanted {

@@ -1,7 +1,7 @@
 //! Why a command ended without doing its work, and the exit code that says so.
 //!
-//! Invariants: the codes are documented in `args::EXIT_CODES` and in README.md and never change their
-//! meaning. Does not do: recovery from anything.
+//! Invariants: the codes are documented in `args::EXIT_CODES` and in README.md and never change
+//! their meaning. Does not do: recovery from anything.
 
 use std::fmt;
 use std::io;

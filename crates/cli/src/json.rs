@@ -1,7 +1,7 @@
 //! JSON as it is written: objects whose keys keep their order, one a line.
 //!
-//! Invariants: what is printed is valid JSON without line breaks; 64-bit integers are printed in full;
-//! numbers that JSON lacks (NaN, infinities) are strings. Does not do: reading JSON.
+//! Invariants: what is printed is valid JSON without line breaks; 64-bit integers are printed in
+//! full; numbers that JSON lacks (NaN, infinities) are strings. Does not do: reading JSON.
 
 use std::fmt;
 

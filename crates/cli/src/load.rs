@@ -1,7 +1,8 @@
 //! `load`: CSV files into a table, a transaction per batch.
 //!
-//! Invariants: a batch is committed as a whole or leaves nothing, not even the table it was to create;
-//! what is reported as committed is durable by then. Does not do: several writers at once.
+//! Invariants: a batch is committed as a whole or leaves nothing, not even the table it was to
+//! create; what is reported as committed is durable by then. Does not do: several writers at
+//! once.
 
 use rightlink::{
     ColumnInfo, ColumnSchema, Database, Error, TableInfo, TableSchema, Transaction,
@@ -115,8 +116,8 @@ impl Loader {
         })
     }
 
-    /// Loads all rows of all files; `first` is the first of them. Each batch is reported as it becomes
-    /// durable, if anyone wants to know.
+    /// Loads all rows of all files; `first` is the first of them. Each batch is reported as it
+    /// becomes durable, if anyone wants to know.
     pub(crate) fn load_files(
         &mut self,
         args: &LoadArgs,

@@ -21,7 +21,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A bar for `total` bytes of input, if that is known; silent unless `wanted` and on a terminal.
+    /// A bar for `total` bytes of input, if that is known; silent unless `wanted` and on a
+    /// terminal.
     pub(crate) fn start(total: Option<u64>, wanted: bool) -> Self {
         let shown = wanted && std::io::stderr().is_terminal();
         Self { shown, total, since: Stopwatch::start(), last: None }

@@ -1,4 +1,5 @@
-//! Typed values from text and rows to text: CSV fields, keys on the command line, rows on the way out.
+//! Typed values from text and rows to text: CSV fields, keys on the command line, rows on the way
+//! out.
 //!
 //! Invariants: an empty CSV field is null; `\N` in a key is null. Rows are printed as they come.
 //! Does not do: reading or choosing rows.

@@ -1,7 +1,7 @@
 //! `scan` and `get`: rows of a table, by index range or by primary key.
 //!
-//! Invariants: rows are printed as they come, in bounded memory; values are read by the types of the
-//! key's columns. Does not do: filters that no index serves.
+//! Invariants: rows are printed as they come, in bounded memory; values are read by the types of
+//! the key's columns. Does not do: filters that no index serves.
 
 use rightlink::{ColumnInfo, Database, IndexInfo, ScanOptions, TableInfo, Type, Value};
 

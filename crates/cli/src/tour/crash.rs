@@ -1,5 +1,5 @@
-//! The tour's kill: a second load in a child process, SIGKILL at a random moment, and the proof that
-//! what was acknowledged is there and nothing else.
+//! The tour's kill: a second load in a child process, SIGKILL at a random moment, and the proof
+//! that what was acknowledged is there and nothing else.
 //!
 //! Invariants: a row counts as acknowledged when the child's line about it reached the pipe, read
 //! before the kill or after it; rows found are compared value by value with the file.
@@ -170,7 +170,7 @@ fn compare(db: &Database, data: &str) -> Result<u64, Failure> {
 
 fn check(found: u64, acknowledged: u64) -> Result<(), Failure> {
     let lost = found < acknowledged;
-    let whole = found % u64::from(BATCH) == 0 || found == acknowledged;
+    let whole = found.is_multiple_of(u64::from(BATCH)) || found == acknowledged;
     if lost || !whole {
         let what = format!("{acknowledged} rows were acknowledged, {found} are there");
         return Err(Failure::new(Exit::Damage, what));

@@ -1,8 +1,8 @@
 //! `tour`: what the store does, shown on real flights, a kill in the middle of a load included.
 //!
-//! Invariants: it touches one new or empty directory and nothing else, and leaves it to be explored;
-//! every number it prints was measured in this run; the kill depends on the printed seed (and on how
-//! the machine runs that day). Does not do: benchmarks.
+//! Invariants: it touches one new or empty directory and nothing else, and leaves it to be
+//! explored; every number it prints was measured in this run; the kill depends on the printed
+//! seed (and on how the machine runs that day). Does not do: benchmarks.
 
 mod crash;
 mod questions;
