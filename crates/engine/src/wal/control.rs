@@ -218,3 +218,47 @@ impl ControlFile {
         self.file.sync_data()
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use rightlink_aio::{IoOptions, Method, SimDisk};
+    use rightlink_env::Env;
+
+    fn stored() -> Stored {
+        let (redo, next_xid, durable) = (Lsn(5), Xid(6), Lsn(9));
+        let control = Control { database: 3, redo, next_xid, next_file: 70, durable, clean: true };
+        Stored { control, segment_bytes: 8 * BLOCK, generation: 4 }
+    }
+
+    #[test]
+    fn a_copy_comes_back_and_a_flipped_bit_does_not_pass() {
+        let mut bytes = [0; COPY];
+        encode(&stored(), &mut bytes);
+        assert!(matches!(decode(&bytes), Copy::Good(found) if found == stored()));
+        for at in 0..COPY {
+            bytes[at] ^= 1;
+            assert!(matches!(decode(&bytes), Copy::Bad(_)), "byte {at}");
+            bytes[at] ^= 1;
+        }
+    }
+
+    /// A sound file of a later version is refused by name of both versions, not called damaged.
+    #[test]
+    fn a_newer_version_is_named() {
+        let io_options = IoOptions::with_method(Method::Sync);
+        let io = Io::simulated(&Env::simulated(1), SimDisk::new(1), io_options).unwrap();
+        ControlFile::create(&io, &Control { redo: Lsn(0), ..stored().control }, 8 * BLOCK).unwrap();
+        let mut bytes = [0; COPY];
+        encode(&stored(), &mut bytes);
+        bytes[8..12].copy_from_slice(&77u32.to_le_bytes());
+        let sum = xxh3_64(&bytes[..SUM]);
+        bytes[SUM..].copy_from_slice(&sum.to_le_bytes());
+        let file = io.open_file(FILE, OpenMode::Existing).unwrap();
+        file.write_all_at(&bytes, SECTOR).unwrap();
+        let error = read(&io).unwrap_err();
+        assert!(matches!(error, Error::Invalid(_)));
+        let text = error.to_string();
+        assert!(text.contains("version 77") && text.contains("up to 1"), "{text}");
+    }
+}
