@@ -118,6 +118,7 @@ impl<'p, T> ReadStream<'p, T> {
     }
 
     /// The next page and its tag. A read error belongs to the page that needed it and repeats.
+    #[expect(clippy::should_implement_trait, reason = "fallible, and the error repeats")]
     pub fn next(&mut self) -> Result<Option<(Pin, T)>> {
         self.fill();
         let Some(place) = self.choose() else {

@@ -22,9 +22,9 @@ pub struct TestPool {
     pub env: Env,
 }
 
-/// A log of 16 MiB segments.
+/// A log of 1 MiB segments.
 pub fn wal_options() -> WalOptions {
-    WalOptions { segment_bytes: 16 << 20, buffer_bytes: 1 << 20, max_bytes: 256 << 20 }
+    WalOptions { segment_bytes: 1 << 20, buffer_bytes: 128 << 10, max_bytes: 256 << 20 }
 }
 
 /// Options of I/O on the simulated disk.

@@ -1,7 +1,9 @@
 //! Tests of the pool through its public interface: a simulated disk, a real log.
+#![cfg(not(feature = "shuttle"))]
 
 mod crash;
 mod paging;
+mod streams;
 
 use crate::buffer::testing::TestPool;
 use crate::buffer::{BufferPool, Mtr};

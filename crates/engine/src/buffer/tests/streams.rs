@@ -1,0 +1,202 @@
+//! Read streams: orders, duplicates, errors, tiny pools.
+
+use rightlink_aio::sim::{FaultKind, OpKind, Repeat};
+use rightlink_env::Rng;
+
+use super::{FILE, filled, page};
+use crate::buffer::testing::{TestPool, pool};
+use crate::buffer::{Delivery, ReadStream, StreamOptions, StreamStats};
+use crate::error::{Error, Result};
+use crate::ids::PageId;
+use crate::page::header;
+
+fn options(delivery: Delivery, max_distance: u32) -> StreamOptions {
+    StreamOptions { delivery, max_distance }
+}
+
+/// A cold pool over a file of `blocks` pages.
+fn cold(frames: usize, blocks: u32, seed: u64) -> TestPool {
+    let test = pool(frames, seed);
+    filled(&test, blocks);
+    test.pool.evict_all().expect("nothing is pinned");
+    test
+}
+
+/// Blocks as they are handed over, each checked against its bytes and its tag.
+fn drain(stream: &mut ReadStream<'_, u32>) -> Result<Vec<u32>> {
+    let mut blocks = Vec::new();
+    while let Some((pin, tag)) = stream.next()? {
+        assert_eq!(pin.page(), page(tag));
+        assert_eq!(header::u64_at(pin.shared().bytes(), 4096), u64::from(tag));
+        blocks.push(tag);
+    }
+    Ok(blocks)
+}
+
+fn over(blocks: Vec<u32>) -> impl FnMut() -> Result<Option<(PageId, u32)>> {
+    let mut blocks = blocks.into_iter();
+    move || Ok(blocks.next().map(|block| (page(block), block)))
+}
+
+fn run(test: &TestPool, delivery: Delivery, blocks: &[u32]) -> (Vec<u32>, StreamStats) {
+    let source = over(blocks.to_vec());
+    let mut stream = ReadStream::new(&test.pool, options(delivery, 32), source);
+    let got = drain(&mut stream).expect("no read fails");
+    (got, stream.stats())
+}
+
+#[test]
+fn a_sequential_scan_joins_neighbours() {
+    let test = cold(256, 200, 1);
+    let blocks: Vec<u32> = (0..200).collect();
+    let (got, stats) = run(&test, Delivery::Ordered, &blocks);
+    assert_eq!(got, blocks);
+    assert_eq!(stats.reads + stats.joined, 200, "{stats:?}");
+    assert!(stats.reads < 40 && stats.wasted == 0, "{stats:?}");
+    let calls = test.pool.stats().read_calls;
+    assert_eq!(calls, stats.reads);
+    // Everything is in memory now: nothing is read, nothing is waited for.
+    let (_, stats) = run(&test, Delivery::Ordered, &blocks);
+    assert_eq!((stats.reads, stats.waits, stats.distance_sum), (0, 0, 200));
+}
+
+#[test]
+fn random_orders_keep_their_order_or_hand_over_everything_once() {
+    let test = cold(256, 250, 2);
+    let mut blocks: Vec<u32> = (0..250).collect();
+    Rng::from_seed(3).shuffle(&mut blocks);
+    let (got, stats) = run(&test, Delivery::Ordered, &blocks);
+    assert_eq!(got, blocks);
+    assert!(stats.waits < 100 && stats.distance_sum > 250 * 8, "{stats:?}");
+    test.pool.evict_all().unwrap();
+    let (mut got, stats) = run(&test, Delivery::AnyOrder, &blocks);
+    assert_ne!(got, blocks, "what arrives first is handed over first");
+    got.sort_unstable();
+    assert_eq!(got, (0..250).collect::<Vec<u32>>());
+    assert_eq!((stats.delivered, stats.wasted), (250, 0));
+}
+
+#[test]
+fn duplicates_in_the_window_are_read_once() {
+    let test = cold(256, 64, 4);
+    let blocks: Vec<u32> = (0..640).map(|i| i / 20 * 2 % 64 + i % 2).collect();
+    let (got, stats) = run(&test, Delivery::Ordered, &blocks);
+    assert_eq!(got, blocks);
+    assert_eq!(stats.reads + stats.joined, 64, "{stats:?}");
+    assert_eq!(test.pool.stats().reads, 64);
+}
+
+#[test]
+fn one_row_reads_one_page() {
+    let test = cold(64, 64, 5);
+    let mut stream =
+        ReadStream::new(&test.pool, options(Delivery::Ordered, 32), over((0..64).collect()));
+    assert_eq!(stream.next().unwrap().unwrap().1, 0);
+    assert_eq!(test.pool.stats().reads, 1);
+}
+
+#[test]
+fn a_tiny_pool_is_enough_for_several_streams() {
+    let test = cold(16, 120, 6);
+    let blocks: Vec<u32> = (0..120).collect();
+    let stream = || {
+        let source = over(blocks.clone());
+        ReadStream::new(&test.pool, options(Delivery::Ordered, 64), source)
+    };
+    let mut streams: Vec<_> = (0..6).map(|_| stream()).collect();
+    for expected in 0..120 {
+        // Each consumer keeps its current page while the others go on.
+        let mut current = Vec::new();
+        for stream in &mut streams {
+            let (pin, tag) = stream.next().unwrap().unwrap();
+            assert_eq!(tag, expected);
+            current.push(pin);
+        }
+    }
+    assert!(streams.iter_mut().all(|stream| stream.next().unwrap().is_none()));
+}
+
+#[test]
+fn an_error_reaches_the_row_that_needs_the_page_and_repeats() {
+    let test = cold(256, 64, 7);
+    test.disk.flip_bit("data/00000046", 20 * 8192 + 7, 1);
+    let mut stream =
+        ReadStream::new(&test.pool, options(Delivery::Ordered, 32), over((0..64).collect()));
+    for expected in 0..20 {
+        assert_eq!(stream.next().unwrap().unwrap().1, expected);
+    }
+    for _ in 0..3 {
+        let found = stream.next();
+        assert!(matches!(found, Err(Error::Corruption { block: Some(20), .. })));
+    }
+    test.disk.flip_bit("data/00000046", 20 * 8192 + 7, 1);
+    assert_eq!(drain(&mut stream).unwrap(), (20..64).collect::<Vec<u32>>());
+}
+
+#[test]
+fn a_device_that_fails_for_a_while_loses_no_row() {
+    let test = cold(256, 64, 8);
+    for delivery in [Delivery::Ordered, Delivery::AnyOrder] {
+        test.pool.evict_all().unwrap();
+        test.disk.fail_nth(OpKind::Read, 3, FaultKind::Io, Repeat::Forever);
+        let mut stream =
+            ReadStream::new(&test.pool, options(delivery, 32), over((0..64).collect()));
+        let mut got = Vec::new();
+        let mut errors = 0;
+        loop {
+            match stream.next() {
+                Ok(Some((_, block))) => got.push(block),
+                Ok(None) => break,
+                Err(error) => {
+                    assert!(matches!(error, Error::Io(_)));
+                    errors += 1;
+                    if errors == 2 {
+                        test.disk.clear_faults();
+                    }
+                }
+            }
+        }
+        got.sort_unstable();
+        assert_eq!((got, errors), ((0..64).collect::<Vec<u32>>(), 2));
+    }
+}
+
+#[test]
+fn an_error_of_the_source_comes_in_its_turn_and_repeats() {
+    let test = cold(64, 8, 9);
+    let mut blocks = 0..4;
+    let source = || match blocks.next() {
+        Some(block) => Ok(Some((page(block), block))),
+        None => Err(Error::Cancelled("enough".to_string())),
+    };
+    let mut stream = ReadStream::new(&test.pool, options(Delivery::Ordered, 32), source);
+    for expected in 0..4 {
+        assert_eq!(stream.next().unwrap().unwrap().1, expected);
+    }
+    for _ in 0..2 {
+        assert!(matches!(stream.next(), Err(Error::Cancelled(_))));
+    }
+}
+
+#[test]
+fn pause_resume_and_reset() {
+    let test = cold(256, 200, 10);
+    let mut stream =
+        ReadStream::new(&test.pool, options(Delivery::Ordered, 32), over((0..200).collect()));
+    for expected in 0..50 {
+        assert_eq!(stream.next().unwrap().unwrap().1, expected);
+    }
+    stream.pause();
+    let rest = drain(&mut stream).unwrap();
+    assert!(!rest.is_empty() && rest[0] == 50);
+    stream.resume();
+    let next = stream.next().unwrap().unwrap().1;
+    assert_eq!(next, 50 + rest.len() as u32, "nothing is skipped");
+    let before = stream.stats();
+    stream.reset();
+    let after = stream.next().unwrap().unwrap().1;
+    assert!(after > next + 1, "what was asked for is forgotten");
+    assert!(stream.stats().wasted > before.wasted);
+    drop(stream);
+    assert_eq!(test.pool.blocks(FILE), 200);
+}
