@@ -368,4 +368,48 @@ mod tests {
         frame.drop_pin();
         assert!(frame.claim_failed() && !frame.claim_failed());
     }
+
+    /// An optimistic reader loads while a writer stores: what validates is one state of the page.
+    /// Small enough for Miri: `cargo +nightly miri test -p rightlink --lib buffer::frame`.
+    #[test]
+    fn optimistic_readers_and_a_writer_share_a_page() {
+        use crate::buffer::latch::Mode;
+        use rightlink_env::thread;
+
+        let rounds = if cfg!(miri) { 40 } else { 20_000 };
+        let arena = Arc::new(Arena::new(1).unwrap());
+        let theirs = Arc::clone(&arena);
+        let writer = thread::spawn("writer", move || {
+            let (latch, parking) = (&theirs.frame(0).latch, theirs.parking(0));
+            for value in 1..=rounds {
+                latch.take(Mode::Exclusive, parking);
+                latch.begin_change();
+                // SAFETY: the exclusive latch is held.
+                let mut page = unsafe { PageMut::new(theirs.page(0), None) };
+                page.put_u64(64, value);
+                page.put_u64(8001, value);
+                latch.end_change();
+                latch.release(Mode::Exclusive, parking);
+            }
+        });
+        let (latch, view, mut last) = (&arena.frame(0).latch, arena.page(0).view(), 0);
+        while last < rounds {
+            let version = latch.version();
+            let mut high = [0; 8];
+            let low = view.word(8);
+            view.read(8001, &mut high);
+            if version.is_multiple_of(2) && latch.validate(version) {
+                assert_eq!(low, u64::from_le_bytes(high));
+                assert!(low >= last);
+                last = low;
+            }
+            latch.take(Mode::Shared, arena.parking(0));
+            // SAFETY: the shared latch is held.
+            let bytes = unsafe { arena.page(0).bytes() };
+            assert_eq!(bytes[64..72], bytes[8001..8009]);
+            latch.release(Mode::Shared, arena.parking(0));
+        }
+        writer.join().unwrap();
+        assert_eq!(latch.version(), 2 * rounds);
+    }
 }

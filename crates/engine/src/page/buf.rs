@@ -34,8 +34,8 @@ impl PageBuf {
     /// The bytes, for a holder of a latch (see the rule above).
     ///
     /// # Safety
-    /// No [`PageMut`] of this page may be used while the slice lives: the caller holds the latch shared
-    /// or exclusive, or owns the memory.
+    /// No [`PageMut`] of this page may be used while the slice lives: the caller holds the latch
+    /// shared or exclusive, or owns the memory.
     pub unsafe fn bytes(&self) -> &[u8; PAGE_SIZE] {
         // SAFETY: same size, u8 has no alignment or validity needs; the caller rules out stores.
         unsafe { &*(self as *const PageBuf).cast::<[u8; PAGE_SIZE]>() }
@@ -86,7 +86,8 @@ pub struct PageMut<'a> {
 }
 
 impl<'a> PageMut<'a> {
-    /// Stores into `page`; each logged one is appended to `delta` (`None`: an unlogged file, or redo).
+    /// Stores into `page`; each logged one is appended to `delta` (`None`: an unlogged file, or
+    /// redo).
     ///
     /// # Safety
     /// The caller holds the exclusive latch of the page, or owns its memory, for `'a`.
@@ -131,12 +132,21 @@ impl<'a> PageMut<'a> {
     /// Logged move of `len` bytes from `from` to `to`; the ranges may overlap.
     pub fn copy_within(&mut self, from: usize, len: usize, to: usize) {
         assert!(from + len <= PAGE_SIZE && to + len <= PAGE_SIZE, "a move inside the page");
-        let mut scratch = [0u8; PAGE_SIZE];
-        scratch[..len].copy_from_slice(&self.bytes()[from..from + len]);
-        self.page.store(to, &scratch[..len]);
+        // Most moves are of a few slots: a small scratch need not be zeroed for long.
+        match len {
+            0..=64 => self.shift::<64>(from, len, to),
+            65..=512 => self.shift::<512>(from, len, to),
+            _ => self.shift::<PAGE_SIZE>(from, len, to),
+        }
         if let Some(delta) = &mut self.delta {
             delta::push_copy(delta, from, len, to);
         }
+    }
+
+    fn shift<const SCRATCH: usize>(&mut self, from: usize, len: usize, to: usize) {
+        let mut scratch = [0u8; SCRATCH];
+        scratch[..len].copy_from_slice(&self.bytes()[from..from + len]);
+        self.page.store(to, &scratch[..len]);
     }
 
     /// Logged fill of `len` bytes at `offset` with `byte`.
@@ -148,8 +158,9 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Logged replacement of the whole page (LSN and checksum excepted): formats, splits, compaction.
-    /// Recorded as an image with its longest run of zeroes left out, in place of all earlier stores.
+    /// Logged replacement of the whole page (LSN and checksum excepted): formats, splits,
+    /// compaction. Recorded as an image with its longest run of zeroes left out, in place of all
+    /// earlier stores.
     pub fn replace(&mut self, image: &[u8; PAGE_SIZE]) {
         let lsn: [u8; 8] = self.bytes()[8..16].try_into().expect("eight bytes");
         self.page.store(4, &image[4..8]);

@@ -1,8 +1,8 @@
 //! Page checksums: xxHash3, seeded with file and block so that a misdirected write is caught.
 //!
-//! Invariants: an all-zero page has no checksum and is valid (a grown, never formatted block); every
-//! other page carries the checksum of its bytes 4.. ; the value 0 is never stored.
-//! Does not do: repair.
+//! Invariants: an all-zero page has no checksum and is valid (a grown, never formatted block);
+//! every other page carries the checksum of its bytes 4.. ; the value 0 is never stored. Does not
+//! do: repair.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

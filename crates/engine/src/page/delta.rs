@@ -59,7 +59,8 @@ pub fn push_image(delta: &mut Vec<u8>, image: &[u8; PAGE_SIZE]) {
     delta.extend_from_slice(&image[16 + hole + len..]);
 }
 
-/// Bytes that [`push_image`] would append for `image`: a delta longer than that is not worth keeping.
+/// Bytes that [`push_image`] would append for `image`: a delta longer than that is not worth
+/// keeping.
 pub fn image_len(image: &[u8; PAGE_SIZE]) -> usize {
     1 + 4 + 4 + (PAGE_SIZE - 16) - longest_zero_run(&image[16..]).1
 }

@@ -15,9 +15,9 @@
 //! | 22 | 2 | garbage: bytes that compaction would give back |
 //! | 24 | 8 | owner word (heap: xid base; index: level, vacuum cycle id, ...) |
 //!
-//! Invariants: every logged change of a page goes through [`PageMut`], which records it as it is made;
-//! replaying the record with [`delta::apply`] on the same page gives the same bytes, hints aside.
-//! Does not do: I/O, locks, slot layouts of heap or index.
+//! Invariants: every logged change of a page goes through [`PageMut`], which records it as it is
+//! made; replaying the record with [`delta::apply`] on the same page gives the same bytes, hints
+//! aside. Does not do: I/O, locks, slot layouts of heap or index.
 
 pub mod buf;
 pub mod checksum;
