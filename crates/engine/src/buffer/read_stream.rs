@@ -74,12 +74,29 @@ struct Entry<T> {
 }
 
 /// Where the pages come from.
-type Source<'p, T> = Box<dyn FnMut() -> Result<Option<(PageId, T)>> + 'p>;
+type Source<'p, T> = Box<dyn FnMut() -> Result<Option<(PageId, T)>> + Send + 'p>;
+
+/// The pool, lent or shared.
+enum PoolRef<'p> {
+    Lent(&'p BufferPool),
+    Shared(Arc<BufferPool>),
+}
+
+impl std::ops::Deref for PoolRef<'_> {
+    type Target = BufferPool;
+
+    fn deref(&self) -> &BufferPool {
+        match self {
+            PoolRef::Lent(pool) => pool,
+            PoolRef::Shared(pool) => pool,
+        }
+    }
+}
 
 /// Every multi-block read (decision 10): pulls `(page, tag)` from `next`, looks ahead, hands over
 /// pins.
 pub struct ReadStream<'p, T> {
-    pool: &'p BufferPool,
+    pool: PoolRef<'p>,
     source: Source<'p, T>,
     delivery: Delivery,
     window: VecDeque<Entry<T>>,
@@ -94,21 +111,37 @@ pub struct ReadStream<'p, T> {
     stats: StreamStats,
 }
 
+impl<T> ReadStream<'static, T> {
+    /// As [`ReadStream::new`], for a reader that outlives the caller's frame: it shares the pool.
+    pub fn shared(
+        pool: &Arc<BufferPool>,
+        options: StreamOptions,
+        next: impl FnMut() -> Result<Option<(PageId, T)>> + Send + 'static,
+    ) -> Self {
+        Self::over(PoolRef::Shared(Arc::clone(pool)), options, Box::new(next))
+    }
+}
+
 impl<'p, T> ReadStream<'p, T> {
     /// A stream over the pages that `next` names, until it returns `None`.
     pub fn new(
         pool: &'p BufferPool,
         options: StreamOptions,
-        next: impl FnMut() -> Result<Option<(PageId, T)>> + 'p,
+        next: impl FnMut() -> Result<Option<(PageId, T)>> + Send + 'p,
     ) -> Self {
+        Self::over(PoolRef::Lent(pool), options, Box::new(next))
+    }
+
+    fn over(pool: PoolRef<'p>, options: StreamOptions, source: Source<'p, T>) -> Self {
         assert!(options.max_distance > 0, "a stream reads at least the page it hands over");
+        let max_distance = (options.max_distance as usize).min(pool.frames() / 4).max(1);
         Self {
             pool,
-            source: Box::new(next),
+            source,
             delivery: options.delivery,
             window: VecDeque::new(),
             distance: 1,
-            max_distance: (options.max_distance as usize).min(pool.frames() / 4).max(1),
+            max_distance,
             idle: 0,
             paused: false,
             ended: false,

@@ -11,6 +11,7 @@ mod merge;
 mod run;
 mod temp;
 
+use rightlink_aio::{IoError, IoErrorKind};
 use rightlink_env::sync::Arc;
 use rightlink_env::{Budget, Reservation};
 
@@ -206,6 +207,14 @@ impl Arena {
     fn clear(&mut self) {
         self.entries.clear();
         self.chunks.clear();
+    }
+}
+
+/// A failed call on a temporary file; a full device undoes the statement and nothing else.
+fn io_error(error: IoError) -> Error {
+    match error.kind {
+        IoErrorKind::NoSpace => Error::DiskFull(format!("no room for a sort: {error}")),
+        _ => Error::Io(error),
     }
 }
 

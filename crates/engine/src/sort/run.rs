@@ -13,6 +13,7 @@
 use rightlink_env::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::io_error;
 use super::temp::{TempFile, TempFiles};
 use crate::error::{Error, Result};
 
@@ -92,7 +93,7 @@ impl RunWriter {
         let (len, sum) = (data.len() as u32, checksum(data, self.written));
         self.block[..4].copy_from_slice(&len.to_le_bytes());
         self.block[4..BLOCK_HEADER].copy_from_slice(&sum.to_le_bytes());
-        self.file.file.write_all_at(&self.block, self.written).map_err(Error::Io)?;
+        self.file.file.write_all_at(&self.block, self.written).map_err(io_error)?;
         self.written += self.block.len() as u64;
         self.start_block();
         Ok(())
@@ -172,7 +173,7 @@ impl RunReader {
         }
         let mut header = [0; BLOCK_HEADER];
         let file = &self.run.file.file;
-        file.read_exact_at(&mut header, self.next_block).map_err(Error::Io)?;
+        file.read_exact_at(&mut header, self.next_block).map_err(io_error)?;
         let [a, b, c, d, e, f, g, h] = header;
         let len = u32::from_le_bytes([a, b, c, d]) as usize;
         if len == 0 || len as u64 > left - BLOCK_HEADER as u64 || len > self.capacity {
@@ -180,7 +181,7 @@ impl RunReader {
         }
         self.block.resize(len, 0);
         let data = self.next_block + BLOCK_HEADER as u64;
-        file.read_exact_at(&mut self.block, data).map_err(Error::Io)?;
+        file.read_exact_at(&mut self.block, data).map_err(io_error)?;
         if checksum(&self.block, self.next_block) != u32::from_le_bytes([e, f, g, h]) {
             return Err(self.run.damaged("a block has a wrong checksum"));
         }

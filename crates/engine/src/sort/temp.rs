@@ -7,7 +7,8 @@ use rightlink_aio::{File, Io, OpenMode};
 use rightlink_env::Logger;
 use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 
-use crate::error::{Error, Result};
+use super::io_error;
+use crate::error::Result;
 
 /// Folder of temporary files, below the database.
 const FOLDER: &str = "tmp";
@@ -29,9 +30,9 @@ pub(super) struct TempFile {
 impl TempFiles {
     /// Makes the folder, or empties it of what an earlier process left.
     pub fn open(io: &Io, logger: &Logger) -> Result<Arc<Self>> {
-        io.create_dir(FOLDER).map_err(Error::Io)?;
-        for name in io.list(FOLDER).map_err(Error::Io)? {
-            io.remove(&format!("{FOLDER}/{name}")).map_err(Error::Io)?;
+        io.create_dir(FOLDER).map_err(io_error)?;
+        for name in io.list(FOLDER).map_err(io_error)? {
+            io.remove(&format!("{FOLDER}/{name}")).map_err(io_error)?;
         }
         let (io, logger) = (io.clone(), logger.clone());
         Ok(Arc::new(Self { io, logger, next: AtomicU64::new(0) }))
@@ -40,7 +41,7 @@ impl TempFiles {
     pub(super) fn create(self: &Arc<Self>) -> Result<TempFile> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let name = format!("{FOLDER}/{number:08x}");
-        let file = self.io.open_buffered(&name, OpenMode::CreateNew).map_err(Error::Io)?;
+        let file = self.io.open_buffered(&name, OpenMode::CreateNew).map_err(io_error)?;
         Ok(TempFile { owner: Arc::clone(self), name, file })
     }
 }

@@ -29,6 +29,8 @@ pub enum IndexBounds {
         /// Where to end.
         to: Bound<Vec<Value>>,
     },
+    /// Entries that begin with any of these prefixes of the key, each entry once.
+    AnyOf(Vec<Vec<Value>>),
 }
 
 impl IndexBounds {
@@ -47,16 +49,29 @@ impl IndexBounds {
         Self::Columns { equal, range: ColumnRange::Between(low, high) }
     }
 
-    /// The range of key bytes.
-    pub(crate) fn resolve(&self, checker: &Checker<'_>) -> Result<KeyRange> {
+    /// The ranges of key bytes, ascending and disjoint.
+    pub(crate) fn resolve(&self, checker: &Checker<'_>) -> Result<Vec<KeyRange>> {
         match self {
-            IndexBounds::Columns { equal, range } => checker.columns(equal, range),
+            IndexBounds::Columns { equal, range } => Ok(vec![checker.columns(equal, range)?]),
             IndexBounds::Prefixes { from, to } => {
                 let (from, to) = (checker.prefix(from)?, checker.prefix(to)?);
-                Ok(KeyRange::between(as_slice(&from), as_slice(&to)))
+                Ok(vec![KeyRange::between(as_slice(&from), as_slice(&to))])
+            }
+            IndexBounds::AnyOf(prefixes) => {
+                let range = |prefix: &Vec<Value>| checker.columns(prefix, &ColumnRange::All);
+                Ok(disjoint(prefixes.iter().map(range).collect::<Result<_>>()?))
             }
         }
     }
+}
+
+/// Ranges of prefixes in order. Of two that overlap one contains the other.
+fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+    let end = |range: &KeyRange| (range.high.is_none(), range.high.clone());
+    ranges.sort_by(|a, b| a.low.cmp(&b.low).then_with(|| end(b).cmp(&end(a))));
+    ranges.dedup_by(|later, kept| kept.contains(&later.low));
+    debug_assert!(ranges.is_sorted_by(|a, b| a.high.as_ref().is_some_and(|end| *end <= b.low)));
+    ranges
 }
 
 /// Knows the key that bounds are about.
@@ -67,7 +82,7 @@ pub(crate) struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    fn columns(&self, equal: &[Value], range: &ColumnRange) -> Result<KeyRange> {
+    pub(crate) fn columns(&self, equal: &[Value], range: &ColumnRange) -> Result<KeyRange> {
         self.check(equal)?;
         if let (ColumnRange::Between(low, high), Some(column)) =
             (range, self.columns.get(equal.len()))

@@ -7,11 +7,14 @@ use rightlink_env::sync::Arc;
 use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
+use crate::index::Direction;
+use crate::keycode::ColumnRange;
 use crate::txn::Snapshot;
 
 use super::bounds::IndexBounds;
+use super::index_scan::{IndexRows, Leaves, checker};
 use super::row::Projection;
-use super::scan::{IndexScanOptions, Row};
+use super::scan::{IndexScanOptions, Reader, Row};
 use super::{Table, TableIndex};
 
 impl Table {
@@ -46,18 +49,28 @@ impl Table {
         self.scan_index(snapshot, index, projection.clone(), &options)?.next()
     }
 
-    /// The rows of several keys, each key's rows in the place of the key.
+    /// The rows of several keys (or prefixes of keys), each key's rows in the place of the key. The
+    /// heap pages of all of them are read through one stream.
     pub fn fetch_many(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
         index: &Arc<TableIndex>,
-        keys: Vec<Vec<Value>>,
+        keys: &[Vec<Value>],
         projection: &Projection,
     ) -> Result<Vec<Vec<Row>>> {
-        let rows = |key| {
-            let options = IndexScanOptions::new(IndexBounds::equal(key));
-            self.scan_index(snapshot, index, projection.clone(), &options)?.collect()
-        };
-        keys.into_iter().map(rows).collect()
+        let checker = checker(self, index);
+        let range = |key: &Vec<Value>| checker.columns(key, &ColumnRange::All);
+        let ranges = keys.iter().map(range).collect::<Result<Vec<_>>>()?;
+        // In key order, so that neighbours on a leaf are read while it is in memory.
+        let mut ranges: Vec<_> = ranges.into_iter().enumerate().collect();
+        ranges.sort_by(|(_, a), (_, b)| a.low.cmp(&b.low));
+        let reader = Reader::new(self, snapshot, projection.clone());
+        let leaves = Leaves::over(&reader, index, Direction::Forward, ranges)?;
+        let mut rows = IndexRows::new(reader, leaves);
+        let mut found = vec![Vec::new(); keys.len()];
+        while let Some((number, row)) = rows.next()? {
+            found[number].push(row);
+        }
+        Ok(found)
     }
 }

@@ -1,158 +1,239 @@
-//! Rows by way of an index: a leaf's matches at a time, their heap pages through a read stream.
+//! Rows by way of an index: entry after entry, their heap pages through one read stream that looks
+//! ahead along the index, over the ends of leaves too.
 //!
-//! Invariants: rows come in the index's order, whatever order their pages arrive in. A row taken
-//! from the entry alone rests on R4: the all-visible bit is read, then the clock is asked whether
-//! row ids of the block were given free since the leaf was read. Dead marks rest on R1 (the heap
-//! vouches) and R3 (the clock, asked under the leaf's latch).
-//! Does not do: following row ids without a registered snapshot.
+//! Invariants: rows come in the index's order, whatever order their pages arrive in. A leaf's
+//! entries outlive its latch, hence the two rules: a row id is followed under a registered snapshot
+//! only, which does not see what a recycled row id (R3) names later; dead marks rest on R1 (the
+//! heap vouches) and on R3 (the clock was read before the leaf, and is asked again under the leaf's
+//! latch).
+//! Does not do: rows from entries alone (`index_only`).
 
-use rightlink_env::sync::Arc;
 use std::collections::VecDeque;
 
-use crate::buffer::{Delivery, ReadStream, StreamOptions};
+use rightlink_env::sync::Arc;
+
+use crate::buffer::{Delivery, Pin, ReadStream, StreamOptions};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{PageId, RowId};
-use crate::index::KeyRange;
 use crate::index::am::{IndexScan, LeafBatch, ScanOptions};
+use crate::index::{Direction, KeyRange};
 
-use super::TableIndex;
 use super::bounds::Checker;
-use super::index_only::KeyReader;
 use super::scan::{IndexScanOptions, Reader, Row};
+use super::{Table, TableIndex};
 
-/// Largest step, in entries: what is pinned, copied and perhaps read in vain stays bounded.
-const MAX_STEP: usize = 256;
-/// Largest look-ahead of a step, in pages.
+/// Largest look-ahead, in pages.
 const MAX_DISTANCE: u32 = 64;
 
-/// A scan of an index.
+/// How heap pages are read: in the order of the entries that name them.
+pub(super) const HEAP_PAGES: StreamOptions =
+    StreamOptions { delivery: Delivery::Ordered, max_distance: MAX_DISTANCE };
+
+/// The leaves of one or more ranges, one range after the other.
+pub(super) struct Leaves {
+    pub(super) table: Arc<Table>,
+    pub(super) index: Arc<TableIndex>,
+    options: ScanOptions,
+    /// Ranges to come, each with the number its rows get.
+    ranges: VecDeque<(usize, KeyRange)>,
+    scan: Option<(usize, KeyRange, Box<dyn IndexScan>)>,
+}
+
+/// A heap row to fetch: an entry of a leaf, and the number of the range it was found in.
+struct Wanted {
+    leaf: Arc<Leaf>,
+    at: usize,
+}
+
+/// A leaf's matches and the range they were found in.
+struct Leaf {
+    batch: LeafBatch,
+    number: usize,
+    range: KeyRange,
+}
+
+/// Dead rows found by way of one leaf.
+#[derive(Default)]
+pub(super) struct DeadMarks {
+    positions: Vec<usize>,
+}
+
+/// Rows of an index scan.
 pub(super) struct IndexRows {
     reader: Reader,
     index: Arc<TableIndex>,
-    scan: Box<dyn IndexScan>,
-    range: KeyRange,
-    /// Reads rows from entries alone, when they hold all that is wanted.
-    keys: Option<KeyReader>,
-    batch: LeafBatch,
-    /// First entry of the batch that was not looked at.
-    at: usize,
-    /// Entries of the batch that name dead rows.
-    dead: Vec<usize>,
-    step: usize,
+    stream: ReadStream<'static, Wanted>,
+    /// Leaf of the row that was read last.
+    leaf: Option<Arc<Leaf>>,
+    dead: DeadMarks,
 }
 
-impl IndexRows {
+impl Leaves {
     pub(super) fn new(
-        reader: Reader,
+        reader: &Reader,
         index: &Arc<TableIndex>,
         options: &IndexScanOptions,
+    ) -> Result<Self> {
+        let ranges = options.bounds.resolve(&checker(&reader.table, index))?;
+        let mut ranges: Vec<_> = ranges.into_iter().enumerate().collect();
+        if options.direction == Direction::Backward {
+            ranges.reverse();
+        }
+        Self::over(reader, index, options.direction, ranges)
+    }
+
+    /// Of given ranges, in the given order.
+    pub(super) fn over(
+        reader: &Reader,
+        index: &Arc<TableIndex>,
+        direction: Direction,
+        ranges: Vec<(usize, KeyRange)>,
     ) -> Result<Self> {
         if !index.is_usable(&reader.snapshot) {
             let what = format!("index {} is newer than the snapshot", index.def.name);
             return Err(Error::Conflict { kind: ConflictKind::Serialization, what });
         }
-        let columns = index.keys.columns();
-        let checker = Checker { def: &reader.table.def, index: &index.def, columns };
-        let range = options.bounds.resolve(&checker)?;
-        let scan_options = ScanOptions { direction: options.direction, ..ScanOptions::default() };
-        let scan = index.method.begin_scan(range.clone(), scan_options);
-        let keys = KeyReader::new(&reader.table.def, index, &reader.projection);
-        let (batch, index) = (LeafBatch::default(), Arc::clone(index));
-        Ok(Self { reader, index, scan, range, keys, batch, at: 0, dead: Vec::new(), step: 1 })
+        let options = ScanOptions { direction, ..ScanOptions::default() };
+        let (table, index) = (Arc::clone(&reader.table), Arc::clone(index));
+        Ok(Self { table, index, options, ranges: ranges.into(), scan: None })
     }
 
-    /// Looks at some more entries, at most `limit` now; false when there are none.
-    pub(super) fn fill(&mut self, ready: &mut VecDeque<Row>, limit: u64) -> Result<bool> {
-        if self.at == self.batch.len() {
-            self.finish_batch();
-            let clock = self.reader.table.heap.clock();
-            if !self.scan.next_batch(&|| clock.now(), &mut self.batch)? {
-                self.batch.entries.clear();
-                return Ok(false);
+    /// The matches of the next leaf, in `batch`: number and bounds of their range; none at the end.
+    pub(super) fn next(&mut self, batch: &mut LeafBatch) -> Result<Option<(usize, &KeyRange)>> {
+        let clock = self.table.heap.clock();
+        loop {
+            if let Some((_, _, scan)) = &mut self.scan
+                && scan.next_batch(&|| clock.now(), batch)?
+            {
+                break;
+            }
+            let Some((number, range)) = self.ranges.pop_front() else { return Ok(None) };
+            let scan = self.index.method.begin_scan(range.clone(), self.options);
+            self.scan = Some((number, range, scan));
+        }
+        let (number, range, _) = self.scan.as_ref().expect("a scan gave the batch");
+        Ok(Some((*number, range)))
+    }
+}
+
+/// Checks bounds on `index` of `table`.
+pub(super) fn checker<'a>(table: &'a Table, index: &'a TableIndex) -> Checker<'a> {
+    Checker { def: &table.def, index: &index.def, columns: index.keys.columns() }
+}
+
+impl IndexRows {
+    pub(super) fn new(reader: Reader, leaves: Leaves) -> Self {
+        let index = Arc::clone(&leaves.index);
+        let pool = Arc::clone(&reader.table.pool);
+        let stream = ReadStream::shared(&pool, HEAP_PAGES, entries_of(leaves));
+        Self { reader, index, stream, leaf: None, dead: DeadMarks::default() }
+    }
+
+    /// Reads until there is a row; false at the end.
+    pub(super) fn fill(&mut self, ready: &mut VecDeque<Row>) -> Result<bool> {
+        let row = self.next()?;
+        let more = row.is_some();
+        ready.extend(row.map(|(_, row)| row));
+        Ok(more)
+    }
+
+    /// The next row and the number of its range.
+    pub(super) fn next(&mut self) -> Result<Option<(usize, Row)>> {
+        while let Some((pin, wanted)) = self.stream.next()? {
+            self.turn_to(&wanted.leaf);
+            let row = self.read(&pin, &wanted)?;
+            if let Some(row) = row {
+                return Ok(Some((wanted.leaf.number, row)));
             }
         }
-        let step = self.step.min(usize::try_from(limit).unwrap_or(MAX_STEP));
-        let to = self.batch.len().min(self.at + step);
-        let rows = self.read(self.at, to)?;
-        ready.extend(rows.into_iter().flatten());
-        self.at = to;
-        self.step = (self.step * 2).min(MAX_STEP);
-        Ok(true)
+        Ok(None)
     }
 
-    /// Rows of the entries `from..to`, in their order.
-    fn read(&mut self, from: usize, to: usize) -> Result<Vec<Option<Row>>> {
-        let mut rows: Vec<Option<Row>> = Vec::with_capacity(to - from);
-        let mut missing = Vec::new();
-        for at in from..to {
-            let row = self.read_entry(at)?;
-            if row.is_none() {
-                missing.push(at);
-            }
-            rows.push(row);
-        }
-        self.read_heap(&missing, from, &mut rows)?;
-        Ok(rows)
+    fn read(&mut self, pin: &Pin, wanted: &Wanted) -> Result<Option<Row>> {
+        let leaf = &wanted.leaf;
+        let place = Place { batch: &leaf.batch, at: wanted.at, range: &leaf.range };
+        read_entry(&self.reader, &self.index, pin, &place, &mut self.dead)
     }
 
-    /// The row from the entry alone, if that is sound.
-    fn read_entry(&self, at: usize) -> Result<Option<Row>> {
-        let (Some(keys), entry) = (&self.keys, &self.batch.entries[at]) else { return Ok(None) };
-        let heap = &self.reader.table.heap;
-        let block = entry.row.block;
-        if entry.recheck || !heap.all_visible(block)?.all_visible {
-            return Ok(None);
+    /// Marks what was found dead by way of the last leaf when rows of another begin.
+    fn turn_to(&mut self, leaf: &Arc<Leaf>) {
+        if self.leaf.as_ref().is_some_and(|last| Arc::ptr_eq(last, leaf)) {
+            return;
         }
-        // R4: only after the bit was read does the clock tell that the entry was still good then.
-        if heap.clock().newer_than(block, self.batch.sample) && !cfg!(broken = "r4-clock") {
-            return Ok(None);
+        if let Some(last) = self.leaf.replace(Arc::clone(leaf)) {
+            self.dead.give(&self.reader.table, &self.index, &last.batch);
         }
-        let values = keys.read(self.batch.key(at), self.batch.payload(at));
-        let values = values.map_err(|what| Error::corrupt(self.batch.leaf, what.0))?;
-        Ok(Some(Row { row_id: entry.row, values }))
-    }
-
-    /// Reads the heap rows of the entries `wanted` into their places.
-    fn read_heap(&mut self, wanted: &[usize], from: usize, rows: &mut [Option<Row>]) -> Result<()> {
-        let table = &self.reader.table;
-        let (entries, file) = (&self.batch.entries, table.def.heap);
-        let mut next = wanted.iter();
-        let pages = move || {
-            let page = |at: &usize| (PageId { file, block: entries[*at].row.block }, *at);
-            Ok(next.next().map(page))
-        };
-        let options = StreamOptions { delivery: Delivery::Ordered, max_distance: MAX_DISTANCE };
-        let mut stream = ReadStream::new(&table.pool, options, pages);
-        while let Some((pin, at)) = stream.next()? {
-            let fetched = table.heap.fetch_on(&pin, &self.reader.snapshot, entries[at].row)?;
-            drop(pin);
-            if fetched.all_dead {
-                self.dead.push(at);
-            }
-            let Some((row_id, bytes)) = fetched.row else { continue };
-            if entries[at].recheck && !self.index.matches(table, row_id, &bytes, &self.range)? {
-                continue;
-            }
-            rows[at - from] = Some(self.reader.row(row_id, &bytes)?);
-        }
-        Ok(())
-    }
-
-    /// Gives the index its dead marks.
-    fn finish_batch(&mut self) {
-        if !self.dead.is_empty() {
-            let clock = self.reader.table.heap.clock();
-            let sample = self.batch.sample;
-            let mut check = |row: RowId| !clock.newer_than(row.block, sample);
-            self.index.method.mark_dead(&self.batch, &self.dead, &mut check);
-        }
-        self.dead.clear();
-        self.at = 0;
     }
 }
 
 impl Drop for IndexRows {
     fn drop(&mut self) {
-        self.finish_batch();
+        if let Some(last) = self.leaf.take() {
+            self.dead.give(&self.reader.table, &self.index, &last.batch);
+        }
+    }
+}
+
+/// The heap pages that the entries of `leaves` name.
+fn entries_of(
+    mut leaves: Leaves,
+) -> impl FnMut() -> Result<Option<(PageId, Wanted)>> + Send + 'static {
+    let file = leaves.table.def.heap;
+    let mut current: Option<Arc<Leaf>> = None;
+    let mut next = 0;
+    move || {
+        loop {
+            if let Some(leaf) = current.as_ref().filter(|leaf| next < leaf.batch.len()) {
+                let page = PageId { file, block: leaf.batch.entries[next].row.block };
+                let wanted = Wanted { leaf: Arc::clone(leaf), at: next };
+                next += 1;
+                return Ok(Some((page, wanted)));
+            }
+            let mut batch = LeafBatch::default();
+            let Some((number, range)) = leaves.next(&mut batch)? else { return Ok(None) };
+            current = Some(Arc::new(Leaf { number, range: range.clone(), batch }));
+            next = 0;
+        }
+    }
+}
+
+/// An entry, and the bounds that it must be in.
+pub(super) struct Place<'a> {
+    pub(super) batch: &'a LeafBatch,
+    pub(super) at: usize,
+    pub(super) range: &'a KeyRange,
+}
+
+/// The row of an entry, on its pinned heap page.
+pub(super) fn read_entry(
+    reader: &Reader,
+    index: &TableIndex,
+    pin: &Pin,
+    place: &Place<'_>,
+    dead: &mut DeadMarks,
+) -> Result<Option<Row>> {
+    let table = &reader.table;
+    let entry = &place.batch.entries[place.at];
+    let fetched = table.heap.fetch_on(pin, &reader.snapshot, entry.row)?;
+    if fetched.all_dead {
+        dead.positions.push(place.at);
+    }
+    let Some((row_id, bytes)) = fetched.row else { return Ok(None) };
+    if entry.recheck && !index.matches(table, row_id, &bytes, place.range)? {
+        return Ok(None);
+    }
+    reader.row(row_id, &bytes).map(Some)
+}
+
+impl DeadMarks {
+    /// Hands what was found by way of `batch` to the index, and forgets it.
+    pub(super) fn give(&mut self, table: &Table, index: &TableIndex, batch: &LeafBatch) {
+        if self.positions.is_empty() {
+            return;
+        }
+        let (clock, sample) = (table.heap.clock(), batch.sample);
+        let mut check = |row: RowId| !clock.newer_than(row.block, sample);
+        index.method.mark_dead(batch, &self.positions, &mut check);
+        self.positions.clear();
     }
 }

@@ -15,7 +15,8 @@ use crate::index::Direction;
 use crate::txn::Snapshot;
 
 use super::bounds::IndexBounds;
-use super::index_scan::IndexRows;
+use super::index_only::{KeyReader, KeyRows};
+use super::index_scan::{IndexRows, Leaves};
 use super::row::Projection;
 use super::{Table, TableIndex};
 
@@ -42,6 +43,7 @@ pub struct Scan {
 enum Source {
     Heap(HeapRows),
     Index(Box<IndexRows>),
+    Keys(Box<KeyRows>),
 }
 
 /// What all sources read by.
@@ -99,13 +101,21 @@ impl Table {
         options: &IndexScanOptions,
     ) -> Result<Scan> {
         let reader = Reader::new(self, snapshot, projection);
-        let rows = IndexRows::new(reader, index, options)?;
-        Ok(Scan::new(Source::Index(Box::new(rows)), options.limit))
+        let leaves = Leaves::new(&reader, index, options)?;
+        let source = match KeyReader::new(&self.def, index, &reader.projection) {
+            Some(keys) => Source::Keys(Box::new(KeyRows::new(reader, leaves, keys))),
+            None => Source::Index(Box::new(IndexRows::new(reader, leaves))),
+        };
+        Ok(Scan::new(source, options.limit))
     }
 }
 
 impl Reader {
-    fn new(table: &Arc<Table>, snapshot: &Arc<Snapshot>, projection: Projection) -> Self {
+    pub(super) fn new(
+        table: &Arc<Table>,
+        snapshot: &Arc<Snapshot>,
+        projection: Projection,
+    ) -> Self {
         Self { table: Arc::clone(table), snapshot: Arc::clone(snapshot), projection }
     }
 
@@ -148,7 +158,8 @@ impl Scan {
         while self.ready.is_empty() {
             let more = match &mut self.source {
                 Source::Heap(rows) => rows.fill(&mut self.ready)?,
-                Source::Index(rows) => rows.fill(&mut self.ready, self.left)?,
+                Source::Index(rows) => rows.fill(&mut self.ready)?,
+                Source::Keys(rows) => rows.fill(&mut self.ready, self.left)?,
             };
             if !more {
                 return Ok(None);

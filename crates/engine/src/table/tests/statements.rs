@@ -187,6 +187,65 @@ fn a_table_is_there_after_it_is_opened_again() {
     let snapshot = store.begin(Isolation::Snapshot).begin_statement().unwrap();
     let key = vec![Value::Int8(1)];
     let all = Projection::all(table.def());
-    let rows = table.fetch_many(&snapshot, table.index("items_id").unwrap(), vec![key], &all);
-    assert_eq!(rows.unwrap()[0][0].values, item(1, "a"));
+    let index = table.index("items_id").unwrap();
+    let rows = table.get(&snapshot, index, key, &all).unwrap();
+    assert_eq!(rows.unwrap().values, item(1, "a"));
+}
+
+#[test]
+fn many_keys_are_fetched_at_once_each_in_its_place() {
+    let store = Store::new(64, 11);
+    let rows: Vec<_> =
+        (0..500).map(|id| item(id, if id % 2 == 0 { "even" } else { "odd" })).collect();
+    store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();
+    let snapshot = store.begin(Isolation::Snapshot).begin_statement().unwrap();
+    let all = Projection::all(store.table.def());
+    let ids = [77, 499, 3, 1000, 3];
+    let keys: Vec<_> = ids.iter().map(|id| vec![Value::Int8(*id)]).collect();
+    let index = &store.table.indexes()[0];
+    let found = store.table.fetch_many(&snapshot, index, &keys, &all).unwrap();
+    let found: Vec<Vec<_>> =
+        found.into_iter().map(|rows| rows.into_iter().map(|row| row.values).collect()).collect();
+    let one = |id: i64| vec![rows[id as usize].clone()];
+    assert_eq!(found, [one(77), one(499), one(3), vec![], one(3)]);
+    let prefixes = [vec![Value::Text("odd".into())], vec![Value::Text("none".into())]];
+    let index = &store.table.indexes()[1];
+    let found = store.table.fetch_many(&snapshot, index, &prefixes, &all).unwrap();
+    assert_eq!((found[0].len(), found[1].len()), (250, 0));
+}
+
+/// An `IN` list: each row once, in index order, however the list is ordered or overlaps.
+#[test]
+fn any_of_several_prefixes_is_scanned_in_index_order() {
+    let store = Store::new(64, 12);
+    let rows: Vec<_> = (0..40).map(|id| item(id, ["a", "b", "c", "d"][id as usize % 4])).collect();
+    store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();
+    let snapshot = store.begin(Isolation::Snapshot).begin_statement().unwrap();
+    let text = |name: &str| Value::Text(name.into());
+    let prefixes = vec![
+        vec![text("a"), Value::Int4(1)],
+        vec![text("c")],
+        vec![text("c"), Value::Int4(1)],
+        vec![text("x")],
+        vec![text("a")],
+    ];
+    let names = |direction| {
+        let bounds = IndexBounds::AnyOf(prefixes.clone());
+        let options = IndexScanOptions { direction, ..IndexScanOptions::new(bounds) };
+        let name = Projection::new(store.table.def(), &[1]).unwrap();
+        let index = &store.table.indexes()[1];
+        let scan = store.table.scan_index(&snapshot, index, name, &options).unwrap();
+        scan.map(|row| row.unwrap().values[0].to_string()).collect::<String>()
+    };
+    // The index is descending by name.
+    assert_eq!(names(crate::index::Direction::Forward), "cccccccccc".to_owned() + "aaaaaaaaaa");
+    assert_eq!(names(crate::index::Direction::Backward), "aaaaaaaaaa".to_owned() + "cccccccccc");
+}
+
+/// A scan is owned: it goes to another thread and outlives what made it.
+#[test]
+fn scans_are_send_and_owned() {
+    fn is_send<T: Send + 'static>() {}
+    is_send::<crate::table::Scan>();
+    is_send::<Table>();
 }
