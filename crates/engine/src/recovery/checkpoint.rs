@@ -51,10 +51,11 @@ impl Checkpoint {
 
     /// Makes the pages durable and moves the redo position. Returns it.
     pub fn finish(self, pool: &BufferPool, counters: impl FnOnce() -> Counters) -> Result<Lsn> {
-        pool.sync_all()?;
-        points::hit("checkpoint.after-sync");
+        // In this order: what is clean when the horizon is taken is made durable by the sync.
         let redo = pool.redo_horizon();
         assert!(redo >= self.below, "every page dirtied before the checkpoint was written back");
+        pool.sync_all()?;
+        points::hit("checkpoint.after-sync");
         let wal = pool.wal();
         wal.flush(redo)?;
         let Counters { database, next_xid, next_file, clean } = counters();

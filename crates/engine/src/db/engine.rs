@@ -1,0 +1,189 @@
+//! The parts of an open database, and what keeps them going.
+//!
+//! Invariants: there is one `Engine` per open directory, guarded by the lock file; work in the
+//! background is done in steps, by threads or by whoever calls [`Engine::step`], never by both at once.
+//! Does not do: statements (`transaction`), opening (`open`).
+
+use rightlink_aio::{Io, LockFile};
+use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use rightlink_env::thread::JoinHandle;
+use rightlink_env::Env;
+
+use crate::buffer::BufferPool;
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::ids::Lsn;
+use crate::recovery::checkpoint::{Checkpoint, Counters, Pace};
+use crate::recovery::redo::Replayed;
+use crate::txn::TxnManager;
+use crate::wal::Wal;
+
+/// An open database's parts.
+pub(crate) struct Engine {
+    pub(crate) env: Env,
+    pub(crate) io: Io,
+    pub(crate) pool: Arc<BufferPool>,
+    pub(crate) wal: Arc<Wal>,
+    pub(crate) txns: Arc<TxnManager>,
+    pub(crate) catalog: Catalog,
+    pub(crate) database: u64,
+    pub(crate) replayed: Replayed,
+    pub(crate) upkeep: Upkeep,
+    pub(crate) _lock: LockFile,
+}
+
+/// State of the background work.
+pub(crate) struct Upkeep {
+    pace: Pace,
+    work: Mutex<Work>,
+    redo: AtomicU64,
+    checkpoints: AtomicU64,
+    closed: AtomicBool,
+    wake: (Mutex<bool>, Condvar),
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Work {
+    checkpoint: Option<Checkpoint>,
+}
+
+impl Upkeep {
+    /// Upkeep of a database whose redo position is `redo`.
+    pub(crate) fn new(pace: Pace, redo: Lsn) -> Self {
+        Self {
+            pace,
+            work: Mutex::new(Work { checkpoint: None }),
+            redo: AtomicU64::new(redo.0),
+            checkpoints: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            wake: (Mutex::new(false), Condvar::new()),
+            threads: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Checkpoints finished since the database was opened.
+    pub(crate) fn checkpoints(&self) -> u64 {
+        self.checkpoints.load(Ordering::Relaxed)
+    }
+
+    /// Where redo would start after a crash now.
+    pub(crate) fn redo(&self) -> Lsn {
+        Lsn(self.redo.load(Ordering::Acquire))
+    }
+
+    /// Bytes of log between checkpoints.
+    pub(crate) fn distance(&self) -> u64 {
+        self.pace.distance()
+    }
+
+    /// Has the database been closed?
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}
+
+impl Engine {
+    /// Fails once the database was closed or took damage that forbids writing.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match self.upkeep.is_closed() {
+            true => Err(Error::Invalid("the database was closed".into())),
+            false => Ok(()),
+        }
+    }
+
+    /// One unit of background work; false if there was none.
+    pub(crate) fn step(&self) -> Result<bool> {
+        let mut work = self.upkeep.work.lock();
+        if work.checkpoint.is_none() && self.checkpoint_is_due() {
+            work.checkpoint = Some(Checkpoint::begin(&self.pool));
+        }
+        if let Some(checkpoint) = &mut work.checkpoint {
+            if checkpoint.step(&self.pool)? {
+                return Ok(true);
+            }
+            let checkpoint = work.checkpoint.take().expect("looked at above");
+            self.finish(checkpoint, false)?;
+            return Ok(true);
+        }
+        drop(work);
+        Ok(self.write_ahead_of_eviction()? || self.flush_relaxed()?)
+    }
+
+    /// Writes everything back and moves the redo position up to now.
+    pub(crate) fn checkpoint(&self, clean: bool) -> Result<()> {
+        let mut work = self.upkeep.work.lock();
+        work.checkpoint = None;
+        let mut checkpoint = Checkpoint::begin(&self.pool);
+        while checkpoint.step(&self.pool)? {}
+        self.finish(checkpoint, clean)
+    }
+
+    fn finish(&self, checkpoint: Checkpoint, clean: bool) -> Result<()> {
+        let redo = checkpoint.finish(&self.pool, || self.counters(clean))?;
+        self.upkeep.redo.store(redo.0, Ordering::Release);
+        self.upkeep.checkpoints.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn counters(&self, clean: bool) -> Counters {
+        let (next_xid, next_file) = (self.txns.next_xid(), self.catalog.next_file());
+        Counters { database: self.database, next_xid, next_file, clean }
+    }
+
+    fn checkpoint_is_due(&self) -> bool {
+        self.wal.needs_checkpoint()
+            || self.wal.bytes_since(self.upkeep.redo()) >= self.upkeep.pace.distance()
+    }
+
+    /// Keeps clean frames at hand, so that foreground eviction need not wait for a write.
+    fn write_ahead_of_eviction(&self) -> Result<bool> {
+        let stats = self.pool.stats();
+        if stats.dirty * 4 <= self.pool.frames() as u64 {
+            return Ok(false);
+        }
+        Ok(self.pool.write_back(Lsn(u64::MAX))? > 0)
+    }
+
+    /// Makes relaxed commits durable.
+    fn flush_relaxed(&self) -> Result<bool> {
+        let end = self.wal.end();
+        if self.wal.durable() >= end {
+            return Ok(false);
+        }
+        self.wal.flush(end)?;
+        Ok(true)
+    }
+
+    /// Stops the threads, then checkpoints one last time. Later calls do nothing.
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.upkeep.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.wake();
+        let threads = std::mem::take(&mut *self.upkeep.threads.lock());
+        for thread in threads {
+            if let Err(panicked) = thread.join() {
+                self.env.logger.error(&format!("a background thread panicked: {panicked:?}"));
+            }
+        }
+        self.wal.check()?;
+        self.txns.seal()?;
+        self.checkpoint(true)
+    }
+
+    /// Wakes the background threads.
+    pub(crate) fn wake(&self) {
+        *self.upkeep.wake.0.lock() = true;
+        self.upkeep.wake.1.notify_all();
+    }
+
+    /// Sleeps until woken or until `pause` is over.
+    pub(crate) fn nap(&self, pause: std::time::Duration) {
+        let guard = self.upkeep.wake.0.lock();
+        if *guard || self.upkeep.is_closed() {
+            return;
+        }
+        let (mut guard, _) = self.upkeep.wake.1.wait_timeout(guard, pause);
+        *guard = false;
+    }
+}

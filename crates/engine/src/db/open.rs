@@ -1,0 +1,257 @@
+//! Opening a database: create or recover, in an order in which every step may be cut short.
+//!
+//! Creation is marked by the file `creating`, made durably first and removed durably last: a directory in
+//! which it is found holds nothing that was ever acknowledged, and is made anew.
+//!
+//! Opening: lock, control file, torn pages healed from the double-write area, end of the log found, log
+//! opened there, pages replayed, catalog read, files that no table owns removed, unlogged tables emptied,
+//! checkpoint.
+//!
+//! Invariants: nothing is changed before the lock is held and the log was found whole.
+//! Does not do: threads (`background`).
+
+use std::path::Path;
+
+use rightlink_aio::{Io, IoErrorKind, IoOptions, LockFile, OpenMode};
+use rightlink_env::sync::Arc;
+use rightlink_env::{Env, Level, Logger, Rng, points};
+
+use crate::buffer::{BufferPool, DoubleWrite, PoolOptions};
+use crate::catalog::Catalog;
+use crate::config::{MIN_POOL_PAGES, PAGE_SIZE};
+use crate::db::engine::{Engine, Upkeep};
+use crate::db::options::Options;
+use crate::error::{Error, Result};
+use crate::ids::{Lsn, Xid};
+use crate::recovery::checkpoint::Pace;
+use crate::recovery::redo::{self, Replayed};
+use crate::txn::{TxnManager, TxnOptions};
+use crate::wal::{Control, Wal, WalOptions};
+
+const CREATING: &str = "creating";
+const CONTROL: &str = "control";
+const LOCK: &str = "lock";
+const FOLDERS: [&str; 3] = ["data", "wal", "tmp"];
+const MIN_MEMORY: usize = 8 << 20;
+/// Pages of a double-write group.
+const GROUP_PAGES: usize = 64;
+
+/// Opens or creates the database that `options` name.
+pub(crate) fn open(options: &Options) -> Result<Arc<Engine>> {
+    check(options)?;
+    let env = environment(options);
+    let io = open_io(&env, options)?;
+    let unfinished = io.exists(CREATING).map_err(Error::Io)?;
+    let fresh = unfinished || !io.exists(CONTROL).map_err(Error::Io)?;
+    if fresh && !unfinished {
+        check_empty(&io, options)?;
+    }
+    let lock = io.lock(LOCK).map_err(|error| already_open(&options.path, error))?;
+    if !fresh {
+        return recover(env, io, lock, options);
+    }
+    create(env, io, lock, options)
+}
+
+/// A directory that holds neither a database nor an unfinished one must be empty to become one.
+fn check_empty(io: &Io, options: &Options) -> Result<()> {
+    let path = options.path.display();
+    if !options.create {
+        return Err(Error::NotFound(format!("no database in {path}")));
+    }
+    let names = io.list("").map_err(Error::Io)?;
+    match names.iter().find(|name| *name != LOCK) {
+        None => Ok(()),
+        Some(name) => {
+            let what = format!("{path} holds no database and is not empty: it has {name}");
+            Err(Error::Invalid(what))
+        }
+    }
+}
+
+fn check(options: &Options) -> Result<()> {
+    if options.memory < MIN_MEMORY {
+        let what = format!("memory of {} bytes is less than {MIN_MEMORY}", options.memory);
+        return Err(Error::Invalid(what));
+    }
+    if options.pool_pages.is_some_and(|pages| pages < MIN_POOL_PAGES) {
+        return Err(Error::Invalid(format!("a pool of less than {MIN_POOL_PAGES} pages")));
+    }
+    Ok(())
+}
+
+fn environment(options: &Options) -> Env {
+    let env = match &options.simulation {
+        Some((env, _)) => env.clone(),
+        None => Env::system(options.memory).with_logger(Logger::stderr(Level::Warn)),
+    };
+    match &options.logger {
+        Some(logger) => env.with_logger(logger.clone()),
+        None => env,
+    }
+}
+
+fn open_io(env: &Env, options: &Options) -> Result<Io> {
+    let settings = IoOptions {
+        method: options.method,
+        direct: options.direct,
+        depth: options.depth,
+        workers: options.workers,
+        device: options.device,
+    };
+    if let Some((_, disk)) = &options.simulation {
+        return Io::simulated(env, disk.clone(), settings).map_err(Error::Io);
+    }
+    if options.create {
+        Io::create_root(&options.path).map_err(Error::Io)?;
+    }
+    Io::open(env, &options.path, settings).map_err(|error| match error.kind {
+        IoErrorKind::NotFound => {
+            Error::NotFound(format!("no database in {}", options.path.display()))
+        }
+        _ => Error::Io(error),
+    })
+}
+
+fn already_open(path: &Path, error: rightlink_aio::IoError) -> Error {
+    match error.kind {
+        IoErrorKind::Locked => Error::Locked(format!("{} is open already: {error}", path.display())),
+        _ => Error::Io(error),
+    }
+}
+
+fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Engine>> {
+    let marker = io.open_file(CREATING, OpenMode::Create).map_err(Error::Io)?;
+    marker.sync_all().map_err(Error::Io)?;
+    io.sync_dir("").map_err(Error::Io)?;
+    points::hit("create.marked");
+    clear(&io)?;
+    for folder in FOLDERS {
+        io.create_dir(folder).map_err(Error::Io)?;
+    }
+    io.sync_dir("").map_err(Error::Io)?;
+    let database = identity(&env, options);
+    let control = Control {
+        database,
+        redo: Lsn(0),
+        next_xid: Xid::FIRST,
+        next_file: crate::catalog::FIRST_USER_FILE,
+        durable: Lsn(0),
+        clean: false,
+    };
+    let wal = Arc::new(Wal::create(&env, &io, wal_options(options), &control)?);
+    let pool = BufferPool::new(&env, &io, Arc::clone(&wal), pool_options(options))?;
+    TxnManager::create(&pool)?;
+    let txns = TxnManager::open_with(Arc::clone(&pool), Xid::FIRST, txn_options(&env, options))?;
+    let catalog = Catalog::create(&env, &pool, &txns)?;
+    let pace = Pace::new(options.max_log_bytes, None);
+    let upkeep = Upkeep::new(pace, wal.end());
+    let replayed = Replayed::default();
+    let engine =
+        Engine { env, io, pool, wal, txns, catalog, database, replayed, upkeep, _lock: lock };
+    engine.checkpoint(false)?;
+    points::hit("create.before-unmark");
+    engine.io.remove(CREATING).map_err(Error::Io)?;
+    engine.io.sync_dir("").map_err(Error::Io)?;
+    Ok(Arc::new(engine))
+}
+
+/// Removes what a creation that was cut short left behind.
+fn clear(io: &Io) -> Result<()> {
+    for folder in FOLDERS {
+        let names = match io.list(folder) {
+            Err(error) if error.kind == IoErrorKind::NotFound => continue,
+            names => names.map_err(Error::Io)?,
+        };
+        for name in names {
+            io.remove(&format!("{folder}/{name}")).map_err(Error::Io)?;
+        }
+    }
+    for name in [CONTROL, DoubleWrite::FILE] {
+        if io.exists(name).map_err(Error::Io)? {
+            io.remove(name).map_err(Error::Io)?;
+        }
+    }
+    Ok(())
+}
+
+fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Engine>> {
+    let control = Wal::read_control(&io)?;
+    let healed = DoubleWrite::recover(&env, &io)?;
+    let log = redo::find_end(&env, &io, control.redo)?;
+    if healed > 0 || log.dropped > 0 {
+        let (dropped, end) = (log.dropped, log.end);
+        let what = format!("{healed} torn pages healed, {dropped} bytes after log end {end} dropped");
+        env.logger.info(&what);
+    }
+    let wal = Arc::new(Wal::open(&env, &io, wal_options(options), log.end)?);
+    let pool = BufferPool::new(&env, &io, Arc::clone(&wal), pool_options(options))?;
+    pool.begin_redo(control.redo);
+    let replayed = redo::replay(&env, &io, &pool, control.redo, log.end)?;
+    let txns = TxnManager::open_with(Arc::clone(&pool), control.next_xid, txn_options(&env, options))?;
+    let used = control.next_file.max(replayed.last_file + 1);
+    let catalog = Catalog::open(&env, &pool, &txns, used)?;
+    drop_orphans(&env, &pool, &catalog)?;
+    empty_temporary(&io)?;
+    if !control.clean || log.records > 0 {
+        catalog.empty_unlogged(&txns)?;
+    }
+    let pace = Pace::new(options.max_log_bytes, replayed.speed());
+    let upkeep = Upkeep::new(pace, control.redo);
+    let database = control.database;
+    let engine =
+        Engine { env, io, pool, wal, txns, catalog, database, replayed, upkeep, _lock: lock };
+    if log.records > 0 || control.clean {
+        engine.checkpoint(false)?;
+    }
+    Ok(Arc::new(engine))
+}
+
+/// Removes files that a transaction without a commit made, or one with a commit dropped.
+fn drop_orphans(env: &Env, pool: &BufferPool, catalog: &Catalog) -> Result<()> {
+    let owned = catalog.files()?;
+    for file in pool.files_on_disk()? {
+        if file.0 >= crate::catalog::FIRST_USER_FILE && !owned.contains(&file) {
+            env.logger.debug(&format!("file {} belongs to no table and is removed", file.0));
+            pool.drop_file(file)?;
+        }
+    }
+    Ok(())
+}
+
+fn empty_temporary(io: &Io) -> Result<()> {
+    for name in io.list("tmp").map_err(Error::Io)? {
+        io.remove(&format!("tmp/{name}")).map_err(Error::Io)?;
+    }
+    Ok(())
+}
+
+fn identity(env: &Env, options: &Options) -> u64 {
+    match options.simulation {
+        Some(_) => env.rng("database").next_u64(),
+        None => Rng::from_entropy().next_u64(),
+    }
+}
+
+fn wal_options(options: &Options) -> WalOptions {
+    WalOptions {
+        segment_bytes: options.log_segment_bytes,
+        buffer_bytes: options.memory / 16,
+        max_bytes: options.max_log_bytes,
+    }
+}
+
+fn txn_options(env: &Env, options: &Options) -> TxnOptions {
+    let (clock, lock_timeout) = (env.clock.clone(), options.lock_timeout);
+    TxnOptions { clock, lock_timeout, ..TxnOptions::default() }
+}
+
+fn pool_options(options: &Options) -> PoolOptions {
+    let spare = options.memory / 4;
+    let frames = (options.memory - spare) / PAGE_SIZE;
+    PoolOptions {
+        frames: options.pool_pages.unwrap_or(frames).max(MIN_POOL_PAGES),
+        double_write_pages: if options.double_write { GROUP_PAGES } else { 0 },
+    }
+}
+
