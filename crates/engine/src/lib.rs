@@ -8,15 +8,17 @@ pub mod keycode;
 
 pub mod buffer;
 pub mod catalog;
+pub mod db;
 pub mod heap;
+pub mod index;
 pub mod page;
+pub mod recovery;
 pub mod sort;
 pub mod table;
 pub mod index;
 pub mod txn;
+pub mod vacuum;
 pub mod wal;
-
-pub mod db;
 
 pub use datum::{Type, Value};
 pub use db::define::{ColumnSchema, IndexSchema, KeyColumn, TableSchema};
@@ -25,8 +27,10 @@ pub use db::info::{
     VerifyReport,
 };
 pub use db::options::Options;
+pub use db::rows::Rows;
+pub use db::scan::{Direction, ScanOptions};
 pub use db::transaction::{
-    Direction, Isolation, Rows, Savepoint, ScanOptions, Transaction, TransactionOptions,
+    CancelHandle, Isolation, Savepoint, Transaction, TransactionOptions,
 };
 pub use db::{Database, Row};
 pub use error::{ConflictKind, Error, Result};

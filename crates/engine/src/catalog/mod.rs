@@ -1,5 +1,160 @@
-//! Definitions of tables and indexes, themselves rows in a table.
+//! Definitions of tables and indexes, themselves rows in a table, and the open tables they stand for.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `bootstrap` | the definition of the catalog's own table |
+//! | `rows`, `codec` | catalog rows and definitions as bytes |
+//! | `names` | the open tables by name, and which of them are being changed |
+//! | `change` | creating, dropping and altering inside a transaction |
+//! | `store` | reading and writing catalog rows |
+//!
+//! Invariants:
+//! - A table that is open exists once: its heap's clock (R3) and its trees' registrations (R6) have one
+//!   place. Only `names` opens tables.
+//! - A definition is changed under the table's exclusive lock, and the name is marked as changing before
+//!   the first catalog row is written; whoever meets the mark waits for the lock and looks again. So nobody
+//!   ever writes to a table with a definition that is not the current one.
+//! - Definitions are read with a snapshot of now, not of the transaction: rows of older snapshots read
+//!   correctly under newer definitions.
+//!
+//! Does not do: SQL names, schemas, privileges.
 
 pub mod bootstrap;
 pub mod codec;
 pub mod rows;
+
+mod change;
+mod names;
+mod store;
+
+use rightlink_env::sync::{Arc, AtomicU32, Ordering};
+
+pub use bootstrap::{FIRST_USER_FILE, FIRST_USER_OBJECT};
+pub use change::{Changes, ChangesMark, Ending, IndexDraft, TableDraft};
+pub use names::Entry;
+
+use crate::buffer::BufferPool;
+use crate::error::Result;
+use crate::ids::{FileId, ObjectId};
+use crate::table::Table;
+use crate::table::schema::TableDef;
+use crate::txn::{Isolation, TxnManager};
+use names::Names;
+use rows::Object;
+use store::Store;
+
+/// The catalog of an open database.
+pub struct Catalog {
+    pool: Arc<BufferPool>,
+    txns: Arc<TxnManager>,
+    store: Store,
+    names: Names,
+    next_file: AtomicU32,
+    next_object: AtomicU32,
+}
+
+impl Catalog {
+    /// Creates the catalog of a new database.
+    pub fn create(pool: &Arc<BufferPool>, txns: &Arc<TxnManager>) -> Result<Catalog> {
+        let table = Table::create(pool, txns, bootstrap::catalog_def())?;
+        Ok(Self::new(pool, txns, table, FIRST_USER_FILE, FIRST_USER_OBJECT))
+    }
+
+    /// Opens the catalog. No file number below `next_file` was handed out before.
+    pub fn open(
+        pool: &Arc<BufferPool>,
+        txns: &Arc<TxnManager>,
+        next_file: u32,
+    ) -> Result<Catalog> {
+        let table = Table::open(pool, txns, bootstrap::catalog_def())?;
+        let catalog = Self::new(pool, txns, table, next_file, FIRST_USER_OBJECT);
+        let objects = catalog.objects()?;
+        let last = objects.iter().map(|object| object.id.0).max().unwrap_or(0);
+        catalog.next_object.fetch_max(last + 1, Ordering::Relaxed);
+        let files = catalog.files()?;
+        let last = files.iter().map(|file| file.0).max().unwrap_or(0);
+        catalog.next_file.fetch_max(last + 1, Ordering::Relaxed);
+        Ok(catalog)
+    }
+
+    fn new(
+        pool: &Arc<BufferPool>,
+        txns: &Arc<TxnManager>,
+        table: Arc<Table>,
+        next_file: u32,
+        next_object: u32,
+    ) -> Catalog {
+        Catalog {
+            pool: Arc::clone(pool),
+            txns: Arc::clone(txns),
+            store: Store::new(table),
+            names: Names::new(),
+            next_file: AtomicU32::new(next_file.max(FIRST_USER_FILE)),
+            next_object: AtomicU32::new(next_object),
+        }
+    }
+
+    /// The catalog's own table.
+    pub fn table(&self) -> &Arc<Table> {
+        self.store.table()
+    }
+
+    /// First file number not handed out.
+    pub fn next_file(&self) -> u32 {
+        self.next_file.load(Ordering::Acquire)
+    }
+
+    /// All committed objects.
+    fn objects(&self) -> Result<Vec<Object>> {
+        let txn = self.txns.begin(Isolation::ReadCommitted);
+        self.store.all(&txn.latest_snapshot())
+    }
+
+    /// Definitions of all committed tables, sorted by name.
+    pub fn definitions(&self) -> Result<Vec<TableDef>> {
+        let txn = self.txns.begin(Isolation::ReadCommitted);
+        let snapshot = txn.latest_snapshot();
+        let mut defs = Vec::new();
+        for object in self.store.all(&snapshot)? {
+            if object.kind == bootstrap::Kind::Table {
+                defs.push(self.store.assemble(&snapshot, &object)?.def);
+            }
+        }
+        defs.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(defs)
+    }
+
+    /// Every file that a committed table or index owns, the catalog's own left out.
+    pub fn files(&self) -> Result<Vec<FileId>> {
+        Ok(self.definitions()?.iter().flat_map(files_of).collect())
+    }
+
+    /// Empties the unlogged tables, which a crash has made unreliable: their files are made anew.
+    pub fn empty_unlogged(&self) -> Result<()> {
+        for def in self.definitions()? {
+            if !def.logged {
+                for file in files_of(&def) {
+                    self.pool.drop_file(file)?;
+                }
+                drop(Table::create(&self.pool, &self.txns, def)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn new_object(&self) -> ObjectId {
+        ObjectId(self.next_object.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Takes `count` file numbers in a row.
+    fn new_files(&self, count: u32) -> FileId {
+        FileId(self.next_file.fetch_add(count, Ordering::AcqRel))
+    }
+}
+
+/// The files of a table and its indexes.
+pub fn files_of(def: &TableDef) -> Vec<FileId> {
+    let mut files = vec![def.heap, def.free_space_map(), def.visibility_map()];
+    files.extend(def.indexes.iter().map(|index| index.file));
+    files
+}

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::ids::Lsn;
 use crate::recovery::checkpoint::{Checkpoint, Counters, Pace};
 use crate::recovery::redo::Replayed;
+use crate::sort::TempFiles;
 use crate::txn::TxnManager;
 use crate::wal::Wal;
 
@@ -26,9 +27,13 @@ pub(crate) struct Engine {
     pub(crate) wal: Arc<Wal>,
     pub(crate) txns: Arc<TxnManager>,
     pub(crate) catalog: Catalog,
+    /// Where sorts spill to.
+    pub(crate) temp: Arc<TempFiles>,
     pub(crate) database: u64,
     pub(crate) replayed: Replayed,
     pub(crate) upkeep: Upkeep,
+    /// One vacuum at a time.
+    pub(crate) vacuum_turn: Mutex<()>,
     pub(crate) _lock: LockFile,
 }
 

@@ -1,23 +1,70 @@
 //! The open database: owns every thread, hands out transactions.
 //!
-//! SKELETON of the public face: signatures are final, bodies follow.
+//! | file | hides |
+//! |---|---|
+//! | `options`, `define`, `info` | what callers say and are told, as plain data |
+//! | `open`, `engine`, `background` | creating, recovering, keeping going, closing; the only threads |
+//! | `transaction`, `scan`, `rows`, `draft` | statements on named tables |
+//! | `maintain` | vacuum, verify, statistics, inspection |
+//!
+//! Invariants: the last handle that goes (a `Database` or a `Transaction`) closes the database cleanly;
+//! nothing outside this room starts a thread.
+//! Does not do: SQL, an asynchronous interface.
 
 pub mod define;
 pub mod info;
 pub mod options;
+pub mod rows;
+pub mod scan;
 pub mod transaction;
 
+mod background;
+mod draft;
+mod engine;
+mod maintain;
+mod open;
+
 use std::path::Path;
+use std::time::Duration;
+
+use rightlink_env::sync::Arc;
 
 use crate::datum::Value;
-use crate::db::info::{PageInfo, Stats, TableInfo, VacuumReport, VerifyReport};
+use crate::db::engine::Engine;
 use crate::db::options::Options;
 use crate::db::transaction::{Transaction, TransactionOptions};
 use crate::error::Result;
 
+/// Attempts of [`Database::with_retry`].
+const MAX_ATTEMPTS: u32 = 100;
+
 /// An open database. Clones share it; the last one closes it (a clean shutdown).
 #[derive(Clone)]
-pub struct Database {}
+pub struct Database {
+    handle: Arc<Handle>,
+}
+
+/// Closes the database when the last user lets go.
+pub(crate) struct Handle {
+    pub(crate) engine: Arc<Engine>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Err(error) = self.engine.close() {
+            self.engine.env.logger.error(&format!("the database was not closed cleanly: {error}"));
+        }
+    }
+}
+
+/// A row handed to a caller.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Where it lies: good for update, delete and lock in the same transaction.
+    pub id: crate::ids::RowId,
+    /// The columns asked for, in the order asked for.
+    pub values: Vec<Value>,
+}
 
 impl Database {
     /// Opens, or creates, the database in directory `path` with default options.
@@ -30,9 +77,13 @@ impl Database {
         Options::default()
     }
 
-    pub(crate) fn open_with(options: Options) -> Result<Database> {
-        let _ = options;
-        todo!()
+    pub(crate) fn open_with(options: &Options) -> Result<Database> {
+        let engine = open::open(options)?;
+        let handle = Arc::new(Handle { engine });
+        if options.threads {
+            background::start(&handle.engine)?;
+        }
+        Ok(Database { handle })
     }
 
     /// Starts a transaction with snapshot isolation and a durable commit.
@@ -42,79 +93,56 @@ impl Database {
 
     /// Starts a transaction.
     pub fn begin_with(&self, options: TransactionOptions) -> Transaction {
-        let _ = options;
-        todo!()
+        Transaction::begin(&self.handle, options)
     }
 
     /// Runs `work` in a transaction and commits it; runs it again after a retryable conflict, at most
     /// 100 times with growing pauses.
-    pub fn with_retry<T>(&self, work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
-        let _ = work;
-        todo!()
+    ///
+    /// # Errors
+    /// What `work` or the commit returns, and the last conflict after too many of them.
+    pub fn with_retry<T>(&self, mut work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        let mut attempt = 0;
+        loop {
+            let mut txn = self.begin();
+            let result = work(&mut txn).and_then(|value| txn.commit().map(|()| value));
+            match result {
+                Err(error) if error.is_retryable() && attempt < MAX_ATTEMPTS => {
+                    attempt += 1;
+                    self.pause(attempt);
+                }
+                result => return result,
+            }
+        }
     }
 
-    /// All tables, sorted by name.
-    pub fn tables(&self) -> Result<Vec<TableInfo>> {
-        todo!()
-    }
-
-    /// One table.
-    pub fn describe(&self, table: &str) -> Result<TableInfo> {
-        let _ = table;
-        todo!()
-    }
-
-    /// Figures since the database was opened: pool, log, checkpoints, reads, writes, transactions.
-    pub fn stats(&self) -> Stats {
-        todo!()
-    }
-
-    /// Removes dead rows of one table (`None`: of every table) and their index entries.
-    pub fn vacuum(&self, table: Option<&str>) -> Result<VacuumReport> {
-        let _ = table;
-        todo!()
-    }
-
-    /// Checks pages, heaps, indexes and both against each other, while others work.
-    pub fn verify(&self) -> Result<VerifyReport> {
-        todo!()
-    }
-
-    /// Page descriptions of a table's heap or an index: all pages, or one block with its items.
-    pub fn inspect(&self, relation: &str, block: Option<u32>) -> Result<Vec<PageInfo>> {
-        let _ = (relation, block);
-        todo!()
+    /// Waits a random moment that grows with the attempts, so that rivals get out of step.
+    fn pause(&self, attempt: u32) {
+        let most = 50u64 << attempt.min(8);
+        let mut rng = rightlink_env::Rng::from_seed(self.engine().txns.next_xid().0 ^ most);
+        self.engine().env.clock.sleep(Duration::from_micros(rng.below(most)));
     }
 
     /// Writes all dirty pages back and moves the start of recovery up to now.
     pub fn checkpoint(&self) -> Result<()> {
-        todo!()
+        self.engine().check_open()?;
+        self.engine().checkpoint(false)
     }
 
     /// Does one unit of background work (write-back, checkpoint, log flush) in the caller's thread;
     /// returns whether there was any. For databases opened without threads.
     pub fn step(&self) -> Result<bool> {
-        todo!()
+        self.engine().check_open()?;
+        self.engine().step()
     }
 
-    /// Closes cleanly: waits for no one, refuses new work, flushes, checkpoints. Also done by the last drop,
-    /// where errors are only logged.
+    /// Closes cleanly: refuses new work, makes everything durable, checkpoints. Also done by the last drop,
+    /// where errors are only logged. Transactions that still run fail from here on.
     pub fn close(self) -> Result<()> {
-        todo!()
+        self.engine().close()
     }
 
-    /// Checks a closed database at `path` without changing a byte (offline verify).
-    pub fn verify_offline(path: impl AsRef<Path>) -> Result<VerifyReport> {
-        let _ = path;
-        todo!()
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.handle.engine
     }
-}
-
-/// A row handed to a caller.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row {
-    /// Where it lies: good for update, delete and lock in the same transaction.
-    pub id: crate::ids::RowId,
-    /// The columns asked for, in the order asked for.
-    pub values: Vec<Value>,
 }

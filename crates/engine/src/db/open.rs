@@ -13,7 +13,7 @@
 use std::path::Path;
 
 use rightlink_aio::{Io, IoErrorKind, IoOptions, LockFile, OpenMode};
-use rightlink_env::sync::Arc;
+use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::{Env, Level, Logger, Rng, points};
 
 use crate::buffer::{BufferPool, DoubleWrite, PoolOptions};
@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
 use crate::recovery::checkpoint::Pace;
 use crate::recovery::redo::{self, Replayed};
+use crate::sort::TempFiles;
 use crate::txn::{TxnManager, TxnOptions};
 use crate::wal::{Control, Wal, WalOptions};
 
@@ -143,12 +144,26 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
     let pool = BufferPool::new(&env, &io, Arc::clone(&wal), pool_options(options))?;
     TxnManager::create(&pool)?;
     let txns = TxnManager::open_with(Arc::clone(&pool), Xid::FIRST, txn_options(&env, options))?;
-    let catalog = Catalog::create(&env, &pool, &txns)?;
+    let catalog = Catalog::create(&pool, &txns)?;
     let pace = Pace::new(options.max_log_bytes, None);
     let upkeep = Upkeep::new(pace, wal.end());
     let replayed = Replayed::default();
-    let engine =
-        Engine { env, io, pool, wal, txns, catalog, database, replayed, upkeep, _lock: lock };
+    let temp = TempFiles::open(&io, &env.logger)?;
+    let vacuum_turn = Mutex::new(());
+    let engine = Engine {
+        env,
+        io,
+        pool,
+        wal,
+        txns,
+        catalog,
+        temp,
+        database,
+        replayed,
+        upkeep,
+        vacuum_turn,
+        _lock: lock,
+    };
     engine.checkpoint(false)?;
     points::hit("create.before-unmark");
     engine.io.remove(CREATING).map_err(Error::Io)?;
@@ -190,17 +205,30 @@ fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<En
     let replayed = redo::replay(&env, &io, &pool, control.redo, log.end)?;
     let txns = TxnManager::open_with(Arc::clone(&pool), control.next_xid, txn_options(&env, options))?;
     let used = control.next_file.max(replayed.last_file + 1);
-    let catalog = Catalog::open(&env, &pool, &txns, used)?;
+    let catalog = Catalog::open(&pool, &txns, used)?;
     drop_orphans(&env, &pool, &catalog)?;
-    empty_temporary(&io)?;
     if !control.clean || log.records > 0 {
-        catalog.empty_unlogged(&txns)?;
+        catalog.empty_unlogged()?;
     }
     let pace = Pace::new(options.max_log_bytes, replayed.speed());
     let upkeep = Upkeep::new(pace, control.redo);
     let database = control.database;
-    let engine =
-        Engine { env, io, pool, wal, txns, catalog, database, replayed, upkeep, _lock: lock };
+    let temp = TempFiles::open(&io, &env.logger)?;
+    let vacuum_turn = Mutex::new(());
+    let engine = Engine {
+        env,
+        io,
+        pool,
+        wal,
+        txns,
+        catalog,
+        temp,
+        database,
+        replayed,
+        upkeep,
+        vacuum_turn,
+        _lock: lock,
+    };
     if log.records > 0 || control.clean {
         engine.checkpoint(false)?;
     }
@@ -215,13 +243,6 @@ fn drop_orphans(env: &Env, pool: &BufferPool, catalog: &Catalog) -> Result<()> {
             env.logger.debug(&format!("file {} belongs to no table and is removed", file.0));
             pool.drop_file(file)?;
         }
-    }
-    Ok(())
-}
-
-fn empty_temporary(io: &Io) -> Result<()> {
-    for name in io.list("tmp").map_err(Error::Io)? {
-        io.remove(&format!("tmp/{name}")).map_err(Error::Io)?;
     }
     Ok(())
 }

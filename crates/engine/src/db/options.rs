@@ -162,6 +162,6 @@ impl Options {
     /// [`Options::create`] is off.
     pub fn open(mut self, path: impl AsRef<Path>) -> Result<Database> {
         self.path = path.as_ref().to_path_buf();
-        Database::open_with(self)
+        Database::open_with(&self)
     }
 }

@@ -1,16 +1,25 @@
 //! A transaction as callers see it: statements on named tables.
 //!
-//! SKELETON of the public face: signatures are final, bodies follow.
+//! Invariants: every method is one statement: it succeeds or leaves nothing behind, and either way the
+//! transaction goes on. The scans of a transaction end with it.
+//! Does not do: retries (`Database::with_retry`).
 
-use std::ops::Bound;
 use std::time::Duration;
 
+use rightlink_env::sync::{Arc, RwLock};
+
+use crate::catalog::{Changes, ChangesMark, Ending, Entry};
 use crate::datum::{Type, Value};
-use crate::db::Row;
 use crate::db::define::{IndexSchema, TableSchema};
-use crate::error::Result;
+use crate::db::draft;
+use crate::db::rows::{Alive, Rows};
+use crate::db::scan::{self, ScanOptions};
+use crate::db::{Handle, Row};
+use crate::error::{Error, Result};
 use crate::ids::RowId;
-pub use crate::txn::Isolation;
+use crate::table::{BuildOptions, Projection, Statement, Written};
+pub use crate::txn::{CancelHandle, Isolation};
+use crate::txn::{self, LockMode};
 
 /// Settings of a transaction.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,222 +35,258 @@ pub struct TransactionOptions {
 
 /// A running transaction. Owned and `Send`; dropped without commit it rolls back. A statement that fails
 /// leaves nothing behind and the transaction goes on.
-pub struct Transaction {}
+pub struct Transaction {
+    handle: Arc<Handle>,
+    txn: Option<txn::Transaction>,
+    changes: Changes,
+    savepoints: Vec<(Savepoint, ChangesMark)>,
+    alive: Alive,
+    relaxed: bool,
+}
 
 /// A place in a transaction to roll back to.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Savepoint(pub(crate) crate::txn::Savepoint);
-
-/// Direction of a scan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direction {
-    /// In index order.
-    #[default]
-    Forward,
-    /// Against it.
-    Backward,
-}
-
-/// Which rows a scan returns, through which index, and which columns of them.
-///
-/// Bounds are prefixes of the index's key columns: `from` and `to` compare only the columns they name.
-#[derive(Clone, Debug)]
-pub struct ScanOptions {
-    /// Index to go through; `None` scans the heap in no particular order.
-    pub index: Option<String>,
-    /// Lower bound in index order.
-    pub from: Bound<Vec<Value>>,
-    /// Upper bound in index order.
-    pub to: Bound<Vec<Value>>,
-    /// Further equality prefixes instead of `from` and `to` (an `IN` list), each a key prefix.
-    pub any_of: Vec<Vec<Value>>,
-    /// Direction.
-    pub direction: Direction,
-    /// Most rows.
-    pub limit: Option<u64>,
-    /// Columns to return, `None` for all. If the index holds them all, the heap is not read where the
-    /// visibility map allows it.
-    pub columns: Option<Vec<String>>,
-}
-
-impl Default for ScanOptions {
-    fn default() -> Self {
-        Self {
-            index: None,
-            from: Bound::Unbounded,
-            to: Bound::Unbounded,
-            any_of: Vec::new(),
-            direction: Direction::Forward,
-            limit: None,
-            columns: None,
-        }
-    }
-}
-
-impl ScanOptions {
-    /// All rows, in no particular order.
-    pub fn all() -> Self {
-        Self::default()
-    }
-
-    /// Through `index`.
-    pub fn index(name: impl Into<String>) -> Self {
-        Self { index: Some(name.into()), ..Self::default() }
-    }
-
-    /// Only keys that begin with `prefix`.
-    #[must_use]
-    pub fn equal(mut self, prefix: Vec<Value>) -> Self {
-        self.from = Bound::Included(prefix.clone());
-        self.to = Bound::Included(prefix);
-        self
-    }
-
-    /// Only keys at or after `from`.
-    #[must_use]
-    pub fn from(mut self, from: Vec<Value>) -> Self {
-        self.from = Bound::Included(from);
-        self
-    }
-
-    /// Only keys at or before `to`.
-    #[must_use]
-    pub fn to(mut self, to: Vec<Value>) -> Self {
-        self.to = Bound::Included(to);
-        self
-    }
-
-    /// Largest first.
-    #[must_use]
-    pub fn backward(mut self) -> Self {
-        self.direction = Direction::Backward;
-        self
-    }
-
-    /// At most `rows` rows.
-    #[must_use]
-    pub fn limit(mut self, rows: u64) -> Self {
-        self.limit = Some(rows);
-        self
-    }
-
-    /// Only these columns.
-    #[must_use]
-    pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
-        self.columns = Some(names.into_iter().map(Into::into).collect());
-        self
-    }
-}
-
-/// Rows of a scan: an owned, `Send` iterator over the snapshot of its statement. After an error it keeps
-/// returning that error.
-pub struct Rows {}
-
-impl Iterator for Rows {
-    type Item = Result<Row>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        todo!()
-    }
-}
+pub struct Savepoint(pub(crate) txn::Savepoint);
 
 impl Transaction {
+    pub(crate) fn begin(handle: &Arc<Handle>, options: TransactionOptions) -> Self {
+        let mut txn = handle.engine.txns.begin(options.isolation);
+        if options.lock_timeout.is_some() {
+            txn.set_lock_timeout(options.lock_timeout);
+        }
+        Self {
+            handle: Arc::clone(handle),
+            txn: Some(txn),
+            changes: Changes::default(),
+            savepoints: Vec::new(),
+            alive: Arc::new(RwLock::new(true)),
+            relaxed: options.relaxed,
+        }
+    }
+
     /// Creates a table with its indexes.
     pub fn create_table(&mut self, schema: &TableSchema) -> Result<()> {
-        let _ = schema;
-        todo!()
+        let draft = draft::table(schema)?;
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.create_table(statement, changes, draft)
+        })
     }
 
     /// Drops a table and its indexes.
     pub fn drop_table(&mut self, table: &str) -> Result<()> {
-        let _ = table;
-        todo!()
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.drop_table(statement, changes, table)
+        })
     }
 
-    /// Creates an index over the rows that are there.
+    /// Creates an index over the rows that are there. Readers go on meanwhile, writers of the table wait.
     pub fn create_index(&mut self, table: &str, index: &IndexSchema) -> Result<()> {
-        let _ = (table, index);
-        todo!()
+        let entry = self.entry(table, LockMode::Access)?;
+        let draft = draft::index(index, entry.table.def())?;
+        self.define(|handle, statement, changes| {
+            let engine = &handle.engine;
+            let memory = engine.env.budget.limit() / 8;
+            let options = BuildOptions { budget: &engine.env.budget, temp: &engine.temp, memory };
+            engine.catalog.create_index(statement, changes, (table, draft), &options)
+        })
     }
 
-    /// Drops an index.
+    /// Drops an index. The primary key cannot be dropped.
     pub fn drop_index(&mut self, index: &str) -> Result<()> {
-        let _ = index;
-        todo!()
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.drop_index(statement, changes, index)
+        })
     }
 
     /// Adds a nullable column; rows that are there read as null.
     pub fn add_column(&mut self, table: &str, column: &str, kind: Type) -> Result<()> {
-        let _ = (table, column, kind);
-        todo!()
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.add_column(statement, changes, (table, column, kind))
+        })
     }
 
     /// Drops a column that no index uses.
     pub fn drop_column(&mut self, table: &str, column: &str) -> Result<()> {
-        let _ = (table, column);
-        todo!()
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.drop_column(statement, changes, (table, column))
+        })
     }
 
     /// Inserts a row (values in column order).
     pub fn insert(&mut self, table: &str, values: &[Value]) -> Result<RowId> {
-        let _ = (table, values);
-        todo!()
+        let entry = self.entry(table, LockMode::Write)?;
+        entry.table.insert(&mut self.statement()?, values.to_vec())
     }
 
     /// Inserts many rows as one statement: all or none. The fastest way in.
     pub fn insert_many(&mut self, table: &str, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
-        let _ = (table, rows);
-        todo!()
+        let entry = self.entry(table, LockMode::Write)?;
+        entry.table.insert_many(&mut self.statement()?, rows)
     }
 
     /// The row with this primary key.
     pub fn get(&mut self, table: &str, key: &[Value]) -> Result<Option<Row>> {
-        let _ = (table, key);
-        todo!()
+        let entry = self.entry(table, LockMode::Access)?;
+        let without = || Error::Invalid(format!("table {table} has no primary key"));
+        let index = entry.primary.and_then(|id| entry.table.index_by_id(id)).ok_or_else(without)?;
+        let snapshot = self.running()?.begin_statement()?;
+        let all = Projection::all(entry.table.def());
+        let row = entry.table.get(&snapshot, index, key.to_vec(), &all)?;
+        Ok(row.map(|row| Row { id: row.row_id, values: row.values }))
     }
 
     /// Rows as `options` say, of one snapshot.
     pub fn scan(&mut self, table: &str, options: &ScanOptions) -> Result<Rows> {
-        let _ = (table, options);
-        todo!()
+        let entry = self.entry(table, LockMode::Access)?;
+        let snapshot = self.running()?.begin_statement()?;
+        scan::start(&self.alive, &entry, &snapshot, options)
     }
 
     /// Sets columns of the row at `id`. False if the row is gone. Under snapshot isolation a row that
     /// another transaction changed since is a retryable conflict; under read committed its newest
     /// version is updated.
     pub fn update(&mut self, table: &str, id: RowId, set: &[(&str, Value)]) -> Result<bool> {
-        let _ = (table, id, set);
-        todo!()
+        let entry = self.entry(table, LockMode::Write)?;
+        let assignments = draft::assignments(set, entry.table.def())?;
+        let mut change = |old: &[Value]| {
+            let mut new = old.to_vec();
+            for (at, value) in &assignments {
+                new[*at] = value.clone();
+            }
+            Ok(Some(new))
+        };
+        let written = entry.table.update(&mut self.statement()?, id, &mut change)?;
+        Ok(matches!(written, Written::Done(_)))
     }
 
     /// Deletes the row at `id`. False if it is gone.
     pub fn delete(&mut self, table: &str, id: RowId) -> Result<bool> {
-        let _ = (table, id);
-        todo!()
+        let entry = self.entry(table, LockMode::Write)?;
+        let written = entry.table.delete(&mut self.statement()?, id, &mut |_| Ok(true))?;
+        Ok(matches!(written, Written::Done(_)))
     }
 
     /// Locks the row at `id` against change until the end of the transaction. False if it is gone.
     pub fn lock(&mut self, table: &str, id: RowId) -> Result<bool> {
-        let _ = (table, id);
-        todo!()
+        let entry = self.entry(table, LockMode::Write)?;
+        let written = entry.table.lock_row(&mut self.statement()?, id, &mut |_| Ok(true))?;
+        Ok(matches!(written, Written::Done(_)))
     }
 
     /// Marks a place to roll back to.
     pub fn savepoint(&mut self) -> Savepoint {
-        todo!()
+        let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
+        let savepoint = Savepoint(txn.savepoint());
+        self.savepoints.push((savepoint, self.changes.mark()));
+        savepoint
     }
 
     /// Undoes everything since `savepoint`, which stays usable.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        let _ = savepoint;
-        todo!()
+        let found = self.savepoints.iter().position(|(known, _)| *known == savepoint);
+        let gone = || Error::Invalid("a savepoint of this transaction that is not there".into());
+        let at = found.ok_or_else(gone)?;
+        self.running()?.rollback_to(savepoint.0)?;
+        self.savepoints.truncate(at + 1);
+        self.changes.rollback_to(&self.savepoints[at].1);
+        Ok(())
+    }
+
+    /// A handle with which another thread can end a wait of this transaction.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.txn.as_ref().expect("the transaction runs until it is consumed").cancel_handle()
     }
 
     /// Commits. When it returns `Ok` and the transaction is not relaxed, the change survives any crash.
-    pub fn commit(self) -> Result<()> {
-        todo!()
+    ///
+    /// # Errors
+    /// Any error but `Poisoned` means that nothing of the transaction stays; after `Poisoned` it is not known
+    /// whether it does, until the database is opened again.
+    pub fn commit(mut self) -> Result<()> {
+        self.end_scans();
+        let txn = self.txn.take().expect("the transaction runs until it is consumed");
+        // Files that a definition lets go are removed after the commit is durable.
+        let relaxed = self.relaxed && self.changes.is_empty();
+        let result = txn.commit(relaxed).map(|_| ());
+        let ending = match &result {
+            Ok(()) => Ending::Committed,
+            Err(Error::Poisoned(_)) => Ending::Unknown,
+            Err(_) => Ending::RolledBack,
+        };
+        let settled = self.settle(ending);
+        result.and(settled)
     }
 
     /// Rolls back.
     pub fn rollback(self) {}
+
+    fn define(
+        &mut self,
+        work: impl FnOnce(&Handle, &mut Statement<'_>, &mut Changes) -> Result<()>,
+    ) -> Result<()> {
+        self.handle.engine.check_open()?;
+        self.handle.engine.wal.admit()?;
+        let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
+        let mut statement = Statement::begin(txn)?;
+        let mark = self.changes.mark();
+        let result = work(&self.handle, &mut statement, &mut self.changes);
+        if result.is_err() {
+            drop(statement);
+            txn.rollback_statement();
+            self.changes.rollback_to(&mark);
+        }
+        result
+    }
+
+    fn running(&mut self) -> Result<&mut txn::Transaction> {
+        self.handle.engine.check_open()?;
+        Ok(self.txn.as_mut().expect("the transaction runs until it is consumed"))
+    }
+
+    fn entry(&mut self, table: &str, mode: LockMode) -> Result<Arc<Entry>> {
+        self.handle.engine.check_open()?;
+        let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
+        self.handle.engine.catalog.resolve(txn, &self.changes, table, mode)
+    }
+
+    /// Begins a statement that writes: there must be log space for it.
+    fn statement(&mut self) -> Result<Statement<'_>> {
+        self.handle.engine.wal.admit()?;
+        Statement::begin(self.running()?)
+    }
+
+    fn end_scans(&self) {
+        *self.alive.write() = false;
+    }
+
+    fn settle(&mut self, ending: Ending) -> Result<()> {
+        let changes = std::mem::take(&mut self.changes);
+        match changes.is_empty() {
+            true => Ok(()),
+            false => self.handle.engine.catalog.settle(changes, ending),
+        }
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        let Some(txn) = self.txn.take() else { return };
+        self.end_scans();
+        txn.rollback();
+        if let Err(error) = self.settle(Ending::RolledBack) {
+            let logger = &self.handle.engine.env.logger;
+            logger.warn(&format!("files of a rolled back transaction stay for now: {error}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_can_be_sent_to_another_thread() {
+        fn sendable<T: Send + 'static>() {}
+        sendable::<Transaction>();
+    }
 }

@@ -11,7 +11,6 @@
 
 mod dead_rows;
 
-use rightlink_env::sync::Arc;
 use rightlink_env::{Budget, points};
 
 pub use dead_rows::DeadRows;
@@ -46,7 +45,7 @@ pub struct Report {
 /// A run over one table.
 pub struct Vacuum<'a> {
     heap: &'a Heap,
-    indexes: &'a [Arc<dyn AccessMethod>],
+    indexes: &'a [&'a dyn AccessMethod],
     dead: DeadRows,
     horizon: Xid,
     report: Report,
@@ -57,7 +56,7 @@ impl<'a> Vacuum<'a> {
     /// is frozen.
     pub fn new(
         heap: &'a Heap,
-        indexes: &'a [Arc<dyn AccessMethod>],
+        indexes: &'a [&'a dyn AccessMethod],
         (budget, bytes): (&Budget, usize),
         horizon: Xid,
     ) -> Result<Self> {

@@ -1,0 +1,402 @@
+//! Creating, dropping and altering tables inside a transaction.
+//!
+//! What a transaction has changed it sees in its [`Changes`]; nobody else sees it before the end of the
+//! transaction, because the names are marked as changing and the tables are locked. At the end the names
+//! are settled, and the files that nobody needs any more are removed.
+//!
+//! Invariants: a statement that fails leaves [`Changes`] as they were (new files excepted, which are removed
+//! at the end); files are removed only after the commit that drops them is durable.
+//! Does not do: the transaction's end itself (`db`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rightlink_env::sync::Arc;
+use rightlink_env::{points, thread};
+
+use crate::catalog::bootstrap::Kind;
+use crate::catalog::names::{Entry, Slot};
+use crate::catalog::rows::Object;
+use crate::catalog::{Catalog, files_of};
+use crate::datum::{Type, Value};
+use crate::error::{Error, Result};
+use crate::ids::{FileId, ObjectId};
+use crate::table::schema::{Column, ColumnNo, IndexColumn, IndexDef, TableDef, check_name};
+use crate::table::{BuildOptions, Statement, Table, TableIndex};
+use crate::txn::{LockMode, Transaction};
+
+/// A table to create; column numbers are positions in `columns`.
+#[derive(Clone, Debug)]
+pub struct TableDraft {
+    /// Name.
+    pub name: String,
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Indexes.
+    pub indexes: Vec<IndexDraft>,
+    /// Which of the indexes is the primary key.
+    pub primary: Option<usize>,
+    /// Are changes logged?
+    pub logged: bool,
+    /// Percent of a page that inserts fill.
+    pub fillfactor: u8,
+}
+
+/// An index to create.
+#[derive(Clone, Debug)]
+pub struct IndexDraft {
+    /// Name.
+    pub name: String,
+    /// Key.
+    pub columns: Vec<IndexColumn>,
+    /// Unique?
+    pub unique: bool,
+}
+
+/// How a transaction ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// Durably.
+    Committed,
+    /// By request, or by an error before its commit record.
+    RolledBack,
+    /// The commit record was written and its sync failed.
+    Unknown,
+}
+
+/// Names as a transaction sees them.
+type View = BTreeMap<String, Option<Arc<Entry>>>;
+
+/// What a transaction changed so far.
+#[derive(Default)]
+pub struct Changes {
+    now: View,
+    before: View,
+    created: Vec<FileId>,
+}
+
+/// Where a savepoint stands in the changes.
+#[derive(Clone, Default)]
+pub struct ChangesMark(View);
+
+impl Changes {
+    /// Has anything been changed?
+    pub fn is_empty(&self) -> bool {
+        self.before.is_empty()
+    }
+
+    /// The place to go back to.
+    pub fn mark(&self) -> ChangesMark {
+        ChangesMark(self.now.clone())
+    }
+
+    /// Goes back. Names stay marked until the end; those first changed since are as before.
+    pub fn rollback_to(&mut self, mark: &ChangesMark) {
+        self.now = self.before.clone();
+        self.now.extend(mark.0.clone());
+    }
+
+    fn set(&mut self, name: &str, entry: Option<Arc<Entry>>) {
+        assert!(self.before.contains_key(name), "a name is marked before it changes");
+        self.now.insert(name.to_owned(), entry);
+    }
+}
+
+impl Catalog {
+    /// The table called `name`, locked in `mode` until the end of the transaction.
+    pub fn resolve(
+        &self,
+        txn: &mut Transaction,
+        changes: &Changes,
+        name: &str,
+        mode: LockMode,
+    ) -> Result<Arc<Entry>> {
+        loop {
+            if let Some(own) = changes.now.get(name) {
+                return own.clone().ok_or_else(|| no_table(name));
+            }
+            match self.lookup(name)? {
+                Slot::Changing(id) => self.wait_for_change(txn, name, id)?,
+                Slot::Open(entry) => {
+                    txn.lock_table(entry.table.def().id, mode)?;
+                    if self.names.is_current(name, &entry) {
+                        return Ok(entry);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The name of the table that the index called `index` belongs to, as `txn` sees it.
+    pub fn table_of_index(&self, txn: &Transaction, index: &str) -> Result<String> {
+        let missing = || Error::NotFound(format!("index {index}"));
+        let snapshot = txn.latest_snapshot();
+        let (_, object) = self.store.relation(&snapshot, index)?.ok_or_else(missing)?;
+        if object.kind != Kind::Index {
+            return Err(missing());
+        }
+        Ok(self.store.object(&snapshot, object.parent)?.1.name)
+    }
+
+    fn wait_for_change(&self, txn: &mut Transaction, name: &str, id: ObjectId) -> Result<()> {
+        txn.lock_table(id, LockMode::Access)?;
+        // The lock is free a moment before the name is settled.
+        if matches!(self.names.get(name), Some(Slot::Changing(now)) if now == id) {
+            thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, name: &str) -> Result<Slot> {
+        if let Some(slot) = self.names.get(name) {
+            return Ok(slot);
+        }
+        let _turn = self.names.loading();
+        if let Some(slot) = self.names.get(name) {
+            return Ok(slot);
+        }
+        let txn = self.txns.begin(crate::txn::Isolation::ReadCommitted);
+        let snapshot = txn.latest_snapshot();
+        let found = self.store.relation(&snapshot, name)?;
+        let Some((_, object)) = found.filter(|(_, object)| object.kind == Kind::Table) else {
+            return Err(no_table(name));
+        };
+        let assembled = self.store.assemble(&snapshot, &object)?;
+        let table = Table::open(&self.pool, &self.txns, assembled.def)?;
+        let entry = Arc::new(Entry { table, primary: assembled.primary });
+        self.names.open(name, Arc::clone(&entry));
+        Ok(Slot::Open(entry))
+    }
+
+    /// Marks `name` as changed by this transaction, which holds the exclusive lock of `id`.
+    fn mark(&self, changes: &mut Changes, name: &str, id: ObjectId) -> Result<()> {
+        if changes.before.contains_key(name) {
+            return Ok(());
+        }
+        let conflict = |_| Error::AlreadyExists(format!("{name}, by a transaction that is running"));
+        let before = self.names.mark(name, id).map_err(conflict)?;
+        changes.now.insert(name.to_owned(), before.clone());
+        changes.before.insert(name.to_owned(), before);
+        Ok(())
+    }
+
+    /// Creates a table with its indexes.
+    pub fn create_table(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        draft: TableDraft,
+    ) -> Result<()> {
+        self.check_free(statement.txn(), changes, &draft.name)?;
+        let heap = self.new_files(3);
+        let mut def = TableDef::new(self.new_object(), draft.name, heap, draft.columns);
+        (def.logged, def.fillfactor) = (draft.logged, draft.fillfactor);
+        let ids: Vec<_> = draft.indexes.iter().map(|_| self.new_object()).collect();
+        for (index, id) in draft.indexes.into_iter().zip(&ids) {
+            let file = self.new_files(1);
+            def.indexes.push(IndexDef::new(*id, index.name, file, index.columns, index.unique));
+        }
+        let primary = draft.primary.map(|at| ids[at]);
+        def.indexes.sort_by_key(|index| (Some(index.id) != primary, !index.unique, index.id));
+        def.validate()?;
+        statement.txn().lock_table(def.id, LockMode::Exclusive)?;
+        self.mark(changes, &def.name, def.id)?;
+        self.store.insert(statement, &self.objects_of(&def, primary))?;
+        changes.created.extend(files_of(&def));
+        points::hit("catalog.create-table");
+        let name = def.name.clone();
+        let table = Table::create(&self.pool, &self.txns, def)?;
+        changes.set(&name, Some(Arc::new(Entry { table, primary })));
+        Ok(())
+    }
+
+    /// Fails if a table is called `name`, waiting for transactions that change the name.
+    fn check_free(&self, txn: &mut Transaction, changes: &Changes, name: &str) -> Result<()> {
+        check_name("table", name)?;
+        match self.resolve(txn, changes, name, LockMode::Access) {
+            Ok(_) => Err(Error::AlreadyExists(format!("table {name}"))),
+            Err(Error::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn objects_of(&self, def: &TableDef, primary: Option<ObjectId>) -> Vec<Object> {
+        let mut objects = vec![Object::table(def, primary)];
+        for (no, column) in (0..).zip(&def.columns) {
+            objects.push(Object::column(self.new_object(), def.id, no, column));
+        }
+        for (no, index) in (0..).zip(&def.indexes) {
+            objects.push(Object::index(def.id, no, index));
+        }
+        objects
+    }
+
+    /// Drops a table with its indexes.
+    pub fn drop_table(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        name: &str,
+    ) -> Result<()> {
+        let entry = self.begin_change(statement, changes, name)?;
+        let id = entry.table.def().id;
+        let snapshot = statement.txn().latest_snapshot();
+        let mut rows = self.store.parts(&snapshot, id)?;
+        rows.push(self.store.object(&snapshot, id)?);
+        for row in &rows {
+            self.store.delete(statement, row)?;
+        }
+        points::hit("catalog.drop-table");
+        changes.set(name, None);
+        Ok(())
+    }
+
+    /// Creates an index over the rows of a table. Readers go on while it is built, writers wait.
+    pub fn create_index(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        (name, draft): (&str, IndexDraft),
+        options: &BuildOptions<'_>,
+    ) -> Result<()> {
+        let entry = self.resolve(statement.txn(), changes, name, LockMode::Share)?;
+        let (id, file) = (self.new_object(), self.new_files(1));
+        let index = IndexDef::new(id, draft.name, file, draft.columns, draft.unique);
+        let mut def = entry.table.def().clone();
+        def.indexes.push(index.clone());
+        def.validate()?;
+        changes.created.push(file);
+        let built = entry.table.build_index(statement.txn(), &index, options)?;
+        *def.indexes.last_mut().expect("pushed above") = built.def().clone();
+        points::hit("catalog.create-index");
+        self.begin_change(statement, changes, name)?;
+        let position = def.indexes.len() as u16;
+        self.store.insert(statement, &[Object::index(def.id, position, built.def())])?;
+        self.redefine(changes, &entry, def, &[built])
+    }
+
+    /// Drops an index.
+    pub fn drop_index(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        index: &str,
+    ) -> Result<()> {
+        let name = self.table_of_index(statement.txn(), index)?;
+        let entry = self.begin_change(statement, changes, &name)?;
+        let mut def = entry.table.def().clone();
+        let id = def.index(index)?.id;
+        if entry.primary == Some(id) {
+            let what = format!("index {index} is the primary key of table {name}");
+            return Err(Error::Invalid(what));
+        }
+        def.indexes.retain(|index| index.id != id);
+        let row = self.store.object(&statement.txn().latest_snapshot(), id)?;
+        self.store.delete(statement, &row)?;
+        self.redefine(changes, &entry, def, &[])
+    }
+
+    /// Adds a nullable column.
+    pub fn add_column(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        (name, column, ty): (&str, &str, Type),
+    ) -> Result<()> {
+        let entry = self.begin_change(statement, changes, name)?;
+        let mut def = entry.table.def().clone();
+        if def.column_no(column).is_ok() {
+            return Err(Error::AlreadyExists(format!("column {column} of table {name}")));
+        }
+        let column = Column { missing: Value::Null, ..Column::new(column, ty, true) };
+        let object =
+            Object::column(self.new_object(), def.id, def.columns.len() as ColumnNo, &column);
+        def.columns.push(column);
+        def.validate()?;
+        self.store.insert(statement, &[object])?;
+        self.redefine(changes, &entry, def, &[])
+    }
+
+    /// Drops a column that no index uses. Its values stay in old rows, where nobody reads them.
+    pub fn drop_column(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        (name, column): (&str, &str),
+    ) -> Result<()> {
+        let entry = self.begin_change(statement, changes, name)?;
+        let mut def = entry.table.def().clone();
+        let no = def.column_no(column)?;
+        if let Some(index) = def.indexes.iter().find(|index| index.touches(no)) {
+            let what = format!("column {column} of table {name} is used by index {}", index.name);
+            return Err(Error::Invalid(what));
+        }
+        def.columns[usize::from(no)].dropped = true;
+        def.validate()?;
+        let parts = self.store.parts(&statement.txn().latest_snapshot(), def.id)?;
+        let is_it = |object: &Object| object.kind == Kind::Column && object.position == no as i16;
+        let found = parts.into_iter().find(|(_, object)| is_it(object));
+        let missing = || Error::corrupt_file("catalog", format!("column {column} has no row"));
+        let (row, old) = found.ok_or_else(missing)?;
+        let new = Object::column(old.id, def.id, no, &def.columns[usize::from(no)]);
+        self.store.update(statement, row, &new)?;
+        self.redefine(changes, &entry, def, &[])
+    }
+
+    /// Locks a table against everybody and marks its name.
+    fn begin_change(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        name: &str,
+    ) -> Result<Arc<Entry>> {
+        let entry = self.resolve(statement.txn(), changes, name, LockMode::Exclusive)?;
+        let id = entry.table.def().id;
+        statement.txn().lock_table(id, LockMode::Exclusive)?;
+        self.mark(changes, name, id)?;
+        Ok(entry)
+    }
+
+    fn redefine(
+        &self,
+        changes: &mut Changes,
+        entry: &Entry,
+        def: TableDef,
+        built: &[Arc<TableIndex>],
+    ) -> Result<()> {
+        let name = def.name.clone();
+        let table = entry.table.with_def(def, built)?;
+        changes.set(&name, Some(Arc::new(Entry { table, primary: entry.primary })));
+        Ok(())
+    }
+
+    /// Settles the names after the transaction has ended and removes the files that nobody needs. When it
+    /// is not known whether the commit is durable, all files stay: opening the database again tells.
+    pub fn settle(&self, changes: Changes, ending: Ending) -> Result<()> {
+        let outcome = match ending {
+            Ending::Committed => &changes.now,
+            Ending::RolledBack | Ending::Unknown => &changes.before,
+        };
+        let kept = files_in(outcome);
+        let mut doomed: BTreeSet<FileId> = changes.created.iter().copied().collect();
+        doomed.extend(files_in(&changes.before));
+        for name in changes.before.keys() {
+            self.names.settle(name, outcome.get(name).cloned().flatten());
+        }
+        points::hit("catalog.settled");
+        if ending == Ending::Unknown {
+            return Ok(());
+        }
+        for file in doomed.difference(&kept) {
+            self.pool.drop_file(*file)?;
+        }
+        Ok(())
+    }
+}
+
+fn files_in(view: &View) -> BTreeSet<FileId> {
+    view.values().flatten().flat_map(|entry| files_of(entry.table.def())).collect()
+}
+
+fn no_table(name: &str) -> Error {
+    Error::NotFound(format!("table {name}"))
+}

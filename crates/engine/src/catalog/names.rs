@@ -1,0 +1,96 @@
+//! The open tables by name.
+//!
+//! A name is in one of three states: unknown (to be looked up in the catalog), open, or changing. A change
+//! marks the name first, under the table's exclusive lock, and settles it after the transaction has ended.
+//!
+//! Invariants: a table is opened once and stays open; only the transaction that holds a mark settles it.
+//! Does not do: reading definitions.
+
+use std::collections::HashMap;
+
+use rightlink_env::sync::{Arc, Mutex, MutexGuard};
+
+use crate::ids::ObjectId;
+use crate::table::Table;
+
+/// An open table and which of its indexes is the primary key.
+#[derive(Clone)]
+pub struct Entry {
+    /// The table.
+    pub table: Arc<Table>,
+    /// The primary key's index.
+    pub primary: Option<ObjectId>,
+}
+
+/// State of a name.
+#[derive(Clone)]
+pub(super) enum Slot {
+    /// Open for everybody who holds the table's lock.
+    Open(Arc<Entry>),
+    /// A transaction that holds the exclusive lock of this object changes it.
+    Changing(ObjectId),
+}
+
+/// All names.
+pub(super) struct Names {
+    slots: Mutex<HashMap<String, Slot>>,
+    loading: Mutex<()>,
+}
+
+impl Names {
+    /// No table is open.
+    pub(super) fn new() -> Self {
+        Self { slots: Mutex::new(HashMap::new()), loading: Mutex::new(()) }
+    }
+
+    /// State of `name`, `None` if it must be looked up.
+    pub(super) fn get(&self, name: &str) -> Option<Slot> {
+        self.slots.lock().get(name).cloned()
+    }
+
+    /// Whoever holds this is the only one who opens tables.
+    pub(super) fn loading(&self) -> MutexGuard<'_, ()> {
+        self.loading.lock()
+    }
+
+    /// Is `entry` what `name` stands for now?
+    pub(super) fn is_current(&self, name: &str, entry: &Arc<Entry>) -> bool {
+        match self.slots.lock().get(name) {
+            Some(Slot::Open(current)) => Arc::ptr_eq(current, entry),
+            _ => false,
+        }
+    }
+
+    /// Opens a table under a name that was unknown; the caller holds [`Names::loading`].
+    pub(super) fn open(&self, name: &str, entry: Arc<Entry>) {
+        let before = self.slots.lock().insert(name.to_owned(), Slot::Open(entry));
+        assert!(!matches!(before, Some(Slot::Open(_))), "a table is opened once");
+    }
+
+    /// Marks `name` as changing and returns what it was; `Err` if it is marked by another.
+    pub(super) fn mark(&self, name: &str, id: ObjectId) -> Result<Option<Arc<Entry>>, ObjectId> {
+        let mut slots = self.slots.lock();
+        match slots.get(name) {
+            Some(Slot::Changing(other)) => Err(*other),
+            Some(Slot::Open(entry)) => {
+                let entry = Arc::clone(entry);
+                slots.insert(name.to_owned(), Slot::Changing(id));
+                Ok(Some(entry))
+            }
+            None => {
+                slots.insert(name.to_owned(), Slot::Changing(id));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Settles a name that the caller has marked.
+    pub(super) fn settle(&self, name: &str, entry: Option<Arc<Entry>>) {
+        let mut slots = self.slots.lock();
+        let before = match entry {
+            Some(entry) => slots.insert(name.to_owned(), Slot::Open(entry)),
+            None => slots.remove(name),
+        };
+        assert!(matches!(before, Some(Slot::Changing(_))), "{name} was marked by this transaction");
+    }
+}

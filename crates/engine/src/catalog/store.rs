@@ -1,0 +1,130 @@
+//! Reading and writing catalog rows.
+//!
+//! Invariants: rows are found through the catalog's own indexes; a write belongs to the statement it is
+//! given.
+//! Does not do: caching, locking.
+
+use rightlink_env::sync::Arc;
+
+use crate::catalog::bootstrap::{BY_ID, BY_NAME, BY_PARENT, Kind};
+use crate::catalog::rows::{Assembled, Object, assemble};
+use crate::datum::Value;
+use crate::error::{Error, Result};
+use crate::ids::{ObjectId, RowId};
+use crate::table::{IndexBounds, IndexScanOptions, Projection, Statement, Table, Written};
+use crate::txn::Snapshot;
+
+/// The catalog's table.
+pub(super) struct Store {
+    table: Arc<Table>,
+}
+
+impl Store {
+    /// Catalog rows in `table`.
+    pub(super) fn new(table: Arc<Table>) -> Self {
+        assert_eq!(table.def().id, crate::catalog::bootstrap::CATALOG);
+        Self { table }
+    }
+
+    /// The table.
+    pub(super) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Every object that `snapshot` sees.
+    pub(super) fn all(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<Object>> {
+        let rows = self.table.scan(snapshot, Projection::all(self.table.def()), None);
+        rows.map(|row| Object::from_row(&row?.values)).collect()
+    }
+
+    /// The table or index called `name`.
+    pub(super) fn relation(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        name: &str,
+    ) -> Result<Option<(RowId, Object)>> {
+        let key = vec![Value::Int4(0), Value::Text(name.to_owned())];
+        Ok(self.find(snapshot, BY_NAME, key)?.pop())
+    }
+
+    /// The object of a number.
+    pub(super) fn object(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        id: ObjectId,
+    ) -> Result<(RowId, Object)> {
+        let found = self.find(snapshot, BY_ID, vec![Value::Int4(id.0 as i32)])?.pop();
+        let missing = || Error::corrupt_file("catalog", format!("object {} is missing", id.0));
+        found.ok_or_else(missing)
+    }
+
+    /// Columns and indexes of a table.
+    pub(super) fn parts(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        table: ObjectId,
+    ) -> Result<Vec<(RowId, Object)>> {
+        self.find(snapshot, BY_PARENT, vec![Value::Int4(table.0 as i32)])
+    }
+
+    /// The definition whose table object is `object`.
+    pub(super) fn assemble(&self, snapshot: &Arc<Snapshot>, object: &Object) -> Result<Assembled> {
+        assert_eq!(object.kind, Kind::Table);
+        assemble(object, self.parts(snapshot, object.id)?)
+    }
+
+    fn find(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        index: &str,
+        key: Vec<Value>,
+    ) -> Result<Vec<(RowId, Object)>> {
+        let index = self.table.index(index)?;
+        let options = IndexScanOptions::new(IndexBounds::equal(key));
+        let all = Projection::all(self.table.def());
+        let rows = self.table.scan_index(snapshot, index, all, &options)?;
+        rows.map(|row| row.and_then(|row| Ok((row.row_id, Object::from_row(&row.values)?))))
+            .collect()
+    }
+
+    /// Adds objects.
+    pub(super) fn insert(&self, statement: &mut Statement<'_>, objects: &[Object]) -> Result<()> {
+        let rows: Vec<_> = objects.iter().map(Object::to_row).collect();
+        match self.table.insert_many(statement, &rows) {
+            Ok(_) => Ok(()),
+            Err(Error::UniqueViolation { key, .. }) => {
+                Err(Error::AlreadyExists(format!("a table or index with the name in {key}")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces the object at `row`.
+    pub(super) fn update(
+        &self,
+        statement: &mut Statement<'_>,
+        row: RowId,
+        object: &Object,
+    ) -> Result<()> {
+        let mut change = |_: &[Value]| Ok(Some(object.to_row()));
+        expect_done(self.table.update(statement, row, &mut change)?, &object.name)
+    }
+
+    /// Removes the object at `row`.
+    pub(super) fn delete(
+        &self,
+        statement: &mut Statement<'_>,
+        (row, object): &(RowId, Object),
+    ) -> Result<()> {
+        let written = self.table.delete(statement, *row, &mut |_| Ok(true))?;
+        expect_done(written, &object.name)
+    }
+}
+
+/// Under the table's exclusive lock nobody else can have changed its rows.
+fn expect_done(written: Written, name: &str) -> Result<()> {
+    match written {
+        Written::Done(_) => Ok(()),
+        _ => Err(Error::corrupt_file("catalog", format!("the row of {name} is gone"))),
+    }
+}

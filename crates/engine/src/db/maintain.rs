@@ -1,0 +1,188 @@
+//! Looking after an open database: vacuum, verify, statistics, inspection.
+//!
+//! Invariants: nothing here stops anybody else's work; a vacuum of a table waits for nobody but index builds
+//! and definitions being changed.
+//! Does not do: the work itself, which the rooms below do.
+
+use std::time::Duration;
+
+use crate::buffer::PoolStats;
+use crate::catalog::{Changes, Entry};
+use crate::db::engine::Engine;
+use crate::db::Database;
+use crate::db::info::{
+    ColumnInfo, IndexInfo, KeyColumnInfo, Stats, TableInfo, VacuumReport, VerifyReport,
+};
+use crate::error::{Error, Result};
+use crate::ids::Xid;
+use crate::table::Table;
+use crate::table::schema::{IndexDef, TableDef};
+use crate::txn::{Isolation, LockMode, Transaction};
+use crate::vacuum::{self, Vacuum};
+
+/// Longest wait for the lock that cutting a table's tail needs.
+const TAIL_PATIENCE: Duration = Duration::from_millis(5);
+
+impl Database {
+    /// All tables, sorted by name.
+    pub fn tables(&self) -> Result<Vec<TableInfo>> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let defs = engine.catalog.definitions()?;
+        let mut infos = Vec::with_capacity(defs.len());
+        for def in defs {
+            match self.describe(&def.name) {
+                Err(Error::NotFound(_)) => {}
+                info => infos.push(info?),
+            }
+        }
+        Ok(infos)
+    }
+
+    /// One table.
+    pub fn describe(&self, table: &str) -> Result<TableInfo> {
+        self.engine().check_open()?;
+        let (_txn, entry) = self.engine().use_table(table, LockMode::Access)?;
+        let def = entry.table.def();
+        let column = |(_, column): (u16, &crate::table::schema::Column)| ColumnInfo {
+            name: column.name.clone(),
+            kind: column.ty,
+            nullable: column.nullable,
+        };
+        let index = |index: &IndexDef| self.index_info(def, index, &entry);
+        Ok(TableInfo {
+            name: def.name.clone(),
+            columns: def.live().map(column).collect(),
+            indexes: def.indexes.iter().map(index).collect(),
+            logged: def.logged,
+            heap_blocks: entry.table.heap().blocks(),
+        })
+    }
+
+    fn index_info(&self, def: &TableDef, index: &IndexDef, entry: &Entry) -> IndexInfo {
+        let key = |key: &crate::table::schema::IndexColumn| KeyColumnInfo {
+            name: def.columns[usize::from(key.column)].name.clone(),
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        };
+        IndexInfo {
+            name: index.name.clone(),
+            columns: index.columns.iter().map(key).collect(),
+            unique: index.unique,
+            primary: entry.primary == Some(index.id),
+            blocks: self.engine().pool.blocks(index.file),
+        }
+    }
+
+    /// Figures since the database was opened: pool, log, checkpoints, reads, writes, transactions.
+    pub fn stats(&self) -> Stats {
+        self.engine().stats()
+    }
+
+    /// Removes dead rows of one table (`None`: of every table) and their index entries.
+    pub fn vacuum(&self, table: Option<&str>) -> Result<VacuumReport> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let mut total = VacuumReport::default();
+        if let Some(table) = table {
+            engine.vacuum_named(table, &mut total)?;
+            return Ok(total);
+        }
+        let mut oldest = engine.vacuum_table(engine.catalog.table(), &mut total)?;
+        for def in engine.catalog.definitions()? {
+            match engine.vacuum_named(&def.name, &mut total) {
+                Err(Error::NotFound(_)) => {}
+                xid => oldest = oldest.min(xid?),
+            }
+        }
+        engine.txns.cut_off(oldest)?;
+        Ok(total)
+    }
+
+    /// Checks pages, heaps, indexes and both against each other, while others work.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.engine().check_open()?;
+        todo!()
+    }
+}
+
+impl Engine {
+    /// Opens a table for a piece of maintenance; its lock is held as long as the transaction lives.
+    pub(crate) fn use_table(
+        &self,
+        table: &str,
+        mode: LockMode,
+    ) -> Result<(Transaction, std::sync::Arc<Entry>)> {
+        let mut txn = self.txns.begin(Isolation::ReadCommitted);
+        let entry = self.catalog.resolve(&mut txn, &Changes::default(), table, mode)?;
+        Ok((txn, entry))
+    }
+
+    /// Vacuums the table called `name`; returns its oldest unfrozen xid.
+    fn vacuum_named(&self, name: &str, total: &mut VacuumReport) -> Result<Xid> {
+        let (mut txn, entry) = self.use_table(name, LockMode::Write)?;
+        let oldest = self.vacuum_table(&entry.table, total)?;
+        txn.set_lock_timeout(Some(TAIL_PATIENCE));
+        match txn.lock_table(entry.table.def().id, LockMode::Exclusive) {
+            Ok(()) => total.blocks_cut += u64::from(vacuum::cut_tail(entry.table.heap())?),
+            Err(Error::Cancelled(_) | Error::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(oldest)
+    }
+
+    fn vacuum_table(&self, table: &Table, total: &mut VacuumReport) -> Result<Xid> {
+        let _turn = self.vacuum_turn.lock();
+        let indexes: Vec<_> = table.indexes().iter().map(|index| index.method()).collect();
+        let memory = (&self.env.budget, self.env.budget.limit() / 16);
+        let horizon = self.txns.horizon();
+        let report = Vacuum::new(table.heap(), &indexes, memory, horizon)?.run()?;
+        total.pages_scanned += report.pages;
+        total.rows_removed += report.rows;
+        total.entries_removed += report.entries;
+        total.index_passes += report.index_passes;
+        total.index_pages_freed += report.index_pages_freed;
+        Ok(report.oldest_unfrozen)
+    }
+
+    fn stats(&self) -> Stats {
+        let (pool, log, io) = (self.pool.stats(), self.wal.stats(), self.io.stats());
+        let txns = self.txns.counters();
+        let mut figures = pool_figures(&pool);
+        figures.extend([
+            ("log_records", log.records()),
+            ("log_bytes", log.bytes()),
+            ("log_flushes", log.flushes),
+            ("log_syncs", log.syncs),
+            ("log_since_checkpoint_bytes", self.wal.bytes_since(self.upkeep.redo())),
+            ("checkpoint_distance_bytes", self.upkeep.distance()),
+            ("checkpoints", self.upkeep.checkpoints()),
+            ("commits", txns.commits),
+            ("aborts", txns.aborts),
+            ("conflicts", txns.conflicts),
+            ("deadlocks", txns.deadlocks),
+            ("lock_waits", txns.waits),
+            ("device_reads", io.reads),
+            ("device_read_bytes", io.read_bytes),
+            ("device_writes", io.writes),
+            ("device_written_bytes", io.write_bytes),
+            ("device_syncs", io.syncs),
+            ("memory_limit_bytes", self.env.budget.limit() as u64),
+            ("memory_used_bytes", self.env.budget.used() as u64),
+            ("memory_peak_bytes", self.env.budget.peak() as u64),
+            ("recovered_records", self.replayed.records),
+            ("recovered_bytes", self.replayed.bytes),
+            ("recovery_us", self.replayed.nanos / 1000),
+        ]);
+        Stats { figures }
+    }
+}
+
+fn pool_figures(pool: &PoolStats) -> Vec<(&'static str, u64)> {
+    vec![
+        ("pool_hits", pool.hits),
+        ("pool_reads", pool.reads),
+        ("pool_evictions", pool.evictions),
+        ("pool_dirty_pages", pool.dirty),
+    ]
+}

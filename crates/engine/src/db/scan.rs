@@ -1,0 +1,186 @@
+//! Which rows a caller wants, and how that becomes a scan of a table.
+//!
+//! Invariants: names, types and bounds are checked before anything is read.
+//! Does not do: reading (`rows`).
+
+use std::collections::VecDeque;
+use std::ops::Bound;
+
+use rightlink_env::sync::Arc;
+
+use crate::catalog::Entry;
+use crate::datum::Value;
+use crate::db::rows::{Alive, Ranges, Rows};
+use crate::error::{Error, Result};
+use crate::table::schema::TableDef;
+use crate::table::{self, IndexBounds, IndexScanOptions, Projection, TableIndex};
+use crate::txn::Snapshot;
+
+/// Direction of a scan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// In index order.
+    #[default]
+    Forward,
+    /// Against it.
+    Backward,
+}
+
+/// Which rows a scan returns, through which index, and which columns of them.
+///
+/// Bounds are prefixes of the index's key columns: `from` and `to` compare only the columns they name.
+#[derive(Clone, Debug)]
+pub struct ScanOptions {
+    /// Index to go through; `None` scans the heap in no particular order.
+    pub index: Option<String>,
+    /// Lower bound in index order.
+    pub from: Bound<Vec<Value>>,
+    /// Upper bound in index order.
+    pub to: Bound<Vec<Value>>,
+    /// Further equality prefixes instead of `from` and `to` (an `IN` list), each a key prefix.
+    pub any_of: Vec<Vec<Value>>,
+    /// Direction.
+    pub direction: Direction,
+    /// Most rows.
+    pub limit: Option<u64>,
+    /// Columns to return, `None` for all. If the index holds them all, the heap is not read where the
+    /// visibility map allows it.
+    pub columns: Option<Vec<String>>,
+}
+
+impl Default for ScanOptions {
+    fn default() -> Self {
+        Self {
+            index: None,
+            from: Bound::Unbounded,
+            to: Bound::Unbounded,
+            any_of: Vec::new(),
+            direction: Direction::Forward,
+            limit: None,
+            columns: None,
+        }
+    }
+}
+
+impl ScanOptions {
+    /// All rows, in no particular order.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Through `index`.
+    pub fn index(name: impl Into<String>) -> Self {
+        Self { index: Some(name.into()), ..Self::default() }
+    }
+
+    /// Only keys that begin with `prefix`.
+    #[must_use]
+    pub fn equal(mut self, prefix: Vec<Value>) -> Self {
+        self.from = Bound::Included(prefix.clone());
+        self.to = Bound::Included(prefix);
+        self
+    }
+
+    /// Only keys at or after `from`.
+    #[must_use]
+    pub fn from(mut self, from: Vec<Value>) -> Self {
+        self.from = Bound::Included(from);
+        self
+    }
+
+    /// Only keys at or before `to`.
+    #[must_use]
+    pub fn to(mut self, to: Vec<Value>) -> Self {
+        self.to = Bound::Included(to);
+        self
+    }
+
+    /// Largest first.
+    #[must_use]
+    pub fn backward(mut self) -> Self {
+        self.direction = Direction::Backward;
+        self
+    }
+
+    /// At most `rows` rows.
+    #[must_use]
+    pub fn limit(mut self, rows: u64) -> Self {
+        self.limit = Some(rows);
+        self
+    }
+
+    /// Only these columns.
+    #[must_use]
+    pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.columns = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+}
+
+/// Starts the scan that `options` describe.
+pub(crate) fn start(
+    alive: &Alive,
+    entry: &Entry,
+    snapshot: &Arc<Snapshot>,
+    options: &ScanOptions,
+) -> Result<Rows> {
+    let table = &entry.table;
+    let projection = projection(table.def(), options)?;
+    let Some(name) = &options.index else {
+        check_heap_scan(options)?;
+        let scan = table.scan(snapshot, projection, options.limit);
+        return Ok(Rows::of_scan(alive, scan));
+    };
+    let index = table.index(name)?;
+    let mut todo = ranges(table.def(), index, options)?;
+    if options.direction == Direction::Backward {
+        todo.make_contiguous().reverse();
+    }
+    let (table, index, snapshot) = (Arc::clone(table), Arc::clone(index), Arc::clone(snapshot));
+    let ranges = Ranges { table, index, snapshot, projection, todo };
+    Ok(Rows::of_ranges(alive, ranges, options.limit))
+}
+
+fn projection(def: &TableDef, options: &ScanOptions) -> Result<Projection> {
+    let Some(names) = &options.columns else { return Ok(Projection::all(def)) };
+    let columns = names.iter().map(|name| def.column_no(name)).collect::<Result<Vec<_>>>()?;
+    Projection::new(def, &columns)
+}
+
+/// A heap has no order, so bounds and a direction make no sense there.
+fn check_heap_scan(options: &ScanOptions) -> Result<()> {
+    let bounded = options.from != Bound::Unbounded || options.to != Bound::Unbounded;
+    if bounded || !options.any_of.is_empty() || options.direction == Direction::Backward {
+        return Err(Error::Invalid("bounds and directions of a scan need an index".into()));
+    }
+    Ok(())
+}
+
+/// The ranges of keys, in index order, none inside another.
+fn ranges(
+    def: &TableDef,
+    index: &TableIndex,
+    options: &ScanOptions,
+) -> Result<VecDeque<IndexScanOptions>> {
+    let direction = match options.direction {
+        Direction::Forward => crate::index::Direction::Forward,
+        Direction::Backward => crate::index::Direction::Backward,
+    };
+    let one = |bounds| IndexScanOptions { bounds, direction, limit: None };
+    if options.any_of.is_empty() {
+        let bounds = IndexBounds::lexical(options.from.clone(), options.to.clone());
+        return Ok(VecDeque::from([one(bounds)]));
+    }
+    if options.from != Bound::Unbounded || options.to != Bound::Unbounded {
+        return Err(Error::Invalid("a list of keys and bounds exclude each other".into()));
+    }
+    let mut keyed = Vec::new();
+    for prefix in &options.any_of {
+        let bounds = IndexBounds::equal(prefix.clone());
+        keyed.push((table::first_key(def, index, &bounds)?, bounds));
+    }
+    keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    // A shorter prefix sorts first and contains the longer ones that begin with it.
+    keyed.dedup_by(|(later, _), (earlier, _)| later.starts_with(earlier));
+    Ok(keyed.into_iter().map(|(_, bounds)| one(bounds)).collect())
+}
