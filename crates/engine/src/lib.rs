@@ -18,6 +18,7 @@ pub mod table;
 pub mod index;
 pub mod txn;
 pub mod vacuum;
+pub mod verify;
 pub mod wal;
 
 pub use datum::{Type, Value};

@@ -143,7 +143,7 @@ impl Engine {
     /// Keeps clean frames at hand, so that foreground eviction need not wait for a write.
     fn write_ahead_of_eviction(&self) -> Result<bool> {
         let stats = self.pool.stats();
-        if stats.dirty * 4 <= self.pool.frames() as u64 {
+        if stats.dirty * 4 <= self.pool.frames() {
             return Ok(false);
         }
         Ok(self.pool.write_back(Lsn(u64::MAX))? > 0)

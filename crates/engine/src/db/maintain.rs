@@ -6,12 +6,14 @@
 
 use std::time::Duration;
 
+use rightlink_env::sync::Arc;
+
 use crate::buffer::PoolStats;
 use crate::catalog::{Changes, Entry};
 use crate::db::engine::Engine;
 use crate::db::Database;
 use crate::db::info::{
-    ColumnInfo, IndexInfo, KeyColumnInfo, Stats, TableInfo, VacuumReport, VerifyReport,
+    ColumnInfo, Finding, IndexInfo, KeyColumnInfo, Stats, TableInfo, VacuumReport, VerifyReport,
 };
 use crate::error::{Error, Result};
 use crate::ids::Xid;
@@ -19,6 +21,7 @@ use crate::table::Table;
 use crate::table::schema::{IndexDef, TableDef};
 use crate::txn::{Isolation, LockMode, Transaction};
 use crate::vacuum::{self, Vacuum};
+use crate::verify;
 
 /// Longest wait for the lock that cutting a table's tail needs.
 const TAIL_PATIENCE: Duration = Duration::from_millis(5);
@@ -101,8 +104,33 @@ impl Database {
 
     /// Checks pages, heaps, indexes and both against each other, while others work.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.engine().check_open()?;
-        todo!()
+        let engine = self.engine();
+        engine.check_open()?;
+        let mut report = verify::Report::default();
+        verify::table(engine.catalog.table(), &mut report)?;
+        for def in engine.catalog.definitions()? {
+            match engine.use_table(&def.name, LockMode::Access) {
+                Err(Error::NotFound(_)) => {}
+                used => verify::table(&used?.1.table, &mut report)?,
+            }
+        }
+        Ok(public(report))
+    }
+}
+
+fn public(report: verify::Report) -> VerifyReport {
+    let finding = |finding: verify::Finding| Finding {
+        check: finding.check,
+        relation: finding.relation,
+        file: finding.file,
+        block: finding.block,
+        what: finding.what,
+    };
+    VerifyReport {
+        findings: report.findings.into_iter().map(finding).collect(),
+        pages: report.pages,
+        rows: report.rows,
+        entries: report.entries,
     }
 }
 
@@ -112,7 +140,7 @@ impl Engine {
         &self,
         table: &str,
         mode: LockMode,
-    ) -> Result<(Transaction, std::sync::Arc<Entry>)> {
+    ) -> Result<(Transaction, Arc<Entry>)> {
         let mut txn = self.txns.begin(Isolation::ReadCommitted);
         let entry = self.catalog.resolve(&mut txn, &Changes::default(), table, mode)?;
         Ok((txn, entry))
@@ -150,10 +178,9 @@ impl Engine {
         let txns = self.txns.counters();
         let mut figures = pool_figures(&pool);
         figures.extend([
-            ("log_records", log.records()),
-            ("log_bytes", log.bytes()),
-            ("log_flushes", log.flushes),
-            ("log_syncs", log.syncs),
+            ("log_records", log.total().0),
+            ("log_bytes", log.total().1),
+            ("log_flushes", log.flushes()),
             ("log_since_checkpoint_bytes", self.wal.bytes_since(self.upkeep.redo())),
             ("checkpoint_distance_bytes", self.upkeep.distance()),
             ("checkpoints", self.upkeep.checkpoints()),
@@ -183,6 +210,14 @@ fn pool_figures(pool: &PoolStats) -> Vec<(&'static str, u64)> {
         ("pool_hits", pool.hits),
         ("pool_reads", pool.reads),
         ("pool_evictions", pool.evictions),
-        ("pool_dirty_pages", pool.dirty),
+        ("pool_dirty_pages", pool.dirty as u64),
+        ("pool_read_calls", pool.read_calls),
+        ("pool_read_errors", pool.read_errors),
+        ("pool_waits", pool.waits),
+        ("pool_written_pages", pool.written),
+        ("pool_write_calls", pool.write_calls),
+        ("pool_write_groups", pool.groups),
+        ("pool_foreground_groups", pool.foreground_groups),
+        ("double_write_bytes", pool.double_write_bytes),
     ]
 }

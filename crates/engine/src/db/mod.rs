@@ -5,7 +5,7 @@
 //! | `options`, `define`, `info` | what callers say and are told, as plain data |
 //! | `open`, `engine`, `background` | creating, recovering, keeping going, closing; the only threads |
 //! | `transaction`, `scan`, `rows`, `draft` | statements on named tables |
-//! | `maintain` | vacuum, verify, statistics, inspection |
+//! | `maintain`, `inspect` | vacuum, verify, statistics, page descriptions |
 //!
 //! Invariants: the last handle that goes (a `Database` or a `Transaction`) closes the database cleanly;
 //! nothing outside this room starts a thread.
@@ -21,6 +21,7 @@ pub mod transaction;
 mod background;
 mod draft;
 mod engine;
+mod inspect;
 mod maintain;
 mod open;
 

@@ -182,7 +182,7 @@ fn clear(io: &Io) -> Result<()> {
             io.remove(&format!("{folder}/{name}")).map_err(Error::Io)?;
         }
     }
-    for name in [CONTROL, DoubleWrite::FILE] {
+    for name in [CONTROL, crate::buffer::DOUBLE_WRITE_FILE] {
         if io.exists(name).map_err(Error::Io)? {
             io.remove(name).map_err(Error::Io)?;
         }
@@ -192,7 +192,7 @@ fn clear(io: &Io) -> Result<()> {
 
 fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Engine>> {
     let control = Wal::read_control(&io)?;
-    let healed = DoubleWrite::recover(&env, &io)?;
+    let healed = DoubleWrite::recover(&io)?.len();
     let log = redo::find_end(&env, &io, control.redo)?;
     if healed > 0 || log.dropped > 0 {
         let (dropped, end) = (log.dropped, log.end);

@@ -13,7 +13,7 @@ use crate::datum::Value;
 use crate::db::rows::{Alive, Ranges, Rows};
 use crate::error::{Error, Result};
 use crate::table::schema::TableDef;
-use crate::table::{self, IndexBounds, IndexScanOptions, Projection, TableIndex};
+use crate::table::{IndexBounds, IndexScanOptions, Projection, TableIndex};
 use crate::txn::Snapshot;
 
 /// Direction of a scan.
@@ -168,7 +168,8 @@ fn ranges(
     };
     let one = |bounds| IndexScanOptions { bounds, direction, limit: None };
     if options.any_of.is_empty() {
-        let bounds = IndexBounds::lexical(options.from.clone(), options.to.clone());
+        let (from, to) = (options.from.clone(), options.to.clone());
+        let bounds = IndexBounds::Prefixes { from, to };
         return Ok(VecDeque::from([one(bounds)]));
     }
     if options.from != Bound::Unbounded || options.to != Bound::Unbounded {
@@ -177,7 +178,7 @@ fn ranges(
     let mut keyed = Vec::new();
     for prefix in &options.any_of {
         let bounds = IndexBounds::equal(prefix.clone());
-        keyed.push((table::first_key(def, index, &bounds)?, bounds));
+        keyed.push((index.key_range(def, &bounds)?.low, bounds));
     }
     keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
     // A shorter prefix sorts first and contains the longer ones that begin with it.

@@ -1,0 +1,152 @@
+//! Page descriptions for `inspect`: a relation's pages in the columns that pgsql-hackers uses.
+//!
+//! Invariants: reads pages through the pool and changes nothing.
+//! Does not do: judging what it shows.
+
+use crate::catalog::Changes;
+use crate::db::Database;
+use crate::db::engine::Engine;
+use crate::db::info::PageInfo;
+use crate::error::{Error, Result};
+use crate::heap::Heap;
+use crate::ids::FileId;
+use crate::index::btree::{self, BTree, TreeOptions};
+use crate::txn::{Isolation, LockMode};
+
+impl Database {
+    /// Page descriptions of a table's heap or an index: all pages, or one block with its items.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such relation or block.
+    pub fn inspect(&self, relation: &str, block: Option<u32>) -> Result<Vec<PageInfo>> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let mut txn = engine.txns.begin(Isolation::ReadCommitted);
+        let changes = Changes::default();
+        match engine.catalog.resolve(&mut txn, &changes, relation, LockMode::Access) {
+            Ok(entry) => heap_pages(entry.table.heap(), relation, block),
+            Err(Error::NotFound(_)) => {
+                let table = engine.catalog.table_of_index(&txn, relation)?;
+                let entry =
+                    engine.catalog.resolve(&mut txn, &changes, &table, LockMode::Access)?;
+                index_pages(engine, entry.table.index(relation)?.def().file, relation, block)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn wanted(blocks: u32, relation: &str, block: Option<u32>) -> Result<std::ops::Range<u32>> {
+    match block {
+        None => Ok(0..blocks),
+        Some(block) if block < blocks => Ok(block..block + 1),
+        Some(block) => {
+            Err(Error::NotFound(format!("block {block} of {relation}, which has {blocks}")))
+        }
+    }
+}
+
+fn heap_pages(heap: &Heap, relation: &str, block: Option<u32>) -> Result<Vec<PageInfo>> {
+    let mut pages = Vec::new();
+    for at in wanted(heap.blocks(), relation, block)? {
+        let bare = PageInfo { block: at, item: at, page_size: 8192, ..PageInfo::default() };
+        let kind = if at == 0 { 'm' } else { '-' };
+        pages.push(match heap.inspect(at, block.is_some())? {
+            None => PageInfo { kind, ..bare },
+            Some(info) => PageInfo {
+                kind: 'h',
+                flags: info.flags,
+                live_items: info.live,
+                dead_items: info.dead,
+                avg_item_size: info.bytes.checked_div(info.live).unwrap_or(0),
+                free_size: info.free,
+                items: info.items,
+                ..bare
+            },
+        });
+    }
+    Ok(pages)
+}
+
+fn index_pages(
+    engine: &Engine,
+    file: FileId,
+    relation: &str,
+    block: Option<u32>,
+) -> Result<Vec<PageInfo>> {
+    let tree = BTree::open(&engine.pool, file, TreeOptions::default())?;
+    let mut pages = Vec::new();
+    for at in wanted(tree.blocks(), relation, block)? {
+        let mut page = describe(&tree.inspect_page(at)?);
+        if block.is_some() {
+            let items = tree.inspect_items(at)?;
+            page.items = items.iter().map(item_line).collect();
+        }
+        pages.push(page);
+    }
+    if block.is_none() {
+        number_levels(&mut pages);
+    }
+    Ok(pages)
+}
+
+fn describe(page: &btree::inspect::PageInfo) -> PageInfo {
+    let kind = match page.kind {
+        "unused" => '-',
+        "free" => 'd',
+        named => named.chars().next().expect("a kind has a name"),
+    };
+    let link = |block: u32| Some(block).filter(|block| *block != 0);
+    PageInfo {
+        level: u32::from(page.level),
+        item: 0,
+        block: page.block,
+        left: link(page.left),
+        right: link(page.right),
+        flags: page.flag_bits,
+        kind,
+        live_items: page.live,
+        dead_items: page.dead,
+        avg_item_size: page.average_item,
+        page_size: page.page_size,
+        free_size: page.free,
+        high_key: page.high.as_deref().map(hex),
+        items: Vec::new(),
+    }
+}
+
+/// Orders pages by level, highest first, and from left to right within a level.
+fn number_levels(pages: &mut Vec<PageInfo>) {
+    let by_block: std::collections::HashMap<u32, PageInfo> =
+        pages.drain(..).map(|page| (page.block, page)).collect();
+    let is_node = |page: &&PageInfo| matches!(page.kind, 'l' | 'i' | 'r');
+    let mut starts: Vec<_> =
+        by_block.values().filter(is_node).filter(|page| page.left.is_none()).collect();
+    starts.sort_by_key(|page| (std::cmp::Reverse(page.level), page.block));
+    let mut rest: Vec<_> = by_block.values().filter(|page| !is_node(page)).cloned().collect();
+    rest.sort_by_key(|page| page.block);
+    pages.extend(rest);
+    for start in starts {
+        let (mut at, mut item) = (Some(start.block), 0);
+        while let Some(page) = at.and_then(|block| by_block.get(&block)) {
+            item += 1;
+            pages.push(PageInfo { item, ..page.clone() });
+            at = page.right.filter(|_| item < by_block.len() as u32);
+        }
+    }
+}
+
+fn item_line(item: &btree::inspect::ItemInfo) -> String {
+    let target = match (item.row, item.child) {
+        (Some(row), _) => format!("row {row}"),
+        (None, Some(child)) => format!("child {child}"),
+        (None, None) => String::new(),
+    };
+    let dead = if item.dead { " dead" } else { "" };
+    let (position, offset, bytes) = (item.position, item.offset, item.bytes);
+    format!("{position}: offset {offset}, {bytes} bytes, {target}, key {}{dead}", hex(&item.key))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
