@@ -15,7 +15,6 @@ pub mod page;
 pub mod recovery;
 pub mod sort;
 pub mod table;
-pub mod index;
 pub mod txn;
 pub mod vacuum;
 pub mod verify;
@@ -30,9 +29,7 @@ pub use db::info::{
 pub use db::options::Options;
 pub use db::rows::Rows;
 pub use db::scan::{Direction, ScanOptions};
-pub use db::transaction::{
-    CancelHandle, Isolation, Savepoint, Transaction, TransactionOptions,
-};
+pub use db::transaction::{CancelHandle, Isolation, Savepoint, Transaction, TransactionOptions};
 pub use db::{Database, Row};
 pub use error::{ConflictKind, Error, Result};
 pub use ids::RowId;

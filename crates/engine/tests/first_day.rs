@@ -62,9 +62,8 @@ fn check(db: &Database) {
     let mut backward = ids(&gent.clone().backward().limit(5), &mut txn);
     backward.reverse();
     assert_eq!(backward, [13, 10, 7, 4, 1]);
-    let range = ScanOptions::index("people_pkey")
-        .from(vec![Value::Int8(10)])
-        .to(vec![Value::Int8(12)]);
+    let range =
+        ScanOptions::index("people_pkey").from(vec![Value::Int8(10)]).to(vec![Value::Int8(12)]);
     assert_eq!(ids(&range, &mut txn), [10, 11, 12]);
     let some = ScanOptions {
         any_of: vec![vec![Value::Int8(5)], vec![Value::Int8(2)], vec![Value::Int8(5)]],

@@ -32,7 +32,7 @@ use crate::ids::{FileId, PageId};
 use crate::page::checksum;
 
 /// Name of the area's file.
-const NAME: &str = "doublewrite";
+pub(crate) const NAME: &str = "doublewrite";
 const MAGIC: u64 = u64::from_le_bytes(*b"RLDWRT01");
 /// Most pages of a group.
 pub(super) const MAX_PAGES: usize = 512;

@@ -35,6 +35,7 @@ mod tests;
 mod write_back;
 
 pub use double_write::DoubleWrite;
+pub(crate) use double_write::NAME as DOUBLE_WRITE_FILE;
 pub use mtr::{Held, Mtr};
 pub use pin::{Pin, Shared};
 pub use pool::{BufferPool, PoolOptions};

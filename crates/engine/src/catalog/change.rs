@@ -172,7 +172,8 @@ impl Catalog {
         if changes.before.contains_key(name) {
             return Ok(());
         }
-        let conflict = |_| Error::AlreadyExists(format!("{name}, by a transaction that is running"));
+        let conflict =
+            |_| Error::AlreadyExists(format!("{name}, by a transaction that is running"));
         let before = self.names.mark(name, id).map_err(conflict)?;
         changes.now.insert(name.to_owned(), before.clone());
         changes.before.insert(name.to_owned(), before);

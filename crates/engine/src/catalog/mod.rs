@@ -61,11 +61,7 @@ impl Catalog {
     }
 
     /// Opens the catalog. No file number below `next_file` was handed out before.
-    pub fn open(
-        pool: &Arc<BufferPool>,
-        txns: &Arc<TxnManager>,
-        next_file: u32,
-    ) -> Result<Catalog> {
+    pub fn open(pool: &Arc<BufferPool>, txns: &Arc<TxnManager>, next_file: u32) -> Result<Catalog> {
         let table = Table::open(pool, txns, bootstrap::catalog_def())?;
         let catalog = Self::new(pool, txns, table, next_file, FIRST_USER_OBJECT);
         let objects = catalog.objects()?;

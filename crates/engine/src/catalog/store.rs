@@ -48,11 +48,7 @@ impl Store {
     }
 
     /// The object of a number.
-    pub(super) fn object(
-        &self,
-        snapshot: &Arc<Snapshot>,
-        id: ObjectId,
-    ) -> Result<(RowId, Object)> {
+    pub(super) fn object(&self, snapshot: &Arc<Snapshot>, id: ObjectId) -> Result<(RowId, Object)> {
         let found = self.find(snapshot, BY_ID, vec![Value::Int4(id.0 as i32)])?.pop();
         let missing = || Error::corrupt_file("catalog", format!("object {} is missing", id.0));
         found.ok_or_else(missing)

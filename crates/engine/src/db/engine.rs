@@ -5,9 +5,9 @@
 //! Does not do: statements (`transaction`), opening (`open`).
 
 use rightlink_aio::{Io, LockFile};
+use rightlink_env::Env;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use rightlink_env::thread::JoinHandle;
-use rightlink_env::Env;
 
 use crate::buffer::BufferPool;
 use crate::catalog::Catalog;

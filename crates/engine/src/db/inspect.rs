@@ -27,8 +27,7 @@ impl Database {
             Ok(entry) => heap_pages(entry.table.heap(), relation, block),
             Err(Error::NotFound(_)) => {
                 let table = engine.catalog.table_of_index(&txn, relation)?;
-                let entry =
-                    engine.catalog.resolve(&mut txn, &changes, &table, LockMode::Access)?;
+                let entry = engine.catalog.resolve(&mut txn, &changes, &table, LockMode::Access)?;
                 index_pages(engine, entry.table.index(relation)?.def().file, relation, block)
             }
             Err(error) => Err(error),

@@ -10,8 +10,8 @@ use rightlink_env::sync::Arc;
 
 use crate::buffer::PoolStats;
 use crate::catalog::{Changes, Entry};
-use crate::db::engine::Engine;
 use crate::db::Database;
+use crate::db::engine::Engine;
 use crate::db::info::{
     ColumnInfo, Finding, IndexInfo, KeyColumnInfo, Stats, TableInfo, VacuumReport, VerifyReport,
 };

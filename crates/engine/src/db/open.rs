@@ -116,7 +116,9 @@ fn open_io(env: &Env, options: &Options) -> Result<Io> {
 
 fn already_open(path: &Path, error: rightlink_aio::IoError) -> Error {
     match error.kind {
-        IoErrorKind::Locked => Error::Locked(format!("{} is open already: {error}", path.display())),
+        IoErrorKind::Locked => {
+            Error::Locked(format!("{} is open already: {error}", path.display()))
+        }
         _ => Error::Io(error),
     }
 }
@@ -196,14 +198,16 @@ fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<En
     let log = redo::find_end(&env, &io, control.redo)?;
     if healed > 0 || log.dropped > 0 {
         let (dropped, end) = (log.dropped, log.end);
-        let what = format!("{healed} torn pages healed, {dropped} bytes after log end {end} dropped");
+        let what =
+            format!("{healed} torn pages healed, {dropped} bytes after log end {end} dropped");
         env.logger.info(&what);
     }
     let wal = Arc::new(Wal::open(&env, &io, wal_options(options), log.end)?);
     let pool = BufferPool::new(&env, &io, Arc::clone(&wal), pool_options(options))?;
     pool.begin_redo(control.redo);
     let replayed = redo::replay(&env, &io, &pool, control.redo, log.end)?;
-    let txns = TxnManager::open_with(Arc::clone(&pool), control.next_xid, txn_options(&env, options))?;
+    let txns =
+        TxnManager::open_with(Arc::clone(&pool), control.next_xid, txn_options(&env, options))?;
     let used = control.next_file.max(replayed.last_file + 1);
     let catalog = Catalog::open(&pool, &txns, used)?;
     drop_orphans(&env, &pool, &catalog)?;
@@ -275,4 +279,3 @@ fn pool_options(options: &Options) -> PoolOptions {
         double_write_pages: if options.double_write { GROUP_PAGES } else { 0 },
     }
 }
-

@@ -18,8 +18,8 @@ use crate::db::{Handle, Row};
 use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::table::{BuildOptions, Projection, Statement, Written};
-pub use crate::txn::{CancelHandle, Isolation};
 use crate::txn::{self, LockMode};
+pub use crate::txn::{CancelHandle, Isolation};
 
 /// Settings of a transaction.
 #[derive(Clone, Copy, Debug, Default)]

@@ -74,7 +74,11 @@ impl Heap {
 
     /// The version at `at` itself, heap-only or not, if `snapshot` sees it; else what [`Heap::fetch`]
     /// finds from there. For writes by a row id that a read of the same snapshot gave.
-    pub fn fetch_version(&self, snapshot: &Snapshot, at: RowId) -> Result<Option<(RowId, Vec<u8>)>> {
+    pub fn fetch_version(
+        &self,
+        snapshot: &Snapshot,
+        at: RowId,
+    ) -> Result<Option<(RowId, Vec<u8>)>> {
         if !self.is_data_block(at.block.0) {
             return Ok(None);
         }

@@ -44,7 +44,9 @@ impl Heap {
         for slot in 1..=page.slots() {
             let state = page.slot(slot)?;
             match state {
-                Slot::Normal { len, .. } => (info.live, info.bytes) = (info.live + 1, info.bytes + len as u32),
+                Slot::Normal { len, .. } => {
+                    (info.live, info.bytes) = (info.live + 1, info.bytes + len as u32)
+                }
                 Slot::Dead => info.dead += 1,
                 _ => {}
             }

@@ -11,7 +11,7 @@
 //! | `prune`, `vacuum`, `rebase`, `tail` | how dead versions, old xids, line pointers and empty pages leave |
 //! | `extent`, `free_space`, `visibility_map` | meta page and growth; the two maps |
 //! | `recycle_clock` | the clock of R3 |
-//! | `verify` | checks H1 to H10 |
+//! | `inspect`, `verify` | page descriptions; checks H1 to H10 |
 //!
 //! Invariants:
 //! - A row is named by the row id of its root: the version that index entries name. Later versions of the
@@ -33,6 +33,7 @@ mod extent;
 mod fetch;
 mod free_space;
 mod insert;
+mod inspect;
 mod lock;
 mod page;
 mod page_edit;
@@ -56,6 +57,7 @@ mod tests;
 use rightlink_env::sync::{Arc, AtomicU32, Mutex, Ordering};
 
 pub use fetch::{Fetched, Liveness};
+pub use inspect::HeapPageInfo;
 pub use page::{MAX_SLOTS, Slot};
 pub use prune::DeadRoot;
 pub use recycle_clock::RecycleClock;

@@ -72,10 +72,11 @@ impl<'a> Vacuum<'a> {
         while next < self.heap.blocks() {
             let end = self.heap.blocks().min(next + CHUNK);
             let mut found = Vec::new();
-            let pass = self.heap.scan_dead(next..end, options, Skip::AllFrozen, &mut |_, page| {
-                found.extend_from_slice(&page.dead);
-                Ok(())
-            })?;
+            let pass =
+                self.heap.scan_dead(next..end, options, Skip::AllFrozen, &mut |_, page| {
+                    found.extend_from_slice(&page.dead);
+                    Ok(())
+                })?;
             self.report.pages += u64::from(pass.pages);
             oldest = pass.oldest_unfrozen.map_or(oldest, |xid| xid.min(oldest));
             if !self.dead.has_room_for(found.len()) {

@@ -42,6 +42,8 @@ pub struct PageInfo {
     pub left: u32,
     /// Right sibling, 0: none.
     pub right: u32,
+    /// Flags, as stored.
+    pub flag_bits: u16,
     /// Names of the page's flags.
     pub flags: Vec<&'static str>,
     /// Vacuum cycle id.
@@ -133,6 +135,7 @@ impl PageInfo {
             prefix: 0,
             left: 0,
             right: 0,
+            flag_bits: 0,
             flags: Vec::new(),
             cycle: 0,
             low: Vec::new(),
@@ -160,6 +163,7 @@ fn describe(block: u32, node: &Node<&[u8; PAGE_SIZE]>) -> PageInfo {
         prefix: node.prefix as u32,
         left: node.left,
         right: node.right,
+        flag_bits: node.flags,
         flags: names
             .iter()
             .filter(|(bit, _)| node.flags & bit != 0)
