@@ -116,6 +116,11 @@ impl Database {
         }
         Ok(public(report))
     }
+
+    /// Opens the database at `path` as after a crash, checks it and closes it again.
+    pub fn verify_offline(path: impl AsRef<std::path::Path>) -> Result<VerifyReport> {
+        Database::options().create(false).threads(false).open(path)?.verify()
+    }
 }
 
 fn public(report: verify::Report) -> VerifyReport {
