@@ -3,17 +3,17 @@
 //! Invariants: names, types and bounds are checked before anything is read.
 //! Does not do: reading (`rows`).
 
-use std::collections::VecDeque;
 use std::ops::Bound;
 
 use rightlink_env::sync::Arc;
 
 use crate::catalog::Entry;
 use crate::datum::Value;
-use crate::db::rows::{Alive, Ranges, Rows};
+use crate::db::rows::{Alive, Rows};
 use crate::error::{Error, Result};
+use crate::index;
 use crate::table::schema::TableDef;
-use crate::table::{IndexBounds, IndexScanOptions, Projection, TableIndex};
+use crate::table::{IndexBounds, IndexScanOptions, Projection};
 use crate::txn::Snapshot;
 
 /// Direction of a scan.
@@ -128,17 +128,15 @@ pub(crate) fn start(
     let projection = projection(table.def(), options)?;
     let Some(name) = &options.index else {
         check_heap_scan(options)?;
-        let scan = table.scan(snapshot, projection, options.limit);
-        return Ok(Rows::of_scan(alive, scan));
+        return Ok(Rows::new(alive, table.scan(snapshot, projection, options.limit)));
     };
-    let index = table.index(name)?;
-    let mut todo = ranges(table.def(), index, options)?;
-    if options.direction == Direction::Backward {
-        todo.make_contiguous().reverse();
-    }
-    let (table, index, snapshot) = (Arc::clone(table), Arc::clone(index), Arc::clone(snapshot));
-    let ranges = Ranges { table, index, snapshot, projection, todo };
-    Ok(Rows::of_ranges(alive, ranges, options.limit))
+    let wanted = IndexScanOptions {
+        bounds: bounds(options)?,
+        direction: direction(options),
+        limit: options.limit,
+    };
+    let scan = table.scan_index(snapshot, table.index(name)?, projection, &wanted)?;
+    Ok(Rows::new(alive, scan))
 }
 
 fn projection(def: &TableDef, options: &ScanOptions) -> Result<Projection> {
@@ -156,32 +154,19 @@ fn check_heap_scan(options: &ScanOptions) -> Result<()> {
     Ok(())
 }
 
-/// The ranges of keys, in index order, none inside another.
-fn ranges(
-    def: &TableDef,
-    index: &TableIndex,
-    options: &ScanOptions,
-) -> Result<VecDeque<IndexScanOptions>> {
-    let direction = match options.direction {
-        Direction::Forward => crate::index::Direction::Forward,
-        Direction::Backward => crate::index::Direction::Backward,
-    };
-    let one = |bounds| IndexScanOptions { bounds, direction, limit: None };
+fn bounds(options: &ScanOptions) -> Result<IndexBounds> {
     if options.any_of.is_empty() {
-        let (from, to) = (options.from.clone(), options.to.clone());
-        let bounds = IndexBounds::Prefixes { from, to };
-        return Ok(VecDeque::from([one(bounds)]));
+        return Ok(IndexBounds::Prefixes { from: options.from.clone(), to: options.to.clone() });
     }
     if options.from != Bound::Unbounded || options.to != Bound::Unbounded {
         return Err(Error::Invalid("a list of keys and bounds exclude each other".into()));
     }
-    let mut keyed = Vec::new();
-    for prefix in &options.any_of {
-        let bounds = IndexBounds::equal(prefix.clone());
-        keyed.push((index.key_range(def, &bounds)?.low, bounds));
+    Ok(IndexBounds::AnyOf(options.any_of.clone()))
+}
+
+fn direction(options: &ScanOptions) -> index::Direction {
+    match options.direction {
+        Direction::Forward => index::Direction::Forward,
+        Direction::Backward => index::Direction::Backward,
     }
-    keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
-    // A shorter prefix sorts first and contains the longer ones that begin with it.
-    keyed.dedup_by(|(later, _), (earlier, _)| later.starts_with(earlier));
-    Ok(keyed.into_iter().map(|(_, bounds)| one(bounds)).collect())
 }

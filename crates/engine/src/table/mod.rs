@@ -26,7 +26,6 @@ mod fetch;
 mod index_only;
 mod index_scan;
 mod insert;
-mod key_range;
 mod keys;
 mod lock;
 mod oracle;
