@@ -24,6 +24,15 @@ const PATIENCE: u32 = 1000;
 /// Longest wait for an unpinned frame between two looks.
 const NAP: Duration = Duration::from_millis(1);
 
+/// What a frame is needed for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Need {
+    /// For a page that somebody waits for.
+    Now,
+    /// For a page that somebody may want.
+    Ahead,
+}
+
 impl Core {
     /// Takes a clean, unpinned frame out of the page table.
     pub(super) fn try_evict(&self, frame: &Frame, index: u32) -> Attempt {
@@ -52,10 +61,11 @@ impl Core {
 }
 
 impl BufferPool {
-    /// A frame that nobody else knows.
-    pub(super) fn claim(&self) -> Result<u32> {
+    /// A frame that nobody else knows. Looking ahead is not worth a wait for pins to be dropped.
+    pub(super) fn claim(&self, need: Need) -> Result<u32> {
         latched::assert_none();
-        for _ in 0..PATIENCE {
+        let tries = if need == Need::Now { PATIENCE } else { 2 };
+        for _ in 0..tries {
             match self.find_victim() {
                 Victim::Free(index) => return Ok(index),
                 Victim::Evicted(index) => {
@@ -64,11 +74,12 @@ impl BufferPool {
                     return Ok(index);
                 }
                 Victim::AllDirty => {
-                    if self.clean_for_eviction()? == 0 {
+                    if self.clean_for_eviction()? == 0 && need == Need::Now {
                         self.core.wait_for_unpin();
                     }
                 }
-                Victim::AllPinned => self.core.wait_for_unpin(),
+                Victim::AllPinned if need == Need::Now => self.core.wait_for_unpin(),
+                Victim::AllPinned => break,
             }
         }
         let frames = self.core.arena.len();

@@ -15,6 +15,7 @@ use rightlink_env::sync::{Arc, Ordering};
 use rightlink_env::{points, thread};
 
 use crate::buffer::data_file::{self, DataFile};
+use crate::buffer::evict::Need;
 use crate::buffer::frame::{self, Arena, FAILED, FrameRead, LOADING, UNLOGGED, VALID};
 use crate::buffer::latched;
 use crate::buffer::pin::Pin;
@@ -125,7 +126,7 @@ impl BufferPool {
     pub(super) fn start_read(&self, page: PageId) -> Result<Option<Pin>> {
         latched::assert_none();
         let file = self.check_inside(page)?;
-        let Some(index) = self.reserve_frame(&file, page)? else {
+        let Some(index) = self.reserve_frame(&file, page, Need::Now)? else {
             return Ok(None);
         };
         self.core.arena.frame(index).add_pin();
@@ -135,8 +136,13 @@ impl BufferPool {
     }
 
     /// A frame for `page`, in the page table and loading, with one pin: the read's.
-    pub(super) fn reserve_frame(&self, file: &DataFile, page: PageId) -> Result<Option<u32>> {
-        let index = self.claim()?;
+    pub(super) fn reserve_frame(
+        &self,
+        file: &DataFile,
+        page: PageId,
+        need: Need,
+    ) -> Result<Option<u32>> {
+        let index = self.claim(need)?;
         let bucket = self.core.table.lock(page);
         if bucket.find(&self.core.arena).is_some() {
             drop(bucket);
@@ -165,7 +171,7 @@ impl BufferPool {
     /// A zeroed frame for `page`, pinned. `None` if somebody else was faster.
     pub(super) fn adopt_zeroed(&self, page: PageId) -> Result<Option<Pin>> {
         let file = self.check_inside(page)?;
-        let Some(index) = self.reserve_frame(&file, page)? else {
+        let Some(index) = self.reserve_frame(&file, page, Need::Now)? else {
             return Ok(None);
         };
         self.core.arena.frame(index).add_pin();

@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use rightlink_env::sync::Arc;
 
 use crate::buffer::data_file::DataFile;
+use crate::buffer::evict::Need;
 use crate::buffer::load::Found;
 use crate::buffer::pin::Pin;
 use crate::buffer::pool::BufferPool;
@@ -221,7 +222,7 @@ impl<'p, T> ReadStream<'p, T> {
             return Ok(None);
         }
         let file = self.pool.check_inside(page)?;
-        let frame = self.pool.reserve_frame(&file, page)?;
+        let frame = self.pool.reserve_frame(&file, page, Need::Ahead)?;
         Ok(frame.map(|frame| (file, frame)))
     }
 

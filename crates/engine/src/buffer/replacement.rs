@@ -184,9 +184,7 @@ impl Replacement {
             let state = arena.frame(*frame).state();
             state & VALID != 0 && state & DIRTY != 0 && pins(state) == 0
         };
-        let depth = limit.saturating_mul(4);
-        let small = self.small.iter().take(depth);
-        small.chain(self.main.iter().take(depth)).copied().filter(wanted).take(limit).collect()
+        self.small.iter().chain(&self.main).copied().filter(wanted).take(limit).collect()
     }
 
     fn remember(&mut self, page: PageId) {

@@ -11,6 +11,7 @@
 //!   latch version has been validated.
 //!
 //! Does not do: latching, validation, log records.
+#![expect(clippy::disallowed_types, reason = "page words are memory, not synchronisation")]
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +23,6 @@ const _: () = assert!(size_of::<PageBuf>() == PAGE_SIZE);
 
 /// Memory of a page, aligned for direct I/O.
 #[repr(C, align(4096))]
-#[expect(clippy::disallowed_types, reason = "page words are memory, not synchronisation")]
 pub struct PageBuf([AtomicU64; WORDS]);
 
 impl PageBuf {

@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn replay_gives_equal_bytes() {
         for mut seed in 0..200u64 {
-            let (mut page, mut copy) = (PageBuf::zeroed(), PageBuf::zeroed());
+            let (page, mut copy) = (PageBuf::zeroed(), PageBuf::zeroed());
             let mut delta = Vec::new();
             // SAFETY: the test owns the page.
             let mut target = unsafe { PageMut::new(&page, Some(&mut delta)) };
@@ -193,7 +193,7 @@ mod tests {
                     2 => target.fill(a, len, seed as u8),
                     _ => target.put_u32(a.min(8000), seed as u32),
                 }
-                if pseudo_random(&mut seed) % 40 == 0 {
+                if pseudo_random(&mut seed).is_multiple_of(40) {
                     let mut image = [0u8; PAGE_SIZE];
                     image[a] = 1;
                     target.replace(&image);
@@ -203,7 +203,6 @@ mod tests {
             let mut replay = PageMut::owned(&mut copy);
             apply(&mut replay, &delta).expect("a recorded delta applies");
             assert!(replay.bytes() == &expected, "seed {seed}");
-            drop(PageMut::owned(&mut page));
         }
     }
 

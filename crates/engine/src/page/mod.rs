@@ -4,7 +4,7 @@
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
-//! | 0 | 4 | checksum over the rest, seeded with file and block (set on the private copy that is written) |
+//! | 0 | 4 | checksum over the rest, seeded with file and block (set on the copy that is written) |
 //! | 4 | 1 | kind ([`PageKind`]) |
 //! | 5 | 1 | format version |
 //! | 6 | 2 | flags, owned by the room that owns the kind |
