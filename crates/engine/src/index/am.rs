@@ -1,11 +1,13 @@
 //! The access-method interface: what a table asks of any index, in batches.
 //!
-//! Keys are encoded bytes without the row id (`keycode`), prefix-free, so that a method may append the row id
-//! and compare bytes. A scan hands over one [`LeafBatch`] after another and keeps neither pin nor latch
-//! between them; the caller decides when heap rows are fetched and when a batch is done.
+//! Keys are encoded bytes without the row id (`keycode`), prefix-free, so that a method may append
+//! the row id and compare bytes. A scan hands over one [`LeafBatch`] after another and keeps
+//! neither pin nor latch between them; the caller decides when heap rows are fetched and when a
+//! batch is done.
 //!
-//! Invariants: a method never calls the heap but through [`HeapOracle`], and never waits for a transaction: it
-//! reports whom to wait for and how far it came. Nothing here is particular to one method.
+//! Invariants: a method never calls the heap but through [`HeapOracle`], and never waits for a
+//! transaction: it reports whom to wait for and how far it came. Nothing here is particular to one
+//! method.
 //! Does not do: visibility, catalog, choice of an index.
 
 use crate::error::Result;
@@ -186,15 +188,16 @@ pub type Clock<'a> = &'a dyn Fn() -> u64;
 
 /// A scan in progress: owned, `Send`, without pin or latch between calls.
 pub trait IndexScan: Send {
-    /// The next leaf's matches, in `batch`; false when there are none left. May skip leaves without a match.
+    /// The next leaf's matches, in `batch`; false when there are none left. May skip leaves without
+    /// a match.
     fn next_batch(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool>;
 }
 
 /// An index of some method.
 pub trait AccessMethod: Send + Sync {
-    /// Inserts `entries`, which the method may put in another order, as `xid`. With `unique`, an entry that is
-    /// not exempt goes in only if every row with an equal key is dead to it (R8). An entry that is there
-    /// already is left alone and counts as inserted.
+    /// Inserts `entries`, which the method may put in another order, as `xid`. With `unique`, an
+    /// entry that is not exempt goes in only if every row with an equal key is dead to it (R8). An
+    /// entry that is there already is left alone and counts as inserted.
     fn insert_batch(
         &self,
         xid: Xid,
@@ -205,8 +208,9 @@ pub trait AccessMethod: Send + Sync {
     /// Starts a scan of `range`.
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan>;
 
-    /// Marks entries of `batch` dead (R1, R3): each is looked up again by key and row id, and `check` is asked
-    /// under the latch. Gives up rather than wait or read. Returns how many it marked.
+    /// Marks entries of `batch` dead (R1, R3): each is looked up again by key and row id, and
+    /// `check` is asked under the latch. Gives up rather than wait or read. Returns how many it
+    /// marked.
     fn mark_dead(
         &self,
         batch: &LeafBatch,
@@ -220,8 +224,8 @@ pub trait AccessMethod: Send + Sync {
     /// Removes every entry whose row `is_dead`, asked leaf by leaf, and gives back empty pages.
     fn bulk_delete(&self, is_dead: &mut dyn FnMut(&[RowId], &mut [bool])) -> Result<VacuumStats>;
 
-    /// Checks the structure, with writers running or not, and reports each finding. With `oracle`, also that
-    /// no two live rows share a key.
+    /// Checks the structure, with writers running or not, and reports each finding. With `oracle`,
+    /// also that no two live rows share a key.
     fn verify(
         &self,
         oracle: Option<&dyn HeapOracle>,

@@ -1,12 +1,13 @@
 //! Bounds of a scan as encoded bytes.
 //!
-//! A bound names a prefix of the encoded key: `Included(p)` as a lower bound starts before every key that
-//! begins with `p`, `Excluded(p)` after all of them; as an upper bound `Included(p)` ends after all of them,
-//! `Excluded(p)` before the first. Both turn into a half-open range of plain byte strings, so that no reader
-//! of a page ever asks which kind of bound it has.
+//! A bound names a prefix of the encoded key: `Included(p)` as a lower bound starts before every
+//! key that begins with `p`, `Excluded(p)` after all of them; as an upper bound `Included(p)` ends
+//! after all of them, `Excluded(p)` before the first. Both turn into a half-open range of plain
+//! byte strings, so that no reader of a page ever asks which kind of bound it has.
 //!
-//! Invariants: `low <= k < high` in byte order is exactly membership; the row id at the end of a tree key
-//! never takes part, because a bound that ends "after `p`" ends after every row of `p` too.
+//! Invariants: `low <= k < high` in byte order is exactly membership; the row id at the end of a
+//! tree key never takes part, because a bound that ends "after `p`" ends after every row of `p`
+//! too.
 //! Does not do: encode values (`keycode`), or decide what a prefix means for a collated column.
 
 use std::ops::Bound;

@@ -1,12 +1,12 @@
 //! Blocks for new pages, and the registered descents that delay their reuse (R6).
 //!
-//! A page that was emptied is `BtreeFree` on disk; whether it may be used again is decided in memory: only when
-//! every descent that was under way when it was freed has ended. After a restart there are none, so every
-//! `BtreeFree` or never written block is free. A block is handed out before any latch is taken, because finding
-//! one may read or grow the file (R7).
+//! A page that was emptied is `BtreeFree` on disk; whether it may be used again is decided in
+//! memory: only when every descent that was under way when it was freed has ended. After a restart
+//! there are none, so every `BtreeFree` or never written block is free. A block is handed out
+//! before any latch is taken, because finding one may read or grow the file (R7).
 //!
-//! Invariants: a block is in at most one of `ready`, `pending`, `out`, `hints`; one in `out` belongs to a
-//! change under way and is nobody else's until [`Blocks::done`].
+//! Invariants: a block is in at most one of `ready`, `pending`, `out`, `hints`; one in `out`
+//! belongs to a change under way and is nobody else's until [`Blocks::done`].
 //! Does not do: persist anything but through `meta`.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -156,7 +156,8 @@ impl Tree {
         if Blocks::known(&state, block) {
             return Ok(());
         }
-        // Nobody can be about to use a block that is in none of the sets, so what the page says now holds.
+        // Nobody can be about to use a block that is in none of the sets, so what the page says now
+        // holds.
         let page = pin.shared();
         if is_zero(page.bytes()) || kind(page.bytes()) == Some(PageKind::BtreeFree) {
             state.ready.push(block);

@@ -1,14 +1,15 @@
-//! Bulk build from sorted entries: leaves left to right at their fill factor, inner pages above them.
+//! Bulk build from sorted entries: leaves left to right at their fill factor, inner pages above
+//! them.
 //!
-//! Pages are written through the pool without log records; then the file is synced, and only then one logged
-//! record, the meta page, publishes the root (decision 6). A crash before leaves a file whose block 0 is empty:
-//! it belongs to no catalog entry and is dropped.
+//! Pages are written through the pool without log records; then the file is synced, and only then
+//! one logged record, the meta page, publishes the root (decision 6). A crash before leaves a file
+//! whose block 0 is empty: it belongs to no catalog entry and is dropped.
 //!
-//! Invariants: entries arrive in ascending order of key and row id (asserted); a built tree equals an inserted
-//! one entry by entry, and verifies.
+//! Invariants: entries arrive in ascending order of key and row id (asserted); a built tree equals
+//! an inserted one entry by entry, and verifies.
 //! Does not do: sort; check uniqueness (the caller sees equal neighbours).
 
-use std::sync::Arc;
+use rightlink_env::sync::Arc;
 
 use crate::buffer::{BufferPool, Mtr};
 use crate::config::PAGE_SIZE;
@@ -92,7 +93,8 @@ impl Builder {
         BTree::open(&self.pool, self.file, self.options)
     }
 
-    /// The rightmost page of a level. What was estimated to fit and does not goes to pages of its own.
+    /// The rightmost page of a level. What was estimated to fit and does not goes to pages of its
+    /// own.
     fn last_page(&mut self, at: usize) -> Result<(u32, Vec<u8>, Box<[u8; PAGE_SIZE]>)> {
         loop {
             let level = &mut self.levels[at];
@@ -108,7 +110,8 @@ impl Builder {
         }
     }
 
-    /// Writes the last page of level `at` and of those above; the only page of its level is the root.
+    /// Writes the last page of level `at` and of those above; the only page of its level is the
+    /// root.
     fn close_level(&mut self, at: usize) -> Result<(u32, u8)> {
         let (block, low, mut image) = self.last_page(at)?;
         let is_root = at + 1 == self.levels.len();
@@ -201,7 +204,8 @@ impl Level {
         self.bytes += self.entries.size(self.entries.len() - 1, self.frame.level, 0);
     }
 
-    /// Would one more entry exceed the fill factor? Sizes are estimated as if no key ended inside its head.
+    /// Would one more entry exceed the fill factor? Sizes are estimated as if no key ended inside
+    /// its head.
     fn is_full(&self, key: &[u8], value: Value<'_>, options: &TreeOptions) -> bool {
         let count = self.entries.len();
         let (fill, least) = match self.frame.level {
@@ -211,14 +215,15 @@ impl Level {
         if count < least {
             return false;
         }
-        let prefix = common(&self.frame.low, key);
+        let prefix = common(self.frame.base(&self.entries, 0, count), key);
         let more = key.len() + value.extra.len() + 12;
         let least = (count + 1) * (SLOT + 1);
         let used = (self.bytes + more).saturating_sub((count + 1) * prefix).max(least);
-        used + self.frame.fixed() + prefix > options.capacity * usize::from(fill) / 100
+        used + self.frame.fixed(prefix) + prefix > options.capacity * usize::from(fill) / 100
     }
 
-    /// Image with the first `kept` entries, and the separator to the right of it; `next` follows the last.
+    /// Image with the first `kept` entries, and the separator to the right of it; `next` follows
+    /// the last.
     fn finished(
         &self,
         kept: usize,

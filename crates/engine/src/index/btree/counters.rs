@@ -1,6 +1,7 @@
 //! What searches cost: comparisons by kind and key bytes touched, per thread.
 //!
-//! Invariants: counting is a few additions on thread-local cells, so it is always on and shares nothing.
+//! Invariants: counting is a few additions on thread-local cells, so it is always on and shares
+//! nothing.
 //! Does not do: sum over threads; who measures reads its own thread's counters before and after.
 
 use std::cell::Cell;
@@ -28,11 +29,22 @@ pub struct Counters {
     pub moves_right: u64,
 }
 
-thread_local! {
-    static COUNTERS: Cell<Counters> = const { Cell::new(Counters {
-        descents: 0, pages: 0, heads: 0, keys: 0, prefixes: 0, high_keys: 0, low_fences: 0, bytes: 0,
+impl Counters {
+    const ZERO: Counters = Counters {
+        descents: 0,
+        pages: 0,
+        heads: 0,
+        keys: 0,
+        prefixes: 0,
+        high_keys: 0,
+        low_fences: 0,
+        bytes: 0,
         moves_right: 0,
-    }) };
+    };
+}
+
+thread_local! {
+    static COUNTERS: Cell<Counters> = const { Cell::new(Counters::ZERO) };
 }
 
 /// Counters of this thread since it started.

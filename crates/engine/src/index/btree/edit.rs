@@ -1,7 +1,8 @@
-//! Changing a page: entries taken out of one, encoded into a fresh image, or put in place one by one.
+//! Changing a page: entries taken out of one, encoded into a fresh image, or put in place one by
+//! one.
 //!
-//! Invariants: an image built here opens and judges clean; free space of an image is zero, so that its log
-//! record is short; a change in place is a few small stores, and never made unless it fits.
+//! Invariants: an image built here opens and judges clean; free space of an image is zero, so that
+//! its log record is short; a change in place is a few small stores, and never made unless it fits.
 //! Does not do: choose where to split (`split`), latch, log.
 
 use crate::config::{MAX_KEY_BYTES, PAGE_SIZE};
@@ -59,7 +60,7 @@ impl Entries {
         for i in 0..node.count {
             let at = self.bytes.len();
             let item = if i == 0 && !node.is_leaf() {
-                node.page.append(node.special, node.low_len, &mut self.bytes);
+                self.bytes.extend(node.low());
                 node.item(0)?
             } else {
                 node.append_key(i, &mut self.bytes)?
@@ -193,11 +194,13 @@ pub(crate) struct Frame {
     pub(crate) low: Vec<u8>,
     /// High key, unless rightmost.
     pub(crate) high: Option<Vec<u8>>,
-    /// Bytes of a page that are not to be used, once it holds a few entries (tests make pages small).
+    /// Bytes of a page that are not to be used, once it holds a few entries (tests make pages
+    /// small).
     pub(crate) reserve: usize,
 }
 
-/// Entries that may use the whole of a page even when tests reserve a part, so that any key finds room.
+/// Entries that may use the whole of a page even when tests reserve a part, so that any key finds
+/// room.
 const FEW: usize = 4;
 
 /// Bytes that `count` entries must leave alone.
@@ -220,15 +223,35 @@ impl Frame {
         }
     }
 
-    /// Length of the prefix of a page with this frame whose largest key is `last`.
-    pub(crate) fn prefix(&self, last: Option<&[u8]>) -> usize {
-        let bound = self.high.as_deref().or(last);
-        bound.map_or(0, |bound| common(&self.low, bound))
+    /// What the prefix is the beginning of: the low fence, or the smallest key of a leftmost page.
+    /// The key of the first entry of an inner page is no key, and the next one must differ from the
+    /// prefix.
+    pub(crate) fn base<'a>(&'a self, entries: &'a Entries, from: usize, to: usize) -> &'a [u8] {
+        if self.left != 0 {
+            return &self.low;
+        }
+        debug_assert!(self.low.is_empty());
+        match self.level {
+            0 if from < to => entries.key(from),
+            1.. if from + 1 < to => {
+                let key = entries.key(from + 1);
+                &key[..key.len() - 1]
+            }
+            _ => &[],
+        }
     }
 
-    /// Bytes of header, trailer and fences.
-    pub(crate) fn fixed(&self) -> usize {
-        HEADER_SIZE + TRAILER + self.low.len() + self.high.as_ref().map_or(0, Vec::len)
+    /// Length of the prefix of a page with this frame and `entries[from..to]`.
+    fn prefix(&self, entries: &Entries, from: usize, to: usize) -> usize {
+        let last = (to > from).then(|| entries.key(to - 1));
+        let bound = self.high.as_deref().or(last);
+        bound.map_or(0, |bound| common(self.base(entries, from, to), bound))
+    }
+
+    /// Bytes of header, trailer and fences, if the page has a `prefix`.
+    pub(crate) fn fixed(&self, prefix: usize) -> usize {
+        let low = if self.left == 0 { prefix } else { self.low.len() };
+        HEADER_SIZE + TRAILER + low + self.high.as_ref().map_or(0, Vec::len)
     }
 
     /// Image of a page that holds `entries[from..to]`; `None` when they do not fit.
@@ -239,7 +262,7 @@ impl Frame {
         to: usize,
     ) -> Option<Box<[u8; PAGE_SIZE]>> {
         assert!(self.high.is_some() == (self.right != 0), "only a rightmost page has no high key");
-        let prefix = self.prefix((to > from).then(|| entries.key(to - 1)));
+        let prefix = self.prefix(entries, from, to);
         let used: usize = (from..to)
             .map(|i| {
                 if i == from && self.level > 0 {
@@ -249,10 +272,11 @@ impl Frame {
                 }
             })
             .sum();
-        if self.fixed() + used + reserved(self.reserve, to - from) > PAGE_SIZE {
+        if self.fixed(prefix) + used + reserved(self.reserve, to - from) > PAGE_SIZE {
             return None;
         }
-        let mut image = self.empty_image(prefix);
+        let low = if self.left == 0 { &self.base(entries, from, to)[..prefix] } else { &self.low };
+        let mut image = self.empty_image(low, prefix);
         let mut writer = Writer { image: &mut image, prefix, level: self.level, slots: 0 };
         let mut item = Vec::new();
         for i in from..to {
@@ -265,19 +289,19 @@ impl Frame {
         Some(image)
     }
 
-    fn empty_image(&self, prefix: usize) -> Box<[u8; PAGE_SIZE]> {
+    fn empty_image(&self, low: &[u8], prefix: usize) -> Box<[u8; PAGE_SIZE]> {
         let kind = if self.level == 0 { PageKind::BtreeLeaf } else { PageKind::BtreeInner };
         let high = self.high.as_deref().unwrap_or_default();
-        let mut image = Box::new(header::format(kind, TRAILER + self.low.len() + high.len()));
-        let special = PAGE_SIZE - TRAILER - self.low.len() - high.len();
-        image[special..special + self.low.len()].copy_from_slice(&self.low);
-        image[special + self.low.len()..PAGE_SIZE - TRAILER].copy_from_slice(high);
+        let mut image = Box::new(header::format(kind, TRAILER + low.len() + high.len()));
+        let special = PAGE_SIZE - TRAILER - low.len() - high.len();
+        image[special..special + low.len()].copy_from_slice(low);
+        image[special + low.len()..PAGE_SIZE - TRAILER].copy_from_slice(high);
         image[FLAGS..FLAGS + 2].copy_from_slice(&(self.flags & !HAS_DEAD).to_le_bytes());
         image[OWNER] = self.level;
         image[OWNER + 4..OWNER + 8].copy_from_slice(&self.cycle.to_le_bytes());
         image[LEFT..LEFT + 4].copy_from_slice(&self.left.to_le_bytes());
         image[RIGHT..RIGHT + 4].copy_from_slice(&self.right.to_le_bytes());
-        for (at, len) in [(LOW_LEN, self.low.len()), (HIGH_LEN, high.len()), (PREFIX_LEN, prefix)] {
+        for (at, len) in [(LOW_LEN, low.len()), (HIGH_LEN, high.len()), (PREFIX_LEN, prefix)] {
             image[at..at + 2].copy_from_slice(&(len as u16).to_le_bytes());
         }
         image
@@ -319,6 +343,7 @@ impl Writer<'_> {
 /// Can the entry go into `node` without encoding the page again?
 pub(crate) fn fits<R: PageRead>(node: &Node<R>, key: &[u8], extra: usize, reserve: usize) -> bool {
     node.cmp_prefix(key).is_eq()
+        && (node.is_leaf() || key.len() > node.prefix)
         && node.room()
             >= SLOT
                 + item_size(key.len() - node.prefix, extra, node.level)
@@ -381,7 +406,14 @@ mod tests {
     fn frame(level: u8, low: &[u8], high: Option<&[u8]>) -> Frame {
         let right = if high.is_some() { 9 } else { 0 };
         let high = high.map(<[u8]>::to_vec);
-        Frame { level, left: 3, right, low: low.to_vec(), high, ..Frame::default() }
+        Frame {
+            level,
+            left: u32::from(!low.is_empty()),
+            right,
+            low: low.to_vec(),
+            high,
+            ..Frame::default()
+        }
     }
 
     fn keys_of(image: &[u8; PAGE_SIZE]) -> Vec<Vec<u8>> {
@@ -398,8 +430,8 @@ mod tests {
         key
     }
 
-    /// Any set of keys, put in one by one or encoded at once, reads back and is found at its place, by latched
-    /// and optimistic search alike.
+    /// Any set of keys, put in one by one or encoded at once, reads back and is found at its place,
+    /// by latched and optimistic search alike.
     #[test]
     fn pages_hold_what_was_put_in() {
         for seed in 0..60 {

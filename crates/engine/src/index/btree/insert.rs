@@ -1,11 +1,11 @@
 //! Insertion of a batch: sorted once, a leaf held for all of its keys, one record per leaf.
 //!
-//! Uniqueness (R8): the exclusive latch on the first leaf that could hold the key without a row id is held from
-//! the check to the insertion. Equal keys may go on right of it; the walk latches rightwards (R12) and keeps
-//! that first leaf.
+//! Uniqueness (R8): the exclusive latch on the first leaf that could hold the key without a row id
+//! is held from the check to the insertion. Equal keys may go on right of it; the walk latches
+//! rightwards (R12) and keeps that first leaf.
 //!
-//! Invariants: nothing is stored before everything that can fail has been checked; a leaf that must be split
-//! gives up what it has done as one record first, so that a split is a record of its own.
+//! Invariants: nothing is stored before everything that can fail has been checked; a leaf that must
+//! be split gives up what it has done as one record first, so that a split is a record of its own.
 //! Does not do: wait. Whom to wait for is an outcome.
 
 use crate::buffer::{Held, Mtr, Pin};
@@ -159,7 +159,8 @@ impl<'a> Batch<'a, '_> {
         }
     }
 
-    /// Entries from `start` on, into the latched leaf `first` or, for the first of them, right of it.
+    /// Entries from `start` on, into the latched leaf `first` or, for the first of them, right of
+    /// it.
     fn fill(
         &self,
         mut mtr: Mtr<'a>,
@@ -232,8 +233,8 @@ impl<'a> Batch<'a, '_> {
         }
     }
 
-    /// Looks at the entries of the leaf whose key equals that of entry `at`. `None`: the leaf is not the first
-    /// one that could hold the key.
+    /// Looks at the entries of the leaf whose key equals that of entry `at`. `None`: the leaf is
+    /// not the first one that could hold the key.
     fn judge(
         &self,
         mtr: &Mtr<'_>,
@@ -245,14 +246,14 @@ impl<'a> Batch<'a, '_> {
         let block = mtr.id(held).block.0;
         let damage = |what| self.tree.corrupt(block, what);
         let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        if node.low_len > 0 && node.cmp_low(key).is_lt() || node.cmp_high(key).is_ge() {
+        if node.cmp_low(key).is_lt() || node.cmp_high(key).is_ge() {
             return Ok(None);
         }
         equal_keys(&node, (at, key, whole), oracle).map(Some).map_err(damage)
     }
 
-    /// Walks right while equal keys may go on, latching, and returns the latched page that the entry belongs
-    /// to; only that one and `first` stay latched.
+    /// Walks right while equal keys may go on, latching, and returns the latched page that the
+    /// entry belongs to; only that one and `first` stay latched.
     fn walk(
         &self,
         mtr: &mut Mtr<'a>,
@@ -354,8 +355,8 @@ fn ask(rows: &[RowId], at: usize, oracle: &dyn HeapOracle) -> Option<InsertOutco
 }
 
 impl Tree {
-    /// Puts an entry into a latched page without splitting it: in place, else by encoding the page again, on
-    /// leaves without the entries marked dead. False: there is no room.
+    /// Puts an entry into a latched page without splitting it: in place, else by encoding the page
+    /// again, on leaves without the entries marked dead. False: there is no room.
     pub(crate) fn put(
         &self,
         mtr: &mut Mtr<'_>,

@@ -1,6 +1,7 @@
 //! What a page looks like, for people and for measurements.
 //!
-//! Invariants: a page is copied under its shared latch and read from the copy; any block can be asked for.
+//! Invariants: a page is copied under its shared latch and read from the copy; any block can be
+//! asked for.
 //! Does not do: judge (`verify`).
 
 use crate::config::PAGE_SIZE;

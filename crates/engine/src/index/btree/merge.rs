@@ -1,12 +1,15 @@
-//! Giving back a page: its keys (usually none) go to its right sibling, and it leaves parent and siblings.
+//! Giving back a page: its keys (usually none) go to its right sibling, and it leaves parent and
+//! siblings.
 //!
-//! One record does it all, under the latches of the left sibling, the page, the right sibling and the parent:
-//! there is no half-dead page in between, and nothing to finish after a crash. The right sibling takes over the
-//! low fence, so keys move only right (R5). Both pages must have the same parent page; a page that is the last
-//! child there stays, unless it is the only one: then the parent is first merged into its own right neighbour.
+//! One record does it all, under the latches of the left sibling, the page, the right sibling and
+//! the parent: there is no half-dead page in between, and nothing to finish after a crash. The
+//! right sibling takes over the low fence, so keys move only right (R5). Both pages must have the
+//! same parent page; a page that is the last child there stays, unless it is the only one: then the
+//! parent is first merged into its own right neighbour.
 //!
-//! Invariants: never the root, never the rightmost page of a level; refused when the right sibling, encoded
-//! again, would not fit. The page is reused only when every descent that might know it has ended (R6).
+//! Invariants: never the root, never the rightmost page of a level; refused when the right sibling,
+//! encoded again, would not fit. The page is reused only when every descent that might know it has
+//! ended (R6).
 //! Does not do: choose pages (`vacuum`).
 
 use crate::buffer::{Held, Mtr, Pin};

@@ -1,8 +1,9 @@
 //! Block 0: the root, and where free pages were when somebody last looked.
 //!
-//! FORMAT. Page of kind `BtreeMeta`; offset 32: root block u32, 36: root level u8, 37: 3 bytes 0, 40: number of
-//! free blocks u32, 44: free blocks u32 each. The list is a memory aid: a block counts as free only if its
-//! page says so (`BtreeFree`, or never written), so a stale list does no harm.
+//! FORMAT. Page of kind `BtreeMeta`; offset 32: root block u32, 36: root level u8, 37: 3 bytes 0,
+//! 40: number of free blocks u32, 44: free blocks u32 each. The list is a memory aid: a block
+//! counts as free only if its page says so (`BtreeFree`, or never written), so a stale list does no
+//! harm.
 //!
 //! Invariants: root and level are logged; the root only rises. The first root is block 1.
 //! Does not do: hand out blocks (`alloc`).

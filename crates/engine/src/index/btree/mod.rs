@@ -12,12 +12,13 @@
 //! | `verify` `inspect` | is it a tree, what does it look like |
 //!
 //! Invariants:
-//! - Links, fences and levels say where a key belongs: a page takes `key` when `low <= key < high`. Keys move
-//!   only right (R5), so a descent that arrives at a page that has split moves right, and one that arrives at
-//!   a page that was given back starts again.
-//! - Every page that is not the root has one downlink, or its left sibling carries the flag of an incomplete
-//!   split; whoever writes there first finishes it.
-//! - A reader holds one latch at a time and is never blocked by a split but for the moment of the copy.
+//! - Links, fences and levels say where a key belongs: a page takes `key` when `low <= key < high`.
+//!   Keys move only right (R5), so a descent that arrives at a page that has split moves right, and
+//!   one that arrives at a page that was given back starts again.
+//! - Every page that is not the root has one downlink, or its left sibling carries the flag of an
+//!   incomplete split; whoever writes there first finishes it.
+//! - A reader holds one latch at a time and is never blocked by a split but for the moment of the
+//!   copy.
 //! - Latches go right and up (R12): left sibling, page, right sibling, parent, meta page.
 //!
 //! Does not do: wait for transactions, read the heap, know what a key means.
@@ -36,10 +37,12 @@ mod read;
 mod scan;
 mod search;
 mod split;
+#[cfg(test)]
+mod tests;
 mod vacuum;
 mod verify;
 
-use std::sync::Arc;
+use rightlink_env::sync::Arc;
 
 use rightlink_env::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 
@@ -78,7 +81,8 @@ impl Default for TreeOptions {
     }
 }
 
-/// An open B-link tree. Cheap to clone; all clones are one tree, and a file has one tree open at a time.
+/// An open B-link tree. Cheap to clone; all clones are one tree, and a file has one tree open at a
+/// time.
 #[derive(Clone)]
 pub struct BTree(Arc<Tree>);
 
@@ -87,7 +91,8 @@ pub(crate) struct Tree {
     pool: Arc<BufferPool>,
     file: FileId,
     options: TreeOptions,
-    /// Level and block of the root when it was last looked up. An old root is as good a start as any.
+    /// Level and block of the root when it was last looked up. An old root is as good a start as
+    /// any.
     root: AtomicU64,
     blocks: Blocks,
     registrations: Registrations,

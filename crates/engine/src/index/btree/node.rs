@@ -1,7 +1,8 @@
 //! A leaf or inner page of the tree: layout, reading, searching.
 //!
-//! FORMAT. A tree key is the encoded key bytes followed by the 6 bytes of the row id: unique, ordered by plain
-//! byte comparison. An inner page holds separators: the shortest byte strings that tell two leaves apart.
+//! FORMAT. A tree key is the encoded key bytes followed by the 6 bytes of the row id: unique,
+//! ordered by plain byte comparison. An inner page holds separators: the shortest byte strings that
+//! tell two leaves apart.
 //!
 //! | where | bytes | what |
 //! |---|---|---|
@@ -18,25 +19,30 @@
 //! | 8188 | 2 | bytes of the prefix |
 //! | 8190 | 2 | 0, for search samples in front of the fences |
 //!
-//! *Prefix.* Every key of the page opens with the first `prefix` bytes of the low fence; they are stored there
-//! only. It is the common prefix of both fences; on a rightmost page, which has no high key, it is what the low
-//! fence and the largest key share, and the page is encoded again when a key without it arrives.
+//! *Prefix.* Every key of the page opens with the first `prefix` bytes of the low fence; they are
+//! stored there only. It is the common prefix of both fences. A rightmost page has no high key:
+//! there it is what the low fence and the largest key share. A leftmost page has no low fence
+//! (nothing is below it): there the place of the low fence holds the prefix alone, what the
+//! smallest key and the high key (or the largest key) share. When a key without the prefix comes to
+//! such a page, the page is encoded again.
 //!
-//! *Slot.* 13 bits of offset; bit 13: the entry is dead to everyone (hint, R1); bit 14: the item ends with an
-//! extra area; bit 15: that area is a posting list (further row ids), not payload. The head is the next four
-//! bytes of the key after the prefix, zero padded, big-endian.
+//! *Slot.* 13 bits of offset; bit 13: the entry is dead to everyone (hint, R1); bit 14: the item
+//! ends with an extra area; bit 15: that area is a posting list (further row ids), not payload. The
+//! head is the next four bytes of the key after the prefix, zero padded, big-endian.
 //!
-//! *Item.* Leaf: length of the key after the prefix (varint: one byte below 128, else two), then those bytes
-//! but for the four in the head; with bit 14, a varint length and the extra bytes. Inner: child u32, then as a
-//! leaf. The first entry of an inner page stands for "from the low fence on" and has no key of its own.
+//! *Item.* Leaf: length of the key after the prefix (varint: one byte below 128, else two), then
+//! those bytes but for the four in the head; with bit 14, a varint length and the extra bytes.
+//! Inner: child u32, then as a leaf. The first entry of an inner page stands for "from the low
+//! fence on" and has no key of its own.
 //!
-//! *Size.* An entry costs 6 (slot) + 1 (length) + what is left of key and row id after prefix and head. Dense
-//! int8 keys (8 bytes and the null byte) share 7 of 15 bytes: 6 + 1 + 4 = 11 bytes, 12.3 at 90 % fill with the
-//! page's own 48 bytes and fences. A random 16-byte key among a million: 6 + 1 + 17 = 24.
+//! *Size.* An entry costs 6 (slot) + 1 (length) + what is left of key and row id after prefix and
+//! head. Dense int8 keys (8 bytes and the null byte) share 7 of 15 bytes: 6 + 1 + 4 = 11 bytes,
+//! 12.3 at 90 % fill with the page's own 48 bytes and fences. A random 16-byte key among a million:
+//! 6 + 1 + 17 = 24.
 //!
-//! Invariants: `Node::open` judges the header once, in constant time; each item is judged when it is read. Bad
-//! bytes are a [`Damage`], never a panic. A page that holds one entry always fits: three keys of the largest
-//! size, slot, length, trailer and header are less than a page.
+//! Invariants: `Node::open` judges the header once, in constant time; each item is judged when it
+//! is read. Bad bytes are a [`Damage`], never a panic. A page that holds one entry always fits:
+//! three keys of the largest size, slot, length, trailer and header are less than a page.
 //! Does not do: changes (`edit`), latching, meaning of flags.
 
 use std::cmp::Ordering;
@@ -75,8 +81,8 @@ pub(crate) const POSTING: u16 = 1 << 15;
 
 /// Page flag: the right sibling has no downlink yet.
 pub(crate) const INCOMPLETE: u16 = 1;
-/// Page flag: reserved for a page that left its parent but not its siblings; never set, because a merge is one
-/// record.
+/// Page flag: reserved for a page that left its parent but not its siblings; never set, because a
+/// merge is one record.
 pub(crate) const HALF_DEAD: u16 = 2;
 /// Page flag: this is the root.
 pub(crate) const ROOT: u16 = 4;
@@ -222,6 +228,9 @@ impl<R: PageRead> Node<R> {
         if self.right == 0 && self.high_len != 0 {
             return Err("a rightmost page has a high key");
         }
+        if self.left == 0 && self.prefix != self.low_len {
+            return Err("a leftmost page has a low fence");
+        }
         if (self.level == 0) != (self.page.u8(KIND) == PageKind::BtreeLeaf as u8) {
             return Err("kind and level disagree");
         }
@@ -313,10 +322,12 @@ impl<R: PageRead> Node<R> {
         self.item(i).map(|item| item.child)
     }
 
-    /// Appends the low fence.
+    /// The low fence; empty on a leftmost page.
     pub(crate) fn low(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.page.append(self.special, self.low_len, &mut out);
+        if self.left != 0 {
+            self.page.append(self.special, self.low_len, &mut out);
+        }
         out
     }
 
@@ -359,8 +370,11 @@ impl<R: PageRead> Node<R> {
         Ok(RowId::from_bytes(bytes))
     }
 
-    /// Order of `key` against the low fence.
+    /// Order of `key` against the low fence; above everything on a leftmost page.
     pub(crate) fn cmp_low(&self, key: &[u8]) -> Ordering {
+        if self.left == 0 {
+            return Ordering::Greater;
+        }
         count(|c| {
             c.low_fences += 1;
             c.bytes += self.low_len.min(key.len()) as u64;
@@ -395,8 +409,8 @@ impl<R: PageRead> Node<R> {
         if order == Ordering::Equal && key.len() < self.prefix { Ordering::Less } else { order }
     }
 
-    /// First entry not below `key`: heads decide wherever they differ, the rest of a key is read only when
-    /// they are equal.
+    /// First entry not below `key`: heads decide wherever they differ, the rest of a key is read
+    /// only when they are equal.
     pub(crate) fn search(&self, key: &[u8]) -> Checked<Found> {
         count(|c| c.pages += 1);
         match self.cmp_prefix(key) {
@@ -432,8 +446,8 @@ impl<R: PageRead> Node<R> {
         Ok(Found { pos: low, exact })
     }
 
-    /// Order of entry `i` against a key whose prefix and head are equal to its own. A key that ends inside
-    /// its head is padded with zeroes there, so its length decides.
+    /// Order of entry `i` against a key whose prefix and head are equal to its own. A key that ends
+    /// inside its head is padded with zeroes there, so its length decides.
     fn cmp_rest(&self, i: usize, rem: &[u8]) -> Checked<Ordering> {
         let item = self.item(i)?;
         count(|c| {

@@ -1,7 +1,9 @@
-//! Reading a page that is either latched or read optimistically (R11): one trait, two kinds of source.
+//! Reading a page that is either latched or read optimistically (R11): one trait, two kinds of
+//! source.
 //!
-//! Invariants: no read panics or leaves the page, whatever the offsets in a damaged or changing page say;
-//! bytes outside the page read as zero. What an optimistic source returns means nothing before it validates.
+//! Invariants: no read panics or leaves the page, whatever the offsets in a damaged or changing
+//! page say; bytes outside the page read as zero. What an optimistic source returns means nothing
+//! before it validates.
 //! Does not do: judge the bytes (`node`).
 
 use std::cmp::Ordering;
@@ -17,7 +19,8 @@ pub(crate) trait PageRead: Copy {
     fn u32(self, at: usize) -> u32;
     /// Copies the bytes from `at`.
     fn read(self, at: usize, out: &mut [u8]);
-    /// Order of the `len` page bytes from `at` against `with`, a shorter one first when one opens the other.
+    /// Order of the `len` page bytes from `at` against `with`, a shorter one first when one opens
+    /// the other.
     fn compare(self, at: usize, len: usize, with: &[u8]) -> Ordering;
 
     /// The byte at `at`.

@@ -1,13 +1,15 @@
 //! Scans, a leaf at a time, and the dead marks that scans leave behind.
 //!
-//! A scan keeps what is left of its range and the link to the next leaf. After a leaf everything up to its fence
-//! has been handed over, so the fence becomes the new end of the range. A step over a link counts only if the
-//! neighbour's fence is that very one; else (a split, a merge, a reused page) the scan descends again to where
-//! its range begins now (R5). Nothing is latched or pinned between two batches.
+//! A scan keeps what is left of its range and the link to the next leaf. After a leaf everything up
+//! to its fence has been handed over, so the fence becomes the new end of the range. A step over a
+//! link counts only if the neighbour's fence is that very one; else (a split, a merge, a reused
+//! page) the scan descends again to where its range begins now (R5). Nothing is latched or pinned
+//! between two batches.
 //!
-//! Invariants: no entry is handed over twice, none that is there from the first call to the last is missed, in
-//! either direction. Marks are set only under the exclusive latch, for entries found again by key and row id
-//! and after the caller's check ran under it (R3); they are hints and not logged.
+//! Invariants: no entry is handed over twice, none that is there from the first call to the last is
+//! missed, in either direction. Marks are set only under the exclusive latch, for entries found
+//! again by key and row id and after the caller's check ran under it (R3); they are hints and not
+//! logged.
 //! Does not do: visibility; fetch rows.
 
 use std::cmp::Ordering;
@@ -129,8 +131,7 @@ impl TreeScan {
             Direction::Forward => (from..to).try_for_each(|i| self.push(node, i, batch))?,
             Direction::Backward => (from..to).rev().try_for_each(|i| self.push(node, i, batch))?,
         }
-        self.move_on(node, low, high);
-        Ok(())
+        self.move_on(node, low, high)
     }
 
     fn push(
@@ -150,7 +151,19 @@ impl TreeScan {
     }
 
     /// The range is what lies beyond this leaf.
-    fn move_on(&mut self, node: &Node<&[u8; PAGE_SIZE]>, low: Vec<u8>, high: Option<Vec<u8>>) {
+    fn move_on(
+        &mut self,
+        node: &Node<&[u8; PAGE_SIZE]>,
+        low: Vec<u8>,
+        high: Option<Vec<u8>>,
+    ) -> Checked<()> {
+        let ahead = match self.options.direction {
+            Direction::Forward => high.as_ref().is_none_or(|high| *high > self.rest.low),
+            Direction::Backward => self.rest.high.as_ref().is_none_or(|high| low < *high),
+        };
+        if !ahead {
+            return Err("the fences of a leaf do not lead on");
+        }
         match self.options.direction {
             Direction::Forward => {
                 self.done = high.is_none();
@@ -164,6 +177,7 @@ impl TreeScan {
             }
         }
         self.done |= self.rest.is_empty();
+        Ok(())
     }
 }
 
@@ -212,8 +226,9 @@ impl Tree {
     }
 }
 
-/// Marks those of the sorted `keys` that belong to this leaf, and drops them from the list. Returns how many
-/// and, if larger keys are left, the right link to follow. The leaf is judged afresh: it may be another one (R6).
+/// Marks those of the sorted `keys` that belong to this leaf, and drops them from the list. Returns
+/// how many and, if larger keys are left, the right link to follow. The leaf is judged afresh: it
+/// may be another one (R6).
 fn mark_on(
     page: &mut PageMut<'_>,
     keys: &mut Vec<Vec<u8>>,

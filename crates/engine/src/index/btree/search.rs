@@ -1,11 +1,13 @@
 //! From the root to the page that a key belongs to.
 //!
-//! Each page is searched first; its high key is asked only when the search ends past the last slot, its low
-//! fence only when it ends before the first (decision 3). Inner pages are read optimistically, without latch.
+//! Each page is searched first; its high key is asked only when the search ends past the last slot,
+//! its low fence only when it ends before the first (decision 3). Inner pages are read
+//! optimistically, without latch.
 //!
-//! Invariants: one pin at a time and no latch kept between pages; a page of another level, a free one or one
-//! right of the key means that the descent met a reused block: it starts again, and a bounded number of starts
-//! tells damage from bad luck. Right links are followed only from pages whose low fence is not above the key.
+//! Invariants: one pin at a time and no latch kept between pages; a page of another level, a free
+//! one or one right of the key means that the descent met a reused block: it starts again, and a
+//! bounded number of starts tells damage from bad luck. Right links are followed only from pages
+//! whose low fence is not above the key.
 //! Does not do: change anything; register (the operation that descends does, R6).
 
 use std::cmp::Ordering;
@@ -25,7 +27,8 @@ use crate::page::header::KIND;
 pub(crate) enum Aim<'k> {
     /// The one with `low <= key < high`.
     At(&'k [u8]),
-    /// The one with `low < key <= high`, which holds the last keys below `key`; the rightmost one for `None`.
+    /// The one with `low < key <= high`, which holds the last keys below `key`; the rightmost one
+    /// for `None`.
     Before(Option<&'k [u8]>),
 }
 
@@ -74,7 +77,7 @@ impl<R: PageRead> Node<R> {
             }
         }
         // Whatever lies after the first entry (on inner pages: the second) is above the low fence.
-        if found.pos <= usize::from(!self.is_leaf()) && self.low_len > 0 {
+        if found.pos <= usize::from(!self.is_leaf()) {
             let order = self.cmp_low(key);
             if order == Ordering::Less || order == Ordering::Equal && before {
                 return Ok(Place::Lost);
@@ -87,6 +90,9 @@ impl<R: PageRead> Node<R> {
     pub(crate) fn child_index(&self, found: Found, aim: Aim<'_>) -> Option<usize> {
         if found.exact && matches!(aim, Aim::At(_)) {
             Some(found.pos)
+        } else if found.pos == 0 && self.left == 0 {
+            // Below the prefix of a leftmost page is still its first child.
+            Some(0)
         } else {
             found.pos.checked_sub(1)
         }
@@ -141,8 +147,8 @@ impl Tree {
         step(page.bytes(), aim, level).map_err(|what| Error::corrupt(pin.page(), what))
     }
 
-    /// Pins the page of `level` that `aim` led to. It may have changed since: whoever latches it asks
-    /// [`Node::place`] again. `None`: the tree has no such level (yet).
+    /// Pins the page of `level` that `aim` led to. It may have changed since: whoever latches it
+    /// asks [`Node::place`] again. `None`: the tree has no such level (yet).
     pub(crate) fn descend(&self, aim: Aim<'_>, level: u8) -> Result<Option<Pin>> {
         count(|c| c.descents += 1);
         if self.root().1 < level && self.refresh_root()?.level < level {
@@ -188,8 +194,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Reads the leaf that `aim` belongs to, under its shared latch. `before` runs before each latch; `read`
-    /// runs once on the right leaf.
+    /// Reads the leaf that `aim` belongs to, under its shared latch. `before` runs before each
+    /// latch; `read` runs once on the right leaf.
     pub(crate) fn read_leaf<T>(
         &self,
         aim: Aim<'_>,
@@ -223,8 +229,9 @@ impl Tree {
         Err(self.corrupt(0, "descents from the root do not arrive"))
     }
 
-    /// Latches the page of `level` that `aim` belongs to exclusively, moving right from `pin`. With `alone`,
-    /// nothing else is latched and pages may be read on the way; else a page that is not in memory is reported.
+    /// Latches the page of `level` that `aim` belongs to exclusively, moving right from `pin`. With
+    /// `alone`, nothing else is latched and pages may be read on the way; else a page that is not
+    /// in memory is reported.
     pub(crate) fn reach(
         &self,
         mtr: &mut Mtr<'_>,

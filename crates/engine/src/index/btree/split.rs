@@ -1,12 +1,13 @@
 //! Splitting a page, and telling its parent.
 //!
-//! A split is one record: the left page is encoded again without its right half and flagged incomplete, the new
-//! right page is formatted, and the old right sibling's left link is set. A second record puts the downlink into
-//! the parent and clears the flag. In between, and after a crash in between, readers use the right link, and the
-//! next writer who meets the flag finishes.
+//! A split is one record: the left page is encoded again without its right half and flagged
+//! incomplete, the new right page is formatted, and the old right sibling's left link is set. A
+//! second record puts the downlink into the parent and clears the flag. In between, and after a
+//! crash in between, readers use the right link, and the next writer who meets the flag finishes.
 //!
-//! Invariants: the separator is above every key left of it and not above any right of it, and on leaves no
-//! byte longer than that needs; a page with the flag is not split again; child before parent before meta (R12).
+//! Invariants: the separator is above every key left of it and not above any right of it, and on
+//! leaves no byte longer than that needs; a page with the flag is not split again; child before
+//! parent before meta (R12).
 //! Does not do: merge.
 
 use crate::buffer::{Held, Mtr};
@@ -181,21 +182,24 @@ impl Tree {
         };
         let parent = mtr.id(held).block.0;
         let damage = |what| self.corrupt(parent, what);
-        if Node::open(mtr.bytes(held)).map_err(damage)?.flags & INCOMPLETE != 0 {
+        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
+        if node.flags & INCOMPLETE != 0 {
             return Ok(Err(Lack::Finish(parent, level + 1)));
         }
-        if found.exact || found.pos == 0 {
+        // The first entry of a leftmost page is below everything, whatever its prefix says.
+        let first = found.pos == 0 && node.left == 0;
+        if !first && (found.exact || found.pos == 0) {
             return Err(damage("the downlink of an incomplete split is there already"));
         }
+        let pos = found.pos.max(1);
         let value = Value { child: right, ..Value::default() };
-        if self.put(&mut mtr, held, found.pos, &separator, value)? {
+        if self.put(&mut mtr, held, pos, &separator, value)? {
             clear_incomplete(mtr.page(child));
             mtr.commit(RecordKind::IndexFinishSplit, Xid::NONE)?;
             return Ok(Ok(()));
         }
         let key = &separator;
-        let job =
-            Splitting { held, pos: found.pos, key, value, child: Some(child), xid: Xid::NONE };
+        let job = Splitting { held, pos, key, value, child: Some(child), xid: Xid::NONE };
         self.split(mtr, job, luggage)
     }
 
@@ -257,7 +261,8 @@ fn still(page: &[u8; PAGE_SIZE], separator: &[u8], right: u32) -> bool {
     })
 }
 
-/// Sizes that every split point would give, estimated: exact but for keys that end inside their head.
+/// Sizes that every split point would give, estimated: exact but for keys that end inside their
+/// head.
 struct Points {
     /// For the split in front of entry `i + 1`: bytes left, bytes right, bytes of the separator.
     sizes: Vec<(usize, usize, usize)>,
@@ -272,18 +277,20 @@ impl Points {
         let whole: usize = (0..total).map(|i| entries.size(i, frame.level, 0)).sum();
         let last = entries.key(total - 1);
         let bound = frame.high.as_deref().unwrap_or(last);
+        let base = frame.base(entries, 0, total);
         let high_len = frame.high.as_ref().map_or(0, Vec::len);
         let least = SLOT + edit::item_size(0, 0, frame.level);
         let mut left = 0;
         for at in 1..total {
             left += entries.size(at - 1, frame.level, 0);
             let separator = points.separator(entries, at);
-            let (below, above) = (common(&frame.low, separator), common(separator, bound));
-            let fixed = Frame::default().fixed() + separator.len();
+            let (below, above) = (common(base, separator), common(separator, bound));
+            let fixed = Frame::default().fixed(0) + separator.len();
             let left_size = left.saturating_sub(at * below).max(at * least);
             let right = (whole - left).saturating_sub((total - at) * above);
             let right_size = right.max((total - at) * least);
-            let sizes = (left_size + fixed + frame.low.len(), right_size + fixed + high_len);
+            let sizes =
+                (left_size + fixed + frame.low.len().max(below), right_size + fixed + high_len);
             points.sizes.push((sizes.0, sizes.1, separator.len()));
         }
         points
@@ -298,8 +305,8 @@ impl Points {
         }
     }
 
-    /// Split points, best first: near the middle, or near `fill` percent for ascending insertions, and among
-    /// those that are near enough the one with the shortest separator.
+    /// Split points, best first: near the middle, or near `fill` percent for ascending insertions,
+    /// and among those that are near enough the one with the shortest separator.
     fn by_preference(&self, fill: Option<usize>, capacity: usize) -> Vec<usize> {
         let distance = |(left, right, _): &(usize, usize, usize)| match fill {
             Some(fill) => left.abs_diff(capacity * fill / 100),

@@ -1,12 +1,14 @@
 //! One pass over all pages in physical order: dead entries leave, then empty pages.
 //!
-//! A page that splits during the pass may send entries to a block that the pass has left behind. Every split
-//! stamps the pass's cycle id on both halves; when a page with the current id has a right link to a lower block,
-//! the pass follows it (R5). The splitter reads the id after it has latched the new page, so a pass that saw that
-//! block before the split is a pass whose id the splitter sees.
+//! A page that splits during the pass may send entries to a block that the pass has left behind.
+//! Every split stamps the pass's cycle id on both halves; when a page with the current id has a
+//! right link to a lower block, the pass follows it (R5). The splitter reads the id after it has
+//! latched the new page, so a pass that saw that block before the split is a pass whose id the
+//! splitter sees.
 //!
-//! Invariants: a page without dead entries is latched shared only; what is removed under the exclusive latch
-//! was judged dead by the same bytes. Row ids in the dead set are not reused before the pass has ended (R3).
+//! Invariants: a page without dead entries is latched shared only; what is removed under the
+//! exclusive latch was judged dead by the same bytes. Row ids in the dead set are not reused before
+//! the pass has ended (R3).
 //! Does not do: decide which rows are dead; two passes at once.
 
 use rightlink_env::sync::{AtomicU32, Ordering};
@@ -161,7 +163,8 @@ impl Pass<'_> {
         Ok(Some(judged))
     }
 
-    /// Gives back empty leaves; one that was the last child of its parent may go when its siblings have gone.
+    /// Gives back empty leaves; one that was the last child of its parent may go when its siblings
+    /// have gone.
     fn give_back_empty(&mut self) -> Result<()> {
         let mut empty = std::mem::take(&mut self.empty);
         empty.sort_unstable();

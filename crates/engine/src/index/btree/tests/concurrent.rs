@@ -1,0 +1,132 @@
+//! Writers, readers and vacuum at once, on a tree with tiny pages.
+
+use rightlink_env::sync::{Arc, AtomicBool, Ordering};
+use rightlink_env::{Rng, thread};
+
+use crate::ids::RowId;
+use crate::index::am::{AccessMethod, IndexEntry, LeafBatch, ScanOptions};
+use crate::index::btree::BTree;
+use crate::index::btree::tests::tree;
+use crate::index::search_key::{Direction, KeyRange};
+use crate::index::suite::{self, same, verify_clean};
+
+/// Keys that nobody touches while the others come and go around them.
+const STABLE: u64 = 10;
+const KEYS: u64 = 3000;
+
+fn key(n: u64) -> Vec<u8> {
+    n.to_be_bytes().to_vec()
+}
+
+fn stable(n: u64) -> RowId {
+    RowId::new(n as u32, 1)
+}
+
+/// Inserts and deletes keys of its own residue class; ends with none of them in.
+fn writer(tree: &BTree, me: u64, rounds: usize) {
+    let mut rng = Rng::from_seed(me);
+    for _ in 0..rounds {
+        let start = rng.below(KEYS);
+        let mut mine: Vec<_> = (start..start + 150)
+            .filter(|n| n % STABLE == me)
+            .map(|n| (key(n), RowId::new(n as u32, 2 + me as u16)))
+            .collect();
+        suite::insert(tree, &mine);
+        rng.shuffle(&mut mine);
+        for (key, row) in &mine {
+            assert!(tree.delete(crate::ids::Xid(5), &IndexEntry::new(key, *row)).unwrap());
+        }
+    }
+}
+
+/// Leaves rows behind that the vacuum takes out.
+fn litter(tree: &BTree, rounds: u32) {
+    let mut rng = Rng::from_seed(99);
+    for round in 0..rounds {
+        let mut batch = Vec::new();
+        let start = rng.below(KEYS);
+        for n in start..start + 60 {
+            batch.push((key(n), RowId::new(1_000_000 + round, 1)));
+        }
+        suite::insert(tree, &batch);
+    }
+}
+
+/// In order, nothing twice, every stable key there.
+fn reader(tree: &BTree, direction: Direction, stop: &AtomicBool) -> u64 {
+    let mut rounds = 0;
+    while !stop.load(Ordering::Relaxed) || rounds == 0 {
+        let mut scan =
+            tree.begin_scan(KeyRange::all(), ScanOptions { direction, with_dead: false });
+        let mut batch = LeafBatch::default();
+        let mut seen = 0;
+        let mut last: Option<(Vec<u8>, RowId)> = None;
+        while scan.next_batch(&|| 0, &mut batch).unwrap() {
+            for i in 0..batch.len() {
+                let entry = (batch.key(i).to_vec(), batch.entries[i].row);
+                if let Some(last) = &last {
+                    match direction {
+                        Direction::Forward => assert!(*last < entry),
+                        Direction::Backward => assert!(*last > entry),
+                    }
+                }
+                seen += u64::from(entry.1.slot == 1 && entry.1.block.0 < 1_000_000);
+                last = Some(entry);
+            }
+        }
+        assert_eq!(seen, KEYS / STABLE, "a scan sees every key that stays");
+        rounds += 1;
+    }
+    rounds
+}
+
+fn vacuum(tree: &BTree, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        tree.bulk_delete(&mut |rows, dead| {
+            rows.iter().zip(dead).for_each(|(row, dead)| *dead = row.block.0 >= 1_000_000);
+        })
+        .unwrap();
+        let mut findings = Vec::new();
+        tree.verify(None, &mut |finding| findings.push(finding)).unwrap();
+        assert!(findings.is_empty(), "while others write: {findings:#?}");
+    }
+}
+
+fn storm(capacity: usize, rounds: usize) {
+    let (_pool, tree) = tree(capacity, 1);
+    let entries: Vec<_> = (0..KEYS).step_by(STABLE as usize).map(|n| (key(n), stable(n))).collect();
+    suite::insert(&tree, &entries);
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut writers = Vec::new();
+    for me in 1..4 {
+        let tree = tree.clone();
+        writers.push(thread::spawn("writer", move || writer(&tree, me, rounds)));
+    }
+    let litters = tree.clone();
+    writers.push(thread::spawn("litter", move || litter(&litters, rounds as u32 * 4)));
+    let mut others = Vec::new();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let (tree, stop) = (tree.clone(), Arc::clone(&stop));
+        others.push(thread::spawn("reader", move || {
+            reader(&tree, direction, &stop);
+        }));
+    }
+    let (vacuumed, stopped) = (tree.clone(), Arc::clone(&stop));
+    others.push(thread::spawn("vacuum", move || vacuum(&vacuumed, &stopped)));
+    let results: Vec<_> = writers.into_iter().map(thread::JoinHandle::join).collect();
+    stop.store(true, Ordering::Relaxed);
+    let others: Vec<_> = others.into_iter().map(thread::JoinHandle::join).collect();
+    results.into_iter().chain(others).for_each(|result| result.unwrap());
+    tree.bulk_delete(&mut |rows, dead| {
+        rows.iter().zip(dead).for_each(|(row, dead)| *dead = row.block.0 >= 1_000_000);
+    })
+    .unwrap();
+    same(&tree, &entries.into_iter().collect());
+    verify_clean(&tree);
+}
+
+#[test]
+fn readers_writers_and_vacuum_do_not_disturb_each_other() {
+    storm(300, 60);
+    storm(700, 60);
+}

@@ -1,0 +1,87 @@
+//! Tests of the tree: the suite of every access method, then what is particular to trees.
+
+mod concurrent;
+mod crash;
+mod damage;
+mod shape;
+
+use rightlink_env::Rng;
+
+use crate::buffer::testing::{self, TestPool};
+use crate::ids::FileId;
+use crate::index::btree::{BTree, MAX_ENTRY_BYTES, TreeOptions};
+use crate::index::suite;
+
+/// The index file of these tests.
+const FILE: FileId = FileId(70);
+
+/// An empty tree whose pages use `capacity` bytes.
+fn tree(capacity: usize, seed: u64) -> (TestPool, BTree) {
+    let test = testing::pool(512, seed);
+    test.pool.create_file(FILE, true).unwrap();
+    let options = TreeOptions { capacity, ..TreeOptions::default() };
+    let tree = BTree::create(&test.pool, FILE, options).unwrap();
+    (test, tree)
+}
+
+/// Integers from a small range, so that keys repeat.
+fn integer(rng: &mut Rng) -> Vec<u8> {
+    rng.below(3000).to_be_bytes().to_vec()
+}
+
+/// Short strings over few letters, ended by a zero: many common beginnings.
+fn word(rng: &mut Rng) -> Vec<u8> {
+    let mut key: Vec<u8> = (0..rng.index(9)).map(|_| [1, 2, 255][rng.index(3)]).collect();
+    key.push(0);
+    key
+}
+
+/// Strings with a long common beginning, and others.
+fn long_prefix(rng: &mut Rng) -> Vec<u8> {
+    let mut key = vec![b'x'; 60];
+    if rng.chance(1, 10) {
+        key.truncate(rng.index(60));
+    }
+    key.extend(word(rng));
+    key
+}
+
+#[test]
+fn random_histories_equal_a_model() {
+    for (seed, capacity) in [(1, 300), (2, 500), (3, 1200), (4, 8192)] {
+        for make in [integer, word, long_prefix] {
+            let (_pool, tree) = tree(capacity, seed);
+            suite::random_history(&tree, seed, make, 120);
+        }
+    }
+}
+
+#[test]
+fn payload_comes_back() {
+    for capacity in [600, 8192] {
+        suite::payload_round_trip(&tree(capacity, 1).1);
+    }
+}
+
+#[test]
+fn unique_outcomes_are_told_apart() {
+    for (capacity, dead) in [(8192, 0), (8192, 30), (8192, 4000), (300, 10), (300, 300)] {
+        let (_pool, tree) = tree(capacity, 2);
+        suite::unique_outcomes(&tree, dead);
+    }
+}
+
+#[test]
+fn dead_marks_survive_splits() {
+    for capacity in [1000, 8192] {
+        suite::dead_marks(&tree(capacity, 3).1, integer);
+        suite::dead_marks(&tree(capacity, 3).1, long_prefix);
+    }
+}
+
+#[test]
+fn the_largest_keys_fit() {
+    suite::too_large_a_key(&tree(8192, 4).1, MAX_ENTRY_BYTES);
+    suite::largest_keys(&tree(8192, 4).1, MAX_ENTRY_BYTES);
+    suite::largest_keys(&tree(8192, 4).1, MAX_ENTRY_BYTES / 2);
+}

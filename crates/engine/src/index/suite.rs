@@ -1,0 +1,301 @@
+//! Tests that any access method must pass, through its public interface.
+//!
+//! Does not do: look inside; what is particular to a method is tested beside it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use rightlink_env::Rng;
+
+use crate::ids::{RowId, Xid};
+use crate::index::am::{
+    AccessMethod, HeapOracle, IndexEntry, InsertOutcome, LeafBatch, Liveness, ScanOptions,
+};
+use crate::index::search_key::{Direction, KeyRange};
+
+/// Entries of a model, in index order.
+pub(crate) type Model = BTreeSet<(Vec<u8>, RowId)>;
+
+/// Makes a random prefix-free key.
+pub(crate) type MakeKey = fn(&mut Rng) -> Vec<u8>;
+
+/// What a scan of `range` hands over.
+pub(crate) fn scan(
+    am: &dyn AccessMethod,
+    range: KeyRange,
+    direction: Direction,
+) -> Vec<(Vec<u8>, RowId)> {
+    let mut scan = am.begin_scan(range, ScanOptions { direction, with_dead: false });
+    let mut batch = LeafBatch::default();
+    let mut out = Vec::new();
+    while scan.next_batch(&|| 7, &mut batch).unwrap() {
+        assert!(!batch.is_empty() && batch.sample == 7);
+        out.extend((0..batch.len()).map(|i| (batch.key(i).to_vec(), batch.entries[i].row)));
+    }
+    assert!(!scan.next_batch(&|| 7, &mut batch).unwrap(), "a scan that has ended stays ended");
+    out
+}
+
+/// No finding, please.
+pub(crate) fn verify_clean(am: &dyn AccessMethod) -> crate::index::am::VerifyStats {
+    let mut findings = Vec::new();
+    let stats = am.verify(None, &mut |finding| findings.push(finding)).unwrap();
+    assert!(findings.is_empty(), "{findings:#?}");
+    stats
+}
+
+/// Inserts, in one batch, without uniqueness.
+pub(crate) fn insert(am: &dyn AccessMethod, entries: &[(Vec<u8>, RowId)]) {
+    let mut batch: Vec<IndexEntry<'_>> =
+        entries.iter().map(|(key, row)| IndexEntry::new(key, *row)).collect();
+    let outcome = am.insert_batch(Xid(5), &mut batch, None).unwrap();
+    assert_eq!(outcome, InsertOutcome::Inserted);
+}
+
+/// The whole index, both ways, is the model.
+pub(crate) fn same(am: &dyn AccessMethod, model: &Model) {
+    let expected: Vec<_> = model.iter().cloned().collect();
+    let forward = scan(am, KeyRange::all(), Direction::Forward);
+    assert!(forward == expected, "forward: {} of {} entries", forward.len(), expected.len());
+    let mut backward = scan(am, KeyRange::all(), Direction::Backward);
+    backward.reverse();
+    assert!(backward == expected, "backward: {} of {} entries", backward.len(), expected.len());
+}
+
+fn random_bound(rng: &mut Rng, make: MakeKey) -> Bound<Vec<u8>> {
+    let mut key = make(rng);
+    if rng.chance(1, 3) {
+        key.truncate(rng.index(key.len() + 1));
+    }
+    match rng.index(4) {
+        0 => Bound::Unbounded,
+        1 => Bound::Excluded(key),
+        _ => Bound::Included(key),
+    }
+}
+
+fn random_ranges(am: &dyn AccessMethod, model: &Model, rng: &mut Rng, make: MakeKey) {
+    for _ in 0..20 {
+        let (low, high) = (random_bound(rng, make), random_bound(rng, make));
+        let range =
+            KeyRange::between(low.as_ref().map(Vec::as_slice), high.as_ref().map(Vec::as_slice));
+        let mut expected: Vec<_> =
+            model.iter().filter(|(key, _)| range.contains(key)).cloned().collect();
+        assert_eq!(scan(am, range.clone(), Direction::Forward), expected, "{low:?} {high:?}");
+        expected.reverse();
+        assert_eq!(scan(am, range, Direction::Backward), expected, "{low:?} {high:?}");
+    }
+}
+
+/// A random history against a model: batches, single deletions, vacuums, scans of every kind.
+pub(crate) fn random_history(am: &dyn AccessMethod, seed: u64, make: MakeKey, rounds: usize) {
+    let mut rng = Rng::from_seed(seed);
+    let mut model = Model::new();
+    for round in 0..rounds {
+        match rng.index(10) {
+            0..=5 => {
+                let count = 1 + rng.index(60);
+                let mut batch = Vec::new();
+                for _ in 0..count {
+                    let key = match model.iter().nth(rng.index(model.len().max(1))) {
+                        Some((key, _)) if rng.chance(1, 4) => key.clone(),
+                        _ => make(&mut rng),
+                    };
+                    batch.push((
+                        key,
+                        RowId::new(rng.below(1 << 20) as u32, 1 + rng.index(9) as u16),
+                    ));
+                }
+                insert(am, &batch);
+                model.extend(batch);
+            }
+            6 | 7 => {
+                for _ in 0..rng.index(30) {
+                    let Some(entry) = model.iter().nth(rng.index(model.len().max(1))).cloned()
+                    else {
+                        break;
+                    };
+                    let gone = IndexEntry::new(&entry.0, entry.1);
+                    assert!(am.delete(Xid(5), &gone).unwrap());
+                    assert!(!am.delete(Xid(5), &gone).unwrap());
+                    model.remove(&entry);
+                }
+            }
+            8 => {
+                // Sometimes a few rows, sometimes whole ranges of the tree.
+                let (mask, few) = (rng.below(8), rng.chance(1, 2));
+                let dead = |row: &RowId| {
+                    if few { u64::from(row.block.0) % 8 == mask } else { row.slot != 3 }
+                };
+                let before = model.len();
+                model.retain(|(_, row)| !dead(row));
+                let stats = am
+                    .bulk_delete(&mut |rows, out| {
+                        rows.iter().zip(out).for_each(|(row, out)| *out = dead(row));
+                    })
+                    .unwrap();
+                assert_eq!(stats.removed as usize, before - model.len());
+            }
+            _ => random_ranges(am, &model, &mut rng, make),
+        }
+        if round % 16 == 0 {
+            same(am, &model);
+            verify_clean(am);
+        }
+    }
+    same(am, &model);
+    verify_clean(am);
+}
+
+/// Payload comes back with its entry, and nothing else does.
+pub(crate) fn payload_round_trip(am: &dyn AccessMethod) {
+    let keys: Vec<[u8; 4]> = (0..500u32).map(u32::to_be_bytes).collect();
+    let payloads: Vec<Vec<u8>> = (0..500usize).map(|i| vec![i as u8; i % 200]).collect();
+    let mut entries: Vec<_> = (0..500)
+        .map(|i| IndexEntry {
+            payload: &payloads[i],
+            ..IndexEntry::new(&keys[i], RowId::new(i as u32, 1))
+        })
+        .collect();
+    assert_eq!(am.insert_batch(Xid(5), &mut entries, None).unwrap(), InsertOutcome::Inserted);
+    let mut scan = am.begin_scan(KeyRange::all(), ScanOptions::default());
+    let (mut batch, mut at) = (LeafBatch::default(), 0);
+    while scan.next_batch(&|| 0, &mut batch).unwrap() {
+        for i in 0..batch.len() {
+            assert_eq!(batch.payload(i), payloads[at]);
+            assert_eq!(batch.key(i), keys[at]);
+            at += 1;
+        }
+    }
+    assert_eq!(at, 500);
+}
+
+/// A heap of which a test says what lives.
+#[derive(Default)]
+pub(crate) struct Heap(pub(crate) BTreeMap<RowId, Liveness>);
+
+impl HeapOracle for Heap {
+    fn liveness(&self, rows: &[RowId], out: &mut [Liveness]) {
+        assert_eq!(rows.len(), out.len());
+        for (row, out) in rows.iter().zip(out) {
+            *out = self.0.get(row).copied().unwrap_or(Liveness::Live);
+        }
+    }
+}
+
+fn try_unique(am: &dyn AccessMethod, heap: &Heap, keys: &[(&[u8], RowId)]) -> InsertOutcome {
+    let mut batch: Vec<_> = keys.iter().map(|(key, row)| IndexEntry::new(key, *row)).collect();
+    am.insert_batch(Xid(5), &mut batch, Some(heap)).unwrap()
+}
+
+/// Every outcome of a unique insertion, with few and with many leaves of equal keys.
+pub(crate) fn unique_outcomes(am: &dyn AccessMethod, dead_rows: u32) {
+    let mut heap = Heap::default();
+    let (key, row): (&[u8], RowId) = (b"key\0", RowId::new(70_000, 1));
+    let dead: Vec<_> = (0..dead_rows).map(|n| (key.to_vec(), RowId::new(n * 3, 1))).collect();
+    dead.iter().for_each(|(_, row)| {
+        heap.0.insert(*row, Liveness::Dead);
+    });
+    insert(am, &dead);
+    let neighbours = [(b"kex\0".to_vec(), row), (b"kez\0".to_vec(), row)];
+    insert(am, &neighbours);
+    // Dead rows do not count; the entry goes between them.
+    let between = RowId::new(dead_rows / 2 * 3 + 1, 2);
+    assert_eq!(try_unique(am, &heap, &[(key, between)]), InsertOutcome::Inserted);
+    for (state, expected) in [
+        (Liveness::Live, InsertOutcome::Duplicate(0, between)),
+        (Liveness::InProgress(Xid(9)), InsertOutcome::Wait(0, Xid(9))),
+        (Liveness::NeedsRead, InsertOutcome::NeedsRow(0, between)),
+    ] {
+        heap.0.insert(between, state);
+        for other in [RowId::new(0, 9), row, RowId::new(u32::MAX, 9)] {
+            assert_eq!(try_unique(am, &heap, &[(key, other)]), expected);
+        }
+    }
+    // What comes before the offender is in.
+    let outcome = try_unique(am, &heap, &[(b"aaa\0", row), (key, row), (b"zzz\0", row)]);
+    assert_eq!(outcome, InsertOutcome::NeedsRow(1, between));
+    assert_eq!(outcome.inserted(3), 1);
+    let inside = |key: &[u8]| scan(am, KeyRange::prefix(key), Direction::Forward).len();
+    assert_eq!((inside(b"aaa\0"), inside(b"zzz\0")), (1, 0));
+    // An exempt entry asks nobody; neither does an index that is not unique.
+    let mut exempt = [IndexEntry { exempt: true, ..IndexEntry::new(key, row) }];
+    assert_eq!(am.insert_batch(Xid(5), &mut exempt, Some(&heap)).unwrap(), InsertOutcome::Inserted);
+    // Two equal keys in one batch: the second meets the first.
+    let pair = [(&b"two\0"[..], RowId::new(1, 1)), (b"two\0", RowId::new(2, 1))];
+    assert_eq!(try_unique(am, &heap, &pair), InsertOutcome::Duplicate(1, RowId::new(1, 1)));
+    verify_clean(am);
+    // The same entry once more is no duplicate of itself.
+    heap.0.insert(RowId::new(1, 1), Liveness::Live);
+    assert_eq!(try_unique(am, &heap, &pair[..1]), InsertOutcome::Inserted);
+}
+
+/// Dead marks: set for what is there and passes the check, wherever it has moved; scans leave them
+/// out.
+pub(crate) fn dead_marks(am: &dyn AccessMethod, make: MakeKey) {
+    let mut rng = Rng::from_seed(3);
+    let mut model = Model::new();
+    while model.len() < 300 {
+        model.insert((make(&mut rng), RowId::new(model.len() as u32, 1)));
+    }
+    insert(am, &model.iter().cloned().collect::<Vec<_>>());
+    let mut scan_all = am.begin_scan(KeyRange::all(), ScanOptions::default());
+    let (mut batch, mut batches) = (LeafBatch::default(), Vec::new());
+    while scan_all.next_batch(&|| 0, &mut batch).unwrap() {
+        batches.push(batch.clone());
+    }
+    // The leaves fill up and split between the read and the marks.
+    let more: Vec<_> = (0..600).map(|n| (make(&mut rng), RowId::new(10_000 + n, 1))).collect();
+    insert(am, &more);
+    model.extend(more);
+    let mut marked = 0;
+    for batch in &batches {
+        let all: Vec<usize> = (0..batch.len()).collect();
+        marked += am.mark_dead(batch, &all, &mut |row| row.block.0 % 2 == 0);
+    }
+    assert!(marked > 50, "{marked} marks were set");
+    let left = scan(am, KeyRange::all(), Direction::Forward);
+    assert_eq!(left.len(), model.len() - marked);
+    assert!(left.iter().all(|entry| model.contains(entry)));
+    verify_clean(am);
+    // A marked entry that is inserted again is no longer dead.
+    let back: Vec<_> = model.iter().filter(|entry| !left.contains(entry)).cloned().collect();
+    assert!(back.iter().all(|(_, row)| row.block.0 % 2 == 0));
+    insert(am, &back);
+    same(am, &model);
+}
+
+/// Keys as large as they may be, and one byte more.
+pub(crate) fn largest_keys(am: &dyn AccessMethod, limit: usize) {
+    let mut rng = Rng::from_seed(11);
+    let mut model = Model::new();
+    for n in 0..120u32 {
+        // Long common beginnings of several groups, some keys short.
+        let mut key = vec![b'a' + rng.index(4) as u8; limit];
+        let at = limit - 1 - rng.index(3) * rng.index(limit / 3);
+        key[at] = rng.next_u64() as u8;
+        key[limit - 1] = n as u8;
+        if rng.chance(1, 5) {
+            key = vec![b'a' + rng.index(4) as u8, 0, n as u8, 0];
+        }
+        model.insert((key, RowId::new(n, 1)));
+    }
+    let mut order: Vec<_> = model.iter().cloned().collect();
+    rng.shuffle(&mut order);
+    for entry in &order {
+        insert(am, std::slice::from_ref(entry));
+        if rng.chance(1, 10) {
+            verify_clean(am);
+        }
+    }
+    same(am, &model);
+    verify_clean(am);
+}
+
+/// One byte more than may be.
+pub(crate) fn too_large_a_key(am: &dyn AccessMethod, limit: usize) {
+    let long = vec![1; limit + 1];
+    let refused = am.insert_batch(Xid(5), &mut [IndexEntry::new(&long, RowId::new(1, 1))], None);
+    assert!(matches!(refused, Err(crate::error::Error::Limit(_))));
+    same(am, &Model::new());
+}
