@@ -140,7 +140,8 @@ pub struct TxnManager {
 }
 
 impl TxnManager {
-    /// Creates the status file of a new database.
+    /// Creates the status file of a new database. The caller makes the log durable before anything
+    /// says that the database exists.
     pub fn create(pool: &Arc<BufferPool>) -> Result<()> {
         PooledStatus::create(pool).map(|_| ())
     }

@@ -29,6 +29,8 @@
 //! retries.
 
 mod commit;
+#[cfg(all(test, feature = "shuttle"))]
+mod explore;
 mod locks;
 mod manager;
 mod outcome;
@@ -42,7 +44,7 @@ mod waiting;
 
 #[cfg(test)]
 mod model;
-#[cfg(test)]
+#[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
 
 pub use locks::LockMode;

@@ -109,7 +109,10 @@ fn an_xid_is_never_handed_out_twice() {
     assert_eq!(all.open(small()).next_xid(), next);
 }
 
-fn big_transaction(manager: &Arc<TxnManager>, statements: u64) -> (Transaction, Vec<Xid>) {
+fn big_transaction(
+    manager: &Arc<TxnManager>,
+    statements: u64,
+) -> (Transaction, Vec<Xid>) {
     let mut txn = begin(manager);
     let mut some = Vec::new();
     for n in 0..statements {

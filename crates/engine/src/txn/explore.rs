@@ -1,0 +1,155 @@
+//! Schedules of transactions, explored by a model checker:
+//! `cargo test -p rightlink --features shuttle txn::explore`.
+//!
+//! The ring holds eight xids here, so that outcomes move from it to the late list and on to the pages
+//! while readers look for them. The checker itself reports a waiter that nobody wakes.
+
+use rightlink_env::sync::{Arc, Mutex};
+use rightlink_env::thread;
+
+use crate::error::{ConflictKind, Error};
+use crate::ids::{ObjectId, Xid};
+use crate::txn::model::ModelFile;
+use crate::txn::*;
+
+const RUNS: usize = 2000;
+
+fn open() -> Arc<TxnManager> {
+    ModelFile::create().open(TxnOptions { ring: 8, ..TxnOptions::default() })
+}
+
+/// Commits `count` statements in transactions of two each; returns the xids, oldest first.
+fn commit_some(manager: &Arc<TxnManager>, count: usize) -> Vec<Xid> {
+    let mut done = Vec::new();
+    for _ in 0..count / 2 {
+        let mut txn = manager.begin(Isolation::Snapshot);
+        for _ in 0..2 {
+            txn.begin_statement().expect("not cancelled");
+            done.push(txn.xid().expect("the model has room"));
+        }
+        txn.commit(done.len() % 4 == 0).expect("the model takes it");
+    }
+    done
+}
+
+/// What a snapshot answers stays the same wherever the outcome moves, a transaction is seen whole, and of
+/// one thread's commits an older one is seen if a younger one is.
+fn snapshots_stay_consistent() {
+    let manager = open();
+    let mut long = manager.begin(Isolation::Snapshot);
+    let slow = long.xid().expect("the model has room");
+    let writer = || {
+        let manager = Arc::clone(&manager);
+        thread::spawn("writer", move || commit_some(&manager, 6))
+    };
+    let writers = [writer(), writer()];
+    let ender = thread::spawn("ender", move || drop(long.commit(false)));
+    let views: Vec<_> = (0..2)
+        .map(|_| {
+            let snapshot = manager.begin(Isolation::Snapshot).begin_statement().expect("begins");
+            let early: Vec<bool> =
+                xids(&manager).map(|xid| snapshot.sees(xid).expect("told")).collect();
+            (snapshot, early)
+        })
+        .collect();
+    let written: Vec<Vec<Xid>> =
+        writers.into_iter().map(|writer| writer.join().expect("no panic")).collect();
+    ender.join().expect("no panic");
+    for (snapshot, early) in &views {
+        for (xid, early) in xids(&manager).zip(early) {
+            assert_eq!(snapshot.sees(xid).expect("told"), *early, "xid {xid} changed sides");
+        }
+        for thread in &written {
+            let seen: Vec<bool> =
+                thread.iter().map(|xid| snapshot.sees(*xid).expect("told")).collect();
+            assert!(
+                seen.is_sorted_by(|a, b| a >= b),
+                "a younger commit without an older: {seen:?}"
+            );
+            assert!(seen.chunks(2).all(|pair| pair[0] == pair[1]), "half a transaction: {seen:?}");
+        }
+    }
+    drop(views);
+    let last = manager.begin(Isolation::Snapshot).begin_statement().expect("begins");
+    assert!(written.iter().flatten().chain([&slow]).all(|xid| last.sees(*xid).expect("told")));
+    assert_eq!(manager.horizon(), manager.next_xid());
+}
+
+fn xids(manager: &TxnManager) -> impl Iterator<Item = Xid> {
+    (Xid::FIRST.0..manager.next_xid().0).map(Xid)
+}
+
+/// Crossing waits over rows and a table: nobody sleeps for ever, and a victim is told so.
+fn waits_end() {
+    let manager = open();
+    let rows: Arc<[Mutex<Xid>; 2]> = Arc::new([Mutex::new(Xid::FROZEN), Mutex::new(Xid::FROZEN)]);
+    let worker = |first: usize| {
+        let (manager, rows) = (Arc::clone(&manager), Arc::clone(&rows));
+        thread::spawn("worker", move || {
+            let mut txn = manager.begin(Isolation::ReadCommitted);
+            let result = lock_row(&mut txn, &rows[first])
+                .and_then(|()| txn.lock_table(ObjectId(1), LockMode::Exclusive))
+                .and_then(|()| lock_row(&mut txn, &rows[1 - first]));
+            match result {
+                Ok(()) => txn.commit(first == 0).map(|_| ()).expect("the model takes it"),
+                Err(Error::Conflict { kind: ConflictKind::Deadlock, .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        })
+    };
+    let workers = [worker(0), worker(1), worker(1)];
+    workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
+    let counters = manager.counters();
+    assert!(counters.commits >= 1 && counters.aborts == counters.deadlocks, "{counters:?}");
+    assert!(manager.running().is_empty());
+}
+
+/// Locks a row as the heap would: by its xid in it, after whoever is in it has ended.
+fn lock_row(txn: &mut Transaction, row: &Mutex<Xid>) -> crate::Result<()> {
+    let xid = txn.xid()?;
+    loop {
+        let mut holder = row.lock();
+        let in_it = *holder;
+        if txn.owns(in_it) || txn.manager().status(in_it)? != Status::InProgress {
+            *holder = xid;
+            return Ok(());
+        }
+        drop(holder);
+        txn.wait_for(in_it)?;
+    }
+}
+
+/// A cancel that comes at any moment ends the wait, or comes before it.
+fn a_cancel_is_never_lost() {
+    let manager = open();
+    let mut holder = manager.begin(Isolation::Snapshot);
+    let xid = holder.xid().expect("the model has room");
+    let mut txn = manager.begin(Isolation::Snapshot);
+    let handle = txn.cancel_handle();
+    let waiter = thread::spawn("waiter", move || txn.wait_for(xid));
+    handle.cancel();
+    let ended = waiter.join().expect("no panic");
+    assert!(matches!(ended, Err(Error::Cancelled(_))), "{ended:?}");
+    drop(holder);
+}
+
+#[test]
+fn snapshots_stay_consistent_in_random_schedules() {
+    shuttle::check_random(snapshots_stay_consistent, RUNS);
+}
+
+#[test]
+fn snapshots_stay_consistent_in_rare_schedules() {
+    shuttle::check_pct(snapshots_stay_consistent, RUNS, 3);
+}
+
+#[test]
+fn waits_end_in_every_schedule() {
+    shuttle::check_random(waits_end, RUNS);
+    shuttle::check_pct(waits_end, RUNS, 3);
+}
+
+#[test]
+fn a_cancel_is_never_lost_in_any_schedule() {
+    shuttle::check_random(a_cancel_is_never_lost, RUNS);
+}
