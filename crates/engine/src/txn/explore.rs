@@ -1,8 +1,8 @@
 //! Schedules of transactions, explored by a model checker:
 //! `cargo test -p rightlink --features shuttle txn::explore`.
 //!
-//! The ring holds eight xids here, so that outcomes move from it to the late list and on to the pages
-//! while readers look for them. The checker itself reports a waiter that nobody wakes.
+//! The ring holds eight xids here, so that outcomes move from it to the late list and on to the
+//! pages while readers look for them. The checker itself reports a waiter that nobody wakes.
 
 use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::thread;
@@ -32,8 +32,8 @@ fn commit_some(manager: &Arc<TxnManager>, count: usize) -> Vec<Xid> {
     done
 }
 
-/// What a snapshot answers stays the same wherever the outcome moves, a transaction is seen whole, and of
-/// one thread's commits an older one is seen if a younger one is.
+/// What a snapshot answers stays the same wherever the outcome moves, a transaction is seen whole,
+/// and of one thread's commits an older one is seen if a younger one is.
 fn snapshots_stay_consistent() {
     let manager = open();
     let mut long = manager.begin(Isolation::Snapshot);

@@ -29,7 +29,8 @@
 //! retries.
 
 mod commit;
-#[cfg(all(test, feature = "shuttle"))]
+#[cfg(test)]
+#[cfg(feature = "shuttle")]
 mod explore;
 mod locks;
 mod manager;
@@ -43,8 +44,10 @@ mod transaction;
 mod waiting;
 
 #[cfg(test)]
+#[cfg_attr(feature = "shuttle", expect(dead_code, reason = "schedules need no crashes"))]
 mod model;
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
+#[cfg(not(feature = "shuttle"))]
 mod tests;
 
 pub use locks::LockMode;

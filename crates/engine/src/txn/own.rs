@@ -142,7 +142,8 @@ impl OwnSet {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
+#[cfg(not(feature = "shuttle"))]
 mod tests {
     use super::*;
 

@@ -76,7 +76,8 @@ impl StatusRing {
 
 /// Neighbouring xids that share a slot of [`DurableCommits`].
 const GROUP: u64 = 32;
-/// Slots of [`DurableCommits`]: 4096 * 32 xids until two groups share one (few under the model checker).
+/// Slots of [`DurableCommits`]: 4096 * 32 xids until two groups share one (few under the model
+/// checker).
 const GROUPS: u64 = if cfg!(feature = "shuttle") { 4 } else { 4096 };
 
 /// Commit records that may not be durable yet (R1): relaxed commits are visible before their record
@@ -129,7 +130,8 @@ impl DurableCommits {
     }
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
+#[cfg(not(feature = "shuttle"))]
 mod tests {
     use super::*;
 

@@ -77,8 +77,8 @@ pub(super) trait StatusFile: Send + Sync {
     fn read(&self, xid: u64) -> Result<u64>;
     /// Entry of `xid`, if that needs neither I/O nor waiting.
     fn try_read(&self, xid: u64) -> Option<u64>;
-    /// Stores ascending `entries` on at most [`MAX_PAGES`] pages; one record. Nothing was changed if it
-    /// fails, unless the error is [`Error::Poisoned`].
+    /// Stores ascending `entries` on at most [`MAX_PAGES`] pages; one record. Nothing was changed
+    /// if it fails, unless the error is [`Error::Poisoned`].
     fn write(&self, kind: RecordKind, xid: Xid, entries: &[Entries]) -> Result<Lsn>;
     /// Stores commit numbers into the entries of `first ..` that are not [`NOT_COMMITTED`] and
     /// whose number is not 0; no record. All are on one page.

@@ -1,6 +1,7 @@
 //! Tests of the room through its public names, over the crashing model of the status file.
 
 mod crash;
+mod pooled;
 mod waiting;
 
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};

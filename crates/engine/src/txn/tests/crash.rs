@@ -109,7 +109,7 @@ fn an_xid_is_never_handed_out_twice() {
     assert_eq!(all.open(small()).next_xid(), next);
 }
 
-fn big_transaction(
+pub(super) fn big_transaction(
     manager: &Arc<TxnManager>,
     statements: u64,
 ) -> (Transaction, Vec<Xid>) {
