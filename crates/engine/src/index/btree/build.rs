@@ -20,7 +20,7 @@ use crate::index::btree::edit::{Entries, Frame, Value};
 use crate::index::btree::node::{ROOT, SLOT, common};
 use crate::index::btree::split::separator;
 use crate::index::btree::{BTree, MAX_ENTRY_BYTES, TreeOptions, meta, tree_key};
-use crate::page::header::{FLAGS, KIND};
+use crate::page::header::{FLAGS, KIND, LSN};
 use crate::wal::RecordKind;
 
 /// Blocks by which the file grows.
@@ -188,9 +188,13 @@ impl Builder {
         self.add(at + 1, &done.frame.low, Value { child: done.block, ..Value::default() })
     }
 
-    /// Writes a page without a record.
+    /// Writes a page without a record. It carries the LSN of now: a page without one counts as never
+    /// formatted, and its next change would be logged as a whole image.
     fn write(&self, block: u32, image: &[u8; PAGE_SIZE]) -> Result<()> {
         let pin = self.pool.pin_new(PageId::new(self.file, block))?;
+        let mut image = *image;
+        let now = self.pool.wal().end();
+        image[LSN..LSN + 8].copy_from_slice(&now.0.max(1).to_le_bytes());
         while !pin.hint(None, |page| page.write_unlogged(KIND, &image[KIND..])) {
             rightlink_env::thread::yield_now();
         }
