@@ -52,6 +52,8 @@ mod visibility_map;
 mod write;
 
 #[cfg(test)]
+mod page_tests;
+#[cfg(test)]
 mod tests;
 
 use rightlink_env::sync::{Arc, AtomicU32, Mutex, Ordering};

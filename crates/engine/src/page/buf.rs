@@ -100,6 +100,11 @@ impl<'a> PageMut<'a> {
         Self { page, delta: None }
     }
 
+    /// Stores into a page that nobody else can see, recorded in `delta`.
+    pub fn recorded(page: &'a mut PageBuf, delta: &'a mut Vec<u8>) -> Self {
+        Self { page, delta: Some(delta) }
+    }
+
     /// The page as it is now.
     pub fn bytes(&self) -> &[u8; PAGE_SIZE] {
         // SAFETY: stores need `&mut self`, so none happens while this slice borrows `self`.
