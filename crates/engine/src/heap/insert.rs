@@ -37,24 +37,31 @@ impl Heap {
             check_row(row)?;
         }
         let mut ids = Vec::with_capacity(rows.len());
-        let mut search = Search::new(xid);
+        let group = self.target_group();
+        let mut search = Search::new(xid, group);
         while ids.len() < rows.len() {
             let rest = &rows[ids.len()..];
             let need = TUPLE_HEADER + rest[0].len();
             let block = self.page_with_room(&mut search, need, estimate_blocks(rest))?;
-            let before = ids.len();
-            self.fill_page(xid, rest, block, &mut ids)?;
-            if ids.len() > before {
-                search = Search::new(xid);
+            if self.fill_page(xid, rest, block, &mut ids)? {
+                self.shared.targets[group].store(block, Ordering::Relaxed);
+                search = Search::new(xid, group);
             }
             search.failed = Some(block);
         }
         Ok(ids)
     }
 
-    /// Puts as many of `rows` on the page as fit, and notes what room is left if one did not.
-    fn fill_page(&self, xid: Xid, rows: &[&[u8]], block: u32, ids: &mut Vec<RowId>) -> Result<()> {
-        let Some(mut set) = self.latch_for(&[block], Maps::Marked, xid)? else { return Ok(()) };
+    /// Puts as many of `rows` on the page as fit, and notes what room is left if one did not. False if
+    /// none fitted.
+    fn fill_page(
+        &self,
+        xid: Xid,
+        rows: &[&[u8]],
+        block: u32,
+        ids: &mut Vec<RowId>,
+    ) -> Result<bool> {
+        let Some(mut set) = self.latch_for(&[block], Maps::Marked, xid)? else { return Ok(false) };
         set.bits(block)?;
         let page = set.page(block)?;
         let slots = choose_slots(&page, rows.len())?;
@@ -66,7 +73,7 @@ impl Heap {
         let left = self.room_for_inserts(&page);
         if count == 0 {
             drop(set);
-            return self.free_space().note(block, left);
+            return self.free_space().note(block, left).map(|()| false);
         }
         let versions: Vec<(TupleHeader, &[u8])> =
             rows[..count].iter().map(|row| (TupleHeader::new(xid, 0), *row)).collect();
@@ -75,11 +82,10 @@ impl Heap {
         let left = self.room_for_inserts(&set.page(block)?);
         set.commit(RecordKind::HeapInsert, xid)?;
         ids.extend(slots[..count].iter().map(|slot| RowId::new(block, *slot)));
-        self.target(xid).store(block, Ordering::Relaxed);
         if count < rows.len() {
             self.free_space().note(block, left)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Bytes that an insert must leave free on `page`.
@@ -104,7 +110,7 @@ impl Heap {
     ) -> Result<u32> {
         if !search.asked_target {
             search.asked_target = true;
-            let target = self.target(search.xid).load(Ordering::Relaxed);
+            let target = self.shared.targets[search.group].load(Ordering::Relaxed);
             if self.is_data_block(target) && search.failed != Some(target) {
                 return Ok(target);
             }
@@ -128,30 +134,28 @@ impl Heap {
 
     fn find_in_map(&self, search: &Search, need: usize) -> Result<Option<u32>> {
         let extent = self.blocks();
-        let group = search.xid.0 % TARGETS as u64;
-        let fraction = group.wrapping_mul(SPREAD) >> 32;
+        let fraction = (search.group as u64).wrapping_mul(SPREAD) >> 32;
         let start = ((u64::from(extent) * fraction) >> 32) as u32;
         let others = |block: u32| {
             search.failed == Some(block)
                 || !self.is_data_block(block)
-                || self.is_other_target(search.xid, block)
+                || self.is_other_target(search.group, block)
         };
         self.free_space().find(need, extent, start, &others)
     }
 
     /// Does another group of inserters fill `block` right now?
-    fn is_other_target(&self, xid: Xid, block: u32) -> bool {
-        let own = std::ptr::from_ref(self.target(xid));
-        self.shared
-            .targets
-            .iter()
-            .any(|at| !std::ptr::eq(at, own) && at.load(Ordering::Relaxed) == block)
+    fn is_other_target(&self, group: usize, block: u32) -> bool {
+        let mut others = self.shared.targets.iter().enumerate().filter(|(i, _)| *i != group);
+        others.any(|(_, target)| target.load(Ordering::Relaxed) == block)
     }
 }
 
 /// State of one statement's search for room.
 pub(super) struct Search {
     pub(super) xid: Xid,
+    /// Group of this thread.
+    group: usize,
     /// Block that just had no room.
     pub(super) failed: Option<u32>,
     asked_target: bool,
@@ -159,8 +163,9 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub(super) fn new(xid: Xid) -> Self {
-        Self { xid, failed: None, asked_target: false, tries: 0 }
+    pub(super) fn new(xid: Xid, group: usize) -> Self {
+        assert!(group < TARGETS, "a place of the targets");
+        Self { xid, group, failed: None, asked_target: false, tries: 0 }
     }
 }
 

@@ -56,6 +56,8 @@ mod page_tests;
 #[cfg(test)]
 mod tests;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use rightlink_env::sync::{Arc, AtomicU32, Mutex, Ordering};
 
 pub use fetch::{Fetched, Liveness};
@@ -78,6 +80,8 @@ use crate::txn::TxnManager;
 
 /// Inserters remember their block in one of this many places, so that they do not fight for one page.
 const TARGETS: usize = 16;
+/// Blocks that a table must have for each place in use.
+const BLOCKS_PER_GROUP: usize = 8;
 
 /// The three files of a heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,7 +128,7 @@ struct Shared {
     extent: AtomicU32,
     /// Serialises growing and cutting of the file; taken without any latch.
     extension: Mutex<()>,
-    /// Block of the last insert, per group of inserters; 0 is none.
+    /// Block of the last insert, per group of threads; 0 is none.
     targets: [AtomicU32; TARGETS],
     clock: RecycleClock,
     /// Roots pruned on access, waiting for [`Heap::take_dead_roots`].
@@ -237,9 +241,12 @@ impl Heap {
         free_space::FreeSpaceMap::new(self.pool(), self.shared.files.free_space)
     }
 
-    /// Which place of `targets` the inserts of `xid` use.
-    fn target(&self, xid: Xid) -> &AtomicU32 {
-        &self.shared.targets[(xid.0 % TARGETS as u64) as usize]
+    /// Which place of `targets` this thread's inserts use: a small table has few, so that it stays small.
+    fn target_group(&self) -> usize {
+        let groups = (self.blocks() as usize / BLOCKS_PER_GROUP + 1).min(TARGETS);
+        let mut hasher = DefaultHasher::new();
+        rightlink_env::thread::current_id().hash(&mut hasher);
+        (hasher.finish() % groups as u64) as usize
     }
 }
 

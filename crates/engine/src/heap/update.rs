@@ -51,7 +51,7 @@ impl Heap {
         let xid = txn.xid()?;
         let change = Change { writer: Writer { xid, txn }, at, row, len, hot };
         let mut judge = Judge::new(self.txns());
-        let mut search = Search::new(xid);
+        let mut search = Search::new(xid, self.target_group());
         let mut pruned = false;
         let mut target = at.block.0;
         loop {

@@ -174,9 +174,13 @@ impl PageCheck<'_, '_> {
         }
         let tuples = self.tuples(&page, stats);
         self.overlaps(&page, &tuples);
-        for (slot, tuple) in &tuples {
-            self.version(*slot, &tuple.header)?;
+        let mut known = Vec::with_capacity(tuples.len());
+        for (slot, tuple) in tuples {
+            if self.version(slot, &tuple.header)? {
+                known.push((slot, tuple));
+            }
         }
+        let tuples = known;
         self.chains(&page, &tuples)?;
         self.marks(&page, *map, &tuples)
     }
@@ -246,7 +250,8 @@ impl PageCheck<'_, '_> {
         }
     }
 
-    fn version(&mut self, slot: u16, head: &TupleHeader) -> Result<()> {
+    /// Checks a version by itself; false if its xids mean nothing, so that nothing more can be asked.
+    fn version(&mut self, slot: u16, head: &TupleHeader) -> Result<bool> {
         if head.flags & !ALL_FLAGS != 0 {
             self.say(slot, "H1", format!("flags {:04x} without a meaning", head.flags));
         }
@@ -262,7 +267,7 @@ impl PageCheck<'_, '_> {
             self.hints(slot, head)?;
             self.order(slot, head)?;
         }
-        Ok(())
+        Ok(known)
     }
 
     fn hints(&mut self, slot: u16, head: &TupleHeader) -> Result<()> {

@@ -1,0 +1,214 @@
+//! How dead versions, row ids, old xids and empty pages leave.
+
+use super::*;
+use crate::heap::tuple::XMIN_COMMITTED;
+use crate::page::header;
+
+#[test]
+fn a_hot_chain_is_pruned_to_what_is_seen() {
+    let fixture = Fixture::new();
+    let root = fixture.insert(&[0; 500]);
+    let mut at = root;
+    for i in 1..200u32 {
+        at = fixture.update(at, &[i as u8; 500], true);
+    }
+    assert_eq!(fixture.heap.blocks(), 2, "200 versions of 500 bytes, one page");
+    assert_eq!(fixture.fetch(root), Some(vec![199; 500]));
+    let (_txn, old) = fixture.snapshot();
+    for i in 200..230u32 {
+        at = fixture.update(at, &[i as u8; 500], i < 205);
+    }
+    let seen = fixture.heap.fetch(&old, root).expect("fetched").row.expect("still there").1;
+    assert_eq!(seen, vec![199; 500], "an old snapshot keeps its version");
+    fixture.assert_sound();
+}
+
+#[test]
+fn a_dead_root_is_reported_and_its_slot_waits_for_the_indexes() {
+    let fixture = Fixture::new();
+    let root = fixture.insert(b"one");
+    let other = fixture.insert(b"other");
+    let newest = fixture.update(root, b"two", true);
+    let (old_txn, old) = fixture.snapshot();
+    fixture.delete(newest);
+    assert_eq!(fixture.heap.prune(root.block).expect("pruned"), [], "an old snapshot sees it");
+    assert_eq!(fixture.slot(root), Slot::Redirect(newest.slot));
+    drop(old);
+    old_txn.rollback();
+    let dead = fixture.heap.prune(root.block).expect("pruned");
+    assert_eq!(dead, [DeadRoot { row_id: root, row: b"two".to_vec() }]);
+    assert_eq!((fixture.slot(root), fixture.slot(newest)), (Slot::Dead, Slot::Unused));
+    fixture.assert_sound();
+    let reused = fixture.insert(b"three");
+    assert_ne!(reused, root, "an index may still name it");
+    let (txn, snapshot) = fixture.snapshot();
+    fixture.pool.wal().flush(fixture.pool.wal().end()).expect("flushed");
+    let fetched = fixture.heap.fetch(&snapshot, root).expect("fetched");
+    assert_eq!(fetched, Fetched { row: None, all_dead: true });
+    drop(snapshot);
+    txn.rollback();
+
+    let before = fixture.heap.clock().now();
+    assert!(!fixture.heap.clock().newer_than(root.block, before));
+    assert_eq!(fixture.heap.free_slots(&[root, other]).expect("freed"), 1, "only the dead one");
+    assert!(fixture.heap.clock().newer_than(root.block, before), "R3");
+    assert_eq!(fixture.slot(root), Slot::Unused);
+    assert_eq!(fixture.insert(b"four"), root, "now it may be taken");
+    assert_eq!(fixture.fetch(other), Some(b"other".to_vec()));
+    fixture.assert_sound();
+}
+
+#[test]
+fn roots_pruned_on_access_are_queued() {
+    let fixture = Fixture::new();
+    let ids: Vec<RowId> = (0..7).map(|i| fixture.insert(&[i; 1100])).collect();
+    assert!(ids.iter().all(|id| id.block == ids[0].block));
+    fixture.delete(ids[3]);
+    assert_eq!(fixture.scan().len(), 6);
+    let dead = fixture.heap.take_dead_roots();
+    assert_eq!(dead, [DeadRoot { row_id: ids[3], row: vec![3; 1100] }]);
+    assert_eq!(fixture.heap.take_dead_roots(), []);
+}
+
+#[test]
+fn vacuum_freezes_and_marks_and_writers_unmark() {
+    let fixture = Fixture::new();
+    let ids: Vec<RowId> = (0..300u32).map(|i| fixture.insert(&[i as u8; 100])).collect();
+    let gone = fixture.begin();
+    gone.rollback();
+    let (dead, pass) = fixture.vacuum_all();
+    assert_eq!((dead.len(), pass.versions, pass.oldest_unfrozen), (0, 300, None));
+    let bits = |block| fixture.heap.all_visible(BlockNo(block)).expect("read");
+    let all = Bits { all_visible: true, all_frozen: true };
+    for block in 1..fixture.heap.blocks() {
+        assert_eq!(bits(block), all, "block {block}");
+    }
+    assert_eq!(fixture.header(ids[0]).xmin, Xid::FROZEN);
+    fixture.assert_sound();
+    fixture.heap.set_oldest_unfrozen(fixture.txns.horizon()).expect("noted");
+    assert_eq!(fixture.heap.oldest_unfrozen().expect("read"), fixture.txns.horizon());
+    fixture.assert_sound();
+    let (_, pass) = fixture.vacuum_all();
+    assert_eq!((pass.pages, pass.skipped), (0, fixture.heap.blocks() - 1));
+
+    fixture.commit(|txn| done(fixture.heap.lock(txn, ids[0]).expect("locked")));
+    let visible = Bits { all_visible: true, all_frozen: false };
+    assert_eq!(bits(ids[0].block.0), visible, "a lock hides nothing");
+    fixture.update(ids[0], &[9; 100], true);
+    assert_eq!(bits(ids[0].block.0), Bits::default());
+    let last = ids[299].block.0;
+    fixture.insert(&[7; 100]);
+    assert_eq!(bits(last), Bits::default(), "an insert unmarks too");
+    assert_eq!(fixture.scan().len(), 301);
+    fixture.assert_sound();
+    let (_, pass) = fixture.vacuum_all();
+    assert_eq!(pass.oldest_unfrozen, None);
+    assert_eq!(bits(ids[0].block.0), all, "the old version is gone, the lock too");
+    assert_eq!(fixture.fetch(ids[0]), Some(vec![9; 100]));
+    fixture.assert_sound();
+}
+
+#[test]
+fn vacuum_leaves_what_an_old_snapshot_needs() {
+    let fixture = Fixture::new();
+    let root = fixture.insert(b"one");
+    let (_txn, old) = fixture.snapshot();
+    let new = fixture.update(root, b"two", false);
+    let (dead, _) = fixture.vacuum_all();
+    assert_eq!(dead, []);
+    let bits = fixture.heap.all_visible(root.block).expect("read");
+    assert_eq!(bits, Bits::default(), "the new version is not visible to everyone");
+    let seen = |id| fixture.heap.fetch(&old, id).expect("fetched").row.map(|(_, row)| row);
+    assert_eq!((seen(root), seen(new)), (Some(b"one".to_vec()), None));
+    fixture.assert_sound();
+}
+
+#[test]
+fn freed_space_is_found_again() {
+    let fixture = Fixture::new();
+    let ids: Vec<RowId> = (0..500u32).map(|i| fixture.insert(&[i as u8; 400])).collect();
+    let blocks = fixture.heap.blocks();
+    for id in &ids {
+        fixture.delete(*id);
+    }
+    let (dead, _) = fixture.vacuum_all();
+    let died = fixture.heap.take_dead_roots().len();
+    assert!(died <= dead.len());
+    assert_eq!(dead, ids, "every row id, in order");
+    assert_eq!(fixture.heap.free_slots(&dead).expect("freed"), 500);
+    for i in 0..500u32 {
+        fixture.insert(&[i as u8; 400]);
+    }
+    assert_eq!(fixture.heap.blocks(), blocks, "nothing grew");
+    assert_eq!(fixture.scan().len(), 500);
+    fixture.assert_sound();
+}
+
+#[test]
+fn empty_pages_at_the_end_are_cut_off() {
+    let fixture = Fixture::new();
+    let ids: Vec<RowId> = (0..100u32).map(|i| fixture.insert(&[i as u8; 2000])).collect();
+    let before = fixture.heap.blocks();
+    for id in &ids[6..] {
+        fixture.delete(*id);
+    }
+    assert_eq!(fixture.heap.cut_tail(u32::MAX).expect("cut"), 0, "versions are left");
+    let (dead, _) = fixture.vacuum_all();
+    assert_eq!(fixture.heap.cut_tail(u32::MAX).expect("cut"), 0, "row ids are left");
+    fixture.heap.free_slots(&dead).expect("freed");
+    fixture.vacuum_all();
+    let time = fixture.heap.clock().now();
+    assert_eq!(fixture.heap.cut_tail(3).expect("cut"), 3, "as many as asked for");
+    fixture.heap.cut_tail(u32::MAX).expect("cut");
+    let after = fixture.heap.blocks();
+    assert_eq!(after, ids[5].block.0 + 1);
+    assert_eq!(fixture.pool.blocks(FILES.heap), after);
+    for block in after..before {
+        assert!(fixture.heap.clock().newer_than(BlockNo(block), time - 1), "R3");
+        assert_eq!(fixture.heap.all_visible(BlockNo(block)).expect("read"), Bits::default());
+    }
+    let (_txn, snapshot) = fixture.snapshot();
+    let fetched = fixture.heap.fetch(&snapshot, ids[99]).expect("a stale row id is no error");
+    assert_eq!(fetched, Fetched::default());
+    assert_eq!(fixture.scan().len(), 6);
+    fixture.assert_sound();
+    let again = Heap::open(&fixture.pool, &fixture.txns, FILES, OPTIONS).expect("opened");
+    assert_eq!(again.blocks(), after);
+    for i in 0..100u32 {
+        fixture.insert(&[i as u8; 2000]);
+    }
+    assert_eq!(fixture.scan().len(), 106);
+    fixture.assert_sound();
+}
+
+/// A page whose base lies far from the next xid, as after 2^32 transactions.
+#[test]
+fn a_page_is_rebased_for_an_xid_out_of_reach() {
+    let fixture = Fixture::new();
+    let ids: Vec<RowId> = (0..10u8).map(|i| fixture.insert(&[i; 100])).collect();
+    fixture.vacuum_all();
+    let far = 1u64 << 40;
+    let page = fixture.heap.page_id(1);
+    fixture.meddle(page, |page| page.put_u64(header::OWNER, far));
+    assert_eq!(fixture.scan().len(), 10, "frozen versions need no base");
+    let new = fixture.update(ids[0], b"new", true);
+    assert!(fixture.page(1, |page| page.base()) < far);
+    assert_eq!(fixture.header(new).xmin, fixture.header(ids[0]).xmax);
+    fixture.meddle(page, |_| {});
+    assert_eq!(fixture.fetch(ids[0]), Some(b"new".to_vec()));
+    assert_eq!(fixture.fetch(ids[9]), Some(vec![9; 100]));
+    fixture.insert(b"another");
+    fixture.assert_sound();
+}
+
+#[test]
+fn a_hint_is_no_change_of_what_vacuum_decides() {
+    let fixture = Fixture::new();
+    let root = fixture.insert(b"one");
+    assert_eq!(fixture.fetch(root), Some(b"one".to_vec()));
+    assert!(fixture.header(root).has(XMIN_COMMITTED));
+    let options = VacuumOptions { freeze_below: Xid::NONE };
+    let page = fixture.heap.vacuum_page(root.block, options).expect("vacuumed");
+    assert_eq!(page.bits, Bits { all_visible: true, all_frozen: false });
+    assert_eq!(page.oldest_unfrozen, Some(fixture.header(root).xmin));
+}

@@ -1,0 +1,207 @@
+//! Updates, deletes and locks: HOT chains, who wins, what a unique check learns.
+
+use super::*;
+
+#[test]
+fn a_heap_only_update_is_reached_through_its_root() {
+    let fixture = Fixture::new();
+    let root = fixture.insert(b"one");
+    let (_txn, old) = fixture.snapshot();
+    let mut txn = fixture.begin();
+    txn.begin_statement().expect("a statement");
+    let outcome = fixture.heap.update(&mut txn, root, b"two", true).expect("updated");
+    let WriteOutcome::Done { row_id, heap_only: true, .. } = outcome else {
+        panic!("not heap-only: {outcome:?}")
+    };
+    assert_eq!(row_id.block, root.block);
+    txn.commit(false).expect("committed");
+    let third = fixture.update(row_id, b"three", true);
+    let (_txn, new) = fixture.snapshot();
+    let fetch = |snapshot: &Snapshot| fixture.heap.fetch(snapshot, root).expect("fetched").row;
+    assert_eq!(fetch(&old), Some((root, b"one".to_vec())));
+    assert_eq!(fetch(&new), Some((third, b"three".to_vec())));
+    let direct = fixture.heap.fetch(&new, third).expect("fetched");
+    assert_eq!(direct.row, None, "a heap-only version is no root");
+    assert_eq!(scan(&fixture.heap, &old), [(root, b"one".to_vec())]);
+    assert_eq!(scan(&fixture.heap, &new), [(third, b"three".to_vec())]);
+    fixture.assert_sound();
+}
+
+#[test]
+fn an_update_that_is_not_heap_only_is_a_root_of_its_own() {
+    let fixture = Fixture::new();
+    let root = fixture.insert(b"one");
+    let new = fixture.update(root, b"two", false);
+    assert_eq!((fixture.fetch(root), fixture.fetch(new)), (None, Some(b"two".to_vec())));
+    assert_eq!(fixture.header(root).next, Some(new));
+    fixture.assert_sound();
+}
+
+#[test]
+fn an_update_finds_room_on_another_page() {
+    let fixture = Fixture::new();
+    let first = fixture.insert(&[1; 4000]);
+    let second = fixture.insert(&[2; 4000]);
+    assert_eq!(first.block, second.block);
+    let moved = fixture.update(first, &[3; 4000], true);
+    assert_ne!(moved.block, first.block);
+    assert_eq!(fixture.fetch(moved), Some(vec![3; 4000]), "no heap-only version over there");
+    assert_eq!(fixture.fetch(first), None);
+    assert_eq!(fixture.heap.newest(first).expect("read"), Some((moved, vec![3; 4000])));
+    fixture.assert_sound();
+}
+
+#[test]
+fn the_first_updater_wins() {
+    let fixture = Fixture::new();
+    let root = fixture.insert(b"one");
+    let mut first = fixture.begin();
+    first.begin_statement().expect("a statement");
+    let mut second = fixture.begin();
+    second.begin_statement().expect("a statement");
+    let by = first.xid().expect("an xid");
+    let new = done(fixture.heap.update(&mut first, root, b"two", true).expect("updated"));
+    let attempt = |txn: &mut Transaction| {
+        [
+            fixture.heap.update(txn, root, b"late", true).expect("judged"),
+            fixture.heap.delete(txn, root).expect("judged"),
+            fixture.heap.lock(txn, root).expect("judged"),
+        ]
+    };
+    assert_eq!(attempt(&mut second), [WriteOutcome::Wait(by); 3]);
+    let changed = WriteOutcome::Changed { by, newest: Some(new) };
+    assert_eq!(attempt(&mut first), [changed; 3], "an own earlier change");
+    first.commit(false).expect("committed");
+    assert_eq!(attempt(&mut second), [changed; 3]);
+    assert_eq!(fixture.heap.newest(root).expect("read"), Some((new, b"two".to_vec())));
+    fixture.delete(new);
+    assert_eq!(fixture.heap.newest(root).expect("read"), None);
+    let [WriteOutcome::Changed { newest: None, .. }, ..] = ({
+        let mut third = fixture.begin();
+        let outcomes = [fixture.heap.delete(&mut third, new).expect("judged")];
+        outcomes
+    }) else {
+        panic!("a deleted row has no newest version")
+    };
+    let nowhere = RowId::new(1, 77);
+    assert_eq!(fixture.heap.delete(&mut second, nowhere).expect("judged"), WriteOutcome::Gone);
+    let beyond = RowId::new(1000, 1);
+    assert_eq!(fixture.heap.lock(&mut second, beyond).expect("judged"), WriteOutcome::Gone);
+}
+
+#[test]
+fn an_aborted_update_is_overwritten() {
+    let fixture = Fixture::new();
+    let root = fixture.insert(b"one");
+    let mut loser = fixture.begin();
+    let lost = done(fixture.heap.update(&mut loser, root, b"lost", true).expect("updated"));
+    loser.rollback();
+    assert_eq!(fixture.fetch(root), Some(b"one".to_vec()));
+    fixture.assert_sound();
+    let new = fixture.update(root, b"two", true);
+    assert_ne!(new, lost);
+    assert_eq!(fixture.fetch(root), Some(b"two".to_vec()));
+    fixture.heap.prune(root.block).expect("pruned");
+    assert_eq!(fixture.slot(lost), Slot::Unused);
+    assert_eq!(fixture.fetch(root), Some(b"two".to_vec()));
+    fixture.assert_sound();
+}
+
+#[test]
+fn a_row_lock_stops_others_and_hides_nothing() {
+    let fixture = Fixture::new();
+    let root = fixture.insert(b"one");
+    let mut holder = fixture.begin();
+    holder.begin_statement().expect("a statement");
+    let by = holder.xid().expect("an xid");
+    assert_eq!(done(fixture.heap.lock(&mut holder, root).expect("locked")), root);
+    let again = fixture.heap.lock(&mut holder, root).expect("locked");
+    assert!(matches!(again, WriteOutcome::Done { lsn: Lsn(0), .. }), "nothing to log");
+    assert_eq!(fixture.fetch(root), Some(b"one".to_vec()));
+    let mut other = fixture.begin();
+    let outcome = fixture.heap.update(&mut other, root, b"no", true).expect("judged");
+    assert_eq!(outcome, WriteOutcome::Wait(by));
+    holder.begin_statement().expect("the next statement");
+    let new = done(fixture.heap.update(&mut holder, root, b"two", true).expect("updated"));
+    holder.rollback();
+    assert_eq!(fixture.fetch(root), Some(b"one".to_vec()));
+    let won = done(fixture.heap.update(&mut other, root, b"three", true).expect("updated"));
+    assert_ne!(won, new);
+    other.commit(false).expect("committed");
+    assert_eq!(fixture.fetch(root), Some(b"three".to_vec()));
+    fixture.assert_sound();
+}
+
+#[test]
+fn a_finished_lock_is_no_lock() {
+    let fixture = Fixture::new();
+    let root = fixture.insert(b"one");
+    for end in [true, false] {
+        let mut holder = fixture.begin();
+        done(fixture.heap.lock(&mut holder, root).expect("locked"));
+        if end {
+            holder.commit(false).map(drop).expect("committed")
+        } else {
+            holder.rollback()
+        }
+        let mut other = fixture.begin();
+        done(fixture.heap.lock(&mut other, root).expect("locked"));
+        other.rollback();
+        assert_eq!(fixture.fetch(root), Some(b"one".to_vec()));
+    }
+    fixture.assert_sound();
+}
+
+#[test]
+fn liveness_tells_what_a_unique_check_needs() {
+    let fixture = Fixture::new();
+    let root = fixture.insert(b"one");
+    let nobody = |_: Xid| false;
+    let ask = |owns: &dyn Fn(Xid) -> bool| fixture.heap.liveness(root, owns).expect("asked");
+    assert_eq!(ask(&nobody), Liveness::Live);
+    let mut txn = fixture.begin();
+    let by = txn.xid().expect("an xid");
+    let new = done(fixture.heap.update(&mut txn, root, b"two", true).expect("updated"));
+    assert_eq!(ask(&nobody), Liveness::InProgress(by));
+    assert_eq!(ask(&|xid| txn.owns(xid)), Liveness::Live, "my heap-only version has the key");
+    txn.begin_statement().expect("the next statement");
+    let deleter = txn.xid().expect("an xid");
+    done(fixture.heap.delete(&mut txn, new).expect("deleted"));
+    assert_eq!(ask(&|xid| txn.owns(xid)), Liveness::Dead, "I deleted it");
+    assert_eq!(ask(&|xid| xid == by), Liveness::InProgress(deleter));
+    txn.commit(false).expect("committed");
+    assert_eq!(ask(&nobody), Liveness::Dead);
+    assert!(fixture.heap.prepare_liveness(root).expect("read").is_some());
+    let nowhere = fixture.heap.liveness(RowId::new(99, 1), &nobody).expect("asked");
+    assert_eq!(nowhere, Liveness::Dead);
+    let mut running = fixture.begin();
+    let xid = running.xid().expect("an xid");
+    let at = fixture.heap.insert(xid, b"new").expect("inserted");
+    assert_eq!(fixture.heap.liveness(at, &nobody).expect("asked"), Liveness::InProgress(xid));
+    running.rollback();
+    assert_eq!(fixture.heap.liveness(at, &nobody).expect("asked"), Liveness::Dead);
+}
+
+/// Halloween: a statement must not meet the versions that it made itself.
+#[test]
+fn a_scan_does_not_meet_the_updates_of_its_own_statement() {
+    let fixture = Fixture::new();
+    for i in 0..50 {
+        fixture.insert(&[i; 300]);
+    }
+    let mut txn = fixture.begin();
+    let snapshot = txn.begin_statement().expect("a statement");
+    let mut scan = fixture.heap.scan(&snapshot);
+    let mut met = 0;
+    while let Some((at, row)) = scan.next().expect("scanned") {
+        let row = [row, b"+"].concat();
+        done(fixture.heap.update(&mut txn, at, &row, false).expect("updated"));
+        met += 1;
+    }
+    assert_eq!(met, 50);
+    drop(scan);
+    drop(snapshot);
+    txn.commit(false).expect("committed");
+    assert!(fixture.scan().iter().all(|(_, row)| row.len() == 301));
+    fixture.assert_sound();
+}
