@@ -55,7 +55,7 @@ impl Heap {
         loop {
             let mut hints = Hints::default();
             let latch = pin.shared();
-            if HeapPage::is_cut(latch.bytes()) && !self.is_data_block(root.block.0) {
+            if !self.is_data_block(root.block.0) {
                 return Ok(Fetched::default());
             }
             let page = HeapPage::open(pin.page(), latch.bytes())?;
@@ -181,7 +181,7 @@ impl Heap {
     ) -> Result<Liveness> {
         let mut hints = Hints::default();
         let latch = pin.shared();
-        if HeapPage::is_cut(latch.bytes()) && !self.is_data_block(root.block.0) {
+        if !self.is_data_block(root.block.0) {
             return Ok(Liveness::Dead);
         }
         let page = HeapPage::open(pin.page(), latch.bytes())?;

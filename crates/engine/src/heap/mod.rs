@@ -75,7 +75,7 @@ pub use write::WriteOutcome;
 use crate::buffer::{BufferPool, Pin};
 use crate::config::MAX_ROW_BYTES;
 use crate::error::{Error, Result};
-use crate::ids::{BlockNo, FileId, PageId, Xid};
+use crate::ids::{BlockNo, FileId, PageId};
 use crate::txn::TxnManager;
 
 /// Inserters remember their block in one of this many places, so that they do not fight for one page.

@@ -125,11 +125,6 @@ impl<'a> HeapPage<'a> {
         Ok(Self { id, bytes, slots: slots as u16 })
     }
 
-    /// Was the page cut off the table, so that all its bytes but the LSN are zero?
-    pub(super) fn is_cut(bytes: &[u8; PAGE_SIZE]) -> bool {
-        bytes[header::KIND] == 0
-    }
-
     pub(super) fn id(&self) -> PageId {
         self.id
     }
@@ -300,6 +295,5 @@ mod tests {
     #[test]
     fn a_zero_page_is_no_heap_page() {
         assert!(HeapPage::open(PageId::default(), &[0; PAGE_SIZE]).is_err());
-        assert!(HeapPage::is_cut(&[0; PAGE_SIZE]));
     }
 }

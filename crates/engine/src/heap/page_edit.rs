@@ -261,7 +261,7 @@ pub(super) fn rebased_image(page: &HeapPage<'_>, base: u64) -> Result<[u8; PAGE_
     for slot in 1..=page.slots() {
         let Some(tuple) = page.tuple(slot)? else { continue };
         if !fits(base, tuple.header.xmin) || !fits(base, tuple.header.xmax) {
-            return Err(Error::Limit(spread(page.id())));
+            return Err(too_far_apart(page.id()));
         }
         let at = usize::from(tuple.offset);
         image[at..at + TUPLE_HEADER].copy_from_slice(&tuple.header.encode(base));
@@ -270,8 +270,9 @@ pub(super) fn rebased_image(page: &HeapPage<'_>, base: u64) -> Result<[u8; PAGE_
     Ok(image)
 }
 
-fn spread(page: PageId) -> String {
-    format!("{page} holds transaction ids further apart than 32 bits: vacuum the table")
+/// The error of a page that would have to hold xids more than 2^32 apart.
+pub(super) fn too_far_apart(page: PageId) -> Error {
+    Error::Limit(format!("{page} holds xids more than 32 bits apart: vacuum the table"))
 }
 
 /// Bytes that an empty page has for one row version.

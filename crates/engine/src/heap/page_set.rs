@@ -53,7 +53,7 @@ impl Heap {
             for (pin, block) in pins?.into_iter().zip(blocks) {
                 set.heap.push((*block, set.mtr.latch(pin)));
             }
-            if blocks.iter().any(|block| HeapPage::is_cut(set.bytes(*block))) {
+            if blocks.iter().any(|block| !self.is_data_block(*block)) {
                 return Ok(None);
             }
             let lacking = self.marked_without(&set, &map_pins)?;

@@ -65,5 +65,6 @@ fn new_base(page: &HeapPage<'_>, xid: Xid) -> Result<u64> {
     }
     let roomy = base_for(xid);
     let all_fit = fits(roomy, oldest) && fits(roomy, newest);
-    Ok(if all_fit { roomy } else { oldest.0.saturating_sub(2) })
+    let base = if all_fit { roomy } else { oldest.0.saturating_sub(2) };
+    if fits(base, xid) { Ok(base) } else { Err(page_edit::too_far_apart(page.id())) }
 }

@@ -121,7 +121,7 @@ impl Scan<'_> {
         self.rows.clear();
         self.bytes.clear();
         let latch = pin.shared();
-        if HeapPage::is_cut(latch.bytes()) && !self.heap.is_data_block(block) {
+        if !self.heap.is_data_block(block) {
             return Ok(true);
         }
         let page = HeapPage::open(pin.page(), latch.bytes())?;

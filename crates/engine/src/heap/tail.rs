@@ -54,8 +54,9 @@ impl Heap {
         }
         mtr.page(held).replace(&[0; PAGE_SIZE]);
         Heap::store_extent(&mut mtr, held_meta, block);
-        mtr.commit(RecordKind::Extend, Xid::NONE)?;
+        // Before the latch goes: whoever finds the page zeroed finds it beyond the extent, too.
         self.shared.extent.store(block, Ordering::Release);
+        mtr.commit(RecordKind::Extend, Xid::NONE)?;
         Ok(true)
     }
 

@@ -11,7 +11,7 @@ use rightlink_env::sync::Arc;
 use super::*;
 use crate::buffer::{Mtr, testing};
 use crate::heap::page::HeapPage;
-use crate::ids::{Lsn, RowId};
+use crate::ids::{Lsn, RowId, Xid};
 use crate::page::PageMut;
 use crate::txn::{Isolation, Snapshot, Transaction};
 use crate::wal::RecordKind;

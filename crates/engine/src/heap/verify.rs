@@ -107,7 +107,7 @@ impl Heap {
         let map_pin = exists.then(|| pool.pin(map_page)).transpose()?;
         let pin = self.pin(BlockNo(block))?;
         let latch = pin.shared();
-        if HeapPage::is_cut(latch.bytes()) && !self.is_data_block(block) {
+        if !self.is_data_block(block) {
             return Ok(None);
         }
         let bits = match &map_pin {

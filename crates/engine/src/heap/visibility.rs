@@ -22,8 +22,9 @@ use crate::ids::Xid;
 use crate::page::header;
 use crate::txn::{Snapshot, Status, TxnManager};
 
-/// Most answers remembered between two looks at a page.
-const MEMORY: usize = 512;
+/// Most answers remembered between two looks at a page: more than a page has xids.
+const MEMORY: usize = 1024;
+const _: () = assert!(MEMORY > 2 * crate::heap::MAX_SLOTS as usize);
 
 /// Sees versions as one snapshot does.
 pub(super) struct Seer<'s> {
@@ -50,10 +51,8 @@ impl<'s> Seer<'s> {
             return Some(*seen);
         }
         let seen = self.snapshot.try_sees(xid);
-        match seen {
-            Some(seen) => self.remember(xid, seen),
-            None if self.missing.contains(&xid) => {}
-            None => self.missing.push(xid),
+        if seen.is_none() && !self.missing.contains(&xid) {
+            self.missing.push(xid);
         }
         seen
     }
@@ -67,13 +66,15 @@ impl<'s> Seer<'s> {
 
     /// Does the snapshot see this version?
     pub(super) fn visible(&mut self, tuple: &TupleHeader) -> Option<bool> {
-        if tuple.has(XMIN_ABORTED) || !self.sees(tuple.xmin)? {
+        let begun = tuple.has(XMIN_COMMITTED) && tuple.xmin < self.snapshot.xmin();
+        if tuple.has(XMIN_ABORTED) || !begun && !self.sees(tuple.xmin)? {
             return Some(false);
         }
         if tuple.only_locked() || tuple.has(XMAX_ABORTED) {
             return Some(true);
         }
-        Some(!self.sees(tuple.xmax)?)
+        let ended = tuple.has(XMAX_COMMITTED) && tuple.xmax < self.snapshot.xmin();
+        Some(!ended && !self.sees(tuple.xmax)?)
     }
 
     /// Is an answer missing?
@@ -133,15 +134,13 @@ impl<'t> Judge<'t> {
             return Some(*status);
         }
         let status = self.txns.try_status(xid);
-        match status {
-            Some(status) => self.remember(xid, status),
-            None if self.missing.contains(&xid) => {}
-            None => self.missing.push(xid),
+        if status.is_none() && !self.missing.contains(&xid) {
+            self.missing.push(xid);
         }
         status
     }
 
-    /// Only ends are kept: a running transaction may end before the next question.
+    /// Only outcomes are kept: a running transaction may end before the next question.
     fn remember(&mut self, xid: Xid, status: Status) {
         if status == Status::InProgress {
             return;
