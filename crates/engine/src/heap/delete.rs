@@ -1,6 +1,7 @@
 //! Deleting a version: its xmax becomes the statement's xid.
 //!
-//! Invariants: the version and everything that index entries say about it stay until no snapshot sees it.
+//! Invariants: the version and everything that index entries say about it stay until no snapshot
+//! sees it.
 //! Does not do: index entries; they leave with vacuum.
 
 use crate::error::Result;

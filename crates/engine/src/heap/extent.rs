@@ -6,9 +6,9 @@
 //! | 36 | 4 | zero |
 //! | 40 | 8 | oldest xid that may be unfrozen in the table |
 //!
-//! Invariants: the extent grows in the record that formats the new pages, and shrinks in a record before
-//! the file is cut, so that every block below it is a heap page and whatever lies above it means nothing;
-//! the in-memory extent never runs ahead of the meta page.
+//! Invariants: the extent grows in the record that formats the new pages, and shrinks in a record
+//! before the file is cut, so that every block below it is a heap page and whatever lies above it
+//! means nothing; the in-memory extent never runs ahead of the meta page.
 //! Does not do: choose a page for a row (`insert.rs`).
 
 use crate::buffer::{BufferPool, Mtr};
@@ -67,8 +67,8 @@ fn decode(id: PageId, page: &[u8; PAGE_SIZE]) -> Result<Meta> {
 }
 
 impl Heap {
-    /// Grows the table and returns the first new block, an empty page. When another inserter grew it
-    /// while this one waited for its turn, returns `None`: the map knows of room now.
+    /// Grows the table and returns the first new block, an empty page. When another inserter grew
+    /// it while this one waited for its turn, returns `None`: the map knows of room now.
     pub(super) fn extend(&self, wanted: u32, xid: Xid) -> Result<Option<u32>> {
         let before = self.blocks();
         let turn = self.shared.extension.lock();
@@ -121,8 +121,8 @@ impl Heap {
         read_meta(self.pool(), self.shared.files.heap).map(|meta| meta.oldest_unfrozen)
     }
 
-    /// Notes the result of a complete vacuum pass: no older xid is left in the table. `oldest` is the
-    /// smallest of what the pages reported and of the horizon when the pass began.
+    /// Notes the result of a complete vacuum pass: no older xid is left in the table. `oldest` is
+    /// the smallest of what the pages reported and of the horizon when the pass began.
     pub fn set_oldest_unfrozen(&self, oldest: Xid) -> Result<()> {
         let mut mtr = Mtr::new(self.pool());
         let held = mtr.latch(self.pool().pin(self.page_id(0))?);

@@ -1,10 +1,10 @@
 //! Reading one row: from the root an index entry names, along the HOT chain, to the version that a
 //! snapshot sees; and the present state of a row for unique checks.
 //!
-//! Invariants: rows are copied out, no reference leaves the latch (R11); nothing is read from the device
-//! while the heap page is latched (R7); a root that is gone, or whose slot now holds something else, is no
-//! row, not an error: a recycled slot's new version is never visible to a snapshot that was registered
-//! before (R3, R4).
+//! Invariants: rows are copied out, no reference leaves the latch (R11); nothing is read from the
+//! device while the heap page is latched (R7); a root that is gone, or whose slot now holds
+//! something else, is no row, not an error: a recycled slot's new version is never visible to a
+//! snapshot that was registered before (R3, R4).
 //! Does not do: follow updates to other pages for a snapshot: those versions have index entries.
 
 use crate::buffer::Pin;
@@ -20,8 +20,8 @@ use crate::txn::Snapshot;
 pub struct Fetched {
     /// The version that the snapshot sees, and its row.
     pub row: Option<(RowId, Vec<u8>)>,
-    /// No snapshot sees any version of the row, now or later, and no crash changes that (R1): an index
-    /// entry that names the root may be marked dead, if R3's clock allows.
+    /// No snapshot sees any version of the row, now or later, and no crash changes that (R1): an
+    /// index entry that names the root may be marked dead, if R3's clock allows.
     pub all_dead: bool,
 }
 
@@ -34,7 +34,8 @@ pub enum Liveness {
     Live,
     /// A running transaction decides.
     InProgress(Xid),
-    /// It cannot be told without I/O: call [`Heap::prepare_liveness`] without latches, then ask again.
+    /// It cannot be told without I/O: call [`Heap::prepare_liveness`] without latches, then ask
+    /// again.
     NeedsRead,
 }
 
@@ -72,8 +73,9 @@ impl Heap {
         }
     }
 
-    /// The version at `at` itself, heap-only or not, if `snapshot` sees it; else what [`Heap::fetch`]
-    /// finds from there. For writes by a row id that a read of the same snapshot gave.
+    /// The version at `at` itself, heap-only or not, if `snapshot` sees it; else what
+    /// [`Heap::fetch`] finds from there. For writes by a row id that a read of the same snapshot
+    /// gave.
     pub fn fetch_version(
         &self,
         snapshot: &Snapshot,
@@ -86,7 +88,7 @@ impl Heap {
         let mut seer = Seer::new(snapshot);
         loop {
             let latch = pin.shared();
-            if HeapPage::is_cut(latch.bytes()) && !self.is_data_block(at.block.0) {
+            if !self.is_data_block(at.block.0) {
                 return Ok(None);
             }
             let page = HeapPage::open(pin.page(), latch.bytes())?;
@@ -117,8 +119,9 @@ impl Heap {
         Ok(versions > 0 && versions == dead)
     }
 
-    /// The newest committed version of the row whose version `at` the caller's snapshot sees, along all
-    /// updates, other pages included; `None` once it is deleted. Read committed goes on with it.
+    /// The newest committed version of the row whose version `at` the caller's snapshot sees, along
+    /// all updates, other pages included; `None` once it is deleted. Read committed goes on with
+    /// it.
     pub fn newest(&self, at: RowId) -> Result<Option<(RowId, Vec<u8>)>> {
         let mut judge = Judge::new(self.txns());
         let (mut at, mut born_by) = (at, None);
@@ -146,8 +149,8 @@ impl Heap {
         }
     }
 
-    /// Present state of the row `root`, without I/O: usable under an index latch. `owns` tells the xids of
-    /// the asking transaction.
+    /// Present state of the row `root`, without I/O: usable under an index latch. `owns` tells the
+    /// xids of the asking transaction.
     pub fn liveness(&self, root: RowId, owns: &dyn Fn(Xid) -> bool) -> Result<Liveness> {
         if !self.is_data_block(root.block.0) {
             return Ok(Liveness::Dead);
@@ -158,8 +161,8 @@ impl Heap {
         self.liveness_on(&pin, root, &mut Judge::new(self.txns()), owns)
     }
 
-    /// What [`Heap::liveness`] would have had to read: call without latches, and keep the pin while asking
-    /// again. Sets commit hints, so that statuses need no second read.
+    /// What [`Heap::liveness`] would have had to read: call without latches, and keep the pin while
+    /// asking again. Sets commit hints, so that statuses need no second read.
     pub fn prepare_liveness(&self, root: RowId) -> Result<Option<Pin>> {
         if !self.is_data_block(root.block.0) {
             return Ok(None);

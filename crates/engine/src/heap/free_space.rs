@@ -1,12 +1,12 @@
 //! The free-space map: one byte per heap block says how much room it has, in steps of 32 bytes.
 //!
-//! File layout: groups of one directory page and up to 8,000 leaf pages. A leaf holds the bytes of 8,000
-//! heap blocks, its directory the largest byte of each leaf.
+//! File layout: groups of one directory page and up to 8,000 leaf pages. A leaf holds the bytes of
+//! 8,000 heap blocks, its directory the largest byte of each leaf.
 //!
 //! Invariants: the map is a hint (R1): written without a record, possibly lost or stale in both
-//! directions after a crash, and whoever finds a block through it checks the block itself; a directory
-//! byte may promise too much, never too little for long: a search that is disappointed lowers it.
-//! A page that cannot be read as a map page counts as "no room known".
+//! directions after a crash, and whoever finds a block through it checks the block itself; a
+//! directory byte may promise too much, never too little for long: a search that is disappointed
+//! lowers it. A page that cannot be read as a map page counts as "no room known".
 //! Does not do: decide how full a page may become (`insert.rs`).
 
 use crate::buffer::{BufferPool, Pin};
@@ -72,8 +72,8 @@ impl<'p> FreeSpaceMap<'p> {
             .map_or(0, |page| page[HEADER_SIZE + (block % ENTRIES) as usize]))
     }
 
-    /// A block below `extent` that promises `need` bytes and that `refuse` does not refuse. The search
-    /// begins at `start`, which differs from inserter to inserter, and goes round.
+    /// A block below `extent` that promises `need` bytes and that `refuse` does not refuse. The
+    /// search begins at `start`, which differs from inserter to inserter, and goes round.
     pub(super) fn find(
         &self,
         need: usize,
@@ -150,7 +150,8 @@ impl<'p> FreeSpaceMap<'p> {
         }
     }
 
-    /// Stores entry `index` of map page `block`, growing the file and formatting the page if needed.
+    /// Stores entry `index` of map page `block`, growing the file and formatting the page if
+    /// needed.
     fn store(&self, block: u32, index: u32, value: impl FnOnce(u8) -> u8) -> Result<()> {
         let have = self.pool.blocks(self.file);
         if block >= have {

@@ -1,11 +1,12 @@
-//! Inserting rows: finding pages with room, and filling them under one latch with one record per page.
+//! Inserting rows: finding pages with room, and filling them under one latch with one record per
+//! page.
 //!
-//! The search for a page goes: the block of this inserter group's last insert, then the free-space map from
-//! a place that differs from group to group, then a new block. What the map promised and the page did not
-//! keep is corrected in the map.
+//! The search for a page goes: the block of this inserter group's last insert, then the free-space
+//! map from a place that differs from group to group, then a new block. What the map promised and
+//! the page did not keep is corrected in the map.
 //!
-//! Invariants: inserts leave the fillfactor's reserve free, but an empty page takes any row; a row's
-//! length is checked before anything is changed.
+//! Invariants: inserts leave the fillfactor's reserve free, but an empty page takes any row; a
+//! row's length is checked before anything is changed.
 //! Does not do: index entries; the caller adds them after the row is in.
 
 use crate::error::Result;
@@ -52,8 +53,8 @@ impl Heap {
         Ok(ids)
     }
 
-    /// Puts as many of `rows` on the page as fit, and notes what room is left if one did not. False if
-    /// none fitted.
+    /// Puts as many of `rows` on the page as fit, and notes what room is left if one did not. False
+    /// if none fitted.
     fn fill_page(
         &self,
         xid: Xid,
@@ -101,7 +102,8 @@ impl Heap {
         page.room().saturating_sub(self.reserve_on(page))
     }
 
-    /// A block that may have room for `need` bytes; `wanted` blocks are of use if the table must grow.
+    /// A block that may have room for `need` bytes; `wanted` blocks are of use if the table must
+    /// grow.
     pub(super) fn page_with_room(
         &self,
         search: &mut Search,

@@ -1,7 +1,7 @@
 //! Locking a row (`FOR UPDATE`): its xmax becomes the statement's xid, marked as a lock only.
 //!
-//! Invariants: a lock ends with the transaction whose xid it is, by itself; it hides the version from
-//! nobody, so the page stays all-visible, but not all-frozen.
+//! Invariants: a lock ends with the transaction whose xid it is, by itself; it hides the version
+//! from nobody, so the page stays all-visible, but not all-frozen.
 //! Does not do: shared locks, and locks that outlive a rolled-back update of the same transaction.
 
 use crate::error::Result;

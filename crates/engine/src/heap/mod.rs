@@ -8,25 +8,26 @@
 //! | `visibility` | xids against their status; hints |
 //! | `insert`, `update`, `delete`, `lock` | the writes |
 //! | `fetch`, `scan` | the reads |
-//! | `prune`, `vacuum`, `rebase`, `tail` | how dead versions, old xids, line pointers and empty pages leave |
+//! | `prune`, `vacuum`, `rebase`, `tail` | dead versions, old xids, line pointers, empty pages leave |
 //! | `extent`, `free_space`, `visibility_map` | meta page and growth; the two maps |
 //! | `recycle_clock` | the clock of R3 |
 //! | `inspect`, `verify` | page descriptions; checks H1 to H10 |
 //!
 //! Invariants:
-//! - A row is named by the row id of its root: the version that index entries name. Later versions of the
-//!   same HOT chain lie on the same page and have no entry.
-//! - Every change of a page is one log record of a mini-transaction; hints and the free-space map are the
-//!   only unlogged stores (R1).
-//! - Latch order (R12): at most two heap pages, the lower block first (block 0, the meta page, is the
-//!   lowest; fresh pages of an extension are known to nobody); heap pages before visibility-map pages,
-//!   the lower block first; free-space-map pages one at a time, with no other latch held.
-//! - No I/O under a latch (R7): status pages through [`visibility::Judge`] and [`visibility::Seer`], map
-//!   pages pinned before; no waiting for a transaction in this room at all: writes return
-//!   [`WriteOutcome::Wait`].
+//! - A row is named by the row id of its root: the version that index entries name. Later versions
+//!   of the same HOT chain lie on the same page and have no entry.
+//! - Every change of a page is one log record of a mini-transaction; hints and the free-space map
+//!   are the only unlogged stores (R1).
+//! - Latch order (R12): at most two heap pages, the lower block first (block 0, the meta page, is
+//!   the lowest; fresh pages of an extension are known to nobody); heap pages before visibility-map
+//!   pages, the lower block first; free-space-map pages one at a time, with no other latch held.
+//! - No I/O under a latch (R7): status pages through [`visibility::Judge`] and
+//!   [`visibility::Seer`], map pages pinned before; no waiting for a transaction in this room at
+//!   all: writes return [`WriteOutcome::Wait`].
 //!
-//! Does not do: columns, indexes, waiting, retries of a statement, overflow values. A row lock is one xid:
-//! when a transaction locks a row, then updates it and rolls that update back, the lock goes too.
+//! Does not do: columns, indexes, waiting, retries of a statement, overflow values. A row lock is
+//! one xid: when a transaction locks a row, then updates it and rolls that update back, the lock
+//! goes too.
 
 mod delete;
 mod extent;
@@ -78,7 +79,8 @@ use crate::error::{Error, Result};
 use crate::ids::{BlockNo, FileId, PageId};
 use crate::txn::TxnManager;
 
-/// Inserters remember their block in one of this many places, so that they do not fight for one page.
+/// Inserters remember their block in one of this many places, so that they do not fight for one
+/// page.
 const TARGETS: usize = 16;
 /// Blocks that a table must have for each place in use.
 const BLOCKS_PER_GROUP: usize = 8;
@@ -208,8 +210,8 @@ impl Heap {
         visibility_map::read(self.pool(), self.shared.files.visibility, block.0)
     }
 
-    /// Roots whose last version was pruned on access since the last call: their index entries can go
-    /// by key, their line pointers after that, by [`Heap::free_slots`].
+    /// Roots whose last version was pruned on access since the last call: their index entries can
+    /// go by key, their line pointers after that, by [`Heap::free_slots`].
     pub fn take_dead_roots(&self) -> Vec<DeadRoot> {
         std::mem::take(&mut *self.shared.dead_roots.lock())
     }
@@ -241,7 +243,8 @@ impl Heap {
         free_space::FreeSpaceMap::new(self.pool(), self.shared.files.free_space)
     }
 
-    /// Which place of `targets` this thread's inserts use: a small table has few, so that it stays small.
+    /// Which place of `targets` this thread's inserts use: a small table has few, so that it stays
+    /// small.
     fn target_group(&self) -> usize {
         let groups = (self.blocks() as usize / BLOCKS_PER_GROUP + 1).min(TARGETS);
         let mut hasher = DefaultHasher::new();

@@ -1,8 +1,8 @@
 //! The slotted heap page, read side: layout, line pointers, validation of untrusted bytes.
 //!
-//! After the common header come 4-byte line pointers (slots count from 1), tuples grow down from the
-//! trailer. The header's owner word is the xid base of all tuple headers, the 8-byte trailer is the
-//! prunable mark. A line pointer is a little-endian u32:
+//! After the common header come 4-byte line pointers (slots count from 1), tuples grow down from
+//! the trailer. The header's owner word is the xid base of all tuple headers, the 8-byte trailer is
+//! the prunable mark. A line pointer is a little-endian u32:
 //!
 //! | bits | field |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! | 28..32 | zero |
 //!
 //! Invariants: every accessor checks what it reads against the page's bounds and reports
-//! [`Error::Corruption`], so that no bytes can make this file index out of bounds; the space between
-//! `lower` and `upper` is zero; `garbage` is always 0, as every removal compacts.
+//! [`Error::Corruption`], so that no bytes can make this file index out of bounds; the space
+//! between `lower` and `upper` is zero; `garbage` is always 0, as every removal compacts.
 //! Does not do: stores (`page_edit.rs`), meaning of xids (`visibility.rs`).
 
 use crate::config::{FORMAT_VERSION, PAGE_SIZE};

@@ -1,8 +1,8 @@
 //! The slotted heap page, write side: every store goes through [`PageMut`], which records it.
 //!
-//! Invariants: a function here is called with the exclusive latch and after [`HeapPage::open`] accepted
-//! the page; it cannot fail once it has begun to store; stores are as small as the change, so that a
-//! record carries an insert's bytes once, a prune's as moves of runs.
+//! Invariants: a function here is called with the exclusive latch and after [`HeapPage::open`]
+//! accepted the page; it cannot fail once it has begun to store; stores are as small as the change,
+//! so that a record carries an insert's bytes once, a prune's as moves of runs.
 //! Does not do: decide what to insert, end or remove.
 
 use crate::config::PAGE_SIZE;
@@ -132,7 +132,8 @@ pub(super) fn put_xmax(page: &mut PageMut<'_>, offset: u16, head: &TupleHeader) 
     page.write(at + XMAX, &head.encode(base)[XMAX..]);
 }
 
-/// Replaces the header `old` of the version at `offset` by `new`, xmin alone when only that differs.
+/// Replaces the header `old` of the version at `offset` by `new`, xmin alone when only that
+/// differs.
 pub(super) fn put_header(
     page: &mut PageMut<'_>,
     offset: u16,
@@ -164,7 +165,8 @@ pub(super) fn put_prune_xid(page: &mut PageMut<'_>, xid: Xid) {
     }
 }
 
-/// What a page looks like after versions were removed: computed, and checked, before the first store.
+/// What a page looks like after versions were removed: computed, and checked, before the first
+/// store.
 #[derive(Debug)]
 pub(super) struct Rewrite {
     /// All line pointers of the page afterwards, new offsets included; no unused ones at the end.

@@ -1,9 +1,9 @@
-//! The latched pages of one change: one or two heap pages, and the visibility-map pages of those that are
-//! marked all-visible.
+//! The latched pages of one change: one or two heap pages, and the visibility-map pages of those
+//! that are marked all-visible.
 //!
-//! Invariants: heap pages are latched lower block first, then map pages, lower block first (R12); a map
-//! page is pinned before any latch is taken (R7): when a page turns out to be marked and its map page is
-//! not at hand, everything is let go and done again with the map page pinned.
+//! Invariants: heap pages are latched lower block first, then map pages, lower block first (R12); a
+//! map page is pinned before any latch is taken (R7): when a page turns out to be marked and its
+//! map page is not at hand, everything is let go and done again with the map page pinned.
 //! Does not do: choose pages, check the room on them.
 
 use crate::buffer::{Held, Mtr, Pin};
@@ -32,8 +32,8 @@ pub(super) enum Maps {
 }
 
 impl Heap {
-    /// Latches `blocks` (one, or two in ascending order) and their map pages. `None`: one of the blocks
-    /// was cut off the table.
+    /// Latches `blocks` (one, or two in ascending order) and their map pages. `None`: one of the
+    /// blocks was cut off the table.
     pub(super) fn latch(&self, blocks: &[u32], maps: Maps) -> Result<Option<PageSet<'_>>> {
         assert!(matches!(blocks.len(), 1 | 2) && blocks.is_sorted(), "R12");
         let mut map_pins: Vec<Pin> = Vec::new();

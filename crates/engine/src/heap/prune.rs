@@ -1,15 +1,15 @@
 //! Pruning a page: versions that no snapshot sees leave, HOT chains are shortened.
 //!
 //! Of each chain, the versions up to the last dead one go. Is nothing left, the root's line pointer
-//! becomes dead: index entries still name it, so it is reported upward and freed only after they are gone
-//! (R3). Else the root redirects to the first version left. Heap-only versions are named by no entry, so
-//! their line pointers are free at once. What stays is moved together. Dead versions in the middle, between
-//! live snapshots (R9), stay for now: a plan already treats each version by itself, only the rewriting of
-//! the predecessor's link is missing.
+//! becomes dead: index entries still name it, so it is reported upward and freed only after they
+//! are gone (R3). Else the root redirects to the first version left. Heap-only versions are named
+//! by no entry, so their line pointers are free at once. What stays is moved together. Dead
+//! versions in the middle, between live snapshots (R9), stay for now: a plan already treats each
+//! version by itself, only the rewriting of the predecessor's link is missing.
 //!
-//! Invariants: everything is planned, and checked, before the first store; a plan never touches a version
-//! whose state is not known; pruning what a not yet durable commit ended is sound, as the prune's record
-//! lies behind the commit's in the log, and pages are written after their records.
+//! Invariants: everything is planned, and checked, before the first store; a plan never touches a
+//! version whose state is not known; pruning what a not yet durable commit ended is sound, as the
+//! prune's record lies behind the commit's in the log, and pages are written after their records.
 //! Does not do: call an index.
 
 use crate::buffer::Pin;
@@ -175,7 +175,8 @@ impl Plan {
 }
 
 impl Heap {
-    /// Is it worth calling [`Heap::prune`]: short of space, and something may be dead? No latch is held.
+    /// Is it worth calling [`Heap::prune`]: short of space, and something may be dead? No latch is
+    /// held.
     pub fn should_prune(&self, pin: &Pin) -> bool {
         let latch = pin.shared();
         let Ok(page) = HeapPage::open(pin.page(), latch.bytes()) else { return false };

@@ -1,7 +1,8 @@
 //! Moving a page's xid base, so that an xid fits that lies more than 32 bits from it.
 //!
-//! Invariants: first everything below the horizon is frozen, as a page may hold older xids than the new
-//! base can express; the rewrite is one logged image; nothing but the base and the offsets changes.
+//! Invariants: first everything below the horizon is frozen, as a page may hold older xids than the
+//! new base can express; the rewrite is one logged image; nothing but the base and the offsets
+//! changes.
 //! Does not do: run often: a base has 2^31 xids of room on either side.
 
 use crate::error::Result;

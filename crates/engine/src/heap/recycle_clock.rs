@@ -1,13 +1,14 @@
 //! The clock of R3: when were row ids of a block last given free?
 //!
-//! Protocol. Whoever frees line pointers of a block, or cuts it off, has removed their row ids from every
-//! index first, then calls [`RecycleClock::advance`], then frees. A scan takes [`RecycleClock::now`]
-//! before it reads an index leaf, and trusts what it remembers of a row id only while
-//! [`RecycleClock::newer_than`] says no. If the block's time is not newer, the scan's reading of the clock
-//! came after the increment, hence after the removal from the indexes, or nothing was freed at all: a
-//! remembered row id still means the same row.
+//! Protocol. Whoever frees line pointers of a block, or cuts it off, has removed their row ids from
+//! every index first, then calls [`RecycleClock::advance`], then frees. A scan takes
+//! [`RecycleClock::now`] before it reads an index leaf, and trusts what it remembers of a row id
+//! only while [`RecycleClock::newer_than`] says no. If the block's time is not newer, the scan's
+//! reading of the clock came after the increment, hence after the removal from the indexes, or
+//! nothing was freed at all: a remembered row id still means the same row.
 //!
-//! Invariants: a bucket's time never goes back; blocks that share a bucket only cause needless retries.
+//! Invariants: a bucket's time never goes back; blocks that share a bucket only cause needless
+//! retries.
 //! Does not do: survive a restart; no scan does either.
 
 use rightlink_env::sync::{AtomicU64, Ordering};

@@ -1,8 +1,9 @@
-//! The sequential scan: every page of a range through a read stream, its visible rows copied out at once.
+//! The sequential scan: every page of a range through a read stream, its visible rows copied out at
+//! once.
 //!
-//! Invariants: one page's visibility is decided under one shared latch, so that no row is seen twice or
-//! missed through an update on the page; a row moved to another page has its old or its new version
-//! visible, never both; no latch and no pin is held between two calls.
+//! Invariants: one page's visibility is decided under one shared latch, so that no row is seen
+//! twice or missed through an update on the page; a row moved to another page has its old or its
+//! new version visible, never both; no latch and no pin is held between two calls.
 //! Does not do: filters, columns, parallel work (several scans of disjoint ranges do that).
 
 use std::ops::Range;
@@ -47,8 +48,8 @@ impl Heap {
         }
     }
 
-    /// Calls `visit` with the root, the row id and the row of every version in the table that `snapshot`
-    /// sees: what an index that is built now has to name.
+    /// Calls `visit` with the root, the row id and the row of every version in the table that
+    /// `snapshot` sees: what an index that is built now has to name.
     pub fn visit_roots(
         &self,
         snapshot: &Snapshot,

@@ -1,12 +1,12 @@
 //! Cutting empty pages off the end of a table.
 //!
-//! Each page is cut by one record that lowers the extent and zeroes the page; the file follows after.
-//! Whoever remembers a block of the tail finds it beyond the extent, or zeroed once it has the latch, and
-//! goes elsewhere.
+//! Each page is cut by one record that lowers the extent and zeroes the page; the file follows
+//! after. Whoever remembers a block of the tail finds it beyond the extent, or zeroed once it has
+//! the latch, and goes elsewhere.
 //!
-//! Invariants: a page that is cut holds no line pointer, so its row ids left every index before; the clock
-//! is advanced before the cut (R3); the caller holds the table's exclusive lock, so that no scan has the
-//! old end in mind.
+//! Invariants: a page that is cut holds no line pointer, so its row ids left every index before;
+//! the clock is advanced before the cut (R3); the caller holds the table's exclusive lock, so that
+//! no scan has the old end in mind.
 //! Does not do: move rows to empty the tail.
 
 use crate::buffer::Mtr;

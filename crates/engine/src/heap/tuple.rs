@@ -9,10 +9,10 @@
 //!
 //! The row's bytes follow, opaque to the heap.
 //!
-//! Invariants: an offset of 0 is no xid and 1 is the frozen mark on every page, so a real xid lies at
-//! least 2 above its page's base; the four hint bits rest on durable commits or on aborts (R1) and are
-//! never needed by redo; `xmax`, `next` and `flags` are stored together, so that whoever replaces xmax
-//! also drops the hints about the old one.
+//! Invariants: an offset of 0 is no xid and 1 is the frozen mark on every page, so a real xid lies
+//! at least 2 above its page's base; the four hint bits rest on durable commits or on aborts (R1)
+//! and are never needed by redo; `xmax`, `next` and `flags` are stored together, so that whoever
+//! replaces xmax also drops the hints about the old one.
 //! Does not do: decide visibility, or find the header on its page.
 
 use crate::ids::{RowId, Xid};
@@ -75,7 +75,8 @@ pub(super) fn fits(base: u64, xid: Xid) -> bool {
             .is_some_and(|off| off >= u64::from(FIRST_OFFSET) && off <= u64::from(u32::MAX))
 }
 
-/// Base for a page whose first xid is `xid`: room on both sides, as older transactions may come later.
+/// Base for a page whose first xid is `xid`: room on both sides, as older transactions may come
+/// later.
 pub(super) fn base_for(xid: Xid) -> u64 {
     assert!(xid >= Xid::FIRST, "a page begins with a real xid");
     xid.0.saturating_sub(1 << 31)
@@ -103,7 +104,8 @@ impl TupleHeader {
         Self { xmin, xmax: Xid::NONE, next: None, flags }
     }
 
-    /// Reads a header of a page of base `base`. Any bytes decode; what they mean is checked elsewhere.
+    /// Reads a header of a page of base `base`. Any bytes decode; what they mean is checked
+    /// elsewhere.
     pub(super) fn decode(base: u64, bytes: &[u8; TUPLE_HEADER]) -> Self {
         let u32_at = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])

@@ -1,12 +1,12 @@
 //! Updating a row: a new version, on the same page if it fits, else on another.
 //!
-//! On the same page, when no index key, included column or predicate changed (R10, the caller knows), the
-//! update is heap-only: the indexes keep naming the root. In all cases the old version links to the new
-//! one by row id. With two pages, both are latched in block order (R12), and everything is judged again
-//! under the latches that the change is made with.
+//! On the same page, when no index key, included column or predicate changed (R10, the caller
+//! knows), the update is heap-only: the indexes keep naming the root. In all cases the old version
+//! links to the new one by row id. With two pages, both are latched in block order (R12), and
+//! everything is judged again under the latches that the change is made with.
 //!
-//! Invariants: one record holds the end of the old version and the beginning of the new one; updates may
-//! use the fillfactor's reserve.
+//! Invariants: one record holds the end of the old version and the beginning of the new one;
+//! updates may use the fillfactor's reserve.
 //! Does not do: wait for whoever is in the way, index entries.
 
 use crate::error::Result;
@@ -38,8 +38,8 @@ enum Attempt {
 }
 
 impl Heap {
-    /// Replaces the version at `at`, which the transaction's snapshot sees, by `row`. `hot`: no column of
-    /// any index changed (R10).
+    /// Replaces the version at `at`, which the transaction's snapshot sees, by `row`. `hot`: no
+    /// column of any index changed (R10).
     pub fn update(
         &self,
         txn: &mut Transaction,

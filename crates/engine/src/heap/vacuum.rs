@@ -1,10 +1,11 @@
-//! Pieces of vacuum: one page at a time prune, freeze and mark all-visible; free line pointers after the
-//! index pass. `vacuum/` on floor 8 puts them together.
+//! Pieces of vacuum: one page at a time prune, freeze and mark all-visible; free line pointers
+//! after the index pass. `vacuum/` on floor 8 puts them together.
 //!
-//! Invariants: all changes of a page, its map bits included, are one record; a line pointer is freed only
-//! after its row id left every index, and the clock was advanced in between (R3); an xid is frozen only
-//! below the horizon, together with the pruning of everything dead, so that no HOT chain loses a link.
-//! One vacuum per table at a time; it excludes online builds: the caller sees to both.
+//! Invariants: all changes of a page, its map bits included, are one record; a line pointer is
+//! freed only after its row id left every index, and the clock was advanced in between (R3); an xid
+//! is frozen only below the horizon, together with the pruning of everything dead, so that no HOT
+//! chain loses a link. One vacuum per table at a time; it excludes online builds: the caller sees
+//! to both.
 //! Does not do: decide when, hold the dead row ids, call an index.
 
 use std::ops::Range;
@@ -24,7 +25,8 @@ use crate::wal::RecordKind;
 /// How to vacuum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VacuumOptions {
-    /// Committed xids below this are frozen; `Xid::NONE` freezes nothing. At most the horizon counts.
+    /// Committed xids below this are frozen; `Xid::NONE` freezes nothing. At most the horizon
+    /// counts.
     pub freeze_below: Xid,
 }
 
@@ -33,7 +35,8 @@ pub struct VacuumOptions {
 pub struct VacuumPage {
     /// Roots that died now.
     pub died: Vec<DeadRoot>,
-    /// All dead line pointers of the page, those of `died` included: to be removed from the indexes.
+    /// All dead line pointers of the page, those of `died` included: to be removed from the
+    /// indexes.
     pub dead: Vec<RowId>,
     /// Marks of the page now.
     pub bits: Bits,
@@ -164,8 +167,8 @@ impl Heap {
         Ok(pass)
     }
 
-    /// Frees dead line pointers whose row ids are in no index any more. `rows` is sorted. A line pointer
-    /// that is not dead is left alone.
+    /// Frees dead line pointers whose row ids are in no index any more. `rows` is sorted. A line
+    /// pointer that is not dead is left alone.
     pub fn free_slots(&self, rows: &[RowId]) -> Result<u64> {
         assert!(rows.is_sorted(), "row ids in order: one visit per page");
         let mut freed = 0;
@@ -202,8 +205,8 @@ fn dead_slots(block: BlockNo, slots: &[Slot]) -> Vec<RowId> {
     dead.map(|(slot, _)| RowId { block, slot }).collect()
 }
 
-/// Plans the freezing of the versions that `slots` keeps, with the limits (freeze below, horizon). A
-/// version whose state is not known stays as it is, and the page unmarked.
+/// Plans the freezing of the versions that `slots` keeps, with the limits (freeze below, horizon).
+/// A version whose state is not known stays as it is, and the page unmarked.
 fn plan_freeze(
     page: &HeapPage<'_>,
     slots: &[Slot],

@@ -7,14 +7,14 @@
 //! | H3 | xids lie between the table's oldest unfrozen one and the next one |
 //! | H4 | no committed version follows an aborted one |
 //! | H5 | nobody ended a version that was not there yet |
-//! | H6 | HOT chains: the successor exists, has one parent, is reachable; links stay inside the table |
+//! | H6 | HOT chains: the successor exists, has one parent, is reachable; links stay in the table |
 //! | H7 | redirects lead to heap-only versions |
 //! | H8 | hints agree with the commit status |
 //! | H9 | the free-space map promises no more than there is (harmless: inserts correct it) |
 //! | H10 | all-visible and all-frozen are true, on the page and in the map |
 //!
-//! Invariants: a finding is reported, never returned as an error, and the check goes on; a version that is
-//! in doubt because transactions go on meanwhile is never reported.
+//! Invariants: a finding is reported, never returned as an error, and the check goes on; a version
+//! that is in doubt because transactions go on meanwhile is never reported.
 //! Does not do: H2, H11, H12 (columns and overflow: `table/`), comparing with indexes (`verify/`).
 
 use std::collections::BTreeMap;
@@ -250,7 +250,8 @@ impl PageCheck<'_, '_> {
         }
     }
 
-    /// Checks a version by itself; false if its xids mean nothing, so that nothing more can be asked.
+    /// Checks a version by itself; false if its xids mean nothing, so that nothing more can be
+    /// asked.
     fn version(&mut self, slot: u16, head: &TupleHeader) -> Result<bool> {
         if head.flags & !ALL_FLAGS != 0 {
             self.say(slot, "H1", format!("flags {:04x} without a meaning", head.flags));

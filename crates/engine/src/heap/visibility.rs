@@ -1,16 +1,19 @@
-//! What a version is to a snapshot, to a writer and to everyone: the header's xids against their status.
+//! What a version is to a snapshot, to a writer and to everyone: the header's xids against their
+//! status.
 //!
 //! Two views, both without I/O so that they may be asked under a latch: [`Seer`] answers for one
-//! snapshot, [`Judge`] tells the present state. Each answers `None` when a status page would have to be
-//! read and remembers the xid; the caller lets go of its latch, calls `resolve`, and looks again (R7).
-//! What was resolved is kept, so that looking again always gets further, however small the pool.
+//! snapshot, [`Judge`] tells the present state. Each answers `None` when a status page would have
+//! to be read and remembers the xid; the caller lets go of its latch, calls `resolve`, and looks
+//! again (R7). What was resolved is kept, so that looking again always gets further, however small
+//! the pool.
 //!
-//! Hints (R1): [`Hints`] collects commit marks while a page is read under the shared latch and sets them
-//! afterwards, if the page is still the same and nobody is in the way. Committed is noted only once the
-//! commit record is durable; aborted needs nothing, as an xid without a commit record stays aborted.
+//! Hints (R1): [`Hints`] collects commit marks while a page is read under the shared latch and sets
+//! them afterwards, if the page is still the same and nobody is in the way. Committed is noted only
+//! once the commit record is durable; aborted needs nothing, as an xid without a commit record
+//! stays aborted.
 //!
-//! Invariants: an answer of a `Seer` never changes during its life; a `Judge` may see a transaction end
-//! between two questions.
+//! Invariants: an answer of a `Seer` never changes during its life; a `Judge` may see a transaction
+//! end between two questions.
 //! Does not do: walk chains, wait.
 
 use crate::buffer::Pin;
@@ -180,7 +183,8 @@ impl<'t> Judge<'t> {
         })
     }
 
-    /// Does no snapshot, present or future, see this version (horizon as `TxnManager::horizon` says)?
+    /// Does no snapshot, present or future, see this version (horizon as `TxnManager::horizon`
+    /// says)?
     pub(super) fn dead_to_all(&mut self, tuple: &TupleHeader, horizon: Xid) -> Option<bool> {
         if self.birth(tuple)? == Birth::Aborted {
             return Some(true);
@@ -253,7 +257,8 @@ impl Hints {
         }
     }
 
-    /// Sets the marks if the page still has `version` and nobody holds its latch; else forgets them.
+    /// Sets the marks if the page still has `version` and nobody holds its latch; else forgets
+    /// them.
     pub(super) fn set(self, pin: &Pin, version: u64) {
         if self.marks.is_empty() {
             return;

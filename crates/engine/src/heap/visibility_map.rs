@@ -1,9 +1,10 @@
 //! The visibility map: two bits per heap block, all-visible and all-frozen.
 //!
-//! Invariants: unlike the free-space map it is no hint: a bit is set and cleared in the log record of the
-//! heap change that makes it true or false, and the heap page carries the same two flags, so that a
-//! writer knows from the page alone whether the map must change; all-frozen implies all-visible. Latch
-//! order (R12): heap page before map page; the map page is pinned before the first latch (R7).
+//! Invariants: unlike the free-space map it is no hint: a bit is set and cleared in the log record
+//! of the heap change that makes it true or false, and the heap page carries the same two flags, so
+//! that a writer knows from the page alone whether the map must change; all-frozen implies
+//! all-visible. Latch order (R12): heap page before map page; the map page is pinned before the
+//! first latch (R7).
 //! Does not do: R4: a reader of a bit checks the recycle clock again afterwards.
 
 use crate::buffer::{BufferPool, Pin};

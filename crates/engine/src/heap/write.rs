@@ -1,8 +1,8 @@
 //! What update, delete and lock have in common: may this writer end this version now?
 //!
-//! First updater wins. The version must be there, its creation committed or our own, and nobody else may
-//! be ending it: a running one is waited for by the caller (without latches, R12), a committed one has
-//! won, an aborted one is overwritten.
+//! First updater wins. The version must be there, its creation committed or our own, and nobody
+//! else may be ending it: a running one is waited for by the caller (without latches, R12), a
+//! committed one has won, an aborted one is overwritten.
 //!
 //! Invariants: the answer holds only under the exclusive latch under which it was found.
 //! Does not do: wait, choose what a lost race means (that depends on the isolation level).

@@ -203,8 +203,8 @@ fn inserts_survive_a_free_space_map_of_noise() {
     fixture.assert_sound();
 }
 
-/// Every way into the heap, on a page with flipped bits whose checksum was right: results and errors are
-/// fine, panics are not.
+/// Every way into the heap, on a page with flipped bits whose checksum was right: results and
+/// errors are fine, panics are not.
 fn poke(fixture: &Fixture, slots: u16) {
     let heap = &fixture.heap;
     let (_txn, snapshot) = fixture.snapshot();

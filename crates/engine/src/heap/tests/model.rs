@@ -1,7 +1,7 @@
 //! Several transactions, interleaved at random, against a model of snapshot isolation.
 //!
-//! The test keeps what an index would: for each row the row ids of all its roots. Vacuum takes dead roots
-//! out of it before it frees them (R3).
+//! The test keeps what an index would: for each row the row ids of all its roots. Vacuum takes dead
+//! roots out of it before it frees them (R3).
 
 use std::collections::BTreeMap;
 
