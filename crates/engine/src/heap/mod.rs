@@ -8,7 +8,7 @@
 //! | `visibility` | xids against their status; hints |
 //! | `insert`, `update`, `delete`, `lock` | the writes |
 //! | `fetch`, `scan` | the reads |
-//! | `prune`, `vacuum`, `rebase`, `tail` | dead versions, old xids, line pointers, empty pages leave |
+//! | `prune`, `vacuum`, `rebase`, `tail` | how versions, old xids, line pointers and pages leave |
 //! | `extent`, `free_space`, `visibility_map` | meta page and growth; the two maps |
 //! | `recycle_clock` | the clock of R3 |
 //! | `inspect`, `verify` | page descriptions; checks H1 to H10 |
