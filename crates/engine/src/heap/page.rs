@@ -125,6 +125,11 @@ impl<'a> HeapPage<'a> {
         Ok(Self { id, bytes, slots: slots as u16 })
     }
 
+    /// Was the page never formatted, or cut off the table? Then it holds nothing to look at.
+    pub(super) fn is_cut(bytes: &[u8; PAGE_SIZE]) -> bool {
+        bytes[header::KIND] == 0
+    }
+
     pub(super) fn id(&self) -> PageId {
         self.id
     }
