@@ -232,7 +232,8 @@ impl DeadMarks {
             return;
         }
         let (clock, sample) = (table.heap.clock(), batch.sample);
-        let mut check = |row: RowId| !clock.newer_than(row.block, sample);
+        let mut check =
+            |row: RowId| !clock.newer_than(row.block, sample) || cfg!(broken = "r3-mark");
         index.method.mark_dead(batch, &self.positions, &mut check);
         self.positions.clear();
     }

@@ -1,9 +1,11 @@
 //! Tests of tables as a whole, on a pool over a simulated disk.
 //!
 //! `model` compares long random runs with a map; `race` lets threads and isolation levels meet;
-//! `build` is about indexes made over rows that exist.
+//! `build` is about indexes made over rows that exist; `hints` about what a scan remembers of a
+//! leaf.
 
 mod build;
+mod hints;
 mod model;
 mod race;
 mod statements;
