@@ -1,6 +1,7 @@
 //! Limits of the store, stated once.
 //!
-//! Invariants: a limit is enforced before any change is made; on-disk sizes never depend on the machine.
+//! Invariants: a limit is enforced before any change is made; on-disk sizes never depend on the
+//! machine.
 //! Does not do: options of an open database (`db`).
 
 /// Bytes of a page.

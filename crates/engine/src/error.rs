@@ -1,7 +1,8 @@
 //! The one error of the engine, sorted by what a caller can do about it.
 //!
-//! Invariants: bytes from disk never panic, they become [`Error::Corruption`] naming file and block;
-//! [`Error::is_retryable`] is true exactly for conflicts after which the same transaction may succeed.
+//! Invariants: bytes from disk never panic, they become [`Error::Corruption`] naming file and
+//! block; [`Error::is_retryable`] is true exactly for conflicts after which the same transaction
+//! may succeed.
 //! Does not do: logging; an error is logged where it is handled.
 
 use std::fmt;

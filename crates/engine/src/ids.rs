@@ -1,7 +1,7 @@
 //! Identifiers that every room shares: where a page is, where a row is, when a change happened.
 //!
-//! Invariants: all are plain integers with a fixed width on disk; `Lsn` and `Xid` are 64-bit and never
-//! wrap; a heap slot number is at least 1, so that a `RowId` fits PostgreSQL's `tid`.
+//! Invariants: all are plain integers with a fixed width on disk; `Lsn` and `Xid` are 64-bit and
+//! never wrap; a heap slot number is at least 1, so that a `RowId` fits PostgreSQL's `tid`.
 //! Does not do: allocation of any of them.
 
 use std::fmt;
@@ -36,7 +36,8 @@ pub struct RowId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Lsn(pub u64);
 
-/// Transaction id. 0 is none, 1 is "frozen: committed before anyone can ask", 2 is the first real one.
+/// Transaction id. 0 is none, 1 is "frozen: committed before anyone can ask", 2 is the first real
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Xid(pub u64);
 

@@ -1,4 +1,55 @@
 //! Rightlink: an embeddable, transactional table store with declared B-link indexes.
+//!
+//! It keeps rows in MVCC heap tables and any number of indexes beside them, which the engine itself
+//! maintains in the same transaction. Many readers and writers work at once in one process; commits
+//! are durable unless asked otherwise; a crash at any moment loses nothing that was acknowledged.
+//! The interface is synchronous and typed by data: no SQL, no async runtime, no C.
+//!
+//! ```
+//! use rightlink::{Database, IndexSchema, ScanOptions, TableSchema, Type, Value};
+//!
+//! # fn main() -> rightlink::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path();
+//! let db = Database::open(path)?;
+//!
+//! let mut txn = db.begin();
+//! txn.create_table(
+//!     &TableSchema::new("flight")
+//!         .column("id", Type::Int8)
+//!         .column("tail", Type::Text)
+//!         .nullable("delay", Type::Int4)
+//!         .primary_key(["id"])
+//!         .index(IndexSchema::new("flight_tail").on("tail").on_desc("delay")),
+//! )?;
+//! txn.insert_many(
+//!     "flight",
+//!     &[
+//!         vec![Value::Int8(1), Value::Text("N14228".into()), Value::Int4(11)],
+//!         vec![Value::Int8(2), Value::Text("N24211".into()), Value::Int4(20)],
+//!         vec![Value::Int8(3), Value::Text("N14228".into()), Value::Null],
+//!     ],
+//! )?;
+//! txn.commit()?; // durable when it returns
+//!
+//! let mut txn = db.begin();
+//! let flights = ScanOptions::index("flight_tail").equal(vec![Value::Text("N14228".into())]);
+//! for row in txn.scan("flight", &flights)? {
+//!     println!("{:?}", row?.values);
+//! }
+//!
+//! // A conflict with another transaction is an error that says so; this runs the work again.
+//! db.with_retry(|txn| {
+//!     let row = txn.get("flight", &[Value::Int8(2)])?.expect("inserted above");
+//!     txn.update("flight", row.id, &[("delay", Value::Int4(25))])
+//! })?;
+//! assert!(db.verify()?.is_clean());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Start at [`Database`], [`Transaction`] and [`ScanOptions`]; errors are [`Error`], sorted by what
+//! a caller can do.
 
 pub mod config;
 pub mod datum;

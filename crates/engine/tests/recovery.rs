@@ -1,5 +1,5 @@
-//! What a crash must not take away, case by case. The enumeration of all crash points is in `crash.rs`;
-//! here stand the stories of single bugs.
+//! What a crash must not take away, case by case. The enumeration of all crash points is in
+//! `crash.rs`; here stand the stories of single bugs.
 
 use rightlink::{Database, IndexSchema, ScanOptions, TableSchema, Type, Value};
 use rightlink_aio::SimDisk;
@@ -10,8 +10,8 @@ fn open(disk: &SimDisk) -> Database {
     Database::options().simulation(Env::simulated(1), disk.clone()).open("db").unwrap()
 }
 
-/// Pages of a bulk build are in no log record. Entries that are added to them afterwards must find them there
-/// when they are replayed.
+/// Pages of a bulk build are in no log record. Entries that are added to them afterwards must find
+/// them there when they are replayed.
 #[test]
 fn entries_added_to_a_fresh_index_survive() {
     let disk = SimDisk::new(7);

@@ -30,12 +30,7 @@ const ALLOWED: [(&str, &[&[&str]]); 8] = [
     ("crates/server/", &[&["std", "sync", "Arc"], &["std", "sync", "OnceLock"]]),
     (
         "crates/cli/",
-        &[
-            &["std", "sync", "Arc"],
-            &["std", "fs"],
-            &["std", "time"],
-            &["std", "thread", "sleep"],
-        ],
+        &[&["std", "sync", "Arc"], &["std", "fs"], &["std", "time"], &["std", "thread", "sleep"]],
     ),
     ("bench/", &[&["std", "sync", "Arc"], &["std", "fs"], &["std", "time"]]),
     ("xtask/", &[&["std", "fs"], &["std", "time"]]),

@@ -1,11 +1,11 @@
 //! Creating, dropping and altering tables inside a transaction.
 //!
-//! What a transaction has changed it sees in its [`Changes`]; nobody else sees it before the end of the
-//! transaction, because the names are marked as changing and the tables are locked. At the end the names
-//! are settled, and the files that nobody needs any more are removed.
+//! What a transaction has changed it sees in its [`Changes`]; nobody else sees it before the end of
+//! the transaction, because the names are marked as changing and the tables are locked. At the end
+//! the names are settled, and the files that nobody needs any more are removed.
 //!
-//! Invariants: a statement that fails leaves [`Changes`] as they were (new files excepted, which are removed
-//! at the end); files are removed only after the commit that drops them is durable.
+//! Invariants: a statement that fails leaves [`Changes`] as they were (new files excepted, which
+//! are removed at the end); files are removed only after the commit that drops them is durable.
 //! Does not do: the transaction's end itself (`db`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -370,8 +370,9 @@ impl Catalog {
         Ok(())
     }
 
-    /// Settles the names after the transaction has ended and removes the files that nobody needs. When it
-    /// is not known whether the commit is durable, all files stay: opening the database again tells.
+    /// Settles the names after the transaction has ended and removes the files that nobody needs.
+    /// When it is not known whether the commit is durable, all files stay: opening the database
+    /// again tells.
     pub fn settle(&self, changes: Changes, ending: Ending) -> Result<()> {
         let outcome = match ending {
             Ending::Committed => &changes.now,

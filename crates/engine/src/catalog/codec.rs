@@ -4,7 +4,10 @@
 //! |---|---|
 //! | table | version, heap file u32, logged u8, fillfactor u8, primary index id u32 (0: none) |
 //! | column | version, type tag u8, nullable u8, dropped u8, missing value (tag u8, text form) |
-//! | index | version, file u32, unique u8, method u8, usable-from xid u64, key count u16, keys (column u16, order u8), included count u16, included columns u16 |
+//! | index | version, file u32, unique u8, method u8, usable-from xid u64, keys, included columns |
+//!
+//! Keys: count u16, then column u16 and order u8 (1 descending, 2 nulls first) each; included
+//! columns: count u16, then column u16 each.
 //!
 //! All numbers little-endian. Invariants: decoding never trusts a length or a tag; what is encoded
 //! decodes to an equal definition.
@@ -189,7 +192,8 @@ mod tests {
         assert_eq!(decode_index(ObjectId(9), "by", &encode_index(&index)), Ok(index));
     }
 
-    /// A catalog row can only be damaged together with its page's checksum, but decoding does not rely on it.
+    /// A catalog row can only be damaged together with its page's checksum, but decoding does not
+    /// rely on it.
     #[test]
     fn damaged_definitions_are_refused() {
         let columns = vec![IndexColumn::ascending(3)];

@@ -1,4 +1,5 @@
-//! Definitions of tables and indexes, themselves rows in a table, and the open tables they stand for.
+//! Definitions of tables and indexes, themselves rows in a table, and the open tables they stand
+//! for.
 //!
 //! | file | hides |
 //! |---|---|
@@ -9,13 +10,13 @@
 //! | `store` | reading and writing catalog rows |
 //!
 //! Invariants:
-//! - A table that is open exists once: its heap's clock (R3) and its trees' registrations (R6) have one
-//!   place. Only `names` opens tables.
-//! - A definition is changed under the table's exclusive lock, and the name is marked as changing before
-//!   the first catalog row is written; whoever meets the mark waits for the lock and looks again. So nobody
-//!   ever writes to a table with a definition that is not the current one.
-//! - Definitions are read with a snapshot of now, not of the transaction: rows of older snapshots read
-//!   correctly under newer definitions.
+//! - A table that is open exists once: its heap's clock (R3) and its trees' registrations (R6) have
+//!   one place. Only `names` opens tables.
+//! - A definition is changed under the table's exclusive lock, and the name is marked as changing
+//!   before the first catalog row is written; whoever meets the mark waits for the lock and looks
+//!   again. So nobody ever writes to a table with a definition that is not the current one.
+//! - Definitions are read with a snapshot of now, not of the transaction: rows of older snapshots
+//!   read correctly under newer definitions.
 //!
 //! Does not do: SQL names, schemas, privileges.
 

@@ -1,9 +1,11 @@
 //! The open tables by name.
 //!
-//! A name is in one of three states: unknown (to be looked up in the catalog), open, or changing. A change
-//! marks the name first, under the table's exclusive lock, and settles it after the transaction has ended.
+//! A name is in one of three states: unknown (to be looked up in the catalog), open, or changing. A
+//! change marks the name first, under the table's exclusive lock, and settles it after the
+//! transaction has ended.
 //!
-//! Invariants: a table is opened once and stays open; only the transaction that holds a mark settles it.
+//! Invariants: a table is opened once and stays open; only the transaction that holds a mark
+//! settles it.
 //! Does not do: reading definitions.
 
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! Catalog rows and the definitions they stand for.
 //!
-//! Invariants: a row that does not decode is damage, reported with the object's name; the order of rows
-//! given to [`assemble`] does not matter.
+//! Invariants: a row that does not decode is damage, reported with the object's name; the order of
+//! rows given to [`assemble`] does not matter.
 //! Does not do: reading or writing tables.
 
 use crate::catalog::bootstrap::Kind;

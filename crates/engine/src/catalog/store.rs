@@ -1,7 +1,7 @@
 //! Reading and writing catalog rows.
 //!
-//! Invariants: rows are found through the catalog's own indexes; a write belongs to the statement it is
-//! given.
+//! Invariants: rows are found through the catalog's own indexes; a write belongs to the statement
+//! it is given.
 //! Does not do: caching, locking.
 
 use rightlink_env::sync::Arc;

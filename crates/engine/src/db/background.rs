@@ -3,8 +3,8 @@
 //! - `rightlink-upkeep`: write-back ahead of eviction and checkpoints, step by step.
 //! - `rightlink-flush`: makes relaxed commits durable within [`FLUSH_EVERY`].
 //!
-//! Invariants: a thread holds only a weak handle, so that the last `Database` closes it; an error is
-//! logged once per kind of trouble and tried again, a poisoned log ends the thread.
+//! Invariants: a thread holds only a weak handle, so that the last `Database` closes it; an error
+//! is logged once per kind of trouble and tried again, a poisoned log ends the thread.
 //! Does not do: anything that a caller of `Database::step` could not do instead.
 
 use std::time::Duration;

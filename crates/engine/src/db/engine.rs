@@ -1,7 +1,8 @@
 //! The parts of an open database, and what keeps them going.
 //!
 //! Invariants: there is one `Engine` per open directory, guarded by the lock file; work in the
-//! background is done in steps, by threads or by whoever calls [`Engine::step`], never by both at once.
+//! background is done in steps, by threads or by whoever calls [`Engine::step`], never by both at
+//! once.
 //! Does not do: statements (`transaction`), opening (`open`).
 
 use rightlink_aio::{Io, LockFile};

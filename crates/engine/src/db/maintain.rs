@@ -1,7 +1,7 @@
 //! Looking after an open database: vacuum, verify, statistics, inspection.
 //!
-//! Invariants: nothing here stops anybody else's work; a vacuum of a table waits for nobody but index builds
-//! and definitions being changed.
+//! Invariants: nothing here stops anybody else's work; a vacuum of a table waits for nobody but
+//! index builds and definitions being changed.
 //! Does not do: the work itself, which the rooms below do.
 
 use std::time::Duration;

@@ -3,12 +3,12 @@
 //! | file | hides |
 //! |---|---|
 //! | `options`, `define`, `info` | what callers say and are told, as plain data |
-//! | `open`, `engine`, `background` | creating, recovering, keeping going, closing; the only threads |
+//! | `open`, `engine`, `background` | creating, recovering, upkeep, closing; the only threads |
 //! | `transaction`, `scan`, `rows`, `draft` | statements on named tables |
 //! | `maintain`, `inspect` | vacuum, verify, statistics, page descriptions |
 //!
-//! Invariants: the last handle that goes (a `Database` or a `Transaction`) closes the database cleanly;
-//! nothing outside this room starts a thread.
+//! Invariants: the last handle that goes (a `Database` or a `Transaction`) closes the database
+//! cleanly; nothing outside this room starts a thread.
 //! Does not do: SQL, an asynchronous interface.
 
 pub mod define;
@@ -97,8 +97,8 @@ impl Database {
         Transaction::begin(&self.handle, options)
     }
 
-    /// Runs `work` in a transaction and commits it; runs it again after a retryable conflict, at most
-    /// 100 times with growing pauses.
+    /// Runs `work` in a transaction and commits it; runs it again after a retryable conflict, at
+    /// most 100 times with growing pauses.
     ///
     /// # Errors
     /// What `work` or the commit returns, and the last conflict after too many of them.
@@ -137,8 +137,8 @@ impl Database {
         self.engine().step()
     }
 
-    /// Closes cleanly: refuses new work, makes everything durable, checkpoints. Also done by the last drop,
-    /// where errors are only logged. Transactions that still run fail from here on.
+    /// Closes cleanly: refuses new work, makes everything durable, checkpoints. Also done by the
+    /// last drop, where errors are only logged. Transactions that still run fail from here on.
     pub fn close(self) -> Result<()> {
         self.engine().close()
     }

@@ -1,11 +1,11 @@
 //! Opening a database: create or recover, in an order in which every step may be cut short.
 //!
-//! Creation is marked by the file `creating`, made durably first and removed durably last: a directory in
-//! which it is found holds nothing that was ever acknowledged, and is made anew.
+//! Creation is marked by the file `creating`, made durably first and removed durably last: a
+//! directory in which it is found holds nothing that was ever acknowledged, and is made anew.
 //!
-//! Opening: lock, control file, torn pages healed from the double-write area, end of the log found, log
-//! opened there, pages replayed, catalog read, files that no table owns removed, unlogged tables emptied,
-//! checkpoint.
+//! Opening: lock, control file, torn pages healed from the double-write area, end of the log found,
+//! log opened there, pages replayed, catalog read, files that no table owns removed, unlogged
+//! tables emptied, checkpoint.
 //!
 //! Invariants: nothing is changed before the lock is held and the log was found whole.
 //! Does not do: threads (`background`).

@@ -114,8 +114,8 @@ impl Options {
         self
     }
 
-    /// Heals torn pages from a double-write area. Default on; off only where the device promises that
-    /// 8 KiB writes are atomic.
+    /// Heals torn pages from a double-write area. Default on; off only where the device promises
+    /// that 8 KiB writes are atomic.
     pub fn double_write(mut self, on: bool) -> Self {
         self.double_write = on;
         self
@@ -140,8 +140,8 @@ impl Options {
         self
     }
 
-    /// Opens on a simulated disk, without background threads: one seed reproduces one run. Write-back,
-    /// checkpoints and vacuum happen when [`Database::step`] is called.
+    /// Opens on a simulated disk, without background threads: one seed reproduces one run.
+    /// Write-back, checkpoints and vacuum happen when [`Database::step`] is called.
     pub fn simulation(mut self, env: Env, disk: SimDisk) -> Self {
         self.simulation = Some((env, disk));
         self.threads = false;

@@ -1,8 +1,8 @@
 //! Rows of a scan, handed out one by one.
 //!
-//! Invariants: owned and `Send`; rows are of the snapshot of their statement, whatever happens meanwhile; the
-//! scan ends with its transaction, and between two rows it holds no latch and no pin; after an error
-//! the same error comes again, so that no row is ever skipped silently.
+//! Invariants: owned and `Send`; rows are of the snapshot of their statement, whatever happens
+//! meanwhile; the scan ends with its transaction, and between two rows it holds no latch and no
+//! pin; after an error the same error comes again, so that no row is ever skipped silently.
 //! Does not do: choosing the index.
 
 use rightlink_env::sync::{Arc, RwLock};
@@ -14,8 +14,8 @@ use crate::table::Scan;
 /// Is the transaction still running? Readers hold it shared while they read a row.
 pub(crate) type Alive = Arc<RwLock<bool>>;
 
-/// Rows of a scan: an owned, `Send` iterator over the snapshot of its statement. After an error it keeps
-/// returning that error; after the end of its transaction it returns `Invalid`.
+/// Rows of a scan: an owned, `Send` iterator over the snapshot of its statement. After an error it
+/// keeps returning that error; after the end of its transaction it returns `Invalid`.
 pub struct Rows {
     alive: Alive,
     scan: Option<Scan>,

@@ -28,7 +28,8 @@ pub enum Direction {
 
 /// Which rows a scan returns, through which index, and which columns of them.
 ///
-/// Bounds are prefixes of the index's key columns: `from` and `to` compare only the columns they name.
+/// Bounds are prefixes of the index's key columns: `from` and `to` compare only the columns they
+/// name.
 #[derive(Clone, Debug)]
 pub struct ScanOptions {
     /// Index to go through; `None` scans the heap in no particular order.
@@ -43,8 +44,8 @@ pub struct ScanOptions {
     pub direction: Direction,
     /// Most rows.
     pub limit: Option<u64>,
-    /// Columns to return, `None` for all. If the index holds them all, the heap is not read where the
-    /// visibility map allows it.
+    /// Columns to return, `None` for all. If the index holds them all, the heap is not read where
+    /// the visibility map allows it.
     pub columns: Option<Vec<String>>,
 }
 

@@ -1,7 +1,7 @@
 //! A transaction as callers see it: statements on named tables.
 //!
-//! Invariants: every method is one statement: it succeeds or leaves nothing behind, and either way the
-//! transaction goes on. The scans of a transaction end with it.
+//! Invariants: every method is one statement: it succeeds or leaves nothing behind, and either way
+//! the transaction goes on. The scans of a transaction end with it.
 //! Does not do: retries (`Database::with_retry`).
 
 use std::time::Duration;
@@ -26,15 +26,15 @@ pub use crate::txn::{CancelHandle, Isolation};
 pub struct TransactionOptions {
     /// What it sees. Default: snapshot isolation.
     pub isolation: Isolation,
-    /// Commit without waiting for the log to be durable: a crash may lose the newest such commits, in
-    /// order, never part of one. Default off.
+    /// Commit without waiting for the log to be durable: a crash may lose the newest such commits,
+    /// in order, never part of one. Default off.
     pub relaxed: bool,
     /// Longest wait for a lock, instead of the database's setting.
     pub lock_timeout: Option<Duration>,
 }
 
-/// A running transaction. Owned and `Send`; dropped without commit it rolls back. A statement that fails
-/// leaves nothing behind and the transaction goes on.
+/// A running transaction. Owned and `Send`; dropped without commit it rolls back. A statement that
+/// fails leaves nothing behind and the transaction goes on.
 pub struct Transaction {
     handle: Arc<Handle>,
     txn: Option<txn::Transaction>,
@@ -79,7 +79,8 @@ impl Transaction {
         })
     }
 
-    /// Creates an index over the rows that are there. Readers go on meanwhile, writers of the table wait.
+    /// Creates an index over the rows that are there. Readers go on meanwhile, writers of the table
+    /// wait.
     pub fn create_index(&mut self, table: &str, index: &IndexSchema) -> Result<()> {
         let entry = self.entry(table, LockMode::Access)?;
         let draft = draft::index(index, entry.table.def())?;
@@ -142,9 +143,9 @@ impl Transaction {
         scan::start(&self.alive, &entry, &snapshot, options)
     }
 
-    /// Sets columns of the row at `id`. False if the row is gone. Under snapshot isolation a row that
-    /// another transaction changed since is a retryable conflict; under read committed its newest
-    /// version is updated.
+    /// Sets columns of the row at `id`. False if the row is gone. Under snapshot isolation a row
+    /// that another transaction changed since is a retryable conflict; under read committed its
+    /// newest version is updated.
     pub fn update(&mut self, table: &str, id: RowId, set: &[(&str, Value)]) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
         let assignments = draft::assignments(set, entry.table.def())?;
@@ -197,11 +198,12 @@ impl Transaction {
         self.txn.as_ref().expect("the transaction runs until it is consumed").cancel_handle()
     }
 
-    /// Commits. When it returns `Ok` and the transaction is not relaxed, the change survives any crash.
+    /// Commits. When it returns `Ok` and the transaction is not relaxed, the change survives any
+    /// crash.
     ///
     /// # Errors
-    /// Any error but `Poisoned` means that nothing of the transaction stays; after `Poisoned` it is not known
-    /// whether it does, until the database is opened again.
+    /// Any error but `Poisoned` means that nothing of the transaction stays; after `Poisoned` it is
+    /// not known whether it does, until the database is opened again.
     pub fn commit(mut self) -> Result<()> {
         self.end_scans();
         let txn = self.txn.take().expect("the transaction runs until it is consumed");

@@ -1,11 +1,11 @@
 //! Fuzzy checkpoints: move the start of redo forward while everybody works on.
 //!
-//! A checkpoint remembers the end of the log, writes back every page first dirtied before that in steps,
-//! syncs the files, and then stores the oldest position that a dirty page still needs. Pages dirtied
-//! meanwhile need only log after the remembered position, so it never waits for them.
+//! A checkpoint remembers the end of the log, writes back every page first dirtied before that in
+//! steps, syncs the files, and then stores the oldest position that a dirty page still needs. Pages
+//! dirtied meanwhile need only log after the remembered position, so it never waits for them.
 //!
-//! Invariants: the control file is written after the pages it stands for are durable; the redo position
-//! never goes back; a failed step leaves the old checkpoint in force and loses nothing.
+//! Invariants: the control file is written after the pages it stands for are durable; the redo
+//! position never goes back; a failed step leaves the old checkpoint in force and loses nothing.
 //! Does not do: deciding when (`Pace` only says how much log is too much), threads.
 
 use rightlink_env::points;
@@ -81,8 +81,8 @@ const REDO_SECONDS: u64 = 2;
 const ASSUMED_REDO_BYTES_PER_S: u64 = 64 << 20;
 
 impl Pace {
-    /// At most `max_bytes` of log; `measured` is the redo speed of the last recovery, if there was one
-    /// long enough to tell.
+    /// At most `max_bytes` of log; `measured` is the redo speed of the last recovery, if there was
+    /// one long enough to tell.
     pub fn new(max_bytes: u64, measured: Option<u64>) -> Self {
         Self { max_bytes, redo_bytes_per_s: measured.unwrap_or(ASSUMED_REDO_BYTES_PER_S).max(1) }
     }

@@ -1,13 +1,14 @@
 //! Replays the log over the data files.
 //!
-//! Two passes: the first finds the end of the log (and whether damage hides behind it), so that the log can be
-//! opened for writing and its tail be made durable; the second applies every page delta to pages that are
-//! older than it. Pages that must leave the pool meanwhile go the ordinary way, through the log's rule
-//! and the double-write area, so recovery itself may crash at any point and be run again.
+//! Two passes: the first finds the end of the log (and whether damage hides behind it), so that the
+//! log can be opened for writing and its tail be made durable; the second applies every page delta
+//! to pages that are older than it. Pages that must leave the pool meanwhile go the ordinary way,
+//! through the log's rule and the double-write area, so recovery itself may crash at any point and
+//! be run again.
 //!
 //! Invariants: applying a record twice changes nothing (the page's LSN decides).
-//! Does not do: heal torn pages (the double-write area did, before), remove files, decide outcomes of
-//! transactions (their status pages are replayed like any other page).
+//! Does not do: heal torn pages (the double-write area did, before), remove files, decide outcomes
+//! of transactions (their status pages are replayed like any other page).
 
 use rightlink_aio::Io;
 use rightlink_env::{Env, points};

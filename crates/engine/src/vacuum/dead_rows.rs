@@ -1,7 +1,7 @@
 //! The row ids that a vacuum pass is about to remove: a bounded sorted set.
 //!
-//! Invariants: row ids come in ascending order, so the set is a sorted array; its memory is reserved from the
-//! budget before it is used and never exceeds the reservation.
+//! Invariants: row ids come in ascending order, so the set is a sorted array; its memory is
+//! reserved from the budget before it is used and never exceeds the reservation.
 //! Does not do: compression; eight bytes a row id.
 
 use rightlink_env::{Budget, Reservation};

@@ -1,12 +1,14 @@
 //! Vacuum: how garbage leaves a table and its indexes.
 //!
-//! One run over a table: pages are pruned, frozen and marked one by one while their dead row ids are collected;
-//! when the set is full, or at the end, every index removes its entries for them; only then are the line
-//! pointers freed, behind the recycle clock (R3); at last the empty tail is cut, if nobody uses the table.
+//! One run over a table: pages are pruned, frozen and marked one by one while their dead row ids
+//! are collected; when the set is full, or at the end, every index removes its entries for them;
+//! only then are the line pointers freed, behind the recycle clock (R3); at last the empty tail is
+//! cut, if nobody uses the table.
 //!
-//! Invariants: one vacuum per table at a time, and none beside an index build: the caller holds the table's
-//! write lock (which a build excludes) and its turn. No row id is freed before every index has been cleaned
-//! of it. A run that stops half-way leaves dead line pointers, which the next run collects again.
+//! Invariants: one vacuum per table at a time, and none beside an index build: the caller holds the
+//! table's write lock (which a build excludes) and its turn. No row id is freed before every index
+//! has been cleaned of it. A run that stops half-way leaves dead line pointers, which the next run
+//! collects again.
 //! Does not do: deciding when to run, waiting for anybody.
 
 mod dead_rows;
@@ -52,8 +54,8 @@ pub struct Vacuum<'a> {
 }
 
 impl<'a> Vacuum<'a> {
-    /// Prepares a run whose dead row ids take at most `bytes` of `budget`. `horizon`: no xid at or above it
-    /// is frozen.
+    /// Prepares a run whose dead row ids take at most `bytes` of `budget`. `horizon`: no xid at or
+    /// above it is frozen.
     pub fn new(
         heap: &'a Heap,
         indexes: &'a [&'a dyn AccessMethod],

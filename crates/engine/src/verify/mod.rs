@@ -1,7 +1,7 @@
 //! Proof that heaps and indexes are what they claim to be.
 //!
-//! Invariants: damage becomes a finding, never an error or a panic, and the check goes on; work that others
-//! do meanwhile is never reported.
+//! Invariants: damage becomes a finding, never an error or a panic, and the check goes on; work
+//! that others do meanwhile is never reported.
 //! Does not do: repair.
 
 use crate::error::{Error, Result};

@@ -188,8 +188,8 @@ impl Builder {
         self.add(at + 1, &done.frame.low, Value { child: done.block, ..Value::default() })
     }
 
-    /// Writes a page without a record. It carries the LSN of now: a page without one counts as never
-    /// formatted, and its next change would be logged as a whole image.
+    /// Writes a page without a record. It carries the LSN of now: a page without one counts as
+    /// never formatted, and its next change would be logged as a whole image.
     fn write(&self, block: u32, image: &[u8; PAGE_SIZE]) -> Result<()> {
         let pin = self.pool.pin_new(PageId::new(self.file, block))?;
         let mut image = *image;
