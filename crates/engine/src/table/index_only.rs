@@ -120,7 +120,7 @@ impl KeyRows {
         let mut rows: Vec<Option<Row>> = Vec::with_capacity(to - from);
         let mut missing = Vec::new();
         for at in from..to {
-            let row = self.from_entry(at)?;
+            let row = self.row_of_entry(at)?;
             if row.is_none() {
                 missing.push(at);
             }
@@ -133,7 +133,7 @@ impl KeyRows {
     }
 
     /// The row from the entry alone, if that is sound.
-    fn from_entry(&self, at: usize) -> Result<Option<Row>> {
+    fn row_of_entry(&self, at: usize) -> Result<Option<Row>> {
         let entry = &self.batch.entries[at];
         let heap = &self.reader.table.heap;
         let block = entry.row.block;
