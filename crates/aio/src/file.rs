@@ -5,6 +5,7 @@
 use crate::buf::{self, ALIGNMENT, IoBufs};
 use crate::core::Core;
 use crate::error::{IoError, IoErrorKind, RawError};
+use crate::overlay::OverlayFile;
 use crate::sim::SimFile;
 use crate::sys;
 use crate::transfer::{self, Direction, retried};
@@ -44,6 +45,7 @@ pub(crate) struct FileInner {
 pub(crate) enum Target {
     Os(OwnedFd),
     Sim(SimFile),
+    Overlay(OverlayFile),
 }
 
 impl File {
@@ -134,6 +136,7 @@ impl File {
         let result = retried(|| match &self.inner.target {
             Target::Os(fd) => os(fd),
             Target::Sim(sim) => sim.sync(),
+            Target::Overlay(_) => Ok(()),
         });
         self.inner.core.wait_due(due);
         self.inner.name_error(op, 0, result)?;
@@ -146,6 +149,7 @@ impl File {
         let result = match &self.inner.target {
             Target::Os(fd) => sys::len(fd),
             Target::Sim(sim) => sim.len(),
+            Target::Overlay(over) => Ok(over.len()),
         };
         self.inner.name_error("stat", 0, result)
     }
@@ -160,6 +164,7 @@ impl File {
         let result = retried(|| match &self.inner.target {
             Target::Os(fd) => sys::set_len(fd, len),
             Target::Sim(sim) => sim.set_len(len),
+            Target::Overlay(over) => over.set_len(len),
         });
         self.inner.name_error("truncate", len, result)
     }
@@ -171,6 +176,7 @@ impl File {
         let result = retried(|| match &self.inner.target {
             Target::Os(fd) => sys::allocate(fd, offset, len),
             Target::Sim(sim) => sim.allocate(offset, len),
+            Target::Overlay(over) => over.allocate(offset, len),
         });
         self.inner.name_error("allocate", offset, result)
     }
@@ -194,7 +200,7 @@ impl FileInner {
     pub(crate) fn os(&self) -> Option<&OwnedFd> {
         match &self.target {
             Target::Os(fd) => Some(fd),
-            Target::Sim(_) => None,
+            Target::Sim(_) | Target::Overlay(_) => None,
         }
     }
 
@@ -212,6 +218,7 @@ impl FileInner {
         match &self.target {
             Target::Os(fd) => sys::read(fd, bufs, skip, at),
             Target::Sim(sim) => sim.read(bufs, skip, at),
+            Target::Overlay(over) => over.read(bufs, skip, at),
         }
     }
 
@@ -225,6 +232,7 @@ impl FileInner {
         match &self.target {
             Target::Os(fd) => sys::write(fd, bufs, skip, at),
             Target::Sim(sim) => sim.write(bufs, skip, at),
+            Target::Overlay(over) => over.write(bufs, skip, at),
         }
     }
 

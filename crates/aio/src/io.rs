@@ -9,14 +9,15 @@ use crate::core::{Core, IoStats};
 use crate::error::{IoError, IoErrorKind, RawError};
 use crate::file::{File, OpenMode, Target};
 use crate::options::{IoOptions, Method};
+use crate::overlay::Overlay;
 use crate::sim::{SimDisk, SimEngine, SimLock};
 use crate::sys;
 use crate::transfer::{Direction, Op, retried};
 #[cfg(target_os = "linux")]
 use crate::uring::{self, Ring};
 use crate::worker::Workers;
-use rightlink_env::Env;
 use rightlink_env::sync::{Arc, AtomicBool, Ordering};
+use rightlink_env::{Budget, Env};
 use rustix::fd::{AsFd, OwnedFd};
 use std::fmt;
 use std::path::Path;
@@ -83,6 +84,7 @@ struct Inner {
 enum Place {
     Os(OwnedFd),
     Sim(SimDisk),
+    Overlay(Overlay),
 }
 
 #[derive(Debug)]
@@ -124,6 +126,14 @@ impl Io {
         Ok(Io::new(engine, Place::Sim(disk), options.direct, core))
     }
 
+    /// Reads what `base` holds and keeps what is written in memory of `budget`, on top: `base` is not
+    /// changed by a byte. When the budget is used up, writes fail as on a full device.
+    pub fn overlay(env: &Env, base: &Io, budget: &Budget) -> Io {
+        let options = IoOptions::with_method(Method::Sync);
+        let core = Arc::new(Core::new(env, &options));
+        Io::new(Engine::Sync, Place::Overlay(Overlay::new(base, budget)), false, core)
+    }
+
     fn new(engine: Engine, place: Place, direct: bool, core: Arc<Core>) -> Io {
         let told_buffered = AtomicBool::new(false);
         Io { inner: Arc::new(Inner { engine, place, direct, told_buffered, core }) }
@@ -133,6 +143,7 @@ impl Io {
     pub fn method(&self) -> Method {
         match (&self.inner.place, &self.inner.engine) {
             (Place::Sim(_), _) => Method::Sim,
+            (Place::Overlay(over), _) => over.base().method(),
             (_, Engine::Worker(_)) => Method::Worker,
             #[cfg(target_os = "linux")]
             (_, Engine::Ring(_)) => Method::IoUring,
@@ -161,6 +172,7 @@ impl Io {
         let target = retried(|| match &self.inner.place {
             Place::Os(root) => self.open_os(root, file, mode, direct).map(Target::Os),
             Place::Sim(disk) => disk.open(file, mode).map(Target::Sim),
+            Place::Overlay(over) => over.open(file, mode).map(Target::Overlay),
         });
         let target = target.map_err(|raw| name("open", file, raw))?;
         Ok(File::new(file, direct, target, Arc::clone(&self.inner.core)))
@@ -197,6 +209,7 @@ impl Io {
         let result = retried(|| match &self.inner.place {
             Place::Os(root) => sys::exists(root, file),
             Place::Sim(disk) => disk.exists(file),
+            Place::Overlay(over) => over.exists(file),
         });
         result.map_err(|raw| name("stat", file, raw))
     }
@@ -207,6 +220,7 @@ impl Io {
         let result = retried(|| match &self.inner.place {
             Place::Os(root) => sys::remove(root, file),
             Place::Sim(disk) => disk.remove(file),
+            Place::Overlay(over) => over.remove(file),
         });
         result.map_err(|raw| name("remove", file, raw))
     }
@@ -218,6 +232,7 @@ impl Io {
         let result = retried(|| match &self.inner.place {
             Place::Os(root) => sys::rename(root, from, to),
             Place::Sim(disk) => disk.rename(from, to),
+            Place::Overlay(over) => over.rename(from, to),
         });
         result.map_err(|raw| name("rename", from, raw))
     }
@@ -228,6 +243,7 @@ impl Io {
         let result = retried(|| match &self.inner.place {
             Place::Os(root) => sys::list(root, dir),
             Place::Sim(disk) => disk.list(dir),
+            Place::Overlay(over) => over.list(dir),
         });
         result.map_err(|raw| name("list", dir, raw))
     }
@@ -239,6 +255,7 @@ impl Io {
         let result = retried(|| match &self.inner.place {
             Place::Os(root) => sys::create_dir(root, dir),
             Place::Sim(disk) => disk.create_dir(dir),
+            Place::Overlay(over) => over.create_dir(dir),
         });
         result.map_err(|raw| name("create", dir, raw))
     }
@@ -250,6 +267,7 @@ impl Io {
         let result = retried(|| match &self.inner.place {
             Place::Os(root) => sys::sync_dir(root, dir),
             Place::Sim(disk) => disk.sync_dir(dir),
+            Place::Overlay(_) => Ok(()),
         });
         self.inner.core.wait_due(due);
         result.map_err(|raw| name("sync", dir, raw))?;
@@ -267,6 +285,23 @@ impl Io {
                 Ok(lock) => Ok(LockFile { held: Held::Sim(lock) }),
                 Err(raw) => Err(name("lock", file, raw)),
             },
+            Place::Overlay(over) => over.lock(file),
+        }
+    }
+
+    /// As [`Io::lock`], but changes nothing: where there is no such file, nobody is kept away.
+    pub(crate) fn lock_existing(&self, file: &str) -> Result<LockFile, IoError> {
+        match &self.inner.place {
+            _ if !self.exists(file)? => Ok(LockFile { held: Held::Nothing }),
+            Place::Os(root) => {
+                let named = |raw| name("lock", file, raw);
+                let fd = sys::open(root, file, OpenMode::ReadOnly, false).map_err(named)?;
+                match sys::lock(fd.as_fd()) {
+                    Ok(()) => Ok(LockFile { held: Held::Os(fd) }),
+                    Err(raw) => Err(named(raw).held_by(sys::read_holder(&fd))),
+                }
+            }
+            _ => self.lock(file),
         }
     }
 
@@ -455,6 +490,7 @@ pub struct LockFile {
 enum Held {
     Os(OwnedFd),
     Sim(SimLock),
+    Nothing,
 }
 
 /// Names are relative, made of plain components, and not the root.

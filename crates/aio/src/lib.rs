@@ -25,6 +25,7 @@ mod file;
 mod flight;
 mod io;
 mod options;
+mod overlay;
 #[expect(unsafe_code, reason = "lends memory that the operation owns")]
 mod owned;
 pub mod sim;

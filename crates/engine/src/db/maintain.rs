@@ -15,6 +15,8 @@ use crate::db::engine::Engine;
 use crate::db::info::{
     ColumnInfo, Finding, IndexInfo, KeyColumnInfo, Stats, TableInfo, VacuumReport, VerifyReport,
 };
+use crate::db::offline;
+use crate::db::options::Options;
 use crate::error::{Error, Result};
 use crate::ids::Xid;
 use crate::table::Table;
@@ -107,19 +109,18 @@ impl Database {
         let engine = self.engine();
         engine.check_open()?;
         let mut report = verify::Report::default();
-        verify::table(engine.catalog.table(), &mut report)?;
-        for def in engine.catalog.definitions()? {
-            match engine.use_table(&def.name, LockMode::Access) {
-                Err(Error::NotFound(_)) => {}
-                used => verify::table(&used?.1.table, &mut report)?,
-            }
-        }
+        engine.verify_into(&mut report)?;
         Ok(public(report))
     }
 
-    /// Opens the database at `path` as after a crash, checks it and closes it again.
+    /// Checks the database at `path`, which nobody has open, without changing a byte of it: see
+    /// [`Options::verify_offline`].
     pub fn verify_offline(path: impl AsRef<std::path::Path>) -> Result<VerifyReport> {
-        Database::options().create(false).threads(false).open(path)?.verify()
+        Options::default().verify_offline(path)
+    }
+
+    pub(crate) fn verify_with(options: &Options) -> Result<VerifyReport> {
+        offline::verify(options).map(public)
     }
 }
 

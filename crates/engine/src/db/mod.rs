@@ -5,7 +5,7 @@
 //! | `options`, `define`, `info` | what callers say and are told, as plain data |
 //! | `open`, `engine`, `background` | creating, recovering, upkeep, closing; the only threads |
 //! | `transaction`, `scan`, `rows`, `draft` | statements on named tables |
-//! | `maintain`, `inspect` | vacuum, verify, statistics, page descriptions |
+//! | `maintain`, `inspect`, `offline` | vacuum, statistics, page descriptions, verify |
 //!
 //! Invariants: the last handle that goes (a `Database` or a `Transaction`) closes the database
 //! cleanly; nothing outside this room starts a thread.
@@ -23,6 +23,7 @@ mod draft;
 mod engine;
 mod inspect;
 mod maintain;
+mod offline;
 mod open;
 
 use std::path::Path;

@@ -29,9 +29,9 @@ use crate::sort::TempFiles;
 use crate::txn::{TxnManager, TxnOptions};
 use crate::wal::{Control, Wal, WalOptions};
 
-const CREATING: &str = "creating";
-const CONTROL: &str = "control";
-const LOCK: &str = "lock";
+pub(crate) const CREATING: &str = "creating";
+pub(crate) const CONTROL: &str = "control";
+pub(crate) const LOCK: &str = "lock";
 const FOLDERS: [&str; 3] = ["data", "wal", "tmp"];
 const MIN_MEMORY: usize = 8 << 20;
 /// Pages of a double-write group.
@@ -81,7 +81,7 @@ fn check(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn environment(options: &Options) -> Env {
+pub(crate) fn environment(options: &Options) -> Env {
     let env = match &options.simulation {
         Some((env, _)) => env.clone(),
         None => Env::system(options.memory).with_logger(Logger::stderr(Level::Warn)),
@@ -92,7 +92,7 @@ fn environment(options: &Options) -> Env {
     }
 }
 
-fn open_io(env: &Env, options: &Options) -> Result<Io> {
+pub(crate) fn open_io(env: &Env, options: &Options) -> Result<Io> {
     let settings = IoOptions {
         method: options.method,
         direct: options.direct,
@@ -114,7 +114,7 @@ fn open_io(env: &Env, options: &Options) -> Result<Io> {
     })
 }
 
-fn already_open(path: &Path, error: rightlink_aio::IoError) -> Error {
+pub(crate) fn already_open(path: &Path, error: rightlink_aio::IoError) -> Error {
     match error.kind {
         IoErrorKind::Locked => {
             Error::Locked(format!("{} is open already: {error}", path.display()))
@@ -192,7 +192,8 @@ fn clear(io: &Io) -> Result<()> {
     Ok(())
 }
 
-fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Engine>> {
+/// Brings a database that exists up to the end of its log.
+pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Engine>> {
     let control = Wal::read_control(&io)?;
     let healed = DoubleWrite::recover(&io)?.len();
     let log = redo::find_end(&env, &io, control.redo)?;
@@ -210,7 +211,9 @@ fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<En
         TxnManager::open_with(Arc::clone(&pool), control.next_xid, txn_options(&env, options))?;
     let used = control.next_file.max(replayed.last_file + 1);
     let catalog = Catalog::open(&pool, &txns, used)?;
-    drop_orphans(&env, &pool, &catalog)?;
+    if !options.offline {
+        drop_orphans(&env, &pool, &catalog)?;
+    }
     if !control.clean || log.records > 0 {
         catalog.empty_unlogged()?;
     }
@@ -233,7 +236,7 @@ fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<En
         vacuum_turn,
         _lock: lock,
     };
-    if log.records > 0 || control.clean {
+    if !options.offline && (log.records > 0 || control.clean) {
         engine.checkpoint(false)?;
     }
     Ok(Arc::new(engine))
@@ -272,7 +275,8 @@ fn txn_options(env: &Env, options: &Options) -> TxnOptions {
 }
 
 fn pool_options(options: &Options) -> PoolOptions {
-    let spare = options.memory / 4;
+    // Beside an overlay, which keeps what redo changes, half of the memory must do.
+    let spare = options.memory / if options.offline { 2 } else { 4 };
     let frames = (options.memory - spare) / PAGE_SIZE;
     PoolOptions {
         frames: options.pool_pages.unwrap_or(frames).max(MIN_POOL_PAGES),

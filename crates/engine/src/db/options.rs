@@ -10,6 +10,7 @@ use rightlink_aio::{DeviceModel, Method, SimDisk};
 use rightlink_env::{Env, Logger};
 
 use crate::db::Database;
+use crate::db::info::VerifyReport;
 use crate::error::Result;
 
 /// Builder of an open [`Database`]. Made by [`Database::options`].
@@ -30,6 +31,8 @@ pub struct Options {
     pub(crate) logger: Option<Logger>,
     pub(crate) pool_pages: Option<usize>,
     pub(crate) simulation: Option<(Env, SimDisk)>,
+    /// Opened only to be checked: nothing is kept.
+    pub(crate) offline: bool,
     pub(crate) path: PathBuf,
 }
 
@@ -51,6 +54,7 @@ impl Default for Options {
             logger: None,
             pool_pages: None,
             simulation: None,
+            offline: false,
             path: PathBuf::new(),
         }
     }
@@ -163,5 +167,15 @@ impl Options {
     pub fn open(mut self, path: impl AsRef<Path>) -> Result<Database> {
         self.path = path.as_ref().to_path_buf();
         Database::open_with(&self)
+    }
+    /// Checks the database in directory `path`, which nobody has open, without changing a byte of it: as it
+    /// would be after recovery. Uses the memory of [`Options::memory`].
+    ///
+    /// # Errors
+    /// `Locked` when it is open, `NotFound` when there is none, `Limit` when the log is too long to be
+    /// applied in memory. Damage is in the report.
+    pub fn verify_offline(mut self, path: impl AsRef<Path>) -> Result<VerifyReport> {
+        self.path = path.as_ref().to_path_buf();
+        Database::verify_with(&self)
     }
 }

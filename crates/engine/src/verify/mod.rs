@@ -80,7 +80,7 @@ fn heap(table: &Table, report: &mut Report) -> Result<()> {
 }
 
 /// Damage that ended a check early is a finding, too; other errors end the whole run.
-fn damaged(
+pub fn damaged(
     error: Error,
     check: &'static str,
     (relation, file): (&str, u32),

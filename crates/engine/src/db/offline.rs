@@ -1,0 +1,73 @@
+//! Checking a database that nobody has open, without changing a byte of it.
+//!
+//! The directory is put below an overlay that keeps writes in memory; there it is recovered as after a
+//! crash, and then checked like an open one. What is checked is thus what the next opening would find.
+//!
+//! Invariants: no byte and no time of change of the directory changes; the lock file, if there is one, is
+//! locked meanwhile, so nobody opens the database under the check.
+//! Does not do: unlogged tables after a crash (opening would empty them), and a log whose redo needs more
+//! memory than the budget has beside the pool: that is said as a limit, not as damage.
+
+use rightlink_aio::{Io, IoErrorKind};
+use rightlink_env::Env;
+
+use crate::db::engine::Engine;
+use crate::db::open;
+use crate::db::options::Options;
+use crate::error::{Error, Result};
+use crate::verify::{self, Report};
+
+/// Checks the database that `options` name.
+pub(crate) fn verify(options: &Options) -> Result<Report> {
+    let options = Options { create: false, threads: false, offline: true, ..options.clone() };
+    let env = open::environment(&options);
+    let below = open::open_io(&env, &options)?;
+    if below.exists(open::CREATING).map_err(Error::Io)? {
+        return Err(Error::NotFound("the creation of the database was cut short".into()));
+    }
+    if !below.exists(open::CONTROL).map_err(Error::Io)? {
+        return Err(Error::NotFound(format!("no database in {}", options.path.display())));
+    }
+    let io = Io::overlay(&env, &below, &env.budget);
+    let result = check(&env, &io, &options);
+    result.map_err(|error| out_of_memory(error, &options))
+}
+
+fn check(env: &Env, io: &Io, options: &Options) -> Result<Report> {
+    let lock = io.lock(open::LOCK).map_err(|error| open::already_open(&options.path, error))?;
+    let mut report = Report::default();
+    match open::recover(env.clone(), io.clone(), lock, options) {
+        Ok(engine) => engine.verify_into(&mut report)?,
+        Err(error) => verify::damaged(error, "R1", ("recovery", 0), &mut report)?,
+    }
+    Ok(report)
+}
+
+/// The overlay is full: that says nothing about the database.
+fn out_of_memory(error: Error, options: &Options) -> Error {
+    let full = match &error {
+        Error::DiskFull(_) => true,
+        Error::Io(error) => error.kind == IoErrorKind::NoSpace,
+        _ => false,
+    };
+    if !full {
+        return error;
+    }
+    let bytes = options.memory;
+    Error::Limit(format!("applying the log in memory needs more than the {bytes} bytes allowed"))
+}
+
+impl Engine {
+    /// Checks everything that can be checked while others work.
+    pub(crate) fn verify_into(&self, report: &mut Report) -> Result<()> {
+        verify::table(self.catalog.table(), report)?;
+        for def in self.catalog.definitions()? {
+            match self.use_table(&def.name, crate::txn::LockMode::Access) {
+                Err(Error::NotFound(_)) => {}
+                Err(error) => verify::damaged(error, "X6", (&def.name, def.heap.0), report)?,
+                Ok((_txn, entry)) => verify::table(&entry.table, report)?,
+            }
+        }
+        Ok(())
+    }
+}
