@@ -228,6 +228,23 @@ fn optimistic_reads_see_no_mixture() {
     assert!(seen > 0);
 }
 
+/// A writer between two loads of an optimistic read (here the same thread, so it is certain to come
+/// by): the read must not count.
+#[test]
+fn an_optimistic_read_that_met_a_writer_does_not_count() {
+    let test = pool(16, 14);
+    filled(&test, 2);
+    set(&test.pool, page(1), 1).unwrap();
+    let pin = test.pool.pin(page(1)).unwrap();
+    let mixed = pin.optimistic(|view| {
+        let low = view.word(512);
+        set(&test.pool, page(1), 2).unwrap();
+        (low, view.word(1000))
+    });
+    assert_eq!(mixed, None);
+    assert_eq!(pin.optimistic(|view| (view.word(512), view.word(1000))), Some((2, 2)));
+}
+
 #[test]
 fn a_panic_between_stores_poisons_and_hides_the_page() {
     let test = pool(16, 13);
