@@ -4,13 +4,14 @@
 //! Does not do: counting rows, which would read them all; `scan` does that.
 
 use std::path::Path;
+use std::time::Duration;
 
 use rightlink::config::PAGE_SIZE;
 use rightlink::{IndexInfo, TableInfo};
 
 use crate::args::Common;
 use crate::failure::{Exit, Failure};
-use crate::figures::{bytes, count};
+use crate::figures::{bytes, count, duration};
 use crate::grid::Grid;
 use crate::json::{Json, object};
 use crate::output::Output;
@@ -184,11 +185,19 @@ pub(crate) fn stat(common: &Common, path: &Path, output: &mut Output) -> Result<
     output.line("")?;
     let mut grid = Grid::new(["since this command opened it", ">"]);
     for (name, value) in &stats.figures {
-        let shown = if name.ends_with("_bytes") { bytes(*value) } else { count(*value) };
-        grid.row(vec![(*name).to_owned(), shown], output)?;
+        grid.row(vec![(*name).to_owned(), shown(name, *value)], output)?;
     }
     grid.finish(output)?;
     Ok(Exit::Done)
+}
+
+/// A figure in the unit that its name tells.
+fn shown(name: &str, value: u64) -> String {
+    match name.rsplit('_').next() {
+        Some("bytes") => bytes(value),
+        Some("us") => duration(Duration::from_micros(value)),
+        _ => count(value),
+    }
 }
 
 fn relation(name: &str, blocks: u32) -> Vec<String> {

@@ -16,7 +16,7 @@ use super::{AGAIN, Tour, index_args};
 use crate::clock::Stopwatch;
 use crate::csv_file::CsvFile;
 use crate::failure::{Exit, Failure};
-use crate::figures::{count, duration, plural};
+use crate::figures::{bytes, count, duration, plural};
 use crate::open;
 use crate::rows::Mapping;
 
@@ -99,18 +99,14 @@ impl Tour<'_> {
         }
         let ms = opened.as_millis() as u64;
         self.note("recover", [("open_ms", ms.into()), ("rows", found.into())])?;
-        self.tell_found(found, killed.acknowledged, opened)?;
+        let replayed = db.stats().get("recovered_bytes").unwrap_or(0);
+        self.say(&format!("Opened in {}; {} of log replayed.", duration(opened), bytes(replayed)))?;
+        self.tell_found(found, killed.acknowledged)?;
         self.carry_on(&db, found)?;
         Ok(db)
     }
 
-    fn tell_found(
-        &mut self,
-        found: u64,
-        acknowledged: u64,
-        opened: Duration,
-    ) -> Result<(), Failure> {
-        self.say(&format!("Opened in {}, log replayed.", duration(opened)))?;
+    fn tell_found(&mut self, found: u64, acknowledged: u64) -> Result<(), Failure> {
         let good = self.output.green("every acknowledged row is there, and no other");
         self.say(&format!("{} in {AGAIN}: {good}.", plural(found, "row")))?;
         if found > acknowledged {
