@@ -149,7 +149,7 @@ pub(crate) enum Format {
 The table is created when it does not exist; else rows are appended, matched by header names. An
 empty field is null. Types are inferred from the first rows of the first file: bool, int4, int8,
 float8, date, timestamp, timestamptz, uuid, else text; numbers with a leading zero stay text. A bad
-line is named by file, line and column, and nothing of its batch stays; --skip continues after it.
+line is named by file, line and column, and nothing of its batch stays; --skip goes on from there.
 With --json, {\"committed_rows\": N} is written after every durable batch.
 
 Examples:
@@ -255,7 +255,7 @@ pub(crate) struct GetArgs {
     /// Name of the table
     pub(crate) table: String,
     /// Primary keys: v, or v,v where it has several columns
-    #[arg(required = true, value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(required = true, value_name = "KEY", allow_negative_numbers = true)]
     pub(crate) keys: Vec<String>,
     /// How to print rows
     #[arg(long, value_enum, default_value_t = Format::Table)]

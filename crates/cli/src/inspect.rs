@@ -76,7 +76,7 @@ fn missing(db: &Database, relation: &str, what: &str) -> Result<Failure, Failure
     if names.contains(&relation) {
         return Ok(Failure::from(Error::NotFound(what.to_owned())));
     }
-    Ok(names::unknown("table or index", relation, names))
+    Ok(names::unknown("table or index", relation, "", names))
 }
 
 fn cells(page: &PageInfo) -> Vec<String> {

@@ -155,7 +155,11 @@ impl Loader {
     fn commit(&mut self, reports: Option<&mut Output>) -> Result<(), Failure> {
         let mut work = self.begin()?;
         if !self.rows.is_empty() {
-            work.insert_many(&self.table, &self.rows).map_err(|error| self.blame(error))?;
+            if let Err(error) = work.insert_many(&self.table, &self.rows) {
+                // The search for the bad row would wait for the table that `work` has created.
+                work.rollback();
+                return Err(self.blame(error));
+            }
         }
         work.commit()?;
         self.create = None;
@@ -225,7 +229,7 @@ impl Loader {
         let resume = args.skip + self.committed;
         let failure = failure.and(kept).with("committed_rows", self.committed);
         if self.committed > 0 {
-            failure.and(format!("continue with --skip {resume}"))
+            failure.and(format!("after mending it, go on with --skip {resume}"))
         } else {
             failure
         }
@@ -256,7 +260,7 @@ fn wanted_table(args: &LoadArgs, first: &mut CsvFile) -> Result<TableSchema, Fai
     let keys = table.indexes.iter().flat_map(|index| index.columns.iter().map(|key| &key.name));
     for name in table.primary_key.iter().chain(keys) {
         if !names().any(|known| known == name) {
-            return Err(crate::names::unknown("column for a key", name, names()));
+            return Err(crate::names::unknown("column", name, " for a key", names()));
         }
     }
     Ok(table)

@@ -10,11 +10,12 @@ use crate::failure::{Exit, Failure};
 pub(crate) fn unknown<'a>(
     what: &str,
     name: &str,
+    place: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Failure {
     let known: Vec<&str> = known.into_iter().collect();
     let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Failure::new(Exit::NotFound, format!("there is no {what} {name:?}; there are: {list}"))
+    Failure::new(Exit::NotFound, format!("there is no {what} {name:?}{place}; there are: {list}"))
 }
 
 /// The table called `name`.
@@ -22,7 +23,7 @@ pub(crate) fn table(db: &Database, name: &str) -> Result<TableInfo, Failure> {
     match db.describe(name) {
         Err(Error::NotFound(_)) => {
             let tables = db.tables()?;
-            Err(unknown("table", name, tables.iter().map(|table| table.name.as_str())))
+            Err(unknown("table", name, "", tables.iter().map(|table| table.name.as_str())))
         }
         other => Ok(other?),
     }
@@ -32,7 +33,7 @@ pub(crate) fn table(db: &Database, name: &str) -> Result<TableInfo, Failure> {
 pub(crate) fn column<'a>(table: &'a TableInfo, name: &str) -> Result<&'a ColumnInfo, Failure> {
     table.columns.iter().find(|column| column.name == name).ok_or_else(|| {
         let known = table.columns.iter().map(|column| column.name.as_str());
-        unknown(&format!("column of table {}", table.name), name, known)
+        unknown("column", name, &format!(" in table {}", table.name), known)
     })
 }
 
@@ -40,7 +41,7 @@ pub(crate) fn column<'a>(table: &'a TableInfo, name: &str) -> Result<&'a ColumnI
 pub(crate) fn index<'a>(table: &'a TableInfo, name: &str) -> Result<&'a IndexInfo, Failure> {
     table.indexes.iter().find(|index| index.name == name).ok_or_else(|| {
         let known = table.indexes.iter().map(|index| index.name.as_str());
-        unknown(&format!("index on table {}", table.name), name, known)
+        unknown("index", name, &format!(" on table {}", table.name), known)
     })
 }
 
@@ -50,9 +51,9 @@ mod tests {
 
     #[test]
     fn what_exists_is_listed() {
-        let failure = unknown("table", "x", ["a", "b"]);
+        let failure = unknown("index", "x", " on t", ["a", "b"]);
         assert_eq!(failure.exit, Exit::NotFound);
-        assert_eq!(failure.message, "there is no table \"x\"; there are: a, b");
-        assert!(unknown("table", "x", []).message.ends_with("there are: none"));
+        assert_eq!(failure.message, "there is no index \"x\" on t; there are: a, b");
+        assert!(unknown("table", "x", "", []).message.ends_with("there are: none"));
     }
 }

@@ -28,7 +28,7 @@ impl Mapping {
         let fields = header.iter().map(|name| {
             known(name).ok_or_else(|| {
                 let names = columns.iter().map(|column| column.name.as_str());
-                crate::names::unknown("column for the header", name, names)
+                crate::names::unknown("column", name, " for the header", names)
             })
         });
         let fields = fields.collect::<Result<Vec<_>, _>>()?;
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn headers_must_fit_the_table() {
         let unknown = Mapping::new(&names("id,age"), &columns()).err().expect("age is unknown");
-        assert!(unknown.message.contains("\"age\"; there are: id, name"));
+        assert!(unknown.message.contains("\"age\" for the header; there are: id, name"));
         let lacking = Mapping::new(&names("name"), &columns()).err().expect("id is needed");
         assert!(lacking.message.contains("lacks column id"));
     }

@@ -22,8 +22,8 @@ use crate::rows::Mapping;
 
 /// Rows of a transaction of the child: small, so that the kill has many places to hit.
 const BATCH: u32 = 200;
-/// The kill comes after at most this many acknowledged batches, of 136.
-const LATEST: u64 = 100;
+/// The kill comes after one of these acknowledged batches, of 136.
+const AFTER: std::ops::Range<u64> = 10..120;
 /// And up to this much later, so that it hits any phase of a commit.
 const JITTER_US: u64 = 4000;
 
@@ -37,7 +37,7 @@ impl Tour<'_> {
     /// Starts a load in a child process and kills it.
     pub(super) fn kill(&mut self) -> Result<Killed, Failure> {
         self.begin("Kill a process in the middle of a load")?;
-        let after = 1 + self.random.below(LATEST);
+        let after = AFTER.start + self.random.below(AFTER.end - AFTER.start);
         let jitter = Duration::from_micros(self.random.below(JITTER_US));
         self.say(&format!("A child process loads the file again, as {AGAIN}, in transactions of"))?;
         self.say(&format!("{BATCH} rows, and reports each one that is durable."))?;

@@ -195,14 +195,16 @@ impl Tour<'_> {
             ],
         )?;
         self.say(&format!(
-            "{} in {}: {} rows/s, in {} transactions of {} rows. Each was on disk before",
+            "{} in {}: {} rows/s.",
             plural(rows, "row"),
             duration(time),
-            count(speed),
-            loader.batches,
-            count(u64::from(BATCH)),
+            count(speed)
         ))?;
-        self.say("the next one began.")?;
+        self.say(&format!(
+            "They came in {} transactions of {} rows, each on disk before the next one began.",
+            loader.batches,
+            count(u64::from(BATCH))
+        ))?;
         Ok(db)
     }
 
