@@ -101,8 +101,8 @@ fn cells(page: &PageInfo) -> Vec<String> {
 /// Hexadecimal digits in pairs, long keys cut.
 fn spaced(hex: &str) -> String {
     const SHOWN: usize = 32;
-    let pairs: Vec<String> =
-        hex.as_bytes().chunks(2).map(|pair| String::from_utf8_lossy(pair).into_owned()).collect();
+    let digits: Vec<char> = hex.chars().filter(char::is_ascii_hexdigit).collect();
+    let pairs: Vec<String> = digits.chunks(2).map(|pair| pair.iter().collect()).collect();
     let dots = if pairs.len() > SHOWN { " ..." } else { "" };
     format!("{}{dots}", pairs[..pairs.len().min(SHOWN)].join(" "))
 }
@@ -136,6 +136,7 @@ mod tests {
     #[test]
     fn high_keys_are_shown_in_bytes() {
         assert_eq!(spaced("11000a"), "11 00 0a");
+        assert_eq!(spaced("11 00 0a"), "11 00 0a");
         assert!(spaced(&"00".repeat(40)).ends_with("00 ..."));
     }
 
