@@ -154,12 +154,14 @@ impl Loader {
     /// Commits the waiting rows and tells so.
     fn commit(&mut self, reports: Option<&mut Output>) -> Result<(), Failure> {
         let mut work = self.begin()?;
-        if !self.rows.is_empty() {
-            if let Err(error) = work.insert_many(&self.table, &self.rows) {
-                // The search for the bad row would wait for the table that `work` has created.
-                work.rollback();
-                return Err(self.blame(error));
-            }
+        let inserted = match self.rows.as_slice() {
+            [] => Ok(Vec::new()),
+            rows => work.insert_many(&self.table, rows),
+        };
+        if let Err(error) = inserted {
+            // The search for the bad row would wait for the table that `work` has created.
+            work.rollback();
+            return Err(self.blame(error));
         }
         work.commit()?;
         self.create = None;

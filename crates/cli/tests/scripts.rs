@@ -168,6 +168,66 @@ fn difference(expected: &str, actual: &str) -> String {
     format!("from line {} on:\n{}{}", same + 1, part(&old, "-"), part(&new, "+"))
 }
 
+/// The lines of the blocks of `text` that are fenced and marked so.
+fn fenced<'a>(text: &'a str, mark: &str) -> Vec<&'a str> {
+    let mut lines = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        match line.strip_prefix("```") {
+            Some(rest) => inside = !inside && rest == mark,
+            None if inside => lines.push(line),
+            None => {}
+        }
+    }
+    lines
+}
+
+fn readme() -> String {
+    fs::read_to_string(here().join("../../README.md")).expect("there is a README")
+}
+
+#[test]
+fn the_commands_in_the_readme_print_what_it_says() {
+    let lines: Vec<String> = fenced(&readme(), "console")
+        .iter()
+        .map(|line| if line.starts_with("$ ") { (*line).to_owned() } else { scrub(line) })
+        .collect();
+    assert!(lines.len() > 10, "there are commands");
+    let expected = lines.join("\n") + "\n";
+    let scratch = Scratch::new("readme");
+    let data = here().join("../../data").canonicalize().expect("the data is there");
+    std::os::unix::fs::symlink(data, scratch.0.join("data")).expect("the directory is ours");
+    let actual = replay(&expected, &scratch.0);
+    assert!(actual == expected, "{}", difference(&expected, &actual));
+}
+
+#[test]
+fn the_example_in_the_readme_is_the_one_that_is_tested() {
+    let lib = fs::read_to_string(here().join("../engine/src/lib.rs")).expect("it is there");
+    let head: Vec<&str> = lib
+        .lines()
+        .map_while(|line| line.strip_prefix("//!"))
+        .map(|line| line.strip_prefix(' ').unwrap_or(line))
+        .collect();
+    let tested = head.join("\n");
+    let tested: Vec<&str> =
+        fenced(&tested, "").into_iter().filter(|line| !line.starts_with("# ")).collect();
+    assert!(tested.len() > 10, "the crate has an example");
+    assert_eq!(fenced(&readme(), "rust"), tested);
+}
+
+#[test]
+fn the_exit_codes_in_the_readme_are_those_of_the_help() {
+    let help = sh(here(), "rightlink --help");
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let readme = readme().replace('`', "");
+    for code in 0..=6 {
+        let line = help.lines().find(|line| line.starts_with(&format!("  {code}  ")));
+        let meaning = line.expect("it is documented")[5..].to_owned();
+        assert!(readme.contains(&format!("| {code} | {meaning} |")), "{code}: {meaning}");
+    }
+}
+
 #[test]
 fn every_command_has_a_script() {
     let all: String =
