@@ -29,6 +29,8 @@ pub(crate) struct Loader {
     relaxed: bool,
     rows: Vec<Vec<Value>>,
     places: Vec<Place>,
+    /// A commit has begun and not returned well: only recovery can tell what became of it.
+    unsure: bool,
     /// Rows committed so far.
     pub(crate) committed: u64,
     /// Batches committed so far.
@@ -111,6 +113,7 @@ impl Loader {
             relaxed: args.relaxed,
             rows: Vec::new(),
             places: Vec::new(),
+            unsure: false,
             committed: 0,
             batches: 0,
         })
@@ -163,7 +166,9 @@ impl Loader {
             work.rollback();
             return Err(self.blame(error));
         }
+        self.unsure = true;
         work.commit()?;
+        self.unsure = false;
         self.create = None;
         self.committed += self.rows.len() as u64;
         self.batches += u64::from(!self.rows.is_empty());
@@ -227,10 +232,15 @@ impl Loader {
             return failure;
         }
         let kept = plural_of(self.committed, "row is", "rows are");
-        let kept = format!("nothing of this batch was kept, {kept} committed");
+        let batch = if self.unsure {
+            "opening the database again will tell whether this batch was kept as a whole or not at all"
+        } else {
+            "nothing of this batch was kept"
+        };
+        let kept = format!("{batch}, {kept} committed");
         let resume = args.skip + self.committed;
         let failure = failure.and(kept).with("committed_rows", self.committed);
-        if self.committed > 0 {
+        if self.committed > 0 && !self.unsure {
             failure.and(format!("after mending it, go on with --skip {resume}"))
         } else {
             failure
