@@ -233,7 +233,7 @@ impl Loader {
         }
         let kept = plural_of(self.committed, "row is", "rows are");
         let batch = if self.unsure {
-            "opening the database again will tell whether this batch was kept as a whole or not at all"
+            "opening the database again will tell whether all of this batch was kept or none"
         } else {
             "nothing of this batch was kept"
         };
