@@ -91,6 +91,7 @@ impl Pass<'_> {
 
     /// A block, and what its page sent to lower blocks.
     fn visit_chain(&mut self, pin: Pin, start: u32, is_dead: IsDead<'_>) -> Result<()> {
+        rightlink_env::points::hit("btree.vacuum.visit");
         let mut follow = self.visit(pin, start, is_dead)?;
         let mut moves = 0;
         while let Some(block) = follow.filter(|block| *block < start) {

@@ -1,6 +1,7 @@
 //! Size, shape, bulk builds, reuse of pages.
 
-use rightlink_env::Rng;
+use rightlink_env::sync::{Arc, AtomicU32, Ordering};
+use rightlink_env::{Rng, points};
 
 use crate::ids::{RowId, Xid};
 use crate::index::am::{AccessMethod, IndexEntry};
@@ -133,6 +134,46 @@ fn emptied_pages_are_used_again() {
     }
     let left = suite::scan(&tree, KeyRange::all(), Direction::Forward);
     assert_eq!(left.len(), 3000);
+}
+
+/// A page that splits into a block that vacuum has passed is followed there (R5, cycle id).
+#[test]
+fn vacuum_follows_what_moved_behind_it() {
+    let (_pool, tree) = tree(400, 8);
+    let entries: Vec<_> = (0..2000).map(|n| (int8(n * 10), row(n))).collect();
+    suite::insert(&tree, &entries);
+    // Low blocks become free: the first keys live there.
+    tree.bulk_delete(&mut |rows, dead| {
+        rows.iter().zip(dead).for_each(|(at, dead)| *dead = *at < row(1000));
+    })
+    .unwrap();
+    let (visits, half) = (AtomicU32::new(0), tree.blocks() / 2);
+    let followed = Arc::new(AtomicU32::new(0));
+    let (writer, seen) = (tree.clone(), Arc::clone(&followed));
+    let hook = points::install_local(move |name| match name {
+        "btree.vacuum.visit" if visits.fetch_add(1, Ordering::Relaxed) == half => {
+            // Leaves ahead of the pass split; what they hold of dead rows moves to blocks behind it.
+            for n in 1900..2000 {
+                let more: Vec<_> =
+                    (1..9).map(|i| (int8(n * 10 + i), RowId::new(900_000, 1))).collect();
+                suite::insert(&writer, &more);
+            }
+        }
+        "btree.vacuum.follow" => {
+            seen.fetch_add(1, Ordering::Relaxed);
+        }
+        _ => {}
+    });
+    tree.bulk_delete(&mut |rows, dead| {
+        rows.iter().zip(dead).for_each(|(at, dead)| *dead = at.block.0 < 900_000);
+    })
+    .unwrap();
+    drop(hook);
+    let left = suite::scan(&tree, KeyRange::all(), Direction::Forward);
+    assert!(left.iter().all(|(_, row)| row.block.0 == 900_000), "a dead row was missed");
+    assert!(followed.load(Ordering::Relaxed) > 0, "no page moved behind the pass");
+    assert_eq!(left.len(), 800);
+    verify_clean(&tree);
 }
 
 /// Opened again, a tree knows its free pages, and a list that is out of date does no harm.
