@@ -189,12 +189,13 @@ impl Builder {
     }
 
     /// Writes a page without a record. It carries the LSN of now: a page without one counts as
-    /// never formatted, and its next change would be logged as a whole image.
+    /// never formatted, and its next change would be logged as a whole image. In an empty log that
+    /// is so: there is no record yet that write-back could make durable.
     fn write(&self, block: u32, image: &[u8; PAGE_SIZE]) -> Result<()> {
         let pin = self.pool.pin_new(PageId::new(self.file, block))?;
         let mut image = *image;
         let now = self.pool.wal().end();
-        image[LSN..LSN + 8].copy_from_slice(&now.0.max(1).to_le_bytes());
+        image[LSN..LSN + 8].copy_from_slice(&now.0.to_le_bytes());
         while !pin.hint(None, |page| page.write_unlogged(KIND, &image[KIND..])) {
             rightlink_env::thread::yield_now();
         }

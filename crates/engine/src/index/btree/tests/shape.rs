@@ -152,7 +152,8 @@ fn vacuum_follows_what_moved_behind_it() {
     let (writer, seen) = (tree.clone(), Arc::clone(&followed));
     let hook = points::install_local(move |name| match name {
         "btree.vacuum.visit" if visits.fetch_add(1, Ordering::Relaxed) == half => {
-            // Leaves ahead of the pass split; what they hold of dead rows moves to blocks behind it.
+            // Leaves ahead of the pass split; what they hold of dead rows moves to blocks behind
+            // it.
             for n in 1900..2000 {
                 let more: Vec<_> =
                     (1..9).map(|i| (int8(n * 10 + i), RowId::new(900_000, 1))).collect();
