@@ -1,0 +1,284 @@
+//! Random transactions of several threads against what must hold whatever the schedule.
+//!
+//! Keys come in pairs, `k` and `k + PAIR`, and a transaction writes both members or none, with a
+//! value that names the writer and the value it replaced. So every reader can check what it sees:
+//!
+//! - both members of a pair always carry the same value (atomicity, one snapshot per transaction);
+//! - a transaction reads the same value twice (snapshot isolation) and sees its own writes;
+//! - every index gives the rows of the heap scan of the same statement's transaction.
+//!
+//! And at the end the committed writes of a pair form one chain from its first value to its last:
+//! no write was lost, none that was rolled back stayed. Meanwhile one thread vacuums, checkpoints,
+//! and creates and drops an index and a column. Every run ends with `verify`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use rightlink::{
+    Database, Error, IndexSchema, Isolation, Result, Row, ScanOptions, TableSchema, Transaction,
+    TransactionOptions, Type, Value,
+};
+use rightlink_env::Rng;
+
+const PAIR: i64 = 1000;
+const PAIRS: i64 = 12;
+
+/// A committed write: the pair, the value it wrote (0: deleted), the value it replaced (0: none).
+type Write = (i64, i64, i64);
+
+fn int(row: &Row, at: usize) -> i64 {
+    match row.values[at] {
+        Value::Int8(value) => value,
+        ref other => panic!("an int8, not {other:?}"),
+    }
+}
+
+fn schema() -> TableSchema {
+    TableSchema::new("pairs")
+        .column("k", Type::Int8)
+        .column("v", Type::Int8)
+        .column("pad", Type::Text)
+        .primary_key(["k"])
+        .index(IndexSchema::new("pairs_v").on_desc("v"))
+        .index(IndexSchema::new("pairs_pad").on("pad").on("k").unique())
+}
+
+fn row(k: i64, v: i64) -> Vec<Value> {
+    vec![Value::Int8(k), Value::Int8(v), Value::Text("x".repeat((v % 300) as usize))]
+}
+
+fn read(txn: &mut Transaction, k: i64) -> Result<Option<Row>> {
+    txn.get("pairs", &[Value::Int8(k)])
+}
+
+/// Reads both members and checks that they agree.
+fn read_pair(txn: &mut Transaction, k: i64) -> Result<Option<(Row, Row)>> {
+    match (read(txn, k)?, read(txn, k + PAIR)?) {
+        (None, None) => Ok(None),
+        (Some(a), Some(b)) => {
+            assert_eq!(int(&a, 1), int(&b, 1), "members of pair {k} agree");
+            Ok(Some((a, b)))
+        }
+        halves => panic!("half of pair {k}: {halves:?}"),
+    }
+}
+
+/// Writes a pair: inserts, replaces or deletes it.
+fn write_pair(txn: &mut Transaction, rng: &mut Rng, k: i64, v: i64) -> Result<Write> {
+    let Some((a, b)) = read_pair(txn, k)? else {
+        txn.insert_many("pairs", &[row(k, v), row(k + PAIR, v)])?;
+        return Ok((k, v, 0));
+    };
+    let old = int(&a, 1);
+    if rng.chance(1, 6) {
+        assert!(txn.delete("pairs", a.id)? && txn.delete("pairs", b.id)?);
+        return Ok((k, 0, old));
+    }
+    for member in [a, b] {
+        let pad = row(0, v).remove(2);
+        assert!(txn.update("pairs", member.id, &[("v", Value::Int8(v)), ("pad", pad)])?);
+    }
+    Ok((k, v, old))
+}
+
+/// One transaction under snapshot isolation; its writes if it commits.
+fn work(db: &Database, rng: &mut Rng, ids: &AtomicI64) -> Result<Vec<Write>> {
+    let options = TransactionOptions { relaxed: rng.chance(1, 2), ..Default::default() };
+    let mut txn = db.begin_with(options);
+    let mut done: BTreeMap<i64, Write> = BTreeMap::new();
+    for _ in 0..1 + rng.below(3) {
+        let k = rng.below(PAIRS as u64) as i64;
+        let before = read_pair(&mut txn, k)?.map(|(a, _)| int(&a, 1));
+        let savepoint = txn.savepoint();
+        let wrote = write_pair(&mut txn, rng, k, ids.fetch_add(1, Ordering::Relaxed))?;
+        if rng.chance(1, 4) {
+            txn.rollback_to(savepoint)?;
+            let again = read_pair(&mut txn, k)?.map(|(a, _)| int(&a, 1));
+            assert_eq!(before, again, "a rolled back savepoint leaves no trace");
+            continue;
+        }
+        let first = done.get(&k).map_or(wrote.2, |(_, _, replaced)| *replaced);
+        done.insert(k, (k, wrote.1, first));
+        let seen = read_pair(&mut txn, k)?.map_or(0, |(a, _)| int(&a, 1));
+        assert_eq!(seen, wrote.1, "a transaction sees its own writes");
+    }
+    if rng.chance(1, 10) {
+        txn.rollback();
+        return Ok(Vec::new());
+    }
+    txn.commit()?;
+    Ok(done.into_values().filter(|(_, new, old)| new != old).collect())
+}
+
+/// Compares the heap with every index in one snapshot; all pairs are whole.
+fn look(db: &Database) -> Result<()> {
+    let mut txn = db.begin();
+    let all: Result<Vec<Row>> = txn.scan("pairs", &ScanOptions::all())?.collect();
+    let mut heap: Vec<(i64, i64)> = all?.iter().map(|row| (int(row, 0), int(row, 1))).collect();
+    heap.sort_unstable();
+    let by_key: HashMap<i64, i64> = heap.iter().copied().collect();
+    for (k, v) in &heap {
+        let other = if *k < PAIR { k + PAIR } else { k - PAIR };
+        assert_eq!(by_key.get(&other), Some(v), "the other member of {k}");
+    }
+    for index in ["pairs_pkey", "pairs_v", "pairs_pad"] {
+        for options in [ScanOptions::index(index), ScanOptions::index(index).backward()] {
+            let rows: Result<Vec<Row>> = txn.scan("pairs", &options)?.collect();
+            let mut rows: Vec<_> = rows?.iter().map(|row| (int(row, 0), int(row, 1))).collect();
+            if index == "pairs_v" {
+                let ordered = rows.is_sorted_by(|a, b| a.1 >= b.1);
+                assert!(ordered || rows.iter().rev().is_sorted_by(|a, b| a.1 >= b.1));
+            }
+            rows.sort_unstable();
+            assert_eq!(rows, heap, "rows by {index} and rows of the heap");
+        }
+    }
+    Ok(())
+}
+
+/// What goes on beside the writers.
+fn disturb(db: &Database, rng: &mut Rng) -> Result<()> {
+    match rng.below(4) {
+        0 => db.vacuum(Some("pairs")).map(|_| ()),
+        1 => db.checkpoint(),
+        2 => {
+            let mut txn = db.begin_with(TransactionOptions {
+                isolation: Isolation::ReadCommitted,
+                lock_timeout: Some(std::time::Duration::from_secs(2)),
+                ..Default::default()
+            });
+            match txn.create_index("pairs", &IndexSchema::new("extra").on("pad").on_desc("v")) {
+                Err(Error::AlreadyExists(_)) => txn.drop_index("extra")?,
+                created => created?,
+            }
+            if rng.chance(1, 3) { Ok(()) } else { txn.commit() }
+        }
+        _ => {
+            let report = db.verify()?;
+            assert!(report.is_clean(), "{:?}", report.findings);
+            Ok(())
+        }
+    }
+}
+
+/// Every committed write of a pair is one link of the chain from nothing to the final value.
+fn check_chains(writes: &[Write], last: &HashMap<i64, i64>) {
+    for pair in 0..PAIRS {
+        let links: Vec<_> = writes.iter().filter(|(k, ..)| *k == pair).collect();
+        let mut degree: HashMap<i64, i64> = HashMap::new();
+        for (_, new, old) in &links {
+            *degree.entry(*new).or_default() += 1;
+            *degree.entry(*old).or_default() -= 1;
+        }
+        // Nothing (0) may be written and replaced many times; every other value exactly once.
+        for (value, count) in degree {
+            let is_last = last.get(&pair).copied().unwrap_or(0) == value;
+            let wanted = match (value, is_last) {
+                (0, true) => 0,
+                (0, false) => -1,
+                (_, true) => 1,
+                (_, false) => 0,
+            };
+            assert_eq!(count, wanted, "value {value} of pair {pair}, links {links:?}");
+        }
+    }
+}
+
+/// What rivals may cause: conflicts, and a key that appeared after the snapshot was taken.
+fn expected(error: &Error) -> bool {
+    use Error::{AlreadyExists, Cancelled, UniqueViolation};
+    error.is_retryable()
+        || matches!(error, Cancelled(_) | AlreadyExists(_) | UniqueViolation { .. })
+}
+
+/// Stops the side jobs, also when a writer panics.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn run(seed: u64, threads: u64, transactions: u64, pool_pages: usize) {
+    println!("model seed {seed}, {threads} threads, {pool_pages} pages");
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Database::options().pool_pages(pool_pages).open(dir.path()).unwrap();
+    let db = open();
+    let mut txn = db.begin();
+    txn.create_table(&schema()).unwrap();
+    txn.commit().unwrap();
+    let (ids, stop) = (AtomicI64::new(1), AtomicBool::new(false));
+    let writes = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (db, ids) = (&db, &ids);
+                scope.spawn(move || {
+                    let mut rng = Rng::from_seed(seed << 8 | thread);
+                    let mut writes = Vec::new();
+                    for _ in 0..transactions {
+                        match work(db, &mut rng, ids) {
+                            Ok(done) => writes.extend(done),
+                            Err(error) => assert!(expected(&error), "{error}"),
+                        }
+                    }
+                    writes
+                })
+            })
+            .collect();
+        let side = |from: u64, job: fn(&Database, &mut Rng) -> Result<()>| {
+            let (db, stop) = (&db, &stop);
+            scope.spawn(move || {
+                let mut rng = Rng::from_seed(seed << 8 | from);
+                while !stop.load(Ordering::Relaxed) {
+                    if let Err(error) = job(db, &mut rng) {
+                        assert!(expected(&error), "{error}");
+                    }
+                }
+            })
+        };
+        let sides = [side(200, |db, _| look(db)), side(201, disturb)];
+        let stop_sides = Stop(&stop);
+        let writes: Vec<Write> = writers
+            .into_iter()
+            .flat_map(|writer| writer.join().expect("a writer ends well"))
+            .collect();
+        drop(stop_sides);
+        sides.into_iter().for_each(|side| side.join().expect("a side job ends well"));
+        writes
+    });
+    assert!(writes.len() as u64 > transactions / 4, "most transactions commit something");
+    look(&db).unwrap();
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{:?}", report.findings);
+    db.close().unwrap();
+    let db = open();
+    let mut txn = db.begin();
+    let rows: Result<Vec<Row>> = txn.scan("pairs", &ScanOptions::all()).unwrap().collect();
+    let last = rows.unwrap().iter().map(|row| (int(row, 0), int(row, 1))).collect();
+    drop(txn);
+    check_chains(&writes, &last);
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{:?}", report.findings);
+}
+
+/// Rounds of each test; the long form is asked for by `RIGHTLINK_MODEL_ROUNDS`.
+fn rounds() -> std::ops::Range<u64> {
+    let asked = std::env::var("RIGHTLINK_MODEL_ROUNDS").ok().and_then(|text| text.parse().ok());
+    0..asked.unwrap_or(1)
+}
+
+#[test]
+fn several_writers_with_room() {
+    rounds().for_each(|round| run(round * 3 + 1, 4, 250, 2000));
+}
+
+#[test]
+fn several_writers_in_a_tiny_pool() {
+    rounds().for_each(|round| run(round * 3 + 2, 3, 150, 32));
+}
+
+#[test]
+fn one_writer_beside_everything_else() {
+    rounds().for_each(|round| run(round * 3 + 3, 1, 300, 200));
+}
