@@ -190,7 +190,7 @@ const PLANS: &[(&str, &str, Plan)] = &[
     ("B15", "free list", |t, _, _| {
         plant(t, 0, |p| {
             put32(p, 40, 1);
-            put32(p, 44, 1 << 30);
+            put32(p, 44, 0);
         });
     }),
     ("B16", "garbage", |t, _, (leaf, ..)| plant(t, leaf, |p| put16(p, GARBAGE, 5))),
