@@ -223,6 +223,11 @@ impl SimDisk {
         self.state.lock().live.hash()
     }
 
+    /// The same for the files whose names begin with `prefix`.
+    pub fn live_hash_under(&self, prefix: &str) -> u64 {
+        self.state.lock().live.hash_under(prefix)
+    }
+
     /// Lets call number `op`, counted from 0 over all kinds, suffer `kind` if that fits the call.
     pub fn fail_at(&self, op: u64, kind: FaultKind, repeat: Repeat) {
         self.state.lock().plan.add(Fault { after: op, on: None, kind, repeat });

@@ -329,8 +329,13 @@ impl Image {
 
     /// One number for names, lengths and bytes.
     pub(crate) fn hash(&self) -> u64 {
+        self.hash_under("")
+    }
+
+    /// The same for the names that begin with `prefix`.
+    pub(crate) fn hash_under(&self, prefix: &str) -> u64 {
         let mut hash = Hash::new();
-        for (name, node) in &*self.names {
+        for (name, node) in self.names.iter().filter(|(name, _)| name.starts_with(prefix)) {
             hash.bytes(name.as_bytes());
             match node {
                 Node::Dir => hash.word(u64::MAX),

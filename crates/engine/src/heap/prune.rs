@@ -169,6 +169,7 @@ impl Plan {
 
     /// Carries the plan out.
     pub(super) fn apply(&self, page: &mut PageMut<'_>, rewrite: &Rewrite) {
+        rightlink_env::points::hit("heap.prune");
         rewrite.apply(page);
         page_edit::put_prune_xid(page, self.prune_xid);
     }

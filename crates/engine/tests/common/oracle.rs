@@ -1,0 +1,139 @@
+//! Reads a database back in every way there is, and says what may be found.
+//!
+//! Invariants: heap, every index forwards and every index backwards must tell of the same rows, and
+//! `verify` must be clean, before the content is compared with anything.
+//! Does not do: opening.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use rightlink::{Database, IndexInfo, ScanOptions, TableInfo, Value};
+use rightlink_env::sync::Arc;
+
+use super::{Content, Script, TableModel};
+
+/// What is wrong, for a person.
+pub(crate) type Finding = String;
+
+type Found<T> = Result<T, Finding>;
+
+/// The key of a row of any table used here.
+pub(crate) fn id_of(row: &[Value]) -> i64 {
+    match row[0] {
+        Value::Int8(id) => id,
+        ref other => panic!("the first column is the key, not {other:?}"),
+    }
+}
+
+/// Reads everything, each table by its heap and by each index in both directions, and verifies.
+pub(crate) fn read(db: &Database) -> Found<Content> {
+    let mut content = Content::new();
+    for info in db.tables().map_err(|error| format!("tables: {error}"))? {
+        content.insert(info.name.clone(), Arc::new(read_table(db, &info)?));
+    }
+    let report = db.verify().map_err(|error| format!("verify: {error}"))?;
+    match report.is_clean() {
+        true => Ok(content),
+        false => Err(format!("verify found {:?}", report.findings)),
+    }
+}
+
+fn read_table(db: &Database, info: &TableInfo) -> Found<TableModel> {
+    let mut rows = BTreeMap::new();
+    for row in scan(db, info, &ScanOptions::all())? {
+        if let Some(twice) = rows.insert(id_of(&row), row) {
+            return Err(format!("{}: the heap has row {} twice", info.name, id_of(&twice)));
+        }
+    }
+    let columns: Vec<String> = info.columns.iter().map(|column| column.name.clone()).collect();
+    for index in &info.indexes {
+        check_index(db, info, index, &columns, &rows)?;
+    }
+    let indexes: BTreeSet<String> = info.indexes.iter().map(|index| index.name.clone()).collect();
+    Ok(TableModel { columns, indexes, logged: info.logged, rows })
+}
+
+fn scan(db: &Database, info: &TableInfo, options: &ScanOptions) -> Found<Vec<Vec<Value>>> {
+    let what = || format!("scan of {} by {:?}", info.name, options.index);
+    let mut txn = db.begin();
+    let rows = txn.scan(&info.name, options).map_err(|error| format!("{}: {error}", what()))?;
+    rows.map(|row| row.map(|row| row.values).map_err(|error| format!("{}: {error}", what())))
+        .collect()
+}
+
+fn check_index(
+    db: &Database,
+    info: &TableInfo,
+    index: &IndexInfo,
+    columns: &[String],
+    rows: &BTreeMap<i64, Vec<Value>>,
+) -> Found<()> {
+    let forward = scan(db, info, &ScanOptions::index(&index.name))?;
+    let mut backward = scan(db, info, &ScanOptions::index(&index.name).backward())?;
+    backward.reverse();
+    let name = &index.name;
+    if forward.len() != rows.len() {
+        return Err(format!("index {name} has {} rows, the heap {}", forward.len(), rows.len()));
+    }
+    if let Some(row) = forward.iter().find(|row| rows.get(&id_of(row)) != Some(*row)) {
+        return Err(format!("index {name} leads to {row:?}, which the heap does not have"));
+    }
+    let keys: Vec<usize> = index
+        .columns
+        .iter()
+        .map(|key| columns.iter().position(|name| *name == key.name).expect("a column"))
+        .collect();
+    let order = |a: &Vec<Value>, b: &Vec<Value>| {
+        keys.iter()
+            .map(|at| compare(&a[*at], &b[*at]))
+            .find(|o| o.is_ne())
+            .unwrap_or(Ordering::Equal)
+    };
+    match forward.windows(2).find(|pair| order(&pair[0], &pair[1]).is_gt()) {
+        Some(pair) => Err(format!("index {name} is out of order at {pair:?}")),
+        None if backward != forward => Err(format!("index {name} differs backwards")),
+        None => Ok(()),
+    }
+}
+
+/// Ascending, nulls last: how every index here is declared.
+fn compare(a: &Value, b: &Value) -> Ordering {
+    match (a, b) {
+        (Value::Null, Value::Null) => Ordering::Equal,
+        (Value::Null, _) => Ordering::Greater,
+        (_, Value::Null) => Ordering::Less,
+        (Value::Int8(a), Value::Int8(b)) => a.cmp(b),
+        (Value::Text(a), Value::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+        other => panic!("no index is on values such as {other:?}"),
+    }
+}
+
+/// The states of `script` that `found` may be; `closed` allows unlogged rows to be there.
+pub(crate) fn matching(script: &Script, found: &Content, closed: bool) -> Vec<usize> {
+    let fits = |content: &Content| {
+        content.len() == found.len()
+            && content.iter().zip(found).all(|((name, model), (found_name, found))| {
+                name == found_name && table_fits(model, found, closed)
+            })
+    };
+    let states = script.states.iter().enumerate();
+    states.filter(|(_, state)| fits(&state.content)).map(|(index, _)| index).collect()
+}
+
+fn table_fits(model: &TableModel, found: &TableModel, closed: bool) -> bool {
+    let rows = model.rows == found.rows && (model.logged || closed);
+    let emptied = !model.logged && found.rows.is_empty();
+    model.columns == found.columns
+        && model.indexes == found.indexes
+        && model.logged == found.logged
+        && (rows || emptied)
+}
+
+/// What `found` holds, in a few words, for a message.
+pub(crate) fn summary(found: &Content) -> String {
+    let table = |(name, model): (&String, &Arc<TableModel>)| {
+        let ids: Vec<i64> = model.rows.keys().copied().collect();
+        format!("{name}: {} rows {ids:?}, indexes {:?}", ids.len(), model.indexes)
+    };
+    found.iter().map(table).collect::<Vec<_>>().join("; ")
+}

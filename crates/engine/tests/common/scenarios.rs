@@ -1,0 +1,585 @@
+//! The scripted runs: each makes one thing happen, small enough to crash at every call of it.
+//!
+//! Invariants: what a scenario is about happens after [`Script::record`]; it names the injection points that
+//! prove it.
+//! Does not do: checking.
+
+use rightlink::{IndexSchema, Value};
+
+use super::{Out, Scenario, Script, Settings, usual_row, usual_rows, usual_table};
+
+const ROOMY: Settings = Settings::ROOMY;
+const TINY: Settings = Settings::TINY_POOL;
+const LITTLE: Settings = Settings::LITTLE_LOG;
+
+/// Columns of the usual table.
+const NAME: usize = 1;
+const TAG: usize = 2;
+const NOTE: usize = 3;
+
+macro_rules! scenario {
+    ($name:literal, $settings:expr, [$($point:literal),*], $run:path) => {
+        Scenario { name: $name, settings: $settings, points: &[$($point),*], run: $run }
+    };
+}
+
+/// All scenarios.
+pub(crate) const ALL: &[Scenario] = &[
+    scenario!(
+        "commit",
+        ROOMY,
+        ["txn.commit.before-append", "txn.commit.before-visible", "wal.flush.before-sync"],
+        commit
+    ),
+    scenario!("statements", ROOMY, ["txn.commit.after-append"], statements),
+    scenario!("relaxed", ROOMY, ["txn.commit.after-visible", "wal.flush.after-sync"], relaxed),
+    scenario!("rollback", ROOMY, ["buffer.mtr.after-append"], rollback),
+    scenario!("savepoint", ROOMY, ["txn.commit.after-append"], savepoint),
+    scenario!("insert-many", ROOMY, ["buffer.extend", "wal.frame.before-write"], insert_many),
+    scenario!("leaf-split", ROOMY, ["btree.split.incomplete"], leaf_split),
+    scenario!("root-split", ROOMY, ["btree.split.incomplete", "buffer.extend"], root_split),
+    scenario!("page-deletion", ROOMY, ["btree.merge.unlinked"], page_deletion),
+    scenario!("vacuum-reuse", ROOMY, ["vacuum.before-indexes", "vacuum.before-free"], vacuum_reuse),
+    scenario!("tail-cut", ROOMY, ["vacuum.cut-tail", "buffer.truncate"], tail_cut),
+    scenario!(
+        "checkpoint",
+        ROOMY,
+        ["checkpoint.begin", "checkpoint.after-sync", "wal.control.before-sync"],
+        checkpoint
+    ),
+    scenario!(
+        "checkpoint-steps",
+        LITTLE,
+        ["checkpoint.begin", "checkpoint.after-control"],
+        checkpoint_steps
+    ),
+    scenario!("file-growth", ROOMY, ["buffer.extend", "buffer.extend.before-sync"], file_growth),
+    scenario!(
+        "log-recycling",
+        LITTLE,
+        ["wal.segment.recycled", "checkpoint.after-control"],
+        log_recycling
+    ),
+    scenario!("log-growth", ROOMY, ["wal.segment.created"], log_growth),
+    scenario!("create-index", ROOMY, ["catalog.create-index"], create_index),
+    scenario!("drop-index", ROOMY, ["catalog.settled"], drop_index),
+    scenario!("create-table", ROOMY, ["catalog.create-table"], create_table),
+    scenario!("drop-table", ROOMY, ["catalog.drop-table", "catalog.settled"], drop_table),
+    scenario!("definitions-undone", ROOMY, ["catalog.settled"], definitions_undone),
+    scenario!("columns", ROOMY, ["txn.commit.after-append"], columns),
+    scenario!("unlogged", ROOMY, ["checkpoint.after-control"], unlogged),
+    scenario!(
+        "double-write",
+        TINY,
+        ["buffer.double-write.before-sync", "buffer.writeback.after-homes", "buffer.sync-home"],
+        double_write
+    ),
+    scenario!("eviction", TINY, ["buffer.evict", "buffer.evict.write-back"], eviction),
+    scenario!("hot-updates", ROOMY, ["heap.prune"], hot_updates),
+    scenario!("indexed-updates", ROOMY, ["txn.commit.after-append"], indexed_updates),
+    scenario!("delete-all", ROOMY, ["vacuum.before-free", "btree.merge.unlinked"], delete_all),
+    scenario!("creation", ROOMY, ["create.marked", "create.before-unmark"], creation),
+    scenario!("close-and-open", ROOMY, ["checkpoint.after-control"], close_and_open),
+    scenario!("recovery", ROOMY, ["recovery.record", "wal.open.before-sync"], recovery),
+    scenario!("many-xids", ROOMY, ["txn.status.extend"], many_xids),
+    scenario!("interleaved", ROOMY, ["txn.commit.after-visible"], interleaved),
+    scenario!("duplicate", ROOMY, ["txn.commit.after-append"], duplicate),
+    scenario!("long-transaction", LITTLE, ["checkpoint.after-control"], long_transaction),
+];
+
+fn insert(script: &mut Script, ids: std::ops::Range<i64>, width: usize) -> Out {
+    script.transact(|script, tx| tx.insert_many(script, "t", usual_rows(ids, width)))
+}
+
+fn delete(script: &mut Script, ids: impl Iterator<Item = i64>) -> Out {
+    script.transact(|script, tx| {
+        for id in ids {
+            tx.delete(script, "t", id)?;
+        }
+        Ok(())
+    })
+}
+
+fn text(value: impl Into<String>) -> Value {
+    Value::Text(value.into())
+}
+
+fn commit(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..5, 10)?;
+    script.checkpoint()?;
+    script.record();
+    for id in 5..9 {
+        script.transact(|script, tx| tx.insert(script, "t", usual_row(id, 10)))?;
+    }
+    Ok(())
+}
+
+fn statements(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..10, 10)?;
+    script.record();
+    script.transact(|script, tx| {
+        tx.insert(script, "t", usual_row(10, 10))?;
+        tx.update(script, ("t", 3), NAME, text("changed"))?;
+        tx.delete(script, "t", 4)?;
+        tx.update(script, ("t", 10), TAG, Value::Int8(77))
+    })?;
+    script.transact(|script, tx| {
+        tx.delete(script, "t", 10)?;
+        tx.insert(script, "t", usual_row(4, 10))
+    })
+}
+
+fn relaxed(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    script.record();
+    for id in 0..3 {
+        let mut tx = script.begin_relaxed();
+        tx.insert(script, "t", usual_row(id, 10))?;
+        script.commit(tx)?;
+    }
+    insert(script, 3..4, 10)?;
+    for id in 4..7 {
+        let mut tx = script.begin_relaxed();
+        tx.insert(script, "t", usual_row(id, 10))?;
+        script.commit(tx)?;
+    }
+    script.settle()?;
+    let mut tx = script.begin_relaxed();
+    tx.delete(script, "t", 0)?;
+    script.commit(tx)?;
+    script.checkpoint()
+}
+
+fn rollback(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..6, 10)?;
+    script.record();
+    let mut tx = script.begin();
+    tx.insert_many(script, "t", usual_rows(6..20, 10))?;
+    tx.update(script, ("t", 1), NAME, text("never"))?;
+    script.checkpoint()?;
+    tx.delete(script, "t", 2)?;
+    tx.rollback();
+    insert(script, 20..22, 10)?;
+    script.transact(|script, tx| tx.update(script, ("t", 1), NAME, text("once")))?;
+    script.checkpoint()
+}
+
+fn savepoint(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..4, 10)?;
+    script.record();
+    script.transact(|script, tx| {
+        tx.insert(script, "t", usual_row(4, 10))?;
+        let mark = tx.savepoint();
+        tx.insert_many(script, "t", usual_rows(5..9, 10))?;
+        tx.delete(script, "t", 0)?;
+        script.checkpoint()?;
+        tx.rollback_to(script, mark)?;
+        tx.insert(script, "t", usual_row(9, 10))?;
+        tx.update(script, ("t", 0), TAG, Value::Int8(9))
+    })?;
+    script.checkpoint()
+}
+
+fn insert_many(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    script.record();
+    insert(script, 0..120, 200)?;
+    script.checkpoint()
+}
+
+fn leaf_split(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..60, 400)?;
+    script.checkpoint()?;
+    script.record();
+    for start in [60, 68, 76] {
+        insert(script, start..start + 8, 400)?;
+    }
+    script.checkpoint()
+}
+
+fn root_split(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    script.record();
+    for start in [0, 10, 20, 30] {
+        insert(script, start..start + 10, 600)?;
+    }
+    script.checkpoint()
+}
+
+fn page_deletion(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..100, 600)?;
+    delete(script, 0..90)?;
+    script.checkpoint()?;
+    script.record();
+    script.vacuum()?;
+    insert(script, 200..202, 600)?;
+    script.checkpoint()
+}
+
+fn vacuum_reuse(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..60, 50)?;
+    delete(script, (0..60).step_by(2))?;
+    script.record();
+    script.vacuum()?;
+    insert(script, 100..120, 50)?;
+    delete(script, 100..110)?;
+    script.vacuum()?;
+    insert(script, 100..104, 50)?;
+    script.checkpoint()
+}
+
+fn tail_cut(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..120, 200)?;
+    delete(script, 10..120)?;
+    script.checkpoint()?;
+    script.record();
+    script.vacuum()?;
+    insert(script, 200..260, 200)?;
+    delete(script, 200..260)?;
+    script.checkpoint()?;
+    script.vacuum()?;
+    script.checkpoint()
+}
+
+fn checkpoint(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..80, 100)?;
+    script.record();
+    script.checkpoint()?;
+    script.checkpoint()
+}
+
+fn checkpoint_steps(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..100, 300)?;
+    script.record();
+    for id in 100..106 {
+        script.transact(|script, tx| tx.insert(script, "t", usual_row(id, 300)))?;
+        script.step()?;
+        script.transact(|script, tx| tx.update(script, ("t", id - 100), NAME, text("new")))?;
+        script.step()?;
+    }
+    script.settle()
+}
+
+fn file_growth(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    script.record();
+    for start in [0, 40, 80, 120] {
+        insert(script, start..start + 40, 800)?;
+    }
+    script.checkpoint()
+}
+
+fn log_recycling(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    for start in 0..4 {
+        insert(script, start * 40..start * 40 + 40, 400)?;
+    }
+    script.settle()?;
+    script.record();
+    for start in 4..9 {
+        insert(script, start * 40..start * 40 + 20, 400)?;
+        script.settle()?;
+        script.transact(|script, tx| tx.update(script, ("t", start), TAG, Value::Int8(start)))?;
+        script.checkpoint()?;
+    }
+    Ok(())
+}
+
+fn log_growth(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    script.record();
+    for start in 0..5 {
+        insert(script, start * 40..start * 40 + 30, 700)?;
+    }
+    Ok(())
+}
+
+fn create_index(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..60, 300)?;
+    script.record();
+    let note = || IndexSchema::new("t_note").on("note").on("name");
+    script.transact(|script, tx| tx.create_index(script, "t", note()))?;
+    script.transact(|script, tx| tx.update(script, ("t", 5), NOTE, text("another")))?;
+    script.checkpoint()
+}
+
+fn drop_index(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..30, 100)?;
+    script.record();
+    script.transact(|script, tx| tx.drop_index(script, "t", "t_name"))?;
+    insert(script, 30..34, 100)?;
+    script.transact(|script, tx| {
+        tx.create_index(script, "t", IndexSchema::new("t_name").on("name").on("id"))
+    })?;
+    script.checkpoint()
+}
+
+fn create_table(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    script.record();
+    script.transact(|script, tx| {
+        tx.create_table(script, &usual_table("u"))?;
+        if script.errors.is_empty() {
+            tx.insert_many(script, "u", usual_rows(0..5, 20))?;
+        }
+        tx.insert(script, "t", usual_row(1, 20))
+    })?;
+    script.transact(|script, tx| tx.create_table(script, &usual_table("v")))?;
+    script.checkpoint()
+}
+
+fn drop_table(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    script.transact(|script, tx| {
+        tx.create_table(script, &usual_table("u"))?;
+        tx.insert_many(script, "u", usual_rows(0..10, 200))
+    })?;
+    insert(script, 0..3, 10)?;
+    script.record();
+    script.transact(|script, tx| {
+        tx.drop_table(script, "u")?;
+        tx.insert(script, "t", usual_row(3, 10))
+    })?;
+    script.transact(|script, tx| tx.create_table(script, &usual_table("w")))?;
+    script.checkpoint()
+}
+
+fn definitions_undone(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..20, 100)?;
+    script.record();
+    let mut tx = script.begin();
+    tx.create_table(script, &usual_table("u"))?;
+    tx.create_index(script, "t", IndexSchema::new("t_note").on("note"))?;
+    tx.add_column(script, "t", "extra")?;
+    script.checkpoint()?;
+    tx.rollback();
+    let mut tx = script.begin();
+    let mark = tx.savepoint();
+    tx.create_table(script, &usual_table("v"))?;
+    tx.drop_index(script, "t", "t_tag")?;
+    tx.rollback_to(script, mark)?;
+    tx.insert(script, "t", usual_row(20, 10))?;
+    script.commit(tx)?;
+    script.checkpoint()
+}
+
+fn columns(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..8, 30)?;
+    script.record();
+    script.transact(|script, tx| tx.add_column(script, "t", "extra"))?;
+    if script.errors.is_empty() {
+        script.transact(|script, tx| {
+            let mut row = usual_row(8, 30);
+            row.push(text("more"));
+            tx.insert(script, "t", row)
+        })?;
+    }
+    script.transact(|script, tx| tx.drop_column(script, "t", "note"))?;
+    script.transact(|script, tx| tx.delete(script, "t", 3))?;
+    script.checkpoint()
+}
+
+fn unlogged(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    script.transact(|script, tx| tx.create_table(script, &usual_table("u").unlogged()))?;
+    script.record();
+    script.transact(|script, tx| {
+        tx.insert_many(script, "u", usual_rows(0..20, 100))?;
+        tx.insert(script, "t", usual_row(1, 10))
+    })?;
+    script.checkpoint()?;
+    script.transact(|script, tx| tx.delete(script, "u", 3))?;
+    insert(script, 2..4, 10)?;
+    script.close()?;
+    script.open()?;
+    script.transact(|script, tx| tx.insert(script, "u", usual_row(30, 10)))?;
+    insert(script, 4..5, 10)
+}
+
+fn double_write(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..50, 300)?;
+    script.record();
+    for start in [100, 130] {
+        insert(script, start..start + 15, 300)?;
+        script.transact(|script, tx| tx.update(script, ("t", start), NAME, text("moved")))?;
+        script.settle()?;
+    }
+    script.checkpoint()
+}
+
+fn eviction(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..60, 400)?;
+    script.record();
+    let mut tx = script.begin();
+    tx.insert_many(script, "t", usual_rows(100..140, 400))?;
+    tx.rollback();
+    script.transact(|script, tx| {
+        tx.insert_many(script, "t", usual_rows(200..220, 400))?;
+        for id in [1, 25, 50, 201, 219] {
+            tx.update(script, ("t", id), TAG, Value::Int8(id))?;
+        }
+        Ok(())
+    })
+}
+
+fn hot_updates(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..20, 20)?;
+    script.checkpoint()?;
+    script.record();
+    for round in 0..8 {
+        script.transact(|script, tx| {
+            for id in 0..6 {
+                let note = format!("{round} {}", "y".repeat(250));
+                tx.update(script, ("t", id), NOTE, text(note))?;
+            }
+            Ok(())
+        })?;
+    }
+    script.checkpoint()
+}
+
+fn indexed_updates(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..30, 60)?;
+    script.record();
+    for round in 0..4 {
+        script.transact(|script, tx| {
+            for id in (round..30).step_by(7) {
+                tx.update(script, ("t", id), NAME, text(format!("{round} of {id}")))?;
+                tx.update(script, ("t", id), TAG, Value::Int8(100 - id))?;
+            }
+            Ok(())
+        })?;
+    }
+    script.vacuum()?;
+    script.checkpoint()
+}
+
+fn delete_all(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..60, 500)?;
+    script.checkpoint()?;
+    script.record();
+    delete(script, 0..60)?;
+    script.vacuum()?;
+    insert(script, 0..10, 500)?;
+    script.vacuum()?;
+    script.checkpoint()
+}
+
+fn creation(script: &mut Script) -> Out {
+    script.record();
+    script.open()?;
+    script.transact(|script, tx| tx.create_table(script, &usual_table("t")))?;
+    insert(script, 0..2, 10)
+}
+
+fn close_and_open(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..20, 100)?;
+    script.record();
+    script.close()?;
+    script.open()?;
+    insert(script, 20..24, 100)?;
+    script.close()?;
+    script.open()
+}
+
+fn recovery(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..40, 100)?;
+    script.checkpoint()?;
+    insert(script, 40..60, 300)?;
+    let mut tx = script.begin();
+    tx.insert_many(script, "t", usual_rows(60..70, 300))?;
+    script.kill(vec![tx]);
+    script.record();
+    script.open()?;
+    insert(script, 60..65, 100)?;
+    script.kill(vec![]);
+    script.open()
+}
+
+/// More xids than a page of the status file holds.
+fn many_xids(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..4, 10)?;
+    script.checkpoint()?;
+    script.record();
+    let mut tx = script.begin();
+    for id in 1000..2100 {
+        let row = vec![Value::Int8(id), text(format!("{id}")), Value::Null, Value::Null];
+        tx.insert(script, "t", row)?;
+    }
+    script.commit(tx)?;
+    insert(script, 4..6, 10)?;
+    script.checkpoint()
+}
+
+fn interleaved(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..10, 40)?;
+    script.record();
+    let (mut one, mut two) = (script.begin(), script.begin());
+    one.insert(script, "t", usual_row(10, 40))?;
+    two.insert(script, "t", usual_row(11, 40))?;
+    one.update(script, ("t", 1), NAME, text("one"))?;
+    two.update(script, ("t", 2), NAME, text("two"))?;
+    script.commit(two)?;
+    let mut three = script.begin();
+    three.delete(script, "t", 3)?;
+    one.delete(script, "t", 4)?;
+    script.commit(one)?;
+    three.update(script, ("t", 5), TAG, Value::Int8(50))?;
+    script.commit(three)?;
+    script.checkpoint()
+}
+
+fn duplicate(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..10, 40)?;
+    script.record();
+    script.transact(|script, tx| {
+        tx.insert(script, "t", usual_row(10, 40))?;
+        tx.insert_duplicate(script, "t", usual_row(10, 50))?;
+        tx.insert(script, "t", usual_row(11, 40))
+    })?;
+    script.transact(|script, tx| {
+        tx.delete(script, "t", 11)?;
+        tx.insert(script, "t", usual_row(11, 60))
+    })?;
+    script.checkpoint()
+}
+
+/// The oldest running transaction is older than two checkpoints and several segments.
+fn long_transaction(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..10, 100)?;
+    script.record();
+    let mut long = script.begin();
+    long.insert_many(script, "t", usual_rows(1000..1010, 200))?;
+    for start in [100, 200, 300] {
+        insert(script, start..start + 40, 300)?;
+        script.settle()?;
+    }
+    long.delete(script, "t", 1001)?;
+    script.commit(long)?;
+    script.settle()
+}

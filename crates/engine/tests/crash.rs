@@ -1,0 +1,367 @@
+//! The power fails at every call of every scenario, and again while the store comes back: what is found
+//! is always a prefix of the commits that holds every acknowledged one, and `verify` is clean.
+//!
+//! `RIGHTLINK_CRASH_STATES=N` asks for about N distinct crash states (default: a few thousand, for quick
+//! runs), `RIGHTLINK_CRASH_ONLY=SCENARIO` for one scenario. A state that fails is named by scenario, moment
+//! (calls that had happened) and choice; both are the same in every run.
+//!
+//! Invariants: a disk image is recovered once; another moment with the same image only has its own bounds
+//! checked. A distinct state is counted by its image, over all scenarios.
+//! Does not do: faults without a power cut (`faults.rs`).
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use common::scenarios::ALL;
+use common::{Scenario, Script, oracle};
+use rightlink::{Database, TableSchema, Type, Value};
+use rightlink_aio::SimDisk;
+use rightlink_aio::sim::{CrashChoice, PendingState, Recording};
+use rightlink_env::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use rightlink_env::{Rng, points, thread};
+
+/// States without `RIGHTLINK_CRASH_STATES`.
+const FEW: usize = 6_000;
+/// Failing states of a scenario that are told before it gives up.
+const MAX_FINDINGS: usize = 4;
+/// Of so many states, one is crashed again while it recovers.
+const NESTED: usize = 40;
+/// Of so many recovered states, one is used: a table is made and filled.
+const USED: usize = 50;
+/// One seed for all random choices.
+const SEED: u64 = 1;
+
+#[test]
+fn every_crash_keeps_a_prefix_with_all_that_was_acknowledged() {
+    let wanted = std::env::var("RIGHTLINK_CRASH_STATES").ok();
+    let wanted = wanted.map_or(FEW, |wanted| wanted.parse().expect("a number of states"));
+    let only = std::env::var("RIGHTLINK_CRASH_ONLY").ok();
+    let chosen = |scenario: &&Scenario| only.as_ref().is_none_or(|only| only == scenario.name);
+    let scenarios: Vec<&'static Scenario> = ALL.iter().filter(chosen).collect();
+    assert!(!scenarios.is_empty(), "no scenario of that name");
+    let shared = Arc::new(Shared::default());
+    let budget = wanted.div_ceil(ALL.len());
+    let scenarios = Arc::new(scenarios);
+    let workers: Vec<_> = (0..thread::parallelism().min(4))
+        .map(|worker| {
+            let (scenarios, shared) = (Arc::clone(&scenarios), Arc::clone(&shared));
+            thread::spawn(&format!("crash-{worker}"), move || work(&scenarios, budget, &shared))
+        })
+        .collect();
+    workers.into_iter().for_each(|worker| worker.join().expect("findings are collected"));
+    let findings = std::mem::take(&mut *shared.findings.lock());
+    let images = shared.images.lock().len();
+    println!("{images} crash states");
+    assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
+}
+
+/// What the workers share.
+#[derive(Default)]
+struct Shared {
+    next: AtomicUsize,
+    images: Mutex<HashSet<u64>>,
+    findings: Mutex<Vec<String>>,
+}
+
+fn work(scenarios: &[&'static Scenario], budget: usize, shared: &Shared) {
+    while let Some(scenario) = scenarios.get(shared.next.fetch_add(1, Ordering::Relaxed)) {
+        let ran = catch_unwind(AssertUnwindSafe(|| enumerate(scenario, budget)));
+        let (line, images, findings) = ran.unwrap_or_else(|panic| {
+            let finding = format!("{}: the script panicked: {}", scenario.name, told(&*panic));
+            (String::new(), HashSet::new(), vec![finding])
+        });
+        println!("{:>18}: {line}", scenario.name);
+        shared.images.lock().extend(images);
+        shared.findings.lock().extend(findings);
+    }
+}
+
+fn told(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?").to_string()
+}
+
+/// Runs `scenario` once, without a fault, and sees to it that it does what it is for.
+fn record(scenario: &Scenario) -> Script {
+    let seen: Arc<Mutex<BTreeSet<&'static str>>> = Arc::default();
+    let script = {
+        let _watch = Watch::default();
+        let names = Arc::clone(&seen);
+        Script::run(scenario, true, move |disk| {
+            disk.start_recording();
+            Watch::begin(names);
+        })
+    };
+    let seen = seen.lock();
+    for point in scenario.points {
+        assert!(seen.contains(point), "{} does not pass {point}: {seen:?}", scenario.name);
+    }
+    script
+}
+
+/// Everything about one scenario; a line for people, the images, and what is wrong.
+fn enumerate(scenario: &Scenario, budget: usize) -> (String, HashSet<u64>, Vec<String>) {
+    let mut script = record(scenario);
+    let recording = script.disk.recording();
+    script.abandon();
+    let mut run = Run::new(scenario.name, &script);
+    let plan = Plan::new(&recording, budget);
+    recording.for_each_moment(|moment, state| {
+        for choice in plan.choices(moment, state) {
+            if run.findings.len() < MAX_FINDINGS {
+                run.crash(&recording, (moment, state), &choice);
+            }
+        }
+    });
+    let line = format!(
+        "{} moments, {} states, {} recoveries read back, {} crashed again",
+        recording.moments().len(),
+        run.images.len(),
+        run.read.len(),
+        run.nested
+    );
+    (line, run.images.into_keys().map(|(image, _)| image).collect(), run.findings)
+}
+
+/// Which choices to try where: all of them if the budget allows it, more random ones if it allows more.
+struct Plan {
+    seed: u64,
+    /// Of all choices, so many in 1024.
+    share: u64,
+    more: u64,
+}
+
+impl Plan {
+    fn new(recording: &Recording, budget: usize) -> Plan {
+        let (mut all, mut moments) = (0, 1);
+        recording.for_each_moment(|_, state| {
+            all += state.choices(SEED).len();
+            moments += usize::from(state.len() > 3);
+        });
+        let share = (budget * 1024 / all.max(1)).min(1024) as u64;
+        // About half of the random choices give an image that was seen.
+        let more = (budget.saturating_sub(all / 2) * 2 / moments) as u64;
+        Plan { seed: SEED, share, more }
+    }
+
+    fn choices(&self, moment: u64, state: &PendingState) -> Vec<CrashChoice> {
+        let mut rng = Rng::from_seed(self.seed ^ moment.rotate_left(32));
+        let mut choices = state.choices(self.seed.wrapping_add(moment << 20));
+        choices.retain(|choice| {
+            matches!(choice, CrashChoice::AllLost | CrashChoice::AllKept)
+                || rng.chance(self.share, 1024)
+        });
+        if state.len() > 3 {
+            choices.extend((0..self.more).map(|_| CrashChoice::Subset(rng.next_u64())));
+        }
+        choices
+    }
+}
+
+/// Which states of the script an image turned out to hold.
+type Verdict = Arc<Vec<usize>>;
+
+/// The crashes of one scenario.
+struct Run<'a> {
+    name: &'static str,
+    script: &'a Script,
+    /// By disk image and whether unlogged rows may be there: what was found after recovery.
+    images: HashMap<(u64, bool), Verdict>,
+    /// By image of the data files after recovery: what was read.
+    read: HashMap<u64, Verdict>,
+    nested: usize,
+    findings: Vec<String>,
+}
+
+/// Where a recovery starts, and what may be found after it.
+struct Case<'a> {
+    disk: &'a SimDisk,
+    floor: usize,
+    ceiling: usize,
+    closed: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(name: &'static str, script: &'a Script) -> Run<'a> {
+        let (images, read, findings) = (HashMap::new(), HashMap::new(), Vec::new());
+        Run { name, script, images, read, nested: 0, findings }
+    }
+
+    fn crash(
+        &mut self,
+        recording: &Recording,
+        (moment, state): (u64, &PendingState),
+        choice: &CrashChoice,
+    ) {
+        let disk = recording.crash(state, choice);
+        let (floor, ceiling) = self.script.bounds(moment);
+        let closed = self.script.clean_close.is_some_and(|since| since < moment);
+        let again = (self.images.len() % NESTED == NESTED / 2).then(|| {
+            let disk = recording.crash(state, choice);
+            disk.start_recording();
+            disk
+        });
+        let new = !self.images.contains_key(&(disk.image_hash(), closed));
+        let result = self.check(&Case { disk: &disk, floor, ceiling, closed });
+        if let Err(finding) = result {
+            return self.report(moment, choice, "", &finding);
+        }
+        if let Some(disk) = again.filter(|_| new) {
+            self.nested += 1;
+            self.crash_again((moment, choice), &Case { disk: &disk, floor, ceiling, closed });
+        }
+    }
+
+    fn report(&mut self, moment: u64, choice: &CrashChoice, nested: &str, finding: &str) {
+        let (name, (floor, ceiling)) = (self.name, self.script.bounds(moment));
+        self.findings.push(format!(
+            "{name}: power cut after {moment} calls, {choice:?}{nested}, states {floor} to {ceiling} \
+             allowed: {finding}"
+        ));
+    }
+
+    /// Recovers `case` and compares. Which states fit is remembered by image.
+    fn check(&mut self, case: &Case<'_>) -> Result<Verdict, String> {
+        let image = (case.disk.image_hash(), case.closed);
+        let verdict = match self.images.get(&image) {
+            Some(verdict) => Arc::clone(verdict),
+            None => {
+                let settings = self.script.settings;
+                let found = catch_unwind(AssertUnwindSafe(|| self.recover(case, settings)));
+                let verdict =
+                    found.unwrap_or_else(|panic| Err(format!("panic: {}", told(&*panic))))?;
+                self.images.insert(image, Arc::clone(&verdict));
+                verdict
+            }
+        };
+        match verdict.iter().any(|state| (case.floor..=case.ceiling).contains(state)) {
+            true => Ok(verdict),
+            false => Err(format!("found states {verdict:?}")),
+        }
+    }
+
+    /// Opens the database, reads it unless the same data files were read before, and cuts the power.
+    fn recover(&mut self, case: &Case<'_>, settings: common::Settings) -> Result<Verdict, String> {
+        let db = settings.open(case.disk).map_err(|error| format!("open: {error}"))?;
+        let key = case.disk.live_hash_under("data/") ^ u64::from(case.closed);
+        if let Some(verdict) = self.read.get(&key) {
+            let verdict = Arc::clone(verdict);
+            case.disk.crash_at(case.disk.op_count());
+            return Ok(verdict);
+        }
+        let content = oracle::read(&db)?;
+        let verdict = Arc::new(oracle::matching(self.script, &content, case.closed));
+        if verdict.is_empty() {
+            return Err(format!("no state of the run: {}", oracle::summary(&content)));
+        }
+        if self.read.len().is_multiple_of(USED) {
+            use_it(&db)?;
+        }
+        case.disk.crash_at(case.disk.op_count());
+        self.read.insert(key, Arc::clone(&verdict));
+        Ok(verdict)
+    }
+
+    /// Crashes the recovery of `case` at each of its own calls. Once it has shown a state to its
+    /// callers, no later crash may take that state back.
+    fn crash_again(&mut self, (moment, choice): (u64, &CrashChoice), case: &Case<'_>) {
+        let Ok(db) = self.script.settings.open(case.disk) else { return };
+        let opened = case.disk.op_count();
+        let shown =
+            oracle::read(&db).map(|found| oracle::matching(self.script, &found, case.closed));
+        let recording = case.disk.recording();
+        case.disk.crash_at(case.disk.op_count());
+        drop(db);
+        let shown = shown.unwrap_or_default().first().copied().unwrap_or(case.floor);
+        let mut failed = None;
+        recording.for_each_moment(|second, state| {
+            let floor = if second >= opened { shown.max(case.floor) } else { case.floor };
+            for choice in some_choices(state, SEED ^ second ^ moment) {
+                let disk = recording.crash(state, &choice);
+                let case = Case { disk: &disk, floor, ..*case };
+                if let (Err(finding), None) = (self.check(&case), &failed) {
+                    failed = Some((
+                        format!(", again after {second} calls of recovery, {choice:?}"),
+                        finding,
+                    ));
+                }
+            }
+        });
+        if let Some((nested, finding)) = failed {
+            self.report(moment, choice, &nested, &finding);
+        }
+    }
+}
+
+/// A few choices of each kind, for crashes inside recovery.
+fn some_choices(state: &PendingState, seed: u64) -> Vec<CrashChoice> {
+    let mut choices = state.choices(seed);
+    let mut rng = Rng::from_seed(seed);
+    let keep = (12 * 1024 / choices.len()) as u64;
+    choices.retain(|choice| {
+        matches!(choice, CrashChoice::AllLost | CrashChoice::AllKept)
+            || rng.chance(keep.min(1024), 1024)
+    });
+    choices
+}
+
+/// A recovered database works: a table can be made, filled, and read.
+fn use_it(db: &Database) -> Result<(), String> {
+    let work = || -> rightlink::Result<bool> {
+        let mut txn = db.begin();
+        let schema = TableSchema::new("later").column("id", Type::Int8).primary_key(["id"]);
+        txn.create_table(&schema)?;
+        let rows: Vec<_> = (0..50).map(|id| vec![Value::Int8(id)]).collect();
+        txn.insert_many("later", &rows)?;
+        txn.commit()?;
+        db.vacuum(None)?;
+        let found = db.begin().get("later", &[Value::Int8(49)])?;
+        Ok(found.is_some() && db.verify()?.is_clean())
+    };
+    match work() {
+        Ok(true) => Ok(()),
+        other => Err(format!("the recovered database cannot be used: {other:?}")),
+    }
+}
+
+thread_local! {
+    static WATCH: std::cell::RefCell<Option<points::InstalledLocal>> =
+        const { std::cell::RefCell::new(None) };
+}
+
+/// Notes the points that this thread passes, from [`Watch::begin`] until dropped.
+#[derive(Default)]
+struct Watch;
+
+impl Watch {
+    fn begin(names: Arc<Mutex<BTreeSet<&'static str>>>) {
+        let hook = points::install_local(move |name| {
+            names.lock().insert(name);
+        });
+        WATCH.set(Some(hook));
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        WATCH.set(None);
+    }
+}
+
+/// A script makes the same calls with the same bytes every time: else no finding could be repeated.
+#[test]
+fn a_script_run_twice_makes_the_same_calls() {
+    let mut seen = BTreeMap::new();
+    for _ in 0..2 {
+        for scenario in ALL.iter().filter(|scenario| scenario.name != "many-xids") {
+            let mut script = Script::run(scenario, true, |_| {});
+            script.abandon();
+            let hash = script.disk.op_log_hash();
+            let first = *seen.entry(scenario.name).or_insert(hash);
+            assert_eq!(hash, first, "{} differs", scenario.name);
+        }
+    }
+    assert!(seen.len() >= 25, "{} scenarios", seen.len());
+}
