@@ -151,7 +151,8 @@ impl DataFile {
     pub(super) fn sync(&self) -> Result<()> {
         let _sync = self.sync.lock();
         if self.unsynced.swap(false, Ordering::AcqRel) {
-            self.file.sync_data().map_err(io_error)?;
+            // Whatever the reason, a full disk too, nobody knows what is durable now.
+            self.file.sync_data().map_err(Error::Io)?;
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::buffer::data_file::{self, DataFile, io_error};
 use crate::config::PAGE_SIZE;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{FileId, PageId};
 use crate::page::checksum;
 
@@ -99,7 +99,7 @@ impl DoubleWrite {
         let bytes = &group[..(1 + pages.len()) * PAGE_SIZE];
         self.file.write_all_at(bytes, HALF * half as u64).map_err(io_error)?;
         points::hit("buffer.double-write.before-sync");
-        self.file.sync_data().map_err(io_error)
+        self.file.sync_data().map_err(Error::Io)
     }
 
     /// The homes of the group just written lie in `files`.

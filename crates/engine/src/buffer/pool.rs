@@ -313,10 +313,15 @@ impl BufferPool {
         let pin = if image { self.pin_new(page)? } else { self.pin(page)? };
         let mut latched = pin.exclusive();
         let lsn = header::lsn(latched.bytes());
-        if lsn >= end || (lsn == Lsn(0) && !image) {
+        if lsn == Lsn(0) && !image {
             return Ok(());
         }
+        // A page that has the change is written again all the same: it may only be in the page
+        // cache, after a sync that failed, and no later sync would make it durable.
         self.core.mark_dirty(latched.pin().frame(), from.0);
+        if lsn >= end {
+            return Ok(());
+        }
         let mut target = latched.page_mut(None);
         if let Err(what) = delta::apply(&mut target, delta) {
             // The page is half changed: this instance writes nothing any more.

@@ -121,7 +121,23 @@ impl Engine {
         work.checkpoint = None;
         let mut checkpoint = Checkpoint::begin(&self.pool);
         while checkpoint.step(&self.pool)? {}
+        if clean {
+            // Pages that redo does not need, those of unlogged tables among them.
+            self.pool.flush_all()?;
+        }
         self.finish(checkpoint, clean)
+    }
+
+    /// Sees to it that there is log for a statement, its commit and a checkpoint. On a full disk a
+    /// checkpoint lets segments be used again, so that rows can be deleted to make space.
+    pub(crate) fn admit(&self) -> Result<()> {
+        match self.wal.admit() {
+            Err(Error::DiskFull(_)) => {
+                self.checkpoint(false)?;
+                self.wal.admit()
+            }
+            admitted => admitted,
+        }
     }
 
     fn finish(&self, checkpoint: Checkpoint, clean: bool) -> Result<()> {

@@ -215,8 +215,8 @@ impl Transaction {
             Err(Error::Poisoned(_)) => Ending::Unknown,
             Err(_) => Ending::RolledBack,
         };
-        let settled = self.settle(ending);
-        result.and(settled)
+        self.settle(ending);
+        result
     }
 
     /// Rolls back.
@@ -227,7 +227,7 @@ impl Transaction {
         work: impl FnOnce(&Handle, &mut Statement<'_>, &mut Changes) -> Result<()>,
     ) -> Result<()> {
         self.handle.engine.check_open()?;
-        self.handle.engine.wal.admit()?;
+        self.handle.engine.admit()?;
         let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
         let mut statement = Statement::begin(txn)?;
         let mark = self.changes.mark();
@@ -253,7 +253,7 @@ impl Transaction {
 
     /// Begins a statement that writes: there must be log space for it.
     fn statement(&mut self) -> Result<Statement<'_>> {
-        self.handle.engine.wal.admit()?;
+        self.handle.engine.admit()?;
         Statement::begin(self.running()?)
     }
 
@@ -261,11 +261,16 @@ impl Transaction {
         *self.alive.write() = false;
     }
 
-    fn settle(&mut self, ending: Ending) -> Result<()> {
+    /// Lets go of the files that the outcome leaves without a table. What cannot be removed changes
+    /// nothing about the outcome: it belongs to no table, and the next opening removes it.
+    fn settle(&mut self, ending: Ending) {
         let changes = std::mem::take(&mut self.changes);
-        match changes.is_empty() {
-            true => Ok(()),
-            false => self.handle.engine.catalog.settle(changes, ending),
+        if changes.is_empty() {
+            return;
+        }
+        let engine = &self.handle.engine;
+        if let Err(error) = engine.catalog.settle(changes, ending) {
+            engine.env.logger.warn(&format!("files that no table owns stay for now: {error}"));
         }
     }
 }
@@ -275,10 +280,7 @@ impl Drop for Transaction {
         let Some(txn) = self.txn.take() else { return };
         self.end_scans();
         txn.rollback();
-        if let Err(error) = self.settle(Ending::RolledBack) {
-            let logger = &self.handle.engine.env.logger;
-            logger.warn(&format!("files of a rolled back transaction stay for now: {error}"));
-        }
+        self.settle(Ending::RolledBack);
     }
 }
 
