@@ -94,6 +94,7 @@ fn record(scenario: &Scenario) -> Script {
             Watch::begin(names);
         })
     };
+    assert!(script.is_open(), "a script ends with an open database");
     let seen = seen.lock();
     for point in scenario.points {
         assert!(seen.contains(point), "{} does not pass {point}: {seen:?}", scenario.name);

@@ -171,6 +171,11 @@ impl Script {
         self.db.as_ref().expect("the database is open")
     }
 
+    /// Is the database open?
+    pub(crate) fn is_open(&self) -> bool {
+        self.db.is_some()
+    }
+
     /// Closes cleanly.
     pub(crate) fn close(&mut self) -> Out {
         let db = self.db.take().expect("the database is open");
@@ -280,8 +285,11 @@ impl Script {
         assert!(!self.strict, "an error without a fault: {error}");
         let honest = match &error {
             Error::Io(_) | Error::DiskFull(_) | Error::Poisoned(_) => true,
-            // What an earlier failed statement should have made is not there.
-            Error::NotFound(_) | Error::TransactionAborted => !self.errors.is_empty(),
+            // What an earlier failed statement should have made or removed is not there, or still is.
+            Error::NotFound(_)
+            | Error::AlreadyExists(_)
+            | Error::UniqueViolation { .. }
+            | Error::TransactionAborted => !self.errors.is_empty(),
             _ => false,
         };
         assert!(honest, "a failing disk is reported as: {error:?}");

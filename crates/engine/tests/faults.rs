@@ -1,0 +1,452 @@
+//! Every call of every scenario fails, once or for ever: the store succeeds, returns a typed error, or
+//! takes no more writes; it never panics and never lies. Then the disk fills up, and bits flip.
+//!
+//! `RIGHTLINK_FAULTS=N` asks for about N runs with a fault, `RIGHTLINK_FLIPS=N` for N flipped bits of each
+//! kind of file, `all` for all; the defaults are for quick runs. `RIGHTLINK_CRASH_ONLY=SCENARIO` picks one.
+//!
+//! Invariants: a finding names scenario, call and fault, the same in every run.
+//! Does not do: power cuts without a fault (`crash.rs`).
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use common::scenarios::ALL;
+use common::{Content, Scenario, Script, oracle, usual_row, usual_rows};
+use rightlink::{Database, Error};
+use rightlink_aio::SimDisk;
+use rightlink_aio::sim::{CrashChoice, FaultKind, OpKind, Repeat};
+use rightlink_env::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use rightlink_env::{Rng, thread};
+
+const SEED: u64 = 1;
+/// Runs with a fault without `RIGHTLINK_FAULTS`.
+const FEW_FAULTS: usize = 700;
+/// Flipped bits of each kind without `RIGHTLINK_FLIPS`.
+const FEW_FLIPS: usize = 700;
+
+fn setting(name: &str, default: usize) -> usize {
+    match std::env::var(name).ok().as_deref() {
+        None => default,
+        Some("all") => usize::MAX / 1024,
+        Some(number) => number.parse().expect("a number"),
+    }
+}
+
+fn told(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("?").to_string()
+}
+
+/// Runs `check` for each of `items` on every core; panics and errors become findings.
+fn each<T: Send + Sync + 'static>(
+    items: Vec<T>,
+    name: impl Fn(&T) -> String + Send + Sync + 'static,
+    check: impl Fn(&T) -> Result<(), String> + Send + Sync + 'static,
+) {
+    let shared = Arc::new((items, AtomicUsize::new(0), Mutex::new(Vec::new()), name, check));
+    let workers: Vec<_> = (0..thread::parallelism().min(4))
+        .map(|worker| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(&format!("faults-{worker}"), move || {
+                let (items, next, findings, name, check) = &*shared;
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = catch_unwind(AssertUnwindSafe(|| check(item)));
+                    let result =
+                        result.unwrap_or_else(|panic| Err(format!("panic: {}", told(&*panic))));
+                    if let Err(what) = result {
+                        findings.lock().push(format!("{}: {what}", name(item)));
+                    }
+                }
+            })
+        })
+        .collect();
+    workers.into_iter().for_each(|worker| worker.join().expect("findings are collected"));
+    let mut findings = std::mem::take(&mut *shared.2.lock());
+    findings.sort();
+    let count = findings.len();
+    findings.truncate(40);
+    assert!(findings.is_empty(), "{count} findings:\n{}", findings.join("\n"));
+}
+
+/// One call of one scenario that fails.
+#[derive(Clone)]
+struct Case {
+    scenario: &'static Scenario,
+    op: OpKind,
+    nth: u64,
+    kind: FaultKind,
+    repeat: Repeat,
+}
+
+const OPS: [OpKind; 11] = [
+    OpKind::Open,
+    OpKind::Read,
+    OpKind::Write,
+    OpKind::Sync,
+    OpKind::SyncDir,
+    OpKind::SetLen,
+    OpKind::Allocate,
+    OpKind::Rename,
+    OpKind::Remove,
+    OpKind::CreateDir,
+    OpKind::List,
+];
+const KINDS: [FaultKind; 5] = [
+    FaultKind::Io,
+    FaultKind::NoSpace,
+    FaultKind::Interrupted,
+    FaultKind::ShortRead,
+    FaultKind::ShortWrite,
+];
+
+/// Every call of `scenario` with every fault that fits it.
+fn cases(scenario: &'static Scenario, into: &mut Vec<Case>) {
+    let before: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let theirs = Arc::clone(&before);
+    let count = |disk: &SimDisk| OPS.iter().map(|op| disk.calls(*op)).collect::<Vec<u64>>();
+    let mut script = Script::run(scenario, true, move |disk| *theirs.lock() = count(disk));
+    let after = count(&script.disk);
+    script.abandon();
+    let before = before.lock();
+    for (at, op) in OPS.into_iter().enumerate() {
+        for nth in 0..after[at] - before[at] {
+            for kind in KINDS.into_iter().filter(|kind| kind.fits(op)) {
+                let case = |repeat| Case { scenario, op, nth, kind, repeat };
+                into.push(case(Repeat::Once));
+                // An interruption for ever is waited out for ever, which is right and takes long.
+                if kind != FaultKind::Interrupted {
+                    into.push(case(Repeat::Forever));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_failing_call_is_survived() {
+    let only = std::env::var("RIGHTLINK_CRASH_ONLY").ok();
+    let mut all = Vec::new();
+    for scenario in ALL.iter().filter(|s| only.as_ref().is_none_or(|only| only == s.name)) {
+        // Thousands of statements take long, and fail like those of the others.
+        if scenario.name != "many-xids" {
+            cases(scenario, &mut all);
+        }
+    }
+    let total = all.len();
+    Rng::from_seed(SEED).shuffle(&mut all);
+    all.truncate(setting("RIGHTLINK_FAULTS", FEW_FAULTS));
+    assert!(ALL.iter().all(|scenario| !scenario.points.is_empty()), "each proves what it does");
+    println!("{} of {total} combinations of call and fault", all.len());
+    let name = |case: &Case| {
+        let Case { scenario, op, nth, kind, repeat } = case;
+        format!("{}: {kind:?} {repeat:?} at {op:?} {nth}", scenario.name)
+    };
+    each(all, name, fail);
+}
+
+/// Runs the scenario of `case` with its fault, lifts the fault, and looks what is there: at once, after
+/// a power cut, and after a restart.
+fn fail(case: &Case) -> Result<(), String> {
+    let Case { scenario, op, nth, kind, repeat } = case.clone();
+    let mut script = Script::run(scenario, false, move |disk| disk.fail_nth(op, nth, kind, repeat));
+    let ops = script.disk.op_count();
+    for choice in [CrashChoice::AllLost, CrashChoice::AllKept, CrashChoice::Subset(nth)] {
+        let disk = script.disk.crash_image(&choice);
+        look(&script, &disk, ops).map_err(|what| format!("after {choice:?}: {what}"))?;
+    }
+    match nth % 3 {
+        0 => script.kill(vec![]),
+        1 => {
+            script.disk.clear_faults();
+            goes_on(&mut script)?;
+            script.abandon();
+        }
+        _ => {
+            script.abandon();
+            script.disk.clear_faults();
+        }
+    }
+    let ops = script.disk.op_count();
+    let shown = look(&script, &script.disk, ops).map_err(|what| format!("opened again: {what}"))?;
+    // What was shown after the restart may not be taken back, whatever the page cache pretended.
+    let disk = script.disk.crash_image(&CrashChoice::AllLost);
+    match look(&script, &disk, ops)? {
+        state if state >= shown => Ok(()),
+        state => Err(format!("state {shown} was shown, state {state} is there after a power cut")),
+    }
+}
+
+/// Opens `disk` and compares; returns the state found. The power is cut afterwards.
+fn look(script: &Script, disk: &SimDisk, ops: u64) -> Result<usize, String> {
+    let (floor, ceiling) = script.bounds(ops);
+    let db = script.settings.open(disk).map_err(|error| format!("open: {error}"))?;
+    let found = oracle::read(&db)?;
+    disk.crash_at(disk.op_count());
+    drop(db);
+    disk.clear_faults();
+    let states = oracle::matching(script, &found, script.clean_close.is_some());
+    match states.iter().rev().find(|state| (floor..=ceiling).contains(*state)) {
+        Some(state) => Ok(*state),
+        None => {
+            let summary = oracle::summary(&found);
+            Err(format!("states {floor} to {ceiling} allowed, {states:?} found: {summary}"))
+        }
+    }
+}
+
+/// The fault is over: the instance takes writes again, unless it said that it takes no more.
+fn goes_on(script: &mut Script) -> Result<(), String> {
+    let usable =
+        script.is_open() && script.states.last().is_some_and(|s| has_usual_table(&s.content));
+    if !usable {
+        return Ok(());
+    }
+    let poisoned = script.errors.iter().any(|error| matches!(error, Error::Poisoned(_)));
+    let before = script.states.len();
+    let wrote = script.transact(|script, tx| tx.insert(script, "t", usual_row(9_999, 10)));
+    let checkpointed = wrote.and_then(|()| script.checkpoint());
+    match (poisoned, checkpointed) {
+        (true, Ok(())) => Err("a poisoned instance took a write".into()),
+        (true, Err(_)) | (false, Ok(())) if poisoned || script.states.len() > before => Ok(()),
+        (false, Err(_)) => Ok(()),
+        other => Err(format!("does not go on: {other:?}, last error {:?}", script.errors.last())),
+    }
+}
+
+fn has_usual_table(content: &Content) -> bool {
+    content.get("t").is_some_and(|table| table.columns.len() == 4)
+}
+
+/// A database of 200 rows that was used a little, open.
+fn filled(rows: i64) -> Script {
+    static FILL: Scenario = Scenario {
+        name: "filled",
+        points: &[],
+        settings: common::Settings::ROOMY,
+        run: |script| {
+            script.open_with_table()?;
+            script.record();
+            Ok(())
+        },
+    };
+    let mut script = Script::run(&FILL, true, |_| {});
+    for start in (0..rows).step_by(20) {
+        let rows = usual_rows(start..start + 20, 60);
+        script.transact(|script, tx| tx.insert_many(script, "t", rows)).expect("no fault");
+    }
+    script.transact(|script, tx| tx.delete(script, "t", 3)).expect("no fault");
+    script
+}
+
+fn content(db: &Database) -> Content {
+    oracle::read(db).expect("a whole database")
+}
+
+/// Disk full: the statement fails as such and leaves nothing, reads go on; when rows are deleted and
+/// vacuumed, or the disk grows, work goes on in the same instance.
+#[test]
+fn a_full_disk_refuses_and_recovers_without_a_restart() {
+    let mut script = filled(200);
+    // The maps are there.
+    script.vacuum().expect("no fault");
+    script.checkpoint().expect("no fault");
+    let expected = script.states.last().expect("a state").content.clone();
+    let db = script.db().clone();
+    let used = |disk: &SimDisk| disk.files().iter().map(|(_, len)| len).sum::<u64>();
+    script.disk.capacity(used(&script.disk) + (256 << 10));
+    let (mut next, mut full) = (10_000, None);
+    for _ in 0..200 {
+        let mut txn = db.begin();
+        let refused =
+            txn.insert_many("t", &usual_rows(next..next + 20, 600)).and_then(|_| txn.commit());
+        if let Err(error) = refused {
+            full = Some(error);
+            break;
+        }
+        next += 20;
+    }
+    assert!(matches!(full, Some(Error::DiskFull(_))), "{full:?}");
+    let found = content(&db);
+    assert_eq!(found["t"].rows.len(), expected["t"].rows.len() + (next - 10_000) as usize);
+    let mut txn = db.begin();
+    for id in 10_000..next {
+        let row = txn.get("t", &[rightlink::Value::Int8(id)]).expect("reads go on");
+        let row = row.expect("it was inserted");
+        assert!(txn.delete("t", row.id).expect("a delete needs no new space"));
+    }
+    txn.commit().expect("a commit needs no new space");
+    db.vacuum(None).expect("vacuum makes space");
+    db.checkpoint().expect("a checkpoint needs no new space");
+    let mut txn = db.begin();
+    txn.insert_many("t", &usual_rows(10_000..10_040, 600)).expect("freed space is used");
+    txn.commit().expect("there is space");
+    script.disk.capacity(1 << 40);
+    let mut txn = db.begin();
+    txn.insert_many("t", &usual_rows(20_000..20_400, 600)).expect("the disk has grown");
+    txn.commit().expect("there is space");
+    assert_eq!(content(&db)["t"].rows.len(), expected["t"].rows.len() + 440);
+    drop(db);
+    script.abandon();
+    let db = script.settings.open(&script.disk).expect("it was closed");
+    assert_eq!(content(&db)["t"].rows.len(), expected["t"].rows.len() + 440);
+}
+
+/// A sync fails, the process starts again, then the power goes. The pages of the failed sync look
+/// well after the restart, but only in the page cache, and no later sync writes them: recovery once
+/// found nothing to do for them, moved the redo position past them, and lost what was committed.
+#[test]
+fn a_failed_sync_followed_by_a_restart_and_a_power_cut_loses_nothing() {
+    for kind in [FaultKind::Io, FaultKind::NoSpace] {
+        let mut script = filled(60);
+        script.disk.fail_nth(OpKind::Sync, 2, kind, Repeat::Once);
+        let failed = script.db().checkpoint();
+        // A full disk is no excuse: what the sync should have made durable is unknown either way.
+        assert!(matches!(failed, Err(Error::Poisoned(_))), "{kind:?}: {failed:?}");
+        script.kill(vec![]);
+        let ops = script.disk.op_count();
+        let last = script.states.len() - 1;
+        assert_eq!(look(&script, &script.disk, ops), Ok(last), "{kind:?} after the restart");
+        let disk = script.disk.crash_image(&CrashChoice::AllLost);
+        assert_eq!(look(&script, &disk, ops), Ok(last), "{kind:?} after the power cut");
+    }
+}
+
+/// The rows of an unlogged table are there after a clean close. Checkpoints leave its pages alone,
+/// as redo does not need them, and the one of the clean close once did so too.
+#[test]
+fn unlogged_rows_survive_a_clean_close() {
+    let mut script = filled(20);
+    script
+        .transact(|script, tx| {
+            tx.create_table(script, &common::usual_table("u").unlogged())?;
+            tx.insert_many(script, "u", usual_rows(0..30, 100))
+        })
+        .expect("no fault");
+    script.close().expect("no fault");
+    script.open().expect("no fault");
+    assert_eq!(content(script.db())["u"].rows.len(), 30);
+    script.kill(vec![]);
+    let db = script.settings.open(&script.disk).expect("no fault");
+    assert_eq!(content(&db)["u"].rows.len(), 0);
+}
+
+/// The file of a dropped table cannot be removed: the drop is committed all the same, and must not
+/// be reported as if it were not.
+#[test]
+fn a_commit_is_reported_as_such_when_a_file_cannot_be_removed() {
+    let mut script = filled(20);
+    script.disk.fail_nth(OpKind::Remove, 0, FaultKind::Io, Repeat::Forever);
+    let mut txn = script.db().begin();
+    txn.drop_table("t").expect("no fault yet");
+    txn.commit().expect("the record is durable");
+    script.disk.clear_faults();
+    assert!(content(script.db()).is_empty());
+    script.kill(vec![]);
+    let db = script.settings.open(&script.disk).expect("no fault");
+    assert!(content(&db).is_empty());
+    let data = |disk: &SimDisk| disk.files().iter().filter(|(f, _)| f.starts_with("data/")).count();
+    let before = data(&script.disk);
+    assert!(before <= 8, "{before} files: those of the catalog and the status file");
+}
+
+/// A bit of a file.
+struct Flip {
+    file: String,
+    at: u64,
+    bit: u32,
+}
+
+/// Bits of the files whose names begin with `prefix`: a sample, or all.
+fn flips(disk: &SimDisk, prefix: &str) -> Vec<Flip> {
+    let files: Vec<(String, u64)> = disk
+        .files()
+        .into_iter()
+        .filter(|(name, len)| name.starts_with(prefix) && *len > 0)
+        .collect();
+    let bits: u64 = files.iter().map(|(_, len)| len * 8).sum();
+    let wanted = (setting("RIGHTLINK_FLIPS", FEW_FLIPS) as u64).min(bits);
+    let mut rng = Rng::from_seed(SEED);
+    let flip = |number: u64| {
+        let mut rest = if wanted == bits { number } else { rng.below(bits) };
+        for (file, len) in &files {
+            if rest < len * 8 {
+                return Flip { file: file.clone(), at: rest / 8, bit: (rest % 8) as u32 };
+            }
+            rest -= len * 8;
+        }
+        unreachable!("the number is below the sum");
+    };
+    (0..wanted).map(flip).collect()
+}
+
+fn flip_name(flip: &Flip) -> String {
+    format!("bit {} of byte {} of {}", flip.bit, flip.at, flip.file)
+}
+
+/// A flipped bit of the log: it opens to a prefix that holds all but the last commit, whose successor
+/// would have said that it was durable, or refuses as damaged.
+#[test]
+fn a_flipped_bit_of_the_log_loses_nothing_silently() {
+    for checkpointed in [false, true] {
+        let mut script = filled(60);
+        if checkpointed {
+            script.checkpoint().expect("no fault");
+        }
+        script.kill(vec![]);
+        let last = script.states.len() - 1;
+        let floor = if checkpointed { last } else { last - 1 };
+        let states: Vec<Content> = script.states.iter().map(|s| s.content.clone()).collect();
+        let (disk, settings) = (script.disk.snapshot(), script.settings);
+        let check = move |flip: &Flip| {
+            let disk = disk.snapshot();
+            disk.flip_bit(&flip.file, flip.at, flip.bit);
+            let db = match settings.open(&disk) {
+                Err(Error::Corruption { .. }) => return Ok(()),
+                opened => opened.map_err(|error| format!("open: {error}"))?,
+            };
+            let found = oracle::read(&db)?;
+            disk.crash_at(disk.op_count());
+            match states.iter().rposition(|state| *state == found) {
+                Some(state) if state >= floor => Ok(()),
+                state => Err(format!("state {state:?} found, at least {floor} was durable")),
+            }
+        };
+        let mut flips = flips(&script.disk, "wal/");
+        flips.extend(self::flips(&script.disk, "control"));
+        each(flips, flip_name, check);
+    }
+}
+
+/// A flipped bit of a data file or of the double-write area is reported, or changes nothing.
+#[test]
+fn a_flipped_bit_of_the_data_is_reported_or_harmless() {
+    let mut script = filled(100);
+    script.vacuum().expect("no fault");
+    script.checkpoint().expect("no fault");
+    script.transact(|script, tx| tx.delete(script, "t", 5)).expect("no fault");
+    let expected = script.states.last().expect("a state").content.clone();
+    script.close().expect("no fault");
+    let (disk, settings) = (script.disk.snapshot(), script.settings);
+    let check = move |flip: &Flip| {
+        let disk = disk.snapshot();
+        disk.flip_bit(&flip.file, flip.at, flip.bit);
+        let db = match settings.open(&disk) {
+            Err(Error::Corruption { .. }) => return Ok(()),
+            opened => opened.map_err(|error| format!("open: {error}"))?,
+        };
+        let found = oracle::read(&db);
+        disk.crash_at(disk.op_count());
+        match found {
+            Ok(found) if found == expected => Ok(()),
+            Ok(found) => Err(format!("not what was written: {}", oracle::summary(&found))),
+            Err(what) if what.contains("corruption in") || what.starts_with("verify found") => {
+                Ok(())
+            }
+            Err(what) => Err(what),
+        }
+    };
+    let mut flips = flips(&script.disk, "data/");
+    flips.extend(self::flips(&script.disk, "double"));
+    each(flips, flip_name, check);
+}
