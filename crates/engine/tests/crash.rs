@@ -1,12 +1,13 @@
-//! The power fails at every call of every scenario, and again while the store comes back: what is found
-//! is always a prefix of the commits that holds every acknowledged one, and `verify` is clean.
+//! The power fails at every call of every scenario, and again while the store comes back: what is
+//! found is always a prefix of the commits that holds every acknowledged one, and `verify` is
+//! clean.
 //!
-//! `RIGHTLINK_CRASH_STATES=N` asks for about N distinct crash states (default: a few thousand, for quick
-//! runs), `RIGHTLINK_CRASH_ONLY=SCENARIO` for one scenario. A state that fails is named by scenario, moment
-//! (calls that had happened) and choice; both are the same in every run.
+//! `RIGHTLINK_CRASH_STATES=N` asks for about N distinct crash states (default: a few thousand, for
+//! quick runs), `RIGHTLINK_CRASH_ONLY=SCENARIO` for one scenario. A state that fails is named by
+//! scenario, moment (calls that had happened) and choice; both are the same in every run.
 //!
-//! Invariants: a disk image is recovered once; another moment with the same image only has its own bounds
-//! checked. A distinct state is counted by its image, over all scenarios.
+//! Invariants: a disk image is recovered once; another moment with the same image only has its own
+//! bounds checked. A distinct state is counted by its image, over all scenarios.
 //! Does not do: faults without a power cut (`faults.rs`).
 
 mod common;
@@ -126,7 +127,8 @@ fn enumerate(scenario: &Scenario, budget: usize) -> (String, HashSet<u64>, Vec<S
     (line, run.images.into_keys().map(|(image, _)| image).collect(), run.findings)
 }
 
-/// Which choices to try where: all of them if the budget allows it, more random ones if it allows more.
+/// Which choices to try where: all of them if the budget allows it, more random ones if it allows
+/// more.
 struct Plan {
     seed: u64,
     /// Of all choices, so many in 1024.
@@ -243,7 +245,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Opens the database, reads it unless the same data files were read before, and cuts the power.
+    /// Opens the database, reads it unless the same data files were read before, and cuts the
+    /// power.
     fn recover(&mut self, case: &Case<'_>, settings: common::Settings) -> Result<Verdict, String> {
         let db = settings.open(case.disk).map_err(|error| format!("open: {error}"))?;
         let key = case.disk.live_hash_under("data/") ^ u64::from(case.closed);

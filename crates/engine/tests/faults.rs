@@ -1,8 +1,9 @@
-//! Every call of every scenario fails, once or for ever: the store succeeds, returns a typed error, or
-//! takes no more writes; it never panics and never lies. Then the disk fills up, and bits flip.
+//! Every call of every scenario fails, once or for ever: the store succeeds, returns a typed error,
+//! or takes no more writes; it never panics and never lies. Then the disk fills up, and bits flip.
 //!
-//! `RIGHTLINK_FAULTS=N` asks for about N runs with a fault, `RIGHTLINK_FLIPS=N` for N flipped bits of each
-//! kind of file, `all` for all; the defaults are for quick runs. `RIGHTLINK_CRASH_ONLY=SCENARIO` picks one.
+//! `RIGHTLINK_FAULTS=N` asks for about N runs with a fault, `RIGHTLINK_FLIPS=N` for N flipped bits
+//! of each kind of file, `all` for all; the defaults are for quick runs.
+//! `RIGHTLINK_CRASH_ONLY=SCENARIO` picks one.
 //!
 //! Invariants: a finding names scenario, call and fault, the same in every run.
 //! Does not do: power cuts without a fault (`crash.rs`).
@@ -145,8 +146,8 @@ fn every_failing_call_is_survived() {
     each(all, name, fail);
 }
 
-/// Runs the scenario of `case` with its fault, lifts the fault, and looks what is there: at once, after
-/// a power cut, and after a restart.
+/// Runs the scenario of `case` with its fault, lifts the fault, and looks what is there: at once,
+/// after a power cut, and after a restart.
 fn fail(case: &Case) -> Result<(), String> {
     let Case { scenario, op, nth, kind, repeat } = case.clone();
     let mut script = Script::run(scenario, false, move |disk| disk.fail_nth(op, nth, kind, repeat));
@@ -243,8 +244,8 @@ fn content(db: &Database) -> Content {
     oracle::read(db).expect("a whole database")
 }
 
-/// Disk full: the statement fails as such and leaves nothing, reads go on; when rows are deleted and
-/// vacuumed, or the disk grows, work goes on in the same instance.
+/// Disk full: the statement fails as such and leaves nothing, reads go on; when rows are deleted
+/// and vacuumed, or the disk grows, work goes on in the same instance.
 #[test]
 fn a_full_disk_refuses_and_recovers_without_a_restart() {
     let mut script = filled(200);
@@ -384,8 +385,8 @@ fn flip_name(flip: &Flip) -> String {
     format!("bit {} of byte {} of {}", flip.bit, flip.at, flip.file)
 }
 
-/// A flipped bit of the log: it opens to a prefix that holds all but the last commit, whose successor
-/// would have said that it was durable, or refuses as damaged.
+/// A flipped bit of the log: it opens to a prefix that holds all but the last commit, whose
+/// successor would have said that it was durable, or refuses as damaged.
 #[test]
 fn a_flipped_bit_of_the_log_loses_nothing_silently() {
     for checkpointed in [false, true] {

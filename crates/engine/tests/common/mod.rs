@@ -1,8 +1,9 @@
-//! Scripted runs of a database on a simulated disk, and what each moment of them allows to be found after
-//! a crash. Shared by the tests that crash (`crash.rs`) and those that fail calls (`faults.rs`).
+//! Scripted runs of a database on a simulated disk, and what each moment of them allows to be found
+//! after a crash. Shared by the tests that crash (`crash.rs`) and those that fail calls
+//! (`faults.rs`).
 //!
-//! A [`Script`] keeps, beside the database, the content after every commit in commit order, when each
-//! commit began, and since when which of them must survive. What is found later must be one of
+//! A [`Script`] keeps, beside the database, the content after every commit in commit order, when
+//! each commit began, and since when which of them must survive. What is found later must be one of
 //! these contents, whole, between those two bounds.
 //!
 //! Invariants: nothing depends on time or threads, so a script run twice makes the same calls.
@@ -117,8 +118,8 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Runs `scenario` on an empty disk. `on_record` is called when its interesting part begins. Errors
-    /// panic if `strict`.
+    /// Runs `scenario` on an empty disk. `on_record` is called when its interesting part begins.
+    /// Errors panic if `strict`.
     pub(crate) fn run(
         scenario: &Scenario,
         strict: bool,
@@ -182,9 +183,9 @@ impl Script {
         self.clean_close = self.clean_close.or(Some(self.disk.op_count()));
         let last = self.states.len() - 1;
         let closed = db.close();
-        if self.judge(closed)?.is_some() {
-            self.floors.push((self.disk.op_count(), last));
-        }
+        // A close that failed is a crash to unlogged tables, which no state here tells of.
+        self.judge(closed)?.ok_or(Stop)?;
+        self.floors.push((self.disk.op_count(), last));
         Ok(())
     }
 
@@ -285,7 +286,8 @@ impl Script {
         assert!(!self.strict, "an error without a fault: {error}");
         let honest = match &error {
             Error::Io(_) | Error::DiskFull(_) | Error::Poisoned(_) => true,
-            // What an earlier failed statement should have made or removed is not there, or still is.
+            // What an earlier failed statement should have made or removed is not there, or still
+            // is.
             Error::NotFound(_)
             | Error::AlreadyExists(_)
             | Error::UniqueViolation { .. }

@@ -1,7 +1,7 @@
 //! The scripted runs: each makes one thing happen, small enough to crash at every call of it.
 //!
-//! Invariants: what a scenario is about happens after [`Script::record`]; it names the injection points that
-//! prove it.
+//! Invariants: what a scenario is about happens after [`Script::record`]; it names the injection
+//! points that prove it.
 //! Does not do: checking.
 
 use rightlink::{IndexSchema, Value};
