@@ -220,8 +220,8 @@ impl<'a> Run<'a> {
     fn report(&mut self, moment: u64, choice: &CrashChoice, nested: &str, finding: &str) {
         let (name, (floor, ceiling)) = (self.name, self.script.bounds(moment));
         self.findings.push(format!(
-            "{name}: power cut after {moment} calls, {choice:?}{nested}, states {floor} to {ceiling} \
-             allowed: {finding}"
+            "{name}: power cut after {moment} calls, {choice:?}{nested}, states {floor} to \
+             {ceiling} allowed: {finding}"
         ));
     }
 
