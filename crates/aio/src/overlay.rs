@@ -338,7 +338,7 @@ mod tests {
         let disk = SimDisk::new(1);
         let io =
             Io::simulated(&Env::simulated(1), disk.clone(), IoOptions::with_method(Method::Sync));
-        (disk, io.unwrap())
+        (disk, io.expect("a fresh disk"))
     }
 
     /// The same random calls on a plain disk and on an overlay of a copy of it: same answers, and the copy

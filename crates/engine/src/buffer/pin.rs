@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use rightlink_env::sync::Arc;
+use rightlink_env::sync::{Arc, Ordering};
 
 use crate::buffer::frame::{Frame, NO_REDO, VALID};
 use crate::buffer::latch::{Mode, Parking};
@@ -95,7 +95,7 @@ impl Pin {
     /// `version` when one is given; returns whether `set` ran. Not logged; the page becomes dirty.
     pub fn hint(&self, version: Option<u64>, set: impl FnOnce(&mut PageMut<'_>)) -> bool {
         let frame = self.frame();
-        if !frame.latch.try_take(Mode::Exclusive) {
+        if self.core().no_hints.load(Ordering::Relaxed) || !frame.latch.try_take(Mode::Exclusive) {
             return false;
         }
         let mut guard = HintGuard { pin: self, changing: false };

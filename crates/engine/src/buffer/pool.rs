@@ -52,6 +52,8 @@ pub(super) struct Core {
     pub(super) reads_in_flight: AtomicUsize,
     /// Not less than any version that a page that has left memory ever had.
     pub(super) last_version: AtomicU64,
+    /// No hints are set: this instance only looks.
+    pub(super) no_hints: AtomicBool,
     pub(super) starving: AtomicUsize,
     pub(super) starved: (Mutex<()>, Condvar),
     _memory: Reservation,
@@ -142,6 +144,7 @@ impl BufferPool {
             failures: Mutex::default(),
             reads_in_flight: AtomicUsize::new(0),
             last_version: AtomicU64::new(0),
+            no_hints: AtomicBool::new(false),
             starving: AtomicUsize::new(0),
             starved: (Mutex::default(), Condvar::new()),
             _memory: memory,
@@ -270,6 +273,11 @@ impl BufferPool {
                 return Ok(pin);
             }
         }
+    }
+
+    /// From now on hints are not set: looking at pages makes none of them dirty.
+    pub fn refuse_hints(&self) {
+        self.core.no_hints.store(true, Ordering::Relaxed);
     }
 
     /// The log that changes of pages go to.

@@ -109,7 +109,7 @@ impl Database {
         let engine = self.engine();
         engine.check_open()?;
         let mut report = verify::Report::default();
-        engine.verify_into(&mut report)?;
+        verify::online(&engine.verify_parts(), &mut report)?;
         Ok(public(report))
     }
 
@@ -132,12 +132,13 @@ fn public(report: verify::Report) -> VerifyReport {
         block: finding.block,
         what: finding.what,
     };
-    VerifyReport {
-        findings: report.findings.into_iter().map(finding).collect(),
-        pages: report.pages,
-        rows: report.rows,
-        entries: report.entries,
+    let (left_out, last) = (report.left_out, report.findings.last().cloned());
+    let mut findings: Vec<Finding> = report.findings.into_iter().map(finding).collect();
+    if let Some(last) = last.filter(|_| left_out > 0) {
+        let what = format!("and {left_out} more findings, which are not shown");
+        findings.push(finding(verify::Finding { what, block: None, ..last }));
     }
+    VerifyReport { findings, pages: report.pages, rows: report.rows, entries: report.entries }
 }
 
 impl Engine {

@@ -15,7 +15,8 @@ use crate::db::engine::Engine;
 use crate::db::open;
 use crate::db::options::Options;
 use crate::error::{Error, Result};
-use crate::verify::{self, Report};
+use crate::verify::{self, Counters, LogState, Parts, Report};
+use crate::wal::Control;
 
 /// Checks the database that `options` name.
 pub(crate) fn verify(options: &Options) -> Result<Report> {
@@ -36,11 +37,34 @@ pub(crate) fn verify(options: &Options) -> Result<Report> {
 fn check(env: &Env, io: &Io, options: &Options) -> Result<Report> {
     let lock = io.lock(open::LOCK).map_err(|error| open::already_open(&options.path, error))?;
     let mut report = Report::default();
+    let Some(log) = verify::log(env, io, &mut report)? else {
+        verify::unrecovered(io, &mut report)?;
+        return Ok(report);
+    };
     match open::recover(env.clone(), io.clone(), lock, options) {
-        Ok(engine) => engine.verify_into(&mut report)?,
-        Err(error) => verify::damaged(error, "R1", ("recovery", 0), &mut report)?,
+        Ok(engine) => check_recovered(&engine, &log, &mut report)?,
+        Err(error) => {
+            verify::recovery_damage(error, "R1", &mut report)?;
+            verify::unrecovered(io, &mut report)?;
+        }
     }
     Ok(report)
+}
+
+fn check_recovered(engine: &Engine, log: &LogState, report: &mut Report) -> Result<()> {
+    let parts = engine.verify_parts();
+    verify::online(&parts, report)?;
+    if !log.control.clean || engine.replayed.records > 0 {
+        return Ok(());
+    }
+    let Control { next_file, next_xid, .. } = log.control;
+    let counted = verify::counters(&parts, Counters { next_file, next_xid }, report);
+    for result in [counted, verify::orphans(&parts, report)] {
+        if let Err(error) = result {
+            verify::recovery_damage(error, "X6", report)?;
+        }
+    }
+    Ok(())
 }
 
 /// The overlay is full: that says nothing about the database.
@@ -58,16 +82,9 @@ fn out_of_memory(error: Error, options: &Options) -> Error {
 }
 
 impl Engine {
-    /// Checks everything that can be checked while others work.
-    pub(crate) fn verify_into(&self, report: &mut Report) -> Result<()> {
-        verify::table(self.catalog.table(), report)?;
-        for def in self.catalog.definitions()? {
-            match self.use_table(&def.name, crate::txn::LockMode::Access) {
-                Err(Error::NotFound(_)) => {}
-                Err(error) => verify::damaged(error, "X6", (&def.name, def.heap.0), report)?,
-                Ok((_txn, entry)) => verify::table(&entry.table, report)?,
-            }
-        }
-        Ok(())
+    /// What a check of this database needs.
+    pub(crate) fn verify_parts(&self) -> Parts<'_> {
+        let (env, pool, txns) = (&self.env, &self.pool, &self.txns);
+        Parts { env, pool, txns, catalog: &self.catalog, temp: &self.temp }
     }
 }

@@ -205,6 +205,10 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
     }
     let wal = Arc::new(Wal::open(&env, &io, wal_options(options), log.end)?);
     let pool = BufferPool::new(&env, &io, Arc::clone(&wal), pool_options(options))?;
+    if options.offline {
+        // They would make every page read one that is kept in memory.
+        pool.refuse_hints();
+    }
     pool.begin_redo(control.redo);
     let replayed = redo::replay(&env, &io, &pool, control.redo, log.end)?;
     let txns =

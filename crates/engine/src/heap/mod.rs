@@ -69,7 +69,7 @@ pub use recycle_clock::RecycleClock;
 pub use scan::Scan;
 pub use tuple::{TUPLE_HEADER, TupleHeader};
 pub use vacuum::{Skip, VacuumOptions, VacuumPage, VacuumPass};
-pub use verify::{Finding, VerifyStats};
+pub use verify::{Finding, RootState, VerifyStats};
 pub use visibility_map::Bits;
 pub use write::WriteOutcome;
 

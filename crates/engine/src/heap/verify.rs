@@ -28,7 +28,7 @@ use crate::heap::tuple::{
 use crate::heap::visibility::{Birth, End, Judge};
 use crate::heap::visibility_map::{self, Bits};
 use crate::heap::{Heap, free_space};
-use crate::ids::{BlockNo, PageId, Xid};
+use crate::ids::{BlockNo, PageId, RowId, Xid};
 use crate::page::header::{self, HEADER_SIZE};
 use crate::txn::Status;
 
@@ -58,6 +58,21 @@ pub struct VerifyStats {
     pub line_pointers: u64,
 }
 
+/// What an index entry leads to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RootState {
+    /// No block of the table.
+    Outside,
+    /// No row: the line pointer may be used again.
+    Unused,
+    /// A dead line pointer, kept until no index names it.
+    Dead,
+    /// A version that no entry should name.
+    HeapOnly,
+    /// The versions of the row, oldest first.
+    Versions(Vec<Vec<u8>>),
+}
+
 /// One page and what it is checked against.
 struct PageCheck<'c, 'r> {
     block: u32,
@@ -74,7 +89,8 @@ impl Heap {
     pub fn verify(&self, report: &mut dyn FnMut(Finding)) -> Result<VerifyStats> {
         let mut stats = VerifyStats::default();
         let oldest = self.oldest_unfrozen()?;
-        for block in 1..self.blocks() {
+        // What the meta page promises beyond the end of the file is the file's damage, not the pages'.
+        for block in 1..self.blocks().min(self.pool().blocks(self.files().heap)) {
             let copy = match self.copy_page(block) {
                 Ok(Some(copy)) => copy,
                 Ok(None) => continue,
@@ -115,6 +131,33 @@ impl Heap {
             None => Bits::default(),
         };
         Ok(Some((Box::new(*latch.bytes()), bits)))
+    }
+
+    /// What an index entry that names `root` leads to, whoever sees it.
+    pub fn root_state(&self, root: RowId) -> Result<RootState> {
+        if !self.is_data_block(root.block.0) {
+            return Ok(RootState::Outside);
+        }
+        let pin = self.pin(root.block)?;
+        let latch = pin.shared();
+        if !self.is_data_block(root.block.0) {
+            return Ok(RootState::Outside);
+        }
+        let page = HeapPage::open(pin.page(), latch.bytes())?;
+        match page.slot(root.slot)? {
+            Slot::Unused => return Ok(RootState::Unused),
+            Slot::Dead => return Ok(RootState::Dead),
+            Slot::Normal { .. } if page.chain_start(root.slot)?.is_none() => {
+                return Ok(RootState::HeapOnly);
+            }
+            Slot::Normal { .. } | Slot::Redirect(_) => {}
+        }
+        let mut versions = Vec::new();
+        walk_chain(&page, root.slot, |_, tuple| {
+            versions.push(tuple.row.to_vec());
+            Ok(true)
+        })?;
+        Ok(RootState::Versions(versions))
     }
 
     fn verify_free_space(

@@ -51,6 +51,7 @@ pub use update::Change;
 pub use write::Written;
 
 use crate::buffer::BufferPool;
+use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::heap::{Heap, HeapFiles, HeapOptions};
 use crate::ids::{Csn, ObjectId, RowId, Xid};
@@ -207,6 +208,19 @@ impl TableIndex {
     fn matches(&self, table: &Table, at: RowId, bytes: &[u8], range: &KeyRange) -> Result<bool> {
         let keys = self.keys.make(&[table.read_row(at, bytes)?])?;
         Ok(range.contains(keys.entry(0, at).key))
+    }
+
+    /// Hands the entry that a row with these values (of all live columns) has here to `take` (for
+    /// verification).
+    pub fn with_entry<T>(
+        &self,
+        values: &[Value],
+        row: RowId,
+        take: impl FnOnce(&crate::index::IndexEntry<'_>) -> T,
+    ) -> Result<T> {
+        let mut keys = keys::Keys::default();
+        self.keys.push(&mut keys, values)?;
+        Ok(take(&keys.entry(0, row)))
     }
 
     /// Its definition.

@@ -150,6 +150,19 @@ pub(super) fn read(io: &Io) -> Result<Stored> {
     best.ok_or_else(damaged)
 }
 
+/// Which copies (0 and 1) are damaged, and how.
+pub(super) fn faults(io: &Io) -> Result<Vec<(u32, &'static str)>> {
+    let file = io.open_file(FILE, OpenMode::ReadOnly).map_err(Error::Io)?;
+    let mut bytes = AlignedBuf::zeroed(2 * COPY);
+    let len = file.read_at(&mut bytes, 0).map_err(Error::Io)?;
+    bytes[len..].fill(0);
+    let fault = |(number, copy)| match decode(copy) {
+        Copy::Bad(what) => Some((number, what)),
+        Copy::Good(_) | Copy::Newer(_) => None,
+    };
+    Ok((0..).zip(bytes.chunks(COPY)).filter_map(fault).collect())
+}
+
 fn newer(version: u32) -> Error {
     Error::Invalid(format!(
         "the database has format version {version}, this program reads up to {FORMAT_VERSION}"

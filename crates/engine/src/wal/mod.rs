@@ -212,6 +212,16 @@ impl Wal {
         control::read(io).map(|stored| stored.control)
     }
 
+    /// Reads the control file for verification: what it says, and the bytes of a segment.
+    pub fn inspect_control(io: &Io) -> Result<(Control, u64)> {
+        control::read(io).map(|stored| (stored.control, stored.segment_bytes))
+    }
+
+    /// Which copies of the control file (0 and 1) are damaged, and how.
+    pub fn control_faults(io: &Io) -> Result<Vec<(u32, &'static str)>> {
+        control::faults(io)
+    }
+
     /// Writes the control file durably and frees (recycles) segments below `control.redo`, which
     /// must not go back. Flushes the log as far as `control` names it.
     pub fn write_control(&self, control: &Control) -> Result<()> {

@@ -1,0 +1,175 @@
+//! What every page must be, whoever owns it.
+//!
+//! | check | what |
+//! |---|---|
+//! | P1 | a kind that belongs into the file, in this format's version |
+//! | P2 | the bytes match the checksum, which knows file and block |
+//! | P3 | lower, upper and special are in order and inside the page |
+//! | P5 | no page is zero where one was initialised |
+//! | P6 | no page is newer than the log |
+//! | P7 | reserved bytes are zero |
+//!
+//! Invariants: a page is copied under its latch and looked at afterwards; a block that was cut off
+//! meanwhile is skipped.
+//! Does not do: slots and contents (H0, H1, P4 and the B checks).
+
+use crate::config::{FORMAT_VERSION, PAGE_SIZE};
+use crate::error::{Error, Result};
+use crate::ids::{Lsn, PageId};
+use crate::page::header::{self, HEADER_SIZE, PageKind};
+use crate::table::Table;
+use crate::verify::{Parts, Place, Report};
+
+/// What a file holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Heap,
+    FreeSpace,
+    Visibility,
+    Tree,
+    Status,
+}
+
+impl Role {
+    /// May a page of this kind be block `block` of such a file?
+    fn allows(self, kind: PageKind, block: u32) -> bool {
+        use PageKind::*;
+        match (self, block) {
+            (Role::Heap, 0) => kind == HeapMeta,
+            (Role::Heap, _) => kind == Heap,
+            (Role::FreeSpace, _) => kind == FreeSpace,
+            (Role::Visibility, _) => kind == Visibility,
+            (Role::Status, _) => kind == Status,
+            (Role::Tree, 0) => kind == BtreeMeta,
+            (Role::Tree, _) => matches!(kind, BtreeLeaf | BtreeInner | BtreeFree),
+        }
+    }
+}
+
+/// Are bytes set that no code of this format gives a meaning?
+fn reserved_is_set(page: &[u8; PAGE_SIZE], kind: PageKind) -> bool {
+    let set = |mut range: std::ops::Range<usize>| range.any(|at| page[at] != 0);
+    match kind {
+        PageKind::HeapMeta => set(36..40),
+        PageKind::BtreeMeta => set(37..40),
+        PageKind::BtreeLeaf | PageKind::BtreeInner => set(25..28) || set(PAGE_SIZE - 2..PAGE_SIZE),
+        _ => false,
+    }
+}
+
+/// Checks the pages of all files of a table.
+pub(super) fn table(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Result<()> {
+    let def = table.def();
+    let place = |file| Place { relation: &def.name, file };
+    let heap = table.heap();
+    let logged = def.logged;
+    let within = || heap.blocks();
+    file(parts, place(def.heap), (Role::Heap, logged), &within, report)?;
+    let none = || 0;
+    file(parts, place(def.free_space_map()), (Role::FreeSpace, false), &none, report)?;
+    file(parts, place(def.visibility_map()), (Role::Visibility, logged), &none, report)?;
+    for index in &def.indexes {
+        let place = Place { relation: &index.name, file: index.file };
+        file(parts, place, (Role::Tree, logged), &|| 1, report)?;
+    }
+    Ok(())
+}
+
+/// Checks the pages of one file; those below `extent` were all initialised.
+pub(super) fn file(
+    parts: &Parts<'_>,
+    place: Place<'_>,
+    (role, logged): (Role, bool),
+    extent: &dyn Fn() -> u32,
+    report: &mut Report,
+) -> Result<()> {
+    let mut block = 0;
+    while block < parts.pool.blocks(place.file) {
+        match copy(parts, PageId::new(place.file, block))? {
+            Read::Page(page) => {
+                report.pages += 1;
+                let end = logged.then(|| parts.pool.wal().end());
+                for (check, what) in inside(&page, role, block, end, extent) {
+                    report.add(place.finding(check, Some(block), what));
+                }
+            }
+            Read::Damaged(what) => report.add(place.finding("P2", Some(block), what)),
+            Read::Gone => {}
+        }
+        block += 1;
+    }
+    Ok(())
+}
+
+enum Read {
+    Page(Box<[u8; PAGE_SIZE]>),
+    Damaged(String),
+    /// Cut off meanwhile.
+    Gone,
+}
+
+fn copy(parts: &Parts<'_>, id: PageId) -> Result<Read> {
+    for _ in 0..2 {
+        match parts.pool.pin(id) {
+            Ok(pin) => return Ok(Read::Page(Box::new(*pin.shared().bytes()))),
+            Err(Error::Corruption { .. }) if id.block.0 >= parts.pool.blocks(id.file) => {
+                return Ok(Read::Gone);
+            }
+            // The file may have been cut and grown again between look and read: once more.
+            Err(Error::Corruption { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match parts.pool.pin(id) {
+        Err(Error::Corruption { what, .. }) => Ok(Read::Damaged(what)),
+        Err(error) => Err(error),
+        Ok(pin) => Ok(Read::Page(Box::new(*pin.shared().bytes()))),
+    }
+}
+
+type Said = (&'static str, String);
+
+fn inside(
+    page: &[u8; PAGE_SIZE],
+    role: Role,
+    block: u32,
+    log_end: Option<Lsn>,
+    extent: &dyn Fn() -> u32,
+) -> Vec<Said> {
+    let mut out = Vec::new();
+    if let Some(end) = log_end.filter(|end| header::lsn(page) > *end) {
+        let lsn = header::lsn(page);
+        out.push(("P6", format!("the page's LSN {lsn} lies beyond the end of the log, {end}")));
+    }
+    let Some(kind) = header::kind(page).filter(|kind| role.allows(*kind, block)) else {
+        out.extend(unformatted(page, block, extent));
+        return out;
+    };
+    if page[header::VERSION] != FORMAT_VERSION {
+        out.push(("P1", format!("format version {}", page[header::VERSION])));
+    }
+    let at = |offset| usize::from(header::u16_at(page, offset));
+    let (lower, upper, special) = (at(header::LOWER), at(header::UPPER), at(header::SPECIAL));
+    let ordered = HEADER_SIZE <= lower && lower <= upper && upper <= special;
+    if kind != PageKind::BtreeFree && !(ordered && special <= PAGE_SIZE) {
+        out.push(("P3", format!("bounds lower {lower}, upper {upper}, special {special}")));
+    }
+    if reserved_is_set(page, kind) {
+        out.push(("P7", "reserved bytes that are not zero".into()));
+    }
+    out
+}
+
+/// A page without a kind that belongs here: never initialised, cut off, or damaged.
+fn unformatted(page: &[u8; PAGE_SIZE], block: u32, extent: &dyn Fn() -> u32) -> Option<Said> {
+    if page[header::KIND] != 0 {
+        let kind = page[header::KIND];
+        return Some(("P1", format!("a page of kind {kind}, which does not belong here")));
+    }
+    // The checksum and the LSN outlive what was on a page that was cut off.
+    let rest = page[header::KIND..header::LSN].iter().chain(&page[header::LSN + 8..]);
+    if rest.into_iter().any(|byte| *byte != 0) {
+        return Some(("P1", "a page without a kind that is not empty".into()));
+    }
+    (block < extent()).then(|| ("P5", "an empty page where one was initialised".into()))
+}

@@ -1,0 +1,149 @@
+//! The catalog against the files: who owns what, and whether it is there.
+//!
+//! | check | what |
+//! |---|---|
+//! | X5 | a file has one owner, and none of the system's |
+//! | X6 | what the catalog names is there, at a size that fits; offline: no file without an owner |
+//! | X7 | counters are above everything that was handed out |
+//!
+//! Invariants: a table that is dropped meanwhile is no finding: a missing file counts only if the
+//! catalog still names it afterwards. A table whose files are in doubt is not opened.
+//! Does not do: contents.
+
+use std::collections::BTreeMap;
+
+use crate::catalog::{Changes, FIRST_USER_FILE, files_of};
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::ids::{FileId, Xid};
+use crate::table::Table;
+use crate::table::schema::TableDef;
+use crate::txn::{Isolation, LockMode};
+use crate::verify::{Parts, Place, Report, caught, table};
+
+/// Checks every table of the catalog.
+pub(super) fn all(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
+    let defs = parts.catalog.definitions()?;
+    let owners = owners(&defs, report);
+    for def in &defs {
+        let shared = |file: &FileId| file.0 < FIRST_USER_FILE || owners[file] > 1;
+        if files_of(def).iter().any(shared) || is_incomplete(parts, def, report)? {
+            continue;
+        }
+        let place = Place { relation: &def.name, file: def.heap };
+        let mut txn = parts.txns.begin(Isolation::ReadCommitted);
+        let used =
+            parts.catalog.resolve(&mut txn, &Changes::default(), &def.name, LockMode::Access);
+        match used {
+            Err(Error::NotFound(_)) => {}
+            Err(error) => caught(place, "X6", Err(error), report)?,
+            Ok(entry) => table(parts, &entry.table, report)?,
+        }
+    }
+    Ok(())
+}
+
+/// How many tables and indexes own each file.
+fn owners(defs: &[TableDef], report: &mut Report) -> BTreeMap<FileId, u32> {
+    let mut owners = BTreeMap::new();
+    for def in defs {
+        let place = |file| Place { relation: &def.name, file };
+        for file in files_of(def) {
+            let count = owners.entry(file).or_insert(0);
+            *count += 1;
+            if *count == 2 {
+                let what = "the file belongs to two tables or indexes".to_string();
+                report.add(place(file).finding("X5", None, what));
+            }
+            if file.0 < FIRST_USER_FILE {
+                let what = "the file belongs to the system itself".to_string();
+                report.add(place(file).finding("X5", None, what));
+            }
+        }
+    }
+    owners
+}
+
+/// Is a file of the table missing, though the catalog still names it?
+fn is_incomplete(parts: &Parts<'_>, def: &TableDef, report: &mut Report) -> Result<bool> {
+    let on_disk = parts.pool.files_on_disk()?;
+    let Some(missing) = files_of(def).into_iter().find(|file| !on_disk.contains(file)) else {
+        return Ok(false);
+    };
+    let still = parts.catalog.definitions()?.iter().any(|now| files_of(now).contains(&missing));
+    if still && !parts.pool.files_on_disk()?.contains(&missing) {
+        let place = Place { relation: &def.name, file: missing };
+        report.add(place.finding("X6", None, "the catalog names this file, which is missing"));
+    }
+    Ok(true)
+}
+
+/// Does a file end before what its meta page says?
+pub(super) fn sizes(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Result<()> {
+    let place = Place { relation: &table.def().name, file: table.def().heap };
+    // In this order: the file is longer before the table is.
+    let extent = table.heap().blocks();
+    let blocks = parts.pool.blocks(place.file);
+    if extent > blocks && table.heap().blocks() > parts.pool.blocks(place.file) {
+        let what = format!("the table has {extent} blocks, its file {blocks}");
+        report.add(place.finding("X6", None, what));
+    }
+    Ok(())
+}
+
+/// Files without an owner, and files that are not whole pages. Only after a clean close: a crash may
+/// leave either, and opening the database puts it right.
+pub fn orphans(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
+    let defs = parts.catalog.definitions()?;
+    let mut owned: Vec<FileId> = defs.iter().flat_map(files_of).collect();
+    owned.extend(files_of(parts.catalog.table().def()));
+    owned.push(crate::txn::STATUS_FILE);
+    for file in parts.pool.files_on_disk()? {
+        let place = Place { relation: "", file };
+        if !owned.contains(&file) {
+            report.add(place.finding("X6", None, "the file belongs to no table and no index"));
+        }
+    }
+    Ok(())
+}
+
+/// Files of the directory that do not consist of whole pages.
+pub(super) fn whole_pages(io: &rightlink_aio::Io, report: &mut Report) -> Result<()> {
+    for name in io.list("data").map_err(Error::Io)? {
+        let path = format!("data/{name}");
+        let file = io.open_file(&path, rightlink_aio::OpenMode::ReadOnly).map_err(Error::Io)?;
+        let len = file.len().map_err(Error::Io)?;
+        if !len.is_multiple_of(PAGE_SIZE as u64) {
+            let file = FileId(u32::from_str_radix(&name, 16).unwrap_or_default());
+            let what = format!("{len} bytes are no whole number of pages");
+            report.add(Place { relation: &path, file }.finding("X6", None, what));
+        }
+    }
+    Ok(())
+}
+
+/// What the control file of a clean close says was handed out.
+#[derive(Clone, Copy, Debug)]
+pub struct Counters {
+    /// First file number not handed out.
+    pub next_file: u32,
+    /// First xid not handed out.
+    pub next_xid: Xid,
+}
+
+/// X7. Not after a crash: the control file is older then, and the log does not name every file.
+pub fn counters(parts: &Parts<'_>, known: Counters, report: &mut Report) -> Result<()> {
+    let place = Place { relation: "control", file: FileId(0) };
+    let last = parts.catalog.files()?.iter().map(|file| file.0).max().unwrap_or(0);
+    if last >= known.next_file {
+        let what = format!("file {last} is in use, but {} is to be handed out", known.next_file);
+        report.add(place.finding("X7", None, what));
+    }
+    let next = parts.txns.next_xid();
+    let stored = known.next_xid;
+    if stored < next {
+        let what = format!("xid {stored} is to be handed out next, but {next} is the first unused");
+        report.add(place.finding("X7", None, what));
+    }
+    Ok(())
+}

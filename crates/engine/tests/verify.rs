@@ -1,0 +1,191 @@
+//! Every check against the damage that it is for: a sound database on a simulated disk, one change of its
+//! bytes with the checksum made right again, and the finding that must come out.
+//!
+//! `every_name_has_its_damage` reads the names of all checks from the sources: a check without damage
+//! here fails the test.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+#[path = "verify/plant.rs"]
+mod plant;
+
+use std::collections::BTreeSet;
+
+use plant::{Disk, Kind, PAGE, crashed, sound, u16_at};
+
+/// Name of a check, and the damage it is for.
+type Case = (&'static str, fn(&Disk));
+
+const CASES: &[Case] = &[
+    ("P1", |disk| disk.edit(disk.heap(), 1, |page| page[4] = Kind::Leaf as u8)),
+    ("P2", |disk| disk.edit_raw(disk.heap(), 1, |page| page[4000] ^= 1)),
+    ("P3", |disk| disk.edit(disk.map(), 0, |page| page[16..18].fill(0xff))),
+    ("P4", |disk| {
+        disk.edit(disk.tree(), disk.leaves()[0], |page| page.copy_within(32..34, 38));
+    }),
+    ("P5", |disk| disk.edit_raw(disk.heap(), 1, |page| page.fill(0))),
+    ("P6", |disk| disk.edit(disk.heap(), 1, |page| page[14] = 1)),
+    ("P7", |disk| disk.edit(disk.heap(), 0, |page| page[37] = 1)),
+    ("H0", |disk| disk.edit(disk.heap(), 1, |page| page[u16_at(page, 18) - 1] = 1)),
+    ("H1", |disk| disk.edit_tuple("name 5", |page, at| page[at + 15] |= 0x80)),
+    ("H3", |disk| disk.edit_tuple("name 5", |page, at| page[at + 3] = 0xf0)),
+    ("H4", |disk| {
+        let aborted = disk.tuple_xmin("aborted");
+        disk.edit_tuple("hot 0", |page, at| plant::set_xmin(page, at, aborted));
+    }),
+    ("H5", |disk| {
+        let aborted = disk.tuple_xmin("aborted");
+        disk.edit_tuple("deleted", |page, at| plant::set_xmin(page, at, aborted));
+    }),
+    ("H6", |disk| disk.edit_tuple("hot 0", |page, at| page[at + 12] ^= 0x40)),
+    ("H7", |disk| disk.edit_slot("name 5", |slot| (slot - 1) | 2 << 13)),
+    ("H8", |disk| disk.edit_tuple("aborted", |page, at| page[at + 14] = page[at + 14] & !3 | 1)),
+    ("H10", |disk| disk.edit(disk.heap(), 1, |page| page[6] ^= 1)),
+    ("H12", |disk| disk.edit_tuple("name 5", |page, at| page[at + 16] = 9)),
+    ("T2", |disk| disk.edit(1, 1, |page| page[32 + 8 * 900] = 1)),
+    ("T3", |disk| disk.edit(1, 1, |page| page[PAGE - 8] = 2)),
+    ("B0", |disk| disk.edit_raw(disk.tree(), disk.leaves()[1], |page| page[4000] ^= 1)),
+    ("B1", |disk| disk.edit(disk.tree(), 0, |page| page[33] = 0x7f)),
+    ("B2", |disk| disk.edit(disk.tree(), disk.leaves()[1], |page| plant::swap(page, 3, 9))),
+    ("B3", |disk| disk.edit(disk.tree(), disk.leaves()[1], plant::zero_high)),
+    ("B4", |disk| disk.edit(disk.tree(), disk.leaves()[1], plant::change_low)),
+    ("B5", |disk| {
+        disk.edit(disk.tree(), disk.leaves()[2], |page| page[PAGE - 16] ^= 0x55);
+    }),
+    ("B6", |disk| {
+        disk.edit(disk.tree(), disk.leaves()[1], |page| {
+            (page[4], page[24]) = (Kind::Inner as u8, 1)
+        });
+    }),
+    ("B7", |disk| disk.edit(disk.tree(), disk.leaves()[1], plant::change_low)),
+    ("B8", |disk| disk.edit(disk.tree(), disk.root(), plant::drop_last)),
+    ("B9", |disk| {
+        let first = disk.leaves()[0];
+        let third = disk.leaves()[2];
+        disk.edit(disk.tree(), third, |page| {
+            page[PAGE - 12..PAGE - 8].copy_from_slice(&first.to_le_bytes());
+        });
+    }),
+    ("B10", |disk| disk.edit(disk.tree(), disk.leaves()[1], |page| page[6] |= 2)),
+    ("B11", |disk| disk.edit(disk.tree(), disk.leaves()[1], |page| page[PAGE - 4] -= 1)),
+    ("B12", |disk| disk.edit(disk.tree(), disk.leaves()[1], plant::posting)),
+    ("B13", |disk| {
+        let from = disk.find_tuple("name 5");
+        let id = disk.page(disk.heap(), from.0)[from.1 + 18..from.1 + 26].to_vec();
+        disk.edit_tuple("name 6", |page, at| page[at + 18..at + 26].copy_from_slice(&id));
+    }),
+    ("B14", |disk| disk.edit(disk.tree(), disk.leaves()[1], |page| plant::swap(page, 0, 40))),
+    ("B15", |disk| disk.edit(disk.tree(), disk.leaves()[1], |page| page[4] = Kind::Free as u8)),
+    ("B16", |disk| {
+        disk.edit(disk.tree(), disk.leaves()[1], |page| page[22] = page[22].wrapping_add(9))
+    }),
+    ("X1", |disk| disk.edit_slot("name 5", |_| 0)),
+    ("X2", |disk| disk.edit(disk.tree(), disk.leaves()[1], plant::drop_last)),
+    ("X3", |disk| disk.edit_tuple("name 5", |page, at| page[at + 18] ^= 0x40)),
+    ("X5", |disk| {
+        let trees = disk.files_of(Kind::TreeMeta);
+        let (one, other) = (trees[trees.len() - 2], trees[trees.len() - 1]);
+        disk.replace_file_in_catalog(other, one);
+    }),
+    ("X6", |disk| disk.remove(&plant::data(disk.tree()))),
+    ("X7", |disk| disk.edit_control(|copy| copy[48..52].copy_from_slice(&65u32.to_le_bytes()))),
+    ("R1", |disk| disk.edit_raw(2, 0, |page| page[4000] ^= 1)),
+    ("W1", |disk| disk.damage_log()),
+    ("W2", |disk| disk.flip("control", disk.older_control() + 100)),
+    ("W3", |disk| disk.remove_redo_segment()),
+    ("W5", |disk| disk.create("wal/stray")),
+];
+
+/// Checks that only say something harmless, and never reach a report.
+const HARMLESS: &[&str] = &["H9"];
+
+#[test]
+fn every_check_finds_what_it_is_for() {
+    let mut missed = Vec::new();
+    for (check, damage) in CASES {
+        let disk = if *check == "W1" { crashed() } else { sound() };
+        let before = disk.verify();
+        assert_eq!(before.findings, [], "{check}: sound before");
+        damage(&disk);
+        let hash = disk.hash();
+        let report = disk.verify();
+        assert_eq!(disk.hash(), hash, "{check}: verify changed the disk");
+        if !report.findings.iter().any(|finding| finding.check == *check) {
+            let found: BTreeSet<_> = report.findings.iter().map(|f| (f.check, &f.what)).collect();
+            missed.push(format!("{check}: {found:?}"));
+        }
+    }
+    assert!(missed.is_empty(), "missed:\n{}", missed.join("\n"));
+}
+
+/// Every string in the sources of verify that looks like the name of a check.
+fn names_in_sources() -> BTreeSet<String> {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = vec![
+        root.join("heap/verify.rs"),
+        root.join("index/btree/verify.rs"),
+        root.join("db/offline.rs"),
+    ];
+    files
+        .extend(std::fs::read_dir(root.join("verify")).unwrap().map(|entry| entry.unwrap().path()));
+    let mut names = BTreeSet::new();
+    for file in files {
+        let text = std::fs::read_to_string(file).unwrap();
+        for word in text.split('"') {
+            let mut letters = word.chars();
+            let is_name = letters.next().is_some_and(|letter| letter.is_ascii_uppercase())
+                && (2..=3).contains(&word.len())
+                && letters.all(|letter| letter.is_ascii_digit());
+            if is_name {
+                names.insert(word.to_string());
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn every_name_has_its_damage() {
+    let planted: BTreeSet<String> = CASES.iter().map(|(check, _)| check.to_string()).collect();
+    let harmless = HARMLESS.iter().map(|check| check.to_string());
+    let known: BTreeSet<String> = planted.into_iter().chain(harmless).collect();
+    assert_eq!(names_in_sources(), known);
+}
+
+/// Random bytes in random pages, checksums made right: whatever is found, nothing panics and nothing
+/// hangs. `VERIFY_ROUNDS` sets the number.
+#[test]
+fn garbage_is_reported_and_never_panics() {
+    let rounds = std::env::var("VERIFY_ROUNDS").ok().and_then(|text| text.parse().ok());
+    let rounds: u64 = rounds.unwrap_or(150);
+    let start = sound();
+    let pages = start.all_pages();
+    let (mut flagged, mut refused) = (0, 0);
+    for seed in 0..rounds {
+        let mut rng = rightlink_env::Rng::from_seed(seed);
+        let disk = start.copy();
+        for _ in 0..=rng.below(3) {
+            let (file, block) = pages[rng.index(pages.len())];
+            disk.edit(file, block, |page| {
+                for _ in 0..=rng.below(4) {
+                    // Headers, slots and trailers more often than the middle.
+                    let at = match rng.below(4) {
+                        0 => rng.below(64),
+                        1 => PAGE as u64 - 1 - rng.below(40),
+                        _ => rng.below(PAGE as u64),
+                    };
+                    page[at as usize] = rng.next_u64() as u8;
+                }
+            });
+        }
+        let _last = plant::TellSeed(seed);
+        match disk.try_verify() {
+            Ok(report) => flagged += u64::from(!report.findings.is_empty()),
+            Err(error) => {
+                assert!(!matches!(error, rightlink::Error::Corruption { .. }), "{seed}: {error}");
+                refused += 1;
+            }
+        }
+    }
+    println!("{rounds} rounds: {flagged} flagged, {refused} ended with another error");
+    assert!(flagged * 2 > rounds, "most damage is found: {flagged} of {rounds}");
+}
