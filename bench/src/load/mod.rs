@@ -1,0 +1,161 @@
+//! Experiment `load`: rows into a table with random-key indexes, then a kill, then reads.
+//!
+//! Table `t`: `id` int8 primary key and 80 bytes in five uuids, the first `indexes` of them indexed.
+//! Each cell: one process loads, says what it reached and goes on inserting until it is killed; a
+//! second one opens what is left, times that, and checks that every acknowledged durable row is
+//! there; a third one reads rows by random secondary key, with direct I/O.
+//!
+//! Invariants: every process of a cell is gone before the next cell begins. A cell whose time was up
+//! says how many rows it reached. `fits_memory` is what was measured in the end: whether the pool
+//! held all pages; a pool meant to be too small that never filled counts as large enough.
+//! Does not do: other engines.
+
+pub(crate) mod child;
+mod fill;
+mod parent;
+mod read;
+mod reopen;
+mod table;
+mod wire;
+
+use std::time::Duration;
+
+use crate::args::{Args, Size};
+use crate::device;
+use crate::knobs::{self, Cell, Knob};
+use crate::report::{Column, Field, Report, say};
+use crate::scratch::Scratch;
+use crate::{Failure, load::wire::Figures};
+
+pub(crate) const NAME: &str = "load";
+pub(crate) const ABOUT: &str = "insert rows into a table with 0, 1 and 5 uuid indexes, kill, read";
+/// First word of a process that this experiment starts.
+pub(crate) const CHILD: &str = "load-child";
+
+/// Log bytes per row may be this many times the row and its keys.
+const LOG_RATIO_LIMIT: f64 = 4.0;
+
+/// `rows` is the most that a cell loads, `seconds` the longest that it takes for that.
+pub(crate) const KNOBS: &[Knob] = &[
+    Knob { name: "rows", quick: &["20000"], default: &["1000000"], all: &["1000000"] },
+    Knob { name: "seconds", quick: &["1"], default: &["30"], all: &["100000"] },
+    Knob {
+        name: "indexes",
+        quick: &["0", "1", "5"],
+        default: &["0", "1", "5"],
+        all: &["0", "1", "5"],
+    },
+    Knob {
+        name: "batch",
+        quick: &["1", "1000"],
+        default: &["1", "100", "1000"],
+        all: &["1", "100", "1000"],
+    },
+    Knob {
+        name: "durable",
+        quick: &["true", "false"],
+        default: &["true", "false"],
+        all: &["true", "false"],
+    },
+    Knob {
+        name: "fits_memory",
+        quick: &["true", "false"],
+        default: &["true", "false"],
+        all: &["true", "false"],
+    },
+];
+
+/// Runs the matrix and, unless it is narrowed, the two large tables that opening is timed on.
+pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
+    let mut cells = knobs::matrix(KNOBS, args.size, &args.knobs);
+    if args.size != Size::Quick && args.knobs.is_empty() {
+        cells.extend(large_tables(args.size));
+    }
+    let mut worst_ratio: f64 = 0.0;
+    for (number, cell) in cells.iter().enumerate() {
+        let dir = scratch.path().join(format!("cell-{number}"));
+        let outcome = parent::run(cell, &dir);
+        std::fs::remove_dir_all(&dir)?;
+        let figures =
+            outcome.map_err(|failure| format!("{}: {failure}", cell.words().join(" ")))?;
+        let ratio = log_ratio(&figures)?;
+        worst_ratio = worst_ratio.max(ratio);
+        report.cell(&json(&figures)?, &table(&figures, ratio)?)?;
+    }
+    let verdict = if worst_ratio <= LOG_RATIO_LIMIT { "within" } else { "MISSES" };
+    say(&format!("log at most {worst_ratio:.2} x row and keys: {verdict} {LOG_RATIO_LIMIT}"));
+    Ok(())
+}
+
+fn large_tables(size: Size) -> Vec<Cell> {
+    let seconds = if size == Size::All { 100_000 } else { 400 };
+    let cell = |rows: u64| {
+        let cell = Cell::default().with("rows", rows).with("seconds", seconds);
+        let cell = cell.with("indexes", 1).with("batch", 1000);
+        cell.with("durable", false).with("fits_memory", true)
+    };
+    vec![cell(1_000_000), cell(10_000_000)]
+}
+
+/// How many times the bytes of a row and its keys went to the log for it.
+fn log_ratio(figures: &Figures) -> Result<f64, String> {
+    let indexes: u32 = figures.get("indexes")?;
+    Ok(figures.get::<f64>("log_bytes_per_row")? / f64::from(table::row_and_key_bytes(indexes)))
+}
+
+/// The keys are a promise to whoever reads the lines.
+fn json(figures: &Figures) -> Result<Vec<Column>, String> {
+    let int = |key: &'static str| Ok::<_, String>((key, Field::Int(figures.get(key)?)));
+    let float = |key: &'static str| Ok::<_, String>((key, Field::Float(figures.get(key)?)));
+    let flag = |key: &'static str| Ok::<_, String>((key, Field::Flag(figures.get(key)?)));
+    Ok(vec![
+        ("experiment", Field::Text(NAME.into())),
+        ("engine", Field::Text("rightlink".into())),
+        int("rows")?,
+        int("indexes")?,
+        int("batch")?,
+        flag("durable")?,
+        flag("fits_memory")?,
+        float("rows_per_s")?,
+        float("last_tenth_rows_per_s")?,
+        float("worst_batch_ms")?,
+        float("log_bytes_per_row")?,
+        float("double_write_bytes_per_row")?,
+        float("data_bytes_per_row")?,
+        int("size_bytes")?,
+        int("peak_rss_bytes")?,
+        float("cold_reads_per_s")?,
+        float("warm_reads_per_s")?,
+        float("open_after_kill_ms")?,
+    ])
+}
+
+fn table(figures: &Figures, ratio: f64) -> Result<Vec<Column>, String> {
+    let float = |key: &str| figures.get(key).map(Field::Float);
+    let megabytes = |key: &str| figures.get::<u64>(key).map(|bytes| Field::Int(bytes >> 20));
+    Ok(vec![
+        ("indexes", Field::Int(figures.get("indexes")?)),
+        ("batch", Field::Int(figures.get("batch")?)),
+        ("durable", Field::Flag(figures.get("durable")?)),
+        ("in mem", Field::Flag(figures.get("fits_memory")?)),
+        ("rows", Field::Int(figures.get("rows")?)),
+        ("rows/s", float("rows_per_s")?),
+        ("last tenth", float("last_tenth_rows_per_s")?),
+        ("worst ms", float("worst_batch_ms")?),
+        ("log B/row", float("log_bytes_per_row")?),
+        ("x row", Field::Float(ratio)),
+        ("dw B/row", float("double_write_bytes_per_row")?),
+        ("data B/row", float("data_bytes_per_row")?),
+        ("size MiB", megabytes("size_bytes")?),
+        ("rss MiB", megabytes("peak_rss_bytes")?),
+        ("cold/s", float("cold_reads_per_s")?),
+        ("warm/s", float("warm_reads_per_s")?),
+        ("open ms", float("open_after_kill_ms")?),
+        ("load avg", Field::Text(device::load_average())),
+    ])
+}
+
+/// Things per second; zero things are zero per second.
+fn per_second(count: u64, time: Duration) -> f64 {
+    count as f64 / time.as_secs_f64().max(1e-9)
+}

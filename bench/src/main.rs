@@ -1,0 +1,84 @@
+//! Experiments on Rightlink: `rightlink-bench NAME [--quick|--all] [--KNOB v,v...] [--json FILE]`.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `knobs` | which cells are run: matrices, and the flags that narrow them |
+//! | `report`, `stats` | a table for people, JSON lines for machines; medians |
+//! | `device` | what the bare device reaches before and after |
+//! | `load`, ... | one experiment each |
+//!
+//! Invariants: an experiment uses only the public names of `rightlink`; its data lies in a
+//! directory of its own that is removed at the end.
+//! Does not do: judging figures; they are only as good as the machine was idle, so the load average
+//! is printed beside them.
+
+mod args;
+mod device;
+mod knobs;
+mod load;
+mod report;
+mod scratch;
+mod stats;
+
+use std::process::ExitCode;
+
+use crate::args::Args;
+use crate::knobs::Knob;
+use crate::report::Report;
+use crate::scratch::Scratch;
+
+/// Anything that ends a run.
+type Failure = Box<dyn std::error::Error>;
+
+/// An experiment as the command knows it.
+struct Experiment {
+    name: &'static str,
+    about: &'static str,
+    knobs: &'static [Knob],
+    run: fn(&Args, &Scratch, &mut Report) -> Result<(), Failure>,
+}
+
+const EXPERIMENTS: &[Experiment] =
+    &[Experiment { name: load::NAME, about: load::ABOUT, knobs: load::KNOBS, run: load::run }];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let result = match words.split_first() {
+        Some((first, rest)) if first == load::CHILD => load::child::run(rest),
+        Some((name, rest)) => experiment(name, rest),
+        None => Err(usage().into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("rightlink-bench: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn experiment(name: &str, words: &[String]) -> Result<(), Failure> {
+    let known = EXPERIMENTS.iter().find(|experiment| experiment.name == name);
+    let experiment = known.ok_or_else(usage)?;
+    let args = Args::parse(words)?;
+    knobs::check(experiment.knobs, &args.knobs)?;
+    let scratch = Scratch::create(&args.dir)?;
+    let mut report = Report::new(args.json.clone());
+    report::say(&format!("{name}: {}; {}", experiment.about, args.size.says()));
+    report::say(&device::probe(scratch.path(), "before")?);
+    (experiment.run)(&args, &scratch, &mut report)?;
+    report::say(&device::probe(scratch.path(), "after")?);
+    Ok(())
+}
+
+fn usage() -> String {
+    let mut text = String::from(
+        "usage: rightlink-bench NAME [--quick|--all] [--json FILE] [--dir DIR] [--KNOB v,v...]",
+    );
+    for experiment in EXPERIMENTS {
+        let knobs: Vec<_> = experiment.knobs.iter().map(|knob| knob.name).collect();
+        let (name, about) = (experiment.name, experiment.about);
+        text.push_str(&format!("\n  {name}: {about} (knobs: {})", knobs.join(", ")));
+    }
+    text
+}

@@ -1,0 +1,68 @@
+//! Every experiment on a tiny matrix, so that none rots.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const KEYS: [&str; 18] = [
+    "experiment",
+    "engine",
+    "rows",
+    "indexes",
+    "batch",
+    "durable",
+    "fits_memory",
+    "rows_per_s",
+    "last_tenth_rows_per_s",
+    "worst_batch_ms",
+    "log_bytes_per_row",
+    "double_write_bytes_per_row",
+    "data_bytes_per_row",
+    "size_bytes",
+    "peak_rss_bytes",
+    "cold_reads_per_s",
+    "warm_reads_per_s",
+    "open_after_kill_ms",
+];
+
+/// The keys of a flat object without commas and colons in its texts.
+fn keys(line: &str) -> Vec<&str> {
+    let inside = line.strip_prefix('{').and_then(|line| line.strip_suffix('}'));
+    let pairs = inside.expect("an object").split(',');
+    pairs.map(|pair| pair.split_once(':').expect("a pair").0.trim_matches('"')).collect()
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&dir).expect("a directory for the test");
+    dir
+}
+
+#[test]
+fn load_writes_every_key_and_leaves_nothing_behind() {
+    let dir = scratch("load");
+    let json = dir.join("cells.json");
+    let words = "load --quick --rows 400 --seconds 1 --indexes 0,2 --batch 100 --durable true";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink-bench"));
+    command.args(words.split(' ')).arg("--dir").arg(&dir).arg("--json").arg(&json);
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = std::fs::read_to_string(&json).expect("it wrote them");
+    assert_eq!(lines.lines().count(), 4, "two numbers of indexes, in memory or not");
+    for line in lines.lines() {
+        assert_eq!(keys(line), KEYS);
+        assert!(!line.contains("null"), "{line}");
+    }
+    let roomy = lines.lines().filter(|line| line.contains(r#""fits_memory":true"#)).count();
+    assert!(roomy >= 2, "ample memory is enough:\n{lines}");
+    assert!(lines.contains(r#""indexes":2"#));
+    std::fs::remove_file(&json).expect("it is there");
+    assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
+}
+
+#[test]
+fn an_unknown_knob_is_refused() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink-bench"));
+    let output = command.args(["load", "--wheels", "4"]).output().expect("it starts");
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--wheels"));
+}
