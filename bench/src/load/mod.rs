@@ -1,13 +1,13 @@
 //! Experiment `load`: rows into a table with random-key indexes, then a kill, then reads.
 //!
-//! Table `t`: `id` int8 primary key and 80 bytes in five uuids, the first `indexes` of them indexed.
-//! Each cell: one process loads, says what it reached and goes on inserting until it is killed; a
-//! second one opens what is left, times that, and checks that every acknowledged durable row is
-//! there; a third one reads rows by random secondary key, with direct I/O.
+//! Table `t`: `id` int8 primary key and 80 bytes in five uuids, the first `indexes` of them
+//! indexed. Each cell: one process loads, says what it reached and goes on inserting until it is
+//! killed; a second one opens what is left, times that, and checks that every acknowledged durable
+//! row is there; a third one reads rows by random secondary key, with direct I/O.
 //!
-//! Invariants: every process of a cell is gone before the next cell begins. A cell whose time was up
-//! says how many rows it reached. `fits_memory` is what was measured in the end: whether the pool
-//! held all pages; a pool meant to be too small that never filled counts as large enough.
+//! Invariants: every process of a cell is gone before the next cell begins. A cell whose time was
+//! up says how many rows it reached. `fits_memory` is what was measured in the end: whether the
+//! pool held all pages; a pool meant to be too small that never filled counts as large enough.
 //! Does not do: other engines.
 
 pub(crate) mod child;

@@ -1,6 +1,7 @@
 //! One cell, seen from outside: starts its processes, kills the first one, gathers their figures.
 //!
-//! Invariants: no process outlives its cell, whatever fails. Does not do: looking into the database.
+//! Invariants: no process outlives its cell, whatever fails.
+//! Does not do: looking into the database.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -31,7 +31,7 @@ struct Reader {
 pub(crate) fn run(cell: &Cell, dir: &Path) -> Result<(), Failure> {
     let db = table::open(table::options(cell)?.create(false).direct(true), dir)?;
     let (rows, indexes): (u64, u32) = (cell.get("recovered")?, cell.get("indexes")?);
-    let most = Duration::from_secs(cell.get("seconds")?) / 5;
+    let most = Duration::from_secs(cell.get("seconds")?) / 10;
     let rng = Rng::from_seed(rows);
     let mut reader =
         Reader { txn: db.begin(), clock: Clock::system(), rng, rows, indexed: indexes > 0 };
