@@ -126,8 +126,8 @@ impl Io {
         Ok(Io::new(engine, Place::Sim(disk), options.direct, core))
     }
 
-    /// Reads what `base` holds and keeps what is written in memory of `budget`, on top: `base` is not
-    /// changed by a byte. When the budget is used up, writes fail as on a full device.
+    /// Reads what `base` holds and keeps what is written in memory of `budget`, on top: `base` is
+    /// not changed by a byte. When the budget is used up, writes fail as on a full device.
     pub fn overlay(env: &Env, base: &Io, budget: &Budget) -> Io {
         let options = IoOptions::with_method(Method::Sync);
         let core = Arc::new(Core::new(env, &options));

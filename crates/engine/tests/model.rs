@@ -11,14 +11,20 @@
 //! no write was lost, none that was rolled back stayed. Meanwhile one thread vacuums, checkpoints,
 //! and creates and drops an index and a column. Every run ends with `verify`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests: a panic is the finding, the seed is its reproduction"
+)]
+
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use rightlink::{
     Database, Error, IndexSchema, Isolation, Result, Row, ScanOptions, TableSchema, Transaction,
     TransactionOptions, Type, Value,
 };
 use rightlink_env::Rng;
+use rightlink_env::sync::{AtomicBool, AtomicU64, Ordering};
 
 const PAIR: i64 = 1000;
 const PAIRS: i64 = 12;
@@ -82,7 +88,7 @@ fn write_pair(txn: &mut Transaction, rng: &mut Rng, k: i64, v: i64) -> Result<Wr
 }
 
 /// One transaction under snapshot isolation; its writes if it commits.
-fn work(db: &Database, rng: &mut Rng, ids: &AtomicI64) -> Result<Vec<Write>> {
+fn work(db: &Database, rng: &mut Rng, ids: &AtomicU64) -> Result<Vec<Write>> {
     let options = TransactionOptions { relaxed: rng.chance(1, 2), ..Default::default() };
     let mut txn = db.begin_with(options);
     let mut done: BTreeMap<i64, Write> = BTreeMap::new();
@@ -90,7 +96,7 @@ fn work(db: &Database, rng: &mut Rng, ids: &AtomicI64) -> Result<Vec<Write>> {
         let k = rng.below(PAIRS as u64) as i64;
         let before = read_pair(&mut txn, k)?.map(|(a, _)| int(&a, 1));
         let savepoint = txn.savepoint();
-        let wrote = write_pair(&mut txn, rng, k, ids.fetch_add(1, Ordering::Relaxed))?;
+        let wrote = write_pair(&mut txn, rng, k, ids.fetch_add(1, Ordering::Relaxed) as i64)?;
         if rng.chance(1, 4) {
             txn.rollback_to(savepoint)?;
             let again = read_pair(&mut txn, k)?.map(|(a, _)| int(&a, 1));
@@ -208,7 +214,7 @@ fn run(seed: u64, threads: u64, transactions: u64, pool_pages: usize) {
     let mut txn = db.begin();
     txn.create_table(&schema()).unwrap();
     txn.commit().unwrap();
-    let (ids, stop) = (AtomicI64::new(1), AtomicBool::new(false));
+    let (ids, stop) = (AtomicU64::new(1), AtomicBool::new(false));
     let writes = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..threads)
             .map(|thread| {

@@ -7,7 +7,10 @@ use rightlink_aio::sim::CrashChoice;
 use rightlink_env::Env;
 
 fn open(disk: &SimDisk) -> Database {
-    Database::options().simulation(Env::simulated(1), disk.clone()).open("db").unwrap()
+    Database::options()
+        .simulation(Env::simulated(1), disk.clone())
+        .open("db")
+        .expect("the database opens")
 }
 
 /// Pages of a bulk build are in no log record. Entries that are added to them afterwards must find

@@ -1,12 +1,13 @@
 //! Checking a database that nobody has open, without changing a byte of it.
 //!
-//! The directory is put below an overlay that keeps writes in memory; there it is recovered as after a
-//! crash, and then checked like an open one. What is checked is thus what the next opening would find.
+//! The directory is put below an overlay that keeps writes in memory; there it is recovered as
+//! after a crash, and then checked like an open one. What is checked is thus what the next opening
+//! would find.
 //!
-//! Invariants: no byte and no time of change of the directory changes; the lock file, if there is one, is
-//! locked meanwhile, so nobody opens the database under the check.
-//! Does not do: unlogged tables after a crash (opening would empty them), and a log whose redo needs more
-//! memory than the budget has beside the pool: that is said as a limit, not as damage.
+//! Invariants: no byte and no time of change of the directory changes; the lock file, if there is
+//! one, is locked meanwhile, so nobody opens the database under the check.
+//! Does not do: unlogged tables after a crash (opening would empty them), and a log whose redo
+//! needs more memory than the budget has beside the pool: that is said as a limit, not as damage.
 
 use rightlink_aio::{Io, IoErrorKind};
 use rightlink_env::Env;

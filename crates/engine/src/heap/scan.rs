@@ -30,6 +30,9 @@ pub struct Scan<'h> {
     next: usize,
 }
 
+/// Takes a row's root, its visible version and that version's bytes.
+pub type VisitRoot<'a> = &'a mut dyn FnMut(RowId, RowId, &[u8]) -> Result<()>;
+
 impl Heap {
     /// Scans the table as `snapshot` sees it, in block order.
     pub fn scan<'h>(&'h self, snapshot: &'h Snapshot) -> Scan<'h> {
@@ -50,11 +53,7 @@ impl Heap {
 
     /// Calls `visit` with the root, the row id and the row of every version in the table that
     /// `snapshot` sees: what an index that is built now has to name.
-    pub fn visit_roots(
-        &self,
-        snapshot: &Snapshot,
-        visit: &mut dyn FnMut(RowId, RowId, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    pub fn visit_roots(&self, snapshot: &Snapshot, visit: VisitRoot<'_>) -> Result<()> {
         let mut stream = self.stream(1..self.blocks(), |_| Ok(true));
         while let Some((pin, block)) = stream.next()? {
             let slots = HeapPage::open(pin.page(), pin.shared().bytes())?.slots();
