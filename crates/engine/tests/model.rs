@@ -11,12 +11,6 @@
 //! no write was lost, none that was rolled back stayed. Meanwhile one thread vacuums, checkpoints,
 //! and creates and drops an index and a column. Every run ends with `verify`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "helpers of tests: a panic is the finding, the seed is its reproduction"
-)]
-
 use std::collections::{BTreeMap, HashMap};
 
 use rightlink::{
