@@ -1,5 +1,6 @@
-//! A root directory that can be written to without being changed: what is written stays in memory, on top
-//! of a directory that is only read. A database is checked this way as it would be after recovery.
+//! A root directory that can be written to without being changed: what is written stays in memory,
+//! on top of a directory that is only read. A database is checked this way as it would be after
+//! recovery.
 //!
 //! Invariants:
 //! - Nothing of the directory below is created, written, cut, renamed or removed.
@@ -341,8 +342,8 @@ mod tests {
         (disk, io.expect("a fresh disk"))
     }
 
-    /// The same random calls on a plain disk and on an overlay of a copy of it: same answers, and the copy
-    /// is what it was.
+    /// The same random calls on a plain disk and on an overlay of a copy of it: same answers, and
+    /// the copy is what it was.
     #[test]
     fn behaves_as_the_disk_below_and_leaves_it_alone() {
         let (_, plain) = base();

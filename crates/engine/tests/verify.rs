@@ -1,8 +1,8 @@
-//! Every check against the damage that it is for: a sound database on a simulated disk, one change of its
-//! bytes with the checksum made right again, and the finding that must come out.
+//! Every check against the damage that it is for: a sound database on a simulated disk, one change
+//! of its bytes with the checksum made right again, and the finding that must come out.
 //!
-//! `every_name_has_its_damage` reads the names of all checks from the sources: a check without damage
-//! here fails the test.
+//! `every_name_has_its_damage` reads the names of all checks from the sources: a check without
+//! damage here fails the test.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
 #[path = "verify/plant.rs"]
@@ -153,8 +153,8 @@ fn every_name_has_its_damage() {
     assert_eq!(names_in_sources(), known);
 }
 
-/// Random bytes in random pages, checksums made right: whatever is found, nothing panics and nothing
-/// hangs. `VERIFY_ROUNDS` sets the number, `VERIFY_FIRST` the first seed.
+/// Random bytes in random pages, checksums made right: whatever is found, nothing panics and
+/// nothing hangs. `VERIFY_ROUNDS` sets the number, `VERIFY_FIRST` the first seed.
 #[test]
 fn garbage_is_reported_and_never_panics() {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

@@ -58,6 +58,9 @@ pub struct VerifyStats {
     pub line_pointers: u64,
 }
 
+/// Looks at a page again when outcomes were forgotten meanwhile, at most this often.
+const MAX_LOOKS: u32 = 16;
+
 /// What an index entry leads to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RootState {
@@ -89,30 +92,50 @@ impl Heap {
     pub fn verify(&self, report: &mut dyn FnMut(Finding)) -> Result<VerifyStats> {
         let mut stats = VerifyStats::default();
         let oldest = self.oldest_unfrozen()?;
-        // What the meta page promises beyond the end of the file is the file's damage, not the pages'.
+        // What the meta page promises beyond the end of the file is the file's damage, not the
+        // pages'.
         for block in 1..self.blocks().min(self.pool().blocks(self.files().heap)) {
-            let copy = match self.copy_page(block) {
-                Ok(Some(copy)) => copy,
-                Ok(None) => continue,
-                Err(Error::Corruption { what, .. }) => {
-                    report(finding(block, None, "H0", what));
+            // Vacuum may freeze a page after it was copied and forget the outcomes that the copy names.
+            for _ in 0..MAX_LOOKS {
+                let kept = self.txns().oldest_xid();
+                let (mut found, mut seen) = (Vec::new(), VerifyStats::default());
+                let checked = self.verify_page(block, oldest, &mut seen, &mut |f| found.push(f));
+                if self.txns().oldest_xid() != kept {
                     continue;
                 }
-                Err(other) => return Err(other),
-            };
-            stats.pages += 1;
-            let mut check = PageCheck {
-                block,
-                judge: Judge::new(self.txns()),
-                xids: (oldest, self.txns().next_xid()),
-                horizon: self.txns().horizon(),
-                extent: self.blocks(),
-                report: &mut *report,
-            };
-            check.page(self.page_id(block), &copy, &mut stats)?;
-            self.verify_free_space(block, &copy.0, report)?;
+                if let Err(error) = checked {
+                    let Error::Corruption { what, .. } = error else { return Err(error) };
+                    found.push(finding(block, None, "H0", what));
+                }
+                found.into_iter().for_each(&mut *report);
+                stats.pages += seen.pages;
+                stats.versions += seen.versions;
+                stats.line_pointers += seen.line_pointers;
+                break;
+            }
         }
         Ok(stats)
+    }
+
+    fn verify_page(
+        &self,
+        block: u32,
+        oldest: Xid,
+        stats: &mut VerifyStats,
+        report: &mut dyn FnMut(Finding),
+    ) -> Result<()> {
+        let Some(copy) = self.copy_page(block)? else { return Ok(()) };
+        stats.pages += 1;
+        let mut check = PageCheck {
+            block,
+            judge: Judge::new(self.txns()),
+            xids: (oldest, self.txns().next_xid()),
+            horizon: self.txns().horizon(),
+            extent: self.blocks(),
+            report: &mut *report,
+        };
+        check.page(self.page_id(block), &copy, stats)?;
+        self.verify_free_space(block, &copy.0, report)
     }
 
     /// The page and its map bits, from one moment. `None`: it was cut off.

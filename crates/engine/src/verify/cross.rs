@@ -9,12 +9,12 @@
 //! | X3 | an entry has the key and the included columns of a version of its row |
 //!
 //! One registered snapshot is compared with each index: the entries that its rows ought to have are
-//! sorted and merged with a scan of the index. What does not match is looked up again, in an order that
-//! makes a finding proof: an entry is damage only if it was there before and after its row was looked
-//! at, and the recycle clock (R3) stood still for the block meanwhile.
+//! sorted and merged with a scan of the index. What does not match is looked up again, in an order
+//! that makes a finding proof: an entry is damage only if it was there before and after its row
+//! was looked at, and the recycle clock (R3) stood still for the block meanwhile.
 //!
-//! Invariants: memory stays within the sorts' share of the budget; no latch and no pin is held between
-//! rows; an index that the snapshot must not use (R10) is not asked for its rows.
+//! Invariants: memory stays within the sorts' share of the budget; no latch and no pin is held
+//! between rows; an index that the snapshot must not use (R10) is not asked for its rows.
 //! Does not do: structure of pages (H and B checks).
 
 use std::cmp::Ordering;
@@ -208,8 +208,8 @@ impl Merge<'_> {
         self.index.is_usable(self.snapshot)
     }
 
-    /// X2: the scan met no live entry for a visible row. Entries of visible rows never go, so one more
-    /// look decides.
+    /// X2: the scan met no live entry for a visible row. Entries of visible rows never go, so one
+    /// more look decides.
     fn missing(&self, wanted: &Wanted, report: &mut Report) -> Result<()> {
         let Some((record, _)) = &wanted.current else { return Ok(()) };
         if !self.is_usable() {

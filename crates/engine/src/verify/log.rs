@@ -8,8 +8,9 @@
 //! | W5 | segments are called and sized as segments, without a gap from redo to the durable end |
 //!
 //! Invariants: read-only.
-//! Does not do: redo. When the log cannot be applied, at least the checksums of all pages are checked
-//! (P2); a page that only lacks healing from the double-write area may be among those found.
+//! Does not do: redo. When the log cannot be applied, at least the checksums of all pages are
+//! checked (P2); a page that only lacks healing from the double-write area may be among those
+//! found.
 
 use rightlink_aio::{AlignedBuf, Io, IoErrorKind, OpenMode};
 use rightlink_env::Env;

@@ -2,18 +2,18 @@
 //!
 //! | file | checks |
 //! |---|---|
-//! | `pages` | P1 kind and version; P2 checksum; P3 bounds; P5 zero pages; P6 page LSN; P7 reserved bytes |
+//! | `pages` | P1 kind, version; P2 checksum; P3 bounds; P5 zero pages; P6 LSN; P7 reserved bytes |
 //! | `status` | T2 T3: the commit status of transactions (opening refuses a bad meta page: R1) |
 //! | `tables` | X5 a file has one owner; X6 catalog, files and sizes agree; X7 counters |
 //! | `cross` | H12 rows decode; X1 to X3 entries and rows agree; B13 unique keys |
-//! | `log` | W1 to W5 the log and the control file (offline); P2 of files that cannot be recovered |
+//! | `log` | W1 to W5 log and control file (offline); P2 of files that cannot be recovered |
 //! | `heap/verify.rs`, `index/btree/verify.rs` | H0 to H10, B1 to B16, P3, P4 |
 //!
 //! Invariants: damage becomes a finding, never an error or a panic, and the check goes on; work
-//! that others do meanwhile is never reported; memory is what the sorts take from the budget, and at
-//! most [`MOST_FINDINGS`] findings.
-//! Does not do: repair. Not checked: H2 and H11 beyond decoding (there are no overflow pages yet), X4
-//! (follows from X1 and X2), W4 (is P6), W6 (replaying twice: a test).
+//! that others do meanwhile is never reported; memory is what the sorts take from the budget, and
+//! at most [`MOST_FINDINGS`] findings.
+//! Does not do: repair. Not checked: H2 and H11 beyond decoding (there are no overflow pages yet),
+//! X4 (follows from X1 and X2), W4 (is P6), W6 (replaying twice: a test).
 
 mod cross;
 mod log;

@@ -91,8 +91,8 @@ pub(super) fn sizes(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Re
     Ok(())
 }
 
-/// Files without an owner, and files that are not whole pages. Only after a clean close: a crash may
-/// leave either, and opening the database puts it right.
+/// Files without an owner, and files that are not whole pages. Only after a clean close: a crash
+/// may leave either, and opening the database puts it right.
 pub fn orphans(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
     let defs = parts.catalog.definitions()?;
     let mut owned: Vec<FileId> = defs.iter().flat_map(files_of).collect();

@@ -1,5 +1,5 @@
-//! A sound database on a simulated disk, and ways to damage it: pages are changed on the medium and their
-//! checksums made right again.
+//! A sound database on a simulated disk, and ways to damage it: pages are changed on the medium
+//! and their checksums made right again.
 
 use rightlink::page::checksum;
 use rightlink::{Database, IndexSchema, Options, TableSchema, Type, Value, VerifyReport};
@@ -168,7 +168,8 @@ impl Disk {
         self.0.peek(&data(file), at, PAGE).try_into().unwrap()
     }
 
-    /// Changes a page and leaves its checksum as it is. The double-write area, which could heal it, goes.
+    /// Changes a page and leaves its checksum as it is. The double-write area, which could heal
+    /// it, goes.
     pub(crate) fn edit_raw(&self, file: u32, block: u32, change: impl FnOnce(&mut Page)) {
         if self.0.files().iter().any(|(name, _)| name == "doublewrite") {
             self.remove("doublewrite");
@@ -328,7 +329,8 @@ impl Disk {
         self.control_word(1 - self.older_control() / COPY as u64, 32)
     }
 
-    /// Flips a bit in the first record after the redo position; later frames say that it was durable.
+    /// Flips a bit in the first record after the redo position; later frames say that it was
+    /// durable.
     pub(crate) fn damage_log(&self) {
         let at = self.redo() + 80;
         self.flip(&format!("wal/{:08X}", at / SEGMENT), at % SEGMENT);
