@@ -95,7 +95,7 @@ impl Heap {
         // What the meta page promises beyond the end of the file is the file's damage, not the
         // pages'.
         for block in 1..self.blocks().min(self.pool().blocks(self.files().heap)) {
-            // Vacuum may freeze a page after it was copied and forget the outcomes that the copy names.
+            // Vacuum may freeze a page after it was copied, and forget outcomes the copy names.
             for _ in 0..MAX_LOOKS {
                 let kept = self.txns().oldest_xid();
                 let (mut found, mut seen) = (Vec::new(), VerifyStats::default());
