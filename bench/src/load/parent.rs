@@ -32,7 +32,7 @@ pub(crate) fn run(cell: &Cell, dir: &Path) -> Result<Figures, Failure> {
         figures.set(name, cell.get::<u64>(name)?);
     }
     figures.set("durable", cell.get::<bool>("durable")?);
-    for name in ["open_after_kill_ms", "fits_memory"] {
+    for name in ["open_after_kill_ms", "fits_memory", "recovered"] {
         figures.set(name, reopened.get::<String>(name)?);
     }
     per_row(&mut figures, &tail, &reopened)?;
