@@ -43,12 +43,11 @@ fn every_crash_keeps_a_prefix_with_all_that_was_acknowledged() {
     let scenarios: Vec<&'static Scenario> = ALL.iter().filter(chosen).collect();
     assert!(!scenarios.is_empty(), "no scenario of that name");
     let shared = Arc::new(Shared::default());
-    let budget = wanted.div_ceil(ALL.len());
     let scenarios = Arc::new(scenarios);
     let workers: Vec<_> = (0..thread::parallelism().min(4))
         .map(|worker| {
             let (scenarios, shared) = (Arc::clone(&scenarios), Arc::clone(&shared));
-            thread::spawn(&format!("crash-{worker}"), move || work(&scenarios, budget, &shared))
+            thread::spawn(&format!("crash-{worker}"), move || work(&scenarios, wanted, &shared))
         })
         .collect();
     workers.into_iter().for_each(|worker| worker.join().expect("findings are collected"));
@@ -66,8 +65,13 @@ struct Shared {
     findings: Mutex<Vec<String>>,
 }
 
-fn work(scenarios: &[&'static Scenario], budget: usize, shared: &Shared) {
-    while let Some(scenario) = scenarios.get(shared.next.fetch_add(1, Ordering::Relaxed)) {
+fn work(scenarios: &[&'static Scenario], wanted: usize, shared: &Shared) {
+    loop {
+        let at = shared.next.fetch_add(1, Ordering::Relaxed);
+        let Some(scenario) = scenarios.get(at) else { return };
+        // What small scenarios cannot give is asked of those that follow.
+        let missing = wanted.saturating_sub(shared.images.lock().len());
+        let budget = missing.div_ceil(scenarios.len() - at).max(wanted / ALL.len() / 4);
         let ran = catch_unwind(AssertUnwindSafe(|| enumerate(scenario, budget)));
         let (line, images, findings) = ran.unwrap_or_else(|panic| {
             let finding = format!("{}: the script panicked: {}", scenario.name, told(&*panic));
@@ -109,14 +113,24 @@ fn enumerate(scenario: &Scenario, budget: usize) -> (String, HashSet<u64>, Vec<S
     let recording = script.disk.recording();
     script.abandon();
     let mut run = Run::new(scenario.name, &script);
-    let plan = Plan::new(&recording, budget);
-    recording.for_each_moment(|moment, state| {
-        for choice in plan.choices(moment, state) {
-            if run.findings.len() < MAX_FINDINGS {
-                run.crash(&recording, (moment, state), &choice);
+    let mut plan = Plan::new(&recording, budget);
+    loop {
+        let before = run.images.len();
+        recording.for_each_moment(|moment, state| {
+            for choice in plan.choices(moment, state) {
+                let enough = plan.round > 0 && run.images.len() >= budget;
+                if run.findings.len() < MAX_FINDINGS && !enough {
+                    run.crash(&recording, (moment, state), &choice);
+                }
             }
+        });
+        // Again with other random choices and more crashes inside recovery, as long as that helps.
+        plan.round += 1;
+        run.round = plan.round;
+        if run.images.len() >= budget || run.images.len() < before + before / 16 + 16 {
+            break;
         }
-    });
+    }
     let line = format!(
         "{} moments, {} states, {} recoveries read back, {} crashed again",
         recording.moments().len(),
@@ -130,7 +144,7 @@ fn enumerate(scenario: &Scenario, budget: usize) -> (String, HashSet<u64>, Vec<S
 /// Which choices to try where: all of them if the budget allows it, more random ones if it allows
 /// more.
 struct Plan {
-    seed: u64,
+    round: u64,
     /// Of all choices, so many in 1024.
     share: u64,
     more: u64,
@@ -146,12 +160,13 @@ impl Plan {
         let share = (budget * 1024 / all.max(1)).min(1024) as u64;
         // About half of the random choices give an image that was seen.
         let more = (budget.saturating_sub(all / 2) * 2 / moments) as u64;
-        Plan { seed: SEED, share, more }
+        Plan { round: 0, share, more }
     }
 
     fn choices(&self, moment: u64, state: &PendingState) -> Vec<CrashChoice> {
-        let mut rng = Rng::from_seed(self.seed ^ moment.rotate_left(32));
-        let mut choices = state.choices(self.seed.wrapping_add(moment << 20));
+        let seed = SEED + self.round * 1000;
+        let mut rng = Rng::from_seed(seed ^ moment.rotate_left(32));
+        let mut choices = state.choices(seed.wrapping_add(moment << 20));
         choices.retain(|choice| {
             matches!(choice, CrashChoice::AllLost | CrashChoice::AllKept)
                 || rng.chance(self.share, 1024)
@@ -175,6 +190,7 @@ struct Run<'a> {
     /// By image of the data files after recovery: what was read.
     read: HashMap<u64, Verdict>,
     nested: usize,
+    round: u64,
     findings: Vec<String>,
 }
 
@@ -189,7 +205,7 @@ struct Case<'a> {
 impl<'a> Run<'a> {
     fn new(name: &'static str, script: &'a Script) -> Run<'a> {
         let (images, read, findings) = (HashMap::new(), HashMap::new(), Vec::new());
-        Run { name, script, images, read, nested: 0, findings }
+        Run { name, script, images, read, nested: 0, round: 0, findings }
     }
 
     fn crash(
@@ -201,7 +217,8 @@ impl<'a> Run<'a> {
         let disk = recording.crash(state, choice);
         let (floor, ceiling) = self.script.bounds(moment);
         let closed = self.script.clean_close.is_some_and(|since| since < moment);
-        let again = (self.images.len() % NESTED == NESTED / 2).then(|| {
+        let every = if self.round == 0 { NESTED } else { NESTED / 8 };
+        let again = (self.images.len() % every == every / 2).then(|| {
             let disk = recording.crash(state, choice);
             disk.start_recording();
             disk
@@ -282,7 +299,7 @@ impl<'a> Run<'a> {
         let mut failed = None;
         recording.for_each_moment(|second, state| {
             let floor = if second >= opened { shown.max(case.floor) } else { case.floor };
-            for choice in some_choices(state, SEED ^ second ^ moment) {
+            for choice in some_choices(state, SEED ^ second ^ moment ^ (self.round << 32)) {
                 let disk = recording.crash(state, &choice);
                 let case = Case { disk: &disk, floor, ..*case };
                 if let (Err(finding), None) = (self.check(&case), &failed) {
