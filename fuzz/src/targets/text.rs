@@ -1,0 +1,62 @@
+//! Values as text: whatever is read prints as something that reads as the same.
+
+use rightlink::{Type, Value};
+
+use crate::input::Input;
+
+/// A type, then either its text or a value of it.
+pub fn target(data: &[u8]) {
+    let mut input = Input(data);
+    let kind = input.kind();
+    let value = input.clone().present(kind);
+    if is_printable(&value) {
+        again(kind, &value);
+    }
+    let text = String::from_utf8_lossy(input.0);
+    match Value::parse(kind, &text) {
+        Ok(value) => again(kind, &value),
+        Err(error) => assert!(error.to_string().contains(kind.name()), "{error} names the type"),
+    }
+}
+
+fn again(kind: Type, value: &Value) {
+    let text = value.to_string();
+    let read = Value::parse(kind, &text);
+    assert_eq!(read.as_ref().ok(), Some(value), "{text:?} as {kind}: {read:?}");
+}
+
+/// Dates beyond the years that text can name are only ever computed.
+fn is_printable(value: &Value) -> bool {
+    const DAYS: i64 = 1_000_000 * 365;
+    match value {
+        Value::Date(days) => i64::from(*days).abs() < DAYS,
+        _ => true,
+    }
+}
+
+/// Texts of every type.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let texts = [
+        (Type::Bool, "true"),
+        (Type::Int2, "-32768"),
+        (Type::Int4, "2147483647"),
+        (Type::Int8, "-9223372036854775808"),
+        (Type::Float4, "1.17549435e-38"),
+        (Type::Float8, "-1.7976931348623157e308"),
+        (Type::Text, " text "),
+        (Type::Bytes, "\\x00ff7a"),
+        (Type::Uuid, "{550e8400-e29b-41d4-a716-446655440000}"),
+        (Type::Date, "2024-02-29"),
+        (Type::Date, "0044-03-15 BC"),
+        (Type::Timestamp, "1999-12-31 23:59:60.999999"),
+        (Type::Timestamp, "294276-12-31 24:00:00"),
+        (Type::TimestampTz, "2013-01-02T03:04:05.678+05:30"),
+        (Type::TimestampTz, "-infinity"),
+    ];
+    let number = |kind: Type| Type::ALL.iter().position(|other| *other == kind);
+    let seed = |(kind, text): (Type, &str)| {
+        let first = number(kind).expect("a type is one of all") as u8;
+        [&[first][..], text.as_bytes()].concat()
+    };
+    texts.into_iter().map(seed).collect()
+}
