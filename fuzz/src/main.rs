@@ -14,6 +14,8 @@ use rightlink_fuzz::{TARGETS, Target};
 
 /// Targets that run at the same time.
 const TOGETHER: usize = 2;
+/// What the program takes.
+const USAGE: &str = "usage: rightlink-fuzz [--seconds N] [--target NAME] [--seed N] [--input FILE]";
 /// Where inputs that fail are written.
 const ARTIFACTS: &str = "fuzz/artifacts";
 
@@ -28,9 +30,7 @@ fn main() -> ExitCode {
     let args = match parse(std::env::args().skip(1)) {
         Ok(args) => args,
         Err(what) => {
-            println!(
-                "{what}\nusage: rightlink-fuzz [--seconds N] [--target NAME] [--seed N] [--input FILE]"
-            );
+            println!("{what}\n{USAGE}");
             return ExitCode::from(2);
         }
     };
