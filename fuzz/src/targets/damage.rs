@@ -218,3 +218,13 @@ pub fn log_seeds() -> Vec<Vec<u8>> {
     }
     seeds
 }
+
+#[cfg(test)]
+mod tests {
+    /// A descent came to a leaf whose damaged fences did not hold the key, and the insert into a
+    /// unique index panicked where it should have named the page.
+    #[test]
+    fn a_leaf_that_does_not_hold_its_key_is_damage() {
+        super::pages(&[7, 1, 2, 12, 0, 3, 0x20, 0, 7]);
+    }
+}

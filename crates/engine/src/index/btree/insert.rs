@@ -175,6 +175,10 @@ impl<'a> Batch<'a, '_> {
             let mut held = first;
             if let Some(oracle) = self.oracle_for(at) {
                 match self.judge(&mtr, first, (at, &key), oracle)? {
+                    None if at == start => {
+                        let block = mtr.id(first).block.0;
+                        return Err(self.tree.corrupt(block, "fences that led to no leaf"));
+                    }
                     None => break,
                     Some(Verdict::Free) => {}
                     Some(Verdict::Stop(outcome)) if at == start => return Ok(Round::Stop(outcome)),
