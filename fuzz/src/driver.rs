@@ -108,14 +108,12 @@ mod tests {
     use super::*;
     use crate::TARGETS;
 
-    /// Every target on its seeds and a few mutants.
+    /// Every target on the first of its seeds.
     #[test]
     fn targets_survive_their_seeds() {
         for target in TARGETS {
             let seeds = (target.seeds)();
-            let mut rng = Env::simulated(1).rng(target.name);
-            let mutants = (0..10).map(|_| mutant(&mut rng, &seeds)).collect::<Vec<_>>();
-            for input in seeds.iter().take(12).chain(&mutants) {
+            for input in seeds.iter().take(12) {
                 assert_eq!(once(target, input), Ok(()), "{}: {input:?}", target.name);
             }
         }

@@ -1,5 +1,5 @@
-//! `rightlink-fuzz [--seconds N] [--target NAME] [--seed N] [--input FILE]`: runs the fuzz targets,
-//! two at a time, on mutants of their seeds.
+//! `rightlink-fuzz [--seconds N] [--target NAME] [--skip NAME] [--seed N] [--input FILE]`: runs
+//! the fuzz targets, two at a time, on mutants of their seeds.
 //!
 //! Equal seeds give equal inputs. An input that fails is printed as hex and written to
 //! `fuzz/artifacts/`; `--target NAME --input FILE` runs it again.
@@ -15,7 +15,8 @@ use rightlink_fuzz::{TARGETS, Target};
 /// Targets that run at the same time.
 const TOGETHER: usize = 2;
 /// What the program takes.
-const USAGE: &str = "usage: rightlink-fuzz [--seconds N] [--target NAME] [--seed N] [--input FILE]";
+const USAGE: &str = "usage: rightlink-fuzz [--seconds N] [--target NAME] [--skip NAME] [--seed N] \
+     [--input FILE]";
 /// Where inputs that fail are written.
 const ARTIFACTS: &str = "fuzz/artifacts";
 
@@ -54,6 +55,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Args, String> {
             "--seconds" => args.seconds = number()?,
             "--seed" => args.seed = number()?,
             "--target" => args.targets.retain(|target| target.name == value),
+            "--skip" => args.targets.retain(|target| target.name != value),
             "--input" => args.input = Some(value),
             _ => return Err(format!("unknown option {word}")),
         }
