@@ -13,7 +13,7 @@ use rightlink_env::thread::JoinHandle;
 use crate::buffer::BufferPool;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::ids::Lsn;
+use crate::ids::{Lsn, Xid};
 use crate::recovery::checkpoint::{Checkpoint, Counters, Pace};
 use crate::recovery::redo::Replayed;
 use crate::sort::TempFiles;
@@ -35,6 +35,8 @@ pub(crate) struct Engine {
     pub(crate) upkeep: Upkeep,
     /// One vacuum at a time.
     pub(crate) vacuum_turn: Mutex<()>,
+    /// Outcomes below the first xid may go once the horizon is above the second.
+    pub(crate) outcomes_to_forget: Mutex<Option<(Xid, Xid)>>,
     pub(crate) _lock: LockFile,
 }
 

@@ -25,8 +25,8 @@ use crate::txn::{Isolation, LockMode, Transaction};
 use crate::vacuum::{self, Vacuum};
 use crate::verify;
 
-/// Longest wait for the lock that cutting a table's tail needs.
-const TAIL_PATIENCE: Duration = Duration::from_millis(5);
+/// Wait for the lock that cutting a table's tail needs: none, the tail can be cut another time.
+const TAIL_PATIENCE: Duration = Duration::ZERO;
 
 impl Database {
     /// All tables, sorted by name.
@@ -100,7 +100,7 @@ impl Database {
                 xid => oldest = oldest.min(xid?),
             }
         }
-        engine.txns.cut_off(oldest)?;
+        engine.forget_outcomes(oldest)?;
         Ok(total)
     }
 
@@ -151,6 +151,20 @@ impl Engine {
         let mut txn = self.txns.begin(Isolation::ReadCommitted);
         let entry = self.catalog.resolve(&mut txn, &Changes::default(), table, mode)?;
         Ok((txn, entry))
+    }
+
+    /// No table names an unfrozen xid below `oldest` any more: outcomes below it can go, but only
+    /// once every snapshot is gone that was there before. Its reader may have met such an xid on a
+    /// page that was frozen after it let go of the latch, and may be about to ask for the outcome.
+    /// So they go at a later vacuum, when the horizon has passed all xids of today.
+    fn forget_outcomes(&self, oldest: Xid) -> Result<()> {
+        let mut waiting = self.outcomes_to_forget.lock();
+        if let Some((below, _)) = waiting.filter(|(_, fence)| self.txns.horizon() > *fence) {
+            self.txns.cut_off(below)?;
+            *waiting = None;
+        }
+        waiting.get_or_insert((oldest, self.txns.next_xid()));
+        Ok(())
     }
 
     /// Vacuums the table called `name`; returns its oldest unfrozen xid.
@@ -227,4 +241,47 @@ fn pool_figures(pool: &PoolStats) -> Vec<(&'static str, u64)> {
         ("pool_foreground_groups", pool.foreground_groups),
         ("double_write_bytes", pool.double_write_bytes),
     ]
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use crate::{Database, ScanOptions, TableSchema, Type, Value};
+    use rightlink_aio::SimDisk;
+    use rightlink_env::Env;
+
+    fn insert(db: &Database, rows: i64) {
+        for id in 0..rows {
+            let mut txn = db.begin();
+            txn.insert("t", &[Value::Int8(id)]).unwrap();
+            txn.commit().unwrap();
+        }
+    }
+
+    /// A reader lets go of a page's latch, then asks what became of an xid it met there. Vacuum froze the
+    /// page and forgot the outcome in between, and a sound row was reported as damage.
+    #[test]
+    fn outcomes_are_kept_for_snapshots_that_were_there_before() {
+        let disk = SimDisk::new(3);
+        let options = Database::options().simulation(Env::simulated(3), disk);
+        let db = options.open("db").unwrap();
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("t").column("id", Type::Int8)).unwrap();
+        txn.commit().unwrap();
+        insert(&db, 20);
+        let oldest = || db.engine().txns.oldest_xid();
+        let before = oldest();
+        let mut reader = db.begin();
+        assert_eq!(reader.scan("t", &ScanOptions::all()).unwrap().count(), 20);
+        for _ in 0..3 {
+            db.vacuum(None).unwrap();
+            insert(&db, 5);
+            assert_eq!(oldest(), before, "an old snapshot keeps the outcomes it may ask for");
+        }
+        drop(reader);
+        insert(&db, 5);
+        db.vacuum(None).unwrap();
+        insert(&db, 5);
+        db.vacuum(None).unwrap();
+        assert!(oldest() > before, "without it they go");
+    }
 }

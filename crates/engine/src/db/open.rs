@@ -164,6 +164,7 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
         replayed,
         upkeep,
         vacuum_turn,
+        outcomes_to_forget: Mutex::new(None),
         _lock: lock,
     };
     engine.checkpoint(false)?;
@@ -238,6 +239,7 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
         replayed,
         upkeep,
         vacuum_turn,
+        outcomes_to_forget: Mutex::new(None),
         _lock: lock,
     };
     if !options.offline && (log.records > 0 || control.clean) {
