@@ -257,8 +257,8 @@ mod tests {
         }
     }
 
-    /// A reader lets go of a page's latch, then asks what became of an xid it met there. Vacuum froze the
-    /// page and forgot the outcome in between, and a sound row was reported as damage.
+    /// A reader lets go of a page's latch, then asks what became of an xid it met there. Vacuum
+    /// froze the page and forgot the outcome in between, and a sound row was reported as damage.
     #[test]
     fn outcomes_are_kept_for_snapshots_that_were_there_before() {
         let disk = SimDisk::new(3);
