@@ -92,7 +92,7 @@ fn told(panic: &(dyn std::any::Any + Send)) -> String {
 fn record(scenario: &Scenario) -> Script {
     let seen: Arc<Mutex<BTreeSet<&'static str>>> = Arc::default();
     let script = {
-        let _watch = Watch::default();
+        let _watch = Watch;
         let names = Arc::clone(&seen);
         Script::run(scenario, true, move |disk| {
             disk.start_recording();

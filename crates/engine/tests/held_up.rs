@@ -141,7 +141,7 @@ fn readers_and_writers_get_on_beside_all_maintenance() {
         workers.into_iter().for_each(|worker| worker.join().expect("a worker ends well"));
     });
     let longest = |progress: &Progress| progress.longest_us.load(Ordering::Relaxed);
-    println!("longest read {} us, longest write {} us", longest(&reads), longest(&writes));
+    println!("longest read {} us, longest write {} us", longest(reads), longest(writes));
     assert_eq!(db.stats().get("deadlocks"), Some(0));
     let report = db.verify().expect("verify runs");
     assert!(report.is_clean(), "{:?}", report.findings);

@@ -96,6 +96,9 @@ pub(crate) struct Committed {
     pub(crate) content: Content,
 }
 
+/// Called with the disk when the recording starts.
+type OnRecord = Box<dyn FnOnce(&SimDisk)>;
+
 /// A database, and what should be in it.
 pub(crate) struct Script {
     /// The disk.
@@ -113,7 +116,7 @@ pub(crate) struct Script {
     /// Calls seen when the interesting part began.
     pub(crate) first_op: u64,
     strict: bool,
-    on_record: Option<Box<dyn FnOnce(&SimDisk)>>,
+    on_record: Option<OnRecord>,
     db: Option<Database>,
 }
 
