@@ -33,6 +33,8 @@ struct State {
     out: BTreeSet<u32>,
     /// Named by the meta page; free if the page says so.
     hints: Vec<u32>,
+    /// How many are growing the file now.
+    growing: u32,
 }
 
 impl Blocks {
@@ -143,8 +145,14 @@ impl Tree {
 
     fn grow(&self) -> Result<()> {
         let count = (self.pool.blocks(self.file) / 16).clamp(1, 64);
-        let first = self.pool.extend(self.file, count)?.0;
+        self.blocks.0.lock().growing += 1;
+        let grown = self.pool.extend(self.file, count);
         let mut state = self.blocks.0.lock();
+        state.growing -= 1;
+        let first = grown?.0;
+        // The meta page may name blocks that a crash took off the end of the file; here they are
+        // anew.
+        state.hints.retain(|block| *block < first);
         state.ready.extend((first..first + count).rev());
         Ok(())
     }
@@ -153,7 +161,8 @@ impl Tree {
     pub(crate) fn found_free(&self, block: u32) -> Result<()> {
         let pin = self.pool.pin(self.page(block))?;
         let mut state = self.blocks.0.lock();
-        if Blocks::known(&state, block) {
+        // While the file grows, the new blocks are in none of the sets, and yet spoken for.
+        if state.growing > 0 || Blocks::known(&state, block) {
             return Ok(());
         }
         // Nobody can be about to use a block that is in none of the sets, so what the page says now
