@@ -33,10 +33,6 @@ pub(crate) struct Engine {
     pub(crate) database: u64,
     pub(crate) replayed: Replayed,
     pub(crate) upkeep: Upkeep,
-    /// One vacuum at a time.
-    pub(crate) vacuum_turn: Mutex<()>,
-    /// Outcomes below the first xid may go once the horizon is above the second.
-    pub(crate) outcomes_to_forget: Mutex<Option<(Xid, Xid)>>,
     pub(crate) _lock: LockFile,
 }
 
@@ -49,6 +45,10 @@ pub(crate) struct Upkeep {
     closed: AtomicBool,
     wake: (Mutex<bool>, Condvar),
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    /// One vacuum at a time.
+    pub(crate) vacuum_turn: Mutex<()>,
+    /// Outcomes below the first xid may go once the horizon is above the second.
+    pub(crate) outcomes_to_forget: Mutex<Option<(Xid, Xid)>>,
 }
 
 struct Work {
@@ -66,6 +66,8 @@ impl Upkeep {
             closed: AtomicBool::new(false),
             wake: (Mutex::new(false), Condvar::new()),
             threads: Mutex::new(Vec::new()),
+            vacuum_turn: Mutex::new(()),
+            outcomes_to_forget: Mutex::new(None),
         }
     }
 

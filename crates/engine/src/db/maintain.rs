@@ -158,7 +158,7 @@ impl Engine {
     /// page that was frozen after it let go of the latch, and may be about to ask for the outcome.
     /// So they go at a later vacuum, when the horizon has passed all xids of today.
     fn forget_outcomes(&self, oldest: Xid) -> Result<()> {
-        let mut waiting = self.outcomes_to_forget.lock();
+        let mut waiting = self.upkeep.outcomes_to_forget.lock();
         if let Some((below, _)) = waiting.filter(|(_, fence)| self.txns.horizon() > *fence) {
             self.txns.cut_off(below)?;
             *waiting = None;
@@ -181,7 +181,7 @@ impl Engine {
     }
 
     fn vacuum_table(&self, table: &Table, total: &mut VacuumReport) -> Result<Xid> {
-        let _turn = self.vacuum_turn.lock();
+        let _turn = self.upkeep.vacuum_turn.lock();
         let indexes: Vec<_> = table.indexes().iter().map(|index| index.method()).collect();
         let memory = (&self.env.budget, self.env.budget.limit() / 16);
         let horizon = self.txns.horizon();

@@ -13,7 +13,7 @@
 use std::path::Path;
 
 use rightlink_aio::{Io, IoErrorKind, IoOptions, LockFile, OpenMode};
-use rightlink_env::sync::{Arc, Mutex};
+use rightlink_env::sync::Arc;
 use rightlink_env::{Env, Level, Logger, Rng, points};
 
 use crate::buffer::{BufferPool, DoubleWrite, PoolOptions};
@@ -151,22 +151,8 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
     let upkeep = Upkeep::new(pace, wal.end());
     let replayed = Replayed::default();
     let temp = TempFiles::open(&io, &env.logger)?;
-    let vacuum_turn = Mutex::new(());
-    let engine = Engine {
-        env,
-        io,
-        pool,
-        wal,
-        txns,
-        catalog,
-        temp,
-        database,
-        replayed,
-        upkeep,
-        vacuum_turn,
-        outcomes_to_forget: Mutex::new(None),
-        _lock: lock,
-    };
+    let engine =
+        Engine { env, io, pool, wal, txns, catalog, temp, database, replayed, upkeep, _lock: lock };
     engine.checkpoint(false)?;
     points::hit("create.before-unmark");
     engine.io.remove(CREATING).map_err(Error::Io)?;
@@ -226,22 +212,8 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
     let upkeep = Upkeep::new(pace, control.redo);
     let database = control.database;
     let temp = TempFiles::open(&io, &env.logger)?;
-    let vacuum_turn = Mutex::new(());
-    let engine = Engine {
-        env,
-        io,
-        pool,
-        wal,
-        txns,
-        catalog,
-        temp,
-        database,
-        replayed,
-        upkeep,
-        vacuum_turn,
-        outcomes_to_forget: Mutex::new(None),
-        _lock: lock,
-    };
+    let engine =
+        Engine { env, io, pool, wal, txns, catalog, temp, database, replayed, upkeep, _lock: lock };
     if !options.offline && (log.records > 0 || control.clean) {
         engine.checkpoint(false)?;
     }
