@@ -2,6 +2,10 @@
 //! interesting; a test installs a hook that counts, yields, waits or panics there. Without a hook a
 //! point costs one relaxed load.
 //!
+//! The same module holds the switches that break one rule of the engine each: [`broken`] is asked
+//! at the one line that implements the rule, and a test shows with [`break_rule`] that it catches
+//! the variant. Without the feature `testing` the answer is a constant.
+//!
 //! A hook is global or belongs to its thread, so that simulations on several test threads
 //! do not disturb each other. The registry is plain std on purpose: it outlives the runs of a model
 //! checker, whose own primitives may not. No lock is held while a hook runs.
@@ -152,9 +156,96 @@ pub fn counts() -> BTreeMap<&'static str, u64> {
     registry().counts.clone()
 }
 
+/// Is the rule called `name` to be broken here and now? Always false without the feature `testing`.
+#[cfg(not(feature = "testing"))]
+#[inline(always)]
+pub const fn broken(_name: &str) -> bool {
+    false
+}
+
+#[cfg(feature = "testing")]
+pub use switches::{Broken, break_rule, broken};
+
+/// Which rule is broken on this thread; threads inherit it from the one that starts them.
+#[cfg(feature = "testing")]
+pub(crate) mod switches {
+    use std::cell::Cell;
+    use std::marker::PhantomData;
+
+    thread_local! {
+        static RULE: Cell<&'static str> = const { Cell::new("") };
+        static ASKED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// Is the rule called `name` to be broken here and now?
+    #[inline]
+    pub fn broken(name: &str) -> bool {
+        let is = RULE.get() == name;
+        ASKED.set(ASKED.get() + u64::from(is));
+        is
+    }
+
+    /// Breaks the rule called `name` on this thread, and on threads that it starts, until the
+    /// answer is dropped.
+    ///
+    /// # Panics
+    /// If a rule is broken already: what a test caught would have two possible reasons.
+    #[must_use]
+    pub fn break_rule(name: &'static str) -> Broken {
+        assert!(!name.is_empty() && RULE.get().is_empty(), "one rule is broken at a time");
+        RULE.set(name);
+        ASKED.set(0);
+        Broken { not_send: PhantomData }
+    }
+
+    /// The rule broken on this thread, for one that it starts.
+    #[cfg_attr(feature = "shuttle", expect(dead_code, reason = "all threads are one there"))]
+    pub(crate) fn current() -> &'static str {
+        RULE.get()
+    }
+
+    /// What a thread that starts takes over.
+    #[cfg_attr(feature = "shuttle", expect(dead_code, reason = "all threads are one there"))]
+    pub(crate) fn inherit(name: &'static str) {
+        RULE.set(name);
+    }
+
+    /// A rule is broken; dropping mends it.
+    #[derive(Debug)]
+    pub struct Broken {
+        not_send: PhantomData<*const ()>,
+    }
+
+    impl Broken {
+        /// How often this thread came to the line that implements the rule.
+        pub fn asked(&self) -> u64 {
+            ASKED.get()
+        }
+    }
+
+    impl Drop for Broken {
+        fn drop(&mut self) {
+            assert!(!RULE.replace("").is_empty(), "a rule is mended once");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(all(feature = "testing", not(feature = "shuttle")))]
+    fn a_rule_is_broken_where_and_as_long_as_asked() {
+        assert!(!broken("test.rule"));
+        let rule = break_rule("test.rule");
+        assert!(broken("test.rule") && !broken("test.other") && rule.asked() == 1);
+        let started = crate::thread::spawn("inherits", || broken("test.rule"));
+        assert_eq!(started.join(), Ok(true));
+        assert_eq!(std::thread::spawn(|| broken("test.rule")).join().ok(), Some(false));
+        drop(rule);
+        assert!(!broken("test.rule"));
+    }
 
     #[test]
     fn hooks_and_counts() {

@@ -70,8 +70,24 @@ where
     T: Send + 'static,
 {
     assert!(!name.is_empty() && !name.contains('\0'), "a thread has a name");
-    let inner = imp::Builder::new().name(name.to_string()).spawn(f)?;
+    let inner = imp::Builder::new().name(name.to_string()).spawn(inheriting(f))?;
     Ok(JoinHandle { inner })
+}
+
+/// What a thread takes over from the one that starts it: the rule that a test breaks.
+#[cfg(all(feature = "testing", not(feature = "shuttle")))]
+fn inheriting<T>(f: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let rule = crate::points::switches::current();
+    move || {
+        crate::points::switches::inherit(rule);
+        f()
+    }
+}
+
+/// Nothing is taken over.
+#[cfg(any(not(feature = "testing"), feature = "shuttle"))]
+fn inheriting<T>(f: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    f
 }
 
 /// Which thread runs this.

@@ -10,7 +10,7 @@
 //!
 //! Does not do: choose latch order (R12 binds the caller); undo.
 
-use rightlink_env::thread;
+use rightlink_env::{points, thread};
 
 use crate::buffer::frame::NO_REDO;
 use crate::buffer::frame::UNLOGGED;
@@ -107,7 +107,7 @@ impl<'p> Mtr<'p> {
         let latched = latched.as_mut().expect("a released page is not used again");
         if !latched.changing() {
             let from = if *logged { pool.wal.end().0 } else { NO_REDO };
-            let late = cfg!(broken = "dirty-after-append");
+            let late = points::broken("dirty-after-append");
             pool.core.mark_dirty(latched.pin().frame(), if late { NO_REDO } else { from });
         }
         latched.page_mut(logged.then_some(delta))
@@ -140,13 +140,13 @@ impl<'p> Mtr<'p> {
         if parts.is_empty() {
             return Ok(Lsn(0));
         }
-        rightlink_env::points::hit("buffer.mtr.before-append");
+        points::hit("buffer.mtr.before-append");
         let appended = self.pool.wal.append(kind, xid, &parts);
         let end = appended.inspect_err(|error| {
             // The pages have changes that the log does not know: they must not reach their files.
             self.pool.poison(&format!("append failed: {error}"));
         })?;
-        rightlink_env::points::hit("buffer.mtr.after-append");
+        points::hit("buffer.mtr.after-append");
         for slot in slots.iter_mut().filter(|slot| !slot.delta.is_empty()) {
             let latched = slot.latched.as_mut().expect("a page with a delta is latched");
             header::set_lsn(&mut latched.page_mut(None), end);

@@ -208,7 +208,7 @@ impl BufferPool {
             return Ok(0);
         }
         points::hit("buffer.writeback.copied");
-        if !cfg!(broken = "wal-before-data") && group.lsn > self.wal.durable() {
+        if !points::broken("wal-before-data") && group.lsn > self.wal.durable() {
             self.wal.flush(group.lsn)?;
         }
         group.stamp();
@@ -246,7 +246,7 @@ impl BufferPool {
         let Some(area) = &mut state.area else {
             return Ok(());
         };
-        if cfg!(broken = "no-double-write") || group.copies.iter().all(|copy| !copy.file.logged) {
+        if points::broken("no-double-write") || group.copies.iter().all(|copy| !copy.file.logged) {
             return Ok(());
         }
         let pages: Vec<_> = group.copies.iter().map(|copy| copy.page).collect();

@@ -11,6 +11,7 @@
 //! retries.
 //! Does not do: survive a restart; no scan does either.
 
+use rightlink_env::points::broken;
 use rightlink_env::sync::{AtomicU64, Ordering};
 
 use crate::ids::BlockNo;
@@ -45,7 +46,7 @@ impl RecycleClock {
 
     /// Were row ids of `block` given free after `time`?
     pub fn newer_than(&self, block: BlockNo, time: u64) -> bool {
-        !cfg!(broken = "r3-bucket") && self.bucket(block).load(Ordering::SeqCst) > time
+        !broken("r3-bucket") && self.bucket(block).load(Ordering::SeqCst) > time
     }
 
     /// Notes that row ids of `block` are about to be given free; they are in no index any more.

@@ -10,6 +10,8 @@
 
 use std::ops::Range;
 
+use rightlink_env::points::broken;
+
 use crate::error::Result;
 use crate::heap::Heap;
 use crate::heap::page::{HeapPage, Slot};
@@ -180,7 +182,7 @@ impl Heap {
 
     fn free_slots_of(&self, rows: &[RowId]) -> Result<u64> {
         let block = rows[0].block;
-        if !cfg!(broken = "r3-clock") {
+        if !broken("r3-clock") {
             self.clock().advance(block);
         }
         let horizon = self.txns().horizon();

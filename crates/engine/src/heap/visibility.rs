@@ -16,6 +16,8 @@
 //! end between two questions.
 //! Does not do: walk chains, wait.
 
+use rightlink_env::points::broken;
+
 use crate::buffer::Pin;
 use crate::error::Result;
 use crate::heap::tuple::{
@@ -201,9 +203,8 @@ impl<'t> Judge<'t> {
             return Some(false);
         }
         let aborted = self.birth(tuple)? == Birth::Aborted;
-        let rests_on_durable = cfg!(broken = "r1-dead-mark")
-            || tuple.has(XMAX_COMMITTED)
-            || self.txns.is_durable(tuple.xmax);
+        let rests_on_durable =
+            broken("r1-dead-mark") || tuple.has(XMAX_COMMITTED) || self.txns.is_durable(tuple.xmax);
         Some(aborted || rests_on_durable)
     }
 
@@ -277,7 +278,7 @@ impl Hints {
 fn settled(txns: &TxnManager, xid: Xid) -> Option<Status> {
     match txns.try_status(xid)? {
         Status::InProgress => None,
-        Status::Committed(_) if !cfg!(broken = "r1-hint") && !txns.is_durable(xid) => None,
+        Status::Committed(_) if !broken("r1-hint") && !txns.is_durable(xid) => None,
         status => Some(status),
     }
 }

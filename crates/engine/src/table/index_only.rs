@@ -8,6 +8,8 @@
 
 use std::collections::VecDeque;
 
+use rightlink_env::points::broken;
+
 use crate::buffer::ReadStream;
 use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
@@ -141,7 +143,7 @@ impl KeyRows {
             return Ok(None);
         }
         // R4: only after the bit was read does the clock tell that the entry was still good then.
-        if heap.clock().newer_than(block, self.batch.sample) && !cfg!(broken = "r4-clock") {
+        if heap.clock().newer_than(block, self.batch.sample) && !broken("r4-clock") {
             return Ok(None);
         }
         let values = self.keys.read(self.batch.key(at), self.batch.payload(at));

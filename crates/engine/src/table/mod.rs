@@ -37,6 +37,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use rightlink_env::points::broken;
 use rightlink_env::sync::Arc;
 
 pub use crate::keycode::ColumnRange;
@@ -201,7 +202,7 @@ impl TableIndex {
     pub fn is_usable(&self, snapshot: &Snapshot) -> bool {
         let built = self.built_at != Csn(0) && snapshot.csn() >= self.built_at;
         let since = self.def.usable_from;
-        built || since == Xid::NONE || snapshot.xmin() >= since || cfg!(broken = "r10-usable")
+        built || since == Xid::NONE || snapshot.xmin() >= since || broken("r10-usable")
     }
 
     /// Is the key of a version of `table` in `range`?

@@ -5,6 +5,8 @@
 //! because the new version has another row id.
 //! Does not do: unique keys that change places within one statement; each row is checked by itself.
 
+use rightlink_env::points::broken;
+
 use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::heap::WriteOutcome;
@@ -65,7 +67,7 @@ impl Table {
         update: &Update,
     ) -> Result<WriteOutcome> {
         let unchanged = update.keys.iter().all(|keys| keys.same(OLD, NEW));
-        let hot = unchanged || cfg!(broken = "r10-hot");
+        let hot = unchanged || broken("r10-hot");
         let outcome = self.heap.update(statement.txn(), at, &update.bytes, hot)?;
         if let WriteOutcome::Done { row_id, heap_only, .. } = outcome {
             assert!(hot || !heap_only, "R10: the heap makes no heap-only version unasked");

@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 
+use rightlink_env::points::broken;
 use rightlink_env::sync::{AtomicU64, Ordering, fence};
 
 use crate::ids::Lsn;
@@ -112,7 +113,7 @@ impl DurableCommits {
 
     /// Is the commit of `xid` durable? `durable` is only called when some commit may not be.
     pub(super) fn is_durable(&self, xid: u64, durable: impl FnOnce() -> Lsn) -> bool {
-        if cfg!(broken = "r1-durable") {
+        if broken("r1-durable") {
             return true;
         }
         let latest = self.latest.load(Ordering::Acquire);

@@ -5,6 +5,7 @@
 //! xids count up to a bound, so a statement never sees its own changes.
 //! Does not do: tuple visibility (`heap` asks about xmin and xmax).
 
+use rightlink_env::points::broken;
 use rightlink_env::sync::Arc;
 
 use crate::error::Result;
@@ -96,7 +97,7 @@ impl Snapshot {
     /// The answers that need no status.
     fn known(&self, xid: Xid) -> Option<bool> {
         if let Some(run) = self.own.find(xid.0) {
-            let before = xid.0 < self.bound || cfg!(broken = "statement-bound");
+            let before = xid.0 < self.bound || broken("statement-bound");
             return Some(before && !run.is_aborted(xid.0));
         }
         if xid == Xid::FROZEN {

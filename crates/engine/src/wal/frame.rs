@@ -13,6 +13,7 @@
 //! records, so the durable LSN of a frame whose records are torn still counts.
 //! Does not do: find frames.
 
+use rightlink_env::points::broken;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use super::block::{FRAME_HEADER, u64_at};
@@ -61,7 +62,7 @@ impl FrameHeader {
 }
 
 fn seed(database: u64, start: u64) -> u64 {
-    if cfg!(broken = "wal-no-seed") { 0 } else { database ^ start }
+    if broken("wal-no-seed") { 0 } else { database ^ start }
 }
 
 /// The checksum of the records of the frame at `start`, fed piece by piece.

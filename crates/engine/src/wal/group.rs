@@ -9,6 +9,7 @@
 //! Does not do: I/O, locking.
 
 use rightlink_aio::AlignedBuf;
+use rightlink_env::points::broken;
 
 use super::block::{
     BLOCK, BlockHeader, FRAME_HEADER, HEADER, SECTOR, advance, block_of, content, frame_start,
@@ -170,7 +171,7 @@ impl Group {
     /// Keeps the last, unfilled sector for the frame that follows.
     pub(super) fn save_tail(&self, tail: &mut [u8; SECTOR as usize]) {
         tail.fill(0);
-        if cfg!(broken = "wal-tail-not-repeated") {
+        if broken("wal-tail-not-repeated") {
             return;
         }
         let from = self.offset(sector_of(self.end));

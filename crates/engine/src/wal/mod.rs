@@ -42,7 +42,7 @@ pub use record::{MAX_PARTS, MAX_RECORD_BYTES, PagePart, Record, RecordKind};
 pub use stats::WalStats;
 
 use rightlink_aio::{AlignedBuf, Io, IoError};
-use rightlink_env::points::hit;
+use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use rightlink_env::{Env, Level, Logger, Reservation};
 
@@ -253,7 +253,7 @@ impl Wal {
     fn recycle(&self, redo: u64) -> Result<()> {
         let longest = MAX_FRAME_BYTES + (MAX_FRAME_BYTES >> 6);
         let keep = match self.segments.cover(self.database, redo) {
-            Some(_) if cfg!(broken = "wal-cover-ignored") => redo,
+            Some(_) if broken("wal-cover-ignored") => redo,
             Some(cover) => cover,
             None => redo.saturating_sub(longest),
         };
@@ -378,7 +378,7 @@ impl Wal {
         hit("wal.frame.before-write");
         self.segments.write(base, image)?;
         hit("wal.flush.before-sync");
-        let syncs = match cfg!(broken = "wal-not-synced") {
+        let syncs = match broken("wal-not-synced") {
             true => 1,
             false => self.segments.sync(base, group.end())?,
         };
@@ -489,7 +489,7 @@ impl Drop for Turn<'_> {
                 self.wal.durable.store(group.end(), Ordering::Release);
             }
             Some(Ok(_)) => {}
-            Some(Err(_)) if cfg!(broken = "wal-failed-sync-forgiven") => {}
+            Some(Err(_)) if broken("wal-failed-sync-forgiven") => {}
             Some(Err(error)) => {
                 state.poison(&format!("{error}; the outcome of commits in flight is unknown"));
             }
@@ -539,7 +539,7 @@ fn settle_tail(
         Reader::copy(&mut source(), at, bytes)?;
         let used = ((end - at) as usize).min(len);
         bytes[used..].fill(0);
-        if !cfg!(broken = "wal-tail-not-settled") {
+        if !broken("wal-tail-not-settled") {
             segments.write(at, bytes).map_err(Error::Io)?;
         }
         let rest = used % SECTOR as usize;

@@ -11,6 +11,7 @@
 //! to a limit that was durable at the start.
 
 use rightlink_aio::Io;
+use rightlink_env::points::broken;
 use rightlink_env::{Env, Level};
 
 use super::block::{BLOCK, FRAME_HEADER, HEADER, advance, block_of, content, frame_start};
@@ -225,11 +226,11 @@ impl Reader {
     /// Nothing whole follows `end`: torn tail or damage?
     fn finish(&mut self, end: u64) -> Result<()> {
         self.body.clear();
-        if self.durable > end && !cfg!(broken = "wal-hole-is-the-end") {
+        if self.durable > end && !broken("wal-hole-is-the-end") {
             return Err(self.hole(end, self.durable));
         }
         let behind = self.search(end)?;
-        if !cfg!(broken = "wal-no-search") && behind.durable > end {
+        if !broken("wal-no-search") && behind.durable > end {
             return Err(self.hole(end, behind.durable));
         }
         self.dropped = behind.written.saturating_sub(end);

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use rightlink_aio::{AlignedBuf, File, Io, IoError, IoErrorKind, OpenMode};
-use rightlink_env::points::hit;
+use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 
 use super::block::{BLOCK, BlockHeader, SECTOR};
@@ -137,11 +137,11 @@ impl Segments {
             return Err(refused(error));
         }
         hit("wal.segment.before-sync");
-        if !cfg!(broken = "wal-segment-not-synced") {
+        if !broken("wal-segment-not-synced") {
             file.sync_all().map_err(Failure::Unknown)?;
         }
         self.io.rename(UNFINISHED, &name(number)).map_err(refused)?;
-        if !cfg!(broken = "wal-segment-name-not-synced") {
+        if !broken("wal-segment-name-not-synced") {
             self.io.sync_dir(DIR).map_err(Failure::Unknown)?;
         }
         hit("wal.segment.created");

@@ -14,6 +14,8 @@
 
 use std::cmp::Ordering;
 
+use rightlink_env::points::broken;
+
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{PageId, RowId};
@@ -69,7 +71,7 @@ impl TreeScan {
         }
         let damage = |what| Error::corrupt(pin.page(), what);
         let node = Node::open(page.bytes()).map_err(damage)?;
-        let joined = cfg!(broken = "r5-link") || self.continues(&node);
+        let joined = broken("r5-link") || self.continues(&node);
         if joined {
             batch.reset(pin.page(), sample);
             self.copy(&node, batch).map_err(damage)?;

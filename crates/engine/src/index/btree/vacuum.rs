@@ -11,6 +11,7 @@
 //! the pass has ended (R3).
 //! Does not do: decide which rows are dead; two passes at once.
 
+use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::{AtomicU32, Ordering};
 
 use crate::buffer::{Delivery, Mtr, Pin, ReadStream, StreamOptions};
@@ -91,11 +92,11 @@ impl Pass<'_> {
 
     /// A block, and what its page sent to lower blocks.
     fn visit_chain(&mut self, pin: Pin, start: u32, is_dead: IsDead<'_>) -> Result<()> {
-        rightlink_env::points::hit("btree.vacuum.visit");
+        hit("btree.vacuum.visit");
         let mut follow = self.visit(pin, start, is_dead)?;
         let mut moves = 0;
         while let Some(block) = follow.filter(|block| *block < start) {
-            rightlink_env::points::hit("btree.vacuum.follow");
+            hit("btree.vacuum.follow");
             moves += 1;
             self.tree.bound_moves(moves)?;
             follow = self.visit(self.tree.pin_linked(block)?, block, is_dead)?;
@@ -200,7 +201,7 @@ fn judge(page: &[u8; PAGE_SIZE], cycle: u32, is_dead: IsDead<'_>) -> Checked<Opt
         is_dead(&rows, &mut dead);
     }
     let dead = (0..rows.len()).filter(|i| dead[*i]).collect();
-    let tagged = cycle_of(page) == cycle && !cfg!(broken = "r5-cycle");
+    let tagged = cycle_of(page) == cycle && !broken("r5-cycle");
     let follow = (tagged && node.right != 0).then_some(node.right);
     Ok(Some(Judged { count: rows.len(), dead, follow }))
 }
