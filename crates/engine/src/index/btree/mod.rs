@@ -10,6 +10,7 @@
 //! | `vacuum` `merge` | dead entries and empty pages leave |
 //! | `build` | from sorted entries |
 //! | `verify` `inspect` | is it a tree, what does it look like |
+//! | `optimisations` `counters` | what can be switched off for measuring; what searches cost |
 //!
 //! Invariants:
 //! - Links, fences and levels say where a key belongs: a page takes `key` when `low <= key < high`.
@@ -33,6 +34,7 @@ pub mod inspect;
 mod merge;
 mod meta;
 mod node;
+mod optimisations;
 mod read;
 mod scan;
 mod search;
@@ -47,6 +49,7 @@ use rightlink_env::sync::Arc;
 use rightlink_env::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 
 pub use counters::{Counters, counters};
+pub use optimisations::Optimisations;
 
 use crate::buffer::BufferPool;
 use crate::config::{MAX_KEY_BYTES, PAGE_SIZE};
@@ -60,6 +63,7 @@ use crate::index::search_key::KeyRange;
 
 use alloc::{Blocks, Registrations};
 use node::Damage;
+use optimisations::Switches;
 
 /// Largest key and payload together that an entry may have, without the row id.
 pub const MAX_ENTRY_BYTES: usize = MAX_KEY_BYTES - RowId::SIZE - 2;
@@ -91,6 +95,7 @@ pub(crate) struct Tree {
     pool: Arc<BufferPool>,
     file: FileId,
     options: TreeOptions,
+    switches: Switches,
     /// Level and block of the root when it was last looked up. An old root is as good a start as
     /// any.
     root: AtomicU64,
@@ -119,6 +124,7 @@ impl BTree {
             pool: Arc::clone(pool),
             file,
             options,
+            switches: Switches::new(Optimisations::ALL),
             root: AtomicU64::new(0),
             blocks: Blocks::default(),
             registrations: Registrations::default(),
@@ -135,6 +141,16 @@ impl BTree {
         self.0.file
     }
 
+    /// From now on operations use these optimisations, for measuring; all of them at first.
+    pub fn optimise(&self, set: Optimisations) {
+        self.0.switches.set(set);
+    }
+
+    /// The optimisations in use.
+    pub fn optimisations(&self) -> Optimisations {
+        self.0.switches.get()
+    }
+
     /// Levels of the tree, the leaves' included.
     pub fn levels(&self) -> u32 {
         u32::from(self.0.root().1) + 1
@@ -145,6 +161,11 @@ impl Tree {
     /// The page at `block`.
     fn page(&self, block: u32) -> PageId {
         PageId::new(self.file, block)
+    }
+
+    /// Is this optimisation switched on?
+    fn uses(&self, one: Optimisations) -> bool {
+        self.switches.get().has(one)
     }
 
     /// Damage found at `block`.

@@ -15,10 +15,10 @@ use std::cmp::Ordering;
 use crate::buffer::{Held, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
-use crate::index::btree::Tree;
 use crate::index::btree::counters::count;
 use crate::index::btree::node::{Checked, Found, Node, is_node};
 use crate::index::btree::read::PageRead;
+use crate::index::btree::{Optimisations, Tree};
 use crate::page::PageKind;
 use crate::page::header::KIND;
 
@@ -138,7 +138,8 @@ impl Tree {
     }
 
     fn step(&self, pin: &Pin, aim: Aim<'_>, level: u8) -> Result<Step> {
-        for _ in 0..MAX_OPTIMISTIC {
+        let tries = if self.uses(Optimisations::OPTIMISTIC) { MAX_OPTIMISTIC } else { 0 };
+        for _ in 0..tries {
             if let Some(step) = pin.optimistic(|view| step(view, aim, level)) {
                 return step.map_err(|what| Error::corrupt(pin.page(), what));
             }
