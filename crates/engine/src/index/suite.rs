@@ -10,6 +10,7 @@ use rightlink_env::Rng;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{
     AccessMethod, HeapOracle, IndexEntry, InsertOutcome, LeafBatch, Liveness, ScanOptions,
+    VacuumStats,
 };
 use crate::index::search_key::{Direction, KeyRange};
 
@@ -50,6 +51,14 @@ pub(crate) fn insert(am: &dyn AccessMethod, entries: &[(Vec<u8>, RowId)]) {
         entries.iter().map(|(key, row)| IndexEntry::new(key, *row)).collect();
     let outcome = am.insert_batch(Xid(5), &mut batch, None).unwrap();
     assert_eq!(outcome, InsertOutcome::Inserted);
+}
+
+/// Removes the entries of all rows that are `dead`.
+pub(crate) fn vacuum(am: &dyn AccessMethod, dead: &dyn Fn(&RowId) -> bool) -> VacuumStats {
+    let mut judge = |rows: &[RowId], out: &mut [bool]| {
+        rows.iter().zip(out).for_each(|(row, out)| *out = dead(row));
+    };
+    am.bulk_delete(&mut judge).unwrap()
 }
 
 /// The whole index, both ways, is the model.
@@ -129,11 +138,7 @@ pub(crate) fn random_history(am: &dyn AccessMethod, seed: u64, make: MakeKey, ro
                 };
                 let before = model.len();
                 model.retain(|(_, row)| !dead(row));
-                let stats = am
-                    .bulk_delete(&mut |rows, out| {
-                        rows.iter().zip(out).for_each(|(row, out)| *out = dead(row));
-                    })
-                    .unwrap();
+                let stats = vacuum(am, &dead);
                 assert_eq!(stats.removed as usize, before - model.len());
             }
             _ => random_ranges(am, &model, &mut rng, make),

@@ -1,4 +1,6 @@
-//! Insertion of a batch: sorted once, a leaf held for all of its keys, one record per leaf.
+//! Insertion of a batch: sorted once, a leaf held for all of its keys, one record per leaf. From
+//! there the batch goes right when its next key is next door, else down again from the inner page
+//! above the leaves, and only if that one has nothing for the key from the root.
 //!
 //! Uniqueness (R8): the exclusive latch on the first leaf that could hold the key without a row id
 //! is held from the check to the insertion. Equal keys may go on right of it; the walk latches
@@ -14,12 +16,14 @@ use crate::ids::{RowId, Xid};
 use crate::index::am::{HeapOracle, IndexEntry, InsertOutcome, Liveness};
 use crate::index::btree::alloc::Spare;
 use crate::index::btree::edit::{self, Entries, Frame, Value};
-use crate::index::btree::node::{Checked, DEAD, HAS_DEAD, INCOMPLETE, Node, SLOT};
-use crate::index::btree::search::{Aim, Place, Reached, Target};
+use crate::index::btree::node::{Checked, DEAD, HAS_DEAD, INCOMPLETE, Node, RIGHT, SLOT};
+use crate::index::btree::read::PageRead;
+use crate::index::btree::search::{Aim, Place, Reached, Step, Target};
 use crate::index::btree::split::Splitting;
-use crate::index::btree::{MAX_ENTRY_BYTES, Tree, tree_key};
-use crate::page::header::HEADER_SIZE;
+use crate::index::btree::{MAX_ENTRY_BYTES, Optimisations, Tree, tree_key};
+use crate::page::header::{self, HEADER_SIZE};
 use crate::wal::RecordKind;
+use rightlink_env::sync::Ordering;
 
 /// Rounds without progress before it is called damage.
 const MAX_ROUNDS: u32 = 10_000;
@@ -32,7 +36,23 @@ pub(crate) struct Luggage<'t> {
     /// Pages that were missing under a latch.
     pub(crate) keep: Vec<Pin>,
     rounds: u32,
+    trail: Trail,
 }
+
+/// Where a batch has been. Each part is a guess: a page that is remembered is judged by its level
+/// and fences like one that a descent led to (R6).
+#[derive(Default)]
+struct Trail {
+    /// Right sibling of the leaf that was filled last; 0: none.
+    next: u32,
+    /// The inner page above the leaves that led there.
+    parent: Option<Pin>,
+    /// Times in a row that the next key was not next door.
+    misses: u32,
+}
+
+/// A batch that was wrong so often stops looking next door.
+const MAX_MISSES: u32 = 4;
 
 impl<'t> Luggage<'t> {
     /// Fetches what a round said it lacked. No latch is held.
@@ -147,8 +167,9 @@ impl<'a> Batch<'a, '_> {
         let entry = &self.entries[at];
         let whole = tree_key(entry.key, entry.row);
         let aim = Aim::At(if self.oracle_for(at).is_some() { entry.key } else { &whole });
-        let Some(pin) = self.tree.descend(aim, 0)? else {
-            return Err(self.tree.corrupt(0, "a tree without leaves"));
+        let pin = match self.next_door(aim, at, &mut luggage.trail) {
+            Some(pin) => pin,
+            None => self.down(aim, &mut luggage.trail)?,
         };
         let mut mtr = Mtr::new(&self.tree.pool);
         let target = Target { level: 0, alone: true };
@@ -157,6 +178,59 @@ impl<'a> Batch<'a, '_> {
             Reached::Lost => Ok(Round::Lack(Lack::Luck)),
             Reached::Missing(block) => Ok(Round::Lack(Lack::Page(block))),
         }
+    }
+
+    /// The leaf to the right of the one before, or the rightmost one, if it takes the key.
+    fn next_door(&self, aim: Aim<'_>, at: usize, trail: &mut Trail) -> Option<Pin> {
+        if at == 0 {
+            let block = match self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
+                true => self.tree.rightmost.load(Ordering::Relaxed),
+                false => 0,
+            };
+            let found = self.tree.guess(block, aim);
+            if found.is_none() && block != 0 {
+                self.tree.rightmost.store(0, Ordering::Relaxed);
+            }
+            return found;
+        }
+        let next = std::mem::take(&mut trail.next);
+        if trail.misses >= MAX_MISSES || !self.tree.uses(Optimisations::BATCHES) {
+            return None;
+        }
+        let found = self.tree.guess(next, aim);
+        trail.misses = if found.is_some() { 0 } else { trail.misses + u32::from(next != 0) };
+        found
+    }
+
+    /// Down to the leaf: from the inner page that led to the one before, else from the root.
+    fn down(&self, aim: Aim<'_>, trail: &mut Trail) -> Result<Pin> {
+        let tree = self.tree;
+        if self.entries.len() > 1 && tree.uses(Optimisations::BATCHES) && tree.root().1 > 0 {
+            let found = match trail.parent.take() {
+                Some(parent) => self.child(parent, aim, trail)?,
+                None => None,
+            };
+            let found = match found {
+                Some(pin) => Some(pin),
+                None => match tree.descend(aim, 1)? {
+                    Some(parent) => self.child(parent, aim, trail)?,
+                    None => None,
+                },
+            };
+            if let Some(pin) = found {
+                return Ok(pin);
+            }
+        }
+        let found = tree.descend(aim, 0)?;
+        found.ok_or_else(|| tree.corrupt(0, "a tree without leaves"))
+    }
+
+    /// The leaf under `parent`, which is remembered if it knows one.
+    fn child(&self, parent: Pin, aim: Aim<'_>, trail: &mut Trail) -> Result<Option<Pin>> {
+        let Step::Down(block) = self.tree.step(&parent, aim, 1)? else { return Ok(None) };
+        let leaf = self.tree.pin_linked(block)?;
+        trail.parent = Some(parent);
+        Ok(Some(leaf))
     }
 
     /// Entries from `start` on, into the latched leaf `first` or, for the first of them, right of
@@ -208,8 +282,12 @@ impl<'a> Batch<'a, '_> {
                 return Ok(Round::Lack(Lack::Finish(block, 0)));
             }
             let value = Value { extra: entry.payload, ..Value::default() };
+            let appended = pos == node.count && node.right == 0;
             if self.tree.put(&mut mtr, held, pos, &key, value)? {
                 at += 1;
+                if appended && self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
+                    self.tree.remember_rightmost(block);
+                }
                 if held != first {
                     break;
                 }
@@ -224,6 +302,7 @@ impl<'a> Batch<'a, '_> {
                 Err(lack) => Round::Lack(lack),
             });
         }
+        luggage.trail.next = header::u32_at(mtr.bytes(first), RIGHT);
         mtr.commit(RecordKind::IndexInsert, self.xid)?;
         Ok(Round::Upto(at))
     }
@@ -358,7 +437,33 @@ fn ask(rows: &[RowId], at: usize, oracle: &dyn HeapOracle) -> Option<InsertOutco
     })
 }
 
+/// Is this a leaf whose fences contain the key?
+fn takes<R: PageRead>(page: R, aim: Aim<'_>) -> bool {
+    let Aim::At(key) = aim else { return false };
+    let takes =
+        |node: Node<R>| node.is_leaf() && node.cmp_low(key).is_ge() && node.cmp_high(key).is_lt();
+    Node::open(page).is_ok_and(takes)
+}
+
 impl Tree {
+    /// Pins the leaf at `block` if it is in memory and takes the key, as far as can be told without
+    /// a latch (R6). Block 0: no guess.
+    fn guess(&self, block: u32, aim: Aim<'_>) -> Option<Pin> {
+        if block == 0 {
+            return None;
+        }
+        let pin = self.pool.try_pin(self.page(block))?;
+        let takes = pin.optimistic(|view| takes(view, aim)).unwrap_or(false);
+        takes.then_some(pin)
+    }
+
+    /// Keys are being appended to the rightmost leaf, at `block`.
+    fn remember_rightmost(&self, block: u32) {
+        if self.rightmost.load(Ordering::Relaxed) != block {
+            self.rightmost.store(block, Ordering::Relaxed);
+        }
+    }
+
     /// Puts an entry into a latched page without splitting it: in place, else by encoding the page
     /// again, on leaves without the entries marked dead. False: there is no room.
     pub(crate) fn put(

@@ -101,6 +101,8 @@ pub(crate) struct Tree {
     root: AtomicU64,
     blocks: Blocks,
     registrations: Registrations,
+    /// The rightmost leaf, if keys were appended to it lately; 0: none. Only a guess (R6).
+    rightmost: AtomicU32,
     /// Cycle id of the vacuum under way, 0: none. Splits stamp it on both pages.
     cycle: AtomicU32,
     /// One vacuum at a time, and the cycle id of the last one.
@@ -128,6 +130,7 @@ impl BTree {
             root: AtomicU64::new(0),
             blocks: Blocks::default(),
             registrations: Registrations::default(),
+            rightmost: AtomicU32::new(0),
             cycle: AtomicU32::new(0),
             vacuum: Mutex::new(0),
         };

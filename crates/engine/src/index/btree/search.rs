@@ -101,9 +101,12 @@ impl<R: PageRead> Node<R> {
 
 /// Next step of a descent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
+pub(crate) enum Step {
+    /// To this child.
     Down(u32),
+    /// To the right sibling.
     Right(u32),
+    /// The page is not the one.
     Lost,
 }
 
@@ -137,7 +140,8 @@ impl Tree {
         }
     }
 
-    fn step(&self, pin: &Pin, aim: Aim<'_>, level: u8) -> Result<Step> {
+    /// The next step from a pinned inner page that should be at `level`.
+    pub(crate) fn step(&self, pin: &Pin, aim: Aim<'_>, level: u8) -> Result<Step> {
         let tries = if self.uses(Optimisations::OPTIMISTIC) { MAX_OPTIMISTIC } else { 0 };
         for _ in 0..tries {
             if let Some(step) = pin.optimistic(|view| step(view, aim, level)) {

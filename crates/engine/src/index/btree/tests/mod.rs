@@ -4,6 +4,7 @@ mod concurrent;
 mod crash;
 mod damage;
 mod shape;
+mod writes;
 
 use rightlink_env::Rng;
 

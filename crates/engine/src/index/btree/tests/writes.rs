@@ -1,0 +1,124 @@
+//! What writers do beyond the plainest insertion, and that each of it can be switched off.
+
+use rightlink_env::Rng;
+
+use crate::buffer::testing::{self, TestPool};
+use crate::ids::RowId;
+use crate::index::btree::tests::{FILE, integer, long_prefix, tree, word};
+use crate::index::btree::{BTree, Optimisations, TreeOptions, counters};
+use crate::index::suite::{self, same, verify_clean};
+
+fn row(n: u64) -> RowId {
+    RowId::new((n / 100) as u32, (n % 100) as u16 + 1)
+}
+
+fn key(n: u64) -> Vec<u8> {
+    n.to_be_bytes().to_vec()
+}
+
+/// An empty tree that does only what `writes` says.
+fn tree_that(writes: Optimisations, capacity: usize) -> (TestPool, BTree) {
+    let test = testing::pool(4096, 1);
+    test.pool.create_file(FILE, true).unwrap();
+    let options = TreeOptions { capacity, ..TreeOptions::default() };
+    let tree = BTree::create(&test.pool, FILE, options).unwrap();
+    tree.optimise(writes);
+    (test, tree)
+}
+
+const EACH: [Optimisations; 6] = [
+    Optimisations::SHORT_SEPARATORS,
+    Optimisations::DEDUPLICATION,
+    Optimisations::SPLIT_STRATEGIES,
+    Optimisations::RIGHTMOST_LEAF,
+    Optimisations::MERGING,
+    Optimisations::BATCHES,
+];
+
+#[test]
+fn every_switch_off_leaves_a_sound_tree() {
+    let sets = EACH.map(|off| Optimisations::ALL.without(off));
+    for (seed, writes) in sets.into_iter().chain([Optimisations::NONE]).enumerate() {
+        for make in [integer, word, long_prefix] {
+            let (_pool, tree) = tree_that(writes, 500);
+            suite::random_history(&tree, seed as u64, make, 80);
+        }
+    }
+}
+
+/// Descents from the root that `work` needs.
+fn descents(work: impl FnOnce()) -> u64 {
+    let before = counters().descents;
+    work();
+    counters().descents - before
+}
+
+/// A batch starts at the root once, and from then on goes right or down from where it is.
+#[test]
+fn a_batch_descends_from_the_root_once() {
+    for (writes, most) in
+        [(Optimisations::ALL, 30), (Optimisations::ALL.without(Optimisations::BATCHES), 900)]
+    {
+        let (_pool, tree) = tree_that(writes, 8192);
+        let entries: Vec<_> = (0..60_000).map(|n| (key(n * 2), row(n))).collect();
+        suite::insert(&tree, &entries);
+        assert!(tree.levels() == 3 || tree.levels() == 2, "{} levels", tree.levels());
+        let mut model: suite::Model = entries.into_iter().collect();
+        let dense: Vec<_> = (30_000..32_000).map(|n| (key(n * 2 + 1), row(n))).collect();
+        let sparse: Vec<_> = (0..800).map(|n| (key(n * 150 + 1), row(n))).collect();
+        for batch in [dense, sparse] {
+            let count = descents(|| suite::insert(&tree, &batch));
+            assert!(count <= most, "{count} descents for {} keys", batch.len());
+            assert!(writes == Optimisations::ALL || count > 5, "the switch does something");
+            model.extend(batch);
+        }
+        same(&tree, &model);
+        verify_clean(&tree);
+    }
+}
+
+/// Keys that ascend, one by one: the rightmost leaf is remembered, and a descent is for the first
+/// key after a split and for the split itself.
+#[test]
+fn appending_needs_no_descent() {
+    for (writes, most) in [
+        (Optimisations::ALL, 600),
+        (Optimisations::ALL.without(Optimisations::RIGHTMOST_LEAF), 9000),
+    ] {
+        let (_pool, tree) = tree_that(writes, 1000);
+        let entries: Vec<_> = (0..6000).map(|n| (key(n), row(n))).collect();
+        let count = descents(|| {
+            entries.iter().for_each(|entry| suite::insert(&tree, std::slice::from_ref(entry)));
+        });
+        assert!(count <= most, "{count} descents");
+        assert!(writes == Optimisations::ALL || count >= 6000);
+        same(&tree, &entries.into_iter().collect());
+        verify_clean(&tree);
+    }
+}
+
+/// The remembered leaf is a guess: other keys, splits and emptied pages do not mislead it (R6).
+#[test]
+fn a_remembered_leaf_is_only_a_guess() {
+    let (_pool, tree) = tree(400, 5);
+    let mut rng = Rng::from_seed(6);
+    let mut model = suite::Model::new();
+    let mut next = 1_000_000;
+    for round in 0..300u64 {
+        let mut batch = vec![(key(next), row(round)), (key(next + 1), row(round))];
+        next += 2;
+        if rng.chance(1, 3) {
+            batch = vec![(integer(&mut rng), row(round)), (key(next), row(round))];
+        }
+        suite::insert(&tree, &batch);
+        model.extend(batch);
+        if rng.chance(1, 20) {
+            let keep = rng.below(next);
+            let dead = |at: &RowId| *at < row(keep % (round + 1));
+            suite::vacuum(&tree, &dead);
+            model.retain(|(_, row)| !dead(row));
+        }
+    }
+    same(&tree, &model);
+    verify_clean(&tree);
+}
