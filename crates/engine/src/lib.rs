@@ -64,6 +64,8 @@ pub mod heap;
 pub mod index;
 pub mod page;
 pub mod recovery;
+#[cfg(all(test, feature = "shuttle"))]
+mod schedules;
 pub mod sort;
 pub mod table;
 pub mod txn;

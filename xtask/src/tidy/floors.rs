@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const ENGINE: &str = "crates/engine/src/";
 
 /// The rooms of the engine and the floor of each.
-pub(super) const ROOMS: [(&str, u8); 20] = [
+pub(super) const ROOMS: [(&str, u8); 21] = [
     ("lib", 9),
     ("db", 9),
     ("verify", 8),
@@ -36,6 +36,7 @@ pub(super) const ROOMS: [(&str, u8); 20] = [
     ("datum", 0),
     ("keycode", 0),
     ("config", 0),
+    ("schedules", 0),
 ];
 
 /// Imports in the engine go strictly down.

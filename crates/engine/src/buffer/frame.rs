@@ -21,6 +21,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use rightlink_aio::{AlignedBuf, Completion, Done, File, Io, IoBufs, Segment};
+use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::buffer::latch::{Latch, Parking};
@@ -125,7 +126,9 @@ impl Frame {
     /// lets a dirty one go too (its file is going away).
     pub(super) fn try_claim(&self, forgiven: u64) -> bool {
         let state = self.state();
-        if state & VALID == 0 || pins(state) != 0 || state & DIRTY & !forgiven != 0 {
+        let pinned = pins(state) != 0 && !broken("evict-pinned");
+        let dirty = state & DIRTY & !forgiven != 0 && !broken("evict-dirty");
+        if state & VALID == 0 || pinned || dirty {
             return false;
         }
         let swap = Ordering::AcqRel;

@@ -16,6 +16,8 @@
 mod data_file;
 mod double_write;
 mod evict;
+#[cfg(all(test, feature = "shuttle"))]
+mod explore;
 mod frame;
 mod latch;
 mod latched;

@@ -1,0 +1,238 @@
+//! Schedules of latches, pins, eviction, reads and write-back on a pool of a few pages.
+//!
+//! See `schedules` for how worlds are run. Pages come and go by `evict_all`, so that two of them
+//! are enough.
+
+use rightlink_aio::SimDisk;
+use rightlink_env::sync::{Arc, AtomicU64, Ordering};
+use rightlink_env::thread::{self, JoinHandle};
+
+use crate::buffer::latch::{Latch, Mode, Parking};
+use crate::buffer::testing::{self, TestPool};
+use crate::buffer::{BufferPool, Mtr};
+use crate::config::PAGE_SIZE;
+use crate::ids::{FileId, Lsn, PageId, Xid};
+use crate::page::{checksum, header};
+use crate::schedules::{Case, catches, survives};
+use crate::wal::RecordKind;
+
+const FILE: FileId = FileId(64);
+/// A writer, where readers count as one.
+const WRITER: u64 = 100;
+/// Two words of a page that always change together.
+const LOW: usize = 64;
+const HIGH: usize = 8000;
+
+/// Block 0 as it is in the file.
+fn home(disk: &SimDisk) -> Box<[u8; PAGE_SIZE]> {
+    let bytes = disk.peek("data/00000040", 0, PAGE_SIZE).into_boxed_slice();
+    bytes.try_into().expect("the file has a page")
+}
+
+fn page(block: u32) -> PageId {
+    PageId::new(FILE, block)
+}
+
+/// A pool with a file of `pages` formatted pages, all on disk.
+fn world(pages: u32) -> TestPool {
+    let test = testing::pool(16, 1);
+    test.pool.create_file(FILE, true).expect("an empty disk");
+    test.pool.extend(FILE, pages).expect("space");
+    for block in 0..pages {
+        add(&test.pool, block, 0);
+    }
+    test.pool.flush_all().expect("a sound disk");
+    test
+}
+
+/// Adds to both words, and lets others run in between.
+fn add(pool: &BufferPool, block: u32, amount: u64) {
+    let pin = pool.pin(page(block)).expect("a sound disk");
+    let mut mtr = Mtr::new(pool);
+    let held = mtr.latch(pin);
+    let value = header::u64_at(mtr.bytes(held), LOW) + amount;
+    mtr.page(held).put_u64(LOW, value);
+    thread::yield_now();
+    mtr.page(held).put_u64(HIGH, value);
+    mtr.commit(RecordKind::HeapUpdate, Xid(9)).expect("space");
+}
+
+/// The value, read under the shared latch and, when that works, without.
+fn read(pool: &BufferPool, block: u32) -> u64 {
+    let pin = pool.pin(page(block)).expect("a sound disk");
+    assert_eq!(pin.page(), page(block), "the pin keeps the page");
+    let loose = pin.optimistic(|view| {
+        let low = view.word(LOW / 8);
+        thread::yield_now();
+        (low, view.word(HIGH / 8))
+    });
+    if let Some((low, high)) = loose {
+        assert_eq!(low, high, "R11: what validates is one state");
+    }
+    let latch = pin.shared();
+    let low = header::u64_at(latch.bytes(), LOW);
+    thread::yield_now();
+    assert_eq!(low, header::u64_at(latch.bytes(), HIGH), "nobody stores under a shared latch");
+    low
+}
+
+fn start<T: Send + 'static>(
+    test: &TestPool,
+    work: impl FnOnce(&BufferPool) -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let pool = Arc::clone(&test.pool);
+    thread::spawn("explores", move || work(&pool))
+}
+
+fn join<T>(threads: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
+    // All are started before the first is waited for.
+    let threads: Vec<_> = threads.into_iter().collect();
+    threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+}
+
+/// Two writers and two readers of one page.
+fn latches() {
+    let test = world(1);
+    let pin = test.pool.pin(page(0)).expect("a sound disk");
+    let writer = || start(&test, |pool| (0..2).for_each(|_| add(pool, 0, 1)));
+    let reader = || start(&test, |pool| assert!(read(pool, 0) <= read(pool, 0)));
+    join([writer(), reader(), writer(), reader()]);
+    drop(pin);
+    assert_eq!(read(&test.pool, 0), 4, "no change is lost");
+}
+
+/// Who holds a latch exclusively holds it alone.
+fn latch_modes() {
+    let shared = Arc::new((Latch::default(), Parking::default(), AtomicU64::new(0)));
+    let take = |mode, mark| {
+        let shared = Arc::clone(&shared);
+        thread::spawn("latches", move || {
+            for _ in 0..2 {
+                shared.0.take(mode, &shared.1);
+                let others = shared.2.fetch_add(mark, Ordering::SeqCst);
+                let alone = mode == Mode::Shared && others < WRITER || others == 0;
+                assert!(alone, "{mode:?} beside {others}");
+                shared.2.fetch_sub(mark, Ordering::SeqCst);
+                shared.0.release(mode, &shared.1);
+            }
+        })
+    };
+    let (reader, writer) = (|| take(Mode::Shared, 1), || take(Mode::Exclusive, WRITER));
+    join([reader(), writer(), reader(), writer()]);
+}
+
+/// Changes of pages that leave memory all the time.
+fn pages_come_and_go() {
+    let test = world(2);
+    let cold = || test.pool.evict_all().expect("a sound disk");
+    cold();
+    let writer = |block| {
+        start(&test, move |pool| {
+            add(pool, block, 1);
+            add(pool, 1 - block, 1);
+        })
+    };
+    let evictor = start(&test, |pool| {
+        for _ in 0..2 {
+            pool.evict_all().expect("a sound disk");
+        }
+    });
+    join([writer(0), writer(1), evictor]);
+    cold();
+    assert_eq!((read(&test.pool, 0), read(&test.pool, 1)), (2, 2), "no change is lost");
+}
+
+/// One read serves everybody who misses a page.
+fn one_read_of_a_missing_page() {
+    let test = world(1);
+    test.pool.evict_all().expect("a sound disk");
+    let before = test.pool.stats().reads;
+    join((0..3).map(|_| start(&test, |pool| add(pool, 0, 1))));
+    assert_eq!(test.pool.stats().reads - before, 1, "one read");
+    assert_eq!(read(&test.pool, 0), 3, "all changed the same frame");
+}
+
+/// Hints are set while the page is written; what reaches the disk has the right checksum (R2).
+fn hints_beside_write_back() {
+    let test = world(1);
+    let hinter = start(&test, |pool| {
+        let pin = pool.pin(page(0)).expect("a sound disk");
+        for n in 1..4u8 {
+            pin.hint(None, |page| {
+                page.write_unlogged(LOW, &[n; 8]);
+                thread::yield_now();
+                page.write_unlogged(HIGH, &[n; 8]);
+            });
+        }
+    });
+    let disk = test.disk.clone();
+    let writer = start(&test, move |pool| {
+        for _ in 0..2 {
+            pool.flush_all().expect("a sound disk");
+            let home = home(&disk);
+            checksum::verify(page(0), &home).expect("what is written is what was checksummed");
+        }
+    });
+    join([hinter, writer]);
+}
+
+/// No page reaches its file before the log that made it (and redo starts early enough).
+fn log_before_data() {
+    let test = world(1);
+    let begin = test.pool.wal().end();
+    let writer = start(&test, |pool| add(pool, 0, 1));
+    let horizon = start(&test, move |pool| {
+        assert!(pool.redo_horizon() <= begin, "redo begins before what is only in memory");
+    });
+    join([writer, horizon]);
+    let writer = start(&test, |pool| add(pool, 0, 1));
+    let disk = test.disk.clone();
+    let back = start(&test, move |pool| {
+        pool.write_back(Lsn(u64::MAX)).expect("a sound disk");
+        let durable = pool.wal().durable();
+        assert!(header::lsn(&home(&disk)) <= durable, "the log is durable before the page");
+    });
+    join([writer, back]);
+}
+
+#[test]
+fn latches_exclude_each_other() {
+    survives("latches", latches, 600);
+    survives("latch modes", latch_modes, 2000);
+}
+
+#[test]
+fn changes_survive_eviction() {
+    survives("pages come and go", pages_come_and_go, 400);
+}
+
+#[test]
+fn a_missing_page_is_read_once() {
+    survives("one read", one_read_of_a_missing_page, 400);
+}
+
+#[test]
+fn write_back_does_not_race_hints() {
+    survives("hints beside write-back", hints_beside_write_back, 400);
+}
+
+#[test]
+fn the_log_comes_first() {
+    survives("log before data", log_before_data, 400);
+}
+
+#[test]
+fn broken_pools_are_caught() {
+    catches(&[
+        Case { rule: "r11-no-validation", world: latches, within: 600 },
+        Case { rule: "latch-exclusive", world: latch_modes, within: 1000 },
+        Case { rule: "latch-no-wake", world: latch_modes, within: 1000 },
+        Case { rule: "evict-pinned", world: pages_come_and_go, within: 400 },
+        Case { rule: "evict-dirty", world: pages_come_and_go, within: 400 },
+        Case { rule: "clean-though-changed", world: pages_come_and_go, within: 400 },
+        Case { rule: "read-twice", world: one_read_of_a_missing_page, within: 400 },
+        Case { rule: "r2-private-copy", world: hints_beside_write_back, within: 2000 },
+        Case { rule: "wal-before-data", world: log_before_data, within: 400 },
+        Case { rule: "dirty-after-append", world: log_before_data, within: 2000 },
+    ]);
+}
