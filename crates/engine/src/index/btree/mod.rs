@@ -5,7 +5,7 @@
 //! | `read` `node` `edit` | bytes of a page: read, searched, changed |
 //! | `meta` `alloc` | root and free pages; blocks for new pages; registered descents |
 //! | `search` | from the root to the page that a key belongs to |
-//! | `insert` `split` `delete` | one leaf at a time, then its parent |
+//! | `insert` `split` `split_point` `delete` | one leaf at a time, then its parent |
 //! | `scan` | leaf after leaf, in both directions; dead marks |
 //! | `vacuum` `merge` | dead entries and empty pages leave |
 //! | `build` | from sorted entries |
@@ -39,6 +39,7 @@ mod read;
 mod scan;
 mod search;
 mod split;
+mod split_point;
 #[cfg(test)]
 mod tests;
 mod vacuum;

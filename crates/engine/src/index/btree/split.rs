@@ -15,10 +15,10 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::Xid;
 use crate::index::btree::Tree;
-use crate::index::btree::edit::{self, Entries, Frame, Value};
+use crate::index::btree::edit::{Entries, Frame, Value};
 use crate::index::btree::insert::{Attempt, Lack, Luggage};
 use crate::index::btree::meta;
-use crate::index::btree::node::{INCOMPLETE, LEFT, Node, ROOT, SLOT, common};
+use crate::index::btree::node::{INCOMPLETE, LEFT, Node, ROOT, common};
 use crate::index::btree::search::{Aim, Reached, Target};
 use crate::page::PageMut;
 use crate::page::header::FLAGS;
@@ -53,6 +53,36 @@ pub(crate) fn separator<'k>(left: &[u8], right: &'k [u8]) -> &'k [u8] {
     &right[..common(left, right) + 1]
 }
 
+/// Images of both halves: the first split point in `order` for which both fit.
+fn halve(
+    entries: &Entries,
+    frame: &Frame,
+    (block, new): (u32, u32),
+    order: &[usize],
+) -> Option<Halves> {
+    order.iter().find_map(|at| {
+        let separator = separator_at(entries, *at, frame.level);
+        let left = Frame {
+            flags: frame.flags | INCOMPLETE,
+            right: new,
+            high: Some(separator.to_vec()),
+            ..frame.clone()
+        };
+        let right = Frame { flags: 0, left: block, low: separator.to_vec(), ..frame.clone() };
+        let left = left.image(entries, 0, *at)?;
+        let right = right.image(entries, *at, entries.len())?;
+        Some(Halves { left, right })
+    })
+}
+
+/// The separator of a split in front of entry `at`.
+pub(crate) fn separator_at(entries: &Entries, at: usize, level: u8) -> &[u8] {
+    match level {
+        0 => separator(entries.key(at - 1), entries.key(at)),
+        _ => entries.key(at),
+    }
+}
+
 fn clear_incomplete(mut page: PageMut<'_>) {
     let flags = Node::open(page.bytes()).expect("opened under this latch").flags;
     page.put_u16(FLAGS, flags & !(INCOMPLETE | ROOT));
@@ -74,7 +104,7 @@ impl Tree {
         let mut entries = Entries::load(&node).map_err(damage)?;
         let mut frame = Frame::of(&node, self.reserve());
         entries.insert(job.pos, job.key, job.value);
-        let ascending = sibling == 0 && job.pos + 1 == entries.len();
+        let order = self.split_order(&entries, &frame, job.pos);
         let Some(spare) = luggage.spare.as_mut() else { return Ok(Err(Lack::Block)) };
         let sibling = match sibling {
             0 => None,
@@ -86,7 +116,7 @@ impl Tree {
         let new = mtr.latch(spare.pin());
         // Read only now that the new page is latched: a vacuum that began later will wait there.
         frame.cycle = self.cycle.load(Ordering::SeqCst);
-        let halves = self.halve(&entries, &frame, (block, spare.block), ascending);
+        let halves = halve(&entries, &frame, (block, spare.block), &order);
         let Some(halves) = halves else {
             return Err(Error::Limit("an index page cannot be split around this key".into()));
         };
@@ -103,38 +133,6 @@ impl Tree {
         rightlink_env::points::hit("btree.split.incomplete");
         self.complete_split(block, level)?;
         Ok(Ok(()))
-    }
-
-    /// Images of both halves: the best split point for which both fit.
-    fn halve(
-        &self,
-        entries: &Entries,
-        frame: &Frame,
-        (block, new): (u32, u32),
-        ascending: bool,
-    ) -> Option<Halves> {
-        let points = Points::measure(entries, frame);
-        let fill = match (ascending, frame.level) {
-            (false, _) => None,
-            (true, 0) => Some(self.options.leaf_fill),
-            (true, _) => Some(self.options.inner_fill),
-        };
-        points.by_preference(fill.map(usize::from), self.options.capacity).into_iter().find_map(
-            |at| {
-                let separator = points.separator(entries, at);
-                let left = Frame {
-                    flags: frame.flags | INCOMPLETE,
-                    right: new,
-                    high: Some(separator.to_vec()),
-                    ..frame.clone()
-                };
-                let right =
-                    Frame { flags: 0, left: block, low: separator.to_vec(), ..frame.clone() };
-                let left = left.image(entries, 0, at)?;
-                let right = right.image(entries, at, entries.len())?;
-                Some(Halves { left, right })
-            },
-        )
     }
 
     /// Puts the downlink of the right sibling of `block` into the parent, if it is missing.
@@ -259,69 +257,6 @@ fn still(page: &[u8; PAGE_SIZE], separator: &[u8], right: u32) -> bool {
             && node.right == right
             && node.high().as_deref() == Some(separator)
     })
-}
-
-/// Sizes that every split point would give, estimated: exact but for keys that end inside their
-/// head.
-struct Points {
-    /// For the split in front of entry `i + 1`: bytes left, bytes right, bytes of the separator.
-    sizes: Vec<(usize, usize, usize)>,
-    level: u8,
-}
-
-impl Points {
-    fn measure(entries: &Entries, frame: &Frame) -> Points {
-        let total = entries.len();
-        assert!(total >= 2, "a page that overflows has two entries");
-        let mut points = Points { sizes: Vec::with_capacity(total - 1), level: frame.level };
-        let whole: usize = (0..total).map(|i| entries.size(i, frame.level, 0)).sum();
-        let last = entries.key(total - 1);
-        let bound = frame.high.as_deref().unwrap_or(last);
-        let base = frame.base(entries, 0, total);
-        let high_len = frame.high.as_ref().map_or(0, Vec::len);
-        let least = SLOT + edit::item_size(0, 0, frame.level);
-        let mut left = 0;
-        for at in 1..total {
-            left += entries.size(at - 1, frame.level, 0);
-            let separator = points.separator(entries, at);
-            let (below, above) = (common(base, separator), common(separator, bound));
-            let fixed = Frame::default().fixed(0) + separator.len();
-            let left_size = left.saturating_sub(at * below).max(at * least);
-            let right = (whole - left).saturating_sub((total - at) * above);
-            let right_size = right.max((total - at) * least);
-            let sizes =
-                (left_size + fixed + frame.low.len().max(below), right_size + fixed + high_len);
-            points.sizes.push((sizes.0, sizes.1, separator.len()));
-        }
-        points
-    }
-
-    /// The separator of a split in front of entry `at`.
-    fn separator<'e>(&self, entries: &'e Entries, at: usize) -> &'e [u8] {
-        if self.level > 0 {
-            entries.key(at)
-        } else {
-            separator(entries.key(at - 1), entries.key(at))
-        }
-    }
-
-    /// Split points, best first: near the middle, or near `fill` percent for ascending insertions,
-    /// and among those that are near enough the one with the shortest separator.
-    fn by_preference(&self, fill: Option<usize>, capacity: usize) -> Vec<usize> {
-        let distance = |(left, right, _): &(usize, usize, usize)| match fill {
-            Some(fill) => left.abs_diff(capacity * fill / 100),
-            None => left.abs_diff(*right) / 2,
-        };
-        let best = self.sizes.iter().map(distance).min().unwrap_or(0);
-        let near = best + capacity / if fill.is_some() { 64 } else { 16 };
-        let mut order: Vec<usize> = (1..=self.sizes.len()).collect();
-        order.sort_by_key(|at| {
-            let point = &self.sizes[at - 1];
-            let far = distance(point) > near;
-            (far, if far { 0 } else { point.2 }, distance(point))
-        });
-        order
-    }
 }
 
 #[cfg(test)]

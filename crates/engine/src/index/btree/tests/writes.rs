@@ -122,3 +122,63 @@ fn a_remembered_leaf_is_only_a_guess() {
     same(&tree, &model);
     verify_clean(&tree);
 }
+
+/// Leaves after `entries` were inserted in this order, `step` at a time.
+fn leaves(writes: Optimisations, entries: &[(Vec<u8>, RowId)], step: usize) -> (u64, BTree) {
+    let (_pool, tree) = tree_that(writes, 2000);
+    entries.chunks(step).for_each(|chunk| suite::insert(&tree, chunk));
+    same(&tree, &entries.iter().cloned().collect());
+    (verify_clean(&tree).leaves, tree)
+}
+
+/// Each of many groups ascends: the splits stay behind the group's last key.
+#[test]
+fn groups_that_ascend_fill_their_pages() {
+    let mut entries = Vec::new();
+    for n in 0..6000u64 {
+        let (turn, group) = (n / 10, n / 10 % 7);
+        let key = [&group.to_be_bytes()[..], &(turn * 10 + n % 10).to_be_bytes()].concat();
+        entries.push((key, row(n)));
+    }
+    let (on, _) = leaves(Optimisations::ALL, &entries, 1);
+    let (off, _) = leaves(Optimisations::ALL.without(Optimisations::SPLIT_STRATEGIES), &entries, 1);
+    assert!(on * 5 < off * 4, "{on} with strategies, {off} without");
+}
+
+/// Rows of one key that ascend in front of other keys.
+#[test]
+fn rows_of_one_key_fill_their_pages() {
+    let mut entries = vec![(b"zzz\0".to_vec(), row(0)), (b"aaa\0".to_vec(), row(1))];
+    // Rows far apart: nothing tells that they ascend but the place of the new entry.
+    entries.extend((0..3000).map(|n| (b"same\0".to_vec(), RowId::new(n * 10, 1))));
+    let plain = Optimisations::ALL.without(Optimisations::DEDUPLICATION);
+    let (on, _) = leaves(plain, &entries, 1);
+    let (off, _) = leaves(plain.without(Optimisations::SPLIT_STRATEGIES), &entries, 1);
+    assert!(on * 8 < off * 7, "{on} with strategies, {off} without");
+}
+
+/// Separators between two rows of one key are rare, and those between keys are short.
+#[test]
+fn splits_keep_the_rows_of_a_key_together() {
+    let mut rng = Rng::from_seed(12);
+    let mut entries: Vec<_> = (0..6000u64)
+        .map(|n| {
+            let mut key = format!("{:04}", n / 12 * 7).into_bytes();
+            key.extend(b" and what makes it long\0");
+            (key, row(n * 50))
+        })
+        .collect();
+    rng.shuffle(&mut entries);
+    let plain = Optimisations::ALL.without(Optimisations::DEDUPLICATION);
+    for (writes, most) in [(plain, 5), (plain.without(Optimisations::SHORT_SEPARATORS), 2000)] {
+        let (_, tree) = leaves(writes, &entries, 3);
+        let inner = (1..tree.blocks()).filter(|b| tree.inspect_page(*b).unwrap().level == 1);
+        let lengths: Vec<usize> = inner
+            .flat_map(|block| tree.inspect_items(block).unwrap().split_off(1))
+            .map(|item| item.key.len())
+            .collect();
+        let long = lengths.iter().filter(|len| **len > 4).count();
+        assert!(lengths.len() > 60 && long * 100 <= lengths.len() * most, "{lengths:?}");
+        assert!(writes == plain || long * 2 > lengths.len(), "the switch does something");
+    }
+}
