@@ -5,7 +5,7 @@
 //! | `pool` | public operations and the shared state |
 //! | `frame`, `latch`, `pin` | frames and their memory; latches; what callers hold |
 //! | `page_table`, `replacement`, `load`, `evict` | finding, bringing in, letting go |
-//! | `mtr` | logged changes |
+//! | `mtr`, `redo` | logged changes; the same again after a crash |
 //! | `write_back`, `double_write`, `data_file` | the way home |
 //! | `read_stream` | reading ahead |
 //!
@@ -27,6 +27,7 @@ mod page_table;
 mod pin;
 mod pool;
 mod read_stream;
+mod redo;
 mod replacement;
 mod stats;
 #[cfg(any(test, feature = "testing"))]
@@ -42,4 +43,5 @@ pub use mtr::{Held, Mtr};
 pub use pin::{Pin, Shared};
 pub use pool::{BufferPool, PoolOptions};
 pub use read_stream::{Delivery, ReadStream, StreamOptions, StreamStats};
+pub use redo::RedoPage;
 pub use stats::PoolStats;

@@ -26,7 +26,6 @@ use crate::buffer::write_back::WriteBack;
 use crate::config::{MIN_POOL_PAGES, PAGE_SIZE};
 use crate::error::{Error, Result};
 use crate::ids::{BlockNo, FileId, Lsn, PageId};
-use crate::page::{delta, header};
 use crate::wal::Wal;
 
 /// Settings of the pool.
@@ -69,6 +68,7 @@ impl Core {
     pub(super) fn mark_dirty(&self, frame: &Frame, from: u64) {
         if frame.mark_dirty(from) {
             self.counters.dirty.fetch_add(1, Ordering::Relaxed);
+            self.counters.dirtied.add(1);
         }
     }
 
@@ -117,7 +117,7 @@ pub struct BufferPool {
     pub(super) wal: Arc<Wal>,
     pub(super) write_back: Mutex<WriteBack>,
     /// Log position before which redo has no more records for pages it is applying (see `redo`).
-    redo_from: Mutex<(Lsn, Lsn)>,
+    pub(super) redo_from: Mutex<(Lsn, Lsn)>,
     /// Changes were made in memory that the log does not know: nothing is written back any more.
     pub(super) poisoned: AtomicBool,
 }
@@ -298,56 +298,6 @@ impl BufferPool {
     /// Counters.
     pub fn stats(&self) -> PoolStats {
         self.core.counters.snapshot()
-    }
-
-    /// Redo starts at `from`: the position that dirty pages need until they are written.
-    pub fn begin_redo(&self, from: Lsn) {
-        *self.redo_from.lock() = (from, from);
-    }
-
-    /// One redo step: applies `delta` to `page` unless its LSN says it is there already. A missing
-    /// file is made, empty: whoever reads the catalog afterwards removes it if nobody knows it. A
-    /// change of a page that has never been formatted is skipped: that page was cut off later on.
-    pub fn redo(&self, page: PageId, delta: &[u8], end: Lsn) -> Result<()> {
-        let from = self.note_redo(end);
-        let file = self.core.files.open_or_create(page.file)?;
-        let image = delta::is_image(delta);
-        if page.block.0 >= file.blocks() {
-            if !image {
-                return Ok(());
-            }
-            file.extend_to(page.block.0 + 1)?;
-        }
-        let pin = if image { self.pin_new(page)? } else { self.pin(page)? };
-        let mut latched = pin.exclusive();
-        let lsn = header::lsn(latched.bytes());
-        if lsn == Lsn(0) && !image {
-            return Ok(());
-        }
-        // A page that has the change is written again all the same: it may only be in the page
-        // cache, after a sync that failed, and no later sync would make it durable.
-        self.core.mark_dirty(latched.pin().frame(), from.0);
-        if lsn >= end {
-            return Ok(());
-        }
-        let mut target = latched.page_mut(None);
-        if let Err(what) = delta::apply(&mut target, delta) {
-            // The page is half changed: this instance writes nothing any more.
-            self.poisoned.store(true, Ordering::SeqCst);
-            return Err(Error::corrupt(page, what));
-        }
-        header::set_lsn(&mut target, end);
-        self.core.counters.redone.add(1);
-        Ok(())
-    }
-
-    /// The start of the record that ends at `end` is not before the end of the record before it.
-    fn note_redo(&self, end: Lsn) -> Lsn {
-        let mut seen = self.redo_from.lock();
-        if end > seen.1 {
-            *seen = (seen.1, end);
-        }
-        seen.0
     }
 
     /// Oldest log position that a dirty page still needs, or the end of the log. A checkpoint takes

@@ -34,6 +34,7 @@ pub(super) struct Counters {
     pub(super) foreground_groups: Counter,
     pub(super) double_write_bytes: Counter,
     pub(super) redone: Counter,
+    pub(super) dirtied: Counter,
     pub(super) dirty: AtomicUsize,
 }
 
@@ -64,6 +65,8 @@ pub struct PoolStats {
     pub double_write_bytes: u64,
     /// Page changes that redo applied.
     pub redone: u64,
+    /// How often a page became dirty, or stayed so because it changed while it was written.
+    pub dirtied: u64,
     /// Dirty pages now.
     pub dirty: usize,
 }
@@ -83,6 +86,7 @@ impl Counters {
             foreground_groups: self.foreground_groups.get(),
             double_write_bytes: self.double_write_bytes.get(),
             redone: self.redone.get(),
+            dirtied: self.dirtied.get(),
             dirty: self.dirty.load(Ordering::Relaxed),
         }
     }

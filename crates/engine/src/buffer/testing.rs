@@ -8,7 +8,7 @@ use rightlink_env::sync::Arc;
 
 use crate::buffer::{BufferPool, PoolOptions};
 use crate::ids::{Lsn, Xid};
-use crate::wal::{Control, Wal, WalOptions};
+use crate::wal::{Control, RedoSpeed, Wal, WalOptions};
 
 /// A pool with what it stands on.
 pub struct TestPool {
@@ -41,6 +41,7 @@ pub fn control() -> Control {
         next_file: 64,
         durable: Lsn(0),
         clean: false,
+        redo_speed: RedoSpeed::default(),
     }
 }
 

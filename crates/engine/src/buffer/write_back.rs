@@ -313,6 +313,7 @@ impl BufferPool {
             self.core.mark_clean(copy.pin.frame());
         } else {
             copy.pin.frame().raise_rec_lsn(copy.end);
+            self.core.counters.dirtied.add(1);
         }
     }
 }

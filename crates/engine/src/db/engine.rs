@@ -14,11 +14,11 @@ use crate::buffer::BufferPool;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
-use crate::recovery::checkpoint::{Checkpoint, Counters, Pace};
+use crate::recovery::checkpoint::{Checkpoint, Counters, Pace, RedoWork};
 use crate::recovery::redo::Replayed;
 use crate::sort::TempFiles;
 use crate::txn::TxnManager;
-use crate::wal::Wal;
+use crate::wal::{RedoSpeed, Wal};
 
 /// An open database's parts.
 pub(crate) struct Engine {
@@ -41,6 +41,12 @@ pub(crate) struct Upkeep {
     pace: Pace,
     work: Mutex<Work>,
     redo: AtomicU64,
+    /// Pages that had become dirty when the checkpoint began that set `redo`.
+    dirtied: AtomicU64,
+    /// What later checkpoints write down about the speed of redo.
+    redo_speed: RedoSpeed,
+    /// A checkpoint is wanted, however little it would spare.
+    wanted: AtomicBool,
     checkpoints: AtomicU64,
     closed: AtomicBool,
     wake: (Mutex<bool>, Condvar),
@@ -57,11 +63,14 @@ struct Work {
 
 impl Upkeep {
     /// Upkeep of a database whose redo position is `redo`.
-    pub(crate) fn new(pace: Pace, redo: Lsn) -> Self {
+    pub(crate) fn new(pace: Pace, redo: Lsn, redo_speed: RedoSpeed) -> Self {
         Self {
             pace,
             work: Mutex::new(Work { checkpoint: None }),
             redo: AtomicU64::new(redo.0),
+            dirtied: AtomicU64::new(0),
+            redo_speed,
+            wanted: AtomicBool::new(false),
             checkpoints: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             wake: (Mutex::new(false), Condvar::new()),
@@ -81,9 +90,9 @@ impl Upkeep {
         Lsn(self.redo.load(Ordering::Acquire))
     }
 
-    /// Bytes of log between checkpoints.
-    pub(crate) fn distance(&self) -> u64 {
-        self.pace.distance()
+    /// Sees to it that a checkpoint is made soon.
+    pub(crate) fn want_checkpoint(&self) {
+        self.wanted.store(true, Ordering::Release);
     }
 
     /// Has the database been closed?
@@ -103,20 +112,24 @@ impl Engine {
 
     /// One unit of background work; false if there was none.
     pub(crate) fn step(&self) -> Result<bool> {
+        Ok(self.step_checkpoint()? || self.write_ahead_of_eviction()? || self.flush_relaxed()?)
+    }
+
+    /// One step of the checkpoint that is on its way, or due; false if there is none.
+    fn step_checkpoint(&self) -> Result<bool> {
         let mut work = self.upkeep.work.lock();
         if work.checkpoint.is_none() && self.checkpoint_is_due() {
+            self.upkeep.wanted.store(false, Ordering::Release);
             work.checkpoint = Some(Checkpoint::begin(&self.pool));
         }
-        if let Some(checkpoint) = &mut work.checkpoint {
-            if checkpoint.step(&self.pool)? {
-                return Ok(true);
-            }
+        let Some(checkpoint) = &mut work.checkpoint else {
+            return Ok(false);
+        };
+        if !checkpoint.step(&self.pool)? {
             let checkpoint = work.checkpoint.take().expect("looked at above");
             self.finish(checkpoint, false)?;
-            return Ok(true);
         }
-        drop(work);
-        Ok(self.write_ahead_of_eviction()? || self.flush_relaxed()?)
+        Ok(true)
     }
 
     /// Writes everything back and moves the redo position up to now.
@@ -132,9 +145,13 @@ impl Engine {
         self.finish(checkpoint, clean)
     }
 
-    /// Sees to it that there is log for a statement, its commit and a checkpoint. On a full disk a
+    /// Sees to it that there is log for a statement, its commit and a checkpoint, and that the way
+    /// back after a crash does not grow faster than checkpoints shorten it. On a full disk a
     /// checkpoint lets segments be used again, so that rows can be deleted to make space.
     pub(crate) fn admit(&self) -> Result<()> {
+        if self.upkeep.pace.is_late(self.redo_work()) {
+            self.step_checkpoint()?;
+        }
         match self.wal.admit() {
             Err(Error::DiskFull(_)) => {
                 self.checkpoint(false)?;
@@ -145,20 +162,36 @@ impl Engine {
     }
 
     fn finish(&self, checkpoint: Checkpoint, clean: bool) -> Result<()> {
+        let dirtied = checkpoint.dirtied();
         let redo = checkpoint.finish(&self.pool, || self.counters(clean))?;
         self.upkeep.redo.store(redo.0, Ordering::Release);
+        self.upkeep.dirtied.store(dirtied, Ordering::Release);
         self.upkeep.checkpoints.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     fn counters(&self, clean: bool) -> Counters {
         let (next_xid, next_file) = (self.txns.next_xid(), self.catalog.next_file());
-        Counters { database: self.database, next_xid, next_file, clean }
+        let (database, redo_speed) = (self.database, self.upkeep.redo_speed);
+        Counters { database, next_xid, next_file, clean, redo_speed }
+    }
+
+    /// What redo would have to do after a crash now.
+    fn redo_work(&self) -> RedoWork {
+        let dirtied = self.pool.stats().dirtied;
+        let pages = dirtied.saturating_sub(self.upkeep.dirtied.load(Ordering::Acquire));
+        RedoWork { bytes: self.wal.bytes_since(self.upkeep.redo()), pages }
+    }
+
+    /// Bytes of log between checkpoints, as things go now.
+    pub(crate) fn checkpoint_distance(&self) -> u64 {
+        self.upkeep.pace.distance(self.redo_work())
     }
 
     fn checkpoint_is_due(&self) -> bool {
         self.wal.needs_checkpoint()
-            || self.wal.bytes_since(self.upkeep.redo()) >= self.upkeep.pace.distance()
+            || self.upkeep.wanted.load(Ordering::Acquire)
+            || self.upkeep.pace.is_due(self.redo_work())
     }
 
     /// Keeps clean frames at hand, so that foreground eviction need not wait for a write.

@@ -203,7 +203,7 @@ impl Engine {
             ("log_bytes", log.total().1),
             ("log_flushes", log.flushes()),
             ("log_since_checkpoint_bytes", self.wal.bytes_since(self.upkeep.redo())),
-            ("checkpoint_distance_bytes", self.upkeep.distance()),
+            ("checkpoint_distance_bytes", self.checkpoint_distance()),
             ("checkpoints", self.upkeep.checkpoints()),
             ("commits", txns.commits),
             ("aborts", txns.aborts),

@@ -27,7 +27,7 @@ use crate::recovery::checkpoint::Pace;
 use crate::recovery::redo::{self, Replayed};
 use crate::sort::TempFiles;
 use crate::txn::{TxnManager, TxnOptions};
-use crate::wal::{Control, Wal, WalOptions};
+use crate::wal::{Control, RedoSpeed, Wal, WalOptions};
 
 pub(crate) const CREATING: &str = "creating";
 pub(crate) const CONTROL: &str = "control";
@@ -141,14 +141,15 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
         next_file: crate::catalog::FIRST_USER_FILE,
         durable: Lsn(0),
         clean: false,
+        redo_speed: RedoSpeed::default(),
     };
     let wal = Arc::new(Wal::create(&env, &io, wal_options(options), &control)?);
     let pool = BufferPool::new(&env, &io, Arc::clone(&wal), pool_options(options))?;
     TxnManager::create(&pool)?;
     let txns = TxnManager::open_with(Arc::clone(&pool), Xid::FIRST, txn_options(&env, options))?;
     let catalog = Catalog::create(&pool, &txns)?;
-    let pace = Pace::new(options.max_log_bytes, None);
-    let upkeep = Upkeep::new(pace, wal.end());
+    let pace = Pace::new(options.max_log_bytes, pool.frames(), control.redo_speed);
+    let upkeep = Upkeep::new(pace, wal.end(), control.redo_speed);
     let replayed = Replayed::default();
     let temp = TempFiles::open(&io, &env.logger)?;
     let engine =
@@ -197,7 +198,9 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
         pool.refuse_hints();
     }
     pool.begin_redo(control.redo);
-    let replayed = redo::replay(&env, &io, &pool, control.redo, log.end)?;
+    // An overlay needs memory for what redo changes.
+    let memory = env.budget.available() / if options.offline { 8 } else { 2 };
+    let replayed = redo::replay(&env, &io, &pool, (control.redo, log.end), memory)?;
     let txns =
         TxnManager::open_with(Arc::clone(&pool), control.next_xid, txn_options(&env, options))?;
     let used = control.next_file.max(replayed.last_file + 1);
@@ -208,16 +211,33 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
     if !control.clean || log.records > 0 {
         catalog.empty_unlogged()?;
     }
-    let pace = Pace::new(options.max_log_bytes, replayed.speed());
-    let upkeep = Upkeep::new(pace, control.redo);
+    let redo_speed = newer(replayed.speed(), control.redo_speed);
+    let pace = Pace::new(options.max_log_bytes, pool.frames(), redo_speed);
+    let upkeep = Upkeep::new(pace, control.redo, redo_speed);
     let database = control.database;
     let temp = TempFiles::open(&io, &env.logger)?;
     let engine =
         Engine { env, io, pool, wal, txns, catalog, temp, database, replayed, upkeep, _lock: lock };
-    if !options.offline && (log.records > 0 || control.clean) {
+    if options.offline {
+        return Ok(Arc::new(engine));
+    }
+    // The mark of a clean close goes before anything changes. A long redo need not be paid twice
+    // by whoever waits for the database to open.
+    if control.clean || (log.records > 0 && !options.threads) {
         engine.checkpoint(false)?;
+    } else if log.records > 0 {
+        engine.upkeep.want_checkpoint();
     }
     Ok(Arc::new(engine))
+}
+
+/// What was measured now, where it was, else what was known before.
+fn newer(now: RedoSpeed, before: RedoSpeed) -> RedoSpeed {
+    let newer = |now: u64, before: u64| if now > 0 { now } else { before };
+    RedoSpeed {
+        bytes_per_s: newer(now.bytes_per_s, before.bytes_per_s),
+        pages_per_s: newer(now.pages_per_s, before.pages_per_s),
+    }
 }
 
 /// Removes files that a transaction without a commit made, or one with a commit dropped.

@@ -6,20 +6,21 @@
 //!
 //! Invariants: the control file is written after the pages it stands for are durable; the redo
 //! position never goes back; a failed step leaves the old checkpoint in force and loses nothing.
-//! Does not do: deciding when (`Pace` only says how much log is too much), threads.
+//! Does not do: deciding when (`Pace` only says how much redo is too much), threads.
 
 use rightlink_env::points;
 
 use crate::buffer::BufferPool;
 use crate::error::Result;
 use crate::ids::{Lsn, Xid};
-use crate::wal::Control;
+use crate::wal::{Control, RedoSpeed};
 
 /// A checkpoint on its way.
 #[derive(Debug)]
 pub struct Checkpoint {
     below: Lsn,
-    written: usize,
+    /// Pages that had become dirty when it began.
+    dirtied: u64,
 }
 
 /// What the control file needs beyond the redo position.
@@ -33,20 +34,27 @@ pub struct Counters {
     pub next_file: u32,
     /// Is this the last one before a clean close?
     pub clean: bool,
+    /// Speed of redo, as far as it was ever measured.
+    pub redo_speed: RedoSpeed,
 }
 
 impl Checkpoint {
     /// Begins: everything logged up to now is to be in the data files when it ends.
     pub fn begin(pool: &BufferPool) -> Self {
         points::hit("checkpoint.begin");
-        Self { below: pool.wal().end(), written: 0 }
+        // In this order: a page that becomes dirty between the two is counted for the next one.
+        let dirtied = pool.stats().dirtied;
+        Self { below: pool.wal().end(), dirtied }
+    }
+
+    /// Pages that had become dirty, since the database was opened, when this began.
+    pub fn dirtied(&self) -> u64 {
+        self.dirtied
     }
 
     /// Writes one group of pages back; false when none is left, and [`Checkpoint::finish`] is due.
     pub fn step(&mut self, pool: &BufferPool) -> Result<bool> {
-        let written = pool.write_back(self.below)?;
-        self.written += written;
-        Ok(written > 0)
+        Ok(pool.write_back(self.below)? > 0)
     }
 
     /// Makes the pages durable and moves the redo position. Returns it.
@@ -58,40 +66,97 @@ impl Checkpoint {
         points::hit("checkpoint.after-sync");
         let wal = pool.wal();
         wal.flush(redo)?;
-        let Counters { database, next_xid, next_file, clean } = counters();
+        let Counters { database, next_xid, next_file, clean, redo_speed } = counters();
         let durable = wal.durable();
-        wal.write_control(&Control { database, redo, next_xid, next_file, durable, clean })?;
+        let control = Control { database, redo, next_xid, next_file, durable, clean, redo_speed };
+        wal.write_control(&control)?;
         points::hit("checkpoint.after-control");
         Ok(redo)
     }
 }
 
-/// How much log may lie between the redo position and the end, so that recovery stays short.
+/// What redo would have to do after a crash now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RedoWork {
+    /// Bytes of log behind the redo position.
+    pub bytes: u64,
+    /// How often a page became dirty behind it. Redo reads a page at most so often: what the log
+    /// changed there is in a page that was dirty, and stayed in a pool of this size until it was
+    /// written.
+    pub pages: u64,
+}
+
+/// How much redo may be due, so that recovery stays short.
+///
+/// The time is the sum of that for the log and that for the pages; pages beyond what the pool holds
+/// are written by redo, too. Speeds are those of the last recovery that was long enough to tell,
+/// within bounds: it may have found pages in the system's cache that a power cut would take.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     max_bytes: u64,
-    redo_bytes_per_s: u64,
+    frames: u64,
+    speed: RedoSpeed,
 }
 
 /// Log that is always allowed, so that tiny limits do not checkpoint without pause.
-const MIN_DISTANCE: u64 = 8 << 20;
-/// Seconds of redo aimed at after a crash.
-const REDO_SECONDS: u64 = 2;
-/// Redo speed assumed before any was measured on this machine.
-const ASSUMED_REDO_BYTES_PER_S: u64 = 64 << 20;
+const MIN_DISTANCE: u64 = 1 << 20;
+/// Seconds of redo at which a checkpoint begins. The work goes on while it runs.
+const BEGIN_SECONDS: f64 = 1.5;
+/// Seconds of redo at which whoever writes helps with the checkpoint.
+const LATE_SECONDS: f64 = 3.0;
+/// Speed of redo before any was measured on this machine.
+const ASSUMED: RedoSpeed = RedoSpeed { bytes_per_s: 64 << 20, pages_per_s: 40_000 };
+/// A measured speed counts within this factor of the assumed one.
+const TRUSTED: u64 = 2;
+const DOUBTED: u64 = 32;
+/// Pages that redo writes in a second when they do not stay in the pool.
+const SPILLED_PAGES_PER_S: u64 = 20_000;
 
 impl Pace {
-    /// At most `max_bytes` of log; `measured` is the redo speed of the last recovery, if there was
-    /// one long enough to tell.
-    pub fn new(max_bytes: u64, measured: Option<u64>) -> Self {
-        Self { max_bytes, redo_bytes_per_s: measured.unwrap_or(ASSUMED_REDO_BYTES_PER_S).max(1) }
+    /// At most `max_bytes` of log, for a pool of `frames` pages; `measured` is the speed of the
+    /// last recovery, as far as there was one long enough to tell.
+    pub fn new(max_bytes: u64, frames: usize, measured: RedoSpeed) -> Self {
+        let believed = |measured: u64, assumed: u64| match measured {
+            0 => assumed,
+            _ => measured.clamp(assumed / DOUBTED, assumed * TRUSTED),
+        };
+        let speed = RedoSpeed {
+            bytes_per_s: believed(measured.bytes_per_s, ASSUMED.bytes_per_s),
+            pages_per_s: believed(measured.pages_per_s, ASSUMED.pages_per_s),
+        };
+        Self { max_bytes, frames: frames as u64, speed }
     }
 
-    /// Bytes of log after which a checkpoint begins. It is begun early enough that the log written
-    /// while it runs still fits: at half of what redo could read in its time.
-    pub fn distance(&self) -> u64 {
-        let wanted = self.redo_bytes_per_s.saturating_mul(REDO_SECONDS) / 2;
-        wanted.clamp(MIN_DISTANCE.min(self.max_bytes / 2).max(1), (self.max_bytes / 2).max(1))
+    /// Seconds that redo would take.
+    pub fn seconds(&self, work: RedoWork) -> f64 {
+        let spilled = work.pages.saturating_sub(self.frames);
+        work.bytes as f64 / self.speed.bytes_per_s as f64
+            + work.pages as f64 / self.speed.pages_per_s as f64
+            + spilled as f64 / SPILLED_PAGES_PER_S as f64
+    }
+
+    /// Is it time for a checkpoint? Early enough that the work done while it runs still fits.
+    pub fn is_due(&self, work: RedoWork) -> bool {
+        self.is_beyond(work, BEGIN_SECONDS)
+    }
+
+    /// Has so much been done since that checkpoints must be helped along?
+    pub fn is_late(&self, work: RedoWork) -> bool {
+        self.is_beyond(work, LATE_SECONDS)
+    }
+
+    fn is_beyond(&self, work: RedoWork, seconds: f64) -> bool {
+        let most = (self.max_bytes as f64 * seconds / LATE_SECONDS) as u64;
+        work.bytes >= most.max(1) || work.bytes >= MIN_DISTANCE && self.seconds(work) >= seconds
+    }
+
+    /// Bytes of log after which a checkpoint begins, if the log goes on as in `work`.
+    pub fn distance(&self, work: RedoWork) -> u64 {
+        let seconds = self.seconds(work).max(1e-9);
+        let wanted = (work.bytes as f64 * BEGIN_SECONDS / seconds) as u64;
+        let assumed = (self.speed.bytes_per_s as f64 * BEGIN_SECONDS) as u64;
+        let wanted = if work.bytes < MIN_DISTANCE { assumed } else { wanted.max(MIN_DISTANCE) };
+        wanted.min(self.max_bytes / 2).max(1)
     }
 }
 
@@ -99,11 +164,46 @@ impl Pace {
 mod tests {
     use super::*;
 
+    const ROOM: u64 = 1 << 30;
+
+    fn bytes(bytes: u64) -> RedoWork {
+        RedoWork { bytes, pages: 0 }
+    }
+
     #[test]
-    fn the_distance_follows_the_redo_speed_inside_its_limits() {
-        assert_eq!(Pace::new(1 << 30, Some(100 << 20)).distance(), 100 << 20);
-        assert_eq!(Pace::new(1 << 30, Some(1)).distance(), MIN_DISTANCE);
-        assert_eq!(Pace::new(64 << 20, Some(1 << 40)).distance(), 32 << 20);
-        assert_eq!(Pace::new(1 << 20, None).distance(), 1 << 19);
+    fn log_alone_is_measured_by_its_bytes() {
+        let pace = Pace::new(ROOM, 1000, RedoSpeed { bytes_per_s: 100 << 20, pages_per_s: 0 });
+        assert!(!pace.is_due(bytes(149 << 20)) && pace.is_due(bytes(151 << 20)));
+        assert!(!pace.is_late(bytes(299 << 20)) && pace.is_late(bytes(301 << 20)));
+        assert_eq!(pace.distance(bytes(10 << 20)), 150 << 20);
+    }
+
+    #[test]
+    fn whatever_the_speed_the_log_is_bounded_and_never_tiny() {
+        let slow = Pace::new(ROOM, 1000, RedoSpeed { bytes_per_s: 1, pages_per_s: 1 });
+        assert!(!slow.is_due(RedoWork { bytes: MIN_DISTANCE - 1, pages: 1 << 40 }));
+        assert!(slow.is_due(RedoWork { bytes: MIN_DISTANCE, pages: 1 << 40 }));
+        let fast = RedoSpeed { bytes_per_s: 1 << 50, pages_per_s: 1 << 50 };
+        assert!(Pace::new(1 << 20, 1000, fast).is_due(bytes(1 << 19)));
+        assert!(!Pace::new(1 << 20, 1000, fast).is_late(bytes(1 << 19)));
+    }
+
+    /// A load with random keys into a pool of a tenth made 64 MB of log before the first
+    /// checkpoint, which named a page in every hundred bytes: opening took 25 seconds.
+    #[test]
+    fn random_pages_beyond_the_pool_bring_the_checkpoint_forward() {
+        let pace = Pace::new(ROOM, 5_000, RedoSpeed::default());
+        let random = RedoWork { bytes: 4 << 20, pages: 30_000 };
+        assert!(pace.is_due(random), "{}", pace.seconds(random));
+        let roomy = Pace::new(ROOM, 1 << 20, RedoSpeed::default());
+        assert!(!roomy.is_due(random), "{}", roomy.seconds(random));
+    }
+
+    /// Pages that were in the system's cache at the last recovery may not be there at the next.
+    #[test]
+    fn a_measured_speed_is_believed_within_bounds() {
+        let cached = RedoSpeed { bytes_per_s: 1 << 40, pages_per_s: 1 << 40 };
+        let work = RedoWork { bytes: 128 << 20, pages: 80_000 };
+        assert!(Pace::new(ROOM, 1 << 20, cached).seconds(work) >= 2.0);
     }
 }

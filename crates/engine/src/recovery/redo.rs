@@ -2,21 +2,31 @@
 //!
 //! Two passes: the first finds the end of the log (and whether damage hides behind it), so that the
 //! log can be opened for writing and its tail be made durable; the second applies every page delta
-//! to pages that are older than it. Pages that must leave the pool meanwhile go the ordinary way,
-//! through the log's rule and the double-write area, so recovery itself may crash at any point and
-//! be run again.
+//! to pages that are older than it. It takes a batch of records, as many as fit its memory, and
+//! applies them page by page in file order: each page is read once for a batch, ahead of its turn
+//! and together with its neighbours (decision 10), however often and in whatever order the log
+//! names it. Pages that must leave the pool meanwhile go the ordinary way, through the log's rule
+//! and the double-write area, so recovery itself may crash at any point and be run again.
 //!
-//! Invariants: applying a record twice changes nothing (the page's LSN decides).
+//! Invariants: applying a record twice changes nothing (the page's LSN decides); the changes of a
+//! page are applied in log order; a page made dirty by a batch needs the log from the start of that
+//! batch.
 //! Does not do: heal torn pages (the double-write area did, before), remove files, decide outcomes
 //! of transactions (their status pages are replayed like any other page).
 
 use rightlink_aio::Io;
 use rightlink_env::{Env, points};
 
-use crate::buffer::BufferPool;
+use crate::buffer::{BufferPool, Delivery, ReadStream, RedoPage, StreamOptions};
 use crate::error::Result;
-use crate::ids::Lsn;
-use crate::wal::Reader;
+use crate::ids::{Lsn, PageId};
+use crate::page::delta;
+use crate::wal::{MAX_RECORD_BYTES, Reader, Record, RedoSpeed};
+
+/// Most bytes of log that a batch holds: more would hardly find more neighbours.
+const MAX_BATCH: usize = 64 << 20;
+/// Pages that are read ahead.
+const AHEAD: u32 = 256;
 
 /// Where the log ends, and what lay behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,19 +48,35 @@ pub struct Replayed {
     pub bytes: u64,
     /// Page deltas read, applied or not.
     pub deltas: u64,
+    /// Pages brought up to date, counted once for each batch.
+    pub pages: u64,
     /// Nanoseconds it took.
     pub nanos: u64,
+    /// Of those, for reading and sorting the log.
+    pub log_nanos: u64,
     /// Highest file number that a record names.
     pub last_file: u32,
 }
 
 impl Replayed {
-    /// Bytes of log per second, if the replay was long enough to tell.
-    pub fn speed(&self) -> Option<u64> {
+    /// How fast redo is on this machine, as far as this replay was long enough to tell.
+    pub fn speed(&self) -> RedoSpeed {
         const ENOUGH_BYTES: u64 = 4 << 20;
-        let seconds = self.nanos as f64 / 1e9;
-        (self.bytes >= ENOUGH_BYTES && self.nanos > 0).then(|| (self.bytes as f64 / seconds) as u64)
+        const ENOUGH_PAGES: u64 = 4096;
+        let page_nanos = self.nanos.saturating_sub(self.log_nanos);
+        RedoSpeed {
+            bytes_per_s: rate(self.bytes, ENOUGH_BYTES, self.log_nanos),
+            pages_per_s: rate(self.pages, ENOUGH_PAGES, page_nanos),
+        }
     }
+}
+
+/// `count` in `nanos`, by the second; 0 when that is too little to tell.
+fn rate(count: u64, enough: u64, nanos: u64) -> u64 {
+    if count < enough || nanos == 0 {
+        return 0;
+    }
+    ((count as f64 / (nanos as f64 / 1e9)) as u64).max(1)
 }
 
 /// First pass: reads the log from `redo` to its end.
@@ -66,23 +92,150 @@ pub fn find_end(env: &Env, io: &Io, redo: Lsn) -> Result<LogEnd> {
     Ok(LogEnd { end: reader.end().max(redo), dropped: reader.dropped(), records })
 }
 
-/// Second pass: brings every page up to `end`, which is durable.
-pub fn replay(env: &Env, io: &Io, pool: &BufferPool, from: Lsn, end: Lsn) -> Result<Replayed> {
+/// Second pass: brings every page up to `end`, which is durable. A batch takes about `memory` bytes
+/// of the budget, or fewer if it has not got them.
+pub fn replay(
+    env: &Env,
+    io: &Io,
+    pool: &BufferPool,
+    (from, end): (Lsn, Lsn),
+    memory: usize,
+) -> Result<Replayed> {
     assert!(from <= end, "redo starts inside the log");
     let started = env.clock.now();
     let mut reader = Reader::open_until(env, io, from, end)?;
     let mut done = Replayed { bytes: end.0 - from.0, ..Replayed::default() };
-    while let Some(record) = reader.next()? {
-        points::hit("recovery.record");
-        done.records += 1;
-        for (page, delta) in &record.parts {
-            done.deltas += 1;
-            done.last_file = done.last_file.max(page.file.0);
-            pool.redo(*page, delta, record.end)?;
+    // Without memory it goes record by record.
+    let wanted = memory.min(MAX_BATCH) + MAX_RECORD_BYTES;
+    let memory = env.budget.try_reserve(wanted);
+    let limit = memory.as_ref().map_or(0, |_| wanted - MAX_RECORD_BYTES);
+    let mut batch = Batch::default();
+    loop {
+        let since = env.clock.now();
+        let more = batch.fill(&mut reader, limit, &mut done)?;
+        done.log_nanos += env.clock.now().since(since).as_nanos() as u64;
+        done.pages += batch.apply(pool)?;
+        if !more {
+            break;
         }
     }
     done.nanos = env.clock.now().since(started).as_nanos() as u64;
     Ok(done)
+}
+
+/// One change of a page.
+struct Change {
+    page: PageId,
+    /// End of its record.
+    end: Lsn,
+    /// Where its delta is.
+    at: (usize, usize),
+}
+
+/// Records of the log, taken apart.
+#[derive(Default)]
+struct Batch {
+    /// Start of the first record.
+    from: Option<Lsn>,
+    /// By page, and in log order, once the batch is full.
+    changes: Vec<Change>,
+    deltas: Vec<u8>,
+}
+
+/// The changes of one page, as a range of [`Batch::changes`].
+struct Work {
+    page: PageId,
+    changes: std::ops::Range<usize>,
+    plan: RedoPage,
+}
+
+impl Batch {
+    fn bytes(&self) -> usize {
+        self.deltas.len() + self.changes.len() * (size_of::<Change>() + size_of::<Work>())
+    }
+
+    /// Takes records until there are `limit` bytes, at least one; false at the end of the log.
+    fn fill(&mut self, reader: &mut Reader, limit: usize, done: &mut Replayed) -> Result<bool> {
+        assert!(self.changes.is_empty(), "the batch before was applied");
+        self.from = None;
+        while let Some(record) = reader.next()? {
+            points::hit("recovery.record");
+            done.records += 1;
+            self.add(&record, done);
+            if self.bytes() >= limit {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn add(&mut self, record: &Record, done: &mut Replayed) {
+        self.from.get_or_insert(record.start);
+        for (page, delta) in &record.parts {
+            done.deltas += 1;
+            done.last_file = done.last_file.max(page.file.0);
+            let at = (self.deltas.len(), delta.len());
+            self.deltas.extend_from_slice(delta);
+            self.changes.push(Change { page: *page, end: record.end, at });
+        }
+    }
+
+    fn delta(&self, change: &Change) -> &[u8] {
+        &self.deltas[change.at.0..change.at.0 + change.at.1]
+    }
+
+    /// Brings the pages up to date in file order; returns how many. Leaves the batch empty.
+    fn apply(&mut self, pool: &BufferPool) -> Result<u64> {
+        // Stable: the changes of a page stay in log order.
+        self.changes.sort_by_key(|change| change.page);
+        let work = self.plan(pool)?;
+        let wanted = |work: &&Work| work.plan == RedoPage::Read;
+        let mut ahead = work.iter().filter(wanted);
+        let options = StreamOptions { delivery: Delivery::Ordered, max_distance: AHEAD };
+        let mut stream = ReadStream::new(pool, options, || Ok(ahead.next().map(|w| (w.page, ()))));
+        let from = self.from.unwrap_or_default();
+        for Work { page, changes, plan } in &work {
+            let pin = match plan {
+                RedoPage::Skip => continue,
+                RedoPage::Make => pool.pin_new(*page)?,
+                RedoPage::Read => {
+                    let next = stream.next()?;
+                    next.expect("the stream gives the pages that are read, in this order").0
+                }
+            };
+            assert_eq!(pin.page(), *page, "changes go to their page");
+            let changes = &self.changes[changes.clone()];
+            pool.redo_page(pin, from, changes.iter().map(|c| (c.end, self.delta(c))))?;
+        }
+        drop(stream);
+        let pages = work.len() as u64;
+        self.changes.clear();
+        self.deltas.clear();
+        Ok(pages)
+    }
+
+    /// What is to be done, page by page; files reach over all pages that are made.
+    fn plan(&self, pool: &BufferPool) -> Result<Vec<Work>> {
+        let mut work = Vec::new();
+        let mut at = 0;
+        for same in self.changes.chunk_by(|a, b| a.page == b.page) {
+            // Whatever came before an image does not matter.
+            let image = same.iter().rposition(|change| delta::is_image(self.delta(change)));
+            let changes = at + image.unwrap_or(0)..at + same.len();
+            at += same.len();
+            let page = same[0].page;
+            let plan = pool.redo_plan(page, image.is_some())?;
+            work.push(Work { page, changes, plan });
+        }
+        let same_file = |a: &Work, b: &Work| a.page.file == b.page.file;
+        for file in work.chunk_by(same_file) {
+            let made = file.iter().rfind(|work| work.plan == RedoPage::Make);
+            if let Some(last) = made {
+                pool.redo_extend(last.page.file, last.page.block.0.saturating_add(1))?;
+            }
+        }
+        Ok(work)
+    }
 }
 
 #[cfg(test)]
@@ -91,9 +244,10 @@ mod tests {
 
     #[test]
     fn a_short_replay_says_nothing_about_speed() {
-        let short = Replayed { bytes: 1000, nanos: 10, ..Replayed::default() };
-        assert_eq!(short.speed(), None);
-        let long = Replayed { bytes: 8 << 20, nanos: 500_000_000, ..Replayed::default() };
-        assert_eq!(long.speed(), Some(16 << 20));
+        let short = Replayed { bytes: 1000, nanos: 10, log_nanos: 5, ..Replayed::default() };
+        assert_eq!(short.speed(), RedoSpeed::default());
+        let (nanos, log_nanos) = (1_500_000_000, 500_000_000);
+        let long = Replayed { bytes: 8 << 20, pages: 9000, nanos, log_nanos, ..short };
+        assert_eq!(long.speed(), RedoSpeed { bytes_per_s: 16 << 20, pages_per_s: 9000 });
     }
 }

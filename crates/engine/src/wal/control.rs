@@ -15,6 +15,8 @@
 //! | 52 | 4 | 1 if closed cleanly |
 //! | 56 | 8 | durable LSN |
 //! | 64 | 8 | bytes of a log segment |
+//! | 72 | 8 | measured redo: bytes of log per second, 0 if unknown |
+//! | 80 | 8 | measured redo: pages per second, 0 if unknown |
 //! | 4088 | 8 | checksum of everything before |
 //!
 //! Invariants: magic, version and checksum keep their places in every version, so that a newer file
@@ -25,8 +27,8 @@ use rightlink_aio::{AlignedBuf, File, Io, IoError, OpenMode};
 use rightlink_env::points::{broken, hit};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Control;
 use super::block::{BLOCK, SECTOR};
+use super::{Control, RedoSpeed};
 use crate::config::{FORMAT_VERSION, PAGE_SIZE};
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
@@ -71,6 +73,8 @@ fn encode(stored: &Stored, out: &mut [u8]) {
         (40, control.next_xid.0),
         (56, control.durable.0),
         (64, stored.segment_bytes),
+        (72, control.redo_speed.bytes_per_s),
+        (80, control.redo_speed.pages_per_s),
     ];
     for (at, word) in words {
         out[at..at + 8].copy_from_slice(&word.to_le_bytes());
@@ -112,6 +116,7 @@ fn decode_fields(bytes: &[u8]) -> Copy {
         next_file: half(bytes, 48),
         durable: Lsn(word(bytes, 56)),
         clean: half(bytes, 52) == 1,
+        redo_speed: RedoSpeed { bytes_per_s: word(bytes, 72), pages_per_s: word(bytes, 80) },
     };
     let (generation, segment_bytes) = (word(bytes, 16), word(bytes, 64));
     if half(bytes, 12) != PAGE_SIZE as u32 {
@@ -240,7 +245,16 @@ mod tests {
 
     fn stored() -> Stored {
         let (redo, next_xid, durable) = (Lsn(5), Xid(6), Lsn(9));
-        let control = Control { database: 3, redo, next_xid, next_file: 70, durable, clean: true };
+        let redo_speed = RedoSpeed { bytes_per_s: 11, pages_per_s: 12 };
+        let control = Control {
+            database: 3,
+            redo,
+            next_xid,
+            next_file: 70,
+            durable,
+            clean: true,
+            redo_speed,
+        };
         Stored { control, segment_bytes: 8 * BLOCK, generation: 4 }
     }
 

@@ -101,6 +101,17 @@ pub struct Control {
     /// Was the database closed cleanly after this checkpoint? A help for people: recovery reads the
     /// log whatever it says.
     pub clean: bool,
+    /// How fast the last recovery that was long enough to tell went.
+    pub redo_speed: RedoSpeed,
+}
+
+/// How fast redo was measured to be on this machine; 0 where nothing was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RedoSpeed {
+    /// Bytes of log read and taken apart in a second.
+    pub bytes_per_s: u64,
+    /// Pages brought up to date in a second.
+    pub pages_per_s: u64,
 }
 
 /// The log of an open database. All methods may be called from any thread.

@@ -17,7 +17,15 @@ const EACH: u64 = 3;
 
 fn control() -> Control {
     let (redo, durable, next_xid) = (Lsn(0), Lsn(0), Xid::FIRST);
-    Control { database: 7, redo, next_xid, next_file: 64, durable, clean: false }
+    Control {
+        database: 7,
+        redo,
+        next_xid,
+        next_file: 64,
+        durable,
+        clean: false,
+        redo_speed: RedoSpeed::default(),
+    }
 }
 
 fn open(disk: &SimDisk) -> Io {

@@ -21,7 +21,15 @@ fn options() -> WalOptions {
 fn control() -> Control {
     let next_xid = Xid::FIRST;
     let (redo, durable) = (Lsn(0), Lsn(0));
-    Control { database: DATABASE, redo, next_xid, next_file: 64, durable, clean: false }
+    Control {
+        database: DATABASE,
+        redo,
+        next_xid,
+        next_file: 64,
+        durable,
+        clean: false,
+        redo_speed: RedoSpeed::default(),
+    }
 }
 
 fn sim_io(disk: &SimDisk) -> Io {

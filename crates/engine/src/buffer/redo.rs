@@ -1,0 +1,112 @@
+//! Redo of page changes: applies what the log says to pages that are older.
+//!
+//! Invariants:
+//! - A change whose end is not above the page's LSN is there already and is left out, so applying
+//!   the same log twice gives the same pages.
+//! - Changes of one page are applied in log order. Pages may be taken in any order: a change knows
+//!   one page only, and whether a page is skipped depends on its own changes.
+//! - A change of a page that was never formatted is skipped: the page was cut off later on.
+//! - A missing file is made, empty: whoever reads the catalog afterwards removes it if nobody knows
+//!   it.
+//!
+//! Does not do: read the log, choose the order (`recovery::redo`).
+
+use rightlink_env::sync::Ordering;
+
+use crate::buffer::pin::Pin;
+use crate::buffer::pool::BufferPool;
+use crate::error::{Error, Result};
+use crate::ids::{FileId, Lsn, PageId};
+use crate::page::{delta, header};
+
+/// What redo has to do about a page before its changes can be applied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RedoPage {
+    /// Its file has it: read it, then apply.
+    Read,
+    /// The first change is an image: what the file has does not matter.
+    Make,
+    /// It lies beyond the end of its file and nothing makes it: leave its changes out.
+    Skip,
+}
+
+impl BufferPool {
+    /// Redo starts at `from`: the position that dirty pages need until they are written.
+    pub fn begin_redo(&self, from: Lsn) {
+        *self.redo_from.lock() = (from, from);
+    }
+
+    /// What to do about `page`, whose first change to be applied is an image or not. Opens its
+    /// file.
+    pub fn redo_plan(&self, page: PageId, image: bool) -> Result<RedoPage> {
+        let file = self.core.files.open_or_create(page.file)?;
+        Ok(match image {
+            true => RedoPage::Make,
+            false if page.block.0 < file.blocks() => RedoPage::Read,
+            false => RedoPage::Skip,
+        })
+    }
+
+    /// Makes `file` at least `blocks` long.
+    pub fn redo_extend(&self, file: FileId, blocks: u32) -> Result<()> {
+        self.core.files.open_or_create(file)?.extend_to(blocks)
+    }
+
+    /// Applies `changes` (end of the record and delta, in log order) to the pinned page; redo of
+    /// the page would need the log from `from`.
+    pub fn redo_page<'a>(
+        &self,
+        pin: Pin,
+        from: Lsn,
+        changes: impl Iterator<Item = (Lsn, &'a [u8])>,
+    ) -> Result<()> {
+        let page = pin.page();
+        let mut latched = pin.exclusive();
+        let mut redone = 0;
+        for (end, delta) in changes {
+            let lsn = header::lsn(latched.bytes());
+            if lsn == Lsn(0) && !delta::is_image(delta) {
+                continue;
+            }
+            // A page that has the change is written again all the same: it may only be in the page
+            // cache, after a sync that failed, and no later sync would make it durable.
+            self.core.mark_dirty(latched.pin().frame(), from.0);
+            if lsn >= end {
+                continue;
+            }
+            let mut target = latched.page_mut(None);
+            if let Err(what) = delta::apply(&mut target, delta) {
+                // The page is half changed: this instance writes nothing any more.
+                self.poisoned.store(true, Ordering::SeqCst);
+                return Err(Error::corrupt(page, what));
+            }
+            header::set_lsn(&mut target, end);
+            redone += 1;
+        }
+        self.core.counters.redone.add(redone);
+        Ok(())
+    }
+
+    /// One redo step: applies `delta` to `page` unless its LSN says it is there already.
+    pub fn redo(&self, page: PageId, delta: &[u8], end: Lsn) -> Result<()> {
+        let from = self.note_redo(end);
+        let pin = match self.redo_plan(page, delta::is_image(delta))? {
+            RedoPage::Skip => return Ok(()),
+            RedoPage::Read => self.pin(page)?,
+            RedoPage::Make => {
+                self.redo_extend(page.file, page.block.0.saturating_add(1))?;
+                self.pin_new(page)?
+            }
+        };
+        self.redo_page(pin, from, std::iter::once((end, delta)))
+    }
+
+    /// The start of the record that ends at `end` is not before the end of the record before it.
+    fn note_redo(&self, end: Lsn) -> Lsn {
+        let mut seen = self.redo_from.lock();
+        if end > seen.1 {
+            *seen = (seen.1, end);
+        }
+        seen.0
+    }
+}
