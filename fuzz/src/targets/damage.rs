@@ -227,4 +227,25 @@ mod tests {
     fn a_leaf_that_does_not_hold_its_key_is_damage() {
         super::pages(&[7, 1, 2, 12, 0, 3, 0x20, 0, 7]);
     }
+
+    /// An insert of many met the damage behind entries that it had stored already, gave the
+    /// mini-transaction up and panicked, where those belong into a record of their own.
+    #[test]
+    fn damage_behind_a_stored_entry_leaves_the_entry() {
+        super::pages(&[8, 1, 1, 1, 0, 0x0c, 0, 3, 0x20, 7]);
+    }
+
+    /// A leaf's damaged header left no room for a single entry, and the split that should have made
+    /// some found nothing to split.
+    #[test]
+    fn an_empty_page_without_room_is_damage() {
+        super::pages(&[2, 1, 3, 0x0c, 0, 3, 0x20, 0, 0x20, 0, 7]);
+    }
+
+    /// A page whose LSN lay beyond the end of the log was taken, and the next change of it found
+    /// that its LSN would go back.
+    #[test]
+    fn a_page_from_beyond_the_log_is_refused() {
+        super::pages(&[2, 1, 0, 10, 0, 0, 1]);
+    }
 }

@@ -27,7 +27,7 @@ use rightlink_env::sync::{Arc, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::buffer::latch::{Latch, Parking};
 use crate::config::PAGE_SIZE;
 use crate::ids::{Lsn, PageId};
-use crate::page::{PageBuf, PageMut, checksum};
+use crate::page::{PageBuf, PageMut, checksum, header};
 
 /// The frame holds its page.
 pub(super) const VALID: u64 = 1 << 32;
@@ -270,11 +270,13 @@ impl Arena {
     }
 
     /// Is what was read into the loading frame the page that its tag names?
-    pub(super) fn verify_loaded(&self, index: u32) -> Result<(), String> {
+    pub(super) fn verify_loaded(&self, index: u32, log_end: Option<Lsn>) -> Result<(), String> {
         let frame = self.frame(index);
         assert!(frame.state() & LOADING != 0, "only a completion looks at a loading frame");
         // SAFETY: the read has ended, and nobody stores before the frame is valid.
-        checksum::verify(frame.tag(), unsafe { self.page(index).bytes() })
+        let bytes = unsafe { self.page(index).bytes() };
+        checksum::verify(frame.tag(), bytes)?;
+        log_end.map_or(Ok(()), |end| header::within_log(bytes, end))
     }
 
     /// Memory of `frames` in file order, to be read into.

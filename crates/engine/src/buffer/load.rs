@@ -7,6 +7,8 @@
 //! - A failed read leaves the page table before anybody is told; each waiter gets the error, a
 //!   later pin reads again.
 //! - R7: whoever starts or awaits a read holds no latch.
+//! - A logged page from beyond the end of the log is refused like one with a wrong checksum: its
+//!   next change could not be told from an old one by redo.
 //!
 //! Does not do: decide what to read (`read_stream`), choose victims (`evict`).
 
@@ -22,7 +24,7 @@ use crate::buffer::pin::Pin;
 use crate::buffer::pool::{BufferPool, Core};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
-use crate::ids::PageId;
+use crate::ids::{Lsn, PageId};
 
 /// Where a page is.
 pub(super) enum Found {
@@ -163,7 +165,9 @@ impl BufferPool {
         core.counters.read_calls.add(1);
         core.reads_in_flight.fetch_add(1, Ordering::AcqRel);
         points::hit("buffer.read.submit");
-        let target = Arc::new(ReadOp { core, file: Arc::clone(file), frames });
+        // Loaded pages were written before, so their records had been appended.
+        let log_end = self.wal.end();
+        let target = Arc::new(ReadOp { core, file: Arc::clone(file), frames, log_end });
         let offset = data_file::offset(first.block);
         frame::submit_read(&self.core.io, &file.file, offset, target);
     }
@@ -186,6 +190,7 @@ struct ReadOp {
     core: Arc<Core>,
     file: Arc<DataFile>,
     frames: Vec<u32>,
+    log_end: Lsn,
 }
 
 impl ReadOp {
@@ -200,7 +205,8 @@ impl ReadOp {
         if have < PAGE_SIZE {
             self.core.arena.clear(index, have);
         }
-        let verified = self.core.arena.verify_loaded(index);
+        let log_end = self.file.logged.then_some(self.log_end);
+        let verified = self.core.arena.verify_loaded(index, log_end);
         verified.map_err(|what| self.corrupt(page, what))
     }
 

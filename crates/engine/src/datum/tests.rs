@@ -125,6 +125,18 @@ fn timestamps() {
     }
 }
 
+/// The first day of the range begins before its first microsecond; reading such a value back
+/// multiplied the day out of 64 bits and refused what printing had just written.
+#[test]
+fn the_ends_of_time_print_and_read_back() {
+    for micros in [i64::MIN + 1, -9_223_372_036_842_039_358, i64::MAX - 1] {
+        let plain = (Type::Timestamp, Value::Timestamp(micros));
+        for (kind, value) in [plain, (Type::TimestampTz, Value::TimestampTz(micros))] {
+            assert_eq!(parse(kind, &value.to_string()), value);
+        }
+    }
+}
+
 #[test]
 fn zoned_timestamps_are_kept_in_utc() {
     let hour = 3_600_000_000;

@@ -234,7 +234,9 @@ fn parse_timestamp(text: &str, zoned: bool) -> Option<i64> {
     if zoned && !rest.is_empty() {
         micros -= take_offset(&mut rest)? * MICROS_PER_SECOND;
     }
-    let value = days.checked_mul(MICROS_PER_DAY)?.checked_add(micros)?;
+    // The first day there is begins before the first microsecond there is.
+    let value = i128::from(days) * i128::from(MICROS_PER_DAY) + i128::from(micros);
+    let value = i64::try_from(value).ok()?;
     (rest.is_empty() && value != i64::MAX && value != i64::MIN).then_some(value)
 }
 

@@ -97,6 +97,18 @@ pub fn lsn(page: &[u8; PAGE_SIZE]) -> Lsn {
     Lsn(u64_at(page, LSN))
 }
 
+/// How [`within_log`] begins what it finds, to be told from other damage.
+pub const BEYOND_LOG: &str = "the page's LSN lies beyond the end of the log";
+
+/// Refuses a page whose last record is not in the log, which ends at `end`.
+///
+/// # Errors
+/// What is wrong, beginning with [`BEYOND_LOG`].
+pub fn within_log(page: &[u8; PAGE_SIZE], end: Lsn) -> Result<(), String> {
+    let lsn = lsn(page);
+    (lsn <= end).then_some(()).ok_or_else(|| format!("{BEYOND_LOG}: {lsn} above {end}"))
+}
+
 /// Is every byte zero: a page of a grown file that was never formatted?
 pub fn is_zero(page: &[u8; PAGE_SIZE]) -> bool {
     page.iter().all(|byte| *byte == 0)

@@ -15,7 +15,7 @@
 
 use crate::config::{FORMAT_VERSION, PAGE_SIZE};
 use crate::error::{Error, Result};
-use crate::ids::{Lsn, PageId};
+use crate::ids::PageId;
 use crate::page::header::{self, HEADER_SIZE, PageKind};
 use crate::table::Table;
 use crate::verify::{Parts, Place, Report};
@@ -62,15 +62,14 @@ pub(super) fn table(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Re
     let def = table.def();
     let place = |file| Place { relation: &def.name, file };
     let heap = table.heap();
-    let logged = def.logged;
     let within = || heap.blocks();
-    file(parts, place(def.heap), (Role::Heap, logged), &within, report)?;
+    file(parts, place(def.heap), Role::Heap, &within, report)?;
     let none = || 0;
-    file(parts, place(def.free_space_map()), (Role::FreeSpace, false), &none, report)?;
-    file(parts, place(def.visibility_map()), (Role::Visibility, logged), &none, report)?;
+    file(parts, place(def.free_space_map()), Role::FreeSpace, &none, report)?;
+    file(parts, place(def.visibility_map()), Role::Visibility, &none, report)?;
     for index in &def.indexes {
         let place = Place { relation: &index.name, file: index.file };
-        file(parts, place, (Role::Tree, logged), &|| 1, report)?;
+        file(parts, place, Role::Tree, &|| 1, report)?;
     }
     Ok(())
 }
@@ -79,7 +78,7 @@ pub(super) fn table(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Re
 pub(super) fn file(
     parts: &Parts<'_>,
     place: Place<'_>,
-    (role, logged): (Role, bool),
+    role: Role,
     extent: &dyn Fn() -> u32,
     report: &mut Report,
 ) -> Result<()> {
@@ -88,12 +87,14 @@ pub(super) fn file(
         match copy(parts, PageId::new(place.file, block))? {
             Read::Page(page) => {
                 report.pages += 1;
-                let end = logged.then(|| parts.pool.wal().end());
-                for (check, what) in inside(&page, role, block, end, extent) {
+                for (check, what) in inside(&page, role, block, extent) {
                     report.add(place.finding(check, Some(block), what));
                 }
             }
-            Read::Damaged(what) => report.add(place.finding("P2", Some(block), what)),
+            Read::Damaged(what) => {
+                let check = if what.starts_with(header::BEYOND_LOG) { "P6" } else { "P2" };
+                report.add(place.finding(check, Some(block), what));
+            }
             Read::Gone => {}
         }
         block += 1;
@@ -129,18 +130,8 @@ fn copy(parts: &Parts<'_>, id: PageId) -> Result<Read> {
 
 type Said = (&'static str, String);
 
-fn inside(
-    page: &[u8; PAGE_SIZE],
-    role: Role,
-    block: u32,
-    log_end: Option<Lsn>,
-    extent: &dyn Fn() -> u32,
-) -> Vec<Said> {
+fn inside(page: &[u8; PAGE_SIZE], role: Role, block: u32, extent: &dyn Fn() -> u32) -> Vec<Said> {
     let mut out = Vec::new();
-    if let Some(end) = log_end.filter(|end| header::lsn(page) > *end) {
-        let lsn = header::lsn(page);
-        out.push(("P6", format!("the page's LSN {lsn} lies beyond the end of the log, {end}")));
-    }
     let Some(kind) = header::kind(page).filter(|kind| role.allows(*kind, block)) else {
         out.extend(unformatted(page, block, extent));
         return out;

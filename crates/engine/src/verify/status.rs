@@ -24,7 +24,7 @@ const CHILD: u64 = 1 << 63;
 /// Checks the status file.
 pub(super) fn check(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
     let place = Place { relation: "status", file: STATUS_FILE };
-    pages::file(parts, place, (Role::Status, true), &|| 1, report)?;
+    pages::file(parts, place, Role::Status, &|| 1, report)?;
     for block in 1..parts.pool.blocks(STATUS_FILE) {
         // Damage of the page itself was reported.
         let Ok(pin) = parts.pool.pin(PageId::new(STATUS_FILE, block)) else { continue };

@@ -248,16 +248,21 @@ impl<'a> Batch<'a, '_> {
             let key = tree_key(entry.key, entry.row);
             let mut held = first;
             if let Some(oracle) = self.oracle_for(at) {
-                match self.judge(&mtr, first, (at, &key), oracle)? {
-                    None if at == start => {
+                match self.judge(&mtr, first, (at, &key), oracle) {
+                    // What is stored gets its record; the next round meets the error on its own.
+                    Err(_) if at > start => break,
+                    Err(error) => return Err(error),
+                    Ok(None) if at == start => {
                         let block = mtr.id(first).block.0;
                         return Err(self.tree.corrupt(block, "fences that led to no leaf"));
                     }
-                    None => break,
-                    Some(Verdict::Free) => {}
-                    Some(Verdict::Stop(outcome)) if at == start => return Ok(Round::Stop(outcome)),
-                    Some(_) if at > start => break,
-                    Some(_) => match self.walk(&mut mtr, first, (at, &key), oracle)? {
+                    Ok(None) => break,
+                    Ok(Some(Verdict::Free)) => {}
+                    Ok(Some(Verdict::Stop(outcome))) if at == start => {
+                        return Ok(Round::Stop(outcome));
+                    }
+                    Ok(Some(_)) if at > start => break,
+                    Ok(Some(_)) => match self.walk(&mut mtr, first, (at, &key), oracle)? {
                         Ok(target) => held = target,
                         Err(round) => return Ok(round),
                     },
@@ -266,16 +271,17 @@ impl<'a> Batch<'a, '_> {
             let block = mtr.id(held).block.0;
             let node =
                 Node::open(mtr.bytes(held)).map_err(|what| self.tree.corrupt(block, what))?;
-            let place = node.place(Aim::At(&key)).map_err(|what| self.tree.corrupt(block, what))?;
-            let pos = match place {
-                Place::Here(found) if found.exact => {
+            let pos = match node.place(Aim::At(&key)) {
+                Err(_) if at > start => break,
+                Err(what) => return Err(self.tree.corrupt(block, what)),
+                Ok(Place::Here(found)) if found.exact => {
                     self.revive(&mut mtr, held, found.pos);
                     at += 1;
                     continue;
                 }
-                Place::Here(found) => found.pos,
-                _ if at > start => break,
-                _ => return Ok(Round::Lack(Lack::Luck)),
+                Ok(Place::Here(found)) => found.pos,
+                Ok(_) if at > start => break,
+                Ok(_) => return Ok(Round::Lack(Lack::Luck)),
             };
             if node.flags & INCOMPLETE != 0 {
                 assert!(at == start, "the flag does not appear under the latch");
@@ -283,18 +289,20 @@ impl<'a> Batch<'a, '_> {
             }
             let value = Value { extra: entry.payload, ..Value::default() };
             let appended = pos == node.count && node.right == 0;
-            if self.tree.put(&mut mtr, held, pos, &key, value)? {
-                at += 1;
-                if appended && self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
-                    self.tree.remember_rightmost(block);
-                }
-                if held != first {
+            match self.tree.put(&mut mtr, held, pos, &key, value) {
+                Ok(true) => {
+                    at += 1;
+                    if appended && self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
+                        self.tree.remember_rightmost(block);
+                    }
+                    if held == first {
+                        continue;
+                    }
                     break;
                 }
-                continue;
-            }
-            if at > start {
-                break;
+                _ if at > start => break,
+                Err(error) => return Err(error),
+                Ok(false) => {}
             }
             let splitting = Splitting { held, pos, key: &key, value, child: None, xid: self.xid };
             return Ok(match self.tree.split(mtr, splitting, luggage)? {

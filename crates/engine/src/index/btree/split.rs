@@ -104,6 +104,9 @@ impl Tree {
         let mut entries = Entries::load(&node).map_err(damage)?;
         let mut frame = Frame::of(&node, self.reserve());
         entries.insert(job.pos, job.key, job.value);
+        if entries.len() < 2 {
+            return Err(damage("an empty page without room for one entry"));
+        }
         let order = self.split_order(&entries, &frame, job.pos);
         let Some(spare) = luggage.spare.as_mut() else { return Ok(Err(Lack::Block)) };
         let sibling = match sibling {
