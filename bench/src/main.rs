@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `knobs` | which cells are run: matrices, and the flags that narrow them |
 //! | `report`, `stats` | a table for people, JSON lines for machines; medians |
+//! | `cpu` | time of the thread itself |
 //! | `device` | what the bare device reaches before and after |
-//! | `load`, ... | one experiment each |
+//! | `load`, `descent`, ... | one experiment each |
 //!
 //! Invariants: an experiment uses only the public names of `rightlink`; its data lies in a
 //! directory of its own that is removed at the end.
@@ -13,6 +14,8 @@
 //! is printed beside them.
 
 mod args;
+mod cpu;
+mod descent;
 mod device;
 mod knobs;
 mod load;
@@ -38,8 +41,15 @@ struct Experiment {
     run: fn(&Args, &Scratch, &mut Report) -> Result<(), Failure>,
 }
 
-const EXPERIMENTS: &[Experiment] =
-    &[Experiment { name: load::NAME, about: load::ABOUT, knobs: load::KNOBS, run: load::run }];
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment { name: load::NAME, about: load::ABOUT, knobs: load::KNOBS, run: load::run },
+    Experiment {
+        name: descent::NAME,
+        about: descent::ABOUT,
+        knobs: descent::KNOBS,
+        run: descent::run,
+    },
+];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

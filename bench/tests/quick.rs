@@ -59,6 +59,47 @@ fn load_writes_every_key_and_leaves_nothing_behind() {
     assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
 }
 
+const DESCENT_KEYS: [&str; 14] = [
+    "experiment",
+    "level",
+    "shape",
+    "keys",
+    "optimisation",
+    "levels",
+    "head_compares_per_descent",
+    "key_compares_per_descent",
+    "high_key_compares_per_descent",
+    "key_bytes_per_descent",
+    "lookup_ns",
+    "insert_rows_per_s",
+    "leaf_fill",
+    "bytes_per_entry",
+];
+
+#[test]
+fn descent_writes_every_key() {
+    let dir = scratch("descent");
+    let json = dir.join("cells.json");
+    let words = "descent --quick --keys 3000 --shape int8,ten-empty,duplicates \
+                 --optimisation all,none,separator-first";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink-bench"));
+    command.args(words.split_whitespace()).arg("--dir").arg(&dir).arg("--json").arg(&json);
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = std::fs::read_to_string(&json).expect("it wrote them");
+    assert_eq!(
+        lines.lines().count(),
+        3 * 3 + 3,
+        "three shapes on a tree, and in a table:\n{lines}"
+    );
+    for line in lines.lines() {
+        assert_eq!(keys(line), DESCENT_KEYS);
+        assert!(!line.contains("null"), "{line}");
+    }
+    std::fs::remove_file(&json).expect("it is there");
+    assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
+}
+
 #[test]
 fn an_unknown_knob_is_refused() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink-bench"));

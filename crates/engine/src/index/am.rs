@@ -208,6 +208,11 @@ pub trait AccessMethod: Send + Sync {
     /// Starts a scan of `range`.
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan>;
 
+    /// Finds the entries of each of `keys`, which ascend and are whole encoded keys: calls `found`
+    /// with the position of the key, the row and the payload, under a latch (no I/O, no waiting).
+    /// Entries marked dead are left out. Who heeds R3 asks the clock before.
+    fn lookup(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, RowId, &[u8])) -> Result<()>;
+
     /// Marks entries of `batch` dead (R1, R3): each is looked up again by key and row id, and
     /// `check` is asked under the latch. Gives up rather than wait or read. Returns how many it
     /// marked.

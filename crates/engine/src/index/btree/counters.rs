@@ -41,6 +41,22 @@ impl Counters {
         bytes: 0,
         moves_right: 0,
     };
+
+    /// The difference to counters read `before`.
+    #[must_use]
+    pub fn since(&self, before: &Counters) -> Counters {
+        Counters {
+            descents: self.descents - before.descents,
+            pages: self.pages - before.pages,
+            heads: self.heads - before.heads,
+            keys: self.keys - before.keys,
+            prefixes: self.prefixes - before.prefixes,
+            high_keys: self.high_keys - before.high_keys,
+            low_fences: self.low_fences - before.low_fences,
+            bytes: self.bytes - before.bytes,
+            moves_right: self.moves_right - before.moves_right,
+        }
+    }
 }
 
 thread_local! {

@@ -6,7 +6,7 @@
 //! | `meta` `alloc` | root and free pages; blocks for new pages; registered descents |
 //! | `search` | from the root to the page that a key belongs to |
 //! | `insert` `split` `split_point` `delete` | one leaf at a time, then its parent |
-//! | `scan` | leaf after leaf, in both directions; dead marks |
+//! | `scan` `lookup` | leaf after leaf, in both directions; dead marks; lists of keys |
 //! | `vacuum` `merge` | dead entries and empty pages leave |
 //! | `build` | from sorted entries |
 //! | `verify` `inspect` | is it a tree, what does it look like |
@@ -31,6 +31,7 @@ mod delete;
 mod edit;
 mod insert;
 pub mod inspect;
+mod lookup;
 mod merge;
 mod meta;
 mod node;
@@ -215,6 +216,10 @@ impl AccessMethod for BTree {
 
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan> {
         Box::new(scan::TreeScan::new(self.clone(), range, options))
+    }
+
+    fn lookup(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, RowId, &[u8])) -> Result<()> {
+        self.0.lookup(keys, found)
     }
 
     fn mark_dead(

@@ -190,7 +190,7 @@ pub(crate) fn split_key(key: &[u8]) -> Checked<(&[u8], RowId)> {
 }
 
 /// Payload of an entry. A posting list would be read here.
-fn payload<'a>(node: &Node<&'a [u8; PAGE_SIZE]>, item: &Item) -> Checked<&'a [u8]> {
+pub(crate) fn payload<'a>(node: &Node<&'a [u8; PAGE_SIZE]>, item: &Item) -> Checked<&'a [u8]> {
     if item.tags & POSTING != 0 {
         return Err("a posting list, which this version does not write");
     }

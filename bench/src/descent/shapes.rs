@@ -1,0 +1,212 @@
+//! Shapes of keys: what the rows of the experiment look like.
+//!
+//! A row is a function of its number, so that keys are made again instead of kept. Collated columns
+//! hold bytes of the form of a collation's sort key (one weight a letter, then the weaker levels),
+//! since the engine has no collations yet; what a descent sees of them is the same.
+//!
+//! Invariants: rows of different numbers differ in every shape but `duplicates`, where a hundred
+//! share a key.
+//! Does not do: order (rows come in random order of their keys, but for `ascending`).
+
+use rightlink::keycode::{self, KeyColumn};
+use rightlink::{Type, Value};
+use rightlink_env::Rng;
+
+/// A shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Dense int8 in random order.
+    Int8,
+    /// Dense int8 in their order.
+    Ascending,
+    /// Random uuids.
+    Uuid,
+    /// Words in byte order.
+    Text,
+    /// Words as sort keys of a collation.
+    Collated,
+    /// Ten empty texts and a uuid.
+    TenEmpty,
+    /// Ten collated texts, a few different values each, and a uuid.
+    TenFilled,
+    /// Thirty-one columns: thirty short collated texts and a uuid.
+    ThirtyOne,
+    /// Addresses that share their first 60 bytes, and end at random.
+    LongPrefix,
+    /// A hundred rows to an int8.
+    Duplicates,
+}
+
+/// Every shape with its name.
+pub(crate) const SHAPES: [(&str, Shape); 10] = [
+    ("int8", Shape::Int8),
+    ("ascending", Shape::Ascending),
+    ("uuid", Shape::Uuid),
+    ("text", Shape::Text),
+    ("collated", Shape::Collated),
+    ("ten-empty", Shape::TenEmpty),
+    ("ten-filled", Shape::TenFilled),
+    ("thirty-one", Shape::ThirtyOne),
+    ("long-prefix", Shape::LongPrefix),
+    ("duplicates", Shape::Duplicates),
+];
+
+const WORDS: [&str; 16] = [
+    "aardvark",
+    "brambles",
+    "cormorant",
+    "dandelion",
+    "eiderdown",
+    "foxglove",
+    "gooseberry",
+    "hedgerow",
+    "ironwood",
+    "juniper",
+    "kingfisher",
+    "lavender",
+    "marigold",
+    "nightjar",
+    "oystercatcher",
+    "primrose",
+];
+const ADDRESS: &str = "https://www.example.com/catalogue/departments/gardening/item/";
+/// Groups whose rows share the values of all collated columns.
+const GROUPS: u64 = 8;
+const ROWS_PER_KEY: u64 = 100;
+
+impl std::str::FromStr for Shape {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Shape, String> {
+        let known = SHAPES.iter().find(|(known, _)| *known == name);
+        known.map(|(_, shape)| *shape).ok_or_else(|| format!("no shape `{name}`"))
+    }
+}
+
+impl Shape {
+    /// Types of the key's columns.
+    pub(crate) fn columns(self) -> Vec<Type> {
+        let wide = |count: usize, kind: Type| {
+            let mut columns = vec![kind; count];
+            columns.push(Type::Uuid);
+            columns
+        };
+        match self {
+            Shape::Int8 | Shape::Ascending | Shape::Duplicates => vec![Type::Int8],
+            Shape::Uuid => vec![Type::Uuid],
+            Shape::Text | Shape::LongPrefix => vec![Type::Text],
+            Shape::Collated => vec![Type::Bytes],
+            Shape::TenEmpty => wide(10, Type::Text),
+            Shape::TenFilled => wide(10, Type::Bytes),
+            Shape::ThirtyOne => wide(30, Type::Bytes),
+        }
+    }
+
+    /// Values of row `n` of `rows`.
+    pub(crate) fn values(self, n: u64, rows: u64) -> Vec<Value> {
+        assert!(n < rows, "rows are numbered from 0");
+        let mut rng = Rng::from_seed(n);
+        match self {
+            Shape::Int8 => vec![int(shuffled(n, rows))],
+            Shape::Ascending => vec![int(n)],
+            Shape::Duplicates => vec![int(shuffled(n, rows) / ROWS_PER_KEY)],
+            Shape::Uuid => vec![uuid(&mut rng)],
+            Shape::Text => vec![Value::Text(word(&mut rng, n))],
+            Shape::Collated => vec![sort_key(&word(&mut rng, n))],
+            Shape::LongPrefix => {
+                vec![Value::Text(format!("{ADDRESS}{:016x}", rng.next_u64()))]
+            }
+            Shape::TenEmpty => with_uuid(vec![Value::Text(String::new()); 10], &mut rng),
+            Shape::TenFilled => with_uuid(filled(10, n), &mut rng),
+            Shape::ThirtyOne => with_uuid(filled(30, n), &mut rng),
+        }
+    }
+
+    /// Encoded key of row `n`.
+    pub(crate) fn key(self, n: u64, rows: u64) -> Vec<u8> {
+        let columns: Vec<_> = self.columns().into_iter().map(ascending).collect();
+        keycode::encode(&columns, &self.values(n, rows)).expect("shapes keep to the limit")
+    }
+}
+
+fn ascending(ty: Type) -> KeyColumn {
+    KeyColumn { ty, descending: false, nulls_first: false }
+}
+
+fn int(n: u64) -> Value {
+    Value::Int8(i64::try_from(n).expect("rows are counted in an int8"))
+}
+
+/// A permutation of `0..rows`: a Feistel network over enough bits, walked until it falls inside.
+fn shuffled(n: u64, rows: u64) -> u64 {
+    let half = (64 - rows.leading_zeros()).div_ceil(2).max(1);
+    let mask = (1 << half) - 1;
+    let mut at = n;
+    loop {
+        let (mut left, mut right) = (at >> half, at & mask);
+        for round in 0..4u64 {
+            let mixed = (right ^ round << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            (left, right) = (right, left ^ mixed >> (64 - half));
+        }
+        at = left << half | right;
+        if at < rows {
+            return at;
+        }
+    }
+}
+
+fn uuid(rng: &mut Rng) -> Value {
+    let mut bytes = [0; 16];
+    rng.fill(&mut bytes);
+    Value::Uuid(bytes)
+}
+
+fn with_uuid(mut values: Vec<Value>, rng: &mut Rng) -> Vec<Value> {
+    values.push(uuid(rng));
+    values
+}
+
+/// Two words and the row's number: no two rows have the same.
+fn word(rng: &mut Rng, n: u64) -> String {
+    format!("{} {} {n}", WORDS[rng.index(16)], WORDS[rng.index(16)])
+}
+
+/// Collated columns that all rows of a group share.
+fn filled(count: usize, n: u64) -> Vec<Value> {
+    let group = (n % GROUPS) as usize;
+    (0..count).map(|column| sort_key(WORDS[(group + column) % 16])).collect()
+}
+
+/// Bytes of the form of a sort key: a weight a letter, then a run for each weaker level.
+fn sort_key(text: &str) -> Value {
+    let mut bytes: Vec<u8> = text.bytes().map(|letter| letter.wrapping_mul(2) | 0x20).collect();
+    bytes.extend([1, 0x86, 1, 0x80 + text.len().min(100) as u8, 0]);
+    bytes.extend_from_slice(text.as_bytes());
+    Value::Bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shuffle_is_a_permutation() {
+        for rows in [1, 2, 7, 100, 4096, 5000] {
+            let mut seen: Vec<u64> = (0..rows).map(|n| shuffled(n, rows)).collect();
+            seen.sort_unstable();
+            assert!(seen.into_iter().eq(0..rows), "{rows}");
+        }
+    }
+
+    #[test]
+    fn keys_differ_where_they_should() {
+        for (name, shape) in SHAPES {
+            let mut keys: Vec<_> = (0..1000).map(|n| shape.key(n, 1000)).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            let expected = if shape == Shape::Duplicates { 10 } else { 1000 };
+            assert_eq!(keys.len(), expected, "{name}");
+            assert_eq!(name.parse(), Ok(shape));
+        }
+    }
+}

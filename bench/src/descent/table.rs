@@ -1,0 +1,85 @@
+//! Table level: rows into an unlogged table with one index of the shape, through the public names.
+//!
+//! Invariants: making the rows is not timed. Does not do: switch optimisations off; the engine
+//! always uses all.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rightlink::index::btree::{Counters, counters};
+use rightlink::{Database, IndexSchema, ScanOptions, TableSchema, TransactionOptions};
+use rightlink_env::{Clock, Rng};
+
+use crate::Failure;
+use crate::descent::shapes::Shape;
+
+const TABLE: &str = "t";
+const INDEX: &str = "t_key";
+const BATCH: u64 = 1000;
+const LOOKUPS: u64 = 20_000;
+const PAGE_BYTES: f64 = 8192.0;
+
+/// What a table reached.
+pub(crate) struct Reached {
+    pub(crate) rows_per_s: f64,
+    pub(crate) lookup_ns: f64,
+    pub(crate) counted: Counters,
+    pub(crate) leaf_fill: f64,
+    pub(crate) bytes_per_entry: f64,
+}
+
+fn schema(shape: Shape) -> TableSchema {
+    let mut schema = TableSchema::new(TABLE).unlogged();
+    let mut index = IndexSchema::new(INDEX);
+    for (number, kind) in shape.columns().into_iter().enumerate() {
+        schema = schema.column(format!("c{number}"), kind);
+        index = index.on(format!("c{number}"));
+    }
+    schema.index(index)
+}
+
+/// Inserts `rows` rows, then looks some up.
+pub(crate) fn run(shape: Shape, rows: u64, dir: &Path) -> Result<Reached, Failure> {
+    let row_bytes = shape.key(0, rows).len() as u64 * 2 + 100;
+    let memory = usize::try_from(rows * row_bytes * 2 + (64 << 20))?;
+    let db = Database::options().memory(memory).open(dir)?;
+    let mut txn = db.begin();
+    txn.create_table(&schema(shape))?;
+    txn.commit()?;
+    let clock = Clock::system();
+    let mut time = Duration::ZERO;
+    for start in (0..rows).step_by(BATCH as usize) {
+        let batch: Vec<_> =
+            (start..rows.min(start + BATCH)).map(|n| shape.values(n, rows)).collect();
+        let before = clock.now();
+        let mut txn =
+            db.begin_with(TransactionOptions { relaxed: true, ..TransactionOptions::default() });
+        txn.insert_many(TABLE, &batch)?;
+        txn.commit()?;
+        time += clock.now() - before;
+    }
+    let (lookup_ns, counted) = lookups(&db, shape, rows)?;
+    let info = db.describe(TABLE)?;
+    let blocks = info.indexes.iter().find(|index| index.name == INDEX).map_or(0, |i| i.blocks);
+    let bytes_per_entry = f64::from(blocks) * PAGE_BYTES / rows as f64;
+    // Of whole pages, inner and free ones counted in.
+    let leaf_fill = (shape.key(0, rows).len() + 13) as f64 / bytes_per_entry;
+    let rows_per_s = rows as f64 / time.as_secs_f64();
+    Ok(Reached { rows_per_s, lookup_ns, counted, leaf_fill, bytes_per_entry })
+}
+
+fn lookups(db: &Database, shape: Shape, rows: u64) -> Result<(f64, Counters), Failure> {
+    let mut rng = Rng::from_seed(7);
+    let wanted: Vec<_> = (0..LOOKUPS.min(rows))
+        .map(|_| ScanOptions::index(INDEX).equal(shape.values(rng.below(rows), rows)).limit(1))
+        .collect();
+    let clock = Clock::system();
+    let (before, start) = (counters(), clock.now());
+    let mut txn = db.begin();
+    for options in &wanted {
+        let mut found = txn.scan(TABLE, options)?;
+        found.next().ok_or("a row is missing")??;
+    }
+    let time = clock.now() - start;
+    Ok((time.as_secs_f64() * 1e9 / wanted.len() as f64, counters().since(&before)))
+}

@@ -1,0 +1,149 @@
+//! Tree level: a tree alone, without heap and log, all of it in memory.
+//!
+//! Times are this thread's own.
+//!
+//! Invariants: lookups of two sets of optimisations are interleaved, so that a slow moment of the
+//! machine hits both; what is counted is counted apart from what is timed.
+//! Does not do: rows.
+
+use std::path::Path;
+
+use rightlink::RowId;
+use rightlink::buffer::{BufferPool, PoolOptions};
+use rightlink::ids::{FileId, Lsn, Xid};
+use rightlink::index::am::{AccessMethod, IndexEntry};
+use rightlink::index::btree::{BTree, Counters, Optimisations, TreeOptions, counters};
+use rightlink::wal::{Control, RedoSpeed, Wal, WalOptions};
+use rightlink_aio::{Io, IoOptions, Method};
+use rightlink_env::sync::Arc;
+use rightlink_env::{Env, Rng};
+
+use crate::Failure;
+use crate::cpu::Cpu;
+use crate::descent::shapes::Shape;
+
+const FILE: FileId = FileId(64);
+/// Entries of one `insert_batch`.
+pub(crate) const BATCH: usize = 1000;
+
+/// Keys in one piece.
+#[derive(Default)]
+pub(crate) struct Keys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Keys {
+    /// The keys of all rows.
+    pub(crate) fn of(shape: Shape, rows: u64) -> Keys {
+        let mut keys = Keys::default();
+        (0..rows).for_each(|n| keys.push(&shape.key(n, rows)));
+        keys
+    }
+
+    fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Key `n`.
+    #[inline]
+    pub(crate) fn get(&self, n: usize) -> &[u8] {
+        let start = if n == 0 { 0 } else { self.ends[n - 1] };
+        &self.bytes[start..self.ends[n]]
+    }
+
+    /// `count` of them, picked at random, in one piece: walking over them costs no cache misses.
+    pub(crate) fn sample(&self, count: usize, seed: u64) -> Keys {
+        let mut rng = Rng::from_seed(seed);
+        let mut picked = Keys::default();
+        (0..count).for_each(|_| picked.push(self.get(rng.index(self.len()))));
+        picked
+    }
+
+    fn total_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// The row of key `n`.
+pub(crate) fn row(n: usize) -> RowId {
+    RowId::new(1 + (n / 64) as u32, 1 + (n % 64) as u16)
+}
+
+/// A tree and the pool under it.
+pub(crate) struct Measured {
+    pub(crate) tree: BTree,
+    /// Seconds that the insertions took.
+    pub(crate) seconds: f64,
+    _pool: Arc<BufferPool>,
+}
+
+/// A pool that holds `keys` with ease, on files below `dir` that are hardly touched.
+fn pool(keys: &Keys, dir: &Path) -> Result<Arc<BufferPool>, Failure> {
+    let frames = (keys.total_bytes() + keys.len() * 24) / 8192 * 2 + 2000;
+    let env = Env::system(frames * 8192 * 2 + (64 << 20));
+    std::fs::create_dir_all(dir)?;
+    let io = Io::open(&env, dir, IoOptions::with_method(Method::Sync))?;
+    for folder in ["data", "wal", "tmp"] {
+        io.create_dir(folder)?;
+    }
+    let control = Control {
+        database: 1,
+        redo: Lsn(0),
+        next_xid: Xid::FIRST,
+        next_file: 64,
+        durable: Lsn(0),
+        clean: false,
+        redo_speed: RedoSpeed::default(),
+    };
+    let wal = Arc::new(Wal::create(&env, &io, WalOptions::default(), &control)?);
+    Ok(BufferPool::new(&env, &io, wal, PoolOptions { frames, double_write_pages: 0 })?)
+}
+
+/// Inserts `keys` in batches into a tree of its own below `dir`.
+pub(crate) fn fill(keys: &Keys, set: Optimisations, dir: &Path) -> Result<Measured, Failure> {
+    let pool = pool(keys, dir)?;
+    pool.create_file(FILE, false)?;
+    let tree = BTree::create(&pool, FILE, TreeOptions::default())?;
+    tree.optimise(set);
+    let (time, outcome) = Cpu::new().time(|| insert(&tree, keys));
+    outcome?;
+    Ok(Measured { tree, seconds: time.as_secs_f64(), _pool: pool })
+}
+
+fn insert(tree: &BTree, keys: &Keys) -> rightlink::Result<()> {
+    let mut entries: Vec<IndexEntry<'_>> = Vec::with_capacity(BATCH);
+    for start in (0..keys.len()).step_by(BATCH) {
+        entries.clear();
+        let end = keys.len().min(start + BATCH);
+        entries.extend((start..end).map(|n| IndexEntry::new(keys.get(n), row(n))));
+        tree.insert_batch(Xid::FIRST, &mut entries, None)?;
+    }
+    Ok(())
+}
+
+/// Looks up all of `keys`, one by one; nanoseconds each.
+pub(crate) fn lookup(tree: &BTree, keys: &Keys, range: std::ops::Range<usize>) -> f64 {
+    let count = range.len();
+    let mut hits = 0;
+    let (took, ()) = Cpu::new().time(|| {
+        for n in range {
+            tree.lookup(&[keys.get(n)], &mut |_, _, _| hits += 1).expect("the tree is sound");
+        }
+    });
+    assert!(hits >= count, "every key is there");
+    took.as_secs_f64() * 1e9 / count as f64
+}
+
+/// What the lookups of `keys` cost, counted.
+pub(crate) fn counted(tree: &BTree, keys: &Keys) -> Counters {
+    let before = counters();
+    lookup(tree, keys, 0..keys.len());
+    counters().since(&before)
+}
