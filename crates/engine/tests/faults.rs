@@ -248,9 +248,8 @@ fn content(db: &Database) -> Content {
 /// and vacuumed, or the disk grows, work goes on in the same instance.
 #[test]
 fn a_full_disk_refuses_and_recovers_without_a_restart() {
+    // No vacuum has been here: the first one made the maps once, and needed space for them.
     let mut script = filled(200);
-    // The maps are there.
-    script.vacuum().expect("no fault");
     script.checkpoint().expect("no fault");
     let expected = script.states.last().expect("a state").content.clone();
     let db = script.db().clone();

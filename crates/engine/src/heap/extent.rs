@@ -14,7 +14,7 @@
 use crate::buffer::{BufferPool, Mtr};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
-use crate::heap::{Heap, page_edit};
+use crate::heap::{Heap, page_edit, visibility_map};
 use crate::ids::{FileId, PageId, Xid};
 use crate::page::header::{self, HEADER_SIZE, PageKind};
 use crate::wal::RecordKind;
@@ -91,6 +91,7 @@ impl Heap {
         let first = decode(meta.page(), meta.shared().bytes())?.extent;
         assert!(first == self.blocks(), "the extent changes only under the turn");
         let end = first.checked_add(count).ok_or_else(|| Error::Limit("2^32 blocks".into()))?;
+        visibility_map::grow_for(pool, self.shared.files.visibility, end - 1)?;
         let have = pool.blocks(file);
         if have < end {
             pool.extend(file, end - have)?;

@@ -151,11 +151,14 @@ impl<'p> FreeSpaceMap<'p> {
     }
 
     /// Stores entry `index` of map page `block`, growing the file and formatting the page if
-    /// needed.
+    /// needed. On a full disk a hint that has no page yet is dropped: vacuum goes on.
     fn store(&self, block: u32, index: u32, value: impl FnOnce(u8) -> u8) -> Result<()> {
         let have = self.pool.blocks(self.file);
         if block >= have {
-            self.pool.extend(self.file, block + 1 - have)?;
+            match self.pool.extend(self.file, block + 1 - have) {
+                Err(Error::DiskFull(_)) => return Ok(()),
+                grown => grown?,
+            };
         }
         let pin = match self.pin(block)? {
             Some(pin) => pin,

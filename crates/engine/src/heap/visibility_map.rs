@@ -76,14 +76,21 @@ pub(super) fn put(page: &mut PageMut<'_>, block: u32, bits: Bits) {
     page.write(at, &[old & !(3 << shift) | pair << shift]);
 }
 
-/// Pins the map page of heap block `block`, growing the map if needed.
-pub(super) fn pin_for(pool: &BufferPool, file: FileId, block: u32) -> Result<Pin> {
-    let id = page_of(file, block);
+/// Grows the map so that it has the map page of heap block `block`. A table that grows does so at
+/// once: vacuum, which makes space on a full disk, must not need any.
+pub(super) fn grow_for(pool: &BufferPool, file: FileId, block: u32) -> Result<()> {
+    let wanted = page_of(file, block).block.0 + 1;
     let have = pool.blocks(file);
-    if id.block.0 >= have {
-        pool.extend(file, id.block.0 + 1 - have)?;
+    if have < wanted {
+        pool.extend(file, wanted - have)?;
     }
-    pool.pin(id)
+    Ok(())
+}
+
+/// Pins the map page of heap block `block`, growing the map if a crash took its page away.
+pub(super) fn pin_for(pool: &BufferPool, file: FileId, block: u32) -> Result<Pin> {
+    grow_for(pool, file, block)?;
+    pool.pin(page_of(file, block))
 }
 
 /// Reads the bits of heap block `block`; may read the map page.
