@@ -65,6 +65,10 @@ impl Transaction {
     }
 
     /// Creates a table with its indexes.
+    ///
+    /// Waits for the end of another transaction that creates a table or index of the same name. One
+    /// thread that does so in two transactions waits for itself, until the lock timeout if there is
+    /// one.
     pub fn create_table(&mut self, schema: &TableSchema) -> Result<()> {
         let draft = draft::table(schema)?;
         self.define(|handle, statement, changes| {

@@ -221,7 +221,7 @@ pub(crate) fn unique_outcomes(am: &dyn AccessMethod, dead_rows: u32) {
     let outcome = try_unique(am, &heap, &[(b"aaa\0", row), (key, row), (b"zzz\0", row)]);
     assert_eq!(outcome, InsertOutcome::NeedsRow(1, between));
     assert_eq!(outcome.inserted(3), 1);
-    let inside = |key: &[u8]| scan(am, KeyRange::prefix(key), Direction::Forward).len();
+    let inside = |key: &[u8]| scan(am, KeyRange::starting_with(key), Direction::Forward).len();
     assert_eq!((inside(b"aaa\0"), inside(b"zzz\0")), (1, 0));
     // An exempt entry asks nobody; neither does an index that is not unique.
     let mut exempt = [IndexEntry { exempt: true, ..IndexEntry::new(key, row) }];

@@ -19,11 +19,13 @@
 
 mod decode;
 mod encode;
+mod key_range;
 mod range;
 
 pub use decode::{Malformed, decode, decode_column};
 pub use encode::{encode, encode_column, encode_prefix};
-pub use range::{ColumnRange, KeyRange, prefix_range, successor};
+pub use key_range::{KeyRange, successor};
+pub use range::{ColumnRange, prefix_range};
 
 use crate::config::MAX_KEY_BYTES;
 use crate::datum::Type;

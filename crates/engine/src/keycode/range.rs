@@ -9,41 +9,10 @@
 use std::ops::Bound;
 
 use super::encode::{encode_column, encode_prefix, push_escaped};
+use super::key_range::{KeyRange, successor};
 use super::{KeyColumn, PRESENT};
 use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
-
-/// Encoded keys from `low` up to, but without, `high`.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct KeyRange {
-    /// First key that may be in.
-    pub low: Vec<u8>,
-    /// First key that is out; none: to the end.
-    pub high: Option<Vec<u8>>,
-}
-
-impl KeyRange {
-    /// Every key.
-    pub fn all() -> Self {
-        Self::default()
-    }
-
-    /// Every key that starts with `prefix`.
-    pub fn starting_with(prefix: Vec<u8>) -> Self {
-        let high = successor(&prefix);
-        Self { low: prefix, high }
-    }
-
-    /// Can no key be in it?
-    pub fn is_empty(&self) -> bool {
-        self.high.as_ref().is_some_and(|high| *high <= self.low)
-    }
-
-    /// Is `key` in it?
-    pub fn contains(&self, key: &[u8]) -> bool {
-        key >= self.low.as_slice() && self.high.as_deref().is_none_or(|high| key < high)
-    }
-}
 
 /// Condition on the column that follows the equalities.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,15 +25,6 @@ pub enum ColumnRange {
     StartsWith(Vec<u8>),
 }
 
-/// Smallest byte string above everything that starts with `prefix`, if there is one.
-pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte != 0xFF)?;
-    let mut out = prefix[..=last].to_vec();
-    out[last] += 1;
-    debug_assert!(out.as_slice() > prefix);
-    Some(out)
-}
-
 /// The keys whose first columns equal `equal` (nulls match nulls) and whose next column is in
 /// `range`.
 pub fn prefix_range(
@@ -75,13 +35,13 @@ pub fn prefix_range(
     let prefix = encode_prefix(columns, equal)?;
     let next = columns.get(equal.len());
     match (range, next) {
-        (ColumnRange::All, _) => Ok(KeyRange::starting_with(prefix)),
+        (ColumnRange::All, _) => Ok(KeyRange::starting_with(&prefix)),
         (_, None) => Err(Error::Invalid("a range needs a key column after the equalities".into())),
         (ColumnRange::Between(low, high), Some(column)) => {
             Ok(between(&prefix, *column, low.as_ref(), high.as_ref()))
         }
         (ColumnRange::StartsWith(start), Some(column)) => {
-            starts_with(prefix, *column, start).map(KeyRange::starting_with)
+            Ok(KeyRange::starting_with(&starts_with(prefix, *column, start)?))
         }
     }
 }

@@ -170,7 +170,7 @@ fn successor_skips_bytes_that_cannot_grow() {
     assert_eq!(successor(&[1, 0xFF, 0xFF]), Some(vec![2]));
     assert_eq!(successor(&[0xFF]), None);
     assert_eq!(successor(&[]), None);
-    assert_eq!(KeyRange::starting_with(vec![]), KeyRange::all());
+    assert_eq!(KeyRange::starting_with(&[]), KeyRange::all());
 }
 
 /// Bytes from disk may be anything: decoding them ends with values or an error.

@@ -94,8 +94,7 @@ impl Checker<'_> {
                 }
             }
         }
-        let range = keycode::prefix_range(self.columns, equal, range)?;
-        Ok(KeyRange { low: range.low, high: range.high })
+        keycode::prefix_range(self.columns, equal, range)
     }
 
     fn prefix(&self, bound: &Bound<Vec<Value>>) -> Result<Bound<Vec<u8>>> {

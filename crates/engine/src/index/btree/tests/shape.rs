@@ -205,7 +205,7 @@ fn lookups_touch_few_bytes() {
     let (_pool, tree) = build(8192, &model);
     let before = counters();
     for n in 0..10_000u64 {
-        let found = suite::scan(&tree, KeyRange::prefix(&int8(n * 70)), Direction::Forward);
+        let found = suite::scan(&tree, KeyRange::starting_with(&int8(n * 70)), Direction::Forward);
         assert_eq!(found.len(), 1);
     }
     let after = counters();
