@@ -13,8 +13,8 @@ use crate::words::{GRANULE, MAX_PAGES, PAGE_GRANULES, PAGE_WORDS, Words};
 /// than a few percent, because a leaf's own spare words are a small part of it.
 const CLASSES: [u16; 43] = [
     4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144,
-    152, 168, 184, 200, 224, 240, 256, 272, 292, 312, 340, 372, 408, 452, 512, 584, 680, 816,
-    1024, 2048, 4096,
+    152, 168, 184, 200, 224, 240, 256, 272, 292, 312, 340, 372, 408, 452, 512, 584, 680, 816, 1024,
+    2048, 4096,
 ];
 
 /// The class of a block by its granules.

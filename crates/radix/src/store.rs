@@ -8,9 +8,7 @@ use std::marker::PhantomData;
 
 use rightlink_env::sync::{AtomicU32, Ordering};
 
-use crate::node::{
-    LEAF_SMALL, LEVELS, Ref, below, child, entries_at, find, find_from, shift,
-};
+use crate::node::{LEAF_SMALL, LEVELS, Ref, below, child, entries_at, find, find_from, shift};
 use crate::words::{Node, Words};
 
 /// A value that is stored inside of a leaf.
