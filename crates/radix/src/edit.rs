@@ -414,8 +414,8 @@ fn unmark(node: Node<'_>, kind: u32, byte: u8, position: usize) {
     }
 }
 
-/// Checks the nodes below `at`, to which `above` led: key bits, and which of them count. Returns the
-/// number of keys.
+/// Checks the nodes below `at`, to which `above` led: key bits, and which of them count. Returns
+/// the number of keys.
 #[cfg(all(test, not(feature = "shuttle")))]
 pub(crate) fn check<V: Fixed>(store: &Store<V>, at: Ref, above: Option<(u64, u64)>) -> usize {
     let node = store.node(at);

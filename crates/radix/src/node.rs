@@ -3,13 +3,13 @@
 //! | kind | word 0 | then | entries |
 //! |---|---|---|---|
 //! | small leaf or inner, up to 8 | head | 8 key bytes, ascending | from word 2 |
-//! | bitmap leaf (256), inner (64) | head | bitmap of 256 bits; bits before each word of it | from word 6 |
+//! | bitmap leaf, inner up to 64 | head | bitmap of 256 bits, bits before each word | from word 6 |
 //! | full inner, over 64 | head | bitmap of 256 bits | 256 of them, from word 8 |
 //!
 //! Entries are packed in key order; the entry of a key byte is found by counting the bits before
 //! its own, which costs the same few instructions whatever the size, so the size of a node is free
-//! to follow its count. An entry is a value (of no words or one) in a leaf, a half-word reference in
-//! an inner node. The head holds the key bits above the node's own byte, so paths of single
+//! to follow its count. An entry is a value (of no words or one) in a leaf, a half-word reference
+//! in an inner node. The head holds the key bits above the node's own byte, so paths of single
 //! children are left out and the leaf alone tells whether a search went right; the low bits hold
 //! the count less one, and in an inner node the level of its byte, 1 to 7.
 //!

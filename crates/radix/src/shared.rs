@@ -1,11 +1,11 @@
 //! A map that many threads read while some write.
 //!
-//! Keys are dealt out to shards by ranges: `1 << range_bits` neighbouring keys lie in one shard, the
-//! next ones in the next. A shard is a tree, a lock for its writers and a version. A writer makes
-//! the version odd, changes the tree, makes it even again. A reader looks at the version, searches,
-//! and looks again: if the version is the same and even, nothing was written in between, else it
-//! tries again, and after a few times it takes the lock. So a reader writes to no shared memory, and
-//! writers wait only for writers of their shard.
+//! Keys are dealt out to shards by ranges: `1 << range_bits` neighbouring keys lie in one shard,
+//! the next ones in the next. A shard is a tree, a lock for its writers and a version. A writer
+//! makes the version odd, changes the tree, makes it even again. A reader looks at the version,
+//! searches, and looks again: if the version is the same and even, nothing was written in between,
+//! else it tries again, and after a few times it takes the lock. So a reader writes to no shared
+//! memory, and writers wait only for writers of their shard.
 //!
 //! Why a search beside a writer is sound: every word is atomic and stays allocated (`words`), and
 //! searching ends and never panics, whatever it reads (`node`, `store`). Why its answer is right:
@@ -15,6 +15,7 @@
 //! Invariants: answers are those of some moment between call and return. Does not do: one moment
 //! for several keys, unless they are asked for in one call and lie in one shard.
 
+use rightlink_env::points::broken;
 use rightlink_env::sync::{AtomicU64, Mutex, Ordering, fence, spin_hint};
 
 use crate::edit::{Editor, Sizes};
@@ -62,7 +63,8 @@ impl<V: Fixed> Shard<V> {
             if version.is_multiple_of(2) {
                 let found = search(&self.store);
                 fence(Ordering::Acquire);
-                if self.version.load(Ordering::Relaxed) == version {
+                let same = self.version.load(Ordering::Relaxed) == version;
+                if same || broken("radix-reader-does-not-look-again") {
                     return found;
                 }
             }
@@ -77,7 +79,9 @@ impl<V: Fixed> Shard<V> {
         let mut writer = self.writer.lock();
         let version = self.version.load(Ordering::Relaxed);
         assert!(version.is_multiple_of(2), "a writer stopped in the middle");
-        self.version.store(version + 1, Ordering::Relaxed);
+        if !broken("radix-version-odd-too-late") {
+            self.version.store(version + 1, Ordering::Relaxed);
+        }
         fence(Ordering::Release);
         let (store, sizes) = (&self.store, Sizes::Variable);
         let (result, more) = change(&mut Editor { store, slabs: &mut writer.slabs, sizes });

@@ -39,7 +39,8 @@ impl Keys {
     }
 }
 
-const ROUNDS: usize = if cfg!(miri) { 250 } else { 12_000 };
+const ROUNDS: usize = if cfg!(miri) { 160 } else { 12_000 };
+const COMPARISONS: usize = if cfg!(miri) { 2 } else { 40 };
 
 fn run<V: Fixed + PartialEq + std::fmt::Debug>(
     keys: Keys,
@@ -51,7 +52,7 @@ fn run<V: Fixed + PartialEq + std::fmt::Debug>(
     let (mut map, mut model) = (Map::with_sizes(sizes), BTreeMap::new());
     for round in 0..ROUNDS {
         // Phases of growth and of decline, so that nodes take every size in both directions.
-        let grows = if round / (ROUNDS / 4) % 2 == 0 { 4 } else { 1 };
+        let grows = if (round / (ROUNDS / 4)).is_multiple_of(2) { 4 } else { 1 };
         let (key, word) = (keys.draw(&mut rng), rng.next_u64());
         if rng.below(5) < grows {
             assert_eq!(map.insert(key, value(word)), model.insert(key, value(word)));
@@ -61,7 +62,7 @@ fn run<V: Fixed + PartialEq + std::fmt::Debug>(
         }
         let probe = keys.draw(&mut rng);
         assert_eq!(map.get(probe), model.get(&probe).copied(), "{keys:?} {seed} {probe:#x}");
-        if round % (ROUNDS / 40).max(1) == 0 {
+        if round % (ROUNDS / COMPARISONS) == 0 {
             compare(&map, &model, &mut rng, keys);
         }
     }
@@ -83,7 +84,7 @@ fn compare<V: Fixed + PartialEq + std::fmt::Debug>(
     let counted = if root.is_none() { 0 } else { check(&map.store, root, None) };
     assert_eq!(counted, model.len());
     assert!(map.iter().eq(model.iter().map(|(key, value)| (*key, *value))));
-    for _ in 0..20 {
+    for _ in 0..if cfg!(miri) { 2 } else { 20 } {
         let (a, b) = (keys.draw(rng), keys.draw(rng));
         let (low, high) = (a.min(b), a.max(b));
         assert!(map.range(low..high).eq(model.range(low..high).map(|(k, v)| (*k, *v))));
@@ -161,7 +162,7 @@ fn the_ends_of_the_keys_are_keys() {
 
 #[test]
 fn values_of_any_length_come_back() {
-    let rounds = if cfg!(miri) { 150 } else { 6_000 };
+    let rounds = if cfg!(miri) { 60 } else { 6_000 };
     for (seed, keys) in ALL.into_iter().enumerate() {
         let mut rng = Rng::from_seed(400 + seed as u64);
         let (mut map, mut model) = (BytesMap::new(), BTreeMap::new());

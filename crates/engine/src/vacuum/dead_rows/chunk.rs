@@ -7,10 +7,11 @@
 //! | ranked bits, ranked list | 40 + blocks with dead slots × s or k | few blocks have any |
 //! | pairs, wide pairs | 2 or 3 × dead slots | very few dead slots |
 //!
-//! `s` is the bytes of a bitmap up to the highest dead slot, `k` the most dead slots of a block. All
-//! forms but pairs are tables of cells of one size, so that a probe loads a word or two.
+//! `s` is the bytes of a bitmap up to the highest dead slot, `k` the most dead slots of a block.
+//! All forms but pairs are tables of cells of one size, so that a probe loads a word or two.
 //!
-//! Invariants: slots count from 1, so zero is no slot and no pair. Does not do: where the bytes lie.
+//! Invariants: slots count from 1, so zero is no slot and no pair.
+//! Does not do: where the bytes lie.
 
 use rightlink_radix::{BytesMap, Value};
 

@@ -1,7 +1,7 @@
 //! The row ids that a vacuum pass is about to remove: a bounded, compressed set.
 //!
-//! A radix tree from chunks of 256 blocks to their dead slots, each chunk in the smallest of several
-//! forms (`chunk`). The chunk that is being filled is open: a plain bitmap beside the tree.
+//! A radix tree from chunks of 256 blocks to their dead slots, each chunk in the smallest of
+//! several forms (`chunk`). The chunk that is being filled is open: a plain bitmap beside the tree.
 //!
 //! Invariants: the memory is reserved from the budget before it is used and never exceeds the
 //! reservation. Probing takes `&self`: several threads may clean indexes with one set.
@@ -121,8 +121,8 @@ impl DeadRows {
         dead[0]
     }
 
-    /// Answers for a whole leaf which of `rows` are in the set. Any order will do; neighbours in one
-    /// chunk share their way to it.
+    /// Answers for a whole leaf which of `rows` are in the set. Any order will do; neighbours in
+    /// one chunk share their way to it.
     pub fn probe(&self, rows: &[RowId], dead: &mut [bool]) {
         assert_eq!(rows.len(), dead.len(), "an answer for each row");
         for (rows, dead) in rows.chunks(GROUP).zip(dead.chunks_mut(GROUP)) {
