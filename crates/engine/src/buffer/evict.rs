@@ -10,8 +10,8 @@
 
 use std::time::Duration;
 
-use rightlink_env::points;
 use rightlink_env::sync::Ordering;
+use rightlink_env::{points, thread};
 
 use crate::buffer::frame::{DIRTY, Frame};
 use crate::buffer::latched;
@@ -38,7 +38,9 @@ impl Core {
     pub(super) fn try_evict(&self, frame: &Frame, index: u32) -> Attempt {
         let page = frame.tag();
         let bucket = self.table.lock(page);
-        if frame.tag() == page && frame.try_claim(0) {
+        // A frame that was let go keeps its tag: only the table tells that it is still this page's.
+        let here = bucket.find(&self.arena) == Some(index) || points::broken("evict-stale-tag");
+        if here && frame.tag() == page && frame.try_claim(0) {
             // Before the page can come back, into another frame and with a greater version.
             self.note_version(frame);
             bucket.remove(&self.arena, index);
@@ -52,6 +54,10 @@ impl Core {
         if self.io.in_flight() > 0 {
             self.io.reap(true);
             return;
+        }
+        if cfg!(feature = "shuttle") {
+            // In the model no time passes, so a timed wait would never end.
+            return thread::yield_now();
         }
         self.starving.fetch_add(1, Ordering::SeqCst);
         let guard = self.starved.0.lock();

@@ -8,6 +8,7 @@ use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 use rightlink_env::thread::{self, JoinHandle};
 
 use crate::buffer::latch::{Latch, Mode, Parking};
+use crate::buffer::replacement::Attempt;
 use crate::buffer::testing::{self, TestPool};
 use crate::buffer::{BufferPool, Mtr};
 use crate::config::PAGE_SIZE;
@@ -142,6 +143,28 @@ fn pages_come_and_go() {
     assert_eq!((read(&test.pool, 0), read(&test.pool, 1)), (2, 2), "no change is lost");
 }
 
+/// Frames are emptied while others fill them: nobody takes a frame from its next page. This once
+/// happened: the tag of an empty frame still named its old page, and when the frame was filled
+/// between the look at the tag and the claim, the claim took it from the new page, which stayed in
+/// the page table.
+fn frames_change_hands() {
+    let test = world(4);
+    test.pool.evict_all().expect("a sound disk");
+    let reader = start(&test, |pool| {
+        for block in [0, 1, 2, 3] {
+            drop(pool.pin(page(block)).expect("a sound disk"));
+        }
+    });
+    let evictor = start(&test, |pool| {
+        let core = &pool.core;
+        let taken =
+            |index: &u32| core.try_evict(core.arena.frame(*index), *index) == Attempt::Taken;
+        let gone: Vec<u32> = (0..4).filter(taken).collect();
+        core.replacement.lock().forget(&gone);
+    });
+    join([reader, evictor]);
+}
+
 /// One read serves everybody who misses a page.
 fn one_read_of_a_missing_page() {
     let test = world(1);
@@ -204,6 +227,7 @@ fn latches_exclude_each_other() {
 #[test]
 fn changes_survive_eviction() {
     survives("pages come and go", pages_come_and_go, 400);
+    survives("frames change hands", frames_change_hands, 1000);
 }
 
 #[test]
@@ -229,6 +253,7 @@ fn broken_pools_are_caught() {
         Case { rule: "latch-no-wake", world: latch_modes, within: 1000 },
         Case { rule: "evict-pinned", world: pages_come_and_go, within: 400 },
         Case { rule: "evict-dirty", world: pages_come_and_go, within: 400 },
+        Case { rule: "evict-stale-tag", world: frames_change_hands, within: 2000 },
         Case { rule: "clean-though-changed", world: pages_come_and_go, within: 400 },
         Case { rule: "read-twice", world: one_read_of_a_missing_page, within: 400 },
         Case { rule: "r2-private-copy", world: hints_beside_write_back, within: 2000 },

@@ -368,7 +368,9 @@ impl BufferPool {
             }
             let bucket = self.core.table.lock(page);
             let dirty = frame.state() & DIRTY != 0;
-            if frame.tag() == page && frame.try_claim(DIRTY) {
+            // As in `try_evict`: the tag of a frame that was let go is of no account.
+            let here = bucket.find(&self.core.arena) == Some(index);
+            if here && frame.try_claim(DIRTY) {
                 self.core.note_version(frame);
                 bucket.remove(&self.core.arena, index);
                 self.core.counters.dirty.fetch_sub(usize::from(dirty), Ordering::Relaxed);
