@@ -10,6 +10,8 @@
 //! be split gives up what it has done as one record first, so that a split is a record of its own.
 //! Does not do: wait. Whom to wait for is an outcome.
 
+use rightlink_env::points::broken;
+
 use crate::buffer::{Held, Mtr, Pin};
 use crate::error::{Error, Result};
 use crate::ids::{RowId, Xid};
@@ -238,7 +240,7 @@ impl<'a> Batch<'a, '_> {
     fn fill(
         &self,
         mut mtr: Mtr<'a>,
-        first: Held,
+        mut first: Held,
         start: usize,
         luggage: &mut Luggage<'a>,
     ) -> Result<Round> {
@@ -257,6 +259,11 @@ impl<'a> Batch<'a, '_> {
                         return Err(self.tree.corrupt(block, "fences that led to no leaf"));
                     }
                     Ok(None) => break,
+                    Ok(Some(Verdict::Free)) if at == start && broken("r8-latch") => {
+                        let pin = mtr.release(first);
+                        first = mtr.latch(pin);
+                        held = first;
+                    }
                     Ok(Some(Verdict::Free)) => {}
                     Ok(Some(Verdict::Stop(outcome))) if at == start => {
                         return Ok(Round::Stop(outcome));
@@ -448,8 +455,8 @@ fn ask(rows: &[RowId], at: usize, oracle: &dyn HeapOracle) -> Option<InsertOutco
 /// Is this a leaf whose fences contain the key?
 fn takes<R: PageRead>(page: R, aim: Aim<'_>) -> bool {
     let Aim::At(key) = aim else { return false };
-    let takes =
-        |node: Node<R>| node.is_leaf() && node.cmp_low(key).is_ge() && node.cmp_high(key).is_lt();
+    let inside = |node: &Node<R>| node.cmp_low(key).is_ge() && node.cmp_high(key).is_lt();
+    let takes = |node: Node<R>| node.is_leaf() && (inside(&node) || broken("r6-fences"));
     Node::open(page).is_ok_and(takes)
 }
 

@@ -29,6 +29,8 @@ pub mod build;
 mod counters;
 mod delete;
 mod edit;
+#[cfg(all(test, feature = "shuttle"))]
+mod explore;
 mod insert;
 pub mod inspect;
 mod lookup;

@@ -23,6 +23,7 @@ use crate::index::btree::search::{Aim, Reached, Target};
 use crate::page::PageMut;
 use crate::page::header::FLAGS;
 use crate::wal::RecordKind;
+use rightlink_env::points::broken;
 use rightlink_env::sync::Ordering;
 
 /// A page to split, with the entry that does not fit.
@@ -111,6 +112,7 @@ impl Tree {
         let Some(spare) = luggage.spare.as_mut() else { return Ok(Err(Lack::Block)) };
         let sibling = match sibling {
             0 => None,
+            right if broken("r7-no-io") => Some(mtr.latch(self.pin_linked(right)?)),
             right => match self.pool.try_pin(self.page(right)) {
                 Some(pin) => Some(mtr.latch(pin)),
                 None => return Ok(Err(Lack::Page(right))),

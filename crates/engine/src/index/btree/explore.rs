@@ -1,0 +1,290 @@
+//! Schedules of scans, inserts, splits, merges and vacuum on a tree of a few tiny pages (R5 to R8).
+//!
+//! See `schedules` for how worlds are run. Rows at and above block [`DEAD`] are garbage that vacuum
+//! takes out; rows of slot [`STABLE`] stay from first to last.
+
+use rightlink_env::sync::Arc;
+use rightlink_env::thread::{self, JoinHandle};
+
+use crate::buffer::testing::{self, TestPool};
+use crate::ids::{FileId, RowId, Xid};
+use crate::index::am::{AccessMethod, HeapOracle, IndexEntry, InsertOutcome, LeafBatch, Liveness};
+use crate::index::am::{ScanOptions, VacuumStats};
+use crate::index::btree::{BTree, TreeOptions};
+use crate::index::search_key::{Direction, KeyRange};
+use crate::index::suite::{self, verify_clean};
+use crate::schedules::{Case, catches, survives};
+
+const FILE: FileId = FileId(70);
+/// Blocks from here on hold dead rows.
+const DEAD: u32 = 1_000_000;
+/// Slot of the rows that stay.
+const STABLE: u16 = 1;
+
+type Entry = (Vec<u8>, RowId);
+
+/// An empty tree whose pages take a handful of entries.
+fn tree() -> (TestPool, BTree) {
+    let test = testing::pool(64, 1);
+    test.pool.create_file(FILE, true).expect("an empty disk");
+    let options = TreeOptions { capacity: 256, ..TreeOptions::default() };
+    let tree = BTree::create(&test.pool, FILE, options).expect("space");
+    (test, tree)
+}
+
+/// A key of which four or five fill a page.
+fn key(n: u64) -> Vec<u8> {
+    let mut key = n.to_be_bytes().to_vec();
+    key.extend([0x55; 20]);
+    key
+}
+
+fn entry(n: u64, row: RowId) -> Entry {
+    (key(n), row)
+}
+
+fn stable(n: u64) -> Entry {
+    entry(n, RowId::new(n as u32, STABLE))
+}
+
+fn dead(n: u64) -> Entry {
+    entry(n, RowId::new(DEAD + n as u32, 9))
+}
+
+fn fresh(n: u64) -> Entry {
+    entry(n, RowId::new(n as u32, 2))
+}
+
+fn vacuum(tree: &BTree) -> VacuumStats {
+    suite::vacuum(tree, &|row| row.block.0 >= DEAD)
+}
+
+fn start<T: Send + 'static>(
+    tree: &BTree,
+    work: impl FnOnce(&BTree) -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let tree = tree.clone();
+    thread::spawn("explores", move || work(&tree))
+}
+
+fn join<T>(threads: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
+    let threads: Vec<_> = threads.into_iter().collect();
+    threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+}
+
+/// All keys of a scan, which must come in order and once.
+fn scan(tree: &BTree, direction: Direction) -> Vec<Entry> {
+    let mut found = suite::scan(tree, KeyRange::all(), direction);
+    if direction == Direction::Backward {
+        found.reverse();
+    }
+    assert!(found.is_sorted_by(|a, b| a < b), "in order, nothing twice: {}", shown(&found));
+    found
+}
+
+fn shown(entries: &[Entry]) -> String {
+    let number = |(key, _): &Entry| u64::from(key[7]);
+    format!("{:?}", entries.iter().map(number).collect::<Vec<_>>())
+}
+
+/// Scans in both directions beside inserts, splits, vacuum, merges and the reuse of pages.
+fn scans() {
+    let (_pool, tree) = tree();
+    let stay: Vec<_> = (0..40).step_by(8).map(stable).collect();
+    suite::insert(&tree, &stay);
+    suite::insert(&tree, &(9..31).filter(|n| n % 8 != 0).map(dead).collect::<Vec<_>>());
+    let scans = [Direction::Forward, Direction::Backward].map(|direction| {
+        let stay = stay.clone();
+        start(&tree, move |tree| {
+            let found = scan(tree, direction);
+            let seen = found.into_iter().filter(|(_, row)| row.slot == STABLE).collect::<Vec<_>>();
+            assert!(seen == stay, "{direction:?} saw {} of {}", shown(&seen), shown(&stay));
+        })
+    });
+    let writer = start(&tree, |tree| {
+        vacuum(tree);
+        suite::insert(tree, &(1..8).chain(33..39).map(fresh).collect::<Vec<_>>());
+    });
+    join(scans.into_iter().chain([writer]));
+    verify_clean(&tree);
+}
+
+/// Inserts that split pages while vacuum passes: what was dead before is gone after.
+fn vacuum_beside_splits() {
+    let (_pool, tree) = tree();
+    // The low blocks are free again, the dead entries in high ones.
+    suite::insert(&tree, &(0..30).map(dead).collect::<Vec<_>>());
+    suite::insert(&tree, &(100..130).step_by(3).map(dead).collect::<Vec<_>>());
+    suite::vacuum(&tree, &|row| row.block.0 < DEAD + 30);
+    let writer = start(&tree, |tree| {
+        suite::insert(tree, &(100..130).filter(|n| n % 3 == 2).map(fresh).collect::<Vec<_>>());
+    });
+    let vacuum = start(&tree, |tree| {
+        vacuum(tree);
+    });
+    join([writer, vacuum]);
+    let left = scan(&tree, Direction::Forward);
+    let kept: Vec<_> = (100..130).filter(|n| n % 3 == 2).map(fresh).collect();
+    assert!(left == kept, "vacuum leaves {} of {}", shown(&left), shown(&kept));
+    verify_clean(&tree);
+}
+
+/// Lookups on their way to a page that is given back and used again (R6).
+fn descents_beside_reuse() {
+    let (pool, tree) = tree();
+    suite::insert(&tree, &(10..24).map(dead).collect::<Vec<_>>());
+    suite::insert(&tree, &(30..34).map(stable).collect::<Vec<_>>());
+    let reader = start(&tree, |tree| {
+        for n in (10..24).chain([30]) {
+            let from = KeyRange { low: key(n), high: None };
+            let mut scan = tree.begin_scan(from, ScanOptions::default());
+            let mut batch = LeafBatch::default();
+            assert!(scan.next_batch(&|| 0, &mut batch).expect("a sound tree"), "30 stays");
+            assert!(batch.key(0) <= key(30).as_slice(), "nothing is left out");
+        }
+    });
+    let pool = Arc::clone(&pool.pool);
+    let writer = start(&tree, move |tree| {
+        vacuum(tree);
+        pool.evict_all().expect("a sound disk");
+        suite::insert(tree, &(100..112).map(fresh).collect::<Vec<_>>());
+    });
+    join([reader, writer]);
+    verify_clean(&tree);
+}
+
+/// Rows of dead blocks are dead, all others live.
+struct Oracle;
+
+impl HeapOracle for Oracle {
+    fn liveness(&self, rows: &[RowId], out: &mut [Liveness]) {
+        for (row, out) in rows.iter().zip(out) {
+            *out = if row.block.0 >= DEAD { Liveness::Dead } else { Liveness::Live };
+        }
+    }
+}
+
+/// Of two rows with one key one gets in, beside dead entries of the key.
+fn one_wins(dead_entries: u32) {
+    let (_pool, tree) = tree();
+    suite::insert(&tree, &[stable(6)]);
+    let garbage: Vec<_> =
+        (0..dead_entries).map(|i| entry(7, RowId::new(DEAD + i, STABLE))).collect();
+    suite::insert(&tree, &garbage);
+    let inserter = |block| {
+        start(&tree, move |tree| {
+            let key = key(7);
+            let mut batch = [IndexEntry::new(&key, RowId::new(block, 2))];
+            tree.insert_batch(Xid(5), &mut batch, Some(&Oracle)).expect("a sound tree")
+        })
+    };
+    let outcomes = join([inserter(3), inserter(DEAD - 1)]);
+    let won = outcomes.iter().filter(|outcome| **outcome == InsertOutcome::Inserted).count();
+    assert_eq!(won, 1, "{outcomes:?}");
+    verify_clean(&tree);
+}
+
+fn unique() {
+    one_wins(0);
+}
+
+fn unique_over_pages() {
+    one_wins(9);
+}
+
+/// A file that grows while vacuum passes: each new block is used once.
+fn vacuum_beside_growth() {
+    let (_pool, tree) = tree();
+    suite::insert(&tree, &[stable(0)]);
+    let writer = start(&tree, |tree| {
+        suite::insert(tree, &(1..24).map(fresh).collect::<Vec<_>>());
+    });
+    let vacuum = start(&tree, |tree| {
+        for _ in 0..2 {
+            vacuum(tree);
+        }
+    });
+    join([writer, vacuum]);
+    suite::insert(&tree, &(24..36).map(fresh).collect::<Vec<_>>());
+    assert_eq!(scan(&tree, Direction::Forward).len(), 36);
+    verify_clean(&tree);
+}
+
+/// Writers whose pages leave memory all the time hold no latch while they read (R7).
+fn writers_of_a_cold_tree() {
+    let (pool, tree) = tree();
+    suite::insert(&tree, &(0..20).map(|n| stable(2 * n)).collect::<Vec<_>>());
+    let writer = |first: u64| {
+        start(&tree, move |tree| {
+            let keys = [first, first + 14, first + 28];
+            suite::insert(tree, &keys.map(fresh));
+        })
+    };
+    let cold = Arc::clone(&pool.pool);
+    let evictor = thread::spawn("evicts", move || {
+        for _ in 0..2 {
+            cold.evict_all().expect("a sound disk");
+        }
+    });
+    join([writer(1), writer(5)]);
+    join([evictor]);
+    assert_eq!(scan(&tree, Direction::Forward).len(), 26);
+    verify_clean(&tree);
+}
+
+/// One thread appends and remembers the rightmost leaf, the other inserts below (R6).
+fn remembered_leaf() {
+    let (_pool, tree) = tree();
+    suite::insert(&tree, &(0..12).map(|n| stable(4 * n)).collect::<Vec<_>>());
+    let append = |keys: [u64; 3]| {
+        start(&tree, move |tree| keys.into_iter().for_each(|n| suite::insert(tree, &[fresh(n)])))
+    };
+    join([append([100, 102, 104]), append([101, 21, 103])]);
+    assert_eq!(scan(&tree, Direction::Forward).len(), 18);
+    verify_clean(&tree);
+}
+
+#[test]
+fn scans_miss_nothing() {
+    survives("scans", scans, 500);
+}
+
+#[test]
+fn vacuum_follows_splits() {
+    survives("vacuum beside splits", vacuum_beside_splits, 500);
+    survives("vacuum beside growth", vacuum_beside_growth, 500);
+}
+
+#[test]
+fn descents_end_where_they_should() {
+    survives("descents beside reuse", descents_beside_reuse, 500);
+}
+
+#[test]
+fn a_remembered_leaf_is_judged_afresh() {
+    survives("remembered leaf", remembered_leaf, 500);
+}
+
+#[test]
+fn a_unique_key_is_won_once() {
+    survives("unique", unique, 500);
+    survives("unique over pages", unique_over_pages, 500);
+}
+
+#[test]
+fn no_latch_is_held_across_a_read() {
+    survives("writers of a cold tree", writers_of_a_cold_tree, 500);
+}
+
+#[test]
+fn broken_trees_are_caught() {
+    catches(&[
+        Case { rule: "r5-link", world: scans, within: 2000 },
+        Case { rule: "r5-cycle", world: vacuum_beside_splits, within: 2000 },
+        Case { rule: "r6-recycle", world: descents_beside_reuse, within: 12_000 },
+        Case { rule: "r6-fences", world: remembered_leaf, within: 4000 },
+        Case { rule: "r6-growing", world: vacuum_beside_growth, within: 4000 },
+        Case { rule: "r7-no-io", world: writers_of_a_cold_tree, within: 2000 },
+        Case { rule: "r8-latch", world: unique, within: 2000 },
+    ]);
+}
