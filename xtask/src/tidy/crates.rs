@@ -11,7 +11,7 @@ use crate::tree::Tree;
 const DEPENDENCIES: [(&str, &[&str]); 8] = [
     ("crates/env/", &[]),
     ("crates/aio/", &["rightlink-env"]),
-    ("crates/radix/", &[]),
+    ("crates/radix/", &["rightlink-env"]),
     ("crates/engine/", &["rightlink-env", "rightlink-aio", "rightlink-radix"]),
     ("crates/sql/", &["rightlink"]),
     ("crates/server/", &["rightlink", "rightlink-sql"]),

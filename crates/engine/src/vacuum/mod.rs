@@ -81,7 +81,7 @@ impl<'a> Vacuum<'a> {
                 })?;
             self.report.pages += u64::from(pass.pages);
             oldest = pass.oldest_unfrozen.map_or(oldest, |xid| xid.min(oldest));
-            if !self.dead.has_room_for(found.len()) {
+            if !self.dead.has_room() {
                 self.clean()?;
             }
             self.dead.extend(&found);
@@ -107,7 +107,12 @@ impl<'a> Vacuum<'a> {
         }
         self.report.index_passes += 1;
         points::hit("vacuum.before-free");
-        self.report.rows += self.heap.free_slots(&self.dead.to_rows())?;
+        let mut freed = 0;
+        self.dead.for_each_piece(|rows| {
+            freed += self.heap.free_slots(rows)?;
+            Ok(())
+        })?;
+        self.report.rows += freed;
         self.dead.clear();
         Ok(())
     }

@@ -1,0 +1,223 @@
+//! The row ids that a vacuum pass is about to remove: a bounded, compressed set.
+//!
+//! A radix tree from chunks of 256 blocks to their dead slots, each chunk in the smallest of
+//! several forms (`chunk`). The chunk that is being filled is open: a plain bitmap beside the tree.
+//!
+//! Invariants: the memory is reserved from the budget before it is used and never exceeds the
+//! reservation. Probing takes `&self`: several threads may clean indexes with one set.
+//! Does not do: being filled by several threads, removing single row ids.
+
+mod chunk;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use rightlink_env::{Budget, Reservation};
+use rightlink_radix::BytesMap;
+
+use crate::error::{Error, Result};
+use crate::ids::RowId;
+use chunk::{BLOCKS, Open};
+
+/// Row ids that are probed together.
+const GROUP: usize = 32;
+/// No chunk is open.
+const NONE: u64 = u64::MAX;
+
+/// A bounded set of row ids.
+#[derive(Debug)]
+pub struct DeadRows {
+    chunks: BytesMap,
+    open: Open,
+    /// The chunk that `open` stands for; the tree may hold an older form of it.
+    open_chunk: u64,
+    len: usize,
+    limit: usize,
+    _memory: Reservation,
+}
+
+fn chunk_of(row: RowId) -> u64 {
+    u64::from(row.block.0) / BLOCKS as u64
+}
+
+fn inside(row: RowId) -> (u8, u16) {
+    (row.block.0 as u8, row.slot)
+}
+
+impl DeadRows {
+    /// A set of at most `bytes` bytes, less if the budget has not that much.
+    pub fn new(budget: &Budget, bytes: usize) -> Result<Self> {
+        let chunks = BytesMap::new();
+        // The pages of one piece must always fit, or no pass could ever get on.
+        let least = chunks.memory_after(4) + Open::BYTES;
+        let mut limit = bytes.max(least);
+        loop {
+            if let Some(memory) = budget.try_reserve(limit) {
+                let open = Open::new();
+                return Ok(Self { chunks, open, open_chunk: NONE, len: 0, limit, _memory: memory });
+            }
+            if limit <= least {
+                return Err(Error::Limit("no memory left for a vacuum".into()));
+            }
+            limit = (limit / 2).max(least);
+        }
+    }
+
+    /// Is there room for the row ids of one more run of at most 256 blocks, how many they may be?
+    pub fn has_room(&self) -> bool {
+        // They lie in two chunks at most; before the second one is sealed, others are asked again.
+        self.chunks.memory_after(2) + Open::BYTES <= self.limit
+    }
+
+    /// Adds the row ids, in ascending order, of a run of at most 256 blocks.
+    pub fn extend(&mut self, rows: &[RowId]) {
+        assert!(rows.is_sorted_by(|a, b| a < b), "ascending");
+        let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return };
+        assert!((last.block.0 - first.block.0) < BLOCKS as u32, "as many as has_room promised");
+        assert!(self.has_room(), "asked before");
+        for &row in rows {
+            if chunk_of(row) != self.open_chunk {
+                self.open(chunk_of(row));
+            }
+            let (block, slot) = inside(row);
+            self.len += usize::from(self.open.insert(block, slot));
+        }
+        assert!(self.memory() <= self.limit, "the reservation is kept");
+    }
+
+    /// Seals the open chunk and opens another.
+    fn open(&mut self, chunk: u64) {
+        if !self.open.is_empty() {
+            let (form, bytes) = self.open.encode();
+            self.chunks.insert(self.open_chunk, form, &bytes);
+            self.open.clear();
+        }
+        self.open_chunk = chunk;
+        if let Some(value) = self.chunks.get(chunk) {
+            self.open.decode(value);
+        }
+    }
+
+    /// Number of row ids.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No row ids?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes in use, to the byte.
+    pub fn memory(&self) -> usize {
+        self.chunks.memory() + Open::BYTES
+    }
+
+    /// Is this row id in the set?
+    pub fn contains(&self, row: RowId) -> bool {
+        let mut dead = [false];
+        self.probe(&[row], &mut dead);
+        dead[0]
+    }
+
+    /// Answers for a whole leaf which of `rows` are in the set. Any order will do; neighbours in
+    /// one chunk share their way to it.
+    pub fn probe(&self, rows: &[RowId], dead: &mut [bool]) {
+        assert_eq!(rows.len(), dead.len(), "an answer for each row");
+        for (rows, dead) in rows.chunks(GROUP).zip(dead.chunks_mut(GROUP)) {
+            self.probe_group(rows, dead);
+        }
+    }
+
+    fn probe_group(&self, rows: &[RowId], dead: &mut [bool]) {
+        // Runs of rows in one chunk: the chunk and the end of the run.
+        let (mut chunks, mut ends, mut runs) = ([0; GROUP], [0; GROUP], 0);
+        for (i, &row) in rows.iter().enumerate() {
+            let chunk = chunk_of(row);
+            runs += usize::from(i == 0 || chunk != chunks[runs - 1]);
+            chunks[runs - 1] = chunk;
+            ends[runs - 1] = i + 1;
+        }
+        let mut start = 0;
+        self.chunks.get_each(&chunks[..runs], |run, value| {
+            let range = start..ends[run];
+            start = ends[run];
+            let (rows, dead) = (&rows[range.clone()], &mut dead[range]);
+            if chunks[run] == self.open_chunk {
+                self.probe_open(rows, dead);
+            } else if let Some(value) = value {
+                let inside = rows.iter().map(|row| inside(*row));
+                chunk::contains_each(value, inside, |i, found| dead[i] = found);
+            } else {
+                dead.fill(false);
+            }
+        });
+    }
+
+    #[cold]
+    fn probe_open(&self, rows: &[RowId], dead: &mut [bool]) {
+        for (row, dead) in rows.iter().zip(dead) {
+            let (block, slot) = inside(*row);
+            *dead = self.open.contains(block, slot);
+        }
+    }
+
+    /// Is any row id of these blocks in the set? An index pass may leave out what holds none.
+    pub fn any_in(&self, blocks: Range<u32>) -> bool {
+        let whole =
+            u64::from(blocks.start).div_ceil(BLOCKS as u64)..u64::from(blocks.end) / BLOCKS as u64;
+        let sealed = |chunk| chunk != self.open_chunk;
+        if self.chunks.range(whole.clone()).any(|(chunk, _)| sealed(chunk)) {
+            return true;
+        }
+        let edges = [whole.start.wrapping_sub(1), whole.end, self.open_chunk];
+        edges.into_iter().any(|chunk| self.any_of_chunk(chunk, &blocks))
+    }
+
+    fn any_of_chunk(&self, chunk: u64, blocks: &Range<u32>) -> bool {
+        let mut any = false;
+        self.for_each_of(chunk, &mut |row| any |= blocks.contains(&row.block.0));
+        any
+    }
+
+    /// Calls `each` with the row ids of a chunk, in order.
+    fn for_each_of(&self, chunk: u64, each: &mut dyn FnMut(RowId)) {
+        let base = chunk.wrapping_mul(BLOCKS as u64) as u32;
+        let row = |block: u8, slot| RowId::new(base + u32::from(block), slot);
+        if chunk == self.open_chunk {
+            self.open.for_each(|block, slot| each(row(block, slot)));
+        } else if let Some(value) = self.chunks.get(chunk) {
+            let mut copy = Open::new();
+            copy.decode(value);
+            copy.for_each(|block, slot| each(row(block, slot)));
+        }
+    }
+
+    /// Calls `each` with the row ids in order, those of 256 blocks at a time.
+    pub fn for_each_piece(&self, mut each: impl FnMut(&[RowId]) -> Result<()>) -> Result<()> {
+        let mut piece = Vec::new();
+        let mut next = Some(0);
+        while let Some(chunk) = next.and_then(|next| self.next_chunk(next)) {
+            piece.clear();
+            self.for_each_of(chunk, &mut |row| piece.push(row));
+            each(&piece)?;
+            next = chunk.checked_add(1);
+        }
+        Ok(())
+    }
+
+    /// The first chunk from `from` on that holds something.
+    fn next_chunk(&self, from: u64) -> Option<u64> {
+        let sealed = self.chunks.range(from..).next().map(|(chunk, _)| chunk);
+        let open = Some(self.open_chunk).filter(|open| *open != NONE && *open >= from);
+        sealed.into_iter().chain(open).min()
+    }
+
+    /// Empties the set for the next pass.
+    pub fn clear(&mut self) {
+        self.chunks.clear();
+        self.open.clear();
+        (self.open_chunk, self.len) = (NONE, 0);
+    }
+}

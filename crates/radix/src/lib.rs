@@ -1,0 +1,45 @@
+//! An adaptive radix tree: 64-bit keys in order, each with a value.
+//!
+//! | name | what it is |
+//! |---|---|
+//! | [`Map`], [`Set`] | keys with values of a word, or none, embedded in the leaves |
+//! | [`BytesMap`] | keys with values of any length up to a page, embedded where they fit |
+//! | [`Shared`] | a map that many threads read while some write, in shards |
+//!
+//! A node takes one key byte. Its entries are packed and found by counting bits, so it is as large
+//! as its count asks for; paths of single children are left out. All nodes lie in one growing
+//! memory and name each other by 32-bit numbers: no pointers, no `unsafe`, and memory that is known
+//! to the byte.
+//!
+//! ```
+//! let mut map = rightlink_radix::Map::new();
+//! map.extend_sorted([(3, 30u64), (5, 50), (700, 7)]);
+//! assert_eq!(map.insert(5, 55), Some(50));
+//! assert_eq!(map.get(700), Some(7));
+//! assert!(map.any_in(4..=5) && !map.any_in(6..=699));
+//! assert_eq!(map.range(4..).map(|(key, _)| key).collect::<Vec<_>>(), [5, 700]);
+//! ```
+//!
+//! Does not do: knowing anything of stores, descending iteration, keys longer than a word.
+
+mod blobs;
+mod edit;
+mod iter;
+mod map;
+mod node;
+mod shared;
+mod slabs;
+mod store;
+mod words;
+
+#[cfg(all(test, feature = "shuttle"))]
+mod explore;
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests;
+
+pub use blobs::{BytesMap, Value, Values};
+pub use edit::Sizes;
+pub use iter::Iter;
+pub use map::{Map, Set};
+pub use shared::Shared;
+pub use store::Fixed;

@@ -1,0 +1,271 @@
+//! Trees against the ordered map of the standard library, from seeds that a failure prints.
+
+use std::collections::BTreeMap;
+
+use rightlink_env::{Rng, thread};
+
+use crate::edit::check;
+use crate::{BytesMap, Fixed, Map, Set, Shared, Sizes};
+use rightlink_env::sync::{Arc, AtomicBool, Ordering};
+
+/// How the keys of a run lie.
+#[derive(Clone, Copy, Debug)]
+enum Keys {
+    Dense,
+    /// Few leaves that fill and empty.
+    Crowded,
+    Random,
+    /// Single bits and their neighbours: every level, both ends.
+    Bits,
+    /// Two bytes with a gap between them, as the sets with random nodes.
+    Gaps,
+    /// Inner nodes of every size.
+    Wide,
+}
+
+const ALL: [Keys; 6] =
+    [Keys::Dense, Keys::Crowded, Keys::Random, Keys::Bits, Keys::Gaps, Keys::Wide];
+
+impl Keys {
+    fn draw(self, rng: &mut Rng) -> u64 {
+        match self {
+            Keys::Dense => rng.below(3000),
+            Keys::Crowded => rng.below(4) << 40 | rng.below(256),
+            Keys::Random => rng.next_u64(),
+            Keys::Bits => (1u64 << rng.below(64)).wrapping_sub(rng.below(3)),
+            Keys::Gaps => rng.next_u64() & 0x1F03_0000_00FF,
+            Keys::Wide => rng.below(300) << 16 | rng.below(2) << 8,
+        }
+    }
+}
+
+const ROUNDS: usize = if cfg!(miri) { 160 } else { 12_000 };
+const COMPARISONS: usize = if cfg!(miri) { 2 } else { 40 };
+
+fn run<V: Fixed + PartialEq + std::fmt::Debug>(
+    keys: Keys,
+    seed: u64,
+    sizes: Sizes,
+    value: impl Fn(u64) -> V,
+) {
+    let mut rng = Rng::from_seed(seed);
+    let (mut map, mut model) = (Map::with_sizes(sizes), BTreeMap::new());
+    for round in 0..ROUNDS {
+        // Phases of growth and of decline, so that nodes take every size in both directions.
+        let grows = if (round / (ROUNDS / 4)).is_multiple_of(2) { 4 } else { 1 };
+        let (key, word) = (keys.draw(&mut rng), rng.next_u64());
+        if rng.below(5) < grows {
+            assert_eq!(map.insert(key, value(word)), model.insert(key, value(word)));
+        } else {
+            let key = model.range(key..).next().map_or(key, |(key, _)| *key);
+            assert_eq!(map.remove(key), model.remove(&key), "{keys:?} {seed} {key:#x}");
+        }
+        let probe = keys.draw(&mut rng);
+        assert_eq!(map.get(probe), model.get(&probe).copied(), "{keys:?} {seed} {probe:#x}");
+        if round % (ROUNDS / COMPARISONS) == 0 {
+            compare(&map, &model, &mut rng, keys);
+        }
+    }
+    compare(&map, &model, &mut rng, keys);
+    for key in model.keys() {
+        assert!(map.remove(*key).is_some());
+    }
+    assert!(map.is_empty() && map.census().is_empty() && map.iter().next().is_none());
+}
+
+fn compare<V: Fixed + PartialEq + std::fmt::Debug>(
+    map: &Map<V>,
+    model: &BTreeMap<u64, V>,
+    rng: &mut Rng,
+    keys: Keys,
+) {
+    assert_eq!(map.len(), model.len());
+    let root = map.store.root();
+    let counted = if root.is_none() { 0 } else { check(&map.store, root, None) };
+    assert_eq!(counted, model.len());
+    assert!(map.iter().eq(model.iter().map(|(key, value)| (*key, *value))));
+    for _ in 0..if cfg!(miri) { 2 } else { 20 } {
+        let (a, b) = (keys.draw(rng), keys.draw(rng));
+        let (low, high) = (a.min(b), a.max(b));
+        assert!(map.range(low..high).eq(model.range(low..high).map(|(k, v)| (*k, *v))));
+        let near = low..=low.saturating_add(rng.below(300));
+        assert_eq!(map.any_in(near.clone()), model.range(near).next().is_some());
+    }
+    let mut probes: Vec<u64> = (0..77).map(|_| keys.draw(rng)).collect();
+    for sorted in [false, true] {
+        if sorted {
+            probes.sort_unstable();
+        }
+        let mut found = vec![None; probes.len()];
+        map.get_each(&probes, &mut found);
+        assert!(probes.iter().zip(&found).all(|(key, value)| *value == model.get(key).copied()));
+        let mut there = vec![false; probes.len()];
+        map.contains_each(&probes, &mut there);
+        assert!(there.iter().zip(&found).all(|(there, value)| *there == value.is_some()));
+    }
+}
+
+#[test]
+fn a_map_is_the_ordered_map() {
+    for (seed, keys) in ALL.into_iter().enumerate() {
+        run::<u64>(keys, seed as u64, Sizes::Variable, |word| word);
+    }
+}
+
+#[test]
+fn a_map_with_fixed_sizes_is_the_ordered_map() {
+    for (seed, keys) in ALL.into_iter().enumerate() {
+        run::<u64>(keys, 100 + seed as u64, Sizes::Fixed, |word| word);
+    }
+}
+
+#[test]
+fn a_set_is_the_ordered_set() {
+    for (seed, keys) in ALL.into_iter().enumerate() {
+        run::<()>(keys, 200 + seed as u64, Sizes::Variable, |_| ());
+    }
+}
+
+#[test]
+fn sorted_entries_make_the_same_map_in_less_memory() {
+    for (seed, keys) in ALL.into_iter().enumerate() {
+        let mut rng = Rng::from_seed(300 + seed as u64);
+        let mut model = BTreeMap::new();
+        let mut bulk = Map::new();
+        for _ in 0..3 {
+            let more: BTreeMap<u64, u64> =
+                (0..ROUNDS / 6).map(|_| (keys.draw(&mut rng), rng.next_u64())).collect();
+            let before = model.len();
+            model.extend(&more);
+            assert_eq!(bulk.extend_sorted(more), model.len() - before);
+            compare(&bulk, &model, &mut rng, keys);
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "the keys ascend")]
+fn entries_that_do_not_ascend_are_refused() {
+    Set::new().extend_sorted([(1, ()), (1, ())]);
+}
+
+#[test]
+fn the_ends_of_the_keys_are_keys() {
+    let mut map = Map::new();
+    map.extend_sorted([(0, 1u32), (u64::MAX, 2)]);
+    assert_eq!(map.iter().collect::<Vec<_>>(), [(0, 1), (u64::MAX, 2)]);
+    assert_eq!(map.range(1..).next(), Some((u64::MAX, 2)));
+    assert!(!map.any_in(1..u64::MAX) && map.any_in(..) && !map.any_in(5..5));
+    map.clear();
+    assert!(map.is_empty() && !map.any_in(..));
+}
+
+#[test]
+fn values_of_any_length_come_back() {
+    let rounds = if cfg!(miri) { 60 } else { 6_000 };
+    for (seed, keys) in ALL.into_iter().enumerate() {
+        let mut rng = Rng::from_seed(400 + seed as u64);
+        let (mut map, mut model) = (BytesMap::new(), BTreeMap::new());
+        for round in 0..rounds {
+            let key = keys.draw(&mut rng);
+            if rng.chance(2, 3) {
+                let long = if rng.chance(1, 50) { 9000 } else { 40 };
+                let mut bytes = vec![0; rng.index(long)];
+                rng.fill(&mut bytes);
+                let (tag, bound) = (rng.next_u32() as u16, map.memory_after(1));
+                assert_eq!(map.insert(key, tag, &bytes), model.insert(key, (tag, bytes)).is_none());
+                assert!(map.memory() <= bound, "{} > {bound}", map.memory());
+            } else {
+                assert_eq!(map.remove(key), model.remove(&key).is_some());
+            }
+            if round % (rounds / 5) == 0 {
+                let pairs = map.range(..).map(|(key, v)| (key, (v.tag(), v.to_vec())));
+                assert!(pairs.eq(model.clone()), "{keys:?} {seed}");
+            }
+        }
+        let probes: Vec<u64> = (0..100).map(|_| keys.draw(&mut rng)).collect();
+        map.get_each(&probes, |i, value| {
+            let expected = model.get(&probes[i]);
+            assert_eq!(value.map(|v| (v.tag(), v.to_vec())), expected.cloned());
+            let last = value.filter(|v| !v.is_empty()).map(|v| v.byte(v.len() - 1));
+            assert_eq!(last, expected.and_then(|(_, bytes)| bytes.last().copied()));
+        });
+        model.keys().for_each(|key| assert!(map.remove(*key)));
+        assert!(map.is_empty() && map.census().is_empty());
+    }
+}
+
+#[test]
+fn a_shared_map_is_the_ordered_map() {
+    for (seed, keys) in ALL.into_iter().enumerate() {
+        let mut rng = Rng::from_seed(500 + seed as u64);
+        let (map, mut model) = (Shared::<u64>::new(3, 8), BTreeMap::new());
+        for _ in 0..ROUNDS / 4 {
+            let (key, word) = (keys.draw(&mut rng), rng.next_u64());
+            if rng.chance(2, 3) {
+                assert_eq!(map.insert(key, word), model.insert(key, word));
+            } else {
+                assert_eq!(map.remove(key), model.remove(&key));
+            }
+            let probe = keys.draw(&mut rng);
+            assert_eq!(map.get(probe), model.get(&probe).copied());
+            assert_eq!(map.next(probe), model.range(probe..).next().map(|(k, v)| (*k, *v)));
+            assert_eq!(map.any_in(..=probe), model.range(..=probe).next().is_some());
+        }
+        assert_eq!(map.len(), model.len());
+    }
+}
+
+/// Two writers take keys in and out whose values name their key; readers must never meet another
+/// value, nor miss the keys that stay. Miri runs it too, with its weak memory.
+#[test]
+fn readers_beside_writers_see_whole_entries() {
+    let map = Arc::new(Shared::<u64>::new(2, 9));
+    let stays = |key: u64| key.is_multiple_of(7);
+    let value = |key: u64| key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let keys: u64 = if cfg!(miri) { 60 } else { 4000 };
+    let spread = |n: u64| if n.is_multiple_of(2) { n } else { n << 30 };
+    for n in (0..keys).filter(|n| stays(*n)) {
+        map.insert(spread(n), value(spread(n)));
+    }
+    let done = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..2)
+        .map(|reader| {
+            let (map, done) = (Arc::clone(&map), Arc::clone(&done));
+            thread::spawn("reads", move || {
+                let (mut rng, mut found) = (Rng::from_seed(reader), 0u64);
+                while !done.load(Ordering::Relaxed) || found == 0 {
+                    let n = rng.below(keys);
+                    match map.get(spread(n)) {
+                        Some(word) => assert_eq!(word, value(spread(n))),
+                        None => assert!(!stays(n), "{n} never left"),
+                    }
+                    if let Some((key, word)) = map.next(spread(n)) {
+                        assert!(key >= spread(n) && word == value(key));
+                        found += 1;
+                    }
+                }
+            })
+        })
+        .collect();
+    let writers: Vec<_> = (0..2)
+        .map(|writer| {
+            let map = Arc::clone(&map);
+            thread::spawn("writes", move || {
+                let mut rng = Rng::from_seed(70 + writer);
+                for _ in 0..if cfg!(miri) { 80 } else { 100_000 } {
+                    let n = rng.below(keys);
+                    if !stays(n) && rng.chance(1, 2) {
+                        map.insert(spread(n), value(spread(n)));
+                    } else if !stays(n) {
+                        map.remove(spread(n));
+                    }
+                }
+            })
+        })
+        .collect();
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    done.store(true, Ordering::Relaxed);
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    assert!((0..keys).filter(|n| stays(*n)).all(|n| map.contains(spread(n))));
+}
