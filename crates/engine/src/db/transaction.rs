@@ -31,6 +31,9 @@ pub struct TransactionOptions {
     pub relaxed: bool,
     /// Longest wait for a lock, instead of the database's setting.
     pub lock_timeout: Option<Duration>,
+    /// Read the index pages that a statement writes to one at a time, when their turn comes, instead
+    /// of ahead and together: for measuring. Default off.
+    pub serial_reads: bool,
 }
 
 /// A running transaction. Owned and `Send`; dropped without commit it rolls back. A statement that
@@ -42,6 +45,7 @@ pub struct Transaction {
     savepoints: Vec<(Savepoint, ChangesMark)>,
     alive: Alive,
     relaxed: bool,
+    serial_reads: bool,
 }
 
 /// A place in a transaction to roll back to.
@@ -61,6 +65,7 @@ impl Transaction {
             savepoints: Vec::new(),
             alive: Arc::new(RwLock::new(true)),
             relaxed: options.relaxed,
+            serial_reads: options.serial_reads,
         }
     }
 
@@ -258,7 +263,12 @@ impl Transaction {
     /// Begins a statement that writes: there must be log space for it.
     fn statement(&mut self) -> Result<Statement<'_>> {
         self.handle.engine.admit()?;
-        Statement::begin(self.running()?)
+        let serial = self.serial_reads;
+        let mut statement = Statement::begin(self.running()?)?;
+        if serial {
+            statement.read_serially();
+        }
+        Ok(statement)
     }
 
     fn end_scans(&self) {

@@ -216,7 +216,7 @@ impl Heap {
         std::mem::take(&mut *self.shared.dead_roots.lock())
     }
 
-    fn pool(&self) -> &BufferPool {
+    pub(crate) fn pool(&self) -> &BufferPool {
         &self.shared.pool
     }
 

@@ -10,6 +10,9 @@
 //! method.
 //! Does not do: visibility, catalog, choice of an index.
 
+use std::ops::Range;
+
+use crate::buffer::Pin;
 use crate::error::Result;
 use crate::ids::{PageId, RowId, Xid};
 use crate::index::search_key::{Direction, KeyRange};
@@ -193,8 +196,37 @@ pub trait IndexScan: Send {
     fn next_batch(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool>;
 }
 
+/// Entries of a batch that belong on one page, as far as the method can tell without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The page; a guess, until it is latched.
+    pub page: PageId,
+    /// Which entries of the batch.
+    pub entries: Range<usize>,
+}
+
+/// The groups of a batch, in its order and without gaps, named when they are asked for.
+pub type Groups<'a> = Box<dyn Iterator<Item = Result<Group>> + Send + 'a>;
+
 /// An index of some method.
 pub trait AccessMethod: Send + Sync {
+    /// Puts entries into the order in which they are best inserted.
+    fn order(&self, entries: &mut [IndexEntry<'_>]);
+
+    /// Where `entries`, which are in the method's order, will go. With `unique`, uniqueness will be
+    /// asked for. Reads what names the pages (inner pages, a directory), never those themselves.
+    fn groups<'a>(&'a self, entries: &'a [IndexEntry<'a>], unique: bool) -> Groups<'a>;
+
+    /// Like [`AccessMethod::insert_batch`], for entries that are in the method's order already, and
+    /// with the page that [`AccessMethod::groups`] named for the first of them, if it is at hand.
+    fn insert_group(
+        &self,
+        xid: Xid,
+        entries: &[IndexEntry<'_>],
+        unique: Option<&dyn HeapOracle>,
+        page: Option<Pin>,
+    ) -> Result<InsertOutcome>;
+
     /// Inserts `entries`, which the method may put in another order, as `xid`. With `unique`, an
     /// entry that is not exempt goes in only if every row with an equal key is dead to it (R8). An
     /// entry that is there already is left alone and counts as inserted.
@@ -203,7 +235,10 @@ pub trait AccessMethod: Send + Sync {
         xid: Xid,
         entries: &mut [IndexEntry<'_>],
         unique: Option<&dyn HeapOracle>,
-    ) -> Result<InsertOutcome>;
+    ) -> Result<InsertOutcome> {
+        self.order(entries);
+        self.insert_group(xid, entries, unique, None)
+    }
 
     /// Starts a scan of `range`.
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan>;

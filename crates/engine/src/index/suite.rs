@@ -7,6 +7,7 @@ use std::ops::Bound;
 
 use rightlink_env::Rng;
 
+use crate::buffer::BufferPool;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{
     AccessMethod, HeapOracle, IndexEntry, InsertOutcome, LeafBatch, Liveness, ScanOptions,
@@ -149,6 +150,45 @@ pub(crate) fn random_history(am: &dyn AccessMethod, seed: u64, make: MakeKey, ro
         }
     }
     same(am, &model);
+    verify_clean(am);
+}
+
+/// The groups of a batch name pages for all of its entries, in order; inserted group by group, with
+/// the page that was named, with any other page or with none, the batch is in.
+pub(crate) fn groups_of_a_batch(am: &dyn AccessMethod, pool: &BufferPool, make: MakeKey) {
+    let mut rng = Rng::from_seed(11);
+    let mut model = Model::new();
+    for size in [1, 3, 40, 400, 900, 5] {
+        let mut fresh = Model::new();
+        while fresh.len() < size {
+            fresh.insert((make(&mut rng), RowId::new(rng.below(1 << 20) as u32, 1)));
+        }
+        let fresh: Vec<_> = fresh.difference(&model).cloned().collect();
+        let mut batch: Vec<_> = fresh.iter().map(|(k, row)| IndexEntry::new(k, *row)).collect();
+        rng.shuffle(&mut batch);
+        am.order(&mut batch);
+        let mut upto = 0;
+        let mut before = None;
+        for group in am.groups(&batch, false) {
+            let group = group.unwrap();
+            assert_eq!(group.entries.start, upto, "no gaps");
+            assert!(group.entries.end > upto && group.entries.end <= batch.len());
+            upto = group.entries.end;
+            let named = pool.pin(group.page).unwrap();
+            let page = match rng.index(4) {
+                0 => None,
+                1 => before.take(),
+                _ => Some(pool.pin(group.page).unwrap()),
+            };
+            before = Some(named);
+            let entries = &batch[group.entries];
+            let outcome = am.insert_group(Xid(5), entries, None, page).unwrap();
+            assert_eq!(outcome, InsertOutcome::Inserted);
+        }
+        assert_eq!(upto, batch.len(), "every entry is in a group");
+        model.extend(fresh.iter().cloned());
+        same(am, &model);
+    }
     verify_clean(am);
 }
 

@@ -22,6 +22,7 @@ pub mod schema;
 mod bounds;
 mod build;
 mod delete;
+mod entries;
 mod fetch;
 mod index_only;
 mod index_scan;

@@ -15,18 +15,29 @@ pub struct Statement<'t> {
     txn: &'t mut Transaction,
     snapshot: Arc<Snapshot>,
     failed: bool,
+    reads_ahead: bool,
 }
 
 impl<'t> Statement<'t> {
     /// Begins the next statement of `txn`.
     pub fn begin(txn: &'t mut Transaction) -> Result<Self> {
         let snapshot = txn.begin_statement()?;
-        Ok(Self { txn, snapshot, failed: false })
+        Ok(Self { txn, snapshot, failed: false, reads_ahead: true })
     }
 
     /// What the statement sees.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
+    }
+
+    /// Index pages that a write needs are read one at a time, when their turn comes.
+    pub fn read_serially(&mut self) {
+        self.reads_ahead = false;
+    }
+
+    /// Are index pages that a write needs read ahead?
+    pub(crate) fn reads_ahead(&self) -> bool {
+        self.reads_ahead
     }
 
     /// The transaction.

@@ -73,9 +73,8 @@ impl Table {
             assert!(hot || !heap_only, "R10: the heap makes no heap-only version unasked");
             if !heap_only {
                 let xid = statement.txn().xid()?;
-                for (index, keys) in self.indexes.iter().zip(&update.keys) {
-                    self.insert_batch(statement, xid, index, &mut [keys.entry(NEW, row_id)])?;
-                }
+                let new = update.keys.iter().map(|keys| vec![keys.entry(NEW, row_id)]);
+                self.insert_entries(statement, xid, new.collect())?;
             }
         }
         Ok(outcome)

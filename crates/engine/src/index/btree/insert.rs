@@ -45,6 +45,8 @@ pub(crate) struct Luggage<'t> {
 /// and fences like one that a descent led to (R6).
 #[derive(Default)]
 struct Trail {
+    /// The leaf that the caller expects the first entry to belong on.
+    leaf: Option<Pin>,
     /// Right sibling of the leaf that was filled last; 0: none.
     next: u32,
     /// The inner page above the leaves that led there.
@@ -123,12 +125,13 @@ struct Batch<'a, 'e> {
 }
 
 impl Tree {
-    /// See [`crate::index::am::AccessMethod::insert_batch`].
-    pub(crate) fn insert_batch(
+    /// See [`crate::index::am::AccessMethod::insert_group`].
+    pub(crate) fn insert_ordered(
         &self,
         xid: Xid,
-        entries: &mut [IndexEntry<'_>],
+        entries: &[IndexEntry<'_>],
         unique: Option<&dyn HeapOracle>,
+        leaf: Option<Pin>,
     ) -> Result<InsertOutcome> {
         for entry in entries.iter() {
             if entry.key.len() + entry.payload.len() > MAX_ENTRY_BYTES {
@@ -137,11 +140,11 @@ impl Tree {
                 return Err(Error::Limit(format!("index entry of {bytes} bytes, at most {limit}")));
             }
         }
-        // Prefix-free keys: this is the order of the tree keys.
-        entries.sort_unstable_by(|a, b| a.key.cmp(b.key).then(a.row.cmp(&b.row)));
+        debug_assert!(entries.is_sorted_by_key(|entry| (entry.key, entry.row)));
         let _registered = self.registrations.enter();
         let batch = Batch { tree: self, xid, entries, oracle: unique };
         let mut luggage = Luggage::default();
+        luggage.trail.leaf = leaf;
         let mut at = 0;
         while at < entries.len() {
             match batch.round(at, &mut luggage)? {
@@ -184,6 +187,10 @@ impl<'a> Batch<'a, '_> {
 
     /// The leaf to the right of the one before, or the rightmost one, if it takes the key.
     fn next_door(&self, aim: Aim<'_>, at: usize, trail: &mut Trail) -> Option<Pin> {
+        if let Some(leaf) = trail.leaf.take() {
+            let fits = leaf.optimistic(|view| takes(view, aim)).unwrap_or(false);
+            return fits.then_some(leaf);
+        }
         if at == 0 {
             let block = match self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
                 true => self.tree.rightmost.load(Ordering::Relaxed),
@@ -463,7 +470,7 @@ fn takes<R: PageRead>(page: R, aim: Aim<'_>) -> bool {
 impl Tree {
     /// Pins the leaf at `block` if it is in memory and takes the key, as far as can be told without
     /// a latch (R6). Block 0: no guess.
-    fn guess(&self, block: u32, aim: Aim<'_>) -> Option<Pin> {
+    pub(crate) fn guess(&self, block: u32, aim: Aim<'_>) -> Option<Pin> {
         if block == 0 {
             return None;
         }

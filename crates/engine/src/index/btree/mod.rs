@@ -31,6 +31,7 @@ mod delete;
 mod edit;
 #[cfg(all(test, feature = "shuttle"))]
 mod explore;
+mod groups;
 mod insert;
 pub mod inspect;
 mod lookup;
@@ -55,13 +56,13 @@ use rightlink_env::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 pub use counters::{Counters, counters};
 pub use optimisations::Optimisations;
 
-use crate::buffer::BufferPool;
+use crate::buffer::{BufferPool, Pin};
 use crate::config::{MAX_KEY_BYTES, PAGE_SIZE};
 use crate::error::{Error, Result};
 use crate::ids::{FileId, PageId, RowId, Xid};
 use crate::index::am::{
-    AccessMethod, Clock, Finding, HeapOracle, IndexEntry, IndexScan, InsertOutcome, LeafBatch,
-    ScanOptions, VacuumStats, VerifyStats,
+    AccessMethod, Clock, Finding, Groups, HeapOracle, IndexEntry, IndexScan, InsertOutcome,
+    LeafBatch, ScanOptions, VacuumStats, VerifyStats,
 };
 use crate::index::search_key::KeyRange;
 
@@ -207,13 +208,23 @@ fn tree_key(key: &[u8], row: RowId) -> Vec<u8> {
 }
 
 impl AccessMethod for BTree {
-    fn insert_batch(
+    fn order(&self, entries: &mut [IndexEntry<'_>]) {
+        // Prefix-free keys: this is the order of the tree keys.
+        entries.sort_unstable_by(|a, b| a.key.cmp(b.key).then(a.row.cmp(&b.row)));
+    }
+
+    fn groups<'a>(&'a self, entries: &'a [IndexEntry<'a>], unique: bool) -> Groups<'a> {
+        Box::new(self.0.groups(entries, unique))
+    }
+
+    fn insert_group(
         &self,
         xid: Xid,
-        entries: &mut [IndexEntry<'_>],
+        entries: &[IndexEntry<'_>],
         unique: Option<&dyn HeapOracle>,
+        page: Option<Pin>,
     ) -> Result<InsertOutcome> {
-        self.0.insert_batch(xid, entries, unique)
+        self.0.insert_ordered(xid, entries, unique, page)
     }
 
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan> {

@@ -58,6 +58,16 @@ fn random_histories_equal_a_model() {
 }
 
 #[test]
+fn a_batch_goes_in_by_groups() {
+    for (seed, capacity) in [(1, 300), (2, 1200), (3, 8192)] {
+        for make in [integer, word, long_prefix] {
+            let (pool, tree) = tree(capacity, seed);
+            suite::groups_of_a_batch(&tree, &pool.pool, make);
+        }
+    }
+}
+
+#[test]
 fn payload_comes_back() {
     for capacity in [600, 8192] {
         suite::payload_round_trip(&tree(capacity, 1).1);
