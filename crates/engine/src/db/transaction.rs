@@ -31,8 +31,8 @@ pub struct TransactionOptions {
     pub relaxed: bool,
     /// Longest wait for a lock, instead of the database's setting.
     pub lock_timeout: Option<Duration>,
-    /// Read the index pages that a statement writes to one at a time, when their turn comes, instead
-    /// of ahead and together: for measuring. Default off.
+    /// Read the index pages that a statement writes to one at a time, when their turn comes,
+    /// instead of ahead and together: for measuring. Default off.
     pub serial_reads: bool,
 }
 
