@@ -73,6 +73,7 @@ pub mod vacuum;
 pub mod verify;
 pub mod wal;
 
+pub use buffer::{Prefetch, StreamStats};
 pub use datum::{Type, Value};
 pub use db::define::{ColumnSchema, IndexSchema, KeyColumn, TableSchema};
 pub use db::info::{

@@ -7,7 +7,7 @@
 //! | `page_table`, `replacement`, `load`, `evict` | finding, bringing in, letting go |
 //! | `mtr`, `redo` | logged changes; the same again after a crash |
 //! | `write_back`, `double_write`, `data_file` | the way home |
-//! | `read_stream` | reading ahead |
+//! | `read_stream`, `prefetch`, `read_ahead` | reading ahead: windows; how far; starting reads |
 //!
 //! Invariants: WAL before data; R2, R7 and R11 (see the files that cite them); nobody depends on a
 //! background thread: whoever waits reaps completions or writes back itself.
@@ -26,6 +26,8 @@ mod mtr;
 mod page_table;
 mod pin;
 mod pool;
+mod prefetch;
+mod read_ahead;
 mod read_stream;
 mod redo;
 mod replacement;
@@ -42,6 +44,7 @@ pub(crate) use double_write::NAME as DOUBLE_WRITE_FILE;
 pub use mtr::{Held, Mtr};
 pub use pin::{Pin, Shared};
 pub use pool::{BufferPool, PoolOptions};
+pub use prefetch::Prefetch;
 pub use read_stream::{Delivery, ReadStream, StreamOptions, StreamStats};
 pub use redo::RedoPage;
 pub use stats::PoolStats;

@@ -20,6 +20,7 @@ use crate::buffer::latched;
 use crate::buffer::load::Found;
 use crate::buffer::page_table::PageTable;
 use crate::buffer::pin::Pin;
+use crate::buffer::prefetch::Streams;
 use crate::buffer::replacement::{Attempt, Replacement};
 use crate::buffer::stats::{Counters, PoolStats};
 use crate::buffer::write_back::WriteBack;
@@ -46,6 +47,7 @@ pub(super) struct Core {
     pub(super) files: DataFiles,
     pub(super) io: Io,
     pub(super) counters: Counters,
+    pub(super) streams: Streams,
     /// Errors of reads, by frame, until the last waiter has gone.
     pub(super) failures: Mutex<Vec<(u32, Error)>>,
     pub(super) reads_in_flight: AtomicUsize,
@@ -141,6 +143,7 @@ impl BufferPool {
             files: DataFiles::new(io)?,
             io: io.clone(),
             counters: Counters::default(),
+            streams: Streams::default(),
             failures: Mutex::default(),
             reads_in_flight: AtomicUsize::new(0),
             last_version: AtomicU64::new(0),

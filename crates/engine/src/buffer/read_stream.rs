@@ -1,35 +1,34 @@
 //! Reading ahead: every multi-block read goes through one [`ReadStream`] (decision 10).
 //!
-//! The stream asks `next` for pages ahead of the one it hands over, and starts the reads of those
-//! that are not in memory: sorted and with neighbours joined, while results keep their order.
+//! The stream asks its source for entries ahead of the one it hands over, keeps them in a window,
+//! and starts the reads of pages that are not in memory in the order of need, each joined with all
+//! neighbours that the window wants too. Results keep their order (or come as they arrive).
 //!
 //! Invariants:
-//! - The distance starts at 1, doubles only when the consumer really waited, and shrinks slowly
-//!   while nothing has to be read. So a `LIMIT 1` or a cached run issues nothing ahead.
+//! - How far it looks ahead is `prefetch`'s matter; at distance 1 nothing is read ahead.
 //! - Look-ahead holds no pins: a page that was read ahead is an ordinary unpinned page until it is
 //!   handed over, and is read again if the pool needed its frame. So a stream cannot exhaust a
-//!   pool, however small. Only reads in flight occupy frames, at most a quarter of the pool for
-//!   each stream.
-//! - A block that the window holds twice is read once, adjacent or not.
-//! - A read error reaches the row that needs the page, when its turn comes; asking again reads
+//!   pool, however small. Only reads in flight occupy frames.
+//! - A block that the window holds several times is read once, adjacent or not.
+//! - A read error reaches the entry that needs the page, when its turn comes; asking again reads
 //!   again.
 //!
 //! Does not do: choose pages; keep pages after they are handed over.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
+use rightlink_aio::Method;
 use rightlink_env::sync::Arc;
 
-use crate::buffer::data_file::DataFile;
-use crate::buffer::evict::Need;
+use crate::buffer::Prefetch;
 use crate::buffer::load::Found;
 use crate::buffer::pin::Pin;
 use crate::buffer::pool::BufferPool;
+use crate::buffer::prefetch::{Bounds, Distance};
+use crate::buffer::read_ahead::Run;
 use crate::error::{Error, Result};
-use crate::ids::PageId;
-
-/// Most neighbours that one read joins (128 KiB).
-const MAX_JOIN: usize = 16;
+use crate::ids::{BlockNo, PageId};
 
 /// In which order a [`ReadStream`] hands over its pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,8 +44,14 @@ pub enum Delivery {
 pub struct StreamOptions {
     /// Order of delivery.
     pub delivery: Delivery,
-    /// Largest look-ahead in pages; 1 reads one at a time.
+    /// Most reads ahead; 1 reads one page at a time. The pool and the device bound it, too.
     pub max_distance: u32,
+}
+
+impl StreamOptions {
+    /// In order, as far as pool and device allow.
+    pub const ORDERED: StreamOptions =
+        StreamOptions { delivery: Delivery::Ordered, max_distance: u32::MAX };
 }
 
 /// What a stream did.
@@ -60,22 +65,83 @@ pub struct StreamStats {
     pub wasted: u64,
     /// Times the consumer waited for the device.
     pub waits: u64,
-    /// Sum of the look-ahead distance over all hand-overs (divide by `delivered`).
+    /// Sum of the look-ahead distance over all hand-overs.
     pub distance_sum: u64,
-    /// Pages handed over.
+    /// Entries handed over.
     pub delivered: u64,
+    /// Sum over all reads of the operations in flight, each read's own included.
+    pub depth_sum: u64,
 }
 
-/// One page that was asked for and not handed over yet.
+impl StreamStats {
+    /// Mean distance over all hand-overs.
+    pub fn mean_distance(&self) -> f64 {
+        self.distance_sum as f64 / self.delivered.max(1) as f64
+    }
+
+    /// Mean operations in flight, as each read found it, itself included.
+    pub fn queue_depth(&self) -> f64 {
+        self.depth_sum as f64 / self.reads.max(1) as f64
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &StreamStats) -> StreamStats {
+        StreamStats {
+            reads: self.reads + other.reads,
+            joined: self.joined + other.joined,
+            wasted: self.wasted + other.wasted,
+            waits: self.waits + other.waits,
+            distance_sum: self.distance_sum + other.distance_sum,
+            delivered: self.delivered + other.delivered,
+            depth_sum: self.depth_sum + other.depth_sum,
+        }
+    }
+}
+
+/// One entry that was asked for and not handed over yet.
 struct Entry<T> {
-    page: PageId,
+    page: Option<PageId>,
     tag: T,
-    /// This stream has started a read of the page on behalf of this entry.
-    issued: bool,
 }
 
-/// Where the pages come from.
-type Source<'p, T> = Box<dyn FnMut() -> Result<Option<(PageId, T)>> + Send + 'p>;
+/// A block that entries of the window need.
+#[derive(Clone, Copy, Default)]
+struct Block {
+    entries: u32,
+    /// This stream has started a read of it.
+    issued: bool,
+    /// The first block that was needed of its read.
+    leads: bool,
+}
+
+/// Hashes a page's number; it is spread already by one multiplication.
+#[derive(Default)]
+struct PageHasher(u64);
+
+impl Hasher for PageHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let mixed = (self.0.rotate_left(32) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ mixed >> 29;
+    }
+}
+
+type Blocks = HashMap<PageId, Block, BuildHasherDefault<PageHasher>>;
+
+/// Where the entries come from.
+type Source<'p, T> = Box<dyn FnMut() -> Result<Option<(Option<PageId>, T)>> + Send + 'p>;
 
 /// The pool, lent or shared.
 enum PoolRef<'p> {
@@ -94,6 +160,17 @@ impl std::ops::Deref for PoolRef<'_> {
     }
 }
 
+/// Entries taken from the source in one go, so that the device is fed in between.
+const GULP: usize = 64;
+/// Entries of the window for each distinct block of it, at most.
+const ENTRIES_PER_BLOCK: usize = 64;
+/// Entries of the window for each page of the pool, at most: what they take is small beside it.
+const ENTRIES_PER_FRAME: usize = 4;
+/// Entries of the window, at most.
+const MAX_ENTRIES: usize = 16_384;
+/// Entries that are looked at for one that has arrived.
+const ARRIVAL_SEARCH: usize = 256;
+
 /// Every multi-block read (decision 10): pulls `(page, tag)` from `next`, looks ahead, hands over
 /// pins.
 pub struct ReadStream<'p, T> {
@@ -101,10 +178,16 @@ pub struct ReadStream<'p, T> {
     source: Source<'p, T>,
     delivery: Delivery,
     window: VecDeque<Entry<T>>,
-    distance: usize,
-    max_distance: usize,
-    /// Hand-overs in a row that needed no read.
-    idle: usize,
+    blocks: Blocks,
+    /// Entries of the window whose pages were looked at: in memory, or being read.
+    looked: usize,
+    /// Reads whose first needed block was not handed over.
+    reads_ahead: usize,
+    /// Blocks read and not handed over.
+    blocks_ahead: usize,
+    distance: Distance,
+    /// Entries that the consumer still wants, at most.
+    wanted: u64,
     paused: bool,
     ended: bool,
     /// Error of `source`, which is reported when its turn comes and ever after.
@@ -117,7 +200,17 @@ impl<T> ReadStream<'static, T> {
     pub fn shared(
         pool: &Arc<BufferPool>,
         options: StreamOptions,
-        next: impl FnMut() -> Result<Option<(PageId, T)>> + Send + 'static,
+        mut next: impl FnMut() -> Result<Option<(PageId, T)>> + Send + 'static,
+    ) -> Self {
+        let source = move || Ok(next()?.map(|(page, tag)| (Some(page), tag)));
+        Self::over(PoolRef::Shared(Arc::clone(pool)), options, Box::new(source))
+    }
+
+    /// As [`ReadStream::shared`], with entries that may need no page: they pass in their turn.
+    pub fn sparse(
+        pool: &Arc<BufferPool>,
+        options: StreamOptions,
+        next: impl FnMut() -> Result<Option<(Option<PageId>, T)>> + Send + 'static,
     ) -> Self {
         Self::over(PoolRef::Shared(Arc::clone(pool)), options, Box::new(next))
     }
@@ -128,22 +221,26 @@ impl<'p, T> ReadStream<'p, T> {
     pub fn new(
         pool: &'p BufferPool,
         options: StreamOptions,
-        next: impl FnMut() -> Result<Option<(PageId, T)>> + Send + 'p,
+        mut next: impl FnMut() -> Result<Option<(PageId, T)>> + Send + 'p,
     ) -> Self {
-        Self::over(PoolRef::Lent(pool), options, Box::new(next))
+        let source = move || Ok(next()?.map(|(page, tag)| (Some(page), tag)));
+        Self::over(PoolRef::Lent(pool), options, Box::new(source))
     }
 
     fn over(pool: PoolRef<'p>, options: StreamOptions, source: Source<'p, T>) -> Self {
         assert!(options.max_distance > 0, "a stream reads at least the page it hands over");
-        let max_distance = (options.max_distance as usize).min(pool.frames() / 4).max(1);
+        let distance = Distance::new(pool.prefetch(), bounds(&pool, options.max_distance));
         Self {
             pool,
             source,
             delivery: options.delivery,
             window: VecDeque::new(),
-            distance: 1,
-            max_distance,
-            idle: 0,
+            blocks: Blocks::default(),
+            looked: 0,
+            reads_ahead: 0,
+            blocks_ahead: 0,
+            distance,
+            wanted: u64::MAX,
             paused: false,
             ended: false,
             failed: None,
@@ -152,34 +249,57 @@ impl<'p, T> ReadStream<'p, T> {
     }
 
     /// The next page and its tag. A read error belongs to the page that needed it and repeats.
+    ///
+    /// # Panics
+    /// If the entry needs no page ([`ReadStream::sparse`]).
     #[expect(clippy::should_implement_trait, reason = "fallible, and the error repeats")]
     pub fn next(&mut self) -> Result<Option<(Pin, T)>> {
+        let next = self.next_entry()?;
+        Ok(next.map(|(pin, tag)| (pin.expect("every entry of this stream has a page"), tag)))
+    }
+
+    /// The next entry: its page, if it needs one, and its tag. Errors as [`ReadStream::next`].
+    pub fn next_entry(&mut self) -> Result<Option<(Option<Pin>, T)>> {
         self.fill();
+        if self.distance.reads() > 1 {
+            self.issue();
+        }
         let Some(place) = self.choose() else {
             return self.failed.clone().map_or(Ok(None), Err);
         };
-        let entry = &self.window[place];
-        let (page, issued) = (entry.page, entry.issued);
-        let (pin, how) = self.fetch(page)?;
+        let pin = match self.window[place].page {
+            Some(page) => Some(self.obtain(page)?),
+            None => {
+                self.distance.idle();
+                None
+            }
+        };
         let entry = self.window.remove(place).expect("the entry was just looked at");
-        self.adapt(how, issued);
+        self.looked = self.looked.saturating_sub(usize::from(place < self.looked));
+        self.wanted = self.wanted.saturating_sub(1);
         self.stats.delivered += 1;
-        self.stats.distance_sum += self.distance as u64;
+        self.stats.distance_sum += self.distance.reads() as u64;
         Ok(Some((pin, entry.tag)))
     }
 
-    /// Pulls pages up to the distance, and starts their reads.
+    /// The consumer wants at most so many entries more: no more than that are asked for.
+    pub fn want(&mut self, entries: u64) {
+        self.wanted = entries.max(1);
+    }
+
+    /// Pulls entries until the window is full.
     fn fill(&mut self) {
-        // Refilled by halves, so that neighbours come together and can be joined.
-        if self.window.len() > self.distance / 2 {
-            return;
-        }
-        let old = self.window.len();
-        while self.window.len() < self.distance && !self.paused && !self.ended {
+        let blocks = self.distance.window();
+        let most = if blocks == 1 { 1 } else { blocks * ENTRIES_PER_BLOCK };
+        let most = most.min(self.most());
+        let mut gulp = GULP;
+        while gulp > 0 && self.window.len() < most && !self.paused && !self.ended {
+            if self.blocks.len() >= blocks {
+                return;
+            }
+            gulp -= 1;
             match (self.source)() {
-                Ok(Some((page, tag))) => {
-                    self.window.push_back(Entry { page, tag, issued: false });
-                }
+                Ok(Some((page, tag))) => self.push(page, tag),
                 Ok(None) => self.ended = true,
                 Err(error) => {
                     self.failed = Some(error);
@@ -187,52 +307,115 @@ impl<'p, T> ReadStream<'p, T> {
                 }
             }
         }
-        if self.window.len() > 1 {
-            self.issue(old);
+    }
+
+    fn push(&mut self, page: Option<PageId>, tag: T) {
+        if let Some(page) = page {
+            self.blocks.entry(page).or_default().entries += 1;
+        }
+        self.window.push_back(Entry { page, tag });
+    }
+
+    /// Starts reads in the order of need, until enough are ahead.
+    fn issue(&mut self) {
+        while self.looked < self.window.len() && self.may_read() {
+            let page = self.window[self.looked].page;
+            if let Some(page) = page.filter(|page| self.is_missing(*page))
+                && !self.issue_run(page)
+            {
+                return;
+            }
+            self.looked += 1;
         }
     }
 
-    /// Starts the reads of what came into the window from place `from` on.
-    fn issue(&mut self, from: usize) {
-        let mut wanted: Vec<(PageId, usize)> =
-            (from..self.window.len()).map(|place| (self.window[place].page, place)).collect();
-        wanted.sort_unstable();
-        wanted.dedup_by_key(|(page, _)| *page);
+    fn may_read(&self) -> bool {
+        self.reads_ahead < self.distance.reads() && self.pool.has_room()
+    }
+
+    /// Must a read of `page` be started?
+    fn is_missing(&self, page: PageId) -> bool {
+        let issued = self.blocks.get(&page).is_some_and(|block| block.issued);
+        !issued && !self.pool.is_near(page)
+    }
+
+    /// Reads `page` with those of its neighbours that the window wants. False: not now, there may
+    /// be more of them soon.
+    fn issue_run(&mut self, page: PageId) -> bool {
+        let (first, count) = match self.distance.policy() {
+            Prefetch::Simple => (page, self.followers(page)),
+            _ => self.neighbours(page),
+        };
+        if self.may_grow(first, count) {
+            return false;
+        }
         let mut run = Run::default();
-        for (page, place) in wanted {
-            if !run.is_continued_by(page) {
-                self.submit(&mut run);
-            }
-            match self.reserve(page) {
-                Ok(Some((file, frame))) => {
-                    self.window[place].issued = true;
-                    run.push(page, file, frame);
-                }
-                // In memory, or on its way.
-                Ok(None) => {}
-                // No room, or no such page: the row that needs it will be told.
-                Err(_) => break,
+        for step in 0..count as u32 {
+            let at = PageId { block: BlockNo(first.block.0 + step), ..first };
+            match self.pool.reserve_ahead(at, &mut run) {
+                Ok(true) => self.mark_issued(at, at == page),
+                Ok(false) if at < page => self.pool.submit_ahead(&mut run, &mut self.stats),
+                // No room, or no such page: the entry that needs it will be told.
+                Ok(false) | Err(_) => break,
             }
         }
-        self.submit(&mut run);
+        let read = run.len() > 0;
+        self.pool.submit_ahead(&mut run, &mut self.stats);
+        self.reads_ahead += usize::from(read && self.blocks[&page].leads);
+        true
     }
 
-    fn reserve(&self, page: PageId) -> Result<Option<(Arc<DataFile>, u32)>> {
-        if self.pool.core.table.find(&self.pool.core.arena, page).is_some() {
-            return Ok(None);
-        }
-        let file = self.pool.check_inside(page)?;
-        let frame = self.pool.reserve_frame(&file, page, Need::Ahead)?;
-        Ok(frame.map(|frame| (file, frame)))
+    fn mark_issued(&mut self, page: PageId, leads: bool) {
+        let block = self.blocks.get_mut(&page).expect("only blocks of the window are read");
+        (block.issued, block.leads) = (true, leads);
+        self.blocks_ahead += 1;
     }
 
-    fn submit(&mut self, run: &mut Run) {
-        let frames = std::mem::take(&mut run.frames);
-        if let Some(file) = run.file.take() {
-            self.stats.reads += 1;
-            self.stats.joined += frames.len() as u64 - 1;
-            self.pool.submit_read(&file, frames);
+    /// The run of missing blocks of the window around `page`: its first page and its length.
+    fn neighbours(&self, page: PageId) -> (PageId, usize) {
+        let most = self.distance.join();
+        let wants = |block: u32| {
+            let at = PageId { block: BlockNo(block), ..page };
+            let unread = self.blocks.get(&at).is_some_and(|block| !block.issued);
+            unread && !self.pool.is_near(at)
+        };
+        let (mut low, mut high) = (page.block.0, page.block.0);
+        while ((high - low) as usize) + 1 < most && high < u32::MAX && wants(high + 1) {
+            high += 1;
         }
+        while ((high - low) as usize) + 1 < most && low > 0 && wants(low - 1) {
+            low -= 1;
+        }
+        (PageId { block: BlockNo(low), ..page }, (high - low) as usize + 1)
+    }
+
+    /// How many of the next entries go on from `page` block by block, itself counted.
+    fn followers(&self, page: PageId) -> usize {
+        let mut last = page;
+        for entry in self.window.iter().skip(self.looked) {
+            let Some(next) = entry.page else { break };
+            if next.block.0 == last.block.0.wrapping_add(1) && next.file == last.file {
+                last = next;
+            } else if next != last {
+                break;
+            }
+        }
+        ((last.block.0 - page.block.0) as usize + 1).min(super::prefetch::MAX_JOIN as usize)
+    }
+
+    /// Does the run end where the window ends, with time to see whether it goes on?
+    fn may_grow(&self, first: PageId, count: usize) -> bool {
+        let at_end = self.window.back().and_then(|entry| entry.page).is_some_and(|last| {
+            last.file == first.file && last.block.0.wrapping_sub(first.block.0) < count as u32
+        });
+        let urgent = self.reads_ahead == 0 || self.ended || self.paused;
+        at_end && !urgent && count < self.distance.join() && self.window.len() < self.most()
+    }
+
+    /// Entries that the window may hold: what the consumer wants, and what memory allows.
+    fn most(&self) -> usize {
+        let bound = MAX_ENTRIES.min(self.pool.frames() * ENTRIES_PER_FRAME);
+        usize::try_from(self.wanted).unwrap_or(bound).min(bound)
     }
 
     /// Which entry is handed over next.
@@ -247,14 +430,46 @@ impl<'p, T> ReadStream<'p, T> {
     }
 
     fn arrived(&self) -> Option<usize> {
-        let valid = |entry: &Entry<T>| self.pool.core.holds(entry.page);
-        if let Some(place) = self.window.iter().position(valid) {
+        let seen = || self.window.iter().take(self.looked.clamp(1, ARRIVAL_SEARCH));
+        let valid = |entry: &Entry<T>| entry.page.is_none_or(|page| self.pool.core.holds(page));
+        let loading = |entry: &Entry<T>| entry.page.is_some_and(|page| self.pool.core.reads(page));
+        if let Some(place) = seen().position(valid) {
             return Some(place);
         }
-        let loading = |entry: &Entry<T>| self.pool.core.reads(entry.page);
-        let anything = || self.window.iter().any(valid) || !self.window.iter().any(loading);
+        let anything = || seen().any(valid) || !seen().any(loading);
         self.pool.core.io.wait_for(anything);
-        self.window.iter().position(valid)
+        seen().position(valid)
+    }
+
+    /// Pins the page that is handed over, and learns from what that took.
+    fn obtain(&mut self, page: PageId) -> Result<Pin> {
+        let (pin, how) = self.fetch(page)?;
+        let block = self.take(page);
+        match how {
+            How::Read if block.issued => {
+                self.stats.wasted += 1;
+                self.distance.lost();
+            }
+            How::Waited | How::Read => self.distance.waited(),
+            How::Ready if block.issued => self.distance.used(),
+            How::Ready => self.distance.idle(),
+        }
+        Ok(pin)
+    }
+
+    /// An entry of the block is handed over: what is known of it until then.
+    fn take(&mut self, page: PageId) -> Block {
+        let block = self.blocks.get_mut(&page).expect("every block of the window is known");
+        let before = *block;
+        block.entries -= 1;
+        // Its other entries find it in memory.
+        (block.issued, block.leads) = (false, false);
+        if block.entries == 0 {
+            self.blocks.remove(&page);
+        }
+        self.reads_ahead -= usize::from(before.leads);
+        self.blocks_ahead -= usize::from(before.issued);
+        before
     }
 
     /// Pins the page, and says what that took.
@@ -268,33 +483,9 @@ impl<'p, T> ReadStream<'p, T> {
             Found::Absent => {
                 self.stats.waits += 1;
                 self.stats.reads += 1;
+                self.stats.depth_sum += 1;
                 self.pool.pin(page).map(|pin| (pin, How::Read))
             }
-        }
-    }
-
-    fn adapt(&mut self, how: How, issued: bool) {
-        match how {
-            // It was read ahead and has left memory again: the pool is too small for this distance.
-            How::Read if issued => {
-                self.stats.wasted += 1;
-                self.distance = (self.distance / 2).max(1);
-                self.idle = 0;
-            }
-            How::Waited | How::Read => {
-                self.distance = (self.distance * 2).min(self.max_distance);
-                self.idle = 0;
-            }
-            How::Ready if issued => self.idle = 0,
-            How::Ready => self.decay(),
-        }
-    }
-
-    /// Nothing had to be read: after a whole window of that, look a little less far.
-    fn decay(&mut self) {
-        self.idle += 1;
-        if self.idle > self.max_distance.max(2 * self.distance) {
-            self.distance = (self.distance - 1).max(1);
         }
     }
 
@@ -311,16 +502,39 @@ impl<'p, T> ReadStream<'p, T> {
 
     /// Forgets everything asked for, without waiting for reads in flight. The distance stays.
     pub fn reset(&mut self) {
-        self.stats.wasted += self.window.iter().filter(|entry| entry.issued).count() as u64;
+        self.stats.wasted += self.blocks_ahead as u64;
         self.window.clear();
+        self.blocks.clear();
+        (self.looked, self.reads_ahead, self.blocks_ahead) = (0, 0, 0);
         self.ended = false;
         self.failed = None;
+    }
+
+    /// Looks ahead from the start again.
+    pub fn restart(&mut self) {
+        self.distance.restart();
+        self.ended = false;
     }
 
     /// What happened so far.
     pub fn stats(&self) -> StreamStats {
         self.stats
     }
+}
+
+impl<T> Drop for ReadStream<'_, T> {
+    fn drop(&mut self) {
+        self.stats.wasted += self.blocks_ahead as u64;
+        self.pool.core.streams.add(&self.stats);
+    }
+}
+
+/// What pool and device allow a stream. More than an eighth of the pool would not stay in memory
+/// until it is handed over, since a scan passes through a tenth of it.
+fn bounds(pool: &BufferPool, most: u32) -> Bounds {
+    let share = u32::try_from(pool.frames() / 8).unwrap_or(u32::MAX).max(2);
+    let reads = most.min(pool.device_depth().saturating_mul(2)).max(1);
+    Bounds { reads, blocks: share, inline: pool.io().method() == Method::Sync }
 }
 
 /// What it took to hand a page over.
@@ -332,27 +546,4 @@ enum How {
     Waited,
     /// It had to be read then and there.
     Read,
-}
-
-/// Neighbours that will be read in one call.
-#[derive(Default)]
-struct Run {
-    file: Option<Arc<DataFile>>,
-    frames: Vec<u32>,
-    last: PageId,
-}
-
-impl Run {
-    fn is_continued_by(&self, page: PageId) -> bool {
-        let next = self.last.block.0.checked_add(1);
-        let same = self.file.as_ref().is_some_and(|file| file.id == page.file);
-        same && next == Some(page.block.0) && self.frames.len() < MAX_JOIN
-    }
-
-    fn push(&mut self, page: PageId, file: Arc<DataFile>, frame: u32) {
-        assert!(self.frames.is_empty() || self.is_continued_by(page), "a run has no gaps");
-        self.file = Some(file);
-        self.frames.push(frame);
-        self.last = page;
-    }
 }

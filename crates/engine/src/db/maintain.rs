@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rightlink_env::sync::Arc;
 
-use crate::buffer::PoolStats;
+use crate::buffer::{PoolStats, Prefetch, StreamStats};
 use crate::catalog::{Changes, Entry};
 use crate::db::Database;
 use crate::db::engine::Engine;
@@ -77,6 +77,20 @@ impl Database {
             primary: entry.primary == Some(index.id),
             blocks: self.engine().pool.blocks(index.file),
         }
+    }
+
+    /// What scans that begin from now on read ahead, for experiments: see [`Options::prefetch`].
+    ///
+    /// [`Options::prefetch`]: crate::Options::prefetch
+    pub fn set_prefetch(&self, policy: Prefetch) {
+        self.engine().pool.set_prefetch(policy);
+    }
+
+    /// Writes everything home and empties the buffer pool, for experiments: the next reads are
+    /// cold. Returns how many pages left memory.
+    pub fn evict(&self) -> Result<usize> {
+        self.engine().check_open()?;
+        self.engine().pool.evict_all()
     }
 
     /// Figures since the database was opened: pool, log, checkpoints, reads, writes, transactions.
@@ -198,6 +212,7 @@ impl Engine {
         let (pool, log, io) = (self.pool.stats(), self.wal.stats(), self.io.stats());
         let txns = self.txns.counters();
         let mut figures = pool_figures(&pool);
+        figures.extend(stream_figures(&self.pool.stream_stats()));
         figures.extend([
             ("log_records", log.total().0),
             ("log_bytes", log.total().1),
@@ -240,6 +255,19 @@ fn pool_figures(pool: &PoolStats) -> Vec<(&'static str, u64)> {
         ("pool_write_groups", pool.groups),
         ("pool_foreground_groups", pool.foreground_groups),
         ("double_write_bytes", pool.double_write_bytes),
+    ]
+}
+
+/// Means are over all hand-overs (distance) and all reads (operations in flight).
+fn stream_figures(streams: &StreamStats) -> [(&'static str, u64); 7] {
+    [
+        ("stream_entries", streams.delivered),
+        ("stream_reads", streams.reads),
+        ("stream_joined_blocks", streams.joined),
+        ("stream_wasted_blocks", streams.wasted),
+        ("stream_waits", streams.waits),
+        ("stream_mean_distance", streams.mean_distance().round() as u64),
+        ("stream_queue_depth", streams.queue_depth().round() as u64),
     ]
 }
 

@@ -145,6 +145,7 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
     };
     let wal = Arc::new(Wal::create(&env, &io, wal_options(options), &control)?);
     let pool = BufferPool::new(&env, &io, Arc::clone(&wal), pool_options(options))?;
+    set_streams(&pool, options);
     TxnManager::create(&pool)?;
     let txns = TxnManager::open_with(Arc::clone(&pool), Xid::FIRST, txn_options(&env, options))?;
     let catalog = Catalog::create(&pool, &txns)?;
@@ -159,6 +160,12 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
     engine.io.remove(CREATING).map_err(Error::Io)?;
     engine.io.sync_dir("").map_err(Error::Io)?;
     Ok(Arc::new(engine))
+}
+
+/// How far streams look ahead.
+fn set_streams(pool: &BufferPool, options: &Options) {
+    pool.set_prefetch(options.prefetch);
+    pool.set_device_depth(options.depth.max(1));
 }
 
 /// Removes what a creation that was cut short left behind.
@@ -193,6 +200,7 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
     }
     let wal = Arc::new(Wal::open(&env, &io, wal_options(options), log.end)?);
     let pool = BufferPool::new(&env, &io, Arc::clone(&wal), pool_options(options))?;
+    set_streams(&pool, options);
     if options.offline {
         // They would make every page read one that is kept in memory.
         pool.refuse_hints();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rightlink_aio::{DeviceModel, Method, SimDisk};
 use rightlink_env::{Env, Logger};
 
+use crate::buffer::Prefetch;
 use crate::db::Database;
 use crate::db::info::VerifyReport;
 use crate::error::Result;
@@ -22,6 +23,7 @@ pub struct Options {
     pub(crate) depth: u32,
     pub(crate) workers: u32,
     pub(crate) device: Option<DeviceModel>,
+    pub(crate) prefetch: Prefetch,
     pub(crate) create: bool,
     pub(crate) threads: bool,
     pub(crate) max_log_bytes: u64,
@@ -45,6 +47,7 @@ impl Default for Options {
             depth: 64,
             workers: 4,
             device: None,
+            prefetch: Prefetch::Adaptive,
             create: true,
             threads: true,
             max_log_bytes: 1 << 30,
@@ -96,6 +99,12 @@ impl Options {
     /// Delays every read and write as a modelled device would (experiments).
     pub fn device(mut self, device: Option<DeviceModel>) -> Self {
         self.device = device;
+        self
+    }
+
+    /// What scans read ahead. Default [`Prefetch::Adaptive`]; the others are for experiments.
+    pub fn prefetch(mut self, policy: Prefetch) -> Self {
+        self.prefetch = policy;
         self
     }
 

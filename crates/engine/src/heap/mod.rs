@@ -66,7 +66,7 @@ pub use inspect::HeapPageInfo;
 pub use page::{MAX_SLOTS, Slot};
 pub use prune::DeadRoot;
 pub use recycle_clock::RecycleClock;
-pub use scan::{Scan, VisitRoot};
+pub use scan::{PageRows, Scan, VisitRoot};
 pub use tuple::{TUPLE_HEADER, TupleHeader};
 pub use vacuum::{Skip, VacuumOptions, VacuumPage, VacuumPass};
 pub use verify::{Finding, RootState, VerifyStats};

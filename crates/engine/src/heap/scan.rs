@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use crate::buffer::{Delivery, Pin, ReadStream, StreamOptions, StreamStats};
+use crate::buffer::{Pin, ReadStream, StreamOptions, StreamStats};
 use crate::error::Result;
 use crate::heap::Heap;
 use crate::heap::page::{ALL_VISIBLE, HeapPage};
@@ -16,18 +16,49 @@ use crate::heap::visibility::{Hints, Seer};
 use crate::ids::{PageId, RowId};
 use crate::txn::Snapshot;
 
-/// Largest look-ahead of a scan, in pages.
-const MAX_DISTANCE: u32 = 64;
-
 /// A running scan.
 pub struct Scan<'h> {
     heap: &'h Heap,
-    seer: Seer<'h>,
+    snapshot: &'h Snapshot,
     stream: ReadStream<'h, u32>,
-    /// Rows of the current page, copied out.
+    page: PageRows,
+    next: usize,
+}
+
+/// The visible rows of one page, copied out.
+#[derive(Default)]
+pub struct PageRows {
     bytes: Vec<u8>,
     rows: Vec<(RowId, Range<usize>)>,
-    next: usize,
+}
+
+impl PageRows {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Is there no row?
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Row `i` and where it is.
+    pub fn get(&self, i: usize) -> (RowId, &[u8]) {
+        let (row_id, range) = &self.rows[i];
+        (*row_id, &self.bytes[range.clone()])
+    }
+
+    fn push(&mut self, row_id: RowId, row: &[u8]) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(row);
+        self.rows.push((row_id, from..self.bytes.len()));
+    }
+
+    fn clear(&mut self) {
+        self.rows.clear();
+        self.bytes.clear();
+    }
 }
 
 /// Takes a row's root, its visible version and that version's bytes.
@@ -43,10 +74,9 @@ impl Heap {
     pub fn scan_blocks<'h>(&'h self, snapshot: &'h Snapshot, range: Range<u32>) -> Scan<'h> {
         Scan {
             heap: self,
-            seer: Seer::new(snapshot),
+            snapshot,
             stream: self.stream(range, |_| Ok(true)),
-            bytes: Vec::new(),
-            rows: Vec::new(),
+            page: PageRows::default(),
             next: 0,
         }
     }
@@ -73,9 +103,8 @@ impl Heap {
         mut wanted: impl FnMut(u32) -> Result<bool> + Send + 'h,
     ) -> ReadStream<'h, u32> {
         assert!(range.start > 0, "block 0 is the meta page");
-        let options = StreamOptions { delivery: Delivery::Ordered, max_distance: MAX_DISTANCE };
         let mut blocks = range;
-        ReadStream::new(self.pool(), options, move || {
+        ReadStream::new(self.pool(), StreamOptions::ORDERED, move || {
             for block in blocks.by_ref() {
                 if self.is_data_block(block) && wanted(block)? {
                     return Ok(Some((PageId::new(self.files().heap, block), block)));
@@ -86,42 +115,23 @@ impl Heap {
     }
 }
 
-impl Scan<'_> {
-    /// The next visible row; it is valid until the next call.
-    #[expect(clippy::should_implement_trait, reason = "the row borrows from the scan")]
-    pub fn next(&mut self) -> Result<Option<(RowId, &[u8])>> {
-        while self.next == self.rows.len() {
-            if !self.next_page()? {
-                return Ok(None);
-            }
+impl Heap {
+    /// The rows of a pinned page that `snapshot` sees, in `rows`. Prunes on the way.
+    pub fn read_page(&self, pin: &Pin, snapshot: &Snapshot, rows: &mut PageRows) -> Result<()> {
+        self.prune_on_read(pin)?;
+        let mut seer = Seer::new(snapshot);
+        while !self.read_visible(pin, &mut seer, rows)? {
+            seer.resolve()?;
         }
-        let (row_id, range) = &self.rows[self.next];
-        self.next += 1;
-        Ok(Some((*row_id, &self.bytes[range.clone()])))
-    }
-
-    /// What the read stream did so far.
-    pub fn stats(&self) -> StreamStats {
-        self.stream.stats()
-    }
-
-    /// Reads the visible rows of the next page; false at the end.
-    fn next_page(&mut self) -> Result<bool> {
-        let Some((pin, block)) = self.stream.next()? else { return Ok(false) };
-        self.heap.prune_on_read(&pin)?;
-        while !self.read_page(&pin, block)? {
-            self.seer.resolve()?;
-        }
-        self.next = 0;
-        Ok(true)
+        Ok(())
     }
 
     /// Copies the visible rows out; false if a status must be read first (R7).
-    fn read_page(&mut self, pin: &Pin, block: u32) -> Result<bool> {
-        self.rows.clear();
-        self.bytes.clear();
+    fn read_visible(&self, pin: &Pin, seer: &mut Seer<'_>, rows: &mut PageRows) -> Result<bool> {
+        rows.clear();
+        let block = pin.page().block.0;
         let latch = pin.shared();
-        if !self.heap.is_data_block(block) {
+        if !self.is_data_block(block) {
             return Ok(true);
         }
         let page = HeapPage::open(pin.page(), latch.bytes())?;
@@ -130,20 +140,37 @@ impl Scan<'_> {
         for slot in 1..=page.slots() {
             let Some(tuple) = page.tuple(slot)? else { continue };
             if !all_visible {
-                hints.note(self.seer.manager(), tuple.offset, &tuple.header);
+                hints.note(seer.manager(), tuple.offset, &tuple.header);
             }
-            if all_visible || self.seer.visible(&tuple.header) == Some(true) {
-                let from = self.bytes.len();
-                self.bytes.extend_from_slice(tuple.row);
-                self.rows.push((RowId::new(block, slot), from..self.bytes.len()));
+            if all_visible || seer.visible(&tuple.header) == Some(true) {
+                rows.push(RowId::new(block, slot), tuple.row);
             }
         }
         let version = latch.version();
         drop(latch);
-        if self.seer.is_stuck() {
+        if seer.is_stuck() {
             return Ok(false);
         }
         hints.set(pin, version);
         Ok(true)
+    }
+}
+
+impl Scan<'_> {
+    /// The next visible row; it is valid until the next call.
+    #[expect(clippy::should_implement_trait, reason = "the row borrows from the scan")]
+    pub fn next(&mut self) -> Result<Option<(RowId, &[u8])>> {
+        while self.next == self.page.len() {
+            let Some((pin, _)) = self.stream.next()? else { return Ok(None) };
+            self.heap.read_page(&pin, self.snapshot, &mut self.page)?;
+            self.next = 0;
+        }
+        self.next += 1;
+        Ok(Some(self.page.get(self.next - 1)))
+    }
+
+    /// What the read stream did so far.
+    pub fn stats(&self) -> StreamStats {
+        self.stream.stats()
     }
 }

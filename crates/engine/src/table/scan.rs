@@ -8,9 +8,11 @@
 use rightlink_env::sync::Arc;
 use std::collections::VecDeque;
 
+use crate::buffer::{ReadStream, StreamOptions};
 use crate::datum::Value;
-use crate::error::Result;
-use crate::ids::RowId;
+use crate::error::{Error, Result};
+use crate::heap::PageRows;
+use crate::ids::{PageId, RowId};
 use crate::index::Direction;
 use crate::txn::Snapshot;
 
@@ -19,9 +21,6 @@ use super::index_only::{KeyReader, KeyRows};
 use super::index_scan::{IndexRows, Leaves};
 use super::row::Projection;
 use super::{Table, TableIndex};
-
-/// Largest step of a heap scan, in blocks.
-const MAX_STEP: u32 = 128;
 
 /// A row that a scan found.
 #[derive(Clone, PartialEq, Debug)]
@@ -38,10 +37,12 @@ pub struct Scan {
     ready: VecDeque<Row>,
     /// Rows that may still be handed out.
     left: u64,
+    /// What went wrong; it comes again, so that no row is skipped silently.
+    failed: Option<Error>,
 }
 
 enum Source {
-    Heap(HeapRows),
+    Heap(Box<HeapRows>),
     Index(Box<IndexRows>),
     Keys(Box<KeyRows>),
 }
@@ -53,12 +54,11 @@ pub(super) struct Reader {
     pub(super) projection: Projection,
 }
 
-/// A heap scan, a range of blocks at a time.
+/// A heap scan, a page at a time.
 struct HeapRows {
     reader: Reader,
-    next: u32,
-    end: u32,
-    step: u32,
+    stream: ReadStream<'static, ()>,
+    page: PageRows,
 }
 
 /// What to read of an index.
@@ -88,8 +88,7 @@ impl Table {
         limit: Option<u64>,
     ) -> Scan {
         let reader = Reader::new(self, snapshot, projection);
-        let rows = HeapRows { reader, next: 1, end: self.heap.blocks(), step: 1 };
-        Scan::new(Source::Heap(rows), limit)
+        Scan::new(Source::Heap(Box::new(HeapRows::new(reader))), limit)
     }
 
     /// Scans `index`, one of this table's, in its order.
@@ -128,30 +127,50 @@ impl Reader {
 }
 
 impl HeapRows {
-    /// Reads the next step; false at the end of the table.
+    fn new(reader: Reader) -> Self {
+        let (table, mut next) = (Arc::clone(&reader.table), 1);
+        let end = table.heap.blocks();
+        let pool = Arc::clone(&table.pool);
+        let pages = move || {
+            // Blocks that were cut off meanwhile held nothing.
+            let block = (next < end.min(table.heap.blocks())).then_some(next);
+            next += 1;
+            Ok(block.map(|block| (PageId::new(table.def.heap, block), ())))
+        };
+        let stream = ReadStream::shared(&pool, StreamOptions::ORDERED, pages);
+        Self { reader, stream, page: PageRows::default() }
+    }
+
+    /// Reads the next page; false at the end of the table.
     fn fill(&mut self, ready: &mut VecDeque<Row>) -> Result<bool> {
-        if self.next >= self.end {
-            return Ok(false);
-        }
-        let to = self.end.min(self.next + self.step);
-        let mut scan = self.reader.table.heap.scan_blocks(&self.reader.snapshot, self.next..to);
-        while let Some((row_id, bytes)) = scan.next()? {
+        let Some((pin, ())) = self.stream.next()? else { return Ok(false) };
+        self.reader.table.heap.read_page(&pin, &self.reader.snapshot, &mut self.page)?;
+        drop(pin);
+        for i in 0..self.page.len() {
+            let (row_id, bytes) = self.page.get(i);
             ready.push_back(self.reader.row(row_id, bytes)?);
         }
-        self.next = to;
-        self.step = (self.step * 2).min(MAX_STEP);
         Ok(true)
     }
 }
 
 impl Scan {
     fn new(source: Source, limit: Option<u64>) -> Self {
-        Self { source, ready: VecDeque::new(), left: limit.unwrap_or(u64::MAX) }
+        Self { source, ready: VecDeque::new(), left: limit.unwrap_or(u64::MAX), failed: None }
     }
 
-    /// The next row. After an error the scan may be asked again and goes on where it was.
+    /// The next row. After an error the same error comes again.
     #[expect(clippy::should_implement_trait, reason = "`Iterator` is implemented by means of this")]
     pub fn next(&mut self) -> Result<Option<Row>> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let next = self.advance();
+        self.failed = next.as_ref().err().cloned();
+        next
+    }
+
+    fn advance(&mut self) -> Result<Option<Row>> {
         if self.left == 0 {
             return Ok(None);
         }

@@ -5,7 +5,7 @@ use rightlink_env::Rng;
 
 use super::{FILE, filled, page};
 use crate::buffer::testing::{TestPool, pool};
-use crate::buffer::{Delivery, ReadStream, StreamOptions, StreamStats};
+use crate::buffer::{Delivery, Prefetch, ReadStream, StreamOptions, StreamStats};
 use crate::error::{Error, Result};
 use crate::ids::PageId;
 use crate::page::header;
@@ -182,7 +182,7 @@ fn an_error_of_the_source_comes_in_its_turn_and_repeats() {
 fn pause_resume_and_reset() {
     let test = cold(256, 200, 10);
     let mut stream =
-        ReadStream::new(&test.pool, options(Delivery::Ordered, 32), over((0..200).collect()));
+        ReadStream::new(&test.pool, options(Delivery::Ordered, 4), over((0..200).collect()));
     for expected in 0..50 {
         assert_eq!(stream.next().unwrap().unwrap().1, expected);
     }
@@ -199,4 +199,97 @@ fn pause_resume_and_reset() {
     assert!(stream.stats().wasted > before.wasted);
     drop(stream);
     assert_eq!(test.pool.blocks(FILE), 200);
+}
+
+/// Whatever is asked for comes once and whole: any distance, any pool, any order, some pages bad.
+#[test]
+fn every_distance_hands_over_everything_once() {
+    let mut rng = Rng::from_seed(11);
+    for frames in [16, 40, 256] {
+        let test = cold(frames, 150, 12);
+        for policy in [
+            Prefetch::None,
+            Prefetch::Simple,
+            Prefetch::Adaptive,
+            Prefetch::Fixed(1),
+            Prefetch::Fixed(3),
+            Prefetch::Fixed(7),
+            Prefetch::Fixed(61),
+        ] {
+            for delivery in [Delivery::Ordered, Delivery::AnyOrder] {
+                test.pool.set_prefetch(policy);
+                test.pool.evict_all().unwrap();
+                let fuzz = 1 + rng.below(60);
+                let blocks: Vec<u32> =
+                    (0..400).map(|i| ((i / 4 + rng.below(fuzz)) % 150) as u32).collect();
+                let (mut got, stats) = run(&test, delivery, &blocks);
+                let mut wanted = blocks;
+                if delivery == Delivery::AnyOrder {
+                    got.sort_unstable();
+                    wanted.sort_unstable();
+                }
+                assert_eq!(got, wanted, "{frames} {policy:?} {delivery:?}");
+                assert_eq!(stats.delivered, 400);
+            }
+        }
+    }
+}
+
+/// Reads of a window are joined, though its blocks are asked for in no order: the stretch that the
+/// device likes is read as such.
+#[test]
+fn reads_of_a_fuzzy_order_are_joined() {
+    let test = cold(2048, 600, 13);
+    let mut rng = Rng::from_seed(14);
+    let mut rows: Vec<(u64, u32)> = (0..12_000u64).map(|i| (i + rng.below(256), 0)).collect();
+    rows.iter_mut().enumerate().for_each(|(i, row)| row.1 = i as u32 / 20);
+    rows.sort_unstable();
+    let blocks: Vec<u32> = rows.into_iter().map(|(_, block)| block).collect();
+    let (got, stats) = run(&test, Delivery::Ordered, &blocks);
+    assert_eq!(got, blocks);
+    assert_eq!((stats.reads + stats.joined, stats.wasted), (600, 0), "each block once");
+    assert!(stats.reads < 80, "{stats:?}");
+    test.pool.evict_all().unwrap();
+    test.pool.set_prefetch(Prefetch::Simple);
+    let (_, simple) = run(&test, Delivery::Ordered, &blocks);
+    assert!(simple.reads > 2 * stats.reads, "{simple:?}");
+}
+
+/// What the consumer says it wants bounds what is asked for.
+#[test]
+fn no_more_is_asked_for_than_is_wanted() {
+    let test = cold(256, 200, 15);
+    test.pool.set_prefetch(Prefetch::Fixed(31));
+    for wanted in [1, 2, 5, 33] {
+        test.pool.evict_all().unwrap();
+        let before = test.pool.stats().reads;
+        let source = over((0..200).map(|i| i * 7 % 200).collect());
+        let mut stream = ReadStream::new(&test.pool, options(Delivery::Ordered, 64), source);
+        for left in (1..=wanted).rev() {
+            stream.want(left);
+            assert!(stream.next().unwrap().is_some());
+        }
+        drop(stream);
+        assert_eq!(test.pool.stats().reads - before, wanted);
+    }
+}
+
+/// Entries that need no page pass in their turn.
+#[test]
+fn entries_without_a_page_keep_their_place() {
+    let test = cold(64, 60, 16);
+    let mut at = 0;
+    let source = move || {
+        at += 1;
+        Ok((at <= 120).then(|| ((at % 2 == 0).then(|| page(at / 2 - 1)), at)))
+    };
+    let mut stream = ReadStream::sparse(&test.pool, StreamOptions::ORDERED, source);
+    let mut expected = 1;
+    while let Some((pin, at)) = stream.next_entry().unwrap() {
+        assert_eq!((pin.is_some(), at), (at % 2 == 0, expected));
+        expected += 1;
+    }
+    assert_eq!(expected, 121);
+    drop(stream);
+    assert_eq!(test.pool.stream_stats().delivered, 120);
 }

@@ -1,0 +1,331 @@
+//! How far a read stream looks ahead.
+//!
+//! The distance counts reads ahead of the consumer; a read may join several neighbours, which has a
+//! limit of its own. Both start at 1, double when the consumer really waited, and shrink late.
+//!
+//! Invariants:
+//! - At distance 1 nothing is looked at ahead, so a `LIMIT 1` or a cached run costs nothing.
+//! - The distance never exceeds twice what the device serves at once: more would only take frames.
+//! - A page that left memory before it was handed over bounds the distance for a long time: the
+//!   pool is too small for it.
+//!
+//! Does not do: reading (`read_stream`).
+
+use rightlink_env::sync::{AtomicU32, AtomicU64, Ordering};
+
+use crate::buffer::read_stream::StreamStats;
+use crate::buffer::stats::Counter;
+
+/// Most neighbours that one read joins (128 KiB).
+pub(super) const MAX_JOIN: u32 = 16;
+/// Hand-overs in a row that needed no read before the distance shrinks.
+const PATIENCE: u32 = 1024;
+/// Hand-overs after which a ceiling is lifted by one.
+const LIFT: u32 = 256;
+
+/// What streams read ahead. All but the default are for experiments and tests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Prefetch {
+    /// Nothing: one page at a time.
+    None,
+    /// In order, adjacent duplicates left out, and from the start again at every leaf of an index.
+    Simple,
+    /// As far as the consumer is seen to wait.
+    #[default]
+    Adaptive,
+    /// This many reads, whatever happens.
+    Fixed(u32),
+}
+
+impl Prefetch {
+    fn encode(self) -> u64 {
+        match self {
+            Prefetch::None => 0,
+            Prefetch::Simple => 1,
+            Prefetch::Adaptive => 2,
+            Prefetch::Fixed(reads) => 3 | u64::from(reads) << 8,
+        }
+    }
+
+    fn decode(word: u64) -> Prefetch {
+        match word & 0xff {
+            0 => Prefetch::None,
+            1 => Prefetch::Simple,
+            2 => Prefetch::Adaptive,
+            _ => Prefetch::Fixed((word >> 8) as u32),
+        }
+    }
+}
+
+impl std::str::FromStr for Prefetch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Prefetch, String> {
+        match text {
+            "none" => Ok(Prefetch::None),
+            "simple" => Ok(Prefetch::Simple),
+            "adaptive" => Ok(Prefetch::Adaptive),
+            _ => match text.parse() {
+                Ok(reads) if reads > 0 => Ok(Prefetch::Fixed(reads)),
+                _ => Err(format!("{text:?} is not none, simple, adaptive or a number of reads")),
+            },
+        }
+    }
+}
+
+/// What all streams of a pool share.
+#[derive(Debug)]
+pub(super) struct Streams {
+    policy: AtomicU64,
+    depth: AtomicU32,
+    reads: Counter,
+    joined: Counter,
+    wasted: Counter,
+    waits: Counter,
+    delivered: Counter,
+    distance_sum: Counter,
+    depth_sum: Counter,
+}
+
+/// Reads in flight that a device is taken to serve, unless it was measured or said.
+const USUAL_DEPTH: u32 = 64;
+
+impl Default for Streams {
+    fn default() -> Self {
+        let (policy, depth) = (Prefetch::default().encode(), USUAL_DEPTH);
+        Self {
+            policy: AtomicU64::new(policy),
+            depth: AtomicU32::new(depth),
+            reads: Counter::default(),
+            joined: Counter::default(),
+            wasted: Counter::default(),
+            waits: Counter::default(),
+            delivered: Counter::default(),
+            distance_sum: Counter::default(),
+            depth_sum: Counter::default(),
+        }
+    }
+}
+
+impl Streams {
+    pub(super) fn policy(&self) -> Prefetch {
+        Prefetch::decode(self.policy.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_policy(&self, policy: Prefetch) {
+        self.policy.store(policy.encode(), Ordering::Relaxed);
+    }
+
+    pub(super) fn depth(&self) -> u32 {
+        self.depth.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_depth(&self, depth: u32) {
+        assert!(depth > 0, "a device serves something");
+        self.depth.store(depth, Ordering::Relaxed);
+    }
+
+    /// A stream has ended.
+    pub(super) fn add(&self, stats: &StreamStats) {
+        self.reads.add(stats.reads);
+        self.joined.add(stats.joined);
+        self.wasted.add(stats.wasted);
+        self.waits.add(stats.waits);
+        self.delivered.add(stats.delivered);
+        self.distance_sum.add(stats.distance_sum);
+        self.depth_sum.add(stats.depth_sum);
+    }
+
+    /// What streams that have ended did.
+    pub(super) fn stats(&self) -> StreamStats {
+        StreamStats {
+            reads: self.reads.get(),
+            joined: self.joined.get(),
+            wasted: self.wasted.get(),
+            waits: self.waits.get(),
+            delivered: self.delivered.get(),
+            distance_sum: self.distance_sum.get(),
+            depth_sum: self.depth_sum.get(),
+        }
+    }
+}
+
+/// What bounds a distance.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Most reads ahead.
+    pub(super) reads: u32,
+    /// Most blocks of the window.
+    pub(super) blocks: u32,
+    /// Reads are done before `submit` returns, so that none is ever waited for.
+    pub(super) inline: bool,
+}
+
+/// The distance of one stream.
+#[derive(Debug)]
+pub(super) struct Distance {
+    policy: Prefetch,
+    bounds: Bounds,
+    reads: u32,
+    join: u32,
+    ceiling: u32,
+    idle: u32,
+    since_loss: u32,
+}
+
+impl Distance {
+    pub(super) fn new(policy: Prefetch, bounds: Bounds) -> Distance {
+        assert!(bounds.reads > 0 && bounds.blocks > 0, "a stream reads what it hands over");
+        let most = bounds.reads.min(bounds.blocks);
+        let reads = match policy {
+            Prefetch::Fixed(reads) => reads.clamp(1, most),
+            _ => 1,
+        };
+        let (ceiling, idle, since_loss) = (most, 0, 0);
+        let mut new = Distance { policy, bounds, reads, join: 1, ceiling, idle, since_loss };
+        new.join = reads.min(new.longest());
+        new
+    }
+
+    pub(super) fn policy(&self) -> Prefetch {
+        self.policy
+    }
+
+    /// Reads that may be on their way, or done and not handed over.
+    pub(super) fn reads(&self) -> usize {
+        self.reads as usize
+    }
+
+    /// Blocks that one read may join.
+    pub(super) fn join(&self) -> usize {
+        self.join as usize
+    }
+
+    /// Distinct blocks that the window holds: so many that the next read finds all its neighbours,
+    /// and no more than the pool can keep, since all of them may be read before one is handed over.
+    pub(super) fn window(&self) -> usize {
+        let blocks = match (self.reads, self.policy) {
+            (1, _) => 1,
+            (reads, Prefetch::Simple) => reads,
+            (reads, _) => (reads + 1).saturating_mul(self.join).min(self.bounds.blocks),
+        };
+        blocks as usize
+    }
+
+    /// The consumer waited.
+    pub(super) fn waited(&mut self) {
+        self.idle = 0;
+        match self.policy {
+            Prefetch::Adaptive if self.bounds.inline => {
+                (self.reads, self.join) = (self.ceiling.min(2), self.longer());
+            }
+            Prefetch::Adaptive => {
+                (self.reads, self.join) = (self.reads.saturating_mul(2), self.longer());
+                self.reads = self.reads.min(self.ceiling);
+            }
+            Prefetch::Simple => self.reads = self.reads.saturating_mul(2).min(self.ceiling),
+            Prefetch::None | Prefetch::Fixed(_) => {}
+        }
+    }
+
+    fn longest(&self) -> u32 {
+        MAX_JOIN.min(self.bounds.blocks / 4).max(1)
+    }
+
+    fn longer(&self) -> u32 {
+        (self.join * 2).min(self.longest())
+    }
+
+    /// A page that was read ahead is handed over.
+    pub(super) fn used(&mut self) {
+        self.idle = 0;
+        self.lift();
+        if self.bounds.inline && self.policy == Prefetch::Adaptive {
+            self.join = self.longer();
+        }
+    }
+
+    /// A page that was read ahead has left memory before it was handed over.
+    pub(super) fn lost(&mut self) {
+        if matches!(self.policy, Prefetch::Adaptive | Prefetch::Simple) {
+            self.reads = (self.reads / 2).max(1);
+            self.ceiling = self.reads;
+            self.join = self.join.min(self.reads);
+            self.since_loss = 0;
+        }
+    }
+
+    fn lift(&mut self) {
+        self.since_loss += 1;
+        let most = self.bounds.reads.min(self.bounds.blocks);
+        if self.since_loss >= LIFT && self.ceiling < most {
+            self.ceiling += 1;
+            self.since_loss = 0;
+        }
+    }
+
+    /// A page was in memory, or no page was needed.
+    pub(super) fn idle(&mut self) {
+        match self.policy {
+            Prefetch::Simple => self.reads = (self.reads - 1).max(1),
+            Prefetch::Adaptive if self.reads > 1 => {
+                self.idle += 1;
+                if self.idle > PATIENCE {
+                    (self.reads, self.idle) = (self.reads / 2, 0);
+                    self.join = self.join.min(self.reads);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// From the start again.
+    pub(super) fn restart(&mut self) {
+        *self = Distance::new(self.policy, self.bounds);
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { reads: 128, blocks: 1000, inline: false };
+
+    #[test]
+    fn it_grows_by_waits_and_shrinks_late() {
+        let mut distance = Distance::new(Prefetch::Adaptive, BOUNDS);
+        assert_eq!((distance.reads(), distance.window()), (1, 1));
+        (0..20).for_each(|_| distance.waited());
+        assert_eq!((distance.reads(), distance.join(), distance.window()), (128, 16, 1000));
+        (0..PATIENCE).for_each(|_| distance.idle());
+        assert_eq!(distance.reads(), 128, "a warm stretch is often a short one");
+        (0..8 * PATIENCE + 8).for_each(|_| distance.idle());
+        assert_eq!((distance.reads(), distance.window()), (1, 1));
+    }
+
+    #[test]
+    fn a_lost_page_is_a_ceiling() {
+        let mut distance = Distance::new(Prefetch::Adaptive, BOUNDS);
+        (0..6).for_each(|_| distance.waited());
+        distance.lost();
+        distance.waited();
+        assert_eq!(distance.reads(), 32, "no swinging up to where pages are lost");
+        (0..LIFT).for_each(|_| distance.used());
+        distance.waited();
+        assert_eq!(distance.reads(), 33);
+    }
+
+    #[test]
+    fn policies_survive_their_encoding() {
+        for policy in [Prefetch::None, Prefetch::Simple, Prefetch::Adaptive, Prefetch::Fixed(7)] {
+            assert_eq!(Prefetch::decode(policy.encode()), policy);
+        }
+        assert_eq!("7".parse(), Ok(Prefetch::Fixed(7)));
+        assert!("0".parse::<Prefetch>().is_err());
+        let mut fixed = Distance::new(Prefetch::Fixed(7), BOUNDS);
+        fixed.waited();
+        fixed.idle();
+        fixed.lost();
+        assert_eq!((fixed.reads(), fixed.window()), (7, 56));
+    }
+}

@@ -1,0 +1,131 @@
+//! Starting reads of pages that somebody will want: neighbours joined, nobody waits.
+//!
+//! Invariants: a page that is in memory or on its way is not read again; what finds no frame is
+//! left to whoever needs the page, and so is every error. Frames that are read into are pinned by
+//! their read alone.
+//! Does not do: choose pages.
+
+use rightlink_env::sync::Arc;
+
+use crate::buffer::data_file::DataFile;
+use crate::buffer::evict::Need;
+use crate::buffer::pool::BufferPool;
+use crate::buffer::prefetch::MAX_JOIN;
+use crate::buffer::{Prefetch, StreamStats};
+use crate::error::Result;
+use crate::ids::PageId;
+
+/// Neighbours that will be read in one call.
+#[derive(Default)]
+pub(super) struct Run {
+    file: Option<Arc<DataFile>>,
+    frames: Vec<u32>,
+    last: PageId,
+}
+
+impl Run {
+    /// Pages in it.
+    pub(super) fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Is `page` the next block, and is there room for it?
+    pub(super) fn is_continued_by(&self, page: PageId) -> bool {
+        let next = self.last.block.0.checked_add(1);
+        let same = self.file.as_ref().is_some_and(|file| file.id == page.file);
+        same && next == Some(page.block.0) && self.frames.len() < MAX_JOIN as usize
+    }
+
+    fn push(&mut self, page: PageId, file: Arc<DataFile>, frame: u32) {
+        assert!(self.frames.is_empty() || self.is_continued_by(page), "a run has no gaps");
+        self.file = Some(file);
+        self.frames.push(frame);
+        self.last = page;
+    }
+}
+
+impl BufferPool {
+    /// What streams of this pool read ahead from now on.
+    pub fn set_prefetch(&self, policy: Prefetch) {
+        self.core.streams.set_policy(policy);
+    }
+
+    /// What they read ahead now.
+    pub fn prefetch(&self) -> Prefetch {
+        self.core.streams.policy()
+    }
+
+    /// Reads in flight that the device serves at once.
+    pub fn set_device_depth(&self, depth: u32) {
+        self.core.streams.set_depth(depth);
+    }
+
+    /// As [`BufferPool::set_device_depth`] said.
+    pub fn device_depth(&self) -> u32 {
+        self.core.streams.depth()
+    }
+
+    /// What read streams that have ended did.
+    pub fn stream_stats(&self) -> StreamStats {
+        self.core.streams.stats()
+    }
+
+    /// Is the page in memory, or on its way? A hint: nothing keeps it there.
+    pub fn is_near(&self, page: PageId) -> bool {
+        self.core.table.find(&self.core.arena, page).is_some()
+    }
+
+    /// Is the page in memory? A hint: nothing keeps it there.
+    pub fn is_resident(&self, page: PageId) -> bool {
+        self.core.holds(page)
+    }
+
+    /// Starts to read those of `pages` that are not in memory, neighbours in one call, as far as
+    /// there are free frames and the device has room. Never waits and never fails: what was not
+    /// started is read by whoever needs it.
+    pub fn read_ahead(&self, pages: &mut Vec<PageId>) -> StreamStats {
+        pages.sort_unstable();
+        pages.dedup();
+        let mut stats = StreamStats::default();
+        let mut run = Run::default();
+        for page in pages.iter().copied() {
+            if !run.is_continued_by(page) {
+                self.submit_ahead(&mut run, &mut stats);
+            }
+            if !self.has_room() || self.reserve_ahead(page, &mut run).is_err() {
+                break;
+            }
+        }
+        self.submit_ahead(&mut run, &mut stats);
+        stats
+    }
+
+    /// Would one more read start at once?
+    pub(super) fn has_room(&self) -> bool {
+        self.core.io.in_flight() < self.core.streams.depth() as usize
+    }
+
+    /// Adds `page` to the run unless it is near. True if it was added.
+    pub(super) fn reserve_ahead(&self, page: PageId, run: &mut Run) -> Result<bool> {
+        if self.is_near(page) {
+            return Ok(false);
+        }
+        let file = self.check_inside(page)?;
+        let frame = self.reserve_frame(&file, page, Need::Ahead)?;
+        if let Some(frame) = frame {
+            run.push(page, file, frame);
+        }
+        Ok(frame.is_some())
+    }
+
+    /// Reads the pages of the run, and empties it.
+    pub(super) fn submit_ahead(&self, run: &mut Run, stats: &mut StreamStats) {
+        let frames = std::mem::take(&mut run.frames);
+        if let Some(file) = run.file.take() {
+            stats.reads += 1;
+            stats.joined += frames.len() as u64 - 1;
+            self.submit_read(&file, frames);
+            stats.depth_sum += self.core.io.in_flight() as u64;
+        }
+    }
+}
