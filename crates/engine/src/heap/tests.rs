@@ -1,6 +1,8 @@
 //! Tests of the heap as a whole, over a real pool, log and transaction manager on a simulated disk.
 
 mod damage;
+#[cfg(feature = "shuttle")]
+mod explore;
 mod garbage;
 mod model;
 mod rows;

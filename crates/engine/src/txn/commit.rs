@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use rightlink_env::points;
+use rightlink_env::points::{self, broken};
 use rightlink_env::sync::{Arc, Ordering};
 
 use crate::error::{Error, Result};
@@ -120,7 +120,9 @@ impl TxnManager {
         points::hit("txn.commit.after-append");
         if relaxed {
             self.note_relaxed(ending, lsn);
-        } else if let Err(error) = self.file.flush(lsn) {
+        } else if !broken("commit-not-durable")
+            && let Err(error) = self.file.flush(lsn)
+        {
             return Err(self.leave_in_doubt(error));
         }
         points::hit("txn.commit.before-visible");
@@ -180,7 +182,12 @@ impl TxnManager {
         let value = match outcome {
             Outcome::Committed => {
                 state.csn += 1;
-                state.csn
+                let csn = state.csn;
+                if broken("commit-torn") {
+                    drop(state);
+                    state = self.state.lock();
+                }
+                csn
             }
             Outcome::Nothing | Outcome::Aborted => ABORTED,
         };

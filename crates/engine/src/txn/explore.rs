@@ -8,7 +8,8 @@ use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::thread;
 
 use crate::error::{ConflictKind, Error};
-use crate::ids::{ObjectId, Xid};
+use crate::ids::{Lsn, ObjectId, Xid};
+use crate::schedules::{Case, catches, survives};
 use crate::txn::model::ModelFile;
 use crate::txn::*;
 
@@ -73,6 +74,43 @@ fn snapshots_stay_consistent() {
     let last = manager.begin(Isolation::Snapshot).begin_statement().expect("begins");
     assert!(written.iter().flatten().chain([&slow]).all(|xid| last.sees(*xid).expect("told")));
     assert_eq!(manager.horizon(), manager.next_xid());
+}
+
+/// A commit is seen, or said to be durable, only when its record is (R1, and durable before
+/// visible unless relaxed).
+fn commits_are_durable_first() {
+    let manager = open();
+    let txns = [true, false].map(|relaxed| {
+        let mut txn = manager.begin(Isolation::Snapshot);
+        (txn.xid().expect("the model has room"), txn, relaxed)
+    });
+    let watched: Vec<(Xid, bool)> = txns.iter().map(|(xid, _, relaxed)| (*xid, *relaxed)).collect();
+    let watcher = {
+        let manager = Arc::clone(&manager);
+        thread::spawn("watcher", move || {
+            let seen = |&(xid, relaxed): &(Xid, bool)| {
+                let committed = matches!(manager.status(xid), Ok(Status::Committed(_)));
+                let claimed = committed && (!relaxed || manager.is_durable(xid));
+                claimed.then(|| manager.file.durable())
+            };
+            watched.iter().map(seen).collect::<Vec<_>>()
+        })
+    };
+    let ends: Vec<Lsn> = txns
+        .map(|(_, txn, relaxed)| {
+            let manager = Arc::clone(&manager);
+            thread::spawn("commits", move || {
+                let end = txn.commit(relaxed).expect("the model takes it");
+                assert!(relaxed || manager.file.durable() >= end, "acknowledged after durable");
+                end
+            })
+        })
+        .into_iter()
+        .map(|thread| thread.join().expect("no panic"))
+        .collect();
+    for (durable, end) in watcher.join().expect("no panic").into_iter().zip(ends) {
+        assert!(durable.is_none_or(|durable| durable >= end), "seen before it was durable");
+    }
 }
 
 fn xids(manager: &TxnManager) -> impl Iterator<Item = Xid> {
@@ -152,4 +190,18 @@ fn waits_end_in_every_schedule() {
 #[test]
 fn a_cancel_is_never_lost_in_any_schedule() {
     shuttle::check_random(a_cancel_is_never_lost, RUNS);
+}
+
+#[test]
+fn commits_are_durable_first_in_every_schedule() {
+    survives("commits are durable first", commits_are_durable_first, RUNS);
+}
+
+#[test]
+fn broken_transactions_are_caught() {
+    catches(&[
+        Case { rule: "commit-torn", world: snapshots_stay_consistent, within: 4000 },
+        Case { rule: "commit-not-durable", world: commits_are_durable_first, within: 1000 },
+        Case { rule: "r1-durable", world: commits_are_durable_first, within: 4000 },
+    ]);
 }

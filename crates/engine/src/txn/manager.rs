@@ -40,7 +40,8 @@ pub struct TxnOptions {
 
 impl Default for TxnOptions {
     fn default() -> Self {
-        TxnOptions { clock: Clock::system(), lock_timeout: None, ring: 1 << 17 }
+        let ring = if cfg!(feature = "shuttle") { 64 } else { 1 << 17 };
+        TxnOptions { clock: Clock::system(), lock_timeout: None, ring }
     }
 }
 

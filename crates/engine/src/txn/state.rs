@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink_env::Nanos;
+use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, Condvar};
 
 use crate::error::{Error, Result};
@@ -141,6 +142,9 @@ impl State {
 
     /// Every xid below is finished and every live snapshot sees its outcome.
     pub(super) fn horizon(&self) -> u64 {
+        if broken("r9-horizon") {
+            return self.finished_below();
+        }
         let oldest = self.snapshots.first_key_value().map_or(u64::MAX, |(_, live)| live.xmin);
         oldest.min(self.finished_below())
     }

@@ -5,6 +5,8 @@
 //! leaf.
 
 mod build;
+#[cfg(feature = "shuttle")]
+mod explore;
 mod hints;
 mod model;
 mod race;

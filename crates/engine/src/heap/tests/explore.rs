@@ -1,0 +1,89 @@
+//! Schedules of readers, writers and pruning on one heap page (R1, R9).
+//!
+//! See `schedules` for how worlds are run.
+
+use rightlink_env::thread;
+
+use super::*;
+use crate::heap::tuple::XMIN_COMMITTED;
+use crate::schedules::{Case, catches, survives};
+
+fn world() -> Arc<Fixture> {
+    Arc::new(Fixture::with(32, OPTIONS))
+}
+
+fn start<T: Send + 'static>(
+    world: &Arc<Fixture>,
+    work: impl FnOnce(&Fixture) -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
+    let world = Arc::clone(world);
+    thread::spawn("explores", move || work(&world))
+}
+
+/// Readers find a relaxed commit while the log is flushed, or not: a hint that says committed is
+/// set only when the record is durable (R1).
+fn hints() {
+    let world = world();
+    let mut txn = world.begin();
+    txn.begin_statement().expect("a statement");
+    let row = world.heap.insert(txn.xid().expect("an xid"), b"row").expect("inserted");
+    let flusher = start(&world, |world| {
+        let wal = world.pool.wal();
+        wal.flush(wal.end()).expect("a sound disk");
+    });
+    let reader = start(&world, move |world| {
+        for _ in 0..3 {
+            let _ = world.fetch(row);
+        }
+        let hinted = world.header(row).has(XMIN_COMMITTED);
+        hinted.then(|| world.pool.wal().durable())
+    });
+    let end = txn.commit(true).expect("a commit");
+    flusher.join().expect("no panic");
+    if let Some(durable) = reader.join().expect("no panic") {
+        assert!(durable >= end, "R1: the hint rests on a durable commit");
+    }
+}
+
+/// Updates and pruning beside a reader: its snapshot finds the version it found before (R9).
+fn pruning() {
+    let world = world();
+    let row = world.insert(b"version 0");
+    let reader = start(&world, move |world| {
+        let (_txn, snapshot) = world.snapshot();
+        let fetch = || world.heap.fetch(&snapshot, row).expect("fetched").row.map(|(_, row)| row);
+        let first = fetch();
+        assert!(first.is_some(), "the row is never deleted");
+        thread::yield_now();
+        assert_eq!(fetch(), first, "a snapshot sees the same for ever");
+    });
+    let writer = start(&world, move |world| {
+        let mut at = row;
+        for version in [b"version 1", b"version 2"] {
+            at = world.update(at, version, true);
+            world.heap.prune(row.block).expect("pruned");
+        }
+    });
+    reader.join().expect("no panic");
+    writer.join().expect("no panic");
+    assert_eq!(world.fetch(row).as_deref(), Some(&b"version 2"[..]));
+    world.assert_sound();
+}
+
+#[test]
+fn hints_rest_on_durable_commits() {
+    survives("hints", hints, 400);
+}
+
+#[test]
+fn snapshots_keep_their_versions() {
+    survives("pruning", pruning, 400);
+}
+
+#[test]
+fn broken_heaps_are_caught() {
+    catches(&[
+        Case { rule: "r1-hint", world: hints, within: 2000 },
+        Case { rule: "r9-horizon", world: pruning, within: 2000 },
+    ]);
+}
