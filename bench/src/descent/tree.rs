@@ -12,7 +12,7 @@ use rightlink::RowId;
 use rightlink::buffer::{BufferPool, PoolOptions};
 use rightlink::ids::{FileId, Lsn, Xid};
 use rightlink::index::am::{AccessMethod, IndexEntry};
-use rightlink::index::btree::{BTree, Counters, Optimisations, TreeOptions, counters};
+use rightlink::index::btree::{BTree, Counters, Optimisations, TreeOptions, counting};
 use rightlink::wal::{Control, RedoSpeed, Wal, WalOptions};
 use rightlink_aio::{Io, IoOptions, Method};
 use rightlink_env::sync::Arc;
@@ -143,7 +143,5 @@ pub(crate) fn lookup(tree: &BTree, keys: &Keys, range: std::ops::Range<usize>) -
 
 /// What the lookups of `keys` cost, counted.
 pub(crate) fn counted(tree: &BTree, keys: &Keys) -> Counters {
-    let before = counters();
-    lookup(tree, keys, 0..keys.len());
-    counters().since(&before)
+    counting(|| lookup(tree, keys, 0..keys.len())).0
 }

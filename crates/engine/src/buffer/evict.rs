@@ -40,7 +40,11 @@ impl Core {
         let bucket = self.table.lock(page);
         // A frame that was let go keeps its tag: only the table tells that it is still this page's.
         let here = bucket.find(&self.arena) == Some(index) || points::broken("evict-stale-tag");
-        if here && frame.tag() == page && frame.try_claim(0) {
+        if here
+            && frame.tag() == page
+            && let Some(before) = frame.try_claim(0)
+        {
+            self.retire(before);
             // Before the page can come back, into another frame and with a greater version.
             self.note_version(frame);
             bucket.remove(&self.arena, index);

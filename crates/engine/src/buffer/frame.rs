@@ -7,6 +7,7 @@
 //! - `LOADING`: a read is on its way; the read holds a pin of its own.
 //! - `FAILED`: the read failed; the last pin gives the frame back.
 //! - `DIRTY`: memory is newer than the file. `UNLOGGED`: changes of the page are not logged.
+//! - `PEEKED`: readers without pins may be there (`reading`).
 //!
 //! Invariants:
 //! - The tag changes only while no flag is set. A pin taken while `VALID` was set keeps tag and
@@ -39,6 +40,8 @@ pub(super) const FAILED: u64 = 1 << 34;
 pub(super) const DIRTY: u64 = 1 << 35;
 /// Changes of the page are not logged.
 pub(super) const UNLOGGED: u64 = 1 << 36;
+/// Somebody may be reading the frame without a pin.
+pub(super) const PEEKED: u64 = 1 << 37;
 const FLAGS: u64 = !0 << 32;
 /// No frame: ends chains of the page table.
 pub(super) const NO_FRAME: u32 = u32::MAX;
@@ -53,8 +56,9 @@ pub(super) fn pins(state: u64) -> u32 {
     state as u32
 }
 
-/// What is known about one frame.
+/// What is known about one frame; a cache line of its own, since all threads look at it.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Frame {
     /// The latch of the page.
     pub(super) latch: Latch,
@@ -123,16 +127,33 @@ impl Frame {
     }
 
     /// Takes the frame away from its page if nobody pins it and it is clean; `DIRTY` in `forgiven`
-    /// lets a dirty one go too (its file is going away).
-    pub(super) fn try_claim(&self, forgiven: u64) -> bool {
+    /// lets a dirty one go too (its file is going away). Returns the state before, for
+    /// `Core::retire`.
+    pub(super) fn try_claim(&self, forgiven: u64) -> Option<u64> {
         let state = self.state();
         let pinned = pins(state) != 0 && !broken("evict-pinned");
         let dirty = state & DIRTY & !forgiven != 0 && !broken("evict-dirty");
         if state & VALID == 0 || pinned || dirty {
-            return false;
+            return None;
         }
-        let swap = Ordering::AcqRel;
-        self.state.compare_exchange(state, 0, swap, Ordering::Relaxed).is_ok()
+        let swap = Ordering::SeqCst;
+        self.state.compare_exchange(state, 0, swap, Ordering::Relaxed).ok()
+    }
+
+    /// Does the frame hold `page`? If so it keeps its memory until the reader who asks, and has
+    /// announced itself before, leaves.
+    #[inline]
+    pub(super) fn peek(&self, page: PageId) -> bool {
+        let mut state = self.state.load(Ordering::SeqCst);
+        while state & VALID != 0 && state & PEEKED == 0 {
+            let swap = (Ordering::SeqCst, Ordering::SeqCst);
+            match self.state.compare_exchange(state, state | PEEKED, swap.0, swap.1) {
+                Ok(_) => state |= PEEKED,
+                Err(now) => state = now,
+            }
+        }
+        // Only now: the tag stays as long as the mark does.
+        state & VALID != 0 && self.tag() == page
     }
 
     /// Takes a frame whose read failed, if the last pin has gone; true for exactly one caller.
@@ -352,14 +373,14 @@ mod tests {
         let frame = arena.frame(0);
         let page = PageId::new(FileId(9), 7);
         frame.adopt(page, LOADING);
-        assert!(!frame.try_claim(DIRTY), "not while it is being read");
+        assert!(frame.try_claim(DIRTY).is_none(), "not while it is being read");
         frame.loaded(VALID);
-        assert!(!frame.try_claim(0), "not while it is pinned");
+        assert!(frame.try_claim(0).is_none(), "not while it is pinned");
         frame.drop_pin();
         assert!(frame.mark_dirty(5) && !frame.mark_dirty(7));
         assert_eq!((frame.rec_lsn(), frame.tag()), (5, page));
-        assert!(!frame.try_claim(0), "not while it is dirty");
-        assert!(frame.mark_clean() && frame.try_claim(0) && !frame.try_claim(0));
+        assert!(frame.try_claim(0).is_none(), "not while it is dirty");
+        assert!(frame.mark_clean() && frame.try_claim(0).is_some() && frame.try_claim(0).is_none());
         assert!(arena.page(1).as_ptr().addr().is_multiple_of(4096));
     }
 

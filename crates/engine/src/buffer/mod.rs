@@ -8,6 +8,7 @@
 //! | `mtr`, `redo` | logged changes; the same again after a crash |
 //! | `write_back`, `double_write`, `data_file` | the way home |
 //! | `read_stream`, `prefetch`, `read_ahead` | reading ahead: windows; how far; starting reads |
+//! | `reading` | reading without pins |
 //!
 //! Invariants: WAL before data; R2, R7 and R11 (see the files that cite them); nobody depends on a
 //! background thread: whoever waits reaps completions or writes back itself.
@@ -29,6 +30,7 @@ mod pool;
 mod prefetch;
 mod read_ahead;
 mod read_stream;
+mod reading;
 mod redo;
 mod replacement;
 mod stats;
@@ -46,5 +48,6 @@ pub use pin::{Pin, Shared};
 pub use pool::{BufferPool, PoolOptions};
 pub use prefetch::Prefetch;
 pub use read_stream::{Delivery, ReadStream, StreamOptions, StreamStats};
+pub use reading::{Peek, Reading};
 pub use redo::RedoPage;
 pub use stats::PoolStats;

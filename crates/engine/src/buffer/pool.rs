@@ -15,12 +15,13 @@ use rightlink_env::{Env, Reservation, points};
 
 use crate::buffer::data_file::{DataFile, DataFiles};
 use crate::buffer::double_write::DoubleWrite;
-use crate::buffer::frame::{Arena, DIRTY, Frame, NO_REDO, VALID, pins};
+use crate::buffer::frame::{Arena, DIRTY, Frame, NO_REDO, PEEKED, VALID, pins};
 use crate::buffer::latched;
 use crate::buffer::load::Found;
 use crate::buffer::page_table::PageTable;
 use crate::buffer::pin::Pin;
 use crate::buffer::prefetch::Streams;
+use crate::buffer::reading::Readers;
 use crate::buffer::replacement::{Attempt, Replacement};
 use crate::buffer::stats::{Counters, PoolStats};
 use crate::buffer::write_back::WriteBack;
@@ -44,6 +45,7 @@ pub(super) struct Core {
     pub(super) arena: Arena,
     pub(super) table: PageTable,
     pub(super) replacement: Mutex<Replacement>,
+    pub(super) readers: Readers,
     pub(super) files: DataFiles,
     pub(super) io: Io,
     pub(super) counters: Counters,
@@ -100,6 +102,13 @@ impl Core {
         }
     }
 
+    /// A frame was taken away whose state was `before`: nobody reads it any more afterwards.
+    pub(super) fn retire(&self, before: u64) {
+        if before & PEEKED != 0 && !points::broken("r11-no-wait") {
+            self.readers.wait();
+        }
+    }
+
     /// A version that no page in memory or gone from it ever had.
     pub(super) fn fresh_version(&self) -> u64 {
         self.last_version.fetch_add(2, Ordering::Relaxed) + 2
@@ -140,6 +149,7 @@ impl BufferPool {
             arena: Arena::new(frames).ok_or_else(no_memory)?,
             table: PageTable::new(frames),
             replacement: Mutex::new(Replacement::new(frames)),
+            readers: Readers::default(),
             files: DataFiles::new(io)?,
             io: io.clone(),
             counters: Counters::default(),
@@ -373,7 +383,8 @@ impl BufferPool {
             let dirty = frame.state() & DIRTY != 0;
             // As in `try_evict`: the tag of a frame that was let go is of no account.
             let here = bucket.find(&self.core.arena) == Some(index);
-            if here && frame.try_claim(DIRTY) {
+            if here && let Some(before) = frame.try_claim(DIRTY) {
+                self.core.retire(before);
                 self.core.note_version(frame);
                 bucket.remove(&self.core.arena, index);
                 self.core.counters.dirty.fetch_sub(usize::from(dirty), Ordering::Relaxed);

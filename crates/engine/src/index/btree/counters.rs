@@ -1,8 +1,9 @@
-//! What searches cost: comparisons by kind and key bytes touched, per thread.
+//! What searches cost: comparisons by kind and key bytes touched, of one thread.
 //!
-//! Invariants: counting is a few additions on thread-local cells, so it is always on and shares
-//! nothing.
-//! Does not do: sum over threads; who measures reads its own thread's counters before and after.
+//! A byte counts as touched up to and with the first that differs, whatever made the comparison.
+//!
+//! Invariants: who does not count pays a look at one flag of the thread.
+//! Does not do: sum over threads.
 
 use std::cell::Cell;
 
@@ -13,17 +14,19 @@ pub struct Counters {
     pub descents: u64,
     /// Pages searched.
     pub pages: u64,
-    /// Comparisons decided or prepared by a 4-byte head.
+    /// Comparisons with a 4-byte head.
     pub heads: u64,
-    /// Comparisons of the rest of a key, after equal heads.
+    /// Comparisons with a key, or with what is left of one after its head.
     pub keys: u64,
     /// Comparisons with a page's shared prefix.
     pub prefixes: u64,
     /// Comparisons with a high key.
     pub high_keys: u64,
+    /// High keys that were found equal to the separator that led there, without a comparison.
+    pub separators: u64,
     /// Comparisons with a low fence.
     pub low_fences: u64,
-    /// Key bytes that those comparisons were given, heads included.
+    /// Key bytes that all these comparisons touched.
     pub bytes: u64,
     /// Steps over a right link during a descent.
     pub moves_right: u64,
@@ -37,43 +40,69 @@ impl Counters {
         keys: 0,
         prefixes: 0,
         high_keys: 0,
+        separators: 0,
         low_fences: 0,
         bytes: 0,
         moves_right: 0,
     };
-
-    /// The difference to counters read `before`.
-    #[must_use]
-    pub fn since(&self, before: &Counters) -> Counters {
-        Counters {
-            descents: self.descents - before.descents,
-            pages: self.pages - before.pages,
-            heads: self.heads - before.heads,
-            keys: self.keys - before.keys,
-            prefixes: self.prefixes - before.prefixes,
-            high_keys: self.high_keys - before.high_keys,
-            low_fences: self.low_fences - before.low_fences,
-            bytes: self.bytes - before.bytes,
-            moves_right: self.moves_right - before.moves_right,
-        }
-    }
 }
 
 thread_local! {
+    static ON: Cell<bool> = const { Cell::new(false) };
     static COUNTERS: Cell<Counters> = const { Cell::new(Counters::ZERO) };
 }
 
-/// Counters of this thread since it started.
-pub fn counters() -> Counters {
-    COUNTERS.get()
+/// Counts what this thread's searches cost while `work` runs.
+///
+/// # Panics
+/// If `work` itself counts.
+pub fn counting<T>(work: impl FnOnce() -> T) -> (Counters, T) {
+    struct Off;
+    impl Drop for Off {
+        fn drop(&mut self) {
+            ON.set(false);
+        }
+    }
+    assert!(!ON.replace(true), "one count at a time");
+    let _off = Off;
+    COUNTERS.set(Counters::ZERO);
+    let result = work();
+    (COUNTERS.get(), result)
 }
 
-/// Changes the counters of this thread.
+/// Does this thread count?
+#[inline]
+pub(crate) fn is_on() -> bool {
+    ON.get()
+}
+
+/// Changes the counters of this thread, if it counts.
 #[inline]
 pub(crate) fn count(change: impl FnOnce(&mut Counters)) {
+    if is_on() {
+        change_counters(change);
+    }
+}
+
+#[cold]
+fn change_counters(change: impl FnOnce(&mut Counters)) {
     COUNTERS.with(|cell| {
         let mut counters = cell.get();
         change(&mut counters);
         cell.set(counters);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_asked_for_is_counted() {
+        count(|c| c.heads += 1);
+        let (counted, ()) = counting(|| count(|c| c.keys += 2));
+        assert_eq!(counted, Counters { keys: 2, ..Counters::ZERO });
+        let (counted, ()) = counting(|| ());
+        assert_eq!(counted, Counters::ZERO);
+    }
 }

@@ -27,7 +27,7 @@ impl Tree {
                 let next = self.read_leaf(
                     Aim::At(at),
                     || (),
-                    |_, node| hand_out(node, (n, key), at, &mut scratch, found),
+                    |_, node, place| hand_out(node, (n, key), place.pos, &mut scratch, found),
                 )?;
                 if next.is_none() {
                     break;
@@ -43,11 +43,11 @@ impl Tree {
 fn hand_out(
     node: &Node<&[u8; PAGE_SIZE]>,
     (n, key): (usize, &[u8]),
-    at: &[u8],
+    from: usize,
     scratch: &mut Vec<u8>,
     found: FoundFn<'_>,
 ) -> Checked<Option<Vec<u8>>> {
-    for pos in node.search(at)?.pos..node.count {
+    for pos in from..node.count {
         scratch.clear();
         let item = node.append_key(pos, scratch)?;
         if !scratch.starts_with(key) {

@@ -2,9 +2,9 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `read` `node` `edit` | bytes of a page: read, searched, changed |
+//! | `read` `node` `probe` `edit` | bytes of a page: read, searched, changed |
 //! | `meta` `alloc` | root and free pages; blocks for new pages; registered descents |
-//! | `search` | from the root to the page that a key belongs to |
+//! | `search` `descent` | from the root to the page that a key belongs to |
 //! | `insert` `split` `split_point` `delete` | one leaf at a time, then its parent |
 //! | `scan` `lookup` | leaf after leaf, in both directions; dead marks; lists of keys |
 //! | `vacuum` `merge` | dead entries and empty pages leave |
@@ -28,6 +28,7 @@ mod alloc;
 pub mod build;
 mod counters;
 mod delete;
+mod descent;
 mod edit;
 #[cfg(all(test, feature = "shuttle"))]
 mod explore;
@@ -39,6 +40,7 @@ mod merge;
 mod meta;
 mod node;
 mod optimisations;
+mod probe;
 mod read;
 mod scan;
 mod search;
@@ -53,7 +55,7 @@ use rightlink_env::sync::Arc;
 
 use rightlink_env::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 
-pub use counters::{Counters, counters};
+pub use counters::{Counters, counting};
 pub use optimisations::Optimisations;
 
 use crate::buffer::{BufferPool, Pin};

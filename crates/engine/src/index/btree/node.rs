@@ -50,7 +50,9 @@ use std::cmp::Ordering;
 use crate::config::{MAX_KEY_BYTES, PAGE_SIZE};
 use crate::ids::RowId;
 use crate::index::btree::counters::count;
+use crate::index::btree::probe::Given;
 use crate::index::btree::read::PageRead;
+pub(crate) use crate::index::btree::read::common;
 use crate::page::PageKind;
 use crate::page::header::{self, FLAGS, GARBAGE, HEADER_SIZE, KIND, LOWER, OWNER, SPECIAL, UPPER};
 
@@ -155,11 +157,6 @@ pub(crate) struct Found {
     pub(crate) pos: usize,
     /// Is it the key itself?
     pub(crate) exact: bool,
-}
-
-/// Number of leading bytes that `a` and `b` share.
-pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
 
 /// The first four bytes of `rem`, zero padded, as one comparable integer.
@@ -370,6 +367,12 @@ impl<R: PageRead> Node<R> {
         Ok(RowId::from_bytes(bytes))
     }
 
+    /// Bytes that a comparison of page bytes with `key` touches.
+    fn touched(&self, at: usize, len: usize, key: &[u8]) -> u64 {
+        let both = len.min(key.len());
+        (self.page.common(at, len, key) + 1).min(both) as u64
+    }
+
     /// Order of `key` against the low fence; above everything on a leftmost page.
     pub(crate) fn cmp_low(&self, key: &[u8]) -> Ordering {
         if self.left == 0 {
@@ -377,7 +380,7 @@ impl<R: PageRead> Node<R> {
         }
         count(|c| {
             c.low_fences += 1;
-            c.bytes += self.low_len.min(key.len()) as u64;
+            c.bytes += self.touched(self.special, self.low_len, key);
         });
         self.page.compare(self.special, self.low_len, key).reverse()
     }
@@ -389,7 +392,7 @@ impl<R: PageRead> Node<R> {
         }
         count(|c| {
             c.high_keys += 1;
-            c.bytes += self.high_len.min(key.len()) as u64;
+            c.bytes += self.touched(self.special + self.low_len, self.high_len, key);
         });
         self.page.compare(self.special + self.low_len, self.high_len, key).reverse()
     }
@@ -403,60 +406,14 @@ impl<R: PageRead> Node<R> {
         let both = self.prefix.min(key.len());
         count(|c| {
             c.prefixes += 1;
-            c.bytes += both as u64;
+            c.bytes += self.touched(self.special, both, key);
         });
         let order = self.page.compare(self.special, both, &key[..both]).reverse();
         if order == Ordering::Equal && key.len() < self.prefix { Ordering::Less } else { order }
     }
 
-    /// First entry not below `key`: heads decide wherever they differ, the rest of a key is read
-    /// only when they are equal.
+    /// First entry not below `key`.
     pub(crate) fn search(&self, key: &[u8]) -> Checked<Found> {
-        count(|c| c.pages += 1);
-        match self.cmp_prefix(key) {
-            Ordering::Less => return Ok(Found { pos: 0, exact: false }),
-            Ordering::Greater => return Ok(Found { pos: self.count, exact: false }),
-            Ordering::Equal => {}
-        }
-        let rem = &key[self.prefix..];
-        let head = head_of(rem);
-        let (mut low, mut high, mut heads) = (0, self.count, 0);
-        let mut exact = false;
-        while low < high {
-            let middle = (low + high) / 2;
-            heads += 1;
-            let order = match self.head(middle).cmp(&head) {
-                Ordering::Equal => self.cmp_rest(middle, rem)?,
-                other => other,
-            };
-            match order {
-                Ordering::Less => low = middle + 1,
-                Ordering::Greater => high = middle,
-                Ordering::Equal => {
-                    exact = true;
-                    low = middle;
-                    break;
-                }
-            }
-        }
-        count(|c| {
-            c.heads += heads;
-            c.bytes += heads * HEAD as u64;
-        });
-        Ok(Found { pos: low, exact })
-    }
-
-    /// Order of entry `i` against a key whose prefix and head are equal to its own. A key that ends
-    /// inside its head is padded with zeroes there, so its length decides.
-    fn cmp_rest(&self, i: usize, rem: &[u8]) -> Checked<Ordering> {
-        let item = self.item(i)?;
-        count(|c| {
-            c.keys += 1;
-            c.bytes += item.rest_len().min(rem.len().saturating_sub(HEAD)) as u64;
-        });
-        if item.rem < HEAD || rem.len() < HEAD {
-            return Ok(item.rem.cmp(&rem.len()));
-        }
-        Ok(self.page.compare(item.rest, item.rest_len(), &rem[HEAD..]))
+        self.probe(key, Given::NOTHING).map(|probe| probe.found)
     }
 }

@@ -19,9 +19,19 @@ pub(crate) trait PageRead: Copy {
     fn u32(self, at: usize) -> u32;
     /// Copies the bytes from `at`.
     fn read(self, at: usize, out: &mut [u8]);
+    /// How many of the `len` page bytes from `at` are equal to the beginning of `with`.
+    fn common(self, at: usize, len: usize, with: &[u8]) -> usize;
+
     /// Order of the `len` page bytes from `at` against `with`, a shorter one first when one opens
     /// the other.
-    fn compare(self, at: usize, len: usize, with: &[u8]) -> Ordering;
+    fn compare(self, at: usize, len: usize, with: &[u8]) -> Ordering {
+        let same = self.common(at, len, with);
+        if same == len.min(with.len()) {
+            len.cmp(&with.len())
+        } else {
+            self.u8(at + same).cmp(&with[same])
+        }
+    }
 
     /// The byte at `at`.
     fn u8(self, at: usize) -> u8 {
@@ -59,8 +69,8 @@ impl PageRead for &[u8; PAGE_SIZE] {
     }
 
     #[inline]
-    fn compare(self, at: usize, len: usize, with: &[u8]) -> Ordering {
-        self.get(at..at + len).unwrap_or(&[]).cmp(with)
+    fn common(self, at: usize, len: usize, with: &[u8]) -> usize {
+        common(self.get(at..at + len).unwrap_or(&[]), with)
     }
 
     #[inline]
@@ -83,31 +93,60 @@ impl PageRead for PageView<'_> {
     #[inline]
     fn u32(self, at: usize) -> u32 {
         let (word, shift) = (at / 8, at % 8 * 8);
-        if at + 4 <= PAGE_SIZE && shift <= 32 {
-            (self.word(word) >> shift) as u32
-        } else {
-            PageView::u32(&self, at)
+        if at + 4 > PAGE_SIZE {
+            return PageView::u32(&self, at);
         }
+        let low = self.word(word) >> shift;
+        // What reaches into the next word lies above the 64 - shift bits of this one.
+        let high = if shift > 32 { self.word(word + 1) << (64 - shift) } else { 0 };
+        (low | high) as u32
+    }
+
+    #[inline]
+    fn u8(self, at: usize) -> u8 {
+        if at < PAGE_SIZE { (self.word(at / 8) >> (at % 8 * 8)) as u8 } else { 0 }
     }
 
     fn read(self, at: usize, out: &mut [u8]) {
         PageView::read(&self, at, out);
     }
 
-    fn compare(self, at: usize, len: usize, with: &[u8]) -> Ordering {
-        let both = len.min(with.len());
+    fn common(self, at: usize, len: usize, with: &[u8]) -> usize {
+        let both = len.min(with.len()).min(PAGE_SIZE.saturating_sub(at));
+        let (mut word, skip) = (at / 8, at % 8);
         let mut done = 0;
-        let mut chunk = [0u8; 32];
+        let mut from = skip;
         while done < both {
-            let step = chunk.len().min(both - done);
-            PageView::read(&self, at + done, &mut chunk[..step]);
-            match chunk[..step].cmp(&with[done..done + step]) {
-                Ordering::Equal => done += step,
-                other => return other,
+            // The bytes of this word from `from` on, against as many of the other side.
+            let here = self.word(word) >> (from * 8);
+            let width = (8 - from).min(both - done);
+            let mut bytes = [0; 8];
+            bytes[..width].copy_from_slice(&with[done..done + width]);
+            let differ = (here ^ u64::from_le_bytes(bytes)).trailing_zeros() as usize / 8;
+            if differ < width {
+                return done + differ;
             }
+            (done, word, from) = (done + width, word + 1, 0);
         }
-        len.cmp(&with.len())
+        both
     }
+}
+
+/// How many leading bytes of `a` and `b` are equal.
+#[inline]
+pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
+    let both = a.len().min(b.len());
+    let (a, b) = (&a[..both], &b[..both]);
+    let mut done = 0;
+    for (x, y) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
+        let x = u64::from_le_bytes(x.try_into().expect("eight bytes"));
+        let y = u64::from_le_bytes(y.try_into().expect("eight bytes"));
+        if x != y {
+            return done + (x ^ y).trailing_zeros() as usize / 8;
+        }
+        done += 8;
+    }
+    done + a[done..].iter().zip(&b[done..]).take_while(|(x, y)| x == y).count()
 }
 
 #[cfg(test)]

@@ -103,9 +103,9 @@ impl TreeScan {
         tree.0.read_leaf(
             aim,
             || sampled.set(clock()),
-            |pin, node| {
+            |page, node, _| {
                 sample = sampled.get();
-                batch.reset(pin.page(), sample);
+                batch.reset(page.pin().page(), sample);
                 self.copy(node, batch)
             },
         )

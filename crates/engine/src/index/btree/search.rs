@@ -1,4 +1,4 @@
-//! From the root to the page that a key belongs to.
+//! Is this the page that a key belongs to, and if not, where to?
 //!
 //! Each page is searched first; its high key is asked only when the search ends past the last slot,
 //! its low fence only when it ends before the first (decision 3). Inner pages are read
@@ -13,10 +13,10 @@
 use std::cmp::Ordering;
 
 use crate::buffer::{Held, Mtr, Pin};
-use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::index::btree::counters::count;
 use crate::index::btree::node::{Checked, Found, Node, is_node};
+use crate::index::btree::probe::{Given, Probe};
 use crate::index::btree::read::PageRead;
 use crate::index::btree::{Optimisations, Tree};
 use crate::page::PageKind;
@@ -53,37 +53,98 @@ pub(crate) enum Reached {
     Missing(u32),
 }
 
-/// Starts of one descent before it is called damage.
-const MAX_STARTS: u32 = 1000;
 /// Optimistic reads of one page before it is latched.
-const MAX_OPTIMISTIC: u32 = 3;
+pub(crate) const MAX_OPTIMISTIC: u32 = 3;
+
+/// What a search of a page may rely on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lead {
+    /// For the search among the entries.
+    pub(crate) given: Given,
+    /// The parent was unchanged when this page was looked at: its low fence is not above the aim.
+    pub(crate) trusted: bool,
+}
+
+impl Lead {
+    /// Nothing.
+    pub(crate) const NONE: Lead = Lead { given: Given::NOTHING, trusted: false };
+}
 
 impl<R: PageRead> Node<R> {
     /// Searches for the aim, and tells whether it belongs here.
     pub(crate) fn place(&self, aim: Aim<'_>) -> Checked<Place> {
+        self.place_with(aim, Lead::NONE, |_| false).map(|(place, _)| place)
+    }
+
+    /// As [`Node::place`], with what is known already. `same_high` may tell that the high key is
+    /// the separator right of the downlink that led here, and so above the aim.
+    pub(crate) fn place_with(
+        &self,
+        aim: Aim<'_>,
+        lead: Lead,
+        same_high: impl Fn(&Self) -> bool,
+    ) -> Checked<(Place, Option<Probe>)> {
         let (key, before) = match aim {
             Aim::At(key) => (key, false),
             Aim::Before(Some(key)) => (key, true),
-            Aim::Before(None) if self.right != 0 => return Ok(Place::Right(self.right)),
+            Aim::Before(None) if self.right != 0 => return Ok((Place::Right(self.right), None)),
             Aim::Before(None) => {
-                return Ok(Place::Here(Found { pos: self.count, exact: false }));
+                return Ok((Place::Here(Found { pos: self.count, exact: false }), None));
             }
         };
-        let found = self.search(key)?;
-        if found.pos == self.count {
-            let order = self.cmp_high(key);
-            if order == Ordering::Greater || order == Ordering::Equal && !before {
-                return Ok(Place::Right(self.right));
-            }
+        let search_first = lead.given.set.has(Optimisations::SEARCH_FIRST);
+        if !search_first && self.ends_before((key, before), &same_high) {
+            return Ok((Place::Right(self.right), None));
+        }
+        let probe = self.probe(key, lead.given)?;
+        let found = probe.found;
+        if search_first && found.pos == self.count && self.ends_before((key, before), &same_high) {
+            return Ok((Place::Right(self.right), None));
         }
         // Whatever lies after the first entry (on inner pages: the second) is above the low fence.
-        if found.pos <= usize::from(!self.is_leaf()) {
+        if !lead.trusted && found.pos <= usize::from(!self.is_leaf()) {
             let order = self.cmp_low(key);
             if order == Ordering::Less || order == Ordering::Equal && before {
-                return Ok(Place::Lost);
+                return Ok((Place::Lost, None));
             }
         }
-        Ok(Place::Here(found))
+        Ok((Place::Here(found), Some(probe)))
+    }
+
+    /// Does the page end before the key? A high key equal to the separator that led here does not
+    /// need to be compared.
+    fn ends_before(&self, (key, before): (&[u8], bool), same_high: impl Fn(&Self) -> bool) -> bool {
+        if self.right == 0 {
+            return false;
+        }
+        if same_high(self) {
+            count(|c| c.separators += 1);
+            return false;
+        }
+        let order = self.cmp_high(key);
+        order == Ordering::Greater || order == Ordering::Equal && !before
+    }
+
+    /// Is the high key exactly `separator`? Its length is part of it: a separator that was cut
+    /// shorter is another one, whatever bytes its head is padded with.
+    pub(crate) fn high_is(&self, separator: &[u8]) -> bool {
+        let at = self.special + self.low_len;
+        self.right != 0
+            && self.high_len == separator.len()
+            && self.page.common(at, self.high_len, separator) == separator.len()
+    }
+
+    /// Appends the separator right of child `child`: the next entry's key, of the last child the
+    /// high key. False if there is none: the page ends the level.
+    pub(crate) fn append_separator(&self, child: usize, out: &mut Vec<u8>) -> Checked<bool> {
+        if child + 1 < self.count {
+            self.append_key(child + 1, out)?;
+        } else if self.right != 0 {
+            self.page.append(self.special + self.low_len, self.high_len, out);
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// Entry of an inner page whose child is the next page of a descent that found `found` here.
@@ -110,22 +171,67 @@ pub(crate) enum Step {
     Lost,
 }
 
+/// A downlink that a search chose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Downlink {
+    /// Where it leads.
+    pub(crate) block: u32,
+    /// Its place among the entries.
+    pub(crate) child: usize,
+    /// Leading bytes of the aim that its two separators share.
+    pub(crate) shared: usize,
+}
+
+/// Next step of a descent, from a page searched with a [`Lead`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// Down there.
+    Down(Downlink),
+    /// To the right sibling.
+    Right(u32),
+    /// The page is not the one.
+    Lost,
+}
+
 /// The next step from an inner page that should be at `level`.
-fn step<R: PageRead>(page: R, aim: Aim<'_>, level: u8) -> Checked<Step> {
+pub(crate) fn next<R: PageRead>(
+    page: R,
+    (aim, level): (Aim<'_>, u8),
+    lead: Lead,
+    same_high: impl Fn(&Node<R>) -> bool,
+) -> Checked<Next> {
     if page.u8(KIND) == PageKind::BtreeFree as u8 {
-        return Ok(Step::Lost);
+        return Ok(Next::Lost);
     }
     let node = Node::open(page)?;
     if node.level != level {
-        return Ok(Step::Lost);
+        return Ok(Next::Lost);
     }
-    Ok(match node.place(aim)? {
-        Place::Right(block) => Step::Right(block),
-        Place::Lost => Step::Lost,
-        Place::Here(found) => match node.child_index(found, aim) {
-            Some(i) => Step::Down(node.child(i)?),
-            None => Step::Lost,
-        },
+    let (found, probe) = match node.place_with(aim, lead, same_high)? {
+        (Place::Right(block), _) => return Ok(Next::Right(block)),
+        (Place::Lost, _) => return Ok(Next::Lost),
+        (Place::Here(found), probe) => (found, probe),
+    };
+    let Some(child) = node.child_index(found, aim) else { return Ok(Next::Lost) };
+    let shared = match (aim, probe) {
+        (Aim::At(key) | Aim::Before(Some(key)), Some(probe)) if child < node.count => {
+            node.shared(key, &probe, child)
+        }
+        _ => 0,
+    };
+    if child >= node.count {
+        return Err("an inner page without the child that was found");
+    }
+    Ok(Next::Down(Downlink { block: node.child(child)?, child, shared }))
+}
+
+/// [`next`] without a parent.
+fn step<R: PageRead>(page: R, aim: (Aim<'_>, u8), set: Optimisations) -> Checked<Step> {
+    let lead = Lead { given: Given { set, ..Given::NOTHING }, trusted: false };
+    Ok(match next(page, aim, lead, |_| false)? {
+        Next::Down(link) => Step::Down(link.block),
+        Next::Right(block) => Step::Right(block),
+        Next::Lost => Step::Lost,
     })
 }
 
@@ -142,53 +248,15 @@ impl Tree {
 
     /// The next step from a pinned inner page that should be at `level`.
     pub(crate) fn step(&self, pin: &Pin, aim: Aim<'_>, level: u8) -> Result<Step> {
-        let tries = if self.uses(Optimisations::OPTIMISTIC) { MAX_OPTIMISTIC } else { 0 };
+        let set = self.switches.get();
+        let tries = if set.has(Optimisations::OPTIMISTIC) { MAX_OPTIMISTIC } else { 0 };
         for _ in 0..tries {
-            if let Some(step) = pin.optimistic(|view| step(view, aim, level)) {
+            if let Some(step) = pin.optimistic(|view| step(view, (aim, level), set)) {
                 return step.map_err(|what| Error::corrupt(pin.page(), what));
             }
         }
         let page = pin.shared();
-        step(page.bytes(), aim, level).map_err(|what| Error::corrupt(pin.page(), what))
-    }
-
-    /// Pins the page of `level` that `aim` led to. It may have changed since: whoever latches it
-    /// asks [`Node::place`] again. `None`: the tree has no such level (yet).
-    pub(crate) fn descend(&self, aim: Aim<'_>, level: u8) -> Result<Option<Pin>> {
-        count(|c| c.descents += 1);
-        if self.root().1 < level && self.refresh_root()?.level < level {
-            return Ok(None);
-        }
-        for _ in 0..MAX_STARTS {
-            if let Some(pin) = self.descend_once(aim, level)? {
-                return Ok(Some(pin));
-            }
-            rightlink_env::points::hit("btree.descend.again");
-            self.refresh_root()?;
-        }
-        Err(self.corrupt(0, "descents from the root do not arrive"))
-    }
-
-    fn descend_once(&self, aim: Aim<'_>, level: u8) -> Result<Option<Pin>> {
-        let (root, mut at) = self.root();
-        let mut pin = self.pin_linked(root)?;
-        let mut moves = 0;
-        while at > level {
-            match self.step(&pin, aim, at)? {
-                Step::Down(block) => {
-                    pin = self.pin_linked(block)?;
-                    at -= 1;
-                }
-                Step::Right(block) => {
-                    count(|c| c.moves_right += 1);
-                    moves += 1;
-                    self.bound_moves(moves)?;
-                    pin = self.pin_linked(block)?;
-                }
-                Step::Lost => return Ok(None),
-            }
-        }
-        Ok(Some(pin))
+        step(page.bytes(), (aim, level), set).map_err(|what| Error::corrupt(pin.page(), what))
     }
 
     /// A walk longer than the file is a ring of links.
@@ -197,41 +265,6 @@ impl Tree {
             return Err(self.corrupt(0, "right links form a ring"));
         }
         Ok(())
-    }
-
-    /// Reads the leaf that `aim` belongs to, under its shared latch. `before` runs before each
-    /// latch; `read` runs once on the right leaf.
-    pub(crate) fn read_leaf<T>(
-        &self,
-        aim: Aim<'_>,
-        mut before: impl FnMut(),
-        read: impl FnOnce(&Pin, &Node<&[u8; PAGE_SIZE]>) -> Checked<T>,
-    ) -> Result<T> {
-        for _ in 0..MAX_STARTS {
-            let found = self.descend(aim, 0)?;
-            let mut pin = found.ok_or_else(|| self.corrupt(0, "a tree without leaves"))?;
-            let mut moves = 0;
-            loop {
-                before();
-                let page = pin.shared();
-                let damage = |what| Error::corrupt(pin.page(), what);
-                match place_on(page.bytes(), aim, 0).map_err(damage)? {
-                    Place::Here(_) => {
-                        let node = Node::open(page.bytes()).map_err(damage)?;
-                        return read(&pin, &node).map_err(damage);
-                    }
-                    Place::Lost => break,
-                    Place::Right(block) => {
-                        drop(page);
-                        count(|c| c.moves_right += 1);
-                        moves += 1;
-                        self.bound_moves(moves)?;
-                        pin = self.pin_linked(block)?;
-                    }
-                }
-            }
-        }
-        Err(self.corrupt(0, "descents from the root do not arrive"))
     }
 
     /// Latches the page of `level` that `aim` belongs to exclusively, moving right from `pin`. With

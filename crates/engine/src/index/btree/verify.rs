@@ -282,7 +282,7 @@ impl Check<'_> {
     /// B14. A key that is not found may have been deleted: then it is not on its page either.
     fn find_again(&mut self, block: u32, key: &[u8]) -> Result<()> {
         let tree = self.tree;
-        let found = tree.read_leaf(Aim::At(key), || {}, |_, node| node.search(key));
+        let found = tree.read_leaf(Aim::At(key), || {}, |_, _, found| Ok(found));
         match found {
             Ok(found) if found.exact => Ok(()),
             Ok(_) => {

@@ -3,6 +3,7 @@
 mod concurrent;
 mod crash;
 mod damage;
+mod descent;
 mod shape;
 mod writes;
 

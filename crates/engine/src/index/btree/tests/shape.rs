@@ -6,7 +6,6 @@ use rightlink_env::{Rng, points};
 use crate::ids::{RowId, Xid};
 use crate::index::am::{AccessMethod, IndexEntry};
 use crate::index::btree::build::Builder;
-use crate::index::btree::counters;
 use crate::index::btree::tests::{FILE, integer, long_prefix, tree, word};
 use crate::index::btree::{BTree, TreeOptions};
 use crate::index::search_key::{Direction, KeyRange};
@@ -196,25 +195,6 @@ fn free_pages_are_known_after_reopening() {
         same(&tree, &entries.iter().cloned().collect());
         verify_clean(&tree);
     }
-}
-
-/// Heads decide: a lookup compares few whole keys and hardly ever a high key.
-#[test]
-fn lookups_touch_few_bytes() {
-    let model: Model = (0..100_000).map(|n| (int8(n * 7), row(n))).collect();
-    let (_pool, tree) = build(8192, &model);
-    let before = counters();
-    for n in 0..10_000u64 {
-        let found = suite::scan(&tree, KeyRange::starting_with(&int8(n * 70)), Direction::Forward);
-        assert_eq!(found.len(), 1);
-    }
-    let after = counters();
-    println!("{:?}", after);
-    assert_eq!(after.descents - before.descents, 10_000);
-    let keys = (after.keys - before.keys) as f64 / 10_000.0;
-    assert!(keys <= 8.0, "{keys} whole keys a lookup");
-    let high_keys = (after.high_keys - before.high_keys) as f64 / 10_000.0;
-    assert!(high_keys <= 0.1, "{high_keys} high keys a lookup");
 }
 
 /// Pages describe themselves.

@@ -5,7 +5,7 @@ use rightlink_env::Rng;
 use crate::buffer::testing::{self, TestPool};
 use crate::ids::RowId;
 use crate::index::btree::tests::{FILE, integer, long_prefix, tree, word};
-use crate::index::btree::{BTree, Optimisations, TreeOptions, counters};
+use crate::index::btree::{BTree, Optimisations, TreeOptions, counting};
 use crate::index::suite::{self, same, verify_clean};
 
 fn row(n: u64) -> RowId {
@@ -48,9 +48,7 @@ fn every_switch_off_leaves_a_sound_tree() {
 
 /// Descents from the root that `work` needs.
 fn descents(work: impl FnOnce()) -> u64 {
-    let before = counters().descents;
-    work();
-    counters().descents - before
+    counting(work).0.descents
 }
 
 /// A batch starts at the root once, and from then on goes right or down from where it is.

@@ -1,0 +1,222 @@
+//! Reading pages without pinning them: nothing that other threads look at is written (R11).
+//!
+//! A reader announces itself once, in a slot that is its own as long as few threads read, and then
+//! peeks at pages. A frame that has ever been peeked at says so (`PEEKED`), and whoever takes such
+//! a frame away waits until every reader who was announced then has left. So a frame that holds its
+//! page when it is peeked at keeps its memory until the reader leaves; whether the page was changed
+//! meanwhile the latch's version tells, and whether it was taken away the frame's state.
+//!
+//! Invariants: a reader that is announced does no I/O and waits for nobody who could wait for it:
+//! it counts as a latch (R7). The announcement precedes the look at the state, and taking a frame
+//! away precedes the look at the announcements, all in one order (`SeqCst`).
+//! Does not do: bring pages in; pins are for those who stay.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+use rightlink_env::points::broken;
+use rightlink_env::sync::{AtomicU64, Ordering};
+use rightlink_env::thread;
+
+use crate::buffer::frame::VALID;
+use crate::buffer::latched;
+use crate::buffer::pool::{BufferPool, Core};
+use crate::ids::PageId;
+use crate::page::PageView;
+
+/// Readers that do not meet each other.
+const SLOTS: usize = 64;
+
+/// Announced readers: an odd number is one who is inside.
+#[derive(Debug)]
+pub(super) struct Readers([Slot; SLOTS]);
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Slot(AtomicU64);
+
+impl Default for Readers {
+    fn default() -> Self {
+        Readers(std::array::from_fn(|_| Slot::default()))
+    }
+}
+
+thread_local! {
+    static HOME: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Readers {
+    fn enter(&self) -> (usize, u64) {
+        let mut at = HOME.get();
+        loop {
+            let slot = &self.0[at].0;
+            let seen = slot.load(Ordering::Relaxed);
+            let swap = (Ordering::SeqCst, Ordering::Relaxed);
+            if seen.is_multiple_of(2)
+                && slot.compare_exchange(seen, seen + 1, swap.0, swap.1).is_ok()
+            {
+                HOME.set(at);
+                return (at, seen + 1);
+            }
+            at = (at + 1) % SLOTS;
+            if at == HOME.get() {
+                thread::yield_now();
+            }
+        }
+    }
+
+    /// Waits until all who are inside now have left.
+    #[cold]
+    pub(super) fn wait(&self) {
+        for Slot(slot) in &self.0 {
+            let seen = slot.load(Ordering::SeqCst);
+            while !seen.is_multiple_of(2) && slot.load(Ordering::SeqCst) == seen {
+                thread::yield_now();
+            }
+        }
+    }
+}
+
+/// An announced reader. Stays on its thread and is short: whoever needs a frame may wait for it.
+pub struct Reading<'p> {
+    core: &'p Core,
+    slot: usize,
+    ticket: u64,
+    on_thread: PhantomData<*const ()>,
+}
+
+/// A page as a reader met it; good while that reader stays.
+#[derive(Clone, Copy, Debug)]
+pub struct Peek {
+    index: u32,
+    version: u64,
+    ticket: u64,
+}
+
+impl BufferPool {
+    /// Announces a reader.
+    #[inline]
+    pub fn reading(&self) -> Reading<'_> {
+        let (slot, ticket) = self.core.readers.enter();
+        latched::entered();
+        Reading { core: &self.core, slot, ticket, on_thread: PhantomData }
+    }
+}
+
+impl Reading<'_> {
+    /// The page, if it is in memory and nobody is changing it right now.
+    #[inline]
+    pub fn peek(&self, page: PageId) -> Option<Peek> {
+        let index = self.core.table.find(&self.core.arena, page)?;
+        let frame = self.core.arena.frame(index);
+        if !frame.peek(page) {
+            return None;
+        }
+        frame.touch();
+        let version = frame.latch.version();
+        let peek = Peek { index, version, ticket: self.ticket };
+        version.is_multiple_of(2).then_some(peek)
+    }
+
+    /// Its words; they mean nothing unless the page is still [`Reading::unchanged`] afterwards.
+    #[inline]
+    pub fn view(&self, peek: Peek) -> PageView<'_> {
+        assert!(peek.ticket == self.ticket, "a peek is good for its own reader");
+        self.core.arena.page(peek.index).view()
+    }
+
+    /// Has the page been neither changed nor taken away since it was peeked at?
+    #[inline]
+    pub fn unchanged(&self, peek: Peek) -> bool {
+        assert!(peek.ticket == self.ticket, "a peek is good for its own reader");
+        let frame = self.core.arena.frame(peek.index);
+        let same = frame.latch.validate(peek.version) && frame.state() & VALID != 0;
+        same || broken("r11-no-validation")
+    }
+}
+
+impl Drop for Reading<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        latched::left();
+        self.core.readers.0[self.slot].0.store(self.ticket + 1, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::buffer::{Mtr, testing};
+    use crate::ids::{FileId, Xid};
+    use crate::page::{PageKind, header};
+    use crate::wal::RecordKind;
+    use rightlink_env::sync::{Arc, AtomicBool};
+
+    const FILE: FileId = FileId(64);
+
+    fn formatted(frames: usize, blocks: u32) -> testing::TestPool {
+        let test = testing::pool(frames, 3);
+        test.pool.create_file(FILE, true).unwrap();
+        test.pool.extend(FILE, blocks).unwrap();
+        for block in 0..blocks {
+            let mut mtr = Mtr::new(&test.pool);
+            let held = mtr.latch(test.pool.pin_new(PageId::new(FILE, block)).unwrap());
+            let mut image = header::format(PageKind::Heap, 0);
+            image[100..104].copy_from_slice(&block.to_le_bytes());
+            mtr.page(held).replace(&image);
+            mtr.commit(RecordKind::HeapInsert, Xid::FIRST).unwrap();
+        }
+        test.pool.flush_all().unwrap();
+        test
+    }
+
+    #[test]
+    fn a_peek_ends_with_a_change_and_with_eviction() {
+        let test = formatted(32, 4);
+        let page = PageId::new(FILE, 2);
+        let reading = test.pool.reading();
+        let peek = reading.peek(page).unwrap();
+        assert_eq!(reading.view(peek).u32(100), 2);
+        assert!(reading.unchanged(peek) && reading.peek(PageId::new(FILE, 9)).is_none());
+        let pin = test.pool.try_pin(page).unwrap();
+        assert!(pin.hint(None, |page| page.write_unlogged(200, &[1])));
+        assert!(!reading.unchanged(peek));
+        drop((reading, pin));
+        test.pool.evict_all().unwrap();
+        assert!(test.pool.reading().peek(page).is_none());
+    }
+
+    /// Readers without pins while a small pool turns over: what they validate is their page.
+    #[test]
+    fn frames_are_not_reused_under_a_reader() {
+        let test = formatted(16, 60);
+        let stop = Arc::new(AtomicBool::new(false));
+        let readers: Vec<_> = (0..2)
+            .map(|seed| {
+                let (pool, stop) = (Arc::clone(&test.pool), Arc::clone(&stop));
+                thread::spawn("reader", move || {
+                    let (mut seen, mut at) = (0u32, seed);
+                    while !stop.load(Ordering::Relaxed) {
+                        let reading = pool.reading();
+                        for _ in 0..50 {
+                            at = (at * 7 + 13) % 60;
+                            let Some(peek) = reading.peek(PageId::new(FILE, at)) else { continue };
+                            let value = reading.view(peek).u32(100);
+                            if reading.unchanged(peek) {
+                                assert_eq!(value, at);
+                                seen += 1;
+                            }
+                        }
+                    }
+                    seen
+                })
+            })
+            .collect();
+        for round in 0..4000u32 {
+            drop(test.pool.pin(PageId::new(FILE, round * 11 % 60)).unwrap());
+        }
+        stop.store(true, Ordering::Relaxed);
+        let seen: u32 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+        assert!(seen > 0, "readers saw pages");
+    }
+}

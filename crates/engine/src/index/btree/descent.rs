@@ -1,0 +1,255 @@
+//! From the root to the page that a key belongs to.
+//!
+//! Inner pages are read without latch or pin, by an announced reader (R11), so that nobody writes
+//! what others read above the leaf. The page that a descent came through is kept in mind: as long
+//! as it is unchanged its downlink still means what it meant, so the child begins where the
+//! downlink begins (a merge would have changed the parent), and the key shares with all keys of the
+//! child what it shares with the separators on both sides. The child may have split meanwhile,
+//! unknown to its parent: its high key counts only if it is the separator itself.
+//!
+//! The parent is asked after the child's version was read: merges change both under both latches,
+//! so a child that has taken in its left sibling is not seen with a parent that has not.
+//!
+//! Invariants: a page of another level, a free one or one right of the key means that the descent
+//! met a reused block: it starts again, and a bounded number of starts tells damage from bad luck.
+//! Does not do: register (the operation that descends does, R6).
+
+use crate::buffer::{Peek, Pin, Reading, Shared};
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::index::btree::counters::count;
+use crate::index::btree::node::{Checked, Found, Node, is_node};
+use crate::index::btree::probe::Given;
+use crate::index::btree::read::PageRead;
+use crate::index::btree::search::{Aim, Downlink, Lead, MAX_OPTIMISTIC, Next, Place, Step, next};
+use crate::index::btree::{Optimisations, Tree};
+use crate::page::PageKind;
+use crate::page::header::KIND;
+
+/// Starts of one descent before it is called damage.
+const MAX_STARTS: u32 = 1000;
+
+/// The inner page that a descent came through, as it was then.
+#[derive(Clone, Copy)]
+struct Parent {
+    peek: Peek,
+    link: Downlink,
+}
+
+/// The page that a descent arrived at, and through which one, if that can still be asked.
+pub(crate) struct Arrival<'t> {
+    /// The page. It may have changed since.
+    pub(crate) pin: Pin,
+    through: Option<(Reading<'t>, Parent)>,
+}
+
+/// What is known of a page from its parent.
+struct Lineage<'r, 't> {
+    set: Optimisations,
+    reading: Option<&'r Reading<'t>>,
+    parent: Option<Parent>,
+}
+
+impl Lineage<'_, '_> {
+    /// Called after the version of the page was read (see the head).
+    fn of<'r, 't>(
+        set: Optimisations,
+        through: Option<(&'r Reading<'t>, Parent)>,
+    ) -> Lineage<'r, 't> {
+        let reading = through.map(|(reading, _)| reading);
+        let parent = through.filter(|(reading, parent)| reading.unchanged(parent.peek));
+        Lineage { set, reading, parent: parent.map(|(_, parent)| parent) }
+    }
+
+    fn lead(&self) -> Lead {
+        let trusted = self.parent.filter(|_| self.set.has(Optimisations::CARRIED_BOUNDS));
+        let known = trusted.map_or(0, |parent| parent.link.shared);
+        Lead { given: Given { set: self.set, known, from: 0 }, trusted: trusted.is_some() }
+    }
+
+    /// Is the high key of `child` the separator right of the downlink that led there?
+    fn same_high<R: PageRead>(&self, child: &Node<R>) -> bool {
+        let (Some(reading), Some(parent)) = (self.reading, self.parent) else { return false };
+        if !self.set.has(Optimisations::SEPARATORS) {
+            return false;
+        }
+        let mut separator = Vec::new();
+        let node = Node::open(reading.view(parent.peek));
+        let read = node.and_then(|node| node.append_separator(parent.link.child, &mut separator));
+        count(|c| c.bytes += separator.len() as u64);
+        read == Ok(true) && child.high_is(&separator) && reading.unchanged(parent.peek)
+    }
+}
+
+impl Tree {
+    /// Pins the page of `level` that `aim` led to. It may have changed since: whoever latches it
+    /// asks [`Node::place`] again. `None`: the tree has no such level (yet).
+    pub(crate) fn descend(&self, aim: Aim<'_>, level: u8) -> Result<Option<Pin>> {
+        Ok(self.arrive(aim, level)?.map(|arrival| arrival.pin))
+    }
+
+    fn arrive(&self, aim: Aim<'_>, level: u8) -> Result<Option<Arrival<'_>>> {
+        count(|c| c.descents += 1);
+        if self.root().1 < level && self.refresh_root()?.level < level {
+            return Ok(None);
+        }
+        for _ in 0..MAX_STARTS {
+            let set = self.switches.get();
+            let arrived = match set.has(Optimisations::OPTIMISTIC) {
+                true => self.arrive_unpinned(aim, level, set)?,
+                false => self.arrive_latched(aim, level)?,
+            };
+            if arrived.is_some() {
+                return Ok(arrived);
+            }
+            rightlink_env::points::hit("btree.descend.again");
+            self.refresh_root()?;
+        }
+        Err(self.corrupt(0, "descents from the root do not arrive"))
+    }
+
+    /// Page after page under its shared latch, as far as that is taken at all.
+    fn arrive_latched(&self, aim: Aim<'_>, level: u8) -> Result<Option<Arrival<'_>>> {
+        let (root, mut at) = self.root();
+        let mut pin = self.pin_linked(root)?;
+        let mut moves = 0;
+        while at > level {
+            match self.step(&pin, aim, at)? {
+                Step::Down(block) => {
+                    pin = self.pin_linked(block)?;
+                    at -= 1;
+                }
+                Step::Right(block) => {
+                    self.count_move(&mut moves)?;
+                    pin = self.pin_linked(block)?;
+                }
+                Step::Lost => return Ok(None),
+            }
+        }
+        Ok(Some(Arrival { pin, through: None }))
+    }
+
+    fn arrive_unpinned(
+        &self,
+        aim: Aim<'_>,
+        level: u8,
+        set: Optimisations,
+    ) -> Result<Option<Arrival<'_>>> {
+        let (mut block, mut at) = self.root();
+        let mut reading = self.pool.reading();
+        let mut parent: Option<Parent> = None;
+        let (mut moves, mut tries) = (0, 0);
+        while at > level {
+            let found = reading.peek(self.page(block)).and_then(|peek| {
+                let lineage = Lineage::of(set, parent.map(|parent| (&reading, parent)));
+                let view = reading.view(peek);
+                let next = next(view, (aim, at), lineage.lead(), |node| lineage.same_high(node));
+                reading.unchanged(peek).then_some((peek, next))
+            });
+            let Some((peek, next)) = found else {
+                // Not in memory, or being changed: with a pin, and after some luckless tries a
+                // latch. R7: nobody waits for this reader meanwhile.
+                drop(reading);
+                parent = None;
+                tries += 1;
+                let pin = self.pin_linked(block)?;
+                if tries > MAX_OPTIMISTIC {
+                    tries = 0;
+                    match self.step(&pin, aim, at)? {
+                        Step::Down(below) => (block, at) = (below, at - 1),
+                        Step::Right(next) => {
+                            self.count_move(&mut moves)?;
+                            block = next;
+                        }
+                        Step::Lost => return Ok(None),
+                    }
+                }
+                reading = self.pool.reading();
+                continue;
+            };
+            match next.map_err(|what| self.corrupt(block, what))? {
+                Next::Down(link) => {
+                    parent = Some(Parent { peek, link });
+                    (block, at) = (link.block, at - 1);
+                }
+                Next::Right(next) => {
+                    self.count_move(&mut moves)?;
+                    // The page to the right has another parent, or the same one by another link.
+                    (block, parent) = (next, None);
+                }
+                Next::Lost => return Ok(None),
+            }
+        }
+        if let Some(pin) = self.pool.try_pin(self.page(block)) {
+            let through = parent.map(|parent| (reading, parent));
+            return Ok(Some(Arrival { pin, through }));
+        }
+        drop(reading);
+        Ok(Some(Arrival { pin: self.pin_linked(block)?, through: None }))
+    }
+
+    fn count_move(&self, moves: &mut u32) -> Result<()> {
+        count(|c| c.moves_right += 1);
+        *moves += 1;
+        self.bound_moves(*moves)
+    }
+
+    /// Reads the leaf that `aim` belongs to, under its shared latch. `before` runs before each
+    /// latch; `read` runs once on the right leaf, with the place where the search ended.
+    pub(crate) fn read_leaf<T>(
+        &self,
+        aim: Aim<'_>,
+        mut before: impl FnMut(),
+        read: impl FnOnce(&Shared<'_>, &Node<&[u8; PAGE_SIZE]>, Found) -> Checked<T>,
+    ) -> Result<T> {
+        for _ in 0..MAX_STARTS {
+            let found = self.arrive(aim, 0)?;
+            let Arrival { mut pin, mut through } =
+                found.ok_or_else(|| self.corrupt(0, "a tree without leaves"))?;
+            let mut moves = 0;
+            loop {
+                before();
+                let page = pin.shared();
+                let damage = |what| Error::corrupt(pin.page(), what);
+                let set = self.switches.get();
+                let lineage =
+                    Lineage::of(set, through.as_ref().map(|(reading, parent)| (reading, *parent)));
+                match place_leaf(page.bytes(), aim, &lineage).map_err(damage)? {
+                    Some((node, Place::Here(found))) => {
+                        drop(through);
+                        return read(&page, &node, found).map_err(damage);
+                    }
+                    Some((_, Place::Right(block))) => {
+                        drop(page);
+                        through = None;
+                        self.count_move(&mut moves)?;
+                        pin = self.pin_linked(block)?;
+                    }
+                    Some((_, Place::Lost)) | None => break,
+                }
+            }
+        }
+        Err(self.corrupt(0, "descents from the root do not arrive"))
+    }
+}
+
+/// A leaf, and whether it is the one.
+type Placed<'b> = (Node<&'b [u8; PAGE_SIZE]>, Place);
+
+/// Searches a leaf, if it is one.
+fn place_leaf<'b>(
+    page: &'b [u8; PAGE_SIZE],
+    aim: Aim<'_>,
+    lineage: &Lineage<'_, '_>,
+) -> Checked<Option<Placed<'b>>> {
+    if !is_node(page) {
+        let free = page.u8(KIND) == PageKind::BtreeFree as u8;
+        return if free { Ok(None) } else { Err("not a page of a tree") };
+    }
+    let node = Node::open(page)?;
+    if !node.is_leaf() {
+        return Ok(None);
+    }
+    let placed = node.place_with(aim, lineage.lead(), |node| lineage.same_high(node));
+    placed.map(|(place, _)| Some((node, place)))
+}

@@ -1,0 +1,336 @@
+//! Searching one page: heads first, keys only where heads are equal, no byte twice.
+//!
+//! A search knows how many bytes of its key are equal to both of its bounds so far, in the page
+//! and, if its parent was unchanged, from there; keys between the bounds share those bytes, and
+//! they are not compared again. On leaves, whose slots are cold, the first guess is interpolated
+//! between the first and the last head, and the search widens from there.
+//!
+//! Invariants: every set of optimisations finds the same entry. Damaged or changing bytes give some
+//! answer or damage, never a panic or an endless loop.
+//! Does not do: fences (`search`).
+
+use std::cmp::Ordering;
+
+use crate::index::btree::Optimisations;
+use crate::index::btree::counters::{self, count};
+use crate::index::btree::node::{Checked, Found, HEAD, Node, head_of};
+use crate::index::btree::read::PageRead;
+
+/// What is known before a page is searched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given {
+    /// The optimisations to use.
+    pub(crate) set: Optimisations,
+    /// Leading bytes of the key that are known to be equal to all keys between the page's fences,
+    /// as far as those share any.
+    pub(crate) known: usize,
+    /// Entries before this one are known to be below the key.
+    pub(crate) from: usize,
+}
+
+impl Given {
+    /// Nothing is known.
+    pub(crate) const NOTHING: Given = Given { set: Optimisations::ALL, known: 0, from: 0 };
+}
+
+/// Where a search ended, and what it learnt on the way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    /// The place.
+    pub(crate) found: Found,
+    /// Leading bytes shared with the entry before the place, if a whole comparison told.
+    below: Option<usize>,
+    /// Likewise with the entry at the place.
+    above: Option<usize>,
+}
+
+impl Probe {
+    fn at(pos: usize) -> Probe {
+        Probe { found: Found { pos, exact: false }, below: None, above: None }
+    }
+}
+
+/// Bytes touched by a comparison that found `same` equal bytes among `both`.
+fn touched(same: usize, both: usize) -> u64 {
+    (same + 1).min(both) as u64
+}
+
+/// Leading bytes that two heads share.
+#[inline]
+fn same_head(a: u32, b: u32) -> usize {
+    (a ^ b).leading_zeros() as usize / 8
+}
+
+impl<R: PageRead> Node<R> {
+    /// First entry not below `key`.
+    pub(crate) fn probe(&self, key: &[u8], given: Given) -> Checked<Probe> {
+        count(|c| c.pages += 1);
+        if !given.set.has(Optimisations::HEADS) {
+            return self.probe_keys(key, given);
+        }
+        match self.rest_of_prefix(key, given.known) {
+            Ordering::Less => return Ok(Probe::at(0)),
+            Ordering::Greater => return Ok(Probe::at(self.count)),
+            Ordering::Equal => {}
+        }
+        if counters::is_on() {
+            self.probe_heads::<true>(key, given)
+        } else {
+            self.probe_heads::<false>(key, given)
+        }
+    }
+
+    /// Order of `key` against what all keys of the page share, of which `known` bytes are equal.
+    #[inline]
+    fn rest_of_prefix(&self, key: &[u8], known: usize) -> Ordering {
+        if known >= self.prefix && key.len() >= self.prefix {
+            return Ordering::Equal;
+        }
+        let from = known.min(self.prefix).min(key.len());
+        let both = self.prefix.min(key.len()) - from;
+        let same = self.page.common(self.special + from, both, &key[from..]);
+        count(|c| {
+            c.prefixes += 1;
+            c.bytes += touched(same, both);
+        });
+        if same == both {
+            return if key.len() < self.prefix { Ordering::Less } else { Ordering::Equal };
+        }
+        key[from + same].cmp(&self.page.u8(self.special + from + same))
+    }
+
+    fn probe_heads<const COUNT: bool>(&self, key: &[u8], given: Given) -> Checked<Probe> {
+        let rem = &key[self.prefix..];
+        let head = head_of(rem);
+        let search = Heads::<R, COUNT> { node: self, head };
+        let from = given.from.min(self.count);
+        let guess = self.is_leaf() && given.set.has(Optimisations::SAMPLES);
+        let (low, high) = if guess { search.guess(from) } else { (from, self.count) };
+        let first = search.first(low, high, |entry| entry < head);
+        if first == self.count || search.at(first) != head {
+            return Ok(Probe::at(first));
+        }
+        let end = search.end(first);
+        self.probe_equal_heads(rem, first, end, given.set)
+    }
+
+    /// Entries `low..high` have the head of `rem`; those around them have not.
+    fn probe_equal_heads(
+        &self,
+        rem: &[u8],
+        mut low: usize,
+        mut high: usize,
+        set: Optimisations,
+    ) -> Checked<Probe> {
+        let truncate = set.has(Optimisations::TRUNCATION);
+        let mut probe = Probe::at(low);
+        let (mut below, mut above) = (0, 0);
+        while low < high {
+            let middle = low.midpoint(high);
+            let skip = if truncate { below.min(above) } else { 0 };
+            let (order, same) = self.cmp_rest_from(middle, rem, skip)?;
+            let shared = Some(self.prefix + HEAD + same);
+            match order {
+                Ordering::Less => (low, below, probe.below) = (middle + 1, same, shared),
+                Ordering::Greater => (high, above, probe.above) = (middle, same, shared),
+                Ordering::Equal => {
+                    probe.found = Found { pos: middle, exact: true };
+                    return Ok(probe);
+                }
+            }
+        }
+        probe.found.pos = low;
+        Ok(probe)
+    }
+
+    /// Order of entry `i` against a key whose prefix and head are equal to its own, and so are
+    /// `skip` bytes after those; and how many bytes after the head are. A key that ends inside its
+    /// head is padded with zeroes there, so its length decides.
+    fn cmp_rest_from(&self, i: usize, rem: &[u8], skip: usize) -> Checked<(Ordering, usize)> {
+        let item = self.item(i)?;
+        if item.rem < HEAD || rem.len() < HEAD {
+            count(|c| c.keys += 1);
+            return Ok((item.rem.cmp(&rem.len()), 0));
+        }
+        let (len, rest) = (item.rest_len(), &rem[HEAD..]);
+        let both = len.min(rest.len());
+        let skip = skip.min(both);
+        let same = self.page.common(item.rest + skip, both - skip, &rest[skip..]);
+        count(|c| {
+            c.keys += 1;
+            c.bytes += touched(same, both - skip);
+        });
+        let same = skip + same;
+        let order = if same == both {
+            len.cmp(&rest.len())
+        } else {
+            self.page.u8(item.rest + same).cmp(&rest[same])
+        };
+        Ok((order, same))
+    }
+
+    /// The plain way: whole keys, prefix and head like any other bytes.
+    fn probe_keys(&self, key: &[u8], given: Given) -> Checked<Probe> {
+        let truncate = given.set.has(Optimisations::TRUNCATION);
+        let (mut low, mut high) = (given.from.min(self.count), self.count);
+        let (mut below, mut above) = (given.known, given.known);
+        let mut probe = Probe::at(0);
+        while low < high {
+            let middle = low.midpoint(high);
+            let skip = if truncate { below.min(above) } else { 0 };
+            let (order, same) = self.cmp_key_from(middle, key, skip)?;
+            match order {
+                Ordering::Less => (low, below, probe.below) = (middle + 1, same, Some(same)),
+                Ordering::Greater => (high, above, probe.above) = (middle, same, Some(same)),
+                Ordering::Equal => {
+                    probe.found = Found { pos: middle, exact: true };
+                    return Ok(probe);
+                }
+            }
+        }
+        probe.found.pos = low;
+        Ok(probe)
+    }
+
+    /// Order of entry `i` against `key`, and how many leading bytes are equal; `skip` are.
+    fn cmp_key_from(&self, i: usize, key: &[u8], skip: usize) -> Checked<(Ordering, usize)> {
+        let item = self.item(i)?;
+        let len = self.prefix + item.rem;
+        let both = len.min(key.len());
+        let mut same = skip.min(both);
+        let start = same;
+        if same < self.prefix.min(both) {
+            let upto = self.prefix.min(both);
+            same += self.page.common(self.special + same, upto - same, &key[same..]);
+        }
+        let head = self.head(i).to_be_bytes();
+        while same >= self.prefix && same < both && same < self.prefix + HEAD {
+            if head[same - self.prefix] != key[same] {
+                break;
+            }
+            same += 1;
+        }
+        if same >= self.prefix + HEAD && same < both {
+            let rest = item.rest + same - self.prefix - HEAD;
+            same += self.page.common(rest, both - same, &key[same..]);
+        }
+        count(|c| {
+            c.keys += 1;
+            c.bytes += touched(same - start, both - start);
+        });
+        let order = match same == both {
+            true => len.cmp(&key.len()),
+            false if same < self.prefix => self.page.u8(self.special + same).cmp(&key[same]),
+            false if same < self.prefix + HEAD => head[same - self.prefix].cmp(&key[same]),
+            false => {
+                let at = item.rest + same - self.prefix - HEAD;
+                self.page.u8(at).cmp(&key[same])
+            }
+        };
+        Ok((order, same))
+    }
+
+    /// Leading bytes of `key` known to be equal to both bounds of child `child`, where a search
+    /// ended at `probe`. No byte counts that an end of the level does not bound.
+    pub(crate) fn shared(&self, key: &[u8], probe: &Probe, child: usize) -> usize {
+        if self.left == 0 && child == 0 || self.right == 0 && child + 1 == self.count {
+            return 0;
+        }
+        let head = head_of(key.get(self.prefix..).unwrap_or(&[]));
+        let by_head = |i: usize| self.prefix + same_head(self.head(i), head);
+        // The bounds of the page's first and last child are its fences, which share the prefix.
+        // A key that is a separator itself leads to the child right of it, or, where the end of a
+        // range is looked for, to the one left of it.
+        let exact = probe.found.exact.then_some(probe.found.pos);
+        let low = match () {
+            () if exact == Some(child) => key.len(),
+            () if child == 0 => self.prefix,
+            () => probe.below.unwrap_or_else(|| by_head(child)),
+        };
+        let high = match () {
+            () if child + 1 == self.count => self.prefix,
+            () if exact == Some(child + 1) => key.len(),
+            () => probe.above.unwrap_or_else(|| by_head(child + 1)),
+        };
+        low.min(high).min(key.len())
+    }
+}
+
+/// A search among the heads of a page.
+struct Heads<'n, R, const COUNT: bool> {
+    node: &'n Node<R>,
+    head: u32,
+}
+
+impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
+    #[inline]
+    fn at(&self, i: usize) -> u32 {
+        let found = self.node.head(i);
+        if COUNT {
+            count(|c| {
+                c.heads += 1;
+                c.bytes += touched(same_head(found, self.head), HEAD);
+            });
+        }
+        found
+    }
+
+    /// The first of `low..high` for which `below` does not hold, `high` if it holds for all.
+    #[inline]
+    fn first(&self, low: usize, high: usize, below: impl Fn(u32) -> bool) -> usize {
+        let (mut base, mut count) = (low, high - low);
+        while count > 1 {
+            let half = count / 2;
+            // Written so that it becomes a conditional move: the outcome cannot be predicted.
+            base = if below(self.at(base + half - 1)) { base + half } else { base };
+            count -= half;
+        }
+        base + usize::from(count == 1 && below(self.at(base)))
+    }
+
+    /// Where the first entry after those with this head is; entry `first` has it.
+    #[inline]
+    fn end(&self, first: usize) -> usize {
+        let mut step = 1;
+        let mut low = first + 1;
+        while low < self.node.count && self.at(low) == self.head {
+            (low, step) = (low + step, step * 2);
+        }
+        // The last step may have gone too far, back to where the head was still seen.
+        let seen = (low - step / 2).clamp(first + 1, self.node.count);
+        self.first(seen, low.min(self.node.count), |entry| entry == self.head)
+    }
+
+    /// Bounds around where the head should be if heads grew evenly from entry `from` on.
+    #[inline]
+    fn guess(&self, from: usize) -> (usize, usize) {
+        let end = self.node.count;
+        if end - from < 16 {
+            return (from, end);
+        }
+        let (first, last) = (self.at(from), self.at(end - 1));
+        if self.head <= first {
+            return (from, from + 1);
+        }
+        if self.head > last {
+            return (end, end);
+        }
+        let span = (end - 1 - from) as u64;
+        let share = u64::from(self.head - first) * span / u64::from(last - first).max(1);
+        let middle = (from + share as usize).min(end - 1);
+        let mut step = 4;
+        if self.at(middle) < self.head {
+            let mut low = middle;
+            while low + step < end && self.at(low + step) < self.head {
+                (low, step) = (low + step, step * 4);
+            }
+            (low + 1, (low + step + 1).min(end))
+        } else {
+            let mut high = middle;
+            while high >= from + step && self.at(high - step) >= self.head {
+                (high, step) = (high - step, step * 4);
+            }
+            (high.saturating_sub(step).max(from), high + 1)
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Descents: every set of optimisations finds the same, touches few bytes, and survives writers.
+
+use rightlink_env::sync::{Arc, AtomicBool, Ordering};
+use rightlink_env::{Rng, thread};
+
+use crate::ids::RowId;
+use crate::index::am::AccessMethod;
+use crate::index::btree::edit::{Entries, Frame, Value};
+use crate::index::btree::node::{Found, Node};
+use crate::index::btree::probe::Given;
+use crate::index::btree::search::{Aim, Lead, Place};
+use crate::index::btree::tests::{integer, long_prefix, tree, word};
+use crate::index::btree::{BTree, Optimisations, counting};
+use crate::index::suite;
+use crate::page::{PageBuf, PageMut};
+
+const ROW: [u8; 6] = [0, 0, 0, 1, 0, 1];
+
+/// All, none, all but one, and none but one.
+fn sets() -> Vec<Optimisations> {
+    let mut sets = vec![Optimisations::ALL, Optimisations::NONE];
+    for (_, one) in Optimisations::NAMES {
+        sets.extend([Optimisations::ALL.without(one), Optimisations::NONE.with(one)]);
+    }
+    sets
+}
+
+fn page_of(level: u8, keys: &[Vec<u8>], (low, high): (&[u8], Option<&[u8]>)) -> PageBufOwned {
+    let mut entries = Entries::default();
+    for (n, key) in keys.iter().enumerate() {
+        entries.push(key, Value { child: 100 + n as u32, ..Value::default() });
+    }
+    let frame = Frame {
+        level,
+        left: u32::from(!low.is_empty()),
+        right: u32::from(high.is_some()),
+        low: low.to_vec(),
+        high: high.map(<[u8]>::to_vec),
+        ..Frame::default()
+    };
+    let mut page = PageBuf::zeroed();
+    let image = frame.image_of(&entries).expect("a few keys fit");
+    PageMut::owned(&mut page).replace(&image);
+    (page, image)
+}
+
+type PageBufOwned = (Box<PageBuf>, Box<[u8; crate::config::PAGE_SIZE]>);
+
+/// A page with many keys that share heads, searched for keys in it and between, under all sets,
+/// with and without what may be known before.
+#[test]
+fn all_sets_find_the_same_place() {
+    for (seed, make) in [(1, integer as fn(&mut Rng) -> Vec<u8>), (2, word), (3, long_prefix)] {
+        let mut rng = Rng::from_seed(seed);
+        for level in [0, 1] {
+            let mut keys: Vec<Vec<u8>> =
+                (0..80).map(|_| [b"m", &make(&mut rng)[..], &ROW].concat()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            let fences: (&[u8], _) =
+                if rng.chance(1, 2) { (b"m", Some(&b"n"[..])) } else { (b"", None) };
+            let (page, image) = page_of(level, &keys, fences);
+            for _ in 0..400 {
+                let mut key = [b"m", &make(&mut rng)[..], &ROW].concat();
+                key.truncate(1 + rng.index(key.len()));
+                check_place(&keys, level, &key, (&page, &image), &mut rng);
+            }
+            for key in &keys {
+                check_place(&keys, level, key, (&page, &image), &mut rng);
+            }
+        }
+    }
+}
+
+fn check_place(
+    keys: &[Vec<u8>],
+    level: u8,
+    key: &[u8],
+    (page, image): (&PageBuf, &[u8; crate::config::PAGE_SIZE]),
+    rng: &mut Rng,
+) {
+    // The first entry of an inner page has no key of its own.
+    let below = |entry: usize| level > 0 && entry == 0 || keys[entry].as_slice() < key;
+    let pos = (0..keys.len()).position(|i| !below(i)).unwrap_or(keys.len());
+    let exact = pos < keys.len() && keys[pos] == key;
+    let node = Node::open(image).unwrap();
+    for set in sets() {
+        for (known, from) in [(0, 0), (1, 0), (0, rng.index(pos + 1))] {
+            let given = Given { set, known: if node.left == 0 { 0 } else { known }, from };
+            let probe = node.probe(key, given).unwrap();
+            let view = Node::open(page.view()).unwrap();
+            assert_eq!(view.probe(key, given).unwrap().found, probe.found);
+            if level > 0 && probe.found.pos == 0 {
+                // Not above what all keys begin with: the first child, which has no key.
+                assert!(pos <= 1 && from <= 1, "{set:?} {given:?} {key:?}");
+                continue;
+            }
+            assert_eq!(probe.found, Found { pos, exact }, "{set:?} {given:?} {key:?}");
+            if level > 0 && pos > 0 {
+                // A separator itself belongs to the child on either side, by what is looked for.
+                for child in if exact { [pos, pos - 1] } else { [pos - 1; 2] } {
+                    check_shared(&node, keys, key, (node.shared(key, &probe, child), child));
+                }
+            }
+        }
+    }
+}
+
+/// What a key is said to share with both separators it shares, but for zeroes that stand for
+/// nothing behind a short one.
+fn check_shared(
+    node: &Node<&[u8; crate::config::PAGE_SIZE]>,
+    keys: &[Vec<u8>],
+    key: &[u8],
+    (shared, child): (usize, usize),
+) {
+    let low = if child == 0 { node.low() } else { keys[child].clone() };
+    let high = keys.get(child + 1).cloned().or(node.high());
+    for bound in [Some(low), high].into_iter().flatten() {
+        let both = shared.min(bound.len());
+        assert_eq!(key[..both.min(key.len())], bound[..both.min(key.len())], "{shared} {child}");
+    }
+}
+
+/// A separator that was cut shorter is another one, even where its head is padded with the very
+/// bytes that the longer one has: equality looks at the length too.
+#[test]
+fn a_high_key_is_not_mistaken_for_a_shorter_separator() {
+    let keys = [b"42\0\0\0\0x".to_vec()];
+    for (high, separator, equal) in [
+        (&b"42\0\0\0\0\0"[..], &b"42"[..], false),
+        (b"42\0\0\0\0y", b"42\0\0\0\0y", true),
+        (b"43", b"43\0", false),
+        (b"43\0", b"43", false),
+        (b"43", b"43", true),
+    ] {
+        let (low, key): (&[u8], _) =
+            if high < &keys[0][..] { (b"41", b"41zzzz1") } else { (b"41", b"42\0\0\0\0x") };
+        let (_, image) = page_of(0, &[key.to_vec()], (low, Some(high)));
+        let node = Node::open(&*image).unwrap();
+        assert_eq!(node.high_is(separator), equal, "{high:?} {separator:?}");
+    }
+    // A parent whose separators are these two: the bounds of its children are told apart.
+    let separators = [b"".to_vec(), b"42".to_vec(), b"42\0\0\0\0\0".to_vec()];
+    let (_, image) = page_of(1, &separators, (b"", None));
+    let parent = Node::open(&*image).unwrap();
+    let mut separator = Vec::new();
+    assert_eq!(parent.append_separator(0, &mut separator), Ok(true));
+    assert_eq!(separator, b"42");
+    let (_, image) = page_of(0, &[b"41xxxx1".to_vec()], (b"40", Some(b"42\0\0\0\0\0")));
+    assert!(!Node::open(&*image).unwrap().high_is(&separator));
+}
+
+/// The rightmost downlink of a page has its high key for a separator, and none at the right end of
+/// the level: nothing is left over from a downlink that was followed before. A stale one would say
+/// of a page that has split that its new high key need not be looked at.
+#[test]
+fn no_separator_is_left_over_across_a_rightmost_downlink() {
+    let separators = [b"c".to_vec(), b"f".to_vec()];
+    let (_, image) = page_of(1, &separators, (b"c", Some(b"k")));
+    let mut separator = Vec::new();
+    assert_eq!(Node::open(&*image).unwrap().append_separator(1, &mut separator), Ok(true));
+    assert_eq!(separator, b"k");
+    let (_, image) = page_of(1, &separators, (b"c", None));
+    separator.clear();
+    assert_eq!(Node::open(&*image).unwrap().append_separator(1, &mut separator), Ok(false));
+    assert_eq!(separator, b"");
+    // The rightmost leaf has split at "h", which nobody but its own fence knows yet.
+    let (_, image) = page_of(0, &[b"g123456".to_vec()], (b"f", Some(b"h")));
+    let leaf = Node::open(&*image).unwrap();
+    let lead = Lead { trusted: true, ..Lead::NONE };
+    let place = |key: &[u8]| leaf.place_with(Aim::At(key), lead, |node| node.high_is(&separator));
+    assert!(matches!(place(b"i123456").unwrap().0, Place::Right(1)));
+    assert!(matches!(place(b"g200000").unwrap().0, Place::Here(_)));
+}
+
+fn int8(n: u64) -> Vec<u8> {
+    [&[1u8][..], &(n ^ 1 << 63).to_be_bytes()].concat()
+}
+
+fn found(tree: &BTree, keys: &[&[u8]]) -> Vec<(usize, RowId)> {
+    let mut found = Vec::new();
+    tree.lookup(keys, &mut |n, row, _| found.push((n, row))).unwrap();
+    found
+}
+
+/// The targets of the descent, counted: at most a whole key a level, a high key hardly ever.
+#[test]
+fn descents_touch_few_bytes() {
+    let (_pool, tree) = tree(8192, 7);
+    let entries: Vec<_> =
+        (0..60_000).map(|n| (int8(n * 7), RowId::new(n as u32 / 60, n as u16 % 60 + 1))).collect();
+    suite::insert(&tree, &entries);
+    let lookups = || {
+        for (key, row) in entries.iter().step_by(6) {
+            assert_eq!(found(&tree, &[key]), [(0, *row)]);
+        }
+    };
+    let (all, ()) = counting(lookups);
+    assert_eq!(all.descents, 10_000);
+    let levels = all.pages as f64;
+    assert!(all.keys as f64 <= levels, "{all:?}");
+    assert!(all.high_keys as f64 <= levels / 1000.0, "{all:?}");
+    // Keys of which the page ends with a smaller one end past the last slot.
+    let absent: Vec<_> = (0..60_000u64).map(|n| int8(n * 7 + 3)).collect();
+    let (beyond, ()) = counting(|| {
+        absent.iter().for_each(|key| assert_eq!(found(&tree, &[key]), []));
+    });
+    assert!(beyond.separators > 20 && beyond.high_keys == 0, "{beyond:?}");
+    tree.optimise(Optimisations::NONE);
+    let (none, ()) = counting(lookups);
+    assert!(none.bytes > 2 * all.bytes && none.high_keys > 9_000, "{none:?} {all:?}");
+}
+
+#[test]
+fn lists_of_keys_find_what_single_lookups_find() {
+    for (seed, make) in [(1, integer as fn(&mut Rng) -> Vec<u8>), (2, word), (3, long_prefix)] {
+        let (_pool, tree) = tree(400, seed);
+        let mut rng = Rng::from_seed(seed);
+        let entries: Vec<_> = (0..1500).map(|n| (make(&mut rng), RowId::new(1 + n, 1))).collect();
+        suite::insert(&tree, &entries);
+        for set in sets() {
+            tree.optimise(set);
+            let mut keys: Vec<Vec<u8>> = (0..200).map(|_| make(&mut rng)).collect();
+            keys.extend(entries.iter().step_by(17).map(|(key, _)| key.clone()));
+            keys.sort_unstable();
+            keys.dedup();
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            let mut expected: Vec<(usize, RowId)> = Vec::new();
+            for (n, key) in keys.iter().enumerate() {
+                let rows = entries.iter().filter(|(k, _)| k == key).map(|(_, row)| (n, *row));
+                expected.extend(rows);
+            }
+            let mut rows = found(&tree, &keys);
+            rows.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(rows, expected, "{set:?}");
+        }
+    }
+}
+
+/// Two writers split and merge pages of a tiny tree while two readers look keys up that stay.
+#[test]
+fn lookups_hold_while_writers_split_and_merge() {
+    let seconds: u64 = std::env::var("RIGHTLINK_STORM_SECONDS").map_or(1, |s| s.parse().unwrap());
+    let (_pool, tree) = tree(300, 5);
+    let stays: Vec<_> = (0..300u64).map(|n| (int8(n * 10), RowId::new(n as u32, 1))).collect();
+    suite::insert(&tree, &stays);
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..2u64)
+        .map(|me| {
+            let (tree, stop) = (tree.clone(), Arc::clone(&stop));
+            thread::spawn("writer", move || churn(&tree, me, &stop))
+        })
+        .collect();
+    let readers: Vec<_> = (0..2u64)
+        .map(|me| {
+            let (tree, stays, stop) = (tree.clone(), stays.clone(), Arc::clone(&stop));
+            thread::spawn("reader", move || {
+                let (mut rng, mut rounds) = (Rng::from_seed(70 + me), 0u64);
+                while !stop.load(Ordering::Relaxed) {
+                    let mut at = rng.index(stays.len());
+                    let mut wanted = Vec::new();
+                    while at < stays.len() && wanted.len() < 30 {
+                        wanted.push(&stays[at]);
+                        at += 1 + rng.index(5);
+                    }
+                    let keys: Vec<&[u8]> = wanted.iter().map(|(key, _)| key.as_slice()).collect();
+                    let expected: Vec<_> =
+                        wanted.iter().enumerate().map(|(n, (_, row))| (n, *row)).collect();
+                    assert_eq!(found(&tree, &keys), expected);
+                    rounds += 1;
+                }
+                rounds
+            })
+        })
+        .collect();
+    thread::sleep(std::time::Duration::from_secs(seconds));
+    stop.store(true, Ordering::Relaxed);
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    let rounds: u64 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+    assert!(rounds > 0);
+    suite::verify_clean(&tree);
+}
+
+/// Inserts keys between those that stay, takes them out again, and lets a vacuum take pages.
+fn churn(tree: &BTree, me: u64, stop: &AtomicBool) {
+    let mut rng = Rng::from_seed(me);
+    while !stop.load(Ordering::Relaxed) {
+        let start = rng.below(2500);
+        let mine: Vec<_> = (start..start + 400)
+            .filter(|n| n % 10 == me + 1)
+            .map(|n| (int8(n), RowId::new(50_000 + n as u32, 1 + me as u16)))
+            .collect();
+        suite::insert(tree, &mine);
+        if rng.chance(1, 2) {
+            for (key, row) in &mine {
+                let entry = crate::index::am::IndexEntry::new(key, *row);
+                assert!(tree.delete(crate::ids::Xid(5), &entry).unwrap());
+            }
+        }
+        let gone = 1 + me as u16;
+        tree.bulk_delete(&mut |rows, dead| {
+            for (row, dead) in rows.iter().zip(dead) {
+                *dead = row.block.0 >= 50_000 && row.slot == gone;
+            }
+        })
+        .unwrap();
+    }
+}
