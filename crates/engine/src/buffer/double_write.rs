@@ -1,8 +1,8 @@
 //! The double-write area: whole copies of pages that are about to be written home, so that a page
 //! torn by a crash can be healed (decision 6).
 //!
-//! The file `doublewrite` has two halves, used in turn: a head page, then the copies. The head
-//! says:
+//! The file `doublewrite` has eight slots, used in turn: a head page, then the copies of a group.
+//! The head says:
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -10,15 +10,22 @@
 //! | 8 | 8 | xxHash3 of the rest of the head |
 //! | 16 | 8 | sequence number of the group |
 //! | 24 | 4 | number of copies |
+//! | 28 | 4 | groups before this one whose homes may not have been durable when it was written |
 //! | 32 | 8 each | file and block of each copy |
 //!
 //! Invariants:
-//! - The area is durable before the first home of its group is written; the homes of a group are
-//!   durable before its half is used again. So a home that a crash tore has a valid copy.
+//! - The area is durable before the first home of its group is written. All homes are made durable
+//!   when every slot is used, before the first one is used again: one sync of a file for eight
+//!   groups. So a home that a crash tore has a valid copy, and the youngest valid copy of a page is
+//!   not older than its home.
 //! - Recovery replaces a home only if its bytes are not a valid page, and never makes a file
-//!   longer: what growth was lost, redo makes again.
+//!   longer: what growth was lost, redo makes again. A home that it keeps it writes again: after a
+//!   kill it may be in the page cache only, or even not on its way to the device any more, if a
+//!   sync failed. All of this is durable before a slot is used again.
 //!
 //! Does not do: choose pages; heal what was damaged other than by a crash of this instance.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink_aio::{AlignedBuf, File, Io, OpenMode};
 use rightlink_env::points;
@@ -33,11 +40,13 @@ use crate::page::checksum;
 
 /// Name of the area's file.
 pub(crate) const NAME: &str = "doublewrite";
-const MAGIC: u64 = u64::from_le_bytes(*b"RLDWRT01");
+const MAGIC: u64 = u64::from_le_bytes(*b"RLDWRT02");
 /// Most pages of a group.
-pub(super) const MAX_PAGES: usize = 512;
-/// Bytes of a half, the same whatever the group size, so that recovery finds both.
-const HALF: u64 = ((1 + MAX_PAGES) * PAGE_SIZE) as u64;
+pub(super) const MAX_PAGES: usize = 256;
+/// Groups whose homes may be unsynced at once.
+const SLOTS: u32 = 8;
+/// Bytes of a slot, the same whatever the group size, so that recovery finds all.
+const SLOT: u64 = ((1 + MAX_PAGES) * PAGE_SIZE) as u64;
 const ENTRIES: usize = 32;
 const _: () = assert!(ENTRIES + 8 * MAX_PAGES <= PAGE_SIZE);
 
@@ -46,22 +55,27 @@ const _: () = assert!(ENTRIES + 8 * MAX_PAGES <= PAGE_SIZE);
 pub struct DoubleWrite {
     file: File,
     sequence: u64,
-    /// Files whose homes were written after each half, and perhaps not synced yet.
-    homes: [Vec<Arc<DataFile>>; 2],
+    /// Slots used since all homes were durable; the next group goes to the one behind them.
+    used: u32,
+    /// Slots that there is room for.
+    slots: u32,
+    /// Files whose homes were written since all homes were durable.
+    homes: Vec<Arc<DataFile>>,
 }
 
 /// What a head says.
 #[derive(Debug, Default)]
 struct Head {
     sequence: u64,
+    /// Groups before this one whose homes may be unsynced.
+    back: u32,
     pages: Vec<PageId>,
 }
 
 impl DoubleWrite {
-    /// Opens or makes the area for groups of `group` pages; removes an old one if it is not
-    /// `wanted`, because its copies would soon be older than the homes. Recovery has run before.
-    pub(super) fn open(io: &Io, group: usize, wanted: bool) -> Result<Option<DoubleWrite>> {
-        assert!((1..=MAX_PAGES).contains(&group), "a group fits a half");
+    /// Opens or makes the area; removes an old one if it is not `wanted`, because its copies would
+    /// soon be older than the homes. Recovery has run before, so all homes are durable.
+    pub(super) fn open(io: &Io, wanted: bool) -> Result<Option<DoubleWrite>> {
         let exists = io.exists(NAME).map_err(io_error)?;
         if !wanted {
             if exists {
@@ -75,12 +89,12 @@ impl DoubleWrite {
             file.sync_all().map_err(io_error)?;
             io.sync_dir("").map_err(io_error)?;
         }
-        let sequence = read_heads(&file)?.iter().map(|head| head.sequence).max().unwrap_or(0);
-        Ok(Some(DoubleWrite { file, sequence, homes: Default::default() }))
+        let sequence = read_heads(&file)?.iter().map(|(head, _)| head.sequence).max().unwrap_or(0);
+        Ok(Some(DoubleWrite { file, sequence, used: 0, slots: SLOTS, homes: Vec::new() }))
     }
 
     /// Makes the copies of `pages` durable: `group` holds a page for the head, then the copies.
-    /// After that their homes may be written. `sync_home` makes the homes of an earlier group
+    /// After that their homes may be written. `sync_home` makes the homes of earlier groups
     /// durable.
     pub(super) fn write(
         &mut self,
@@ -88,56 +102,155 @@ impl DoubleWrite {
         pages: &[PageId],
         sync_home: impl Fn(&DataFile) -> Result<()>,
     ) -> Result<()> {
-        assert!((1..=MAX_PAGES).contains(&pages.len()), "a group fits a half");
-        let half = ((self.sequence + 1) % 2) as usize;
-        for home in &self.homes[half] {
-            sync_home(home)?;
+        assert!((1..=MAX_PAGES).contains(&pages.len()), "a group fits a slot");
+        if self.used == self.slots {
+            self.settle(&sync_home)?;
         }
-        self.homes[half].clear();
-        self.sequence += 1;
-        fill_head(&mut group[..PAGE_SIZE], self.sequence, pages);
-        let bytes = &group[..(1 + pages.len()) * PAGE_SIZE];
-        self.file.write_all_at(bytes, HALF * half as u64).map_err(io_error)?;
+        match self.put(group, pages) {
+            // A full disk still has the slots that are there.
+            Err(Error::DiskFull(_)) if self.used > 0 => {
+                self.slots = self.used;
+                self.settle(&sync_home)?;
+                self.put(group, pages)?;
+            }
+            result => result?,
+        }
         points::hit("buffer.double-write.before-sync");
-        self.file.sync_data().map_err(Error::Io)
+        self.file.sync_data().map_err(Error::Io)?;
+        self.used += 1;
+        Ok(())
+    }
+
+    /// Writes the next group into its slot.
+    fn put(&mut self, group: &mut AlignedBuf, pages: &[PageId]) -> Result<()> {
+        assert!(self.used < self.slots, "the homes of the group before in this slot are durable");
+        let sequence = self.sequence + 1;
+        fill_head(&mut group[..PAGE_SIZE], (sequence, self.used), pages);
+        let bytes = &group[..(1 + pages.len()) * PAGE_SIZE];
+        self.file.write_all_at(bytes, SLOT * u64::from(self.used)).map_err(io_error)?;
+        // Not before: heads count back without gaps.
+        self.sequence = sequence;
+        Ok(())
+    }
+
+    /// Makes all homes durable: every slot can be used again.
+    fn settle(&mut self, sync_home: impl Fn(&DataFile) -> Result<()>) -> Result<()> {
+        points::hit("buffer.double-write.settle");
+        self.homes.iter().try_for_each(|home| sync_home(home))?;
+        self.homes.clear();
+        self.used = 0;
+        Ok(())
     }
 
     /// The homes of the group just written lie in `files`.
     pub(super) fn remember_homes(&mut self, files: Vec<Arc<DataFile>>) {
-        let half = (self.sequence % 2) as usize;
-        assert!(self.homes[half].is_empty(), "the homes before were synced");
-        self.homes[half] = files;
+        assert!(self.used > 0, "homes follow their copies");
+        self.homes.extend(files);
+        self.homes.sort_unstable_by_key(|file| file.id);
+        // A file that was made anew under its old number has another handle.
+        self.homes.dedup_by(|a, b| Arc::ptr_eq(a, b));
+    }
+
+    /// All homes are durable, and nothing is written any more: the area names no pages afterwards,
+    /// so that the next opening has nothing to do about them.
+    pub(super) fn retire(&mut self) -> Result<()> {
+        let nothing = AlignedBuf::zeroed(PAGE_SIZE);
+        let heads = read_heads(&self.file)?;
+        for (_, slot) in heads.iter().filter(|(head, _)| head.sequence > 0) {
+            self.file.write_all_at(&nothing, SLOT * u64::from(*slot)).map_err(io_error)?;
+        }
+        self.file.sync_data().map_err(Error::Io)
     }
 
     /// Heals torn pages after a crash, before anything reads a data file: each valid copy whose
-    /// home is not a valid page replaces it. Returns the pages that were replaced; they are
-    /// durable.
-    pub fn recover(io: &Io) -> Result<Vec<PageId>> {
+    /// home is not a valid page replaces it; with `settle`, valid homes are written again.
+    /// Everything is durable afterwards. Returns the pages that were replaced.
+    pub fn recover(io: &Io, settle: bool) -> Result<Vec<PageId>> {
         if !io.exists(NAME).map_err(io_error)? {
             return Ok(Vec::new());
         }
         let area = io.open_file(NAME, OpenMode::ReadOnly).map_err(io_error)?;
-        let mut restored = Vec::new();
-        let mut heads: Vec<_> = read_heads(&area)?.into_iter().zip([0, HALF]).collect();
-        // The younger half first: what it restores, the older one leaves alone.
+        let mut healing =
+            Healing { io, settle, seen: BTreeSet::new(), files: BTreeMap::new(), restored: vec![] };
+        let mut heads = read_heads(&area)?;
+        let newest = heads.iter().max_by_key(|(head, _)| head.sequence);
+        let (sequence, back) = newest.map_or((0, 0), |(head, _)| (head.sequence, head.back));
+        heads.retain(|(head, _)| head.sequence > 0 && head.sequence + u64::from(back) >= sequence);
+        // The younger group first: of the copies of a page only the youngest counts.
         heads.sort_by_key(|(head, _)| std::cmp::Reverse(head.sequence));
-        for (head, start) in heads {
-            for (place, page) in head.pages.iter().enumerate() {
-                let at = start + ((1 + place) * PAGE_SIZE) as u64;
-                if restore(io, &area, at, *page)? {
-                    restored.push(*page);
-                }
-            }
+        let mut copies = AlignedBuf::zeroed(SLOT as usize);
+        for (head, slot) in heads {
+            let got = area.read_at(&mut copies, SLOT * u64::from(slot)).map_err(io_error)?;
+            healing.group(&head, &copies[..got])?;
         }
-        Ok(restored)
+        for (file, _) in healing.files.values().flatten().filter(|(_, written)| *written) {
+            file.sync_data().map_err(io_error)?;
+        }
+        Ok(healing.restored)
     }
 }
 
-fn fill_head(head: &mut [u8], sequence: u64, pages: &[PageId]) {
+/// What recovery does, page by page.
+struct Healing<'a> {
+    io: &'a Io,
+    settle: bool,
+    seen: BTreeSet<PageId>,
+    /// Files, none for one that is not there, and whether they were written.
+    files: BTreeMap<FileId, Option<(File, bool)>>,
+    restored: Vec<PageId>,
+}
+
+impl Healing<'_> {
+    fn group(&mut self, head: &Head, slot: &[u8]) -> Result<()> {
+        for (copy, page) in slot.chunks_exact(PAGE_SIZE).skip(1).zip(&head.pages) {
+            if is_valid(*page, copy) && self.seen.insert(*page) && self.page(*page, copy)? {
+                self.restored.push(*page);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the valid `copy` home if the home is not valid; true if that was done.
+    fn page(&mut self, page: PageId, copy: &[u8]) -> Result<bool> {
+        let settle = self.settle && !points::broken("homes-not-settled");
+        let Some((file, written)) = self.file(page.file)? else {
+            return Ok(false);
+        };
+        let offset = data_file::offset(page.block);
+        let mut home = AlignedBuf::zeroed(PAGE_SIZE);
+        let got = file.read_at(&mut home, offset).map_err(io_error)?;
+        // A block wholly beyond the end was grown and lost again: redo's business.
+        let torn = got > 0 && !(got == PAGE_SIZE && is_valid(page, &home));
+        if torn {
+            points::hit("buffer.double-write.restore");
+            home.copy_from_slice(copy);
+        }
+        if torn || settle && got > 0 {
+            file.write_all_at(&home, offset).map_err(io_error)?;
+            *written = true;
+        }
+        Ok(torn)
+    }
+
+    fn file(&mut self, id: FileId) -> Result<Option<&mut (File, bool)>> {
+        if !self.files.contains_key(&id) {
+            let name = data_file::name(id);
+            let file = match self.io.exists(&name).map_err(io_error)? {
+                true => Some(self.io.open_file(&name, OpenMode::Existing).map_err(io_error)?),
+                false => None,
+            };
+            self.files.insert(id, file.map(|file| (file, false)));
+        }
+        Ok(self.files.get_mut(&id).and_then(Option::as_mut))
+    }
+}
+
+fn fill_head(head: &mut [u8], (sequence, back): (u64, u32), pages: &[PageId]) {
     head.fill(0);
     head[..8].copy_from_slice(&MAGIC.to_le_bytes());
     head[16..24].copy_from_slice(&sequence.to_le_bytes());
     head[24..28].copy_from_slice(&(pages.len() as u32).to_le_bytes());
+    head[28..32].copy_from_slice(&back.to_le_bytes());
     for (entry, page) in head[ENTRIES..].chunks_exact_mut(8).zip(pages) {
         entry[..4].copy_from_slice(&page.file.0.to_le_bytes());
         entry[4..].copy_from_slice(&page.block.0.to_le_bytes());
@@ -146,14 +259,15 @@ fn fill_head(head: &mut [u8], sequence: u64, pages: &[PageId]) {
     head[8..16].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// The heads of both halves; one that was never written, or torn, names no pages.
-fn read_heads(file: &File) -> Result<[Head; 2]> {
+/// The heads of all slots; one that was never written, or torn, names no pages.
+fn read_heads(file: &File) -> Result<Vec<(Head, u32)>> {
     let mut bytes = AlignedBuf::zeroed(PAGE_SIZE);
-    let mut read = |at: u64| -> Result<Head> {
-        let got = file.read_at(&mut bytes, at).map_err(io_error)?;
-        Ok(if got == PAGE_SIZE { parse_head(&bytes).unwrap_or_default() } else { Head::default() })
+    let mut read = |slot: u32| -> Result<(Head, u32)> {
+        let got = file.read_at(&mut bytes, SLOT * u64::from(slot)).map_err(io_error)?;
+        let head = (got == PAGE_SIZE).then(|| parse_head(&bytes)).flatten();
+        Ok((head.unwrap_or_default(), slot))
     };
-    Ok([read(0)?, read(HALF)?])
+    (0..SLOTS).map(&mut read).collect()
 }
 
 fn parse_head(head: &[u8]) -> Option<Head> {
@@ -167,29 +281,8 @@ fn parse_head(head: &[u8]) -> Option<Head> {
     let page = |entry: &[u8]| {
         Some(PageId::new(FileId(u32_of(entry.get(..4)?)?), u32_of(entry.get(4..)?)?))
     };
-    Some(Head { sequence: u64_at(16)?, pages: entries.map(page).collect::<Option<_>>()? })
-}
-
-/// Puts the copy at `at` of the area home if it is valid and the home is not.
-fn restore(io: &Io, area: &File, at: u64, page: PageId) -> Result<bool> {
-    let mut copy = AlignedBuf::zeroed(PAGE_SIZE);
-    let name = data_file::name(page.file);
-    let got = area.read_at(&mut copy, at).map_err(io_error)?;
-    if got != PAGE_SIZE || !is_valid(page, &copy) || !io.exists(&name).map_err(io_error)? {
-        return Ok(false);
-    }
-    let file = io.open_file(&name, OpenMode::Existing).map_err(io_error)?;
-    let offset = data_file::offset(page.block);
-    let mut home = AlignedBuf::zeroed(PAGE_SIZE);
-    let got = file.read_at(&mut home, offset).map_err(io_error)?;
-    // A block wholly beyond the end was grown and lost again: redo's business.
-    if got == 0 || (got == PAGE_SIZE && is_valid(page, &home)) {
-        return Ok(false);
-    }
-    points::hit("buffer.double-write.restore");
-    file.write_all_at(&copy, offset).map_err(io_error)?;
-    file.sync_data().map_err(io_error)?;
-    Ok(true)
+    let (sequence, back) = (u64_at(16)?, u32_of(head.get(28..32)?)?);
+    Some(Head { sequence, back, pages: entries.map(page).collect::<Option<_>>()? })
 }
 
 fn is_valid(page: PageId, bytes: &[u8]) -> bool {

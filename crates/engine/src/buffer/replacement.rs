@@ -46,6 +46,15 @@ pub(super) enum Victim {
     AllPinned,
 }
 
+/// Which frames are looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Leaving {
+    /// Those that leave next, as things are.
+    Soon,
+    /// Those that could leave at all, the next ones first.
+    Ever,
+}
+
 /// Free list, queues and fingerprints.
 #[derive(Debug)]
 pub(super) struct Replacement {
@@ -178,13 +187,33 @@ impl Replacement {
         }
     }
 
-    /// Up to `limit` dirty, unpinned frames, the next ones to leave first.
-    pub(super) fn dirty_candidates(&self, arena: &Arena, limit: usize) -> Vec<u32> {
+    /// Up to `limit` dirty, unpinned frames among the `window` that leave next, in that order. None
+    /// while there are free frames enough, if only those are wanted that leave soon.
+    pub(super) fn dirty_candidates(
+        &self,
+        arena: &Arena,
+        (window, limit): (usize, usize),
+        when: Leaving,
+    ) -> Vec<u32> {
+        if when == Leaving::Soon && self.free.len() >= window {
+            return Vec::new();
+        }
         let wanted = |frame: &u32| {
             let state = arena.frame(*frame).state();
             state & VALID != 0 && state & DIRTY != 0 && pins(state) == 0
         };
-        self.small.iter().chain(&self.main).copied().filter(wanted).take(limit).collect()
+        let usage = |frame: &u32| arena.frame(*frame).usage();
+        let (small, main) = (self.small.iter().copied(), self.main.iter().copied());
+        if when == Leaving::Ever {
+            return small.chain(main).filter(wanted).take(limit).collect();
+        }
+        // Frames that go round again do not leave.
+        let small = small.filter(|frame| usage(frame) <= 1).take(window);
+        if self.small.len() >= self.small_target || self.main.is_empty() {
+            return small.filter(wanted).take(limit).collect();
+        }
+        let main = main.filter(|frame| usage(frame) == 0).take(window);
+        main.filter(wanted).take(limit).collect()
     }
 
     fn remember(&mut self, page: PageId) {

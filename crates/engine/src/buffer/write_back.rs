@@ -10,7 +10,7 @@
 //! - A frame becomes clean only after its write has completed, and its file is marked as unsynced
 //!   before that: a checkpoint that sees the clean frame syncs the file.
 //! - A failed home write leaves the page dirty and is reported. A failed sync poisons the instance.
-//! - One group at a time; two groups' homes may be unsynced.
+//! - One group at a time; the homes of several may be unsynced (`double_write`).
 //!
 //! Does not do: decide when (the caller does: checkpoint, cleaner, or whoever needs a frame).
 
@@ -25,6 +25,7 @@ use crate::buffer::latched;
 use crate::buffer::load::Found;
 use crate::buffer::pin::{Pin, Shared};
 use crate::buffer::pool::{BufferPool, Core};
+use crate::buffer::replacement::Leaving;
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, Lsn, PageId};
@@ -40,6 +41,8 @@ const MAX_RUN: usize = 32;
 pub(super) struct WriteBack {
     group: usize,
     area: Option<DoubleWrite>,
+    /// Memory of the group before.
+    spare: Option<AlignedBuf>,
     /// Pages still to be written for `plan_below`, the last one next.
     plan: Vec<PageId>,
     plan_below: Lsn,
@@ -49,14 +52,14 @@ impl WriteBack {
     /// Bytes that a plan needs for each frame.
     pub(super) const BYTES_PER_FRAME: usize = size_of::<PageId>();
 
-    /// Pages of a group: not more than a quarter of a small pool.
+    /// Pages of a group: an eighth of a small pool, a quarter of a tiny one.
     pub(super) fn group_pages(frames: usize, double_write_pages: usize) -> usize {
         let wanted = if double_write_pages == 0 { DEFAULT_GROUP } else { double_write_pages };
-        wanted.min(frames / 4).clamp(1, double_write::MAX_PAGES)
+        wanted.min((frames / 8).max(4)).min(frames / 4).clamp(1, double_write::MAX_PAGES)
     }
 
     pub(super) fn new(group: usize, area: Option<DoubleWrite>) -> WriteBack {
-        WriteBack { group, area, plan: Vec::new(), plan_below: Lsn(0) }
+        WriteBack { group, area, spare: None, plan: Vec::new(), plan_below: Lsn(0) }
     }
 
     /// The planned pages may be gone.
@@ -94,43 +97,56 @@ fn dirty_pages(core: &Core, wanted: impl Fn(&Frame) -> bool) -> Vec<PageId> {
 
 impl BufferPool {
     /// Write-back step: writes up to one double-write group of dirty pages first dirtied before
-    /// `below`; returns how many it wrote, 0 when there are none left. Cleans ahead of eviction,
-    /// the pages that leave next first, when called with `Lsn(u64::MAX)`.
+    /// `below`; returns how many it wrote, 0 when there are none left.
     pub fn write_back(&self, below: Lsn) -> Result<usize> {
         latched::assert_none();
         let mut state = self.write_back.lock();
-        if below == LATEST {
-            let leaving = self.leaving(state.group);
-            let written = self.write_group(&mut state, &leaving, Busy::Wait)?;
-            if written > 0 {
-                return Ok(written);
-            }
-        }
+        self.check_sound()?;
         loop {
             let pages = state.next_group(&self.core, below);
             if pages.is_empty() {
                 return Ok(0);
             }
-            let written = self.write_group(&mut state, &pages, Busy::Wait)?;
+            let written = self.write_group(&mut state, &pages, Taste::All)?;
             if written > 0 {
                 return Ok(written);
             }
         }
     }
 
-    /// Writes a group because somebody needs a frame and found none clean.
+    /// Write-back ahead of eviction: writes a group of the dirty pages that leave next, once there
+    /// are enough of them that somebody who needs a frame might soon find none clean. Returns how
+    /// many it wrote, 0 if it is not time.
+    pub fn clean_ahead(&self) -> Result<usize> {
+        latched::assert_none();
+        let mut state = self.write_back.lock();
+        let window = (2 * state.group).max(self.frames() / 8);
+        let pages = self.leaving(window, state.group, Leaving::Soon);
+        if pages.len() < state.group.div_ceil(2) {
+            return Ok(0);
+        }
+        self.write_group(&mut state, &pages, Taste::Free)
+    }
+
+    /// Writes a group because somebody needs a frame and found none clean. If a group is being
+    /// written, waits for that one only: it cleans what leaves next.
     pub(super) fn clean_for_eviction(&self) -> Result<usize> {
         latched::assert_none();
         points::hit("buffer.evict.write-back");
-        let mut state = self.write_back.lock();
-        let pages = self.leaving(state.group);
+        let Some(mut state) = self.write_back.try_lock() else {
+            drop(self.write_back.lock());
+            return Ok(1);
+        };
         self.core.counters.foreground_groups.add(1);
-        self.write_group(&mut state, &pages, Busy::Skip)
+        let pages = self.leaving(self.frames(), state.group, Leaving::Ever);
+        self.write_group(&mut state, &pages, Taste::Free)
     }
 
-    /// Dirty pages that leave next, in file order.
-    fn leaving(&self, limit: usize) -> Vec<PageId> {
-        let frames = self.core.replacement.lock().dirty_candidates(&self.core.arena, limit);
+    /// Up to `limit` dirty pages among the `window` frames that leave next, in file order.
+    fn leaving(&self, window: usize, limit: usize, when: Leaving) -> Vec<PageId> {
+        let replacement = self.core.replacement.lock();
+        let frames = replacement.dirty_candidates(&self.core.arena, (window, limit), when);
+        drop(replacement);
         let mut pages: Vec<_> = frames.iter().map(|&i| self.core.arena.frame(i).tag()).collect();
         pages.sort_unstable();
         pages
@@ -141,6 +157,14 @@ impl BufferPool {
         let open = self.core.files.expect(file)?;
         self.write_all(|frame| frame.tag().file == file)?;
         self.sync_home(&open)
+    }
+
+    /// Everything is durable and nobody writes any more (a clean close): the double-write area need
+    /// not be looked at by the next opening.
+    pub fn retire_area(&self) -> Result<()> {
+        let mut state = self.write_back.lock();
+        let retired = state.area.as_mut().map_or(Ok(()), DoubleWrite::retire);
+        retired.map_err(|error| self.fatal_if_sync("double-write", error))
     }
 
     /// Makes durable what has been written home so far. A checkpoint takes the redo horizon first,
@@ -163,7 +187,7 @@ impl BufferPool {
         latched::assert_none();
         let mut state = self.write_back.lock();
         for group in dirty_pages(&self.core, wanted).chunks(state.group) {
-            self.write_group(&mut state, group, Busy::Wait)?;
+            self.write_group(&mut state, group, Taste::All)?;
         }
         Ok(())
     }
@@ -194,17 +218,23 @@ impl BufferPool {
         self.wal.poison(why);
     }
 
-    /// Writes `pages` (in file order, those that are still dirty) home.
-    fn write_group(&self, state: &mut WriteBack, pages: &[PageId], busy: Busy) -> Result<usize> {
-        assert!(pages.len() <= state.group && pages.is_sorted(), "a group in file order");
-        if self.poisoned.load(Ordering::SeqCst) {
-            return Err(Error::Poisoned("write-back has stopped".to_string()));
+    fn check_sound(&self) -> Result<()> {
+        match self.poisoned.load(Ordering::SeqCst) {
+            true => Err(Error::Poisoned("write-back has stopped".to_string())),
+            false => Ok(()),
         }
-        let mut group = Group::new(pages.len());
+    }
+
+    /// Writes `pages` (in file order, those that are still dirty) home.
+    fn write_group(&self, state: &mut WriteBack, pages: &[PageId], taste: Taste) -> Result<usize> {
+        assert!(pages.len() <= state.group && pages.is_sorted(), "a group in file order");
+        self.check_sound()?;
+        let mut group = Group::new(state.spare.take(), state.group, pages.len());
         for page in pages {
-            self.copy(&mut group, *page, busy)?;
+            self.copy(&mut group, *page, taste)?;
         }
         if group.copies.is_empty() {
+            state.spare = Some(group.bytes);
             return Ok(0);
         }
         points::hit("buffer.writeback.copied");
@@ -219,16 +249,16 @@ impl BufferPool {
         written
     }
 
-    /// Copies one page under its latch, if it is dirty.
-    fn copy(&self, group: &mut Group, page: PageId, busy: Busy) -> Result<()> {
+    /// Copies one page under its latch, if it is dirty and to the caller's taste.
+    fn copy(&self, group: &mut Group, page: PageId, taste: Taste) -> Result<()> {
         let (Found::Valid(pin), Some(file)) =
             (self.core.find(page), self.core.files.get(page.file))
         else {
             return Ok(());
         };
-        let latch = match busy {
-            Busy::Wait => Some(pin.shared()),
-            Busy::Skip => pin.try_shared(),
+        let latch = match taste {
+            Taste::All => Some(pin.shared()),
+            Taste::Free => pin.try_shared(),
         };
         let Some(latch) = latch.filter(|_| pin.frame().state() & DIRTY != 0) else {
             return Ok(());
@@ -275,7 +305,9 @@ impl BufferPool {
             files.dedup_by_key(|file| file.id);
             area.remember_homes(files);
         }
-        self.finish(&op, &runs, &copies)
+        let written = self.finish(&op, &runs, &copies);
+        state.spare = Arc::into_inner(op).and_then(|op| Arc::into_inner(op.bytes));
+        written
     }
 
     fn submit_run(&self, op: &Arc<WriteOp>, number: usize, run: &Run, copies: &[Copy]) {
@@ -318,11 +350,13 @@ impl BufferPool {
     }
 }
 
-/// What to do about a page that somebody has latched exclusively.
+/// Which dirty pages a group takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Busy {
-    Wait,
-    Skip,
+enum Taste {
+    /// All: waits for those that somebody has latched exclusively.
+    All,
+    /// Those that nobody has latched exclusively.
+    Free,
 }
 
 /// One page of a group.
@@ -346,8 +380,10 @@ struct Group {
 }
 
 impl Group {
-    fn new(pages: usize) -> Group {
-        let bytes = AlignedBuf::zeroed((1 + pages) * PAGE_SIZE);
+    /// A group of up to `pages` pages, in memory of an earlier one if there is some.
+    fn new(spare: Option<AlignedBuf>, most: usize, pages: usize) -> Group {
+        assert!(pages <= most, "all groups have equal room");
+        let bytes = spare.unwrap_or_else(|| AlignedBuf::zeroed((1 + most) * PAGE_SIZE));
         Group { bytes, copies: Vec::with_capacity(pages), lsn: Lsn(0), in_area: false }
     }
 

@@ -22,7 +22,7 @@ const AFTER_ERROR: Duration = Duration::from_millis(500);
 
 /// Starts the threads of `engine`.
 pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
-    let upkeep = spawn("rightlink-upkeep", engine, IDLE, |engine| engine.step())?;
+    let upkeep = spawn("rightlink-upkeep", engine, IDLE, Engine::step_pages)?;
     let flush = spawn("rightlink-flush", engine, FLUSH_EVERY, |engine| {
         engine.wal.flush(engine.wal.end()).map(|()| false)
     })?;

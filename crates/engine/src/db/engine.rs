@@ -112,7 +112,12 @@ impl Engine {
 
     /// One unit of background work; false if there was none.
     pub(crate) fn step(&self) -> Result<bool> {
-        Ok(self.step_checkpoint()? || self.write_ahead_of_eviction()? || self.flush_relaxed()?)
+        Ok(self.step_pages()? || self.flush_relaxed()?)
+    }
+
+    /// One unit of checkpoint or write-back; false if there was none.
+    pub(crate) fn step_pages(&self) -> Result<bool> {
+        Ok(self.step_checkpoint()? || self.pool.clean_ahead()? > 0)
     }
 
     /// One step of the checkpoint that is on its way, or due; false if there is none.
@@ -142,7 +147,8 @@ impl Engine {
             // Pages that redo does not need, those of unlogged tables among them.
             self.pool.flush_all()?;
         }
-        self.finish(checkpoint, clean)
+        self.finish(checkpoint, clean)?;
+        if clean { self.pool.retire_area() } else { Ok(()) }
     }
 
     /// Sees to it that there is log for a statement, its commit and a checkpoint, and that the way
@@ -192,15 +198,6 @@ impl Engine {
         self.wal.needs_checkpoint()
             || self.upkeep.wanted.load(Ordering::Acquire)
             || self.upkeep.pace.is_due(self.redo_work())
-    }
-
-    /// Keeps clean frames at hand, so that foreground eviction need not wait for a write.
-    fn write_ahead_of_eviction(&self) -> Result<bool> {
-        let stats = self.pool.stats();
-        if stats.dirty * 4 <= self.pool.frames() {
-            return Ok(false);
-        }
-        Ok(self.pool.write_back(Lsn(u64::MAX))? > 0)
     }
 
     /// Makes relaxed commits durable.

@@ -35,7 +35,7 @@ pub(crate) const LOCK: &str = "lock";
 const FOLDERS: [&str; 3] = ["data", "wal", "tmp"];
 const MIN_MEMORY: usize = 8 << 20;
 /// Pages of a double-write group.
-const GROUP_PAGES: usize = 64;
+const GROUP_PAGES: usize = 256;
 
 /// Opens or creates the database that `options` name.
 pub(crate) fn open(options: &Options) -> Result<Arc<Engine>> {
@@ -190,7 +190,7 @@ fn clear(io: &Io) -> Result<()> {
 /// Brings a database that exists up to the end of its log.
 pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Engine>> {
     let control = Wal::read_control(&io)?;
-    let healed = DoubleWrite::recover(&io)?.len();
+    let healed = DoubleWrite::recover(&io, !options.offline)?.len();
     let log = redo::find_end(&env, &io, control.redo)?;
     if healed > 0 || log.dropped > 0 {
         let (dropped, end) = (log.dropped, log.end);

@@ -23,7 +23,7 @@ fn create(frames: usize, seed: u64) -> (TestPool, Arc<TxnManager>) {
 fn recover(disk: &SimDisk, frames: usize, seed: u64) -> crate::Result<Arc<TxnManager>> {
     let env = Env::simulated(seed);
     let io = Io::simulated(&env, disk.clone(), testing::io_options()).map_err(Error::Io)?;
-    DoubleWrite::recover(&io)?;
+    DoubleWrite::recover(&io, true)?;
     let control = Wal::read_control(&io)?;
     let mut reader = Reader::open(&env, &io, control.redo)?;
     let mut records = Vec::new();
