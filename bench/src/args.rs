@@ -61,11 +61,26 @@ impl Args {
             "json" => self.json = Some(value.into()),
             "dir" => self.dir = value.into(),
             knob => {
-                let values = value.split(',').map(str::to_string).collect();
-                self.knobs.push((knob.to_string(), values));
+                self.knobs.push((knob.to_string(), values(value)));
             }
         }
     }
+}
+
+/// The values of a list. One that is made of `key=value` parts itself, such as a device, begins
+/// with its first key.
+fn values(list: &str) -> Vec<String> {
+    let mut values: Vec<String> = Vec::new();
+    for part in list.split(',') {
+        match values.last_mut() {
+            Some(last) if last.contains('=') && !part.starts_with("latency=") => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => values.push(part.to_string()),
+        }
+    }
+    values
 }
 
 #[cfg(test)]
@@ -88,5 +103,13 @@ mod tests {
     fn unknown_words_and_missing_values_are_refused() {
         assert!(Args::parse(&words("quick")).is_err());
         assert!(Args::parse(&words("--json")).is_err());
+    }
+
+    #[test]
+    fn a_device_is_one_value() {
+        let device = "latency=500us,depth=64";
+        let list = format!("native,{device},latency=1ms,depth=2");
+        assert_eq!(values(&list), ["native", device, "latency=1ms,depth=2"]);
+        assert_eq!(values("1,5"), ["1", "5"]);
     }
 }

@@ -6,7 +6,7 @@
 //! | `report`, `stats` | a table for people, JSON lines for machines; medians |
 //! | `cpu` | time of the thread itself |
 //! | `device` | what the bare device reaches before and after |
-//! | `load`, `descent`, ... | one experiment each |
+//! | `load`, `descent`, `insert_prefetch`, ... | one experiment each |
 //!
 //! Invariants: an experiment uses only the public names of `rightlink`; its data lies in a
 //! directory of its own that is removed at the end.
@@ -17,6 +17,7 @@ mod args;
 mod cpu;
 mod descent;
 mod device;
+mod insert_prefetch;
 mod knobs;
 mod load;
 mod report;
@@ -48,6 +49,12 @@ const EXPERIMENTS: &[Experiment] = &[
         about: descent::ABOUT,
         knobs: descent::KNOBS,
         run: descent::run,
+    },
+    Experiment {
+        name: insert_prefetch::NAME,
+        about: insert_prefetch::ABOUT,
+        knobs: insert_prefetch::KNOBS,
+        run: insert_prefetch::run,
     },
 ];
 

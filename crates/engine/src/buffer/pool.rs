@@ -344,10 +344,18 @@ impl BufferPool {
     /// Writes every dirty page home and takes every page that nobody pins out of memory: the pool
     /// is cold afterwards. Returns how many pages left.
     pub fn evict_all(&self) -> Result<usize> {
+        self.evict(&|_| true)
+    }
+
+    /// As [`BufferPool::evict_all`], but only pages that are `unwanted`.
+    pub fn evict(&self, unwanted: &dyn Fn(&[u8; PAGE_SIZE]) -> bool) -> Result<usize> {
         self.flush_all()?;
         let mut gone = Vec::new();
         for index in 0..self.core.arena.len() as u32 {
-            if self.core.try_evict(self.core.arena.frame(index), index) == Attempt::Taken {
+            let frame = self.core.arena.frame(index);
+            let pin = self.core.pin_valid(index, frame.tag());
+            let keep = pin.is_none_or(|pin| !unwanted(pin.shared().bytes()));
+            if !keep && self.core.try_evict(frame, index) == Attempt::Taken {
                 gone.push(index);
             }
         }

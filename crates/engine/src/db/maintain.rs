@@ -19,6 +19,7 @@ use crate::db::offline;
 use crate::db::options::Options;
 use crate::error::{Error, Result};
 use crate::ids::Xid;
+use crate::page::{PageKind, header};
 use crate::table::Table;
 use crate::table::schema::{IndexDef, TableDef};
 use crate::txn::{Isolation, LockMode, Transaction};
@@ -91,6 +92,16 @@ impl Database {
     pub fn evict(&self) -> Result<usize> {
         self.engine().check_open()?;
         self.engine().pool.evict_all()
+    }
+
+    /// As [`Database::evict`], but the inner pages of indexes stay, as they do in the pool of a
+    /// database whose leaves are much more than memory.
+    pub fn evict_leaves(&self) -> Result<usize> {
+        self.engine().check_open()?;
+        let inner = |page: &_| {
+            matches!(header::kind(page), Some(PageKind::BtreeInner | PageKind::BtreeMeta))
+        };
+        self.engine().pool.evict(&|page| !inner(page))
     }
 
     /// Figures since the database was opened: pool, log, checkpoints, reads, writes, transactions.
@@ -259,7 +270,7 @@ fn pool_figures(pool: &PoolStats) -> Vec<(&'static str, u64)> {
 }
 
 /// Means are over all hand-overs (distance) and all reads (operations in flight).
-fn stream_figures(streams: &StreamStats) -> [(&'static str, u64); 7] {
+fn stream_figures(streams: &StreamStats) -> [(&'static str, u64); 8] {
     [
         ("stream_entries", streams.delivered),
         ("stream_reads", streams.reads),
@@ -268,6 +279,7 @@ fn stream_figures(streams: &StreamStats) -> [(&'static str, u64); 7] {
         ("stream_waits", streams.waits),
         ("stream_mean_distance", streams.mean_distance().round() as u64),
         ("stream_queue_depth", streams.queue_depth().round() as u64),
+        ("stream_depth_sum", streams.depth_sum),
     ]
 }
 

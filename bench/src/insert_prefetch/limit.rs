@@ -1,0 +1,104 @@
+//! What the bare device takes for a batch's reads.
+//!
+//! Invariants: as many blocks as asked for, distinct, ascending, joined to 128 KiB where they are
+//! neighbours, at most 32 reads in flight, direct. Does not do: writes.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rightlink_aio::{AlignedBuf, File, Io, IoError, IoOptions, OpenMode};
+use rightlink_env::sync::{Arc, Mutex};
+use rightlink_env::{Clock, Env, Rng};
+
+use crate::Failure;
+use crate::insert_prefetch::table;
+use crate::knobs::Cell;
+
+pub(crate) const BLOCK: u64 = 8192;
+const JOIN: usize = 16;
+const DEPTH: usize = 32;
+
+/// Milliseconds for `blocks` random blocks of the files of the database in `dir`.
+pub(crate) fn measure(dir: &Path, blocks: u64, cell: &Cell, clock: &Clock) -> Result<f64, Failure> {
+    let (method, device) = table::io(cell)?;
+    let options = IoOptions { direct: true, device, ..IoOptions::with_method(method) };
+    let io = Io::open(&Env::system(64 << 20), dir, options)?;
+    let mut files = Vec::new();
+    for name in io.list("data")? {
+        let file = io.open_file(&format!("data/{name}"), OpenMode::Existing)?;
+        let len = file.len()? / BLOCK;
+        files.push((file, len));
+    }
+    let total: u64 = files.iter().map(|(_, len)| len).sum();
+    let mut rng = Rng::from_seed(blocks);
+    let mut chosen = BTreeSet::new();
+    while (chosen.len() as u64) < blocks.min(total) {
+        chosen.insert(rng.below(total));
+    }
+    let reads = joined(&files, chosen);
+    let start = clock.now();
+    Reader { io: &io, arrivals: Arc::default() }.run(&files, &reads)?;
+    Ok((clock.now() - start).as_secs_f64() * 1e3)
+}
+
+/// File, first block and number of blocks of each read.
+fn joined(files: &[(File, u64)], chosen: BTreeSet<u64>) -> Vec<(usize, u64, usize)> {
+    let mut reads: Vec<(usize, u64, usize)> = Vec::new();
+    let (mut file, mut first) = (0, 0);
+    for block in chosen {
+        while block >= first + files[file].1 {
+            first += files[file].1;
+            file += 1;
+        }
+        let at = block - first;
+        match reads.last_mut() {
+            Some((same, from, count))
+                if *same == file && *from + *count as u64 == at && *count < JOIN =>
+            {
+                *count += 1;
+            }
+            _ => reads.push((file, at, 1)),
+        }
+    }
+    reads
+}
+
+#[derive(Default)]
+struct Arrivals {
+    in_flight: usize,
+    free: Vec<AlignedBuf>,
+    error: Option<IoError>,
+}
+
+struct Reader<'a> {
+    io: &'a Io,
+    arrivals: Arc<Mutex<Arrivals>>,
+}
+
+impl Reader<'_> {
+    fn run(&self, files: &[(File, u64)], reads: &[(usize, u64, usize)]) -> Result<(), IoError> {
+        for (file, first, count) in reads {
+            self.io.wait_for(|| self.arrivals.lock().in_flight < DEPTH);
+            self.start(&files[*file].0, first * BLOCK, count * BLOCK as usize);
+        }
+        self.io.wait_for(|| self.arrivals.lock().in_flight == 0);
+        self.arrivals.lock().error.take().map_or(Ok(()), Err)
+    }
+
+    fn start(&self, file: &File, offset: u64, len: usize) {
+        let buf = {
+            let mut arrivals = self.arrivals.lock();
+            arrivals.in_flight += 1;
+            let fits = arrivals.free.iter().position(|buf| buf.len() == len);
+            fits.map(|at| arrivals.free.swap_remove(at))
+        };
+        let buf = buf.unwrap_or_else(|| AlignedBuf::zeroed(len));
+        let arrivals = Arc::clone(&self.arrivals);
+        self.io.read_owned(file, offset, buf, move |buf, result| {
+            let mut arrivals = arrivals.lock();
+            arrivals.in_flight -= 1;
+            arrivals.free.push(buf);
+            arrivals.error = arrivals.error.take().or(result.err());
+        });
+    }
+}

@@ -1,0 +1,171 @@
+//! Experiment `insert-prefetch`: batches into a table whose index leaves are cold, with reading
+//! ahead and without.
+//!
+//! Table `t`: `id` int8 primary key and uuids, the first `indexes` of them indexed; built by
+//! insertion, so leaves are as full as random keys leave them. Direct I/O, relaxed commits.
+//! `cold-leaves`: the pool holds all pages, and before each batch all but the inner pages of the
+//! indexes are written home and evicted. `steady`: the pool holds a tenth and nothing is evicted
+//! by hand. Batches with and without reading ahead take turns in the same database.
+//!
+//! The device's limit for a batch: as many blocks as the batch read, chosen at random from the
+//! files of the indexes, ascending, neighbours joined to 128 KiB, read at depth 32 by bare `aio`
+//! on the same device.
+//!
+//! Invariants: making the rows is not timed; both sides of a pair insert equally many rows.
+//! Does not do: other engines.
+
+mod limit;
+mod table;
+
+use rightlink_env::Clock;
+
+use crate::args::{Args, Size};
+use crate::insert_prefetch::table::{Bed, Turn};
+use crate::knobs::{self, Cell, Knob};
+use crate::report::{Column, Field, Report, say};
+use crate::scratch::Scratch;
+use crate::stats::Summary;
+use crate::{Failure, device};
+
+pub(crate) const NAME: &str = "insert-prefetch";
+pub(crate) const ABOUT: &str = "batches into uuid indexes with cold leaves, reads ahead on and off";
+
+/// Batches of each kind whose times are thrown away before `steady` is measured.
+const WARM_UP: u64 = 2;
+
+/// `rows` is the size of the table, `pairs` how often both kinds are run.
+pub(crate) const KNOBS: &[Knob] = &[
+    Knob { name: "rows", quick: &["100000"], default: &["1000000"], all: &["4000000"] },
+    Knob { name: "pairs", quick: &["3"], default: &["7"], all: &["20"] },
+    Knob { name: "indexes", quick: &["5"], default: &["1", "5"], all: &["1", "2", "5", "8"] },
+    Knob {
+        name: "setting",
+        quick: &["cold-leaves", "steady"],
+        default: &["cold-leaves", "steady"],
+        all: &["cold-leaves", "steady"],
+    },
+    Knob {
+        name: "method",
+        quick: &["io_uring"],
+        default: &["io_uring", "worker"],
+        all: &["io_uring", "worker", "sync"],
+    },
+    Knob {
+        name: "device",
+        quick: &["native"],
+        default: &["native", "latency=500us,depth=64"],
+        all: &["native", "latency=500us,depth=64"],
+    },
+    Knob {
+        name: "batch",
+        quick: &["100", "10000"],
+        default: &["100", "1000", "10000"],
+        all: &["1", "100", "1000", "10000"],
+    },
+];
+
+/// Runs the matrix: one table for all cells with equally many rows and indexes.
+pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
+    let clock = Clock::system();
+    let mut bed: Option<Bed> = None;
+    for cell in knobs::matrix(KNOBS, args.size, &args.knobs) {
+        let wanted = (cell.get("rows")?, cell.get("indexes")?);
+        if bed.as_ref().is_none_or(|bed| bed.made_for() != wanted) {
+            drop(bed.take());
+            bed = Some(Bed::make(scratch, wanted, &clock)?);
+        }
+        let bed = bed.as_mut().expect("made above");
+        let outcome = measure(bed, &cell, &clock);
+        let pairs = outcome.map_err(|e| format!("{}: {e}", cell.words().join(" ")))?;
+        pairs.report(&cell, report)?;
+    }
+    if args.size != Size::Quick {
+        say(&format!("load average {}", device::load_average()));
+    }
+    Ok(())
+}
+
+/// What both kinds of a cell reached.
+struct Pairs {
+    off: Vec<Turn>,
+    on: Vec<Turn>,
+    /// Milliseconds that the device takes for a batch's reads at best.
+    limit_ms: f64,
+}
+
+fn measure(bed: &mut Bed, cell: &Cell, clock: &Clock) -> Result<Pairs, Failure> {
+    let (batch, pairs): (u64, u64) = (cell.get("batch")?, cell.get("pairs")?);
+    let setting: String = cell.get("setting")?;
+    let steady = match setting.as_str() {
+        "steady" => true,
+        "cold-leaves" => false,
+        other => return Err(format!("setting cannot be `{other}`").into()),
+    };
+    let mut opened = bed.open(cell, steady)?;
+    let (mut off, mut on) = (Vec::new(), Vec::new());
+    // Small batches of a steady load are over before anything has to be written: more of them.
+    let turns = if steady { (10_000 / batch).clamp(1, 50) } else { 1 };
+    let warm_up = if steady { WARM_UP } else { 0 };
+    for round in 0..pairs + warm_up {
+        // Who goes first changes, so that whatever the first leaves behind meets both.
+        for kind in [round % 2 == 0, round % 2 == 1] {
+            for _ in 0..turns {
+                if !steady {
+                    opened.chill()?;
+                }
+                let turn = opened.insert(batch, kind, clock)?;
+                if round >= warm_up {
+                    if kind { on.push(turn) } else { off.push(turn) }
+                }
+            }
+        }
+    }
+    let blocks = median(&on, |turn| turn.read_bytes as f64) as u64 / limit::BLOCK;
+    let limit_ms = limit::measure(&opened.close()?, blocks, cell, clock)?;
+    Ok(Pairs { off, on, limit_ms })
+}
+
+fn median(turns: &[Turn], of: impl Fn(&Turn) -> f64) -> f64 {
+    Summary::of(turns.iter().map(of).collect()).median
+}
+
+impl Pairs {
+    fn report(&self, cell: &Cell, report: &mut Report) -> Result<(), Failure> {
+        let base = median(&self.off, |turn| turn.ms);
+        for (name, turns) in [("off", &self.off), ("on", &self.on)] {
+            let summary = Summary::of(turns.iter().map(|turn| turn.ms).collect());
+            let figures = self.figures(cell, (name, turns), summary.median)?;
+            let mut table: Vec<Column> = figures.iter().skip(1).cloned().collect();
+            table.push(("to off", Field::Float(summary.median / base)));
+            table.push(("spread", Field::Text(summary.to_string())));
+            report.cell(&figures, &table)?;
+        }
+        Ok(())
+    }
+
+    fn figures(
+        &self,
+        cell: &Cell,
+        (name, turns): (&str, &[Turn]),
+        ms: f64,
+    ) -> Result<Vec<Column>, Failure> {
+        let text = |knob: &str| cell.get::<String>(knob).map(Field::Text);
+        let batch: u64 = cell.get("batch")?;
+        let bytes = |of: fn(&Turn) -> u64| Field::Int(median(turns, |turn| of(turn) as f64) as u64);
+        Ok(vec![
+            ("experiment", Field::Text(NAME.into())),
+            ("setting", text("setting")?),
+            ("indexes", Field::Int(cell.get("indexes")?)),
+            ("batch", Field::Int(batch)),
+            ("method", text("method")?),
+            ("device", text("device")?),
+            ("prefetch", Field::Text(name.into())),
+            ("ms_per_batch", Field::Float(ms)),
+            ("rows_per_s", Field::Float(batch as f64 * 1e3 / ms)),
+            ("bytes_read", bytes(|turn| turn.read_bytes)),
+            ("bytes_written", bytes(|turn| turn.written_bytes)),
+            ("mean_queue_depth", Field::Float(median(turns, |turn| turn.queue_depth))),
+            ("device_limit_share", Field::Float(self.limit_ms / ms)),
+        ])
+    }
+}
