@@ -80,7 +80,7 @@ const DESCENT_KEYS: [&str; 14] = [
 fn descent_writes_every_key() {
     let dir = scratch("descent");
     let json = dir.join("cells.json");
-    let words = "descent --quick --keys 3000 --shape int8,ten-empty,duplicates \
+    let words = "descent --quick --level tree,table --keys 3000 --shape int8,ten-empty,duplicates \
                  --optimisation all,none,separator-first";
     let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink-bench"));
     command.args(words.split_whitespace()).arg("--dir").arg(&dir).arg("--json").arg(&json);

@@ -64,11 +64,12 @@ const EACH: &[&str] = &[
 /// `optimisation` is `all`, `none`, the one that is switched off, or `separator-first`.
 pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "keys", quick: &["1000000"], default: &["10000000"], all: &["10000000"] },
-    Knob { name: "level", quick: &["tree", "table"], default: &["tree", "table"], all: LEVELS },
+    Knob { name: "level", quick: LEVELS, default: LEVELS, all: LEVELS },
     Knob { name: "shape", quick: ALL_SHAPES, default: ALL_SHAPES, all: ALL_SHAPES },
     Knob { name: "optimisation", quick: &["all", "none"], default: EACH, all: EACH },
 ];
-const LEVELS: &[&str] = &["tree", "table"];
+/// `peers` makes no cells: the other structures are compared with at the end.
+const LEVELS: &[&str] = &["tree", "table", "peers"];
 
 /// Rounds of interleaved lookups.
 const ROUNDS: usize = 5;
@@ -91,9 +92,14 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
     let cells = knobs::matrix(KNOBS, args.size, &args.knobs);
     let mut done: Vec<(Cell, Figures)> = Vec::new();
     let mut base: Option<(String, Keys, Keys, Measured)> = None;
+    let mut peers = false;
     for (number, cell) in cells.into_iter().enumerate() {
         let dir = scratch.path().join(format!("cell-{number}"));
         let level: String = cell.get("level")?;
+        if level == "peers" {
+            peers = true;
+            continue;
+        }
         let figures = match level.as_str() {
             "table" => on_table(&cell, &dir)?,
             "tree" => Some(on_tree(&cell, &dir, &mut base)?),
@@ -109,7 +115,7 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
     }
     drop(base);
     verdicts(&done)?;
-    if args.knobs.is_empty() {
+    if peers {
         peers::run(scratch.path(), args.size)?;
     }
     Ok(())

@@ -194,6 +194,10 @@ pub trait IndexScan: Send {
     /// The next leaf's matches, in `batch`; false when there are none left. May skip leaves without
     /// a match.
     fn next_batch(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool>;
+
+    /// Scans `range` from now on. Cheaper than another scan where the range begins near the place
+    /// that the scan is at.
+    fn restart(&mut self, range: KeyRange);
 }
 
 /// Entries of a batch that belong on one page, as far as the method can tell without reading it.

@@ -109,7 +109,14 @@ impl Leaves {
                 break;
             }
             let Some((number, range)) = self.ranges.pop_front() else { return Ok(None) };
-            let scan = self.index.method.begin_scan(range.clone(), self.options);
+            let scan = match self.scan.take() {
+                // The ranges of a list often begin on one leaf, or on neighbours.
+                Some((_, _, mut scan)) => {
+                    scan.restart(range.clone());
+                    scan
+                }
+                None => self.index.method.begin_scan(range.clone(), self.options),
+            };
             self.scan = Some((number, range, scan));
         }
         let (number, range, _) = self.scan.as_ref().expect("a scan gave the batch");

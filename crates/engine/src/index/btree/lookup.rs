@@ -1,61 +1,121 @@
 //! Lookups of many keys: entries whose key equals one of a list, handed out under the leaf's latch.
 //!
+//! The keys ascend, so a leaf is held for all keys that belong to it, each searched for among the
+//! entries after the last one's; the next leaf to the right is tried before another descent, until
+//! that has failed a few times in a row.
+//!
 //! Invariants: `found` runs under a shared latch, for each key in turn; a key whose entries go on
-//! in the next leaf is followed there.
+//! in the next leaf is followed there. One leaf is latched at a time.
 //! Does not do: visibility; ranges (`scan`).
 
+use std::cmp::Ordering;
+
 use crate::config::PAGE_SIZE;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::index::btree::Tree;
+use crate::index::btree::counters::count;
 use crate::index::btree::node::{Checked, Node};
-use crate::index::btree::scan::{payload, split_key};
-use crate::index::btree::search::Aim;
+use crate::index::btree::probe::Given;
+use crate::index::btree::scan::payload;
+use crate::index::btree::search::{Aim, Place, place_on};
+use crate::index::btree::{Optimisations, Tree};
 
 /// What a lookup calls for each entry: position of the key, row, payload.
 pub(crate) type FoundFn<'f> = &'f mut dyn FnMut(usize, RowId, &[u8]);
 
+/// Steps to the right in vain before every key is descended for.
+const MAX_MISSES: u32 = 3;
+
+/// A list of keys, and how far it has come.
+struct Walk<'k, 'f> {
+    set: Optimisations,
+    keys: &'k [&'k [u8]],
+    /// The key that is looked for.
+    at: usize,
+    /// Where its entries go on, if some were handed out already.
+    from: Option<Vec<u8>>,
+    found: FoundFn<'f>,
+}
+
 impl Tree {
     /// See [`crate::index::am::AccessMethod::lookup`].
     pub(crate) fn lookup(&self, keys: &[&[u8]], found: FoundFn<'_>) -> Result<()> {
+        debug_assert!(keys.is_sorted(), "the keys ascend");
         let _registered = self.registrations.enter();
-        let mut scratch = Vec::new();
-        for (n, key) in keys.iter().enumerate() {
-            let mut from = None;
-            loop {
-                let at: &[u8] = from.as_deref().unwrap_or(*key);
-                let next = self.read_leaf(
-                    Aim::At(at),
-                    || (),
-                    |_, node, place| hand_out(node, (n, key), place.pos, &mut scratch, found),
-                )?;
-                if next.is_none() {
-                    break;
-                }
-                from = next;
+        let mut walk = Walk { set: self.switches.get(), keys, at: 0, from: None, found };
+        let mut misses = 0;
+        while walk.at < keys.len() {
+            let aim = walk.from.take();
+            let aim = Aim::At(aim.as_deref().unwrap_or(keys[walk.at]));
+            let leaf = self.read_leaf(aim, || (), |_, node, place| walk.leaf(node, place.pos));
+            let mut right = leaf?;
+            while right != 0 && walk.at < keys.len() && misses < MAX_MISSES {
+                (right, misses) = match self.next_door(right, &mut walk)? {
+                    Some(next) => (next, 0),
+                    None => (0, misses + 1),
+                };
             }
         }
         Ok(())
     }
-}
 
-/// Hands out the entries of `key` from `at` on; the fence if they may go on right of it.
-fn hand_out(
-    node: &Node<&[u8; PAGE_SIZE]>,
-    (n, key): (usize, &[u8]),
-    from: usize,
-    scratch: &mut Vec<u8>,
-    found: FoundFn<'_>,
-) -> Checked<Option<Vec<u8>>> {
-    for pos in from..node.count {
-        scratch.clear();
-        let item = node.append_key(pos, scratch)?;
-        if !scratch.starts_with(key) {
+    /// Goes on in the leaf at `block` if the key is there; `None` if not.
+    fn next_door(&self, block: u32, walk: &mut Walk<'_, '_>) -> Result<Option<u32>> {
+        if !walk.set.has(Optimisations::CURSORS) {
             return Ok(None);
         }
-        if !node.is_dead(pos) {
-            found(n, split_key(scratch)?.1, payload(node, &item)?);
+        let Some(pin) = self.pool.try_pin(self.page(block)) else { return Ok(None) };
+        let page = pin.shared();
+        let damage = |what| Error::corrupt(pin.page(), what);
+        let aim = Aim::At(walk.from.as_deref().unwrap_or(walk.keys[walk.at]));
+        match place_on(page.bytes(), aim, 0).map_err(damage)? {
+            Place::Here(found) => {
+                count(|c| c.moves_right += 1);
+                walk.from = None;
+                let node = Node::open(page.bytes()).map_err(damage)?;
+                walk.leaf(&node, found.pos).map(Some).map_err(damage)
+            }
+            Place::Right(_) | Place::Lost => Ok(None),
         }
     }
-    Ok(node.high().filter(|high| high.starts_with(key)))
+}
+
+impl Walk<'_, '_> {
+    /// Hands out the entries of the current key from `pos` on, and those of all further keys that
+    /// belong to this leaf. Returns the right link.
+    fn leaf(&mut self, node: &Node<&[u8; PAGE_SIZE]>, mut pos: usize) -> Checked<u32> {
+        loop {
+            let key = self.keys[self.at];
+            while pos < node.count && self.entry(node, key, pos)? {
+                pos += 1;
+            }
+            if pos == node.count {
+                self.from = node.high().filter(|high| high.starts_with(key));
+            }
+            self.at += usize::from(self.from.is_none());
+            let more = self.from.is_none() && self.at < self.keys.len();
+            if !more || !self.set.has(Optimisations::CURSORS) {
+                return Ok(node.right);
+            }
+            let key = self.keys[self.at];
+            let given = Given { set: self.set, known: 0, from: pos };
+            pos = node.probe(key, given)?.found.pos;
+            // Only what lies after the last entry may lie beyond the page.
+            if pos == node.count && node.cmp_high(key) != Ordering::Less {
+                return Ok(node.right);
+            }
+        }
+    }
+
+    /// Hands out entry `pos`, unless it is dead; false if it has another key.
+    fn entry(&mut self, node: &Node<&[u8; PAGE_SIZE]>, key: &[u8], pos: usize) -> Checked<bool> {
+        let item = node.item(pos)?;
+        if !node.opens_with(pos, &item, key) {
+            return Ok(false);
+        }
+        if !node.is_dead(pos) {
+            (self.found)(self.at, node.row_of(pos, &item), payload(node, &item)?);
+        }
+        Ok(true)
+    }
 }

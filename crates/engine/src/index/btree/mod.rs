@@ -267,4 +267,8 @@ impl IndexScan for scan::TreeScan {
     fn next_batch(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
         self.advance(clock, batch)
     }
+
+    fn restart(&mut self, range: KeyRange) {
+        self.begin_again(range);
+    }
 }

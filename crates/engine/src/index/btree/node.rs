@@ -356,15 +356,41 @@ impl<R: PageRead> Node<R> {
 
     /// The row id of leaf entry `i`.
     pub(crate) fn row(&self, i: usize) -> Checked<RowId> {
-        let item = self.item(i)?;
+        self.item(i).map(|item| self.row_of(i, &item))
+    }
+
+    /// The row id of leaf entry `i`, whose item is `item`: the last bytes of its key, wherever
+    /// those are.
+    pub(crate) fn row_of(&self, i: usize, item: &Item) -> RowId {
         let mut bytes = [0; RowId::SIZE];
         if item.rest_len() >= RowId::SIZE {
             self.page.read(item.rest + item.rest_len() - RowId::SIZE, &mut bytes);
-        } else {
-            let key = self.key(i)?;
-            bytes.copy_from_slice(&key[key.len() - RowId::SIZE..]);
+            return RowId::from_bytes(bytes);
         }
-        Ok(RowId::from_bytes(bytes))
+        let head = self.head(i).to_be_bytes();
+        let start = (self.prefix + item.rem).saturating_sub(RowId::SIZE);
+        for (at, byte) in (start..).zip(&mut bytes) {
+            *byte = match at.checked_sub(self.prefix) {
+                None => self.page.u8(self.special + at),
+                Some(at) if at < HEAD => head[at],
+                Some(at) => self.page.u8(item.rest + at - HEAD),
+            };
+        }
+        RowId::from_bytes(bytes)
+    }
+
+    /// Does the key of entry `i`, whose item is `item`, begin with `with`?
+    pub(crate) fn opens_with(&self, i: usize, item: &Item, with: &[u8]) -> bool {
+        let Some(rest) = with.get(self.prefix..) else {
+            return self.page.common(self.special, with.len(), with) == with.len();
+        };
+        let head = self.head(i).to_be_bytes();
+        let in_head = rest.len().min(HEAD);
+        rest.len() <= item.rem
+            && head[..in_head] == rest[..in_head]
+            && self.page.common(item.rest, rest.len() - in_head, &rest[in_head..])
+                == rest.len() - in_head
+            && self.page.common(self.special, self.prefix, with) == self.prefix
     }
 
     /// Bytes that a comparison of page bytes with `key` touches.

@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::ids::{PageId, RowId};
 use crate::index::am::{Clock, LeafBatch, ScanOptions};
 use crate::index::btree::node::{Checked, DEAD, HAS_DEAD, Item, Node, POSTING, SLOT, is_node};
-use crate::index::btree::search::Aim;
-use crate::index::btree::{BTree, Tree, tree_key};
+use crate::index::btree::search::{Aim, Place, place_on};
+use crate::index::btree::{BTree, Optimisations, Tree, tree_key};
 use crate::index::search_key::{Direction, KeyRange};
 use crate::page::PageMut;
 use crate::page::header::{FLAGS, HEADER_SIZE};
@@ -35,6 +35,8 @@ pub(crate) struct TreeScan {
     options: ScanOptions,
     /// Neighbour of the last leaf, 0: descend.
     link: u32,
+    /// The last leaf and its neighbour, where a new range may begin; 0: none.
+    near: [u32; 2],
     done: bool,
     scratch: Vec<u8>,
 }
@@ -42,18 +44,50 @@ pub(crate) struct TreeScan {
 impl TreeScan {
     pub(crate) fn new(tree: BTree, range: KeyRange, options: ScanOptions) -> TreeScan {
         let done = range.is_empty();
-        TreeScan { tree, rest: range, options, link: 0, done, scratch: Vec::new() }
+        TreeScan { tree, rest: range, options, link: 0, near: [0; 2], done, scratch: Vec::new() }
     }
 
     /// See [`crate::index::am::IndexScan::next_batch`].
     pub(crate) fn advance(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
         batch.reset(PageId::default(), 0);
         while !self.done && batch.is_empty() {
-            if !self.step_over_link(clock, batch)? {
+            if !self.step_over_link(clock, batch)? && !self.start_near(clock, batch)? {
                 self.descend(clock, batch)?;
             }
         }
         Ok(!batch.is_empty())
+    }
+
+    /// See [`crate::index::am::IndexScan::restart`].
+    pub(crate) fn begin_again(&mut self, range: KeyRange) {
+        self.done = range.is_empty();
+        self.rest = range;
+        self.near[1] = std::mem::take(&mut self.link);
+    }
+
+    /// Reads the leaf that was read last, or its neighbour, if the range begins there: fences say
+    /// so under the latch, whatever became of the page (R6).
+    fn start_near(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
+        let near = std::mem::take(&mut self.near);
+        let forward = self.options.direction == Direction::Forward;
+        if !forward || !self.tree.0.uses(Optimisations::CURSORS) {
+            return Ok(false);
+        }
+        let tree = self.tree.clone();
+        for block in near.into_iter().filter(|block| *block != 0) {
+            let Some(pin) = tree.0.pool.try_pin(tree.0.page(block)) else { continue };
+            let sample = clock();
+            let page = pin.shared();
+            let damage = |what| Error::corrupt(pin.page(), what);
+            let place = place_on(page.bytes(), Aim::At(&self.rest.low), 0).map_err(damage)?;
+            if matches!(place, Place::Here(_)) {
+                batch.reset(pin.page(), sample);
+                let node = Node::open(page.bytes()).map_err(damage)?;
+                self.copy(&node, batch).map_err(damage)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Reads the neighbour, if it still is one.
@@ -133,6 +167,7 @@ impl TreeScan {
             Direction::Forward => (from..to).try_for_each(|i| self.push(node, i, batch))?,
             Direction::Backward => (from..to).rev().try_for_each(|i| self.push(node, i, batch))?,
         }
+        self.near[0] = batch.leaf.block.0;
         self.move_on(node, low, high)
     }
 

@@ -4,13 +4,14 @@ use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 use rightlink_env::{Rng, thread};
 
 use crate::ids::RowId;
-use crate::index::am::AccessMethod;
+use crate::index::am::{AccessMethod, LeafBatch, ScanOptions};
 use crate::index::btree::edit::{Entries, Frame, Value};
 use crate::index::btree::node::{Found, Node};
 use crate::index::btree::probe::Given;
 use crate::index::btree::search::{Aim, Lead, Place};
 use crate::index::btree::tests::{integer, long_prefix, tree, word};
 use crate::index::btree::{BTree, Optimisations, counting};
+use crate::index::search_key::KeyRange;
 use crate::index::suite;
 use crate::page::{PageBuf, PageMut};
 
@@ -237,6 +238,36 @@ fn lists_of_keys_find_what_single_lookups_find() {
             assert_eq!(rows, expected, "{set:?}");
         }
     }
+}
+
+/// Keys next door need no descent of their own, neither in one lookup nor in a scan that goes on
+/// with another range.
+#[test]
+fn lists_of_keys_stay_on_their_leaves() {
+    let (_pool, tree) = tree(8192, 7);
+    let entries: Vec<_> = (0..5000).map(|n| (int8(n), RowId::new(1 + n as u32, 1))).collect();
+    suite::insert(&tree, &entries);
+    let keys: Vec<&[u8]> = entries.iter().step_by(3).map(|(key, _)| key.as_slice()).collect();
+    let ranges = || {
+        let mut scan = tree.begin_scan(KeyRange::none(), ScanOptions::default());
+        for key in &keys {
+            scan.restart(KeyRange::starting_with(key));
+            let mut batch = LeafBatch::default();
+            assert!(scan.next_batch(&|| 0, &mut batch).unwrap());
+            assert_eq!((batch.len(), batch.key(0)), (1, *key));
+            assert!(!scan.next_batch(&|| 0, &mut batch).unwrap());
+        }
+    };
+    let (list, rows) = counting(|| found(&tree, &keys));
+    assert_eq!((rows.len(), list.descents), (keys.len(), 1), "{list:?}");
+    assert_eq!(counting(ranges).0.descents, 1);
+    tree.optimise(Optimisations::ALL.without(Optimisations::CURSORS));
+    assert_eq!(counting(|| found(&tree, &keys)).0.descents, keys.len() as u64);
+    assert_eq!(counting(ranges).0.descents, keys.len() as u64);
+    // Far apart they are descended for, after a few looks to the right.
+    tree.optimise(Optimisations::ALL);
+    let far: Vec<&[u8]> = keys.iter().step_by(400).copied().collect();
+    assert_eq!(found(&tree, &far).len(), far.len());
 }
 
 /// Two writers split and merge pages of a tiny tree while two readers look keys up that stay.
