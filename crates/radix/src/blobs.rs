@@ -15,8 +15,8 @@ use crate::words::{Node, PAGE_WORDS};
 /// Most bytes that are embedded.
 const EMBEDDED: usize = 5;
 /// Where the parts of a value's word lie.
-const LEN_AT: u32 = 29;
-const TAG_AT: u32 = 45;
+const LEN_AT: u32 = 27;
+const TAG_AT: u32 = 43;
 const EMBEDDED_AT: u32 = 61;
 
 /// A sorted map from 64-bit keys to bytes.
@@ -181,7 +181,7 @@ impl BytesMap {
     /// At most what [`BytesMap::memory`] becomes by `inserts` insertions.
     pub fn memory_after(&self, inserts: usize) -> usize {
         // The value, the leaf and an inner node are new or move; each may need a page.
-        self.map.slabs.memory_with(inserts.saturating_mul(3).min(1 << 19) as u32)
+        self.map.slabs.memory_with(inserts.saturating_mul(3).min(1 << 17) as u32)
     }
 
     /// Blocks of each size that there are: words and number.

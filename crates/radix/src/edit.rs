@@ -6,8 +6,7 @@
 //! Does not do: keeping readers out (`shared`).
 
 use crate::node::{
-    FULL_WORDS, INNER_BITS, INNER_FULL, INNER_SMALL, LEAF_BITS, LEAF_SMALL, LEVELS, MOST,
-    MOST_RANKED, Ref, SMALL, below, byte_at, child, count, entries_at, find, find_from, inner_head,
+    FULL, Kind, LEVELS, MOST, MOST_SMALL, RANKED, Ref, SMALL, child, count, find, find_from,
 };
 use crate::slabs::Slabs;
 use crate::store::{Fixed, Store};
@@ -60,40 +59,36 @@ enum Spot {
     In(Ref),
 }
 
+/// Most entries of a ranked inner node, and of a ranked leaf. Above, finding entries by index alone
+/// costs less time and few more words.
+const MOST_RANKED: [usize; 2] = [48, 232];
+
 /// Words that hold `n` entries of a kind.
-fn words_for<V: Fixed>(kind: u32, n: usize) -> usize {
-    match kind {
-        INNER_FULL => FULL_WORDS,
-        INNER_SMALL | INNER_BITS => entries_at(kind) + n.div_ceil(2),
-        _ => entries_at(kind) + n * V::WORDS,
-    }
+fn words_for<V: Fixed>(kind: Kind, n: usize) -> usize {
+    let n = if kind.shape() == FULL { MOST } else { n };
+    kind.entries_at() + if kind.is_inner() { n.div_ceil(2) } else { n * V::WORDS }
 }
 
-/// Most entries of a kind, whatever its block.
-fn most(kind: u32) -> usize {
-    match kind {
-        LEAF_SMALL | INNER_SMALL => SMALL,
-        INNER_BITS => MOST_RANKED,
+/// Most entries of a kind, whatever its block. Every search meets the root, so it is full soon.
+fn most<V: Fixed>(kind: Kind, is_root: bool) -> usize {
+    match kind.shape() {
+        SMALL => MOST_SMALL,
+        RANKED if kind.is_inner() && is_root => 2 * MOST_SMALL - 1,
+        RANKED if kind.is_inner() => MOST_RANKED[0],
+        RANKED if V::WORDS > 0 => MOST_RANKED[1],
         _ => MOST,
     }
 }
 
 /// The kind for `n` entries. A node that shrinks keeps its kind a little longer, so that one key
 /// that comes and goes does not change it each time.
-fn kind_for(now: u32, n: usize) -> u32 {
-    let spare = if n < 2 { 0 } else { 2 };
-    let stays = |kind: u32| now == kind && n <= most(kind);
-    if now == LEAF_SMALL || now == LEAF_BITS {
-        let small = n + if now == LEAF_BITS { spare } else { 0 } <= SMALL;
-        return if small { LEAF_SMALL } else { LEAF_BITS };
-    }
-    if stays(INNER_SMALL) || (n + spare <= SMALL) {
-        INNER_SMALL
-    } else if n <= MOST_RANKED && (now != INNER_FULL || n + 16 <= MOST_RANKED) {
-        INNER_BITS
-    } else {
-        INNER_FULL
-    }
+fn kind_for<V: Fixed>(now: Kind, n: usize, is_root: bool) -> Kind {
+    let of = |shape| Kind::new(now.level(), shape);
+    let fits = |shape: u32| {
+        let most = most::<V>(of(shape), is_root);
+        n + if now.shape() > shape { most / 4 } else { 0 } <= most
+    };
+    of([SMALL, RANKED].into_iter().find(|shape| fits(*shape)).unwrap_or(FULL))
 }
 
 impl<V: Fixed> Editor<'_, V> {
@@ -154,17 +149,17 @@ impl<V: Fixed> Editor<'_, V> {
         loop {
             let node = self.store.node(at);
             let head = node.word(0);
-            if (head ^ key) & !below(at, head) != 0 {
+            if (head ^ key) & !at.kind().below() != 0 {
                 return (path, Spot::Beside(at));
             }
             if !at.is_inner() {
                 return (path, Spot::In(at));
             }
-            let next = child(node, at, key);
+            let next = child(node, at.kind(), key);
             if next.is_none() {
                 return (path, Spot::Below(at));
             }
-            path.push(at, byte_at(head, key));
+            path.push(at, at.kind().byte(key));
             at = next;
         }
     }
@@ -174,20 +169,16 @@ impl<V: Fixed> Editor<'_, V> {
         match spot {
             Spot::Empty => self.store.set_root(leaf),
             Spot::Below(at) => {
-                let byte = byte_at(self.store.node(at).word(0), key);
-                self.put(path, at, byte, u64::from(leaf.0));
+                self.put(path, at, at.kind().byte(key), u64::from(leaf.0));
             }
             Spot::Beside(at) => {
                 let other = self.store.node(at).word(0);
-                let differing = (other ^ key) & !below(at, other);
-                let level = differing.ilog2() as usize / 8;
-                let head = inner_head(key, level);
-                let mut pair = [
-                    (byte_at(head, key), u64::from(leaf.0)),
-                    (byte_at(head, other), u64::from(at.0)),
-                ];
+                let differing = (other ^ key) & !at.kind().below();
+                let kind = Kind::new(differing.ilog2() as usize / 8, SMALL);
+                let mut pair =
+                    [(kind.byte(key), u64::from(leaf.0)), (kind.byte(other), u64::from(at.0))];
                 pair.sort_unstable();
-                let inner = self.write(INNER_SMALL, head, &pair);
+                let inner = self.write(kind, key & !kind.below(), &pair);
                 self.relink(path, inner);
             }
             Spot::In(_) => unreachable!("there is a leaf already"),
@@ -199,7 +190,7 @@ impl<V: Fixed> Editor<'_, V> {
         let Some((parent, byte)) = path.last() else { return self.store.set_root(to) };
         let node = self.store.node(parent);
         let position = find(node, parent.kind(), byte).expect("the path came this way");
-        node.set_half(entries_at(parent.kind()), position, to.0);
+        node.set_half(parent.kind().entries_at(), position, to.0);
     }
 
     fn insert_in(&mut self, path: &Path, leaf: Ref, byte: u8, word: u64) -> Option<u64> {
@@ -214,17 +205,17 @@ impl<V: Fixed> Editor<'_, V> {
     }
 
     fn new_leaf(&mut self, key: u64, entries: &[(u8, u64)]) -> Ref {
-        let kind = if entries.len() <= SMALL { LEAF_SMALL } else { LEAF_BITS };
+        let kind = kind_for::<V>(Kind::new(0, SMALL), entries.len(), false);
         self.write(kind, key & !0xFF, entries)
     }
 
     /// Adds an entry that is not there to the node at `at`, which may move.
     fn put(&mut self, path: &Path, at: Ref, byte: u8, item: u64) {
         let n = count(self.store.node(at).word(0));
-        let at = if n < self.room(at) { at } else { self.resize(path, at, n + 1) };
+        let at = if n < self.room(at, path.len == 0) { at } else { self.resize(path, at, n + 1) };
         let (node, kind) = (self.store.node(at), at.kind());
         let position = mark(node, kind, byte, n);
-        if kind != INNER_FULL {
+        if kind.shape() != FULL {
             for i in (position..n).rev() {
                 set::<V>(node, kind, i + 1, get::<V>(node, kind, i));
             }
@@ -238,8 +229,8 @@ impl<V: Fixed> Editor<'_, V> {
         let (node, kind) = (self.store.node(at), at.kind());
         let n = count(node.word(0));
         assert!(n > 1, "the last entry goes with its node");
-        unmark(node, kind, byte, position);
-        if kind == INNER_FULL {
+        unmark(node, kind, (byte, position), n);
+        if kind.shape() == FULL {
             set::<V>(node, kind, position, 0);
         } else {
             for i in position..n - 1 {
@@ -259,7 +250,7 @@ impl<V: Fixed> Editor<'_, V> {
     /// Gives up words that `n` entries do not need, if they are many.
     fn shrink(&mut self, path: &Path, at: Ref, n: usize) {
         let has = self.slabs.words_of(at.granule());
-        let kind = kind_for(at.kind(), n);
+        let kind = kind_for::<V>(at.kind(), n, path.len == 0);
         let needs = Slabs::rounded(words_for::<V>(kind, self.rounded(kind, n + n / 16 + 1)));
         if needs + has / 8 < has {
             self.resize(path, at, n);
@@ -267,29 +258,29 @@ impl<V: Fixed> Editor<'_, V> {
     }
 
     /// Entries that fit the node at `at` where it is.
-    fn room(&self, at: Ref) -> usize {
+    fn room(&self, at: Ref, is_root: bool) -> usize {
         let kind = at.kind();
-        let words = self.slabs.words_of(at.granule()) - entries_at(kind);
-        let fit = match kind {
-            INNER_SMALL | INNER_BITS => words * 2,
-            LEAF_SMALL | LEAF_BITS if V::WORDS == 1 => words,
-            _ => MOST,
+        let words = self.slabs.words_of(at.granule()) - kind.entries_at();
+        let fit = match V::WORDS {
+            _ if kind.is_inner() => words * 2,
+            0 => MOST,
+            size => words / size,
         };
-        fit.min(most(kind))
+        fit.min(most::<V>(kind, is_root))
     }
 
     /// Entries to make room for.
-    fn rounded(&self, kind: u32, n: usize) -> usize {
+    fn rounded(&self, kind: Kind, n: usize) -> usize {
         let n = match self.sizes {
             Sizes::Variable => n,
             Sizes::Fixed => [8, 32, 128].into_iter().find(|size| n <= *size).unwrap_or(MOST),
         };
-        n.min(most(kind))
+        n.min(most::<V>(kind, false))
     }
 
     /// Moves the node at `at` into a block for `n` entries.
     fn resize(&mut self, path: &Path, at: Ref, n: usize) -> Ref {
-        let (node, kind) = (self.store.node(at), kind_for(at.kind(), n));
+        let (node, kind) = (self.store.node(at), kind_for::<V>(at.kind(), n, path.len == 0));
         let head = node.word(0);
         let moved = if kind == at.kind() {
             let room = words_for::<V>(kind, self.rounded(kind, n));
@@ -307,20 +298,20 @@ impl<V: Fixed> Editor<'_, V> {
         moved
     }
 
-    fn write(&mut self, kind: u32, head: u64, entries: &[(u8, u64)]) -> Ref {
+    fn write(&mut self, kind: Kind, head: u64, entries: &[(u8, u64)]) -> Ref {
         self.write_with_room(kind, head, entries, entries.len())
     }
 
     /// Writes a new node with room for `n` entries.
-    fn write_with_room(&mut self, kind: u32, head: u64, entries: &[(u8, u64)], n: usize) -> Ref {
-        assert!((1..=most(kind)).contains(&entries.len()), "as many as the kind holds");
+    fn write_with_room(&mut self, kind: Kind, head: u64, entries: &[(u8, u64)], n: usize) -> Ref {
+        assert!((1..=most::<V>(kind, false)).contains(&entries.len()), "as many as the kind holds");
         let n = self.rounded(kind, n.max(entries.len()));
         let granule = self.slabs.alloc(&self.store.words, words_for::<V>(kind, n));
         let node = self.store.words.at(granule);
         node.set(0, head & !0xFF | (entries.len() as u64 - 1));
         write_bytes(node, kind, entries);
-        if kind == INNER_FULL {
-            (8..FULL_WORDS).for_each(|i| node.set(i, 0));
+        if kind.shape() == FULL {
+            (8..words_for::<V>(kind, n)).for_each(|i| node.set(i, 0));
             entries.iter().for_each(|e| set::<V>(node, kind, usize::from(e.0), e.1));
         } else {
             entries.iter().enumerate().for_each(|(i, e)| set::<V>(node, kind, i, e.1));
@@ -331,25 +322,25 @@ impl<V: Fixed> Editor<'_, V> {
 
 /// The entry at `position`, as a word.
 #[inline]
-fn get<V: Fixed>(node: Node<'_>, kind: u32, position: usize) -> u64 {
-    match kind {
-        LEAF_SMALL | LEAF_BITS if V::WORDS == 0 => 0,
-        LEAF_SMALL | LEAF_BITS => node.word(entries_at(kind) + position),
-        _ => u64::from(node.half(entries_at(kind), position)),
+fn get<V: Fixed>(node: Node<'_>, kind: Kind, position: usize) -> u64 {
+    match V::WORDS {
+        _ if kind.is_inner() => u64::from(node.half(kind.entries_at(), position)),
+        0 => 0,
+        _ => node.word(kind.entries_at() + position),
     }
 }
 
 #[inline]
-fn set<V: Fixed>(node: Node<'_>, kind: u32, position: usize, item: u64) {
-    match kind {
-        LEAF_SMALL | LEAF_BITS if V::WORDS == 0 => {}
-        LEAF_SMALL | LEAF_BITS => node.set(entries_at(kind) + position, item),
-        _ => node.set_half(entries_at(kind), position, item as u32),
+fn set<V: Fixed>(node: Node<'_>, kind: Kind, position: usize, item: u64) {
+    match V::WORDS {
+        _ if kind.is_inner() => node.set_half(kind.entries_at(), position, item as u32),
+        0 => {}
+        _ => node.set(kind.entries_at() + position, item),
     }
 }
 
 /// All entries in order.
-fn entries_of<V: Fixed>(node: Node<'_>, kind: u32) -> Vec<(u8, u64)> {
+fn entries_of<V: Fixed>(node: Node<'_>, kind: Kind) -> Vec<(u8, u64)> {
     let mut entries = Vec::with_capacity(count(node.word(0)));
     let mut from = Some(0);
     while let Some((byte, position)) = from.and_then(|from| find_from(node, kind, from)) {
@@ -361,9 +352,9 @@ fn entries_of<V: Fixed>(node: Node<'_>, kind: u32) -> Vec<(u8, u64)> {
 }
 
 /// Writes the key bytes of a new node.
-fn write_bytes(node: Node<'_>, kind: u32, entries: &[(u8, u64)]) {
-    if matches!(kind, LEAF_SMALL | INNER_SMALL) {
-        let mut bytes = [0; SMALL];
+fn write_bytes(node: Node<'_>, kind: Kind, entries: &[(u8, u64)]) {
+    if kind.shape() == SMALL {
+        let mut bytes = [entries[0].0; MOST_SMALL];
         bytes.iter_mut().zip(entries).for_each(|(byte, entry)| *byte = entry.0);
         return node.set(1, u64::from_le_bytes(bytes));
     }
@@ -384,34 +375,42 @@ fn following(i: u8) -> u64 {
 }
 
 /// Adds `byte` to the key bytes of a node with `n` entries. Returns its position.
-fn mark(node: Node<'_>, kind: u32, byte: u8, n: usize) -> usize {
-    if matches!(kind, LEAF_SMALL | INNER_SMALL) {
-        let word = node.word(1);
-        let position = word.to_le_bytes()[..n].iter().filter(|have| **have < byte).count();
-        let low = (1 << (position * 8)) - 1;
-        node.set(1, word & low | u64::from(byte) << (position * 8) | (word & !low) << 8);
+fn mark(node: Node<'_>, kind: Kind, byte: u8, n: usize) -> usize {
+    if kind.shape() == SMALL {
+        let mut bytes = node.word(1).to_le_bytes();
+        let position = bytes[..n].iter().filter(|have| **have < byte).count();
+        bytes.copy_within(position..n, position + 1);
+        bytes[position] = byte;
+        set_small(node, bytes, n + 1);
         return position;
     }
     let at = 1 + usize::from(byte / 64);
-    let word = node.word(at) | 1 << (byte % 64);
-    node.set(at, word);
-    if kind != INNER_FULL {
+    node.set(at, node.word(at) | 1 << (byte % 64));
+    if kind.shape() == RANKED {
         node.set(5, node.word(5) + following(byte / 64));
     }
     find(node, kind, byte).expect("marked above")
 }
 
-/// Removes `byte`, which is at `position`, from the key bytes.
-fn unmark(node: Node<'_>, kind: u32, byte: u8, position: usize) {
-    if matches!(kind, LEAF_SMALL | INNER_SMALL) {
-        let (word, low) = (node.word(1), (1 << (position * 8)) - 1);
-        return node.set(1, word & low | word >> 8 & !low);
+/// Removes `byte`, one of `n`, which is at `position`, from the key bytes.
+fn unmark(node: Node<'_>, kind: Kind, (byte, position): (u8, usize), n: usize) {
+    if kind.shape() == SMALL {
+        let mut bytes = node.word(1).to_le_bytes();
+        bytes.copy_within(position + 1..n, position);
+        return set_small(node, bytes, n - 1);
     }
     let at = 1 + usize::from(byte / 64);
     node.set(at, node.word(at) & !(1 << (byte % 64)));
-    if kind != INNER_FULL {
+    if kind.shape() == RANKED {
         node.set(5, node.word(5) - following(byte / 64));
     }
+}
+
+/// Stores the first `n` key bytes of a small node.
+fn set_small(node: Node<'_>, mut bytes: [u8; MOST_SMALL], n: usize) {
+    let first = bytes[0];
+    bytes[n..].fill(first);
+    node.set(1, u64::from_le_bytes(bytes));
 }
 
 /// Checks the nodes below `at`, to which `above` led: key bits, and which of them count. Returns
@@ -420,19 +419,19 @@ fn unmark(node: Node<'_>, kind: u32, byte: u8, position: usize) {
 pub(crate) fn check<V: Fixed>(store: &Store<V>, at: Ref, above: Option<(u64, u64)>) -> usize {
     let node = store.node(at);
     let head = node.word(0);
-    let (mask, n) = (!below(at, head), count(head));
+    let (mask, n) = (!at.kind().below(), count(head));
     if let Some((bits, parent_mask)) = above {
         assert_eq!(head & parent_mask, bits & parent_mask, "the head agrees with the way here");
         assert_eq!(mask & parent_mask, parent_mask, "levels go down");
     }
     let entries = entries_of::<V>(node, at.kind());
-    assert!(n <= most(at.kind()) && entries.is_sorted_by(|a, b| a.0 < b.0));
+    assert!(n <= most::<V>(at.kind(), false) && entries.is_sorted_by(|a, b| a.0 < b.0));
     if !at.is_inner() {
         return n;
     }
     assert!(n >= 2, "an inner node has two children");
     let below = |&(byte, item): &(u8, u64)| {
-        let shift = crate::node::shift(head);
+        let shift = at.kind().shift();
         let bits = head & mask | u64::from(byte) << shift;
         check(store, Ref(item as u32), Some((bits, mask | 0xFF << shift)))
     };

@@ -1,5 +1,5 @@
 //! Schedules of readers and writers of a shared map, explored by a model checker:
-//! `cargo test -p rightlink-radix --features shuttle`.
+//! `cargo test -p rightlink-radix --features shuttle --lib`.
 //!
 //! Each word that is read or written is a point at which another thread may go on, so a reader
 //! meets nodes in every state of change. The variants with a broken rule must be caught.

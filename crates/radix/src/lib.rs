@@ -5,6 +5,7 @@
 //! | [`Map`], [`Set`] | keys with values of a word, or none, embedded in the leaves |
 //! | [`BytesMap`] | keys with values of any length up to a page, embedded where they fit |
 //! | [`Shared`] | a map that many threads read while some write, in shards |
+//! | [`Runs`] | neighbours among many lookups that need one search |
 //!
 //! A node takes one key byte. Its entries are packed and found by counting bits, so it is as large
 //! as its count asks for; paths of single children are left out. All nodes lie in one growing
@@ -42,4 +43,4 @@ pub use edit::Sizes;
 pub use iter::Iter;
 pub use map::{Map, Set};
 pub use shared::Shared;
-pub use store::Fixed;
+pub use store::{Fixed, GROUP, Runs};

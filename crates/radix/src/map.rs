@@ -90,7 +90,7 @@ impl<V: Fixed> Map<V> {
     /// Is there such a key?
     #[inline]
     pub fn contains(&self, key: u64) -> bool {
-        self.store.get(key).is_some()
+        self.store.contains(key)
     }
 
     /// The values of `keys`, best sorted: neighbours share their way down.

@@ -128,7 +128,7 @@ impl<V: Fixed> Shared<V> {
 
     /// Is there such a key?
     pub fn contains(&self, key: u64) -> bool {
-        self.shard(key).read(|store| store.get(key)).is_some()
+        self.shard(key).read(|store| store.contains(key))
     }
 
     /// The first entry whose key is at least `from`. Entries that come or go meanwhile may be seen

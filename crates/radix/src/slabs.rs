@@ -60,8 +60,8 @@ pub(crate) struct Slabs {
     with_room: [u32; CLASSES.len()],
     free_pages: u32,
     free_count: u32,
-    /// Bytes of all segments.
-    segment_bytes: usize,
+    /// Bytes of all pages and the steps of their table.
+    page_bytes: usize,
     /// Blocks in use of each class.
     blocks: [u32; CLASSES.len()],
 }
@@ -73,24 +73,24 @@ impl Slabs {
             with_room: [NONE; CLASSES.len()],
             free_pages: NONE,
             free_count: 0,
-            segment_bytes: 0,
+            page_bytes: 0,
             blocks: [0; CLASSES.len()],
         }
     }
 
     /// Bytes allocated by the tree, to the byte.
     pub(crate) fn memory(&self) -> usize {
-        self.segment_bytes + Words::table_bytes() + self.pages.capacity() * size_of::<Page>()
+        self.page_bytes + Words::table_bytes() + self.pages.capacity() * size_of::<Page>()
     }
 
     /// An upper bound of what [`Slabs::memory`] becomes if `pages` more pages are needed.
     pub(crate) fn memory_with(&self, pages: u32) -> usize {
         let opened = self.pages.len() as u32;
         let wanted = pages.saturating_sub(self.free_count);
-        let segments: usize = (opened..opened + wanted).map(Words::bytes_to_open).sum();
+        let opening: usize = (opened..opened + wanted).map(Words::bytes_to_open).sum();
         let needed = self.pages.len() + wanted as usize;
         let table = if needed > self.pages.capacity() { 2 * needed.max(4) } else { 0 };
-        self.memory() + segments + table * size_of::<Page>()
+        self.memory() + opening + table * size_of::<Page>()
     }
 
     /// Words of a block of at least `words` words.
@@ -170,8 +170,8 @@ impl Slabs {
         let number = self.free_pages;
         let number = if number == NONE {
             let number = self.pages.len() as u32;
-            assert!(number < MAX_PAGES, "addresses have 29 bits");
-            self.segment_bytes += words.open(number);
+            assert!(number < MAX_PAGES, "addresses have 27 bits");
+            self.page_bytes += words.open(number);
             self.pages.push(page);
             number
         } else {

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 use rightlink_env::sync::{AtomicU32, Ordering};
 
-use crate::node::{LEAF_SMALL, LEVELS, Ref, below, child, entries_at, find, find_from, shift};
+use crate::node::{Kind, LEVELS, Ref, child, find, find_from, has};
 use crate::words::{Node, Words};
 
 /// A value that is stored inside of a leaf.
@@ -51,7 +51,7 @@ impl Fixed for u32 {
 }
 
 /// Lookups that are in flight together, so that they wait for memory together.
-const GROUP: usize = 32;
+pub const GROUP: usize = 32;
 
 /// Words and the root in them.
 #[derive(Debug)]
@@ -65,8 +65,8 @@ pub(crate) struct Store<V> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: u64,
-    leaf: Ref,
-    position: usize,
+    pub(crate) leaf: Ref,
+    pub(crate) position: usize,
 }
 
 impl<V: Fixed> Store<V> {
@@ -97,34 +97,33 @@ impl<V: Fixed> Store<V> {
             if !at.is_inner() {
                 break;
             }
-            at = child(self.node(at), at, key);
+            at = child(self.node(at), at.kind(), key);
         }
         at
     }
 
-    /// The value of `key` in the leaf `at`, as a word.
+    /// The leaf `at`, if it is one that `key` may be in.
     #[inline(always)]
-    fn in_leaf(&self, at: Ref, key: u64) -> Option<u64> {
+    fn leaf_for(&self, at: Ref, key: u64) -> Option<Node<'_>> {
         if at.is_none() || at.is_inner() {
             return None;
         }
         let node = self.node(at);
-        if (node.word(0) ^ key) >> 8 != 0 {
-            return None;
-        }
-        let position = find(node, at.kind(), key as u8)?;
-        Some(self.value_at(node, at.kind(), position))
-    }
-
-    #[inline(always)]
-    fn value_at(&self, node: Node<'_>, kind: u32, position: usize) -> u64 {
-        if V::WORDS == 0 { 0 } else { node.word(entries_at(kind) + position * V::WORDS) }
+        ((node.word(0) ^ key) >> 8 == 0).then_some(node)
     }
 
     /// The value of `key`, as a word.
     #[inline(always)]
     pub(crate) fn get(&self, key: u64) -> Option<u64> {
-        self.in_leaf(self.leaf(key), key)
+        let at = self.leaf(key);
+        in_leaf::<V>(self.leaf_for(at, key)?, at.kind(), key)
+    }
+
+    /// Is there such a key?
+    #[inline(always)]
+    pub(crate) fn contains(&self, key: u64) -> bool {
+        let at = self.leaf(key);
+        self.leaf_for(at, key).is_some_and(|node| has(node, at.kind(), key as u8))
     }
 
     /// The values of `keys`. Neighbours in one leaf share a descent, and the descents of a group
@@ -132,30 +131,31 @@ impl<V: Fixed> Store<V> {
     #[inline(always)]
     pub(crate) fn get_each(&self, keys: &[u64], mut out: impl FnMut(usize, Option<u64>)) {
         let mut done = 0;
-        for group in keys.chunks(GROUP) {
-            let mut leaves = [Ref::NONE; GROUP];
-            self.descend(group, &mut leaves);
-            for (i, (&key, &leaf)) in group.iter().zip(&leaves).enumerate() {
-                out(done + i, self.in_leaf(leaf, key));
+        while done < keys.len() {
+            let runs = Runs::of(&keys[done..], |a, b| (a ^ b) >> 8 == 0);
+            let leaves = self.descend(&keys[done..], &runs);
+            let leaves = leaves.map(|at| (at, self.node(at)));
+            for (run, (at, node)) in leaves.iter().enumerate().take(runs.len) {
+                for i in runs.range(run) {
+                    let key = keys[done + i];
+                    let there = !at.is_none() && (node.word(0) ^ key) >> 8 == 0;
+                    let value = if there { in_leaf::<V>(*node, at.kind(), key) } else { None };
+                    out(done + i, value);
+                }
             }
-            done += group.len();
+            done += runs.end();
         }
     }
 
+    /// The leaf in which each run of keys is, if it is anywhere.
     #[inline(always)]
-    fn descend(&self, keys: &[u64], leaves: &mut [Ref; GROUP]) {
-        let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return };
-        let together = keys.iter().all(|key| (key ^ first) >> 8 == 0);
-        if together {
-            *leaves = [self.leaf(*last); GROUP];
-            return;
-        }
-        *leaves = [self.root(); GROUP];
+    fn descend(&self, keys: &[u64], runs: &Runs) -> [Ref; GROUP] {
+        let mut leaves = [self.root(); GROUP];
         for _ in 0..LEVELS {
             let mut more = false;
-            for (key, at) in keys.iter().zip(&mut *leaves) {
+            for (run, at) in leaves.iter_mut().enumerate().take(runs.len) {
                 if at.is_inner() {
-                    *at = child(self.node(*at), *at, *key);
+                    *at = child(self.node(*at), at.kind(), keys[runs.starts[run]]);
                     more |= at.is_inner();
                 }
             }
@@ -163,6 +163,7 @@ impl<V: Fixed> Store<V> {
                 break;
             }
         }
+        leaves.map(|at| if at.is_inner() { Ref::NONE } else { at })
     }
 
     /// The first entry whose key is at least `from`.
@@ -181,7 +182,7 @@ impl<V: Fixed> Store<V> {
                 Found::Nothing => {
                     depth = depth.checked_sub(1)?;
                     let (parent, lowest) = path[depth];
-                    let step = 1u64.checked_shl(shift(self.node(parent).word(0)))?;
+                    let step = 1u64 << parent.kind().shift();
                     // No overflow out of the node's own range either: then its parent goes on.
                     (at, from) = (parent, lowest.checked_add(step)?);
                 }
@@ -195,50 +196,91 @@ impl<V: Fixed> Store<V> {
         if at.is_none() {
             return Found::Nothing;
         }
-        let node = self.node(at);
-        let head = node.word(0);
-        let below = below(at, head);
-        let lowest = head & !below;
-        if lowest < from & !below {
+        let (node, kind) = (self.node(at), at.kind());
+        let lowest = node.word(0) & !kind.below();
+        if lowest < from & !kind.below() {
             return Found::Nothing;
         }
-        let shift = if at.is_inner() { shift(head) } else { 0 };
-        let byte = if lowest > from { 0 } else { (from >> shift) as u8 };
-        let Some((byte, position)) = find_from(node, at.kind(), byte) else {
+        let byte = if lowest > from { 0 } else { kind.byte(from) };
+        let Some((byte, position)) = find_from(node, kind, byte) else {
             return Found::Nothing;
         };
-        let key = lowest | u64::from(byte) << shift;
+        let key = lowest | u64::from(byte) << kind.shift();
         if at.is_inner() {
-            Found::Child(Ref(node.half(entries_at(at.kind()), position)), key)
+            Found::Child(Ref(node.half(kind.entries_at(), position)), key)
         } else {
             Found::Entry(Entry { key, leaf: at, position })
         }
     }
 
-    /// The entry after `entry`.
-    #[inline]
-    pub(crate) fn after(&self, entry: Entry) -> Option<Entry> {
-        let next = entry.key.checked_add(1)?;
-        if next as u8 != 0 {
-            let node = self.node(entry.leaf);
-            let position = entry.position + 1;
-            let byte = if entry.leaf.kind() == LEAF_SMALL {
-                find_from(node, LEAF_SMALL, next as u8).map(|(byte, _)| byte)
-            } else {
-                next_bit(node, next as u8)
-            };
-            if let Some(byte) = byte {
-                return Some(Entry { key: entry.key & !0xFF | u64::from(byte), position, ..entry });
-            }
-        }
-        self.seek((entry.key | 0xFF).checked_add(1)?)
-    }
-
     /// The value of an entry, as a word.
     #[inline(always)]
     pub(crate) fn value(&self, entry: Entry) -> u64 {
-        self.value_at(self.node(entry.leaf), entry.leaf.kind(), entry.position)
+        value_at::<V>(self.node(entry.leaf), entry.leaf.kind(), entry.position)
     }
+}
+
+/// The value of `key` in the leaf that is its own, as a word.
+#[inline(always)]
+fn in_leaf<V: Fixed>(node: Node<'_>, kind: Kind, key: u64) -> Option<u64> {
+    if V::WORDS == 0 {
+        return has(node, kind, key as u8).then_some(0);
+    }
+    find(node, kind, key as u8).map(|position| value_at::<V>(node, kind, position))
+}
+
+/// Runs of neighbours among many things, of which each needs one search.
+#[derive(Debug)]
+pub struct Runs {
+    starts: [usize; GROUP + 1],
+    len: usize,
+}
+
+impl Runs {
+    /// The first runs of `things`; neighbours that are `alike` are in one. There may be more of
+    /// them behind [`Runs::end`].
+    #[inline(always)]
+    pub fn of<T>(things: &[T], alike: impl Fn(&T, &T) -> bool) -> Runs {
+        let mut runs = Runs { starts: [0; GROUP + 1], len: usize::from(!things.is_empty()) };
+        for (i, pair) in things.windows(2).enumerate() {
+            if !alike(&pair[0], &pair[1]) {
+                runs.starts[runs.len] = i + 1;
+                if runs.len == GROUP {
+                    return runs;
+                }
+                runs.len += 1;
+            }
+        }
+        runs.starts[runs.len] = things.len();
+        runs
+    }
+
+    /// Number of runs, at least one if there are things.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No things?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The things of a run.
+    #[inline(always)]
+    pub fn range(&self, run: usize) -> std::ops::Range<usize> {
+        self.starts[run]..self.starts[run + 1]
+    }
+
+    /// Where the last run ends.
+    pub fn end(&self) -> usize {
+        self.starts[self.len]
+    }
+}
+
+/// The value at `position` of a leaf, as a word.
+#[inline(always)]
+pub(crate) fn value_at<V: Fixed>(node: Node<'_>, kind: Kind, position: usize) -> u64 {
+    if V::WORDS == 0 { 0 } else { node.word(kind.entries_at() + position * V::WORDS) }
 }
 
 /// What a step of a search finds.
@@ -247,17 +289,4 @@ enum Found {
     /// A child, and the lowest key that it can hold.
     Child(Ref, u64),
     Nothing,
-}
-
-/// The first bit of the bitmap at or after `from`.
-#[inline(always)]
-fn next_bit(node: Node<'_>, from: u8) -> Option<u8> {
-    let word = node.word(1 + usize::from(from / 64)) >> (from % 64);
-    if word != 0 {
-        return Some(from + word.trailing_zeros() as u8);
-    }
-    (from / 64 + 1..4).find_map(|index| {
-        let word = node.word(1 + usize::from(index));
-        (word != 0).then(|| index * 64 + word.trailing_zeros() as u8)
-    })
 }

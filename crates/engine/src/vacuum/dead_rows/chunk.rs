@@ -26,6 +26,9 @@ const MOST_LISTED: usize = 7;
 /// Bytes before the cells of a ranked form: bitmap of blocks, and the bits before each word of it.
 const RANKS: usize = 40;
 
+/// Words of pairs that are looked through faster than searched.
+const FEW_WORDS: usize = 8;
+
 const BITS: u16 = 0;
 const LIST: u16 = 1;
 const RANKED_BITS: u16 = 2;
@@ -273,6 +276,14 @@ fn cell_start(value: Value<'_>, form: u16, cell: usize, block: u8) -> Option<usi
     (start < value.len()).then_some(start)
 }
 
+/// Is a row id in a chunk?
+#[inline]
+pub(super) fn contains(value: Value<'_>, block: u8, slot: u16) -> bool {
+    let mut found = false;
+    contains_each(value, std::iter::once((block, slot)), |_, dead| found = dead);
+    found
+}
+
 /// Which of the row ids, given as block and slot, are in a chunk: `out` is told index and answer.
 #[inline(always)]
 pub(super) fn contains_each(
@@ -283,6 +294,12 @@ pub(super) fn contains_each(
     let (form, cell) = form_of(value);
     // The form is the same for all rows, so the choice is made once.
     match form {
+        LIST if cell == 1 => {
+            rows.enumerate().for_each(|(i, row)| out(i, in_single(value, LIST, row)))
+        }
+        RANKED_LIST if cell == 1 => {
+            rows.enumerate().for_each(|(i, row)| out(i, in_single(value, RANKED_LIST, row)));
+        }
         BITS => rows.enumerate().for_each(|(i, row)| out(i, in_bits(value, BITS, cell, row))),
         LIST => rows.enumerate().for_each(|(i, row)| out(i, in_list(value, LIST, cell, row))),
         RANKED_BITS => {
@@ -316,6 +333,13 @@ fn in_list(value: Value<'_>, form: u16, cell: usize, (block, slot): (u8, u16)) -
     has_zero_byte(differing | !lanes) && (1..256).contains(&slot)
 }
 
+/// [`in_list`] for lists of one.
+#[inline(always)]
+fn in_single(value: Value<'_>, form: u16, (block, slot): (u8, u16)) -> bool {
+    let start = cell_start(value, form, 1, block);
+    slot != 0 && start.is_some_and(|start| u16::from(value.byte(start)) == slot)
+}
+
 #[inline(always)]
 fn has_zero_byte(word: u64) -> bool {
     word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080 != 0
@@ -324,16 +348,28 @@ fn has_zero_byte(word: u64) -> bool {
 #[inline(always)]
 fn in_pairs(value: Value<'_>, (block, slot): (u8, u16)) -> bool {
     let wanted = u64::from(block) << 8 | u64::from(slot);
-    // The last word whose first pair is not beyond the wanted one.
-    let (mut low, mut high) = (0, value.len().div_ceil(8));
-    while high - low > 1 {
-        let middle = usize::midpoint(low, high);
-        let beyond = value.word(middle) & 0xFFFF > wanted;
-        (low, high) = if beyond { (low, middle) } else { (middle, high) };
-    }
-    let differing = value.word(low) ^ (0x0001_0001_0001_0001 * wanted);
-    let zero = differing.wrapping_sub(0x0001_0001_0001_0001) & !differing & 0x8000_8000_8000_8000;
+    let words = value.len().div_ceil(8);
+    let zero = if words <= FEW_WORDS {
+        // No branch depends on what is found. Pairs past the end are zero, which no row id is.
+        (0..words).fold(0, |zero, i| zero | zero_pairs(value.word(i), wanted))
+    } else {
+        // The last word whose first pair is not beyond the wanted one.
+        let (mut low, mut high) = (0, words);
+        while high - low > 1 {
+            let middle = usize::midpoint(low, high);
+            let beyond = value.word(middle) & 0xFFFF > wanted;
+            (low, high) = if beyond { (low, middle) } else { (middle, high) };
+        }
+        zero_pairs(value.word(low), wanted)
+    };
     zero != 0 && (1..256).contains(&slot)
+}
+
+/// Not zero if one of the four pairs in `word` is the wanted one.
+#[inline(always)]
+fn zero_pairs(word: u64, wanted: u64) -> u64 {
+    let differing = word ^ (0x0001_0001_0001_0001 * (wanted & 0xFFFF));
+    differing.wrapping_sub(0x0001_0001_0001_0001) & !differing & 0x8000_8000_8000_8000
 }
 
 fn in_wide_pairs(value: Value<'_>, row: (u8, u16)) -> bool {

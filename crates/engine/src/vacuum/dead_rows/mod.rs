@@ -14,14 +14,12 @@ mod tests;
 use std::ops::Range;
 
 use rightlink_env::{Budget, Reservation};
-use rightlink_radix::BytesMap;
+use rightlink_radix::{BytesMap, GROUP, Runs};
 
 use crate::error::{Error, Result};
 use crate::ids::RowId;
 use chunk::{BLOCKS, Open};
 
-/// Row ids that are probed together.
-const GROUP: usize = 32;
 /// No chunk is open.
 const NONE: u64 = u64::MAX;
 
@@ -116,34 +114,34 @@ impl DeadRows {
 
     /// Is this row id in the set?
     pub fn contains(&self, row: RowId) -> bool {
-        let mut dead = [false];
-        self.probe(&[row], &mut dead);
-        dead[0]
+        let (block, slot) = inside(row);
+        if chunk_of(row) == self.open_chunk {
+            return self.open.contains(block, slot);
+        }
+        let value = self.chunks.get(chunk_of(row));
+        value.is_some_and(|value| chunk::contains(value, block, slot))
     }
 
     /// Answers for a whole leaf which of `rows` are in the set. Any order will do; neighbours in
     /// one chunk share their way to it.
     pub fn probe(&self, rows: &[RowId], dead: &mut [bool]) {
         assert_eq!(rows.len(), dead.len(), "an answer for each row");
-        for (rows, dead) in rows.chunks(GROUP).zip(dead.chunks_mut(GROUP)) {
-            self.probe_group(rows, dead);
+        let mut done = 0;
+        while done < rows.len() {
+            let runs = Runs::of(&rows[done..], |a, b| chunk_of(*a) == chunk_of(*b));
+            self.probe_runs(&rows[done..], &mut dead[done..], &runs);
+            done += runs.end();
         }
     }
 
-    fn probe_group(&self, rows: &[RowId], dead: &mut [bool]) {
-        // Runs of rows in one chunk: the chunk and the end of the run.
-        let (mut chunks, mut ends, mut runs) = ([0; GROUP], [0; GROUP], 0);
-        for (i, &row) in rows.iter().enumerate() {
-            let chunk = chunk_of(row);
-            runs += usize::from(i == 0 || chunk != chunks[runs - 1]);
-            chunks[runs - 1] = chunk;
-            ends[runs - 1] = i + 1;
+    /// Answers for runs of rows in one chunk each.
+    fn probe_runs(&self, rows: &[RowId], dead: &mut [bool], runs: &Runs) {
+        let mut chunks = [0; GROUP];
+        for (run, chunk) in chunks.iter_mut().enumerate().take(runs.len()) {
+            *chunk = chunk_of(rows[runs.range(run).start]);
         }
-        let mut start = 0;
-        self.chunks.get_each(&chunks[..runs], |run, value| {
-            let range = start..ends[run];
-            start = ends[run];
-            let (rows, dead) = (&rows[range.clone()], &mut dead[range]);
+        self.chunks.get_each(&chunks[..runs.len()], |run, value| {
+            let (rows, dead) = (&rows[runs.range(run)], &mut dead[runs.range(run)]);
             if chunks[run] == self.open_chunk {
                 self.probe_open(rows, dead);
             } else if let Some(value) = value {
