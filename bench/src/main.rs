@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `knobs` | which cells are run: matrices, and the flags that narrow them |
 //! | `report`, `stats` | a table for people, JSON lines for machines; medians |
-//! | `cpu` | time of the thread itself |
+//! | `cpu`, `count` | time of the thread itself; bytes that were allocated |
 //! | `device` | what the bare device reaches before and after |
-//! | `load`, `descent`, `insert_prefetch`, ... | one experiment each |
+//! | `load`, `descent`, `insert_prefetch`, `dead_rows` | one experiment each |
 //!
 //! Invariants: an experiment uses only the public names of `rightlink`; its data lies in a
 //! directory of its own that is removed at the end.
@@ -14,7 +14,9 @@
 //! is printed beside them.
 
 mod args;
+mod count;
 mod cpu;
+mod dead_rows;
 mod descent;
 mod device;
 mod insert_prefetch;
@@ -55,6 +57,12 @@ const EXPERIMENTS: &[Experiment] = &[
         about: insert_prefetch::ABOUT,
         knobs: insert_prefetch::KNOBS,
         run: insert_prefetch::run,
+    },
+    Experiment {
+        name: dead_rows::NAME,
+        about: dead_rows::ABOUT,
+        knobs: dead_rows::KNOBS,
+        run: dead_rows::run,
     },
 ];
 
