@@ -60,6 +60,35 @@ fn every_crash_keeps_a_prefix_with_all_that_was_acknowledged() {
     assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
 }
 
+/// The crashes of a scenario find what a broken rule does to the disk.
+#[test]
+fn broken_rules_are_found() {
+    let cases = [
+        ("commit-not-durable", "rollback"),
+        ("wal-not-synced", "rollback"),
+        ("no-double-write", "eviction"),
+        ("wal-before-data", "eviction"),
+        ("dirty-after-append", "checkpoint-steps"),
+        ("evict-dirty", "eviction"),
+        ("wal-segment-name-not-synced", "log-growth"),
+        ("wal-control-not-synced", "log-recycling"),
+    ];
+    let mut missed = Vec::new();
+    for (rule, name) in cases {
+        let scenario = ALL.iter().find(|scenario| scenario.name == name).expect("a scenario");
+        let broken = points::break_rule(rule);
+        let ran = catch_unwind(AssertUnwindSafe(|| enumerate(scenario, FEW / ALL.len())));
+        let asked = broken.asked();
+        drop(broken);
+        match ran {
+            Ok((_, _, findings)) if findings.is_empty() => missed.push((rule, asked)),
+            Ok((_, _, findings)) => println!("{rule}: {}", findings[0]),
+            Err(panic) => println!("{rule}: the script fails: {}", told(&*panic)),
+        }
+    }
+    assert!(missed.is_empty(), "broken, and no crash showed it: {missed:?}");
+}
+
 /// What the workers share.
 #[derive(Default)]
 struct Shared {

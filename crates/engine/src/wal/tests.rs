@@ -3,6 +3,8 @@
 //! Record number `i` has xid `i` and contents that follow from `i` alone, so what a reader finds is
 //! checked without a second copy of the log.
 
+mod broken;
+
 use rightlink_aio::sim::{FaultKind, OpKind, Repeat};
 use rightlink_aio::{Io, IoOptions, Method, SimDisk};
 use rightlink_env::sync::Arc;

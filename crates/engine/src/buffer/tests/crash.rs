@@ -407,3 +407,18 @@ fn redo_makes_missing_files() {
     pool.drop_file(FILE).unwrap();
     assert_eq!(pool.files_on_disk().unwrap(), []);
 }
+
+/// Each rule of write-back, broken, is caught by the test beside it.
+#[test]
+fn broken_write_back_is_caught() {
+    let cases: [(&'static str, &'static str, fn()); 5] = [
+        ("wal-before-data", "log first", no_page_reaches_the_disk_before_its_log),
+        ("no-double-write", "torn homes", torn_homes_are_healed_from_the_area),
+        ("dirty-after-append", "checkpoint", a_checkpoint_between_mark_and_append_loses_nothing),
+        ("clean-though-changed", "hot page", a_hot_page_lets_the_redo_position_move),
+        ("evict-dirty", "power cut", every_power_cut_is_recovered_from),
+    ];
+    for (rule, name, check) in cases {
+        assert!(points::caught(rule, &[(name, check)]).is_some(), "nobody noticed {rule}");
+    }
+}

@@ -295,3 +295,19 @@ fn cut_off_forgets_for_good() {
     assert_eq!(again.oldest_xid(), new);
     assert!(again.status(old).is_err() && again.status(new).is_ok());
 }
+
+/// Each rule of transactions, broken, is caught by the test beside it.
+#[test]
+fn broken_rules_are_caught() {
+    let cases: [(&'static str, &'static str, fn()); 5] = [
+        ("r1-spill", "spilled number", a_spilled_number_does_not_outlive_its_commit),
+        ("r1-durable", "relaxed", a_relaxed_commit_is_durable_only_after_a_flush),
+        ("commit-not-durable", "acknowledged", a_crash_keeps_what_was_acknowledged),
+        ("statement-bound", "own changes", super::a_statement_never_sees_its_own_changes),
+        ("r9-horizon", "model", super::horizon_and_visibility_match_a_model),
+    ];
+    for (rule, name, check) in cases {
+        let caught = rightlink_env::points::caught(rule, &[(name, check)]);
+        assert!(caught.is_some(), "nobody noticed {rule}");
+    }
+}
