@@ -67,7 +67,7 @@ const CASES: &[Case] = &[
     }),
     ("B10", |disk| disk.edit(disk.tree(), disk.leaves()[1], |page| page[6] |= 2)),
     ("B11", |disk| disk.edit(disk.tree(), disk.leaves()[1], |page| page[PAGE - 4] -= 1)),
-    ("B12", |disk| disk.edit(disk.tree(), disk.leaves()[1], plant::posting)),
+    ("B12", |disk| disk.edit(disk.tree(), disk.root(), plant::posting)),
     ("B13", |disk| {
         let from = disk.find_tuple("name 5");
         let id = disk.page(disk.heap(), from.0)[from.1 + 18..from.1 + 26].to_vec();

@@ -128,10 +128,14 @@ fn fill(db: &Database) -> Result<()> {
     let mut txn = db.begin();
     let schema = TableSchema::new("t").column("k", Type::Int8).nullable("v", Type::Text);
     let by_v = IndexSchema::new("t_v").on_desc("v");
-    txn.create_table(&schema.primary_key(["k"]).index(by_v))?;
-    let text = |k: i64| Value::Text(format!("{:0>60}", k * 7919 % 1000));
+    txn.create_table(&schema.primary_key(["k"]))?;
+    // Several rows to a text: an index built over them has posting lists.
+    let text = |k: i64| Value::Text(format!("{:0>60}", k * 7919 % 1000 / 20));
     let rows: Vec<_> = (0..ROWS).map(|k| vec![Value::Int8(k), text(k)]).collect();
     txn.insert_many("t", &rows)?;
+    txn.commit()?;
+    let mut txn = db.begin();
+    txn.create_index("t", &by_v)?;
     txn.commit()?;
     db.checkpoint()?;
     let mut txn = db.begin();

@@ -9,7 +9,7 @@ use crate::db::engine::Engine;
 use crate::db::info::PageInfo;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
-use crate::ids::FileId;
+use crate::ids::{FileId, RowId};
 use crate::index::btree::{self, BTree, TreeOptions};
 use crate::txn::{Isolation, LockMode};
 
@@ -137,7 +137,11 @@ fn number_levels(pages: &mut Vec<PageInfo>) {
 
 fn item_line(item: &btree::inspect::ItemInfo) -> String {
     let target = match (item.row, item.child) {
-        (Some(row), _) => format!("row {row}"),
+        (Some(row), _) if item.further.is_empty() => format!("row {row}"),
+        (Some(row), _) => {
+            let further: Vec<String> = item.further.iter().map(RowId::to_string).collect();
+            format!("rows {row}, {}", further.join(", "))
+        }
         (None, Some(child)) => format!("child {child}"),
         (None, None) => String::new(),
     };

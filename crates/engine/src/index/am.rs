@@ -134,6 +134,12 @@ impl LeafBatch {
         self.entries.push(BatchEntry { row, recheck: false, order: None, key: key_at, payload });
     }
 
+    /// Appends another row under the key of the last entry, without payload.
+    pub fn push_row(&mut self, row: RowId) {
+        let key = self.entries.last().expect("a row follows the first one of its key").key;
+        self.entries.push(BatchEntry { row, recheck: false, order: None, key, payload: 0 });
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()

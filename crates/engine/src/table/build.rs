@@ -15,7 +15,6 @@ use rightlink_env::sync::Arc;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::index::IndexEntry;
-use crate::index::btree::TreeOptions;
 use crate::index::btree::build::Builder;
 use crate::keycode::Malformed;
 use crate::sort::{Sorted, Sorter, TempFiles};
@@ -60,7 +59,7 @@ impl Table {
         let sorted = self.sort_entries(&keys, &snapshot, options)?;
         self.pool.create_file(index.file, self.def.logged)?;
         let IndexMethod::BTree = index.method;
-        let builder = Builder::new(&self.pool, index.file, TreeOptions::default())?;
+        let builder = Builder::new(&self.pool, index.file, index.tree_options())?;
         let tree = self.load(&index, &keys, sorted, builder)?.finish()?;
         Ok(TableIndex::new(&self.def, &index, Arc::new(tree), snapshot.csn()))
     }

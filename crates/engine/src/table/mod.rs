@@ -57,7 +57,7 @@ use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::heap::{Heap, HeapFiles, HeapOptions};
 use crate::ids::{Csn, ObjectId, RowId, Xid};
-use crate::index::btree::{BTree, TreeOptions};
+use crate::index::btree::BTree;
 use crate::index::{AccessMethod, KeyRange};
 use crate::txn::{Snapshot, TxnManager};
 
@@ -167,7 +167,7 @@ impl TableIndex {
     fn create(pool: &Arc<BufferPool>, def: &TableDef, index: &IndexDef) -> Result<Arc<Self>> {
         pool.create_file(index.file, def.logged)?;
         let method = match index.method {
-            IndexMethod::BTree => BTree::create(pool, index.file, TreeOptions::default())?,
+            IndexMethod::BTree => BTree::create(pool, index.file, index.tree_options())?,
         };
         Ok(Self::new(def, index, Arc::new(method), Csn(0)))
     }
@@ -175,7 +175,7 @@ impl TableIndex {
     fn open(pool: &Arc<BufferPool>, def: &TableDef, index: &IndexDef) -> Result<Arc<Self>> {
         pool.open_file(index.file, def.logged)?;
         let method = match index.method {
-            IndexMethod::BTree => BTree::open(pool, index.file, TreeOptions::default())?,
+            IndexMethod::BTree => BTree::open(pool, index.file, index.tree_options())?,
         };
         Ok(Self::new(def, index, Arc::new(method), Csn(0)))
     }

@@ -12,6 +12,7 @@ use crate::config::{MAX_COLUMNS, MAX_KEY_COLUMNS, MAX_NAME_BYTES};
 use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId, Xid};
+use crate::index::btree::TreeOptions;
 use crate::keycode::KeyColumn;
 
 /// Number of a column in its table: its position, dropped ones counted.
@@ -128,6 +129,11 @@ impl IndexMethod {
 }
 
 impl IndexDef {
+    /// How its tree is kept: rows share an item only where no included columns tell them apart.
+    pub(crate) fn tree_options(&self) -> TreeOptions {
+        TreeOptions { deduplicate: self.included.is_empty(), ..TreeOptions::default() }
+    }
+
     /// A plain index over `columns`, usable by every snapshot.
     pub fn new(
         id: ObjectId,

@@ -39,6 +39,13 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario!("leaf-split", ROOMY, ["btree.split.incomplete"], leaf_split),
     scenario!("root-split", ROOMY, ["btree.split.incomplete", "buffer.extend"], root_split),
     scenario!("page-deletion", ROOMY, ["btree.merge.unlinked"], page_deletion),
+    scenario!(
+        "posting-lists",
+        ROOMY,
+        ["btree.put.deduplicated", "btree.delete.shortened", "btree.put.parted"],
+        posting_lists
+    ),
+    scenario!("posting-split", ROOMY, ["btree.split.deduplicated"], posting_split),
     scenario!("vacuum-reuse", ROOMY, ["vacuum.before-indexes", "vacuum.before-free"], vacuum_reuse),
     scenario!("tail-cut", ROOMY, ["vacuum.cut-tail", "buffer.truncate"], tail_cut),
     scenario!(
@@ -207,6 +214,42 @@ fn root_split(script: &mut Script) -> Out {
     script.record();
     for start in [0, 10, 20, 30] {
         insert(script, start..start + 10, 600)?;
+    }
+    script.checkpoint()
+}
+
+/// Rows with few names, so that the index on the name has many rows of each.
+fn namesakes(script: &mut Script, ids: std::ops::Range<i64>, names: i64) -> Out {
+    let rows = ids.map(|id| {
+        let mut row = usual_row(id, 0);
+        row[NAME] = text(format!("{:04}{}", id % names, "x".repeat(420)));
+        row
+    });
+    let rows: Vec<_> = rows.collect();
+    script.transact(|script, tx| tx.insert_many(script, "t", rows))
+}
+
+fn posting_lists(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    namesakes(script, 0..17, 4)?;
+    script.checkpoint()?;
+    script.record();
+    namesakes(script, 17..40, 4)?;
+    delete(script, (3..36).step_by(5))?;
+    script.vacuum()?;
+    // Rows between those of the lists: slots that vacuum has freed.
+    namesakes(script, 40..66, 4)?;
+    script.checkpoint()
+}
+
+fn posting_split(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    namesakes(script, 0..16, 14)?;
+    script.checkpoint()?;
+    script.record();
+    namesakes(script, 16..30, 14)?;
+    for start in [30, 44, 58] {
+        namesakes(script, start..start + 14, 18)?;
     }
     script.checkpoint()
 }

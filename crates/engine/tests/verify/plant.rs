@@ -381,7 +381,7 @@ pub(crate) fn drop_last(page: &mut Page) {
     page[16..18].copy_from_slice(&(lower as u16).to_le_bytes());
 }
 
-/// Says that an entry is a posting list.
+/// Says that an entry of an inner page has a posting list.
 pub(crate) fn posting(page: &mut Page) {
-    page[33] |= 0x80;
+    page[33] |= 0xc0;
 }

@@ -16,13 +16,17 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, PageId, Xid};
 use crate::index::am::IndexEntry;
-use crate::index::btree::edit::{Entries, Frame, Value};
+use crate::index::btree::edit::{Frame, Value};
+use crate::index::btree::entries::Entries;
 use crate::index::btree::node::{ROOT, SLOT, common};
+use crate::index::btree::posting::{self, Member, whose};
 use crate::index::btree::split::separator;
 use crate::index::btree::{BTree, MAX_ENTRY_BYTES, TreeOptions, meta, tree_key};
 use crate::page::header::{FLAGS, KIND, LSN};
 use crate::wal::RecordKind;
 
+/// Rows of one key that are collected before they become lists.
+const ROWS: usize = 4096;
 /// Blocks by which the file grows.
 const GROW: u32 = 64;
 
@@ -33,6 +37,8 @@ pub struct Builder {
     options: TreeOptions,
     levels: Vec<Level>,
     last: Vec<u8>,
+    /// Rows of the last key that are in no page yet.
+    rows: Vec<Member>,
     next_block: u32,
     blocks: u32,
 }
@@ -58,6 +64,7 @@ impl Builder {
             options,
             levels: Vec::new(),
             last: Vec::new(),
+            rows: Vec::new(),
             next_block: 0,
             blocks: 0,
         };
@@ -77,13 +84,37 @@ impl Builder {
         }
         let key = tree_key(entry.key, entry.row);
         assert!(self.last < key, "a build takes entries in ascending order, each once");
-        self.add(0, &key, Value { extra: entry.payload, ..Value::default() })?;
+        let alone = !self.options.deduplicate || !entry.payload.is_empty();
+        if alone || whose(&self.last) != entry.key {
+            self.flush_rows()?;
+        }
+        match alone {
+            true => self.add(0, &key, Value { extra: entry.payload, ..Value::default() })?,
+            false => self.rows.push(Member::first(entry.row, false)),
+        }
+        // Memory stays bounded: a list never takes that many.
+        if self.rows.len() == ROWS {
+            self.flush_rows()?;
+        }
         self.last = key;
         Ok(())
     }
 
+    /// Adds the rows that were collected for the last key.
+    fn flush_rows(&mut self) -> Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let rows = std::mem::take(&mut self.rows);
+        let mut lists = Entries::default();
+        let most = posting::MAX_BYTES.min(self.options.capacity / 6);
+        lists.push_lists(whose(&self.last), &rows, most);
+        (0..lists.len()).try_for_each(|i| self.add(0, lists.key(i), lists.value(i)))
+    }
+
     /// Writes what is left, syncs, publishes, and opens the tree.
     pub fn finish(mut self) -> Result<BTree> {
+        self.flush_rows()?;
         let (root, level) = self.close_level(0)?;
         if self.next_block < self.blocks {
             self.pool.truncate(self.file, self.next_block)?;
@@ -103,10 +134,10 @@ impl Builder {
             }
             let last = level.entries.len() - 1;
             let (key, value) = (level.entries.key(last).to_vec(), level.entries.value(last));
-            let (extra, child) = (value.extra.to_vec(), value.child);
+            let (extra, child, tags) = (value.extra.to_vec(), value.child, value.tags);
             level.entries.pop();
             self.finish_page(at, &key)?;
-            self.levels[at].push(&key, Value { extra: &extra, child, tags: 0 });
+            self.levels[at].push(&key, Value { extra: &extra, child, tags });
         }
     }
 
@@ -237,8 +268,8 @@ impl Level {
     ) -> Option<(usize, Box<[u8; PAGE_SIZE]>, Vec<u8>)> {
         let count = self.entries.len();
         let after = if kept == count { next } else { self.entries.key(kept) };
-        let before = self.entries.key(kept - 1);
-        let high = if self.frame.level == 0 { separator(before, after) } else { after };
+        let before = self.entries.last_key(kept - 1);
+        let high = if self.frame.level == 0 { separator(&before, after) } else { after };
         let frame = Frame { right, high: Some(high.to_vec()), ..self.frame.clone() };
         frame.image(&self.entries, 0, kept).map(|image| (kept, image, high.to_vec()))
     }

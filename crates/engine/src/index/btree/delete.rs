@@ -1,15 +1,19 @@
-//! Removing entries: one by key, or those of one leaf that vacuum found dead.
+//! Removing rows: one by key, or those of one leaf that vacuum found dead; out of posting lists as
+//! out of entries of their own.
 //!
 //! Invariants: a page may become empty here but stays in the tree; `merge` takes it out.
 //! Does not do: decide what is dead.
 
 use crate::buffer::{Held, Mtr};
+use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
 use crate::index::am::IndexEntry;
-use crate::index::btree::edit::{self, Entries, Frame};
+use crate::index::btree::edit::{self, Frame};
+use crate::index::btree::entries::Entries;
 use crate::index::btree::insert::{Lack, Luggage};
-use crate::index::btree::node::{Checked, Node};
+use crate::index::btree::node::{Checked, Item, Node};
+use crate::index::btree::posting::{Member, Spot};
 use crate::index::btree::search::{Aim, Reached, Target};
 use crate::index::btree::{Tree, tree_key};
 use crate::wal::RecordKind;
@@ -29,9 +33,13 @@ impl Tree {
             let mut mtr = Mtr::new(&self.pool);
             let target = Target { level: 0, alone: true };
             match self.reach(&mut mtr, pin, Aim::At(&key), target)? {
-                Reached::Here(_, found) if !found.exact => return Ok(false),
                 Reached::Here(held, found) => {
-                    self.remove(&mut mtr, held, &[found.pos])?;
+                    let block = mtr.id(held).block.0;
+                    let node = Node::open(mtr.bytes(held));
+                    let spot = node.and_then(|node| node.locate(found, &key));
+                    let spot = spot.map_err(|what| self.corrupt(block, what))?;
+                    let Spot::There(entry, member) = spot else { return Ok(false) };
+                    self.remove(&mut mtr, held, &[(entry, member)])?;
                     mtr.commit(RecordKind::IndexDelete, xid)?;
                     return Ok(true);
                 }
@@ -43,27 +51,64 @@ impl Tree {
         }
     }
 
-    /// Takes the entries at the ascending `positions` out of a latched leaf.
-    pub(crate) fn remove(&self, mtr: &mut Mtr<'_>, held: Held, positions: &[usize]) -> Result<()> {
+    /// Takes rows out of a latched leaf: each by entry and place in it, ascending.
+    pub(crate) fn remove(
+        &self,
+        mtr: &mut Mtr<'_>,
+        held: Held,
+        rows: &[(usize, usize)],
+    ) -> Result<()> {
         let block = mtr.id(held).block.0;
         let damage = |what| self.corrupt(block, what);
         let node = Node::open(mtr.bytes(held)).map_err(damage)?;
         assert!(node.is_leaf(), "entries leave leaves only");
-        if positions.len() > MAX_SINGLE {
+        let gone = removals(&node, rows).map_err(damage)?;
+        if gone.len() > MAX_SINGLE {
             let frame = Frame::of(&node, 0);
             let mut entries = Entries::load(&node).map_err(damage)?;
-            entries.retain(|i, _| positions.binary_search(&i).is_err());
-            // Fewer entries than before under the same fences: the prefix can only grow.
+            entries.keep_rows(|entry, at, _| rows.binary_search(&(entry, at)).is_err());
+            // Fewer rows than before under the same fences: the prefix can only grow.
             let image = frame.image_of(&entries).ok_or_else(|| damage("a page overflows"))?;
             mtr.page(held).replace(&image);
             return Ok(());
         }
-        let items: Checked<Vec<_>> = positions.iter().map(|i| node.item(*i)).collect();
-        let items = items.map_err(damage)?;
         let mut page = mtr.page(held);
-        for (pos, item) in positions.iter().zip(&items).rev() {
-            edit::remove_at(&mut page, *pos, item);
+        for Removal { entry, item, left } in gone.iter().rev() {
+            match left.is_empty() {
+                true => edit::remove_at(&mut page, *entry, item),
+                false => {
+                    rightlink_env::points::hit("btree.delete.shortened");
+                    edit::shrink_list(&mut page, *entry, item, left);
+                }
+            }
         }
         Ok(())
     }
+}
+
+/// What happens to an entry.
+struct Removal {
+    entry: usize,
+    item: Item,
+    /// The rows that stay.
+    left: Vec<Member>,
+}
+
+/// The entries that lose `rows`.
+fn removals(node: &Node<&[u8; PAGE_SIZE]>, mut rows: &[(usize, usize)]) -> Checked<Vec<Removal>> {
+    let mut out = Vec::new();
+    while let Some((entry, _)) = rows.first() {
+        let entry = *entry;
+        let (mine, rest) = rows.split_at(rows.partition_point(|row| row.0 == entry));
+        let mut members = Vec::new();
+        node.members(entry, &mut members)?;
+        let mut at = 0;
+        members.retain(|_| {
+            at += 1;
+            mine.binary_search(&(entry, at - 1)).is_err()
+        });
+        out.push(Removal { entry, item: node.item(entry)?, left: members });
+        rows = rest;
+    }
+    Ok(out)
 }

@@ -1,35 +1,19 @@
-//! Changing a page: entries taken out of one, encoded into a fresh image, or put in place one by
-//! one.
+//! Changing a page: entries encoded into a fresh image, or put in place one by one.
 //!
 //! Invariants: an image built here opens and judges clean; free space of an image is zero, so that
 //! its log record is short; a change in place is a few small stores, and never made unless it fits.
 //! Does not do: choose where to split (`split`), latch, log.
 
 use crate::config::{MAX_KEY_BYTES, PAGE_SIZE};
+use crate::index::btree::entries::Entries;
 use crate::index::btree::node::{
-    self, Checked, DEAD, EXTRA, HAS_DEAD, HEAD, HIGH_LEN, Item, LEFT, LOW_LEN, Node, OFFSET_MASK,
-    PREFIX_LEN, RIGHT, SLOT, TRAILER, common, head_of,
+    self, DEAD, EXTRA, HAS_DEAD, HEAD, HIGH_LEN, Item, LEFT, LOW_LEN, Node, POSTING, PREFIX_LEN,
+    RIGHT, SLOT, TRAILER, common, head_of,
 };
+use crate::index::btree::posting::{self, Member};
 use crate::index::btree::read::PageRead;
 use crate::page::header::{FLAGS, GARBAGE, HEADER_SIZE, LOWER, OWNER, UPPER};
 use crate::page::{PageKind, PageMut, header};
-
-/// One entry of [`Entries`].
-#[derive(Clone, Copy, Debug)]
-struct Record {
-    at: u32,
-    key: u16,
-    extra: u16,
-    child: u32,
-    tags: u16,
-}
-
-/// Entries of a page with their whole keys, in order, in one arena.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Entries {
-    bytes: Vec<u8>,
-    list: Vec<Record>,
-}
 
 /// What to put into a page besides its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,103 +24,6 @@ pub(crate) struct Value<'a> {
     pub(crate) child: u32,
     /// Tags of the slot.
     pub(crate) tags: u16,
-}
-
-impl Entries {
-    /// All entries of `node`; the first one of an inner page gets the low fence as its key.
-    pub(crate) fn load<R: PageRead>(node: &Node<R>) -> Checked<Entries> {
-        let mut out = Entries::default();
-        out.append_page(node)?;
-        let ordered = (1..out.len()).all(|i| out.key(i - 1) < out.key(i));
-        let inside = out.len() == 0
-            || node.low().as_slice() <= out.key(0)
-                && node.high().is_none_or(|high| out.key(out.len() - 1) < high.as_slice());
-        if ordered && inside { Ok(out) } else { Err("keys are out of order or outside the fences") }
-    }
-
-    /// Appends all entries of `node`, whatever their order.
-    pub(crate) fn append_page<R: PageRead>(&mut self, node: &Node<R>) -> Checked<()> {
-        self.list.reserve(node.count + 1);
-        for i in 0..node.count {
-            let at = self.bytes.len();
-            let item = if i == 0 && !node.is_leaf() {
-                self.bytes.extend(node.low());
-                node.item(0)?
-            } else {
-                node.append_key(i, &mut self.bytes)?
-            };
-            let key = (self.bytes.len() - at) as u16;
-            node.page.append(item.extra, item.extra_len(), &mut self.bytes);
-            let extra = item.extra_len() as u16;
-            let record = Record { at: at as u32, key, extra, child: item.child, tags: item.tags };
-            self.list.push(record);
-        }
-        Ok(())
-    }
-
-    /// Number of entries.
-    pub(crate) fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    /// Key of entry `i`.
-    pub(crate) fn key(&self, i: usize) -> &[u8] {
-        let record = &self.list[i];
-        &self.bytes[record.at as usize..record.at as usize + usize::from(record.key)]
-    }
-
-    /// What entry `i` holds besides its key.
-    pub(crate) fn value(&self, i: usize) -> Value<'_> {
-        let record = &self.list[i];
-        let at = record.at as usize + usize::from(record.key);
-        let extra = &self.bytes[at..at + usize::from(record.extra)];
-        Value { extra, child: record.child, tags: record.tags }
-    }
-
-    /// Puts an entry in front of entry `pos`.
-    pub(crate) fn insert(&mut self, pos: usize, key: &[u8], value: Value<'_>) {
-        assert!(key.len() + value.extra.len() <= MAX_KEY_BYTES, "the caller checked the limit");
-        debug_assert!(pos == 0 || self.key(pos - 1) < key);
-        debug_assert!(pos == self.len() || self.key(pos) > key);
-        let record = Record {
-            at: self.bytes.len() as u32,
-            key: key.len() as u16,
-            extra: value.extra.len() as u16,
-            child: value.child,
-            tags: value.tags,
-        };
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value.extra);
-        self.list.insert(pos, record);
-    }
-
-    /// Appends an entry that is larger than all others.
-    pub(crate) fn push(&mut self, key: &[u8], value: Value<'_>) {
-        self.insert(self.len(), key, value);
-    }
-
-    /// Forgets the last entry.
-    pub(crate) fn pop(&mut self) {
-        if let Some(record) = self.list.pop() {
-            self.bytes.truncate(record.at as usize);
-        }
-    }
-
-    /// Keeps the entries for which `keep` of their position and tags holds.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(usize, u16) -> bool) {
-        let mut at = 0;
-        self.list.retain(|record| {
-            at += 1;
-            keep(at - 1, record.tags)
-        });
-    }
-
-    /// Bytes of entry `i` on a page with a `prefix`, slot included.
-    pub(crate) fn size(&self, i: usize, level: u8, prefix: usize) -> usize {
-        let record = &self.list[i];
-        let rem = usize::from(record.key) - prefix;
-        item_size(rem, usize::from(record.extra), level) + SLOT
-    }
 }
 
 /// Bytes of an item whose key has `rem` bytes after the prefix.
@@ -173,8 +60,10 @@ fn push_item(out: &mut Vec<u8>, rem: &[u8], value: Value<'_>, level: u8) {
 }
 
 fn tags_of(value: Value<'_>) -> u16 {
-    let extra = if value.extra.is_empty() { 0 } else { EXTRA };
-    (value.tags & !OFFSET_MASK & !EXTRA) | extra
+    match value.extra.is_empty() {
+        true => value.tags & DEAD,
+        false => value.tags & (DEAD | POSTING) | EXTRA,
+    }
 }
 
 /// Everything of a page but its entries.
@@ -243,9 +132,13 @@ impl Frame {
 
     /// Length of the prefix of a page with this frame and `entries[from..to]`.
     fn prefix(&self, entries: &Entries, from: usize, to: usize) -> usize {
-        let last = (to > from).then(|| entries.key(to - 1));
-        let bound = self.high.as_deref().or(last);
-        bound.map_or(0, |bound| common(self.base(entries, from, to), bound))
+        let base = self.base(entries, from, to);
+        match &self.high {
+            Some(high) => common(base, high),
+            // The last row, not the last item: a list may lose its first rows in place.
+            None if to > from => common(base, &entries.last_key(to - 1)),
+            None => 0,
+        }
     }
 
     /// Bytes of header, trailer and fences, if the page has a `prefix`.
@@ -284,6 +177,10 @@ impl Frame {
             let rem = if i == from && self.level > 0 { &[] } else { &entries.key(i)[prefix..] };
             push_item(&mut item, rem, entries.value(i), self.level);
             writer.put(&item, head_of(rem), tags_of(entries.value(i)));
+        }
+        if (from..to).any(|i| entries.has_dead(i)) {
+            let flags = header::u16_at(&image, FLAGS) | HAS_DEAD;
+            image[FLAGS..FLAGS + 2].copy_from_slice(&flags.to_le_bytes());
         }
         debug_assert!(Node::open(&*image).is_ok_and(|node| node.count == to - from));
         Some(image)
@@ -332,10 +229,6 @@ impl Writer<'_> {
         self.image[slot + 2..slot + SLOT].copy_from_slice(&head.to_be_bytes());
         self.image[UPPER..UPPER + 2].copy_from_slice(&(upper as u16).to_le_bytes());
         self.image[LOWER..LOWER + 2].copy_from_slice(&((slot + SLOT) as u16).to_le_bytes());
-        if tags & DEAD != 0 {
-            let flags = header::u16_at(self.image, FLAGS) | HAS_DEAD;
-            self.image[FLAGS..FLAGS + 2].copy_from_slice(&flags.to_le_bytes());
-        }
         self.slots += 1;
     }
 }
@@ -394,6 +287,49 @@ pub(crate) fn remove_at(page: &mut PageMut<'_>, pos: usize, item: &Item) {
         page.put_u16(LOWER, (HEADER_SIZE + (count - 1) * SLOT) as u16);
         page.put_u16(GARBAGE, (garbage + size).min(PAGE_SIZE) as u16);
     }
+}
+
+/// Shortens the list of entry `pos`, whose item the caller has read, to its first `kept` bytes,
+/// which end a row; without any it is no list.
+pub(crate) fn cut_list(page: &mut PageMut<'_>, pos: usize, item: &Item, kept: usize) {
+    let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
+    assert!(node.is_list(pos) && kept < item.extra_len(), "a list that becomes shorter");
+    let (garbage, word) = (node.garbage, node.word(pos));
+    let length_at = item.rest + item.rest_len();
+    let mut gone = item.extra_len() - kept;
+    if kept == 0 {
+        gone = item.end - length_at;
+        page.put_u16(HEADER_SIZE + pos * SLOT, word & !(EXTRA | POSTING));
+    } else if item.extra - length_at == 1 {
+        page.write(length_at, &[kept as u8]);
+    } else {
+        // As wide as it was, so that the rows stay where they are.
+        page.write(length_at, &[(kept & 0x7f) as u8 | 0x80, (kept >> 7) as u8]);
+    }
+    page.put_u16(GARBAGE, (garbage + gone).min(PAGE_SIZE) as u16);
+}
+
+/// Stores what is left of the rows of entry `pos` over its item, which the caller has read.
+pub(crate) fn shrink_list(page: &mut PageMut<'_>, pos: usize, item: &Item, left: &[Member]) {
+    let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
+    assert!(node.is_list(pos) && !left.is_empty(), "a list that becomes shorter");
+    let mut key = node.key(pos).expect("the caller has read the item");
+    let end = key.len() - posting::ROW;
+    key[end..].copy_from_slice(&left[0].row.to_bytes());
+    let (garbage, prefix) = (node.garbage, node.prefix);
+    let list = posting::encode(left);
+    let dead = if left[0].dead { DEAD } else { 0 };
+    let value = Value { extra: &list, tags: POSTING | dead, ..Value::default() };
+    let mut bytes = Vec::with_capacity(item.end - item.start);
+    push_item(&mut bytes, &key[prefix..], value, 0);
+    let size = item.end - item.start;
+    assert!(bytes.len() <= size, "rows that leave make no list longer");
+    let mut slot = [0; SLOT];
+    slot[..2].copy_from_slice(&(item.start as u16 | tags_of(value)).to_le_bytes());
+    slot[2..].copy_from_slice(&head_of(&key[prefix..]).to_be_bytes());
+    page.write(HEADER_SIZE + pos * SLOT, &slot);
+    page.write(item.start, &bytes);
+    page.put_u16(GARBAGE, (garbage + size - bytes.len()).min(PAGE_SIZE) as u16);
 }
 
 #[cfg(test)]

@@ -13,17 +13,19 @@
 use rightlink_env::points::broken;
 
 use crate::buffer::{Held, Mtr, Pin};
+use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{RowId, Xid};
 use crate::index::am::{HeapOracle, IndexEntry, InsertOutcome, Liveness};
 use crate::index::btree::alloc::Spare;
-use crate::index::btree::edit::{self, Entries, Frame, Value};
-use crate::index::btree::node::{Checked, DEAD, HAS_DEAD, INCOMPLETE, Node, RIGHT, SLOT};
+use crate::index::btree::edit::Value;
+use crate::index::btree::node::{Checked, INCOMPLETE, Node, RIGHT};
+use crate::index::btree::posting::{Spot, row_of};
 use crate::index::btree::read::PageRead;
 use crate::index::btree::search::{Aim, Place, Reached, Step, Target};
 use crate::index::btree::split::Splitting;
 use crate::index::btree::{MAX_ENTRY_BYTES, Optimisations, Tree, tree_key};
-use crate::page::header::{self, HEADER_SIZE};
+use crate::page::header;
 use crate::wal::RecordKind;
 use rightlink_env::sync::Ordering;
 
@@ -285,17 +287,21 @@ impl<'a> Batch<'a, '_> {
             let block = mtr.id(held).block.0;
             let node =
                 Node::open(mtr.bytes(held)).map_err(|what| self.tree.corrupt(block, what))?;
-            let pos = match node.place(Aim::At(&key)) {
+            let pos = match spot_of(&node, &key) {
                 Err(_) if at > start => break,
                 Err(what) => return Err(self.tree.corrupt(block, what)),
-                Ok(Place::Here(found)) if found.exact => {
-                    self.revive(&mut mtr, held, found.pos);
-                    at += 1;
+                Ok(None) if at > start => break,
+                Ok(None) => return Ok(Round::Lack(Lack::Luck)),
+                Ok(Some(Spot::Gap(pos))) => pos,
+                Ok(Some(Spot::Inside(entry, _))) => entry + 1,
+                Ok(Some(Spot::There(entry, member))) => {
+                    match self.tree.revive(&mut mtr, held, (entry, member)) {
+                        Ok(()) => at += 1,
+                        Err(_) if at > start => break,
+                        Err(error) => return Err(error),
+                    }
                     continue;
                 }
-                Ok(Place::Here(found)) => found.pos,
-                Ok(_) if at > start => break,
-                Ok(_) => return Ok(Round::Lack(Lack::Luck)),
             };
             if node.flags & INCOMPLETE != 0 {
                 assert!(at == start, "the flag does not appear under the latch");
@@ -327,15 +333,6 @@ impl<'a> Batch<'a, '_> {
         luggage.trail.next = header::u32_at(mtr.bytes(first), RIGHT);
         mtr.commit(RecordKind::IndexInsert, self.xid)?;
         Ok(Round::Upto(at))
-    }
-
-    /// An entry that is there already stays; it may have been marked dead.
-    fn revive(&self, mtr: &mut Mtr<'_>, held: Held, pos: usize) {
-        let node = Node::open(mtr.bytes(held)).expect("opened under this latch");
-        if node.is_dead(pos) {
-            let word = node.word(pos) & !DEAD;
-            mtr.page(held).put_u16(HEADER_SIZE + pos * SLOT, word);
-        }
     }
 
     /// Looks at the entries of the leaf whose key equals that of entry `at`. `None`: the leaf is
@@ -408,31 +405,27 @@ const ASK: usize = 16;
 
 /// Asks the heap about the entries of `node` that begin with `key` (R8).
 fn equal_keys(
-    node: &Node<&[u8; crate::config::PAGE_SIZE]>,
+    node: &Node<&[u8; PAGE_SIZE]>,
     (at, key, whole): (usize, &[u8], &[u8]),
     oracle: &dyn HeapOracle,
 ) -> Checked<Verdict> {
     let mut pos = node.search(key)?.pos;
-    let mut scratch = Vec::new();
-    loop {
-        let mut rows = Vec::with_capacity(ASK);
-        while pos < node.count && rows.len() < ASK {
-            scratch.clear();
-            node.append_key(pos, &mut scratch)?;
-            if !scratch.starts_with(key) {
-                break;
-            }
-            if scratch != whole && !node.is_dead(pos) {
-                rows.push(node.row(pos)?);
-            }
-            pos += 1;
-        }
-        if let Some(outcome) = ask(&rows, at, oracle) {
-            return Ok(Verdict::Stop(outcome));
-        }
-        if rows.len() < ASK {
+    let own = row_of(whole)?;
+    let (mut scratch, mut members, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    while pos < node.count {
+        scratch.clear();
+        node.append_key(pos, &mut scratch)?;
+        if !scratch.starts_with(key) {
             break;
         }
+        node.members(pos, &mut members)?;
+        let others = members.iter().filter(|member| !member.dead && member.row != own);
+        rows.extend(others.map(|member| member.row));
+        pos += 1;
+    }
+    // A live row decides wherever it is, so all are asked about before a wait is an outcome.
+    if let Some(outcome) = ask(&rows, at, oracle) {
+        return Ok(Verdict::Stop(outcome));
     }
     let high = if pos == node.count { node.high() } else { None };
     let goes_on = high.is_some_and(|high| high.starts_with(key));
@@ -441,22 +434,30 @@ fn equal_keys(
 
 /// What the heap says about `rows`, in the terms of entry `at`; `None`: all are dead.
 fn ask(rows: &[RowId], at: usize, oracle: &dyn HeapOracle) -> Option<InsertOutcome> {
-    if rows.is_empty() {
-        return None;
+    let mut waits = None;
+    for rows in rows.chunks(ASK) {
+        let mut states = [Liveness::NeedsRead; ASK];
+        let states = &mut states[..rows.len()];
+        oracle.liveness(rows, states);
+        for (row, state) in rows.iter().zip(&*states) {
+            let outcome = match state {
+                Liveness::Dead => continue,
+                Liveness::Live => return Some(InsertOutcome::Duplicate(at, *row)),
+                Liveness::InProgress(xid) => InsertOutcome::Wait(at, *xid),
+                Liveness::NeedsRead => InsertOutcome::NeedsRow(at, *row),
+            };
+            waits.get_or_insert(outcome);
+        }
     }
-    let mut states = [Liveness::NeedsRead; ASK];
-    let states = &mut states[..rows.len()];
-    oracle.liveness(rows, states);
-    // A live row decides whatever the others are.
-    let live = rows.iter().zip(&*states).find(|(_, state)| **state == Liveness::Live);
-    if let Some((row, _)) = live {
-        return Some(InsertOutcome::Duplicate(at, *row));
+    waits
+}
+
+/// Where on this leaf the key is; `None` if it belongs to another one.
+fn spot_of(node: &Node<&[u8; PAGE_SIZE]>, key: &[u8]) -> Checked<Option<Spot>> {
+    match node.place(Aim::At(key))? {
+        Place::Here(found) => node.locate(found, key).map(Some),
+        Place::Right(_) | Place::Lost => Ok(None),
     }
-    rows.iter().zip(&*states).find_map(|(row, state)| match state {
-        Liveness::Dead | Liveness::Live => None,
-        Liveness::InProgress(xid) => Some(InsertOutcome::Wait(at, *xid)),
-        Liveness::NeedsRead => Some(InsertOutcome::NeedsRow(at, *row)),
-    })
 }
 
 /// Is this a leaf whose fences contain the key?
@@ -484,41 +485,5 @@ impl Tree {
         if self.rightmost.load(Ordering::Relaxed) != block {
             self.rightmost.store(block, Ordering::Relaxed);
         }
-    }
-
-    /// Puts an entry into a latched page without splitting it: in place, else by encoding the page
-    /// again, on leaves without the entries marked dead. False: there is no room.
-    pub(crate) fn put(
-        &self,
-        mtr: &mut Mtr<'_>,
-        held: Held,
-        pos: usize,
-        key: &[u8],
-        value: Value<'_>,
-    ) -> Result<bool> {
-        let block = mtr.id(held).block.0;
-        let damage = |what| self.corrupt(block, what);
-        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        if edit::fits(&node, key, value.extra.len(), self.reserve()) {
-            edit::insert_at(&mut mtr.page(held), pos, key, value);
-            return Ok(true);
-        }
-        let dead = node.is_leaf() && node.flags & HAS_DEAD != 0;
-        let prefix_fits = node.cmp_prefix(key).is_eq();
-        if prefix_fits && node.garbage == 0 && !dead {
-            return Ok(false);
-        }
-        let frame = Frame::of(&node, self.reserve());
-        let mut entries = Entries::load(&node).map_err(damage)?;
-        entries.insert(pos, key, value);
-        let mut image = frame.image_of(&entries);
-        if image.is_none() && dead {
-            entries.retain(|_, tags| tags & DEAD == 0);
-            image = frame.image_of(&entries);
-        }
-        if let Some(image) = &image {
-            mtr.page(held).replace(image);
-        }
-        Ok(image.is_some())
     }
 }

@@ -8,7 +8,7 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::index::btree::BTree;
-use crate::index::btree::edit::Entries;
+use crate::index::btree::entries::Entries;
 use crate::index::btree::node::{
     Checked, HALF_DEAD, INCOMPLETE, Node, ROOT, SLOT, cycle_of, is_node,
 };
@@ -66,11 +66,13 @@ pub struct ItemInfo {
     pub bytes: u32,
     /// Whole key without the row id (leaf), or separator (inner).
     pub key: Vec<u8>,
-    /// The row (leaf).
+    /// The row (leaf), the first one of a posting list.
     pub row: Option<RowId>,
+    /// The further rows of a posting list.
+    pub further: Vec<RowId>,
     /// The child (inner).
     pub child: Option<u32>,
-    /// Marked dead?
+    /// Marked dead, all of its rows?
     pub dead: bool,
     /// Included columns.
     pub payload: Vec<u8>,
@@ -183,6 +185,11 @@ fn item(node: &Node<&[u8; PAGE_SIZE]>, entries: &Entries, i: usize) -> Checked<I
         true => split_key(entries.key(i)).map(|(key, row)| (key, Some(row)))?,
         false => (entries.key(i), None),
     };
+    let mut members = Vec::new();
+    if node.is_leaf() {
+        node.members(i, &mut members)?;
+    }
+    let payload = if node.is_list(i) { Vec::new() } else { entries.value(i).extra.to_vec() };
     Ok(ItemInfo {
         position: i as u32,
         offset: located.start as u32,
@@ -190,7 +197,11 @@ fn item(node: &Node<&[u8; PAGE_SIZE]>, entries: &Entries, i: usize) -> Checked<I
         key: key.to_vec(),
         row,
         child: (!node.is_leaf()).then_some(located.child),
-        dead: node.is_dead(i),
-        payload: entries.value(i).extra.to_vec(),
+        further: members.iter().skip(1).map(|member| member.row).collect(),
+        dead: match node.is_leaf() {
+            true => members.iter().all(|member| member.dead),
+            false => node.is_dead(i),
+        },
+        payload,
     })
 }

@@ -15,10 +15,11 @@ use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::index::btree::counters::count;
 use crate::index::btree::node::{Checked, Node};
+use crate::index::btree::posting::Member;
 use crate::index::btree::probe::Given;
 use crate::index::btree::scan::payload;
 use crate::index::btree::search::{Aim, Place, place_on};
-use crate::index::btree::{Optimisations, Tree};
+use crate::index::btree::{Optimisations, Tree, tree_key};
 
 /// What a lookup calls for each entry: position of the key, row, payload.
 pub(crate) type FoundFn<'f> = &'f mut dyn FnMut(usize, RowId, &[u8]);
@@ -34,6 +35,9 @@ struct Walk<'k, 'f> {
     at: usize,
     /// Where its entries go on, if some were handed out already.
     from: Option<Vec<u8>>,
+    /// Where they went on in this leaf: what lies below was handed out.
+    floor: Option<Vec<u8>>,
+    members: Vec<Member>,
     found: FoundFn<'f>,
 }
 
@@ -42,11 +46,14 @@ impl Tree {
     pub(crate) fn lookup(&self, keys: &[&[u8]], found: FoundFn<'_>) -> Result<()> {
         debug_assert!(keys.is_sorted(), "the keys ascend");
         let _registered = self.registrations.enter();
-        let mut walk = Walk { set: self.switches.get(), keys, at: 0, from: None, found };
+        let set = self.switches.get();
+        let (from, floor, members) = (None, None, Vec::new());
+        let mut walk = Walk { set, keys, at: 0, from, floor, members, found };
         let mut misses = 0;
         while walk.at < keys.len() {
-            let aim = walk.from.take();
-            let aim = Aim::At(aim.as_deref().unwrap_or(keys[walk.at]));
+            let from = walk.from.take();
+            walk.floor.clone_from(&from);
+            let aim = Aim::At(from.as_deref().unwrap_or(keys[walk.at]));
             let leaf = self.read_leaf(aim, || (), |_, node, place| walk.leaf(node, place.pos));
             let mut right = leaf?;
             while right != 0 && walk.at < keys.len() && misses < MAX_MISSES {
@@ -71,7 +78,7 @@ impl Tree {
         match place_on(page.bytes(), aim, 0).map_err(damage)? {
             Place::Here(found) => {
                 count(|c| c.moves_right += 1);
-                walk.from = None;
+                walk.floor = walk.from.take();
                 let node = Node::open(page.bytes()).map_err(damage)?;
                 walk.leaf(&node, found.pos).map(Some).map_err(damage)
             }
@@ -84,6 +91,8 @@ impl Walk<'_, '_> {
     /// Hands out the entries of the current key from `pos` on, and those of all further keys that
     /// belong to this leaf. Returns the right link.
     fn leaf(&mut self, node: &Node<&[u8; PAGE_SIZE]>, mut pos: usize) -> Checked<u32> {
+        // A list that begins below the floor may reach over it.
+        pos -= usize::from(self.floor.is_some() && pos > 0 && node.is_list(pos - 1));
         loop {
             let key = self.keys[self.at];
             while pos < node.count && self.entry(node, key, pos)? {
@@ -93,6 +102,7 @@ impl Walk<'_, '_> {
                 self.from = node.high().filter(|high| high.starts_with(key));
             }
             self.at += usize::from(self.from.is_none());
+            self.floor = None;
             let more = self.from.is_none() && self.at < self.keys.len();
             if !more || !self.set.has(Optimisations::CURSORS) {
                 return Ok(node.right);
@@ -113,9 +123,23 @@ impl Walk<'_, '_> {
         if !node.opens_with(pos, &item, key) {
             return Ok(false);
         }
+        if node.is_list(pos) {
+            return self.list(node, key, pos).map(|()| true);
+        }
         if !node.is_dead(pos) {
             (self.found)(self.at, node.row_of(pos, &item), payload(node, &item)?);
         }
         Ok(true)
+    }
+    /// Hands out the rows of a posting list.
+    fn list(&mut self, node: &Node<&[u8; PAGE_SIZE]>, key: &[u8], pos: usize) -> Checked<()> {
+        node.members(pos, &mut self.members)?;
+        for member in self.members.iter().filter(|member| !member.dead) {
+            let below = |floor: &Vec<u8>| tree_key(key, member.row) < *floor;
+            if !self.floor.as_ref().is_some_and(below) {
+                (self.found)(self.at, member.row, &[]);
+            }
+        }
+        Ok(())
     }
 }

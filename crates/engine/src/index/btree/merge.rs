@@ -17,7 +17,8 @@ use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
 use crate::index::btree::Tree;
-use crate::index::btree::edit::{self, Entries, Frame};
+use crate::index::btree::edit::{self, Frame};
+use crate::index::btree::entries::Entries;
 use crate::index::btree::insert::{Attempt, Lack, Luggage};
 use crate::index::btree::node::{self, INCOMPLETE, LEFT, Node, RIGHT, TRAILER};
 use crate::index::btree::search::{Aim, Reached, Target};
@@ -175,7 +176,11 @@ impl Tree {
         let from = Node::open(mtr.bytes(page)).map_err(|what| self.corrupt(block, what))?;
         let to = Node::open(mtr.bytes(right)).map_err(|what| self.corrupt(next, what))?;
         let mut entries = Entries::load(&from).map_err(|what| self.corrupt(block, what))?;
-        entries.append_page(&to).map_err(|what| self.corrupt(next, what))?;
+        let right = Entries::load(&to).map_err(|what| self.corrupt(next, what))?;
+        if from.high().is_none_or(|high| high != to.low()) {
+            return Err(self.corrupt(next, "a low fence is not the left sibling's high key"));
+        }
+        (0..right.len()).for_each(|i| entries.push(right.key(i), right.value(i)));
         let mut frame = Frame::of(&to, self.reserve());
         frame.low = from.low();
         frame.left = from.left;

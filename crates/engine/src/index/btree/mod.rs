@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `read` `node` `probe` `edit` | bytes of a page: read, searched, changed |
+//! | `read` `node` `probe` `edit` `entries` `posting` | bytes of a page: read, searched, changed |
 //! | `meta` `alloc` | root and free pages; blocks for new pages; registered descents |
 //! | `search` `descent` | from the root to the page that a key belongs to |
 //! | `insert` `split` `split_point` `delete` | one leaf at a time, then its parent |
@@ -30,6 +30,7 @@ mod counters;
 mod delete;
 mod descent;
 mod edit;
+mod entries;
 #[cfg(all(test, feature = "shuttle"))]
 mod explore;
 mod groups;
@@ -40,7 +41,9 @@ mod merge;
 mod meta;
 mod node;
 mod optimisations;
+mod posting;
 mod probe;
+mod put;
 mod read;
 mod scan;
 mod search;
@@ -84,11 +87,13 @@ pub struct TreeOptions {
     pub inner_fill: u8,
     /// Bytes of a page that may be used: less than a page only in tests, to make small trees tall.
     pub capacity: usize,
+    /// May rows of one key share an item? Never with included columns.
+    pub deduplicate: bool,
 }
 
 impl Default for TreeOptions {
     fn default() -> Self {
-        Self { leaf_fill: 90, inner_fill: 70, capacity: PAGE_SIZE }
+        Self { leaf_fill: 90, inner_fill: 70, capacity: PAGE_SIZE, deduplicate: true }
     }
 }
 

@@ -26,9 +26,9 @@
 //! smallest key and the high key (or the largest key) share. When a key without the prefix comes to
 //! such a page, the page is encoded again.
 //!
-//! *Slot.* 13 bits of offset; bit 13: the entry is dead to everyone (hint, R1); bit 14: the item
-//! ends with an extra area; bit 15: that area is a posting list (further row ids), not payload. The
-//! head is the next four bytes of the key after the prefix, zero padded, big-endian.
+//! *Slot.* 13 bits of offset; bit 13: the row in the key is dead to everyone (hint, R1); bit 14:
+//! the item ends with an extra area; bit 15: that area is a posting list (further row ids), not
+//! payload. The head is the next four bytes of the key after the prefix, zero padded, big-endian.
 //!
 //! *Item.* Leaf: length of the key after the prefix (varint: one byte below 128, else two), then
 //! those bytes but for the four in the head; with bit 14, a varint length and the extra bytes.

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::ids::{PageId, RowId};
 use crate::index::am::{Clock, LeafBatch, ScanOptions};
 use crate::index::btree::node::{Checked, DEAD, HAS_DEAD, Item, Node, POSTING, SLOT, is_node};
+use crate::index::btree::posting::{Member, Spot};
 use crate::index::btree::search::{Aim, Place, place_on};
 use crate::index::btree::{BTree, Optimisations, Tree, tree_key};
 use crate::index::search_key::{Direction, KeyRange};
@@ -39,12 +40,22 @@ pub(crate) struct TreeScan {
     near: [u32; 2],
     done: bool,
     scratch: Vec<u8>,
+    members: Vec<Member>,
 }
 
 impl TreeScan {
     pub(crate) fn new(tree: BTree, range: KeyRange, options: ScanOptions) -> TreeScan {
         let done = range.is_empty();
-        TreeScan { tree, rest: range, options, link: 0, near: [0; 2], done, scratch: Vec::new() }
+        TreeScan {
+            tree,
+            rest: range,
+            options,
+            link: 0,
+            near: [0; 2],
+            done,
+            scratch: Vec::new(),
+            members: Vec::new(),
+        }
     }
 
     /// See [`crate::index::am::IndexScan::next_batch`].
@@ -163,6 +174,8 @@ impl TreeScan {
             Some(end) if ends_inside => node.search(end)?.pos,
             _ => node.count,
         };
+        // A list that begins in front of the range may reach into it.
+        let from = from - usize::from(from > 0 && node.is_list(from - 1));
         match self.options.direction {
             Direction::Forward => (from..to).try_for_each(|i| self.push(node, i, batch))?,
             Direction::Backward => (from..to).rev().try_for_each(|i| self.push(node, i, batch))?,
@@ -177,6 +190,9 @@ impl TreeScan {
         i: usize,
         batch: &mut LeafBatch,
     ) -> Checked<()> {
+        if node.is_list(i) {
+            return self.push_list(node, i, batch);
+        }
         if node.is_dead(i) && !self.options.with_dead {
             return Ok(());
         }
@@ -184,6 +200,34 @@ impl TreeScan {
         let item = node.append_key(i, &mut self.scratch)?;
         let (key, row) = split_key(&self.scratch)?;
         batch.push(key, row, payload(node, &item)?);
+        Ok(())
+    }
+
+    /// The rows of a posting list that are inside the range.
+    fn push_list(
+        &mut self,
+        node: &Node<&[u8; PAGE_SIZE]>,
+        i: usize,
+        batch: &mut LeafBatch,
+    ) -> Checked<()> {
+        node.members(i, &mut self.members)?;
+        if self.options.direction == Direction::Backward {
+            self.members.reverse();
+        }
+        self.scratch.clear();
+        node.append_key(i, &mut self.scratch)?;
+        let end = self.scratch.len() - RowId::SIZE;
+        let mut first = true;
+        for member in self.members.iter().filter(|m| !m.dead || self.options.with_dead) {
+            self.scratch[end..].copy_from_slice(&member.row.to_bytes());
+            if !self.rest.contains(&self.scratch) {
+                continue;
+            }
+            match std::mem::take(&mut first) {
+                true => batch.push(&self.scratch[..end], member.row, &[]),
+                false => batch.push_row(member.row),
+            }
+        }
         Ok(())
     }
 
@@ -224,11 +268,9 @@ pub(crate) fn split_key(key: &[u8]) -> Checked<(&[u8], RowId)> {
     Ok((key, RowId::from_bytes(*row)))
 }
 
-/// Payload of an entry. A posting list would be read here.
+/// Payload of an entry without posting list.
 pub(crate) fn payload<'a>(node: &Node<&'a [u8; PAGE_SIZE]>, item: &Item) -> Checked<&'a [u8]> {
-    if item.tags & POSTING != 0 {
-        return Err("a posting list, which this version does not write");
-    }
+    debug_assert!(item.tags & POSTING == 0);
     node.page.get(item.extra..item.extra + item.extra_len()).ok_or("a payload outside the page")
 }
 
@@ -271,7 +313,7 @@ fn mark_on(
     keys: &mut Vec<Vec<u8>>,
     check: &mut dyn FnMut(RowId) -> bool,
 ) -> (usize, Option<u32>) {
-    let mut words = Vec::new();
+    let (mut words, mut bytes) = (Vec::new(), Vec::new());
     let (flags, right) = {
         let Ok(node) = Node::open(page.bytes()) else { return (0, None) };
         if !node.is_leaf() || keys.first().is_none_or(|key| node.cmp_low(key).is_lt()) {
@@ -280,9 +322,16 @@ fn mark_on(
         let mine = keys.iter().take_while(|key| node.cmp_high(key).is_lt()).count();
         for key in keys.drain(..mine) {
             let Ok(found) = node.search(&key) else { return (0, None) };
-            let row = split_key(&key).map(|(_, row)| row);
-            if found.exact && !node.is_dead(found.pos) && row.is_ok_and(&mut *check) {
-                words.push((found.pos, node.word(found.pos) | DEAD));
+            let Ok(row) = split_key(&key).map(|(_, row)| row) else { return (0, None) };
+            match node.locate(found, &key) {
+                Ok(Spot::There(entry, 0)) if !node.is_dead(entry) && check(row) => {
+                    words.push((entry, node.word(entry) | DEAD));
+                }
+                Ok(Spot::There(entry, at)) if at > 0 => {
+                    bytes.extend(hint_of(&node, entry, at).filter(|_| check(row)));
+                }
+                Ok(_) => {}
+                Err(_) => return (0, None),
             }
         }
         (node.flags, node.right)
@@ -290,8 +339,21 @@ fn mark_on(
     for (pos, word) in &words {
         page.write_unlogged(HEADER_SIZE + pos * SLOT, &word.to_le_bytes());
     }
-    if !words.is_empty() && flags & HAS_DEAD == 0 {
+    for at in &bytes {
+        let byte = page.bytes()[*at] | 1;
+        page.write_unlogged(*at, &[byte]);
+    }
+    let marked = words.len() + bytes.len();
+    if marked > 0 && flags & HAS_DEAD == 0 {
         page.write_unlogged(FLAGS, &(flags | HAS_DEAD).to_le_bytes());
     }
-    (words.len(), (right != 0 && !keys.is_empty()).then_some(right))
+    (marked, (right != 0 && !keys.is_empty()).then_some(right))
+}
+
+/// The byte with the hint of member `at` of a list, unless it is marked dead already.
+fn hint_of(node: &Node<&[u8; PAGE_SIZE]>, entry: usize, at: usize) -> Option<usize> {
+    let mut members = Vec::new();
+    node.members(entry, &mut members).ok()?;
+    let member = members.get(at).filter(|member| !member.dead)?;
+    Some(node.item(entry).ok()?.extra + member.hint)
 }

@@ -15,7 +15,8 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::Xid;
 use crate::index::btree::Tree;
-use crate::index::btree::edit::{Entries, Frame, Value};
+use crate::index::btree::edit::{Frame, Value};
+use crate::index::btree::entries::Entries;
 use crate::index::btree::insert::{Attempt, Lack, Luggage};
 use crate::index::btree::meta;
 use crate::index::btree::node::{INCOMPLETE, LEFT, Node, ROOT, common};
@@ -79,7 +80,7 @@ fn halve(
 /// The separator of a split in front of entry `at`.
 pub(crate) fn separator_at(entries: &Entries, at: usize, level: u8) -> &[u8] {
     match level {
-        0 => separator(entries.key(at - 1), entries.key(at)),
+        0 => separator(&entries.last_key(at - 1), entries.key(at)),
         _ => entries.key(at),
     }
 }
@@ -104,11 +105,16 @@ impl Tree {
         let (level, sibling) = (node.level, node.right);
         let mut entries = Entries::load(&node).map_err(damage)?;
         let mut frame = Frame::of(&node, self.reserve());
-        entries.insert(job.pos, job.key, job.value);
+        if level > 0 {
+            entries.insert(job.pos, job.key, job.value);
+        } else {
+            entries.add(job.pos, job.key, job.value);
+            self.deduplicate_halves(&mut entries);
+        }
         if entries.len() < 2 {
             return Err(damage("an empty page without room for one entry"));
         }
-        let order = self.split_order(&entries, &frame, job.pos);
+        let order = self.split_order(&entries, &frame, job.key);
         let Some(spare) = luggage.spare.as_mut() else { return Ok(Err(Lack::Block)) };
         let sibling = match sibling {
             0 => None,
@@ -138,6 +144,18 @@ impl Tree {
         rightlink_env::points::hit("btree.split.incomplete");
         self.complete_split(block, level)?;
         Ok(Ok(()))
+    }
+
+    /// What a split encodes anyway gets posting lists, unless one item would be left.
+    fn deduplicate_halves(&self, entries: &mut Entries) {
+        if !self.deduplicates() {
+            return;
+        }
+        let mut fewer = entries.clone();
+        if fewer.deduplicate(self.list_bytes()) && fewer.len() > 1 {
+            *entries = fewer;
+            rightlink_env::points::hit("btree.split.deduplicated");
+        }
     }
 
     /// Puts the downlink of the right sibling of `block` into the parent, if it is missing.

@@ -9,9 +9,10 @@
 //! which both halves fit. A strategy is a guess about what comes next; any answer is sound.
 //! Does not do: build the halves (`split`).
 
-use crate::ids::RowId;
-use crate::index::btree::edit::{self, Entries, Frame};
+use crate::index::btree::edit::{self, Frame};
+use crate::index::btree::entries::Entries;
 use crate::index::btree::node::{SLOT, common};
+use crate::index::btree::posting::{row_of, whose};
 use crate::index::btree::split::separator_at;
 use crate::index::btree::{Optimisations, Tree};
 
@@ -30,11 +31,13 @@ enum Strategy {
 }
 
 impl Tree {
-    /// Split points of `entries`, of which `new` is the one that made the page overflow; best
-    /// first.
-    pub(crate) fn split_order(&self, entries: &Entries, frame: &Frame, new: usize) -> Vec<usize> {
+    /// Split points of `entries`, which overflow because of the one with `key`; best first.
+    pub(crate) fn split_order(&self, entries: &Entries, frame: &Frame, key: &[u8]) -> Vec<usize> {
         let points = Points::measure(entries, frame);
-        let strategy = match self.uses(Optimisations::SPLIT_STRATEGIES) {
+        let new = entries.position(key);
+        // Inside a list nothing follows it.
+        let last = frame.level > 0 || *entries.last_key(new) == *key;
+        let strategy = match self.uses(Optimisations::SPLIT_STRATEGIES) && last {
             true => self.strategy(entries, frame, new),
             false => Strategy::Middle,
         };
@@ -85,7 +88,7 @@ impl Tree {
                 false => Strategy::Behind(new),
             };
         }
-        let (before, key) = (entries.key(new - 1), entries.key(new));
+        let (before, key) = (&*entries.last_key(new - 1), entries.key(new));
         match ascends(before, key) {
             true if at_end => Strategy::Fill(usize::from(self.options.leaf_fill)),
             true if common(before, key) > common(key, entries.key(new + 1)) => {
@@ -96,11 +99,6 @@ impl Tree {
     }
 }
 
-/// The encoded key of a tree key.
-fn whose(key: &[u8]) -> &[u8] {
-    &key[..key.len().saturating_sub(RowId::SIZE)]
-}
-
 /// Do these leaf entries have one key?
 fn one_key(entries: &Entries, first: usize, last: usize) -> bool {
     whose(entries.key(first)) == whose(entries.key(last))
@@ -109,8 +107,7 @@ fn one_key(entries: &Entries, first: usize, last: usize) -> bool {
 /// Do the rows of two neighbours look as if they were inserted one after the other? Keys in random
 /// order hardly ever do, and rows that are inserted together lie together.
 fn ascends(before: &[u8], key: &[u8]) -> bool {
-    let row = |key: &[u8]| key.last_chunk().map(|row| RowId::from_bytes(*row));
-    let (Some(before), Some(after)) = (row(before), row(key)) else { return false };
+    let (Ok(before), Ok(after)) = (row_of(before), row_of(key)) else { return false };
     match after.block.0.checked_sub(before.block.0) {
         Some(0) => after.slot > before.slot && after.slot - before.slot <= 8,
         Some(1) => after.slot <= 8,

@@ -51,7 +51,8 @@ struct Pass<'a> {
 /// A leaf, judged.
 struct Judged {
     count: usize,
-    dead: Vec<usize>,
+    /// Dead rows, by entry and place in it.
+    dead: Vec<(usize, usize)>,
     /// Right link to follow, if the page was split during this pass.
     follow: Option<u32>,
 }
@@ -195,12 +196,18 @@ fn judge(page: &[u8; PAGE_SIZE], cycle: u32, is_dead: IsDead<'_>) -> Checked<Opt
     if !node.is_leaf() {
         return Ok(None);
     }
-    let rows: Vec<RowId> = (0..node.count).map(|i| node.row(i)).collect::<Checked<_>>()?;
+    let (mut rows, mut places, mut members) = (Vec::new(), Vec::new(), Vec::new());
+    for entry in 0..node.count {
+        node.members(entry, &mut members)?;
+        rows.extend(members.iter().map(|member| member.row));
+        places.extend((0..members.len()).map(|member| (entry, member)));
+    }
     let mut dead = vec![false; rows.len()];
     if !rows.is_empty() {
         is_dead(&rows, &mut dead);
     }
-    let dead = (0..rows.len()).filter(|i| dead[*i]).collect();
+    let dead = places.into_iter().zip(&dead).filter(|(_, dead)| **dead);
+    let dead = dead.map(|(place, _)| place).collect();
     let tagged = cycle_of(page) == cycle && !broken("r5-cycle");
     let follow = (tagged && node.right != 0).then_some(node.right);
     Ok(Some(Judged { count: rows.len(), dead, follow }))

@@ -16,12 +16,41 @@ use crate::index::suite::{self, Heap, verify_clean};
 use crate::page::PageKind;
 use crate::page::header::{FLAGS, GARBAGE, HEADER_SIZE, KIND, LOWER, OWNER, UPPER};
 
+/// A key with many rows, above all others.
+const SAME: &[u8] = b"\xffsame\0";
+
+/// A leaf with a posting list that is not its last entry, and the entry that has it.
+fn list(tree: &BTree) -> (u32, usize) {
+    let lists = (1..tree.blocks()).flat_map(|block| {
+        let mut items = tree.inspect_items(block).unwrap();
+        items.pop();
+        items
+            .into_iter()
+            .filter(|item| item.further.len() > 3)
+            .map(move |item| (block, item.position))
+    });
+    let (block, position) = lists.last().expect("a leaf with a list");
+    (block, position as usize)
+}
+
+/// Changes the bytes of the list of [`list`].
+fn plant_list(t: &TestPool, tree: &BTree, change: impl FnOnce(&mut [u8])) {
+    let (block, entry) = list(tree);
+    plant(t, block, |p| {
+        let item = Node::open(&*p).unwrap().item(entry).unwrap();
+        change(&mut p[item.extra..item.end]);
+    });
+}
+
 /// Three levels of small pages.
 fn sample() -> (TestPool, BTree) {
     let (pool, tree) = tree(400, 3);
     let entries: Vec<_> =
         (0..2500u64).map(|n| ((n * 3).to_be_bytes().to_vec(), RowId::new(n as u32, 1))).collect();
     suite::insert(&tree, &entries);
+    // And a key with many rows, in lists.
+    let same: Vec<_> = (0..400u32).map(|n| (SAME.to_vec(), RowId::new(n * 70, 3))).collect();
+    suite::insert(&tree, &same);
     assert!(tree.levels() >= 3, "{} levels", tree.levels());
     verify_clean(&tree);
     (pool, tree)
@@ -179,7 +208,24 @@ const PLANS: &[(&str, &str, Plan)] = &[
             p[at] = 2;
         });
     }),
-    ("B12", "posting list", |t, _, (leaf, ..)| plant(t, leaf, |p| p[slot(1) + 1] |= 0xc0)),
+    ("B12", "rows that do not ascend", |t, tree, _| {
+        plant_list(t, tree, |list| (list[0], list[1]) = (0, 0));
+    }),
+    ("B12", "a row cut off", |t, tree, _| {
+        plant_list(t, tree, |list| *list.last_mut().unwrap() = 0x80);
+    }),
+    ("B12", "a row outside the heap", |t, tree, _| {
+        plant_list(t, tree, |list| list[..5].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0x1f]));
+    }),
+    ("B12", "a list above the leaves", |t, _, (_, inner, _)| {
+        plant(t, inner, |p| {
+            // The item grows by a length of 0: the next one's first byte, or free space.
+            p[slot(1) + 1] |= 0xc0;
+        });
+    }),
+    ("B2", "a list that reaches over the next entry", |t, tree, _| {
+        plant_list(t, tree, |list| list[..4].copy_from_slice(&[0xff, 0xff, 0x7f, 6]));
+    }),
     ("B15", "free page in a chain", |t, _, (leaf, ..)| {
         plant(t, leaf, |p| p[KIND] = PageKind::BtreeFree as u8);
     }),
@@ -225,6 +271,9 @@ fn lost_keys_and_live_duplicates_are_found() {
     let (a, b) = (RowId::new(1, 8), RowId::new(2, 8));
     suite::insert(&tree, &[(b"twice\0".to_vec(), a), (b"twice\0".to_vec(), b)]);
     let mut heap = Heap::default();
+    (0..400u32).for_each(|n| {
+        heap.0.insert(RowId::new(n * 70, 3), Liveness::Dead);
+    });
     let count = |heap: &Heap| {
         let mut found = Vec::new();
         tree.verify(Some(heap), &mut |finding| found.push(finding.check)).unwrap();

@@ -5,7 +5,8 @@ use rightlink_env::{Rng, thread};
 
 use crate::ids::RowId;
 use crate::index::am::{AccessMethod, LeafBatch, ScanOptions};
-use crate::index::btree::edit::{Entries, Frame, Value};
+use crate::index::btree::edit::{Frame, Value};
+use crate::index::btree::entries::Entries;
 use crate::index::btree::node::{Found, Node};
 use crate::index::btree::probe::Given;
 use crate::index::btree::search::{Aim, Lead, Place};

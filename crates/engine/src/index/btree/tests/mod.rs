@@ -4,6 +4,7 @@ mod concurrent;
 mod crash;
 mod damage;
 mod descent;
+mod posting;
 mod shape;
 mod writes;
 
@@ -31,6 +32,11 @@ fn integer(rng: &mut Rng) -> Vec<u8> {
     rng.below(3000).to_be_bytes().to_vec()
 }
 
+/// Few keys: many rows each.
+fn few(rng: &mut Rng) -> Vec<u8> {
+    (rng.below(12) * 1000).to_be_bytes().to_vec()
+}
+
 /// Short strings over few letters, ended by a zero: many common beginnings.
 fn word(rng: &mut Rng) -> Vec<u8> {
     let mut key: Vec<u8> = (0..rng.index(9)).map(|_| [1, 2, 255][rng.index(3)]).collect();
@@ -51,7 +57,7 @@ fn long_prefix(rng: &mut Rng) -> Vec<u8> {
 #[test]
 fn random_histories_equal_a_model() {
     for (seed, capacity) in [(1, 300), (2, 500), (3, 1200), (4, 8192)] {
-        for make in [integer, word, long_prefix] {
+        for make in [integer, few, word, long_prefix] {
             let (_pool, tree) = tree(capacity, seed);
             suite::random_history(&tree, seed, make, 120);
         }
@@ -87,6 +93,7 @@ fn unique_outcomes_are_told_apart() {
 fn dead_marks_survive_splits() {
     for capacity in [1000, 8192] {
         suite::dead_marks(&tree(capacity, 3).1, integer);
+        suite::dead_marks(&tree(capacity, 3).1, few);
         suite::dead_marks(&tree(capacity, 3).1, long_prefix);
     }
 }

@@ -4,7 +4,7 @@ use rightlink_env::Rng;
 
 use crate::buffer::testing::{self, TestPool};
 use crate::ids::RowId;
-use crate::index::btree::tests::{FILE, integer, long_prefix, tree, word};
+use crate::index::btree::tests::{FILE, few, integer, long_prefix, tree, word};
 use crate::index::btree::{BTree, Optimisations, TreeOptions, counting};
 use crate::index::suite::{self, same, verify_clean};
 
@@ -39,7 +39,7 @@ const EACH: [Optimisations; 6] = [
 fn every_switch_off_leaves_a_sound_tree() {
     let sets = EACH.map(|off| Optimisations::ALL.without(off));
     for (seed, writes) in sets.into_iter().chain([Optimisations::NONE]).enumerate() {
-        for make in [integer, word, long_prefix] {
+        for make in [integer, few, word, long_prefix] {
             let (_pool, tree) = tree_that(writes, 500);
             suite::random_history(&tree, seed as u64, make, 80);
         }

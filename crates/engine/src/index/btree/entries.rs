@@ -1,0 +1,292 @@
+//! The entries of a page, taken out of it: put in order, put together, taken apart, before they are
+//! encoded again.
+//!
+//! Invariants: what [`Entries::load`] returns was judged: keys ascend between the fences, and every
+//! posting list can be read.
+//! Does not do: bytes of a page (`edit`), bytes of a list (`posting`).
+
+use std::borrow::Cow;
+
+use crate::config::MAX_KEY_BYTES;
+use crate::index::btree::edit::{Value, item_size};
+use crate::index::btree::node::{Checked, DEAD, Node, POSTING, SLOT};
+use crate::index::btree::posting::{self, Member, row_of, whose};
+use crate::index::btree::read::PageRead;
+
+/// One entry of [`Entries`].
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    at: u32,
+    key: u16,
+    extra: u16,
+    child: u32,
+    tags: u16,
+}
+
+/// Entries of a page with their whole keys, in order, in one arena.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entries {
+    bytes: Vec<u8>,
+    list: Vec<Record>,
+}
+
+impl Entries {
+    /// All entries of `node`; the first one of an inner page gets the low fence as its key.
+    pub(crate) fn load<R: PageRead>(node: &Node<R>) -> Checked<Entries> {
+        let mut out = Entries::default();
+        out.append_page(node)?;
+        let mut members = Vec::new();
+        for (i, record) in out.list.iter().enumerate() {
+            if usize::from(record.key) + usize::from(record.extra) > MAX_KEY_BYTES {
+                return Err("an entry is larger than entries may be");
+            }
+            if out.is_list(i) && !node.is_leaf() {
+                return Err("a posting list above the leaves");
+            }
+            out.read_members(i, &mut members)?;
+        }
+        let ordered = (1..out.len()).all(|i| *out.last_key(i - 1) < *out.key(i));
+        let inside = out.len() == 0
+            || node.low().as_slice() <= out.key(0)
+                && node.high().is_none_or(|high| *out.last_key(out.len() - 1) < *high);
+        if ordered && inside { Ok(out) } else { Err("keys are out of order or outside the fences") }
+    }
+
+    /// Appends all entries of `node`, whatever their order.
+    pub(crate) fn append_page<R: PageRead>(&mut self, node: &Node<R>) -> Checked<()> {
+        self.list.reserve(node.count + 1);
+        for i in 0..node.count {
+            let at = self.bytes.len();
+            let item = if i == 0 && !node.is_leaf() {
+                self.bytes.extend(node.low());
+                node.item(0)?
+            } else {
+                node.append_key(i, &mut self.bytes)?
+            };
+            let key = (self.bytes.len() - at) as u16;
+            node.page.append(item.extra, item.extra_len(), &mut self.bytes);
+            let extra = item.extra_len() as u16;
+            let record = Record { at: at as u32, key, extra, child: item.child, tags: item.tags };
+            self.list.push(record);
+        }
+        Ok(())
+    }
+
+    /// Number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Key of entry `i`.
+    pub(crate) fn key(&self, i: usize) -> &[u8] {
+        let record = &self.list[i];
+        &self.bytes[record.at as usize..record.at as usize + usize::from(record.key)]
+    }
+
+    /// What entry `i` holds besides its key.
+    pub(crate) fn value(&self, i: usize) -> Value<'_> {
+        let record = &self.list[i];
+        let at = record.at as usize + usize::from(record.key);
+        let extra = &self.bytes[at..at + usize::from(record.extra)];
+        Value { extra, child: record.child, tags: record.tags }
+    }
+
+    /// Puts an entry in front of entry `pos`.
+    pub(crate) fn insert(&mut self, pos: usize, key: &[u8], value: Value<'_>) {
+        assert!(key.len() + value.extra.len() <= MAX_KEY_BYTES, "the caller checked the limit");
+        debug_assert!(pos == 0 || *self.last_key(pos - 1) < *key);
+        debug_assert!(pos == self.len() || self.key(pos) > key);
+        let record = Record {
+            at: self.bytes.len() as u32,
+            key: key.len() as u16,
+            extra: value.extra.len() as u16,
+            child: value.child,
+            tags: value.tags,
+        };
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value.extra);
+        self.list.insert(pos, record);
+    }
+
+    /// Appends an entry that is larger than all others.
+    pub(crate) fn push(&mut self, key: &[u8], value: Value<'_>) {
+        self.insert(self.len(), key, value);
+    }
+
+    /// Forgets the last entry.
+    pub(crate) fn pop(&mut self) {
+        if let Some(record) = self.list.pop() {
+            self.bytes.truncate(record.at as usize);
+        }
+    }
+
+    /// Is this the entry of a posting list?
+    pub(crate) fn is_list(&self, i: usize) -> bool {
+        self.list[i].tags & POSTING != 0
+    }
+
+    /// Has entry `i` rows that are marked dead?
+    pub(crate) fn has_dead(&self, i: usize) -> bool {
+        self.list[i].tags & DEAD != 0
+            || self.is_list(i) && self.members(i).iter().any(|member| member.dead)
+    }
+
+    fn read_members(&self, i: usize, out: &mut Vec<Member>) -> Checked<()> {
+        out.clear();
+        if self.is_list(i) {
+            out.push(Member::first(row_of(self.key(i))?, self.list[i].tags & DEAD != 0));
+            posting::decode(self.value(i).extra, out)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of leaf entry `i`.
+    pub(crate) fn members(&self, i: usize) -> Vec<Member> {
+        let mut out = Vec::new();
+        if self.is_list(i) {
+            self.read_members(i, &mut out).expect("lists are judged when a page is loaded");
+        } else {
+            let row = row_of(self.key(i)).expect("items are judged when a page is loaded");
+            out.push(Member::first(row, self.list[i].tags & DEAD != 0));
+        }
+        out
+    }
+
+    /// The rows of leaf entry `i` of a page that was not judged.
+    pub(crate) fn judged_members(&self, i: usize) -> Checked<Vec<Member>> {
+        let mut out = vec![Member::first(row_of(self.key(i))?, self.list[i].tags & DEAD != 0)];
+        if self.is_list(i) {
+            posting::decode(self.value(i).extra, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// Tree key of the last row of entry `i`; of a list that was never judged, of its first row.
+    pub(crate) fn last_key(&self, i: usize) -> Cow<'_, [u8]> {
+        let mut members = Vec::new();
+        if !self.is_list(i) || self.read_members(i, &mut members).is_err() {
+            return Cow::Borrowed(self.key(i));
+        }
+        let last = members.last().expect("a list has rows").row;
+        Cow::Owned([whose(self.key(i)), &last.to_bytes()].concat())
+    }
+
+    /// The entry that has `key`, or has it in its list: the last one not above it.
+    pub(crate) fn position(&self, key: &[u8]) -> usize {
+        let above = self.list.partition_point(|record| {
+            let at = record.at as usize;
+            &self.bytes[at..at + usize::from(record.key)] <= key
+        });
+        assert!(above > 0, "an entry that was put in");
+        above - 1
+    }
+
+    /// Puts a leaf entry in front of entry `pos`; if its row falls among those of the list before,
+    /// the list is parted there.
+    pub(crate) fn add(&mut self, pos: usize, key: &[u8], value: Value<'_>) {
+        if pos > 0 && self.is_list(pos - 1) && *self.last_key(pos - 1) > *key {
+            let mut members = self.members(pos - 1);
+            let row = row_of(key).expect("a tree key");
+            let at = members.partition_point(|member| member.row < row);
+            let mut behind = members.split_off(at);
+            behind.insert(0, Member::first(row, false));
+            assert!(value.extra.is_empty(), "lists and payload do not mix");
+            let old = self.key(pos - 1).to_vec();
+            self.list.remove(pos - 1);
+            self.insert_rows(pos - 1, &old, &members);
+            self.insert_rows(pos, key, &behind);
+            return;
+        }
+        self.insert(pos, key, value);
+    }
+
+    /// Puts rows of one key, the first of which `key` has, in front of entry `pos`.
+    pub(crate) fn insert_rows(&mut self, pos: usize, key: &[u8], members: &[Member]) {
+        let list = posting::encode(members);
+        let tag = if list.is_empty() { 0 } else { POSTING };
+        let dead = if members[0].dead { DEAD } else { 0 };
+        self.insert(pos, key, Value { extra: &list, tags: tag | dead, ..Value::default() });
+    }
+
+    /// Of each leaf entry keeps the rows for which `keep` of its position, the row's position
+    /// there, and the row holds.
+    pub(crate) fn keep_rows(&mut self, mut keep: impl FnMut(usize, usize, &Member) -> bool) {
+        let mut out = Entries::default();
+        for i in 0..self.len() {
+            let mut members = self.members(i);
+            let (count, mut at) = (members.len(), 0);
+            members.retain(|member| {
+                at += 1;
+                keep(i, at - 1, member)
+            });
+            if members.len() == count {
+                out.push(self.key(i), self.value(i));
+            } else if let Some(first) = members.first() {
+                let key = [whose(self.key(i)), &first.row.to_bytes()].concat();
+                out.insert_rows(out.len(), &key, &members);
+            }
+        }
+        *self = out;
+    }
+
+    /// Could leaf entries `i` and `i + 1` share an item?
+    fn alike(&self, i: usize) -> bool {
+        let plain = |i: usize| self.list[i].extra == 0 || self.is_list(i);
+        plain(i) && plain(i + 1) && whose(self.key(i)) == whose(self.key(i + 1))
+    }
+
+    /// Puts the rows of each key together, in lists of at most `most` bytes. False: there is
+    /// nothing to put together. Entries with payload stay alone.
+    pub(crate) fn deduplicate(&mut self, most: usize) -> bool {
+        if !(1..self.len()).any(|i| self.alike(i - 1)) {
+            return false;
+        }
+        let (mut out, mut i) = (Entries::default(), 0);
+        while i < self.len() {
+            let first = i;
+            while i + 1 < self.len() && self.alike(i) {
+                i += 1;
+            }
+            i += 1;
+            if i - first == 1 {
+                out.push(self.key(first), self.value(first));
+                continue;
+            }
+            let members: Vec<Member> = (first..i).flat_map(|i| self.members(i)).collect();
+            out.push_lists(whose(self.key(first)), &members, most);
+        }
+        let fewer = out.len() < self.len();
+        if fewer {
+            *self = out;
+        }
+        fewer
+    }
+
+    /// Appends rows of one key in lists of at most `most` bytes.
+    pub(crate) fn push_lists(&mut self, key: &[u8], members: &[Member], most: usize) {
+        let most = most.min(posting::MAX_BYTES).min(MAX_KEY_BYTES - key.len() - posting::ROW);
+        let mut rest = members;
+        while let Some(first) = rest.first() {
+            let mut bytes = Vec::new();
+            let mut count = 1;
+            while count < rest.len() {
+                let (before, next) = (rest[count - 1].row, rest[count]);
+                posting::push(&mut bytes, before, next.row, next.dead);
+                if bytes.len() > most {
+                    break;
+                }
+                count += 1;
+            }
+            let key = [key, &first.row.to_bytes()].concat();
+            self.insert_rows(self.len(), &key, &rest[..count]);
+            rest = &rest[count..];
+        }
+    }
+
+    /// Bytes of entry `i` on a page with a `prefix`, slot included.
+    pub(crate) fn size(&self, i: usize, level: u8, prefix: usize) -> usize {
+        let record = &self.list[i];
+        let rem = usize::from(record.key) - prefix;
+        item_size(rem, usize::from(record.extra), level) + SLOT
+    }
+}
