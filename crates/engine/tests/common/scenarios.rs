@@ -45,6 +45,7 @@ pub(crate) const ALL: &[Scenario] = &[
         ["btree.put.deduplicated", "btree.delete.shortened", "btree.put.parted"],
         posting_lists
     ),
+    scenario!("page-merge", ROOMY, ["btree.merge.joined", "btree.merge.unlinked"], page_merge),
     scenario!("posting-split", ROOMY, ["btree.split.deduplicated"], posting_split),
     scenario!("vacuum-reuse", ROOMY, ["vacuum.before-indexes", "vacuum.before-free"], vacuum_reuse),
     scenario!("tail-cut", ROOMY, ["vacuum.cut-tail", "buffer.truncate"], tail_cut),
@@ -251,6 +252,18 @@ fn posting_split(script: &mut Script) -> Out {
     for start in [30, 44, 58] {
         namesakes(script, start..start + 14, 18)?;
     }
+    script.checkpoint()
+}
+
+fn page_merge(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..90, 500)?;
+    // Five of six rows: no page becomes empty, all become thin.
+    delete(script, (0..90).filter(|id| id % 6 != 0))?;
+    script.checkpoint()?;
+    script.record();
+    script.vacuum()?;
+    insert(script, 100..106, 500)?;
     script.checkpoint()
 }
 

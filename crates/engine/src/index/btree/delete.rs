@@ -1,7 +1,8 @@
 //! Removing rows: one by key, or those of one leaf that vacuum found dead; out of posting lists as
 //! out of entries of their own.
 //!
-//! Invariants: a page may become empty here but stays in the tree; `merge` takes it out.
+//! Invariants: a page may become empty under the latch here but stays in the tree; `merge` takes it
+//! out afterwards.
 //! Does not do: decide what is dead.
 
 use crate::buffer::{Held, Mtr};
@@ -12,6 +13,7 @@ use crate::index::am::IndexEntry;
 use crate::index::btree::edit::{self, Frame};
 use crate::index::btree::entries::Entries;
 use crate::index::btree::insert::{Lack, Luggage};
+use crate::index::btree::merge::used;
 use crate::index::btree::node::{Checked, Item, Node};
 use crate::index::btree::posting::{Member, Spot};
 use crate::index::btree::search::{Aim, Reached, Target};
@@ -20,6 +22,9 @@ use crate::wal::RecordKind;
 
 /// More removals than this from one page are logged as a fresh image.
 const MAX_SINGLE: usize = 24;
+
+/// Percent of a page at which the removal of a row merges it.
+const SPARSE: usize = 25;
 
 impl Tree {
     /// See [`crate::index::am::AccessMethod::delete`].
@@ -39,8 +44,14 @@ impl Tree {
                     let spot = node.and_then(|node| node.locate(found, &key));
                     let spot = spot.map_err(|what| self.corrupt(block, what))?;
                     let Spot::There(entry, member) = spot else { return Ok(false) };
+                    let before = self.is_sparse(&mtr, held);
                     self.remove(&mut mtr, held, &[(entry, member)])?;
+                    let after = self.is_sparse(&mtr, held);
                     mtr.commit(RecordKind::IndexDelete, xid)?;
+                    // Once on the way down: a page that found no partner is left to vacuum.
+                    if after && !before {
+                        self.merge_underfull(block)?;
+                    }
                     return Ok(true);
                 }
                 Reached::Lost | Reached::Missing(_) => {
@@ -49,6 +60,14 @@ impl Tree {
                 }
             }
         }
+    }
+
+    /// Has the page become so empty that merging it at once is worth a descent?
+    fn is_sparse(&self, mtr: &Mtr<'_>, held: Held) -> bool {
+        let node = Node::open(mtr.bytes(held));
+        node.is_ok_and(|node| {
+            self.is_underfull(&node) && used(&node) * 100 <= self.options.capacity * SPARSE
+        })
     }
 
     /// Takes rows out of a latched leaf: each by entry and place in it, ascending.

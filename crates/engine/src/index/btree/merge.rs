@@ -1,5 +1,9 @@
-//! Giving back a page: its keys (usually none) go to its right sibling, and it leaves parent and
+//! Giving back a page: its keys, if any, go to its right sibling, and it leaves parent and
 //! siblings.
+//!
+//! A page that has become underfull goes into its right sibling, or takes in its left one, if the
+//! page that comes out keeps a fifth free: enough that the next insertions do not split it again.
+//! When that leaves the parent underfull, the parent is next.
 //!
 //! One record does it all, under the latches of the left sibling, the page, the right sibling and
 //! the parent: there is no half-dead page in between, and nothing to finish after a crash. The
@@ -16,22 +20,23 @@ use crate::buffer::{Held, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
-use crate::index::btree::Tree;
 use crate::index::btree::edit::{self, Frame};
 use crate::index::btree::entries::Entries;
 use crate::index::btree::insert::{Attempt, Lack, Luggage};
-use crate::index::btree::node::{self, INCOMPLETE, LEFT, Node, RIGHT, TRAILER};
+use crate::index::btree::node::{INCOMPLETE, LEFT, Node, RIGHT, ROOT, TRAILER};
 use crate::index::btree::search::{Aim, Reached, Target};
+use crate::index::btree::{Optimisations, Tree};
 use crate::page::PageKind;
 use crate::page::header::{self, OWNER};
 use crate::wal::RecordKind;
+use rightlink_env::points::broken;
 use rightlink_env::sync::Ordering;
 
 /// What became of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Merged {
-    /// The page is free.
-    Yes,
+    /// The page is free; this parent has become underfull, if any.
+    Yes(Option<u32>),
     /// It stays.
     No,
     /// It stays because it is the only child of this parent.
@@ -56,42 +61,94 @@ fn free_image(level: u8, cycle: u32, right: u32) -> [u8; PAGE_SIZE] {
     image
 }
 
-/// Is this the page that was seen, still mergeable?
-fn unchanged(page: &[u8; PAGE_SIZE], seen: &Seen) -> bool {
-    Node::open(page).is_ok_and(|node| {
-        node.level == seen.level
-            && (node.left, node.right) == (seen.left, seen.right)
-            && node.flags & INCOMPLETE == 0
-            && node.count <= usize::from(!node.is_leaf())
-            && node.low() == seen.low
-    })
+/// Percent of a page that is underfull with that much or less.
+const UNDERFULL: usize = 40;
+/// Percent of a page that must stay free when two are merged that hold something.
+const SPARE: usize = 20;
+
+/// Bytes of a page that are in use.
+pub(crate) fn used(node: &Node<&[u8; PAGE_SIZE]>) -> usize {
+    (PAGE_SIZE - node.room()).saturating_sub(node.garbage)
+}
+
+/// Does the page hold nothing that another page would have to find room for?
+fn is_bare(node: &Node<&[u8; PAGE_SIZE]>) -> bool {
+    node.count <= usize::from(!node.is_leaf())
 }
 
 impl Tree {
-    /// Gives back the page at `block` if it is an empty leaf, or an inner page with one child.
-    pub(crate) fn give_back(&self, block: u32) -> Result<bool> {
-        let _registered = self.registrations.enter();
-        match self.merge(block)? {
-            Merged::Yes => Ok(true),
-            Merged::No => Ok(false),
-            Merged::OnlyChild(parent) => {
-                // Each level is tried once; the height bounds the recursion.
-                if !self.give_back_inner(parent, 1)? {
-                    return Ok(false);
-                }
-                Ok(self.merge(block)? == Merged::Yes)
-            }
-        }
+    /// Should this page be merged with a neighbour?
+    pub(crate) fn is_underfull(&self, node: &Node<&[u8; PAGE_SIZE]>) -> bool {
+        let merges = self.uses(Optimisations::MERGING) && node.flags & ROOT == 0;
+        merges && used(node) * 100 <= self.options.capacity * UNDERFULL
     }
 
-    fn give_back_inner(&self, block: u32, level: u8) -> Result<bool> {
-        match self.merge(block)? {
-            Merged::Yes => Ok(true),
-            Merged::OnlyChild(parent) if level < self.root().1 => {
-                Ok(self.give_back_inner(parent, level + 1)? && self.merge(block)? == Merged::Yes)
+    /// Is the page at `block` an underfull leaf?
+    pub(crate) fn is_underfull_leaf(&self, block: u32) -> Result<bool> {
+        let pin = self.pin_linked(block)?;
+        let page = pin.shared();
+        let node = Node::open(page.bytes());
+        Ok(node.is_ok_and(|node| node.is_leaf() && self.is_underfull(&node)))
+    }
+
+    /// Is this the page that was seen, still mergeable?
+    fn unchanged(&self, page: &[u8; PAGE_SIZE], seen: &Seen) -> bool {
+        Node::open(page).is_ok_and(|node| {
+            node.level == seen.level
+                && (node.left, node.right) == (seen.left, seen.right)
+                && node.flags & INCOMPLETE == 0
+                && (is_bare(&node) || self.uses(Optimisations::MERGING))
+                && node.low() == seen.low
+        })
+    }
+
+    /// Gives back the page at `block` if it is an empty leaf, or an inner page with one child, or
+    /// fits into its right sibling.
+    pub(crate) fn give_back(&self, block: u32) -> Result<bool> {
+        let _registered = self.registrations.enter();
+        self.give_back_at(block, 0)
+    }
+
+    /// Merges an underfull page with a neighbour: into the right one, else the left one into it.
+    pub(crate) fn merge_underfull(&self, block: u32) -> Result<bool> {
+        let _registered = self.registrations.enter();
+        Ok(self.give_back_at(block, 0)? || self.take_in_left(block, 0)?)
+    }
+
+    /// Gives back a page of `level`. Each level is tried a bounded number of times; the height
+    /// bounds the recursion.
+    fn give_back_at(&self, block: u32, level: u8) -> Result<bool> {
+        let parent = match self.merge(block)? {
+            Merged::No => return Ok(false),
+            Merged::Yes(parent) => parent,
+            Merged::OnlyChild(parent) => {
+                if level >= self.root().1 || !self.give_back_at(parent, level + 1)? {
+                    return Ok(false);
+                }
+                match self.merge(block)? {
+                    Merged::Yes(parent) => parent,
+                    _ => return Ok(false),
+                }
             }
-            _ => Ok(false),
+        };
+        if let Some(parent) = parent.filter(|_| level < self.root().1) {
+            let _ =
+                self.give_back_at(parent, level + 1)? || self.take_in_left(parent, level + 1)?;
         }
+        Ok(true)
+    }
+
+    /// Merges the left sibling of `block` into it.
+    fn take_in_left(&self, block: u32, level: u8) -> Result<bool> {
+        let left = {
+            let pin = self.pin_linked(block)?;
+            let page = pin.shared();
+            match Node::open(page.bytes()) {
+                Ok(node) if node.level == level && node.left != 0 => node.left,
+                _ => return Ok(false),
+            }
+        };
+        Ok(matches!(self.merge(left)?, Merged::Yes(_)))
     }
 
     fn merge(&self, block: u32) -> Result<Merged> {
@@ -111,7 +168,7 @@ impl Tree {
             let Ok(node) = Node::open(page.bytes()) else { return Ok(None) };
             let (left, right, low) = (node.left, node.right, node.low());
             let seen = Seen { block, level: node.level, left, right, low };
-            if right == 0 || !unchanged(page.bytes(), &seen) {
+            if right == 0 || !self.unchanged(page.bytes(), &seen) {
                 return Ok(None);
             }
             seen
@@ -133,7 +190,7 @@ impl Tree {
             Node::open(mtr.bytes(held))
                 .is_ok_and(|node| node.level == seen.level && link(&node) == block)
         };
-        if !unchanged(mtr.bytes(page), &seen)
+        if !self.unchanged(mtr.bytes(page), &seen)
             || !joined(right, |node| node.left)
             || left.is_some_and(|left| !joined(left, |node| node.right))
         {
@@ -161,8 +218,13 @@ impl Tree {
             return Ok(Ok(Merged::No));
         }
         let Some(image) = self.joined_image(&mtr, page, right)? else { return Ok(Ok(Merged::No)) };
-        self.apply_merge(mtr, &seen, [left, Some(page), Some(right), Some(parent)], (at, &image))?;
-        Ok(Ok(Merged::Yes))
+        let sparse = self.apply_merge(
+            mtr,
+            &seen,
+            [left, Some(page), Some(right), Some(parent)],
+            (at, &image),
+        )?;
+        Ok(Ok(Merged::Yes(sparse.then_some(parent_block))))
     }
 
     /// The right page with the left one's entries and low fence; `None` if that does not fit.
@@ -187,7 +249,15 @@ impl Tree {
         if from.count > 0 {
             frame.cycle = self.cycle.load(Ordering::SeqCst);
         }
-        Ok(frame.image_of(&entries))
+        let image = frame.image_of(&entries);
+        if is_bare(&from) {
+            return Ok(image);
+        }
+        rightlink_env::points::hit("btree.merge.joined");
+        Ok(image.filter(|image| {
+            let most = self.options.capacity * (100 - SPARE);
+            Node::open(&**image).is_ok_and(|node| used(&node) * 100 <= most)
+        }))
     }
 
     fn apply_merge(
@@ -196,7 +266,7 @@ impl Tree {
         seen: &Seen,
         held: [Option<Held>; 4],
         (at, image): (usize, &[u8; PAGE_SIZE]),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let [left, Some(page), Some(right), Some(parent)] = held else {
             unreachable!("only the left sibling may be absent");
         };
@@ -205,7 +275,11 @@ impl Tree {
         let (Ok(kept), Ok(gone)) = (kept, gone) else {
             return Err(self.corrupt(mtr.id(parent).block.0, "a downlink is damaged"));
         };
-        let cycle = node::cycle_of(mtr.bytes(page));
+        // What was here is to the right: a vacuum under way that comes here follows it there (R5).
+        let cycle = match broken("r5-merge-cycle") {
+            true => 0,
+            false => self.cycle.load(Ordering::SeqCst),
+        };
         if let Some(left) = left {
             mtr.page(left).put_u32(RIGHT, seen.right);
         }
@@ -214,10 +288,11 @@ impl Tree {
         debug_assert_eq!(header::u32_at(image, LEFT), seen.left);
         mtr.page(parent).put_u32(kept.start, seen.right);
         edit::remove_at(&mut mtr.page(parent), at + 1, &gone);
+        let sparse = Node::open(mtr.bytes(parent)).is_ok_and(|node| self.is_underfull(&node));
         mtr.commit(RecordKind::IndexUnlink, Xid::NONE)?;
         rightlink_env::points::hit("btree.merge.unlinked");
         let at = self.registrations.tick();
         self.blocks.freed(at, seen.block);
-        Ok(())
+        Ok(sparse)
     }
 }

@@ -1,4 +1,5 @@
-//! One pass over all pages in physical order: dead entries leave, then empty pages.
+//! One pass over all pages in physical order: dead entries leave, then empty pages, then underfull
+//! ones go into their neighbours.
 //!
 //! A page that splits during the pass may send entries to a block that the pass has left behind.
 //! Every split stamps the pass's cycle id on both halves; when a page with the current id has a
@@ -20,9 +21,9 @@ use crate::error::{Error, Result};
 use crate::ids::{RowId, Xid};
 use crate::index::am::VacuumStats;
 use crate::index::btree::Tree;
-use crate::index::btree::node::{Checked, Node, cycle_of, is_node};
+use crate::index::btree::node::{Checked, Node, RIGHT, cycle_of, is_node};
 use crate::page::PageKind;
-use crate::page::header::{KIND, is_zero};
+use crate::page::header::{KIND, is_zero, u32_at};
 use crate::wal::RecordKind;
 
 /// Asks which rows of a leaf are dead.
@@ -46,6 +47,7 @@ struct Pass<'a> {
     cycle: u32,
     stats: VacuumStats,
     empty: Vec<u32>,
+    underfull: Vec<u32>,
 }
 
 /// A leaf, judged.
@@ -55,6 +57,8 @@ struct Judged {
     dead: Vec<(usize, usize)>,
     /// Right link to follow, if the page was split during this pass.
     follow: Option<u32>,
+    /// Should it be merged with a neighbour when the pass is over?
+    underfull: bool,
 }
 
 impl Tree {
@@ -64,10 +68,16 @@ impl Tree {
         *last = last.wrapping_add(1).max(1);
         self.cycle.store(*last, Ordering::SeqCst);
         let _cycle = Cycle(&self.cycle);
-        let mut pass =
-            Pass { tree: self, cycle: *last, stats: VacuumStats::default(), empty: Vec::new() };
+        let mut pass = Pass {
+            tree: self,
+            cycle: *last,
+            stats: VacuumStats::default(),
+            empty: Vec::new(),
+            underfull: Vec::new(),
+        };
         pass.run(is_dead)?;
         pass.give_back_empty()?;
+        pass.merge_underfull()?;
         pass.stats.pages_free = self.save_free()?;
         pass.stats.blocks = self.pool.blocks(self.file);
         Ok(pass.stats)
@@ -77,6 +87,9 @@ impl Tree {
 impl Pass<'_> {
     fn run(&mut self, is_dead: IsDead<'_>) -> Result<()> {
         let tree = self.tree;
+        // A page that is merged while the pass runs says where its keys went, until it is used
+        // again: not before the pass has ended (R6).
+        let _registered = tree.registrations.enter();
         let mut next = 1;
         let options = StreamOptions { delivery: Delivery::Ordered, max_distance: DISTANCE };
         // The file may grow meanwhile: the number of blocks is asked anew each time.
@@ -110,16 +123,18 @@ impl Pass<'_> {
         let page = pin.shared();
         let bytes = page.bytes();
         if is_zero(bytes) || bytes[KIND] == PageKind::BtreeFree as u8 {
+            let right = u32_at(bytes, RIGHT);
+            let merged = !is_zero(bytes) && cycle_of(bytes) == self.cycle && right != 0;
             drop(page);
             drop(pin);
             self.tree.found_free(block)?;
-            return Ok(None);
+            return Ok(merged.then_some(right));
         }
         if !is_node(bytes) {
             return Err(damage("not a page of a tree"));
         }
         let version = page.version();
-        let Some(mut judged) = judge(bytes, self.cycle, is_dead).map_err(damage)? else {
+        let Some(mut judged) = judge(self.tree, bytes, self.cycle, is_dead).map_err(damage)? else {
             return Ok(None);
         };
         drop(page);
@@ -132,6 +147,8 @@ impl Pass<'_> {
         self.stats.live += (judged.count - judged.dead.len()) as u64;
         if judged.count == judged.dead.len() {
             self.empty.push(block);
+        } else if judged.underfull {
+            self.underfull.push(block);
         }
         Ok(judged.follow)
     }
@@ -151,7 +168,7 @@ impl Pass<'_> {
             if !is_node(mtr.bytes(held)) {
                 return Ok(None);
             }
-            let again = judge(mtr.bytes(held), self.cycle, is_dead);
+            let again = judge(self.tree, mtr.bytes(held), self.cycle, is_dead);
             match again.map_err(|what| Error::corrupt(page, what))? {
                 Some(again) => judged = again,
                 None => return Ok(None),
@@ -159,11 +176,25 @@ impl Pass<'_> {
         }
         if !judged.dead.is_empty() {
             self.tree.remove(&mut mtr, held, &judged.dead)?;
+            let left = Node::open(mtr.bytes(held));
+            judged.underfull = left.is_ok_and(|node| self.tree.is_underfull(&node));
             self.stats.pages_changed += 1;
             self.stats.removed += judged.dead.len() as u64;
         }
         mtr.commit(RecordKind::IndexDelete, Xid::NONE)?;
         Ok(Some(judged))
+    }
+
+    /// Merges what is underfull, each page once.
+    fn merge_underfull(&mut self) -> Result<()> {
+        let mut blocks = std::mem::take(&mut self.underfull);
+        blocks.sort_unstable();
+        blocks.dedup();
+        for block in blocks {
+            let merged = self.tree.is_underfull_leaf(block)? && self.tree.merge_underfull(block)?;
+            self.stats.pages_deleted += u32::from(merged);
+        }
+        Ok(())
     }
 
     /// Gives back empty leaves; one that was the last child of its parent may go when its siblings
@@ -191,7 +222,12 @@ impl Pass<'_> {
 }
 
 /// Which entries of a leaf are dead; `None` for an inner page.
-fn judge(page: &[u8; PAGE_SIZE], cycle: u32, is_dead: IsDead<'_>) -> Checked<Option<Judged>> {
+fn judge(
+    tree: &Tree,
+    page: &[u8; PAGE_SIZE],
+    cycle: u32,
+    is_dead: IsDead<'_>,
+) -> Checked<Option<Judged>> {
     let node = Node::open(page)?;
     if !node.is_leaf() {
         return Ok(None);
@@ -210,5 +246,6 @@ fn judge(page: &[u8; PAGE_SIZE], cycle: u32, is_dead: IsDead<'_>) -> Checked<Opt
     let dead = dead.map(|(place, _)| place).collect();
     let tagged = cycle_of(page) == cycle && !broken("r5-cycle");
     let follow = (tagged && node.right != 0).then_some(node.right);
-    Ok(Some(Judged { count: rows.len(), dead, follow }))
+    let underfull = tree.is_underfull(&node);
+    Ok(Some(Judged { count: rows.len(), dead, follow, underfull }))
 }

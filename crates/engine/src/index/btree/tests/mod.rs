@@ -4,6 +4,7 @@ mod concurrent;
 mod crash;
 mod damage;
 mod descent;
+mod merge;
 mod posting;
 mod shape;
 mod writes;
