@@ -88,3 +88,4 @@ pub use db::{Database, Row};
 pub use error::{ConflictKind, Error, Result};
 pub use ids::RowId;
 pub use rightlink_aio::{DeviceModel, Method};
+pub use table::Mark;

@@ -187,6 +187,13 @@ impl Distance {
         new
     }
 
+    /// To where waits would lead in the end.
+    pub(super) fn open_up(&mut self) {
+        for _ in 0..u32::BITS {
+            self.waited();
+        }
+    }
+
     pub(super) fn policy(&self) -> Prefetch {
         self.policy
     }

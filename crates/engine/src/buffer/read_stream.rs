@@ -46,12 +46,14 @@ pub struct StreamOptions {
     pub delivery: Delivery,
     /// Most reads ahead; 1 reads one page at a time. The pool and the device bound it, too.
     pub max_distance: u32,
+    /// Every page will be needed: look ahead at full distance from the start.
+    pub needed: bool,
 }
 
 impl StreamOptions {
-    /// In order, as far as pool and device allow.
+    /// In order, as far as pool and device allow and the consumer is seen to wait.
     pub const ORDERED: StreamOptions =
-        StreamOptions { delivery: Delivery::Ordered, max_distance: u32::MAX };
+        StreamOptions { delivery: Delivery::Ordered, max_distance: u32::MAX, needed: false };
 }
 
 /// What a stream did.
@@ -229,7 +231,10 @@ impl<'p, T> ReadStream<'p, T> {
 
     fn over(pool: PoolRef<'p>, options: StreamOptions, source: Source<'p, T>) -> Self {
         assert!(options.max_distance > 0, "a stream reads at least the page it hands over");
-        let distance = Distance::new(pool.prefetch(), bounds(&pool, options.max_distance));
+        let mut distance = Distance::new(pool.prefetch(), bounds(&pool, options.max_distance));
+        if options.needed {
+            distance.open_up();
+        }
         Self {
             pool,
             source,

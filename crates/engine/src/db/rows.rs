@@ -7,9 +7,10 @@
 
 use rightlink_env::sync::{Arc, RwLock};
 
+use crate::buffer::StreamStats;
 use crate::db::Row;
 use crate::error::{Error, Result};
-use crate::table::Scan;
+use crate::table::{Mark, Scan};
 
 /// Is the transaction still running? Readers hold it shared while they read a row.
 pub(crate) type Alive = Arc<RwLock<bool>>;
@@ -26,6 +27,38 @@ impl Rows {
     /// Rows of `scan`, as long as the transaction runs.
     pub(crate) fn new(alive: &Alive, scan: Scan) -> Self {
         Self { alive: Arc::clone(alive), scan: Some(scan), failed: None }
+    }
+
+    /// What its read streams did so far.
+    pub fn stats(&self) -> StreamStats {
+        self.scan.as_ref().map_or_else(StreamStats::default, Scan::stats)
+    }
+
+    /// Where the scan is: after the row that it handed out last.
+    ///
+    /// # Errors
+    /// `Invalid` unless the scan goes through an index in its order; so for the others.
+    pub fn mark(&mut self) -> Result<Mark> {
+        self.running()?.mark()
+    }
+
+    /// Goes on after the row at which `mark`, one of this scan's, was taken.
+    pub fn restore(&mut self, mark: &Mark) -> Result<()> {
+        self.running()?.restore(mark)
+    }
+
+    /// From now on the other way: first the row before the one that was handed out last, or after
+    /// the end that last one.
+    pub fn turn(&mut self) -> Result<()> {
+        self.running()?.turn()
+    }
+
+    fn running(&mut self) -> Result<&mut Scan> {
+        match (&mut self.scan, &self.failed) {
+            (Some(scan), _) => Ok(scan),
+            (None, Some(error)) => Err(error.clone()),
+            (None, None) => Err(Error::Invalid("the scan has ended".into())),
+        }
     }
 
     fn advance(&mut self) -> Result<Option<Row>> {

@@ -47,6 +47,8 @@ pub struct ScanOptions {
     /// Columns to return, `None` for all. If the index holds them all, the heap is not read where
     /// the visibility map allows it.
     pub columns: Option<Vec<String>>,
+    /// Rows of an index scan may come in any order: the heap is read in its own order then.
+    pub any_order: bool,
 }
 
 impl Default for ScanOptions {
@@ -59,6 +61,7 @@ impl Default for ScanOptions {
             direction: Direction::Forward,
             limit: None,
             columns: None,
+            any_order: false,
         }
     }
 }
@@ -110,6 +113,13 @@ impl ScanOptions {
         self
     }
 
+    /// In any order, as the device likes it.
+    #[must_use]
+    pub fn any_order(mut self) -> Self {
+        self.any_order = true;
+        self
+    }
+
     /// Only these columns.
     #[must_use]
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
@@ -135,6 +145,7 @@ pub(crate) fn start(
         bounds: bounds(options)?,
         direction: direction(options),
         limit: options.limit,
+        any_order: options.any_order,
     };
     let scan = table.scan_index(snapshot, table.index(name)?, projection, &wanted)?;
     Ok(Rows::new(alive, scan))

@@ -112,6 +112,9 @@ pub struct LeafBatch {
     pub sample: u64,
     /// The entries.
     pub entries: Vec<BatchEntry>,
+    /// Where the leaf begins and ends in the method's order: a scan that turns round, or comes back
+    /// later, goes on beyond (R5).
+    fences: KeyRange,
     bytes: Vec<u8>,
 }
 
@@ -122,6 +125,30 @@ impl LeafBatch {
         self.sample = sample;
         self.entries.clear();
         self.bytes.clear();
+    }
+
+    /// The part of the order that the batch stands for: what of `range` is between the fences of
+    /// the leaf.
+    pub fn set_fences(&mut self, range: &KeyRange, low: &[u8], high: Option<&[u8]>) {
+        self.fences.low.clear();
+        self.fences.low.extend_from_slice(low.max(&range.low));
+        let ends = [high, range.high.as_deref()];
+        self.fences.high = ends.into_iter().flatten().min().map(<[u8]>::to_vec);
+    }
+
+    /// What of `range` lies beyond this leaf in `direction`.
+    pub fn beyond(&self, range: &KeyRange, direction: Direction) -> KeyRange {
+        match (direction, &self.fences.high) {
+            (Direction::Forward, Some(high)) => {
+                KeyRange { low: high.max(&range.low).clone(), high: range.high.clone() }
+            }
+            (Direction::Forward, None) => KeyRange::none(),
+            (Direction::Backward, _) => {
+                let (end, low) = (range.high.as_ref(), &self.fences.low);
+                let high = end.map_or(low, |end| end.min(low)).clone();
+                KeyRange { low: range.low.clone(), high: Some(high) }
+            }
+        }
     }
 
     /// Appends an entry.
@@ -252,6 +279,13 @@ pub trait AccessMethod: Send + Sync {
 
     /// Starts a scan of `range`.
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan>;
+
+    /// Starts to read what scans that begin at `keys` will want first, as far as that costs no wait
+    /// of its own. Returns how many reads that took: none if all is in memory.
+    fn read_ahead(&self, keys: &[&[u8]]) -> u64 {
+        let _ = keys;
+        0
+    }
 
     /// Finds the entries of each of `keys`, which ascend and are whole encoded keys: calls `found`
     /// with the position of the key, the row and the payload, under a latch (no I/O, no waiting).

@@ -191,7 +191,8 @@ impl Batch {
         let work = self.plan(pool)?;
         let wanted = |work: &&Work| work.plan == RedoPage::Read;
         let mut ahead = work.iter().filter(wanted);
-        let options = StreamOptions { delivery: Delivery::Ordered, max_distance: AHEAD };
+        let options =
+            StreamOptions { delivery: Delivery::Ordered, max_distance: AHEAD, needed: false };
         let mut stream = ReadStream::new(pool, options, || Ok(ahead.next().map(|w| (w.page, ()))));
         let from = self.from.unwrap_or_default();
         for Work { page, changes, plan } in &work {

@@ -41,7 +41,7 @@ impl Table {
                 index.method.groups(batch, index.def.unique).map(move |group| (which, group))
             });
         let max_distance = if statement.reads_ahead() { MAX_AHEAD } else { 1 };
-        let options = StreamOptions { delivery: Delivery::Ordered, max_distance };
+        let options = StreamOptions { delivery: Delivery::Ordered, max_distance, needed: false };
         let source = || {
             let Some((which, group)) = groups.next() else { return Ok(None) };
             let group = group?;

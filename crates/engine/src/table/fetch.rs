@@ -66,9 +66,9 @@ impl Table {
         ranges.sort_by(|(_, a), (_, b)| a.low.cmp(&b.low));
         let reader = Reader::new(self, snapshot, projection.clone());
         let leaves = Leaves::over(&reader, index, Direction::Forward, ranges)?;
-        let mut rows = IndexRows::new(reader, leaves);
+        let mut rows = IndexRows::new(reader, leaves, None, false);
         let mut found = vec![Vec::new(); keys.len()];
-        while let Some((number, row)) = rows.next()? {
+        while let Some((number, row)) = rows.next(u64::MAX)? {
             found[number].push(row);
         }
         Ok(found)

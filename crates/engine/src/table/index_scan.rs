@@ -1,61 +1,76 @@
 //! Rows by way of an index: entry after entry, their heap pages through one read stream that looks
 //! ahead along the index, over the ends of leaves too.
 //!
-//! Invariants: rows come in the index's order, whatever order their pages arrive in. A leaf's
-//! entries outlive its latch, hence the two rules: a row id is followed under a registered snapshot
-//! only, which does not see what a recycled row id (R3) names later; dead marks rest on R1 (the
-//! heap vouches) and on R3 (the clock was read before the leaf, and is asked again under the leaf's
-//! latch).
-//! Does not do: rows from entries alone (`index_only`).
-
-use std::collections::VecDeque;
+//! Rows come in the index's order, whatever order their pages arrive in; where the caller needs no
+//! order, the entries of several leaves at a time are sorted by row id first, so that the heap is
+//! read in its own order. Where the index holds all that is wanted, entries of all-visible blocks
+//! need no page and pass in their turn.
+//!
+//! Invariants: a leaf's entries outlive its latch, hence these rules: a row id is followed under a
+//! registered snapshot only, which does not see what a recycled row id (R3) names later; an entry
+//! stands for a row only by R4: the all-visible bit is read, then the clock is asked whether row
+//! ids of the block were given free since the leaf was read; dead marks rest on R1 (the heap
+//! vouches) and on R3 (the clock was read before the leaf, and is asked again under the leaf's
+//! latch). A scan that turns round or goes back to a mark serves the rest of that leaf from the
+//! batch it holds, and goes on beyond the leaf's fences (R5).
+//! Does not do: decode keys (`index_only`).
 
 use rightlink_env::points::broken;
-use rightlink_env::sync::Arc;
+use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 
-use crate::buffer::{Delivery, Pin, ReadStream, StreamOptions};
+use crate::buffer::{Pin, Prefetch, ReadStream, StreamOptions, StreamStats};
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{PageId, RowId};
 use crate::index::am::{IndexScan, LeafBatch, ScanOptions};
 use crate::index::{Direction, KeyRange};
 
 use super::bounds::Checker;
+use super::index_only::KeyReader;
 use super::scan::{IndexScanOptions, Reader, Row};
 use super::{Table, TableIndex};
 
-/// Largest look-ahead, in pages.
-const MAX_DISTANCE: u32 = 64;
+/// Most leaves whose entries are sorted by row id at a time, where no order is asked for.
+const MAX_LEAVES: usize = 32;
+/// Most ranges whose first leaves are read ahead at a time.
+const MAX_RANGES: usize = 64;
 
-/// How heap pages are read: in the order of the entries that name them.
-pub(super) const HEAP_PAGES: StreamOptions =
-    StreamOptions { delivery: Delivery::Ordered, max_distance: MAX_DISTANCE };
+/// Ranges of an index, ascending, each with the number its rows get.
+type Ranges = Arc<[(usize, KeyRange)]>;
 
 /// The leaves of one or more ranges, one range after the other.
 pub(super) struct Leaves {
     pub(super) table: Arc<Table>,
     pub(super) index: Arc<TableIndex>,
     options: ScanOptions,
-    /// Ranges to come, each with the number its rows get.
-    ranges: VecDeque<(usize, KeyRange)>,
-    scan: Option<(usize, KeyRange, Box<dyn IndexScan>)>,
+    ranges: Ranges,
+    /// Ranges begun so far, in the order of the scan.
+    begun: usize,
+    scan: Option<(usize, Box<dyn IndexScan>)>,
+    /// Ranges whose first leaf was asked for ahead, and how many to ask for at a time.
+    asked: (usize, usize),
 }
 
-/// A heap row to fetch: an entry of a leaf, and the number of the range it was found in.
+/// A leaf's matches and the place of their range among all.
+struct Leaf {
+    batch: LeafBatch,
+    place: usize,
+    direction: Direction,
+}
+
+/// An entry of a leaf.
+#[derive(Clone)]
 struct Wanted {
     leaf: Arc<Leaf>,
     at: usize,
 }
 
-/// A leaf's matches and the range they were found in.
-struct Leaf {
-    batch: LeafBatch,
-    number: usize,
-    range: KeyRange,
-}
+/// Where a scan was.
+#[derive(Clone)]
+pub struct Mark(Option<Wanted>);
 
 /// Dead rows found by way of one leaf.
 #[derive(Default)]
-pub(super) struct DeadMarks {
+struct DeadMarks {
     positions: Vec<usize>,
 }
 
@@ -63,10 +78,20 @@ pub(super) struct DeadMarks {
 pub(super) struct IndexRows {
     reader: Reader,
     index: Arc<TableIndex>,
+    ranges: Ranges,
+    direction: Direction,
+    keys: Option<KeyReader>,
     stream: ReadStream<'static, Wanted>,
-    /// Leaf of the row that was read last.
+    /// The source has more, though it said that it ended ([`Prefetch::Simple`]).
+    goes_on: Arc<AtomicBool>,
+    /// Entry of the row that was handed over last.
+    last: Option<Wanted>,
+    /// Leaf of the entry that was looked at last.
     leaf: Option<Arc<Leaf>>,
+    ended: bool,
     dead: DeadMarks,
+    /// What streams did that were left when the scan turned.
+    earlier: StreamStats,
 }
 
 impl Leaves {
@@ -76,14 +101,11 @@ impl Leaves {
         options: &IndexScanOptions,
     ) -> Result<Self> {
         let ranges = options.bounds.resolve(&checker(&reader.table, index))?;
-        let mut ranges: Vec<_> = ranges.into_iter().enumerate().collect();
-        if options.direction == Direction::Backward {
-            ranges.reverse();
-        }
+        let ranges = ranges.into_iter().enumerate().collect();
         Self::over(reader, index, options.direction, ranges)
     }
 
-    /// Of given ranges, in the given order.
+    /// Of given ranges, which ascend.
     pub(super) fn over(
         reader: &Reader,
         index: &Arc<TableIndex>,
@@ -95,32 +117,75 @@ impl Leaves {
             return Err(Error::Conflict { kind: ConflictKind::Serialization, what });
         }
         let options = ScanOptions { direction, ..ScanOptions::default() };
-        let (table, index) = (Arc::clone(&reader.table), Arc::clone(index));
-        Ok(Self { table, index, options, ranges: ranges.into(), scan: None })
+        Ok(Self::from_place(&reader.table, index, options, ranges.into(), 0))
     }
 
-    /// The matches of the next leaf, in `batch`: number and bounds of their range; none at the end.
-    pub(super) fn next(&mut self, batch: &mut LeafBatch) -> Result<Option<(usize, &KeyRange)>> {
-        let clock = self.table.heap.clock();
+    fn from_place(
+        table: &Arc<Table>,
+        index: &Arc<TableIndex>,
+        options: ScanOptions,
+        ranges: Ranges,
+        begun: usize,
+    ) -> Self {
+        let (table, index) = (Arc::clone(table), Arc::clone(index));
+        Self { table, index, options, ranges, begun, scan: None, asked: (begun, 2) }
+    }
+
+    /// Place among the ranges of the one that is scanned `nth`.
+    fn place(&self, nth: usize) -> usize {
+        match self.options.direction {
+            Direction::Forward => nth,
+            Direction::Backward => self.ranges.len() - 1 - nth,
+        }
+    }
+
+    /// The matches of the next leaf; none at the end.
+    fn next(&mut self) -> Result<Option<Arc<Leaf>>> {
+        let mut batch = LeafBatch::default();
+        let table = Arc::clone(&self.table);
+        let clock = table.heap.clock();
         loop {
-            if let Some((_, _, scan)) = &mut self.scan
-                && scan.next_batch(&|| clock.now(), batch)?
+            if let Some((place, scan)) = &mut self.scan
+                && scan.next_batch(&|| clock.now(), &mut batch)?
             {
-                break;
+                let (place, direction) = (*place, self.options.direction);
+                return Ok(Some(Arc::new(Leaf { batch, place, direction })));
             }
-            let Some((number, range)) = self.ranges.pop_front() else { return Ok(None) };
+            if self.begun == self.ranges.len() {
+                return Ok(None);
+            }
+            self.ask_ahead();
+            let place = self.place(self.begun);
+            let range = self.ranges[place].1.clone();
+            self.begun += 1;
             let scan = match self.scan.take() {
                 // The ranges of a list often begin on one leaf, or on neighbours.
-                Some((_, _, mut scan)) => {
-                    scan.restart(range.clone());
+                Some((_, mut scan)) => {
+                    scan.restart(range);
                     scan
                 }
-                None => self.index.method.begin_scan(range.clone(), self.options),
+                None => self.index.method.begin_scan(range, self.options),
             };
-            self.scan = Some((number, range, scan));
+            self.scan = Some((place, scan));
         }
-        let (number, range, _) = self.scan.as_ref().expect("a scan gave the batch");
-        Ok(Some((*number, range)))
+    }
+
+    /// Of many ranges, has the leaves read in which the next ones begin: more at a time as long as
+    /// some of them are not in memory.
+    fn ask_ahead(&mut self) {
+        let (asked, many) = self.asked;
+        let adaptive = !matches!(self.table.pool.prefetch(), Prefetch::None | Prefetch::Simple);
+        if self.begun == 0 || self.begun < asked || !adaptive {
+            return;
+        }
+        let to = self.ranges.len().min(self.begun + many);
+        let low = |nth| self.ranges[self.place(nth)].1.low.as_slice();
+        let keys: Vec<&[u8]> = (self.begun..to).map(low).collect();
+        let reads = if keys.len() > 1 { self.index.method.read_ahead(&keys) } else { 0 };
+        // Where all is in memory, the next look is far away.
+        let next = if reads > 0 { to } else { to + MAX_RANGES };
+        let many = if reads > 0 { (many * 2).min(MAX_RANGES) } else { 2 };
+        self.asked = (next, many);
     }
 }
 
@@ -129,38 +194,153 @@ pub(super) fn checker<'a>(table: &'a Table, index: &'a TableIndex) -> Checker<'a
     Checker { def: &table.def, index: &index.def, columns: index.keys.columns() }
 }
 
+/// What goes into the stream.
+struct Feed {
+    leaves: Leaves,
+    /// Entries that are not handed over yet, the next one last.
+    next: Vec<Wanted>,
+    /// Values come from keys where the heap need not be asked.
+    index_only: bool,
+    /// Leaves to sort at a time; 0: the index's order is kept.
+    sort: usize,
+    by_leaf: bool,
+    /// A leaf was handed over whole.
+    between: bool,
+    goes_on: Arc<AtomicBool>,
+}
+
+impl Feed {
+    fn new(leaves: Leaves, index_only: bool, goes_on: &Arc<AtomicBool>) -> Self {
+        let by_leaf = leaves.table.pool.prefetch() == Prefetch::Simple;
+        let (next, goes_on) = (Vec::new(), Arc::clone(goes_on));
+        Self { leaves, next, index_only, sort: 0, by_leaf, between: false, goes_on }
+    }
+
+    fn next(&mut self) -> Result<Option<(Option<PageId>, Wanted)>> {
+        while self.next.is_empty() {
+            // A policy that starts anew at every leaf is told where one ends.
+            if self.by_leaf && std::mem::take(&mut self.between) {
+                self.goes_on.store(true, Ordering::Relaxed);
+                return Ok(None);
+            }
+            if !self.refill()? {
+                self.goes_on.store(false, Ordering::Relaxed);
+                return Ok(None);
+            }
+            self.between = true;
+        }
+        let wanted = self.next.last().expect("looked at above");
+        let page = self.page_of(wanted)?;
+        Ok(self.next.pop().map(|wanted| (page, wanted)))
+    }
+
+    /// Fetches the entries of the next leaf, or of several, to be read in the heap's order.
+    fn refill(&mut self) -> Result<bool> {
+        let leaves = self.sort.max(1);
+        for _ in 0..leaves {
+            let Some(leaf) = self.leaves.next()? else { break };
+            let wanted = |at| Wanted { leaf: Arc::clone(&leaf), at };
+            self.next.extend((0..leaf.batch.len()).rev().map(wanted));
+        }
+        if self.sort > 0 {
+            self.next.sort_unstable_by_key(|wanted| std::cmp::Reverse(wanted.row()));
+            self.sort = (self.sort * 2).min(MAX_LEAVES);
+        }
+        Ok(!self.next.is_empty())
+    }
+
+    /// The heap page that is needed for an entry, if one is.
+    fn page_of(&self, wanted: &Wanted) -> Result<Option<PageId>> {
+        let table = &self.leaves.table;
+        let batch = &wanted.leaf.batch;
+        let entry = &batch.entries[wanted.at];
+        let block = entry.row.block;
+        let page = Some(PageId { file: table.def.heap, block });
+        if !self.index_only || entry.recheck || !table.heap.all_visible(block)?.all_visible {
+            return Ok(page);
+        }
+        // R4: only after the bit was read does the clock tell that the entry was still good then.
+        let newer = table.heap.clock().newer_than(block, batch.sample);
+        Ok(page.filter(|_| newer && !broken("r4-clock")))
+    }
+}
+
+impl Wanted {
+    fn row(&self) -> RowId {
+        self.leaf.batch.entries[self.at].row
+    }
+}
+
 impl IndexRows {
-    pub(super) fn new(reader: Reader, leaves: Leaves) -> Self {
-        let index = Arc::clone(&leaves.index);
-        let pool = Arc::clone(&reader.table.pool);
-        let stream = ReadStream::shared(&pool, HEAP_PAGES, entries_of(leaves));
-        Self { reader, index, stream, leaf: None, dead: DeadMarks::default() }
+    pub(super) fn new(
+        reader: Reader,
+        leaves: Leaves,
+        keys: Option<KeyReader>,
+        any_order: bool,
+    ) -> Self {
+        let (index, ranges) = (Arc::clone(&leaves.index), Arc::clone(&leaves.ranges));
+        let (direction, goes_on) = (leaves.options.direction, Arc::default());
+        let mut feed = Feed::new(leaves, keys.is_some(), &goes_on);
+        feed.sort = usize::from(any_order);
+        Self {
+            reader,
+            index,
+            ranges,
+            direction,
+            keys,
+            stream: stream_of(feed),
+            goes_on,
+            last: None,
+            leaf: None,
+            ended: false,
+            dead: DeadMarks::default(),
+            earlier: StreamStats::default(),
+        }
     }
 
-    /// Reads until there is a row; false at the end.
-    pub(super) fn fill(&mut self, ready: &mut VecDeque<Row>) -> Result<bool> {
-        let row = self.next()?;
-        let more = row.is_some();
-        ready.extend(row.map(|(_, row)| row));
-        Ok(more)
-    }
-
-    /// The next row and the number of its range.
-    pub(super) fn next(&mut self) -> Result<Option<(usize, Row)>> {
-        while let Some((pin, wanted)) = self.stream.next()? {
+    /// The next row and the number of its range; the caller wants at most `left` more.
+    pub(super) fn next(&mut self, left: u64) -> Result<Option<(usize, Row)>> {
+        loop {
+            self.stream.want(left);
+            let Some((pin, wanted)) = self.stream.next_entry()? else {
+                if self.goes_on.load(Ordering::Relaxed) {
+                    self.stream.restart();
+                    continue;
+                }
+                self.ended = true;
+                return Ok(None);
+            };
             self.turn_to(&wanted.leaf);
-            let row = self.read(&pin, &wanted)?;
+            let row = self.read(pin, &wanted)?;
             if let Some(row) = row {
-                return Ok(Some((wanted.leaf.number, row)));
+                let number = self.ranges[wanted.leaf.place].0;
+                self.last = Some(wanted);
+                return Ok(Some((number, row)));
             }
         }
-        Ok(None)
     }
 
-    fn read(&mut self, pin: &Pin, wanted: &Wanted) -> Result<Option<Row>> {
-        let leaf = &wanted.leaf;
-        let place = Place { batch: &leaf.batch, at: wanted.at, range: &leaf.range };
-        read_entry(&self.reader, &self.index, pin, &place, &mut self.dead)
+    /// The row of an entry: from its pinned heap page, or from the entry itself.
+    fn read(&mut self, pin: Option<Pin>, wanted: &Wanted) -> Result<Option<Row>> {
+        let batch = &wanted.leaf.batch;
+        let Some(pin) = pin else {
+            let keys = self.keys.as_ref().expect("only an index-only scan needs no page");
+            let values = keys.read(batch.key(wanted.at), batch.payload(wanted.at));
+            let values = values.map_err(|what| Error::corrupt(batch.leaf, what.0))?;
+            return Ok(Some(Row { row_id: wanted.row(), values }));
+        };
+        let table = &self.reader.table;
+        let fetched = table.heap.fetch_on(&pin, &self.reader.snapshot, wanted.row())?;
+        if fetched.all_dead {
+            self.dead.positions.push(wanted.at);
+        }
+        let Some((row_id, bytes)) = fetched.row else { return Ok(None) };
+        let range = &self.ranges[wanted.leaf.place].1;
+        let recheck = batch.entries[wanted.at].recheck;
+        if recheck && !self.index.matches(table, row_id, &bytes, range)? {
+            return Ok(None);
+        }
+        self.reader.row(row_id, &bytes).map(Some)
     }
 
     /// Marks what was found dead by way of the last leaf when rows of another begin.
@@ -168,74 +348,90 @@ impl IndexRows {
         if self.leaf.as_ref().is_some_and(|last| Arc::ptr_eq(last, leaf)) {
             return;
         }
-        if let Some(last) = self.leaf.replace(Arc::clone(leaf)) {
-            self.dead.give(&self.reader.table, &self.index, &last.batch);
-        }
+        self.let_go();
+        self.leaf = Some(Arc::clone(leaf));
     }
-}
 
-impl Drop for IndexRows {
-    fn drop(&mut self) {
+    /// Done with the last leaf.
+    fn let_go(&mut self) {
         if let Some(last) = self.leaf.take() {
             self.dead.give(&self.reader.table, &self.index, &last.batch);
         }
     }
-}
 
-/// The heap pages that the entries of `leaves` name.
-fn entries_of(
-    mut leaves: Leaves,
-) -> impl FnMut() -> Result<Option<(PageId, Wanted)>> + Send + 'static {
-    let file = leaves.table.def.heap;
-    let mut current: Option<Arc<Leaf>> = None;
-    let mut next = 0;
-    move || {
-        loop {
-            if let Some(leaf) = current.as_ref().filter(|leaf| next < leaf.batch.len()) {
-                let page = PageId { file, block: leaf.batch.entries[next].row.block };
-                let wanted = Wanted { leaf: Arc::clone(leaf), at: next };
-                next += 1;
-                return Ok(Some((page, wanted)));
+    /// Where the scan is: after the row that it handed over last.
+    pub(super) fn mark(&self) -> Mark {
+        Mark(self.last.clone())
+    }
+
+    /// Goes on after the row at which `mark` was taken, in the direction of now.
+    pub(super) fn restore(&mut self, mark: &Mark) {
+        self.leave();
+        let feed = self.feed_from(mark.0.clone(), false);
+        (self.stream, self.last, self.ended) = (stream_of(feed), mark.0.clone(), false);
+    }
+
+    /// Goes on the other way: with the row before the one that was handed over last, or with that
+    /// one if the end was reached.
+    pub(super) fn turn(&mut self) {
+        self.leave();
+        self.direction = match self.direction {
+            Direction::Forward => Direction::Backward,
+            Direction::Backward => Direction::Forward,
+        };
+        let feed = self.feed_from(self.last.clone(), self.ended);
+        (self.stream, self.ended) = (stream_of(feed), false);
+    }
+
+    /// Lets go of the stream that the scan has had so far.
+    fn leave(&mut self) {
+        self.let_go();
+        self.stream.reset();
+        self.earlier = self.earlier.plus(&self.stream.stats());
+    }
+
+    /// Entries from `spot` on, that one included or not; from the start if there is none.
+    fn feed_from(&self, spot: Option<Wanted>, inclusive: bool) -> Feed {
+        let options = ScanOptions { direction: self.direction, ..ScanOptions::default() };
+        let (table, ranges) = (&self.reader.table, Arc::clone(&self.ranges));
+        let mut leaves = Leaves::from_place(table, &self.index, options, ranges, 0);
+        let mut next = Vec::new();
+        if let Some(Wanted { leaf, at }) = spot {
+            let (before, after) = (at + usize::from(inclusive), at + usize::from(!inclusive));
+            let wanted = |at| Wanted { leaf: Arc::clone(&leaf), at };
+            // The next one comes last.
+            match leaf.direction == self.direction {
+                true => next.extend((after..leaf.batch.len()).rev().map(wanted)),
+                false => next.extend((0..before).map(wanted)),
             }
-            let mut batch = LeafBatch::default();
-            let Some((number, range)) = leaves.next(&mut batch)? else { return Ok(None) };
-            current = Some(Arc::new(Leaf { number, range: range.clone(), batch }));
-            next = 0;
+            leaves.begun = leaves.place(leaf.place) + 1;
+            leaves.asked = (leaves.begun, 2);
+            let rest = leaf.batch.beyond(&self.ranges[leaf.place].1, self.direction);
+            leaves.scan = Some((leaf.place, self.index.method.begin_scan(rest, options)));
         }
+        Feed { next, ..Feed::new(leaves, self.keys.is_some(), &self.goes_on) }
+    }
+
+    /// What its read streams did so far.
+    pub(super) fn stats(&self) -> StreamStats {
+        self.earlier.plus(&self.stream.stats())
     }
 }
 
-/// An entry, and the bounds that it must be in.
-pub(super) struct Place<'a> {
-    pub(super) batch: &'a LeafBatch,
-    pub(super) at: usize,
-    pub(super) range: &'a KeyRange,
+fn stream_of(mut feed: Feed) -> ReadStream<'static, Wanted> {
+    let pool = Arc::clone(&feed.leaves.table.pool);
+    ReadStream::sparse(&pool, StreamOptions::ORDERED, move || feed.next())
 }
 
-/// The row of an entry, on its pinned heap page.
-pub(super) fn read_entry(
-    reader: &Reader,
-    index: &TableIndex,
-    pin: &Pin,
-    place: &Place<'_>,
-    dead: &mut DeadMarks,
-) -> Result<Option<Row>> {
-    let table = &reader.table;
-    let entry = &place.batch.entries[place.at];
-    let fetched = table.heap.fetch_on(pin, &reader.snapshot, entry.row)?;
-    if fetched.all_dead {
-        dead.positions.push(place.at);
+impl Drop for IndexRows {
+    fn drop(&mut self) {
+        self.let_go();
     }
-    let Some((row_id, bytes)) = fetched.row else { return Ok(None) };
-    if entry.recheck && !index.matches(table, row_id, &bytes, place.range)? {
-        return Ok(None);
-    }
-    reader.row(row_id, &bytes).map(Some)
 }
 
 impl DeadMarks {
     /// Hands what was found by way of `batch` to the index, and forgets it.
-    pub(super) fn give(&mut self, table: &Table, index: &TableIndex, batch: &LeafBatch) {
+    fn give(&mut self, table: &Table, index: &TableIndex, batch: &LeafBatch) {
         if self.positions.is_empty() {
             return;
         }

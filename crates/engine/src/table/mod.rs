@@ -45,6 +45,7 @@ pub use crate::keycode::ColumnRange;
 pub use bounds::IndexBounds;
 pub use build::BuildOptions;
 pub use delete::Wanted;
+pub use index_scan::Mark;
 pub use oracle::TableOracle;
 pub use row::Projection;
 pub use scan::{IndexScanOptions, Row, Scan};

@@ -8,7 +8,7 @@
 use rightlink_env::sync::Arc;
 use std::collections::VecDeque;
 
-use crate::buffer::{ReadStream, StreamOptions};
+use crate::buffer::{ReadStream, StreamOptions, StreamStats};
 use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::heap::PageRows;
@@ -17,8 +17,8 @@ use crate::index::Direction;
 use crate::txn::Snapshot;
 
 use super::bounds::IndexBounds;
-use super::index_only::{KeyReader, KeyRows};
-use super::index_scan::{IndexRows, Leaves};
+use super::index_only::KeyReader;
+use super::index_scan::{IndexRows, Leaves, Mark};
 use super::row::Projection;
 use super::{Table, TableIndex};
 
@@ -37,6 +37,8 @@ pub struct Scan {
     ready: VecDeque<Row>,
     /// Rows that may still be handed out.
     left: u64,
+    /// Can it turn round and go back to a mark?
+    turns: bool,
     /// What went wrong; it comes again, so that no row is skipped silently.
     failed: Option<Error>,
 }
@@ -44,7 +46,6 @@ pub struct Scan {
 enum Source {
     Heap(Box<HeapRows>),
     Index(Box<IndexRows>),
-    Keys(Box<KeyRows>),
 }
 
 /// What all sources read by.
@@ -70,12 +71,14 @@ pub struct IndexScanOptions {
     pub direction: Direction,
     /// Most rows to hand out.
     pub limit: Option<u64>,
+    /// The rows may come in any order: the heap is read in its own.
+    pub any_order: bool,
 }
 
 impl IndexScanOptions {
     /// All rows within `bounds`, in the index's order.
     pub fn new(bounds: IndexBounds) -> Self {
-        Self { bounds, direction: Direction::Forward, limit: None }
+        Self { bounds, direction: Direction::Forward, limit: None, any_order: false }
     }
 }
 
@@ -101,11 +104,11 @@ impl Table {
     ) -> Result<Scan> {
         let reader = Reader::new(self, snapshot, projection);
         let leaves = Leaves::new(&reader, index, options)?;
-        let source = match KeyReader::new(&self.def, index, &reader.projection) {
-            Some(keys) => Source::Keys(Box::new(KeyRows::new(reader, leaves, keys))),
-            None => Source::Index(Box::new(IndexRows::new(reader, leaves))),
-        };
-        Ok(Scan::new(source, options.limit))
+        let keys = KeyReader::new(&self.def, index, &reader.projection);
+        let rows = IndexRows::new(reader, leaves, keys, options.any_order);
+        let mut scan = Scan::new(Source::Index(Box::new(rows)), options.limit);
+        scan.turns = !options.any_order;
+        Ok(scan)
     }
 }
 
@@ -156,7 +159,13 @@ impl HeapRows {
 
 impl Scan {
     fn new(source: Source, limit: Option<u64>) -> Self {
-        Self { source, ready: VecDeque::new(), left: limit.unwrap_or(u64::MAX), failed: None }
+        Self {
+            source,
+            ready: VecDeque::new(),
+            left: limit.unwrap_or(u64::MAX),
+            turns: false,
+            failed: None,
+        }
     }
 
     /// The next row. After an error the same error comes again.
@@ -174,18 +183,51 @@ impl Scan {
         if self.left == 0 {
             return Ok(None);
         }
-        while self.ready.is_empty() {
-            let more = match &mut self.source {
-                Source::Heap(rows) => rows.fill(&mut self.ready)?,
-                Source::Index(rows) => rows.fill(&mut self.ready)?,
-                Source::Keys(rows) => rows.fill(&mut self.ready, self.left)?,
-            };
-            if !more {
-                return Ok(None);
+        let next = match &mut self.source {
+            Source::Index(rows) => rows.next(self.left)?.map(|(_, row)| row),
+            Source::Heap(rows) => {
+                while self.ready.is_empty() && rows.fill(&mut self.ready)? {}
+                self.ready.pop_front()
             }
+        };
+        self.left -= u64::from(next.is_some());
+        Ok(next)
+    }
+
+    /// Where the scan is: after the row that it handed out last.
+    ///
+    /// # Errors
+    /// `Invalid` unless the scan goes through an index in its order; so for the others.
+    pub fn mark(&mut self) -> Result<Mark> {
+        Ok(self.turning()?.mark())
+    }
+
+    /// Goes on after the row at which `mark`, one of this scan's, was taken.
+    pub fn restore(&mut self, mark: &Mark) -> Result<()> {
+        self.turning()?.restore(mark);
+        Ok(())
+    }
+
+    /// From now on the other way: first the row before the one that was handed out last, or after
+    /// the end that last one.
+    pub fn turn(&mut self) -> Result<()> {
+        self.turning()?.turn();
+        Ok(())
+    }
+
+    fn turning(&mut self) -> Result<&mut IndexRows> {
+        match &mut self.source {
+            Source::Index(rows) if self.turns => Ok(rows),
+            _ => Err(Error::Invalid("only a scan in an index's order can turn or go back".into())),
         }
-        self.left -= 1;
-        Ok(self.ready.pop_front())
+    }
+
+    /// What its read streams did so far.
+    pub fn stats(&self) -> StreamStats {
+        match &self.source {
+            Source::Heap(rows) => rows.stream.stats(),
+            Source::Index(rows) => rows.stats(),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `meta` `alloc` | root and free pages; blocks for new pages; registered descents |
 //! | `search` `descent` | from the root to the page that a key belongs to |
 //! | `insert` `split` `split_point` `delete` | one leaf at a time, then its parent |
+//! | `ahead` | leaves read before they are wanted |
 //! | `scan` `lookup` | leaf after leaf, in both directions; dead marks; lists of keys |
 //! | `vacuum` `merge` | dead entries and empty pages leave |
 //! | `build` | from sorted entries |
@@ -24,6 +25,7 @@
 //!
 //! Does not do: wait for transactions, read the heap, know what a key means.
 
+mod ahead;
 mod alloc;
 pub mod build;
 mod counters;
@@ -236,6 +238,10 @@ impl AccessMethod for BTree {
 
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan> {
         Box::new(scan::TreeScan::new(self.clone(), range, options))
+    }
+
+    fn read_ahead(&self, keys: &[&[u8]]) -> u64 {
+        self.0.read_ahead(keys)
     }
 
     fn lookup(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, RowId, &[u8])) -> Result<()> {

@@ -20,6 +20,7 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{PageId, RowId};
 use crate::index::am::{Clock, LeafBatch, ScanOptions};
+use crate::index::btree::ahead::LeavesAhead;
 use crate::index::btree::node::{Checked, DEAD, HAS_DEAD, Item, Node, POSTING, SLOT, is_node};
 use crate::index::btree::posting::{Member, Spot};
 use crate::index::btree::search::{Aim, Place, place_on};
@@ -41,6 +42,7 @@ pub(crate) struct TreeScan {
     done: bool,
     scratch: Vec<u8>,
     members: Vec<Member>,
+    ahead: LeavesAhead,
 }
 
 impl TreeScan {
@@ -55,6 +57,7 @@ impl TreeScan {
             done,
             scratch: Vec::new(),
             members: Vec::new(),
+            ahead: LeavesAhead::default(),
         }
     }
 
@@ -63,7 +66,11 @@ impl TreeScan {
         batch.reset(PageId::default(), 0);
         while !self.done && batch.is_empty() {
             if !self.step_over_link(clock, batch)? && !self.start_near(clock, batch)? {
+                self.ahead.lost();
                 self.descend(clock, batch)?;
+            }
+            if !self.done {
+                self.ahead.look(&self.tree.0, &self.rest, self.options.direction);
             }
         }
         Ok(!batch.is_empty())
@@ -71,6 +78,7 @@ impl TreeScan {
 
     /// See [`crate::index::am::IndexScan::restart`].
     pub(crate) fn begin_again(&mut self, range: KeyRange) {
+        self.ahead.lost();
         self.done = range.is_empty();
         self.rest = range;
         self.near[1] = std::mem::take(&mut self.link);
@@ -107,6 +115,8 @@ impl TreeScan {
             return Ok(false);
         }
         let tree = self.tree.clone();
+        let near = tree.0.pool.is_resident(tree.0.page(self.link));
+        self.ahead.came_to(near, &tree.0.pool);
         let pin = tree.0.pin_linked(self.link)?;
         let sample = clock();
         let page = pin.shared();
@@ -181,6 +191,7 @@ impl TreeScan {
             Direction::Backward => (from..to).rev().try_for_each(|i| self.push(node, i, batch))?,
         }
         self.near[0] = batch.leaf.block.0;
+        batch.set_fences(&self.rest, &low, high.as_deref());
         self.move_on(node, low, high)
     }
 

@@ -15,7 +15,7 @@
 use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::{AtomicU32, Ordering};
 
-use crate::buffer::{Delivery, Mtr, Pin, ReadStream, StreamOptions};
+use crate::buffer::{Mtr, Pin, ReadStream, StreamOptions};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{RowId, Xid};
@@ -28,9 +28,6 @@ use crate::wal::RecordKind;
 
 /// Asks which rows of a leaf are dead.
 type IsDead<'a> = &'a mut dyn FnMut(&[RowId], &mut [bool]);
-
-/// Largest look-ahead of the pass, in pages.
-const DISTANCE: u32 = 32;
 
 /// The cycle id is valid while this lives.
 struct Cycle<'a>(&'a AtomicU32);
@@ -91,7 +88,7 @@ impl Pass<'_> {
         // again: not before the pass has ended (R6).
         let _registered = tree.registrations.enter();
         let mut next = 1;
-        let options = StreamOptions { delivery: Delivery::Ordered, max_distance: DISTANCE };
+        let options = StreamOptions::ORDERED;
         // The file may grow meanwhile: the number of blocks is asked anew each time.
         let mut stream = ReadStream::new(&tree.pool, options, || {
             let block = next;

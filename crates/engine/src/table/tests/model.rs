@@ -7,6 +7,7 @@ use std::ops::Bound;
 use rightlink_env::Rng;
 
 use super::*;
+use crate::buffer::Prefetch;
 use crate::error::Error;
 use crate::index::Direction;
 use crate::table::{ColumnRange, IndexBounds, TableIndex, Written};
@@ -140,6 +141,14 @@ impl Run {
 
     fn check(&mut self, snapshot: &Arc<Snapshot>, model: &Model) {
         let rows: Vec<Vec<Value>> = model.values().cloned().collect();
+        let pool = &self.store.pool.pool;
+        // Odd distances, often on a cold pool.
+        let fixed = Prefetch::Fixed(1 + 2 * self.rng.below(20) as u32);
+        let policies = [Prefetch::None, Prefetch::Simple, Prefetch::Adaptive, fixed, fixed];
+        pool.set_prefetch(*self.rng.pick(&policies).unwrap());
+        if self.rng.chance(2, 3) {
+            pool.evict_all().unwrap();
+        }
         assert!(self.store.all(snapshot) == rows, "the heap differs from the model");
         let table = Arc::clone(&self.store.table);
         for index in table.indexes() {
@@ -147,8 +156,11 @@ impl Run {
             for bounds in bounds {
                 for direction in [Direction::Forward, Direction::Backward] {
                     let limit = self.rng.chance(1, 3).then(|| self.rng.below(20));
-                    let options = IndexScanOptions { bounds: bounds.clone(), direction, limit };
+                    let any_order = false;
+                    let bounds = bounds.clone();
+                    let options = IndexScanOptions { bounds, direction, limit, any_order };
                     check_index(&self.store, snapshot, index, &options, &rows);
+                    check_walk(&mut self.rng, &self.store, (snapshot, index), &options);
                 }
             }
         }
@@ -253,6 +265,58 @@ fn check_index(
     let scan = store.table.scan_index(snapshot, index, narrow, options).unwrap();
     let found: Vec<_> = scan.map(|row| row.unwrap().values).collect();
     assert_eq!(found, keys(cut), "keys of {}", index.def().name);
+}
+
+/// A scan that turns round and goes back to marks, against the list of its rows; and the same rows
+/// in any order.
+fn check_walk(
+    rng: &mut Rng,
+    store: &Store,
+    (snapshot, index): (&Arc<Snapshot>, &Arc<TableIndex>),
+    options: &IndexScanOptions,
+) {
+    let all = Projection::all(store.table.def());
+    let options = IndexScanOptions { limit: None, ..options.clone() };
+    let scan = |options: &IndexScanOptions| {
+        store.table.scan_index(snapshot, index, all.clone(), options).unwrap()
+    };
+    let rows: Vec<RowId> = scan(&options).map(|row| row.unwrap().row_id).collect();
+    let unordered = IndexScanOptions { any_order: true, ..options.clone() };
+    let mut any: Vec<RowId> = scan(&unordered).map(|row| row.unwrap().row_id).collect();
+    let mut sorted = rows.clone();
+    (any.sort_unstable(), sorted.sort_unstable());
+    assert_eq!(any, sorted, "{options:?}");
+    assert!(scan(&unordered).turn().is_err());
+
+    let mut walk = scan(&options);
+    let (mut last, mut mark): (Option<usize>, _) = (None, (walk.mark().unwrap(), None));
+    let (mut onward, mut ended, mut inclusive) = (true, false, false);
+    for _ in 0..rng.below(80) {
+        match rng.below(12) {
+            0 => {
+                walk.turn().unwrap();
+                (onward, inclusive, ended) = (!onward, ended, false);
+            }
+            1 if !ended => mark = (walk.mark().unwrap(), last),
+            2 => {
+                walk.restore(&mark.0).unwrap();
+                (last, inclusive, ended) = (mark.1, false, false);
+            }
+            _ => {
+                let next = match (last, onward) {
+                    (Some(at), _) if inclusive => Some(at),
+                    (None, true) => Some(0),
+                    (None, false) => rows.len().checked_sub(1),
+                    (Some(at), true) => Some(at + 1),
+                    (Some(at), false) => at.checked_sub(1),
+                };
+                let next = next.filter(|at| *at < rows.len() && !ended);
+                let found = walk.next().unwrap().map(|row| row.row_id);
+                assert_eq!(found, next.map(|at| rows[at]), "{options:?} {last:?} {onward}");
+                (last, inclusive, ended) = (next.or(last), false, next.is_none());
+            }
+        }
+    }
 }
 
 fn run(frames: usize, seed: u64, rounds: u32) {
