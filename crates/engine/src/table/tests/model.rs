@@ -284,7 +284,8 @@ fn check_walk(
     let unordered = IndexScanOptions { any_order: true, ..options.clone() };
     let mut any: Vec<RowId> = scan(&unordered).map(|row| row.unwrap().row_id).collect();
     let mut sorted = rows.clone();
-    (any.sort_unstable(), sorted.sort_unstable());
+    any.sort_unstable();
+    sorted.sort_unstable();
     assert_eq!(any, sorted, "{options:?}");
     assert!(scan(&unordered).turn().is_err());
 
