@@ -224,7 +224,7 @@ impl Heap {
         &self.shared.txns
     }
 
-    fn page_id(&self, block: u32) -> PageId {
+    pub(crate) fn page_id(&self, block: u32) -> PageId {
         PageId::new(self.shared.files.heap, block)
     }
 

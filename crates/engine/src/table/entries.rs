@@ -6,13 +6,16 @@
 //! the method judges again under its latch (R6). Where everything is in memory the stream issues
 //! nothing, and naming a page takes the place of the descent that found it.
 //!
+//! A group that must know whether a row with an equal key still counts, and finds its heap page not
+//! in memory, is put aside; the heap pages of all such groups are read through one stream, too.
+//!
 //! Invariants: of the waits for others none holds a latch or a pin, and a group goes on where it
 //! stopped.
 //! Does not do: heap rows; choose pages.
 
 use crate::buffer::{Delivery, Pin, ReadStream, StreamOptions};
 use crate::error::{Error, Result};
-use crate::ids::Xid;
+use crate::ids::{RowId, Xid};
 use crate::index::am::InsertOutcome;
 use crate::index::{HeapOracle, IndexEntry};
 use crate::txn::Transaction;
@@ -23,6 +26,8 @@ use super::{Table, TableIndex};
 
 /// Pages that are read ahead, if pool and device bear it.
 const MAX_AHEAD: u32 = 256;
+/// Groups put aside until the heap pages they must look at are read.
+const MAX_WAITING: usize = 256;
 
 impl Table {
     /// Inserts `batches`, the entries for every index.
@@ -40,77 +45,136 @@ impl Table {
             self.indexes.iter().zip(&batches).enumerate().flat_map(|(which, (index, batch))| {
                 index.method.groups(batch, index.def.unique).map(move |group| (which, group))
             });
-        let max_distance = if statement.reads_ahead() { MAX_AHEAD } else { 1 };
-        let options = StreamOptions { delivery: Delivery::Ordered, max_distance, needed: false };
+        let options = options(statement);
         let source = || {
             let Some((which, group)) = groups.next() else { return Ok(None) };
             let group = group?;
             Ok(Some((group.page, (which, group.entries))))
         };
         let mut stream = ReadStream::new(self.heap.pool(), options, source);
+        let mut waiting = Vec::new();
         while let Some((page, (which, entries))) = stream.next()? {
-            let entries = &batches[which][entries];
-            self.insert_group(statement, xid, &self.indexes[which], (entries, page))?;
+            let group = Work { index: &self.indexes[which], entries: &batches[which][entries] };
+            waiting.extend(self.insert_group(statement, xid, group, Some(page))?);
+            if waiting.len() >= MAX_WAITING {
+                self.settle(statement, xid, std::mem::take(&mut waiting))?;
+            }
+        }
+        self.settle(statement, xid, waiting)
+    }
+
+    /// Inserts a group, which probably belongs on `page`. Gives back what is left of it when it
+    /// must be known whether a row still counts whose heap page is not in memory.
+    fn insert_group<'w>(
+        &self,
+        statement: &mut Statement<'_>,
+        xid: Xid,
+        mut work: Work<'w>,
+        mut page: Option<Pin>,
+    ) -> Result<Option<Waiting<'w>>> {
+        loop {
+            let txn = statement.txn();
+            let owns = |xid| txn.owns(xid);
+            let oracle = TableOracle::new(&self.heap, &owns);
+            match work.insert(xid, &oracle, page.take())? {
+                InsertOutcome::Inserted => return Ok(None),
+                InsertOutcome::Duplicate(..) => return Err(self.violation(work)),
+                InsertOutcome::Wait(_, other) => statement.txn().wait_for(other)?,
+                InsertOutcome::NeedsRow(_, row) => return Ok(Some(Waiting { work, row })),
+            }
+        }
+    }
+
+    /// Inserts groups whose heap pages must be read first: all of them through one stream.
+    fn settle(
+        &self,
+        statement: &mut Statement<'_>,
+        xid: Xid,
+        waiting: Vec<Waiting<'_>>,
+    ) -> Result<()> {
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let options = options(statement);
+        let mut left = waiting.into_iter();
+        let source = || Ok(left.next().map(|w| (self.heap.page_id(w.row.block.0), w)));
+        let mut stream = ReadStream::new(self.heap.pool(), options, source);
+        while let Some((page, Waiting { mut work, row })) = stream.next()? {
+            let mut row = Some(row);
+            drop(page);
+            while !work.entries.is_empty() {
+                let outcome = self.ask_for(statement.txn(), xid, &mut work, row.take())?;
+                match outcome {
+                    InsertOutcome::Duplicate(..) => return Err(self.violation(work)),
+                    InsertOutcome::Wait(_, other) => statement.txn().wait_for(other)?,
+                    InsertOutcome::Inserted | InsertOutcome::NeedsRow(..) => {}
+                }
+            }
         }
         Ok(())
     }
 
-    /// Inserts entries that probably belong on `page`.
-    fn insert_group(
-        &self,
-        statement: &mut Statement<'_>,
-        xid: Xid,
-        index: &TableIndex,
-        (entries, page): (&[IndexEntry<'_>], Pin),
-    ) -> Result<()> {
-        let mut done = 0;
-        let mut page = Some(page);
-        loop {
-            let rest = &entries[done..];
-            let outcome = self.try_group(statement.txn(), xid, index, (rest, page.take()))?;
-            done += outcome.inserted(rest.len());
-            match outcome {
-                InsertOutcome::Inserted => return Ok(()),
-                InsertOutcome::Duplicate(..) => return Err(self.violation(index, &entries[done])),
-                InsertOutcome::Wait(_, other) => statement.txn().wait_for(other)?,
-                InsertOutcome::NeedsRow(..) => unreachable!("rows are read inside an attempt"),
-            }
-        }
-    }
-
-    /// Goes on until the group is in or stopped by another row; reads heap pages on the way.
-    fn try_group(
+    /// Goes on with a group until it is in or stopped by another row, and reads what the answers
+    /// about rows need, first those about `row`.
+    fn ask_for(
         &self,
         txn: &Transaction,
         xid: Xid,
-        index: &TableIndex,
-        (entries, mut page): (&[IndexEntry<'_>], Option<Pin>),
+        work: &mut Work<'_>,
+        mut row: Option<RowId>,
     ) -> Result<InsertOutcome> {
         let owns = |xid| txn.owns(xid);
         let oracle = TableOracle::new(&self.heap, &owns);
-        let unique = index.def.unique.then_some(&oracle as &dyn HeapOracle);
-        let mut done = 0;
         loop {
-            let rest = &entries[done..];
-            let outcome = index.method.insert_group(xid, rest, unique, page.take())?;
-            let before = done;
-            done += outcome.inserted(rest.len());
-            match outcome {
-                InsertOutcome::NeedsRow(_, row) => oracle.prepare(row)?,
-                InsertOutcome::Inserted => return Ok(outcome),
-                InsertOutcome::Duplicate(at, row) => {
-                    return Ok(InsertOutcome::Duplicate(before + at, row));
-                }
-                InsertOutcome::Wait(at, xid) => return Ok(InsertOutcome::Wait(before + at, xid)),
+            if let Some(row) = row.take() {
+                oracle.prepare(row)?;
+            }
+            match work.insert(xid, &oracle, None)? {
+                InsertOutcome::NeedsRow(_, needed) => row = Some(needed),
+                outcome => return Ok(outcome),
             }
         }
     }
 
-    fn violation(&self, index: &TableIndex, entry: &IndexEntry<'_>) -> Error {
+    fn violation(&self, Work { index, entries }: Work<'_>) -> Error {
         Error::UniqueViolation {
             table: self.def.name.clone(),
             index: index.def.name.clone(),
-            key: index.keys.show(entry.key),
+            key: index.keys.show(entries[0].key),
         }
     }
+}
+
+/// A group of entries on its way into an index.
+#[derive(Clone, Copy)]
+struct Work<'w> {
+    index: &'w TableIndex,
+    entries: &'w [IndexEntry<'w>],
+}
+
+impl Work<'_> {
+    /// One attempt; what is in is left out of the group.
+    fn insert(
+        &mut self,
+        xid: Xid,
+        oracle: &dyn HeapOracle,
+        page: Option<Pin>,
+    ) -> Result<InsertOutcome> {
+        let unique = self.index.def.unique.then_some(oracle);
+        let outcome = self.index.method.insert_group(xid, self.entries, unique, page)?;
+        self.entries = &self.entries[outcome.inserted(self.entries.len())..];
+        Ok(outcome)
+    }
+}
+
+/// A group that cannot go on before something is known about a row.
+struct Waiting<'w> {
+    work: Work<'w>,
+    row: RowId,
+}
+
+fn options(statement: &Statement<'_>) -> StreamOptions {
+    let max_distance = if statement.reads_ahead() { MAX_AHEAD } else { 1 };
+    // Every page will be written to: nothing is read in vain.
+    StreamOptions { delivery: Delivery::Ordered, max_distance, needed: true }
 }

@@ -1,0 +1,85 @@
+//! Insertion when pages are not in memory: what is read ahead changes nothing about the outcome.
+
+use rightlink::{
+    Database, Error, IndexSchema, Method, ScanOptions, TableSchema, TransactionOptions, Type, Value,
+};
+use rightlink_aio::SimDisk;
+use rightlink_env::Env;
+
+const ROWS: i64 = 3000;
+
+fn open(disk: &SimDisk, pool_pages: usize) -> Database {
+    let options = Database::options().method(Method::Sim).pool_pages(pool_pages);
+    options.simulation(Env::simulated(3), disk.clone()).open("db").expect("the database opens")
+}
+
+fn row(id: i64) -> Vec<Value> {
+    let tag = Value::Text(format!("{:0>30}", id * 7919 % ROWS));
+    vec![Value::Int8(id), tag, Value::Text("x".repeat(120))]
+}
+
+fn schema() -> TableSchema {
+    let schema = TableSchema::new("t").column("id", Type::Int8);
+    let schema = schema.column("tag", Type::Text).column("pad", Type::Text);
+    schema.primary_key(["id"]).index(IndexSchema::new("t_tag").on("tag"))
+}
+
+fn filled(db: &Database) {
+    let mut txn = db.begin();
+    txn.create_table(&schema()).unwrap();
+    txn.insert_many("t", &(0..ROWS).map(row).collect::<Vec<_>>()).unwrap();
+    txn.commit().unwrap();
+}
+
+fn delete(db: &Database, wanted: impl Fn(i64) -> bool) {
+    let mut txn = db.begin();
+    for id in (0..ROWS).filter(|id| wanted(*id)) {
+        let found = txn.get("t", &[Value::Int8(id)]).unwrap().expect("it is there");
+        txn.delete("t", found.id).unwrap();
+    }
+    txn.commit().unwrap();
+}
+
+/// Keys whose deleted rows lie in pages that are not in memory: each must be looked at before the
+/// key may be used again, and one that lives refuses the whole batch.
+#[test]
+fn keys_of_deleted_rows_are_used_again_from_a_cold_start() {
+    for (pool_pages, serial_reads) in [(600, false), (600, true), (40, false)] {
+        let db = open(&SimDisk::new(5), pool_pages);
+        filled(&db);
+        delete(&db, |id| id % 3 == 0);
+        db.evict().unwrap();
+        let options = || TransactionOptions { serial_reads, ..Default::default() };
+        let again: Vec<_> = (0..ROWS).filter(|id| id % 3 == 0).map(row).collect();
+        let mut refused = again.clone();
+        refused.push(row(1501));
+        let mut txn = db.begin_with(options());
+        let error = txn.insert_many("t", &refused).unwrap_err();
+        assert!(matches!(&error, Error::UniqueViolation { key, .. } if key == "(1501)"), "{error}");
+        drop(txn);
+        db.evict().unwrap();
+        let mut txn = db.begin_with(options());
+        assert_eq!(txn.insert_many("t", &again).unwrap().len(), again.len());
+        txn.commit().unwrap();
+        let mut txn = db.begin();
+        for scan in [ScanOptions::all(), ScanOptions::index("t_tag"), ScanOptions::index("t_pkey")]
+        {
+            assert_eq!(txn.scan("t", &scan).unwrap().count() as i64, ROWS);
+        }
+        drop(txn);
+        let report = db.verify().unwrap();
+        assert!(report.is_clean(), "{report:?}");
+    }
+}
+
+/// With everything in memory nothing is read, whatever is allowed to run ahead.
+#[test]
+fn in_memory_nothing_is_issued() {
+    let db = open(&SimDisk::new(6), 600);
+    filled(&db);
+    let before = db.stats().get("device_reads").unwrap();
+    let mut txn = db.begin();
+    txn.insert_many("t", &(ROWS..ROWS + 500).map(row).collect::<Vec<_>>()).unwrap();
+    txn.commit().unwrap();
+    assert_eq!(db.stats().get("device_reads").unwrap(), before);
+}
