@@ -14,12 +14,14 @@
 mod sets;
 mod structure;
 
+use std::ops::Range;
+
 use crate::Failure;
 use crate::args::{Args, Size};
 use crate::count;
 use crate::cpu::Cpu;
 use crate::dead_rows::sets::Keys;
-use crate::dead_rows::structure::Structure;
+use crate::dead_rows::structure::{Probes, Structure};
 use crate::knobs::{self, Knob};
 use crate::report::{Column, Field, Report, say};
 use crate::scratch::Scratch;
@@ -65,9 +67,12 @@ struct Cell {
 /// Keys of one sample.
 const SLICE: usize = 20_000;
 
-/// How many of the keys there are: of all that is measured the lookups, with ordered and shuffled
+/// How many of some probes are there.
+type Lookup = fn(&Structure, &Probes, &Range<usize>) -> u64;
+
+/// Of all that is measured the lookups, with ordered and shuffled
 /// keys in turn.
-const LOOKUPS: [fn(&Structure, &[u64]) -> u64; 6] = [
+const LOOKUPS: [Lookup; 6] = [
     Structure::hits,
     Structure::hits,
     Structure::leaf_hits,
@@ -142,16 +147,14 @@ fn measure(name: &str, structures: &[String], size: Size) -> Result<Vec<Cell>, F
 fn round(cells: &mut [Cell], keys: &Keys, cpu: &Cpu) {
     for (kind, measure) in LOOKUPS.iter().enumerate() {
         let probes = if kind % 2 == 0 { &keys.probes } else { &keys.shuffled };
-        let asked: Vec<Vec<u64>> =
-            cells.iter().map(|cell| cell.built.probes(keys, probes)).collect();
+        let asked: Vec<Probes> = cells.iter().map(|cell| cell.built.probes(keys, probes)).collect();
         for start in (0..probes.len()).step_by(SLICE) {
             let slice = start..probes.len().min(start + SLICE);
             let mut found = None;
             for (cell, asked) in cells.iter_mut().zip(&asked) {
-                let asked = &asked[slice.clone()];
-                let (time, hits) = cpu.time(|| measure(&cell.built, asked));
+                let (time, hits) = cpu.time(|| measure(&cell.built, asked, &slice));
                 assert_eq!(*found.get_or_insert(hits), hits, "{} finds others", cell.structure);
-                cell.samples[kind].push(time.as_nanos() as f64 / asked.len() as f64);
+                cell.samples[kind].push(time.as_nanos() as f64 / slice.len() as f64);
             }
         }
     }
@@ -228,6 +231,13 @@ fn judge(cells: &[Cell], size: Size) -> Vec<String> {
         for (kind, what) in [(0, "lookup"), (1, "shuffled lookup")] {
             let ratio = ours.median(kind) / other.median(kind);
             lines.push(verdict(keys, &format!("{what} / {}", other.structure), ratio, most));
+        }
+    }
+    if let Some((set, roaring)) = named("set").zip(named("roaring")).filter(|_| !random) {
+        // Sets of plain keys both, of which neither reads a value.
+        for (kind, what) in [(0, "set's lookup"), (1, "set's shuffled lookup")] {
+            let ratio = set.median(kind) / roaring.median(kind);
+            lines.push(verdict(keys, &format!("{what} / roaring"), ratio, 1.0));
         }
     }
     if let Some(array) = named("array").filter(|_| random) {

@@ -1,10 +1,14 @@
 //! What is compared: the radix tree, and what one would take instead of it.
 //!
+//! `ours` is the map, or vacuum's set of row ids; `set` the tree without values, and without the
+//! coding of row ids; `fixed` the same in nodes of fixed sizes, the map where there are values.
+//!
 //! Invariants: each looks up what the others look up, and answers alike. A set of row ids is given
 //! to the others packed into as few bits as its slots need, which is the best for them.
 //! Does not do: deletion, concurrency.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use rightlink::RowId;
 use rightlink::vacuum::DeadRows;
@@ -15,7 +19,7 @@ use roaring::RoaringTreemap;
 use crate::dead_rows::sets::Keys;
 
 /// Names of the structures.
-pub(crate) const NAMES: &[&str] = &["ours", "fixed", "roaring", "array", "btree"];
+pub(crate) const NAMES: &[&str] = &["ours", "set", "fixed", "roaring", "array", "btree"];
 
 /// Keys that a leaf of an index asks for at once.
 const LEAF: usize = 400;
@@ -32,6 +36,19 @@ pub(crate) enum Structure {
     BTree(BTreeSet<u64>),
 }
 
+/// What is asked of a structure: keys, and as row ids if it knows these.
+pub(crate) struct Probes {
+    keys: Vec<u64>,
+    rows: Vec<RowId>,
+}
+
+impl Probes {
+    /// A part of the keys, and of the row ids if there are some.
+    fn part(&self, part: &Range<usize>) -> (&[u64], &[RowId]) {
+        (&self.keys[part.clone()], self.rows.get(part.clone()).unwrap_or(&[]))
+    }
+}
+
 /// The key that a structure other than ours stores for a row id: 9 bits hold any slot.
 fn packed(key: u64) -> u64 {
     key >> 16 << 9 | (key & 0x1FF)
@@ -45,6 +62,14 @@ impl Structure {
         let in_order = keys.drawn.is_empty();
         Ok(match name {
             "ours" if keys.rows => Structure::Rows(dead_rows(&keys.sorted)),
+            "set" => {
+                let mut set = Set::new();
+                if in_order {
+                    set.extend_sorted(sorted().map(|key| (key, ())));
+                }
+                keys.drawn.iter().for_each(|key| _ = set.insert(*key, ()));
+                Structure::Set(set)
+            }
             "fixed" if keys.rows => {
                 let mut set = Set::with_sizes(Sizes::Fixed);
                 set.extend_sorted(sorted().map(|key| (key, ())));
@@ -69,18 +94,31 @@ impl Structure {
         })
     }
 
-    /// The probes as this structure stores keys.
-    pub(crate) fn probes(&self, keys: &Keys, probes: &[u64]) -> Vec<u64> {
-        let plain = !keys.rows || matches!(self, Structure::Rows(_));
-        probes.iter().map(|key| if plain { *key } else { packed(*key) }).collect()
+    /// The probes as this structure is asked for them.
+    pub(crate) fn probes(&self, keys: &Keys, probes: &[u64]) -> Probes {
+        let ours = matches!(self, Structure::Rows(_));
+        let key = |key: &u64| if keys.rows && !ours { packed(*key) } else { *key };
+        let rows = if ours { probes } else { &[] };
+        Probes {
+            keys: probes.iter().map(key).collect(),
+            rows: rows.iter().map(|key| RowId::from_u64(*key)).collect(),
+        }
     }
 
     /// How many of `probes` are there, asked one by one.
-    pub(crate) fn hits(&self, probes: &[u64]) -> u64 {
+    pub(crate) fn hits(&self, probes: &Probes, part: &Range<usize>) -> u64 {
+        let (keys, rows) = probes.part(part);
+        match self {
+            Structure::Rows(set) => rows.iter().map(|row| u64::from(set.contains(*row))).sum(),
+            _ => self.key_hits(keys),
+        }
+    }
+
+    fn key_hits(&self, probes: &[u64]) -> u64 {
         match self {
             Structure::Map(map) => count(probes, |key| map.contains(key)),
             Structure::Set(set) => count(probes, |key| set.contains(key)),
-            Structure::Rows(rows) => count(probes, |key| rows.contains(RowId::from_u64(key))),
+            Structure::Rows(set) => count(probes, |key| set.contains(RowId::from_u64(key))),
             Structure::Roaring(set) => count(probes, |key| set.contains(key)),
             Structure::Array(array) => count(probes, |key| array.binary_search(&key).is_ok()),
             Structure::BTree(set) => count(probes, |key| set.contains(&key)),
@@ -88,39 +126,36 @@ impl Structure {
     }
 
     /// The same, and each value is read where there are values: it is the key.
-    pub(crate) fn values(&self, probes: &[u64]) -> u64 {
+    pub(crate) fn values(&self, probes: &Probes, part: &Range<usize>) -> u64 {
         match self {
-            Structure::Map(map) => count(probes, |key| map.get(key) == Some(key)),
-            _ => self.hits(probes),
+            Structure::Map(map) => count(probes.part(part).0, |key| map.get(key) == Some(key)),
+            _ => self.hits(probes, part),
         }
     }
 
     /// How many of `probes` are there, asked leaf by leaf.
-    pub(crate) fn leaf_hits(&self, probes: &[u64]) -> u64 {
+    pub(crate) fn leaf_hits(&self, probes: &Probes, part: &Range<usize>) -> u64 {
+        let (keys, ids) = probes.part(part);
         let mut dead = [false; LEAF];
         match self {
             Structure::Map(map) => {
                 let mut values = [None; LEAF];
-                leaves(probes, |leaf| {
+                leaves(keys, |leaf| {
                     map.get_each(leaf, &mut values[..leaf.len()]);
                     leaf.iter().zip(&values).filter(|(key, value)| **value == Some(**key)).count()
                 })
             }
-            Structure::Set(set) => leaves(probes, |leaf| {
+            Structure::Set(set) => leaves(keys, |leaf| {
                 set.contains_each(leaf, &mut dead[..leaf.len()]);
                 dead[..leaf.len()].iter().filter(|dead| **dead).count()
             }),
-            Structure::Rows(rows) => {
-                let mut ids = [RowId::new(0, 1); LEAF];
-                leaves(probes, |leaf| {
-                    ids.iter_mut().zip(leaf).for_each(|(id, key)| *id = RowId::from_u64(*key));
-                    rows.probe(&ids[..leaf.len()], &mut dead[..leaf.len()]);
-                    dead[..leaf.len()].iter().filter(|dead| **dead).count()
-                })
-            }
-            Structure::Array(array) => leaves(probes, |leaf| gallop(array, leaf)),
+            Structure::Rows(rows) => leaves(ids, |leaf| {
+                rows.probe(leaf, &mut dead[..leaf.len()]);
+                dead[..leaf.len()].iter().filter(|dead| **dead).count()
+            }),
+            Structure::Array(array) => leaves(keys, |leaf| gallop(array, leaf)),
             // These have no batched lookup.
-            _ => self.hits(probes),
+            _ => self.hits(probes, part),
         }
     }
 
@@ -150,7 +185,7 @@ fn count(probes: &[u64], mut there: impl FnMut(u64) -> bool) -> u64 {
     probes.iter().map(|key| u64::from(there(*key))).sum()
 }
 
-fn leaves(probes: &[u64], mut hits: impl FnMut(&[u64]) -> usize) -> u64 {
+fn leaves<T>(probes: &[T], mut hits: impl FnMut(&[T]) -> usize) -> u64 {
     probes.chunks(LEAF).map(|leaf| hits(leaf) as u64).sum()
 }
 
