@@ -71,6 +71,8 @@ impl<V: Fixed> Shard<V> {
             spin_hint();
         }
         let _writer = self.writer.lock();
+        let version = self.version.load(Ordering::Relaxed);
+        assert!(version.is_multiple_of(2), "a writer stopped in the middle");
         search(&self.store)
     }
 

@@ -55,8 +55,8 @@ struct Shape {
 }
 
 impl Open {
-    /// Bytes that an open chunk and its encoding take.
-    pub(super) const BYTES: usize = BLOCKS * WORDS * 8 * 2;
+    /// Bytes that an open chunk, a copy of a sealed one and an encoding take.
+    pub(super) const BYTES: usize = BLOCKS * WORDS * 8 * 3;
 
     pub(super) fn new() -> Open {
         Open { bits: Box::new([[0; WORDS]; BLOCKS]), rows: 0 }

@@ -17,9 +17,15 @@ use rightlink_env::{Budget, Reservation};
 use rightlink_radix::{BytesMap, GROUP, Runs};
 
 use crate::error::{Error, Result};
+use crate::heap::MAX_SLOTS;
 use crate::ids::RowId;
 use chunk::{BLOCKS, Open};
 
+/// Row ids after which a piece ends with its block.
+const PIECE: usize = 4096;
+/// Bytes of an open chunk, and of what is handed out piece by piece.
+const BESIDE: usize =
+    Open::BYTES + (PIECE + MAX_SLOTS as usize).next_power_of_two() * size_of::<RowId>();
 /// No chunk is open.
 const NONE: u64 = u64::MAX;
 
@@ -48,7 +54,7 @@ impl DeadRows {
     pub fn new(budget: &Budget, bytes: usize) -> Result<Self> {
         let chunks = BytesMap::new();
         // The pages of one piece must always fit, or no pass could ever get on.
-        let least = chunks.memory_after(4) + Open::BYTES;
+        let least = chunks.memory_after(4) + BESIDE;
         let mut limit = bytes.max(least);
         loop {
             if let Some(memory) = budget.try_reserve(limit) {
@@ -65,7 +71,7 @@ impl DeadRows {
     /// Is there room for the row ids of one more run of at most 256 blocks, how many they may be?
     pub fn has_room(&self) -> bool {
         // They lie in two chunks at most; before the second one is sealed, others are asked again.
-        self.chunks.memory_after(2) + Open::BYTES <= self.limit
+        self.chunks.memory_after(2) + BESIDE <= self.limit
     }
 
     /// Adds the row ids, in ascending order, of a run of at most 256 blocks.
@@ -107,9 +113,9 @@ impl DeadRows {
         self.len == 0
     }
 
-    /// Bytes in use, to the byte.
+    /// Bytes in use, with those that handing out pieces takes.
     pub fn memory(&self) -> usize {
-        self.chunks.memory() + Open::BYTES
+        self.chunks.memory() + BESIDE
     }
 
     /// Is this row id in the set?
@@ -192,17 +198,24 @@ impl DeadRows {
         }
     }
 
-    /// Calls `each` with the row ids in order, those of 256 blocks at a time.
+    /// Calls `each` with the row ids in order, in pieces of whole blocks.
     pub fn for_each_piece(&self, mut each: impl FnMut(&[RowId]) -> Result<()>) -> Result<()> {
-        let mut piece = Vec::new();
+        let mut piece: Vec<RowId> = Vec::new();
         let mut next = Some(0);
         while let Some(chunk) = next.and_then(|next| self.next_chunk(next)) {
-            piece.clear();
-            self.for_each_of(chunk, &mut |row| piece.push(row));
-            each(&piece)?;
+            let mut result = Ok(());
+            self.for_each_of(chunk, &mut |row| {
+                let new_block = piece.last().is_some_and(|last| last.block != row.block);
+                if new_block && piece.len() >= PIECE && result.is_ok() {
+                    result = each(&piece);
+                    piece.clear();
+                }
+                piece.push(row);
+            });
+            result?;
             next = chunk.checked_add(1);
         }
-        Ok(())
+        if piece.is_empty() { Ok(()) } else { each(&piece) }
     }
 
     /// The first chunk from `from` on that holds something.
