@@ -3,7 +3,8 @@
 //! Level `tree`: keys are inserted in batches into a tree alone (no heap, no log, all in memory),
 //! then looked up one by one, interleaved with the same lookups under all optimisations. Level
 //! `table`: rows go into an unlogged table with one index of the shape.
-//! `std::collections::BTreeMap` does the same lookups in the same run.
+//! `std::collections::BTreeMap` does the same lookups in the same run, and with the feature `peers`
+//! LMDB and redb the same insertions, too.
 //!
 //! Invariants: a byte of a key counts as touched up to and with the first that differs, whatever
 //! made the comparison. Every target is printed with its figure, kept or not.
@@ -11,6 +12,8 @@
 
 mod peers;
 mod shapes;
+#[cfg(feature = "peers")]
+mod stores;
 mod table;
 mod tree;
 

@@ -1,4 +1,4 @@
-//! The same lookups elsewhere: `BTreeMap`.
+//! The same lookups elsewhere: `BTreeMap`, and whatever else is built in (`stores`).
 //!
 //! Invariants: each peer has its best settings (no sync, one transaction for everything) and keys
 //! sorted in the same batches as ours; lookups are interleaved in rounds.
@@ -21,7 +21,12 @@ const ROUNDS: usize = 7;
 /// Compares with every peer that was built in.
 pub(crate) fn run(dir: &Path, size: Size) -> Result<(), Failure> {
     let rows = if size == Size::Quick { 1_000_000 } else { 10_000_000 };
-    btree_map(rows, dir)
+    btree_map(rows, dir)?;
+    #[cfg(feature = "peers")]
+    crate::descent::stores::run(dir)?;
+    #[cfg(not(feature = "peers"))]
+    say("LMDB and redb are not built in: `--features peers`");
+    Ok(())
 }
 
 /// Lookups by int8, ours and the standard library's.

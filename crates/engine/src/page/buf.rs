@@ -48,6 +48,7 @@ impl PageBuf {
     }
 
     /// Loads for optimistic readers.
+    #[inline]
     pub fn view(&self) -> PageView<'_> {
         PageView(self)
     }
@@ -211,6 +212,7 @@ impl PageView<'_> {
     }
 
     /// Word `index` of the page, as if read from little-endian bytes.
+    #[inline]
     pub fn word(&self, index: usize) -> u64 {
         u64::from_le(self.0.0[index].load(Ordering::Relaxed))
     }

@@ -23,8 +23,8 @@ use crate::index::btree::probe::Given;
 use crate::index::btree::read::PageRead;
 use crate::index::btree::search::{Aim, Downlink, Lead, MAX_OPTIMISTIC, Next, Place, Step, next};
 use crate::index::btree::{Optimisations, Tree};
-use crate::page::PageKind;
 use crate::page::header::KIND;
+use crate::page::{PageKind, PageView};
 
 /// Starts of one descent before it is called damage.
 const MAX_STARTS: u32 = 1000;
@@ -41,6 +41,13 @@ pub(crate) struct Arrival<'t> {
     /// The page. It may have changed since.
     pub(crate) pin: Pin,
     through: Option<(Reading<'t>, Parent)>,
+}
+
+/// A page that a descent came down to, not yet pinned.
+pub(crate) struct Landing<'t> {
+    block: u32,
+    reading: Reading<'t>,
+    parent: Option<Parent>,
 }
 
 /// What is known of a page from its parent.
@@ -96,7 +103,10 @@ impl Tree {
         for _ in 0..MAX_STARTS {
             let set = self.switches.get();
             let arrived = match set.has(Optimisations::OPTIMISTIC) {
-                true => self.arrive_unpinned(aim, level, set)?,
+                true => match self.land(aim, level, set)? {
+                    Some(landing) => Some(self.pin_landing(landing)?),
+                    None => None,
+                },
                 false => self.arrive_latched(aim, level)?,
             };
             if arrived.is_some() {
@@ -129,12 +139,8 @@ impl Tree {
         Ok(Some(Arrival { pin, through: None }))
     }
 
-    fn arrive_unpinned(
-        &self,
-        aim: Aim<'_>,
-        level: u8,
-        set: Optimisations,
-    ) -> Result<Option<Arrival<'_>>> {
+    /// Down to the page of `level`, which may not be in memory.
+    fn land(&self, aim: Aim<'_>, level: u8, set: Optimisations) -> Result<Option<Landing<'_>>> {
         let (mut block, mut at) = self.root();
         let mut reading = self.pool.reading();
         let mut parent: Option<Parent> = None;
@@ -180,12 +186,44 @@ impl Tree {
                 Next::Lost => return Ok(None),
             }
         }
+        Ok(Some(Landing { block, reading, parent }))
+    }
+
+    fn pin_landing<'t>(&'t self, landing: Landing<'t>) -> Result<Arrival<'t>> {
+        let Landing { block, reading, parent } = landing;
         if let Some(pin) = self.pool.try_pin(self.page(block)) {
             let through = parent.map(|parent| (reading, parent));
-            return Ok(Some(Arrival { pin, through }));
+            return Ok(Arrival { pin, through });
         }
         drop(reading);
-        Ok(Some(Arrival { pin: self.pin_linked(block)?, through: None }))
+        Ok(Arrival { pin: self.pin_linked(block)?, through: None })
+    }
+
+    /// Runs `read` on the words of the leaf that `key` belongs to, with the place where the search
+    /// for it ended, without pin or latch. `None`: not in memory, moved, or being changed.
+    pub(crate) fn glance<T>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&Node<PageView<'_>>, Found) -> Checked<T>,
+    ) -> Result<Option<T>> {
+        let set = self.switches.get();
+        if !set.has(Optimisations::OPTIMISTIC) {
+            return Ok(None);
+        }
+        count(|c| c.descents += 1);
+        let Some(landing) = self.land(Aim::At(key), 0, set)? else { return Ok(None) };
+        let Landing { block, reading, parent } = landing;
+        let Some(peek) = reading.peek(self.page(block)) else { return Ok(None) };
+        let lineage = Lineage::of(set, parent.map(|parent| (&reading, parent)));
+        let result = match place_leaf(reading.view(peek), Aim::At(key), &lineage) {
+            Ok(Some((node, Place::Here(found)))) => read(&node, found).map(Some),
+            Ok(_) => Ok(None),
+            Err(what) => Err(what),
+        };
+        if !reading.unchanged(peek) {
+            return Ok(None);
+        }
+        result.map_err(|what| self.corrupt(block, what))
     }
 
     fn count_move(&self, moves: &mut u32) -> Result<()> {
@@ -234,14 +272,14 @@ impl Tree {
 }
 
 /// A leaf, and whether it is the one.
-type Placed<'b> = (Node<&'b [u8; PAGE_SIZE]>, Place);
+type Placed<R> = (Node<R>, Place);
 
 /// Searches a leaf, if it is one.
-fn place_leaf<'b>(
-    page: &'b [u8; PAGE_SIZE],
+fn place_leaf<R: PageRead>(
+    page: R,
     aim: Aim<'_>,
     lineage: &Lineage<'_, '_>,
-) -> Checked<Option<Placed<'b>>> {
+) -> Checked<Option<Placed<R>>> {
     if !is_node(page) {
         let free = page.u8(KIND) == PageKind::BtreeFree as u8;
         return if free { Ok(None) } else { Err("not a page of a tree") };

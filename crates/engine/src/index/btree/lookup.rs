@@ -4,8 +4,11 @@
 //! entries after the last one's; the next leaf to the right is tried before another descent, until
 //! that has failed a few times in a row.
 //!
-//! Invariants: `found` runs under a shared latch, for each key in turn; a key whose entries go on
-//! in the next leaf is followed there. One leaf is latched at a time.
+//! One key alone is looked up without pin or latch: its entries are copied out of the leaf, and
+//! count if the leaf is unchanged afterwards (R11).
+//!
+//! Invariants: `found` runs under a shared latch at most, for each key in turn; a key whose entries
+//! go on in the next leaf is followed there. One leaf is latched at a time.
 //! Does not do: visibility; ranges (`scan`).
 
 use std::cmp::Ordering;
@@ -14,9 +17,10 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::index::btree::counters::count;
-use crate::index::btree::node::{Checked, Node};
+use crate::index::btree::node::{Checked, Node, POSTING};
 use crate::index::btree::posting::Member;
 use crate::index::btree::probe::Given;
+use crate::index::btree::read::PageRead;
 use crate::index::btree::scan::payload;
 use crate::index::btree::search::{Aim, Place, place_on};
 use crate::index::btree::{Optimisations, Tree, tree_key};
@@ -46,6 +50,14 @@ impl Tree {
     pub(crate) fn lookup(&self, keys: &[&[u8]], found: FoundFn<'_>) -> Result<()> {
         debug_assert!(keys.is_sorted(), "the keys ascend");
         let _registered = self.registrations.enter();
+        if let [key] = keys
+            && let Some(matches) = self.glance(key, |node, place| copy(node, key, place.pos))?
+            && let Some(matches) = matches
+        {
+            matches.one.into_iter().for_each(|row| found(0, row, &[]));
+            matches.more.iter().for_each(|(row, payload)| found(0, *row, payload));
+            return Ok(());
+        }
         let set = self.switches.get();
         let (from, floor, members) = (None, None, Vec::new());
         let mut walk = Walk { set, keys, at: 0, from, floor, members, found };
@@ -85,6 +97,41 @@ impl Tree {
             Place::Right(_) | Place::Lost => Ok(None),
         }
     }
+}
+
+/// Entries copied out of a page that is not latched.
+#[derive(Default)]
+struct Matches {
+    /// The first, if it has no payload: most lookups find one such.
+    one: Option<RowId>,
+    more: Vec<(RowId, Vec<u8>)>,
+}
+
+/// The entries of `key` from `pos` on, unless they may go on in another leaf.
+fn copy<R: PageRead>(node: &Node<R>, key: &[u8], pos: usize) -> Checked<Option<Matches>> {
+    let mut matches = Matches::default();
+    for pos in pos..node.count {
+        let item = node.item(pos)?;
+        if !node.opens_with(pos, &item, key) {
+            return Ok(Some(matches));
+        }
+        if node.is_dead(pos) {
+            continue;
+        }
+        if item.tags & POSTING != 0 {
+            return Ok(None);
+        }
+        let row = node.row_of(pos, &item);
+        if item.extra_len() == 0 && matches.one.is_none() && matches.more.is_empty() {
+            matches.one = Some(row);
+            continue;
+        }
+        let mut payload = Vec::new();
+        node.page.append(item.extra, item.extra_len(), &mut payload);
+        matches.more.push((row, payload));
+    }
+    let goes_on = node.high().is_some_and(|high| high.starts_with(key));
+    Ok((!goes_on).then_some(matches))
 }
 
 impl Walk<'_, '_> {

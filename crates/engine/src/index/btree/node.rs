@@ -173,6 +173,7 @@ pub(crate) fn head_of(rem: &[u8]) -> u32 {
 }
 
 /// Is the kind of this page one that [`Node::open`] takes?
+#[inline]
 pub(crate) fn is_node<R: PageRead>(page: R) -> bool {
     let kind = page.u8(KIND);
     kind == PageKind::BtreeLeaf as u8 || kind == PageKind::BtreeInner as u8
