@@ -10,6 +10,7 @@ mod outside;
 mod papers;
 mod text;
 mod unsafety;
+mod variants;
 
 use crate::tree::Tree;
 use std::fmt;
@@ -45,7 +46,7 @@ impl Complaints {
 
 type Check = fn(&Tree, &mut Complaints);
 
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 13] = [
     text::files_parse,
     text::heads,
     text::leftovers,
@@ -58,6 +59,7 @@ const CHECKS: [Check; 12] = [
     lengths::lengths,
     papers::paths_exist,
     papers::test_command,
+    variants::variants,
 ];
 
 /// Runs every check; complaints come by file and line.
