@@ -165,6 +165,34 @@ fn frames_change_hands() {
     join([reader, evictor]);
 }
 
+/// Whoever takes a frame waits for the readers without pins that peeked at it (R11).
+fn peeks() {
+    let test = world(1);
+    let inside = Arc::new(AtomicU64::new(0));
+    let (mark, pool) = (Arc::clone(&inside), Arc::clone(&test.pool));
+    let reader = thread::spawn("peeks", move || {
+        for _ in 0..3 {
+            let reading = pool.reading();
+            let Some(peek) = reading.peek(page(0)) else { continue };
+            mark.store(1, Ordering::SeqCst);
+            let (low, high) = (reading.view(peek).word(LOW / 8), reading.view(peek).word(HIGH / 8));
+            assert!(!reading.unchanged(peek) || low == high, "R11: what validates is one state");
+            mark.store(0, Ordering::SeqCst);
+        }
+    });
+    let taker = start(&test, move |pool| {
+        let core = &pool.core;
+        let frame = |index: &u32| core.arena.frame(*index).tag() == page(0);
+        let index = (0..16).find(frame).expect("the page is in memory");
+        if core.try_evict(core.arena.frame(index), index) == Attempt::Taken {
+            assert_eq!(inside.load(Ordering::SeqCst), 0, "R11: nobody reads a frame that is taken");
+            core.replacement.lock().forget(&[index]);
+        }
+    });
+    reader.join().expect("no panic");
+    taker.join().expect("no panic");
+}
+
 /// One read serves everybody who misses a page.
 fn one_read_of_a_missing_page() {
     let test = world(1);
@@ -208,6 +236,7 @@ fn log_before_data() {
         assert!(pool.redo_horizon() <= begin, "redo begins before what is only in memory");
     });
     join([writer, horizon]);
+    assert!(test.pool.redo_horizon() <= begin, "nothing was written back since");
     let writer = start(&test, |pool| add(pool, 0, 1));
     let disk = test.disk.clone();
     let back = start(&test, move |pool| {
@@ -222,6 +251,7 @@ fn log_before_data() {
 fn latches_exclude_each_other() {
     survives("latches", latches, 600);
     survives("latch modes", latch_modes, 2000);
+    survives("peeks", peeks, 1000);
 }
 
 #[test]
@@ -249,6 +279,7 @@ fn the_log_comes_first() {
 fn broken_pools_are_caught() {
     catches(&[
         Case { rule: "r11-no-validation", world: latches, within: 600 },
+        Case { rule: "r11-no-wait", world: peeks, within: 2000 },
         Case { rule: "latch-exclusive", world: latch_modes, within: 1000 },
         Case { rule: "latch-no-wake", world: latch_modes, within: 1000 },
         Case { rule: "evict-pinned", world: pages_come_and_go, within: 400 },
