@@ -40,6 +40,8 @@ const WIDE_PAIRS: u16 = 5;
 #[derive(Debug)]
 pub(super) struct Open {
     bits: Box<[[u64; WORDS]; BLOCKS]>,
+    /// Blocks that have some: a sparse chunk is seen through in a few steps.
+    blocks: [u64; BLOCKS / 64],
     rows: usize,
 }
 
@@ -59,7 +61,7 @@ impl Open {
     pub(super) const BYTES: usize = BLOCKS * WORDS * 8 * 3;
 
     pub(super) fn new() -> Open {
-        Open { bits: Box::new([[0; WORDS]; BLOCKS]), rows: 0 }
+        Open { bits: Box::new([[0; WORDS]; BLOCKS]), blocks: [0; BLOCKS / 64], rows: 0 }
     }
 
     /// Adds a slot. Returns whether it is new.
@@ -68,6 +70,7 @@ impl Open {
         let word = &mut self.bits[usize::from(block)][usize::from(slot / 64)];
         let new = *word >> (slot % 64) & 1 == 0;
         *word |= 1 << (slot % 64);
+        self.blocks[usize::from(block / 64)] |= 1 << (block % 64);
         self.rows += usize::from(new);
         new
     }
@@ -82,27 +85,28 @@ impl Open {
     }
 
     pub(super) fn clear(&mut self) {
-        self.bits.fill([0; WORDS]);
-        self.rows = 0;
+        for block in bits_of(self.blocks) {
+            self.bits[usize::from(block)] = [0; WORDS];
+        }
+        (self.blocks, self.rows) = ([0; BLOCKS / 64], 0);
     }
 
     /// Calls `each` with every block and slot, in order.
     pub(super) fn for_each(&self, mut each: impl FnMut(u8, u16)) {
-        for (block, words) in self.bits.iter().enumerate() {
-            slots(words).for_each(|slot| each(block as u8, slot));
+        for block in bits_of(self.blocks) {
+            bits_of(self.bits[usize::from(block)]).for_each(|slot| each(block as u8, slot));
         }
     }
 
     fn shape(&self) -> Shape {
         let mut shape = Shape { rows: self.rows, ..Shape::default() };
-        for (block, words) in self.bits.iter().enumerate() {
+        for block in bits_of(self.blocks) {
+            let words = &self.bits[usize::from(block)];
             let count: u32 = words.iter().map(|word| word.count_ones()).sum();
-            if count > 0 {
-                shape.blocks += 1;
-                shape.end = block + 1;
-                shape.most = shape.most.max(count as usize);
-                shape.highest = shape.highest.max(highest(words));
-            }
+            shape.blocks += 1;
+            shape.end = usize::from(block) + 1;
+            shape.most = shape.most.max(count as usize);
+            shape.highest = shape.highest.max(highest(words));
         }
         shape
     }
@@ -116,10 +120,13 @@ impl Open {
         if form == RANKED_BITS || form == RANKED_LIST {
             self.write_ranks(&mut bytes);
         }
-        for (block, words) in self.bits[..shape.end].iter().enumerate() {
-            let empty = words.iter().all(|word| *word == 0);
+        for block in bits_of(self.blocks) {
+            let words = &self.bits[usize::from(block)];
+            if form == BITS || form == LIST {
+                // Blocks without dead slots have empty cells.
+                bytes.resize(usize::from(block) * cell, 0);
+            }
             match form {
-                RANKED_BITS | RANKED_LIST if empty => {}
                 BITS | RANKED_BITS => write_bits(&mut bytes, words, cell),
                 LIST | RANKED_LIST => write_list(&mut bytes, words, cell),
                 _ => write_pairs(&mut bytes, block as u8, words, form == WIDE_PAIRS),
@@ -131,9 +138,7 @@ impl Open {
 
     fn write_ranks(&self, bytes: &mut Vec<u8>) {
         let (mut before, mut ranks) = (0u64, 0u64);
-        for (i, blocks) in self.bits.chunks(64).enumerate() {
-            let there = |(n, words): (usize, &[u64; WORDS])| u64::from(*words != [0; WORDS]) << n;
-            let word: u64 = blocks.iter().enumerate().map(there).sum();
+        for (i, word) in self.blocks.iter().enumerate() {
             bytes.extend_from_slice(&word.to_le_bytes());
             ranks |= before << (i * 8);
             before += u64::from(word.count_ones());
@@ -197,9 +202,9 @@ impl Shape {
     }
 }
 
-fn slots(words: &[u64; WORDS]) -> impl Iterator<Item = u16> {
-    words.iter().enumerate().flat_map(|(i, word)| {
-        let mut word = *word;
+/// The bits that are set, in order.
+fn bits_of<const N: usize>(words: [u64; N]) -> impl Iterator<Item = u16> {
+    words.into_iter().enumerate().flat_map(|(i, mut word)| {
         std::iter::from_fn(move || {
             let bit = word.trailing_zeros();
             word &= word.wrapping_sub(1);
@@ -226,13 +231,13 @@ fn write_bits(bytes: &mut Vec<u8>, words: &[u64; WORDS], cell: usize) {
 
 fn write_list(bytes: &mut Vec<u8>, words: &[u64; WORDS], cell: usize) {
     let end = bytes.len() + cell;
-    bytes.extend(slots(words).map(|slot| slot as u8));
+    bytes.extend(bits_of(*words).map(|slot| slot as u8));
     assert!(bytes.len() <= end, "no block has more");
     bytes.resize(end, 0);
 }
 
 fn write_pairs(bytes: &mut Vec<u8>, block: u8, words: &[u64; WORDS], wide: bool) {
-    for slot in slots(words) {
+    for slot in bits_of(*words) {
         let [low, high] = slot.to_le_bytes();
         if wide {
             bytes.extend_from_slice(&[block, low, high]);

@@ -146,7 +146,10 @@ impl DeadRows {
         for (run, chunk) in chunks.iter_mut().enumerate().take(runs.len()) {
             *chunk = chunk_of(rows[runs.range(run).start]);
         }
-        self.chunks.get_each(&chunks[..runs.len()], |run, value| {
+        // First all chunks, then all answers: the waits for memory of each step are one.
+        let mut values = [None; GROUP];
+        self.chunks.get_each(&chunks[..runs.len()], |run, value| values[run] = value);
+        for (run, value) in values.into_iter().enumerate().take(runs.len()) {
             let (rows, dead) = (&rows[runs.range(run)], &mut dead[runs.range(run)]);
             if chunks[run] == self.open_chunk {
                 self.probe_open(rows, dead);
@@ -156,7 +159,7 @@ impl DeadRows {
             } else {
                 dead.fill(false);
             }
-        });
+        }
     }
 
     #[cold]
