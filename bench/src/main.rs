@@ -19,6 +19,7 @@ mod cpu;
 mod dead_rows;
 mod descent;
 mod device;
+mod index_scan;
 mod insert_prefetch;
 mod knobs;
 mod load;
@@ -57,6 +58,12 @@ const EXPERIMENTS: &[Experiment] = &[
         about: insert_prefetch::ABOUT,
         knobs: insert_prefetch::KNOBS,
         run: insert_prefetch::run,
+    },
+    Experiment {
+        name: index_scan::NAME,
+        about: index_scan::ABOUT,
+        knobs: index_scan::KNOBS,
+        run: index_scan::run,
     },
     Experiment {
         name: dead_rows::NAME,

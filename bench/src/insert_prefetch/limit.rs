@@ -35,9 +35,19 @@ pub(crate) fn measure(dir: &Path, blocks: u64, cell: &Cell, clock: &Clock) -> Re
     while (chosen.len() as u64) < blocks.min(total) {
         chosen.insert(rng.below(total));
     }
-    let reads = joined(&files, chosen);
+    time(&io, &files, chosen, clock)
+}
+
+/// Milliseconds for the `chosen` blocks of `files`, which count as one after the other.
+pub(crate) fn time(
+    io: &Io,
+    files: &[(File, u64)],
+    chosen: BTreeSet<u64>,
+    clock: &Clock,
+) -> Result<f64, Failure> {
+    let reads = joined(files, chosen);
     let start = clock.now();
-    Reader { io: &io, arrivals: Arc::default() }.run(&files, &reads)?;
+    Reader { io, arrivals: Arc::default() }.run(files, &reads)?;
     Ok((clock.now() - start).as_secs_f64() * 1e3)
 }
 

@@ -14,8 +14,8 @@
 //! Invariants: making the rows is not timed; both sides of a pair insert equally many rows.
 //! Does not do: other engines.
 
-mod limit;
-mod table;
+pub(crate) mod limit;
+pub(crate) mod table;
 
 use rightlink_env::Clock;
 

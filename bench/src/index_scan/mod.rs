@@ -1,0 +1,183 @@
+//! Experiment `index-scan`: ranges of an index whose heap is ordered alike, a little or not at all.
+//!
+//! Table `t`: `a` int8, indexed, and `b`, 32 characters; row `i` has key `i / duplicates` and is
+//! stored where `i + fuzz * (random - 1/2)` sorts it (fuzz -1: anywhere). Each turn runs one range
+//! with each policy (`none`, `simple`, `adaptive`) in a changing order, in one process. `cold`:
+//! everything is written home and evicted before each scan; `warm`: the range was read before.
+//!
+//! The device's limit for a range: its distinct heap blocks, ascending, neighbours joined to
+//! 128 KiB, read at depth 32 by bare `aio` with the cell's method on the cell's device.
+//! `limit_share` is that time by the scan's; it has no meaning for warm and for index-only scans.
+//!
+//! Invariants: every policy returns equally many rows of each range. Does not do: other engines.
+
+mod picture;
+mod table;
+
+use rightlink::Prefetch;
+use rightlink_env::Clock;
+
+use crate::args::Args;
+use crate::index_scan::picture::Point;
+use crate::index_scan::table::{Bed, Opened, Turn};
+use crate::knobs::{self, Cell, Knob};
+use crate::report::{Column, Field, Report};
+use crate::scratch::Scratch;
+use crate::stats::Summary;
+use crate::{Failure, device};
+
+pub(crate) const NAME: &str = "index-scan";
+pub(crate) const ABOUT: &str = "ranges of an index over heaps of every order, three policies";
+
+const FUZZ: &[&str] =
+    &["0", "1", "4", "16", "64", "256", "1024", "4096", "16384", "65536", "262144", "-1"];
+
+/// `rows` is the size of the table, `turns` how often each policy is run.
+pub(crate) const KNOBS: &[Knob] = &[
+    Knob { name: "rows", quick: &["60000"], default: &["300000"], all: &["1000000", "10000000"] },
+    Knob { name: "turns", quick: &["3"], default: &["3"], all: &["5"] },
+    Knob { name: "duplicates", quick: &["1"], default: &["1"], all: &["1", "32"] },
+    Knob { name: "fillfactor", quick: &["20"], default: &["20"], all: &["20", "100"] },
+    Knob { name: "fuzz", quick: &["0", "64", "-1"], default: FUZZ, all: FUZZ },
+    Knob { name: "method", quick: &["io_uring"], default: METHODS, all: METHODS },
+    Knob { name: "device", quick: DEVICES, default: DEVICES, all: DEVICES },
+    Knob { name: "io", quick: &["direct"], default: &["direct"], all: &["direct", "buffered"] },
+    Knob { name: "cache", quick: CACHES, default: CACHES, all: CACHES },
+    Knob { name: "selectivity", quick: &["1"], default: &["0.1", "1", "10"], all: SELECTIVITIES },
+    Knob {
+        name: "kind",
+        quick: &["heap", "index-only"],
+        default: &["heap"],
+        all: &["heap", "index-only"],
+    },
+    Knob {
+        name: "direction",
+        quick: &["forward"],
+        default: &["forward"],
+        all: &["forward", "backward"],
+    },
+];
+const METHODS: &[&str] = &["io_uring", "worker", "sync"];
+const DEVICES: &[&str] = &["native", "latency=500us,depth=64"];
+const CACHES: &[&str] = &["cold", "warm"];
+const SELECTIVITIES: &[&str] = &["0.01", "0.1", "1", "10", "100"];
+
+const POLICIES: [(&str, Prefetch); 3] =
+    [("none", Prefetch::None), ("simple", Prefetch::Simple), ("adaptive", Prefetch::Adaptive)];
+
+/// Runs the matrix: one table for all cells of an order, one opening for all of a device.
+pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
+    let clock = Clock::system();
+    let mut beds: Option<(Bed, Option<Opened>)> = None;
+    let mut points = Vec::new();
+    for cell in knobs::matrix(KNOBS, args.size, &args.knobs) {
+        if beds.as_ref().is_none_or(|(bed, _)| !bed.serves(&cell)) {
+            drop(beds.take());
+            beds = Some((Bed::make(scratch, &cell, &clock)?, None));
+        }
+        let (bed, opened) = beds.as_mut().expect("made above");
+        if opened.as_ref().is_none_or(|opened| !opened.serves(&cell)) {
+            drop(opened.take());
+            *opened = Some(bed.open(&cell)?);
+        }
+        let opened = opened.as_mut().expect("opened above");
+        let outcome = measure(opened, &cell, &clock);
+        let figures = outcome.map_err(|e| format!("{}: {e}", cell.words().join(" ")))?;
+        points.extend(tell(&cell, &figures, report)?);
+    }
+    if let Some(json) = &args.json {
+        picture::draw(json, &points)?;
+    }
+    Ok(())
+}
+
+/// What each policy took, and the device's limit, in milliseconds.
+struct Figures {
+    turns: [Vec<Turn>; 3],
+    limit_ms: f64,
+}
+
+fn measure(opened: &mut Opened, cell: &Cell, clock: &Clock) -> Result<Figures, Failure> {
+    let turns: usize = cell.get("turns")?;
+    let mut figures = Figures { turns: Default::default(), limit_ms: 0.0 };
+    let mut limits = Vec::new();
+    for turn in 0..turns {
+        let range = opened.range(cell, turn)?;
+        for step in 0..POLICIES.len() {
+            let which = (turn + step) % POLICIES.len();
+            let done = opened.scan(cell, range, POLICIES[which].1, clock)?;
+            figures.turns[which].push(done);
+        }
+        let rows: Vec<u64> = figures.turns.iter().map(|turns| turns[turn].rows).collect();
+        if rows.iter().any(|count| *count != rows[0]) {
+            return Err(format!("the policies disagree: {rows:?} rows").into());
+        }
+        limits.push(opened.limit(cell, range, clock)?);
+    }
+    figures.limit_ms = Summary::of(limits).median;
+    Ok(figures)
+}
+
+/// One line for each policy.
+fn tell(cell: &Cell, figures: &Figures, report: &mut Report) -> Result<Vec<Point>, Failure> {
+    let median = |turns: &[Turn], of: fn(&Turn) -> f64| {
+        Summary::of(turns.iter().map(of).collect::<Vec<f64>>()).median
+    };
+    let none = median(&figures.turns[0], |turn| turn.ms);
+    let compares = cell.get::<String>("cache")? == "cold" && cell.get::<String>("kind")? == "heap";
+    let mut points = Vec::new();
+    for ((name, _), turns) in POLICIES.iter().zip(&figures.turns) {
+        let ms = median(turns, |turn| turn.ms);
+        let ratio = ms / none;
+        let share = if compares { figures.limit_ms / ms } else { f64::NAN };
+        let reads = median(turns, |turn| turn.reads as f64);
+        let wasted = median(turns, |turn| turn.stats.wasted as f64);
+        let distance = median(turns, |turn| turn.stats.mean_distance());
+        let depth = median(turns, |turn| turn.stats.queue_depth());
+        let mut json = vec![("experiment", Field::Text(NAME.into()))];
+        json.extend(knob_fields(cell)?);
+        json.extend([
+            ("prefetch", Field::Text((*name).into())),
+            ("ms", Field::Float(ms)),
+            ("ratio_to_none", Field::Float(ratio)),
+            ("limit_share", Field::Float(share)),
+            ("reads", Field::Int(reads as u64)),
+            ("wasted_reads", Field::Int(wasted as u64)),
+            ("mean_distance", Field::Float(distance)),
+        ]);
+        let mut shown = knob_fields(cell)?;
+        shown.retain(|(name, _)| !matches!(*name, "rows" | "duplicates" | "fillfactor" | "io"));
+        shown.extend([
+            ("prefetch", Field::Text((*name).into())),
+            ("ms", Field::Float(ms)),
+            ("ratio", Field::Float(ratio)),
+            ("of limit", Field::Float(share)),
+            ("reads", Field::Int(reads as u64)),
+            ("wasted", Field::Int(wasted as u64)),
+            ("distance", Field::Float(distance)),
+            ("depth", Field::Float(depth)),
+            ("load avg", Field::Text(device::load_average())),
+        ]);
+        report.cell(&json, &shown)?;
+        points.push(Point { cell: cell.clone(), policy: name, ms, ratio });
+    }
+    Ok(points)
+}
+
+fn knob_fields(cell: &Cell) -> Result<Vec<Column>, String> {
+    let text = |name: &'static str| Ok::<_, String>((name, Field::Text(cell.get(name)?)));
+    let number = |name: &'static str| Ok::<_, String>((name, Field::Int(cell.get(name)?)));
+    Ok(vec![
+        number("rows")?,
+        ("fuzz", Field::Float(cell.get("fuzz")?)),
+        number("duplicates")?,
+        ("selectivity", Field::Float(cell.get("selectivity")?)),
+        number("fillfactor")?,
+        text("method")?,
+        text("device")?,
+        text("cache")?,
+        text("io")?,
+        text("direction")?,
+        text("kind")?,
+    ])
+}

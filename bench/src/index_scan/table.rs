@@ -1,0 +1,230 @@
+//! The table of the experiment: made once for many cells, opened as a cell wants it.
+//!
+//! Invariants: the pool holds the whole table, so that nothing is read twice in a scan.
+//! Does not do: choosing ranges that policies would like.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use rightlink::{
+    Database, IndexSchema, Prefetch, ScanOptions, StreamStats, TableSchema, TransactionOptions,
+    Type, Value,
+};
+use rightlink_aio::{File, Io, IoOptions, OpenMode};
+use rightlink_env::{Clock, Env, Rng};
+
+use crate::Failure;
+use crate::insert_prefetch::limit::{self, BLOCK};
+use crate::insert_prefetch::table::io;
+use crate::knobs::Cell;
+use crate::report::say;
+use crate::scratch::Scratch;
+
+const TABLE: &str = "t";
+const INDEX: &str = "t_a";
+const FILL_BATCH: usize = 5000;
+/// Knobs that a table, and that an opening, is made for.
+const OF_TABLE: [&str; 4] = ["rows", "duplicates", "fillfactor", "fuzz"];
+const OF_OPENING: [&str; 3] = ["method", "device", "io"];
+
+/// A table on disk.
+pub(crate) struct Bed {
+    dir: PathBuf,
+    made_for: Vec<String>,
+    pages: u64,
+}
+
+/// The table, open.
+pub(crate) struct Opened {
+    opened_for: Vec<String>,
+    dir: PathBuf,
+    db: Database,
+}
+
+/// One scan.
+pub(crate) struct Turn {
+    pub(crate) ms: f64,
+    pub(crate) rows: u64,
+    pub(crate) reads: u64,
+    pub(crate) stats: StreamStats,
+}
+
+fn words(cell: &Cell, names: &[&str]) -> Result<Vec<String>, String> {
+    names.iter().map(|name| cell.get(name)).collect()
+}
+
+/// Keys in the order in which their rows are stored.
+fn order(rows: u64, fuzz: i64, duplicates: u64) -> Vec<u64> {
+    let mut rng = Rng::from_seed(7);
+    let mut keys: Vec<(f64, u64)> = (0..rows)
+        .map(|i| {
+            let jump = (rng.below(1 << 30) as f64 / f64::from(1 << 30) - 0.5) * fuzz as f64;
+            (i as f64 + jump, i)
+        })
+        .collect();
+    if fuzz < 0 {
+        rng.shuffle(&mut keys);
+    } else {
+        keys.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    keys.into_iter().map(|(_, i)| i / duplicates).collect()
+}
+
+fn row(key: u64) -> Vec<Value> {
+    let mut text = [0; 16];
+    Rng::from_seed(key).fill(&mut text);
+    let text = text.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    vec![Value::Int8(key as i64), Value::Text(text)]
+}
+
+impl Bed {
+    /// Makes the table of a cell: rows first, then the index, then a vacuum.
+    pub(crate) fn make(scratch: &Scratch, cell: &Cell, clock: &Clock) -> Result<Bed, Failure> {
+        let made_for = words(cell, &OF_TABLE)?;
+        let dir = scratch.path().join(format!("bed-{}", made_for.join("_")));
+        let (rows, fill): (u64, u8) = (cell.get("rows")?, cell.get("fillfactor")?);
+        let pages = rows * 100 / u64::from(fill) / 80 + rows / 200 + 2000;
+        let start = clock.now();
+        let db = Database::options().memory(size(pages)).open(&dir)?;
+        let mut txn = db.begin();
+        let schema = TableSchema::new(TABLE).column("a", Type::Int8).column("b", Type::Text);
+        txn.create_table(&schema.fillfactor(fill).unlogged())?;
+        txn.commit()?;
+        for keys in order(rows, cell.get("fuzz")?, cell.get("duplicates")?).chunks(FILL_BATCH) {
+            let rows: Vec<_> = keys.iter().map(|key| row(*key)).collect();
+            let mut txn = db
+                .begin_with(TransactionOptions { relaxed: true, ..TransactionOptions::default() });
+            txn.insert_many(TABLE, &rows)?;
+            txn.commit()?;
+        }
+        let mut txn = db.begin();
+        txn.create_index(TABLE, &IndexSchema::new(INDEX).on("a"))?;
+        txn.commit()?;
+        db.vacuum(Some(TABLE))?;
+        db.close()?;
+        let seconds = (clock.now() - start).as_secs_f64();
+        say(&format!("made a table of {} in {seconds:.1} s", made_for.join(", ")));
+        Ok(Bed { dir, made_for, pages })
+    }
+
+    pub(crate) fn serves(&self, cell: &Cell) -> bool {
+        words(cell, &OF_TABLE).is_ok_and(|words| words == self.made_for)
+    }
+
+    /// Opens it for the method and device of a cell.
+    pub(crate) fn open(&self, cell: &Cell) -> Result<Opened, Failure> {
+        let (method, device) = io(cell)?;
+        let direct = cell.get::<String>("io")? == "direct";
+        let options = Database::options().memory(size(self.pages)).direct(direct);
+        let db = options.method(method).device(device).threads(false).open(&self.dir)?;
+        Ok(Opened { opened_for: words(cell, &OF_OPENING)?, dir: self.dir.clone(), db })
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        // What is left is removed with the run's directory.
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Bytes of memory for a pool of `pages`.
+fn size(pages: u64) -> usize {
+    usize::try_from(pages * BLOCK * 5 / 4).unwrap_or(usize::MAX).max(64 << 20)
+}
+
+impl Opened {
+    pub(crate) fn serves(&self, cell: &Cell) -> bool {
+        words(cell, &OF_OPENING).is_ok_and(|words| words == self.opened_for)
+    }
+
+    /// First and last key of the range of one turn.
+    pub(crate) fn range(&self, cell: &Cell, turn: usize) -> Result<(i64, i64), Failure> {
+        let (rows, duplicates): (u64, u64) = (cell.get("rows")?, cell.get("duplicates")?);
+        let keys = rows.div_ceil(duplicates);
+        let wanted = (keys as f64 * cell.get::<f64>("selectivity")? / 100.0).ceil() as u64;
+        let wanted = wanted.clamp(1, keys);
+        let first = Rng::from_seed(turn as u64).below(keys - wanted + 1);
+        Ok((first as i64, (first + wanted - 1) as i64))
+    }
+
+    fn options(cell: &Cell, (first, last): (i64, i64)) -> Result<ScanOptions, String> {
+        let options = ScanOptions::index(INDEX);
+        let options = options.from(vec![Value::Int8(first)]).to(vec![Value::Int8(last)]);
+        let backward = cell.get::<String>("direction")? == "backward";
+        let options = if backward { options.backward() } else { options };
+        let key_only = cell.get::<String>("kind")? == "index-only";
+        Ok(if key_only { options.columns(["a"]) } else { options })
+    }
+
+    /// Scans the range with a policy.
+    pub(crate) fn scan(
+        &mut self,
+        cell: &Cell,
+        range: (i64, i64),
+        policy: Prefetch,
+        clock: &Clock,
+    ) -> Result<Turn, Failure> {
+        let options = Self::options(cell, range)?;
+        self.db.set_prefetch(policy);
+        if cell.get::<String>("cache")? == "cold" {
+            self.db.evict()?;
+        } else {
+            self.run(&options)?;
+        }
+        let before = self.device_reads();
+        let start = clock.now();
+        let (rows, stats) = self.run(&options)?;
+        let ms = (clock.now() - start).as_secs_f64() * 1e3;
+        Ok(Turn { ms, rows, reads: self.device_reads() - before, stats })
+    }
+
+    fn run(&self, options: &ScanOptions) -> Result<(u64, StreamStats), Failure> {
+        let mut txn = self.db.begin();
+        let mut rows = txn.scan(TABLE, options)?;
+        let mut count = 0;
+        for row in rows.by_ref() {
+            row?;
+            count += 1;
+        }
+        Ok((count, rows.stats()))
+    }
+
+    fn device_reads(&self) -> u64 {
+        self.db.stats().get("device_reads").unwrap_or(0)
+    }
+
+    /// Milliseconds that the bare device takes for the heap blocks of the range.
+    pub(crate) fn limit(
+        &self,
+        cell: &Cell,
+        range: (i64, i64),
+        clock: &Clock,
+    ) -> Result<f64, Failure> {
+        let heap_cell = cell.clone().with("kind", "heap");
+        let mut txn = self.db.begin();
+        let mut blocks = BTreeSet::new();
+        for row in txn.scan(TABLE, &Self::options(&heap_cell, range)?)? {
+            blocks.insert(u64::from(row?.id.block.0));
+        }
+        drop(txn);
+        let (method, device) = io(cell)?;
+        let options = IoOptions { direct: true, device, ..IoOptions::with_method(method) };
+        let io = Io::open(&Env::system(64 << 20), &self.dir, options)?;
+        let heap = largest(&io)?;
+        limit::time(&io, &[heap], blocks, clock)
+    }
+}
+
+/// The heap: the largest file, with its number of blocks.
+fn largest(io: &Io) -> Result<(File, u64), Failure> {
+    let mut best: Option<(File, u64)> = None;
+    for name in io.list("data")? {
+        let file = io.open_file(&format!("data/{name}"), OpenMode::Existing)?;
+        let blocks = file.len()? / BLOCK;
+        if best.as_ref().is_none_or(|(_, most)| *most < blocks) {
+            best = Some((file, blocks));
+        }
+    }
+    best.ok_or_else(|| "a database without files".into())
+}
