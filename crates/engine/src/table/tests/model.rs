@@ -362,3 +362,33 @@ fn random_statements_agree_with_a_map() {
 fn random_statements_agree_with_a_map_in_a_tiny_pool() {
     run(16, 11, 400);
 }
+
+/// What a limit asks for is known: looking ahead reads not one page more.
+#[test]
+fn a_limited_scan_reads_no_page_more_than_without_looking_ahead() {
+    let store = Store::new(256, 21);
+    let mut ids: Vec<i64> = (0..600).collect();
+    Rng::from_seed(22).shuffle(&mut ids);
+    for id in ids {
+        store.insert(id, "name").unwrap();
+    }
+    let mut txn = store.begin(Isolation::ReadCommitted);
+    let snapshot = txn.begin_statement().unwrap();
+    let pool = &store.pool.pool;
+    for limit in [1, 2, 7, 30] {
+        let reads = [Prefetch::None, Prefetch::Adaptive, Prefetch::Fixed(9)].map(|policy| {
+            pool.set_prefetch(policy);
+            pool.evict_all().unwrap();
+            let before = pool.stats().reads;
+            let bounds = IndexBounds::all();
+            let options = IndexScanOptions { limit: Some(limit), ..IndexScanOptions::new(bounds) };
+            let all = Projection::all(store.table.def());
+            let index = &store.table.indexes()[0];
+            let mut scan = store.table.scan_index(&snapshot, index, all, &options).unwrap();
+            let found = std::iter::from_fn(|| scan.next().unwrap()).count();
+            assert_eq!(found as u64, limit);
+            pool.stats().reads - before
+        });
+        assert!(reads.iter().all(|count| *count == reads[0]), "limit {limit}: {reads:?}");
+    }
+}
