@@ -34,6 +34,9 @@ struct State {
     out: BTreeSet<u32>,
     /// Named by the meta page; free if the page says so.
     hints: Vec<u32>,
+    /// Being given back, once for each attempt: the page may say that it is free a moment before
+    /// the block is in `pending`.
+    leaving: Vec<u32>,
     /// How many are growing the file now.
     growing: u32,
 }
@@ -50,6 +53,13 @@ impl Blocks {
         self.0.lock().pending.push_back((at, block));
     }
 
+    /// An attempt to give back `block` begins. Hold no latch: whoever looks for free blocks latches
+    /// pages under the lock.
+    pub(crate) fn leaving(&self, block: u32) -> Leaving<'_> {
+        self.0.lock().leaving.push(block);
+        Leaving(self, block)
+    }
+
     /// The change that took `block` is made (or was given up: then the block is free again).
     fn done(&self, block: u32, used: bool) {
         let mut state = self.0.lock();
@@ -61,9 +71,21 @@ impl Blocks {
 
     fn known(state: &State, block: u32) -> bool {
         state.out.contains(&block)
+            || state.leaving.contains(&block)
             || state.ready.contains(&block)
             || state.hints.contains(&block)
             || state.pending.iter().any(|(_, pending)| *pending == block)
+    }
+}
+
+/// A block that is being given back: until this is dropped nobody else finds it free.
+pub(crate) struct Leaving<'t>(&'t Blocks, u32);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.0.lock();
+        let at = state.leaving.iter().position(|block| *block == self.1);
+        state.leaving.swap_remove(at.expect("each attempt is there until it ends"));
     }
 }
 
