@@ -23,6 +23,7 @@ mod index_scan;
 mod insert_prefetch;
 mod knobs;
 mod load;
+mod memory;
 mod report;
 mod scratch;
 mod stats;
@@ -47,6 +48,7 @@ struct Experiment {
 
 const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: load::NAME, about: load::ABOUT, knobs: load::KNOBS, run: load::run },
+    Experiment { name: memory::NAME, about: memory::ABOUT, knobs: memory::KNOBS, run: memory::run },
     Experiment {
         name: descent::NAME,
         about: descent::ABOUT,
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let result = match words.split_first() {
         Some((first, rest)) if first == load::CHILD => load::child::run(rest),
+        Some((first, rest)) if first == memory::CHILD => memory::child::run(rest),
         Some((name, rest)) => experiment(name, rest),
         None => Err(usage().into()),
     };

@@ -107,3 +107,19 @@ fn an_unknown_knob_is_refused() {
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("--wheels"));
 }
+
+/// The run itself fails when a phase takes more than a tenth above the budget.
+#[test]
+fn every_kind_of_work_stays_within_the_memory_budget() {
+    let dir = scratch("memory");
+    let json = dir.join("cells.json");
+    let words = "memory --rows 40000 --budget_mib 24 --indexes 3 --open 20";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink-bench"));
+    command.args(words.split(' ')).arg("--dir").arg(&dir).arg("--json").arg(&json);
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = std::fs::read_to_string(&json).expect("it wrote them");
+    assert_eq!(lines.lines().count(), 8, "seven phases and the opening after them");
+    std::fs::remove_file(&json).expect("it is there");
+    assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
+}

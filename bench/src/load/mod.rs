@@ -17,8 +17,8 @@ mod fill;
 mod parent;
 mod read;
 mod reopen;
-mod table;
-mod wire;
+pub(crate) mod table;
+pub(crate) mod wire;
 
 use std::time::Duration;
 

@@ -77,7 +77,7 @@ pub(crate) fn options(cell: &Cell) -> Result<Options, String> {
         return Ok(Database::options().memory(size(ample_memory(expected))));
     }
     let pages = scarce_pages(expected);
-    let memory = (pages * PAGE_BYTES * 5 / 4).max(MIN_MEMORY);
+    let memory = (pages * PAGE_BYTES * 4 / 3).max(MIN_MEMORY);
     Ok(Database::options().memory(size(memory)).direct(true).pool_pages(size(pages)))
 }
 

@@ -11,7 +11,7 @@
 
 use rightlink_aio::Io;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
-use rightlink_env::{Env, Reservation, points};
+use rightlink_env::{Budget, Env, Reservation, points};
 
 use crate::buffer::data_file::{DataFile, DataFiles};
 use crate::buffer::double_write::DoubleWrite;
@@ -127,6 +127,7 @@ pub struct BufferPool {
     pub(super) core: Arc<Core>,
     pub(super) wal: Arc<Wal>,
     pub(super) write_back: Mutex<WriteBack>,
+    budget: Budget,
     /// Log position before which redo has no more records for pages it is applying (see `redo`).
     pub(super) redo_from: Mutex<(Lsn, Lsn)>,
     /// Changes were made in memory that the log does not know: nothing is written back any more.
@@ -166,6 +167,7 @@ impl BufferPool {
             core: Arc::new(core),
             wal,
             write_back: Mutex::new(WriteBack::new(group, area)),
+            budget: env.budget.clone(),
             redo_from: Mutex::default(),
             poisoned: AtomicBool::new(false),
         }))
@@ -301,6 +303,11 @@ impl BufferPool {
     /// How the I/O of this pool is done, for those that read and write around it.
     pub fn io(&self) -> &Io {
         &self.core.io
+    }
+
+    /// The memory budget that the pool is part of.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// Frames of the pool.

@@ -34,6 +34,11 @@ pub(crate) const CONTROL: &str = "control";
 pub(crate) const LOCK: &str = "lock";
 const FOLDERS: [&str; 3] = ["data", "wal", "tmp"];
 const MIN_MEMORY: usize = 8 << 20;
+/// Memory of an open database that does not depend on any size: stacks of threads, code that was
+/// paged in, small tables, what the allocator keeps.
+const FIXED_MEMORY: usize = 3 << 20;
+/// Memory beside the pool: log buffer, group of write-back, and a sort or vacuum.
+const MIN_SPARE: usize = 5 << 19;
 /// Pages of a double-write group.
 const GROUP_PAGES: usize = 256;
 
@@ -84,7 +89,7 @@ fn check(options: &Options) -> Result<()> {
 pub(crate) fn environment(options: &Options) -> Env {
     let env = match &options.simulation {
         Some((env, _)) => env.clone(),
-        None => Env::system(options.memory).with_logger(Logger::stderr(Level::Warn)),
+        None => Env::system(variable_memory(options)).with_logger(Logger::stderr(Level::Warn)),
     };
     match &options.logger {
         Some(logger) => env.with_logger(logger.clone()),
@@ -280,10 +285,16 @@ fn txn_options(env: &Env, options: &Options) -> TxnOptions {
     TxnOptions { clock, lock_timeout, ..TxnOptions::default() }
 }
 
+/// What is left of the memory for everything whose size depends on data.
+fn variable_memory(options: &Options) -> usize {
+    options.memory - FIXED_MEMORY.min(options.memory / 4)
+}
+
 fn pool_options(options: &Options) -> PoolOptions {
     // Beside an overlay, which keeps what redo changes, half of the memory must do.
-    let spare = options.memory / if options.offline { 2 } else { 4 };
-    let frames = (options.memory - spare) / PAGE_SIZE;
+    let memory = variable_memory(options);
+    let spare = (memory / if options.offline { 2 } else { 4 }).max(MIN_SPARE);
+    let frames = (memory - spare) / PAGE_SIZE;
     PoolOptions {
         frames: options.pool_pages.unwrap_or(frames).max(MIN_POOL_PAGES),
         double_write_pages: if options.double_write { GROUP_PAGES } else { 0 },

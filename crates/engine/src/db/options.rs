@@ -65,7 +65,7 @@ impl Default for Options {
 
 impl Options {
     /// Memory for everything whose size depends on data: pool, log buffer, sorts, batches. At least
-    /// 8 MiB; default 128 MiB. About nine tenths become buffer pool.
+    /// 8 MiB; default 128 MiB. About three quarters become buffer pool.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
         self

@@ -1,16 +1,30 @@
 //! Inserting rows: all keys are made first, then the heap, then the indexes.
 //!
-//! Invariants: whatever can be refused without looking at other rows is refused before any change.
+//! A statement with very many rows goes in portions, so that what is made of its rows stays within
+//! the memory budget.
+//!
+//! Invariants: whatever can be refused without looking at other rows is refused before any change,
+//! also in the last portion.
 //! Does not do: conflict clauses ("on conflict do ..."), which begin with a fetch by key.
+
+use rightlink_env::Reservation;
 
 use crate::datum::Value;
 use crate::error::Result;
-use crate::ids::RowId;
+use crate::ids::{RowId, Xid};
 use crate::txn::LockMode;
 
 use super::keys::Keys;
 use super::statement::Statement;
 use super::{Table, row};
+
+/// Of the memory budget, what one statement may prepare its rows in.
+const MEMORY_SHARE: usize = 16;
+/// Memory for that, whatever the budget has left.
+const LEAST_MEMORY: usize = 64 << 10;
+/// Bytes that a row takes beside its values, and each of its index entries beside its key.
+const ROW_BYTES: usize = 64;
+const ENTRY_BYTES: usize = 64;
 
 impl Table {
     /// Inserts a row: one value per live column.
@@ -27,21 +41,81 @@ impl Table {
     ) -> Result<Vec<RowId>> {
         statement.write(|statement| {
             rows.iter().try_for_each(|row| self.def.check_row(row))?;
-            let encode = |values: &Vec<Value>| row::encode(&self.def, values);
-            let encoded = rows.iter().map(encode).collect::<Result<Vec<_>>>()?;
-            let keys = self.make_keys(rows)?;
+            let memory = self.memory_for(rows);
+            let portions = self.portions(rows, memory.as_ref().map_or(0, Reservation::bytes));
+            if portions.len() > 1 {
+                portions.iter().try_for_each(|rows| self.encode(rows).map(drop))?;
+            }
             statement.txn().lock_table(self.def.id, LockMode::Write)?;
             let xid = statement.txn().xid()?;
-            let bytes: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
-            let ids = self.heap.insert_many(xid, &bytes)?;
-            let batches = keys.iter().map(|keys| keys.entries(&ids)).collect();
-            self.insert_entries(statement, xid, batches)?;
+            let mut ids = Vec::with_capacity(rows.len());
+            for rows in portions {
+                ids.extend(self.insert_portion(statement, xid, rows)?);
+            }
             Ok(ids)
         })
+    }
+
+    fn insert_portion(
+        &self,
+        statement: &mut Statement<'_>,
+        xid: Xid,
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<RowId>> {
+        let (encoded, keys) = self.encode(rows)?;
+        let bytes: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
+        let ids = self.heap.insert_many(xid, &bytes)?;
+        let batches = keys.iter().map(|keys| keys.entries(&ids)).collect();
+        self.insert_entries(statement, xid, batches)?;
+        Ok(ids)
+    }
+
+    /// Bytes of `rows` and their entries for every index.
+    fn encode(&self, rows: &[Vec<Value>]) -> Result<(Vec<Vec<u8>>, Vec<Keys>)> {
+        let encode = |values: &Vec<Value>| row::encode(&self.def, values);
+        Ok((rows.iter().map(encode).collect::<Result<_>>()?, self.make_keys(rows)?))
+    }
+
+    /// Roughly the bytes that a row and its index entries take until they are in.
+    fn bytes_of(&self, row: &[Value]) -> usize {
+        let values: usize = row.iter().map(value_bytes).sum();
+        ROW_BYTES + values + self.indexes.len() * (ENTRY_BYTES + values / 2)
+    }
+
+    /// Memory to prepare `rows` in: what they need, if the budget can spare that.
+    fn memory_for(&self, rows: &[Vec<Value>]) -> Option<Reservation> {
+        let budget = self.heap.pool().budget();
+        let most = (budget.limit() / MEMORY_SHARE).min(budget.available() / 2);
+        let needed: usize = rows.iter().map(|row| self.bytes_of(row)).sum();
+        budget.try_reserve(needed.min(most))
+    }
+
+    /// `rows` in portions of about `memory` bytes, and at least a few rows each.
+    fn portions<'r>(&self, rows: &'r [Vec<Value>], memory: usize) -> Vec<&'r [Vec<Value>]> {
+        let memory = memory.max(LEAST_MEMORY);
+        let (mut portions, mut start, mut bytes) = (Vec::new(), 0, 0);
+        for (at, row) in rows.iter().enumerate() {
+            let more = self.bytes_of(row);
+            if at > start && bytes + more > memory {
+                portions.push(&rows[start..at]);
+                (start, bytes) = (at, 0);
+            }
+            bytes += more;
+        }
+        portions.push(&rows[start..]);
+        portions
     }
 
     /// The entries of `rows` for every index.
     pub(super) fn make_keys(&self, rows: &[Vec<Value>]) -> Result<Vec<Keys>> {
         self.indexes.iter().map(|index| index.keys.make(rows)).collect()
+    }
+}
+
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 16,
     }
 }
