@@ -54,8 +54,6 @@ impl Work {
     fn phases(&self) -> Result<(), Failure> {
         self.load()?;
         self.tell("load", 0)?;
-        let held = self.large_batch()?;
-        self.tell("large-batch", held)?;
         self.open_at_once()?;
         self.tell("open-at-once", 0)?;
         self.build()?;
@@ -67,8 +65,11 @@ impl Work {
         let found = self.db.begin().scan(table::TABLE, &ScanOptions::all())?.count() as u64;
         assert!(found >= self.rows / 2, "most rows are left");
         self.tell("scan", 0)?;
+        // Last: the allocator keeps what the caller's rows held.
+        let held = self.large_batch()?;
+        self.tell("large-batch", held)?;
         // Something for the next process to apply.
-        self.insert(2 * self.rows + LARGE, BATCH)
+        self.insert(self.rows + LARGE + self.open, BATCH)
     }
 
     /// Sends the peak since the last call, less the `held` bytes of the caller.
@@ -111,7 +112,7 @@ impl Work {
         let mut open = Vec::new();
         for number in 0..self.open {
             let mut txn = self.db.begin();
-            txn.insert(table::TABLE, &table::row(2 * self.rows + number))?;
+            txn.insert(table::TABLE, &table::row(self.rows + LARGE + number))?;
             let mut scan = txn.scan(table::TABLE, &ScanOptions::index("t_pkey"))?;
             scan.next().ok_or("there are rows")??;
             open.push((txn, scan));
