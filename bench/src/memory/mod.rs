@@ -36,7 +36,7 @@ pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "rows", quick: &["60000"], default: &["1000000"], all: &["10000000"] },
     Knob {
         name: "budget_mib",
-        quick: &["16"],
+        quick: &["24"],
         default: &["32", "128", "512"],
         all: &["16", "32", "128", "512", "2048"],
     },
