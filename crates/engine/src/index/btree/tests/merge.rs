@@ -143,8 +143,8 @@ fn vacuum_follows_what_a_merge_moved_behind_it() {
     assert!(merge_behind_vacuum() > 0, "without the cycle id nobody would notice");
 }
 
-/// Between a merge's record and the list of freed blocks, a vacuum that passes sees a free page that
-/// is in no list: it took the block for lost, and two pages got it later.
+/// Between a merge's record and the list of freed blocks, a vacuum that passes sees a free page
+/// that is in no list: it took the block for lost, and two pages got it later.
 #[test]
 fn a_page_on_its_way_out_is_nobodys() {
     let (_pool, tree) = tree(400, 9);
