@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use rightlink_env::points::broken;
 
+use crate::buffer::{ReadStream, StreamOptions};
 use crate::error::Result;
 use crate::heap::Heap;
 use crate::heap::page::{HeapPage, Slot};
@@ -173,9 +174,15 @@ impl Heap {
     /// pointer that is not dead is left alone.
     pub fn free_slots(&self, rows: &[RowId]) -> Result<u64> {
         assert!(rows.is_sorted(), "row ids in order: one visit per page");
+        let mut chunks = rows.chunk_by(|a, b| a.block == b.block);
+        let mut stream = ReadStream::new(self.pool(), StreamOptions::ORDERED, move || {
+            let chunk = chunks.find(|chunk| self.is_data_block(chunk[0].block.0));
+            Ok(chunk.map(|chunk| (self.page_id(chunk[0].block.0), chunk)))
+        });
         let mut freed = 0;
-        for chunk in rows.chunk_by(|a, b| a.block == b.block) {
+        while let Some((pin, chunk)) = stream.next()? {
             freed += self.free_slots_of(chunk)?;
+            drop(pin);
         }
         Ok(freed)
     }
