@@ -73,7 +73,7 @@ const CASES: &[Case] = &[
         let id = disk.page(disk.heap(), from.0)[from.1 + 18..from.1 + 26].to_vec();
         disk.edit_tuple("name 6", |page, at| page[at + 18..at + 26].copy_from_slice(&id));
     }),
-    ("B14", |disk| disk.edit(disk.tree(), disk.leaves()[1], |page| plant::swap(page, 0, 40))),
+    ("B14", |disk| disk.edit(disk.tree(), disk.leaves()[1], plant::swap_middle)),
     ("B15", |disk| disk.edit(disk.tree(), disk.leaves()[1], |page| page[4] = Kind::Free as u8)),
     ("B16", |disk| {
         disk.edit(disk.tree(), disk.leaves()[1], |page| page[22] = page[22].wrapping_add(9))
