@@ -3,7 +3,7 @@
 //! point costs one relaxed load.
 //!
 //! The same module holds the switches that break one rule of the engine each: [`broken`] is asked
-//! at the one line that implements the rule, and a test shows with [`break_rule`] that it catches
+//! at the one line that implements the rule, and a test shows with `break_rule` that it catches
 //! the variant. Without the feature `testing` the answer is a constant.
 //!
 //! A hook is global or belongs to its thread, so that simulations on several test threads
