@@ -25,24 +25,28 @@ fn count(bytes: usize) {
 // SAFETY: every call is handed on to the system's allocator as it is; counting touches no memory
 // but two atomics.
 unsafe impl GlobalAlloc for Counting {
+    // SAFETY: as `alloc` of the trait asks, which the caller promises.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
         // SAFETY: the caller's promises are handed on.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: as `alloc_zeroed` of the trait asks, which the caller promises.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
         // SAFETY: the caller's promises are handed on.
         unsafe { System.alloc_zeroed(layout) }
     }
 
+    // SAFETY: as `dealloc` of the trait asks, which the caller promises.
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         count(layout.size().wrapping_neg());
         // SAFETY: the caller's promises are handed on.
         unsafe { System.dealloc(at, layout) }
     }
 
+    // SAFETY: as `realloc` of the trait asks, which the caller promises.
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size.wrapping_sub(layout.size()));
         // SAFETY: the caller's promises are handed on.

@@ -13,7 +13,7 @@ mod common;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::scenarios::ALL;
-use common::{Content, Scenario, Script, oracle, usual_row, usual_rows};
+use common::{Content, Scenario, Script, Settings, oracle, usual_row, usual_rows};
 use rightlink::{Database, Error};
 use rightlink_aio::SimDisk;
 use rightlink_aio::sim::{CrashChoice, FaultKind, OpKind, Repeat};
@@ -357,6 +357,18 @@ struct Flip {
     bit: u32,
 }
 
+impl Flip {
+    /// Flips the bit of `disk` and opens what is there; `None` when that is refused as damage.
+    fn open(&self, disk: &SimDisk, settings: Settings) -> Result<Option<Database>, String> {
+        disk.flip_bit(&self.file, self.at, self.bit);
+        match settings.open(disk) {
+            Ok(db) => Ok(Some(db)),
+            Err(Error::Corruption { .. }) => Ok(None),
+            Err(error) => Err(format!("open: {error}")),
+        }
+    }
+}
+
 /// Bits of the files whose names begin with `prefix`: a sample, or all.
 fn flips(disk: &SimDisk, prefix: &str) -> Vec<Flip> {
     let files: Vec<(String, u64)> = disk
@@ -400,11 +412,7 @@ fn a_flipped_bit_of_the_log_loses_nothing_silently() {
         let (disk, settings) = (script.disk.snapshot(), script.settings);
         let check = move |flip: &Flip| {
             let disk = disk.snapshot();
-            disk.flip_bit(&flip.file, flip.at, flip.bit);
-            let db = match settings.open(&disk) {
-                Err(Error::Corruption { .. }) => return Ok(()),
-                opened => opened.map_err(|error| format!("open: {error}"))?,
-            };
+            let Some(db) = flip.open(&disk, settings)? else { return Ok(()) };
             let found = oracle::read(&db)?;
             disk.crash_at(disk.op_count());
             match states.iter().rposition(|state| *state == found) {
@@ -430,11 +438,7 @@ fn a_flipped_bit_of_the_data_is_reported_or_harmless() {
     let (disk, settings) = (script.disk.snapshot(), script.settings);
     let check = move |flip: &Flip| {
         let disk = disk.snapshot();
-        disk.flip_bit(&flip.file, flip.at, flip.bit);
-        let db = match settings.open(&disk) {
-            Err(Error::Corruption { .. }) => return Ok(()),
-            opened => opened.map_err(|error| format!("open: {error}"))?,
-        };
+        let Some(db) = flip.open(&disk, settings)? else { return Ok(()) };
         let found = oracle::read(&db);
         disk.crash_at(disk.op_count());
         match found {

@@ -21,12 +21,14 @@ fn live() -> usize {
 
 // SAFETY: hands every call on to the system's allocator and only counts.
 unsafe impl GlobalAlloc for Counting {
+    // SAFETY: as `alloc` of the trait asks, which the caller promises.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.set(LIVE.get().wrapping_add(layout.size()));
         // SAFETY: the caller's promises are handed on.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: as `dealloc` of the trait asks, which the caller promises.
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         LIVE.set(LIVE.get().wrapping_sub(layout.size()));
         // SAFETY: the caller's promises are handed on.

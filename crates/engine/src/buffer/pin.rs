@@ -170,9 +170,9 @@ impl Pin {
     /// Drops a pin of a page that is loading or failed, or that somebody waits for.
     #[cold]
     fn drop_slowly(&mut self) {
+        // `core` keeps the pool over the loss of the pin.
         // SAFETY: the pointer came from `Arc::as_ptr`, and P1 says that the value is alive; the
-        // count that is added here is taken over by `core`, which keeps the pool over the loss of
-        // the pin.
+        // count that is added here is taken over by `core`.
         let core = unsafe {
             Arc::increment_strong_count(self.core.as_ptr());
             Arc::from_raw(self.core.as_ptr())
