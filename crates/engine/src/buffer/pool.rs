@@ -128,8 +128,6 @@ pub struct BufferPool {
     pub(super) wal: Arc<Wal>,
     pub(super) write_back: Mutex<WriteBack>,
     budget: Budget,
-    /// Log position before which redo has no more records for pages it is applying (see `redo`).
-    pub(super) redo_from: Mutex<(Lsn, Lsn)>,
     /// Changes were made in memory that the log does not know: nothing is written back any more.
     pub(super) poisoned: AtomicBool,
 }
@@ -168,7 +166,6 @@ impl BufferPool {
             wal,
             write_back: Mutex::new(WriteBack::new(group, area)),
             budget: env.budget.clone(),
-            redo_from: Mutex::default(),
             poisoned: AtomicBool::new(false),
         }))
     }

@@ -31,11 +31,6 @@ pub enum RedoPage {
 }
 
 impl BufferPool {
-    /// Redo starts at `from`: the position that dirty pages need until they are written.
-    pub fn begin_redo(&self, from: Lsn) {
-        *self.redo_from.lock() = (from, from);
-    }
-
     /// What to do about `page`, whose first change to be applied is an image or not. Opens its
     /// file.
     pub fn redo_plan(&self, page: PageId, image: bool) -> Result<RedoPage> {
@@ -85,28 +80,5 @@ impl BufferPool {
         }
         self.core.counters.redone.add(redone);
         Ok(())
-    }
-
-    /// One redo step: applies `delta` to `page` unless its LSN says it is there already.
-    pub fn redo(&self, page: PageId, delta: &[u8], end: Lsn) -> Result<()> {
-        let from = self.note_redo(end);
-        let pin = match self.redo_plan(page, delta::is_image(delta))? {
-            RedoPage::Skip => return Ok(()),
-            RedoPage::Read => self.pin(page)?,
-            RedoPage::Make => {
-                self.redo_extend(page.file, page.block.0.saturating_add(1))?;
-                self.pin_new(page)?
-            }
-        };
-        self.redo_page(pin, from, std::iter::once((end, delta)))
-    }
-
-    /// The start of the record that ends at `end` is not before the end of the record before it.
-    fn note_redo(&self, end: Lsn) -> Lsn {
-        let mut seen = self.redo_from.lock();
-        if end > seen.1 {
-            *seen = (seen.1, end);
-        }
-        seen.0
     }
 }

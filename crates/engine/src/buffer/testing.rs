@@ -6,9 +6,11 @@ use rightlink_aio::{Io, IoOptions, Method, SimDisk};
 use rightlink_env::Env;
 use rightlink_env::sync::Arc;
 
-use crate::buffer::{BufferPool, PoolOptions};
+use crate::buffer::{BufferPool, PoolOptions, RedoPage};
+use crate::error::Result;
 use crate::ids::{Lsn, Xid};
-use crate::wal::{Control, RedoSpeed, Wal, WalOptions};
+use crate::page::delta;
+use crate::wal::{Control, Record, RedoSpeed, Wal, WalOptions};
 
 /// A pool with what it stands on.
 pub struct TestPool {
@@ -60,4 +62,20 @@ pub fn on_disk(disk: SimDisk, frames: usize, double_write_pages: usize, seed: u6
     let options = PoolOptions { frames, double_write_pages };
     let pool = BufferPool::new(&env, &io, Arc::new(wal), options).expect("a pool");
     TestPool { pool, disk, io, env }
+}
+
+/// Applies one record, as recovery does with many at once.
+pub fn redo(pool: &BufferPool, record: &Record) -> Result<()> {
+    for (page, delta) in &record.parts {
+        let pin = match pool.redo_plan(*page, delta::is_image(delta))? {
+            RedoPage::Skip => continue,
+            RedoPage::Read => pool.pin(*page)?,
+            RedoPage::Make => {
+                pool.redo_extend(page.file, page.block.0.saturating_add(1))?;
+                pool.pin_new(*page)?
+            }
+        };
+        pool.redo_page(pin, record.start, std::iter::once((record.end, &delta[..])))?;
+    }
+    Ok(())
 }

@@ -210,7 +210,6 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
         // They would make every page read one that is kept in memory.
         pool.refuse_hints();
     }
-    pool.begin_redo(control.redo);
     // An overlay needs memory for what redo changes.
     let memory = env.budget.available() / if options.offline { 8 } else { 2 };
     let replayed = redo::replay(&env, &io, &pool, (control.redo, log.end), memory)?;

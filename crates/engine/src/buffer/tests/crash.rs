@@ -104,11 +104,8 @@ fn recover(disk: &SimDisk) -> Result<(Arc<BufferPool>, Lsn)> {
     for file in pool.files_on_disk()? {
         pool.open_file(file, true)?;
     }
-    pool.begin_redo(redo);
     for record in &records {
-        for (page, delta) in &record.parts {
-            pool.redo(*page, delta, record.end)?;
-        }
+        testing::redo(&pool, record)?;
     }
     Ok((pool, end))
 }

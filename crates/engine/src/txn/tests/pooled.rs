@@ -33,11 +33,8 @@ fn recover(disk: &SimDisk, frames: usize, seed: u64) -> crate::Result<Arc<TxnMan
     let wal = Wal::open(&env, &io, testing::wal_options(), reader.end())?;
     let options = PoolOptions { frames, double_write_pages: 64 };
     let pool = BufferPool::new(&env, &io, Arc::new(wal), options)?;
-    pool.begin_redo(control.redo);
     for record in &records {
-        for (page, delta) in &record.parts {
-            pool.redo(*page, delta, record.end)?;
-        }
+        testing::redo(&pool, record)?;
     }
     TxnManager::open_with(pool, control.next_xid, small())
 }

@@ -31,11 +31,8 @@ pub(super) fn records(test: &TestPool) -> Vec<Record> {
 pub(super) fn replay(records: &[Record]) -> TestPool {
     let test = testing::pool(512, 77);
     test.pool.create_file(FILE, true).unwrap();
-    test.pool.begin_redo(Lsn(0));
     for record in records {
-        for (page, delta) in &record.parts {
-            test.pool.redo(*page, delta, record.end).unwrap();
-        }
+        testing::redo(&test.pool, record).unwrap();
     }
     // The pool's own log is another one: it must be ahead of what the pages say.
     let end = records.last().map_or(Lsn(0), |record| record.end);
