@@ -62,6 +62,9 @@ pub(super) struct Core {
     _memory: Reservation,
 }
 
+/// Open scans may hold one in so many of the bytes that the budget has left beside the pool.
+const SCANS_SHARE: usize = 2;
+
 const _: () = {
     const fn shareable<T: Send + Sync>() {}
     shareable::<Core>();
@@ -128,6 +131,8 @@ pub struct BufferPool {
     pub(super) wal: Arc<Wal>,
     pub(super) write_back: Mutex<WriteBack>,
     budget: Budget,
+    /// What open scans may hold of it.
+    scans: Budget,
     /// Changes were made in memory that the log does not know: nothing is written back any more.
     pub(super) poisoned: AtomicBool,
 }
@@ -166,6 +171,7 @@ impl BufferPool {
             wal,
             write_back: Mutex::new(WriteBack::new(group, area)),
             budget: env.budget.clone(),
+            scans: env.budget.child(env.budget.available() / SCANS_SHARE),
             poisoned: AtomicBool::new(false),
         }))
     }
@@ -305,6 +311,12 @@ impl BufferPool {
     /// The memory budget that the pool is part of.
     pub fn budget(&self) -> &Budget {
         &self.budget
+    }
+
+    /// The part of the budget that rows and entries held by open scans may take. It is little: a
+    /// scan that gets none of it reads in smaller pieces.
+    pub fn scan_budget(&self) -> &Budget {
+        &self.scans
     }
 
     /// Frames of the pool.

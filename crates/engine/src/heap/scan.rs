@@ -49,6 +49,33 @@ impl PageRows {
         (*row_id, &self.bytes[range.clone()])
     }
 
+    /// Bytes that the rows take in memory.
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity() + self.rows.capacity() * size_of::<(RowId, Range<usize>)>()
+    }
+
+    /// Gives back memory that is not used.
+    pub fn shrink_to_fit(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.rows.shrink_to_fit();
+    }
+
+    /// Forgets all rows but `count` from position `from` on.
+    pub fn keep(&mut self, from: usize, count: usize) {
+        self.rows.truncate(from + count);
+        self.rows.drain(..from);
+        let (start, end) = match (self.rows.first(), self.rows.last()) {
+            (Some((_, first)), Some((_, last))) => (first.start, last.end),
+            _ => (0, 0),
+        };
+        self.bytes.truncate(end);
+        self.bytes.drain(..start);
+        for (_, range) in &mut self.rows {
+            *range = range.start - start..range.end - start;
+        }
+        self.shrink_to_fit();
+    }
+
     fn push(&mut self, row_id: RowId, row: &[u8]) {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(row);

@@ -97,10 +97,9 @@ pub struct BatchEntry {
     pub row: RowId,
     /// The key may not fit the bounds: check the row.
     pub recheck: bool,
-    /// Sort key of a method that orders by distance.
-    pub order: Option<f64>,
-    key: (u32, u16),
-    payload: u16,
+    key_at: u32,
+    key_len: u16,
+    payload_len: u16,
 }
 
 /// The matches of one leaf, copied out, in scan order.
@@ -112,6 +111,8 @@ pub struct LeafBatch {
     pub sample: u64,
     /// The entries.
     pub entries: Vec<BatchEntry>,
+    /// Of a method that orders by distance: the distance of each entry, ascending.
+    pub orders: Vec<f64>,
     /// Where the leaf begins and ends in the method's order: a scan that turns round, or comes back
     /// later, goes on beyond (R5).
     fences: KeyRange,
@@ -124,6 +125,7 @@ impl LeafBatch {
         self.leaf = leaf;
         self.sample = sample;
         self.entries.clear();
+        self.orders.clear();
         self.bytes.clear();
     }
 
@@ -154,17 +156,49 @@ impl LeafBatch {
     /// Appends an entry.
     pub fn push(&mut self, key: &[u8], row: RowId, payload: &[u8]) {
         assert!(key.len() <= usize::from(u16::MAX) && payload.len() <= usize::from(u16::MAX));
-        let key_at = (self.bytes.len() as u32, key.len() as u16);
+        let (key_at, key_len) = (self.bytes.len() as u32, key.len() as u16);
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(payload);
-        let payload = payload.len() as u16;
-        self.entries.push(BatchEntry { row, recheck: false, order: None, key: key_at, payload });
+        let payload_len = payload.len() as u16;
+        self.entries.push(BatchEntry { row, recheck: false, key_at, key_len, payload_len });
     }
 
     /// Appends another row under the key of the last entry, without payload.
     pub fn push_row(&mut self, row: RowId) {
-        let key = self.entries.last().expect("a row follows the first one of its key").key;
-        self.entries.push(BatchEntry { row, recheck: false, order: None, key, payload: 0 });
+        let last = *self.entries.last().expect("a row follows the first one of its key");
+        self.entries.push(BatchEntry { row, payload_len: 0, ..last });
+    }
+
+    /// Forgets all but the first `keep` entries, which go up to `end` (where `direction` leads) in
+    /// the method's order, and gives the memory of the others back.
+    pub fn cut(&mut self, keep: usize, end: Vec<u8>, direction: Direction) {
+        assert!(keep > 0 && keep < self.len(), "a part of the batch is kept");
+        match direction {
+            Direction::Forward => self.fences.high = Some(end),
+            Direction::Backward => self.fences.low = end,
+        }
+        let used = |entry: &BatchEntry| {
+            entry.key_at as usize + usize::from(entry.key_len) + usize::from(entry.payload_len)
+        };
+        self.entries.truncate(keep);
+        self.orders.truncate(keep);
+        self.bytes.truncate(self.entries.iter().map(used).max().unwrap_or(0));
+        self.shrink_to_fit();
+    }
+
+    /// Gives back memory that is not used.
+    pub fn shrink_to_fit(&mut self) {
+        self.entries.shrink_to_fit();
+        self.orders.shrink_to_fit();
+        self.bytes.shrink_to_fit();
+    }
+
+    /// Bytes that the batch takes in memory.
+    pub fn memory(&self) -> usize {
+        let fences =
+            self.fences.low.capacity() + self.fences.high.as_ref().map_or(0, Vec::capacity);
+        let entries = self.entries.capacity() * size_of::<BatchEntry>();
+        entries + self.orders.capacity() * size_of::<f64>() + self.bytes.capacity() + fences
     }
 
     /// Number of entries.
@@ -179,15 +213,15 @@ impl LeafBatch {
 
     /// Encoded key of entry `i`, without the row id.
     pub fn key(&self, i: usize) -> &[u8] {
-        let (at, len) = self.entries[i].key;
-        &self.bytes[at as usize..at as usize + usize::from(len)]
+        let entry = &self.entries[i];
+        &self.bytes[entry.key_at as usize..][..usize::from(entry.key_len)]
     }
 
     /// Payload of entry `i`.
     pub fn payload(&self, i: usize) -> &[u8] {
-        let (at, len) = self.entries[i].key;
-        let start = at as usize + usize::from(len);
-        &self.bytes[start..start + usize::from(self.entries[i].payload)]
+        let entry = &self.entries[i];
+        let at = entry.key_at as usize + usize::from(entry.key_len);
+        &self.bytes[at..][..usize::from(entry.payload_len)]
     }
 }
 
@@ -227,6 +261,10 @@ pub trait IndexScan: Send {
     /// The next leaf's matches, in `batch`; false when there are none left. May skip leaves without
     /// a match.
     fn next_batch(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool>;
+
+    /// Keeps the first `keep` (at least one) entries of `batch`, the one handed over last; the
+    /// others come again with the next one. For callers who cannot afford to hold so many.
+    fn hand_back(&mut self, batch: &mut LeafBatch, keep: usize);
 
     /// Scans `range` from now on. Cheaper than another scan where the range begins near the place
     /// that the scan is at.

@@ -15,6 +15,9 @@
 //! batch it holds, and goes on beyond the leaf's fences (R5).
 //! Does not do: decode keys (`index_only`).
 
+use std::ops::Range;
+
+use rightlink_env::Reservation;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 
@@ -31,6 +34,10 @@ use super::{Table, TableIndex};
 
 /// Most leaves whose entries are sorted by row id at a time, where no order is asked for.
 const MAX_LEAVES: usize = 32;
+/// A leaf's matches of so many bytes are held without asking the budget.
+const SMALL: usize = 1 << 10;
+/// So many entries are held where the budget has no room for a leaf's.
+const PIECE: usize = 16;
 /// Most ranges whose first leaves are read ahead at a time.
 const MAX_RANGES: usize = 64;
 
@@ -55,6 +62,8 @@ struct Leaf {
     batch: LeafBatch,
     place: usize,
     direction: Direction,
+    /// What the budget gave for the batch; none if it had nothing: then the batch is a small piece.
+    memory: Option<Reservation>,
 }
 
 /// An entry of a leaf.
@@ -149,7 +158,8 @@ impl Leaves {
                 && scan.next_batch(&|| clock.now(), &mut batch)?
             {
                 let (place, direction) = (*place, self.options.direction);
-                return Ok(Some(Arc::new(Leaf { batch, place, direction })));
+                let memory = memory_for(&table, scan.as_mut(), &mut batch);
+                return Ok(Some(Arc::new(Leaf { batch, place, direction, memory })));
             }
             if self.begun == self.ranges.len() {
                 return Ok(None);
@@ -189,6 +199,25 @@ impl Leaves {
     }
 }
 
+/// Memory to hold `batch` in while its rows are fetched. Where there is none, most of the batch goes
+/// back to the scan, to be read again later.
+fn memory_for(
+    table: &Table,
+    scan: &mut dyn IndexScan,
+    batch: &mut LeafBatch,
+) -> Option<Reservation> {
+    let budget = table.pool.scan_budget();
+    if batch.memory() <= SMALL {
+        return budget.try_reserve(0);
+    }
+    batch.shrink_to_fit();
+    let memory = budget.try_reserve(batch.memory());
+    if memory.is_none() && batch.len() > PIECE {
+        scan.hand_back(batch, PIECE);
+    }
+    memory
+}
+
 /// Checks bounds on `index` of `table`.
 pub(super) fn checker<'a>(table: &'a Table, index: &'a TableIndex) -> Checker<'a> {
     Checker { def: &table.def, index: &index.def, columns: index.keys.columns() }
@@ -197,8 +226,11 @@ pub(super) fn checker<'a>(table: &'a Table, index: &'a TableIndex) -> Checker<'a
 /// What goes into the stream.
 struct Feed {
     leaves: Leaves,
-    /// Entries that are not handed over yet, the next one last.
-    next: Vec<Wanted>,
+    /// Entries of a leaf that are not handed over yet, in the index's order or against that of the
+    /// leaf's scan.
+    run: Option<(Arc<Leaf>, Range<usize>, bool)>,
+    /// Entries of several leaves that are not handed over yet, the next one last.
+    sorted: Vec<Wanted>,
     /// Values come from keys where the heap need not be asked.
     index_only: bool,
     /// Leaves to sort at a time; 0: the index's order is kept.
@@ -212,12 +244,15 @@ struct Feed {
 impl Feed {
     fn new(leaves: Leaves, index_only: bool, goes_on: &Arc<AtomicBool>) -> Self {
         let by_leaf = leaves.table.pool.prefetch() == Prefetch::Simple;
-        let (next, goes_on) = (Vec::new(), Arc::clone(goes_on));
-        Self { leaves, next, index_only, sort: 0, by_leaf, between: false, goes_on }
+        let (run, sorted, goes_on) = (None, Vec::new(), Arc::clone(goes_on));
+        Self { leaves, run, sorted, index_only, sort: 0, by_leaf, between: false, goes_on }
     }
 
     fn next(&mut self) -> Result<Option<(Option<PageId>, Wanted)>> {
-        while self.next.is_empty() {
+        let wanted = loop {
+            if let Some(wanted) = self.peek() {
+                break wanted;
+            }
             // A policy that starts anew at every leaf is told where one ends.
             if self.by_leaf && std::mem::take(&mut self.between) {
                 self.goes_on.store(true, Ordering::Relaxed);
@@ -228,25 +263,47 @@ impl Feed {
                 return Ok(None);
             }
             self.between = true;
+        };
+        let page = self.page_of(&wanted)?;
+        self.advance();
+        Ok(Some((page, wanted)))
+    }
+
+    /// The next entry, if a leaf's are left.
+    fn peek(&self) -> Option<Wanted> {
+        let Some((leaf, left, back)) = &self.run else { return self.sorted.last().cloned() };
+        let at = if *back { left.end.checked_sub(1)? } else { left.start };
+        left.contains(&at).then(|| Wanted { leaf: Arc::clone(leaf), at })
+    }
+
+    /// Goes on behind the entry that [`Feed::peek`] gave.
+    fn advance(&mut self) {
+        match &mut self.run {
+            None => drop(self.sorted.pop()),
+            Some((_, left, true)) => left.end -= 1,
+            Some((_, left, false)) => left.start += 1,
         }
-        let wanted = self.next.last().expect("looked at above");
-        let page = self.page_of(wanted)?;
-        Ok(self.next.pop().map(|wanted| (page, wanted)))
     }
 
     /// Fetches the entries of the next leaf, or of several, to be read in the heap's order.
     fn refill(&mut self) -> Result<bool> {
-        let leaves = self.sort.max(1);
-        for _ in 0..leaves {
+        if self.sort == 0 {
+            let leaf = self.leaves.next()?;
+            self.run = leaf.map(|leaf| (Arc::clone(&leaf), 0..leaf.batch.len(), false));
+            return Ok(self.run.is_some());
+        }
+        self.run = None;
+        for _ in 0..self.sort {
             let Some(leaf) = self.leaves.next()? else { break };
             let wanted = |at| Wanted { leaf: Arc::clone(&leaf), at };
-            self.next.extend((0..leaf.batch.len()).rev().map(wanted));
+            self.sorted.extend((0..leaf.batch.len()).map(wanted));
+            if leaf.memory.is_none() {
+                break;
+            }
         }
-        if self.sort > 0 {
-            self.next.sort_unstable_by_key(|wanted| std::cmp::Reverse(wanted.row()));
-            self.sort = (self.sort * 2).min(MAX_LEAVES);
-        }
-        Ok(!self.next.is_empty())
+        self.sorted.sort_unstable_by_key(|wanted| std::cmp::Reverse(wanted.row()));
+        self.sort = (self.sort * 2).min(MAX_LEAVES);
+        Ok(!self.sorted.is_empty())
     }
 
     /// The heap page that is needed for an entry, if one is.
@@ -395,21 +452,19 @@ impl IndexRows {
         let options = ScanOptions { direction: self.direction, ..ScanOptions::default() };
         let (table, ranges) = (&self.reader.table, Arc::clone(&self.ranges));
         let mut leaves = Leaves::from_place(table, &self.index, options, ranges, 0);
-        let mut next = Vec::new();
+        let mut run = None;
         if let Some(Wanted { leaf, at }) = spot {
             let (before, after) = (at + usize::from(inclusive), at + usize::from(!inclusive));
-            let wanted = |at| Wanted { leaf: Arc::clone(&leaf), at };
-            // The next one comes last.
-            match leaf.direction == self.direction {
-                true => next.extend((after..leaf.batch.len()).rev().map(wanted)),
-                false => next.extend((0..before).map(wanted)),
-            }
+            run = Some(match leaf.direction == self.direction {
+                true => (Arc::clone(&leaf), after..leaf.batch.len(), false),
+                false => (Arc::clone(&leaf), 0..before, true),
+            });
             leaves.begun = leaves.place(leaf.place) + 1;
             leaves.asked = (leaves.begun, 2);
             let rest = leaf.batch.beyond(&self.ranges[leaf.place].1, self.direction);
             leaves.scan = Some((leaf.place, self.index.method.begin_scan(rest, options)));
         }
-        Feed { next, ..Feed::new(leaves, self.keys.is_some(), &self.goes_on) }
+        Feed { run, ..Feed::new(leaves, self.keys.is_some(), &self.goes_on) }
     }
 
     /// What its read streams did so far.

@@ -5,8 +5,8 @@
 //! what is read beyond a limit is bounded by one step.
 //! Does not do: filters beyond an index range, joins, parallel work.
 
+use rightlink_env::Reservation;
 use rightlink_env::sync::Arc;
-use std::collections::VecDeque;
 
 use crate::buffer::{ReadStream, StreamOptions, StreamStats};
 use crate::datum::Value;
@@ -34,7 +34,6 @@ pub struct Row {
 /// A scan in progress.
 pub struct Scan {
     source: Source,
-    ready: VecDeque<Row>,
     /// Rows that may still be handed out.
     left: u64,
     /// Can it turn round and go back to a mark?
@@ -60,7 +59,17 @@ struct HeapRows {
     reader: Reader,
     stream: ReadStream<'static, ()>,
     page: PageRows,
+    /// Rows of `page` that were handed out.
+    used: usize,
+    /// A page of which rows are left that memory was short for, and how many of its rows were
+    /// handed out or are in `page`. They do not change under one snapshot.
+    again: Option<(PageId, usize)>,
+    /// What the budget gave for `page`.
+    memory: Option<Reservation>,
 }
+
+/// So many rows are held where the budget has no room for a page's.
+const PIECE: usize = 4;
 
 /// What to read of an index.
 #[derive(Clone, Debug)]
@@ -141,31 +150,48 @@ impl HeapRows {
             Ok(block.map(|block| (PageId::new(table.def.heap, block), ())))
         };
         let stream = ReadStream::shared(&pool, StreamOptions::ORDERED, pages);
-        Self { reader, stream, page: PageRows::default() }
+        let page = PageRows::default();
+        Self { reader, stream, page, used: 0, again: None, memory: None }
     }
 
-    /// Reads the next page; false at the end of the table.
-    fn fill(&mut self, ready: &mut VecDeque<Row>) -> Result<bool> {
-        let Some((pin, ())) = self.stream.next()? else { return Ok(false) };
-        self.reader.table.heap.read_page(&pin, &self.reader.snapshot, &mut self.page)?;
-        drop(pin);
-        for i in 0..self.page.len() {
-            let (row_id, bytes) = self.page.get(i);
-            ready.push_back(self.reader.row(row_id, bytes)?);
+    fn next(&mut self) -> Result<Option<Row>> {
+        while self.used == self.page.len() {
+            if !self.fill()? {
+                return Ok(None);
+            }
         }
+        let (row_id, bytes) = self.page.get(self.used);
+        let row = self.reader.row(row_id, bytes)?;
+        self.used += 1;
+        Ok(Some(row))
+    }
+
+    /// Reads the next page, or more of the last one; false at the end of the table.
+    fn fill(&mut self) -> Result<bool> {
+        let table = &self.reader.table;
+        let (pin, seen) = match self.again {
+            Some((page, seen)) => (table.pool.pin(page)?, seen),
+            None => match self.stream.next()? {
+                Some((pin, ())) => (pin, 0),
+                None => return Ok(false),
+            },
+        };
+        (self.used, self.memory) = (0, None);
+        table.heap.read_page(&pin, &self.reader.snapshot, &mut self.page)?;
+        let left = self.page.len().saturating_sub(seen);
+        self.memory = table.pool.scan_budget().try_reserve(self.page.memory());
+        let keep = if self.memory.is_some() { left } else { left.min(PIECE) };
+        if keep < self.page.len() {
+            self.page.keep(self.page.len() - left, keep);
+        }
+        self.again = (keep < left).then(|| (pin.page(), seen + keep));
         Ok(true)
     }
 }
 
 impl Scan {
     fn new(source: Source, limit: Option<u64>) -> Self {
-        Self {
-            source,
-            ready: VecDeque::new(),
-            left: limit.unwrap_or(u64::MAX),
-            turns: false,
-            failed: None,
-        }
+        Self { source, left: limit.unwrap_or(u64::MAX), turns: false, failed: None }
     }
 
     /// The next row. After an error the same error comes again.
@@ -185,10 +211,7 @@ impl Scan {
         }
         let next = match &mut self.source {
             Source::Index(rows) => rows.next(self.left)?.map(|(_, row)| row),
-            Source::Heap(rows) => {
-                while self.ready.is_empty() && rows.fill(&mut self.ready)? {}
-                self.ready.pop_front()
-            }
+            Source::Heap(rows) => rows.next()?,
         };
         self.left -= u64::from(next.is_some());
         Ok(next)

@@ -279,6 +279,10 @@ impl IndexScan for scan::TreeScan {
         self.advance(clock, batch)
     }
 
+    fn hand_back(&mut self, batch: &mut LeafBatch, keep: usize) {
+        scan::TreeScan::hand_back(self, batch, keep);
+    }
+
     fn restart(&mut self, range: KeyRange) {
         self.begin_again(range);
     }

@@ -84,6 +84,22 @@ impl TreeScan {
         self.near[1] = std::mem::take(&mut self.link);
     }
 
+    /// See [`crate::index::am::IndexScan::hand_back`].
+    pub(crate) fn hand_back(&mut self, batch: &mut LeafBatch, keep: usize) {
+        let tree_key_of = |at: usize| tree_key(batch.key(at), batch.entries[at].row);
+        let end = match self.options.direction {
+            Direction::Forward => tree_key_of(keep),
+            Direction::Backward => tree_key_of(keep - 1),
+        };
+        match self.options.direction {
+            Direction::Forward => self.rest.low.clone_from(&end),
+            Direction::Backward => self.rest.high = Some(end.clone()),
+        }
+        batch.cut(keep, end, self.options.direction);
+        (self.link, self.done) = (0, false);
+        self.ahead.lost();
+    }
+
     /// Reads the leaf that was read last, or its neighbour, if the range begins there: fences say
     /// so under the latch, whatever became of the page (R6).
     fn start_near(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {

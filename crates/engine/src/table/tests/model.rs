@@ -80,6 +80,37 @@ impl Run {
         }
     }
 
+    /// Transactions, vacuum and old snapshots; then all must be as the model says.
+    fn rounds(&mut self, rounds: u32) {
+        for round in 0..rounds {
+            self.transaction();
+            if self.rng.chance(1, 25) && self.old.len() < 3 {
+                let mut txn = self.store.begin(Isolation::Snapshot);
+                txn.begin_statement().unwrap();
+                self.old.push((txn, self.committed.clone()));
+            }
+            if self.rng.chance(1, 30) {
+                self.store.vacuum();
+            }
+            if round % 40 == 39 {
+                let mut txn = self.store.begin(Isolation::ReadCommitted);
+                let (snapshot, model) = (txn.begin_statement().unwrap(), self.committed.clone());
+                self.check(&snapshot, &model);
+                if let Some((mut txn, model)) = self.old.pop() {
+                    let snapshot = txn.begin_statement().unwrap();
+                    self.check(&snapshot, &model);
+                }
+            }
+        }
+        drop(std::mem::take(&mut self.old));
+        let mut txn = self.store.begin(Isolation::ReadCommitted);
+        let (snapshot, model) = (txn.begin_statement().unwrap(), self.committed.clone());
+        assert!(!model.is_empty());
+        self.check(&snapshot, &model);
+        self.store.vacuum();
+        self.check(&snapshot, &model);
+    }
+
     fn statement(&mut self, txn: &mut Transaction, model: &mut Model) {
         let mut statement = Statement::begin(txn).unwrap();
         match self.rng.below(5) {
@@ -321,34 +352,7 @@ fn check_walk(
 }
 
 fn run(frames: usize, seed: u64, rounds: u32) {
-    let mut run = Run::new(frames, seed);
-    for round in 0..rounds {
-        run.transaction();
-        if run.rng.chance(1, 25) && run.old.len() < 3 {
-            let mut txn = run.store.begin(Isolation::Snapshot);
-            txn.begin_statement().unwrap();
-            run.old.push((txn, run.committed.clone()));
-        }
-        if run.rng.chance(1, 30) {
-            run.store.vacuum();
-        }
-        if round % 40 == 39 {
-            let mut txn = run.store.begin(Isolation::ReadCommitted);
-            let (snapshot, model) = (txn.begin_statement().unwrap(), run.committed.clone());
-            run.check(&snapshot, &model);
-            if let Some((mut txn, model)) = run.old.pop() {
-                let snapshot = txn.begin_statement().unwrap();
-                run.check(&snapshot, &model);
-            }
-        }
-    }
-    drop(std::mem::take(&mut run.old));
-    let mut txn = run.store.begin(Isolation::ReadCommitted);
-    let (snapshot, model) = (txn.begin_statement().unwrap(), run.committed.clone());
-    assert!(!model.is_empty());
-    run.check(&snapshot, &model);
-    run.store.vacuum();
-    run.check(&snapshot, &model);
+    Run::new(frames, seed).rounds(rounds);
 }
 
 #[test]
@@ -361,6 +365,60 @@ fn random_statements_agree_with_a_map() {
 #[test]
 fn random_statements_agree_with_a_map_in_a_tiny_pool() {
     run(16, 11, 400);
+}
+
+/// Leaves and heap pages are handed over in pieces, each of which is found again.
+#[test]
+fn random_statements_agree_with_a_map_where_scans_get_no_memory() {
+    let mut run = Run::new(256, 31);
+    let budget = run.store.pool.pool.scan_budget().clone();
+    let _all = budget.try_reserve(budget.available()).unwrap();
+    run.rounds(400);
+}
+
+/// However many scans are open, what they hold stays within their share of the budget, and all of
+/// them go on to the end.
+#[test]
+fn open_scans_stay_within_their_share() {
+    let store = Store::new(64, 32);
+    store
+        .run(|statement| {
+            let rows: Vec<_> = (0..2000).map(|id| item(id, "name")).collect();
+            store.table.insert_many(statement, &rows).map(drop)
+        })
+        .unwrap();
+    let mut txn = store.begin(Isolation::ReadCommitted);
+    let snapshot = txn.begin_statement().unwrap();
+    let budget = store.pool.pool.scan_budget();
+    let room = 64 << 10;
+    let _rest = budget.try_reserve(budget.available() - room).unwrap();
+    let id = Projection::new(store.table.def(), &[0]).unwrap();
+    let open = |at: u64| {
+        let index = &store.table.indexes()[0];
+        let mut options = IndexScanOptions::new(IndexBounds::all());
+        options.any_order = at % 4 == 1;
+        options.direction = if at % 4 == 2 { Direction::Backward } else { Direction::Forward };
+        match at % 4 {
+            3 => store.table.scan(&snapshot, id.clone(), None),
+            _ => store.table.scan_index(&snapshot, index, id.clone(), &options).unwrap(),
+        }
+    };
+    let mut scans: Vec<_> = (0..40).map(|at| (open(at), Vec::new())).collect();
+    let mut short = 0;
+    while scans.iter().any(|(_, ids)| ids.len() < 2000) {
+        for (scan, ids) in &mut scans {
+            ids.push(as_int(&scan.next().unwrap().expect("2,000 rows").values[0]));
+        }
+        short += u32::from(budget.available() < 8 << 10);
+        assert!(budget.available() <= room);
+    }
+    assert!(short > 500, "40 leaves do not fit: {short}");
+    for (scan, mut ids) in scans {
+        assert_eq!((&mut { scan }).count(), 0);
+        ids.sort_unstable();
+        assert!(ids.into_iter().eq(0..2000));
+    }
+    assert_eq!(budget.available(), room);
 }
 
 /// What a limit asks for is known: looking ahead reads not one page more.
