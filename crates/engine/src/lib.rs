@@ -75,6 +75,7 @@ pub mod wal;
 
 pub use buffer::{Prefetch, StreamStats};
 pub use datum::{Type, Value};
+pub use db::control::TableVersion;
 pub use db::define::{ColumnSchema, IndexSchema, KeyColumn, TableSchema};
 pub use db::info::{
     ColumnInfo, Finding, IndexInfo, KeyColumnInfo, PageInfo, Stats, TableInfo, VacuumReport,
@@ -84,8 +85,10 @@ pub use db::options::Options;
 pub use db::rows::Rows;
 pub use db::scan::{Direction, ScanOptions};
 pub use db::transaction::{CancelHandle, Isolation, Savepoint, Transaction, TransactionOptions};
+pub use db::writer::Writer;
 pub use db::{Database, Row};
 pub use error::{ConflictKind, Error, Result};
 pub use ids::RowId;
 pub use rightlink_aio::{DeviceModel, Method};
-pub use table::Mark;
+pub use rightlink_env::{Budget, Reservation};
+pub use table::{Change, Mark, Wanted, Written};

@@ -39,7 +39,7 @@ use crate::error::Result;
 use crate::ids::{FileId, ObjectId};
 use crate::table::Table;
 use crate::table::schema::TableDef;
-use crate::txn::{Isolation, TxnManager};
+use crate::txn::{Isolation, Snapshot, TxnManager};
 use names::Names;
 use rows::Object;
 use store::Store;
@@ -119,6 +119,15 @@ impl Catalog {
         }
         defs.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(defs)
+    }
+
+    /// Names of the tables that `snapshot` sees, sorted.
+    pub fn table_names(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<String>> {
+        let objects = self.store.all(snapshot)?.into_iter();
+        let tables = objects.filter(|object| object.kind == bootstrap::Kind::Table);
+        let mut names: Vec<String> = tables.map(|object| object.name).collect();
+        names.sort();
+        Ok(names)
     }
 
     /// Every file that a committed table or index owns, the catalog's own left out.

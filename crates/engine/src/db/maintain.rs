@@ -49,35 +49,7 @@ impl Database {
     pub fn describe(&self, table: &str) -> Result<TableInfo> {
         self.engine().check_open()?;
         let (_txn, entry) = self.engine().use_table(table, LockMode::Access)?;
-        let def = entry.table.def();
-        let column = |(_, column): (u16, &crate::table::schema::Column)| ColumnInfo {
-            name: column.name.clone(),
-            kind: column.ty,
-            nullable: column.nullable,
-        };
-        let index = |index: &IndexDef| self.index_info(def, index, &entry);
-        Ok(TableInfo {
-            name: def.name.clone(),
-            columns: def.live().map(column).collect(),
-            indexes: def.indexes.iter().map(index).collect(),
-            logged: def.logged,
-            heap_blocks: entry.table.heap().blocks(),
-        })
-    }
-
-    fn index_info(&self, def: &TableDef, index: &IndexDef, entry: &Entry) -> IndexInfo {
-        let key = |key: &crate::table::schema::IndexColumn| KeyColumnInfo {
-            name: def.columns[usize::from(key.column)].name.clone(),
-            descending: key.descending,
-            nulls_first: key.nulls_first,
-        };
-        IndexInfo {
-            name: index.name.clone(),
-            columns: index.columns.iter().map(key).collect(),
-            unique: index.unique,
-            primary: entry.primary == Some(index.id),
-            blocks: self.engine().pool.blocks(index.file),
-        }
+        Ok(self.engine().table_info(&entry))
     }
 
     /// What scans that begin from now on read ahead, for experiments: see [`Options::prefetch`].
@@ -167,6 +139,39 @@ fn public(report: verify::Report) -> VerifyReport {
 }
 
 impl Engine {
+    /// What there is to say about a table whose lock is held.
+    pub(crate) fn table_info(&self, entry: &Entry) -> TableInfo {
+        let def = entry.table.def();
+        let column = |(_, column): (u16, &crate::table::schema::Column)| ColumnInfo {
+            name: column.name.clone(),
+            kind: column.ty,
+            nullable: column.nullable,
+        };
+        let index = |index: &IndexDef| self.index_info(def, index, entry);
+        TableInfo {
+            name: def.name.clone(),
+            columns: def.live().map(column).collect(),
+            indexes: def.indexes.iter().map(index).collect(),
+            logged: def.logged,
+            heap_blocks: entry.table.heap().blocks(),
+        }
+    }
+
+    fn index_info(&self, def: &TableDef, index: &IndexDef, entry: &Entry) -> IndexInfo {
+        let key = |key: &crate::table::schema::IndexColumn| KeyColumnInfo {
+            name: def.columns[usize::from(key.column)].name.clone(),
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        };
+        IndexInfo {
+            name: index.name.clone(),
+            columns: index.columns.iter().map(key).collect(),
+            unique: index.unique,
+            primary: entry.primary == Some(index.id),
+            blocks: self.pool.blocks(index.file),
+        }
+    }
+
     /// Opens a table for a piece of maintenance; its lock is held as long as the transaction lives.
     pub(crate) fn use_table(
         &self,

@@ -4,19 +4,22 @@
 //! |---|---|
 //! | `options`, `define`, `info` | what callers say and are told, as plain data |
 //! | `open`, `engine`, `background` | creating, recovering, upkeep, closing; the only threads |
-//! | `transaction`, `scan`, `rows`, `draft` | statements on named tables |
+//! | `transaction`, `writer`, `scan`, `rows`, `draft` | statements on named tables |
+//! | `control` | what a layer on top asks of a transaction beside statements |
 //! | `maintain`, `inspect`, `offline` | vacuum, statistics, page descriptions, verify |
 //!
 //! Invariants: the last handle that goes (a `Database` or a `Transaction`) closes the database
 //! cleanly; nothing outside this room starts a thread.
 //! Does not do: SQL, an asynchronous interface.
 
+pub mod control;
 pub mod define;
 pub mod info;
 pub mod options;
 pub mod rows;
 pub mod scan;
 pub mod transaction;
+pub mod writer;
 
 mod background;
 mod draft;

@@ -39,12 +39,12 @@ pub struct TransactionOptions {
 /// A running transaction. Owned and `Send`; dropped without commit it rolls back. A statement that
 /// fails leaves nothing behind and the transaction goes on.
 pub struct Transaction {
-    handle: Arc<Handle>,
-    txn: Option<txn::Transaction>,
+    pub(super) handle: Arc<Handle>,
+    pub(super) txn: Option<txn::Transaction>,
     changes: Changes,
-    savepoints: Vec<(Savepoint, ChangesMark)>,
+    pub(super) savepoints: Vec<(Savepoint, ChangesMark)>,
     alive: Alive,
-    relaxed: bool,
+    pub(super) relaxed: bool,
     serial_reads: bool,
 }
 
@@ -249,19 +249,24 @@ impl Transaction {
         result
     }
 
-    fn running(&mut self) -> Result<&mut txn::Transaction> {
+    /// What the scans of this transaction ask whether it still runs.
+    pub(super) fn alive(&self) -> Alive {
+        Arc::clone(&self.alive)
+    }
+
+    pub(super) fn running(&mut self) -> Result<&mut txn::Transaction> {
         self.handle.engine.check_open()?;
         Ok(self.txn.as_mut().expect("the transaction runs until it is consumed"))
     }
 
-    fn entry(&mut self, table: &str, mode: LockMode) -> Result<Arc<Entry>> {
+    pub(super) fn entry(&mut self, table: &str, mode: LockMode) -> Result<Arc<Entry>> {
         self.handle.engine.check_open()?;
         let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
         self.handle.engine.catalog.resolve(txn, &self.changes, table, mode)
     }
 
     /// Begins a statement that writes: there must be log space for it.
-    fn statement(&mut self) -> Result<Statement<'_>> {
+    pub(super) fn statement(&mut self) -> Result<Statement<'_>> {
         self.handle.engine.admit()?;
         let serial = self.serial_reads;
         let mut statement = Statement::begin(self.running()?)?;

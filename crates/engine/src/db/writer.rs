@@ -1,0 +1,139 @@
+//! Several reads and writes of one table as one statement, for layers that choose rows by more than
+//! a row id: what SQL's INSERT, UPDATE and DELETE are made of.
+//!
+//! Invariants: everything a [`Writer`] does has one snapshot, which does not see the statement's
+//! own writes, and one xid; if the work fails, all of it is undone and the transaction goes on.
+//! Does not do: statements over several tables.
+
+use rightlink_env::sync::Arc;
+
+use crate::catalog::Entry;
+use crate::datum::Value;
+use crate::db::rows::{Alive, Rows};
+use crate::db::scan::{self, ScanOptions};
+use crate::db::transaction::Transaction;
+use crate::error::{Error, Result};
+use crate::ids::RowId;
+use crate::table::{Change, Statement, Wanted, Written};
+use crate::txn::LockMode;
+
+/// A statement that reads and writes one table. See [`Transaction::write`].
+pub struct Writer<'t> {
+    statement: Statement<'t>,
+    entry: Arc<Entry>,
+    alive: Alive,
+}
+
+impl Transaction {
+    /// Runs `work` as one statement that writes to `table`. If it fails, nothing of it stays and
+    /// the transaction goes on. The error may be the caller's own.
+    pub fn write<T, E: From<Error>>(
+        &mut self,
+        table: &str,
+        work: impl FnOnce(&mut Writer<'_>) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        let entry = self.entry(table, LockMode::Write)?;
+        let alive = self.alive();
+        let mut writer = Writer { statement: self.statement()?, entry, alive };
+        let result = work(&mut writer);
+        if result.is_err() {
+            writer.statement.txn().rollback_statement();
+        }
+        result
+    }
+}
+
+impl Writer<'_> {
+    /// Rows of the table, as the statement's snapshot sees them.
+    pub fn scan(&mut self, options: &ScanOptions) -> Result<Rows> {
+        scan::start(&self.alive, &self.entry, self.statement.snapshot(), options)
+    }
+
+    /// Inserts rows (values in column order).
+    pub fn insert_many(&mut self, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
+        self.entry.table.insert_many(&mut self.statement, rows)
+    }
+
+    /// Replaces the row at `id` by what `change` makes of it, `None` to leave it. Under read
+    /// committed `change` is called again with the newest version if another transaction changed
+    /// the row first.
+    pub fn update(&mut self, id: RowId, change: Change<'_>) -> Result<Written> {
+        self.entry.table.update(&mut self.statement, id, change)
+    }
+
+    /// Deletes the row at `id` if it is `wanted`, asked again as in [`Writer::update`].
+    pub fn delete(&mut self, id: RowId, wanted: Wanted<'_>) -> Result<Written> {
+        self.entry.table.delete(&mut self.statement, id, wanted)
+    }
+
+    /// Locks the row at `id` until the end of the transaction if it is `wanted`; the last call of
+    /// the closure saw the locked version.
+    pub fn lock(&mut self, id: RowId, wanted: Wanted<'_>) -> Result<Written> {
+        self.entry.table.lock_row(&mut self.statement, id, wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, ScanOptions, TableSchema, Type, Value, Written};
+
+    fn numbers(count: i64) -> (tempfile::TempDir, Database) {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let mut txn = db.begin();
+        let schema = TableSchema::new("n").column("a", Type::Int8).primary_key(["a"]);
+        txn.create_table(&schema).unwrap();
+        let rows: Vec<_> = (0..count).map(|n| vec![Value::Int8(n)]).collect();
+        txn.insert_many("n", &rows).unwrap();
+        txn.commit().unwrap();
+        (dir, db)
+    }
+
+    fn all(db: &Database) -> Vec<i64> {
+        let mut txn = db.begin();
+        let rows = txn.scan("n", &ScanOptions::index("n_pkey")).unwrap();
+        let number = |row: crate::Result<crate::Row>| match row.unwrap().values[0] {
+            Value::Int8(n) => n,
+            _ => unreachable!("the column is an int8"),
+        };
+        rows.map(number).collect()
+    }
+
+    /// Adds 100 to every number through the index that this changes.
+    fn move_all(db: &Database, fail_at: Option<i64>) -> crate::Result<usize> {
+        let mut txn = db.begin();
+        let moved = txn.write("n", |writer| {
+            let rows = writer.scan(&ScanOptions::index("n_pkey"))?;
+            let mut moved = 0;
+            for row in rows {
+                let written = writer.update(row?.id, &mut |old| match old {
+                    [Value::Int8(n)] if Some(*n) == fail_at => {
+                        Err(crate::Error::Invalid("as asked".into()))
+                    }
+                    [Value::Int8(n)] => Ok(Some(vec![Value::Int8(n + 100)])),
+                    _ => unreachable!("one int8"),
+                })?;
+                moved += usize::from(matches!(written, Written::Done(_)));
+            }
+            Ok(moved)
+        });
+        txn.commit()?;
+        moved
+    }
+
+    #[test]
+    fn a_statement_does_not_meet_its_own_rows() {
+        let (_dir, db) = numbers(50);
+        assert_eq!(move_all(&db, None).unwrap(), 50);
+        assert_eq!(all(&db), (100..150).collect::<Vec<_>>());
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    #[test]
+    fn a_statement_that_fails_leaves_nothing_behind() {
+        let (_dir, db) = numbers(50);
+        assert!(move_all(&db, Some(30)).is_err());
+        assert_eq!(all(&db), (0..50).collect::<Vec<_>>());
+        assert!(db.verify().unwrap().is_clean());
+    }
+}
