@@ -27,6 +27,7 @@ mod memory;
 mod report;
 mod scratch;
 mod stats;
+mod svg;
 
 use std::process::ExitCode;
 

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use crate::Failure;
 use crate::knobs::Cell;
+use crate::svg;
 
 /// A figure of one policy in one cell.
 pub(crate) struct Point {
@@ -46,14 +47,6 @@ fn groups<'p>(points: &'p [Point], names: &[&str]) -> Result<Groups<'p>, String>
     Ok(groups)
 }
 
-fn svg(width: f64, height: f64, body: &str) -> String {
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         font-family=\"sans-serif\" font-size=\"10\"><rect width=\"100%\" height=\"100%\" \
-         fill=\"white\"/>{body}</svg>\n"
-    )
-}
-
 fn charts(points: &[Point]) -> Result<String, Failure> {
     let mut names = BEFORE_FUZZ.to_vec();
     names.push("selectivity");
@@ -67,7 +60,7 @@ fn charts(points: &[Point]) -> Result<String, Failure> {
     }
     let rows = groups.len().div_ceil(ACROSS) as f64;
     let width = ACROSS as f64 * (WIDTH + MARGIN) + MARGIN;
-    Ok(svg(width, rows * (HEIGHT + 2.0 * MARGIN), &body))
+    Ok(svg::picture(width, rows * (HEIGHT + 2.0 * MARGIN), &body))
 }
 
 /// Fuzz from left to right, milliseconds on a logarithmic scale.
@@ -156,7 +149,7 @@ fn heat_map(points: &[Point]) -> Result<String, Failure> {
         }
     }
     let height = 30.0 + groups.len() as f64 * 18.0;
-    Ok(svg(left + (fuzz.len() + 1) as f64 * CELL, height, &body))
+    Ok(svg::picture(left + (fuzz.len() + 1) as f64 * CELL, height, &body))
 }
 
 /// Green where prefetching is faster, red where it is slower.

@@ -15,11 +15,13 @@
 //! Does not do: other engines.
 
 pub(crate) mod limit;
+mod picture;
 pub(crate) mod table;
 
 use rightlink_env::Clock;
 
 use crate::args::{Args, Size};
+use crate::insert_prefetch::picture::Bars;
 use crate::insert_prefetch::table::{Bed, Turn};
 use crate::knobs::{self, Cell, Knob};
 use crate::report::{Column, Field, Report, say};
@@ -68,6 +70,7 @@ pub(crate) const KNOBS: &[Knob] = &[
 pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
     let clock = Clock::system();
     let mut bed: Option<Bed> = None;
+    let mut bars = Vec::new();
     for cell in knobs::matrix(KNOBS, args.size, &args.knobs) {
         let wanted = (cell.get("rows")?, cell.get("indexes")?);
         if bed.as_ref().is_none_or(|bed| bed.made_for() != wanted) {
@@ -78,6 +81,10 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
         let outcome = measure(bed, &cell, &clock);
         let pairs = outcome.map_err(|e| format!("{}: {e}", cell.words().join(" ")))?;
         pairs.report(&cell, report)?;
+        bars.push(pairs.bars(cell));
+    }
+    if let Some(json) = &args.json {
+        picture::draw(json, &bars)?;
     }
     if args.size != Size::Quick {
         say(&format!("load average {}", device::load_average()));
@@ -141,6 +148,11 @@ impl Pairs {
             report.cell(&figures, &table)?;
         }
         Ok(())
+    }
+
+    fn bars(&self, cell: Cell) -> Bars {
+        let ms = |turns: &[Turn]| median(turns, |turn| turn.ms);
+        Bars { cell, off: ms(&self.off), on: ms(&self.on), limit: self.limit_ms }
     }
 
     fn figures(

@@ -1,0 +1,97 @@
+//! The picture: what a batch takes without reading ahead, with it, and what the device needs.
+//!
+//! Invariants: bars of one batch are to one scale, on which the bar without reading ahead is full.
+//! Does not do: anything without a name for the JSON lines.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use crate::Failure;
+use crate::knobs::Cell;
+use crate::svg;
+
+/// What one cell reached, in milliseconds a batch.
+pub(crate) struct Bars {
+    pub(crate) cell: Cell,
+    pub(crate) off: f64,
+    pub(crate) on: f64,
+    /// The reads of the batch alone, at the device's best.
+    pub(crate) limit: f64,
+}
+
+const LABELS: f64 = 110.0;
+const FULL: f64 = 420.0;
+const WIDTH: f64 = LABELS + FULL + 110.0;
+const BAR: f64 = 12.0;
+const BATCH: f64 = 2.0 * BAR + 10.0;
+const TITLE: f64 = 30.0;
+const OFF: &str = "#b0b0b0";
+const ON: &str = "#228844";
+
+/// Draws the picture beside `json`.
+pub(crate) fn draw(json: &Path, all: &[Bars]) -> Result<(), Failure> {
+    let mut panels: Vec<(String, Vec<&Bars>)> = Vec::new();
+    for bars in all {
+        let title = title(&bars.cell)?;
+        match panels.iter_mut().find(|(of, _)| *of == title) {
+            Some((_, panel)) => panel.push(bars),
+            None => panels.push((title, vec![bars])),
+        }
+    }
+    let (mut body, mut y) = (legend(), TITLE);
+    for (title, panel) in &panels {
+        write!(body, "<text x=\"10\" y=\"{}\" font-weight=\"bold\">{title}</text>", y + 18.0)?;
+        y += TITLE;
+        for bars in panel {
+            batch(&mut body, y, bars)?;
+            y += BATCH;
+        }
+    }
+    Ok(std::fs::write(json.with_extension("svg"), svg::picture(WIDTH, y + 10.0, &body))?)
+}
+
+fn title(cell: &Cell) -> Result<String, String> {
+    let word = |name| cell.get::<String>(name);
+    let (indexes, rows) = (word("indexes")?, word("rows")?);
+    let (setting, method, device) = (word("setting")?, word("method")?, word("device")?);
+    Ok(format!(
+        "{setting}: one batch into {rows} rows with {indexes} random-key indexes, {method}, {device}"
+    ))
+}
+
+fn legend() -> String {
+    let mut out = String::new();
+    let marks = [(OFF, "no reading ahead"), (ON, "reading ahead"), ("black", "the device's limit")];
+    for (at, (colour, text)) in marks.into_iter().enumerate() {
+        let x = LABELS + at as f64 * 130.0;
+        let width = if colour == "black" { 2.0 } else { 10.0 };
+        out += &format!(
+            "<rect x=\"{x}\" y=\"10\" width=\"{width}\" height=\"10\" fill=\"{colour}\"/>"
+        );
+        out += &format!("<text x=\"{}\" y=\"19\">{text}</text>", x + 14.0);
+    }
+    out
+}
+
+/// The two bars of a batch, one above the other, and a mark where the device's limit is.
+fn batch(out: &mut String, y: f64, bars: &Bars) -> Result<(), Failure> {
+    let batch: u64 = bars.cell.get("batch")?;
+    let slowest = bars.off.max(bars.on);
+    let end = LABELS - 8.0;
+    write!(out, "<text x=\"{end}\" y=\"{}\" text-anchor=\"end\">{batch} rows</text>", y + 16.0)?;
+    for (row, (ms, colour)) in [(bars.off, OFF), (bars.on, ON)].into_iter().enumerate() {
+        let (y, width) = (y + row as f64 * BAR, FULL * ms / slowest);
+        let x = LABELS + width + 5.0;
+        write!(
+            out,
+            "<rect x=\"{LABELS}\" y=\"{y}\" width=\"{width:.1}\" height=\"{}\" fill=\"{colour}\"/>\
+             <text x=\"{x:.1}\" y=\"{}\">{ms:.1} ms</text>",
+            BAR - 1.0,
+            y + 9.0
+        )?;
+    }
+    let x = LABELS + FULL * (bars.limit / slowest).min(1.0);
+    let height = 2.0 * BAR;
+    write!(out, "<rect x=\"{x:.1}\" y=\"{y}\" width=\"2\" height=\"{height}\" fill=\"black\"/>")?;
+    Ok(())
+}
