@@ -9,6 +9,8 @@
 //! updates may use the fillfactor's reserve.
 //! Does not do: wait for whoever is in the way, index entries.
 
+use rightlink_env::points::broken;
+
 use crate::error::Result;
 use crate::heap::insert::Search;
 use crate::heap::page::{HeapPage, MAX_SLOTS, Slot};
@@ -70,6 +72,23 @@ impl Heap {
         }
     }
 
+    /// [`Heap::update`] with the new version on block `target`, which has the room.
+    #[cfg(all(test, feature = "shuttle"))]
+    pub(super) fn update_onto(&self, txn: &mut Transaction, at: RowId, target: u32) -> Result<()> {
+        let xid = txn.xid()?;
+        let row = b"moved";
+        let change =
+            Change { writer: Writer { xid, txn }, at, row, len: check_row(row)?, hot: false };
+        let mut judge = Judge::new(self.txns());
+        loop {
+            match self.try_update(&change, target, &mut judge)? {
+                Attempt::Ended(_) => return Ok(()),
+                Attempt::Unknown => judge.resolve()?,
+                Attempt::NoRoom => panic!("block {target} has no room"),
+            }
+        }
+    }
+
     /// One attempt with the new version on block `target`.
     fn try_update(
         &self,
@@ -78,7 +97,10 @@ impl Heap {
         judge: &mut Judge<'_>,
     ) -> Result<Attempt> {
         let home = change.at.block.0;
-        let blocks = [home.min(target), home.max(target)];
+        let mut blocks = [home, target];
+        if !broken("r12-order") {
+            blocks.sort_unstable();
+        }
         let blocks = if home == target { &blocks[..1] } else { &blocks[..] };
         let Some(set) = self.latch_for(blocks, Maps::Marked, change.writer.xid)? else {
             let gone = !self.is_data_block(home);

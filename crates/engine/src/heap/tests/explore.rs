@@ -1,4 +1,4 @@
-//! Schedules of readers, writers and pruning on one heap page (R1, R9).
+//! Schedules of readers, writers and pruning on heap pages (R1, R9, R12).
 //!
 //! See `schedules` for how worlds are run.
 
@@ -70,6 +70,31 @@ fn pruning() {
     world.assert_sound();
 }
 
+/// Two rows move to each other's page at once: nobody waits for ever (R12).
+fn crossing() {
+    let world = world();
+    let rows: Vec<RowId> = (0..2).map(|_| world.insert(&[7; 7000])).collect();
+    let rows: Vec<RowId> = rows.iter().map(|row| world.update(*row, b"small", false)).collect();
+    assert_ne!(rows[0].block, rows[1].block, "rows of two pages");
+    let movers = [(rows[0], rows[1].block.0), (rows[1], rows[0].block.0)].map(|(row, to)| {
+        start(&world, move |world| {
+            world.commit(|txn| world.heap.update_onto(txn, row, to).expect("moved"));
+        })
+    });
+    for mover in movers {
+        mover.join().expect("no panic");
+    }
+    for row in rows {
+        assert_eq!(world.fetch(row), None, "the version moved away");
+    }
+    world.assert_sound();
+}
+
+#[test]
+fn rows_cross_pages() {
+    survives("crossing", crossing, 400);
+}
+
 #[test]
 fn hints_rest_on_durable_commits() {
     survives("hints", hints, 400);
@@ -85,5 +110,6 @@ fn broken_heaps_are_caught() {
     catches(&[
         Case { rule: "r1-hint", world: hints, within: 2000 },
         Case { rule: "r9-horizon", world: pruning, within: 2000 },
+        Case { rule: "r12-order", world: crossing, within: 2000 },
     ]);
 }
