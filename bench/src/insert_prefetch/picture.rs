@@ -55,7 +55,7 @@ fn title(cell: &Cell) -> Result<String, String> {
     let (indexes, rows) = (word("indexes")?, word("rows")?);
     let (setting, method, device) = (word("setting")?, word("method")?, word("device")?);
     Ok(format!(
-        "{setting}: one batch into {rows} rows with {indexes} random-key indexes, {method}, {device}"
+        "{setting}: a batch into {rows} rows with {indexes} random-key indexes, {method}, {device}"
     ))
 }
 

@@ -199,8 +199,8 @@ impl Leaves {
     }
 }
 
-/// Memory to hold `batch` in while its rows are fetched. Where there is none, most of the batch goes
-/// back to the scan, to be read again later.
+/// Memory to hold `batch` in while its rows are fetched. Where there is none, most of the batch
+/// goes back to the scan, to be read again later.
 fn memory_for(
     table: &Table,
     scan: &mut dyn IndexScan,
