@@ -97,6 +97,7 @@ impl BufferPool {
             }
         }
         self.submit_ahead(&mut run, &mut stats);
+        self.core.streams.add(&stats);
         stats
     }
 

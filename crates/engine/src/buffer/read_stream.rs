@@ -265,13 +265,7 @@ impl<'p, T> ReadStream<'p, T> {
 
     /// The next entry: its page, if it needs one, and its tag. Errors as [`ReadStream::next`].
     pub fn next_entry(&mut self) -> Result<Option<(Option<Pin>, T)>> {
-        self.fill();
-        if self.distance.reads() > 1 {
-            self.issue();
-        }
-        let Some(place) = self.choose() else {
-            return self.failed.clone().map_or(Ok(None), Err);
-        };
+        let Some(place) = self.look()? else { return Ok(None) };
         let pin = match self.window[place].page {
             Some(page) => Some(self.obtain(page)?),
             None => {
@@ -279,12 +273,41 @@ impl<'p, T> ReadStream<'p, T> {
                 None
             }
         };
+        Ok(Some((pin, self.hand_over(place))))
+    }
+
+    /// The next tag, and its page or why that cannot be read: for those that go on past damage.
+    pub fn next_tried(&mut self) -> Result<Option<(Result<Pin>, T)>> {
+        let Some(place) = self.look()? else { return Ok(None) };
+        let page = self.window[place].page.expect("every entry of this stream has a page");
+        let tried = self.obtain(page);
+        if tried.is_err() {
+            self.take(page);
+        }
+        Ok(Some((tried, self.hand_over(place))))
+    }
+
+    /// Looks ahead; then which entry is next, none at the end.
+    fn look(&mut self) -> Result<Option<usize>> {
+        self.fill();
+        if self.distance.reads() > 1 {
+            self.issue();
+        }
+        let place = self.choose();
+        match &self.failed {
+            Some(error) if place.is_none() => Err(error.clone()),
+            _ => Ok(place),
+        }
+    }
+
+    /// Takes an entry out of the window.
+    fn hand_over(&mut self, place: usize) -> T {
         let entry = self.window.remove(place).expect("the entry was just looked at");
         self.looked = self.looked.saturating_sub(usize::from(place < self.looked));
         self.wanted = self.wanted.saturating_sub(1);
         self.stats.delivered += 1;
         self.stats.distance_sum += self.distance.reads() as u64;
-        Ok(Some((pin, entry.tag)))
+        entry.tag
     }
 
     /// The consumer wants at most so many entries more: no more than that are asked for.

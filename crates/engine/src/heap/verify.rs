@@ -94,7 +94,9 @@ impl Heap {
         let oldest = self.oldest_unfrozen()?;
         // What the meta page promises beyond the end of the file is the file's damage, not the
         // pages'.
-        for block in 1..self.blocks().min(self.pool().blocks(self.files().heap)) {
+        let end = self.blocks().min(self.pool().blocks(self.files().heap));
+        let mut stream = self.stream(1..end.max(1), |_| Ok(true));
+        while let Some((_ahead, block)) = stream.next_tried()? {
             // Vacuum may freeze a page after it was copied, and forget outcomes the copy names.
             for _ in 0..MAX_LOOKS {
                 let kept = self.txns().oldest_xid();

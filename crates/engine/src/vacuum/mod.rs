@@ -19,10 +19,10 @@ pub use dead_rows::DeadRows;
 
 use crate::error::Result;
 use crate::heap::{Heap, Skip, VacuumOptions};
-use crate::ids::Xid;
+use crate::ids::{RowId, Xid};
 use crate::index::am::AccessMethod;
 
-/// Pages whose dead row ids are collected before the set is asked for room.
+/// Blocks whose dead row ids are collected before the set is asked for room.
 const CHUNK: u32 = 32;
 
 /// What a run did.
@@ -72,25 +72,35 @@ impl<'a> Vacuum<'a> {
         let options = VacuumOptions { freeze_below: self.horizon };
         let (mut next, mut oldest) = (1, self.horizon);
         while next < self.heap.blocks() {
-            let end = self.heap.blocks().min(next + CHUNK);
-            let mut found = Vec::new();
+            let (heap, end) = (self.heap, self.heap.blocks());
+            let mut found: Vec<RowId> = Vec::new();
             let pass =
-                self.heap.scan_dead(next..end, options, Skip::AllFrozen, &mut |_, page| {
+                heap.scan_dead(next..end, options, Skip::AllFrozen, &mut |block, page| {
+                    if found.first().is_some_and(|first| block.0 - first.block.0 >= CHUNK) {
+                        self.collect(&mut found)?;
+                    }
                     found.extend_from_slice(&page.dead);
                     Ok(())
                 })?;
+            self.collect(&mut found)?;
             self.report.pages += u64::from(pass.pages);
             oldest = pass.oldest_unfrozen.map_or(oldest, |xid| xid.min(oldest));
-            if !self.dead.has_room() {
-                self.clean()?;
-            }
-            self.dead.extend(&found);
             next = end;
         }
         self.clean()?;
         self.heap.set_oldest_unfrozen(oldest)?;
         self.report.oldest_unfrozen = oldest;
         Ok(self.report)
+    }
+
+    /// Adds the row ids of up to [`CHUNK`] blocks to the set, which is cleaned first if it is full.
+    fn collect(&mut self, found: &mut Vec<RowId>) -> Result<()> {
+        if !self.dead.has_room() {
+            self.clean()?;
+        }
+        self.dead.extend(found);
+        found.clear();
+        Ok(())
     }
 
     /// Removes the collected row ids from every index, then frees them.

@@ -19,9 +19,10 @@
 
 use std::cmp::Ordering;
 
+use crate::buffer::{ReadStream, StreamOptions};
 use crate::error::{Error, Result};
 use crate::heap::{MAX_SLOTS, RootState};
-use crate::ids::{BlockNo, RowId};
+use crate::ids::{PageId, RowId};
 use crate::index::am::{LeafBatch, ScanOptions};
 use crate::index::{IndexEntry, KeyRange};
 use crate::page::header;
@@ -62,15 +63,18 @@ fn rows(
     report: &mut Report,
 ) -> Result<()> {
     let (heap, file) = (table.heap(), table.def().heap);
-    let mut block = 1;
-    // What the meta page promises beyond the end of the file was found already (X6).
-    while block < heap.blocks().min(parts.pool.blocks(file)) {
+    let mut next = 1;
+    let mut stream = ReadStream::new(parts.pool, StreamOptions::ORDERED, || {
+        let block = next;
+        next += 1;
+        // What the meta page promises beyond the end of the file was found already (X6).
+        let inside = block < heap.blocks().min(parts.pool.blocks(file));
+        Ok(inside.then_some((PageId::new(file, block), block)))
+    });
+    while let Some((tried, block)) = stream.next_tried()? {
         // Damage of the page was found by the heap's own checks, which say more.
-        let pin = match heap.pin(BlockNo(block)) {
-            Err(Error::Corruption { .. }) => {
-                block += 1;
-                continue;
-            }
+        let pin = match tried {
+            Err(Error::Corruption { .. }) => continue,
             pin => pin?,
         };
         let lower = usize::from(header::u16_at(pin.shared().bytes(), header::LOWER));
@@ -87,7 +91,6 @@ fn rows(
                 Err(error) => return Err(error),
             }
         }
-        block += 1;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@
 //! meanwhile is skipped.
 //! Does not do: slots and contents (H0, H1, P4 and the B checks).
 
+use crate::buffer::{ReadStream, StreamOptions};
 use crate::config::{FORMAT_VERSION, PAGE_SIZE};
 use crate::error::{Error, Result};
 use crate::ids::PageId;
@@ -82,9 +83,19 @@ pub(super) fn file(
     extent: &dyn Fn() -> u32,
     report: &mut Report,
 ) -> Result<()> {
-    let mut block = 0;
-    while block < parts.pool.blocks(place.file) {
-        match copy(parts, PageId::new(place.file, block))? {
+    let mut next = 0;
+    let mut stream = ReadStream::new(parts.pool, StreamOptions::ORDERED, || {
+        let block = next;
+        next += 1;
+        let page = PageId::new(place.file, block);
+        Ok((block < parts.pool.blocks(place.file)).then_some((page, block)))
+    });
+    while let Some((tried, block)) = stream.next_tried()? {
+        let read = match tried {
+            Ok(pin) => Read::Page(Box::new(*pin.shared().bytes())),
+            Err(_) => copy(parts, PageId::new(place.file, block))?,
+        };
+        match read {
             Read::Page(page) => {
                 report.pages += 1;
                 for (check, what) in inside(&page, role, block, extent) {
@@ -97,7 +108,6 @@ pub(super) fn file(
             }
             Read::Gone => {}
         }
-        block += 1;
     }
     Ok(())
 }
@@ -109,6 +119,7 @@ enum Read {
     Gone,
 }
 
+/// A page that could not be read at first.
 fn copy(parts: &Parts<'_>, id: PageId) -> Result<Read> {
     for _ in 0..2 {
         match parts.pool.pin(id) {

@@ -133,6 +133,29 @@ fn an_error_reaches_the_row_that_needs_the_page_and_repeats() {
     assert_eq!(drain(&mut stream).unwrap(), (20..64).collect::<Vec<u32>>());
 }
 
+/// Who looks for damage is told of every page in its turn, and no page is left out or comes twice.
+#[test]
+fn damage_can_be_passed() {
+    let test = cold(256, 64, 7);
+    for block in [0, 20, 21, 63] {
+        test.disk.flip_bit("data/00000046", block * 8192 + 7, 1);
+    }
+    for delivery in [Delivery::Ordered, Delivery::AnyOrder] {
+        test.pool.evict_all().unwrap();
+        let mut stream =
+            ReadStream::new(&test.pool, options(delivery, 32), over((0..64).collect()));
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        while let Some((tried, block)) = stream.next_tried().unwrap() {
+            if tried.is_ok() { good.push(block) } else { bad.push(block) }
+        }
+        good.sort_unstable();
+        bad.sort_unstable();
+        assert_eq!((good.len(), bad), (60, vec![0, 20, 21, 63]));
+        assert!(good.windows(2).all(|pair| pair[0] < pair[1]));
+        assert_eq!(stream.stats().delivered, 64);
+    }
+}
+
 #[test]
 fn a_device_that_fails_for_a_while_loses_no_row() {
     let test = cold(256, 64, 8);

@@ -113,6 +113,19 @@ impl Tree {
         at
     }
 
+    /// A check comes to child `i` of a page: has the next ones read, `child` tells which.
+    pub(crate) fn children_ahead(&self, i: usize, child: impl Fn(usize) -> Option<u32>) {
+        let (most, policy) = (most(&self.pool), self.pool.prefetch());
+        let adaptive = !matches!(policy, Prefetch::None | Prefetch::Simple);
+        if !adaptive || !i.is_multiple_of(most / 2) {
+            return;
+        }
+        let blocks = self.pool.blocks(self.file);
+        let inside = (i..i + most).map_while(child).filter(|block| *block < blocks);
+        let mut pages: Vec<PageId> = inside.map(|block| self.page(block)).collect();
+        self.pool.read_ahead(&mut pages);
+    }
+
     /// Starts to read the leaves that `keys` belong to, as far as inner pages in memory name them.
     /// Returns the number of reads.
     pub(crate) fn read_ahead(&self, keys: &[&[u8]]) -> u64 {

@@ -25,17 +25,20 @@
 //! error.
 //! Does not do: compare with the heap (room `verify`).
 
-use crate::buffer::Pin;
+use crate::buffer::{Pin, ReadStream, StreamOptions};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
+use crate::index::Direction;
 use crate::index::am::{Finding, HeapOracle, Liveness, VerifyStats};
 use crate::index::btree::Tree;
+use crate::index::btree::ahead::LeavesAhead;
 use crate::index::btree::entries::Entries;
 use crate::index::btree::meta;
 use crate::index::btree::node::{Checked, HALF_DEAD, INCOMPLETE, Node, ROOT, common, is_node};
 use crate::index::btree::scan::split_key;
 use crate::index::btree::search::Aim;
+use crate::keycode::KeyRange;
 use crate::page::PageKind;
 use crate::page::header::KIND;
 
@@ -61,6 +64,8 @@ struct Check<'a> {
     used: u64,
     /// The last key of the walk along the leaves, for uniqueness across pages.
     last: Option<(Vec<u8>, RowId)>,
+    /// Leaves that are read ahead of the walk.
+    ahead: LeavesAhead,
 }
 
 fn mark(bits: &mut Vec<bool>, block: u32) -> bool {
@@ -93,6 +98,7 @@ impl Tree {
             root: (0, 0),
             used: 0,
             last: None,
+            ahead: LeavesAhead::default(),
         };
         if check.meta()? {
             for level in (0..=check.root.1).rev() {
@@ -190,6 +196,9 @@ impl Check<'_> {
             if right == 0 {
                 return Ok(None);
             }
+            if level == 0 {
+                self.look_ahead(&seen.page, right);
+            }
             let neighbour = match self.tree.pin_linked(right) {
                 Ok(neighbour) => neighbour,
                 Err(error) => {
@@ -213,6 +222,15 @@ impl Check<'_> {
             }
             return Ok(readable.then_some(next));
         }
+    }
+
+    /// Has the leaves read that follow the one on `page`, whose right neighbour is `right`.
+    fn look_ahead(&mut self, page: &Page, right: u32) {
+        let near = self.tree.pool.is_resident(self.tree.page(right));
+        self.ahead.came_to(near, &self.tree.pool);
+        let high = Node::open(&**page).ok().and_then(|node| node.high());
+        let rest = KeyRange { low: high.unwrap_or_default(), high: None };
+        self.ahead.look(self.tree, &rest, Direction::Forward);
     }
 
     /// The page that a descent leads to; another one if that was merged before it could be copied.
@@ -366,6 +384,8 @@ impl Check<'_> {
             let mut findings = Vec::new();
             let mut moved = false;
             for i in 0..entries.len() {
+                self.tree
+                    .children_ahead(i, |i| (i < entries.len()).then(|| entries.value(i).child));
                 let finding = self.child(&node, &entries, i)?;
                 moved = pin.version() != version;
                 if moved {
@@ -435,8 +455,15 @@ impl Check<'_> {
 
     /// All blocks: none outside the tree but free ones, every page of a level with a downlink.
     fn blocks(&mut self) -> Result<()> {
-        for block in 1..self.tree.pool.blocks(self.tree.file) {
-            let page = match self.tree.pool.pin(self.tree.page(block)) {
+        let tree = self.tree;
+        let mut next = 0;
+        // The file may grow meanwhile: the number of blocks is asked anew each time.
+        let mut stream = ReadStream::new(&tree.pool, StreamOptions::ORDERED, || {
+            next += 1;
+            Ok((next < tree.pool.blocks(tree.file)).then(|| (tree.page(next), next)))
+        });
+        while let Some((tried, block)) = stream.next_tried()? {
+            let page = match tried {
                 Ok(pin) => copy(&pin),
                 Err(error) => {
                     self.described(error, "P2")?;

@@ -1,0 +1,169 @@
+//! Whatever reads many pages keeps a device busy: on a modelled device that serves 64 operations at
+//! once, each kind of work has many of them under way, and none reads pages one by one.
+//!
+//! The clock is simulated: it stands still but for the device, so the time that a piece of work
+//! took tells how many of its reads the device served at a time.
+
+use std::time::Duration;
+
+use rightlink::{Database, IndexSchema, Options, Prefetch, ScanOptions, TableSchema, Type, Value};
+use rightlink_aio::SimDisk;
+use rightlink_aio::sim::CrashChoice;
+use rightlink_env::Env;
+
+const LATENCY: Duration = Duration::from_micros(500);
+const ROWS: i64 = 24_000;
+
+/// Something that reads many pages.
+type Work<'a> = &'a dyn Fn(&Database);
+
+struct Bed {
+    env: Env,
+    disk: SimDisk,
+    db: Database,
+}
+
+fn options(env: &Env, disk: &SimDisk) -> Options {
+    let device = format!("latency={}us,depth=64", LATENCY.as_micros()).parse().unwrap();
+    let options = Database::options().memory(48 << 20).pool_pages(3000).device(Some(device));
+    options.simulation(env.clone(), disk.clone())
+}
+
+/// Row `id` of a table whose second column is in no order.
+fn row(id: i64) -> Vec<Value> {
+    let scattered = id.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64);
+    vec![Value::Int8(id), Value::Int8(scattered), Value::Text("x".repeat(180))]
+}
+
+fn bed() -> Bed {
+    let (env, disk) = (Env::simulated(5), SimDisk::new(5));
+    let db = options(&env, &disk).open("db").unwrap();
+    let schema = TableSchema::new("t").column("id", Type::Int8);
+    let schema = schema.column("s", Type::Int8).column("pad", Type::Text);
+    let schema = schema.index(IndexSchema::new("t_id").on("id"));
+    let mut txn = db.begin();
+    txn.create_table(&schema.index(IndexSchema::new("t_s").on("s"))).unwrap();
+    for ids in (0..ROWS).collect::<Vec<_>>().chunks(4000) {
+        txn.insert_many("t", &ids.iter().map(|id| row(*id)).collect::<Vec<_>>()).unwrap();
+    }
+    txn.commit().unwrap();
+    // From here on no reader sets a hint, so that none makes pages dirty.
+    assert_eq!(count(&db, &ScanOptions::all()), ROWS as usize);
+    db.checkpoint().unwrap();
+    Bed { env, disk, db }
+}
+
+/// What a piece of work read from a cold start.
+#[derive(Debug)]
+struct Busy {
+    reads: u64,
+    /// Reads under way, on average.
+    depth: f64,
+    /// Pages that came while one read would have taken its time.
+    pages: f64,
+}
+
+fn busy(bed: &Bed, work: impl FnOnce(&Database)) -> Busy {
+    bed.db.evict().unwrap();
+    let figures = || ["device_reads", "pool_reads"].map(|name| bed.db.stats().get(name).unwrap());
+    let (before, start) = (figures(), bed.env.clock.now());
+    work(&bed.db);
+    let (after, time) = (figures(), bed.env.clock.now() - start);
+    let [reads, pages] = [after[0] - before[0], after[1] - before[1]];
+    let at_a_time = |count: u64| count as f64 * LATENCY.as_secs_f64() / time.as_secs_f64();
+    Busy { reads, depth: at_a_time(reads), pages: at_a_time(pages) }
+}
+
+fn count(db: &Database, options: &ScanOptions) -> usize {
+    let mut txn = db.begin();
+    let rows = txn.scan("t", options).unwrap();
+    rows.inspect(|row| assert!(row.is_ok())).count()
+}
+
+fn delete_some(db: &Database) {
+    let mut txn = db.begin();
+    let some = ScanOptions::index("t_id").to(vec![Value::Int8(ROWS / 3)]);
+    let ids: Vec<_> = txn.scan("t", &some).unwrap().map(|row| row.unwrap().id).collect();
+    ids.into_iter().for_each(|id| assert!(txn.delete("t", id).unwrap()));
+    txn.commit().unwrap();
+}
+
+#[test]
+fn scans_keep_the_device_busy() {
+    let bed = bed();
+    let all = ROWS as usize;
+    let in_order = |name: &str| ScanOptions::index(name);
+    let keys = |db: &Database| {
+        let some = (0..ROWS).step_by(16).map(|id| vec![row(id)[1].clone()]).collect();
+        assert_eq!(count(db, &ScanOptions { any_of: some, ..in_order("t_s") }), all / 16);
+    };
+    let sequential = busy(&bed, |db| assert_eq!(count(db, &ScanOptions::all()), all));
+    assert!(sequential.pages > 64.0 && sequential.reads < 120, "{sequential:?}");
+    let scattered = |db: &Database| assert_eq!(count(db, &in_order("t_s")), all);
+    let backward = |db: &Database| assert_eq!(count(db, &in_order("t_s").backward()), all);
+    let any_order = |db: &Database| assert_eq!(count(db, &in_order("t_s").any_order()), all);
+    let works: [(&str, Work<'_>); 4] = [
+        ("scattered", &scattered),
+        ("backward", &backward),
+        ("any order", &any_order),
+        ("keys", &keys),
+    ];
+    for (name, work) in works {
+        let busy = busy(&bed, |db| work(db));
+        assert!(busy.depth > 5.0 && busy.pages > 8.0, "{name}: {busy:?}");
+    }
+    // The yardstick can tell: without reading ahead there is one at a time.
+    bed.db.set_prefetch(Prefetch::None);
+    let one_by_one = busy(&bed, scattered);
+    assert!(one_by_one.pages < 1.1, "{one_by_one:?}");
+}
+
+#[test]
+fn maintenance_keeps_the_device_busy() {
+    let bed = bed();
+    let build = busy(&bed, |db| {
+        let mut txn = db.begin();
+        txn.create_index("t", &IndexSchema::new("t_pad").on("pad").on("id")).unwrap();
+        txn.commit().unwrap();
+    });
+    assert!(build.pages > 16.0, "{build:?}");
+    let verify = busy(&bed, |db| assert!(db.verify().unwrap().is_clean()));
+    assert!(verify.pages > 12.0, "{verify:?}");
+    delete_some(&bed.db);
+    let vacuum = busy(&bed, |db| {
+        assert_eq!(db.vacuum(Some("t")).unwrap().rows_removed as i64, ROWS / 3 + 1);
+    });
+    assert!(vacuum.pages > 8.0, "{vacuum:?}");
+}
+
+/// A database that does not fit its pool is read several times by a check, which reads every leaf
+/// for its structure by way of its parent.
+#[test]
+fn a_check_in_a_small_pool_reads_ahead() {
+    let Bed { env, disk, db } = bed();
+    db.close().unwrap();
+    let db = options(&env, &disk).pool_pages(360).open("db").unwrap();
+    let bed = Bed { env, disk, db };
+    let check = busy(&bed, |db| assert!(db.verify().unwrap().is_clean()));
+    assert!(check.pages > 8.0, "{check:?}");
+    bed.db.set_prefetch(Prefetch::None);
+    let one_by_one = busy(&bed, |db| assert!(db.verify().unwrap().is_clean()));
+    assert!(one_by_one.pages < 1.1, "{one_by_one:?}");
+}
+
+#[test]
+fn recovery_keeps_the_device_busy() {
+    let bed = bed();
+    bed.db.checkpoint().unwrap();
+    let mut txn = bed.db.begin();
+    let rows = txn.scan("t", &ScanOptions::all()).unwrap();
+    let some: Vec<_> = rows.map(|row| row.unwrap().id).step_by(100).collect();
+    some.into_iter().for_each(|id| assert!(txn.delete("t", id).unwrap()));
+    txn.commit().unwrap();
+    let crashed = bed.disk.crash_image(&CrashChoice::AllLost);
+    let env = Env::simulated(6);
+    let db = options(&env, &crashed).open("db").unwrap();
+    let figure = |name| db.stats().get(name).unwrap();
+    let (reads, depth) = (figure("stream_reads"), figure("stream_queue_depth"));
+    assert!(reads > 20 && depth >= 4, "{depth} of {reads} reads of redo at a time");
+}
