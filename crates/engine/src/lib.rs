@@ -92,3 +92,4 @@ pub use ids::RowId;
 pub use rightlink_aio::{DeviceModel, Method};
 pub use rightlink_env::{Budget, Reservation};
 pub use table::{Change, Mark, Wanted, Written};
+pub use txn::DeadHints;

@@ -22,7 +22,7 @@ use crate::ids::Xid;
 use crate::page::{PageKind, header};
 use crate::table::Table;
 use crate::table::schema::{IndexDef, TableDef};
-use crate::txn::{Isolation, LockMode, Transaction};
+use crate::txn::{DeadHints, Isolation, LockMode, Transaction};
 use crate::vacuum::{self, Vacuum};
 use crate::verify;
 
@@ -57,6 +57,11 @@ impl Database {
     /// [`Options::prefetch`]: crate::Options::prefetch
     pub fn set_prefetch(&self, policy: Prefetch) {
         self.engine().pool.set_prefetch(policy);
+    }
+
+    /// Whether scans mark index entries of dead rows from now on, for experiments.
+    pub fn set_dead_hints(&self, hints: DeadHints) {
+        self.engine().txns.set_dead_hints(hints);
     }
 
     /// Writes everything home and empties the buffer pool, for experiments: the next reads are

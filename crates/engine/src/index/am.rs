@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use crate::buffer::Pin;
 use crate::error::Result;
-use crate::ids::{PageId, RowId, Xid};
+use crate::ids::{Lsn, PageId, RowId, Xid};
 use crate::index::search_key::{Direction, KeyRange};
 
 /// An entry to insert, delete or build from.
@@ -109,6 +109,8 @@ pub struct LeafBatch {
     pub leaf: PageId,
     /// What the clock closure said before the leaf was read (R3).
     pub sample: u64,
+    /// LSN of the leaf when it was read.
+    pub lsn: Lsn,
     /// The entries.
     pub entries: Vec<BatchEntry>,
     /// Of a method that orders by distance: the distance of each entry, ascending.
@@ -124,6 +126,7 @@ impl LeafBatch {
     pub fn reset(&mut self, leaf: PageId, sample: u64) {
         self.leaf = leaf;
         self.sample = sample;
+        self.lsn = Lsn(0);
         self.entries.clear();
         self.orders.clear();
         self.bytes.clear();
@@ -331,12 +334,14 @@ pub trait AccessMethod: Send + Sync {
     fn lookup(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, RowId, &[u8])) -> Result<()>;
 
     /// Marks entries of `batch` dead (R1, R3): each is looked up again by key and row id, and
-    /// `check` is asked under the latch. Gives up rather than wait or read. Returns how many it
+    /// `check` is asked under the latch. Gives up rather than wait or read, and with
+    /// `only_unchanged` also if the leaf was changed since the batch was read. Returns how many it
     /// marked.
     fn mark_dead(
         &self,
         batch: &LeafBatch,
         positions: &[usize],
+        only_unchanged: bool,
         check: &mut dyn FnMut(RowId) -> bool,
     ) -> usize;
 

@@ -296,7 +296,7 @@ pub(crate) fn dead_marks(am: &dyn AccessMethod, make: MakeKey) {
     let mut marked = 0;
     for batch in &batches {
         let all: Vec<usize> = (0..batch.len()).collect();
-        marked += am.mark_dead(batch, &all, &mut |row| row.block.0 % 2 == 0);
+        marked += am.mark_dead(batch, &all, false, &mut |row| row.block.0 % 2 == 0);
     }
     assert!(marked > 50, "{marked} marks were set");
     let left = scan(am, KeyRange::all(), Direction::Forward);

@@ -26,6 +26,7 @@ use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{PageId, RowId};
 use crate::index::am::{IndexScan, LeafBatch, ScanOptions};
 use crate::index::{Direction, KeyRange};
+use crate::txn::DeadHints;
 
 use super::bounds::Checker;
 use super::index_only::KeyReader;
@@ -77,10 +78,10 @@ struct Wanted {
 #[derive(Clone)]
 pub struct Mark(Option<Wanted>);
 
-/// Dead rows found by way of one leaf.
+/// Dead rows found, by leaf.
 #[derive(Default)]
 struct DeadMarks {
-    positions: Vec<usize>,
+    leaves: Vec<(Arc<Leaf>, Vec<usize>)>,
 }
 
 /// Rows of an index scan.
@@ -95,10 +96,11 @@ pub(super) struct IndexRows {
     goes_on: Arc<AtomicBool>,
     /// Entry of the row that was handed over last.
     last: Option<Wanted>,
-    /// Leaf of the entry that was looked at last.
-    leaf: Option<Arc<Leaf>>,
     ended: bool,
+    /// What was found dead on leaves that the scan has not let go of yet.
     dead: DeadMarks,
+    /// Leaves whose entries come mixed.
+    mixed: usize,
     /// What streams did that were left when the scan turned.
     earlier: StreamStats,
 }
@@ -348,9 +350,9 @@ impl IndexRows {
             stream: stream_of(feed),
             goes_on,
             last: None,
-            leaf: None,
             ended: false,
             dead: DeadMarks::default(),
+            mixed: if any_order { MAX_LEAVES } else { 1 },
             earlier: StreamStats::default(),
         }
     }
@@ -389,7 +391,7 @@ impl IndexRows {
         let table = &self.reader.table;
         let fetched = table.heap.fetch_on(&pin, &self.reader.snapshot, wanted.row())?;
         if fetched.all_dead {
-            self.dead.positions.push(wanted.at);
+            self.dead.add(wanted);
         }
         let Some((row_id, bytes)) = fetched.row else { return Ok(None) };
         let range = &self.ranges[wanted.leaf.place].1;
@@ -400,19 +402,17 @@ impl IndexRows {
         self.reader.row(row_id, &bytes).map(Some)
     }
 
-    /// Marks what was found dead by way of the last leaf when rows of another begin.
+    /// Lets go of leaves when rows of others begin.
     fn turn_to(&mut self, leaf: &Arc<Leaf>) {
-        if self.leaf.as_ref().is_some_and(|last| Arc::ptr_eq(last, leaf)) {
-            return;
+        if self.dead.leaves.len() >= self.mixed && !self.dead.knows(leaf) {
+            self.let_go();
         }
-        self.let_go();
-        self.leaf = Some(Arc::clone(leaf));
     }
 
-    /// Done with the last leaf.
+    /// Done with the leaves so far: marks what was found dead by way of them.
     fn let_go(&mut self) {
-        if let Some(last) = self.leaf.take() {
-            self.dead.give(&self.reader.table, &self.index, &last.batch);
+        for (leaf, positions) in std::mem::take(&mut self.dead.leaves) {
+            give_dead(&self.reader.table, &self.index, &leaf.batch, &positions);
         }
     }
 
@@ -485,14 +485,27 @@ impl Drop for IndexRows {
 }
 
 impl DeadMarks {
-    /// Hands what was found by way of `batch` to the index, and forgets it.
-    fn give(&mut self, table: &Table, index: &TableIndex, batch: &LeafBatch) {
-        if self.positions.is_empty() {
-            return;
-        }
-        let (clock, sample) = (table.heap.clock(), batch.sample);
-        let mut check = |row: RowId| !clock.newer_than(row.block, sample) || broken("r3-mark");
-        index.method.mark_dead(batch, &self.positions, &mut check);
-        self.positions.clear();
+    fn knows(&self, leaf: &Arc<Leaf>) -> bool {
+        self.leaves.iter().any(|(known, _)| Arc::ptr_eq(known, leaf))
     }
+
+    fn add(&mut self, wanted: &Wanted) {
+        let mut leaves = self.leaves.iter_mut().rev();
+        match leaves.find(|(known, _)| Arc::ptr_eq(known, &wanted.leaf)) {
+            Some((_, positions)) => positions.push(wanted.at),
+            None => self.leaves.push((Arc::clone(&wanted.leaf), vec![wanted.at])),
+        }
+    }
+}
+
+/// Has the entries of `batch` at `positions` marked dead, as far as rules and settings allow.
+fn give_dead(table: &Table, index: &TableIndex, batch: &LeafBatch, positions: &[usize]) {
+    assert!(!positions.is_empty(), "a leaf is kept for its dead entries");
+    let hints = table.txns.dead_hints();
+    if hints == DeadHints::Off {
+        return;
+    }
+    let (clock, sample) = (table.heap.clock(), batch.sample);
+    let mut check = |row: RowId| !clock.newer_than(row.block, sample) || broken("r3-mark");
+    index.method.mark_dead(batch, positions, hints == DeadHints::PageLsn, &mut check);
 }

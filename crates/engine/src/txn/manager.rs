@@ -18,6 +18,7 @@ use rightlink_env::{Clock, Nanos};
 use crate::buffer::BufferPool;
 use crate::error::{Error, Result};
 use crate::ids::{Csn, ObjectId, Xid};
+use crate::txn::dead_hints::{self, DeadHints};
 use crate::txn::locks::LockMode;
 use crate::txn::outcome::CSN_OLD;
 use crate::txn::own::{MAX_RUN, Run};
@@ -135,6 +136,7 @@ pub struct TxnManager {
     pub(super) finished_below: AtomicU64,
     pub(super) late_count: AtomicU64,
     pub(super) spilling: Mutex<()>,
+    dead_hints: dead_hints::Setting,
     next: AtomicU64,
     horizon: AtomicU64,
     ceiling: Mutex<Ceiling>,
@@ -179,6 +181,7 @@ impl TxnManager {
             finished_below: AtomicU64::new(next),
             late_count: AtomicU64::new(0),
             spilling: Mutex::new(()),
+            dead_hints: dead_hints::Setting::default(),
             next: AtomicU64::new(next),
             horizon: AtomicU64::new(next),
         }))
@@ -193,6 +196,16 @@ impl TxnManager {
     /// Is the commit record of the committed `xid` durable (R1)? One load when everything is.
     pub fn is_durable(&self, xid: Xid) -> bool {
         self.durable_commits.is_durable(xid.0, || self.file.durable())
+    }
+
+    /// Do scans mark the index entries of dead rows?
+    pub fn dead_hints(&self) -> DeadHints {
+        self.dead_hints.get()
+    }
+
+    /// From now on they do as `hints` says.
+    pub fn set_dead_hints(&self, hints: DeadHints) {
+        self.dead_hints.set(hints);
     }
 
     /// Every xid below is finished, and every live snapshot sees its outcome. A version whose

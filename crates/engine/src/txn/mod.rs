@@ -7,6 +7,7 @@
 //! | `transaction` | what one transaction owns: statement xids, savepoints, its end |
 //! | `snapshot` | what a transaction sees, and the registration that holds garbage back (R9) |
 //! | `outcome` | the answer to "what became of xid n", wherever it is kept |
+//! | `dead_hints` | whether scans mark dead index entries, for measuring |
 //! | `own` | the xids of one transaction and which of them are aborted |
 //! | `ring` | outcomes of recent xids, read without a lock; which commits are durable (R1) |
 //! | `status` | outcomes on disk: the status file |
@@ -29,6 +30,7 @@
 //! retries.
 
 mod commit;
+mod dead_hints;
 #[cfg(test)]
 #[cfg(feature = "shuttle")]
 mod explore;
@@ -50,6 +52,7 @@ mod model;
 #[cfg(not(feature = "shuttle"))]
 mod tests;
 
+pub use dead_hints::DeadHints;
 pub use locks::LockMode;
 pub use manager::{RunningTxn, TxnCounters, TxnManager, TxnOptions, WaitsFor};
 pub use outcome::{CSN_OLD, Status};

@@ -252,9 +252,10 @@ impl AccessMethod for BTree {
         &self,
         batch: &LeafBatch,
         positions: &[usize],
+        only_unchanged: bool,
         check: &mut dyn FnMut(RowId) -> bool,
     ) -> usize {
-        self.0.mark_dead(batch, positions, check)
+        self.0.mark_dead(batch, positions, only_unchanged, check)
     }
 
     fn delete(&self, xid: Xid, entry: &IndexEntry<'_>) -> Result<bool> {

@@ -27,7 +27,7 @@ use crate::index::btree::search::{Aim, Place, place_on};
 use crate::index::btree::{BTree, Optimisations, Tree, tree_key};
 use crate::index::search_key::{Direction, KeyRange};
 use crate::page::PageMut;
-use crate::page::header::{FLAGS, HEADER_SIZE};
+use crate::page::header::{FLAGS, HEADER_SIZE, lsn};
 
 /// A scan of one range.
 pub(crate) struct TreeScan {
@@ -184,6 +184,7 @@ impl TreeScan {
 
     /// Copies the matches of a leaf and moves on.
     fn copy(&mut self, node: &Node<&[u8; PAGE_SIZE]>, batch: &mut LeafBatch) -> Checked<()> {
+        batch.lsn = lsn(node.page);
         let low = node.low();
         let from = if low.as_slice() >= self.rest.low.as_slice() {
             0
@@ -310,6 +311,7 @@ impl Tree {
         &self,
         batch: &LeafBatch,
         positions: &[usize],
+        only_unchanged: bool,
         check: &mut dyn FnMut(RowId) -> bool,
     ) -> usize {
         let mut keys: Vec<Vec<u8>> =
@@ -320,6 +322,9 @@ impl Tree {
             let Some(pin) = self.pool.try_pin(leaf).filter(|_| !keys.is_empty()) else { break };
             let mut right = None;
             let ran = pin.hint(None, |page| {
+                if only_unchanged && lsn(page.bytes()) != batch.lsn {
+                    return;
+                }
                 let outcome = mark_on(page, &mut keys, check);
                 (marked, right) = (marked + outcome.0, outcome.1);
             });

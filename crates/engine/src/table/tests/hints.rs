@@ -1,7 +1,9 @@
 //! What a scan remembers of a leaf, and what may have become of it meanwhile (R3, R4).
 
 use super::*;
+use crate::index::Direction;
 use crate::table::{IndexBounds, Scan};
+use crate::txn::DeadHints;
 
 /// Ten rows; the fifth is deleted, durably, and nobody has cleaned up.
 fn store_with_a_dead_row(seed: u64) -> (Store, RowId) {
@@ -77,4 +79,112 @@ fn an_all_visible_page_does_not_vouch_for_an_entry_read_before() {
     assert!(heap.all_visible(crate::ids::BlockNo(1)).unwrap().all_visible);
     ids.extend(scan.map(|row| as_int(&row.unwrap().values[0])));
     assert_eq!(ids, [0, 1, 2, 3, 4, 6, 7, 8, 9]);
+}
+
+/// Every way of going through an index.
+fn kinds() -> [IndexScanOptions; 3] {
+    let all = || IndexScanOptions::new(IndexBounds::all());
+    [
+        all(),
+        IndexScanOptions { direction: Direction::Backward, ..all() },
+        IndexScanOptions { any_order: true, ..all() },
+    ]
+}
+
+/// Rows with few names, so that leaves of the second index hold posting lists; every third row is
+/// deleted, durably. Returns how many that are.
+fn fill_and_delete(store: &Store, rows: i64) -> u64 {
+    let items: Vec<_> = (0..rows).map(|id| item(id, ["one", "two"][id as usize % 2])).collect();
+    let ids = store.run(|statement| store.table.insert_many(statement, &items)).unwrap();
+    let mut txn = store.begin(Isolation::ReadCommitted);
+    let mut statement = Statement::begin(&mut txn).unwrap();
+    let dead: Vec<_> = ids.iter().step_by(3).collect();
+    for id in &dead {
+        let _ = store.table.delete(&mut statement, **id, &mut |_| Ok(true)).unwrap();
+    }
+    txn.commit(false).unwrap();
+    dead.len() as u64
+}
+
+fn dead_in(store: &Store, index: usize) -> u64 {
+    let method = store.table.indexes()[index].method();
+    method.verify(None, &mut |finding| panic!("{finding:?}")).unwrap().dead
+}
+
+/// Marks are left by scans in both directions and in the heap's order, of whole rows and of keys
+/// alone, on single entries and on members of posting lists, of logged tables and unlogged ones.
+#[test]
+fn scans_of_every_kind_mark_every_dead_row() {
+    for logged in [true, false] {
+        for (kind, options) in kinds().iter().enumerate() {
+            for index in 0..3 {
+                let def = TableDef { logged, ..items() };
+                let store = Store::with(def, 128, 4 + kind as u64);
+                let dead = fill_and_delete(&store, 1500);
+                let snapshot = store.begin(Isolation::ReadCommitted).begin_statement().unwrap();
+                let rows = store.ids_by(&snapshot, index, options);
+                assert_eq!((rows.len() as u64, dead_in(&store, index)), (1500 - dead, dead));
+                let again = store.ids_by(&snapshot, index, options);
+                assert_eq!(again, rows, "marks hide dead rows only");
+            }
+        }
+    }
+}
+
+/// A list whose rows are all dead loses them all as soon as its leaf needs the room.
+#[test]
+fn a_posting_list_of_dead_rows_goes_as_a_whole() {
+    let store = Store::new(128, 9);
+    let rows: Vec<_> = (0..1000).map(|id| item(id, "x")).collect();
+    let ids = store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();
+    let mut txn = store.begin(Isolation::ReadCommitted);
+    let mut statement = Statement::begin(&mut txn).unwrap();
+    for id in ids {
+        let _ = store.table.delete(&mut statement, id, &mut |_| Ok(true)).unwrap();
+    }
+    drop(statement);
+    txn.commit(false).unwrap();
+    let snapshot = store.begin(Isolation::ReadCommitted).begin_statement().unwrap();
+    assert!(store.ids_by(&snapshot, 1, &kinds()[0]).is_empty());
+    assert_eq!(dead_in(&store, 1), 1000);
+    drop(snapshot);
+    let rows: Vec<_> = (0..1000).map(|id| item(id, "x")).collect();
+    store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();
+    assert!(dead_in(&store, 1) < 1000, "the first full leaf let go of dead rows");
+}
+
+/// What a statement itself inserted on the leaf that it is reading: under the rule of the page's
+/// LSN the marks were lost, which is how a hot leaf fills with dead entries for good.
+#[test]
+fn the_scans_own_inserts_do_not_cost_the_marks() {
+    for (hints, expected) in [(DeadHints::Epoch, 1), (DeadHints::PageLsn, 0), (DeadHints::Off, 0)] {
+        let (store, _) = store_with_a_dead_row(5);
+        store.txns.set_dead_hints(hints);
+        let mut txn = store.begin(Isolation::ReadCommitted);
+        let mut statement = Statement::begin(&mut txn).unwrap();
+        let index = &store.table.indexes()[0];
+        let all = Projection::all(store.table.def());
+        let options = IndexScanOptions::new(IndexBounds::all());
+        let snapshot = Arc::clone(statement.snapshot());
+        let scan = store.table.scan_index(&snapshot, index, all, &options).unwrap();
+        let mut rows = 0;
+        for row in scan {
+            let id = as_int(&row.unwrap().values[0]);
+            store.table.insert(&mut statement, item(100 + id, "new")).unwrap();
+            rows += 1;
+        }
+        assert_eq!((rows, marked_dead(&store)), (9, expected), "{hints:?}");
+        txn.commit(true).unwrap();
+    }
+}
+
+/// Without changes of the leaf the LSN rule marks too, and `Off` never does.
+#[test]
+fn the_policy_for_marks_can_be_set() {
+    for (hints, expected) in [(DeadHints::Epoch, 1), (DeadHints::PageLsn, 1), (DeadHints::Off, 0)] {
+        let (store, _) = store_with_a_dead_row(6);
+        store.txns.set_dead_hints(hints);
+        assert_eq!(scan_by_id(&store, Projection::all(store.table.def())).count(), 9);
+        assert_eq!(marked_dead(&store), expected, "{hints:?}");
+    }
 }

@@ -190,7 +190,7 @@ fn mark(tree: &BTree, dead: &dyn Fn(RowId) -> bool) -> usize {
     let (mut batch, mut marked) = (LeafBatch::default(), 0);
     while scan.next_batch(&|| 0, &mut batch).unwrap() {
         let all: Vec<usize> = (0..batch.len()).collect();
-        marked += tree.mark_dead(&batch, &all, &mut |row| dead(row));
+        marked += tree.mark_dead(&batch, &all, false, &mut |row| dead(row));
     }
     marked
 }
