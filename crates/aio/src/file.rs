@@ -180,6 +180,18 @@ impl File {
         });
         self.inner.name_error("allocate", offset, result)
     }
+
+    /// Gives the space of a range back; its bytes read as zeros from then on, the length stays.
+    /// Where the file system cannot do that, nothing happens. Durable no sooner than a sync.
+    pub fn punch_hole(&self, offset: u64, len: u64) -> Result<(), IoError> {
+        assert!(len > 0 && offset.checked_add(len).is_some(), "a range of the file");
+        let result = retried(|| match &self.inner.target {
+            Target::Os(fd) => sys::punch_hole(fd, offset, len),
+            Target::Sim(sim) => sim.punch_hole(offset, len),
+            Target::Overlay(_) => Ok(()),
+        });
+        self.inner.name_error("punch hole", offset, result)
+    }
 }
 
 impl FileInner {

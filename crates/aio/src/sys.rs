@@ -107,6 +107,15 @@ pub(crate) fn allocate(fd: &OwnedFd, offset: u64, bytes: u64) -> Raw<()> {
     }
 }
 
+/// Gives space back. Where the file system knows no holes, nothing happens.
+pub(crate) fn punch_hole(fd: &OwnedFd, offset: u64, bytes: u64) -> Raw<()> {
+    let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match rustix::fs::fallocate(fd, how, offset, bytes) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
 /// Whether there is a file or directory of this name.
 pub(crate) fn exists(root: &OwnedFd, name: &str) -> Raw<bool> {
     match rustix::fs::statat(root, name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -186,6 +186,27 @@ fn lengths_and_space(s: &Setup) {
     assert!(file.is_empty().unwrap());
 }
 
+/// A hole reads as zeros, takes nothing of its neighbours, and may reach beyond the end. (A file
+/// system without holes may keep the bytes; those that tests run on have them.)
+fn holes(s: &Setup) {
+    let file = s.file("holes");
+    for at in 0..4 {
+        file.write_all_at(&block(at), at * BLOCK as u64).unwrap();
+    }
+    file.punch_hole(BLOCK as u64, 2 * BLOCK as u64).unwrap();
+    file.punch_hole(4 * BLOCK as u64, BLOCK as u64).unwrap();
+    assert_eq!(file.len().unwrap(), 4 * BLOCK as u64);
+    let mut buf = AlignedBuf::from_slice(&[7; BLOCK]);
+    for at in 0..4 {
+        file.read_exact_at(&mut buf, at * BLOCK as u64).unwrap();
+        let hole = at == 1 || at == 2;
+        assert!(if hole { buf.iter().all(|b| *b == 0) } else { *buf == *block(at) }, "block {at}");
+    }
+    file.write_all_at(&block(9), BLOCK as u64).unwrap();
+    file.read_exact_at(&mut buf, BLOCK as u64).unwrap();
+    assert_eq!(*buf, *block(9));
+}
+
 fn vectored(s: &Setup) {
     let file = s.file("vectored");
     let pieces = [block(1), block(2), block(3)];
@@ -432,7 +453,7 @@ macro_rules! suite {
         mod $mode {
             use super::*;
             suite!(@ $variant $direct;
-                round_trip lengths_and_space vectored many_in_flight batch_of_reads
+                round_trip lengths_and_space holes vectored many_in_flight batch_of_reads
                 several_threads end_of_file
                 errors names removed_files_stay_open dropped_in_flight locked_twice
                 completions_submit alignment_is_asserted);

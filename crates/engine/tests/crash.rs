@@ -72,6 +72,7 @@ fn broken_rules_are_found() {
         ("evict-dirty", "eviction"),
         ("wal-segment-name-not-synced", "log-growth"),
         ("wal-control-not-synced", "log-recycling"),
+        ("punch-before-log", "forgotten-outcomes"),
     ];
     let mut missed = Vec::new();
     for (rule, name) in cases {

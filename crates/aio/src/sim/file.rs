@@ -51,6 +51,17 @@ impl SimFile {
         self.disk.allocate(self.ino, offset, len)
     }
 
+    /// Zeros up to the end of the file: what a crash leaves of a hole is what it leaves of them.
+    pub(crate) fn punch_hole(&self, offset: u64, len: u64) -> Raw<()> {
+        self.check_writable()?;
+        let len = self.len()?.saturating_sub(offset).min(len);
+        let zeros = vec![0; usize::try_from(len).expect("a range of a file in memory")];
+        let written =
+            if zeros.is_empty() { 0 } else { self.disk.write(self.ino, offset, zeros)? };
+        assert!(written as u64 <= len, "no more is written than was given");
+        Ok(())
+    }
+
     fn check_writable(&self) -> Raw<()> {
         let refused = RawError::from_os(crate::error::number::BADF);
         if self.read_only { Err(refused) } else { Ok(()) }

@@ -142,6 +142,12 @@ impl DataFile {
         Ok(())
     }
 
+    /// Gives the space of `blocks` back to the system.
+    pub(super) fn punch(&self, blocks: std::ops::Range<u32>) -> Result<()> {
+        let (from, to) = (offset(BlockNo(blocks.start)), offset(BlockNo(blocks.end)));
+        self.file.punch_hole(from, to - from).map_err(io_error)
+    }
+
     /// Bytes were written.
     pub(super) fn written(&self) {
         self.unsynced.store(true, Ordering::Release);

@@ -9,6 +9,8 @@
 //!
 //! Does not do: start threads; know what is in a page beyond its header.
 
+use std::ops::Range;
+
 use rightlink_aio::Io;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 use rightlink_env::{Budget, Env, Reservation, points};
@@ -238,6 +240,19 @@ impl BufferPool {
         points::hit("buffer.truncate");
         self.forget(&open, blocks)?;
         open.cut()
+    }
+
+    /// Gives the space of `blocks` back to the system; they read as never written from then on.
+    /// The log is made durable first: it says why nobody needs them. A page of theirs that is in
+    /// memory may be written again, which takes its space anew and does no harm.
+    pub fn punch(&self, file: FileId, blocks: Range<u32>) -> Result<()> {
+        let open = self.core.files.expect(file)?;
+        assert!(!blocks.is_empty() && blocks.end <= open.blocks(), "blocks of the file");
+        if !points::broken("punch-before-log") {
+            self.wal.flush(self.wal.end())?;
+        }
+        points::hit("buffer.punch");
+        open.punch(blocks)
     }
 
     /// Pins the page, reading it if needed (waits for the I/O; checksum verified).

@@ -25,7 +25,7 @@ use crate::txn::own::{MAX_RUN, Run};
 use crate::txn::ring::{DurableCommits, StatusRing};
 use crate::txn::snapshot::SnapshotSet;
 use crate::txn::state::{Running, State, TxnId, Wait};
-use crate::txn::status::{Meta, PooledStatus, StatusFile};
+use crate::txn::status::{self, Meta, PooledStatus, StatusFile};
 use crate::txn::transaction::{Isolation, Transaction};
 
 /// Settings of the manager.
@@ -241,7 +241,8 @@ impl TxnManager {
         SnapshotSet { csns, xmins, horizon: Xid(state.horizon()) }
     }
 
-    /// Forgets outcomes below `below`: no row names an unfrozen xid below it any more. Logged.
+    /// Forgets outcomes below `below`: no row names an unfrozen xid below it any more. Logged;
+    /// then their space goes back to the system.
     pub fn cut_off(&self, below: Xid) -> Result<()> {
         assert!(below <= self.horizon(), "only finished xids that everyone sees are forgotten");
         let mut ceiling = self.ceiling.lock();
@@ -250,8 +251,11 @@ impl TxnManager {
         }
         let meta = Meta { oldest: below.0.min(ceiling.meta.limit), ..ceiling.meta };
         self.file.set_meta(meta)?;
-        ceiling.meta = meta;
+        let before = std::mem::replace(&mut ceiling.meta, meta).oldest;
         self.oldest.store(meta.oldest, Ordering::Release);
+        if status::page_of(before) < status::page_of(meta.oldest) {
+            self.file.forget(meta.oldest)?;
+        }
         Ok(())
     }
 

@@ -185,6 +185,10 @@ impl StatusFile for ModelFile {
         Ok(())
     }
 
+    fn forget(&self, _oldest: u64) -> Result<()> {
+        Ok(())
+    }
+
     fn read(&self, xid: u64) -> Result<u64> {
         let inner = self.0.lock();
         let page = inner.memory.get(&page_of(xid));

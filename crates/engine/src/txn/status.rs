@@ -25,7 +25,10 @@
 //!   and (R1) only when the commit record is durable: a child's page does not carry that record's
 //!   LSN.
 //!
-//! Does not do: give space below `oldest` back (the blocks stay in the file), cache, order commits.
+//! - The space of whole pages below `oldest` is given back to the system once the record that
+//!   raised `oldest` is durable; the file keeps its length, and xids their places.
+//!
+//! Does not do: cache, order commits.
 
 use std::ops::Range;
 
@@ -73,6 +76,9 @@ pub(super) trait StatusFile: Send + Sync {
     fn set_meta(&self, meta: Meta) -> Result<Lsn>;
     /// Makes room for the outcomes of all xids below `limit`.
     fn reserve(&self, limit: u64) -> Result<()>;
+    /// Gives the space of the outcomes below `oldest` back, as far as that can be done; the meta
+    /// page says so already.
+    fn forget(&self, oldest: u64) -> Result<()>;
     /// Entry of `xid`.
     fn read(&self, xid: u64) -> Result<u64>;
     /// Entry of `xid`, if that needs neither I/O nor waiting.
@@ -238,6 +244,20 @@ impl StatusFile for PooledStatus {
         if have < needed {
             points::hit("txn.status.extend");
             self.pool.extend(STATUS_FILE, (needed - have).max(have.min(GROW_BLOCKS)))?;
+        }
+        Ok(())
+    }
+
+    fn forget(&self, oldest: u64) -> Result<()> {
+        // Block 0 is the meta page, and that of `oldest` is needed.
+        let end = page_id(oldest)?.block.0.min(self.pool.blocks(STATUS_FILE));
+        if end > 1 {
+            points::hit("txn.status.forget");
+            match self.pool.punch(STATUS_FILE, 1..end) {
+                // The space stays taken, that is all.
+                Err(Error::Io(_) | Error::DiskFull(_)) => {}
+                punched => punched?,
+            }
         }
         Ok(())
     }

@@ -90,6 +90,12 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario!("close-and-open", ROOMY, ["checkpoint.after-control"], close_and_open),
     scenario!("recovery", ROOMY, ["recovery.record", "wal.open.before-sync"], recovery),
     scenario!("many-xids", ROOMY, ["txn.status.extend"], many_xids),
+    scenario!(
+        "forgotten-outcomes",
+        ROOMY,
+        ["txn.status.forget", "buffer.punch"],
+        forgotten_outcomes
+    ),
     scenario!("interleaved", ROOMY, ["txn.commit.after-visible"], interleaved),
     scenario!("duplicate", ROOMY, ["txn.commit.after-append"], duplicate),
     scenario!("long-transaction", LITTLE, ["checkpoint.after-control"], long_transaction),
@@ -586,6 +592,27 @@ fn many_xids(script: &mut Script) -> Out {
     }
     script.commit(tx)?;
     insert(script, 4..6, 10)?;
+    script.checkpoint()
+}
+
+/// Outcomes that no row needs any more lose their space. What the rows were frozen with is in the
+/// log only, and the log is not flushed on the way.
+fn forgotten_outcomes(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    let mut tx = script.begin();
+    for id in 1000..2100 {
+        let row = vec![Value::Int8(id), text(format!("{id}")), Value::Null, Value::Null];
+        tx.insert(script, "t", row)?;
+    }
+    script.commit(tx)?;
+    script.checkpoint()?;
+    script.record();
+    script.vacuum()?;
+    let mut tx = script.begin_relaxed();
+    tx.insert(script, "t", usual_row(1, 10))?;
+    script.commit(tx)?;
+    script.vacuum()?;
+    insert(script, 2..4, 10)?;
     script.checkpoint()
 }
 
