@@ -9,6 +9,7 @@
 //! | `insert`, `update`, `delete`, `lock` | the writes |
 //! | `fetch`, `scan` | the reads |
 //! | `prune`, `vacuum`, `rebase`, `tail` | how versions, old xids, line pointers and pages leave |
+//! | `dead` | which rows are dead to everyone; row ids that by-key cleaning gives free |
 //! | `extent`, `free_space`, `visibility_map` | meta page and growth; the two maps |
 //! | `recycle_clock` | the clock of R3 |
 //! | `inspect`, `verify` | page descriptions; checks H1 to H10 |
@@ -29,6 +30,7 @@
 //! one xid: when a transaction locks a row, then updates it and rolls that update back, the lock
 //! goes too.
 
+mod dead;
 mod delete;
 mod extent;
 mod fetch;
@@ -59,11 +61,12 @@ mod tests;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use rightlink_env::sync::{Arc, AtomicU32, Mutex, Ordering};
+use rightlink_env::sync::{Arc, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
 
 pub use fetch::{Fetched, Liveness};
 pub use inspect::HeapPageInfo;
 pub use page::{MAX_SLOTS, Slot};
+use prune::DeadQueue;
 pub use prune::DeadRoot;
 pub use recycle_clock::RecycleClock;
 pub use scan::{PageRows, Scan, VisitRoot};
@@ -134,7 +137,11 @@ struct Shared {
     targets: [AtomicU32; TARGETS],
     clock: RecycleClock,
     /// Roots pruned on access, waiting for [`Heap::take_dead_roots`].
-    dead_roots: Mutex<Vec<DeadRoot>>,
+    dead_roots: Mutex<DeadQueue>,
+    /// How many those are.
+    dead_count: AtomicUsize,
+    /// Held by whoever gives row ids free, a vacuum from its first look at a page on.
+    freeing: Mutex<()>,
 }
 
 impl Heap {
@@ -185,7 +192,9 @@ impl Heap {
             extension: Mutex::new(()),
             targets: [const { AtomicU32::new(0) }; TARGETS],
             clock: RecycleClock::default(),
-            dead_roots: Mutex::new(Vec::new()),
+            dead_roots: Mutex::new(DeadQueue::default()),
+            dead_count: AtomicUsize::new(0),
+            freeing: Mutex::new(()),
         };
         Ok(Heap { shared: Arc::new(shared) })
     }
@@ -211,9 +220,23 @@ impl Heap {
     }
 
     /// Roots whose last version was pruned on access since the last call: their index entries can
-    /// go by key, their line pointers after that, by [`Heap::free_slots`].
+    /// go by key, their line pointers after that, by [`Heap::free_cleaned`].
     pub fn take_dead_roots(&self) -> Vec<DeadRoot> {
-        std::mem::take(&mut *self.shared.dead_roots.lock())
+        let mut queue = self.shared.dead_roots.lock();
+        self.shared.dead_count.store(0, Ordering::Relaxed);
+        queue.take()
+    }
+
+    /// How many [`Heap::take_dead_roots`] would give.
+    pub fn dead_roots(&self) -> usize {
+        self.shared.dead_count.load(Ordering::Relaxed)
+    }
+
+    /// Keeps everyone else from giving row ids of this table free. Who collects dead row ids first
+    /// and frees them later, as vacuum does, holds it in between: a row id that another freed
+    /// meanwhile may be a new row's.
+    pub fn freeing(&self) -> MutexGuard<'_, ()> {
+        self.shared.freeing.lock()
     }
 
     pub(crate) fn pool(&self) -> &BufferPool {

@@ -23,9 +23,10 @@ use crate::heap::{Heap, Shared};
 use crate::ids::{BlockNo, RowId, Xid};
 use crate::page::PageMut;
 use crate::wal::RecordKind;
+use rightlink_env::sync::Ordering;
 
-/// Most roots kept for [`Heap::take_dead_roots`]; vacuum finds the others.
-const MAX_DEAD_ROOTS: usize = 4096;
+/// Most bytes of roots kept for [`Heap::take_dead_roots`]; vacuum finds the others.
+const MAX_DEAD_BYTES: usize = 1 << 20;
 /// A page with less room than this part of a page is short of space.
 const SHORT_OF_SPACE: usize = crate::config::PAGE_SIZE / 10;
 
@@ -36,6 +37,35 @@ pub struct DeadRoot {
     pub row_id: RowId,
     /// Bytes of a version of its HOT chain: all of them have the same index keys.
     pub row: Vec<u8>,
+    /// The recycle clock while the root died (R3): until row ids of its block are given free after
+    /// that, its row id names nothing else.
+    pub pruned_at: u64,
+}
+
+impl DeadRoot {
+    fn memory(&self) -> usize {
+        std::mem::size_of::<Self>() + self.row.capacity()
+    }
+}
+
+/// Roots that died on access.
+#[derive(Default)]
+pub(super) struct DeadQueue {
+    roots: Vec<DeadRoot>,
+    bytes: usize,
+}
+
+impl DeadQueue {
+    fn push(&mut self, root: DeadRoot) {
+        if self.bytes + root.memory() <= MAX_DEAD_BYTES {
+            self.bytes += root.memory();
+            self.roots.push(root);
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Vec<DeadRoot> {
+        std::mem::take(self).roots
+    }
 }
 
 /// What pruning will do to a page.
@@ -44,6 +74,8 @@ pub(super) struct Plan {
     pub(super) slots: Vec<Slot>,
     /// Roots that die.
     pub(super) dead: Vec<DeadRoot>,
+    /// The recycle clock, read under the page's latch.
+    now: u64,
     /// Oldest xid that ends a version that stays: the new prunable mark.
     prune_xid: Xid,
     changed: bool,
@@ -51,8 +83,13 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Plans the pruning of `page`. Versions whose state `judge` cannot tell stay.
-    pub(super) fn new(page: &HeapPage<'_>, judge: &mut Judge<'_>, horizon: Xid) -> Result<Plan> {
-        let mut plan = Plan::nothing(page)?;
+    pub(super) fn new(
+        page: &HeapPage<'_>,
+        judge: &mut Judge<'_>,
+        horizon: Xid,
+        now: u64,
+    ) -> Result<Plan> {
+        let mut plan = Plan { now, ..Plan::nothing(page)? };
         for root in 1..=page.slots() {
             plan.prune_chain(page, root, judge, horizon)?;
         }
@@ -66,6 +103,7 @@ impl Plan {
         Ok(Plan {
             slots: (1..=page.slots()).map(|slot| page.slot(slot)).collect::<Result<_>>()?,
             dead: Vec::new(),
+            now: 0,
             prune_xid: page.prune_xid().unwrap_or(Xid::NONE),
             changed: false,
         })
@@ -125,7 +163,8 @@ impl Plan {
             None => {
                 self.set(root, Slot::Dead);
                 let row_id = RowId { block: page.id().block, slot: root };
-                self.dead.push(DeadRoot { row_id, row: chain[0].1.row.to_vec() });
+                let row = chain[0].1.row.to_vec();
+                self.dead.push(DeadRoot { row_id, row, pruned_at: self.now });
             }
         }
         Ok(())
@@ -194,7 +233,8 @@ impl Heap {
         let mut judge = Judge::new(self.txns());
         let horizon = self.txns().horizon();
         let Some(mut set) = self.latch(&[block.0], Maps::Marked)? else { return Ok(Vec::new()) };
-        let plan = Plan::new(&set.page(block.0)?, &mut judge, horizon)?;
+        let now = self.clock().now();
+        let plan = Plan::new(&set.page(block.0)?, &mut judge, horizon, now)?;
         if plan.changes() {
             let rewrite = plan.rewrite(&set.page(block.0)?)?;
             plan.apply(&mut set.store(block.0), &rewrite);
@@ -203,11 +243,17 @@ impl Heap {
         Ok(plan.dead)
     }
 
-    /// Prunes a page that a write needs room on, and queues the roots that died.
-    pub(super) fn prune_for_room(&self, block: u32) -> Result<()> {
-        let dead = self.prune(BlockNo(block))?;
+    /// Prunes a page and queues the roots that died; returns how many did.
+    pub fn prune_and_queue(&self, block: BlockNo) -> Result<usize> {
+        let dead = self.prune(block)?;
+        let count = dead.len();
         self.shared.queue(dead);
-        Ok(())
+        Ok(count)
+    }
+
+    /// Prunes a page that a write needs room on.
+    pub(super) fn prune_for_room(&self, block: u32) -> Result<()> {
+        self.prune_and_queue(BlockNo(block)).map(drop)
     }
 
     /// Prunes `pin`'s page if that is worth it, and queues the roots that died.
@@ -225,7 +271,7 @@ impl Shared {
             return;
         }
         let mut queue = self.dead_roots.lock();
-        let room = MAX_DEAD_ROOTS.saturating_sub(queue.len());
-        queue.extend(dead.into_iter().take(room));
+        dead.into_iter().for_each(|root| queue.push(root));
+        self.dead_count.store(queue.roots.len(), Ordering::Relaxed);
     }
 }

@@ -89,7 +89,7 @@ impl Heap {
                 return Ok(VacuumPage::default());
             };
             let page = set.page(block.0)?;
-            let plan = Plan::new(&page, &mut judge, horizon)?;
+            let plan = Plan::new(&page, &mut judge, horizon, self.clock().now())?;
             let freeze_below = options.freeze_below.min(horizon);
             let freeze = plan_freeze(&page, &plan.slots, &mut judge, (freeze_below, horizon))?;
             if judge.is_stuck() {

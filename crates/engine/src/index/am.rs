@@ -12,6 +12,8 @@
 
 use std::ops::Range;
 
+use rightlink_env::sync::Arc;
+
 use crate::buffer::Pin;
 use crate::error::Result;
 use crate::ids::{Lsn, PageId, RowId, Xid};
@@ -54,6 +56,14 @@ pub enum Liveness {
 pub trait HeapOracle {
     /// State of each row, in `out` (equally long).
     fn liveness(&self, rows: &[RowId], out: &mut [Liveness]);
+}
+
+/// The heap, as a method that makes room on a page asks it. Called under a latch: no I/O, no
+/// waiting.
+pub trait DeadRows: Send + Sync {
+    /// Which of `rows` nobody sees any more, now or later, in `out` (equally long). Cheapest where
+    /// rows of one block are next to each other.
+    fn dead_to_all(&self, rows: &[RowId], out: &mut [bool]);
 }
 
 /// Why a batch of insertions stopped. Positions count in the order the method left the entries in.
@@ -344,6 +354,25 @@ pub trait AccessMethod: Send + Sync {
         only_unchanged: bool,
         check: &mut dyn FnMut(RowId) -> bool,
     ) -> usize;
+
+    /// Tells the method which heap its entries point to: when a page is full, it may ask which of
+    /// their rows are dead. Once, before the first insertion.
+    fn attach(&self, heap: Arc<dyn DeadRows>) {
+        let _ = heap;
+    }
+
+    /// Removes the entries of rows that are dead to everyone, which are in the method's order; each
+    /// is found by key and row id, and `check` is asked under the latch (R3). Logged, so that it
+    /// needs no durable commit (R1). Sets `gone` (equally long) of those that are in the index no
+    /// more, removed now or earlier. Pages that are not in memory are read only if `reads`. Returns
+    /// how many entries it removed.
+    fn remove_dead(
+        &self,
+        entries: &[IndexEntry<'_>],
+        reads: bool,
+        check: &mut dyn FnMut(RowId) -> bool,
+        gone: &mut [bool],
+    ) -> Result<u64>;
 
     /// Removes one entry; false if it is not there.
     fn delete(&self, xid: Xid, entry: &IndexEntry<'_>) -> Result<bool>;

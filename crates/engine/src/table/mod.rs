@@ -9,6 +9,7 @@
 //! | `insert`, `update`, `delete`, `lock` | writes: heap first, then each index |
 //! | `write` | waiting, lost races and new attempts, for all writes by row id |
 //! | `fetch`, `scan`, `index_scan`, `index_only` | reads |
+//! | `clean` | entries of pruned rows leave by key |
 //! | `build` | an index over rows that exist |
 //!
 //! Invariants: every version that a snapshot can see has an entry in every index (its own, or that
@@ -21,6 +22,7 @@ pub mod schema;
 
 mod bounds;
 mod build;
+mod clean;
 mod delete;
 mod entries;
 mod fetch;
@@ -44,6 +46,7 @@ use rightlink_env::sync::Arc;
 pub use crate::keycode::ColumnRange;
 pub use bounds::IndexBounds;
 pub use build::BuildOptions;
+pub use clean::Cleaned;
 pub use delete::Wanted;
 pub use index_scan::Mark;
 pub use oracle::TableOracle;
@@ -62,6 +65,7 @@ use crate::index::btree::BTree;
 use crate::index::{AccessMethod, KeyRange};
 use crate::txn::{Snapshot, TxnManager};
 
+use clean::HeapOfIndex;
 use keys::KeyMaker;
 use schema::{IndexDef, IndexMethod, TableDef};
 
@@ -134,6 +138,9 @@ impl Table {
         indexes: Vec<Arc<TableIndex>>,
     ) -> Arc<Table> {
         let (pool, txns) = (Arc::clone(pool), Arc::clone(txns));
+        for index in &indexes {
+            index.method.attach(Arc::new(HeapOfIndex(heap.clone())));
+        }
         Arc::new(Table { def, pool, txns, heap, indexes })
     }
 

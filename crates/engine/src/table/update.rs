@@ -47,9 +47,11 @@ impl Table {
                 let new = change(&old)?;
                 new.map(|new| self.prepare_update(old, new)).transpose()
             };
-            self.write_row(statement, row, prepare, |statement, at, update| {
+            let written = self.write_row(statement, row, prepare, |statement, at, update| {
                 self.replace(statement, at, update)
-            })
+            });
+            self.clean_some()?;
+            written
         })
     }
 

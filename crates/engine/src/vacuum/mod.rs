@@ -68,6 +68,7 @@ impl<'a> Vacuum<'a> {
 
     /// Runs over the whole table.
     pub fn run(mut self) -> Result<Report> {
+        let _turn = self.heap.freeing();
         drop(self.heap.take_dead_roots());
         let options = VacuumOptions { freeze_below: self.horizon };
         let (mut next, mut oldest) = (1, self.horizon);

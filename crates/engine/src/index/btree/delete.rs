@@ -63,7 +63,7 @@ impl Tree {
     }
 
     /// Has the page become so empty that merging it at once is worth a descent?
-    fn is_sparse(&self, mtr: &Mtr<'_>, held: Held) -> bool {
+    pub(crate) fn is_sparse(&self, mtr: &Mtr<'_>, held: Held) -> bool {
         let node = Node::open(mtr.bytes(held));
         node.is_ok_and(|node| {
             self.is_underfull(&node) && used(&node) * 100 <= self.options.capacity * SPARSE

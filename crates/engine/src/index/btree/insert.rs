@@ -29,6 +29,10 @@ use crate::page::header;
 use crate::wal::RecordKind;
 use rightlink_env::sync::Ordering;
 
+/// Rows with an equal key that a unique check passes before it asks which of them are dead to
+/// everyone: of an update's old version that is known.
+const SWEPT: usize = 2;
+
 /// Rounds without progress before it is called damage.
 const MAX_ROUNDS: u32 = 10_000;
 
@@ -110,8 +114,8 @@ enum Round {
 
 /// Verdict on one key.
 enum Verdict {
-    /// It may go in.
-    Free,
+    /// It may go in, past so many rows with its key.
+    Free(usize),
     /// Equal keys may go on in the page to the right.
     GoesOn,
     /// It may not, or not yet.
@@ -268,12 +272,20 @@ impl<'a> Batch<'a, '_> {
                         return Err(self.tree.corrupt(block, "fences that led to no leaf"));
                     }
                     Ok(None) => break,
-                    Ok(Some(Verdict::Free)) if at == start && broken("r8-latch") => {
+                    Ok(Some(Verdict::Free(met))) if met >= SWEPT && at > start => break,
+                    Ok(Some(Verdict::Free(met)))
+                        if met >= SWEPT
+                            && self.tree.sweep_equals(&mut mtr, first, entry.key)? =>
+                    {
+                        mtr.commit(RecordKind::IndexDelete, self.xid)?;
+                        return Ok(Round::Lack(Lack::Luck));
+                    }
+                    Ok(Some(Verdict::Free(_))) if at == start && broken("r8-latch") => {
                         let pin = mtr.release(first);
                         first = mtr.latch(pin);
                         held = first;
                     }
-                    Ok(Some(Verdict::Free)) => {}
+                    Ok(Some(Verdict::Free(_))) => {}
                     Ok(Some(Verdict::Stop(outcome))) if at == start => {
                         return Ok(Round::Stop(outcome));
                     }
@@ -378,7 +390,7 @@ impl<'a> Batch<'a, '_> {
             match verdict {
                 Verdict::Stop(outcome) => return Ok(Err(Round::Stop(outcome))),
                 Verdict::GoesOn => {}
-                Verdict::Free => {
+                Verdict::Free(_) => {
                     let target = target.ok_or_else(|| damage("equal keys end before the key"))?;
                     if current != first && current != target {
                         mtr.release(current);
@@ -429,7 +441,7 @@ fn equal_keys(
     }
     let high = if pos == node.count { node.high() } else { None };
     let goes_on = high.is_some_and(|high| high.starts_with(key));
-    Ok(if goes_on { Verdict::GoesOn } else { Verdict::Free })
+    Ok(if goes_on { Verdict::GoesOn } else { Verdict::Free(rows.len()) })
 }
 
 /// What the heap says about `rows`, in the terms of entry `at`; `None`: all are dead.

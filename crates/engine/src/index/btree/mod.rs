@@ -8,6 +8,7 @@
 //! | `insert` `split` `split_point` `delete` | one leaf at a time, then its parent |
 //! | `ahead` | leaves read before they are wanted |
 //! | `scan` `lookup` | leaf after leaf, in both directions; dead marks; lists of keys |
+//! | `clean` | dead rows leave by key, and full leaves that ask the heap |
 //! | `vacuum` `merge` | dead entries and empty pages leave |
 //! | `build` | from sorted entries |
 //! | `verify` `inspect` | is it a tree, what does it look like |
@@ -28,6 +29,7 @@
 mod ahead;
 mod alloc;
 pub mod build;
+mod clean;
 mod counters;
 mod delete;
 mod descent;
@@ -56,7 +58,7 @@ mod tests;
 mod vacuum;
 mod verify;
 
-use rightlink_env::sync::Arc;
+use rightlink_env::sync::{Arc, OnceLock};
 
 use rightlink_env::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 
@@ -68,8 +70,8 @@ use crate::config::{MAX_KEY_BYTES, PAGE_SIZE};
 use crate::error::{Error, Result};
 use crate::ids::{FileId, PageId, RowId, Xid};
 use crate::index::am::{
-    AccessMethod, Clock, Finding, Groups, HeapOracle, IndexEntry, IndexScan, InsertOutcome,
-    LeafBatch, ScanOptions, VacuumStats, VerifyStats,
+    AccessMethod, Clock, DeadRows, Finding, Groups, HeapOracle, IndexEntry, IndexScan,
+    InsertOutcome, LeafBatch, ScanOptions, VacuumStats, VerifyStats,
 };
 use crate::index::search_key::KeyRange;
 
@@ -119,6 +121,8 @@ pub(crate) struct Tree {
     rightmost: AtomicU32,
     /// Cycle id of the vacuum under way, 0: none. Splits stamp it on both pages.
     cycle: AtomicU32,
+    /// Whose rows the entries are.
+    heap: OnceLock<Arc<dyn DeadRows>>,
     /// One vacuum at a time, and the cycle id of the last one.
     vacuum: Mutex<u32>,
 }
@@ -146,6 +150,7 @@ impl BTree {
             registrations: Registrations::default(),
             rightmost: AtomicU32::new(0),
             cycle: AtomicU32::new(0),
+            heap: OnceLock::new(),
             vacuum: Mutex::new(0),
         };
         let meta = tree.refresh_root()?;
@@ -256,6 +261,21 @@ impl AccessMethod for BTree {
         check: &mut dyn FnMut(RowId) -> bool,
     ) -> usize {
         self.0.mark_dead(batch, positions, only_unchanged, check)
+    }
+
+    fn attach(&self, heap: Arc<dyn DeadRows>) {
+        // A tree that is reopened with a changed definition keeps the heap that it has.
+        self.0.heap.get_or_init(|| heap);
+    }
+
+    fn remove_dead(
+        &self,
+        entries: &[IndexEntry<'_>],
+        reads: bool,
+        check: &mut dyn FnMut(RowId) -> bool,
+        gone: &mut [bool],
+    ) -> Result<u64> {
+        self.0.remove_dead(entries, reads, check, gone)
     }
 
     fn delete(&self, xid: Xid, entry: &IndexEntry<'_>) -> Result<bool> {

@@ -1,9 +1,9 @@
 //! Putting an entry into a latched page without splitting it.
 //!
 //! In place if there is room: an entry whose row falls among those of a posting list parts the list
-//! there. Else the page is encoded again, and as far as that does not suffice, on leaves, without
-//! the rows marked dead, then with the rows of each key in posting lists: lazily, because most
-//! pages never need it.
+//! there. Else the page is encoded again, on leaves without the rows marked dead, and as far as
+//! that does not suffice without those that the heap calls dead, then with the rows of each key in
+//! posting lists: lazily, because most pages never need it.
 //!
 //! Invariants: nothing is stored unless the entry goes in; whatever is read from the page is judged
 //! before the first store.
@@ -85,20 +85,29 @@ impl Tree {
     ) -> Checked<Option<Box<[u8; PAGE_SIZE]>>> {
         let dead = node.is_leaf() && node.flags & HAS_DEAD != 0;
         let twins = node.is_leaf() && self.deduplicates() && twins(node)?;
-        if node.cmp_prefix(key).is_eq() && node.garbage == 0 && !dead && !twins {
+        let may_be_dead = node.is_leaf() && self.heap.get().is_some();
+        if node.cmp_prefix(key).is_eq() && node.garbage == 0 && !dead && !twins && !may_be_dead {
             return Ok(None);
         }
         let frame = Frame::of(node, self.reserve());
         let mut entries = Entries::load(node)?;
         entries.add(pos, key, value);
-        let mut image = frame.image_of(&entries);
-        if image.is_none() && dead {
+        let mut marked = Vec::new();
+        if dead {
             // The new row is not dead: it stays.
-            entries.keep_rows(|_, _, member| !member.dead);
-            image = frame.image_of(&entries);
+            entries.keep_rows(|_, _, member| {
+                marked.extend(member.dead.then_some(member.row.block));
+                !member.dead
+            });
+        }
+        let mut image = frame.image_of(&entries);
+        let worth = self.options.capacity / WORTH + frame.reserve;
+        let appends = node.right == 0 && pos == node.count;
+        let full = node.is_leaf() && image.as_ref().is_none_or(|image| room(image) < worth);
+        if full && !appends && self.drop_dead(&mut entries, &marked) {
+            image = frame.image_of(&entries).filter(|new| image.is_some() || room(new) >= worth);
         }
         if image.is_none() && twins && entries.deduplicate(self.list_bytes()) {
-            let worth = self.options.capacity / WORTH + frame.reserve;
             image = frame.image_of(&entries).filter(|image| room(image) >= worth);
             if image.is_some() {
                 rightlink_env::points::hit("btree.put.deduplicated");

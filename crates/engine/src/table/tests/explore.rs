@@ -76,6 +76,28 @@ fn recycled_row_ids() {
     assert_eq!(scan(&world, false), [0, 1, 2, 3, 4], "nobody marked the new row dead");
 }
 
+/// Entries of a pruned row leave by key, beside a vacuum that frees its row id, too, and the next
+/// owner of that (R3).
+fn cleaned_row_ids() {
+    let (world, dead, _) = with_a_dead_row(false);
+    assert_eq!(world.table.heap().prune_and_queue(dead.block).expect("pruned"), 1);
+    let cleaner = start(&world, |world| world.table.clean().expect("cleaned"));
+    let vacuum = start(&world, |world| world.vacuum());
+    let writer = start(&world, |world| {
+        let new = world.run(|statement| world.table.insert(statement, row(2, 22)));
+        new.expect("the key is free");
+    });
+    let freed = cleaner.join().expect("no panic").freed + vacuum.join().expect("no panic");
+    writer.join().expect("no panic");
+    assert!(freed <= 1, "one row died");
+    assert_eq!(scan(&world, false), [0, 1, 2, 3, 4], "nobody removed the new row's entry");
+    world.vacuum();
+    for index in world.table.indexes() {
+        let stats = index.method().verify(None, &mut |finding| panic!("{finding:?}"));
+        assert_eq!(stats.expect("read").live, 5, "an entry for every row");
+    }
+}
+
 /// An index-only scan beside vacuum, which removes a dead row and finds its page all-visible (R4).
 fn index_only() {
     let (world, ..) = with_a_dead_row(false);
@@ -213,6 +235,11 @@ fn a_row_id_is_recycled_behind_the_clock() {
 }
 
 #[test]
+fn row_ids_are_freed_by_key_beside_vacuum() {
+    survives("cleaned row ids", cleaned_row_ids, 300);
+}
+
+#[test]
 fn an_all_visible_page_vouches_for_what_is_there() {
     survives("index-only", index_only, 300);
 }
@@ -244,6 +271,8 @@ fn broken_tables_are_caught() {
         Case { rule: "r3-clock", world: recycled_row_ids, within: 3000 },
         Case { rule: "r3-bucket", world: recycled_row_ids, within: 3000 },
         Case { rule: "r3-mark", world: recycled_row_ids, within: 3000 },
+        Case { rule: "r3-by-key", world: cleaned_row_ids, within: 3000 },
+        Case { rule: "r3-turn", world: cleaned_row_ids, within: 3000 },
         Case { rule: "r4-clock", world: index_only, within: 3000 },
         Case { rule: "r8-latch", world: one_key, within: 2000 },
         Case { rule: "r10-usable", world: builds, within: 1000 },

@@ -2,9 +2,10 @@
 //!
 //! `model` compares long random runs with a map; `race` lets threads and isolation levels meet;
 //! `build` is about indexes made over rows that exist; `hints` about what a scan remembers of a
-//! leaf.
+//! leaf; `clean` about entries that leave by key.
 
 mod build;
+mod clean;
 #[cfg(feature = "shuttle")]
 mod explore;
 mod hints;
@@ -111,6 +112,7 @@ impl Store {
 
     /// Removes dead rows from the indexes, then their line pointers (R3).
     fn vacuum(&self) -> u64 {
+        let _turn = self.table.heap().freeing();
         let mut dead = Vec::new();
         let options = VacuumOptions { freeze_below: self.txns.horizon() };
         let heap = self.table.heap();

@@ -1,0 +1,110 @@
+//! Entries of rows that were pruned leave every index by key, with no vacuum and no scan.
+//!
+//! Pruning hands over the roots that died, with their bytes; from those the keys are made again.
+//! The entries go in batches, a leaf at a time; a row id that is in no index any more is given free
+//! at once.
+//!
+//! Invariants: R3: an entry is removed only if no row id of its block was given free since its row
+//! died, and a row id only if every index said that it is gone. What is not in memory is left to
+//! vacuum, with the line pointer.
+//! Does not do: prune, decide what is dead.
+
+use rightlink_env::points::broken;
+use rightlink_env::sync::Arc;
+
+use crate::error::Result;
+use crate::heap::{DeadRoot, Heap};
+use crate::ids::RowId;
+use crate::index::am::DeadRows;
+
+use super::keys::Keys;
+use super::{Table, TableIndex};
+
+/// Dead roots that make a cleaning worth while for whoever writes.
+const BATCH: usize = 48;
+
+/// Answers indexes that make room.
+pub(super) struct HeapOfIndex(pub(super) Heap);
+
+impl DeadRows for HeapOfIndex {
+    fn dead_to_all(&self, rows: &[RowId], out: &mut [bool]) {
+        self.0.dead_to_all(rows, out);
+    }
+}
+
+/// What a cleaning did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Dead rows whose entries were looked for.
+    pub rows: u64,
+    /// Entries removed, of all indexes.
+    pub entries: u64,
+    /// Row ids given free.
+    pub freed: u64,
+}
+
+impl Table {
+    /// Called where a statement has written and holds nothing: cleans up if there is enough to do.
+    pub(super) fn clean_some(&self) -> Result<()> {
+        match self.heap.dead_roots() >= BATCH {
+            true => self.clean().map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Removes the entries of all rows that were pruned on access since the last time, as far as
+    /// their leaves are in memory, and gives their row ids free. No index is being built: the
+    /// caller holds the table's write lock.
+    pub fn clean(&self) -> Result<Cleaned> {
+        let mut roots = self.heap.take_dead_roots();
+        roots.sort_by_key(|root| (root.row_id, root.pruned_at));
+        let (mut dead, mut rows) = (Vec::<DeadRoot>::new(), Vec::new());
+        for root in roots {
+            // A row that cannot be read is found by whoever verifies; vacuum removes it.
+            let Ok(values) = self.read_row(root.row_id, &root.row) else { continue };
+            if dead.last().is_some_and(|last| last.row_id == root.row_id) {
+                // Freed by vacuum since, used again, and dead again: the last death counts.
+                dead.pop();
+                rows.pop();
+            }
+            dead.push(root);
+            rows.push(values);
+        }
+        let mut gone = vec![true; dead.len()];
+        let mut cleaned = Cleaned { rows: dead.len() as u64, ..Cleaned::default() };
+        for index in &self.indexes {
+            let Ok(keys) = index.keys.make(&rows) else { return Ok(cleaned) };
+            cleaned.entries += self.clean_index(index, &dead, &keys, &mut gone)?;
+        }
+        let mut gone = gone.into_iter();
+        dead.retain(|_| gone.next() == Some(true));
+        cleaned.freed = self.heap.free_cleaned(&dead)?;
+        Ok(cleaned)
+    }
+
+    /// Removes the entries of `dead`, which ascend, from one index; clears `gone` of rows that may
+    /// still be there.
+    fn clean_index(
+        &self,
+        index: &Arc<TableIndex>,
+        dead: &[DeadRoot],
+        keys: &Keys,
+        gone: &mut [bool],
+    ) -> Result<u64> {
+        let rows: Vec<RowId> = dead.iter().map(|root| root.row_id).collect();
+        let place = |row: RowId| rows.binary_search(&row).expect("a row of this batch");
+        let mut entries = keys.entries(&rows);
+        index.method.order(&mut entries);
+        let clock = self.heap.clock();
+        let mut check = |row: RowId| {
+            let root = &dead[place(row)];
+            !clock.newer_than(row.block, root.pruned_at) || broken("r3-by-key")
+        };
+        let mut absent = vec![false; entries.len()];
+        let removed = index.method.remove_dead(&entries, false, &mut check, &mut absent)?;
+        for (entry, absent) in entries.iter().zip(absent) {
+            gone[place(entry.row)] &= absent;
+        }
+        Ok(removed)
+    }
+}

@@ -1,0 +1,185 @@
+//! Entries of dead rows leave without vacuum and without scans.
+
+use super::*;
+use crate::table::{IndexBounds, Written};
+
+/// Sets the columns of the row `id` to those of `new`; the row is found in the heap, so that no
+/// index is scanned. Returns its new place.
+fn change(store: &Store, at: RowId, new: &[Value]) -> RowId {
+    let mut txn = store.begin(Isolation::ReadCommitted);
+    let mut statement = Statement::begin(&mut txn).unwrap();
+    let written = store.table.update(&mut statement, at, &mut |_| Ok(Some(new.to_vec()))).unwrap();
+    let Written::Done(at) = written else { panic!("{written:?}") };
+    txn.commit(true).unwrap();
+    at
+}
+
+fn pages_and_entries(store: &Store, index: usize) -> (u64, u64) {
+    let method = store.table.indexes()[index].method();
+    let stats = method.verify(None, &mut |finding| panic!("{finding:?}")).unwrap();
+    (stats.leaves, stats.live + stats.dead)
+}
+
+/// One row is updated again and again, through an index that is not unique and whose key changes
+/// every time, and through one whose key never does: a page of entries each at most, with no vacuum
+/// and no scan of any index.
+#[test]
+fn repeated_updates_of_one_row_keep_a_page_of_entries() {
+    let store = Store::new(64, 1);
+    let mut at = store.insert(1, "name 0").unwrap();
+    let mut most = [0; 3];
+    for i in 1..20_000 {
+        at = change(&store, at, &item(1, &format!("name {i}")));
+        if i % 100 == 0 {
+            for (index, most) in most.iter_mut().enumerate() {
+                *most = pages_and_entries(&store, index).0.max(*most);
+            }
+        }
+    }
+    assert_eq!(most, [1, 1, 1], "leaves of each index");
+    assert!(store.table.heap().blocks() <= 4, "{} heap blocks", store.table.heap().blocks());
+    let snapshot = store.begin(Isolation::ReadCommitted).begin_statement().unwrap();
+    for index in 0..3 {
+        let options = IndexScanOptions::new(IndexBounds::all());
+        assert_eq!(store.ids_by(&snapshot, index, &options), [1]);
+    }
+}
+
+/// Random rows of a table get other values in an indexed column, hot rows more often. Nobody scans
+/// an index and nobody vacuums: no index grows beyond what a third more entries would take.
+#[test]
+fn indexes_that_nobody_scans_stay_bounded() {
+    let store = Store::new(512, 2);
+    let rows: Vec<_> = (0..3000).map(|id| item(id, &format!("n{id}"))).collect();
+    let mut ids = store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();
+    let before: Vec<u64> = (0..3).map(|index| pages_and_entries(&store, index).0).collect();
+    let mut rng = rightlink_env::Rng::from_seed(7);
+    for _ in 0..30_000 {
+        let id = rng.below(3000).min(rng.below(3000)).min(rng.below(3000)) as usize;
+        let name = format!("n{}", rng.below(1 << 40));
+        ids[id] = change(&store, ids[id], &item(id as i64, &name));
+    }
+    for (index, before) in before.iter().enumerate() {
+        let (leaves, entries) = pages_and_entries(&store, index);
+        assert!(entries <= 3000 * 2, "index {index}: {entries} entries for 3000 rows");
+        assert!(leaves <= before * 2 + 2, "index {index}: {leaves} leaves, {before} before");
+    }
+    // What is still there is what nobody has pruned yet: one vacuum leaves nothing.
+    store.vacuum();
+    for index in 0..3 {
+        assert_eq!(pages_and_entries(&store, index).1, 3000);
+    }
+}
+
+/// A row, deleted; its root is pruned but its entries are still there.
+fn pruned_row() -> (Store, RowId) {
+    let store = Store::new(64, 3);
+    let ids: Vec<RowId> = (0..10).map(|id| store.insert(id, "x").unwrap()).collect();
+    let mut txn = store.begin(Isolation::ReadCommitted);
+    let mut statement = Statement::begin(&mut txn).unwrap();
+    let _ = store.table.delete(&mut statement, ids[5], &mut |_| Ok(true)).unwrap();
+    drop(statement);
+    txn.commit(false).unwrap();
+    let dead = store.table.heap().prune_and_queue(ids[5].block).unwrap();
+    assert_eq!((dead, store.table.heap().dead_roots()), (1, 1));
+    (store, ids[5])
+}
+
+#[test]
+fn a_cleaning_removes_entries_from_every_index_and_frees_the_row_id() {
+    let (store, dead) = pruned_row();
+    let cleaned = store.table.clean().unwrap();
+    assert_eq!((cleaned.rows, cleaned.entries, cleaned.freed), (1, 3, 1));
+    for index in 0..3 {
+        assert_eq!(pages_and_entries(&store, index).1, 9);
+    }
+    assert_eq!(store.insert(5, "again").unwrap(), dead, "the row id is used again");
+    assert_eq!(store.table.clean().unwrap().rows, 0);
+}
+
+/// While a vacuum holds dead row ids, nobody else frees one: it would remove the entries of the
+/// next owner.
+#[test]
+fn beside_a_vacuum_no_row_id_is_freed_by_key() {
+    let (store, _) = pruned_row();
+    let turn = store.table.heap().freeing();
+    let cleaned = store.table.clean().unwrap();
+    assert_eq!((cleaned.entries, cleaned.freed), (3, 0));
+    drop(turn);
+    assert_eq!(store.vacuum(), 1);
+}
+
+/// Between pruning and cleaning, vacuum freed the row id and a new row, with the same keys, got it.
+fn a_cleaning_does_not_hit_the_next_owner_of_a_row_id() {
+    let (store, dead) = pruned_row();
+    assert_eq!(store.vacuum(), 1);
+    let at = store.insert(5, "x").unwrap();
+    assert_eq!(at, dead, "the test is about a row id that is used again");
+    assert_eq!(store.table.clean().unwrap().entries, 0);
+    let snapshot = store.begin(Isolation::ReadCommitted).begin_statement().unwrap();
+    assert_eq!(store.find(&snapshot, 5).unwrap().0, dead);
+}
+
+/// A unique key whose row is deleted and inserted again and again: the check of the next insertion
+/// takes the entries of dead rows away.
+#[test]
+fn unique_checks_take_dead_entries_away() {
+    let store = Store::new(64, 4);
+    for _ in 0..300 {
+        let at = store.insert(1, "x").unwrap();
+        let gone = store.run(|s| store.table.delete(s, at, &mut |_| Ok(true))).unwrap();
+        assert!(matches!(gone, Written::Done(_)));
+        assert!(pages_and_entries(&store, 0).1 <= 3);
+    }
+}
+
+/// An old snapshot keeps its versions: nothing that it sees is removed, whoever makes room.
+#[test]
+fn what_an_old_snapshot_sees_stays_in_the_indexes() {
+    let store = Store::new(256, 5);
+    let rows: Vec<_> = (0..200).map(|id| item(id, &format!("n{id}"))).collect();
+    let mut ids = store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();
+    let old = store.begin(Isolation::Snapshot).begin_statement().unwrap();
+    let names = IndexScanOptions::new(IndexBounds::all());
+    let expected = store.ids_by(&old, 1, &names);
+    let mut rng = rightlink_env::Rng::from_seed(8);
+    for _ in 0..5000 {
+        let id = rng.index(200);
+        let name = format!("n{}", rng.below(1 << 40));
+        ids[id] = change(&store, ids[id], &item(id as i64, &name));
+    }
+    assert_eq!(store.ids_by(&old, 1, &names), expected);
+    assert_eq!(store.all(&old), rows);
+    drop(old);
+    store.vacuum();
+    assert_eq!(pages_and_entries(&store, 1).1, 200);
+}
+
+/// What died first was freed and used again, and its next owner died, too: the first death does not
+/// vouch for the entries of the second.
+fn the_first_death_of_a_row_id_frees_no_second_one() {
+    let (store, dead) = pruned_row();
+    let first = store.table.heap().take_dead_roots();
+    assert_eq!(store.vacuum(), 1);
+    assert_eq!(store.insert(5, "x").unwrap(), dead);
+    let gone = store.run(|s| store.table.delete(s, dead, &mut |_| Ok(true))).unwrap();
+    assert!(matches!(gone, Written::Done(_)));
+    assert_eq!(store.table.heap().prune_and_queue(dead.block).unwrap(), 1);
+    assert_eq!(store.table.heap().free_cleaned(&first).unwrap(), 0, "its entries are still there");
+}
+
+#[test]
+fn deaths_are_told_apart() {
+    the_first_death_of_a_row_id_frees_no_second_one();
+    a_cleaning_does_not_hit_the_next_owner_of_a_row_id();
+}
+
+#[test]
+#[cfg(not(feature = "shuttle"))]
+fn broken_cleaning_is_caught() {
+    use rightlink_env::points::caught;
+    let first: fn() = the_first_death_of_a_row_id_frees_no_second_one;
+    assert_eq!(caught("r3-free", &[("first", first)]), Some("first"));
+    let next: fn() = a_cleaning_does_not_hit_the_next_owner_of_a_row_id;
+    assert_eq!(caught("r3-by-key", &[("next", next)]), Some("next"));
+}
