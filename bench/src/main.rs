@@ -6,7 +6,7 @@
 //! | `report`, `stats` | a table for people, JSON lines for machines; medians |
 //! | `cpu`, `count` | time of the thread itself; bytes that were allocated |
 //! | `device` | what the bare device reaches before and after |
-//! | `load`, `descent`, `insert_prefetch`, `dead_rows` | one experiment each |
+//! | `load`, `descent`, `insert_prefetch`, `dead_rows`, `hot_update` | one experiment each |
 //!
 //! Invariants: an experiment uses only the public names of `rightlink`; its data lies in a
 //! directory of its own that is removed at the end.
@@ -19,6 +19,7 @@ mod cpu;
 mod dead_rows;
 mod descent;
 mod device;
+mod hot_update;
 mod index_scan;
 mod insert_prefetch;
 mod knobs;
@@ -73,6 +74,12 @@ const EXPERIMENTS: &[Experiment] = &[
         about: dead_rows::ABOUT,
         knobs: dead_rows::KNOBS,
         run: dead_rows::run,
+    },
+    Experiment {
+        name: hot_update::NAME,
+        about: hot_update::ABOUT,
+        knobs: hot_update::KNOBS,
+        run: hot_update::run,
     },
 ];
 

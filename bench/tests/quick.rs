@@ -123,3 +123,50 @@ fn every_kind_of_work_stays_within_the_memory_budget() {
     std::fs::remove_file(&json).expect("it is there");
     assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
 }
+
+const HOT_UPDATE_KEYS: [&str; 23] = [
+    "experiment",
+    "column",
+    "unique",
+    "mix",
+    "threads",
+    "logged",
+    "hints",
+    "idle_scan",
+    "old_snapshot",
+    "seconds",
+    "updates_per_s",
+    "slice_min",
+    "slice_max",
+    "index_pages_before",
+    "index_pages_after",
+    "index_pages_rebuilt",
+    "hot_leaf_live",
+    "hot_leaf_dead",
+    "heap_pages_after",
+    "rows",
+    "slice_median",
+    "hot_leaf_dead_after",
+    "heap_pages_before",
+];
+
+#[test]
+fn hot_update_writes_every_key_and_a_picture() {
+    let dir = scratch("hot-update");
+    let json = dir.join("cells.json");
+    let words = "hot-update --quick --rows 2000 --seconds 1 --unique true,false --mix 50/50 \
+                 --hints epoch --idle_scan true --old_snapshot true";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink-bench"));
+    command.args(words.split_whitespace()).arg("--dir").arg(&dir).arg("--json").arg(&json);
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = std::fs::read_to_string(&json).expect("it wrote them");
+    assert_eq!(lines.lines().count(), 4, "two columns, unique or not");
+    for line in lines.lines() {
+        assert_eq!(keys(line), HOT_UPDATE_KEYS);
+        assert!(!line.contains("null"), "{line}");
+    }
+    std::fs::remove_file(&json).expect("it is there");
+    std::fs::remove_file(json.with_extension("svg")).expect("it was drawn");
+    assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
+}

@@ -1,0 +1,370 @@
+//! Experiment `hot-update`: few rows are updated again and again; do the indexes stay at their size?
+//!
+//! Table `t`: `id`, `k` (eight rows share one), `a` and `b` (random) and `c`, int8 each, and a text
+//! of 40 bytes. Rows are found by `id` through the primary key (`unique`), or by `k` through an
+//! index; `a` and `b` have indexes that nothing reads. An update sets `a` (`column` `indexed`) or
+//! `c`. Rows are chosen by a Zipfian distribution with theta 1.1, unscrambled: the hottest keys
+//! share leaves. A transaction is one read or one update, relaxed, under read committed.
+//!
+//! `index_pages_*` are those of the index that grew most against one built anew from the final rows;
+//! `hot_leaf_*` are means over the first hundred leaves of the key's index and over the samples, one
+//! a slice; `hot_leaf_dead_after` is sampled when the load has been over for a while. `idle_scan`: a
+//! scan of the key's index that has handed out ten rows stays open; `old_snapshot`: a snapshot from
+//! before the load does.
+//!
+//! Invariants: the load runs as long as it is told, whatever it reaches. Does not do: other engines.
+
+mod load;
+mod picture;
+
+use std::path::Path;
+use std::time::Duration;
+
+use rightlink::{
+    Database, DeadHints, IndexSchema, ScanOptions, TableSchema, Transaction, TransactionOptions,
+    Type, Value,
+};
+use rightlink_env::{Clock, Rng};
+
+use crate::Failure;
+use crate::args::{Args, Size};
+use crate::hot_update::load::{Load, Setup};
+use crate::knobs::{self, Cell, Knob};
+use crate::report::{Column, Field, Report, say};
+use crate::scratch::Scratch;
+use crate::stats::Summary;
+
+pub(crate) const NAME: &str = "hot-update";
+pub(crate) const ABOUT: &str = "skewed updates: speed in slices, pages and dead items of indexes";
+
+const BOTH: &[&str] = &["true", "false"];
+const NO: &[&str] = &["false"];
+
+pub(crate) const KNOBS: &[Knob] = &[
+    Knob { name: "rows", quick: &["20000"], default: &["1000000"], all: &["4000000"] },
+    Knob { name: "seconds", quick: &["3"], default: &["60"], all: &["600"] },
+    Knob {
+        name: "column",
+        quick: &["indexed", "unindexed"],
+        default: &["indexed", "unindexed"],
+        all: &["indexed", "unindexed"],
+    },
+    Knob { name: "unique", quick: &["true"], default: BOTH, all: BOTH },
+    Knob {
+        name: "mix",
+        quick: &["updates"],
+        default: &["updates", "50/50"],
+        all: &["updates", "95/5", "50/50"],
+    },
+    Knob { name: "threads", quick: &["4"], default: &["4"], all: &["1", "4", "64", "256"] },
+    Knob { name: "logged", quick: &["true"], default: &["true"], all: BOTH },
+    Knob {
+        name: "hints",
+        quick: &["off", "page-lsn", "epoch"],
+        default: &["off", "page-lsn", "epoch"],
+        all: &["off", "page-lsn", "epoch"],
+    },
+    Knob { name: "idle_scan", quick: NO, default: NO, all: BOTH },
+    Knob { name: "old_snapshot", quick: NO, default: NO, all: BOTH },
+];
+
+pub(crate) const TABLE: &str = "t";
+/// Rows of a batch while the table is filled.
+const BATCH: u64 = 5000;
+/// Rows that share a `k`.
+pub(crate) const SHARE: u64 = 8;
+/// Leaves that count as the hottest.
+const HOTTEST: usize = 100;
+/// Longest slice.
+const SLICE: Duration = Duration::from_secs(5);
+
+/// What a cell came to.
+struct Outcome {
+    seconds: f64,
+    updates: u64,
+    slices: Vec<f64>,
+    /// Pages of the index that grew most: before, after, built anew.
+    pages: [u32; 3],
+    live: f64,
+    dead: f64,
+    dead_after: f64,
+    heap_before: u32,
+    heap_after: u32,
+}
+
+/// Runs the matrix.
+pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
+    let mut lines = Vec::new();
+    for (number, cell) in knobs::matrix(KNOBS, args.size, &args.knobs).iter().enumerate() {
+        let dir = scratch.path().join(format!("cell-{number}"));
+        let outcome = run_cell(cell, &dir, args.size)?;
+        std::fs::remove_dir_all(&dir)?;
+        report.cell(&json(cell, &outcome)?, &row(cell, &outcome)?)?;
+        verdicts(&outcome).iter().for_each(|line| say(line));
+        lines.push((title(cell)?, outcome.slices));
+    }
+    match &args.json {
+        Some(json) => picture::draw(json, &lines),
+        None => Ok(()),
+    }
+}
+
+fn run_cell(cell: &Cell, dir: &Path, size: Size) -> Result<Outcome, Failure> {
+    let setup = Setup::of(cell)?;
+    let memory = (setup.rows as usize * 600).max(64 << 20);
+    let db = Database::options().memory(memory).open(dir)?;
+    db.set_dead_hints(match cell.get::<String>("hints")?.as_str() {
+        "off" => DeadHints::Off,
+        "page-lsn" => DeadHints::PageLsn,
+        "epoch" => DeadHints::Epoch,
+        other => return Err(format!("hints cannot be `{other}`").into()),
+    });
+    fill(&db, &setup, cell.get("logged")?)?;
+    let (before, heap_before) = pages(&db)?;
+    let parked = park(&db, &setup, cell.get("idle_scan")?, cell.get("old_snapshot")?)?;
+    let (mut live, mut dead) = (Vec::new(), Vec::new());
+    let clock = Clock::system();
+    let time = Duration::from_secs(cell.get("seconds")?);
+    let slice = SLICE.min(time / 4).max(Duration::from_millis(250));
+    let load = Load::start(&db, &setup);
+    let (start, mut slices, mut counted, mut last) = (clock.now(), Vec::new(), 0, clock.now());
+    while clock.now() - start < time {
+        clock.sleep_until(last + slice);
+        let (now, updates) = (clock.now(), load.updates());
+        slices.push((updates - counted) as f64 / (now - last).as_secs_f64());
+        (counted, last) = (updates, now);
+        let sample = hot_leaves(&db, &setup)?;
+        live.push(sample.0);
+        dead.push(sample.1);
+    }
+    let seconds = (clock.now() - start).as_secs_f64();
+    let updates = load.stop()?;
+    clock.sleep(Duration::from_secs(if size == Size::Quick { 1 } else { 10 }));
+    let dead_after = hot_leaves(&db, &setup)?.1;
+    let (after, heap_after) = pages(&db)?;
+    drop(parked);
+    let pages = rebuilt(&db, &setup, &before, &after)?;
+    check(&db, &setup)?;
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    Ok(Outcome {
+        seconds,
+        updates,
+        slices,
+        pages,
+        live: mean(&live),
+        dead: mean(&dead),
+        dead_after,
+        heap_before,
+        heap_after,
+    })
+}
+
+/// Creates and fills the table.
+fn fill(db: &Database, setup: &Setup, logged: bool) -> Result<(), Failure> {
+    let mut schema = TableSchema::new(TABLE);
+    for column in ["id", "k", "a", "b", "c"] {
+        schema = schema.column(column, Type::Int8);
+    }
+    schema = schema.column("note", Type::Text);
+    schema = match setup.unique {
+        true => schema.primary_key(["id"]),
+        false => schema.index(IndexSchema::new("t_k").on("k")),
+    };
+    schema = schema.index(IndexSchema::new("t_a").on("a"));
+    schema = schema.index(IndexSchema::new("t_b").on("b"));
+    if !logged {
+        schema = schema.unlogged();
+    }
+    let mut txn = db.begin();
+    txn.create_table(&schema)?;
+    txn.commit()?;
+    let mut rng = Rng::from_seed(1);
+    for first in (0..setup.rows).step_by(BATCH as usize) {
+        let row = |id: u64| {
+            let random = |rng: &mut Rng| Value::Int8(rng.below(1 << 62) as i64);
+            let (id, k) = (Value::Int8(id as i64), Value::Int8((id / SHARE) as i64));
+            vec![id, k, random(&mut rng), random(&mut rng), Value::Int8(0), note()]
+        };
+        let rows: Vec<_> = (first..setup.rows.min(first + BATCH)).map(row).collect();
+        let options = TransactionOptions { relaxed: true, ..TransactionOptions::default() };
+        let mut txn = db.begin_with(options);
+        txn.insert_many(TABLE, &rows)?;
+        txn.commit()?;
+    }
+    db.checkpoint()?;
+    Ok(())
+}
+
+fn note() -> Value {
+    Value::Text("forty bytes that nobody reads, only moves".into())
+}
+
+/// What stays open during the load.
+fn park(
+    db: &Database,
+    setup: &Setup,
+    scan: bool,
+    snapshot: bool,
+) -> Result<Vec<(Transaction, Option<rightlink::Rows>)>, Failure> {
+    let mut parked = Vec::new();
+    if scan {
+        let mut txn = db.begin();
+        let mut rows = txn.scan(TABLE, &ScanOptions::index(setup.key_index()))?;
+        for row in rows.by_ref().take(10) {
+            row?;
+        }
+        parked.push((txn, Some(rows)));
+    }
+    if snapshot {
+        let mut txn = db.begin();
+        for row in txn.scan(TABLE, &ScanOptions::all().limit(1))? {
+            row?;
+        }
+        parked.push((txn, None));
+    }
+    Ok(parked)
+}
+
+/// Name and pages of every index, and pages of the heap.
+fn pages(db: &Database) -> Result<(Vec<(String, u32)>, u32), Failure> {
+    let info = db.describe(TABLE)?;
+    let indexes = info.indexes.into_iter().map(|index| (index.name, index.blocks)).collect();
+    Ok((indexes, info.heap_blocks))
+}
+
+/// Mean live and dead items of the hottest leaves.
+fn hot_leaves(db: &Database, setup: &Setup) -> Result<(f64, f64), Failure> {
+    let mut leaves = db.inspect(setup.key_index(), None)?;
+    leaves.retain(|page| page.level == 0 && matches!(page.kind, 'l' | 'r'));
+    leaves.sort_by_key(|page| page.item);
+    leaves.truncate(HOTTEST);
+    let count = leaves.len().max(1) as f64;
+    let sum = |items: fn(&rightlink::PageInfo) -> u32| leaves.iter().map(items).sum::<u32>();
+    let live = f64::from(sum(|page| page.live_items)) / count;
+    Ok((live, f64::from(sum(|page| page.dead_items)) / count))
+}
+
+/// Builds every index anew; pages of the one that grew most.
+fn rebuilt(
+    db: &Database,
+    setup: &Setup,
+    before: &[(String, u32)],
+    after: &[(String, u32)],
+) -> Result<[u32; 3], Failure> {
+    let mut most = [1, 0, u32::MAX];
+    for ((name, before), (_, after)) in before.iter().zip(after) {
+        let column = match name.as_str() {
+            "t_k" => "k",
+            "t_a" => "a",
+            "t_b" => "b",
+            _ => "id",
+        };
+        let mut txn = db.begin();
+        txn.create_index(TABLE, &IndexSchema::new("t_anew").on(column))?;
+        txn.commit()?;
+        let (indexes, _) = pages(db)?;
+        let anew = indexes.iter().find(|(name, _)| name == "t_anew").ok_or("it was just made")?.1;
+        let mut txn = db.begin();
+        txn.drop_index("t_anew")?;
+        txn.commit()?;
+        let ratio = |pages: [u32; 3]| f64::from(pages[1]) / f64::from(pages[2]);
+        if ratio([*before, *after, anew]) > ratio(most) {
+            most = [*before, *after, anew];
+        }
+    }
+    assert!(setup.rows > 0 && most[1] > 0, "every table has an index with pages");
+    Ok(most)
+}
+
+/// All rows are still there, by every index.
+fn check(db: &Database, setup: &Setup) -> Result<(), Failure> {
+    let mut txn = db.begin();
+    for index in [setup.key_index(), "t_a", "t_b"] {
+        let scan = ScanOptions::index(index).any_order().columns(["id"]);
+        let found = txn.scan(TABLE, &scan)?.count() as u64;
+        if found != setup.rows {
+            return Err(format!("{found} of {} rows by {index}", setup.rows).into());
+        }
+    }
+    Ok(())
+}
+
+fn title(cell: &Cell) -> Result<String, String> {
+    let names = ["column", "unique", "mix", "threads", "hints", "idle_scan", "old_snapshot"];
+    let words: Result<Vec<String>, String> = names.iter().map(|name| cell.get(name)).collect();
+    Ok(words?.join(" "))
+}
+
+fn json(cell: &Cell, outcome: &Outcome) -> Result<Vec<Column>, Failure> {
+    let slices = Summary::of(outcome.slices.clone());
+    let [before, after, rebuilt] = outcome.pages.map(|pages| Field::Int(pages.into()));
+    Ok(vec![
+        ("experiment", Field::Text(NAME.into())),
+        ("column", Field::Text(cell.get("column")?)),
+        ("unique", Field::Flag(cell.get("unique")?)),
+        ("mix", Field::Text(cell.get("mix")?)),
+        ("threads", Field::Int(cell.get("threads")?)),
+        ("logged", Field::Flag(cell.get("logged")?)),
+        ("hints", Field::Text(cell.get("hints")?)),
+        ("idle_scan", Field::Flag(cell.get("idle_scan")?)),
+        ("old_snapshot", Field::Flag(cell.get("old_snapshot")?)),
+        ("seconds", Field::Float(outcome.seconds)),
+        ("updates_per_s", Field::Float(outcome.updates as f64 / outcome.seconds)),
+        ("slice_min", Field::Float(slices.min)),
+        ("slice_max", Field::Float(slices.max)),
+        ("index_pages_before", before),
+        ("index_pages_after", after),
+        ("index_pages_rebuilt", rebuilt),
+        ("hot_leaf_live", Field::Float(outcome.live)),
+        ("hot_leaf_dead", Field::Float(outcome.dead)),
+        ("heap_pages_after", Field::Int(outcome.heap_after.into())),
+        ("rows", Field::Int(cell.get("rows")?)),
+        ("slice_median", Field::Float(slices.median)),
+        ("hot_leaf_dead_after", Field::Float(outcome.dead_after)),
+        ("heap_pages_before", Field::Int(outcome.heap_before.into())),
+    ])
+}
+
+fn row(cell: &Cell, outcome: &Outcome) -> Result<Vec<Column>, Failure> {
+    let slices = Summary::of(outcome.slices.clone());
+    let name = |text: String, width: usize| Field::Text(format!("{text:<width$}"));
+    let [before, after, rebuilt] = outcome.pages.map(|pages| Field::Int(pages.into()));
+    Ok(vec![
+        ("column   ", name(cell.get("column")?, 9)),
+        ("unique", Field::Flag(cell.get("unique")?)),
+        ("mix    ", name(cell.get("mix")?, 7)),
+        ("threads", Field::Int(cell.get("threads")?)),
+        ("hints   ", name(cell.get("hints")?, 8)),
+        ("idle", Field::Flag(cell.get("idle_scan")?)),
+        ("old", Field::Flag(cell.get("old_snapshot")?)),
+        ("updates/s", Field::Float(outcome.updates as f64 / outcome.seconds)),
+        ("slowest", Field::Float(slices.min)),
+        ("before", before),
+        ("after", after),
+        ("anew", rebuilt),
+        ("live/leaf", Field::Float(outcome.live)),
+        ("dead/leaf", Field::Float(outcome.dead)),
+        ("dead later", Field::Float(outcome.dead_after)),
+        ("heap before", Field::Int(outcome.heap_before.into())),
+        ("heap after", Field::Int(outcome.heap_after.into())),
+    ])
+}
+
+/// A target, its figure, and whether it is kept.
+fn verdicts(outcome: &Outcome) -> Vec<String> {
+    let verdict = |what: &str, figure: f64, kept: bool, limit: f64| {
+        let kept = if kept { "kept" } else { "MISSED" };
+        format!("  {what}: {figure:.2} (limit {limit}): {kept}")
+    };
+    let [_, after, anew] = outcome.pages.map(f64::from);
+    let slices = Summary::of(outcome.slices.clone());
+    let slowest = slices.min / slices.median.max(1e-9);
+    let share = |dead: f64| dead / (outcome.live + dead).max(1e-9);
+    let (dead, later) = (share(outcome.dead), share(outcome.dead_after));
+    vec![
+        verdict("largest index against one built anew", after / anew, after / anew <= 1.35, 1.35),
+        verdict("slowest slice of the median", slowest, slowest >= 0.8, 0.8),
+        verdict("dead items on the hottest leaves", dead, dead <= 0.5, 0.5),
+        verdict("the same after the load", later, later <= 0.1, 0.1),
+    ]
+}
