@@ -1,5 +1,10 @@
 //! Which rows a caller wants, and how that becomes a scan of a table.
 //!
+//! Conditions on key columns that do not open the key are met by skipping: the scan goes from one
+//! value of the columns before them to the next, and reads only where wanted keys can be. How much
+//! that saves depends on how many different values those columns have; the access method sees that
+//! while it scans, and reads leaf after leaf where nothing is saved.
+//!
 //! Invariants: names, types and bounds are checked before anything is read.
 //! Does not do: reading (`rows`).
 
@@ -12,7 +17,8 @@ use crate::datum::Value;
 use crate::db::rows::{Alive, Rows};
 use crate::error::{Error, Result};
 use crate::index;
-use crate::table::schema::TableDef;
+use crate::keycode::Condition;
+use crate::table::schema::{IndexDef, TableDef};
 use crate::table::{IndexBounds, IndexScanOptions, Projection};
 use crate::txn::Snapshot;
 
@@ -40,6 +46,9 @@ pub struct ScanOptions {
     pub to: Bound<Vec<Value>>,
     /// Further equality prefixes instead of `from` and `to` (an `IN` list), each a key prefix.
     pub any_of: Vec<Vec<Value>>,
+    /// Conditions on key columns of the index, at most one for each, wherever in the key they
+    /// stand: rows meet all of them, besides `from` and `to`.
+    pub conditions: Vec<(String, Condition)>,
     /// Direction.
     pub direction: Direction,
     /// Most rows.
@@ -58,6 +67,7 @@ impl Default for ScanOptions {
             from: Bound::Unbounded,
             to: Bound::Unbounded,
             any_of: Vec::new(),
+            conditions: Vec::new(),
             direction: Direction::Forward,
             limit: None,
             columns: None,
@@ -96,6 +106,20 @@ impl ScanOptions {
     #[must_use]
     pub fn to(mut self, to: Vec<Value>) -> Self {
         self.to = Bound::Included(to);
+        self
+    }
+
+    /// Only rows in which this key column of the index meets `condition`. Of an index on (shop,
+    /// day), a condition on `day` alone costs about two leaves a shop.
+    ///
+    /// ```
+    /// use rightlink::{Condition, ScanOptions, Value};
+    /// let one_day = Condition::Equal(Value::Int4(20_000));
+    /// let sales = ScanOptions::index("sales_shop_day").matching("day", one_day);
+    /// ```
+    #[must_use]
+    pub fn matching(mut self, column: impl Into<String>, condition: Condition) -> Self {
+        self.conditions.push((column.into(), condition));
         self
     }
 
@@ -141,13 +165,14 @@ pub(crate) fn start(
         check_heap_scan(options)?;
         return Ok(Rows::new(alive, table.scan(snapshot, projection, options.limit)));
     };
+    let index = table.index(name)?;
     let wanted = IndexScanOptions {
-        bounds: bounds(options)?,
+        bounds: bounds(table.def(), index.def(), options)?,
         direction: direction(options),
         limit: options.limit,
         any_order: options.any_order,
     };
-    let scan = table.scan_index(snapshot, table.index(name)?, projection, &wanted)?;
+    let scan = table.scan_index(snapshot, index, projection, &wanted)?;
     Ok(Rows::new(alive, scan))
 }
 
@@ -160,20 +185,39 @@ fn projection(def: &TableDef, options: &ScanOptions) -> Result<Projection> {
 /// A heap has no order, so bounds and a direction make no sense there.
 fn check_heap_scan(options: &ScanOptions) -> Result<()> {
     let bounded = options.from != Bound::Unbounded || options.to != Bound::Unbounded;
-    if bounded || !options.any_of.is_empty() || options.direction == Direction::Backward {
+    let listed = !options.any_of.is_empty() || !options.conditions.is_empty();
+    if bounded || listed || options.direction == Direction::Backward {
         return Err(Error::Invalid("bounds and directions of a scan need an index".into()));
     }
     Ok(())
 }
 
-fn bounds(options: &ScanOptions) -> Result<IndexBounds> {
-    if options.any_of.is_empty() {
-        return Ok(IndexBounds::Prefixes { from: options.from.clone(), to: options.to.clone() });
+fn bounds(def: &TableDef, index: &IndexDef, options: &ScanOptions) -> Result<IndexBounds> {
+    let (from, to) = (options.from.clone(), options.to.clone());
+    if options.any_of.is_empty() && options.conditions.is_empty() {
+        return Ok(IndexBounds::Prefixes { from, to });
     }
-    if options.from != Bound::Unbounded || options.to != Bound::Unbounded {
-        return Err(Error::Invalid("a list of keys and bounds exclude each other".into()));
+    if options.any_of.is_empty() {
+        let conditions = options.conditions.iter();
+        let conditions = conditions.map(|(name, one)| Ok((place(def, index, name)?, one.clone())));
+        let conditions = conditions.collect::<Result<_>>()?;
+        return Ok(IndexBounds::Matching { from, to, conditions });
+    }
+    let bounded = options.from != Bound::Unbounded || options.to != Bound::Unbounded;
+    if bounded || !options.conditions.is_empty() {
+        let what = "a list of keys excludes bounds and conditions";
+        return Err(Error::Invalid(what.into()));
     }
     Ok(IndexBounds::AnyOf(options.any_of.clone()))
+}
+
+/// Place of a column in the key.
+fn place(def: &TableDef, index: &IndexDef, name: &str) -> Result<usize> {
+    let column = def.column_no(name)?;
+    let found = index.columns.iter().position(|part| part.column == column);
+    let what =
+        || Error::Invalid(format!("column {name} is not in the key of index {}", index.name));
+    found.ok_or_else(what)
 }
 
 fn direction(options: &ScanOptions) -> index::Direction {

@@ -17,7 +17,8 @@ use rightlink_env::sync::Arc;
 use crate::buffer::Pin;
 use crate::error::Result;
 use crate::ids::{Lsn, PageId, RowId, Xid};
-use crate::index::search_key::{Direction, KeyRange};
+use crate::index::filtered::Filtered;
+use crate::index::search_key::{Direction, KeyRange, KeySet};
 
 /// An entry to insert, delete or build from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,11 +332,17 @@ pub trait AccessMethod: Send + Sync {
     /// Starts a scan of `range`.
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan>;
 
-    /// Starts to read what scans that begin at `keys` will want first, as far as that costs no wait
-    /// of its own. Returns how many reads that took: none if all is in memory.
-    fn read_ahead(&self, keys: &[&[u8]]) -> u64 {
-        let _ = keys;
-        0
+    /// Starts a scan of the keys of `range` that are in `keys`. A method in the order of keys skips
+    /// what lies between them where that pays; one that is not goes from range to range of a list,
+    /// or asks every key.
+    fn begin_scan_of(
+        &self,
+        range: KeyRange,
+        keys: Arc<KeySet>,
+        options: ScanOptions,
+    ) -> Box<dyn IndexScan> {
+        let scan = self.begin_scan(KeyRange::none(), options);
+        Box::new(Filtered::new(scan, range, keys, options.direction))
     }
 
     /// Finds the entries of each of `keys`, which ascend and are whole encoded keys: calls `found`

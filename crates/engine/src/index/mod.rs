@@ -6,6 +6,7 @@
 
 pub mod am;
 pub mod btree;
+mod filtered;
 pub mod search_key;
 #[cfg(test)]
 pub(crate) mod suite;

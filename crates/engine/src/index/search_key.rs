@@ -2,7 +2,7 @@
 //!
 //! Does not do: encode values (`keycode`).
 
-pub use crate::keycode::KeyRange;
+pub use crate::keycode::{KeyRange, KeySet};
 
 /// Order in which a scan hands over entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -56,6 +56,29 @@ pub fn decode_column(column: KeyColumn, key: &mut &[u8]) -> Result<Value, Malfor
     Ok(value)
 }
 
+/// Bytes of the first column of `key`.
+pub fn column_len(column: KeyColumn, key: &[u8]) -> Result<usize, Malformed> {
+    let (marker, rest) = key.split_first().ok_or(Malformed("key ends early"))?;
+    if *marker == column.null_byte() {
+        return Ok(1);
+    }
+    if *marker != PRESENT {
+        return Err(Malformed("unknown null byte in a key"));
+    }
+    let len = match column.ty {
+        Type::Bool => 1,
+        Type::Int2 => 2,
+        Type::Int4 | Type::Float4 | Type::Date => 4,
+        Type::Int8 | Type::Float8 | Type::Timestamp | Type::TimestampTz => 8,
+        Type::Uuid => 16,
+        Type::Text | Type::Bytes => {
+            let terminator = TERMINATOR ^ column.mask();
+            rest.iter().position(|byte| *byte == terminator).unwrap_or(rest.len()) + 1
+        }
+    };
+    if len > rest.len() { Err(Malformed("key ends early")) } else { Ok(1 + len) }
+}
+
 fn take<const N: usize>(key: &mut &[u8]) -> Result<[u8; N], Malformed> {
     let (head, tail) = key.split_first_chunk().ok_or(Malformed("key ends early"))?;
     *key = tail;

@@ -52,6 +52,14 @@ impl KeyRange {
         Self { low: Vec::new(), high: Some(Vec::new()) }
     }
 
+    /// What is in both.
+    #[must_use]
+    pub fn within(&self, other: &KeyRange) -> Self {
+        let low = (&self.low).max(&other.low).clone();
+        let high = [&self.high, &other.high].into_iter().flatten().min().cloned();
+        Self { low, high }
+    }
+
     /// Can no key be inside?
     pub fn is_empty(&self) -> bool {
         self.high.as_ref().is_some_and(|high| *high <= self.low)

@@ -20,11 +20,13 @@
 mod decode;
 mod encode;
 mod key_range;
+mod key_set;
 mod range;
 
-pub use decode::{Malformed, decode, decode_column};
+pub use decode::{Malformed, column_len, decode, decode_column};
 pub use encode::{encode, encode_column, encode_prefix};
 pub use key_range::{KeyRange, successor};
+pub use key_set::{Condition, KeySet, Standing};
 pub use range::{ColumnRange, prefix_range};
 
 use crate::config::MAX_KEY_BYTES;

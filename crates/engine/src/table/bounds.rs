@@ -1,14 +1,16 @@
 //! Conditions on an index, checked against the definition and turned into a range of key bytes.
 //!
 //! Invariants: a value of the wrong type is refused here; below, it would be a programmer's error.
-//! Does not do: conditions on several ranges, choice of the index.
+//! Does not do: choice of the index.
 
 use std::ops::Bound;
+
+use rightlink_env::sync::Arc;
 
 use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::index::KeyRange;
-use crate::keycode::{self, ColumnRange, KeyColumn};
+use crate::keycode::{self, ColumnRange, Condition, KeyColumn, KeySet, Malformed};
 
 use super::schema::{IndexDef, TableDef};
 
@@ -31,6 +33,54 @@ pub enum IndexBounds {
     },
     /// Entries that begin with any of these prefixes of the key, each entry once.
     AnyOf(Vec<Vec<Value>>),
+    /// As `Prefixes`, and each of these key columns, named by its place in the key, meets its
+    /// condition.
+    Matching {
+        /// Where to begin.
+        from: Bound<Vec<Value>>,
+        /// Where to end.
+        to: Bound<Vec<Value>>,
+        /// At most one for each key column.
+        conditions: Vec<(usize, Condition)>,
+    },
+}
+
+/// Which keys of an index are wanted, as bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Search {
+    /// All of them are in here.
+    pub(crate) range: KeyRange,
+    /// Which ones; `None`: all.
+    pub(crate) keys: Option<Arc<KeySet>>,
+}
+
+impl Search {
+    /// All keys of `range`.
+    fn whole(range: KeyRange) -> Search {
+        Search { range, keys: None }
+    }
+
+    /// The keys in `ranges`, which ascend and are disjoint.
+    pub(crate) fn list(mut ranges: Vec<KeyRange>) -> Search {
+        if ranges.len() < 2 {
+            return Search::whole(ranges.pop().unwrap_or_else(KeyRange::none));
+        }
+        Search::some(KeySet::of_ranges(ranges), &KeyRange::all())
+    }
+
+    /// Those of `keys` that are in `range`.
+    fn some(keys: Option<KeySet>, range: &KeyRange) -> Search {
+        match keys {
+            None => Search::whole(KeyRange::none()),
+            Some(keys) => Search { range: keys.hull().within(range), keys: Some(Arc::new(keys)) },
+        }
+    }
+
+    /// Is `key` wanted?
+    pub(crate) fn contains(&self, key: &[u8]) -> std::result::Result<bool, Malformed> {
+        let listed = self.keys.as_ref().map_or(Ok(true), |keys| keys.contains(key))?;
+        Ok(listed && self.range.contains(key))
+    }
 }
 
 impl IndexBounds {
@@ -49,24 +99,30 @@ impl IndexBounds {
         Self::Columns { equal, range: ColumnRange::Between(low, high) }
     }
 
-    /// The ranges of key bytes, ascending and disjoint.
-    pub(crate) fn resolve(&self, checker: &Checker<'_>) -> Result<Vec<KeyRange>> {
+    /// The keys that this means.
+    pub(crate) fn resolve(&self, checker: &Checker<'_>) -> Result<Search> {
         match self {
-            IndexBounds::Columns { equal, range } => Ok(vec![checker.columns(equal, range)?]),
-            IndexBounds::Prefixes { from, to } => {
-                let (from, to) = (checker.prefix(from)?, checker.prefix(to)?);
-                Ok(vec![KeyRange::between(as_slice(&from), as_slice(&to))])
+            IndexBounds::Columns { equal, range } => {
+                Ok(Search::whole(checker.columns(equal, range)?))
             }
+            IndexBounds::Prefixes { from, to } => Ok(Search::whole(checker.between(from, to)?)),
             IndexBounds::AnyOf(prefixes) => {
                 let range = |prefix: &Vec<Value>| checker.columns(prefix, &ColumnRange::All);
-                Ok(disjoint(prefixes.iter().map(range).collect::<Result<_>>()?))
+                let ranges = prefixes.iter().map(range).collect::<Result<_>>()?;
+                Ok(Search::list(disjoint(ranges)))
+            }
+            IndexBounds::Matching { from, to, conditions } => {
+                let range = checker.between(from, to)?;
+                checker.conditions(conditions)?;
+                let keys = KeySet::of_conditions(checker.columns, conditions)?;
+                Ok(Search::some(keys, &range))
             }
         }
     }
 }
 
 /// Ranges of prefixes in order. Of two that overlap one contains the other.
-fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+pub(crate) fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     let end = |range: &KeyRange| (range.high.is_none(), range.high.clone());
     ranges.sort_by(|a, b| a.low.cmp(&b.low).then_with(|| end(b).cmp(&end(a))));
     ranges.dedup_by(|later, kept| kept.contains(&later.low));
@@ -87,12 +143,7 @@ impl Checker<'_> {
         if let (ColumnRange::Between(low, high), Some(column)) =
             (range, self.columns.get(equal.len()))
         {
-            for value in [low, high].into_iter().filter_map(bound_value) {
-                self.check_type(value, *column)?;
-                if value.is_null() {
-                    return Err(self.invalid("null as a bound"));
-                }
-            }
+            self.check_ends((low, high), *column)?;
         }
         keycode::prefix_range(self.columns, equal, range)
     }
@@ -107,6 +158,47 @@ impl Checker<'_> {
             Bound::Excluded(values) => Bound::Excluded(encode(values)?),
             Bound::Unbounded => Bound::Unbounded,
         })
+    }
+
+    fn between(&self, from: &Bound<Vec<Value>>, to: &Bound<Vec<Value>>) -> Result<KeyRange> {
+        let (from, to) = (self.prefix(from)?, self.prefix(to)?);
+        Ok(KeyRange::between(as_slice(&from), as_slice(&to)))
+    }
+
+    /// Are these conditions on different key columns, with values of their types?
+    fn conditions(&self, conditions: &[(usize, Condition)]) -> Result<()> {
+        for (n, (at, condition)) in conditions.iter().enumerate() {
+            let Some(column) = self.columns.get(*at) else {
+                return Err(self.invalid(&format!("a condition on column {at} of the key")));
+            };
+            if conditions[..n].iter().any(|(other, _)| other == at) {
+                return Err(self.invalid(&format!("two conditions on column {at} of the key")));
+            }
+            match condition {
+                Condition::Equal(value) => self.check_type(value, *column)?,
+                Condition::AnyOf(values) => {
+                    values.iter().try_for_each(|value| self.check_type(value, *column))?;
+                }
+                Condition::Between(low, high) => self.check_ends((low, high), *column)?,
+                Condition::StartsWith(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Are these bounds of a column?
+    fn check_ends(
+        &self,
+        (low, high): (&Bound<Value>, &Bound<Value>),
+        column: KeyColumn,
+    ) -> Result<()> {
+        for value in [low, high].into_iter().filter_map(bound_value) {
+            self.check_type(value, column)?;
+            if value.is_null() {
+                return Err(self.invalid("null as a bound"));
+            }
+        }
+        Ok(())
     }
 
     /// Are these values of the first key columns?

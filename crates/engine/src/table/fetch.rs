@@ -7,11 +7,11 @@ use rightlink_env::sync::Arc;
 use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::index::Direction;
+use crate::index::{Direction, KeyRange};
 use crate::keycode::ColumnRange;
 use crate::txn::Snapshot;
 
-use super::bounds::IndexBounds;
+use super::bounds::{IndexBounds, Search, disjoint};
 use super::index_scan::{IndexRows, Leaves, checker};
 use super::row::Projection;
 use super::scan::{IndexScanOptions, Reader, Row};
@@ -61,16 +61,52 @@ impl Table {
         let checker = checker(self, index);
         let range = |key: &Vec<Value>| checker.columns(key, &ColumnRange::All);
         let ranges = keys.iter().map(range).collect::<Result<Vec<_>>>()?;
-        // In key order, so that neighbours on a leaf are read while it is in memory.
-        let mut ranges: Vec<_> = ranges.into_iter().enumerate().collect();
-        ranges.sort_by(|(_, a), (_, b)| a.low.cmp(&b.low));
+        let search = Search::list(disjoint(ranges.clone()));
+        let asked = Asked::new(ranges);
         let reader = Reader::new(self, snapshot, projection.clone());
-        let leaves = Leaves::over(&reader, index, Direction::Forward, ranges)?;
+        let leaves = Leaves::new(&reader, index, (search, Direction::Forward))?;
         let mut rows = IndexRows::new(reader, leaves, None, false);
         let mut found = vec![Vec::new(); keys.len()];
-        while let Some((number, row)) = rows.next(u64::MAX)? {
-            found[number].push(row);
+        while let Some(row) = rows.next(u64::MAX)? {
+            let key = rows.last_key().expect("a row was found");
+            asked.by(key).for_each(|number| found[number].push(row.clone()));
         }
         Ok(found)
+    }
+}
+
+/// Keys and prefixes of keys as they were asked for, perhaps more than once or one inside another.
+struct Asked {
+    /// In key order, what contains others before them; each with its place in the list.
+    ranges: Vec<(usize, KeyRange)>,
+    /// Per range the last one before it that contains it.
+    around: Vec<Option<usize>>,
+}
+
+impl Asked {
+    fn new(ranges: Vec<KeyRange>) -> Self {
+        let mut ranges: Vec<_> = ranges.into_iter().enumerate().collect();
+        let end = |range: &KeyRange| (range.high.is_none(), range.high.clone());
+        ranges.sort_by(|(_, a), (_, b)| a.low.cmp(&b.low).then_with(|| end(b).cmp(&end(a))));
+        let mut around = Vec::with_capacity(ranges.len());
+        for (at, (_, range)) in ranges.iter().enumerate() {
+            let mut outer = at.checked_sub(1);
+            while let Some(other) = outer
+                && !ranges[other].1.contains(&range.low)
+            {
+                outer = around[other];
+            }
+            around.push(outer);
+        }
+        Self { ranges, around }
+    }
+
+    /// The places in the list of all that `key` is wanted for.
+    fn by(&self, key: &[u8]) -> impl Iterator<Item = usize> {
+        let begun = self.ranges.partition_point(|(_, range)| range.low.as_slice() <= key);
+        let chain = std::iter::successors(begun.checked_sub(1), |at| self.around[*at]);
+        // Ranges of prefixes are nested or disjoint: whatever contains the key is in this chain.
+        let wanted = chain.filter(move |at| self.ranges[*at].1.contains(key));
+        wanted.map(|at| self.ranges[at].0)
     }
 }

@@ -28,9 +28,9 @@ use crate::index::am::{IndexScan, LeafBatch, ScanOptions};
 use crate::index::{Direction, KeyRange};
 use crate::txn::DeadHints;
 
-use super::bounds::Checker;
+use super::bounds::{Checker, Search};
 use super::index_only::KeyReader;
-use super::scan::{IndexScanOptions, Reader, Row};
+use super::scan::{Reader, Row};
 use super::{Table, TableIndex};
 
 /// Most leaves whose entries are sorted by row id at a time, where no order is asked for.
@@ -39,29 +39,19 @@ const MAX_LEAVES: usize = 32;
 const SMALL: usize = 1 << 10;
 /// So many entries are held where the budget has no room for a leaf's.
 const PIECE: usize = 16;
-/// Most ranges whose first leaves are read ahead at a time.
-const MAX_RANGES: usize = 64;
 
-/// Ranges of an index, ascending, each with the number its rows get.
-type Ranges = Arc<[(usize, KeyRange)]>;
-
-/// The leaves of one or more ranges, one range after the other.
+/// The leaves with wanted keys.
 pub(super) struct Leaves {
-    pub(super) table: Arc<Table>,
-    pub(super) index: Arc<TableIndex>,
-    options: ScanOptions,
-    ranges: Ranges,
-    /// Ranges begun so far, in the order of the scan.
-    begun: usize,
-    scan: Option<(usize, Box<dyn IndexScan>)>,
-    /// Ranges whose first leaf was asked for ahead, and how many to ask for at a time.
-    asked: (usize, usize),
+    table: Arc<Table>,
+    index: Arc<TableIndex>,
+    direction: Direction,
+    search: Arc<Search>,
+    scan: Box<dyn IndexScan>,
 }
 
-/// A leaf's matches and the place of their range among all.
+/// A leaf's matches.
 struct Leaf {
     batch: LeafBatch,
-    place: usize,
     direction: Direction,
     /// What the budget gave for the batch; none if it had nothing: then the batch is a small piece.
     memory: Option<Reservation>,
@@ -88,7 +78,7 @@ struct DeadMarks {
 pub(super) struct IndexRows {
     reader: Reader,
     index: Arc<TableIndex>,
-    ranges: Ranges,
+    search: Arc<Search>,
     direction: Direction,
     keys: Option<KeyReader>,
     stream: ReadStream<'static, Wanted>,
@@ -109,95 +99,41 @@ impl Leaves {
     pub(super) fn new(
         reader: &Reader,
         index: &Arc<TableIndex>,
-        options: &IndexScanOptions,
-    ) -> Result<Self> {
-        let ranges = options.bounds.resolve(&checker(&reader.table, index))?;
-        let ranges = ranges.into_iter().enumerate().collect();
-        Self::over(reader, index, options.direction, ranges)
-    }
-
-    /// Of given ranges, which ascend.
-    pub(super) fn over(
-        reader: &Reader,
-        index: &Arc<TableIndex>,
-        direction: Direction,
-        ranges: Vec<(usize, KeyRange)>,
+        (search, direction): (Search, Direction),
     ) -> Result<Self> {
         if !index.is_usable(&reader.snapshot) {
             let what = format!("index {} is newer than the snapshot", index.def.name);
             return Err(Error::Conflict { kind: ConflictKind::Serialization, what });
         }
-        let options = ScanOptions { direction, ..ScanOptions::default() };
-        Ok(Self::from_place(&reader.table, index, options, ranges.into(), 0))
+        let range = search.range.clone();
+        Ok(Self::of_range(&reader.table, index, (Arc::new(search), direction), range))
     }
 
-    fn from_place(
+    /// Of what is searched for only the part in `range`.
+    fn of_range(
         table: &Arc<Table>,
         index: &Arc<TableIndex>,
-        options: ScanOptions,
-        ranges: Ranges,
-        begun: usize,
+        (search, direction): (Arc<Search>, Direction),
+        range: KeyRange,
     ) -> Self {
+        let options = ScanOptions { direction, ..ScanOptions::default() };
+        let scan = match &search.keys {
+            None => index.method.begin_scan(range, options),
+            Some(keys) => index.method.begin_scan_of(range, Arc::clone(keys), options),
+        };
         let (table, index) = (Arc::clone(table), Arc::clone(index));
-        Self { table, index, options, ranges, begun, scan: None, asked: (begun, 2) }
-    }
-
-    /// Place among the ranges of the one that is scanned `nth`.
-    fn place(&self, nth: usize) -> usize {
-        match self.options.direction {
-            Direction::Forward => nth,
-            Direction::Backward => self.ranges.len() - 1 - nth,
-        }
+        Self { table, index, direction, search, scan }
     }
 
     /// The matches of the next leaf; none at the end.
     fn next(&mut self) -> Result<Option<Arc<Leaf>>> {
         let mut batch = LeafBatch::default();
-        let table = Arc::clone(&self.table);
-        let clock = table.heap.clock();
-        loop {
-            if let Some((place, scan)) = &mut self.scan
-                && scan.next_batch(&|| clock.now(), &mut batch)?
-            {
-                let (place, direction) = (*place, self.options.direction);
-                let memory = memory_for(&table, scan.as_mut(), &mut batch);
-                return Ok(Some(Arc::new(Leaf { batch, place, direction, memory })));
-            }
-            if self.begun == self.ranges.len() {
-                return Ok(None);
-            }
-            self.ask_ahead();
-            let place = self.place(self.begun);
-            let range = self.ranges[place].1.clone();
-            self.begun += 1;
-            let scan = match self.scan.take() {
-                // The ranges of a list often begin on one leaf, or on neighbours.
-                Some((_, mut scan)) => {
-                    scan.restart(range);
-                    scan
-                }
-                None => self.index.method.begin_scan(range, self.options),
-            };
-            self.scan = Some((place, scan));
+        let clock = self.table.heap.clock();
+        if !self.scan.next_batch(&|| clock.now(), &mut batch)? {
+            return Ok(None);
         }
-    }
-
-    /// Of many ranges, has the leaves read in which the next ones begin: more at a time as long as
-    /// some of them are not in memory.
-    fn ask_ahead(&mut self) {
-        let (asked, many) = self.asked;
-        let adaptive = !matches!(self.table.pool.prefetch(), Prefetch::None | Prefetch::Simple);
-        if self.begun == 0 || self.begun < asked || !adaptive {
-            return;
-        }
-        let to = self.ranges.len().min(self.begun + many);
-        let low = |nth| self.ranges[self.place(nth)].1.low.as_slice();
-        let keys: Vec<&[u8]> = (self.begun..to).map(low).collect();
-        let reads = if keys.len() > 1 { self.index.method.read_ahead(&keys) } else { 0 };
-        // Where all is in memory, the next look is far away.
-        let next = if reads > 0 { to } else { to + MAX_RANGES };
-        let many = if reads > 0 { (many * 2).min(MAX_RANGES) } else { 2 };
-        self.asked = (next, many);
+        let memory = memory_for(&self.table, self.scan.as_mut(), &mut batch);
+        Ok(Some(Arc::new(Leaf { batch, direction: self.direction, memory })))
     }
 }
 
@@ -337,14 +273,14 @@ impl IndexRows {
         keys: Option<KeyReader>,
         any_order: bool,
     ) -> Self {
-        let (index, ranges) = (Arc::clone(&leaves.index), Arc::clone(&leaves.ranges));
-        let (direction, goes_on) = (leaves.options.direction, Arc::default());
+        let (index, search) = (Arc::clone(&leaves.index), Arc::clone(&leaves.search));
+        let (direction, goes_on) = (leaves.direction, Arc::default());
         let mut feed = Feed::new(leaves, keys.is_some(), &goes_on);
         feed.sort = usize::from(any_order);
         Self {
             reader,
             index,
-            ranges,
+            search,
             direction,
             keys,
             stream: stream_of(feed),
@@ -357,8 +293,8 @@ impl IndexRows {
         }
     }
 
-    /// The next row and the number of its range; the caller wants at most `left` more.
-    pub(super) fn next(&mut self, left: u64) -> Result<Option<(usize, Row)>> {
+    /// The next row; the caller wants at most `left` more.
+    pub(super) fn next(&mut self, left: u64) -> Result<Option<Row>> {
         loop {
             self.stream.want(left);
             let Some((pin, wanted)) = self.stream.next_entry()? else {
@@ -371,12 +307,16 @@ impl IndexRows {
             };
             self.turn_to(&wanted.leaf);
             let row = self.read(pin, &wanted)?;
-            if let Some(row) = row {
-                let number = self.ranges[wanted.leaf.place].0;
+            if row.is_some() {
                 self.last = Some(wanted);
-                return Ok(Some((number, row)));
+                return Ok(row);
             }
         }
+    }
+
+    /// Key of the row that was handed over last, as the index has it.
+    pub(super) fn last_key(&self) -> Option<&[u8]> {
+        self.last.as_ref().map(|wanted| wanted.leaf.batch.key(wanted.at))
     }
 
     /// The row of an entry: from its pinned heap page, or from the entry itself.
@@ -394,9 +334,8 @@ impl IndexRows {
             self.dead.add(wanted);
         }
         let Some((row_id, bytes)) = fetched.row else { return Ok(None) };
-        let range = &self.ranges[wanted.leaf.place].1;
         let recheck = batch.entries[wanted.at].recheck;
-        if recheck && !self.index.matches(table, row_id, &bytes, range)? {
+        if recheck && !self.index.matches(table, row_id, &bytes, &self.search)? {
             return Ok(None);
         }
         self.reader.row(row_id, &bytes).map(Some)
@@ -449,21 +388,17 @@ impl IndexRows {
 
     /// Entries from `spot` on, that one included or not; from the start if there is none.
     fn feed_from(&self, spot: Option<Wanted>, inclusive: bool) -> Feed {
-        let options = ScanOptions { direction: self.direction, ..ScanOptions::default() };
-        let (table, ranges) = (&self.reader.table, Arc::clone(&self.ranges));
-        let mut leaves = Leaves::from_place(table, &self.index, options, ranges, 0);
-        let mut run = None;
+        let (mut range, mut run) = (self.search.range.clone(), None);
         if let Some(Wanted { leaf, at }) = spot {
             let (before, after) = (at + usize::from(inclusive), at + usize::from(!inclusive));
             run = Some(match leaf.direction == self.direction {
                 true => (Arc::clone(&leaf), after..leaf.batch.len(), false),
                 false => (Arc::clone(&leaf), 0..before, true),
             });
-            leaves.begun = leaves.place(leaf.place) + 1;
-            leaves.asked = (leaves.begun, 2);
-            let rest = leaf.batch.beyond(&self.ranges[leaf.place].1, self.direction);
-            leaves.scan = Some((leaf.place, self.index.method.begin_scan(rest, options)));
+            range = leaf.batch.beyond(&range, self.direction);
         }
+        let search = (Arc::clone(&self.search), self.direction);
+        let leaves = Leaves::of_range(&self.reader.table, &self.index, search, range);
         Feed { run, ..Feed::new(leaves, self.keys.is_some(), &self.goes_on) }
     }
 

@@ -45,6 +45,7 @@ use rightlink_env::sync::Arc;
 
 pub use crate::keycode::ColumnRange;
 pub use bounds::IndexBounds;
+use bounds::Search;
 pub use build::BuildOptions;
 pub use clean::Cleaned;
 pub use delete::Wanted;
@@ -61,8 +62,8 @@ use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::heap::{Heap, HeapFiles, HeapOptions};
 use crate::ids::{Csn, ObjectId, RowId, Xid};
+use crate::index::AccessMethod;
 use crate::index::btree::BTree;
-use crate::index::{AccessMethod, KeyRange};
 use crate::txn::{Snapshot, TxnManager};
 
 use clean::HeapOfIndex;
@@ -214,10 +215,11 @@ impl TableIndex {
         built || since == Xid::NONE || snapshot.xmin() >= since || broken("r10-usable")
     }
 
-    /// Is the key of a version of `table` in `range`?
-    fn matches(&self, table: &Table, at: RowId, bytes: &[u8], range: &KeyRange) -> Result<bool> {
+    /// Is the key of a version of `table` one that is searched for?
+    fn matches(&self, table: &Table, at: RowId, bytes: &[u8], search: &Search) -> Result<bool> {
         let keys = self.keys.make(&[table.read_row(at, bytes)?])?;
-        Ok(range.contains(keys.entry(0, at).key))
+        let found = search.contains(keys.entry(0, at).key);
+        found.map_err(|malformed| table.damaged_row(at, malformed))
     }
 
     /// Hands the entry that a row with these values (of all live columns) has here to `take` (for

@@ -18,7 +18,7 @@ use crate::txn::Snapshot;
 
 use super::bounds::IndexBounds;
 use super::index_only::KeyReader;
-use super::index_scan::{IndexRows, Leaves, Mark};
+use super::index_scan::{IndexRows, Leaves, Mark, checker};
 use super::row::Projection;
 use super::{Table, TableIndex};
 
@@ -112,7 +112,8 @@ impl Table {
         options: &IndexScanOptions,
     ) -> Result<Scan> {
         let reader = Reader::new(self, snapshot, projection);
-        let leaves = Leaves::new(&reader, index, options)?;
+        let search = options.bounds.resolve(&checker(self, index))?;
+        let leaves = Leaves::new(&reader, index, (search, options.direction))?;
         let keys = KeyReader::new(&self.def, index, &reader.projection);
         let rows = IndexRows::new(reader, leaves, keys, options.any_order);
         let mut scan = Scan::new(Source::Index(Box::new(rows)), options.limit);
@@ -210,7 +211,7 @@ impl Scan {
             return Ok(None);
         }
         let next = match &mut self.source {
-            Source::Index(rows) => rows.next(self.left)?.map(|(_, row)| row),
+            Source::Index(rows) => rows.next(self.left)?,
             Source::Heap(rows) => rows.next()?,
         };
         self.left -= u64::from(next.is_some());

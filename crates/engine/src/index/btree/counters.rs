@@ -30,6 +30,10 @@ pub struct Counters {
     pub bytes: u64,
     /// Steps over a right link during a descent.
     pub moves_right: u64,
+    /// Leaves of lists of keys and of scans that were found next door instead of by a descent.
+    pub next_door: u64,
+    /// Leaves that scans read.
+    pub leaves: u64,
 }
 
 impl Counters {
@@ -44,6 +48,8 @@ impl Counters {
         low_fences: 0,
         bytes: 0,
         moves_right: 0,
+        next_door: 0,
+        leaves: 0,
     };
 }
 

@@ -13,7 +13,7 @@ use crate::index::am::{AccessMethod, HeapOracle, IndexEntry, InsertOutcome, Leaf
 use crate::index::am::{ScanOptions, VacuumStats};
 use crate::index::btree::node::{Node, is_node};
 use crate::index::btree::search::Aim;
-use crate::index::btree::{BTree, TreeOptions};
+use crate::index::btree::{BTree, TreeOptions, inspect};
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, verify_clean};
 use crate::schedules::{Case, catches, survives};
@@ -28,9 +28,13 @@ type Entry = (Vec<u8>, RowId);
 
 /// An empty tree whose pages take a handful of entries.
 fn tree() -> (TestPool, BTree) {
+    tree_of(256)
+}
+
+fn tree_of(capacity: usize) -> (TestPool, BTree) {
     let test = testing::pool(64, 1);
     test.pool.create_file(FILE, true).expect("an empty disk");
-    let options = TreeOptions { capacity: 256, ..TreeOptions::default() };
+    let options = TreeOptions { capacity, ..TreeOptions::default() };
     let tree = BTree::create(&test.pool, FILE, options).expect("space");
     (test, tree)
 }
@@ -129,6 +133,106 @@ fn vacuum_beside_splits() {
     let left = scan(&tree, Direction::Forward);
     let kept: Vec<_> = (100..130).filter(|n| n % 3 == 2).map(fresh).collect();
     assert!(left == kept, "vacuum leaves {} of {}", shown(&left), shown(&kept));
+    verify_clean(&tree);
+}
+
+/// An entry with a short key: some thirty fill a page of 400 bytes.
+fn short(n: u64, row: RowId) -> Entry {
+    (n.to_be_bytes().to_vec(), row)
+}
+
+/// A tree of three leaves, the middle one of which has a higher block than the right one, and
+/// dead rows; with what must leave the middle one to make it underfull.
+fn three_leaves() -> (TestPool, BTree, Vec<Entry>) {
+    let (pool, tree) = tree_of(400);
+    let lives = |n: u64| short(n, RowId::new(n as u32, 2));
+    suite::insert(&tree, &(60..96).map(lives).collect::<Vec<_>>());
+    suite::insert(&tree, &(0..30).map(lives).collect::<Vec<_>>());
+    let page = |block: u32| tree.inspect_page(block).expect("a sound tree");
+    let leaves = (1..tree.blocks()).map(page).filter(|page| page.kind == "leaf");
+    let middle: Vec<_> = leaves
+        .filter(|page| page.left != 0 && page.right != 0 && page.right < page.block)
+        .collect();
+    let low = middle.first().expect("a leaf whose right sibling is in a lower block");
+    let items = tree.inspect_items(low.block).expect("a sound tree");
+    let entry = |item: &inspect::ItemInfo| (item.key.clone(), item.row.expect("a leaf has rows"));
+    let entries: Vec<Entry> = items.iter().map(entry).collect();
+    // Two of them are garbage; the others will go.
+    let (garbage, rest) = entries.split_at(2);
+    let garbage = garbage.iter().enumerate();
+    let garbage: Vec<_> =
+        garbage.map(|(n, (key, _))| (key.clone(), RowId::new(DEAD + n as u32, 9))).collect();
+    let rest: Vec<Entry> = rest.iter().chain(&entries[..2]).cloned().collect();
+    suite::insert(&tree, &garbage);
+    (pool, tree, rest)
+}
+
+fn delete_all(tree: &BTree, entries: &[Entry]) {
+    for (key, row) in entries {
+        let gone = tree.delete(Xid(5), &IndexEntry::new(key, *row));
+        assert!(gone.expect("a sound tree"), "each is there once");
+    }
+}
+
+/// A page that deletions make underfull is merged into one that vacuum has passed: what was dead
+/// before is gone after.
+fn vacuum_beside_merges() {
+    let (_pool, tree, rest) = three_leaves();
+    let deleter = start(&tree, move |tree| delete_all(tree, &rest));
+    let vacuum = start(&tree, |tree| {
+        vacuum(tree);
+    });
+    join([deleter, vacuum]);
+    let pages = (1..tree.blocks()).map(|block| tree.inspect_page(block).expect("a sound tree"));
+    assert!(pages.filter(|page| page.kind == "free").count() > 0, "pages were merged");
+    let left = suite::scan(&tree, KeyRange::all(), Direction::Forward);
+    let garbage = left.iter().filter(|(_, row)| row.block.0 >= DEAD).count();
+    assert_eq!(garbage, 0, "vacuum leaves dead rows of {}", left.len());
+    verify_clean(&tree);
+}
+
+/// Scans in both directions and lookups beside a merge: what stays is seen, once (R5).
+fn scans_beside_merges() {
+    let (_pool, tree, rest) = three_leaves();
+    let all = suite::scan(&tree, KeyRange::all(), Direction::Forward);
+    let stay: Vec<Entry> = all.into_iter().filter(|entry| !rest.contains(entry)).collect();
+    let scans = [Direction::Forward, Direction::Backward].map(|direction| {
+        let stay = stay.clone();
+        start(&tree, move |tree| {
+            let mut found = suite::scan(tree, KeyRange::all(), direction);
+            if direction == Direction::Backward {
+                found.reverse();
+            }
+            assert!(found.is_sorted_by(|a, b| a < b), "in order, nothing twice");
+            let seen = found.iter().filter(|entry| stay.contains(entry)).count();
+            assert_eq!(seen, stay.len(), "{direction:?}");
+        })
+    });
+    let deleter = start(&tree, move |tree| delete_all(tree, &rest));
+    join(scans.into_iter().chain([deleter]));
+    verify_clean(&tree);
+}
+
+/// Inserts that split a leaf beside descents for keys on both sides of the split (move right) and
+/// deletions of some of them.
+fn descents_beside_splits() {
+    let (_pool, tree) = tree();
+    let stay: Vec<_> = (0..40).step_by(8).map(stable).collect();
+    suite::insert(&tree, &stay);
+    suite::insert(&tree, &(20..24).map(fresh).collect::<Vec<_>>());
+    let splitter = start(&tree, |tree| {
+        suite::insert(tree, &(10..20).filter(|n| n % 8 != 0).map(fresh).collect::<Vec<_>>());
+    });
+    let deleter = start(&tree, |tree| delete_all(tree, &(20..24).map(fresh).collect::<Vec<_>>()));
+    let reader = start(&tree, move |tree| {
+        for (key, row) in &stay {
+            let mut found = Vec::new();
+            tree.lookup(&[key], &mut |_, row, _| found.push(row)).expect("a sound tree");
+            assert_eq!(found, [*row]);
+        }
+    });
+    join([splitter, deleter, reader]);
+    assert_eq!(scan(&tree, Direction::Forward).len(), 5 + 9);
     verify_clean(&tree);
 }
 
@@ -291,7 +395,14 @@ fn vacuum_follows_splits() {
 }
 
 #[test]
+fn vacuum_and_scans_survive_merges() {
+    survives("vacuum beside merges", vacuum_beside_merges, 300);
+    survives("scans beside merges", scans_beside_merges, 300);
+}
+
+#[test]
 fn descents_end_where_they_should() {
+    survives("descents beside splits", descents_beside_splits, 500);
     survives("descents beside reuse", descents_beside_reuse, 500);
     survives("registered descents", registered_descents, 500);
 }
@@ -317,6 +428,7 @@ fn broken_trees_are_caught() {
     catches(&[
         Case { rule: "r5-link", world: scans, within: 2000 },
         Case { rule: "r5-cycle", world: vacuum_beside_splits, within: 2000 },
+        Case { rule: "r5-merge-cycle", world: vacuum_beside_merges, within: 4000 },
         Case { rule: "r6-recycle", world: registered_descents, within: 4000 },
         Case { rule: "r6-fences", world: remembered_leaf, within: 4000 },
         Case { rule: "r6-growing", world: vacuum_beside_growth, within: 4000 },

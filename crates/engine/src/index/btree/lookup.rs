@@ -1,8 +1,8 @@
 //! Lookups of many keys: entries whose key equals one of a list, handed out under the leaf's latch.
 //!
 //! The keys ascend, so a leaf is held for all keys that belong to it, each searched for among the
-//! entries after the last one's; the next leaf to the right is tried before another descent, until
-//! that has failed a few times in a row.
+//! entries after the last one's; the next leaf to the right is tried before another descent
+//! (`cursor`).
 //!
 //! One key alone is looked up without pin or latch: its entries are copied out of the leaf, and
 //! count if the leaf is unchanged afterwards (R11).
@@ -14,22 +14,19 @@
 use std::cmp::Ordering;
 
 use crate::config::PAGE_SIZE;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::RowId;
-use crate::index::btree::counters::count;
+use crate::index::btree::cursor::Cursor;
 use crate::index::btree::node::{Checked, Node, POSTING};
 use crate::index::btree::posting::Member;
 use crate::index::btree::probe::Given;
 use crate::index::btree::read::PageRead;
 use crate::index::btree::scan::payload;
-use crate::index::btree::search::{Aim, Place, place_on};
+use crate::index::btree::search::Aim;
 use crate::index::btree::{Optimisations, Tree, tree_key};
 
 /// What a lookup calls for each entry: position of the key, row, payload.
 pub(crate) type FoundFn<'f> = &'f mut dyn FnMut(usize, RowId, &[u8]);
-
-/// Steps to the right in vain before every key is descended for.
-const MAX_MISSES: u32 = 3;
 
 /// A list of keys, and how far it has come.
 struct Walk<'k, 'f> {
@@ -61,41 +58,15 @@ impl Tree {
         let set = self.switches.get();
         let (from, floor, members) = (None, None, Vec::new());
         let mut walk = Walk { set, keys, at: 0, from, floor, members, found };
-        let mut misses = 0;
+        let mut cursor = Cursor::default();
         while walk.at < keys.len() {
             let from = walk.from.take();
             walk.floor.clone_from(&from);
             let aim = Aim::At(from.as_deref().unwrap_or(keys[walk.at]));
-            let leaf = self.read_leaf(aim, || (), |_, node, place| walk.leaf(node, place.pos));
-            let mut right = leaf?;
-            while right != 0 && walk.at < keys.len() && misses < MAX_MISSES {
-                (right, misses) = match self.next_door(right, &mut walk)? {
-                    Some(next) => (next, 0),
-                    None => (0, misses + 1),
-                };
-            }
+            let leaf = cursor.read(self, aim, || (), |(_, node, at)| walk.leaf(&node, at.pos));
+            cursor.set_near([leaf?, 0]);
         }
         Ok(())
-    }
-
-    /// Goes on in the leaf at `block` if the key is there; `None` if not.
-    fn next_door(&self, block: u32, walk: &mut Walk<'_, '_>) -> Result<Option<u32>> {
-        if !walk.set.has(Optimisations::CURSORS) {
-            return Ok(None);
-        }
-        let Some(pin) = self.pool.try_pin(self.page(block)) else { return Ok(None) };
-        let page = pin.shared();
-        let damage = |what| Error::corrupt(pin.page(), what);
-        let aim = Aim::At(walk.from.as_deref().unwrap_or(walk.keys[walk.at]));
-        match place_on(page.bytes(), aim, 0).map_err(damage)? {
-            Place::Here(found) => {
-                count(|c| c.moves_right += 1);
-                walk.floor = walk.from.take();
-                let node = Node::open(page.bytes()).map_err(damage)?;
-                walk.leaf(&node, found.pos).map(Some).map_err(damage)
-            }
-            Place::Right(_) | Place::Lost => Ok(None),
-        }
     }
 }
 

@@ -7,7 +7,8 @@
 //! | `search` `descent` | from the root to the page that a key belongs to |
 //! | `insert` `split` `split_point` `delete` | one leaf at a time, then its parent |
 //! | `ahead` | leaves read before they are wanted |
-//! | `scan` `lookup` | leaf after leaf, in both directions; dead marks; lists of keys |
+//! | `scan` `lookup` `cursor` | leaf after leaf, both ways; lists of keys; from one to the next |
+//! | `pick` `mark` | which entries of a leaf a scan wants, and what it skips; dead marks |
 //! | `clean` | dead rows leave by key, and full leaves that ask the heap |
 //! | `vacuum` `merge` | dead entries and empty pages leave |
 //! | `build` | from sorted entries |
@@ -31,6 +32,7 @@ mod alloc;
 pub mod build;
 mod clean;
 mod counters;
+mod cursor;
 mod delete;
 mod descent;
 mod edit;
@@ -41,10 +43,12 @@ mod groups;
 mod insert;
 pub mod inspect;
 mod lookup;
+mod mark;
 mod merge;
 mod meta;
 mod node;
 mod optimisations;
+mod pick;
 mod posting;
 mod probe;
 mod put;
@@ -73,7 +77,7 @@ use crate::index::am::{
     AccessMethod, Clock, DeadRows, Finding, Groups, HeapOracle, IndexEntry, IndexScan,
     InsertOutcome, LeafBatch, ScanOptions, VacuumStats, VerifyStats,
 };
-use crate::index::search_key::KeyRange;
+use crate::index::search_key::{KeyRange, KeySet};
 
 use alloc::{Blocks, Registrations};
 use node::Damage;
@@ -242,11 +246,16 @@ impl AccessMethod for BTree {
     }
 
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan> {
-        Box::new(scan::TreeScan::new(self.clone(), range, options))
+        Box::new(scan::TreeScan::new(self.clone(), range, None, options))
     }
 
-    fn read_ahead(&self, keys: &[&[u8]]) -> u64 {
-        self.0.read_ahead(keys)
+    fn begin_scan_of(
+        &self,
+        range: KeyRange,
+        keys: Arc<KeySet>,
+        options: ScanOptions,
+    ) -> Box<dyn IndexScan> {
+        Box::new(scan::TreeScan::new(self.clone(), range, Some(keys), options))
     }
 
     fn lookup(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, RowId, &[u8])) -> Result<()> {

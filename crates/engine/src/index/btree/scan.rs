@@ -1,4 +1,4 @@
-//! Scans, a leaf at a time, and the dead marks that scans leave behind.
+//! Scans, a leaf at a time.
 //!
 //! A scan keeps what is left of its range and the link to the next leaf. After a leaf everything up
 //! to its fence has been handed over, so the fence becomes the new end of the range. A step over a
@@ -6,58 +6,82 @@
 //! page) the scan descends again to where its range begins now (R5). Nothing is latched or pinned
 //! between two batches.
 //!
+//! A scan that wants some keys only (`pick`) goes on where the next one can be, over links or not.
+//! A leaf that is not next to the last one counts if its fences contain that place, as after any
+//! descent (R6).
+//!
 //! Invariants: no entry is handed over twice, none that is there from the first call to the last is
-//! missed, in either direction. Marks are set only under the exclusive latch, for entries found
-//! again by key and row id and after the caller's check ran under it (R3); they are hints and not
-//! logged.
+//! missed, in either direction.
 //! Does not do: visibility; fetch rows.
 
 use std::cmp::Ordering;
 
 use rightlink_env::points::broken;
+use rightlink_env::sync::Arc;
 
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{PageId, RowId};
 use crate::index::am::{Clock, LeafBatch, ScanOptions};
 use crate::index::btree::ahead::LeavesAhead;
-use crate::index::btree::node::{Checked, DEAD, HAS_DEAD, Item, Node, POSTING, SLOT, is_node};
-use crate::index::btree::posting::{Member, Spot};
-use crate::index::btree::search::{Aim, Place, place_on};
-use crate::index::btree::{BTree, Optimisations, Tree, tree_key};
-use crate::index::search_key::{Direction, KeyRange};
-use crate::page::PageMut;
-use crate::page::header::{FLAGS, HEADER_SIZE, lsn};
+use crate::index::btree::counters::count;
+use crate::index::btree::cursor::Cursor;
+use crate::index::btree::node::{Checked, Item, Node, POSTING, is_node};
+use crate::index::btree::pick::{Further, Picker, RangesAhead, Skips};
+use crate::index::btree::posting::Member;
+use crate::index::btree::search::Aim;
+use crate::index::btree::{BTree, Optimisations, tree_key};
+use crate::index::search_key::{Direction, KeyRange, KeySet};
+use crate::page::header::lsn;
 
 /// A scan of one range.
 pub(crate) struct TreeScan {
     tree: BTree,
     /// What has not been handed over yet.
     rest: KeyRange,
+    /// Which keys of it are wanted; `None`: all.
+    keys: Option<Arc<KeySet>>,
     options: ScanOptions,
     /// Neighbour of the last leaf, 0: descend.
     link: u32,
-    /// The last leaf and its neighbour, where a new range may begin; 0: none.
+    /// The last leaf and its neighbour, where what is left may begin; 0: none.
     near: [u32; 2],
+    cursor: Cursor,
+    skips: Skips,
+    /// The last leaf's neighbour on the side that the scan comes from.
+    back: u32,
     done: bool,
     scratch: Vec<u8>,
+    bound: Vec<u8>,
     members: Vec<Member>,
     ahead: LeavesAhead,
+    ranges_ahead: RangesAhead,
 }
 
 impl TreeScan {
-    pub(crate) fn new(tree: BTree, range: KeyRange, options: ScanOptions) -> TreeScan {
+    pub(crate) fn new(
+        tree: BTree,
+        range: KeyRange,
+        keys: Option<Arc<KeySet>>,
+        options: ScanOptions,
+    ) -> TreeScan {
         let done = range.is_empty();
         TreeScan {
             tree,
             rest: range,
+            keys,
             options,
             link: 0,
             near: [0; 2],
+            cursor: Cursor::default(),
+            skips: Skips::default(),
+            back: 0,
             done,
             scratch: Vec::new(),
+            bound: Vec::new(),
             members: Vec::new(),
             ahead: LeavesAhead::default(),
+            ranges_ahead: RangesAhead::default(),
         }
     }
 
@@ -65,11 +89,10 @@ impl TreeScan {
     pub(crate) fn advance(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
         batch.reset(PageId::default(), 0);
         while !self.done && batch.is_empty() {
-            if !self.step_over_link(clock, batch)? && !self.start_near(clock, batch)? {
-                self.ahead.lost();
-                self.descend(clock, batch)?;
+            if !self.step_over_link(clock, batch)? {
+                self.arrive(clock, batch)?;
             }
-            if !self.done {
+            if !self.done && self.skips.over == 0 {
                 self.ahead.look(&self.tree.0, &self.rest, self.options.direction);
             }
         }
@@ -81,7 +104,7 @@ impl TreeScan {
         self.ahead.lost();
         self.done = range.is_empty();
         self.rest = range;
-        self.near[1] = std::mem::take(&mut self.link);
+        (self.link, self.skips.over) = (0, 0);
     }
 
     /// See [`crate::index::am::IndexScan::hand_back`].
@@ -95,34 +118,10 @@ impl TreeScan {
             Direction::Forward => self.rest.low.clone_from(&end),
             Direction::Backward => self.rest.high = Some(end.clone()),
         }
+        self.near = [batch.leaf.block.0, 0];
         batch.cut(keep, end, self.options.direction);
-        (self.link, self.done) = (0, false);
+        (self.link, self.skips.over, self.done) = (0, 0, false);
         self.ahead.lost();
-    }
-
-    /// Reads the leaf that was read last, or its neighbour, if the range begins there: fences say
-    /// so under the latch, whatever became of the page (R6).
-    fn start_near(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
-        let near = std::mem::take(&mut self.near);
-        let forward = self.options.direction == Direction::Forward;
-        if !forward || !self.tree.0.uses(Optimisations::CURSORS) {
-            return Ok(false);
-        }
-        let tree = self.tree.clone();
-        for block in near.into_iter().filter(|block| *block != 0) {
-            let Some(pin) = tree.0.pool.try_pin(tree.0.page(block)) else { continue };
-            let sample = clock();
-            let page = pin.shared();
-            let damage = |what| Error::corrupt(pin.page(), what);
-            let place = place_on(page.bytes(), Aim::At(&self.rest.low), 0).map_err(damage)?;
-            if matches!(place, Place::Here(_)) {
-                batch.reset(pin.page(), sample);
-                let node = Node::open(page.bytes()).map_err(damage)?;
-                self.copy(&node, batch).map_err(damage)?;
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Reads the neighbour, if it still is one.
@@ -144,6 +143,7 @@ impl TreeScan {
         let node = Node::open(page.bytes()).map_err(damage)?;
         let joined = broken("r5-link") || self.continues(&node);
         if joined {
+            self.skips.step();
             batch.reset(pin.page(), sample);
             self.copy(&node, batch).map_err(damage)?;
         }
@@ -161,25 +161,41 @@ impl TreeScan {
             }
     }
 
-    fn descend(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<()> {
-        let tree = self.tree.clone();
+    /// Reads the leaf where what is left begins: one that was near, or one that is searched for.
+    fn arrive(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<()> {
+        let (tree, rest, direction) =
+            (self.tree.clone(), self.rest.clone(), self.options.direction);
         let _registered = tree.0.registrations.enter();
-        let rest = self.rest.clone();
-        let aim = match self.options.direction {
+        self.ahead.lost();
+        let over = std::mem::take(&mut self.skips.over);
+        // Where the last leaf was next door, the next one will be, too.
+        if let Some(ranges) = self.keys.as_ref().and_then(|keys| keys.ranges())
+            && over != 0
+            && self.cursor.descended()
+        {
+            self.ranges_ahead.look(&tree.0, (ranges, &rest), direction);
+        }
+        let aim = match direction {
             Direction::Forward => Aim::At(&rest.low),
             Direction::Backward => Aim::Before(rest.high.as_deref()),
         };
-        let mut sample = 0;
         let sampled = std::cell::Cell::new(0);
-        tree.0.read_leaf(
+        let mut cursor = self.cursor;
+        cursor.set_near(std::mem::take(&mut self.near));
+        let result = cursor.read(
+            &tree.0,
             aim,
             || sampled.set(clock()),
-            |page, node, _| {
-                sample = sampled.get();
-                batch.reset(page.pin().page(), sample);
-                self.copy(node, batch)
+            |(page, node, _)| {
+                batch.reset(page, sampled.get());
+                self.copy(&node, batch)
             },
-        )
+        );
+        self.cursor = cursor;
+        if over != 0 && cursor.descended() {
+            self.skips.landed(over, (batch.leaf.block.0, self.back));
+        }
+        result
     }
 
     /// Copies the matches of a leaf and moves on.
@@ -203,13 +219,56 @@ impl TreeScan {
         };
         // A list that begins in front of the range may reach into it.
         let from = from - usize::from(from > 0 && node.is_list(from - 1));
-        match self.options.direction {
-            Direction::Forward => (from..to).try_for_each(|i| self.push(node, i, batch))?,
-            Direction::Backward => (from..to).rev().try_for_each(|i| self.push(node, i, batch))?,
-        }
-        self.near[0] = batch.leaf.block.0;
+        let before = batch.len();
+        let further = match (self.keys.clone(), self.options.direction) {
+            (Some(keys), direction) => {
+                let mut bound = std::mem::take(&mut self.bound);
+                let mut picker = Picker { keys: &keys, direction, bound: &mut bound };
+                let further = picker.pick(node, from..to, |i| self.push(node, i, batch));
+                self.bound = bound;
+                further?
+            }
+            (None, Direction::Forward) => {
+                (from..to).try_for_each(|i| self.push(node, i, batch))?;
+                Further::Here
+            }
+            (None, Direction::Backward) => {
+                (from..to).rev().try_for_each(|i| self.push(node, i, batch))?;
+                Further::Here
+            }
+        };
+        self.skips.saw(batch.len() > before);
+        count(|c| c.leaves += 1);
         batch.set_fences(&self.rest, &low, high.as_deref());
-        self.move_on(node, low, high)
+        self.near = [batch.leaf.block.0, 0];
+        self.move_on(node, low, high)?;
+        self.skip(node, further);
+        Ok(())
+    }
+
+    /// Goes on beyond the bound that was left, if that is further than the neighbour's fence.
+    fn skip(&mut self, node: &Node<&[u8; PAGE_SIZE]>, further: Further) {
+        self.done |= further == Further::Nowhere;
+        let beyond = match self.options.direction {
+            Direction::Forward => self.bound > self.rest.low,
+            Direction::Backward => self.rest.high.as_ref().is_none_or(|end| self.bound < *end),
+        };
+        let skips = self.skips.may_skip() && self.tree.0.uses(Optimisations::CURSORS);
+        if self.done || further != Further::Beyond || !beyond || !skips {
+            return;
+        }
+        let next = match self.options.direction {
+            Direction::Forward => {
+                self.rest.low.clone_from(&self.bound);
+                node.right
+            }
+            Direction::Backward => {
+                self.rest.high = Some(self.bound.clone());
+                node.left
+            }
+        };
+        (self.link, self.near, self.skips.over) = (0, [next, 0], next);
+        self.done = self.rest.is_empty();
     }
 
     fn push(
@@ -277,14 +336,15 @@ impl TreeScan {
             Direction::Forward => {
                 self.done = high.is_none();
                 self.rest.low = high.unwrap_or_default();
-                self.link = node.right;
+                (self.link, self.back) = (node.right, node.left);
             }
             Direction::Backward => {
                 self.done = low.is_empty();
                 self.rest.high = Some(low);
-                self.link = node.left;
+                (self.link, self.back) = (node.left, node.right);
             }
         }
+        self.near[1] = self.link;
         self.done |= self.rest.is_empty();
         Ok(())
     }
@@ -300,92 +360,4 @@ pub(crate) fn split_key(key: &[u8]) -> Checked<(&[u8], RowId)> {
 pub(crate) fn payload<'a>(node: &Node<&'a [u8; PAGE_SIZE]>, item: &Item) -> Checked<&'a [u8]> {
     debug_assert!(item.tags & POSTING == 0);
     node.page.get(item.extra..item.extra + item.extra_len()).ok_or("a payload outside the page")
-}
-
-/// Leaves to the right of the remembered one that are searched for entries that moved.
-const MAX_HOPS: usize = 4;
-
-impl Tree {
-    /// See [`crate::index::am::AccessMethod::mark_dead`].
-    pub(crate) fn mark_dead(
-        &self,
-        batch: &LeafBatch,
-        positions: &[usize],
-        only_unchanged: bool,
-        check: &mut dyn FnMut(RowId) -> bool,
-    ) -> usize {
-        let mut keys: Vec<Vec<u8>> =
-            positions.iter().map(|at| tree_key(batch.key(*at), batch.entries[*at].row)).collect();
-        keys.sort_unstable();
-        let (mut marked, mut leaf) = (0, batch.leaf);
-        for _ in 0..MAX_HOPS {
-            let Some(pin) = self.pool.try_pin(leaf).filter(|_| !keys.is_empty()) else { break };
-            let mut right = None;
-            let ran = pin.hint(None, |page| {
-                if only_unchanged && lsn(page.bytes()) != batch.lsn {
-                    return;
-                }
-                let outcome = mark_on(page, &mut keys, check);
-                (marked, right) = (marked + outcome.0, outcome.1);
-            });
-            match right {
-                Some(block) if ran => leaf = self.page(block),
-                _ => break,
-            }
-        }
-        marked
-    }
-}
-
-/// Marks those of the sorted `keys` that belong to this leaf, and drops them from the list. Returns
-/// how many and, if larger keys are left, the right link to follow. The leaf is judged afresh: it
-/// may be another one (R6).
-fn mark_on(
-    page: &mut PageMut<'_>,
-    keys: &mut Vec<Vec<u8>>,
-    check: &mut dyn FnMut(RowId) -> bool,
-) -> (usize, Option<u32>) {
-    let (mut words, mut bytes) = (Vec::new(), Vec::new());
-    let (flags, right) = {
-        let Ok(node) = Node::open(page.bytes()) else { return (0, None) };
-        if !node.is_leaf() || keys.first().is_none_or(|key| node.cmp_low(key).is_lt()) {
-            return (0, None);
-        }
-        let mine = keys.iter().take_while(|key| node.cmp_high(key).is_lt()).count();
-        for key in keys.drain(..mine) {
-            let Ok(found) = node.search(&key) else { return (0, None) };
-            let Ok(row) = split_key(&key).map(|(_, row)| row) else { return (0, None) };
-            match node.locate(found, &key) {
-                Ok(Spot::There(entry, 0)) if !node.is_dead(entry) && check(row) => {
-                    words.push((entry, node.word(entry) | DEAD));
-                }
-                Ok(Spot::There(entry, at)) if at > 0 => {
-                    bytes.extend(hint_of(&node, entry, at).filter(|_| check(row)));
-                }
-                Ok(_) => {}
-                Err(_) => return (0, None),
-            }
-        }
-        (node.flags, node.right)
-    };
-    for (pos, word) in &words {
-        page.write_unlogged(HEADER_SIZE + pos * SLOT, &word.to_le_bytes());
-    }
-    for at in &bytes {
-        let byte = page.bytes()[*at] | 1;
-        page.write_unlogged(*at, &[byte]);
-    }
-    let marked = words.len() + bytes.len();
-    if marked > 0 && flags & HAS_DEAD == 0 {
-        page.write_unlogged(FLAGS, &(flags | HAS_DEAD).to_le_bytes());
-    }
-    (marked, (right != 0 && !keys.is_empty()).then_some(right))
-}
-
-/// The byte with the hint of member `at` of a list, unless it is marked dead already.
-fn hint_of(node: &Node<&[u8; PAGE_SIZE]>, entry: usize, at: usize) -> Option<usize> {
-    let mut members = Vec::new();
-    node.members(entry, &mut members).ok()?;
-    let member = members.get(at).filter(|member| !member.dead)?;
-    Some(node.item(entry).ok()?.extra + member.hint)
 }

@@ -10,6 +10,7 @@ use super::*;
 use crate::buffer::Prefetch;
 use crate::error::Error;
 use crate::index::Direction;
+use crate::keycode::Condition;
 use crate::table::{ColumnRange, IndexBounds, TableIndex, Written};
 
 type Model = BTreeMap<i64, Vec<Value>>;
@@ -212,7 +213,15 @@ fn random_bounds(rng: &mut Rng, index: &TableIndex, rows: &[Vec<Value>]) -> Inde
         1 => Bound::Included(value.clone()),
         _ => Bound::Excluded(value.clone()),
     };
-    match rng.below(3) {
+    match rng.below(5) {
+        3 => {
+            let mut prefix = || {
+                let key = key_of(index, rng.pick(rows).expect("there are rows"));
+                key[..1 + rng.index(key.len())].to_vec()
+            };
+            IndexBounds::AnyOf((0..6).map(|_| prefix()).collect())
+        }
+        4 => random_conditions(rng, index, rows),
         0 => IndexBounds::equal(a[..rng.index(a.len() + 1)].to_vec()),
         1 => IndexBounds::Prefixes { from: Bound::Excluded(a), to: Bound::Included(b) },
         _ => {
@@ -220,6 +229,40 @@ fn random_bounds(rng: &mut Rng, index: &TableIndex, rows: &[Vec<Value>]) -> Inde
             let (low, high) = (bound(rng, &a[at]), bound(rng, &b[at]));
             IndexBounds::between(a[..at].to_vec(), low, high)
         }
+    }
+}
+
+/// Conditions on any of the key columns, the first one left out as often as not.
+fn random_conditions(rng: &mut Rng, index: &TableIndex, rows: &[Vec<Value>]) -> IndexBounds {
+    let key = |rng: &mut Rng| key_of(index, rng.pick(rows).expect("there are rows"));
+    let mut conditions = Vec::new();
+    for at in 0..index.def().columns.len() {
+        let (a, b) = (key(rng)[at].clone(), key(rng)[at].clone());
+        conditions.extend(match rng.below(4) {
+            0 => Some((at, Condition::Equal(a))),
+            1 => Some((at, Condition::AnyOf(vec![a, b]))),
+            2 if !a.is_null() && !b.is_null() => {
+                Some((at, Condition::Between(Bound::Included(a), Bound::Excluded(b))))
+            }
+            _ => None,
+        });
+    }
+    let from = match rng.chance(1, 3) {
+        true => Bound::Excluded(key(rng)),
+        false => Bound::Unbounded,
+    };
+    IndexBounds::Matching { from, to: Bound::Unbounded, conditions }
+}
+
+fn meets(value: &Value, condition: &Condition) -> bool {
+    match condition {
+        Condition::Equal(wanted) => value == wanted,
+        Condition::AnyOf(wanted) => wanted.contains(value),
+        Condition::Between(low, high) => {
+            let inside = (low.as_ref(), high.as_ref());
+            !value.is_null() && std::ops::RangeBounds::contains(&inside, value)
+        }
+        Condition::StartsWith(_) => panic!("not made here"),
     }
 }
 
@@ -243,7 +286,15 @@ fn within(index: &TableIndex, bounds: &IndexBounds, row: &[Value]) -> bool {
         IndexBounds::Prefixes { from: Bound::Excluded(from), to: Bound::Included(to) } => {
             order(index, &key, from).is_gt() && order(index, &key, to).is_le()
         }
-        other => panic!("{other:?} is not made here"),
+        IndexBounds::AnyOf(prefixes) => prefixes.iter().any(|prefix| key.starts_with(prefix)),
+        IndexBounds::Matching { from, conditions, .. } => {
+            let begun = match from {
+                Bound::Excluded(from) => order(index, &key, from).is_gt(),
+                _ => true,
+            };
+            begun && conditions.iter().all(|(at, one)| meets(&key[*at], one))
+        }
+        other @ IndexBounds::Prefixes { .. } => panic!("{other:?} is not made here"),
     }
 }
 

@@ -7,6 +7,7 @@ mod descent;
 mod merge;
 mod posting;
 mod shape;
+mod skip;
 mod writes;
 
 use rightlink_env::Rng;
