@@ -14,6 +14,12 @@ use std::time::Duration;
 const PROBE: &str = "calibration.probe";
 /// Blocks in that file.
 const PROBE_BLOCKS: u64 = 1024;
+/// As many where time is short.
+const FEW_BLOCKS: u64 = 256;
+/// The share of the best rate that counts as reached.
+const NEARLY: f64 = 0.9;
+/// The most reads at one depth when the device's depth is looked for.
+const SLICE_READS: u32 = 4096;
 /// Bytes per read.
 const BLOCK: usize = 8192;
 
@@ -55,20 +61,70 @@ pub fn calibrate(
     reads: u32,
 ) -> Result<Vec<Calibration>, IoError> {
     assert!(reads > 0, "something is measured");
+    with_probe(io, PROBE_BLOCKS, |file| {
+        depths
+            .iter()
+            .map(|&depth| Probe { io, file, blocks: PROBE_BLOCKS, reads }.run(clock, depth, None))
+            .collect()
+    })
+}
+
+/// Makes the file that is read, has `measure` do so, and removes it.
+fn with_probe<T>(
+    io: &Io,
+    blocks: u64,
+    measure: impl FnOnce(&File) -> Result<T, IoError>,
+) -> Result<T, IoError> {
     let file = io.open_file(PROBE, OpenMode::Create)?;
-    let block = AlignedBuf::zeroed(BLOCK * PROBE_BLOCKS as usize);
-    file.write_all_at(&block, 0)?;
-    file.sync_data()?;
-    let runs = depths.iter().map(|&depth| Probe { io, file: &file, reads }.run(clock, depth));
-    let result = runs.collect();
+    let block = AlignedBuf::zeroed(BLOCK * blocks as usize);
+    let written = file.write_all_at(&block, 0).and_then(|()| file.sync_data());
+    let result = written.and_then(|()| measure(&file));
     drop(file);
     io.remove(PROBE)?;
     result
 }
 
+/// How many reads the device below `io` serves at once, as far as `within` suffices to tell, and at
+/// most `most`: twice the least depth at which it reaches nine tenths of what it reaches at all,
+/// since more in flight costs little and less leaves it idle. None where reads do not get past the
+/// page cache, and so tell nothing.
+pub fn device_depth(
+    io: &Io,
+    clock: &Clock,
+    (most, within): (u32, Duration),
+) -> Result<Option<u32>, IoError> {
+    assert!(most > 0, "something is in flight");
+    let steps: Vec<u32> = (0..=most.ilog2()).map(|step| 1 << step).collect();
+    let slice = within / steps.len() as u32;
+    let made = with_probe(io, FEW_BLOCKS, |file| {
+        let mut rates: Vec<(u32, f64)> = Vec::new();
+        for &depth in &steps {
+            let run = Probe { io, file, blocks: FEW_BLOCKS, reads: SLICE_READS }.run(
+                clock,
+                depth,
+                Some(slice),
+            )?;
+            rates.push((depth, run.reads_per_s()));
+            let best = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+            // Two doublings that brought nothing: no more will come.
+            if rates.len() > 2 && rates[rates.len() - 3].1 >= NEARLY * best {
+                break;
+            }
+        }
+        Ok(rates)
+    })?;
+    if !io.is_direct() {
+        return Ok(None);
+    }
+    let best = made.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let enough = made.iter().find(|(_, rate)| *rate >= NEARLY * best);
+    Ok(enough.map(|(depth, _)| (depth * 2).min(most)))
+}
+
 struct Probe<'a> {
     io: &'a Io,
     file: &'a File,
+    blocks: u64,
     reads: u32,
 }
 
@@ -80,21 +136,28 @@ struct Arrivals {
 }
 
 impl Probe<'_> {
-    fn run(&self, clock: &Clock, depth: u32) -> Result<Calibration, IoError> {
+    /// Reads until all are made, or until `within` is over.
+    fn run(
+        &self,
+        clock: &Clock,
+        depth: u32,
+        within: Option<Duration>,
+    ) -> Result<Calibration, IoError> {
         assert!(depth > 0, "something is in flight");
         let mut rng = Rng::from_seed(u64::from(depth));
         let free = (0..depth).map(|_| AlignedBuf::zeroed(BLOCK)).collect();
         let arrivals = Arc::new(Mutex::new(Arrivals { free, error: None }));
-        let start = clock.now();
-        for _ in 0..self.reads {
+        let (start, mut reads) = (clock.now(), 0);
+        while reads < self.reads && within.is_none_or(|within| clock.now() - start < within) {
             self.io.wait_for(|| !arrivals.lock().free.is_empty());
             let buf = arrivals.lock().free.pop().expect("a buffer came back");
-            self.submit(&arrivals, buf, rng.below(PROBE_BLOCKS));
+            self.submit(&arrivals, buf, rng.below(self.blocks));
+            reads += 1;
         }
         self.io.wait_for(|| arrivals.lock().free.len() == depth as usize);
         let elapsed = clock.now() - start;
         let error = arrivals.lock().error.take();
-        error.map_or(Ok(Calibration { depth, reads: self.reads, elapsed }), Err)
+        error.map_or(Ok(Calibration { depth, reads, elapsed }), Err)
     }
 
     fn submit(&self, arrivals: &Arc<Mutex<Arrivals>>, buf: AlignedBuf, block: u64) {

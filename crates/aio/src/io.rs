@@ -151,6 +151,11 @@ impl Io {
         }
     }
 
+    /// Do files go past the page cache? False where that was asked for and refused.
+    pub fn is_direct(&self) -> bool {
+        self.inner.direct && !self.inner.told_buffered.load(Ordering::Relaxed)
+    }
+
     /// What has been done so far.
     pub fn stats(&self) -> IoStats {
         self.inner.core.stats.snapshot(&self.inner.core.flight)

@@ -37,7 +37,7 @@ mod uring;
 mod worker;
 
 pub use buf::{ALIGNMENT, AlignedBuf, IoBufs, MAX_SEGMENTS, Segment};
-pub use calibrate::{Calibration, calibrate};
+pub use calibrate::{Calibration, calibrate, device_depth};
 pub use core::IoStats;
 pub use error::{IoError, IoErrorKind};
 pub use file::{File, OpenMode};

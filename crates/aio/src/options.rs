@@ -62,7 +62,7 @@ pub struct IoOptions {
     pub direct: bool,
     /// The most operations in flight; a submit beyond it waits for one to complete.
     pub depth: u32,
-    /// Threads of the worker method.
+    /// Most threads of the worker method; few are started before they are needed.
     pub workers: u32,
     /// A modelled device; none is the native one.
     pub device: Option<DeviceModel>,
@@ -71,7 +71,7 @@ pub struct IoOptions {
 impl Default for IoOptions {
     /// Worker threads on buffered files: works everywhere.
     fn default() -> IoOptions {
-        IoOptions { method: Method::Worker, direct: false, depth: 64, workers: 4, device: None }
+        IoOptions { method: Method::Worker, direct: false, depth: 64, workers: 64, device: None }
     }
 }
 

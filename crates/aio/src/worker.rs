@@ -1,6 +1,9 @@
 //! The worker method: threads that take operations from one queue and call completions themselves.
 //! With a modelled device a worker sleeps like one that waits for a slow device, so the depth is
 //! limited by the number of workers, as it is in reality.
+//!
+//! A few threads are there from the start, more are started when an operation finds none idle, up
+//! to a limit: a fast device never makes them necessary.
 
 use crate::core::Core;
 use crate::transfer::Op;
@@ -8,11 +11,16 @@ use rightlink_env::sync::{Arc, Condvar, Mutex};
 use rightlink_env::thread::{self, JoinHandle};
 use std::collections::VecDeque;
 
+/// Threads that are there from the start.
+const FIRST: u32 = 4;
+
 /// A pool of worker threads. Dropping it lets them empty the queue and waits for them.
 #[derive(Debug)]
 pub(crate) struct Workers {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Threads that there may be.
+    most: u32,
 }
 
 #[derive(Debug)]
@@ -26,41 +34,60 @@ struct Shared {
 struct Queue {
     ops: VecDeque<Op>,
     closed: bool,
+    /// Threads that wait for work.
+    idle: usize,
+    started: u32,
 }
 
 impl Workers {
-    /// Starts `count` threads, or as many of them as the system gives, if it gives one.
-    pub(crate) fn start(core: &Arc<Core>, count: u32) -> Result<Workers, std::io::Error> {
-        assert!(count > 0, "somebody does the work");
+    /// A pool of up to `most` threads, or as many of them as the system gives, if it gives one.
+    pub(crate) fn start(core: &Arc<Core>, most: u32) -> Result<Workers, std::io::Error> {
+        assert!(most > 0, "somebody does the work");
         let queue = Mutex::default();
         let shared = Arc::new(Shared { core: Arc::clone(core), queue, work: Condvar::new() });
-        let mut threads = Vec::new();
-        for number in 0..count {
-            let theirs = Arc::clone(&shared);
-            match thread::try_spawn(&format!("rightlink-io-{number}"), move || theirs.work()) {
-                Ok(thread) => threads.push(thread),
-                Err(error) if threads.is_empty() => return Err(error),
-                Err(error) => {
-                    core.logger.warn(&format!("only {number} I/O workers started: {error}"));
-                    break;
-                }
-            }
+        let workers = Workers { shared, threads: Mutex::default(), most };
+        workers.start_one(0)?;
+        workers.shared.queue.lock().started = most.min(FIRST);
+        (1..most.min(FIRST)).for_each(|number| workers.grow(number));
+        Ok(workers)
+    }
+
+    fn start_one(&self, number: u32) -> Result<(), std::io::Error> {
+        let theirs = Arc::clone(&self.shared);
+        let name = format!("rightlink-io-{number}");
+        let thread = thread::try_spawn(&name, move || theirs.work())?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+
+    /// Starts one more thread, which is counted already. If the system gives none, no more are
+    /// asked for.
+    fn grow(&self, number: u32) {
+        if let Err(error) = self.start_one(number) {
+            self.shared.queue.lock().started = self.most;
+            let line = format!("only {number} I/O workers started: {error}");
+            self.shared.core.logger.warn(&line);
         }
-        Ok(Workers { shared, threads })
     }
 
     pub(crate) fn submit(&self, op: Op) {
         let mut queue = self.shared.queue.lock();
         assert!(!queue.closed, "nothing is submitted to a closed pool");
         queue.ops.push_back(op);
+        let number = queue.started;
+        let short = queue.idle < queue.ops.len() && number < self.most;
+        queue.started += u32::from(short);
         drop(queue);
         self.shared.work.notify_one();
+        if short {
+            self.grow(number);
+        }
     }
 
     /// Whether the calling thread is a worker, which must not wait for workers.
     pub(crate) fn is_worker(&self) -> bool {
         let me = thread::current_id();
-        self.threads.iter().any(|thread| thread.id() == me)
+        self.threads.lock().iter().any(|thread| thread.id() == me)
     }
 }
 
@@ -69,7 +96,8 @@ impl Drop for Workers {
         self.shared.queue.lock().closed = true;
         self.shared.work.notify_all();
         let me = thread::current_id();
-        for thread in self.threads.drain(..) {
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
             // A completion may own the last `Io`: the worker that runs it ends by itself.
             if thread.id() == me {
                 continue;
@@ -101,7 +129,9 @@ impl Shared {
             if queue.closed {
                 return None;
             }
+            queue.idle += 1;
             queue = self.work.wait(queue);
+            queue.idle -= 1;
         }
     }
 }

@@ -3,7 +3,9 @@
 #![cfg(not(feature = "shuttle"))]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use rightlink_aio::{Calibration, Io, IoOptions, Method, OpenMode, SimDisk, calibrate};
+use rightlink_aio::{
+    Calibration, Io, IoOptions, Method, OpenMode, SimDisk, calibrate, device_depth,
+};
 use rightlink_env::Env;
 use std::time::Duration;
 
@@ -41,6 +43,35 @@ fn bandwidth_limits_what_depth_allows() {
     let runs = modelled(Method::Worker, device, &[1, 64], 2_000);
     assert!((rate(&runs, 0) - 1_000.0).abs() < 10.0, "{}", runs[0]);
     assert!((rate(&runs, 1) - 1_000.0).abs() < 70.0, "{}", runs[1]);
+}
+
+/// What a modelled device serves at once is found within a tenth of a second, in simulated time.
+#[test]
+fn the_depth_of_a_device_is_found() {
+    for (model, expected) in [
+        ("latency=500us,depth=1", 2),
+        ("latency=500us,depth=8", 16),
+        ("latency=100us,depth=32", 64),
+        ("latency=100us,depth=64", 128),
+        ("latency=100us,depth=500", 128),
+        // The bus carries 8 of the 64.
+        ("latency=1ms,depth=64,bandwidth=65536000", 16),
+    ] {
+        let env = Env::simulated(1);
+        let direct = IoOptions { direct: true, ..options(Method::Worker, model) };
+        let io = Io::simulated(&env, SimDisk::new(1), direct).unwrap();
+        let start = env.clock.now();
+        let found = device_depth(&io, &env.clock, (128, Duration::from_millis(100))).unwrap();
+        assert_eq!(found, Some(expected), "{model}");
+        let took = env.clock.now() - start;
+        assert!(took < Duration::from_millis(150), "{model}: {took:?}");
+        assert_eq!(io.list("").unwrap(), Vec::<String>::new(), "nothing is left behind");
+    }
+    let env = Env::simulated(1);
+    let buffered = options(Method::Worker, "latency=1ms,depth=4");
+    let io = Io::simulated(&env, SimDisk::new(1), buffered).unwrap();
+    let found = device_depth(&io, &env.clock, (128, Duration::from_millis(100))).unwrap();
+    assert_eq!(found, None, "the page cache says nothing about the device");
 }
 
 /// The sync method waits for each operation, whatever depth it is asked for.

@@ -167,3 +167,25 @@ fn recovery_keeps_the_device_busy() {
     let (reads, depth) = (figure("stream_reads"), figure("stream_queue_depth"));
     assert!(reads > 20 && depth >= 4, "{depth} of {reads} reads of redo at a time");
 }
+
+/// What the device serves at once is measured when a database is made, kept, and set otherwise.
+#[test]
+fn the_depth_of_the_device_is_remembered() {
+    let dir = std::env::temp_dir().join(format!("rightlink-depth-{}", std::process::id()));
+    let depth = |options: Options| {
+        let db = options.open(&dir).unwrap();
+        let depth = db.stats().get("device_depth").unwrap();
+        db.close().unwrap();
+        depth
+    };
+    let small = || Database::options().memory(8 << 20);
+    let measured = depth(small());
+    assert!((16..=128).contains(&measured), "{measured}");
+    assert_eq!(depth(small()), measured, "a second opening measures nothing");
+    assert_eq!(depth(small().depth(7)), 7);
+    assert_eq!(depth(small().device(Some("latency=1us,depth=33".parse().unwrap()))), 33);
+    assert_eq!(depth(small()), measured, "what was said before is not kept");
+    std::fs::remove_dir_all(&dir).unwrap();
+    let simulated = small().simulation(Env::simulated(1), SimDisk::new(1)).open("db").unwrap();
+    assert_eq!(simulated.stats().get("device_depth"), Some(64));
+}

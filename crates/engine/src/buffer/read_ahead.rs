@@ -5,7 +5,7 @@
 //! their read alone.
 //! Does not do: choose pages.
 
-use rightlink_env::sync::Arc;
+use rightlink_env::sync::{Arc, Ordering};
 
 use crate::buffer::data_file::DataFile;
 use crate::buffer::evict::Need;
@@ -103,7 +103,8 @@ impl BufferPool {
 
     /// Would one more read start at once?
     pub(super) fn has_room(&self) -> bool {
-        self.core.io.in_flight() < self.core.streams.depth() as usize
+        let reads = self.core.reads_in_flight.load(Ordering::Relaxed);
+        reads < self.core.streams.depth() as usize
     }
 
     /// Adds `page` to the run unless it is near. True if it was added.

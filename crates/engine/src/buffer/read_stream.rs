@@ -9,6 +9,8 @@
 //! - Look-ahead holds no pins: a page that was read ahead is an ordinary unpinned page until it is
 //!   handed over, and is read again if the pool needed its frame. So a stream cannot exhaust a
 //!   pool, however small. Only reads in flight occupy frames.
+//! - Entries beyond a few are reserved from the memory budget; without memory the window stays
+//!   small.
 //! - A block that the window holds several times is read once, adjacent or not.
 //! - A read error reaches the entry that needs the page, when its turn comes; asking again reads
 //!   again.
@@ -19,6 +21,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use rightlink_aio::Method;
+use rightlink_env::Reservation;
 use rightlink_env::sync::Arc;
 
 use crate::buffer::Prefetch;
@@ -170,6 +173,8 @@ const ENTRIES_PER_BLOCK: usize = 64;
 const ENTRIES_PER_FRAME: usize = 4;
 /// Entries of the window, at most.
 const MAX_ENTRIES: usize = 16_384;
+/// Entries of the window that need no reservation.
+const FREE_ENTRIES: usize = 64;
 /// Entries that are looked at for one that has arrived.
 const ARRIVAL_SEARCH: usize = 256;
 
@@ -188,6 +193,9 @@ pub struct ReadStream<'p, T> {
     /// Blocks read and not handed over.
     blocks_ahead: usize,
     distance: Distance,
+    /// Entries that there is memory for, and the reservation of those beyond the free ones.
+    room: usize,
+    memory: Option<Reservation>,
     /// Entries that the consumer still wants, at most.
     wanted: u64,
     paused: bool,
@@ -245,6 +253,8 @@ impl<'p, T> ReadStream<'p, T> {
             reads_ahead: 0,
             blocks_ahead: 0,
             distance,
+            room: FREE_ENTRIES,
+            memory: None,
             wanted: u64::MAX,
             paused: false,
             ended: false,
@@ -320,6 +330,8 @@ impl<'p, T> ReadStream<'p, T> {
         let blocks = self.distance.window();
         let most = if blocks == 1 { 1 } else { blocks * ENTRIES_PER_BLOCK };
         let most = most.min(self.most());
+        while most > self.room && self.window.len() + GULP > self.room && self.make_room() {}
+        let most = most.min(self.room);
         let mut gulp = GULP;
         while gulp > 0 && self.window.len() < most && !self.paused && !self.ended {
             if self.blocks.len() >= blocks {
@@ -335,6 +347,21 @@ impl<'p, T> ReadStream<'p, T> {
                 }
             }
         }
+    }
+
+    /// Reserves memory for twice as many entries; false if there is none.
+    fn make_room(&mut self) -> bool {
+        let each = size_of::<Entry<T>>() + 2 * size_of::<(PageId, Block)>();
+        let more = self.room * each;
+        let grown = match &mut self.memory {
+            Some(memory) => memory.grow(more),
+            None => {
+                self.memory = self.pool.budget().try_reserve(more);
+                self.memory.is_some()
+            }
+        };
+        self.room += if grown { self.room } else { 0 };
+        grown
     }
 
     fn push(&mut self, page: Option<PageId>, tag: T) {
@@ -437,7 +464,8 @@ impl<'p, T> ReadStream<'p, T> {
             last.file == first.file && last.block.0.wrapping_sub(first.block.0) < count as u32
         });
         let urgent = self.reads_ahead == 0 || self.ended || self.paused;
-        at_end && !urgent && count < self.distance.join() && self.window.len() < self.most()
+        let most = self.most().min(self.room);
+        at_end && !urgent && count < self.distance.join() && self.window.len() < most
     }
 
     /// Entries that the window may hold: what the consumer wants, and what memory allows.

@@ -44,6 +44,7 @@ pub fn control() -> Control {
         durable: Lsn(0),
         clean: false,
         redo_speed: RedoSpeed::default(),
+        device_depth: 0,
     }
 }
 

@@ -35,6 +35,8 @@ use crate::page::{checksum, header};
 const DEFAULT_GROUP: usize = 64;
 /// Most neighbours that one call writes.
 const MAX_RUN: usize = 32;
+/// Of what the device serves at once, the part that writes take while somebody reads.
+const WRITE_SHARE: usize = 8;
 
 /// State of the write-back, behind a lock that is held for a group.
 #[derive(Debug)]
@@ -295,6 +297,7 @@ impl BufferPool {
         self.core.counters.groups.add(1);
         self.core.counters.write_calls.add(runs.len() as u64);
         for (number, run) in runs.iter().enumerate() {
+            self.wait_for_turn(number, || runs.len() - op.left.load(Ordering::Acquire));
             self.submit_run(&op, number, run, &copies);
         }
         while !self.core.io.wait_for(|| op.left.load(Ordering::Acquire) == 0) {
@@ -308,6 +311,17 @@ impl BufferPool {
         let written = self.finish(&op, &runs, &copies);
         state.spare = Arc::into_inner(op).and_then(|op| Arc::into_inner(op.bytes));
         written
+    }
+
+    /// Waits until one more write may be on its way after `submitted` others: as many as the device
+    /// serves, but a few only as long as somebody reads.
+    fn wait_for_turn(&self, submitted: usize, done: impl Fn() -> usize) {
+        let depth = self.device_depth() as usize;
+        let reading = || self.core.reads_in_flight.load(Ordering::Relaxed) > 0;
+        let most = || if reading() { (depth / WRITE_SHARE).max(1) } else { depth };
+        while !self.core.io.wait_for(|| submitted - done() < most()) {
+            thread::yield_now();
+        }
     }
 
     fn submit_run(&self, op: &Arc<WriteOp>, number: usize, run: &Run, copies: &[Copy]) {

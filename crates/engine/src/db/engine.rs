@@ -31,6 +31,8 @@ pub(crate) struct Engine {
     /// Where sorts spill to.
     pub(crate) temp: Arc<TempFiles>,
     pub(crate) database: u64,
+    /// What was measured of the device, 0 if nothing.
+    pub(crate) device_depth: u32,
     pub(crate) replayed: Replayed,
     pub(crate) upkeep: Upkeep,
     pub(crate) _lock: LockFile,
@@ -178,8 +180,9 @@ impl Engine {
 
     fn counters(&self, clean: bool) -> Counters {
         let (next_xid, next_file) = (self.txns.next_xid(), self.catalog.next_file());
-        let (database, redo_speed) = (self.database, self.upkeep.redo_speed);
-        Counters { database, next_xid, next_file, clean, redo_speed }
+        let (database, device_depth) = (self.database, self.device_depth);
+        let redo_speed = self.upkeep.redo_speed;
+        Counters { database, next_xid, next_file, clean, redo_speed, device_depth }
     }
 
     /// What redo would have to do after a crash now.

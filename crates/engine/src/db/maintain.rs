@@ -251,6 +251,7 @@ impl Engine {
             ("device_writes", io.writes),
             ("device_written_bytes", io.write_bytes),
             ("device_syncs", io.syncs),
+            ("device_depth", u64::from(self.pool.device_depth())),
             ("memory_limit_bytes", self.env.budget.limit() as u64),
             ("memory_used_bytes", self.env.budget.used() as u64),
             ("memory_peak_bytes", self.env.budget.peak() as u64),

@@ -14,6 +14,7 @@
 
 pub mod control;
 pub mod define;
+mod device;
 pub mod info;
 pub mod options;
 pub mod rows;

@@ -19,6 +19,7 @@ use rightlink_env::{Env, Level, Logger, Rng, points};
 use crate::buffer::{BufferPool, DoubleWrite, PoolOptions};
 use crate::catalog::Catalog;
 use crate::config::{MIN_POOL_PAGES, PAGE_SIZE};
+use crate::db::device;
 use crate::db::engine::{Engine, Upkeep};
 use crate::db::options::Options;
 use crate::error::{Error, Result};
@@ -101,7 +102,7 @@ pub(crate) fn open_io(env: &Env, options: &Options) -> Result<Io> {
     let settings = IoOptions {
         method: options.method,
         direct: options.direct,
-        depth: options.depth,
+        depth: options.depth.unwrap_or(device::MOST_IN_FLIGHT),
         workers: options.workers,
         device: options.device,
     };
@@ -139,6 +140,7 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
     }
     io.sync_dir("").map_err(Error::Io)?;
     let database = identity(&env, options);
+    let device_depth = device::measure(options, 0);
     let control = Control {
         database,
         redo: Lsn(0),
@@ -147,10 +149,11 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
         durable: Lsn(0),
         clean: false,
         redo_speed: RedoSpeed::default(),
+        device_depth,
     };
     let wal = Arc::new(Wal::create(&env, &io, wal_options(options), &control)?);
     let pool = BufferPool::new(&env, &io, Arc::clone(&wal), pool_options(options))?;
-    set_streams(&pool, options);
+    device::set_streams(&pool, options, device_depth);
     TxnManager::create(&pool)?;
     let txns = TxnManager::open_with(Arc::clone(&pool), Xid::FIRST, txn_options(&env, options))?;
     let catalog = Catalog::create(&pool, &txns)?;
@@ -158,19 +161,26 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
     let upkeep = Upkeep::new(pace, wal.end(), control.redo_speed);
     let replayed = Replayed::default();
     let temp = TempFiles::open(&io, &env.logger)?;
-    let engine =
-        Engine { env, io, pool, wal, txns, catalog, temp, database, replayed, upkeep, _lock: lock };
+    let _lock = lock;
+    let engine = Engine {
+        env,
+        io,
+        pool,
+        wal,
+        txns,
+        catalog,
+        temp,
+        database,
+        device_depth,
+        replayed,
+        upkeep,
+        _lock,
+    };
     engine.checkpoint(false)?;
     points::hit("create.before-unmark");
     engine.io.remove(CREATING).map_err(Error::Io)?;
     engine.io.sync_dir("").map_err(Error::Io)?;
     Ok(Arc::new(engine))
-}
-
-/// How far streams look ahead.
-fn set_streams(pool: &BufferPool, options: &Options) {
-    pool.set_prefetch(options.prefetch);
-    pool.set_device_depth(options.depth.max(1));
 }
 
 /// Removes what a creation that was cut short left behind.
@@ -205,7 +215,8 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
     }
     let wal = Arc::new(Wal::open(&env, &io, wal_options(options), log.end)?);
     let pool = BufferPool::new(&env, &io, Arc::clone(&wal), pool_options(options))?;
-    set_streams(&pool, options);
+    let device_depth = device::measure(options, control.device_depth);
+    device::set_streams(&pool, options, device_depth);
     if options.offline {
         // They would make every page read one that is kept in memory.
         pool.refuse_hints();
@@ -228,8 +239,21 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
     let upkeep = Upkeep::new(pace, control.redo, redo_speed);
     let database = control.database;
     let temp = TempFiles::open(&io, &env.logger)?;
-    let engine =
-        Engine { env, io, pool, wal, txns, catalog, temp, database, replayed, upkeep, _lock: lock };
+    let _lock = lock;
+    let engine = Engine {
+        env,
+        io,
+        pool,
+        wal,
+        txns,
+        catalog,
+        temp,
+        database,
+        device_depth,
+        replayed,
+        upkeep,
+        _lock,
+    };
     if options.offline {
         return Ok(Arc::new(engine));
     }

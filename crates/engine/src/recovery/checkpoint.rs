@@ -36,6 +36,8 @@ pub struct Counters {
     pub clean: bool,
     /// Speed of redo, as far as it was ever measured.
     pub redo_speed: RedoSpeed,
+    /// Reads that the device serves at once, as far as that was ever measured.
+    pub device_depth: u32,
 }
 
 impl Checkpoint {
@@ -66,9 +68,17 @@ impl Checkpoint {
         points::hit("checkpoint.after-sync");
         let wal = pool.wal();
         wal.flush(redo)?;
-        let Counters { database, next_xid, next_file, clean, redo_speed } = counters();
-        let durable = wal.durable();
-        let control = Control { database, redo, next_xid, next_file, durable, clean, redo_speed };
+        let counters = counters();
+        let control = Control {
+            database: counters.database,
+            redo,
+            next_xid: counters.next_xid,
+            next_file: counters.next_file,
+            durable: wal.durable(),
+            clean: counters.clean,
+            redo_speed: counters.redo_speed,
+            device_depth: counters.device_depth,
+        };
         wal.write_control(&control)?;
         points::hit("checkpoint.after-control");
         Ok(redo)

@@ -17,6 +17,7 @@
 //! | 64 | 8 | bytes of a log segment |
 //! | 72 | 8 | measured redo: bytes of log per second, 0 if unknown |
 //! | 80 | 8 | measured redo: pages per second, 0 if unknown |
+//! | 88 | 4 | reads that the device serves at once, 0 if unknown |
 //! | 4088 | 8 | checksum of everything before |
 //!
 //! Invariants: magic, version and checksum keep their places in every version, so that a newer file
@@ -66,6 +67,7 @@ fn encode(stored: &Stored, out: &mut [u8]) {
     out[12..16].copy_from_slice(&(PAGE_SIZE as u32).to_le_bytes());
     out[48..52].copy_from_slice(&control.next_file.to_le_bytes());
     out[52..56].copy_from_slice(&u32::from(control.clean).to_le_bytes());
+    out[88..92].copy_from_slice(&control.device_depth.to_le_bytes());
     let words = [
         (16, stored.generation),
         (24, control.database),
@@ -117,6 +119,7 @@ fn decode_fields(bytes: &[u8]) -> Copy {
         durable: Lsn(word(bytes, 56)),
         clean: half(bytes, 52) == 1,
         redo_speed: RedoSpeed { bytes_per_s: word(bytes, 72), pages_per_s: word(bytes, 80) },
+        device_depth: half(bytes, 88),
     };
     let (generation, segment_bytes) = (word(bytes, 16), word(bytes, 64));
     if half(bytes, 12) != PAGE_SIZE as u32 {
@@ -254,6 +257,7 @@ mod tests {
             durable,
             clean: true,
             redo_speed,
+            device_depth: 13,
         };
         Stored { control, segment_bytes: 8 * BLOCK, generation: 4 }
     }

@@ -103,6 +103,8 @@ pub struct Control {
     pub clean: bool,
     /// How fast the last recovery that was long enough to tell went.
     pub redo_speed: RedoSpeed,
+    /// Reads that the device was measured to serve at once, 0 if unknown.
+    pub device_depth: u32,
 }
 
 /// How fast redo was measured to be on this machine; 0 where nothing was measured.

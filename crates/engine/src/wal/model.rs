@@ -25,6 +25,7 @@ fn control() -> Control {
         durable,
         clean: false,
         redo_speed: RedoSpeed::default(),
+        device_depth: 0,
     }
 }
 

@@ -31,6 +31,7 @@ fn control() -> Control {
         durable,
         clean: false,
         redo_speed: RedoSpeed::default(),
+        device_depth: 0,
     }
 }
 

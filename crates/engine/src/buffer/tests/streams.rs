@@ -224,6 +224,57 @@ fn pause_resume_and_reset() {
     assert_eq!(test.pool.blocks(FILE), 200);
 }
 
+/// A stream that is left, or begins elsewhere, waits for none of the reads that it has started.
+#[test]
+fn reset_and_drop_do_not_wait_for_reads() {
+    let test = cold(256, 250, 10);
+    test.pool.set_prefetch(Prefetch::Fixed(40));
+    let blocks = || over((0..250).map(|i| i * 7 % 250).collect());
+    let in_flight = || test.pool.io().in_flight();
+    let mut stream = ReadStream::new(&test.pool, options(Delivery::Ordered, 64), blocks());
+    assert!(stream.next().unwrap().is_some());
+    let before = in_flight();
+    assert!(before > 4, "{before} reads are on their way");
+    stream.reset();
+    assert_eq!(in_flight(), before, "none was waited for");
+    let (pin, next) = stream.next().unwrap().unwrap();
+    assert_eq!(header::u64_at(pin.shared().bytes(), 4096), u64::from(next));
+    let before = in_flight();
+    drop(stream);
+    assert!(before > 4 && in_flight() == before, "{before} reads are on their way");
+}
+
+/// What a window holds is reserved as far as there is memory, and given back; a stream that gets
+/// none goes on with a small window.
+#[test]
+fn windows_stay_within_the_budget() {
+    let test = cold(2048, 600, 12);
+    let budget = test.pool.budget();
+    let before = budget.used();
+    test.pool.set_prefetch(Prefetch::Fixed(64));
+    let blocks: Vec<u32> = (0..12_000).map(|i| i / 20).collect();
+    let widest = |taken: &mut usize| {
+        test.pool.evict_all().unwrap();
+        let source = over(blocks.clone());
+        let mut stream = ReadStream::new(&test.pool, options(Delivery::Ordered, 64), source);
+        let mut got = 0;
+        while stream.next().unwrap().is_some() {
+            got += 1;
+            *taken = (*taken).max(budget.used() - before);
+        }
+        assert_eq!(got, 12_000);
+        stream.stats().reads
+    };
+    let mut taken = 0;
+    let wide = widest(&mut taken);
+    assert!((10_000..1 << 20).contains(&taken), "{taken} bytes for the window");
+    assert_eq!(budget.used(), before, "all of it was given back");
+    let all = budget.try_reserve(budget.available());
+    let narrow = widest(&mut 0);
+    assert!(narrow > 2 * wide, "{narrow} reads without memory, {wide} with it");
+    drop(all);
+}
+
 /// Whatever is asked for comes once and whole: any distance, any pool, any order, some pages bad.
 #[test]
 fn every_distance_hands_over_everything_once() {
