@@ -3,7 +3,7 @@
 //! Invariants: never fails; when the bytes are used up everything reads as zero, so short inputs
 //! mean short runs.
 
-use rightlink::{Type, Value};
+use rightlink::{Decimal, Interval, Type, Value};
 
 /// A cursor over the bytes of an input.
 #[derive(Clone, Debug)]
@@ -78,6 +78,17 @@ impl<'a> Input<'a> {
             Type::Date => Value::Date(i32::from_le_bytes(self.array())),
             Type::Timestamp => Value::Timestamp(i64::from_le_bytes(self.array())),
             Type::TimestampTz => Value::TimestampTz(i64::from_le_bytes(self.array())),
+            Type::Decimal => {
+                let (unscaled, scale) = (i128::from_le_bytes(self.array()), u16::from(self.byte()));
+                Value::Decimal(Decimal::from_unscaled(unscaled, scale).expect("a small scale"))
+            }
+            Type::Interval => Value::Interval(Interval {
+                months: i32::from_le_bytes(self.array()),
+                days: i32::from_le_bytes(self.array()),
+                micros: i64::from_le_bytes(self.array()),
+            }),
+            Type::Time => Value::Time(i64::from(u32::from_le_bytes(self.array())) * 20),
+            Type::Json => Value::Json(format!("[{}]", self.byte())),
             other => unreachable!("{other} is missing here"),
         }
     }

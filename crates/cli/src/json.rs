@@ -93,6 +93,9 @@ impl From<&Value> for Json {
             Value::Int8(value) => Json::Int(i128::from(*value)),
             Value::Float4(number) if number.is_finite() => Json::Number(value.to_string()),
             Value::Float8(number) if number.is_finite() => Json::Number(value.to_string()),
+            Value::Decimal(number) if number.is_finite() => Json::Number(value.to_string()),
+            // No string of a document holds a line break, so that they are space.
+            Value::Json(document) => Json::Number(document.replace(['\n', '\r'], " ")),
             other => Json::Text(other.to_string()),
         }
     }
@@ -142,6 +145,8 @@ from_integer!(u8, u16, u32, u64, usize, i64);
 
 #[cfg(test)]
 mod tests {
+    use rightlink::Type;
+
     use super::*;
 
     #[test]
@@ -151,6 +156,9 @@ mod tests {
         assert_eq!(of(Value::Int8(i64::MIN)), "-9223372036854775808");
         assert_eq!(of(Value::Float8(1.5)), "1.5");
         assert_eq!(of(Value::Float8(f64::NAN)), "\"NaN\"");
+        assert_eq!(of(Value::parse(Type::Decimal, "1.50").unwrap()), "1.50");
+        assert_eq!(of(Value::parse(Type::Decimal, "nan").unwrap()), "\"NaN\"");
+        assert_eq!(of(Value::Json("{\"a\":\n1}".into())), "{\"a\": 1}");
         assert_eq!(of(Value::Float8(f64::INFINITY)), "\"Infinity\"");
         assert_eq!(of(Value::Date(0)), "\"2000-01-01\"");
         assert_eq!(of(Value::Bytes(vec![0, 255])), "\"\\\\x00ff\"");

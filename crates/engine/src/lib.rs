@@ -74,7 +74,7 @@ pub mod verify;
 pub mod wal;
 
 pub use buffer::{Prefetch, StreamStats};
-pub use datum::{Type, Value};
+pub use datum::{Decimal, Interval, Type, Value};
 pub use db::control::TableVersion;
 pub use db::define::{ColumnSchema, IndexSchema, KeyColumn, TableSchema};
 pub use db::info::{

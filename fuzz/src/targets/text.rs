@@ -52,6 +52,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
         (Type::Timestamp, "294276-12-31 24:00:00"),
         (Type::TimestampTz, "2013-01-02T03:04:05.678+05:30"),
         (Type::TimestampTz, "-infinity"),
+        (Type::Decimal, "-1234567890123456789012345.6700"),
+        (Type::Decimal, "5e-7"),
+        (Type::Interval, "-1 year 2 mons -3 days +04:05:06.789"),
+        (Type::Interval, "P1Y2M3DT4H5M6.7S"),
+        (Type::Time, "23:59:59.999999"),
+        (Type::Json, "{\"a\": [1, -2.5e3, \"\\u00e9\"], \"b\": null}"),
     ];
     let number = |kind: Type| Type::ALL.iter().position(|other| *other == kind);
     let seed = |(kind, text): (Type, &str)| {

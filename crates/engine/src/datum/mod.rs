@@ -1,7 +1,7 @@
 //! Values and their types: what a column may hold, how values are ordered and written as text.
 //!
-//! Invariants: a [`Type`]'s tag is on disk (catalog rows) and never changes its meaning; tags 13 to
-//! 17 are kept for decimal, interval, time, json and collated text. Dates count days and timestamps
+//! Invariants: a [`Type`]'s tag is on disk (catalog rows) and never changes its meaning; tag 17
+//! is kept for collated text. Dates count days and timestamps
 //! count microseconds since 2000-01-01 00:00 (UTC for `TimestampTz`), as PostgreSQL does on its
 //! wire; the smallest and the largest integer mean `-infinity` and `infinity`. Equality and order
 //! of [`Value`] are those of keys, not of SQL: null equals null, NaN equals NaN and is the largest
@@ -9,6 +9,9 @@
 //! Does not do: casts between types, time zones other than fixed offsets.
 
 mod calendar;
+mod decimal;
+mod interval;
+mod json;
 mod number;
 mod text;
 
@@ -16,6 +19,11 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 pub use calendar::{civil_from_days, days_from_civil};
+pub use decimal::Decimal;
+pub use interval::Interval;
+
+/// Microseconds of a day, and the latest [`Value::Time`]: the midnight at the day's end.
+const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 /// Type of a column. The discriminant is the tag on disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -46,11 +54,19 @@ pub enum Type {
     Timestamp = 11,
     /// Microseconds since 2000-01-01 00:00 UTC.
     TimestampTz = 12,
+    /// Exact decimal number of any length; 1.0 equals 1.00, each is kept as it was given.
+    Decimal = 13,
+    /// Months, days and microseconds.
+    Interval = 14,
+    /// Microseconds since midnight.
+    Time = 15,
+    /// A JSON document, kept as it was given; has no order, so that no key may hold it.
+    Json = 16,
 }
 
 impl Type {
     /// Every type there is, in tag order.
-    pub const ALL: [Type; 12] = [
+    pub const ALL: [Type; 16] = [
         Type::Bool,
         Type::Int2,
         Type::Int4,
@@ -63,6 +79,10 @@ impl Type {
         Type::Date,
         Type::Timestamp,
         Type::TimestampTz,
+        Type::Decimal,
+        Type::Interval,
+        Type::Time,
+        Type::Json,
     ];
 
     /// The number on disk.
@@ -90,6 +110,10 @@ impl Type {
             Type::Date => "date",
             Type::Timestamp => "timestamp",
             Type::TimestampTz => "timestamptz",
+            Type::Decimal => "decimal",
+            Type::Interval => "interval",
+            Type::Time => "time",
+            Type::Json => "json",
         }
     }
 
@@ -105,6 +129,7 @@ impl Type {
             "double" | "double precision" => Type::Float8,
             "varchar" | "string" => Type::Text,
             "bytea" | "blob" => Type::Bytes,
+            "numeric" => Type::Decimal,
             _ => return Type::ALL.into_iter().find(|ty| ty.name() == lower),
         };
         Some(ty)
@@ -116,10 +141,15 @@ impl Type {
             Type::Bool => Some(1),
             Type::Int2 => Some(2),
             Type::Int4 | Type::Float4 | Type::Date => Some(4),
-            Type::Int8 | Type::Float8 | Type::Timestamp | Type::TimestampTz => Some(8),
-            Type::Uuid => Some(16),
-            Type::Text | Type::Bytes => None,
+            Type::Int8 | Type::Float8 | Type::Timestamp | Type::TimestampTz | Type::Time => Some(8),
+            Type::Uuid | Type::Interval => Some(16),
+            Type::Text | Type::Bytes | Type::Decimal | Type::Json => None,
         }
+    }
+
+    /// Do its values have an order, so that keys may hold them?
+    pub const fn is_ordered(self) -> bool {
+        !matches!(self, Type::Json)
     }
 }
 
@@ -154,6 +184,14 @@ pub enum Value {
     Timestamp(i64),
     /// A [`Type::TimestampTz`]: microseconds since 2000-01-01 00:00 UTC.
     TimestampTz(i64),
+    /// A [`Type::Decimal`].
+    Decimal(Decimal),
+    /// A [`Type::Interval`].
+    Interval(Interval),
+    /// A [`Type::Time`]: microseconds since midnight, at most a whole day.
+    Time(i64),
+    /// A [`Type::Json`]: the document.
+    Json(String),
 }
 
 impl Value {
@@ -173,6 +211,10 @@ impl Value {
             Value::Date(_) => Type::Date,
             Value::Timestamp(_) => Type::Timestamp,
             Value::TimestampTz(_) => Type::TimestampTz,
+            Value::Decimal(_) => Type::Decimal,
+            Value::Interval(_) => Type::Interval,
+            Value::Time(_) => Type::Time,
+            Value::Json(_) => Type::Json,
         };
         Some(ty)
     }
@@ -187,10 +229,20 @@ impl Value {
         self.type_of().is_none_or(|own| own == ty)
     }
 
+    /// Is it one that its type has? A time beyond the day is none, nor is text that is no JSON.
+    pub fn is_sound(&self) -> bool {
+        match self {
+            Value::Time(micros) => (0..=MICROS_PER_DAY).contains(micros),
+            Value::Json(text) => json::is_json(text),
+            _ => true,
+        }
+    }
+
     /// Heap bytes behind the value, for memory budgets.
     pub fn heap_bytes(&self) -> usize {
         match self {
-            Value::Text(text) => text.capacity(),
+            Value::Text(text) | Value::Json(text) => text.capacity(),
+            Value::Decimal(decimal) => decimal.as_bytes().len(),
             Value::Bytes(bytes) => bytes.capacity(),
             _ => 0,
         }
@@ -215,11 +267,14 @@ impl Ord for Value {
             (Value::Int2(a), Value::Int2(b)) => a.cmp(b),
             (Value::Int4(a), Value::Int4(b)) | (Value::Date(a), Value::Date(b)) => a.cmp(b),
             (Value::Int8(a), Value::Int8(b))
+            | (Value::Time(a), Value::Time(b))
             | (Value::Timestamp(a), Value::Timestamp(b))
             | (Value::TimestampTz(a), Value::TimestampTz(b)) => a.cmp(b),
             (Value::Float4(a), Value::Float4(b)) => compare_floats(f64::from(*a), f64::from(*b)),
             (Value::Float8(a), Value::Float8(b)) => compare_floats(*a, *b),
-            (Value::Text(a), Value::Text(b)) => a.cmp(b),
+            (Value::Text(a), Value::Text(b)) | (Value::Json(a), Value::Json(b)) => a.cmp(b),
+            (Value::Decimal(a), Value::Decimal(b)) => a.cmp(b),
+            (Value::Interval(a), Value::Interval(b)) => a.cmp(b),
             (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
             (Value::Uuid(a), Value::Uuid(b)) => a.cmp(b),
             _ => rank(self).cmp(&rank(other)),
@@ -249,10 +304,14 @@ impl Hash for Value {
             Value::Bool(v) => v.hash(state),
             Value::Int2(v) => v.hash(state),
             Value::Int4(v) | Value::Date(v) => v.hash(state),
-            Value::Int8(v) | Value::Timestamp(v) | Value::TimestampTz(v) => v.hash(state),
+            Value::Int8(v) | Value::Timestamp(v) | Value::TimestampTz(v) | Value::Time(v) => {
+                v.hash(state);
+            }
             Value::Float4(v) => normal_float4(*v).to_bits().hash(state),
             Value::Float8(v) => normal_float8(*v).to_bits().hash(state),
-            Value::Text(v) => v.hash(state),
+            Value::Text(v) | Value::Json(v) => v.hash(state),
+            Value::Decimal(v) => v.hash(state),
+            Value::Interval(v) => v.hash(state),
             Value::Bytes(v) => v.hash(state),
             Value::Uuid(v) => v.hash(state),
         }

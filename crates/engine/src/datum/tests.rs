@@ -30,6 +30,31 @@ pub(crate) fn random_value(rng: &mut Rng, ty: Type) -> Value {
         Type::Date => Value::Date(bits as i32),
         Type::Timestamp => Value::Timestamp(bits as i64),
         Type::TimestampTz => Value::TimestampTz(bits as i64),
+        Type::Decimal => Value::Decimal(random_decimal(rng)),
+        Type::Interval => Value::Interval(Interval {
+            months: if bits & 1 == 0 { 0 } else { rng.next_u32() as i32 },
+            days: if bits & 2 == 0 { rng.below(90) as i32 - 45 } else { rng.next_u32() as i32 },
+            micros: bits as i64,
+        }),
+        Type::Time => Value::Time((bits % (86_400_000_000 + 1)) as i64),
+        Type::Json => {
+            let number = rng.below(50);
+            let texts = ["null", " [] ", "{\"a\": [1, \"b\"]}"].map(str::to_owned);
+            let mut texts = texts.into_iter().chain([number.to_string()]);
+            Value::Json(texts.nth(rng.index(4)).unwrap())
+        }
+    }
+}
+
+/// Of few digits about the point, so that many are equal or near; now and then of very many.
+fn random_decimal(rng: &mut Rng) -> Decimal {
+    let scale = rng.below(5) as u16;
+    match rng.below(16) {
+        0 => Decimal::nan(),
+        1 => Decimal::infinity(rng.chance(1, 2)),
+        2 => format!("{}e{}", rng.next_u64(), rng.below(400) as i64 - 200).parse().unwrap(),
+        3 => Decimal::from_unscaled(i128::from(rng.next_u64() as i64), scale).unwrap(),
+        _ => Decimal::from_unscaled(i128::from(rng.below(20_000)) - 10_000, scale).unwrap(),
     }
 }
 
@@ -50,7 +75,7 @@ fn tags_and_names_are_what_the_format_says() {
         assert_eq!(Type::from_name(ty.name()), Some(ty));
     }
     assert_eq!(Type::from_tag(0), None);
-    assert_eq!(Type::from_tag(13), None);
+    assert_eq!(Type::from_tag(17), None);
     assert_eq!(Type::from_name("BIGINT"), Some(Type::Int8));
     assert_eq!(Type::from_name("money"), None);
 }
@@ -189,6 +214,33 @@ fn small_types_refuse_what_does_not_fit() {
     assert_eq!(parse(Type::Bytes, "\\x00fF"), Value::Bytes(vec![0, 255]));
     assert!(Value::parse(Type::Bytes, "\\x0").is_err());
     assert!(Value::parse(Type::Bytes, "00").is_err());
+}
+
+#[test]
+fn times_of_day() {
+    let hour = 3_600_000_000;
+    for (text, micros, shown) in [
+        ("00:00", 0, "00:00:00"),
+        ("1:02:03.5", hour + 123_500_000, "01:02:03.5"),
+        ("23:59:59.999999", 24 * hour - 1, "23:59:59.999999"),
+        ("24:00", 24 * hour, "24:00:00"),
+    ] {
+        assert_eq!(parse(Type::Time, text), Value::Time(micros), "{text}");
+        assert_eq!(Value::Time(micros).to_string(), shown);
+        assert!(Value::Time(micros).is_sound());
+    }
+    for text in ["", "24:00:00.000001", "12", "12:60", "12:00+01", "-1:00"] {
+        assert!(Value::parse(Type::Time, text).is_err(), "{text}");
+    }
+    assert!(!Value::Time(-1).is_sound() && !Value::Time(24 * hour + 1).is_sound());
+}
+
+#[test]
+fn json_is_kept_as_it_was_given() {
+    assert_eq!(parse(Type::Json, " {\"a\":  1}").to_string(), " {\"a\":  1}");
+    let error = Value::parse(Type::Json, "{a: 1}").unwrap_err().to_string();
+    assert!(error.contains("json value \"{a: 1}\""), "{error}");
+    assert!(!Value::Json("{".into()).is_sound());
 }
 
 #[test]

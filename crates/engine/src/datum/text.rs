@@ -9,11 +9,10 @@ use std::fmt;
 
 use super::calendar::{civil_from_days, days_from_civil, days_in_month};
 use super::number::{parse_float4, parse_float8, print_float4, print_float8};
-use super::{Type, Value};
+use super::{MICROS_PER_DAY, Type, Value, interval};
 use crate::error::{Error, Result};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
-const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 /// Longest piece of input that an error repeats.
 const SHOWN: usize = 60;
 /// Years outside are refused before any arithmetic; the day count is checked again after it.
@@ -36,6 +35,10 @@ impl Value {
             Type::Date => parse_date(trimmed).map(Value::Date),
             Type::Timestamp => parse_timestamp(trimmed, false).map(Value::Timestamp),
             Type::TimestampTz => parse_timestamp(trimmed, true).map(Value::TimestampTz),
+            Type::Decimal => trimmed.parse().ok().map(Value::Decimal),
+            Type::Interval => interval::parse(trimmed).map(Value::Interval),
+            Type::Time => parse_time(trimmed).map(Value::Time),
+            Type::Json => Some(Value::Json(text.to_owned())).filter(Value::is_sound),
         };
         value.ok_or_else(|| refused(ty, text))
     }
@@ -57,6 +60,10 @@ fn refused(ty: Type, text: &str) -> Error {
         Type::Date => "a date that exists, as YYYY-MM-DD",
         Type::Timestamp => "a date and time that exist, as YYYY-MM-DD HH:MM:SS[.ffffff], no zone",
         Type::TimestampTz => "a date and time that exist, as YYYY-MM-DD HH:MM:SS[.ffffff][+HH:MM]",
+        Type::Decimal => "a number of at most 131072 digits before and 16383 after the point",
+        Type::Interval => "a span in range, as 1 year 2 mons 3 days HH:MM:SS[.ffffff], or ISO 8601",
+        Type::Time => "a time from 00:00 to 24:00, as HH:MM[:SS[.ffffff]]",
+        Type::Json => "JSON",
     };
     Error::Invalid(format!("{ty} value \"{shown}{dots}\": expected {expected}"))
 }
@@ -179,6 +186,11 @@ fn take_time(text: &mut &str) -> Option<i64> {
     (minute < 60 && second < 60 && total <= MICROS_PER_DAY).then_some(total)
 }
 
+fn parse_time(mut text: &str) -> Option<i64> {
+    let micros = take_time(&mut text)?;
+    text.is_empty().then_some(micros)
+}
+
 fn take_fraction(text: &mut &str) -> Option<i64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (fraction, rest) = text.split_at(digits);
@@ -256,6 +268,10 @@ impl fmt::Display for Value {
             Value::Date(v) => print_date_or_infinity(f, *v),
             Value::Timestamp(v) => print_timestamp(f, *v, ""),
             Value::TimestampTz(v) => print_timestamp(f, *v, "+00"),
+            Value::Decimal(v) => write!(f, "{v}"),
+            Value::Interval(v) => write!(f, "{v}"),
+            Value::Time(v) => print_time(f, *v),
+            Value::Json(v) => f.write_str(v),
         }
     }
 }
@@ -312,14 +328,20 @@ fn print_timestamp(f: &mut fmt::Formatter<'_>, micros: i64, zone: &str) -> fmt::
         _ => {}
     }
     let before_christ = print_date(f, micros.div_euclid(MICROS_PER_DAY))?;
-    let of_day = micros.rem_euclid(MICROS_PER_DAY);
+    f.write_str(" ")?;
+    print_time(f, micros.rem_euclid(MICROS_PER_DAY))?;
+    f.write_str(zone)?;
+    print_era(f, before_christ)
+}
+
+/// Prints microseconds since midnight.
+fn print_time(f: &mut fmt::Formatter<'_>, of_day: i64) -> fmt::Result {
     let seconds = of_day / MICROS_PER_SECOND;
     let fraction = of_day % MICROS_PER_SECOND;
-    write!(f, " {:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
+    write!(f, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
     if fraction != 0 {
         let digits = format!("{fraction:06}");
         write!(f, ".{}", digits.trim_end_matches('0'))?;
     }
-    f.write_str(zone)?;
-    print_era(f, before_christ)
+    Ok(())
 }

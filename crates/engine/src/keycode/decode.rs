@@ -3,8 +3,11 @@
 //! Invariants: the bytes come from disk and are not trusted; whatever they are, the result is
 //! values or [`Malformed`], and no allocation exceeds their length.
 
-use super::{ESCAPE, ESCAPED_ONE, ESCAPED_ZERO, KeyColumn, PRESENT, TERMINATOR};
-use crate::datum::{Type, Value};
+use super::{DECIMAL_BIAS, ESCAPE, ESCAPED_ONE, ESCAPED_ZERO, KeyColumn, PRESENT, TERMINATOR};
+use crate::datum::{Decimal, Interval, Type, Value};
+
+/// Kind of a decimal below zero.
+const NEGATIVE: u8 = 1;
 
 /// Why bytes are no key; the caller adds file and block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,17 +46,51 @@ pub fn decode_column(column: KeyColumn, key: &mut &[u8]) -> Result<Value, Malfor
         Type::Int8 => Value::Int8(take_i64(key, mask)?),
         Type::Float4 => Value::Float4(take_f32(key, mask)?),
         Type::Float8 => Value::Float8(take_f64(key, mask)?),
-        Type::Text => Value::Text(
-            String::from_utf8(take_terminated(key, mask)?)
-                .map_err(|_| Malformed("text in a key is not UTF-8"))?,
-        ),
+        Type::Text => Value::Text(take_text(key, mask)?),
         Type::Bytes => Value::Bytes(take_terminated(key, mask)?),
         Type::Uuid => Value::Uuid(masked(key, mask)?),
         Type::Date => Value::Date(take_i32(key, mask)?),
         Type::Timestamp => Value::Timestamp(take_i64(key, mask)?),
         Type::TimestampTz => Value::TimestampTz(take_i64(key, mask)?),
+        Type::Time => Value::Time(take_i64(key, mask)?),
+        Type::Decimal => Value::Decimal(take_decimal(key, mask)?),
+        Type::Interval => Value::Interval(take_interval(key, mask)?),
+        Type::Json => Value::Json(take_text(key, mask)?),
     };
-    Ok(value)
+    match value.is_sound() || column.ty == Type::Json {
+        true => Ok(value),
+        false => Err(Malformed("a value in a key is none of its type")),
+    }
+}
+
+fn take_text(key: &mut &[u8], mask: u8) -> Result<String, Malformed> {
+    let text = String::from_utf8(take_terminated(key, mask)?);
+    text.map_err(|_| Malformed("text in a key is not UTF-8"))
+}
+
+fn take_interval(key: &mut &[u8], mask: u8) -> Result<Interval, Malformed> {
+    let total = (u128::from_be_bytes(masked(key, mask)?) ^ 1 << 127).cast_signed();
+    Interval::from_total(total).ok_or(Malformed("interval in a key is out of range"))
+}
+
+fn take_decimal(key: &mut &[u8], mask: u8) -> Result<Decimal, Malformed> {
+    let no_decimal = Malformed("a key holds no decimal");
+    let [kind] = masked(key, mask)?;
+    if let Some(value) = Decimal::from_key_parts(kind, 0, &[]) {
+        return Ok(value);
+    }
+    // Below zero all but the kind is complemented.
+    let mask = if kind == NEGATIVE { !mask } else { mask };
+    let [a, b, c] = masked(key, mask)?;
+    let exponent = i32::from_be_bytes([0, a, b, c]) - DECIMAL_BIAS;
+    let mut pairs = Vec::new();
+    loop {
+        match masked::<1>(key, mask)?[0] {
+            TERMINATOR => break,
+            byte => pairs.push(byte - 1),
+        }
+    }
+    Decimal::from_key_parts(kind, exponent, &pairs).ok_or(no_decimal)
 }
 
 /// Bytes of the first column of `key`.

@@ -3,8 +3,10 @@
 //! Invariants: see the room's head. The caller has checked that values fit their columns; a value
 //! of another type is a programmer's error and panics.
 
-use super::{ESCAPE, ESCAPED_ONE, ESCAPED_ZERO, KeyColumn, MAX_ENCODED, PRESENT, TERMINATOR};
-use crate::datum::{Value, normal_float4, normal_float8};
+use super::{
+    DECIMAL_BIAS, ESCAPE, ESCAPED_ONE, ESCAPED_ZERO, KeyColumn, MAX_ENCODED, PRESENT, TERMINATOR,
+};
+use crate::datum::{Decimal, Value, normal_float4, normal_float8};
 use crate::error::{Error, Result};
 
 /// Encodes a whole key. A key beyond the limit is refused.
@@ -52,7 +54,7 @@ fn push_value(out: &mut Vec<u8>, value: &Value) {
         Value::Int4(v) | Value::Date(v) => {
             out.extend_from_slice(&(v.cast_unsigned() ^ 1 << 31).to_be_bytes());
         }
-        Value::Int8(v) | Value::Timestamp(v) | Value::TimestampTz(v) => {
+        Value::Int8(v) | Value::Timestamp(v) | Value::TimestampTz(v) | Value::Time(v) => {
             out.extend_from_slice(&(v.cast_unsigned() ^ 1 << 63).to_be_bytes());
         }
         Value::Float4(v) => {
@@ -66,8 +68,30 @@ fn push_value(out: &mut Vec<u8>, value: &Value) {
             out.extend_from_slice(&(bits ^ flip).to_be_bytes());
         }
         Value::Uuid(v) => out.extend_from_slice(v),
-        Value::Text(v) => push_terminated(out, v.as_bytes()),
+        Value::Interval(v) => {
+            out.extend_from_slice(&(v.total().cast_unsigned() ^ 1 << 127).to_be_bytes());
+        }
+        Value::Decimal(v) => push_decimal(out, v),
+        Value::Text(v) | Value::Json(v) => push_terminated(out, v.as_bytes()),
         Value::Bytes(v) => push_terminated(out, v),
+    }
+}
+
+/// Kind, exponent, pairs of digits, terminator; all but the kind complemented below zero.
+fn push_decimal(out: &mut Vec<u8>, value: &Decimal) {
+    let (kind, exponent, pairs) = value.key_parts();
+    out.push(kind);
+    if pairs.is_empty() {
+        return;
+    }
+    let start = out.len();
+    let exponent = (exponent + DECIMAL_BIAS).cast_unsigned().to_be_bytes();
+    assert_eq!(exponent[0], 0, "exponents of decimals are small");
+    out.extend_from_slice(&exponent[1..]);
+    out.extend(pairs.iter().map(|pair| pair + 1));
+    out.push(TERMINATOR);
+    if value.is_negative() {
+        out[start..].iter_mut().for_each(|byte| *byte ^= 0xFF);
     }
 }
 

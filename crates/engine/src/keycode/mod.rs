@@ -8,13 +8,17 @@
 //! | bool, integers, dates, timestamps | big-endian, sign bit flipped |
 //! | floats | -0.0 and NaN normalised; sign bit flipped, negative ones complemented |
 //! | uuid | as it is |
+//! | interval | all of it in microseconds, 16 bytes, as an integer |
+//! | decimal | kind, then unless 0 or special: exponent + 2^23 in three bytes, pairs of digits |
+//! | | plus 1 each, a terminator 00, all this complemented below zero |
 //! | text, bytes | 00 becomes 01 01, 01 becomes 01 02, then a terminator 00 |
 //! | descending column | the value's bytes complemented, the null byte not |
 //!
 //! Invariants: a key is prefix-free (no key of a layout is a proper prefix of another), so whatever
 //! is appended (the row id) never changes the order of different keys; the same values give the
 //! same bytes. Decoding gives values equal to the encoded ones; the *same* ones only for types that
-//! [`is_reversible`] names: floats are not, since -0.0 and the kinds of NaN were normalised away.
+//! [`is_reversible`] names: floats are not, since -0.0 and the kinds of NaN were normalised away,
+//! nor are decimals (their scale) and intervals (their parts).
 //! Does not do: collations, row ids (the access method appends them), bytes of included columns.
 
 mod decode;
@@ -45,6 +49,8 @@ const TERMINATOR: u8 = 0x00;
 const ESCAPE: u8 = 0x01;
 const ESCAPED_ZERO: u8 = 0x01;
 const ESCAPED_ONE: u8 = 0x02;
+/// Makes exponents of decimals positive.
+const DECIMAL_BIAS: i32 = 1 << 23;
 
 /// How one column of a key is ordered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,7 +86,7 @@ impl KeyColumn {
 
 /// Does decoding give back exactly the encoded value, so that an index-only scan may return it?
 pub const fn is_reversible(ty: Type) -> bool {
-    !matches!(ty, Type::Float4 | Type::Float8)
+    !matches!(ty, Type::Float4 | Type::Float8 | Type::Decimal | Type::Interval)
 }
 
 #[cfg(test)]

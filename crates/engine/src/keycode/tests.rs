@@ -65,6 +65,10 @@ order_tests! {
     order_of_date Date;
     order_of_timestamp Timestamp;
     order_of_timestamptz TimestampTz;
+    order_of_decimal Decimal;
+    order_of_interval Interval;
+    order_of_time Time;
+    order_of_json Json;
 }
 
 fn three_columns() -> [KeyColumn; 3] {

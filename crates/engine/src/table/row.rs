@@ -13,7 +13,7 @@
 //! Does not do: overflow of long values, which the heap refuses.
 
 use crate::config::{MAX_COLUMNS, MAX_ROW_BYTES};
-use crate::datum::{Type, Value};
+use crate::datum::{Decimal, Interval, Type, Value};
 use crate::error::{Error, Result};
 use crate::heap::TUPLE_HEADER;
 pub use crate::keycode::Malformed;
@@ -85,13 +85,15 @@ fn push_value(out: &mut Vec<u8>, value: &Value) {
         Value::Bool(v) => out.push(u8::from(*v)),
         Value::Int2(v) => out.extend_from_slice(&v.to_le_bytes()),
         Value::Int4(v) | Value::Date(v) => out.extend_from_slice(&v.to_le_bytes()),
-        Value::Int8(v) | Value::Timestamp(v) | Value::TimestampTz(v) => {
+        Value::Int8(v) | Value::Timestamp(v) | Value::TimestampTz(v) | Value::Time(v) => {
             out.extend_from_slice(&v.to_le_bytes());
         }
         Value::Float4(v) => out.extend_from_slice(&v.to_le_bytes()),
         Value::Float8(v) => out.extend_from_slice(&v.to_le_bytes()),
         Value::Uuid(v) => out.extend_from_slice(v),
-        Value::Text(v) => push_varlen(out, v.as_bytes()),
+        Value::Interval(v) => out.extend_from_slice(&v.to_bytes()),
+        Value::Decimal(v) => push_varlen(out, v.as_bytes()),
+        Value::Text(v) | Value::Json(v) => push_varlen(out, v.as_bytes()),
         Value::Bytes(v) => push_varlen(out, v),
     }
 }
@@ -268,6 +270,11 @@ fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
     bytes.try_into().expect("cut to the length of its type")
 }
 
+fn text(bytes: &[u8]) -> std::result::Result<String, Malformed> {
+    let text = std::str::from_utf8(bytes);
+    text.map(str::to_owned).map_err(|_| Malformed("text in a row is not UTF-8"))
+}
+
 fn value_of(ty: Type, bytes: &[u8]) -> std::result::Result<Value, Malformed> {
     let value = match ty {
         Type::Bool => match bytes {
@@ -280,9 +287,16 @@ fn value_of(ty: Type, bytes: &[u8]) -> std::result::Result<Value, Malformed> {
         Type::Int8 => Value::Int8(i64::from_le_bytes(fixed(bytes))),
         Type::Float4 => Value::Float4(f32::from_le_bytes(fixed(bytes))),
         Type::Float8 => Value::Float8(f64::from_le_bytes(fixed(bytes))),
-        Type::Text => {
-            let text = std::str::from_utf8(bytes);
-            Value::Text(text.map_err(|_| Malformed("text in a row is not UTF-8"))?.to_owned())
+        Type::Text => Value::Text(text(bytes)?),
+        Type::Json => Value::Json(text(bytes)?),
+        Type::Decimal => {
+            let decimal = Decimal::from_bytes(bytes);
+            Value::Decimal(decimal.ok_or(Malformed("a row holds no decimal"))?)
+        }
+        Type::Interval => Value::Interval(Interval::from_bytes(fixed(bytes))),
+        Type::Time => {
+            let time = Value::Time(i64::from_le_bytes(fixed(bytes)));
+            Some(time).filter(Value::is_sound).ok_or(Malformed("time in a row is beyond a day"))?
         }
         Type::Bytes => Value::Bytes(bytes.to_vec()),
         Type::Uuid => Value::Uuid(fixed(bytes)),
@@ -325,7 +339,8 @@ mod tests {
             let row = random_row(&mut rng, &def);
             let bytes = encode(&def, &row).unwrap();
             assert!(same(&read_strictly(&def, &bytes).unwrap(), &row));
-            let columns: Vec<_> = (0..rng.below(9)).map(|_| rng.below(24) as u16).collect();
+            let all = def.columns.len() as u64;
+            let columns: Vec<_> = (0..rng.below(9)).map(|_| rng.below(all) as u16).collect();
             let wanted: Vec<_> = columns.iter().map(|no| row[usize::from(*no)].clone()).collect();
             let projection = Projection::new(&def, &columns).unwrap();
             assert!(same(&projection.read(&def, &bytes).unwrap(), &wanted));

@@ -179,6 +179,16 @@ impl IndexDef {
             );
             return Err(Error::Limit(what));
         }
+        for part in &self.columns {
+            let column = table.live_column(part.column)?;
+            if !column.ty.is_ordered() {
+                let what = format!(
+                    "index {name} cannot have column {} as a key: values of type {} have no order",
+                    column.name, column.ty
+                );
+                return Err(Error::Invalid(what));
+            }
+        }
         let mut seen = HashSet::new();
         for column in
             self.columns.iter().map(|part| part.column).chain(self.included.iter().copied())
@@ -286,6 +296,10 @@ impl TableDef {
             let given = value.type_of().map_or("null", Type::name);
             let what =
                 format!("{given} value in column {name} of table {table}, which is {}", column.ty);
+            return Err(Error::Invalid(what));
+        }
+        if !value.is_sound() {
+            let what = format!("value in column {name} of table {table} is no {}", column.ty);
             return Err(Error::Invalid(what));
         }
         Ok(())

@@ -1,0 +1,411 @@
+//! Exact decimal numbers of any length, with the number of digits after the point that they are
+//! shown with, as PostgreSQL's `numeric`.
+//!
+//! A value is kept as the bytes that it has in a row:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 1 | kind: 0 -Infinity, 1 negative, 2 zero, 3 positive, 4 Infinity, 5 NaN |
+//! | 2 | scale: digits shown after the point, little-endian; of finite values only |
+//! | 4 | exponent, little-endian: the first pair of digits counts 100^exponent; not of zero |
+//! | rest | pairs of decimal digits, 0 to 99 each; neither the first nor the last is 0 |
+//!
+//! Invariants: the bytes are in this form whatever they came from; no digit lies beyond the scale.
+//! Order and equality are those of numbers: 1.0 equals 1.00; NaN equals NaN and is the largest.
+//! Does not do: arithmetic; a precision that a column may ask for.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+/// An exact decimal number, an infinity, or NaN.
+///
+/// ```
+/// use rightlink::Decimal;
+///
+/// let price: Decimal = "12.50".parse().unwrap();
+/// assert_eq!(price, Decimal::from_unscaled(125, 1).unwrap());
+/// assert_eq!(price.to_string(), "12.50");
+/// assert_eq!(price.unscaled(), Some((1250, 2)));
+/// ```
+#[derive(Clone)]
+pub struct Decimal(Box<[u8]>);
+
+const MINUS_INFINITY: u8 = 0;
+const NEGATIVE: u8 = 1;
+const ZERO: u8 = 2;
+const POSITIVE: u8 = 3;
+const INFINITY: u8 = 4;
+const NAN: u8 = 5;
+const SCALE_AT: usize = 1;
+const EXPONENT_AT: usize = 3;
+const PAIRS_AT: usize = 7;
+/// Largest exponent of ten that text may name; beyond it no number is within the limits.
+const MAX_TEN: i64 = 200_000;
+
+impl Decimal {
+    /// Most digits after the point, as in PostgreSQL.
+    pub const MAX_SCALE: u16 = 16_383;
+    /// Most digits in front of the point, as in PostgreSQL.
+    pub const MAX_WHOLE_DIGITS: usize = 131_072;
+
+    /// Not a number; equal to itself and larger than all others.
+    pub fn nan() -> Decimal {
+        Decimal([NAN].into())
+    }
+
+    /// Larger than every number, or smaller.
+    pub fn infinity(negative: bool) -> Decimal {
+        Decimal([if negative { MINUS_INFINITY } else { INFINITY }].into())
+    }
+
+    /// `unscaled` / 10^`scale`, shown with `scale` digits after the point. None if `scale` is above
+    /// [`Decimal::MAX_SCALE`].
+    pub fn from_unscaled(unscaled: i128, scale: u16) -> Option<Decimal> {
+        let digits = unscaled.unsigned_abs().to_string().into_bytes();
+        let point = digits.len() as i64 - i64::from(scale);
+        Self::of_digits(unscaled < 0, &digits, point, usize::from(scale))
+    }
+
+    /// The number times 10^scale, and the scale; none if that is beyond 128 bits or no number.
+    pub fn unscaled(&self) -> Option<(i128, u16)> {
+        let scale = self.is_finite().then(|| self.scale())?;
+        let digits: String = self.to_string().chars().filter(|c| *c != '.').collect();
+        Some((digits.parse().ok()?, scale))
+    }
+
+    /// Digits shown after the point; 0 unless finite.
+    pub fn scale(&self) -> u16 {
+        let bytes = self.0.get(SCALE_AT..EXPONENT_AT);
+        bytes.map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
+    }
+
+    /// Neither infinite nor NaN?
+    pub fn is_finite(&self) -> bool {
+        matches!(self.kind(), NEGATIVE | ZERO | POSITIVE)
+    }
+
+    /// Is this NaN?
+    pub fn is_nan(&self) -> bool {
+        self.kind() == NAN
+    }
+
+    /// Below zero, or minus infinity?
+    pub fn is_negative(&self) -> bool {
+        self.kind() < ZERO
+    }
+
+    /// The bytes of the format.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The value of bytes that are in the format; none for others.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Decimal> {
+        let decimal = Decimal(bytes.into());
+        let sound = match *bytes.first()? {
+            MINUS_INFINITY | INFINITY | NAN => bytes.len() == 1,
+            ZERO => bytes.len() == EXPONENT_AT && decimal.scale() <= Self::MAX_SCALE,
+            NEGATIVE | POSITIVE => bytes.len() > PAIRS_AT && decimal.pairs_are_sound(),
+            _ => false,
+        };
+        sound.then_some(decimal)
+    }
+
+    fn pairs_are_sound(&self) -> bool {
+        let pairs = self.pairs();
+        let ends = pairs.first() != Some(&0) && pairs.last() != Some(&0);
+        let (top, scale) = (i64::from(self.exponent()), i64::from(self.scale()));
+        let within = top < Self::MAX_WHOLE_DIGITS as i64 / 2 && scale <= i64::from(Self::MAX_SCALE);
+        ends && within && pairs.iter().all(|pair| *pair < 100) && self.fraction_digits() <= scale
+    }
+
+    /// Digits after the point that are not all zeros from there on.
+    fn fraction_digits(&self) -> i64 {
+        let last = i64::from(self.exponent()) - (self.pairs().len() as i64 - 1);
+        let half = i64::from(self.pairs().last().is_some_and(|pair| pair % 10 == 0));
+        (-2 * last - half).max(0)
+    }
+
+    fn kind(&self) -> u8 {
+        self.0[0]
+    }
+
+    fn exponent(&self) -> i32 {
+        let bytes = self.0.get(EXPONENT_AT..PAIRS_AT);
+        bytes.map_or(0, |bytes| i32::from_le_bytes(bytes.try_into().expect("four bytes")))
+    }
+
+    fn pairs(&self) -> &[u8] {
+        self.0.get(PAIRS_AT..).unwrap_or(&[])
+    }
+
+    /// ASCII `digits` with the point in front of position `point`. None beyond the limits.
+    fn of_digits(negative: bool, digits: &[u8], point: i64, scale: usize) -> Option<Decimal> {
+        let scale = u16::try_from(scale).ok().filter(|scale| *scale <= Self::MAX_SCALE)?;
+        let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+        let end = digits.iter().rposition(|digit| *digit != b'0').map_or(zeros, |last| last + 1);
+        let (digits, point) = (&digits[zeros..end], point - zeros as i64);
+        if digits.is_empty() {
+            return Some(Self::build(ZERO, scale, None, &[]));
+        }
+        if point > Self::MAX_WHOLE_DIGITS as i64 {
+            return None;
+        }
+        // Pairs end at the point: an odd number of digits in front of it gets a zero.
+        let odd = point.rem_euclid(2) as usize;
+        let padded: Vec<u8> =
+            std::iter::repeat_n(b'0', odd).chain(digits.iter().copied()).collect();
+        let value = |digit: &u8| digit - b'0';
+        let pair = |two: &[u8]| value(&two[0]) * 10 + two.get(1).map_or(0, value);
+        let pairs: Vec<u8> = padded.chunks(2).map(pair).collect();
+        let exponent = (point + odd as i64) / 2 - 1;
+        let exponent = i32::try_from(exponent).expect("limits of text are far below");
+        let kind = if negative { NEGATIVE } else { POSITIVE };
+        Some(Self::build(kind, scale, Some(exponent), &pairs))
+    }
+
+    fn build(kind: u8, scale: u16, exponent: Option<i32>, pairs: &[u8]) -> Decimal {
+        let mut bytes = Vec::with_capacity(PAIRS_AT + pairs.len());
+        bytes.push(kind);
+        bytes.extend_from_slice(&scale.to_le_bytes());
+        if let Some(exponent) = exponent {
+            bytes.extend_from_slice(&exponent.to_le_bytes());
+            bytes.extend_from_slice(pairs);
+        }
+        let decimal = Decimal(bytes.into());
+        debug_assert!(Decimal::from_bytes(&decimal.0).is_some(), "{:?}", decimal.0);
+        decimal
+    }
+
+    /// What the order rests on: kind, exponent and pairs; the kind alone unless there are pairs.
+    pub(crate) fn key_parts(&self) -> (u8, i32, &[u8]) {
+        (self.kind(), self.exponent(), self.pairs())
+    }
+
+    /// The inverse of [`Decimal::key_parts`], shown with as many digits as it needs.
+    pub(crate) fn from_key_parts(kind: u8, exponent: i32, pairs: &[u8]) -> Option<Decimal> {
+        let mut bytes = vec![kind];
+        if matches!(kind, NEGATIVE | ZERO | POSITIVE) {
+            bytes.extend_from_slice(&[0, 0]);
+        }
+        if matches!(kind, NEGATIVE | POSITIVE) {
+            bytes.extend_from_slice(&exponent.to_le_bytes());
+            bytes.extend_from_slice(pairs);
+            let scale = Decimal(bytes.clone().into()).fraction_digits();
+            let scale = u16::try_from(scale).ok()?;
+            bytes[SCALE_AT..EXPONENT_AT].copy_from_slice(&scale.to_le_bytes());
+        }
+        Self::from_bytes(&bytes)
+    }
+}
+
+impl std::str::FromStr for Decimal {
+    type Err = ();
+
+    /// Reads `[sign] digits [. digits] [e exponent]`, `NaN` or `Infinity`.
+    fn from_str(text: &str) -> Result<Decimal, ()> {
+        match text.to_ascii_lowercase().as_str() {
+            "nan" => return Ok(Decimal::nan()),
+            "infinity" | "+infinity" | "inf" | "+inf" => return Ok(Decimal::infinity(false)),
+            "-infinity" | "-inf" => return Ok(Decimal::infinity(true)),
+            _ => {}
+        }
+        parse_number(text).ok_or(())
+    }
+}
+
+fn parse_number(text: &str) -> Option<Decimal> {
+    let negative = text.starts_with('-');
+    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (mantissa, ten) = match text.find(['e', 'E']) {
+        Some(at) => (&text[..at], text[at + 1..].parse::<i64>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = [whole.as_bytes(), fraction.as_bytes()].concat();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) || ten.abs() > MAX_TEN {
+        return None;
+    }
+    let point = whole.len() as i64 + ten;
+    let scale = usize::try_from((fraction.len() as i64 - ten).max(0)).ok()?;
+    Decimal::of_digits(negative, &digits, point, scale)
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind() {
+            NAN => return f.write_str("NaN"),
+            INFINITY => return f.write_str("Infinity"),
+            MINUS_INFINITY => return f.write_str("-Infinity"),
+            _ => {}
+        }
+        let pair_of = |exponent: i32| {
+            let at = usize::try_from(self.exponent() - exponent).ok();
+            at.and_then(|at| self.pairs().get(at)).copied().unwrap_or(0)
+        };
+        let mut out = String::new();
+        for exponent in (0..=self.exponent()).rev() {
+            out += &format!("{:02}", pair_of(exponent));
+        }
+        let whole = out.trim_start_matches('0');
+        let whole = if whole.is_empty() { "0" } else { whole };
+        f.write_str(if self.kind() == NEGATIVE { "-" } else { "" })?;
+        f.write_str(whole)?;
+        let scale = usize::from(self.scale());
+        if scale > 0 {
+            let pairs = 1..=scale.div_ceil(2) as i32;
+            let mut fraction: String = pairs.map(|at| format!("{:02}", pair_of(-at))).collect();
+            fraction.truncate(scale);
+            write!(f, ".{fraction}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Ord for Decimal {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (a, b) = (self.key_parts(), other.key_parts());
+        let larger = || (a.1, a.2).cmp(&(b.1, b.2));
+        a.0.cmp(&b.0).then_with(|| if a.0 == NEGATIVE { larger().reverse() } else { larger() })
+    }
+}
+
+impl PartialOrd for Decimal {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Decimal {
+    fn eq(&self, other: &Self) -> bool {
+        self.key_parts() == other.key_parts()
+    }
+}
+
+impl Eq for Decimal {}
+
+impl Hash for Decimal {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key_parts().hash(state);
+    }
+}
+
+impl From<i64> for Decimal {
+    fn from(number: i64) -> Decimal {
+        Decimal::from_unscaled(i128::from(number), 0).expect("the scale is 0")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Decimal {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn numbers_print_with_the_scale_they_came_with() {
+        for (text, shown) in [
+            ("0", "0"),
+            ("-0.00", "0.00"),
+            ("007.50", "7.50"),
+            (".5", "0.5"),
+            ("5.", "5"),
+            ("-12345.678900", "-12345.678900"),
+            ("1e3", "1000"),
+            ("1.5e-3", "0.0015"),
+            ("12.5E+1", "125"),
+            ("1e-20", "0.00000000000000000001"),
+            (
+                "100000000000000000000000000000000000000001",
+                "100000000000000000000000000000000000000001",
+            ),
+            ("nan", "NaN"),
+            ("-INF", "-Infinity"),
+        ] {
+            assert_eq!(of(text).to_string(), shown, "{text}");
+        }
+        for text in ["", "-", ".", "1.2.3", "1e", "1e1.5", "0x1", "1_000", "--1", "1e999999", "٣"]
+        {
+            assert!(text.parse::<Decimal>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn limits_are_those_of_postgresql() {
+        let nines = |count: usize| "9".repeat(count);
+        for (digits, fits) in
+            [(Decimal::MAX_WHOLE_DIGITS - 1, true), (Decimal::MAX_WHOLE_DIGITS, true)]
+        {
+            assert_eq!(nines(digits).parse::<Decimal>().is_ok(), fits);
+        }
+        assert!(nines(Decimal::MAX_WHOLE_DIGITS + 1).parse::<Decimal>().is_err());
+        let scale = usize::from(Decimal::MAX_SCALE);
+        for (digits, fits) in [(scale - 1, true), (scale, true), (scale + 1, false)] {
+            let text = format!("0.{}", nines(digits));
+            assert_eq!(text.parse::<Decimal>().map(|d| d.to_string() == text).is_ok(), fits);
+        }
+        assert!(Decimal::from_unscaled(1, Decimal::MAX_SCALE).is_some());
+        assert!(Decimal::from_unscaled(1, Decimal::MAX_SCALE + 1).is_none());
+    }
+
+    #[test]
+    fn order_and_equality_are_those_of_numbers() {
+        let ordered =
+            ["-Infinity", "-100", "-99.9", "-1", "-0.99", "-0.001", "0", "0.0009", "0.01"]
+                .into_iter()
+                .chain(["0.1", "1", "1.01", "9", "10", "99", "100", "100.5", "Infinity", "NaN"]);
+        let ordered: Vec<Decimal> = ordered.map(of).collect();
+        assert!(ordered.is_sorted_by(|a, b| a < b), "{ordered:?}");
+        assert_eq!(of("1.0"), of("1.000"));
+        assert_eq!(of("-0"), of("0.0"));
+        assert_eq!(Decimal::from(-15), of("-15.00"));
+    }
+
+    #[test]
+    fn unscaled_numbers_go_both_ways() {
+        for (unscaled, scale) in [(0, 3), (-1, 0), (12_345, 2), (5, 7), (i128::MAX, 5), (100, 2)] {
+            let decimal = Decimal::from_unscaled(unscaled, scale).unwrap();
+            assert_eq!(decimal.unscaled(), Some((unscaled, scale)), "{decimal}");
+        }
+        assert_eq!(of("NaN").unscaled(), None);
+        assert_eq!(of(&"9".repeat(60)).unscaled(), None);
+    }
+
+    #[test]
+    fn bytes_that_are_no_number_are_refused() {
+        let sound = of("-12.50");
+        assert_eq!(Decimal::from_bytes(sound.as_bytes()), Some(sound.clone()));
+        let bytes = sound.as_bytes().to_vec();
+        let change = |at: usize, to: u8| {
+            let mut bytes = bytes.clone();
+            bytes[at] = to;
+            bytes
+        };
+        let bad = [
+            change(0, 9),
+            change(0, ZERO),
+            change(SCALE_AT, 0),
+            change(SCALE_AT + 1, 0xFF),
+            change(PAIRS_AT, 0),
+            change(PAIRS_AT, 100),
+            change(PAIRS_AT + 1, 0),
+            change(EXPONENT_AT + 3, 0x7F),
+            change(EXPONENT_AT + 3, 0x80),
+            bytes[..PAIRS_AT].to_vec(),
+            Vec::new(),
+            vec![NAN, 0],
+        ];
+        for bytes in bad {
+            assert_eq!(Decimal::from_bytes(&bytes), None, "{bytes:?}");
+        }
+    }
+}
