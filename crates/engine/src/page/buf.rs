@@ -59,25 +59,128 @@ impl PageBuf {
         let mut rest = bytes;
         if skip != 0 {
             let (head, tail) = rest.split_at(rest.len().min(8 - skip));
-            self.merge(word, skip, head);
+            self.merge(word, skip, gather(head), head.len());
             (word, rest) = (word + 1, tail);
         }
-        let mut chunks = rest.chunks_exact(8);
-        for chunk in &mut chunks {
-            let value = u64::from_ne_bytes(chunk.try_into().expect("chunks_exact gives 8 bytes"));
-            self.0[word].store(value, Ordering::Relaxed);
-            word += 1;
+        let (words, tail) = rest.as_chunks::<8>();
+        for (slot, chunk) in self.0[word.min(WORDS)..].iter().zip(words) {
+            slot.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
         }
-        if !chunks.remainder().is_empty() {
-            self.merge(word, 0, chunks.remainder());
+        if !tail.is_empty() {
+            self.merge(word + words.len(), 0, gather(tail), tail.len());
         }
     }
 
-    fn merge(&self, word: usize, skip: usize, bytes: &[u8]) {
-        let mut value = self.0[word].load(Ordering::Relaxed).to_ne_bytes();
-        value[skip..skip + bytes.len()].copy_from_slice(bytes);
-        self.0[word].store(u64::from_ne_bytes(value), Ordering::Relaxed);
+    /// Word `index` as if read from little-endian bytes.
+    #[inline]
+    fn word(&self, index: usize) -> u64 {
+        u64::from_le(self.0[index].load(Ordering::Relaxed))
     }
+
+    /// Stores the low `len` bytes of `value` from byte `skip` of word `word` on.
+    #[inline]
+    fn merge(&self, word: usize, skip: usize, value: u64, len: usize) {
+        if len == 0 {
+            return;
+        }
+        let mask = (u64::MAX >> (64 - 8 * len)) << (8 * skip);
+        let merged = self.word(word) & !mask | (value << (8 * skip)) & mask;
+        self.0[word].store(merged.to_le(), Ordering::Relaxed);
+    }
+
+    /// The eight bytes from `at` on, of which those outside the page are zero. Without a branch on
+    /// how they lie in the words: that cannot be predicted.
+    #[inline]
+    fn eight(&self, at: usize) -> u64 {
+        let (word, shift) = (at / 8, at % 8 * 8);
+        let next = if word < WORDS - 1 { self.word(word + 1) } else { 0 };
+        // Shifted in two steps: by 64 at once would be too far.
+        self.word(word) >> shift | next << 1 << (63 - shift)
+    }
+
+    /// Moves `len` bytes from `from` up to `to`, the last word first, so that nothing is
+    /// overwritten that is still to be read.
+    fn move_up(&self, from: usize, len: usize, to: usize) {
+        let (first, end) = (to.next_multiple_of(8), to + len);
+        if first >= end {
+            return self.move_few(from, len, to);
+        }
+        let back = to - from;
+        let last = end / 8;
+        if end % 8 != 0 {
+            self.merge(last, 0, self.eight(last * 8 - back), end % 8);
+        }
+        let (words, rest) = (back / 8, back % 8 * 8);
+        let target = self.0[first / 8..last].iter().rev();
+        if rest == 0 {
+            let source = self.0[first / 8 - words..last - words].iter().rev();
+            target.zip(source).for_each(|(to, from)| copy_word(to, from));
+        } else if first / 8 < last {
+            let mut high = self.word(last - 1 - words);
+            let source = self.0[first / 8 - words - 1..last - words - 1].iter().rev();
+            for (to, from) in target.zip(source) {
+                let low = u64::from_le(from.load(Ordering::Relaxed));
+                to.store((high << rest | low >> (64 - rest)).to_le(), Ordering::Relaxed);
+                high = low;
+            }
+        }
+        self.merge(to / 8, to % 8, self.eight(from), first - to);
+    }
+
+    /// Moves `len` bytes from `from` down to `to`, the first word first.
+    fn move_down(&self, from: usize, len: usize, to: usize) {
+        let (first, end) = (to.next_multiple_of(8), to + len);
+        if first >= end {
+            return self.move_few(from, len, to);
+        }
+        let ahead = from - to;
+        self.merge(to / 8, to % 8, self.eight(from), first - to);
+        let last = end / 8;
+        let (words, rest) = (ahead / 8, ahead % 8 * 8);
+        let target = self.0[first / 8..last].iter();
+        if rest == 0 {
+            let source = self.0[first / 8 + words..last + words].iter();
+            target.zip(source).for_each(|(to, from)| copy_word(to, from));
+        } else if first / 8 < last {
+            let mut low = self.word(first / 8 + words);
+            for (to, from) in target.zip(&self.0[first / 8 + words + 1..=last + words]) {
+                let high = u64::from_le(from.load(Ordering::Relaxed));
+                to.store((low >> rest | high << (64 - rest)).to_le(), Ordering::Relaxed);
+                low = high;
+            }
+        }
+        if end % 8 != 0 {
+            self.merge(last, 0, self.eight(last * 8 + ahead), end % 8);
+        }
+    }
+
+    /// Moves at most eight bytes.
+    fn move_few(&self, from: usize, len: usize, to: usize) {
+        assert!(len <= 8, "a move within two words");
+        if len == 0 {
+            return;
+        }
+        let bytes = self.eight(from).to_le_bytes();
+        self.store(to, &bytes[..len]);
+    }
+}
+
+#[inline]
+fn copy_word(to: &AtomicU64, from: &AtomicU64) {
+    to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+/// Up to eight bytes as the low bytes of a little-endian word.
+#[inline]
+pub(crate) fn gather(bytes: &[u8]) -> u64 {
+    let len = bytes.len();
+    assert!(len <= 8, "a word at most");
+    // Two reads that overlap in the middle do for four to eight bytes.
+    if let (Some(low), Some(high)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        let high = u64::from(u32::from_le_bytes(*high)) << (8 * (len - 4));
+        return high | u64::from(u32::from_le_bytes(*low));
+    }
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 /// Stores into a page whose exclusive latch is held. Logged stores are recorded in a delta.
@@ -138,27 +241,25 @@ impl<'a> PageMut<'a> {
     /// Logged move of `len` bytes from `from` to `to`; the ranges may overlap.
     pub fn copy_within(&mut self, from: usize, len: usize, to: usize) {
         assert!(from + len <= PAGE_SIZE && to + len <= PAGE_SIZE, "a move inside the page");
-        // Most moves are of a few slots: a small scratch need not be zeroed for long.
-        match len {
-            0..=64 => self.shift::<64>(from, len, to),
-            65..=512 => self.shift::<512>(from, len, to),
-            _ => self.shift::<PAGE_SIZE>(from, len, to),
+        if to > from {
+            self.page.move_up(from, len, to);
+        } else if to < from {
+            self.page.move_down(from, len, to);
         }
         if let Some(delta) = &mut self.delta {
             delta::push_copy(delta, from, len, to);
         }
     }
 
-    fn shift<const SCRATCH: usize>(&mut self, from: usize, len: usize, to: usize) {
-        let mut scratch = [0u8; SCRATCH];
-        scratch[..len].copy_from_slice(&self.bytes()[from..from + len]);
-        self.page.store(to, &scratch[..len]);
-    }
-
     /// Logged fill of `len` bytes at `offset` with `byte`.
     pub fn fill(&mut self, offset: usize, len: usize, byte: u8) {
         assert!(offset + len <= PAGE_SIZE, "a fill inside the page");
-        self.page.store(offset, &[byte; PAGE_SIZE][..len]);
+        let (mut at, end) = (offset, offset + len);
+        while at < end {
+            let step = (8 - at % 8).min(end - at);
+            self.page.store(at, &[byte; 8][..step]);
+            at += step;
+        }
         if let Some(delta) = &mut self.delta {
             delta::push_fill(delta, offset, len, byte);
         }
@@ -191,29 +292,74 @@ pub struct PageView<'a>(&'a PageBuf);
 impl PageView<'_> {
     /// Copies `out.len()` bytes from `offset`; what lies outside the page reads as zero.
     pub fn read(&self, offset: usize, out: &mut [u8]) {
-        for (i, byte) in out.iter_mut().enumerate() {
-            let at = offset + i;
-            *byte = if at < PAGE_SIZE { (self.word(at / 8) >> (at % 8 * 8)) as u8 } else { 0 };
+        let mut at = offset;
+        for chunk in out.chunks_mut(8) {
+            let bytes = self.eight(at).to_le_bytes();
+            chunk.copy_from_slice(&bytes[..chunk.len()]);
+            at += 8;
         }
+    }
+
+    /// The eight bytes from `offset` on as a little-endian word; zero outside the page.
+    #[inline]
+    pub fn eight(&self, offset: usize) -> u64 {
+        if offset < PAGE_SIZE { self.0.eight(offset) } else { 0 }
     }
 
     /// Little-endian u16 at `offset`, zero outside the page.
     pub fn u16(&self, offset: usize) -> u16 {
-        let mut out = [0; 2];
-        self.read(offset, &mut out);
-        u16::from_le_bytes(out)
+        self.eight(offset) as u16
     }
 
     /// Little-endian u32 at `offset`, zero outside the page.
     pub fn u32(&self, offset: usize) -> u32 {
-        let mut out = [0; 4];
-        self.read(offset, &mut out);
-        u32::from_le_bytes(out)
+        self.eight(offset) as u32
     }
 
     /// Word `index` of the page, as if read from little-endian bytes.
     #[inline]
     pub fn word(&self, index: usize) -> u64 {
-        u64::from_le(self.0.0[index].load(Ordering::Relaxed))
+        self.0.word(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rightlink_env::Rng;
+
+    /// Moves, fills and stores of any length between any two places do what slices do.
+    #[test]
+    fn stores_are_those_of_plain_bytes() {
+        let mut rng = Rng::from_seed(3);
+        let mut page = PageBuf::zeroed();
+        let mut model = [0u8; PAGE_SIZE];
+        rng.fill(&mut model);
+        PageMut::owned(&mut page).write_unlogged(0, &model);
+        for round in 0..20_000 {
+            let most = [1, 9, 40, 2000, PAGE_SIZE][rng.index(5)];
+            let len = rng.index(most + 1);
+            let end = PAGE_SIZE - len + 1;
+            let from = rng.index(end);
+            let near = (from + rng.index(24)).saturating_sub(12).min(PAGE_SIZE - len);
+            let to = if rng.chance(1, 2) { near } else { rng.index(end) };
+            let mut target = PageMut::owned(&mut page);
+            match round % 4 {
+                0 => {
+                    target.fill(to, len, round as u8);
+                    model[to..to + len].fill(round as u8);
+                }
+                1 => {
+                    let bytes: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
+                    target.write(to, &bytes);
+                    model[to..to + len].copy_from_slice(&bytes);
+                }
+                _ => {
+                    target.copy_within(from, len, to);
+                    model.copy_within(from..from + len, to);
+                }
+            }
+            assert!(target.bytes() == &model, "round {round}: {len} bytes from {from} to {to}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! its log record is short; a change in place is a few small stores, and never made unless it fits.
 //! Does not do: choose where to split (`split`), latch, log.
 
-use crate::config::{MAX_KEY_BYTES, PAGE_SIZE};
+use crate::config::PAGE_SIZE;
 use crate::index::btree::entries::Entries;
 use crate::index::btree::node::{
     self, DEAD, EXTRA, HAS_DEAD, HEAD, HIGH_LEN, Item, LEFT, LOW_LEN, Node, POSTING, PREFIX_LEN,
@@ -37,25 +37,30 @@ fn varint_size(value: usize) -> usize {
     if value < 0x80 { 1 } else { 2 }
 }
 
-fn push_varint(out: &mut Vec<u8>, value: usize) {
+/// Writes `value` at the beginning of `out` and returns what follows.
+fn put_varint(out: &mut [u8], value: usize) -> &mut [u8] {
     assert!(value < 1 << 14, "lengths inside a page");
     if value < 0x80 {
-        out.push(value as u8);
+        out[0] = value as u8;
     } else {
-        out.extend([(value & 0x7f) as u8 | 0x80, (value >> 7) as u8]);
+        (out[0], out[1]) = ((value & 0x7f) as u8 | 0x80, (value >> 7) as u8);
     }
+    &mut out[varint_size(value)..]
 }
 
-/// Appends the item of a key that has `rem` after the prefix.
-fn push_item(out: &mut Vec<u8>, rem: &[u8], value: Value<'_>, level: u8) {
+/// Fills `out`, of [`item_size`], with the item of a key that has `rem` after the prefix.
+fn put_item(mut out: &mut [u8], rem: &[u8], value: Value<'_>, level: u8) {
     if level != 0 {
-        out.extend(value.child.to_le_bytes());
+        out[..4].copy_from_slice(&value.child.to_le_bytes());
+        out = &mut out[4..];
     }
-    push_varint(out, rem.len());
-    out.extend_from_slice(&rem[rem.len().min(HEAD)..]);
+    out = put_varint(out, rem.len());
+    let rest = &rem[rem.len().min(HEAD)..];
+    let (key, mut tail) = out.split_at_mut(rest.len());
+    key.copy_from_slice(rest);
     if !value.extra.is_empty() {
-        push_varint(out, value.extra.len());
-        out.extend_from_slice(value.extra);
+        tail = put_varint(tail, value.extra.len());
+        tail.copy_from_slice(value.extra);
     }
 }
 
@@ -170,14 +175,13 @@ impl Frame {
         }
         let low = if self.left == 0 { &self.base(entries, from, to)[..prefix] } else { &self.low };
         let mut image = self.empty_image(low, prefix);
-        let mut writer = Writer { image: &mut image, prefix, level: self.level, slots: 0 };
-        let mut item = Vec::new();
+        let upper = PAGE_SIZE - TRAILER - low.len() - self.high.as_ref().map_or(0, Vec::len);
+        let mut writer = Writer { image: &mut image, level: self.level, slots: 0, upper };
         for i in from..to {
-            item.clear();
             let rem = if i == from && self.level > 0 { &[] } else { &entries.key(i)[prefix..] };
-            push_item(&mut item, rem, entries.value(i), self.level);
-            writer.put(&item, head_of(rem), tags_of(entries.value(i)));
+            writer.put(rem, entries.value(i));
         }
+        writer.finish();
         if (from..to).any(|i| entries.has_dead(i)) {
             let flags = header::u16_at(&image, FLAGS) | HAS_DEAD;
             image[FLAGS..FLAGS + 2].copy_from_slice(&flags.to_le_bytes());
@@ -213,24 +217,36 @@ impl Frame {
 /// Fills an image, entry after entry.
 struct Writer<'a> {
     image: &'a mut [u8; PAGE_SIZE],
-    prefix: usize,
     level: u8,
     slots: usize,
+    upper: usize,
 }
 
 impl Writer<'_> {
-    fn put(&mut self, item: &[u8], head: u32, tags: u16) {
-        let upper = usize::from(header::u16_at(self.image, UPPER)) - item.len();
+    #[inline]
+    fn put(&mut self, rem: &[u8], value: Value<'_>) {
+        let end = self.upper;
+        let upper = end - item_size(rem.len(), value.extra.len(), self.level);
         let slot = HEADER_SIZE + self.slots * SLOT;
         assert!(upper >= slot + SLOT, "the size was checked");
-        debug_assert!(self.level > 0 || self.prefix < MAX_KEY_BYTES);
-        self.image[upper..upper + item.len()].copy_from_slice(item);
-        self.image[slot..slot + 2].copy_from_slice(&(upper as u16 | tags).to_le_bytes());
-        self.image[slot + 2..slot + SLOT].copy_from_slice(&head.to_be_bytes());
-        self.image[UPPER..UPPER + 2].copy_from_slice(&(upper as u16).to_le_bytes());
-        self.image[LOWER..LOWER + 2].copy_from_slice(&((slot + SLOT) as u16).to_le_bytes());
-        self.slots += 1;
+        put_item(&mut self.image[upper..end], rem, value, self.level);
+        self.image[slot..slot + SLOT].copy_from_slice(&slot_of(upper, rem, value));
+        (self.slots, self.upper) = (self.slots + 1, upper);
     }
+
+    fn finish(self) {
+        let lower = HEADER_SIZE + self.slots * SLOT;
+        self.image[LOWER..LOWER + 2].copy_from_slice(&(lower as u16).to_le_bytes());
+        self.image[UPPER..UPPER + 2].copy_from_slice(&(self.upper as u16).to_le_bytes());
+    }
+}
+
+/// The slot of an item that starts at `start`.
+#[inline]
+fn slot_of(start: usize, rem: &[u8], value: Value<'_>) -> [u8; SLOT] {
+    let word = (start as u16 | tags_of(value)).to_le_bytes();
+    let head = head_of(rem).to_be_bytes();
+    [word[0], word[1], head[0], head[1], head[2], head[3]]
 }
 
 /// Can the entry go into `node` without encoding the page again?
@@ -243,24 +259,31 @@ pub(crate) fn fits<R: PageRead>(node: &Node<R>, key: &[u8], extra: usize, reserv
                 + reserved(reserve, node.count + 1)
 }
 
+/// Items up to this size are made without asking for memory.
+const SMALL: usize = 64;
+
 /// Puts an entry in front of entry `pos`. The caller asked [`fits`].
 pub(crate) fn insert_at(page: &mut PageMut<'_>, pos: usize, key: &[u8], value: Value<'_>) {
     let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
-    assert!(pos <= node.count && fits(&node, key, value.extra.len(), 0), "the caller asked");
-    let (level, count) = (node.level, node.count);
+    let (level, count, top) = (node.level, node.count, node.upper);
     let rem = &key[node.prefix..];
-    let mut item = Vec::with_capacity(item_size(rem.len(), value.extra.len(), level));
-    push_item(&mut item, rem, value, level);
-    let upper = node.upper - item.len();
-    let slot = HEADER_SIZE + pos * SLOT;
+    let size = item_size(rem.len(), value.extra.len(), level);
+    assert!(pos <= count && node.room() >= SLOT + size, "the caller asked");
+    let (mut small, mut large) = ([0; SMALL], Vec::new());
+    let item = match size <= SMALL {
+        true => &mut small[..size],
+        false => {
+            large.resize(size, 0);
+            &mut large[..]
+        }
+    };
+    put_item(item, rem, value, level);
+    let (upper, slot) = (top - size, HEADER_SIZE + pos * SLOT);
     if pos < count {
         page.copy_within(slot, (count - pos) * SLOT, slot + SLOT);
     }
-    let mut bytes = [0; SLOT];
-    bytes[..2].copy_from_slice(&(upper as u16 | tags_of(value)).to_le_bytes());
-    bytes[2..].copy_from_slice(&head_of(rem).to_be_bytes());
-    page.write(slot, &bytes);
-    page.write(upper, &item);
+    page.write(slot, &slot_of(upper, rem, value));
+    page.write(upper, item);
     write_bounds(page, HEADER_SIZE + (count + 1) * SLOT, upper);
 }
 
@@ -320,14 +343,12 @@ pub(crate) fn shrink_list(page: &mut PageMut<'_>, pos: usize, item: &Item, left:
     let list = posting::encode(left);
     let dead = if left[0].dead { DEAD } else { 0 };
     let value = Value { extra: &list, tags: POSTING | dead, ..Value::default() };
-    let mut bytes = Vec::with_capacity(item.end - item.start);
-    push_item(&mut bytes, &key[prefix..], value, 0);
+    let rem = &key[prefix..];
+    let mut bytes = vec![0; item_size(rem.len(), list.len(), 0)];
+    put_item(&mut bytes, rem, value, 0);
     let size = item.end - item.start;
     assert!(bytes.len() <= size, "rows that leave make no list longer");
-    let mut slot = [0; SLOT];
-    slot[..2].copy_from_slice(&(item.start as u16 | tags_of(value)).to_le_bytes());
-    slot[2..].copy_from_slice(&head_of(&key[prefix..]).to_be_bytes());
-    page.write(HEADER_SIZE + pos * SLOT, &slot);
+    page.write(HEADER_SIZE + pos * SLOT, &slot_of(item.start, rem, value));
     page.write(item.start, &bytes);
     page.put_u16(GARBAGE, (garbage + size - bytes.len()).min(PAGE_SIZE) as u16);
 }
@@ -335,6 +356,7 @@ pub(crate) fn shrink_list(page: &mut PageMut<'_>, pos: usize, item: &Item, left:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::MAX_KEY_BYTES;
     use crate::index::btree::node::Found;
     use crate::page::PageBuf;
     use rightlink_env::Rng;

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 
 use crate::config::MAX_KEY_BYTES;
 use crate::index::btree::edit::{Value, item_size};
-use crate::index::btree::node::{Checked, DEAD, Node, POSTING, SLOT};
-use crate::index::btree::posting::{self, Member, row_of, whose};
+use crate::index::btree::node::{Checked, DEAD, HEAD, Node, POSTING, SLOT};
+use crate::index::btree::posting::{self, Member, Rows, row_of, whose};
 use crate::index::btree::read::PageRead;
 
 /// One entry of [`Entries`].
@@ -35,7 +35,8 @@ impl Entries {
     pub(crate) fn load<R: PageRead>(node: &Node<R>) -> Checked<Entries> {
         let mut out = Entries::default();
         out.append_page(node)?;
-        let mut members = Vec::new();
+        let (low, high) = (node.low(), node.high());
+        let mut inside = out.len() == 0 || low.as_slice() <= out.key(0);
         for (i, record) in out.list.iter().enumerate() {
             if usize::from(record.key) + usize::from(record.extra) > MAX_KEY_BYTES {
                 return Err("an entry is larger than entries may be");
@@ -43,29 +44,44 @@ impl Entries {
             if out.is_list(i) && !node.is_leaf() {
                 return Err("a posting list above the leaves");
             }
-            out.read_members(i, &mut members)?;
+            let next = match i + 1 < out.len() {
+                true => Some(out.key(i + 1)),
+                false => high.as_deref(),
+            };
+            inside &= next.is_none_or(|next| out.key(i) < next);
+            if let (true, Some(next)) = (out.is_list(i), next) {
+                inside &= *out.judged_last_key(i)? < *next;
+            } else if out.is_list(i) {
+                out.judged_last_key(i)?;
+            }
         }
-        let ordered = (1..out.len()).all(|i| *out.last_key(i - 1) < *out.key(i));
-        let inside = out.len() == 0
-            || node.low().as_slice() <= out.key(0)
-                && node.high().is_none_or(|high| *out.last_key(out.len() - 1) < *high);
-        if ordered && inside { Ok(out) } else { Err("keys are out of order or outside the fences") }
+        if inside { Ok(out) } else { Err("keys are out of order or outside the fences") }
     }
 
     /// Appends all entries of `node`, whatever their order.
     pub(crate) fn append_page<R: PageRead>(&mut self, node: &Node<R>) -> Checked<()> {
         self.list.reserve(node.count + 1);
+        let mut prefix = Vec::new();
+        let prefix = node.page.slice(node.special, node.prefix, &mut prefix);
+        // The items hold all but heads and prefixes.
+        let items = node.special - node.upper;
+        self.bytes.reserve(items + node.count * (prefix.len() + HEAD) + node.low_len);
         for i in 0..node.count {
             let at = self.bytes.len();
-            let item = if i == 0 && !node.is_leaf() {
+            let item = node.item(i)?;
+            if i == 0 && !node.is_leaf() {
                 self.bytes.extend(node.low());
-                node.item(0)?
             } else {
-                node.append_key(i, &mut self.bytes)?
-            };
+                self.bytes.extend_from_slice(prefix);
+                let head = node.head(i).to_be_bytes();
+                self.bytes.extend_from_slice(&head[..item.rem.min(HEAD)]);
+                node.page.append(item.rest, item.rest_len(), &mut self.bytes);
+            }
             let key = (self.bytes.len() - at) as u16;
-            node.page.append(item.extra, item.extra_len(), &mut self.bytes);
             let extra = item.extra_len() as u16;
+            if extra > 0 {
+                node.page.append(item.extra, item.extra_len(), &mut self.bytes);
+            }
             let record = Record { at: at as u32, key, extra, child: item.child, tags: item.tags };
             self.list.push(record);
         }
@@ -127,29 +143,29 @@ impl Entries {
 
     /// Has entry `i` rows that are marked dead?
     pub(crate) fn has_dead(&self, i: usize) -> bool {
-        self.list[i].tags & DEAD != 0
-            || self.is_list(i) && self.members(i).iter().any(|member| member.dead)
+        self.list[i].tags & DEAD != 0 || self.is_list(i) && self.rows(i).any(|member| member.dead)
     }
 
-    fn read_members(&self, i: usize, out: &mut Vec<Member>) -> Checked<()> {
-        out.clear();
-        if self.is_list(i) {
-            out.push(Member::first(row_of(self.key(i))?, self.list[i].tags & DEAD != 0));
-            posting::decode(self.value(i).extra, out)?;
-        }
-        Ok(())
+    /// The rows of the list of entry `i` after the first one.
+    fn rows(&self, i: usize) -> impl Iterator<Item = Member> {
+        let first = row_of(self.key(i)).expect("items are judged when a page is loaded");
+        let judged = |member: Checked<Member>| member.expect("so are lists");
+        Rows::after(first, self.value(i).extra).map(judged)
     }
 
     /// The rows of leaf entry `i`.
     pub(crate) fn members(&self, i: usize) -> Vec<Member> {
         let mut out = Vec::new();
-        if self.is_list(i) {
-            self.read_members(i, &mut out).expect("lists are judged when a page is loaded");
-        } else {
-            let row = row_of(self.key(i)).expect("items are judged when a page is loaded");
-            out.push(Member::first(row, self.list[i].tags & DEAD != 0));
-        }
+        self.append_members(i, &mut out);
         out
+    }
+
+    fn append_members(&self, i: usize, out: &mut Vec<Member>) {
+        let row = row_of(self.key(i)).expect("items are judged when a page is loaded");
+        out.push(Member::first(row, self.list[i].tags & DEAD != 0));
+        if self.is_list(i) {
+            out.extend(self.rows(i));
+        }
     }
 
     /// The rows of leaf entry `i` of a page that was not judged.
@@ -163,12 +179,20 @@ impl Entries {
 
     /// Tree key of the last row of entry `i`; of a list that was never judged, of its first row.
     pub(crate) fn last_key(&self, i: usize) -> Cow<'_, [u8]> {
-        let mut members = Vec::new();
-        if !self.is_list(i) || self.read_members(i, &mut members).is_err() {
-            return Cow::Borrowed(self.key(i));
+        self.judged_last_key(i).unwrap_or(Cow::Borrowed(self.key(i)))
+    }
+
+    /// Tree key of the last row of entry `i`.
+    fn judged_last_key(&self, i: usize) -> Checked<Cow<'_, [u8]>> {
+        if !self.is_list(i) {
+            return Ok(Cow::Borrowed(self.key(i)));
         }
-        let last = members.last().expect("a list has rows").row;
-        Cow::Owned([whose(self.key(i)), &last.to_bytes()].concat())
+        let extra = self.value(i).extra;
+        if extra.is_empty() {
+            return Err("a posting list without rows");
+        }
+        let last = Rows::after(row_of(self.key(i))?, extra).last_row()?;
+        Ok(Cow::Owned([whose(self.key(i)), &last.to_bytes()].concat()))
     }
 
     /// The entry that has `key`, or has it in its list: the last one not above it.
@@ -232,16 +256,23 @@ impl Entries {
     /// Could leaf entries `i` and `i + 1` share an item?
     fn alike(&self, i: usize) -> bool {
         let plain = |i: usize| self.list[i].extra == 0 || self.is_list(i);
-        plain(i) && plain(i + 1) && whose(self.key(i)) == whose(self.key(i + 1))
+        let (one, two) = (&self.list[i], &self.list[i + 1]);
+        one.key == two.key
+            && plain(i)
+            && plain(i + 1)
+            && whose(self.key(i)) == whose(self.key(i + 1))
     }
 
     /// Puts the rows of each key together, in lists of at most `most` bytes. False: there is
     /// nothing to put together. Entries with payload stay alone.
     pub(crate) fn deduplicate(&mut self, most: usize) -> bool {
-        if !(1..self.len()).any(|i| self.alike(i - 1)) {
+        if !self.has_twins() {
             return false;
         }
         let (mut out, mut i) = (Entries::default(), 0);
+        out.list.reserve(self.len());
+        out.bytes.reserve(self.bytes.len());
+        let mut members = Vec::new();
         while i < self.len() {
             let first = i;
             while i + 1 < self.len() && self.alike(i) {
@@ -252,7 +283,8 @@ impl Entries {
                 out.push(self.key(first), self.value(first));
                 continue;
             }
-            let members: Vec<Member> = (first..i).flat_map(|i| self.members(i)).collect();
+            members.clear();
+            (first..i).for_each(|i| self.append_members(i, &mut members));
             out.push_lists(whose(self.key(first)), &members, most);
         }
         let fewer = out.len() < self.len();
@@ -262,23 +294,34 @@ impl Entries {
         fewer
     }
 
+    /// Are there two leaf entries that could share an item?
+    pub(crate) fn has_twins(&self) -> bool {
+        (1..self.len()).any(|i| self.alike(i - 1))
+    }
+
     /// Appends rows of one key in lists of at most `most` bytes.
     pub(crate) fn push_lists(&mut self, key: &[u8], members: &[Member], most: usize) {
         let most = most.min(posting::MAX_BYTES).min(MAX_KEY_BYTES - key.len() - posting::ROW);
         let mut rest = members;
+        let mut bytes = Vec::with_capacity(most);
+        let mut whole = key.to_vec();
         while let Some(first) = rest.first() {
-            let mut bytes = Vec::new();
+            bytes.clear();
             let mut count = 1;
             while count < rest.len() {
-                let (before, next) = (rest[count - 1].row, rest[count]);
-                posting::push(&mut bytes, before, next.row, next.dead);
+                let (end, next) = (bytes.len(), rest[count]);
+                posting::push(&mut bytes, rest[count - 1].row, next.row, next.dead);
                 if bytes.len() > most {
+                    bytes.truncate(end);
                     break;
                 }
                 count += 1;
             }
-            let key = [key, &first.row.to_bytes()].concat();
-            self.insert_rows(self.len(), &key, &rest[..count]);
+            whole.truncate(key.len());
+            whole.extend_from_slice(&first.row.to_bytes());
+            let tag = if bytes.is_empty() { 0 } else { POSTING };
+            let dead = if first.dead { DEAD } else { 0 };
+            self.push(&whole, Value { extra: &bytes, tags: tag | dead, ..Value::default() });
             rest = &rest[count..];
         }
     }

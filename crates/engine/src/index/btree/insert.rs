@@ -19,10 +19,12 @@ use crate::ids::{RowId, Xid};
 use crate::index::am::{HeapOracle, IndexEntry, InsertOutcome, Liveness};
 use crate::index::btree::alloc::Spare;
 use crate::index::btree::edit::Value;
-use crate::index::btree::node::{Checked, INCOMPLETE, Node, RIGHT};
+use crate::index::btree::node::{Checked, Found, INCOMPLETE, Node, RIGHT};
 use crate::index::btree::posting::{Spot, row_of};
+use crate::index::btree::probe::Given;
+use crate::index::btree::put::Put;
 use crate::index::btree::read::PageRead;
-use crate::index::btree::search::{Aim, Place, Reached, Step, Target};
+use crate::index::btree::search::{Aim, Lead, Place, Reached, Step, Target};
 use crate::index::btree::split::Splitting;
 use crate::index::btree::{MAX_ENTRY_BYTES, Optimisations, Tree, tree_key};
 use crate::page::header;
@@ -122,6 +124,26 @@ enum Verdict {
     Stop(InsertOutcome),
 }
 
+/// The leaf that a round begins on.
+struct Arrived {
+    held: Held,
+    /// Tree key of the entry.
+    key: Vec<u8>,
+    /// Where its search ended, if it is that key which was searched for.
+    found: Option<Found>,
+}
+
+/// What is known of an entry's place on its leaf before it is searched for.
+#[derive(Clone, Copy)]
+enum Known {
+    /// Nothing.
+    Nothing,
+    /// The search ended there.
+    Place(Found),
+    /// The key is above the low fence and all entries before this one; it may be that one itself.
+    After(usize),
+}
+
 /// The batch and the leaf it is at.
 struct Batch<'a, 'e> {
     tree: &'a Tree,
@@ -176,8 +198,9 @@ impl<'a> Batch<'a, '_> {
     /// One leaf: as many entries from `at` on as belong there.
     fn round(&self, at: usize, luggage: &mut Luggage<'a>) -> Result<Round> {
         let entry = &self.entries[at];
-        let whole = tree_key(entry.key, entry.row);
-        let aim = Aim::At(if self.oracle_for(at).is_some() { entry.key } else { &whole });
+        let key = tree_key(entry.key, entry.row);
+        let checked = self.oracle_for(at).is_some();
+        let aim = Aim::At(if checked { entry.key } else { &key });
         let pin = match self.next_door(aim, at, &mut luggage.trail) {
             Some(pin) => pin,
             None => self.down(aim, &mut luggage.trail)?,
@@ -185,7 +208,10 @@ impl<'a> Batch<'a, '_> {
         let mut mtr = Mtr::new(&self.tree.pool);
         let target = Target { level: 0, alone: true };
         match self.tree.reach(&mut mtr, pin, aim, target)? {
-            Reached::Here(held, _) => self.fill(mtr, held, at, luggage),
+            Reached::Here(held, found) => {
+                let found = Some(found).filter(|_| !checked);
+                self.fill(mtr, Arrived { held, key, found }, at, luggage)
+            }
             Reached::Lost => Ok(Round::Lack(Lack::Luck)),
             Reached::Missing(block) => Ok(Round::Lack(Lack::Page(block))),
         }
@@ -248,19 +274,25 @@ impl<'a> Batch<'a, '_> {
         Ok(Some(leaf))
     }
 
-    /// Entries from `start` on, into the latched leaf `first` or, for the first of them, right of
-    /// it.
+    /// Entries from `start` on, into the leaf arrived at or, for the first of them, right of it.
     fn fill(
         &self,
         mut mtr: Mtr<'a>,
-        mut first: Held,
+        arrived: Arrived,
         start: usize,
         luggage: &mut Luggage<'a>,
     ) -> Result<Round> {
+        let Arrived { held: mut first, mut key, found } = arrived;
+        let set = self.tree.switches.get();
+        let mut known = found.map_or(Known::Nothing, Known::Place);
         let mut at = start;
         while at < self.entries.len() {
             let entry = &self.entries[at];
-            let key = tree_key(entry.key, entry.row);
+            if at > start {
+                key.clear();
+                key.extend_from_slice(entry.key);
+                key.extend_from_slice(&entry.row.to_bytes());
+            }
             let mut held = first;
             if let Some(oracle) = self.oracle_for(at) {
                 match self.judge(&mtr, first, (at, &key), oracle) {
@@ -299,31 +331,32 @@ impl<'a> Batch<'a, '_> {
             let block = mtr.id(held).block.0;
             let node =
                 Node::open(mtr.bytes(held)).map_err(|what| self.tree.corrupt(block, what))?;
-            let pos = match spot_of(&node, &key) {
+            let spot = match spot_of(&node, &key, known, set) {
                 Err(_) if at > start => break,
                 Err(what) => return Err(self.tree.corrupt(block, what)),
                 Ok(None) if at > start => break,
                 Ok(None) => return Ok(Round::Lack(Lack::Luck)),
-                Ok(Some(Spot::Gap(pos))) => pos,
-                Ok(Some(Spot::Inside(entry, _))) => entry + 1,
                 Ok(Some(Spot::There(entry, member))) => {
                     match self.tree.revive(&mut mtr, held, (entry, member)) {
-                        Ok(()) => at += 1,
+                        Ok(()) => (at, known) = (at + 1, Known::After(entry)),
                         Err(_) if at > start => break,
                         Err(error) => return Err(error),
                     }
                     continue;
                 }
+                Ok(Some(spot)) => spot,
             };
+            let pos = spot.pos();
             if node.flags & INCOMPLETE != 0 {
                 assert!(at == start, "the flag does not appear under the latch");
                 return Ok(Round::Lack(Lack::Finish(block, 0)));
             }
             let value = Value { extra: entry.payload, ..Value::default() };
             let appended = pos == node.count && node.right == 0;
-            match self.tree.put(&mut mtr, held, pos, &key, value) {
-                Ok(true) => {
+            match self.tree.put(&mut mtr, held, spot, &key, value) {
+                Ok(done @ (Put::At(_) | Put::Encoded)) => {
                     at += 1;
+                    known = Known::After(if let Put::At(pos) = done { pos } else { 0 });
                     if appended && self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
                         self.tree.remember_rightmost(block);
                     }
@@ -334,7 +367,7 @@ impl<'a> Batch<'a, '_> {
                 }
                 _ if at > start => break,
                 Err(error) => return Err(error),
-                Ok(false) => {}
+                Ok(Put::Full) => {}
             }
             let splitting = Splitting { held, pos, key: &key, value, child: None, xid: self.xid };
             return Ok(match self.tree.split(mtr, splitting, luggage)? {
@@ -465,11 +498,23 @@ fn ask(rows: &[RowId], at: usize, oracle: &dyn HeapOracle) -> Option<InsertOutco
 }
 
 /// Where on this leaf the key is; `None` if it belongs to another one.
-fn spot_of(node: &Node<&[u8; PAGE_SIZE]>, key: &[u8]) -> Checked<Option<Spot>> {
-    match node.place(Aim::At(key))? {
-        Place::Here(found) => node.locate(found, key).map(Some),
-        Place::Right(_) | Place::Lost => Ok(None),
-    }
+fn spot_of(
+    node: &Node<&[u8; PAGE_SIZE]>,
+    key: &[u8],
+    known: Known,
+    set: Optimisations,
+) -> Checked<Option<Spot>> {
+    let found = match known {
+        Known::Place(found) => found,
+        // The next key of a batch is mostly on another leaf: the high key says so at once.
+        Known::After(_) if node.cmp_high(key).is_ge() => return Ok(None),
+        Known::After(from) => node.probe(key, Given { set, known: 0, from })?.found,
+        Known::Nothing => match node.place_with(Aim::At(key), Lead::with(set), |_| false)?.0 {
+            Place::Here(found) => found,
+            Place::Right(_) | Place::Lost => return Ok(None),
+        },
+    };
+    node.locate(found, key).map(Some)
 }
 
 /// Is this a leaf whose fences contain the key?

@@ -82,6 +82,9 @@ struct Matches {
 fn copy<R: PageRead>(node: &Node<R>, key: &[u8], pos: usize) -> Checked<Option<Matches>> {
     let mut matches = Matches::default();
     for pos in pos..node.count {
+        if !node.head_opens_with(pos, key) {
+            return Ok(Some(matches));
+        }
         let item = node.item(pos)?;
         if !node.opens_with(pos, &item, key) {
             return Ok(Some(matches));

@@ -91,6 +91,18 @@ pub(crate) const ROOT: u16 = 4;
 /// Page flag, a hint: some entries carry `DEAD`.
 pub(crate) const HAS_DEAD: u16 = 8;
 
+const _: () = assert!(
+    UPPER == LOWER + 2 && SPECIAL == LOWER + 4 && GARBAGE == LOWER + 6 && LOWER.is_multiple_of(8),
+    "one word holds the bounds"
+);
+const _: () = assert!(
+    KIND == 4 && FLAGS == 6 && RIGHT == LEFT + 4 && LEFT.is_multiple_of(8),
+    "kind, flags and links lie as they are read"
+);
+const _: () = assert!(
+    HIGH_LEN == LOW_LEN + 2 && PREFIX_LEN == LOW_LEN + 4 && LOW_LEN.is_multiple_of(8),
+    "one word holds the lengths"
+);
 const _: () = assert!(PAGE_SIZE - 1 <= OFFSET_MASK as usize, "an offset fits a slot");
 const _: () = assert!(
     HEADER_SIZE + TRAILER + 3 * MAX_KEY_BYTES + SLOT + 4 + 4 <= PAGE_SIZE,
@@ -188,23 +200,30 @@ impl<R: PageRead> Node<R> {
     /// Opens a leaf or inner page: its header and trailer are judged here.
     #[inline]
     pub(crate) fn open(page: R) -> Checked<Self> {
-        if !is_node(page) {
-            return Err("not a page of a tree");
+        // Five words hold all of header and trailer that is asked for.
+        let (head, owner) = (page.u64(0), page.u64(OWNER));
+        let (bounds, links, lengths) = (page.u64(LOWER), page.u64(LEFT), page.u64(LOW_LEN));
+        let (kind, level) = ((head >> 32) as u8, owner as u8);
+        let expected = if level == 0 { PageKind::BtreeLeaf } else { PageKind::BtreeInner };
+        if kind != expected as u8 {
+            let known = kind == PageKind::BtreeLeaf as u8 || kind == PageKind::BtreeInner as u8;
+            return Err(if known { "kind and level disagree" } else { "not a page of a tree" });
         }
-        let (lower, upper) = (usize::from(page.u16(LOWER)), usize::from(page.u16(UPPER)));
+        let half = |word: u64, n: usize| usize::from((word >> (16 * n)) as u16);
+        let lower = half(bounds, 0);
         let node = Node {
             page,
-            level: page.u8(OWNER),
-            flags: page.u16(FLAGS),
+            level,
+            flags: half(head, 3) as u16,
             count: lower.saturating_sub(HEADER_SIZE) / SLOT,
-            upper,
-            special: usize::from(page.u16(SPECIAL)),
-            garbage: usize::from(page.u16(GARBAGE)),
-            low_len: usize::from(page.u16(LOW_LEN)),
-            high_len: usize::from(page.u16(HIGH_LEN)),
-            prefix: usize::from(page.u16(PREFIX_LEN)),
-            left: page.u32(LEFT),
-            right: page.u32(RIGHT),
+            upper: half(bounds, 1),
+            special: half(bounds, 2),
+            garbage: half(bounds, 3),
+            low_len: half(lengths, 0),
+            high_len: half(lengths, 1),
+            prefix: half(lengths, 2),
+            left: links as u32,
+            right: (links >> 32) as u32,
         };
         node.judge(lower)?;
         Ok(node)
@@ -228,9 +247,6 @@ impl<R: PageRead> Node<R> {
         }
         if self.left == 0 && self.prefix != self.low_len {
             return Err("a leftmost page has a low fence");
-        }
-        if (self.level == 0) != (self.page.u8(KIND) == PageKind::BtreeLeaf as u8) {
-            return Err("kind and level disagree");
         }
         if self.level != 0 && self.count == 0 {
             return Err("an inner page without a child");
@@ -267,6 +283,7 @@ impl<R: PageRead> Node<R> {
         self.word(i) & DEAD != 0
     }
 
+    #[inline]
     fn varint(&self, at: &mut usize) -> usize {
         let first = usize::from(self.page.u8(*at));
         *at += 1;
@@ -281,11 +298,7 @@ impl<R: PageRead> Node<R> {
     /// Entry `i`'s item, judged.
     #[inline]
     pub(crate) fn item(&self, i: usize) -> Checked<Item> {
-        let word = self.word(i);
-        let start = usize::from(word & OFFSET_MASK);
-        if start < self.upper || start >= self.special {
-            return Err("a slot points outside the item area");
-        }
+        let (word, start) = (self.word(i), self.start(i)?);
         let mut at = start;
         let mut child = 0;
         if !self.is_leaf() {
@@ -315,9 +328,27 @@ impl<R: PageRead> Node<R> {
     }
 
     /// Child of entry `i`.
+    #[inline]
     pub(crate) fn child(&self, i: usize) -> Checked<u32> {
         debug_assert!(!self.is_leaf());
-        self.item(i).map(|item| item.child)
+        Ok(self.page.u32(self.start(i)?))
+    }
+
+    /// Where the item of entry `i` starts.
+    #[inline]
+    fn start(&self, i: usize) -> Checked<usize> {
+        let start = usize::from(self.word(i) & OFFSET_MASK);
+        if start < self.upper || start >= self.special {
+            return Err("a slot points outside the item area");
+        }
+        Ok(start)
+    }
+
+    /// Bytes of the key of leaf entry `i` after the prefix, which nobody has judged.
+    #[inline]
+    pub(crate) fn key_len(&self, i: usize) -> Checked<usize> {
+        let mut at = self.start(i)?;
+        Ok(self.varint(&mut at))
     }
 
     /// The low fence; empty on a leftmost page.
@@ -385,13 +416,20 @@ impl<R: PageRead> Node<R> {
         let Some(rest) = with.get(self.prefix..) else {
             return self.page.common(self.special, with.len(), with) == with.len();
         };
-        let head = self.head(i).to_be_bytes();
-        let in_head = rest.len().min(HEAD);
-        rest.len() <= item.rem
-            && head[..in_head] == rest[..in_head]
-            && self.page.common(item.rest, rest.len() - in_head, &rest[in_head..])
-                == rest.len() - in_head
+        if rest.len() > item.rem || !self.head_opens_with(i, with) {
+            return false;
+        }
+        let rest = &rest[rest.len().min(HEAD)..];
+        self.page.common(item.rest, rest.len(), rest) == rest.len()
             && self.page.common(self.special, self.prefix, with) == self.prefix
+    }
+
+    /// Does the head of entry `i` begin as `with` does there? If not, neither does the key.
+    #[inline]
+    pub(crate) fn head_opens_with(&self, i: usize, with: &[u8]) -> bool {
+        let rest = with.get(self.prefix..).unwrap_or(&[]);
+        let differ = (self.head(i) ^ head_of(rest)).leading_zeros() as usize / 8;
+        differ >= rest.len().min(HEAD)
     }
 
     /// Bytes that a comparison of page bytes with `key` touches.

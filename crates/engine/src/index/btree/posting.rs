@@ -12,7 +12,7 @@
 //! Does not do: decide when rows are put together (`edit`, `insert`), latch, log.
 
 use crate::ids::RowId;
-use crate::index::btree::node::{Checked, Found, Node, POSTING};
+use crate::index::btree::node::{Checked, Found, Item, Node, POSTING};
 use crate::index::btree::read::PageRead;
 
 /// Most bytes of a list: inserting into one moves up to all of them.
@@ -65,7 +65,17 @@ pub(crate) fn encode(members: &[Member]) -> Vec<u8> {
     out
 }
 
+#[inline]
 fn number(bytes: &[u8], at: &mut usize) -> Checked<u32> {
+    // Most numbers are a byte.
+    if let Some(byte) = bytes.get(*at).filter(|byte| **byte < 0x80) {
+        *at += 1;
+        return Ok(u32::from(*byte));
+    }
+    long_number(bytes, at)
+}
+
+fn long_number(bytes: &[u8], at: &mut usize) -> Checked<u32> {
     let mut value = 0u64;
     for shift in (0..35).step_by(7) {
         let byte = *bytes.get(*at).ok_or("a posting list ends inside a row")?;
@@ -78,16 +88,23 @@ fn number(bytes: &[u8], at: &mut usize) -> Checked<u32> {
     Err("a posting list has a number too long")
 }
 
-/// Appends the rows of the list in `bytes`, which follow the last of `members`.
-pub(crate) fn decode(bytes: &[u8], members: &mut Vec<Member>) -> Checked<()> {
-    assert!(!members.is_empty(), "a list follows the row in the key");
-    let mut at = 0;
-    if bytes.is_empty() {
-        return Err("a posting list without rows");
+/// The rows of a list, one by one.
+pub(crate) struct Rows<'b> {
+    bytes: &'b [u8],
+    at: usize,
+    before: RowId,
+}
+
+impl<'b> Rows<'b> {
+    /// The rows of the list in `bytes`, which follow `first`.
+    pub(crate) fn after(first: RowId, bytes: &'b [u8]) -> Rows<'b> {
+        Rows { bytes, at: 0, before: first }
     }
-    while at < bytes.len() {
-        let before = members[members.len() - 1].row;
-        let start = at;
+
+    #[inline]
+    fn read(&mut self) -> Checked<Member> {
+        let (bytes, before, start) = (self.bytes, self.before, self.at);
+        let mut at = start;
         let blocks = number(bytes, &mut at)?;
         let hint = at;
         let slot = number(bytes, &mut at)?;
@@ -99,7 +116,36 @@ pub(crate) fn decode(bytes: &[u8], members: &mut Vec<Member>) -> Checked<()> {
         if row <= before {
             return Err("the rows of a posting list do not ascend");
         }
-        members.push(Member { row, dead, start, hint });
+        (self.at, self.before) = (at, row);
+        Ok(Member { row, dead, start, hint })
+    }
+
+    /// The last row, of which all are judged on the way.
+    pub(crate) fn last_row(mut self) -> Checked<RowId> {
+        while self.at < self.bytes.len() {
+            self.read()?;
+        }
+        Ok(self.before)
+    }
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Checked<Member>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Checked<Member>> {
+        (self.at < self.bytes.len()).then(|| self.read())
+    }
+}
+
+/// Appends the rows of the list in `bytes`, which follow the last of `members`.
+pub(crate) fn decode(bytes: &[u8], members: &mut Vec<Member>) -> Checked<()> {
+    let first = members.last().expect("a list follows the row in the key").row;
+    if bytes.is_empty() {
+        return Err("a posting list without rows");
+    }
+    for member in Rows::after(first, bytes) {
+        members.push(member?);
     }
     Ok(())
 }
@@ -115,7 +161,7 @@ pub(crate) fn row_of(key: &[u8]) -> Checked<RowId> {
 }
 
 /// Where a tree key is on a leaf.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Spot {
     /// Nowhere; it would come in front of this entry.
     Gap(usize),
@@ -123,6 +169,16 @@ pub(crate) enum Spot {
     Inside(usize, usize),
     /// It is this member of this entry.
     There(usize, usize),
+}
+
+impl Spot {
+    /// The entry that it is, or in front of which it would be put.
+    pub(crate) fn pos(self) -> usize {
+        match self {
+            Spot::Gap(pos) | Spot::There(pos, _) => pos,
+            Spot::Inside(entry, _) => entry + 1,
+        }
+    }
 }
 
 impl<R: PageRead> Node<R> {
@@ -152,17 +208,30 @@ impl<R: PageRead> Node<R> {
         let Some(before) = found.pos.checked_sub(1).filter(|i| self.is_list(*i)) else {
             return Ok(Spot::Gap(found.pos));
         };
-        if whose(&self.key(before)?) != whose(key) {
+        let item = self.item(before)?;
+        if !self.has_key(before, &item, whose(key)) {
             return Ok(Spot::Gap(found.pos));
         }
         let row = row_of(key)?;
-        let mut members = Vec::new();
-        self.members(before, &mut members)?;
-        Ok(match members.binary_search_by_key(&row, |member| member.row) {
-            Ok(member) => Spot::There(before, member),
-            Err(member) if member < members.len() => Spot::Inside(before, member),
-            Err(_) => Spot::Gap(found.pos),
-        })
+        let mut bytes = Vec::new();
+        let list = self.page.slice(item.extra, item.extra_len(), &mut bytes);
+        for (i, member) in Rows::after(self.row_of(before, &item), list).enumerate() {
+            let member = member?;
+            if member.row >= row {
+                let there = member.row == row;
+                return Ok(if there {
+                    Spot::There(before, i + 1)
+                } else {
+                    Spot::Inside(before, i + 1)
+                });
+            }
+        }
+        Ok(Spot::Gap(found.pos))
+    }
+
+    /// Is `key` the encoded key of leaf entry `i`, whose item is `item`?
+    fn has_key(&self, i: usize, item: &Item, key: &[u8]) -> bool {
+        self.prefix + item.rem == key.len() + ROW && self.opens_with(i, item, key)
     }
 }
 

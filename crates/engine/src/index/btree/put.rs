@@ -15,20 +15,23 @@ use crate::error::Result;
 use crate::ids::RowId;
 use crate::index::btree::edit::{self, Frame, Value};
 use crate::index::btree::entries::Entries;
-use crate::index::btree::node::{Checked, DEAD, Found, HAS_DEAD, HEAD, Node, POSTING, SLOT};
-use crate::index::btree::posting::{self, Member, Spot, row_of, whose};
+use crate::index::btree::node::{Checked, DEAD, HAS_DEAD, HEAD, Item, Node, POSTING, SLOT};
+use crate::index::btree::posting::{self, Member, Spot, row_of};
 use crate::index::btree::{Optimisations, Tree};
 use crate::page::header::{HEADER_SIZE, LOWER, UPPER, u16_at};
 
 /// A page that has less than one part in so many free after deduplication is split instead.
 const WORTH: usize = 10;
 
-/// Into which list an entry goes, and what of the list comes after it.
-struct Parting {
-    /// Bytes of the list that stay.
-    kept: usize,
-    /// The list that follows the new row.
-    behind: Vec<u8>,
+/// What became of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Put {
+    /// It is this entry now.
+    At(usize),
+    /// It is in the page, which was encoded again.
+    Encoded,
+    /// There is no room.
+    Full,
 }
 
 impl Tree {
@@ -42,37 +45,59 @@ impl Tree {
         self.options.deduplicate && self.uses(Optimisations::DEDUPLICATION)
     }
 
-    /// Puts an entry into a latched page, in front of entry `pos`. False: there is no room.
+    /// Puts an entry into a latched page, at a `spot` where it is not.
     pub(crate) fn put(
+        &self,
+        mtr: &mut Mtr<'_>,
+        held: Held,
+        spot: Spot,
+        key: &[u8],
+        value: Value<'_>,
+    ) -> Result<Put> {
+        let block = mtr.id(held).block.0;
+        let damage = |what| self.corrupt(block, what);
+        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
+        let pos = match spot {
+            Spot::Gap(pos) => pos,
+            Spot::Inside(entry, at) => {
+                let (kept, behind) = parting(&node, (entry, at), key).map_err(damage)?;
+                let pos = entry + 1;
+                if !edit::fits(&node, key, behind.len(), self.reserve()) {
+                    return self.put_encoded(mtr, held, pos, key, value);
+                }
+                let item = node.item(entry).map_err(damage)?;
+                let value = Value { extra: &behind, tags: POSTING, ..Value::default() };
+                edit::cut_list(&mut mtr.page(held), entry, &item, kept);
+                edit::insert_at(&mut mtr.page(held), pos, key, value);
+                rightlink_env::points::hit("btree.put.parted");
+                return Ok(Put::At(pos));
+            }
+            Spot::There(..) => unreachable!("an entry that is there is not put in again"),
+        };
+        if !edit::fits(&node, key, value.extra.len(), self.reserve()) {
+            return self.put_encoded(mtr, held, pos, key, value);
+        }
+        edit::insert_at(&mut mtr.page(held), pos, key, value);
+        Ok(Put::At(pos))
+    }
+
+    /// [`Tree::put`] in front of entry `pos` of a page that has no room as it is.
+    #[cold]
+    fn put_encoded(
         &self,
         mtr: &mut Mtr<'_>,
         held: Held,
         pos: usize,
         key: &[u8],
         value: Value<'_>,
-    ) -> Result<bool> {
-        let block = mtr.id(held).block.0;
-        let damage = |what| self.corrupt(block, what);
+    ) -> Result<Put> {
+        let damage = |what| self.corrupt(mtr.id(held).block.0, what);
         let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        let parting = parting(&node, pos, key).map_err(damage)?;
-        let extra = parting.as_ref().map_or(value.extra.len(), |parting| parting.behind.len());
-        if edit::fits(&node, key, extra, self.reserve()) {
-            let Some(Parting { kept, behind }) = parting else {
-                edit::insert_at(&mut mtr.page(held), pos, key, value);
-                return Ok(true);
-            };
-            let item = node.item(pos - 1).map_err(damage)?;
-            let value = Value { extra: &behind, tags: POSTING, ..Value::default() };
-            edit::cut_list(&mut mtr.page(held), pos - 1, &item, kept);
-            edit::insert_at(&mut mtr.page(held), pos, key, value);
-            rightlink_env::points::hit("btree.put.parted");
-            return Ok(true);
-        }
-        let image = self.encode_with(&node, pos, key, value).map_err(damage)?;
-        if let Some(image) = &image {
-            mtr.page(held).replace(image);
-        }
-        Ok(image.is_some())
+        let Some(image) = self.encode_with(&node, pos, key, value).map_err(damage)? else {
+            return Ok(Put::Full);
+        };
+        mtr.page(held).replace(&image);
+        Ok(Put::Encoded)
     }
 
     /// The page with one more entry, encoded again; `None` if that does not help.
@@ -149,40 +174,43 @@ fn room(image: &[u8; PAGE_SIZE]) -> usize {
     usize::from(u16_at(image, UPPER)) - usize::from(u16_at(image, LOWER))
 }
 
-/// How the list in front of `pos` is parted by `key`, if its row falls among those of the list.
-fn parting(node: &Node<&[u8; PAGE_SIZE]>, pos: usize, key: &[u8]) -> Checked<Option<Parting>> {
-    if !node.is_leaf() || pos == 0 || !node.is_list(pos - 1) {
-        return Ok(None);
-    }
-    let Spot::Inside(entry, at) = node.locate(Found { pos, exact: false }, key)? else {
-        return Ok(None);
-    };
+/// How the list of an entry is parted by the row of `key` in front of its member `at`: how many of
+/// its bytes stay, and the list that follows the new row.
+fn parting(
+    node: &Node<&[u8; PAGE_SIZE]>,
+    (entry, at): (usize, usize),
+    key: &[u8],
+) -> Checked<(usize, Vec<u8>)> {
     let mut members = Vec::new();
     node.members(entry, &mut members)?;
-    let kept = members[at].start;
+    let Some(first) = members.get(at) else { return Err("a posting list lost a row") };
+    let kept = first.start;
     let mut behind = members.split_off(at);
     behind.insert(0, Member::first(row_of(key)?, false));
-    Ok(Some(Parting { kept, behind: posting::encode(&behind) }))
+    Ok((kept, posting::encode(&behind)))
 }
 
-/// Has the leaf two neighbours with one key? Decided on the heads where they hold the whole of it
-/// or differ.
+/// Has the leaf two neighbours with one key? Decided on the heads as far as they tell.
 fn twins(node: &Node<&[u8; PAGE_SIZE]>) -> Checked<bool> {
-    for i in 1..node.count {
-        let (one, two) = (node.item(i - 1)?, node.item(i)?);
-        if one.rem != two.rem {
-            continue;
-        }
+    let mut before = 0;
+    for i in 0..node.count {
+        let head = node.head(i);
+        // Bytes that the heads have in common.
+        let same = (head ^ before).leading_zeros() as usize / 8;
+        before = head;
         // Bytes of the encoded key behind the prefix.
-        let own = one.rem.saturating_sub(RowId::SIZE);
-        let shift = 8 * HEAD.saturating_sub(own) as u32;
-        let head = |i: usize| node.head(i).checked_shr(shift).unwrap_or(0);
-        if head(i - 1) != head(i) {
-            continue;
-        }
-        if own <= HEAD || whose(&node.key(i - 1)?) == whose(&node.key(i)?) {
+        let own = node.key_len(i)?.saturating_sub(RowId::SIZE);
+        if i > 0 && same >= own.min(HEAD) && same_key(node, i, own)? {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Has entry `i` the encoded key of the one before, of which `own` bytes follow the prefix?
+fn same_key(node: &Node<&[u8; PAGE_SIZE]>, i: usize, own: usize) -> Checked<bool> {
+    let (one, two) = (node.item(i - 1)?, node.item(i)?);
+    let len = own.saturating_sub(HEAD);
+    let rest = |item: &Item| node.page.get(item.rest..item.rest + len);
+    Ok(one.rem == two.rem && rest(&one) == rest(&two))
 }

@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 
 use crate::config::PAGE_SIZE;
 use crate::page::PageView;
+use crate::page::buf::gather;
 
 /// Bytes of a page, wherever they come from.
 pub(crate) trait PageRead: Copy {
@@ -17,6 +18,8 @@ pub(crate) trait PageRead: Copy {
     fn u16(self, at: usize) -> u16;
     /// Little-endian u32 at `at`.
     fn u32(self, at: usize) -> u32;
+    /// The eight bytes from `at` on as a little-endian word.
+    fn u64(self, at: usize) -> u64;
     /// Copies the bytes from `at`.
     fn read(self, at: usize, out: &mut [u8]);
     /// How many of the `len` page bytes from `at` are equal to the beginning of `with`.
@@ -40,6 +43,16 @@ pub(crate) trait PageRead: Copy {
         out[0]
     }
 
+    /// The `len` bytes from `at`, in `out` if they must be copied.
+    fn slice<'b>(self, at: usize, len: usize, out: &'b mut Vec<u8>) -> &'b [u8]
+    where
+        Self: 'b,
+    {
+        out.clear();
+        self.append(at, len, out);
+        out
+    }
+
     /// Appends `len` bytes from `at` to `out`.
     fn append(self, at: usize, len: usize, out: &mut Vec<u8>) {
         let start = out.len();
@@ -49,6 +62,13 @@ pub(crate) trait PageRead: Copy {
 }
 
 impl PageRead for &[u8; PAGE_SIZE] {
+    fn slice<'b>(self, at: usize, len: usize, _: &'b mut Vec<u8>) -> &'b [u8]
+    where
+        Self: 'b,
+    {
+        self.get(at..at + len).unwrap_or(&[])
+    }
+
     #[inline]
     fn u16(self, at: usize) -> u16 {
         self.get(at..at + 2).map_or(0, |pair| u16::from_le_bytes([pair[0], pair[1]]))
@@ -58,6 +78,21 @@ impl PageRead for &[u8; PAGE_SIZE] {
     fn u32(self, at: usize) -> u32 {
         let bytes = self.get(at..at + 4).and_then(|four| four.first_chunk::<4>());
         bytes.map_or(0, |four| u32::from_le_bytes(*four))
+    }
+
+    #[inline]
+    fn u64(self, at: usize) -> u64 {
+        match self.get(at..).and_then(|bytes| bytes.first_chunk::<8>()) {
+            Some(eight) => u64::from_le_bytes(*eight),
+            None => gather(self.get(at..).unwrap_or(&[])),
+        }
+    }
+
+    fn append(self, at: usize, len: usize, out: &mut Vec<u8>) {
+        match self.get(at..at + len) {
+            Some(bytes) => out.extend_from_slice(bytes),
+            None => out.resize(out.len() + len.min(PAGE_SIZE), 0),
+        }
     }
 
     #[inline]
@@ -82,53 +117,44 @@ impl PageRead for &[u8; PAGE_SIZE] {
 impl PageRead for PageView<'_> {
     #[inline]
     fn u16(self, at: usize) -> u16 {
-        let (word, shift) = (at / 8, at % 8 * 8);
-        if at + 2 <= PAGE_SIZE && shift <= 48 {
-            (self.word(word) >> shift) as u16
-        } else {
-            PageView::u16(&self, at)
-        }
+        self.eight(at) as u16
     }
 
     #[inline]
     fn u32(self, at: usize) -> u32 {
-        let (word, shift) = (at / 8, at % 8 * 8);
-        if at + 4 > PAGE_SIZE {
-            return PageView::u32(&self, at);
-        }
-        let low = self.word(word) >> shift;
-        // What reaches into the next word lies above the 64 - shift bits of this one.
-        let high = if shift > 32 { self.word(word + 1) << (64 - shift) } else { 0 };
-        (low | high) as u32
+        self.eight(at) as u32
+    }
+
+    #[inline]
+    fn u64(self, at: usize) -> u64 {
+        self.eight(at)
     }
 
     #[inline]
     fn u8(self, at: usize) -> u8 {
-        if at < PAGE_SIZE { (self.word(at / 8) >> (at % 8 * 8)) as u8 } else { 0 }
+        self.eight(at) as u8
     }
 
     fn read(self, at: usize, out: &mut [u8]) {
         PageView::read(&self, at, out);
     }
 
+    #[inline]
     fn common(self, at: usize, len: usize, with: &[u8]) -> usize {
         let both = len.min(with.len()).min(PAGE_SIZE.saturating_sub(at));
-        let (mut word, skip) = (at / 8, at % 8);
-        let mut done = 0;
-        let mut from = skip;
-        while done < both {
-            // The bytes of this word from `from` on, against as many of the other side.
-            let here = self.word(word) >> (from * 8);
-            let width = (8 - from).min(both - done);
-            let mut bytes = [0; 8];
-            bytes[..width].copy_from_slice(&with[done..done + width]);
-            let differ = (here ^ u64::from_le_bytes(bytes)).trailing_zeros() as usize / 8;
-            if differ < width {
-                return done + differ;
+        let (words, tail) = with[..both].as_chunks::<8>();
+        for (i, word) in words.iter().enumerate() {
+            let differ = self.eight(at + i * 8) ^ u64::from_le_bytes(*word);
+            if differ != 0 {
+                return i * 8 + differ.trailing_zeros() as usize / 8;
             }
-            (done, word, from) = (done + width, word + 1, 0);
         }
-        both
+        let done = both - tail.len();
+        if tail.is_empty() {
+            return done;
+        }
+        let differ = self.eight(at + done) ^ gather(tail);
+        done + (differ.trailing_zeros() as usize / 8).min(tail.len())
     }
 }
 
@@ -136,17 +162,15 @@ impl PageRead for PageView<'_> {
 #[inline]
 pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
     let both = a.len().min(b.len());
-    let (a, b) = (&a[..both], &b[..both]);
-    let mut done = 0;
-    for (x, y) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
-        let x = u64::from_le_bytes(x.try_into().expect("eight bytes"));
-        let y = u64::from_le_bytes(y.try_into().expect("eight bytes"));
-        if x != y {
-            return done + (x ^ y).trailing_zeros() as usize / 8;
+    let ((words, tail), (others, rest)) = (a[..both].as_chunks::<8>(), b[..both].as_chunks::<8>());
+    for (i, (x, y)) in words.iter().zip(others).enumerate() {
+        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if differ != 0 {
+            return i * 8 + differ.trailing_zeros() as usize / 8;
         }
-        done += 8;
     }
-    done + a[done..].iter().zip(&b[done..]).take_while(|(x, y)| x == y).count()
+    let differ = gather(tail) ^ gather(rest);
+    words.len() * 8 + (differ.trailing_zeros() as usize / 8).min(tail.len())
 }
 
 #[cfg(test)]

@@ -67,7 +67,12 @@ pub(crate) struct Lead {
 
 impl Lead {
     /// Nothing.
-    pub(crate) const NONE: Lead = Lead { given: Given::NOTHING, trusted: false };
+    pub(crate) const NONE: Lead = Lead::with(Optimisations::ALL);
+
+    /// Nothing but what may be used.
+    pub(crate) const fn with(set: Optimisations) -> Lead {
+        Lead { given: Given { set, ..Given::NOTHING }, trusted: false }
+    }
 }
 
 impl<R: PageRead> Node<R> {
@@ -227,8 +232,7 @@ pub(crate) fn next<R: PageRead>(
 
 /// [`next`] without a parent.
 fn step<R: PageRead>(page: R, aim: (Aim<'_>, u8), set: Optimisations) -> Checked<Step> {
-    let lead = Lead { given: Given { set, ..Given::NOTHING }, trusted: false };
-    Ok(match next(page, aim, lead, |_| false)? {
+    Ok(match next(page, aim, Lead::with(set), |_| false)? {
         Next::Down(link) => Step::Down(link.block),
         Next::Right(block) => Step::Right(block),
         Next::Lost => Step::Lost,
@@ -281,7 +285,7 @@ impl Tree {
         loop {
             let held = mtr.latch(pin);
             let block = mtr.id(held).block.0;
-            let place = place_on(mtr.bytes(held), aim, target.level);
+            let place = place_with(mtr.bytes(held), aim, target.level, self.switches.get());
             match place.map_err(|what| self.corrupt(block, what))? {
                 Place::Here(found) => return Ok(Reached::Here(held, found)),
                 Place::Lost => {
@@ -314,6 +318,11 @@ pub(crate) struct Target {
 
 /// [`Node::place`] on a page that may have left the tree.
 pub(crate) fn place_on<R: PageRead>(page: R, aim: Aim<'_>, level: u8) -> Checked<Place> {
+    place_with(page, aim, level, Optimisations::ALL)
+}
+
+/// As [`place_on`], with a set of optimisations.
+fn place_with<R: PageRead>(page: R, aim: Aim<'_>, level: u8, set: Optimisations) -> Checked<Place> {
     if !is_node(page) {
         return if page.u8(KIND) == PageKind::BtreeFree as u8 {
             Ok(Place::Lost)
@@ -322,5 +331,8 @@ pub(crate) fn place_on<R: PageRead>(page: R, aim: Aim<'_>, level: u8) -> Checked
         };
     }
     let node = Node::open(page)?;
-    if node.level == level { node.place(aim) } else { Ok(Place::Lost) }
+    if node.level != level {
+        return Ok(Place::Lost);
+    }
+    node.place_with(aim, Lead::with(set), |_| false).map(|(place, _)| place)
 }

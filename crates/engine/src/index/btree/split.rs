@@ -20,6 +20,8 @@ use crate::index::btree::entries::Entries;
 use crate::index::btree::insert::{Attempt, Lack, Luggage};
 use crate::index::btree::meta;
 use crate::index::btree::node::{INCOMPLETE, LEFT, Node, ROOT, common};
+use crate::index::btree::posting::Spot;
+use crate::index::btree::put::Put;
 use crate::index::btree::search::{Aim, Reached, Target};
 use crate::page::PageMut;
 use crate::page::header::FLAGS;
@@ -148,7 +150,7 @@ impl Tree {
 
     /// What a split encodes anyway gets posting lists, unless one item would be left.
     fn deduplicate_halves(&self, entries: &mut Entries) {
-        if !self.deduplicates() {
+        if !self.deduplicates() || !entries.has_twins() {
             return;
         }
         let mut fewer = entries.clone();
@@ -214,7 +216,7 @@ impl Tree {
         }
         let pos = found.pos.max(1);
         let value = Value { child: right, ..Value::default() };
-        if self.put(&mut mtr, held, pos, &separator, value)? {
+        if self.put(&mut mtr, held, Spot::Gap(pos), &separator, value)? != Put::Full {
             clear_incomplete(mtr.page(child));
             mtr.commit(RecordKind::IndexFinishSplit, Xid::NONE)?;
             return Ok(Ok(()));

@@ -49,9 +49,9 @@ impl Tree {
         let mut order = match strategy {
             Strategy::Fill(percent) => {
                 let wanted = capacity * percent / 100;
-                points.by_preference(|point| point.left.abs_diff(wanted), tolerance / 4)
+                points.by_preference(|point| (point.left, wanted), |far| far, tolerance / 4)
             }
-            _ => points.by_preference(Point::imbalance, tolerance),
+            _ => points.by_preference(|point| (point.left, point.right), |far| far / 2, tolerance),
         };
         if frame.level == 0 && strategy == Strategy::Middle && tolerance > 0 {
             keep_keys_whole(&mut order, entries, &points, capacity / 4);
@@ -126,9 +126,11 @@ fn keep_keys_whole(order: &mut Vec<usize>, entries: &Entries, points: &Points, m
     let whole = order
         .iter()
         .copied()
-        .filter(|at| !cuts(*at) && points.0[at - 1].imbalance() <= most)
-        .min_by_key(|at| points.0[at - 1].imbalance());
-    if let Some(best) = whole {
+        .filter(|at| !cuts(*at))
+        .map(|at| (points.at(at).imbalance(), at))
+        .filter(|(imbalance, _)| *imbalance <= most)
+        .min();
+    if let Some((_, best)) = whole {
         order.retain(|at| *at != best);
         order.insert(0, best);
     }
@@ -151,49 +153,113 @@ impl Point {
     }
 }
 
-/// All split points: the first one is in front of entry 1.
-struct Points(Vec<Point>);
+/// All split points: the first one is in front of entry 1. Each is measured when it is asked for:
+/// of a page with hundreds of entries only those near the best one matter.
+struct Points<'e> {
+    entries: &'e Entries,
+    level: u8,
+    /// Bytes of the entries before each with whole keys, then of all.
+    before: Vec<u32>,
+    base: &'e [u8],
+    bound: &'e [u8],
+    low_len: usize,
+    high_len: usize,
+}
 
-impl Points {
-    fn measure(entries: &Entries, frame: &Frame) -> Points {
+impl<'e> Points<'e> {
+    fn measure(entries: &'e Entries, frame: &'e Frame) -> Points<'e> {
         let total = entries.len();
         assert!(total >= 2, "a page that overflows has two entries");
-        let mut points = Vec::with_capacity(total - 1);
-        let whole: usize = (0..total).map(|i| entries.size(i, frame.level, 0)).sum();
-        let last = entries.key(total - 1);
-        let bound = frame.high.as_deref().unwrap_or(last);
-        let base = frame.base(entries, 0, total);
-        let high_len = frame.high.as_ref().map_or(0, Vec::len);
-        let least = SLOT + edit::item_size(0, 0, frame.level);
-        let mut left = 0;
-        for at in 1..total {
-            left += entries.size(at - 1, frame.level, 0);
-            let separator = separator_at(entries, at, frame.level);
-            let (below, above) = (common(base, separator), common(separator, bound));
-            let fixed = Frame::default().fixed(0) + separator.len();
-            let left_size = left.saturating_sub(at * below).max(at * least);
-            let right = (whole - left).saturating_sub((total - at) * above);
-            let right_size = right.max((total - at) * least);
-            points.push(Point {
-                left: left_size + fixed + frame.low.len().max(below),
-                right: right_size + fixed + high_len,
-                separator: separator.len(),
-            });
+        let mut before = Vec::with_capacity(total + 1);
+        let mut bytes = 0;
+        before.push(0);
+        before.extend((0..total).map(|i| {
+            bytes += entries.size(i, frame.level, 0) as u32;
+            bytes
+        }));
+        Points {
+            entries,
+            level: frame.level,
+            before,
+            base: frame.base(entries, 0, total),
+            bound: frame.high.as_deref().unwrap_or(entries.key(total - 1)),
+            low_len: frame.low.len(),
+            high_len: frame.high.as_ref().map_or(0, Vec::len),
         }
-        Points(points)
     }
 
-    /// All points: among those that are at most `tolerance` worse than the best by `distance`, the
-    /// one with the shortest separator first; then the others.
-    fn by_preference(&self, distance: impl Fn(&Point) -> usize, tolerance: usize) -> Vec<usize> {
-        let best = self.0.iter().map(&distance).min().unwrap_or(0);
-        let mut order: Vec<usize> = (1..=self.0.len()).collect();
-        order.sort_by_key(|at| {
-            let point = &self.0[at - 1];
-            let far = distance(point) > best + tolerance;
-            let short = if far || tolerance == 0 { 0 } else { point.separator };
-            (far, short, distance(point))
+    fn len(&self) -> usize {
+        self.entries.len() - 1
+    }
+
+    /// What a split in front of entry `at` would give.
+    fn at(&self, at: usize) -> Point {
+        let total = self.entries.len();
+        let separator = separator_at(self.entries, at, self.level);
+        let (below, above) = (common(self.base, separator), common(separator, self.bound));
+        let fixed = Frame::default().fixed(0) + separator.len();
+        let least = SLOT + edit::item_size(0, 0, self.level);
+        let left = self.before[at] as usize;
+        let right = self.before[total] as usize - left;
+        let left = left.saturating_sub(at * below).max(at * least);
+        let right = right.saturating_sub((total - at) * above).max((total - at) * least);
+        Point {
+            left: left + fixed + self.low_len.max(below),
+            right: right + fixed + self.high_len,
+            separator: separator.len(),
+        }
+    }
+
+    /// All points: among those that are at most `tolerance` worse than the best, the one with the
+    /// shortest separator first; then the others, as far as they are from it. `sides` gives two
+    /// sizes of which the first grows with the point, and `distance` judges their difference.
+    fn by_preference(
+        &self,
+        sides: impl Fn(&Point) -> (usize, usize),
+        distance: impl Fn(usize) -> usize,
+        tolerance: usize,
+    ) -> Vec<usize> {
+        // The first point at which the first size is not the smaller one.
+        let (mut low, mut high) = (1, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            let (first, second) = sides(&self.at(middle));
+            (low, high) = if first < second { (middle + 1, high) } else { (low, middle) };
+        }
+        let far = |at: usize| {
+            let point = self.at(at);
+            let (first, second) = sides(&point);
+            (distance(first.abs_diff(second)), point.separator)
+        };
+        let mut best = far(low).0;
+        let mut near: Vec<(usize, usize, usize)> = Vec::new();
+        let mut note = |at: usize| {
+            let (distance, separator) = far(at);
+            best = best.min(distance);
+            let close = distance <= best + tolerance;
+            near.push((separator, distance, at));
+            close
+        };
+        let start = (1..=low).rev().find(|at| !note(*at)).unwrap_or(1);
+        let end = (low + 1..=self.len()).find(|at| !note(*at)).unwrap_or(self.len());
+        near.sort_unstable_by_key(|(separator, distance, _)| {
+            let far = *distance > best + tolerance;
+            (far, if far || tolerance == 0 { 0 } else { *separator }, *distance)
         });
+        let mut order: Vec<usize> = near.into_iter().map(|(.., at)| at).collect();
+        outwards(start, end, self.len(), &mut order);
         order
+    }
+}
+
+/// Appends the points before `start` and those after `end`, up to `last`, in turn.
+fn outwards(start: usize, end: usize, last: usize, order: &mut Vec<usize>) {
+    let (mut below, mut above) = ((1..start).rev(), end + 1..=last);
+    loop {
+        let pair = (below.next(), above.next());
+        order.extend(pair.0.into_iter().chain(pair.1));
+        if pair == (None, None) {
+            return;
+        }
     }
 }
