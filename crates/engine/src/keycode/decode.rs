@@ -102,13 +102,14 @@ pub fn column_len(column: KeyColumn, key: &[u8]) -> Result<usize, Malformed> {
     if *marker != PRESENT {
         return Err(Malformed("unknown null byte in a key"));
     }
-    let len = match column.ty {
-        Type::Bool => 1,
-        Type::Int2 => 2,
-        Type::Int4 | Type::Float4 | Type::Date => 4,
-        Type::Int8 | Type::Float8 | Type::Timestamp | Type::TimestampTz => 8,
-        Type::Uuid => 16,
-        Type::Text | Type::Bytes => {
+    let len = match (column.ty, column.ty.fixed_len()) {
+        (_, Some(len)) => len,
+        (Type::Decimal, None) => {
+            let mut after = rest;
+            take_decimal(&mut after, column.mask())?;
+            rest.len() - after.len()
+        }
+        _ => {
             let terminator = TERMINATOR ^ column.mask();
             rest.iter().position(|byte| *byte == terminator).unwrap_or(rest.len()) + 1
         }

@@ -36,6 +36,7 @@ fn check_order(ty: Type) {
             let free = wanted.is_eq() || !bytes.starts_with(&before_bytes);
             assert!(free && (wanted.is_eq() || !before_bytes.starts_with(&bytes)));
             let mut rest = bytes.as_slice();
+            assert_eq!(column_len(column, &bytes), Ok(bytes.len()));
             assert_eq!(decode_column(column, &mut rest).as_ref(), Ok(&value));
             assert!(rest.is_empty());
             (before, before_bytes) = (value, bytes);
