@@ -6,7 +6,7 @@
 //! | `report`, `stats` | a table for people, JSON lines for machines; medians |
 //! | `cpu`, `count` | time of the thread itself; bytes that were allocated |
 //! | `device` | what the bare device reaches before and after |
-//! | `load`, `descent`, `insert_prefetch`, `dead_rows`, `hot_update` | one experiment each |
+//! | `load`, `descent`, `insert_prefetch`, `limit_sweep`, `beside_writes`, `dead_rows`, `hot_update` | one each |
 //!
 //! Invariants: an experiment uses only the public names of `rightlink`; its data lies in a
 //! directory of its own that is removed at the end.
@@ -14,6 +14,7 @@
 //! is printed beside them.
 
 mod args;
+mod beside_writes;
 mod count;
 mod cpu;
 mod dead_rows;
@@ -23,6 +24,7 @@ mod hot_update;
 mod index_scan;
 mod insert_prefetch;
 mod knobs;
+mod limit_sweep;
 mod load;
 mod memory;
 mod report;
@@ -68,6 +70,18 @@ const EXPERIMENTS: &[Experiment] = &[
         about: index_scan::ABOUT,
         knobs: index_scan::KNOBS,
         run: index_scan::run,
+    },
+    Experiment {
+        name: limit_sweep::NAME,
+        about: limit_sweep::ABOUT,
+        knobs: limit_sweep::KNOBS,
+        run: limit_sweep::run,
+    },
+    Experiment {
+        name: beside_writes::NAME,
+        about: beside_writes::ABOUT,
+        knobs: beside_writes::KNOBS,
+        run: beside_writes::run,
     },
     Experiment {
         name: dead_rows::NAME,

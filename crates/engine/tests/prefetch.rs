@@ -1,0 +1,229 @@
+//! Reading ahead changes nothing about what is read: odd distances, tiny pools, every I/O method,
+//! reads that fail inside the window, scans that are left in the middle.
+
+use rightlink::{
+    Database, Error, IndexSchema, Method, Options, Prefetch, RowId, ScanOptions, TableSchema, Type,
+    Value,
+};
+use rightlink_aio::SimDisk;
+use rightlink_aio::sim::{FaultKind, OpKind, Repeat};
+use rightlink_env::{Env, Rng};
+
+const ROWS: i64 = 1500;
+const POLICIES: [Prefetch; 7] = [
+    Prefetch::None,
+    Prefetch::Simple,
+    Prefetch::Adaptive,
+    Prefetch::Fixed(1),
+    Prefetch::Fixed(3),
+    Prefetch::Fixed(13),
+    Prefetch::Fixed(61),
+];
+
+/// Row `id`; the second column is in no order, and some rows share it.
+fn row(id: i64) -> Vec<Value> {
+    let scattered = id.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64) % 500;
+    vec![Value::Int8(id), Value::Int8(scattered), Value::Text("x".repeat(400))]
+}
+
+fn id_of(row: &rightlink::Row) -> i64 {
+    match row.values[0] {
+        Value::Int8(id) => id,
+        ref other => panic!("an int8, not {other:?}"),
+    }
+}
+
+/// Makes the table; then every hint is set.
+fn fill(db: &Database) {
+    let schema = TableSchema::new("t").column("id", Type::Int8);
+    let schema = schema.column("s", Type::Int8).column("pad", Type::Text);
+    let mut txn = db.begin();
+    txn.create_table(&schema.primary_key(["id"]).index(IndexSchema::new("t_s").on("s"))).unwrap();
+    for id in 0..ROWS {
+        txn.insert("t", &row(id)).unwrap();
+    }
+    txn.commit().unwrap();
+    assert_eq!(all(db, &ScanOptions::all()).unwrap().len(), ROWS as usize);
+}
+
+fn all(db: &Database, options: &ScanOptions) -> Result<Vec<(RowId, i64)>, Error> {
+    let mut txn = db.begin();
+    txn.scan("t", options)?.map(|row| row.map(|row| (row.id, id_of(&row)))).collect()
+}
+
+fn by_index() -> ScanOptions {
+    ScanOptions::index("t_s")
+}
+
+fn simulated(disk: &SimDisk, pool_pages: usize) -> Database {
+    let options = Database::options().pool_pages(pool_pages);
+    options.simulation(Env::simulated(9), disk.clone()).open("db").unwrap()
+}
+
+/// Scans of every kind, each against the first answer, which no reading ahead had part in.
+fn agree(db: &Database, what: &str) {
+    let some = (0..500).step_by(7).map(|s| vec![Value::Int8(s)]).collect();
+    let scans = [
+        ScanOptions::all(),
+        by_index(),
+        by_index().backward(),
+        by_index().any_order(),
+        by_index().from(vec![Value::Int8(100)]).limit(77),
+        ScanOptions { any_of: some, ..by_index() },
+        ScanOptions::index("t_pkey").columns(["id"]),
+    ];
+    for scan in scans {
+        db.set_prefetch(Prefetch::None);
+        db.evict().unwrap();
+        let mut wanted = all(db, &scan).unwrap();
+        if scan.any_order {
+            wanted.sort_unstable();
+        }
+        for policy in POLICIES {
+            db.set_prefetch(policy);
+            db.evict().unwrap();
+            let mut found = all(db, &scan).unwrap();
+            if scan.any_order {
+                found.sort_unstable();
+            }
+            assert!(found == wanted, "{what}, {policy:?}, {scan:?}");
+        }
+    }
+}
+
+#[test]
+fn every_distance_and_every_method_read_the_same_rows() {
+    for method in [Method::Sync, Method::Worker, Method::IoUring] {
+        for pool_pages in [16, 200] {
+            let dir = tempfile::tempdir().unwrap();
+            let options = |pages| Options::default().method(method).pool_pages(pages);
+            let db = options(200).open(dir.path()).unwrap();
+            fill(&db);
+            db.close().unwrap();
+            let db = options(pool_pages).direct(pool_pages == 200).open(dir.path()).unwrap();
+            agree(&db, &format!("{method}, {pool_pages} pages"));
+        }
+    }
+    let db = simulated(&SimDisk::new(9), 200);
+    fill(&db);
+    agree(&db, "simulated");
+}
+
+/// A damaged page stops a scan when it comes to the first row on it, not when the page comes into
+/// the window; a scan that needs no row of it meets no damage.
+#[test]
+fn damage_is_met_by_the_row_that_needs_the_page() {
+    let disk = SimDisk::new(9);
+    let db = simulated(&disk, 200);
+    fill(&db);
+    let rows = all(&db, &by_index()).unwrap();
+    db.evict().unwrap();
+    let mut files = disk.files();
+    files.retain(|(name, _)| name.starts_with("data/"));
+    let (heap, _) = files.into_iter().max_by_key(|(_, len)| *len).unwrap();
+    for policy in POLICIES {
+        db.set_prefetch(policy);
+        let mut rng = Rng::from_seed(3);
+        for _ in 0..8 {
+            let block = rng.pick(&rows).unwrap().0.block;
+            db.evict().unwrap();
+            disk.flip_bit(&heap, u64::from(block.0) * 8192 + 4000, 1);
+            let mut txn = db.begin();
+            let mut scan = txn.scan("t", &by_index()).unwrap();
+            let sound = rows.iter().take_while(|(row, _)| row.block != block);
+            for (row, id) in sound {
+                let found = scan.next().unwrap().unwrap();
+                assert_eq!((found.id, id_of(&found)), (*row, *id), "{policy:?}");
+            }
+            for _ in 0..3 {
+                let error = scan.next().unwrap().unwrap_err();
+                let met =
+                    matches!(&error, Error::Corruption { block: Some(b), .. } if *b == block.0);
+                assert!(met, "{policy:?}: {error}");
+            }
+            drop((scan, txn));
+            // The scan stopped: what it had asked for is forgotten, and harms no other.
+            disk.flip_bit(&heap, u64::from(block.0) * 8192 + 4000, 1);
+            assert!(all(&db, &by_index()).unwrap() == rows, "{policy:?}");
+        }
+    }
+}
+
+/// A read that fails once, wherever it stands in the window, costs at most the scan it was for: the
+/// rows before are right, and the next scan finds all.
+#[test]
+fn a_read_that_fails_once_leaves_a_sound_beginning() {
+    let disk = SimDisk::new(10);
+    let db = simulated(&disk, 200);
+    fill(&db);
+    let rows = all(&db, &by_index()).unwrap();
+    let (mut stopped, mut passed) = (0, 0);
+    for policy in POLICIES {
+        db.set_prefetch(policy);
+        for nth in [1, 2, 3, 5, 8, 13, 21, 34, 55] {
+            db.evict().unwrap();
+            disk.fail_nth(OpKind::Read, nth, FaultKind::Io, Repeat::Once);
+            let mut txn = db.begin();
+            let mut found = Vec::new();
+            let mut failed = None;
+            for row in txn.scan("t", &by_index()).unwrap().take(ROWS as usize + 1) {
+                match row {
+                    Ok(row) => found.push((row.id, id_of(&row))),
+                    Err(error) => {
+                        failed = Some(error);
+                        break;
+                    }
+                }
+            }
+            drop(txn);
+            disk.clear_faults();
+            assert!(found == rows[..found.len()], "{policy:?}, read {nth}");
+            match failed {
+                None => {
+                    assert_eq!(found.len(), rows.len(), "{policy:?}, read {nth}");
+                    passed += 1;
+                }
+                Some(error) => {
+                    assert!(matches!(error, Error::Io(_)), "{policy:?}, read {nth}: {error}");
+                    stopped += 1;
+                }
+            }
+            assert!(all(&db, &by_index()).unwrap() == rows, "{policy:?}, read {nth}");
+        }
+    }
+    assert!(stopped > 10 && passed > 0, "{stopped} scans were stopped, {passed} were not");
+}
+
+/// Scans that are left with reads on their way, by their own end or their transaction's, leave
+/// nothing behind: no memory, no pin, no wrong page.
+#[test]
+fn scans_may_be_left_at_any_point() {
+    let db = simulated(&SimDisk::new(11), 60);
+    fill(&db);
+    let rows = all(&db, &by_index()).unwrap();
+    let used = || db.stats().get("memory_used_bytes").unwrap();
+    db.evict().unwrap();
+    let before = used();
+    let mut rng = Rng::from_seed(4);
+    for round in 0..120 {
+        db.set_prefetch(*rng.pick(&POLICIES).unwrap());
+        if round % 3 == 0 {
+            db.evict().unwrap();
+        }
+        let take = rng.index(rows.len());
+        let mut txn = db.begin();
+        let mut scan = txn.scan("t", &by_index()).unwrap();
+        for wanted in &rows[..take] {
+            let found = scan.next().unwrap().unwrap();
+            assert_eq!((found.id, id_of(&found)), *wanted, "round {round}");
+        }
+        if round % 2 == 0 {
+            drop(txn);
+            assert!(matches!(scan.next(), Some(Err(Error::Invalid(_)))), "round {round}");
+        }
+    }
+    assert!(all(&db, &by_index()).unwrap() == rows);
+    db.evict().unwrap();
+    assert_eq!(used(), before, "what the scans reserved was given back");
+    assert!(db.verify().unwrap().is_clean());
+}
