@@ -171,7 +171,7 @@ pub(crate) struct LoadArgs {
     /// Columns of the primary key: a[,b]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub(crate) primary_key: Vec<String>,
-    /// An index: name=col[,col desc nulls last]...; may be repeated
+    /// An index: name=col[,col desc nulls last]..., or name=hash(col[,col]...); may be repeated
     #[arg(long, value_name = "INDEX")]
     pub(crate) index: Vec<String>,
     /// An index that refuses duplicates; may be repeated
@@ -199,6 +199,7 @@ pub(crate) struct LoadArgs {
 Bounds are given in the order of the index: where a column is descending, --from is the larger
 value. They may name fewer columns than the index has. Values are separated by commas, quoted as in
 CSV when they hold one; \\N is null. Without --index, bounds and --desc use the primary key.
+A hash index takes --equal with all of its columns, and nothing else.
 --format csv prints a header, and null as an empty field; json prints one object a row.
 
 Examples:

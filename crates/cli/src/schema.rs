@@ -3,7 +3,7 @@
 //! Invariants: what cannot be read is refused with the piece that is wrong.
 //! Does not do: limits and name clashes, which the catalog checks.
 
-use rightlink::{ColumnSchema, IndexInfo, IndexSchema, KeyColumn, TableInfo, Type};
+use rightlink::{ColumnSchema, IndexInfo, IndexMethod, IndexSchema, KeyColumn, TableInfo, Type};
 
 use crate::failure::Failure;
 
@@ -38,10 +38,10 @@ fn unknown_type(column: &str, kind: &str) -> Failure {
     Failure::usage(format!("--schema: column {column}: no type {kind:?}; there are: {list}"))
 }
 
-/// Reads `name=col[,col desc nulls last]...`.
+/// Reads `name=col[,col desc nulls last]...`, or `name=method(col...)`.
 pub(crate) fn index(text: &str, unique: bool) -> Result<IndexSchema, Failure> {
     let bad = |part: &str| {
-        let form = "name=col[,col [desc] [nulls first|last]]...";
+        let form = "name=col[,col [desc] [nulls first|last]]... or name=hash(col[,col]...)";
         Failure::usage(format!("index {text:?}: {part:?} does not fit {form}"))
     };
     let (name, columns) = text.split_once('=').ok_or_else(|| bad(text))?;
@@ -50,10 +50,20 @@ pub(crate) fn index(text: &str, unique: bool) -> Result<IndexSchema, Failure> {
     }
     let mut index = IndexSchema::new(name.trim());
     index.unique = unique;
+    let (method, columns) = split_method(columns.trim()).ok_or_else(|| bad(columns))?;
+    index.method = method;
     for part in columns.split(',') {
         index = index.key(key_column(part).ok_or_else(|| bad(part))?);
     }
     Ok(index)
+}
+
+/// The method of `method(columns)`, and the columns; without one it is a tree.
+fn split_method(text: &str) -> Option<(IndexMethod, &str)> {
+    let Some((name, rest)) = text.split_once('(') else {
+        return Some((IndexMethod::default(), text));
+    };
+    Some((IndexMethod::from_name(name.trim())?, rest.strip_suffix(')')?))
 }
 
 /// Reads `col [asc|desc] [nulls first|last]`.
@@ -80,6 +90,7 @@ pub(crate) fn has_index(table: &TableInfo, wanted: &IndexSchema) -> bool {
     let same = |index: &IndexInfo| {
         index.name == wanted.name
             && index.unique == wanted.unique
+            && index.method == wanted.method
             && index.columns.len() == wanted.columns.len()
             && index.columns.iter().zip(&wanted.columns).all(|(a, b)| {
                 (&a.name, a.descending, a.nulls_first) == (&b.name, b.descending, b.nulls_first)
@@ -137,8 +148,28 @@ mod tests {
     }
 
     #[test]
+    fn a_method_is_read() {
+        let read = index("i=hash(a, b)", false).expect("good");
+        assert_eq!((read.method, read.columns.len()), (IndexMethod::Hash, 2));
+        let read = index("i = BTree(a desc)", false).expect("good");
+        assert!(read.method == IndexMethod::BTree && read.columns[0].descending);
+    }
+
+    #[test]
     fn bad_indexes_are_refused() {
-        for text in ["i", "=a", "i=", "i=a,,b", "i=a down", "i=a desc nulls", "i=a nulls first x"] {
+        for text in [
+            "i",
+            "=a",
+            "i=",
+            "i=a,,b",
+            "i=a down",
+            "i=a desc nulls",
+            "i=a nulls first x",
+            "i=hash(a",
+            "i=heap(a)",
+            "i=hash()",
+            "i=hash(a)b",
+        ] {
             assert!(index(text, false).is_err(), "{text}");
         }
     }

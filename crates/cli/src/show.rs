@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rightlink::config::PAGE_SIZE;
-use rightlink::{IndexInfo, TableInfo};
+use rightlink::{IndexInfo, IndexMethod, TableInfo};
 
 use crate::args::Common;
 use crate::failure::{Exit, Failure};
@@ -104,7 +104,7 @@ fn describe_text(table: &TableInfo, output: &mut Output) -> Result<(), Failure> 
         let cells = vec![
             index.name.clone(),
             key_columns(index).join(", "),
-            kind(index).to_owned(),
+            kind(index),
             bytes(size(index.blocks)),
         ];
         grid.row(cells, output)?;
@@ -112,11 +112,15 @@ fn describe_text(table: &TableInfo, output: &mut Output) -> Result<(), Failure> 
     grid.finish(output)
 }
 
-fn kind(index: &IndexInfo) -> &'static str {
-    match (index.primary, index.unique) {
+fn kind(index: &IndexInfo) -> String {
+    let kind = match (index.primary, index.unique) {
         (true, _) => "primary key",
         (false, true) => "unique",
         (false, false) => "",
+    };
+    match index.method {
+        IndexMethod::BTree => kind.to_owned(),
+        other => [other.name(), kind].join(" ").trim_end().to_owned(),
     }
 }
 
@@ -148,6 +152,7 @@ fn whole(table: &TableInfo) -> Json {
             ("columns", key_columns(index).into()),
             ("unique", index.unique.into()),
             ("primary", index.primary.into()),
+            ("method", index.method.name().into()),
             ("bytes", size(index.blocks).into()),
         ])
     };

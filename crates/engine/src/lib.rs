@@ -89,6 +89,7 @@ pub use db::writer::Writer;
 pub use db::{Database, Row};
 pub use error::{ConflictKind, Error, Result};
 pub use ids::RowId;
+pub use index::IndexMethod;
 pub use keycode::Condition;
 pub use rightlink_aio::{DeviceModel, Method};
 pub use rightlink_env::{Budget, Reservation};

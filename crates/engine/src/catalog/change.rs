@@ -20,7 +20,9 @@ use crate::catalog::{Catalog, files_of};
 use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId};
-use crate::table::schema::{Column, ColumnNo, IndexColumn, IndexDef, TableDef, check_name};
+use crate::table::schema::{
+    Column, ColumnNo, IndexColumn, IndexDef, IndexMethod, TableDef, check_name,
+};
 use crate::table::{BuildOptions, Statement, Table, TableIndex};
 use crate::txn::{LockMode, Transaction};
 
@@ -50,6 +52,15 @@ pub struct IndexDraft {
     pub columns: Vec<IndexColumn>,
     /// Unique?
     pub unique: bool,
+    /// How it finds entries.
+    pub method: IndexMethod,
+}
+
+impl IndexDraft {
+    fn define(self, id: ObjectId, file: FileId) -> IndexDef {
+        let IndexDraft { name, columns, unique, method } = self;
+        IndexDef { method, ..IndexDef::new(id, name, file, columns, unique) }
+    }
 }
 
 /// How a transaction ended.
@@ -194,7 +205,7 @@ impl Catalog {
         let ids: Vec<_> = draft.indexes.iter().map(|_| self.new_object()).collect();
         for (index, id) in draft.indexes.into_iter().zip(&ids) {
             let file = self.new_files(1);
-            def.indexes.push(IndexDef::new(*id, index.name, file, index.columns, index.unique));
+            def.indexes.push(index.define(*id, file));
         }
         let primary = draft.primary.map(|at| ids[at]);
         def.indexes.sort_by_key(|index| (Some(index.id) != primary, !index.unique, index.id));
@@ -261,7 +272,7 @@ impl Catalog {
     ) -> Result<()> {
         let entry = self.resolve(statement.txn(), changes, name, LockMode::Share)?;
         let (id, file) = (self.new_object(), self.new_files(1));
-        let index = IndexDef::new(id, draft.name, file, draft.columns, draft.unique);
+        let index = draft.define(id, file);
         let mut def = entry.table.def().clone();
         def.indexes.push(index.clone());
         def.validate()?;

@@ -189,6 +189,8 @@ mod tests {
         let mut index = IndexDef::new(ObjectId(9), "by", FileId(70), columns, true);
         index.included = vec![2];
         index.usable_from = Xid(1 << 40);
+        assert_eq!(decode_index(ObjectId(9), "by", &encode_index(&index)), Ok(index.clone()));
+        index.method = IndexMethod::Hash;
         assert_eq!(decode_index(ObjectId(9), "by", &encode_index(&index)), Ok(index));
     }
 

@@ -4,6 +4,7 @@
 //! Does not do: identifiers and files (the catalog resolves them).
 
 use crate::datum::Type;
+use crate::index::IndexMethod;
 
 /// Description of a table to create.
 ///
@@ -53,6 +54,8 @@ pub struct IndexSchema {
     pub columns: Vec<KeyColumn>,
     /// Refuse a second row with the same key? Keys with a null never collide.
     pub unique: bool,
+    /// How it finds entries.
+    pub method: IndexMethod,
 }
 
 /// A key column and its order.
@@ -125,7 +128,7 @@ impl TableSchema {
 impl IndexSchema {
     /// An index without columns yet.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), columns: Vec::new(), unique: false }
+        Self { name: name.into(), columns: Vec::new(), unique: false, method: IndexMethod::BTree }
     }
 
     /// Adds an ascending key column, nulls last.
@@ -144,6 +147,15 @@ impl IndexSchema {
     #[must_use]
     pub fn key(mut self, column: KeyColumn) -> Self {
         self.columns.push(column);
+        self
+    }
+
+    /// Finds entries by another method than a B-link tree. A hash index finds whole keys only, by
+    /// `equal` and lists of keys, in no order; it is as large as a tree and needs one page for a
+    /// lookup where a tree needs its height.
+    #[must_use]
+    pub fn method(mut self, method: IndexMethod) -> Self {
+        self.method = method;
         self
     }
 

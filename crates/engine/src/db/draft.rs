@@ -54,7 +54,8 @@ pub(crate) fn index(schema: &IndexSchema, def: &TableDef) -> Result<IndexDraft> 
         Ok(IndexColumn { column, descending, nulls_first })
     };
     let columns = schema.columns.iter().map(key).collect::<Result<Vec<_>>>()?;
-    Ok(IndexDraft { name: schema.name.clone(), columns, unique: schema.unique })
+    let (name, unique, method) = (schema.name.clone(), schema.unique, schema.method);
+    Ok(IndexDraft { name, columns, unique, method })
 }
 
 /// Places among the live columns and their new values.

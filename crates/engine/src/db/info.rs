@@ -4,6 +4,7 @@
 //! Does not do: collecting.
 
 use crate::datum::Type;
+use crate::index::IndexMethod;
 
 /// A table, as `describe` shows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +43,8 @@ pub struct IndexInfo {
     pub unique: bool,
     /// Is it the primary key?
     pub primary: bool,
+    /// How it finds entries.
+    pub method: IndexMethod,
     /// Blocks (8 KiB each).
     pub blocks: u32,
 }
@@ -138,7 +141,8 @@ pub struct PageInfo {
     pub right: Option<u32>,
     /// Flags, as stored.
     pub flags: u16,
-    /// Type: `l` leaf, `i` inner, `r` root, `m` meta, `d` deleted, `h` heap, `-` never initialised.
+    /// Type: `l` leaf, `i` inner, `r` root, `m` meta, `d` deleted, `h` heap, `-` never initialised;
+    /// of a hash index `b` first page of a bucket, `o` overflow page, `n` directory.
     pub kind: char,
     /// Live items.
     pub live_items: u32,

@@ -10,7 +10,9 @@ use crate::db::info::PageInfo;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::ids::{FileId, RowId};
+use crate::index::IndexMethod;
 use crate::index::btree::{self, BTree, TreeOptions};
+use crate::index::hash::{HashIndex, HashOptions};
 use crate::txn::{Isolation, LockMode};
 
 impl Database {
@@ -28,7 +30,8 @@ impl Database {
             Err(Error::NotFound(_)) => {
                 let table = engine.catalog.table_of_index(&txn, relation)?;
                 let entry = engine.catalog.resolve(&mut txn, &changes, &table, LockMode::Access)?;
-                index_pages(engine, entry.table.index(relation)?.def().file, relation, block)
+                let def = entry.table.index(relation)?.def();
+                index_pages(engine, (def.method, def.file), relation, block)
             }
             Err(error) => Err(error),
         }
@@ -69,10 +72,13 @@ fn heap_pages(heap: &Heap, relation: &str, block: Option<u32>) -> Result<Vec<Pag
 
 fn index_pages(
     engine: &Engine,
-    file: FileId,
+    (method, file): (IndexMethod, FileId),
     relation: &str,
     block: Option<u32>,
 ) -> Result<Vec<PageInfo>> {
+    if method == IndexMethod::Hash {
+        return hash_pages(engine, file, relation, block);
+    }
     let tree = BTree::open(&engine.pool, file, TreeOptions::default())?;
     let mut pages = Vec::new();
     for at in wanted(tree.blocks(), relation, block)? {
@@ -87,6 +93,48 @@ fn index_pages(
         number_levels(&mut pages);
     }
     Ok(pages)
+}
+
+/// Pages of a hash index: entries in the order of their codes, then the others.
+fn hash_pages(
+    engine: &Engine,
+    file: FileId,
+    relation: &str,
+    block: Option<u32>,
+) -> Result<Vec<PageInfo>> {
+    let index = HashIndex::open(&engine.pool, file, HashOptions::default())?;
+    let mut pages = Vec::new();
+    for at in wanted(index.blocks(), relation, block)? {
+        let (page, items) = index.inspect(at, block.is_some())?;
+        let lines = items.iter().map(|item| {
+            let dead = if item.dead { " dead" } else { "" };
+            let (code, row, key) = (item.code, item.row, hex(&item.key));
+            format!("code {code:08x}, {} bytes, row {row}, key {key}{dead}", item.bytes)
+        });
+        let described = PageInfo {
+            block: at,
+            right: Some(page.right).filter(|right| *right != 0),
+            flags: page.flags,
+            kind: page.kind,
+            live_items: page.live,
+            dead_items: page.dead,
+            avg_item_size: page.average_item,
+            page_size: 8192,
+            free_size: page.free,
+            high_key: page.high.as_deref().map(hex),
+            items: lines.collect(),
+            ..PageInfo::default()
+        };
+        pages.push((page.low, described));
+    }
+    // Pages without entries have no low fence, and come first with the first page.
+    pages.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut item = 0;
+    for (_, page) in pages.iter_mut().filter(|(_, page)| matches!(page.kind, 'b' | 'o')) {
+        item += 1;
+        page.item = item;
+    }
+    Ok(pages.into_iter().map(|(_, page)| page).collect())
 }
 
 fn describe(page: &btree::inspect::PageInfo) -> PageInfo {

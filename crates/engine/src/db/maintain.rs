@@ -173,6 +173,7 @@ impl Engine {
             columns: index.columns.iter().map(key).collect(),
             unique: index.unique,
             primary: entry.primary == Some(index.id),
+            method: index.method,
             blocks: self.pool.blocks(index.file),
         }
     }

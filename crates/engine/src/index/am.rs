@@ -7,7 +7,7 @@
 //!
 //! Invariants: a method never calls the heap but through [`HeapOracle`], and never waits for a
 //! transaction: it reports whom to wait for and how far it came. Nothing here is particular to one
-//! method.
+//! method; each has an order of its own, in which ranges and positions are given.
 //! Does not do: visibility, catalog, choice of an index.
 
 use std::ops::Range;
@@ -17,6 +17,7 @@ use rightlink_env::sync::Arc;
 use crate::buffer::Pin;
 use crate::error::Result;
 use crate::ids::{Lsn, PageId, RowId, Xid};
+use crate::index::IndexMethod;
 use crate::index::filtered::Filtered;
 use crate::index::search_key::{Direction, KeyRange, KeySet};
 
@@ -65,6 +66,30 @@ pub trait DeadRows: Send + Sync {
     /// Which of `rows` nobody sees any more, now or later, in `out` (equally long). Cheapest where
     /// rows of one block are next to each other.
     fn dead_to_all(&self, rows: &[RowId], out: &mut [bool]);
+}
+
+/// Rows that the heap is asked about at once.
+const ASK: usize = 16;
+
+/// What the heap says about the other `rows` with the key of the entry at position `at`; `None`:
+/// all are dead.
+pub fn ask(rows: &[RowId], at: usize, oracle: &dyn HeapOracle) -> Option<InsertOutcome> {
+    let mut waits = None;
+    for rows in rows.chunks(ASK) {
+        let mut states = [Liveness::NeedsRead; ASK];
+        let states = &mut states[..rows.len()];
+        oracle.liveness(rows, states);
+        for (row, state) in rows.iter().zip(&*states) {
+            let outcome = match state {
+                Liveness::Dead => continue,
+                Liveness::Live => return Some(InsertOutcome::Duplicate(at, *row)),
+                Liveness::InProgress(xid) => InsertOutcome::Wait(at, *xid),
+                Liveness::NeedsRead => InsertOutcome::NeedsRow(at, *row),
+            };
+            waits.get_or_insert(outcome);
+        }
+    }
+    waits
 }
 
 /// Why a batch of insertions stopped. Positions count in the order the method left the entries in.
@@ -297,8 +322,23 @@ pub struct Group {
 /// The groups of a batch, in its order and without gaps, named when they are asked for.
 pub type Groups<'a> = Box<dyn Iterator<Item = Result<Group>> + Send + 'a>;
 
+/// An index being built from entries that come in the method's order.
+pub trait IndexBuilder {
+    /// The next entry, beyond the one before.
+    ///
+    /// # Panics
+    /// If it is not.
+    fn push(&mut self, entry: &IndexEntry<'_>) -> Result<()>;
+
+    /// Writes what is left, syncs, publishes, and opens the index.
+    fn finish(self: Box<Self>) -> Result<Arc<dyn AccessMethod>>;
+}
+
 /// An index of some method.
 pub trait AccessMethod: Send + Sync {
+    /// Which method.
+    fn method(&self) -> IndexMethod;
+
     /// Puts entries into the order in which they are best inserted.
     fn order(&self, entries: &mut [IndexEntry<'_>]);
 
@@ -329,7 +369,8 @@ pub trait AccessMethod: Send + Sync {
         self.insert_group(xid, entries, unique, None)
     }
 
-    /// Starts a scan of `range`.
+    /// Starts a scan of `range`, which is in the method's order ([`IndexMethod::place`]): forward
+    /// only, unless the method is ordered.
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan>;
 
     /// Starts a scan of the keys of `range` that are in `keys`. A method in the order of keys skips

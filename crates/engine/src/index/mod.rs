@@ -1,15 +1,24 @@
 //! Indexes: the access-method interface, and the methods behind it.
 //!
-//! Invariants: floors above name [`am`] and [`search_key`] only; which method an index has is
-//! decided here, when it is created or opened.
+//! Invariants: floors above name [`am`] and [`search_key`] only, and hand an [`IndexMethod`] around
+//! without asking which one it is; what follows from it is decided here.
 //! Does not do: know tables, heaps or columns; keys arrive encoded.
 
 pub mod am;
 pub mod btree;
 mod filtered;
+pub mod hash;
+mod method;
 pub mod search_key;
 #[cfg(test)]
 pub(crate) mod suite;
 
-pub use am::{AccessMethod, HeapOracle, IndexEntry, LeafBatch, Liveness};
+use crate::config::MAX_KEY_BYTES;
+use crate::ids::RowId;
+
+pub use am::{AccessMethod, HeapOracle, IndexBuilder, IndexEntry, LeafBatch, Liveness};
+pub use method::{IndexMethod, IndexOptions};
 pub use search_key::{Direction, KeyRange};
+
+/// Largest key and payload together that an entry of any method may have, without the row id.
+pub const MAX_ENTRY_BYTES: usize = MAX_KEY_BYTES - RowId::SIZE - 2;

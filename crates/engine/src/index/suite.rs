@@ -21,6 +21,21 @@ pub(crate) type Model = BTreeSet<(Vec<u8>, RowId)>;
 /// Makes a random prefix-free key.
 pub(crate) type MakeKey = fn(&mut Rng) -> Vec<u8>;
 
+/// All entries of a model, in the method's order.
+fn ordered(am: &dyn AccessMethod, model: &Model) -> Vec<(Vec<u8>, RowId)> {
+    let mut entries: Vec<_> = model.iter().cloned().collect();
+    entries.sort_by_cached_key(|(key, row)| (am.method().place(key), *row));
+    entries
+}
+
+/// The directions that the method can scan in.
+fn directions(am: &dyn AccessMethod) -> &'static [Direction] {
+    match am.method().is_ordered() {
+        true => &[Direction::Forward, Direction::Backward],
+        false => &[Direction::Forward],
+    }
+}
+
 /// What a scan of `range` hands over.
 pub(crate) fn scan(
     am: &dyn AccessMethod,
@@ -62,38 +77,101 @@ pub(crate) fn vacuum(am: &dyn AccessMethod, dead: &dyn Fn(&RowId) -> bool) -> Va
     am.bulk_delete(&mut judge).unwrap()
 }
 
-/// The whole index, both ways, is the model.
+/// The whole index, in each direction, is the model.
 pub(crate) fn same(am: &dyn AccessMethod, model: &Model) {
-    let expected: Vec<_> = model.iter().cloned().collect();
-    let forward = scan(am, KeyRange::all(), Direction::Forward);
-    assert!(forward == expected, "forward: {} of {} entries", forward.len(), expected.len());
-    let mut backward = scan(am, KeyRange::all(), Direction::Backward);
-    backward.reverse();
-    assert!(backward == expected, "backward: {} of {} entries", backward.len(), expected.len());
+    let expected = ordered(am, model);
+    for direction in directions(am) {
+        let mut found = scan(am, KeyRange::all(), *direction);
+        if *direction == Direction::Backward {
+            found.reverse();
+        }
+        assert!(found == expected, "{direction:?}: {} of {} entries", found.len(), expected.len());
+    }
 }
 
-fn random_bound(rng: &mut Rng, make: MakeKey) -> Bound<Vec<u8>> {
-    let mut key = make(rng);
+fn random_bound(am: &dyn AccessMethod, rng: &mut Rng, make: MakeKey) -> Bound<Vec<u8>> {
+    let mut place = am.method().place(&make(rng));
     if rng.chance(1, 3) {
-        key.truncate(rng.index(key.len() + 1));
+        place.truncate(rng.index(place.len() + 1));
     }
     match rng.index(4) {
         0 => Bound::Unbounded,
-        1 => Bound::Excluded(key),
-        _ => Bound::Included(key),
+        1 => Bound::Excluded(place),
+        _ => Bound::Included(place),
     }
 }
 
 fn random_ranges(am: &dyn AccessMethod, model: &Model, rng: &mut Rng, make: MakeKey) {
+    let entries = ordered(am, model);
     for _ in 0..20 {
-        let (low, high) = (random_bound(rng, make), random_bound(rng, make));
+        let (low, high) = (random_bound(am, rng, make), random_bound(am, rng, make));
         let range =
             KeyRange::between(low.as_ref().map(Vec::as_slice), high.as_ref().map(Vec::as_slice));
-        let mut expected: Vec<_> =
-            model.iter().filter(|(key, _)| range.contains(key)).cloned().collect();
-        assert_eq!(scan(am, range.clone(), Direction::Forward), expected, "{low:?} {high:?}");
-        expected.reverse();
-        assert_eq!(scan(am, range, Direction::Backward), expected, "{low:?} {high:?}");
+        let inside = |(key, _): &&(Vec<u8>, RowId)| range.contains(&am.method().place(key));
+        let mut expected: Vec<_> = entries.iter().filter(inside).cloned().collect();
+        for direction in directions(am) {
+            assert_eq!(scan(am, range.clone(), *direction), expected, "{low:?} {high:?}");
+            expected.reverse();
+        }
+    }
+}
+
+/// A scan that goes back to the middle of each batch, or starts anew beyond it, misses nothing and
+/// hands out nothing twice.
+pub(crate) fn interrupted_scans(am: &dyn AccessMethod, make: MakeKey) {
+    let mut rng = Rng::from_seed(21);
+    let mut model = Model::new();
+    while model.len() < 400 {
+        model.insert((make(&mut rng), RowId::new(rng.below(1 << 20) as u32, 1)));
+    }
+    insert(am, &model.iter().cloned().collect::<Vec<_>>());
+    for direction in directions(am) {
+        let options = ScanOptions { direction: *direction, with_dead: false };
+        let mut scan = am.begin_scan(KeyRange::all(), options);
+        let (mut batch, mut found) = (LeafBatch::default(), Vec::new());
+        while scan.next_batch(&|| 0, &mut batch).unwrap() {
+            if batch.len() > 1 && rng.chance(1, 2) {
+                let keep = 1 + rng.index(batch.len() - 1);
+                scan.hand_back(&mut batch, keep);
+                assert_eq!(batch.len(), keep);
+            }
+            found.extend((0..batch.len()).map(|i| (batch.key(i).to_vec(), batch.entries[i].row)));
+            match rng.index(3) {
+                0 => scan.restart(batch.beyond(&KeyRange::all(), *direction)),
+                1 => scan = am.begin_scan(batch.beyond(&KeyRange::all(), *direction), options),
+                _ => {}
+            }
+        }
+        if *direction == Direction::Backward {
+            found.reverse();
+        }
+        assert_eq!(found, ordered(am, &model));
+    }
+}
+
+/// Lists of keys, some of them not there.
+pub(crate) fn lookups(am: &dyn AccessMethod, make: MakeKey) {
+    let mut rng = Rng::from_seed(31);
+    let mut model = Model::new();
+    while model.len() < 500 {
+        model.insert((make(&mut rng), RowId::new(rng.below(1 << 20) as u32, 1)));
+    }
+    insert(am, &model.iter().cloned().collect::<Vec<_>>());
+    for size in [1, 2, 30, 200] {
+        let keys: BTreeSet<Vec<u8>> = (0..size).map(|_| make(&mut rng)).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let mut found = Model::new();
+        am.lookup(&keys, &mut |at, row, payload| {
+            assert!(payload.is_empty() && found.insert((keys[at].to_vec(), row)), "each once");
+        })
+        .unwrap();
+        let wanted = |(key, _): &&(Vec<u8>, RowId)| keys.contains(&key.as_slice());
+        assert_eq!(found, model.iter().filter(wanted).cloned().collect());
+        for key in keys {
+            let equal: Vec<_> = model.iter().filter(|(k, _)| k == key).cloned().collect();
+            let range = KeyRange::starting_with(&am.method().place(key));
+            assert_eq!(scan(am, range, Direction::Forward), equal);
+        }
     }
 }
 
@@ -204,15 +282,16 @@ pub(crate) fn payload_round_trip(am: &dyn AccessMethod) {
         .collect();
     assert_eq!(am.insert_batch(Xid(5), &mut entries, None).unwrap(), InsertOutcome::Inserted);
     let mut scan = am.begin_scan(KeyRange::all(), ScanOptions::default());
-    let (mut batch, mut at) = (LeafBatch::default(), 0);
+    let (mut batch, mut seen) = (LeafBatch::default(), BTreeSet::new());
     while scan.next_batch(&|| 0, &mut batch).unwrap() {
         for i in 0..batch.len() {
+            let at = batch.entries[i].row.block.0 as usize;
             assert_eq!(batch.payload(i), payloads[at]);
             assert_eq!(batch.key(i), keys[at]);
-            at += 1;
+            assert!(seen.insert(at));
         }
     }
-    assert_eq!(at, 500);
+    assert_eq!(seen.len(), 500);
 }
 
 /// A heap of which a test says what lives.
@@ -257,12 +336,19 @@ pub(crate) fn unique_outcomes(am: &dyn AccessMethod, dead_rows: u32) {
             assert_eq!(try_unique(am, &heap, &[(key, other)]), expected);
         }
     }
-    // What comes before the offender is in.
-    let outcome = try_unique(am, &heap, &[(b"aaa\0", row), (key, row), (b"zzz\0", row)]);
-    assert_eq!(outcome, InsertOutcome::NeedsRow(1, between));
-    assert_eq!(outcome.inserted(3), 1);
-    let inside = |key: &[u8]| scan(am, KeyRange::starting_with(key), Direction::Forward).len();
-    assert_eq!((inside(b"aaa\0"), inside(b"zzz\0")), (1, 0));
+    // What comes before the offender in the method's order is in.
+    let keys: [&[u8]; 3] = [b"aaa\0", key, b"zzz\0"];
+    let mut batch = keys.map(|key| IndexEntry::new(key, row));
+    am.order(&mut batch);
+    let offender = batch.iter().position(|entry| entry.key == key).unwrap();
+    let outcome = try_unique(am, &heap, &keys.map(|key| (key, row)));
+    assert_eq!(outcome, InsertOutcome::NeedsRow(offender, between));
+    assert_eq!(outcome.inserted(3), offender);
+    let whole = |key: &[u8]| KeyRange::starting_with(&am.method().place(key));
+    let inside = |key: &[u8]| scan(am, whole(key), Direction::Forward).len();
+    for (at, entry) in batch.iter().enumerate().filter(|(at, _)| *at != offender) {
+        assert_eq!(inside(entry.key), usize::from(at < offender));
+    }
     // An exempt entry asks nobody; neither does an index that is not unique.
     let mut exempt = [IndexEntry { exempt: true, ..IndexEntry::new(key, row) }];
     assert_eq!(am.insert_batch(Xid(5), &mut exempt, Some(&heap)).unwrap(), InsertOutcome::Inserted);
@@ -308,6 +394,35 @@ pub(crate) fn dead_marks(am: &dyn AccessMethod, make: MakeKey) {
     assert!(back.iter().all(|(_, row)| row.block.0 % 2 == 0));
     insert(am, &back);
     same(am, &model);
+}
+
+/// Entries leave by key and row id: those that the check admits, if they are there.
+pub(crate) fn removals_by_key(am: &dyn AccessMethod, make: MakeKey) {
+    let mut rng = Rng::from_seed(41);
+    let mut model = Model::new();
+    while model.len() < 600 {
+        model.insert((make(&mut rng), RowId::new(rng.below(1 << 20) as u32, 1)));
+    }
+    insert(am, &model.iter().cloned().collect::<Vec<_>>());
+    let mut wanted: Vec<_> =
+        model.iter().filter(|(_, row)| row.block.0.is_multiple_of(2)).cloned().collect();
+    wanted.extend((0..50).map(|n| (make(&mut rng), RowId::new(n, 7))));
+    let mut entries: Vec<_> = wanted.iter().map(|(key, row)| IndexEntry::new(key, *row)).collect();
+    am.order(&mut entries);
+    let admitted = |row: RowId| row.block.0.is_multiple_of(4);
+    let mut gone = vec![false; entries.len()];
+    let removed = am.remove_dead(&entries, true, &mut |row| admitted(row), &mut gone).unwrap();
+    let before = model.len();
+    model.retain(|(_, row)| !admitted(*row));
+    assert_eq!(removed as usize, before - model.len());
+    for (entry, gone) in entries.iter().zip(&gone) {
+        let there = model.contains(&(entry.key.to_vec(), entry.row));
+        assert_eq!(*gone, !there, "{entry:?}");
+    }
+    let again = am.remove_dead(&entries, true, &mut |row| admitted(row), &mut gone).unwrap();
+    assert_eq!(again, 0);
+    same(am, &model);
+    verify_clean(am);
 }
 
 /// Keys as large as they may be, and one byte more.

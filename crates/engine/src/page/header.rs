@@ -58,6 +58,10 @@ pub enum PageKind {
     HashMeta = 11,
     /// Bucket of a hash index.
     HashBucket = 12,
+    /// Directory of a hash index.
+    HashDirectory = 13,
+    /// Page of a hash index that waits to be used again.
+    HashFree = 14,
 }
 
 impl PageKind {
@@ -65,8 +69,20 @@ impl PageKind {
     pub fn from_u8(byte: u8) -> Option<PageKind> {
         use PageKind::*;
         let all = [
-            HeapMeta, Heap, FreeSpace, Visibility, Status, BtreeMeta, BtreeLeaf, BtreeInner,
-            BtreeFree, Overflow, HashMeta, HashBucket,
+            HeapMeta,
+            Heap,
+            FreeSpace,
+            Visibility,
+            Status,
+            BtreeMeta,
+            BtreeLeaf,
+            BtreeInner,
+            BtreeFree,
+            Overflow,
+            HashMeta,
+            HashBucket,
+            HashDirectory,
+            HashFree,
         ];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }

@@ -1,6 +1,7 @@
 //! Conditions on an index, checked against the definition and turned into a range of key bytes.
 //!
-//! Invariants: a value of the wrong type is refused here; below, it would be a programmer's error.
+//! Invariants: a value of the wrong type is refused here, and so is what the index's method cannot
+//! do; below, either would be a programmer's error.
 //! Does not do: choice of the index.
 
 use std::ops::Bound;
@@ -13,6 +14,9 @@ use crate::index::KeyRange;
 use crate::keycode::{self, ColumnRange, Condition, KeyColumn, KeySet, Malformed};
 
 use super::schema::{IndexDef, TableDef};
+
+/// Most keys that conditions on several columns may stand for where they are listed.
+const MAX_LISTED: usize = 10_000;
 
 /// Which entries of an index.
 #[derive(Clone, PartialEq, Debug)]
@@ -99,9 +103,18 @@ impl IndexBounds {
         Self::Columns { equal, range: ColumnRange::Between(low, high) }
     }
 
-    /// The keys that this means.
+    /// The keys that this means, in the order of the index's method.
     pub(crate) fn resolve(&self, checker: &Checker<'_>) -> Result<Search> {
         match self {
+            IndexBounds::Prefixes { from, to } if !checker.index.method.is_ordered() => {
+                Ok(Search::whole(checker.same(from, to)?))
+            }
+            IndexBounds::Matching { from, to, conditions }
+                if !checker.index.method.is_ordered() =>
+            {
+                checker.conditions(conditions)?;
+                Ok(Search::list(disjoint(checker.listed((from, to), conditions)?)))
+            }
             IndexBounds::Columns { equal, range } => {
                 Ok(Search::whole(checker.columns(equal, range)?))
             }
@@ -145,7 +158,72 @@ impl Checker<'_> {
         {
             self.check_ends((low, high), *column)?;
         }
+        if !self.index.method.is_ordered() {
+            return self.whole_key(equal, range);
+        }
         keycode::prefix_range(self.columns, equal, range)
+    }
+
+    /// The one key that a method without order can look for.
+    fn whole_key(&self, equal: &[Value], range: &ColumnRange) -> Result<KeyRange> {
+        if *range != ColumnRange::All {
+            return Err(self.unordered("a range"));
+        }
+        if equal.len() != self.columns.len() {
+            return Err(self.unordered("a part of the key"));
+        }
+        let key = keycode::encode_prefix(self.columns, equal)?;
+        Ok(KeyRange::starting_with(&self.index.method.place(&key)))
+    }
+
+    /// The one key that both bounds name, for a method without order.
+    fn same(&self, from: &Bound<Vec<Value>>, to: &Bound<Vec<Value>>) -> Result<KeyRange> {
+        let (Bound::Included(from), Bound::Included(to)) = (from, to) else {
+            return Err(self.unordered("a range"));
+        };
+        let both = (self.columns(from, &ColumnRange::All)?, self.columns(to, &ColumnRange::All)?);
+        if both.0 != both.1 {
+            return Err(self.unordered("a range"));
+        }
+        Ok(both.0)
+    }
+
+    /// The keys of which each column is one of some values, for a method without order.
+    fn listed(
+        &self,
+        bounds: (&Bound<Vec<Value>>, &Bound<Vec<Value>>),
+        conditions: &[(usize, Condition)],
+    ) -> Result<Vec<KeyRange>> {
+        if bounds != (&Bound::Unbounded, &Bound::Unbounded) {
+            return Err(self.unordered("a range"));
+        }
+        let mut keys: Vec<Vec<Value>> = vec![Vec::new()];
+        for at in 0..self.columns.len() {
+            let values = match conditions.iter().find(|(on, _)| *on == at) {
+                Some((_, Condition::Equal(value))) => std::slice::from_ref(value),
+                Some((_, Condition::AnyOf(values))) => values,
+                Some(_) => return Err(self.unordered("a range")),
+                None => return Err(self.unordered("a part of the key")),
+            };
+            if keys.len().saturating_mul(values.len()) > MAX_LISTED {
+                return Err(Error::Limit(format!("conditions that name over {MAX_LISTED} keys")));
+            }
+            let with = |key: &Vec<Value>| -> Vec<Vec<Value>> {
+                values.iter().map(|value| [key.as_slice(), &[value.clone()]].concat()).collect()
+            };
+            keys = keys.iter().flat_map(with).collect();
+        }
+        keys.iter().map(|key| self.columns(key, &ColumnRange::All)).collect()
+    }
+
+    /// Something was asked of an index whose method has no order of keys.
+    pub(crate) fn unordered(&self, what: &str) -> Error {
+        let (index, table) = (&self.index.name, &self.def.name);
+        let method = self.index.method.name();
+        let what = format!(
+            "{what} of index {index} of table {table}: a {method} index finds whole keys only"
+        );
+        Error::Invalid(what)
     }
 
     fn prefix(&self, bound: &Bound<Vec<Value>>) -> Result<Bound<Vec<u8>>> {

@@ -14,8 +14,7 @@ use rightlink_env::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::index::IndexEntry;
-use crate::index::btree::build::Builder;
+use crate::index::{AccessMethod, IndexBuilder, IndexEntry};
 use crate::keycode::Malformed;
 use crate::sort::{Sorted, Sorter, TempFiles};
 use crate::txn::{LockMode, Snapshot, Transaction};
@@ -35,9 +34,6 @@ pub struct BuildOptions<'a> {
     pub memory: usize,
 }
 
-/// Payload of a record in the sort: bytes of the key without the row id.
-const KEY_LEN: usize = 2;
-
 impl Table {
     /// Builds `index` over the rows of this table. Its `usable_from` is set in the definition of
     /// the result. Fails with a violation if it is unique and two rows have the same key.
@@ -56,19 +52,19 @@ impl Table {
         let mut index = index.clone();
         index.usable_from = self.txns.next_xid();
         let keys = KeyMaker::new(&self.def, &index);
-        let sorted = self.sort_entries(&keys, &snapshot, options)?;
+        let sorted = self.sort_entries(&keys, &snapshot, index.method, options)?;
         self.pool.create_file(index.file, self.def.logged)?;
-        let IndexMethod::BTree = index.method;
-        let builder = Builder::new(&self.pool, index.file, index.tree_options())?;
-        let tree = self.load(&index, &keys, sorted, builder)?.finish()?;
-        Ok(TableIndex::new(&self.def, &index, Arc::new(tree), snapshot.csn()))
+        let builder = index.method.builder(&self.pool, index.file, index.options())?;
+        let built = self.load(&index, &keys, sorted, builder)?;
+        Ok(TableIndex::new(&self.def, &index, built, snapshot.csn()))
     }
 
-    /// The entries of all rows that `snapshot` sees, ordered by key and row id.
+    /// The entries of all rows that `snapshot` sees, in the method's order.
     fn sort_entries(
         &self,
         keys: &KeyMaker,
         snapshot: &Snapshot,
+        method: IndexMethod,
         options: &BuildOptions<'_>,
     ) -> Result<Sorted> {
         let mut sorter = Sorter::new(options.budget, options.temp, options.memory)?;
@@ -80,10 +76,9 @@ impl Table {
             let made = keys.make(&[values])?;
             let entry = made.entry(0, root);
             record.clear();
-            record.extend_from_slice(entry.key);
+            record.extend_from_slice(&method.place(entry.key));
             record.extend_from_slice(&root.to_bytes());
             payload.clear();
-            payload.extend_from_slice(&(entry.key.len() as u16).to_le_bytes());
             payload.push(u8::from(entry.exempt));
             payload.extend_from_slice(entry.payload);
             sorter.push(&record, &payload)
@@ -96,11 +91,11 @@ impl Table {
         index: &IndexDef,
         keys: &KeyMaker,
         mut sorted: Sorted,
-        mut builder: Builder,
-    ) -> Result<Builder> {
+        mut builder: Box<dyn IndexBuilder>,
+    ) -> Result<Arc<dyn AccessMethod>> {
         let mut last: Option<Vec<u8>> = None;
         while let Some((record, payload)) = sorted.next()? {
-            let entry = split_record(record, payload)
+            let entry = split_record(index.method, record, payload)
                 .map_err(|Malformed(what)| Error::corrupt_file("tmp", what))?;
             if index.unique && !entry.exempt {
                 if last.as_deref() == Some(entry.key) {
@@ -111,20 +106,19 @@ impl Table {
             }
             builder.push(&entry)?;
         }
-        Ok(builder)
+        builder.finish()
     }
 }
 
 /// An entry from the two parts of a sort record.
 fn split_record<'a>(
+    method: IndexMethod,
     record: &'a [u8],
     payload: &'a [u8],
 ) -> std::result::Result<IndexEntry<'a>, Malformed> {
     let short = Malformed("a sort record ends early");
-    let (len, rest) = payload.split_first_chunk::<KEY_LEN>().ok_or(short)?;
-    let (exempt, payload) = rest.split_first().ok_or(short)?;
-    let key_len = usize::from(u16::from_le_bytes(*len));
-    let (key, row) = record.split_at_checked(key_len).ok_or(short)?;
-    let row = row.try_into().map_err(|_| short)?;
-    Ok(IndexEntry { key, row: RowId::from_bytes(row), payload, exempt: *exempt != 0 })
+    let (exempt, payload) = payload.split_first().ok_or(short)?;
+    let (place, row) = record.split_last_chunk().ok_or(short)?;
+    let key = method.key_of(place).ok_or(short)?;
+    Ok(IndexEntry { key, row: RowId::from_bytes(*row), payload, exempt: *exempt != 0 })
 }

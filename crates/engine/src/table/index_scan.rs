@@ -105,6 +105,9 @@ impl Leaves {
             let what = format!("index {} is newer than the snapshot", index.def.name);
             return Err(Error::Conflict { kind: ConflictKind::Serialization, what });
         }
+        if direction == Direction::Backward && !index.def.method.is_ordered() {
+            return Err(checker(&reader.table, index).unordered("an order"));
+        }
         let range = search.range.clone();
         Ok(Self::of_range(&reader.table, index, (Arc::new(search), direction), range))
     }
@@ -369,7 +372,10 @@ impl IndexRows {
 
     /// Goes on the other way: with the row before the one that was handed over last, or with that
     /// one if the end was reached.
-    pub(super) fn turn(&mut self) {
+    pub(super) fn turn(&mut self) -> Result<()> {
+        if !self.index.def.method.is_ordered() {
+            return Err(checker(&self.reader.table, &self.index).unordered("an order"));
+        }
         self.leave();
         self.direction = match self.direction {
             Direction::Forward => Direction::Backward,
@@ -377,6 +383,7 @@ impl IndexRows {
         };
         let feed = self.feed_from(self.last.clone(), self.ended);
         (self.stream, self.ended) = (stream_of(feed), false);
+        Ok(())
     }
 
     /// Lets go of the stream that the scan has had so far.

@@ -8,8 +8,7 @@
 use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::index::IndexEntry;
-use crate::index::btree::MAX_ENTRY_BYTES;
+use crate::index::{IndexEntry, MAX_ENTRY_BYTES};
 use crate::keycode::{KeyColumn, Malformed, decode, encode_column};
 
 use super::row;

@@ -63,12 +63,11 @@ use crate::error::{Error, Result};
 use crate::heap::{Heap, HeapFiles, HeapOptions};
 use crate::ids::{Csn, ObjectId, RowId, Xid};
 use crate::index::AccessMethod;
-use crate::index::btree::BTree;
 use crate::txn::{Snapshot, TxnManager};
 
 use clean::HeapOfIndex;
 use keys::KeyMaker;
-use schema::{IndexDef, IndexMethod, TableDef};
+use schema::{IndexDef, TableDef};
 
 /// An open table. Shared by everyone who uses it: its heap's clock (R3) exists once.
 pub struct Table {
@@ -175,18 +174,14 @@ impl Table {
 impl TableIndex {
     fn create(pool: &Arc<BufferPool>, def: &TableDef, index: &IndexDef) -> Result<Arc<Self>> {
         pool.create_file(index.file, def.logged)?;
-        let method = match index.method {
-            IndexMethod::BTree => BTree::create(pool, index.file, index.tree_options())?,
-        };
-        Ok(Self::new(def, index, Arc::new(method), Csn(0)))
+        let method = index.method.create(pool, index.file, index.options())?;
+        Ok(Self::new(def, index, method, Csn(0)))
     }
 
     fn open(pool: &Arc<BufferPool>, def: &TableDef, index: &IndexDef) -> Result<Arc<Self>> {
         pool.open_file(index.file, def.logged)?;
-        let method = match index.method {
-            IndexMethod::BTree => BTree::open(pool, index.file, index.tree_options())?,
-        };
-        Ok(Self::new(def, index, Arc::new(method), Csn(0)))
+        let method = index.method.open(pool, index.file, index.options())?;
+        Ok(Self::new(def, index, method, Csn(0)))
     }
 
     fn new(
@@ -218,7 +213,7 @@ impl TableIndex {
     /// Is the key of a version of `table` one that is searched for?
     fn matches(&self, table: &Table, at: RowId, bytes: &[u8], search: &Search) -> Result<bool> {
         let keys = self.keys.make(&[table.read_row(at, bytes)?])?;
-        let found = search.contains(keys.entry(0, at).key);
+        let found = search.contains(&self.def.method.place(keys.entry(0, at).key));
         found.map_err(|malformed| table.damaged_row(at, malformed))
     }
 

@@ -235,8 +235,7 @@ impl Scan {
     /// From now on the other way: first the row before the one that was handed out last, or after
     /// the end that last one.
     pub fn turn(&mut self) -> Result<()> {
-        self.turning()?.turn();
-        Ok(())
+        self.turning()?.turn()
     }
 
     fn turning(&mut self) -> Result<&mut IndexRows> {

@@ -12,8 +12,10 @@ use crate::config::{MAX_COLUMNS, MAX_KEY_COLUMNS, MAX_NAME_BYTES};
 use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId, Xid};
-use crate::index::btree::TreeOptions;
+use crate::index::IndexOptions;
 use crate::keycode::KeyColumn;
+
+pub use crate::index::IndexMethod;
 
 /// Number of a column in its table: its position, dropped ones counted.
 pub type ColumnNo = u16;
@@ -31,16 +33,6 @@ pub struct Column {
     pub dropped: bool,
     /// What rows have that were written before the column was added.
     pub missing: Value,
-}
-
-/// How an index finds its entries.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-#[repr(u8)]
-pub enum IndexMethod {
-    /// A B-link tree.
-    #[default]
-    BTree = 1,
 }
 
 /// A column of an index key.
@@ -113,25 +105,10 @@ impl IndexColumn {
     }
 }
 
-impl IndexMethod {
-    /// The number on disk.
-    pub const fn tag(self) -> u8 {
-        self as u8
-    }
-
-    /// The method of a number read from disk.
-    pub const fn from_tag(tag: u8) -> Option<Self> {
-        match tag {
-            1 => Some(IndexMethod::BTree),
-            _ => None,
-        }
-    }
-}
-
 impl IndexDef {
-    /// How its tree is kept: rows share an item only where no included columns tell them apart.
-    pub(crate) fn tree_options(&self) -> TreeOptions {
-        TreeOptions { deduplicate: self.included.is_empty(), ..TreeOptions::default() }
+    /// How it is kept: rows share an item only where no included columns tell them apart.
+    pub(crate) fn options(&self) -> IndexOptions {
+        IndexOptions { deduplicate: self.included.is_empty() }
     }
 
     /// A plain index over `columns`, usable by every snapshot.
@@ -149,7 +126,7 @@ impl IndexDef {
             columns,
             included: Vec::new(),
             unique,
-            method: IndexMethod::BTree,
+            method: IndexMethod::default(),
             usable_from: Xid::NONE,
         }
     }
@@ -167,6 +144,17 @@ impl IndexDef {
             nulls_first: part.nulls_first,
         };
         self.columns.iter().map(key).collect()
+    }
+
+    /// Is an order of columns asked for that the method cannot give?
+    fn validate_order(&self) -> Result<()> {
+        let plain = |part: &IndexColumn| !part.descending && !part.nulls_first;
+        if self.method.is_ordered() || self.columns.iter().all(plain) {
+            return Ok(());
+        }
+        let (name, method) = (&self.name, self.method.name());
+        let what = format!("index {name}: the columns of a {method} index have no order");
+        Err(Error::Invalid(what))
     }
 
     fn validate(&self, table: &TableDef) -> Result<()> {
@@ -189,6 +177,7 @@ impl IndexDef {
                 return Err(Error::Invalid(what));
             }
         }
+        self.validate_order()?;
         let mut seen = HashSet::new();
         for column in
             self.columns.iter().map(|part| part.column).chain(self.included.iter().copied())

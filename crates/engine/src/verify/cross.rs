@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::heap::{MAX_SLOTS, RootState};
 use crate::ids::{PageId, RowId};
 use crate::index::am::{LeafBatch, ScanOptions};
-use crate::index::{IndexEntry, KeyRange};
+use crate::index::{IndexEntry, IndexMethod, KeyRange};
 use crate::page::header;
 use crate::sort::{MIN_MEMORY, Sorted, Sorter};
 use crate::table::row::read_strictly;
@@ -111,7 +111,8 @@ fn row(
         }
     };
     for (index, sorter) in table.indexes().iter().zip(sorters) {
-        match index.with_entry(&values, root, |entry| push(sorter, entry)) {
+        let method = index.def().method;
+        match index.with_entry(&values, root, |entry| push(sorter, method, entry)) {
             Ok(pushed) => pushed?,
             Err(Error::Limit(what)) => {
                 report.add(place.finding("H12", Some(at.block.0), format!("row {at}: {what}")));
@@ -122,9 +123,9 @@ fn row(
     Ok(())
 }
 
-/// Adds an entry: sorted by the key in the tree, with its exemption and included columns.
-fn push(sorter: &mut Sorter, entry: &IndexEntry<'_>) -> Result<()> {
-    let record = [entry.key, &entry.row.to_bytes()].concat();
+/// Adds an entry: sorted as the index has it, with its exemption and included columns.
+fn push(sorter: &mut Sorter, method: IndexMethod, entry: &IndexEntry<'_>) -> Result<()> {
+    let record = [&method.place(entry.key), &entry.row.to_bytes()[..]].concat();
     let payload = [&[u8::from(entry.exempt)], entry.payload].concat();
     sorter.push(&record, &payload)
 }
@@ -162,7 +163,8 @@ impl Merge<'_> {
         while scan.next_batch(&|| clock.now(), &mut batch)? {
             for at in 0..batch.len() {
                 let row = batch.entries[at].row;
-                let record = [batch.key(at), &row.to_bytes()].concat();
+                let place = self.index.def().method.place(batch.key(at));
+                let record = [&place, &row.to_bytes()[..]].concat();
                 let order = loop {
                     let Some((want, _)) = &wanted.current else { break Ordering::Greater };
                     let order = want.as_slice().cmp(&record);
@@ -198,12 +200,12 @@ impl Merge<'_> {
         if !self.index.def().unique || payload[0] != 0 || !self.is_usable() {
             return Ok(());
         }
-        let (key, row) = split(record);
-        if wanted.last_key.as_deref() == Some(key) {
+        let (place, row) = split(record);
+        if wanted.last_key.as_deref() == Some(place) {
             let what = format!("row {row} has a key that another visible row has, too");
             report.add(self.place.finding("B13", None, what));
         }
-        wanted.last_key = Some(key.to_vec());
+        wanted.last_key = Some(place.to_vec());
         Ok(())
     }
 
@@ -218,8 +220,8 @@ impl Merge<'_> {
         if !self.is_usable() {
             return Ok(());
         }
-        let (key, row) = split(record);
-        let what = match self.look_up(key, row)? {
+        let (place, row) = split(record);
+        let what = match self.look_up(place, row)? {
             Entry::Live(_) => return Ok(()),
             Entry::Dead => format!("the entry of row {row} is marked dead, but the row is visible"),
             Entry::None => format!("row {row} is visible and has no entry"),
@@ -231,12 +233,13 @@ impl Merge<'_> {
     /// An entry that no visible row asks for: garbage, work in progress, or damage (X1, X3).
     fn unexpected(&self, batch: &LeafBatch, at: usize, report: &mut Report) -> Result<()> {
         let (key, row) = (batch.key(at), batch.entries[at].row);
+        let place = self.index.def().method.place(key);
         let clock = self.table.heap().clock();
         for _ in 0..MAX_LOOKS {
             let sample = clock.now();
-            let Entry::Live(included) = self.look_up(key, row)? else { return Ok(()) };
+            let Entry::Live(included) = self.look_up(&place, row)? else { return Ok(()) };
             let Some((check, what)) = self.judge(key, &included, row)? else { return Ok(()) };
-            if self.look_up(key, row)? == Entry::None || clock.newer_than(row.block, sample) {
+            if self.look_up(&place, row)? == Entry::None || clock.newer_than(row.block, sample) {
                 continue;
             }
             report.add(self.place.finding(check, Some(batch.leaf.block.0), what));
@@ -281,8 +284,8 @@ impl Merge<'_> {
         Ok(Some(("X3", format!("the {part} of an entry are not those of row {row}"))))
     }
 
-    fn look_up(&self, key: &[u8], row: RowId) -> Result<Entry> {
-        let low = [key, &row.to_bytes()].concat();
+    fn look_up(&self, place: &[u8], row: RowId) -> Result<Entry> {
+        let low = [place, &row.to_bytes()].concat();
         let high = Some([&low[..], &[0]].concat());
         let options = ScanOptions { with_dead: true, ..ScanOptions::default() };
         let find = |options| -> Result<Option<Vec<u8>>> {

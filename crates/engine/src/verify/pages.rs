@@ -17,6 +17,7 @@ use crate::buffer::{ReadStream, StreamOptions};
 use crate::config::{FORMAT_VERSION, PAGE_SIZE};
 use crate::error::{Error, Result};
 use crate::ids::PageId;
+use crate::index::IndexMethod;
 use crate::page::header::{self, HEADER_SIZE, PageKind};
 use crate::table::Table;
 use crate::verify::{Parts, Place, Report};
@@ -27,7 +28,7 @@ pub(super) enum Role {
     Heap,
     FreeSpace,
     Visibility,
-    Tree,
+    Index(IndexMethod),
     Status,
 }
 
@@ -41,8 +42,8 @@ impl Role {
             (Role::FreeSpace, _) => kind == FreeSpace,
             (Role::Visibility, _) => kind == Visibility,
             (Role::Status, _) => kind == Status,
-            (Role::Tree, 0) => kind == BtreeMeta,
-            (Role::Tree, _) => matches!(kind, BtreeLeaf | BtreeInner | BtreeFree),
+            (Role::Index(method), 0) => kind == method.meta_kind(),
+            (Role::Index(method), _) => method.page_kinds().contains(&kind),
         }
     }
 }
@@ -53,6 +54,10 @@ fn reserved_is_set(page: &[u8; PAGE_SIZE], kind: PageKind) -> bool {
     match kind {
         PageKind::HeapMeta => set(36..40),
         PageKind::BtreeMeta => set(37..40),
+        PageKind::HashMeta => set(48..64),
+        PageKind::HashBucket => {
+            set(header::OWNER..header::HEADER_SIZE) || set(PAGE_SIZE - 8..PAGE_SIZE)
+        }
         PageKind::BtreeLeaf | PageKind::BtreeInner => set(25..28) || set(PAGE_SIZE - 2..PAGE_SIZE),
         _ => false,
     }
@@ -70,7 +75,7 @@ pub(super) fn table(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Re
     file(parts, place(def.visibility_map()), Role::Visibility, &none, report)?;
     for index in &def.indexes {
         let place = Place { relation: &index.name, file: index.file };
-        file(parts, place, Role::Tree, &|| 1, report)?;
+        file(parts, place, Role::Index(index.method), &|| 1, report)?;
     }
     Ok(())
 }
@@ -153,7 +158,9 @@ fn inside(page: &[u8; PAGE_SIZE], role: Role, block: u32, extent: &dyn Fn() -> u
     let at = |offset| usize::from(header::u16_at(page, offset));
     let (lower, upper, special) = (at(header::LOWER), at(header::UPPER), at(header::SPECIAL));
     let ordered = HEADER_SIZE <= lower && lower <= upper && upper <= special;
-    if kind != PageKind::BtreeFree && !(ordered && special <= PAGE_SIZE) {
+    let free = matches!(kind, PageKind::BtreeFree | PageKind::HashFree);
+    let inside = ordered && special <= PAGE_SIZE;
+    if !free && !inside {
         out.push(("P3", format!("bounds lower {lower}, upper {upper}, special {special}")));
     }
     if reserved_is_set(page, kind) {

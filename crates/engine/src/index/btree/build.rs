@@ -15,7 +15,7 @@ use crate::buffer::{BufferPool, Mtr};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, PageId, Xid};
-use crate::index::am::IndexEntry;
+use crate::index::am::{AccessMethod, IndexBuilder, IndexEntry};
 use crate::index::btree::edit::{Frame, Value};
 use crate::index::btree::entries::Entries;
 use crate::index::btree::node::{ROOT, SLOT, common};
@@ -50,6 +50,16 @@ struct Level {
     entries: Entries,
     /// Bytes of the entries if the page had no prefix.
     bytes: usize,
+}
+
+impl IndexBuilder for Builder {
+    fn push(&mut self, entry: &IndexEntry<'_>) -> Result<()> {
+        Builder::push(self, entry)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Arc<dyn AccessMethod>> {
+        Ok(Arc::new(Builder::finish(*self)?))
+    }
 }
 
 impl Builder {

@@ -15,8 +15,8 @@ use rightlink_env::points::broken;
 use crate::buffer::{Held, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
-use crate::ids::{RowId, Xid};
-use crate::index::am::{HeapOracle, IndexEntry, InsertOutcome, Liveness};
+use crate::ids::Xid;
+use crate::index::am::{HeapOracle, IndexEntry, InsertOutcome, ask};
 use crate::index::btree::alloc::Spare;
 use crate::index::btree::edit::Value;
 use crate::index::btree::node::{Checked, Found, INCOMPLETE, Node, RIGHT};
@@ -445,9 +445,6 @@ impl<'a> Batch<'a, '_> {
     }
 }
 
-/// Rows that the heap is asked about at once.
-const ASK: usize = 16;
-
 /// Asks the heap about the entries of `node` that begin with `key` (R8).
 fn equal_keys(
     node: &Node<&[u8; PAGE_SIZE]>,
@@ -475,26 +472,6 @@ fn equal_keys(
     let high = if pos == node.count { node.high() } else { None };
     let goes_on = high.is_some_and(|high| high.starts_with(key));
     Ok(if goes_on { Verdict::GoesOn } else { Verdict::Free(rows.len()) })
-}
-
-/// What the heap says about `rows`, in the terms of entry `at`; `None`: all are dead.
-fn ask(rows: &[RowId], at: usize, oracle: &dyn HeapOracle) -> Option<InsertOutcome> {
-    let mut waits = None;
-    for rows in rows.chunks(ASK) {
-        let mut states = [Liveness::NeedsRead; ASK];
-        let states = &mut states[..rows.len()];
-        oracle.liveness(rows, states);
-        for (row, state) in rows.iter().zip(&*states) {
-            let outcome = match state {
-                Liveness::Dead => continue,
-                Liveness::Live => return Some(InsertOutcome::Duplicate(at, *row)),
-                Liveness::InProgress(xid) => InsertOutcome::Wait(at, *xid),
-                Liveness::NeedsRead => InsertOutcome::NeedsRow(at, *row),
-            };
-            waits.get_or_insert(outcome);
-        }
-    }
-    waits
 }
 
 /// Where on this leaf the key is; `None` if it belongs to another one.

@@ -70,9 +70,10 @@ pub use counters::{Counters, counting};
 pub use optimisations::Optimisations;
 
 use crate::buffer::{BufferPool, Pin};
-use crate::config::{MAX_KEY_BYTES, PAGE_SIZE};
+use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, PageId, RowId, Xid};
+use crate::index::IndexMethod;
 use crate::index::am::{
     AccessMethod, Clock, DeadRows, Finding, Groups, HeapOracle, IndexEntry, IndexScan,
     InsertOutcome, LeafBatch, ScanOptions, VacuumStats, VerifyStats,
@@ -83,8 +84,7 @@ use alloc::{Blocks, Registrations};
 use node::Damage;
 use optimisations::Switches;
 
-/// Largest key and payload together that an entry may have, without the row id.
-pub const MAX_ENTRY_BYTES: usize = MAX_KEY_BYTES - RowId::SIZE - 2;
+pub use crate::index::MAX_ENTRY_BYTES;
 
 /// Settings of a tree; none is on disk.
 #[derive(Clone, Copy, Debug)]
@@ -226,6 +226,10 @@ fn tree_key(key: &[u8], row: RowId) -> Vec<u8> {
 }
 
 impl AccessMethod for BTree {
+    fn method(&self) -> IndexMethod {
+        IndexMethod::BTree
+    }
+
     fn order(&self, entries: &mut [IndexEntry<'_>]) {
         // Prefix-free keys: this is the order of the tree keys.
         entries.sort_unstable_by(|a, b| a.key.cmp(b.key).then(a.row.cmp(&b.row)));

@@ -77,6 +77,30 @@ fn a_batch_goes_in_by_groups() {
 }
 
 #[test]
+fn scans_may_be_interrupted() {
+    for make in [integer, few, word] {
+        suite::interrupted_scans(&tree(500, 5).1, make);
+        suite::interrupted_scans(&tree(8192, 5).1, make);
+    }
+}
+
+#[test]
+fn lists_of_keys_are_looked_up() {
+    for make in [integer, few, word] {
+        suite::lookups(&tree(500, 6).1, make);
+        suite::lookups(&tree(8192, 6).1, make);
+    }
+}
+
+#[test]
+fn entries_leave_by_key() {
+    for capacity in [600, 8192] {
+        suite::removals_by_key(&tree(capacity, 7).1, integer);
+        suite::removals_by_key(&tree(capacity, 7).1, few);
+    }
+}
+
+#[test]
 fn payload_comes_back() {
     for capacity in [600, 8192] {
         suite::payload_round_trip(&tree(capacity, 1).1);

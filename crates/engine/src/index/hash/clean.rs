@@ -1,0 +1,154 @@
+//! Dead rows leave pages: by key, when the heap has pruned them, and when a full page asks the heap
+//! which of its rows are dead.
+//!
+//! Invariants: a row that the heap calls dead under the page's latch is the row that the entry was
+//! made for: its row id is not given free before this entry is gone (R3). By key, where the verdict
+//! is older than the latch, the caller's check stands in for that. Removals are logged.
+//! Does not do: look at the heap; marks (`scan`); squeeze sparse pages (`vacuum`).
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::buffer::{Mtr, Pin};
+use crate::error::Result;
+use crate::ids::{RowId, Xid};
+use crate::index::am::IndexEntry;
+use crate::index::hash::Index;
+use crate::index::hash::bucket::{Bucket, Checked, Place, is_bucket};
+use crate::index::hash::code::whole;
+use crate::index::hash::edit::Entry;
+use crate::wal::RecordKind;
+
+/// Heap blocks that a full page asks about, and rows in them.
+const MAX_BLOCKS: usize = 8;
+const MAX_ROWS: usize = 160;
+
+/// Entries on their way out.
+struct Removal<'a, 'e> {
+    entries: &'a [IndexEntry<'e>],
+    check: &'a mut dyn FnMut(RowId) -> bool,
+    gone: &'a mut [bool],
+    removed: u64,
+}
+
+/// What a page has of the entries to remove.
+struct FoundOn {
+    /// The first entry that belongs elsewhere.
+    next: usize,
+    /// Places to take out.
+    places: Vec<usize>,
+    /// Entries that the index will not have afterwards.
+    absent: Vec<usize>,
+}
+
+impl Index {
+    /// See [`crate::index::am::AccessMethod::remove_dead`].
+    pub(crate) fn remove_dead(
+        &self,
+        entries: &[IndexEntry<'_>],
+        reads: bool,
+        check: &mut dyn FnMut(RowId) -> bool,
+        gone: &mut [bool],
+    ) -> Result<u64> {
+        assert_eq!(entries.len(), gone.len(), "one answer per entry");
+        let mut removal = Removal { entries, check, gone, removed: 0 };
+        let mut at = 0;
+        while at < entries.len() {
+            let position = whole(entries[at].key, entries[at].row);
+            let pin = match reads {
+                true => Some(self.find(&position)?),
+                false => self.find_in_memory(&position)?,
+            };
+            let next = match pin {
+                Some(pin) => self.remove_on(pin, at..entries.len(), &mut removal)?,
+                None => at,
+            };
+            // What is not in memory, or was faster, is left to vacuum.
+            at = next.max(at + 1);
+        }
+        Ok(removal.removed)
+    }
+
+    /// Removes those of the entries in `range` that belong on the page; the first one that does
+    /// not.
+    fn remove_on(
+        &self,
+        pin: Pin,
+        range: Range<usize>,
+        removal: &mut Removal<'_, '_>,
+    ) -> Result<usize> {
+        let mut mtr = Mtr::new(&self.pool);
+        let held = mtr.latch(pin);
+        if !is_bucket(mtr.bytes(held)) {
+            return Ok(range.start);
+        }
+        let block = mtr.id(held).block.0;
+        let found = Bucket::open(mtr.bytes(held)).and_then(|bucket| removal.find(&bucket, range));
+        let found = found.map_err(|what| self.corrupt(block, what))?;
+        if !found.places.is_empty() {
+            self.remove(&mut mtr, held, &found.places)?;
+            removal.removed += found.places.len() as u64;
+        }
+        mtr.commit(RecordKind::IndexDelete, Xid::NONE)?;
+        found.absent.into_iter().for_each(|at| removal.gone[at] = true);
+        Ok(found.next)
+    }
+
+    /// Drops rows that the heap calls dead from the entries of a full page. False: none was found.
+    pub(crate) fn drop_dead(&self, entries: &mut Vec<Entry<'_>>, but: RowId) -> bool {
+        let Some(heap) = self.heap.get() else { return false };
+        let asked = candidates(entries, but);
+        let mut dead = vec![false; asked.len()];
+        heap.dead_to_all(&asked, &mut dead);
+        let mut gone: Vec<RowId> =
+            asked.iter().zip(&dead).filter(|(_, dead)| **dead).map(|(row, _)| *row).collect();
+        gone.sort_unstable();
+        entries.retain(|entry| gone.binary_search(&entry.row).is_err());
+        if !gone.is_empty() {
+            rightlink_env::points::hit("hash.put.bottom-up");
+        }
+        !gone.is_empty()
+    }
+}
+
+impl Removal<'_, '_> {
+    fn find(&mut self, bucket: &Bucket<'_>, range: Range<usize>) -> Checked<FoundOn> {
+        let mut out = FoundOn { next: range.start, places: Vec::new(), absent: Vec::new() };
+        for at in range {
+            let entry = &self.entries[at];
+            let position = whole(entry.key, entry.row);
+            if bucket.place(&position) != Place::Here {
+                break;
+            }
+            out.next = at + 1;
+            match bucket.find(&position)? {
+                (place, true) if (self.check)(entry.row) => {
+                    out.places.push(place);
+                    out.absent.push(at);
+                }
+                (_, true) => {}
+                (_, false) => out.absent.push(at),
+            }
+        }
+        out.places.dedup();
+        Ok(out)
+    }
+}
+
+/// Rows of a page to ask the heap about, block by block, those first of which there are many.
+fn candidates(entries: &[Entry<'_>], but: RowId) -> Vec<RowId> {
+    let mut blocks: BTreeMap<_, Vec<RowId>> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry.row != but) {
+        blocks.entry(entry.row.block).or_default().push(entry.row);
+    }
+    let mut order: Vec<&Vec<RowId>> = blocks.values().collect();
+    order.sort_by_key(|rows| std::cmp::Reverse(rows.len()));
+    let mut asked = Vec::new();
+    for rows in order.into_iter().take(MAX_BLOCKS) {
+        if !asked.is_empty() && asked.len() + rows.len() > MAX_ROWS {
+            break;
+        }
+        asked.extend_from_slice(rows);
+    }
+    asked
+}
