@@ -209,7 +209,10 @@ impl Checker<'_> {
                 return Err(Error::Limit(format!("conditions that name over {MAX_LISTED} keys")));
             }
             let with = |key: &Vec<Value>| -> Vec<Vec<Value>> {
-                values.iter().map(|value| [key.as_slice(), &[value.clone()]].concat()).collect()
+                values
+                    .iter()
+                    .map(|value| [key.as_slice(), std::slice::from_ref(value)].concat())
+                    .collect()
             };
             keys = keys.iter().flat_map(with).collect();
         }
