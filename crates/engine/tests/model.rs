@@ -14,8 +14,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use rightlink::{
-    Database, Error, IndexSchema, Isolation, Result, Row, ScanOptions, TableSchema, Transaction,
-    TransactionOptions, Type, Value,
+    Database, Error, IndexMethod, IndexSchema, Isolation, Result, Row, ScanOptions, TableSchema,
+    Transaction, TransactionOptions, Type, Value,
 };
 use rightlink_env::Rng;
 use rightlink_env::sync::{AtomicBool, AtomicU64, Ordering};
@@ -41,6 +41,8 @@ fn schema() -> TableSchema {
         .primary_key(["k"])
         .index(IndexSchema::new("pairs_v").on_desc("v"))
         .index(IndexSchema::new("pairs_pad").on("pad").on("k").unique())
+        .index(IndexSchema::new("pairs_hash").on("v").method(IndexMethod::Hash))
+        .index(IndexSchema::new("pairs_both").on("pad").on("k").unique().method(IndexMethod::Hash))
 }
 
 fn row(k: i64, v: i64) -> Vec<Value> {
@@ -120,6 +122,18 @@ fn look(db: &Database) -> Result<()> {
     for (k, v) in &heap {
         let other = if *k < PAIR { k + PAIR } else { k - PAIR };
         assert_eq!(by_key.get(&other), Some(v), "the other member of {k}");
+    }
+    for (k, v) in &heap {
+        let by_value = ScanOptions::index("pairs_hash").equal(vec![Value::Int8(*v)]);
+        let rows: Result<Vec<Row>> = txn.scan("pairs", &by_value)?.collect();
+        let mut keys: Vec<i64> = rows?.iter().map(|row| int(row, 0)).collect();
+        keys.sort_unstable();
+        let pair = k % PAIR;
+        assert_eq!(keys, [pair, pair + PAIR], "both members have the value {v}");
+        let pad = row(*k, *v).remove(2);
+        let both = ScanOptions::index("pairs_both").equal(vec![pad, Value::Int8(*k)]);
+        let rows: Result<Vec<Row>> = txn.scan("pairs", &both)?.collect();
+        assert_eq!(rows?.len(), 1, "row {k} by its pad and key");
     }
     for index in ["pairs_pkey", "pairs_v", "pairs_pad"] {
         for options in [ScanOptions::index(index), ScanOptions::index(index).backward()] {

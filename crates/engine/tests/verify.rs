@@ -78,6 +78,25 @@ const CASES: &[Case] = &[
     ("B16", |disk| {
         disk.edit(disk.tree(), disk.leaves()[1], |page| page[22] = page[22].wrapping_add(9))
     }),
+    // A length of a fence that none has: the walk along the list cannot go on to the next page.
+    ("C0", |disk| {
+        let file = disk.hash_index();
+        disk.edit_raw(file, 1, |page| page[4000] ^= 1);
+    }),
+    ("C1", |disk| disk.edit(disk.hash_index(), 0, |page| page[38] = 0x7f)),
+    ("C2", |disk| disk.edit_bucket(|page| plant::swap(page, 3, 4))),
+    ("C3", |disk| disk.edit_bucket(|page| page[34..38].fill(0))),
+    ("C4", |disk| {
+        disk.edit_bucket(|page| page[u16_at(page, 20) + u16_at(page, PAGE - 12) - 1] ^= 1);
+    }),
+    ("C5", |disk| disk.edit_bucket(|page| page[32 + 6 * 4 + 5] ^= 1)),
+    ("C6", |disk| disk.edit_bucket(|page| page[22] = page[22].wrapping_add(9))),
+    ("C7", |disk| {
+        let directory = disk.hash_pages(Kind::Directory)[0];
+        disk.edit(disk.hash_index(), directory, |page| page[36..40].fill(0));
+    }),
+    ("C8", |disk| disk.edit(disk.hash_index(), 0, |page| page[36] += 1)),
+    ("C9", |disk| disk.edit_bucket(|page| page[6] |= 0x40)),
     ("X1", |disk| disk.edit_slot("name 5", |_| 0)),
     ("X2", |disk| disk.edit(disk.tree(), disk.leaves()[1], plant::drop_last)),
     ("X3", |disk| disk.edit_tuple("name 5", |page, at| page[at + 18] ^= 0x40)),
@@ -125,6 +144,7 @@ fn names_in_sources() -> BTreeSet<String> {
     let mut files = vec![
         root.join("heap/verify.rs"),
         root.join("index/btree/verify.rs"),
+        root.join("index/hash/verify.rs"),
         root.join("db/offline.rs"),
     ];
     files

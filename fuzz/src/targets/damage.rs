@@ -9,7 +9,8 @@ use rightlink::config::PAGE_SIZE;
 use rightlink::ids::{FileId, PageId};
 use rightlink::page::{checksum, header};
 use rightlink::{
-    Database, IndexSchema, Method, Result, ScanOptions, TableSchema, Transaction, Type, Value,
+    Database, IndexMethod, IndexSchema, Method, Result, ScanOptions, TableSchema, Transaction,
+    Type, Value,
 };
 use rightlink_aio::sim::CrashChoice;
 use rightlink_aio::{Io, IoOptions, OpenMode, SimDisk};
@@ -136,6 +137,8 @@ fn fill(db: &Database) -> Result<()> {
     txn.commit()?;
     let mut txn = db.begin();
     txn.create_index("t", &by_v)?;
+    txn.create_index("t", &IndexSchema::new("t_hash").on("v").method(IndexMethod::Hash))?;
+    txn.create_index("t", &IndexSchema::new("t_one").on("k").method(IndexMethod::Hash).unique())?;
     txn.commit()?;
     db.checkpoint()?;
     let mut txn = db.begin();
@@ -159,6 +162,8 @@ fn use_everything(disk: &SimDisk) {
     let _ = db.inspect("t", Some(1));
     let _ = db.inspect("t_v", None);
     let _ = db.inspect("t_pkey", Some(1));
+    let _ = db.inspect("t_hash", None);
+    let _ = db.inspect("t_one", Some(1));
     let _ = db.verify();
     let _ = db.vacuum(None);
     let mut txn = db.begin();
@@ -181,6 +186,12 @@ fn read(txn: &mut Transaction) -> Result<usize> {
         seen += count(txn, &ScanOptions::index(index)).unwrap_or(0);
         seen += count(txn, &ScanOptions::index(index).backward()).unwrap_or(0);
     }
+    for k in 0..20 {
+        let text = Value::Text(format!("{:0>60}", k * 3));
+        seen += count(txn, &ScanOptions::index("t_hash").equal(vec![text])).unwrap_or(0);
+        let one = ScanOptions::index("t_one").equal(vec![Value::Int8(k * 13)]);
+        seen += count(txn, &one).unwrap_or(0);
+    }
     let _ = txn.get("t", &[Value::Int8(5)]);
     Ok(seen)
 }
@@ -202,7 +213,7 @@ fn change(txn: &mut Transaction) -> Result<()> {
 /// Headers, line pointers, trailers and anything else of the first blocks of every file.
 pub fn page_seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![Vec::new()];
-    for file in 0..12 {
+    for file in 0..16 {
         for place in 0..5 {
             seeds.push(vec![file, 1, place, 12, 0, 3, 0x20, 0, 7]);
             seeds.push(vec![file, 0, place, 30, 0, 1, 0xff, 0xff]);

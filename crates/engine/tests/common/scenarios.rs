@@ -4,7 +4,7 @@
 //! points that prove it.
 //! Does not do: checking.
 
-use rightlink::{IndexSchema, Value};
+use rightlink::{IndexMethod, IndexSchema, Value};
 
 use super::{Out, Scenario, Script, Settings, usual_row, usual_rows, usual_table};
 
@@ -46,6 +46,10 @@ pub(crate) const ALL: &[Scenario] = &[
         posting_lists
     ),
     scenario!("page-merge", ROOMY, ["btree.merge.joined", "btree.merge.unlinked"], page_merge),
+    scenario!("hash-split", ROOMY, ["hash.split.incomplete", "hash.split.finished"], hash_split),
+    scenario!("hash-overflow", ROOMY, ["hash.split.overflow"], hash_overflow),
+    scenario!("hash-squeeze", ROOMY, ["hash.squeeze.joined", "hash.vacuum.visit"], hash_squeeze),
+    scenario!("hash-build", ROOMY, ["catalog.create-index"], hash_build),
     scenario!("posting-split", ROOMY, ["btree.split.deduplicated"], posting_split),
     scenario!("vacuum-reuse", ROOMY, ["vacuum.before-indexes", "vacuum.before-free"], vacuum_reuse),
     scenario!("tail-cut", ROOMY, ["vacuum.cut-tail", "buffer.truncate"], tail_cut),
@@ -246,6 +250,61 @@ fn posting_lists(script: &mut Script) -> Out {
     script.vacuum()?;
     // Rows between those of the lists: slots that vacuum has freed.
     namesakes(script, 40..66, 4)?;
+    script.checkpoint()
+}
+
+/// Creates a hash index on the name.
+fn hash_on_name(script: &mut Script) -> Out {
+    script.transact(|script, tx| {
+        let index = IndexSchema::new("t_hash").on("name").method(IndexMethod::Hash);
+        tx.create_index(script, "t", index)
+    })
+}
+
+fn hash_split(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    hash_on_name(script)?;
+    insert(script, 0..14, 400)?;
+    script.checkpoint()?;
+    script.record();
+    for start in [14, 24, 34] {
+        insert(script, start..start + 10, 400)?;
+    }
+    script.checkpoint()
+}
+
+fn hash_overflow(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    hash_on_name(script)?;
+    namesakes(script, 0..16, 2)?;
+    script.checkpoint()?;
+    script.record();
+    namesakes(script, 16..40, 2)?;
+    delete(script, (3..36).step_by(5))?;
+    script.vacuum()?;
+    namesakes(script, 40..52, 2)?;
+    script.checkpoint()
+}
+
+fn hash_squeeze(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    hash_on_name(script)?;
+    insert(script, 0..80, 500)?;
+    delete(script, (0..80).filter(|id| id % 8 != 0))?;
+    script.checkpoint()?;
+    script.record();
+    script.vacuum()?;
+    // The pages that were given back are used again.
+    insert(script, 100..130, 500)?;
+    script.checkpoint()
+}
+
+fn hash_build(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..50, 300)?;
+    script.record();
+    hash_on_name(script)?;
+    script.transact(|script, tx| tx.update(script, ("t", 5), NAME, text("another")))?;
     script.checkpoint()
 }
 

@@ -2,7 +2,9 @@
 //! and their checksums made right again.
 
 use rightlink::page::checksum;
-use rightlink::{Database, IndexSchema, Options, TableSchema, Type, Value, VerifyReport};
+use rightlink::{
+    Database, IndexMethod, IndexSchema, Options, TableSchema, Type, Value, VerifyReport,
+};
 use rightlink_aio::{Io, IoOptions, Method, OpenMode, SimDisk};
 use rightlink_env::Env;
 use std::sync::OnceLock;
@@ -24,6 +26,9 @@ pub(crate) enum Kind {
     Leaf = 7,
     Inner = 8,
     Free = 9,
+    HashMeta = 11,
+    Bucket = 12,
+    Directory = 13,
 }
 
 /// Says which seed a panic came from.
@@ -61,7 +66,8 @@ fn build(disk: &SimDisk) -> Database {
             .index(by_name)
     };
     let mut txn = db.begin();
-    txn.create_table(&table("people")).unwrap();
+    let hashed = IndexSchema::new("people_hash").on("name").method(IndexMethod::Hash);
+    txn.create_table(&table("people").index(hashed)).unwrap();
     txn.create_table(&table("others").unlogged()).unwrap();
     txn.commit().unwrap();
     let mut txn = db.begin();
@@ -223,6 +229,29 @@ impl Disk {
 
     pub(crate) fn root(&self) -> u32 {
         u32_at(&self.page(self.tree(), 0), 32)
+    }
+
+    /// The hash index.
+    pub(crate) fn hash_index(&self) -> u32 {
+        self.files_of(Kind::HashMeta)[0]
+    }
+
+    /// Blocks of the hash index with pages of this kind.
+    pub(crate) fn hash_pages(&self, kind: Kind) -> Vec<u32> {
+        let file = self.hash_index();
+        let all = self.all_pages().into_iter().filter(|(at, _)| *at == file);
+        all.map(|(_, block)| block).filter(|at| self.page(file, *at)[4] == kind as u8).collect()
+    }
+
+    /// Changes a page of entries of the hash index that has a neighbour on both sides.
+    pub(crate) fn edit_bucket(&self, change: impl FnOnce(&mut Page)) {
+        let file = self.hash_index();
+        let inner = |block: &u32| {
+            let page = self.page(file, *block);
+            u32_at(&page, PAGE - 16) != 0 && u16_at(&page, PAGE - 12) != 0
+        };
+        let blocks = self.hash_pages(Kind::Bucket);
+        self.edit(file, *blocks.iter().find(|block| inner(block)).unwrap(), change);
     }
 
     /// Leaves from left to right.

@@ -83,6 +83,7 @@ impl Index {
                 return Ok(check.stats);
             }
         };
+        check.meta(&meta);
         check.list()?;
         check.directory(&meta)?;
         check.blocks(&meta, &|| pin.version() == version)?;
@@ -94,6 +95,16 @@ impl Check<'_> {
     fn say(&mut self, block: u32, check: &'static str, what: impl Into<String>) {
         let finding = Finding { page: self.index.page(block), check, what: what.into() };
         (self.report)(finding);
+    }
+
+    /// C1, beyond what opening asks.
+    fn meta(&mut self, meta: &Meta) {
+        if meta.used > self.index.pool.blocks(self.index.file) {
+            self.say(0, "C1", format!("{} blocks in use, and the file has fewer", meta.used));
+        }
+        if meta.directory.first().is_none_or(|block| *block == 0) {
+            self.say(0, "C1", "there is no directory");
+        }
     }
 
     fn meet(&mut self, block: u32) {
