@@ -232,7 +232,7 @@ fn broken_hash_indexes_are_caught() {
     catches(&[
         Case { rule: "hash-step", world: scans_beside_squeezes, within: 4000 },
         Case { rule: "hash-guess", world: inserts_beside_splits, within: 2000 },
-        Case { rule: "hash-pass", world: vacuum_beside_splits, within: 4000 },
+        Case { rule: "hash-judge", world: vacuum_beside_splits, within: 4000 },
         Case { rule: "hash-unique", world: unique, within: 2000 },
     ]);
 }
