@@ -259,6 +259,11 @@ impl SimDisk {
         state.crash_at.is_some_and(|at| state.ops >= at)
     }
 
+    /// Bytes that files take now, without their holes, as [`SimDisk::capacity`] counts them.
+    pub fn allocated(&self) -> u64 {
+        self.state.lock().live.pages() * PAGE as u64
+    }
+
     /// Limits the space that files may take, counted in pages of 4 KiB.
     pub fn capacity(&self, bytes: u64) {
         self.state.lock().capacity_pages = Some(bytes / PAGE as u64);

@@ -112,7 +112,15 @@ impl DataFile {
     pub(super) fn extend_to(&self, end: u32) -> Result<()> {
         let mut reached = self.reached.lock();
         if end > *reached {
-            self.reach(&mut reached, end)?;
+            match self.reach(&mut reached, end) {
+                // What a vacuum cut off later, others may have filled: the database must open all
+                // the same, and the space is taken when the pages are written, if they still are.
+                Err(Error::DiskFull(_)) => {
+                    self.file.set_len(offset(BlockNo(end))).map_err(io_error)?;
+                    *reached = end;
+                }
+                reached => reached?,
+            }
         }
         self.blocks.fetch_max(end, Ordering::AcqRel);
         Ok(())

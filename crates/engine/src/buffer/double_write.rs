@@ -55,6 +55,7 @@ const _: () = assert!(ENTRIES + 8 * MAX_PAGES <= PAGE_SIZE);
 pub struct DoubleWrite {
     file: File,
     sequence: u64,
+    group: usize,
     /// Slots used since all homes were durable; the next group goes to the one behind them.
     used: u32,
     /// Slots that there is room for.
@@ -73,11 +74,14 @@ struct Head {
 }
 
 impl DoubleWrite {
-    /// Opens or makes the area; removes an old one if it is not `wanted`, because its copies would
+    /// Opens or makes the area; removes an old one if it is not wanted, because its copies would
     /// soon be older than the homes. Recovery has run before, so all homes are durable.
-    pub(super) fn open(io: &Io, wanted: bool) -> Result<Option<DoubleWrite>> {
+    ///
+    /// The first slot gets its space here: a full disk must not keep pages that have their homes
+    /// from getting there. `pages`: of the largest group; 0 if no area is wanted.
+    pub(super) fn open(io: &Io, pages: usize) -> Result<Option<DoubleWrite>> {
         let exists = io.exists(NAME).map_err(io_error)?;
-        if !wanted {
+        if pages == 0 {
             if exists {
                 io.remove(NAME).map_err(io_error)?;
                 io.sync_dir("").map_err(io_error)?;
@@ -85,12 +89,18 @@ impl DoubleWrite {
             return Ok(None);
         }
         let file = io.open_file(NAME, OpenMode::Create).map_err(io_error)?;
+        let group = take_space(&file, pages)?;
         if !exists {
             file.sync_all().map_err(io_error)?;
             io.sync_dir("").map_err(io_error)?;
         }
         let sequence = read_heads(&file)?.iter().map(|(head, _)| head.sequence).max().unwrap_or(0);
-        Ok(Some(DoubleWrite { file, sequence, used: 0, slots: SLOTS, homes: Vec::new() }))
+        Ok(Some(DoubleWrite { file, sequence, group, used: 0, slots: SLOTS, homes: Vec::new() }))
+    }
+
+    /// Pages of the largest group that there is room for.
+    pub(super) fn group(&self) -> usize {
+        self.group
     }
 
     /// Makes the copies of `pages` durable: `group` holds a page for the head, then the copies.
@@ -187,6 +197,19 @@ impl DoubleWrite {
             file.sync_data().map_err(io_error)?;
         }
         Ok(healing.restored)
+    }
+}
+
+/// Takes the space of a group of `pages` in the first slot, or of a smaller one on a full disk: the
+/// space of an earlier opening is there already. Returns the pages.
+fn take_space(file: &File, pages: usize) -> Result<usize> {
+    let mut group = pages;
+    loop {
+        let bytes = ((1 + group) * PAGE_SIZE) as u64;
+        match file.allocate(0, bytes).map_err(io_error) {
+            Err(Error::DiskFull(_)) if group > 1 => group /= 2,
+            allocated => return allocated.map(|()| group),
+        }
     }
 }
 

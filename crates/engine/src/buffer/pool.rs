@@ -150,7 +150,8 @@ impl BufferPool {
         let group = WriteBack::group_pages(frames, double_write_pages);
         let memory = reserve(env, frames, group)?;
         let no_memory = || Error::Limit(format!("the system has no memory for {frames} pages"));
-        let area = DoubleWrite::open(io, double_write_pages > 0)?;
+        let area = DoubleWrite::open(io, if double_write_pages > 0 { group } else { 0 })?;
+        let group = area.as_ref().map_or(group, DoubleWrite::group);
         let core = Core {
             arena: Arena::new(frames).ok_or_else(no_memory)?,
             table: PageTable::new(frames),

@@ -28,7 +28,7 @@ use crate::recovery::checkpoint::Pace;
 use crate::recovery::redo::{self, Replayed};
 use crate::sort::TempFiles;
 use crate::txn::{TxnManager, TxnOptions};
-use crate::wal::{Control, RedoSpeed, Wal, WalOptions};
+use crate::wal::{Control, RedoSpeed, UNFINISHED_CONTROL, Wal, WalOptions};
 
 pub(crate) const CREATING: &str = "creating";
 pub(crate) const CONTROL: &str = "control";
@@ -130,11 +130,13 @@ pub(crate) fn already_open(path: &Path, error: rightlink_aio::IoError) -> Error 
 }
 
 fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Engine>> {
+    if io.exists(CREATING).map_err(Error::Io)? {
+        clear(&io)?;
+    }
     let marker = io.open_file(CREATING, OpenMode::Create).map_err(Error::Io)?;
     marker.sync_all().map_err(Error::Io)?;
     io.sync_dir("").map_err(Error::Io)?;
     points::hit("create.marked");
-    clear(&io)?;
     for folder in FOLDERS {
         io.create_dir(folder).map_err(Error::Io)?;
     }
@@ -183,7 +185,8 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
     Ok(Arc::new(engine))
 }
 
-/// Removes what a creation that was cut short left behind.
+/// Removes what a creation that was cut short left behind, folders and the marker included: if it
+/// was a sync that failed, no later one makes these very entries and files durable.
 fn clear(io: &Io) -> Result<()> {
     for folder in FOLDERS {
         let names = match io.list(folder) {
@@ -193,13 +196,18 @@ fn clear(io: &Io) -> Result<()> {
         for name in names {
             io.remove(&format!("{folder}/{name}")).map_err(Error::Io)?;
         }
+        io.remove(folder).map_err(Error::Io)?;
     }
-    for name in [CONTROL, crate::buffer::DOUBLE_WRITE_FILE] {
+    for name in [CONTROL, UNFINISHED_CONTROL, crate::buffer::DOUBLE_WRITE_FILE] {
         if io.exists(name).map_err(Error::Io)? {
             io.remove(name).map_err(Error::Io)?;
         }
     }
-    Ok(())
+    io.sync_dir("").map_err(Error::Io)?;
+    points::hit("create.cleared");
+    // Last: until here the directory says that it holds nothing of worth.
+    io.remove(CREATING).map_err(Error::Io)?;
+    io.sync_dir("").map_err(Error::Io)
 }
 
 /// Brings a database that exists up to the end of its log.

@@ -36,7 +36,8 @@ use crate::ids::{Lsn, Xid};
 
 /// Name of the control file.
 pub(super) const FILE: &str = "control";
-const UNFINISHED: &str = "control.new";
+/// A control file in the making.
+pub(crate) const UNFINISHED: &str = "control.new";
 const MAGIC: [u8; 8] = *b"RLcontrl";
 const COPY: usize = SECTOR as usize;
 const SUM: usize = COPY - 8;

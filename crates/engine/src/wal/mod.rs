@@ -37,6 +37,7 @@ mod stats;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
 
+pub(crate) use control::UNFINISHED as UNFINISHED_CONTROL;
 pub use reader::Reader;
 pub use record::{MAX_PARTS, MAX_RECORD_BYTES, PagePart, Record, RecordKind};
 pub use stats::WalStats;
