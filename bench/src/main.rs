@@ -6,8 +6,9 @@
 //! | `report`, `stats` | a table for people, JSON lines for machines; medians |
 //! | `cpu`, `count` | time of the thread itself; bytes that were allocated |
 //! | `device` | what the bare device reaches before and after |
-//! | `load`, `descent`, `insert_prefetch`, `limit_sweep`, `dead_rows`, `hot_update` | an experiment each
-//! | `beside_writes`, `index_scan`, `memory` | an experiment each |
+//! | `load`, `descent`, `dead_rows`, `hot_update` | an experiment each |
+//! | `insert_prefetch`, `index_scan`, `limit_sweep` | an experiment each |
+//! | `beside_writes`, `memory` | an experiment each |
 //!
 //! Invariants: an experiment uses only the public names of `rightlink`; its data lies in a
 //! directory of its own that is removed at the end.

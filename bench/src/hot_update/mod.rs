@@ -1,4 +1,5 @@
-//! Experiment `hot-update`: few rows are updated again and again; do the indexes stay at their size?
+//! Experiment `hot-update`: few rows are updated again and again; do the indexes stay at their
+//! size?
 //!
 //! Table `t`: `id`, `k` (eight rows share one), `a` and `b` (random) and `c`, int8 each, and a text
 //! of 40 bytes. Rows are found by `id` through the primary key (`unique`), or by `k` through an
@@ -6,13 +7,14 @@
 //! `c`. Rows are chosen by a Zipfian distribution with theta 1.1, unscrambled: the hottest keys
 //! share leaves. A transaction is one read or one update, relaxed, under read committed.
 //!
-//! `index_pages_*` are those of the index that grew most against one built anew from the final rows;
-//! `hot_leaf_*` are means over the first hundred leaves of the key's index and over the samples, one
-//! a slice; `hot_leaf_dead_after` is sampled when the load has been over for a while. `idle_scan`: a
-//! scan of the key's index that has handed out ten rows stays open; `old_snapshot`: a snapshot from
-//! before the load does.
+//! `index_pages_*` are those of the index that grew most against one built anew from the final
+//! rows; `hot_leaf_*` are means over the first hundred leaves of the key's index and over the
+//! samples, one a slice; `hot_leaf_dead_after` is sampled when the load has been over for a while.
+//! `idle_scan`: a scan of the key's index that has handed out ten rows stays open; `old_snapshot`:
+//! a snapshot from before the load does.
 //!
-//! Invariants: the load runs as long as it is told, whatever it reaches. Does not do: other engines.
+//! Invariants: the load runs as long as it is told, whatever it reaches.
+//! Does not do: other engines.
 
 mod load;
 mod picture;
