@@ -9,8 +9,8 @@ use rightlink::config::PAGE_SIZE;
 use rightlink::ids::{FileId, PageId};
 use rightlink::page::{checksum, header};
 use rightlink::{
-    Database, IndexMethod, IndexSchema, Method, Result, ScanOptions, TableSchema, Transaction,
-    Type, Value,
+    Condition, Database, IndexMethod, IndexSchema, Method, Result, ScanOptions, TableSchema,
+    Transaction, Type, Value,
 };
 use rightlink_aio::sim::CrashChoice;
 use rightlink_aio::{Io, IoOptions, OpenMode, SimDisk};
@@ -192,8 +192,24 @@ fn read(txn: &mut Transaction) -> Result<usize> {
         let one = ScanOptions::index("t_one").equal(vec![Value::Int8(k * 13)]);
         seen += count(txn, &one).unwrap_or(0);
     }
+    for options in some_keys() {
+        seen += count(txn, &options).unwrap_or(0);
+        seen += count(txn, &options.backward()).unwrap_or(0);
+    }
     let _ = txn.get("t", &[Value::Int8(5)]);
     Ok(seen)
+}
+
+/// Lists of keys, and conditions that read every key.
+fn some_keys() -> [ScanOptions; 3] {
+    let any_of = (0..40).map(|k| vec![Value::Int8(k * 7)]).collect();
+    let some = (0..20).map(|k| Value::Text(format!("{:0>60}", k * 3))).collect();
+    let starts = Condition::StartsWith(b"000".to_vec());
+    [
+        ScanOptions { any_of, ..ScanOptions::index("t_pkey") },
+        ScanOptions::index("t_v").matching("v", Condition::AnyOf(some)),
+        ScanOptions::index("t_v").matching("v", starts),
+    ]
 }
 
 fn change(txn: &mut Transaction) -> Result<()> {

@@ -17,7 +17,7 @@ use crate::index::btree::merge::used;
 use crate::index::btree::node::{Checked, Item, Node};
 use crate::index::btree::posting::{Member, Spot};
 use crate::index::btree::search::{Aim, Reached, Target};
-use crate::index::btree::{Tree, tree_key};
+use crate::index::btree::{Optimisations, Tree, tree_key};
 use crate::wal::RecordKind;
 
 /// More removals than this from one page are logged as a fresh image.
@@ -47,9 +47,11 @@ impl Tree {
                     let before = self.is_sparse(&mtr, held);
                     self.remove(&mut mtr, held, &[(entry, member)])?;
                     let after = self.is_sparse(&mtr, held);
+                    let empty = Node::open(mtr.bytes(held)).is_ok_and(|node| node.count == 0)
+                        && self.uses(Optimisations::MERGING);
                     mtr.commit(RecordKind::IndexDelete, xid)?;
-                    // Once on the way down: a page that found no partner is left to vacuum.
-                    if after && !before {
+                    // Once on the way down, and once more at the end, when any partner will do.
+                    if after && !before || empty {
                         self.merge_underfull(block)?;
                     }
                     return Ok(true);

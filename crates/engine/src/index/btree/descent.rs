@@ -14,6 +14,8 @@
 //! met a reused block: it starts again, and a bounded number of starts tells damage from bad luck.
 //! Does not do: register (the operation that descends does, R6).
 
+use rightlink_env::points::broken;
+
 use crate::buffer::{Peek, Pin, Reading, Shared};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
@@ -64,7 +66,8 @@ impl Lineage<'_, '_> {
         through: Option<(&'r Reading<'t>, Parent)>,
     ) -> Lineage<'r, 't> {
         let reading = through.map(|(reading, _)| reading);
-        let parent = through.filter(|(reading, parent)| reading.unchanged(parent.peek));
+        let still = |(reading, parent): &(&Reading<'t>, Parent)| reading.unchanged(parent.peek);
+        let parent = through.filter(|parent| still(parent) || broken("r5-carried"));
         Lineage { set, reading, parent: parent.map(|(_, parent)| parent) }
     }
 

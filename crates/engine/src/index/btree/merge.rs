@@ -8,8 +8,9 @@
 //! One record does it all, under the latches of the left sibling, the page, the right sibling and
 //! the parent: there is no half-dead page in between, and nothing to finish after a crash. The
 //! right sibling takes over the low fence, so keys move only right (R5). Both pages must have the
-//! same parent page; a page that is the last child there stays, unless it is the only one: then the
-//! parent is first merged into its own right neighbour.
+//! same parent page. A page that is the last child there has its right sibling under another one:
+//! it takes in its left sibling instead, also a full one if it is empty itself; if it is the only
+//! child, the parent is first merged into its own right neighbour.
 //!
 //! Invariants: never the root, never the rightmost page of a level; refused when the right sibling,
 //! encoded again, would not fit. The page is reused only when every descent that might know it has
@@ -252,7 +253,7 @@ impl Tree {
             frame.cycle = self.cycle.load(Ordering::SeqCst);
         }
         let image = frame.image_of(&entries);
-        if is_bare(&from) {
+        if is_bare(&from) || is_bare(&to) {
             return Ok(image);
         }
         rightlink_env::points::hit("btree.merge.joined");

@@ -307,7 +307,7 @@ impl TreeScan {
         let mut first = true;
         for member in self.members.iter().filter(|m| !m.dead || self.options.with_dead) {
             self.scratch[end..].copy_from_slice(&member.row.to_bytes());
-            if !self.rest.contains(&self.scratch) {
+            if !self.rest.contains(&self.scratch) && !broken("r5-list") {
                 continue;
             }
             match std::mem::take(&mut first) {

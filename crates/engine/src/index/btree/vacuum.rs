@@ -136,9 +136,12 @@ impl Pass<'_> {
         };
         drop(page);
         if !judged.dead.is_empty() {
+            hit("btree.vacuum.judged");
             judged = match self.remove(pin, version, judged, is_dead)? {
                 Some(judged) => judged,
-                None => return Ok(None),
+                None if broken("r5-judged") => return Ok(None),
+                // Merged meanwhile: it says where its keys went.
+                None => return self.visit(self.tree.pin_linked(block)?, block, is_dead),
             };
         }
         self.stats.live += (judged.count - judged.dead.len()) as u64;
@@ -151,6 +154,7 @@ impl Pass<'_> {
     }
 
     /// Removes what was judged dead; judges again under the latch if the page has changed since.
+    /// `None`: it is no leaf any more.
     fn remove(
         &mut self,
         pin: Pin,
@@ -195,7 +199,7 @@ impl Pass<'_> {
     }
 
     /// Gives back empty leaves; one that was the last child of its parent may go when its siblings
-    /// have gone.
+    /// have gone. If they stay, the left one moves into it, and a page is free all the same.
     fn give_back_empty(&mut self) -> Result<()> {
         let mut empty = std::mem::take(&mut self.empty);
         empty.sort_unstable();
@@ -210,11 +214,20 @@ impl Pass<'_> {
                     stay.push(block);
                 }
             }
-            if stay.is_empty() || stay.len() == before {
+            if stay.len() == before {
+                empty = stay;
+                break;
+            }
+            if stay.is_empty() {
                 return Ok(());
             }
             empty = stay;
         }
+        for block in empty {
+            let merged = self.tree.is_underfull_leaf(block)? && self.tree.merge_underfull(block)?;
+            self.stats.pages_deleted += u32::from(merged);
+        }
+        Ok(())
     }
 }
 

@@ -94,14 +94,19 @@ fn landmarks(tree: &BTree) -> (u32, u32, u32) {
     (middle(0), middle(1), root)
 }
 
-/// Plants, verifies, and returns the checks that fired.
-fn checks(plan: impl FnOnce(&TestPool, &BTree, (u32, u32, u32))) -> Vec<&'static str> {
+/// Plants, verifies, and returns the checks that fired, with what they say.
+fn findings(plan: impl FnOnce(&TestPool, &BTree, (u32, u32, u32))) -> Vec<(&'static str, String)> {
     let (test, tree) = sample();
     let landmarks = landmarks(&tree);
     plan(&test, &tree, landmarks);
     let mut found = Vec::new();
-    tree.verify(None, &mut |finding| found.push(finding.check)).unwrap();
+    tree.verify(None, &mut |finding| found.push((finding.check, finding.what))).unwrap();
     found
+}
+
+/// The checks that fired.
+fn checks(plan: impl FnOnce(&TestPool, &BTree, (u32, u32, u32))) -> Vec<&'static str> {
+    findings(plan).into_iter().map(|(check, _)| check).collect()
 }
 
 /// Offset of the item of entry `i`.
@@ -252,6 +257,140 @@ fn every_check_finds_its_damage() {
     for (check, name, plan) in PLANS {
         let found = checks(plan);
         assert!(found.contains(check), "{check} ({name}): {found:?}");
+    }
+}
+
+/// Damage that only one message of a check tells about.
+const SAID: &[(&str, &str, Plan)] = &[
+    ("B11", "is not padded with zeroes", |t, _, (_, inner, _)| {
+        plant(t, inner, |p| {
+            let node = Node::open(&*p).unwrap();
+            let mut entries = 1..node.count;
+            let short = entries.find(|i| node.item(*i).unwrap().rem < 4);
+            p[slot(short.expect("a separator shorter than a head")) + 5] = 1;
+        });
+    }),
+    ("B5", "the leftmost page of a level has a left sibling", |t, tree, (leaf, ..)| {
+        let first = leftmost(tree);
+        plant(t, first, |p| put32(p, LEFT, leaf));
+    }),
+    ("B6", "neighbours on different levels", |t, tree, (leaf, inner, _)| {
+        plant(t, tree.inspect_page(leaf).unwrap().left, |p| put32(p, RIGHT, inner));
+    }),
+    ("P3", "a right link to something else than a page", |t, _, (leaf, ..)| {
+        let block = t.pool.extend(FILE, 1).unwrap().0;
+        plant(t, leaf, |p| put32(p, RIGHT, block));
+    }),
+    ("B3", "the fences are not in order", |t, _, (leaf, ..)| {
+        plant(t, leaf, |p| {
+            let node = Node::open(&*p).unwrap();
+            let at = node.special + node.prefix;
+            p[at] = 0xff;
+        });
+    }),
+    ("B11", "only a leftmost page has an empty low fence", |t, tree, _| {
+        let second = tree.inspect_page(leftmost(tree)).unwrap().right;
+        plant(t, second, |p| {
+            let node = Node::open(&*p).unwrap();
+            let (special, low, high) = (node.special, node.low_len, node.high_len);
+            // The high key takes the low fence's place as well.
+            let key = p[special + low..special + low + high].to_vec();
+            p[special + low..special + low + high].copy_from_slice(&key);
+            put16(p, LOW_LEN, 0);
+            put16(p, PREFIX_LEN, 0);
+            put16(p, HIGH_LEN, (low + high) as u16);
+        });
+    }),
+    ("B3", "are not below the high key", |t, tree, _| {
+        // The list of a leaf's last entry reaches beyond it.
+        let mut blocks = (1..tree.blocks()).filter(|block| {
+            let page = tree.inspect_page(*block).unwrap();
+            let last = tree.inspect_items(*block).unwrap().pop();
+            page.kind == "leaf" && page.right != 0 && last.is_some_and(|i| i.further.len() > 3)
+        });
+        let block = blocks.next_back().expect("a leaf that ends with a list");
+        plant(t, block, |p| {
+            let node = Node::open(&*p).unwrap();
+            let item = node.item(node.count - 1).unwrap();
+            p[item.extra..item.extra + 4].copy_from_slice(&[0xff, 0xff, 0x7f, 6]);
+        });
+    }),
+    ("P3", "a downlink to something else than a page", |t, _, (_, inner, _)| {
+        let block = t.pool.extend(FILE, 1).unwrap().0;
+        plant(t, inner, |p| {
+            let at = item(p, 1);
+            put32(p, at, block);
+        });
+    }),
+    ("B6", "below level", |t, _, (_, inner, root)| {
+        plant(t, inner, |p| {
+            let at = item(p, 1);
+            put32(p, at, root);
+        });
+    }),
+    ("B7", "the high key is not the next separator", |t, _, (_, inner, _)| {
+        plant(t, inner, |p| {
+            // One downlink less in the middle: the child before it ends too early.
+            let count = Node::open(&*p).unwrap().count;
+            p.copy_within(slot(3)..slot(count), slot(2));
+            put16(p, LOWER, slot(count - 1) as u16);
+        });
+    }),
+    ("B8", "a page without a downlink", |t, _, (_, inner, _)| {
+        plant(t, inner, |p| {
+            let count = Node::open(&*p).unwrap().count;
+            p.copy_within(slot(3)..slot(count), slot(2));
+            put16(p, LOWER, slot(count - 1) as u16);
+        });
+    }),
+];
+
+/// The leaf with the smallest keys.
+fn leftmost(tree: &BTree) -> u32 {
+    let page = |block: &u32| tree.inspect_page(*block).unwrap();
+    let mut leaves = (1..tree.blocks()).filter(|block| page(block).kind == "leaf");
+    leaves.find(|block| page(block).left == 0).expect("a leaf without left sibling")
+}
+
+#[test]
+fn every_message_has_its_damage() {
+    for (check, said, plan) in SAID {
+        let found = findings(plan);
+        let fired = found.iter().any(|(name, what)| name == check && what.contains(said));
+        assert!(fired, "{check} ({said}): {found:?}");
+    }
+}
+
+/// A merge changes four pages in one record. With any of them as it was before, the tree is not
+/// one.
+#[test]
+fn a_merge_that_lost_a_page_is_found() {
+    for lost in 0..4 {
+        let (test, tree) = sample();
+        let (_, parent, _) = landmarks(&tree);
+        let leaf = tree.inspect_items(parent).unwrap()[1].child.expect("a downlink");
+        let page = tree.inspect_page(leaf).unwrap();
+        let blocks = [page.left, leaf, page.right, parent];
+        let before = blocks.map(|block| bytes(&test, block));
+        for item in tree.inspect_items(leaf).unwrap() {
+            let rows = item.row.into_iter().chain(item.further.clone());
+            for row in rows {
+                assert!(tree.delete(Xid(5), &IndexEntry::new(&item.key, row)).unwrap());
+            }
+        }
+        assert_eq!(tree.inspect_page(leaf).unwrap().kind, "free", "it was merged");
+        verify_clean(&tree);
+        plant(&test, blocks[lost], |p| p[KIND..].copy_from_slice(&before[lost][KIND..]));
+        let mut found = Vec::new();
+        tree.verify(None, &mut |finding| found.push((finding.check, finding.what))).unwrap();
+        let expected: &[&str] = match lost {
+            0 => &["B15", "B9"],
+            1 => &["B9"],
+            2 => &["B4", "B5", "B7"],
+            _ => &["B10"],
+        };
+        let fired = |check: &&str| found.iter().any(|(name, _)| name == check);
+        assert!(expected.iter().any(fired), "page {lost}: {found:?}");
     }
 }
 

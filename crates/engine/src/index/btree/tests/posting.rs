@@ -163,6 +163,17 @@ fn ranges_end_inside_lists() {
         expected.reverse();
         assert_eq!(suite::scan(&tree, range, Direction::Backward), expected);
     }
+    // Handed over whole, a list on either side of a place would be seen twice.
+    let _broken = rightlink_env::points::break_rule("r5-list");
+    let (low, high) = (bound(300), bound(900));
+    let parts = [
+        KeyRange { low: Vec::new(), high: Some(low.clone()) },
+        KeyRange { low, high: Some(high.clone()) },
+        KeyRange { low: high, high: None },
+    ];
+    let seen: usize =
+        parts.into_iter().map(|part| suite::scan(&tree, part, Direction::Forward).len()).sum();
+    assert!(seen > entries.len(), "{seen}");
 }
 
 /// A lookup finds every row of its key, in lists and out of them, over several leaves.
