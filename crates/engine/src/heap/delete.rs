@@ -40,6 +40,7 @@ impl Heap {
             page_edit::mark_prunable(&mut page, xid);
             set.unmark(at.block.0, false);
             let lsn = set.commit(RecordKind::HeapDelete, xid)?;
+            self.add_garbage(1);
             return Ok(WriteOutcome::Done { row_id: at, heap_only: false, lsn });
         }
     }

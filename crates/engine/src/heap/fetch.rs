@@ -8,12 +8,17 @@
 //! Does not do: follow updates to other pages for a snapshot: those versions have index entries.
 
 use crate::buffer::Pin;
-use crate::error::Result;
+use rightlink_env::points::broken;
+
+use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::heap::page::{HeapPage, Slot, Tuple, walk_chain};
 use crate::heap::visibility::{Birth, End, Hints, Judge, Seer};
 use crate::ids::{RowId, Xid};
 use crate::txn::Snapshot;
+
+/// Walks along the updates of a row that ended nowhere, after which that is called damage.
+const MAX_WALKS: u32 = 10_000;
 
 /// Result of a fetch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -119,12 +124,14 @@ impl Heap {
         Ok(versions > 0 && versions == dead)
     }
 
-    /// The newest committed version of the row whose version `at` the caller's snapshot sees, along
-    /// all updates, other pages included; `None` once it is deleted. Read committed goes on with
-    /// it.
-    pub fn newest(&self, at: RowId) -> Result<Option<(RowId, Vec<u8>)>> {
+    /// The newest committed version of the row whose version `start` the caller's snapshot sees,
+    /// along all updates, other pages included; `None` once it is deleted. Read committed goes on
+    /// with it. Where a version on the way was removed meanwhile, the version before it leads on
+    /// (R9): the walk begins again at `start`, which is never removed.
+    pub fn newest(&self, start: RowId) -> Result<Option<(RowId, Vec<u8>)>> {
         let mut judge = Judge::new(self.txns());
-        let (mut at, mut born_by) = (at, None);
+        let (mut at, mut born_by) = (start, None);
+        let mut walks = 0;
         loop {
             if !self.is_data_block(at.block.0) {
                 return Ok(None);
@@ -134,7 +141,18 @@ impl Heap {
             let page = HeapPage::open(pin.page(), latch.bytes())?;
             let found = page.tuple(at.slot)?;
             let Some(tuple) = found.filter(|t| born_by.is_none_or(|by| t.header.xmin == by)) else {
-                return Ok(None);
+                walks += 1;
+                if at == start || broken("r9-walk") {
+                    return Ok(None);
+                }
+                if walks > MAX_WALKS {
+                    return Err(Error::corrupt(
+                        pin.page(),
+                        format!("updates of {start} end at {at}"),
+                    ));
+                }
+                (at, born_by) = (start, None);
+                continue;
             };
             let Some(end) = judge.end(&tuple.header) else {
                 drop(latch);

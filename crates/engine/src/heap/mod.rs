@@ -8,7 +8,7 @@
 //! | `visibility` | xids against their status; hints |
 //! | `insert`, `update`, `delete`, `lock` | the writes |
 //! | `fetch`, `scan` | the reads |
-//! | `prune`, `vacuum`, `rebase`, `tail` | how versions, old xids, line pointers and pages leave |
+//! | `prune`, `between`, `vacuum`, `rebase`, `tail` | how versions, old xids, line pointers and pages leave |
 //! | `dead` | which rows are dead to everyone; row ids that by-key cleaning gives free |
 //! | `extent`, `free_space`, `visibility_map` | meta page and growth; the two maps |
 //! | `recycle_clock` | the clock of R3 |
@@ -30,6 +30,7 @@
 //! one xid: when a transaction locks a row, then updates it and rolls that update back, the lock
 //! goes too.
 
+mod between;
 mod dead;
 mod delete;
 mod extent;
@@ -61,7 +62,7 @@ mod tests;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use rightlink_env::sync::{Arc, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
+use rightlink_env::sync::{Arc, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 
 pub use fetch::{Fetched, Liveness};
 pub use inspect::HeapPageInfo;
@@ -79,7 +80,7 @@ pub use write::WriteOutcome;
 use crate::buffer::{BufferPool, Pin};
 use crate::config::MAX_ROW_BYTES;
 use crate::error::{Error, Result};
-use crate::ids::{BlockNo, FileId, PageId};
+use crate::ids::{BlockNo, FileId, PageId, Xid};
 use crate::txn::TxnManager;
 
 /// Inserters remember their block in one of this many places, so that they do not fight for one
@@ -140,6 +141,11 @@ struct Shared {
     dead_roots: Mutex<DeadQueue>,
     /// How many those are.
     dead_count: AtomicUsize,
+    /// Versions ended and not removed yet, roughly; as many as the last vacuum left, and the first
+    /// xid after it.
+    garbage: AtomicU64,
+    left: AtomicU64,
+    vacuumed_at: AtomicU64,
     /// Held by whoever gives row ids free, a vacuum from its first look at a page on.
     freeing: Mutex<()>,
 }
@@ -194,6 +200,9 @@ impl Heap {
             clock: RecycleClock::default(),
             dead_roots: Mutex::new(DeadQueue::default()),
             dead_count: AtomicUsize::new(0),
+            garbage: AtomicU64::new(0),
+            left: AtomicU64::new(0),
+            vacuumed_at: AtomicU64::new(0),
             freeing: Mutex::new(()),
         };
         Ok(Heap { shared: Arc::new(shared) })
@@ -230,6 +239,41 @@ impl Heap {
     /// How many [`Heap::take_dead_roots`] would give.
     pub fn dead_roots(&self) -> usize {
         self.shared.dead_count.load(Ordering::Relaxed)
+    }
+
+    /// Versions that were ended and not removed since the last vacuum, roughly. What that had to
+    /// leave counts again as soon as every xid of its time is below the horizon.
+    pub fn garbage_since_vacuum(&self) -> u64 {
+        let shared = &self.shared;
+        let garbage = shared.garbage.load(Ordering::Relaxed);
+        let passed = self.txns().horizon().0 >= shared.vacuumed_at.load(Ordering::Relaxed);
+        let left = if passed { 0 } else { shared.left.load(Ordering::Relaxed) };
+        garbage.saturating_sub(left)
+    }
+
+    /// A vacuum has ended; `next` is the first xid that it did not see.
+    pub fn vacuumed(&self, next: Xid) {
+        let shared = &self.shared;
+        let garbage = shared.garbage.load(Ordering::Relaxed);
+        if self.txns().horizon() >= next {
+            // All that is left was ended by now, or is none.
+            shared.garbage.fetch_sub(garbage, Ordering::Relaxed);
+            shared.left.store(0, Ordering::Relaxed);
+        } else {
+            shared.left.store(garbage, Ordering::Relaxed);
+        }
+        shared.vacuumed_at.store(next.0, Ordering::Relaxed);
+    }
+
+    /// Versions were ended.
+    fn add_garbage(&self, versions: u64) {
+        self.shared.garbage.fetch_add(versions, Ordering::Relaxed);
+    }
+
+    /// Versions were removed.
+    fn take_garbage(&self, versions: u64) {
+        let less = |now: u64| Some(now.saturating_sub(versions));
+        let _ = self.shared.garbage.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Keeps everyone else from giving row ids of this table free. Who collects dead row ids first

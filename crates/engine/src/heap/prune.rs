@@ -3,9 +3,8 @@
 //! Of each chain, the versions up to the last dead one go. Is nothing left, the root's line pointer
 //! becomes dead: index entries still name it, so it is reported upward and freed only after they
 //! are gone (R3). Else the root redirects to the first version left. Heap-only versions are named
-//! by no entry, so their line pointers are free at once. What stays is moved together. Dead
-//! versions in the middle, between live snapshots (R9), stay for now: a plan already treats each
-//! version by itself, only the rewriting of the predecessor's link is missing.
+//! by no entry, so their line pointers are free at once. What stays is moved together. Versions
+//! in the middle, between live snapshots (R9), go by `between`.
 //!
 //! Invariants: everything is planned, and checked, before the first store; a plan never touches a
 //! version whose state is not known; pruning what a not yet durable commit ended is sound, as the
@@ -17,20 +16,24 @@ use crate::error::Result;
 use crate::heap::page::{HeapPage, Slot, Tuple, walk_chain};
 use crate::heap::page_edit::{self, Rewrite};
 use crate::heap::page_set::Maps;
-use crate::heap::tuple::HEAP_ONLY;
+use crate::heap::tuple::{HEAP_ONLY, STUB, TupleHeader};
 use crate::heap::visibility::{Birth, End, Judge};
 use crate::heap::{Heap, Shared};
 use crate::ids::{BlockNo, RowId, Xid};
 use crate::page::PageMut;
+use crate::txn::SnapshotSet;
 use crate::wal::RecordKind;
 use rightlink_env::sync::Ordering;
 
 /// Most bytes of roots kept for [`Heap::take_dead_roots`]; vacuum finds the others.
 const MAX_DEAD_BYTES: usize = 1 << 20;
+/// A page that has so much room after pruning is offered to everyone.
+const MUCH_ROOM: usize = crate::config::PAGE_SIZE / 2;
 /// A page with less room than this part of a page is short of space.
 const SHORT_OF_SPACE: usize = crate::config::PAGE_SIZE / 10;
 
-/// A root that has no version left. Its line pointer is dead, index entries may still name it.
+/// A root that has no version left, or only a forwarding stub: index entries may still name it and
+/// can go. Its line pointer is dead, unless there is a stub.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeadRoot {
     /// The root.
@@ -75,25 +78,29 @@ pub(super) struct Plan {
     /// Roots that die.
     pub(super) dead: Vec<DeadRoot>,
     /// The recycle clock, read under the page's latch.
-    now: u64,
+    pub(super) now: u64,
+    /// Headers to store, by offset: those of versions whose successor leaves.
+    pub(super) edits: Vec<(u16, TupleHeader)>,
     /// Oldest xid that ends a version that stays: the new prunable mark.
     prune_xid: Xid,
     changed: bool,
 }
 
 impl Plan {
-    /// Plans the pruning of `page`. Versions whose state `judge` cannot tell stay.
+    /// Plans the pruning of `page` beside the live `snapshots`. Versions whose state `judge` cannot tell stay.
     pub(super) fn new(
         page: &HeapPage<'_>,
         judge: &mut Judge<'_>,
-        horizon: Xid,
+        snapshots: &SnapshotSet,
         now: u64,
     ) -> Result<Plan> {
         let mut plan = Plan { now, ..Plan::nothing(page)? };
+        let horizon = snapshots.horizon;
         for root in 1..=page.slots() {
             plan.prune_chain(page, root, judge, horizon)?;
         }
         plan.drop_orphans(page, judge)?;
+        plan.remove_between(page, judge, snapshots)?;
         plan.find_prune_xid(page, judge)?;
         Ok(plan)
     }
@@ -104,6 +111,7 @@ impl Plan {
             slots: (1..=page.slots()).map(|slot| page.slot(slot)).collect::<Result<_>>()?,
             dead: Vec::new(),
             now: 0,
+            edits: Vec::new(),
             prune_xid: page.prune_xid().unwrap_or(Xid::NONE),
             changed: false,
         })
@@ -125,7 +133,7 @@ impl Plan {
         self.changed
     }
 
-    fn set(&mut self, slot: u16, to: Slot) {
+    pub(super) fn set(&mut self, slot: u16, to: Slot) {
         let place = &mut self.slots[usize::from(slot) - 1];
         if *place != to {
             *place = to;
@@ -163,8 +171,11 @@ impl Plan {
             None => {
                 self.set(root, Slot::Dead);
                 let row_id = RowId { block: page.id().block, slot: root };
-                let row = chain[0].1.row.to_vec();
-                self.dead.push(DeadRoot { row_id, row, pruned_at: self.now });
+                // What is left of a chain that began with a stub is found by vacuum.
+                if let Some((_, whole)) = chain.iter().find(|(_, tuple)| !tuple.header.has(STUB)) {
+                    let row = whole.row.to_vec();
+                    self.dead.push(DeadRoot { row_id, row, pruned_at: self.now });
+                }
             }
         }
         Ok(())
@@ -201,6 +212,12 @@ impl Plan {
         Ok(())
     }
 
+    /// How many of `versions` on the page go.
+    pub(super) fn removed(&self, versions: usize) -> u64 {
+        let stay = self.slots.iter().filter(|slot| matches!(slot, Slot::Normal { .. })).count();
+        versions.saturating_sub(stay) as u64
+    }
+
     /// Plans the stores; everything that can be wrong with the page is found here.
     pub(super) fn rewrite(&self, page: &HeapPage<'_>) -> Result<Rewrite> {
         Rewrite::plan(page, self.slots.clone())
@@ -209,6 +226,9 @@ impl Plan {
     /// Carries the plan out.
     pub(super) fn apply(&self, page: &mut PageMut<'_>, rewrite: &Rewrite) {
         rightlink_env::points::hit("heap.prune");
+        for (offset, head) in &self.edits {
+            page_edit::put_xmax(page, *offset, head);
+        }
         rewrite.apply(page);
         page_edit::put_prune_xid(page, self.prune_xid);
     }
@@ -231,14 +251,21 @@ impl Heap {
     /// Prunes a page on access. Roots that died are given back and not queued.
     pub fn prune(&self, block: BlockNo) -> Result<Vec<DeadRoot>> {
         let mut judge = Judge::new(self.txns());
-        let horizon = self.txns().horizon();
+        let snapshots = self.txns().live_snapshots();
         let Some(mut set) = self.latch(&[block.0], Maps::Marked)? else { return Ok(Vec::new()) };
         let now = self.clock().now();
-        let plan = Plan::new(&set.page(block.0)?, &mut judge, horizon, now)?;
+        let plan = Plan::new(&set.page(block.0)?, &mut judge, &snapshots, now)?;
         if plan.changes() {
+            let versions = versions_on(&set.page(block.0)?)?;
             let rewrite = plan.rewrite(&set.page(block.0)?)?;
             plan.apply(&mut set.store(block.0), &rewrite);
+            let room = self.room_for_inserts(&set.page(block.0)?);
             set.commit(RecordKind::HeapPrune, Xid::NONE)?;
+            self.take_garbage(plan.removed(versions));
+            // Less is left to updates of the page's own rows.
+            if room >= MUCH_ROOM {
+                self.free_space().note(block.0, room)?;
+            }
         }
         Ok(plan.dead)
     }
@@ -263,6 +290,15 @@ impl Heap {
         }
         Ok(())
     }
+}
+
+/// Versions on a page.
+pub(super) fn versions_on(page: &HeapPage<'_>) -> Result<usize> {
+    let mut versions = 0;
+    for slot in 1..=page.slots() {
+        versions += usize::from(matches!(page.slot(slot)?, Slot::Normal { .. }));
+    }
+    Ok(versions)
 }
 
 impl Shared {

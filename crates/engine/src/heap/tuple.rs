@@ -41,10 +41,12 @@ pub(super) const UPDATED: u16 = 0x0020;
 pub(super) const HOT_UPDATED: u16 = 0x0040;
 /// No index entry names this version: it is reached through its HOT chain.
 pub(super) const HEAP_ONLY: u16 = 0x0080;
+/// Only this header is left of the version, for whoever follows links to it (R9).
+pub(super) const STUB: u16 = 0x0100;
 /// The bits that redo may lose (R1).
 pub(super) const HINTS: u16 = XMIN_COMMITTED | XMIN_ABORTED | XMAX_COMMITTED | XMAX_ABORTED;
 /// Every bit that has a meaning.
-pub(super) const ALL_FLAGS: u16 = HINTS | LOCK_ONLY | UPDATED | HOT_UPDATED | HEAP_ONLY;
+pub(super) const ALL_FLAGS: u16 = HINTS | LOCK_ONLY | UPDATED | HOT_UPDATED | HEAP_ONLY | STUB;
 /// The bits that speak about xmax and go when it is replaced.
 const ABOUT_XMAX: u16 = XMAX_COMMITTED | XMAX_ABORTED | LOCK_ONLY | HOT_UPDATED;
 
@@ -165,6 +167,18 @@ impl TupleHeader {
     pub(super) fn locked(&self, xid: Xid) -> Self {
         let gone = self.deleted(xid);
         Self { flags: gone.flags | LOCK_ONLY, ..gone }
+    }
+
+    /// The header of a version that ends as `gone`, the one after it, which leaves (R9): replaced
+    /// in one step by what replaced that. A HOT chain goes on only if both steps stay in it.
+    pub(super) fn ended_as(&self, gone: &Self) -> Self {
+        assert!(!gone.only_locked(), "a version that leaves has ended");
+        let mut about = gone.flags & ABOUT_XMAX;
+        if !self.has(HOT_UPDATED) {
+            about &= !HOT_UPDATED;
+        }
+        let flags = self.flags & !ABOUT_XMAX | about;
+        Self { xmin: self.xmin, xmax: gone.xmax, next: gone.next, flags }
     }
 
     /// The header once nobody ends or locks the version.

@@ -122,7 +122,9 @@ impl Heap {
             }
             return Ok(Attempt::NoRoom);
         };
-        replace(set, change, &old, RowId::new(target, slot)).map(Attempt::Ended)
+        let outcome = replace(set, change, &old, RowId::new(target, slot))?;
+        self.add_garbage(1);
+        Ok(Attempt::Ended(outcome))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::heap::Heap;
 use crate::heap::page::{HeapPage, Slot};
 use crate::heap::page_edit;
 use crate::heap::page_set::{Maps, PageSet};
-use crate::heap::prune::{DeadRoot, Plan};
+use crate::heap::prune::{DeadRoot, Plan, versions_on};
 use crate::heap::tuple::{LOCK_ONLY, TupleHeader};
 use crate::heap::visibility::{Birth, End, Judge};
 use crate::heap::visibility_map::Bits;
@@ -83,13 +83,14 @@ impl Heap {
     /// Prunes, freezes and marks one page, in one record.
     pub fn vacuum_page(&self, block: BlockNo, options: VacuumOptions) -> Result<VacuumPage> {
         let mut judge = Judge::new(self.txns());
-        let horizon = self.txns().horizon();
+        let snapshots = self.txns().live_snapshots();
+        let horizon = snapshots.horizon;
         loop {
             let Some(set) = self.latch(&[block.0], Maps::All)? else {
                 return Ok(VacuumPage::default());
             };
             let page = set.page(block.0)?;
-            let plan = Plan::new(&page, &mut judge, horizon, self.clock().now())?;
+            let plan = Plan::new(&page, &mut judge, &snapshots, self.clock().now())?;
             let freeze_below = options.freeze_below.min(horizon);
             let freeze = plan_freeze(&page, &plan.slots, &mut judge, (freeze_below, horizon))?;
             if judge.is_stuck() {
@@ -99,7 +100,9 @@ impl Heap {
             }
             let died = plan.dead.clone();
             let dead = dead_slots(block, &plan.slots);
+            let removed = plan.removed(versions_on(&page)?);
             self.store_vacuum(set, block.0, Some(&plan), &freeze)?;
+            self.take_garbage(removed);
             return Ok(VacuumPage {
                 died,
                 dead,

@@ -23,7 +23,8 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::heap::page::{HeapPage, PRUNE_XID, Slot, Tuple, walk_chain};
 use crate::heap::tuple::{
-    ALL_FLAGS, HEAP_ONLY, TupleHeader, XMAX_ABORTED, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED,
+    ALL_FLAGS, HEAP_ONLY, STUB, TupleHeader, XMAX_ABORTED, XMAX_COMMITTED, XMIN_ABORTED,
+    XMIN_COMMITTED,
 };
 use crate::heap::visibility::{Birth, End, Judge};
 use crate::heap::visibility_map::{self, Bits};
@@ -179,10 +180,12 @@ impl Heap {
         }
         let mut versions = Vec::new();
         walk_chain(&page, root.slot, |_, tuple| {
-            versions.push(tuple.row.to_vec());
+            if !tuple.header.has(STUB) {
+                versions.push(tuple.row.to_vec());
+            }
             Ok(true)
         })?;
-        Ok(RootState::Versions(versions))
+        Ok(if versions.is_empty() { RootState::Dead } else { RootState::Versions(versions) })
     }
 
     fn verify_free_space(

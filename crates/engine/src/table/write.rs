@@ -42,7 +42,8 @@ impl Table {
     ) -> Result<Written> {
         statement.txn().lock_table(self.def.id, LockMode::Write)?;
         let found = self.heap.fetch_version(statement.snapshot(), row)?;
-        let Some((mut at, mut bytes)) = found else { return Ok(Written::Gone) };
+        let Some((start, mut bytes)) = found else { return Ok(Written::Gone) };
+        let mut at = start;
         loop {
             let Some(prepared) = prepare(at, &bytes)? else { return Ok(Written::Skipped) };
             let outcome = loop {
@@ -53,14 +54,19 @@ impl Table {
             };
             let by = match outcome {
                 WriteOutcome::Done { row_id, .. } => return Ok(Written::Done(row_id)),
-                WriteOutcome::Gone => return Ok(Written::Gone),
-                WriteOutcome::Changed { by, .. } => by,
+                WriteOutcome::Gone if at == start => return Ok(Written::Gone),
+                // The version that was waited for left between two snapshots.
+                WriteOutcome::Gone => None,
+                WriteOutcome::Changed { by, .. } => Some(by),
                 WriteOutcome::Wait(_) => unreachable!("the inner loop waits"),
             };
-            if !self.may_go_on(statement, at, by)? {
+            if let Some(by) = by
+                && !self.may_go_on(statement, at, by)?
+            {
                 return Ok(Written::Skipped);
             }
-            match self.heap.newest(at)? {
+            // R9: from the version that the statement's snapshot sees, which nobody removes.
+            match self.heap.newest(start)? {
                 Some(newest) => (at, bytes) = newest,
                 None => return Ok(Written::Gone),
             }

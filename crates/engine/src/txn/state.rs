@@ -152,10 +152,15 @@ impl State {
     /// Adds a snapshot of now; returns its commit number and xmin.
     pub(super) fn register(&mut self) -> (u64, u64) {
         let xmin = self.finished_below();
-        let live = self.snapshots.entry(self.csn).or_insert(Live { xmin, count: 0 });
+        self.register_at(self.csn, xmin);
+        (self.csn, xmin)
+    }
+
+    /// Adds a snapshot with this commit number and xmin.
+    pub(super) fn register_at(&mut self, csn: u64, xmin: u64) {
+        let live = self.snapshots.entry(csn).or_insert(Live { xmin, count: 0 });
         assert!(live.xmin <= xmin, "what is finished stays finished");
         live.count += 1;
-        (self.csn, xmin)
     }
 
     /// Removes a snapshot; was it the last of its commit number?

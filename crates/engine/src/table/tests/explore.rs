@@ -98,6 +98,33 @@ fn cleaned_row_ids() {
     }
 }
 
+/// A snapshot is taken while a row is updated and its page pruned (R9).
+fn snapshots_and_pruning() {
+    let world = world();
+    let at = world.run(|statement| world.table.insert(statement, row(1, 0))).expect("inserted");
+    let old = world.begin(Isolation::Snapshot).begin_statement().expect("begins");
+    let writer = start(&world, move |world| {
+        for tag in 1..4 {
+            let change = &mut |_: &[Value]| Ok(Some(row(1, tag)));
+            let snapshot = world.begin(Isolation::ReadCommitted).begin_statement().expect("begins");
+            let (now, _) = world.find(&snapshot, 1).expect("the row");
+            drop(snapshot);
+            let done = world.run(|statement| world.table.update(statement, now, change));
+            assert!(matches!(done.expect("updated"), Written::Done(_)));
+            world.table.heap().prune_and_queue(at.block).expect("pruned");
+        }
+    });
+    let reader = start(&world, move |world| {
+        let snapshot = world.begin(Isolation::Snapshot).begin_statement().expect("begins");
+        let first = world.all(&snapshot);
+        assert_eq!(first.len(), 1, "R9: a snapshot sees one version of the row");
+        assert_eq!(world.all(&snapshot), first);
+    });
+    writer.join().expect("no panic");
+    reader.join().expect("no panic");
+    assert_eq!(world.all(&old), [row(1, 0)], "what the old snapshot sees stays");
+}
+
 /// An index-only scan beside vacuum, which removes a dead row and finds its page all-visible (R4).
 fn index_only() {
     let (world, ..) = with_a_dead_row(false);
@@ -240,6 +267,11 @@ fn row_ids_are_freed_by_key_beside_vacuum() {
 }
 
 #[test]
+fn snapshots_are_registered_before_anyone_prunes() {
+    survives("snapshots and pruning", snapshots_and_pruning, 300);
+}
+
+#[test]
 fn an_all_visible_page_vouches_for_what_is_there() {
     survives("index-only", index_only, 300);
 }
@@ -275,6 +307,7 @@ fn broken_tables_are_caught() {
         Case { rule: "r3-turn", world: cleaned_row_ids, within: 3000 },
         Case { rule: "r4-clock", world: index_only, within: 3000 },
         Case { rule: "r8-latch", world: one_key, within: 2000 },
+        Case { rule: "r9-register", world: snapshots_and_pruning, within: 5000 },
         Case { rule: "r10-usable", world: builds, within: 1000 },
         Case { rule: "r10-hot", world: updates, within: 1000 },
     ]);

@@ -2,8 +2,10 @@
 //!
 //! `model` compares long random runs with a map; `race` lets threads and isolation levels meet;
 //! `build` is about indexes made over rows that exist; `hints` about what a scan remembers of a
-//! leaf; `clean` about entries that leave by key.
+//! leaf; `clean` about entries that leave by key; `between` about versions
+//! between snapshots.
 
+mod between;
 mod build;
 mod clean;
 #[cfg(feature = "shuttle")]
