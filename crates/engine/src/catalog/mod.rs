@@ -121,6 +121,14 @@ impl Catalog {
         Ok(defs)
     }
 
+    /// The tables that were used since the database was opened, sorted by name; each may be changed
+    /// or dropped by now.
+    pub fn open_tables(&self) -> Vec<Arc<Entry>> {
+        let mut open = self.names.all_open();
+        open.sort_by(|a, b| a.table.def().name.cmp(&b.table.def().name));
+        open
+    }
+
     /// Names of the tables that `snapshot` sees, sorted.
     pub fn table_names(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<String>> {
         let objects = self.store.all(snapshot)?.into_iter();

@@ -50,6 +50,16 @@ impl Names {
         self.slots.lock().get(name).cloned()
     }
 
+    /// The tables that are open and not being changed.
+    pub(super) fn all_open(&self) -> Vec<Arc<Entry>> {
+        let slots = self.slots.lock();
+        let open = slots.values().filter_map(|slot| match slot {
+            Slot::Open(entry) => Some(Arc::clone(entry)),
+            Slot::Changing(_) => None,
+        });
+        open.collect()
+    }
+
     /// Whoever holds this is the only one who opens tables.
     pub(super) fn loading(&self) -> MutexGuard<'_, ()> {
         self.loading.lock()

@@ -1,6 +1,7 @@
 //! The threads of an open database: the only place where the engine starts any.
 //!
 //! - `rightlink-upkeep`: write-back ahead of eviction and checkpoints, step by step.
+//! - `rightlink-vacuum`: removes dead rows and their index entries where many have gathered.
 //! - `rightlink-flush`: makes relaxed commits durable within [`FLUSH_EVERY`].
 //!
 //! Invariants: a thread holds only a weak handle, so that the last `Database` closes it; an error
@@ -17,16 +18,24 @@ use crate::error::{Error, Result};
 
 /// Longest time that a relaxed commit stays in memory only, if the device keeps up.
 pub(crate) const FLUSH_EVERY: Duration = Duration::from_millis(50);
+/// Pause between two looks at the tables' garbage.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 const IDLE: Duration = Duration::from_millis(20);
 const AFTER_ERROR: Duration = Duration::from_millis(500);
 
 /// Starts the threads of `engine`.
-pub(crate) fn start(engine: &Arc<Engine>) -> Result<()> {
+pub(crate) fn start(engine: &Arc<Engine>, auto_vacuum: bool) -> Result<()> {
     let upkeep = spawn("rightlink-upkeep", engine, IDLE, Engine::step_pages)?;
     let flush = spawn("rightlink-flush", engine, FLUSH_EVERY, |engine| {
         engine.wal.flush(engine.wal.end()).map(|()| false)
     })?;
     engine.upkeep.threads.lock().extend([upkeep, flush]);
+    if auto_vacuum {
+        let vacuum = spawn("rightlink-vacuum", engine, LOOK_EVERY, |engine| {
+            engine.step_vacuum().map(|_| false)
+        })?;
+        engine.upkeep.threads.lock().push(vacuum);
+    }
     Ok(())
 }
 

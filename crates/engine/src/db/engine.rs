@@ -50,6 +50,7 @@ pub(crate) struct Upkeep {
     /// A checkpoint is wanted, however little it would spare.
     wanted: AtomicBool,
     checkpoints: AtomicU64,
+    auto_vacuums: AtomicU64,
     closed: AtomicBool,
     wake: (Mutex<bool>, Condvar),
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
@@ -74,6 +75,7 @@ impl Upkeep {
             redo_speed,
             wanted: AtomicBool::new(false),
             checkpoints: AtomicU64::new(0),
+            auto_vacuums: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             wake: (Mutex::new(false), Condvar::new()),
             threads: Mutex::new(Vec::new()),
@@ -85,6 +87,16 @@ impl Upkeep {
     /// Checkpoints finished since the database was opened.
     pub(crate) fn checkpoints(&self) -> u64 {
         self.checkpoints.load(Ordering::Relaxed)
+    }
+
+    /// Vacuums that nobody asked for since the database was opened.
+    pub(crate) fn auto_vacuums(&self) -> u64 {
+        self.auto_vacuums.load(Ordering::Relaxed)
+    }
+
+    /// Notes one.
+    pub(crate) fn count_auto_vacuum(&self) {
+        self.auto_vacuums.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Where redo would start after a crash now.

@@ -95,7 +95,7 @@ impl Database {
             engine.vacuum_named(table, &mut total)?;
             return Ok(total);
         }
-        let mut oldest = engine.vacuum_table(engine.catalog.table(), &mut total)?;
+        let mut oldest = engine.vacuum_table(engine.catalog.table(), false, &mut total)?;
         for def in engine.catalog.definitions()? {
             match engine.vacuum_named(&def.name, &mut total) {
                 Err(Error::NotFound(_)) => {}
@@ -206,7 +206,7 @@ impl Engine {
     /// Vacuums the table called `name`; returns its oldest unfrozen xid.
     fn vacuum_named(&self, name: &str, total: &mut VacuumReport) -> Result<Xid> {
         let (mut txn, entry) = self.use_table(name, LockMode::Write)?;
-        let oldest = self.vacuum_table(&entry.table, total)?;
+        let oldest = self.vacuum_table(&entry.table, false, total)?;
         txn.set_lock_timeout(Some(TAIL_PATIENCE));
         match txn.lock_table(entry.table.def().id, LockMode::Exclusive) {
             Ok(()) => total.blocks_cut += u64::from(vacuum::cut_tail(entry.table.heap())?),
@@ -216,12 +216,28 @@ impl Engine {
         Ok(oldest)
     }
 
-    fn vacuum_table(&self, table: &Table, total: &mut VacuumReport) -> Result<Xid> {
+    /// Vacuums `table`, whose write lock the caller holds; `paced`: resting between pieces of work.
+    pub(crate) fn vacuum_table(
+        &self,
+        table: &Table,
+        paced: bool,
+        total: &mut VacuumReport,
+    ) -> Result<Xid> {
         let _turn = self.upkeep.vacuum_turn.lock();
         let indexes: Vec<_> = table.indexes().iter().map(|index| index.method()).collect();
         let memory = (&self.env.budget, self.env.budget.limit() / 16);
         let horizon = self.txns.horizon();
-        let report = Vacuum::new(table.heap(), &indexes, memory, horizon)?.run()?;
+        let (mut since, mut commits) = (self.env.clock.now(), 0);
+        let mut pace = || {
+            if paced {
+                self.rest(table.def().id, self.env.clock.now() - since, &mut commits)?;
+                since = self.env.clock.now();
+            }
+            Ok(())
+        };
+        let vacuum = Vacuum::new(table.heap(), &indexes, memory, horizon)?;
+        let report = vacuum.run(&mut pace)?;
+        table.heap().vacuumed(self.txns.next_xid());
         total.pages_scanned += report.pages;
         total.rows_removed += report.rows;
         total.entries_removed += report.entries;
@@ -242,6 +258,7 @@ impl Engine {
             ("log_since_checkpoint_bytes", self.wal.bytes_since(self.upkeep.redo())),
             ("checkpoint_distance_bytes", self.checkpoint_distance()),
             ("checkpoints", self.upkeep.checkpoints()),
+            ("auto_vacuums", self.upkeep.auto_vacuums()),
             ("commits", txns.commits),
             ("aborts", txns.aborts),
             ("conflicts", txns.conflicts),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `options`, `define`, `info` | what callers say and are told, as plain data |
 //! | `open`, `engine`, `background` | creating, recovering, upkeep, closing; the only threads |
+//! | `auto_vacuum` | vacuum without being asked |
 //! | `transaction`, `writer`, `scan`, `rows`, `draft` | statements on named tables |
 //! | `control` | what a layer on top asks of a transaction beside statements |
 //! | `maintain`, `inspect`, `offline` | vacuum, statistics, page descriptions, verify |
@@ -22,6 +23,7 @@ pub mod scan;
 pub mod transaction;
 pub mod writer;
 
+mod auto_vacuum;
 mod background;
 mod draft;
 mod engine;
@@ -87,7 +89,7 @@ impl Database {
         let engine = open::open(options)?;
         let handle = Arc::new(Handle { engine });
         if options.threads {
-            background::start(&handle.engine)?;
+            background::start(&handle.engine, options.auto_vacuum)?;
         }
         Ok(Database { handle })
     }

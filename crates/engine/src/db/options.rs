@@ -26,6 +26,7 @@ pub struct Options {
     pub(crate) prefetch: Prefetch,
     pub(crate) create: bool,
     pub(crate) threads: bool,
+    pub(crate) auto_vacuum: bool,
     pub(crate) max_log_bytes: u64,
     pub(crate) log_segment_bytes: u64,
     pub(crate) double_write: bool,
@@ -50,6 +51,7 @@ impl Default for Options {
             prefetch: Prefetch::Adaptive,
             create: true,
             threads: true,
+            auto_vacuum: true,
             max_log_bytes: 1 << 30,
             log_segment_bytes: 16 << 20,
             double_write: true,
@@ -166,6 +168,13 @@ impl Options {
     /// Starts background threads (write-back, checkpoint, log flush). Default on.
     pub fn threads(mut self, on: bool) -> Self {
         self.threads = on;
+        self
+    }
+
+    /// Removes dead rows in the background, in tables that have gathered many. Default on; needs
+    /// [`Options::threads`].
+    pub fn auto_vacuum(mut self, on: bool) -> Self {
+        self.auto_vacuum = on;
         self
     }
 

@@ -66,8 +66,9 @@ impl<'a> Vacuum<'a> {
         Ok(Self { heap, indexes, dead, horizon, report: Report::default() })
     }
 
-    /// Runs over the whole table.
-    pub fn run(mut self) -> Result<Report> {
+    /// Runs over the whole table. `pace` is called between pieces of work, with nothing latched; an
+    /// error of it ends the run.
+    pub fn run(mut self, pace: &mut dyn FnMut() -> Result<()>) -> Result<Report> {
         let _turn = self.heap.freeing();
         drop(self.heap.take_dead_roots());
         let options = VacuumOptions { freeze_below: self.horizon };
@@ -79,6 +80,9 @@ impl<'a> Vacuum<'a> {
                 heap.scan_dead(next..end, options, Skip::AllFrozen, &mut |block, page| {
                     if found.first().is_some_and(|first| block.0 - first.block.0 >= CHUNK) {
                         self.collect(&mut found)?;
+                    }
+                    if block.0 % CHUNK == 0 {
+                        pace()?;
                     }
                     found.extend_from_slice(&page.dead);
                     Ok(())
