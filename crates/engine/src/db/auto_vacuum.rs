@@ -81,7 +81,10 @@ impl Engine {
 
     /// What a paced vacuum of `table` does between two pieces of work. An error ends it.
     pub(crate) fn rest(&self, table: ObjectId, worked: Duration, commits: &mut u64) -> Result<()> {
-        let waits = |txn: RunningTxn| matches!(txn.waits_for, Some(WaitsFor::Table { table: of, .. }) if of == table);
+        let waits = |txn: RunningTxn| match txn.waits_for {
+            Some(WaitsFor::Table { table: of, .. }) => of == table,
+            _ => false,
+        };
         if self.upkeep.is_closed() || self.txns.running().into_iter().any(waits) {
             return Err(Error::Cancelled("a vacuum that is in the way".into()));
         }

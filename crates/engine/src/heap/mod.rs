@@ -8,7 +8,7 @@
 //! | `visibility` | xids against their status; hints |
 //! | `insert`, `update`, `delete`, `lock` | the writes |
 //! | `fetch`, `scan` | the reads |
-//! | `prune`, `between`, `vacuum`, `rebase`, `tail` | how versions, old xids, line pointers and pages leave |
+//! | `prune`, `between`, `vacuum`, `rebase`, `tail` | how versions, xids and pages leave |
 //! | `dead` | which rows are dead to everyone; row ids that by-key cleaning gives free |
 //! | `extent`, `free_space`, `visibility_map` | meta page and growth; the two maps |
 //! | `recycle_clock` | the clock of R3 |

@@ -87,7 +87,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Plans the pruning of `page` beside the live `snapshots`. Versions whose state `judge` cannot tell stay.
+    /// Plans the pruning of `page` beside the live `snapshots`. Versions whose state `judge` cannot
+    /// tell stay.
     pub(super) fn new(
         page: &HeapPage<'_>,
         judge: &mut Judge<'_>,
