@@ -118,6 +118,8 @@ pub(crate) enum Command {
         /// Directory of the database
         db: PathBuf,
     },
+    /// Run SQL: statements of -c, of a file, or typed
+    Sql(SqlArgs),
     /// A guided tour on 27,004 real flights: load, ask, update, kill, recover, verify
     Tour(TourArgs),
 }
@@ -258,6 +260,30 @@ pub(crate) struct GetArgs {
     /// Primary keys: v, or v,v where it has several columns
     #[arg(required = true, value_name = "KEY", allow_negative_numbers = true)]
     pub(crate) keys: Vec<String>,
+    /// How to print rows
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// Arguments of `sql`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Statements are PostgreSQL's, over one table each. The database is made new if there is none. Without
+-c and -f statements are read from standard input; \\? shows the commands of the shell.
+
+Examples:
+  rightlink sql air.db -c \"select dest, avg(arr_delay) from flights group by dest order by 2 desc\"
+  rightlink sql air.db -f schema.sql
+  rightlink sql air.db")]
+pub(crate) struct SqlArgs {
+    /// Directory of the database
+    pub(crate) db: PathBuf,
+    /// Run these statements, in one transaction unless they say otherwise
+    #[arg(short, long, value_name = "SQL", allow_hyphen_values = true)]
+    pub(crate) command: Option<String>,
+    /// Run the statements of a file
+    #[arg(short, long, value_name = "FILE", conflicts_with = "command")]
+    pub(crate) file: Option<PathBuf>,
     /// How to print rows
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,

@@ -24,6 +24,7 @@ mod rows;
 mod scan;
 mod schema;
 mod show;
+mod sql;
 mod tour;
 mod upkeep;
 
@@ -75,6 +76,7 @@ fn run(args: Args, output: &mut Output) -> Result<Exit, Failure> {
         Command::Verify { db, offline } => upkeep::verify(&common, &db, offline, output),
         Command::Vacuum { db, table } => upkeep::vacuum(&common, &db, table.as_deref(), output),
         Command::Checkpoint { db } => upkeep::checkpoint(&common, &db, output),
+        Command::Sql(args) => sql::run(&common, &args, output),
         Command::Tour(args) => tour::run(&common, &args, output),
     }
 }

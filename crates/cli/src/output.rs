@@ -39,6 +39,11 @@ impl Output {
         if self.json { self.line(json) } else { self.line(text) }
     }
 
+    /// Writes bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.inner.write_all(bytes)?)
+    }
+
     /// Hands everything written so far to the reader.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.inner.flush()?)

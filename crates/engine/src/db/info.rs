@@ -17,6 +17,8 @@ pub struct TableInfo {
     pub indexes: Vec<IndexInfo>,
     /// Are changes logged?
     pub logged: bool,
+    /// Percent of a heap page that inserts fill.
+    pub fillfactor: u8,
     /// Blocks of the heap (8 KiB each), maps not counted.
     pub heap_blocks: u32,
 }

@@ -158,6 +158,7 @@ impl Engine {
             columns: def.live().map(column).collect(),
             indexes: def.indexes.iter().map(index).collect(),
             logged: def.logged,
+            fillfactor: def.fillfactor,
             heap_blocks: entry.table.heap().blocks(),
         }
     }

@@ -1,0 +1,138 @@
+//! Results of statements, printed as they come.
+//!
+//! Invariants: rows are printed in bounded memory; null is empty in a table and in CSV, `null` in
+//! JSON. Does not do: binary COPY on a terminal.
+
+use rightlink_sql::{Column, CopyHeader, Datum, Result, Row, Sink, SqlError, SqlType};
+
+use crate::args::Format;
+use crate::csv;
+use crate::failure::Failure;
+use crate::grid::Grid;
+use crate::json::Json;
+use crate::output::Output;
+
+/// Prints results to `output`.
+pub(super) struct Printer<'o> {
+    pub(super) output: &'o mut Output,
+    pub(super) format: Format,
+    columns: Vec<Column>,
+    grid: Option<Grid>,
+    rows: u64,
+    /// A failure of the output, which is no failure of the statement.
+    pub(super) failed: Option<Failure>,
+}
+
+impl<'o> Printer<'o> {
+    pub(super) fn new(output: &'o mut Output, format: Format) -> Self {
+        Self { output, format, columns: Vec::new(), grid: None, rows: 0, failed: None }
+    }
+
+    fn keep(&mut self, result: std::result::Result<(), Failure>) -> Result<()> {
+        result.map_err(|failure| {
+            self.failed = Some(failure);
+            SqlError::new("57014", "the output is closed")
+        })
+    }
+
+    fn print(&mut self, row: &Row) -> std::result::Result<(), Failure> {
+        let cells = || row.iter().map(|value| value.to_text().unwrap_or_default());
+        match self.format {
+            Format::Table => {
+                let cells = cells().collect();
+                match &mut self.grid {
+                    Some(grid) => grid.row(cells, self.output),
+                    None => Ok(()),
+                }
+            }
+            Format::Csv => self.output.line(csv::to_line(cells())),
+            Format::Json => {
+                let pairs = self.columns.iter().zip(row);
+                let fields = pairs.map(|(column, value)| (column.name.clone(), json(value)));
+                self.output.line(Json::Object(fields.collect()))
+            }
+        }
+    }
+
+    fn finish(&mut self) -> std::result::Result<(), Failure> {
+        let Some(grid) = self.grid.take() else { return Ok(()) };
+        grid.finish(self.output)?;
+        let rows = self.rows;
+        self.output.line(format_args!("({rows} {})", if rows == 1 { "row" } else { "rows" }))
+    }
+}
+
+fn json(value: &Datum) -> Json {
+    match value {
+        Datum::Null => Json::Null,
+        Datum::Bool(v) => Json::Bool(*v),
+        Datum::Int2(v) => Json::Int(i128::from(*v)),
+        Datum::Int4(v) => Json::Int(i128::from(*v)),
+        Datum::Int8(v) => Json::Int(i128::from(*v)),
+        Datum::Float4(v) if v.is_finite() => Json::Number(v.to_string()),
+        Datum::Float8(v) if v.is_finite() => Json::Number(v.to_string()),
+        Datum::Numeric(v) => Json::Number(v.to_string()),
+        other => Json::Text(other.to_text().unwrap_or_default()),
+    }
+}
+
+fn is_number(ty: SqlType) -> bool {
+    use SqlType as T;
+    matches!(ty, T::Int2 | T::Int4 | T::Int8 | T::Float4 | T::Float8 | T::Numeric)
+}
+
+impl Sink for Printer<'_> {
+    fn columns(&mut self, columns: &[Column]) -> Result<()> {
+        self.columns = columns.to_vec();
+        self.rows = 0;
+        let names = columns.iter().map(|column| column.name.clone());
+        match self.format {
+            Format::Table => {
+                let right = columns.iter().map(|column| is_number(column.ty)).collect();
+                self.grid = Some(Grid::with(names, right));
+                Ok(())
+            }
+            Format::Csv => {
+                let line = csv::to_line(names);
+                let result = self.output.line(line);
+                self.keep(result)
+            }
+            Format::Json => Ok(()),
+        }
+    }
+
+    fn row(&mut self, row: Row) -> Result<()> {
+        self.rows += 1;
+        let result = self.print(&row);
+        self.keep(result)
+    }
+
+    fn complete(&mut self, tag: &str) -> Result<()> {
+        let has_rows = self.grid.is_some();
+        let mut result = self.finish();
+        let quiet = has_rows || self.format != Format::Table || tag.starts_with("SELECT");
+        if result.is_ok() && !quiet {
+            result = self.output.line(tag);
+        }
+        self.keep(result)
+    }
+
+    fn notice(&mut self, severity: &str, message: &str) {
+        // Order among results and messages is kept where both go to a terminal.
+        let _ = self.output.flush();
+        eprintln!("{severity}:  {message}");
+    }
+
+    fn copy_in(&mut self, _: CopyHeader) -> Result<()> {
+        Ok(())
+    }
+
+    fn copy_out(&mut self, _: CopyHeader) -> Result<()> {
+        Ok(())
+    }
+
+    fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
+        let result = self.output.bytes(bytes);
+        self.keep(result)
+    }
+}

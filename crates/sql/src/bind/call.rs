@@ -1,0 +1,278 @@
+//! Calls of functions and aggregates, with the spellings that SQL has for some of them.
+//!
+//! Does not do: window functions, ordered-set aggregates.
+
+use std::cmp::Ordering;
+
+use sqlparser::ast::{
+    self, CeilFloorKind, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArguments,
+    TrimWhereField,
+};
+
+use super::{Binder, Place, names};
+use crate::error::{Result, SqlError, code};
+use crate::expr::aggregate::{self, Aggregate, Kind};
+use crate::expr::{Expr, Typed, registry};
+use crate::types::{Datum, SqlType};
+
+impl Binder<'_> {
+    /// Binds what looks like a call.
+    pub(crate) fn call(&mut self, node: &ast::Expr) -> Result<Typed> {
+        let position = self.position(node);
+        let result = match node {
+            ast::Expr::Function(function) => self.function(function),
+            ast::Expr::Extract { field, expr, .. } => {
+                let field = literal(&field.to_string().trim_matches('\'').to_lowercase());
+                let value = self.expr(expr)?;
+                self.named("extract", vec![field, value])
+            }
+            ast::Expr::Ceil {
+                expr,
+                field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
+            } => {
+                let value = self.expr(expr)?;
+                self.named("ceil", vec![value])
+            }
+            ast::Expr::Floor {
+                expr,
+                field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
+            } => {
+                let value = self.expr(expr)?;
+                self.named("floor", vec![value])
+            }
+            ast::Expr::Position { expr, r#in } => {
+                let (part, source) = (self.expr(expr)?, self.expr(r#in)?);
+                self.named("position", vec![source, part])
+            }
+            ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
+                self.substring(expr, substring_from.as_deref(), substring_for.as_deref())
+            }
+            ast::Expr::Trim { trim_where, trim_what, expr, trim_characters } => {
+                self.trim(*trim_where, trim_what.as_deref(), (expr, trim_characters.as_deref()))
+            }
+            ast::Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+                let mut args =
+                    vec![self.expr(expr)?, self.expr(overlay_what)?, self.expr(overlay_from)?];
+                if let Some(len) = overlay_for {
+                    args.push(self.expr(len)?);
+                }
+                self.named("overlay", args)
+            }
+            ast::Expr::AtTimeZone { timestamp, time_zone } => {
+                let (time, zone) = (self.expr(timestamp)?, self.expr(time_zone)?);
+                self.named("timezone", vec![zone, time])
+            }
+            ast::Expr::SimilarTo { .. } => Err(SqlError::unsupported("SIMILAR TO")),
+            ast::Expr::Array(_) => Err(SqlError::unsupported("an array")),
+            ast::Expr::Tuple(_) => Err(SqlError::unsupported("a row value")),
+            ast::Expr::CompoundFieldAccess { .. } => {
+                Err(SqlError::unsupported("a subscript or field"))
+            }
+            other => Err(SqlError::unsupported(format!("the expression {other}"))),
+        };
+        result.map(|typed| typed.at(position)).map_err(|error| error.at(position))
+    }
+
+    fn substring(
+        &mut self,
+        inner: &ast::Expr,
+        from: Option<&ast::Expr>,
+        len: Option<&ast::Expr>,
+    ) -> Result<Typed> {
+        let mut args = vec![self.expr(inner)?];
+        args.push(match from {
+            Some(from) => self.expr(from)?,
+            None => Typed::new(Expr::Const(Datum::Int4(1)), SqlType::Int4),
+        });
+        if args[1].ty == SqlType::Unknown && matches!(args[1].expr, Expr::Const(Datum::Text(_))) {
+            return Err(SqlError::unsupported("substring by a regular expression"));
+        }
+        if let Some(len) = len {
+            args.push(self.expr(len)?);
+        }
+        self.named("substring", args)
+    }
+
+    fn trim(
+        &mut self,
+        side: Option<TrimWhereField>,
+        what: Option<&ast::Expr>,
+        (inner, characters): (&ast::Expr, Option<&[ast::Expr]>),
+    ) -> Result<Typed> {
+        let mut args = vec![self.expr(inner)?];
+        for extra in what.into_iter().chain(characters.unwrap_or_default()) {
+            args.push(self.expr(extra)?);
+        }
+        let name = match side {
+            Some(TrimWhereField::Leading) => "ltrim",
+            Some(TrimWhereField::Trailing) => "rtrim",
+            _ => "btrim",
+        };
+        self.named(name, args)
+    }
+
+    /// The function `name` over `args`.
+    pub(crate) fn named(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed> {
+        let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
+        let function = registry::resolve(name, &types)
+            .map_err(|miss| registry::no_function(name, &types, &miss))?;
+        self.apply(function, args)
+    }
+
+    fn function(&mut self, call: &ast::Function) -> Result<Typed> {
+        let name = names::function(&call.name)?;
+        let plain = call.over.is_none()
+            && call.null_treatment.is_none()
+            && call.within_group.is_empty()
+            && matches!(call.parameters, FunctionArguments::None);
+        if !plain {
+            let what =
+                if call.over.is_some() { "a window function" } else { "such a function call" };
+            return Err(SqlError::unsupported(what));
+        }
+        if aggregate::exists(&name) {
+            return self.aggregate(&name, call);
+        }
+        let args = match &call.args {
+            FunctionArguments::None => Vec::new(),
+            FunctionArguments::Subquery(_) => {
+                return Err(SqlError::unsupported("a subquery in an expression"));
+            }
+            FunctionArguments::List(list) => {
+                if list.duplicate_treatment.is_some()
+                    || !list.clauses.is_empty()
+                    || call.filter.is_some()
+                {
+                    let message = format!("{name} is not an aggregate function");
+                    return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+                }
+                self.arguments(&list.args)?
+            }
+        };
+        self.special(&name, args)
+    }
+
+    fn arguments(&mut self, args: &[FunctionArg]) -> Result<Vec<Typed>> {
+        let mut bound = Vec::with_capacity(args.len());
+        for arg in args {
+            match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => bound.push(self.expr(expr)?),
+                FunctionArg::Unnamed(_) => {
+                    return Err(SqlError::syntax("syntax error at or near \"*\""));
+                }
+                _ => return Err(SqlError::unsupported("named arguments")),
+            }
+        }
+        Ok(bound)
+    }
+
+    /// Functions whose types the table of functions cannot say.
+    fn special(&mut self, name: &str, mut args: Vec<Typed>) -> Result<Typed> {
+        match (name, args.len()) {
+            ("coalesce", 1..) => {
+                let (list, ty) = self.unified(args, "COALESCE")?;
+                Ok(Typed::new(Expr::Coalesce(list), ty))
+            }
+            ("greatest", 1..) => self.extreme(args, Ordering::Greater),
+            ("least", 1..) => self.extreme(args, Ordering::Less),
+            ("nullif", 2) => {
+                let ty = args[0].ty;
+                let (a, b) = (args.remove(0), args.remove(0));
+                let (a, b) = self.comparable(a, b)?;
+                let ty = if ty == SqlType::Unknown { SqlType::Text } else { ty };
+                // The comparison may have widened the first value.
+                let null_if = Expr::NullIf(Box::new(a), Box::new(b));
+                Ok(Typed::new(Expr::Cast(Box::new(null_if), ty), ty))
+            }
+            ("pg_typeof", 1) => Ok(Typed::new(
+                Expr::Const(Datum::Text(args[0].ty.name().to_owned())),
+                SqlType::Text,
+            )),
+            ("current_setting", _) => Err(SqlError::unsupported("current_setting; use SHOW")),
+            ("nextval" | "currval" | "setval" | "lastval", _) => {
+                Err(SqlError::unsupported("a sequence"))
+            }
+            // A function that is named like a type is a cast: int4(x).
+            _ => self.named(name, args),
+        }
+    }
+
+    fn aggregate(&mut self, name: &str, call: &ast::Function) -> Result<Typed> {
+        match self.place {
+            Place::Aggregates => {}
+            Place::InsideAggregate => {
+                let message = "aggregate function calls cannot be nested";
+                return Err(SqlError::new(code::GROUPING_ERROR, message));
+            }
+            Place::None(place) => {
+                let message = format!("aggregate functions are not allowed in {place}");
+                return Err(SqlError::new(code::GROUPING_ERROR, message));
+            }
+        }
+        let FunctionArguments::List(list) = &call.args else {
+            return Err(SqlError::unsupported("such a call of an aggregate"));
+        };
+        if !list.clauses.is_empty() {
+            return Err(SqlError::unsupported("ORDER BY inside of an aggregate"));
+        }
+        let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+        let star =
+            matches!(list.args.as_slice(), [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]);
+        let filter = match &call.filter {
+            Some(filter) => Some(self.at_place(Place::InsideAggregate, |binder| {
+                let filter = binder.expr(filter)?;
+                binder.condition(filter, "FILTER")
+            })?),
+            None => None,
+        };
+        let aggregate = if star && name == "count" {
+            let (kind, input) = (Kind::CountAll, SqlType::Int8);
+            Aggregate {
+                kind,
+                args: Vec::new(),
+                input,
+                result: SqlType::Int8,
+                distinct: false,
+                filter,
+            }
+        } else {
+            let args =
+                self.at_place(Place::InsideAggregate, |binder| binder.arguments(&list.args))?;
+            self.typed_aggregate(name, args, (distinct, filter))?
+        };
+        let result = aggregate.result;
+        let known = self.aggregates.iter().position(|other| same(other, &aggregate));
+        let at = known.unwrap_or_else(|| {
+            self.aggregates.push(aggregate);
+            self.aggregates.len() - 1
+        });
+        Ok(Typed::new(Expr::Aggregate(at), result))
+    }
+
+    fn typed_aggregate(
+        &mut self,
+        name: &str,
+        args: Vec<Typed>,
+        (distinct, filter): (bool, Option<Expr>),
+    ) -> Result<Aggregate> {
+        let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
+        let wanted = if name == "string_agg" { 2 } else { 1 };
+        let found = types.first().and_then(|input| aggregate::find(name, *input));
+        let Some((kind, input, result)) = found.filter(|_| types.len() == wanted) else {
+            return Err(registry::no_function(name, &types, &registry::Miss::None));
+        };
+        let mut bound = Vec::with_capacity(args.len());
+        for (at, arg) in args.into_iter().enumerate() {
+            bound.push(self.coerce(arg, if at == 0 { input } else { SqlType::Text })?);
+        }
+        Ok(Aggregate { kind, args: bound, input, result, distinct, filter })
+    }
+}
+
+fn same(a: &Aggregate, b: &Aggregate) -> bool {
+    format!("{a:?}") == format!("{b:?}")
+}
+
+fn literal(text: &str) -> Typed {
+    Typed::new(Expr::Const(Datum::Text(text.to_owned())), SqlType::Text)
+}

@@ -1,0 +1,487 @@
+//! Expressions.
+//!
+//! Invariants: left-leaning chains of operators are bound in a loop, so their length costs no
+//! stack here. Does not do: calls of functions (`call`).
+
+use std::cmp::Ordering;
+
+use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator, Value};
+
+use super::{Binder, names};
+use crate::error::{Result, SqlError, code};
+use crate::expr::registry::{self, Function};
+use crate::expr::{Expr, Typed};
+use crate::types::cast::{self, CastContext};
+use crate::types::{Datum, Decimal, SqlType, text};
+
+impl Binder<'_> {
+    /// Position of a piece of syntax.
+    pub(crate) fn position(&self, node: &impl Spanned) -> Option<usize> {
+        self.lines.position(node.span())
+    }
+
+    /// Binds an expression.
+    pub(crate) fn expr(&mut self, node: &ast::Expr) -> Result<Typed> {
+        match node {
+            ast::Expr::BinaryOp { .. } => self.chain(node),
+            ast::Expr::Nested(inner) => self.expr(inner),
+            ast::Expr::Identifier(name) => self.column(None, name),
+            ast::Expr::CompoundIdentifier(path) => self.path(path),
+            ast::Expr::Value(value) => {
+                let position = self.lines.position(value.span);
+                self.value(&value.value).map(|typed| typed.at(position))
+            }
+            ast::Expr::UnaryOp { op, expr } => self.unary(*op, expr, node),
+            ast::Expr::Cast { expr, data_type, format: None, .. } => self.cast(expr, data_type),
+            ast::Expr::TypedString(typed) => self.typed_string(typed),
+            ast::Expr::Interval(interval) => self.interval(interval),
+            ast::Expr::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref())
+            }
+            ast::Expr::Between { expr, negated, low, high } => {
+                self.between(expr, (low, high), *negated)
+            }
+            ast::Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated),
+            _ => self.predicate(node),
+        }
+    }
+
+    fn predicate(&mut self, node: &ast::Expr) -> Result<Typed> {
+        match node {
+            ast::Expr::IsNull(inner) => self.is_null(inner, false),
+            ast::Expr::IsNotNull(inner) => self.is_null(inner, true),
+            ast::Expr::IsTrue(inner) => self.is(inner, Some(true), false),
+            ast::Expr::IsNotTrue(inner) => self.is(inner, Some(true), true),
+            ast::Expr::IsFalse(inner) => self.is(inner, Some(false), false),
+            ast::Expr::IsNotFalse(inner) => self.is(inner, Some(false), true),
+            ast::Expr::IsUnknown(inner) => self.is(inner, None, false),
+            ast::Expr::IsNotUnknown(inner) => self.is(inner, None, true),
+            ast::Expr::IsDistinctFrom(a, b) => self.distinct(a, b, false),
+            ast::Expr::IsNotDistinctFrom(a, b) => self.distinct(a, b, true),
+            ast::Expr::Like { negated, any: false, expr, pattern, escape_char } => {
+                let name = if *negated { "!~~" } else { "~~" };
+                self.like(name, expr, pattern, escape_char.as_deref())
+            }
+            ast::Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
+                let name = if *negated { "!~~*" } else { "~~*" };
+                self.like(name, expr, pattern, escape_char.as_deref())
+            }
+            ast::Expr::Collate { expr, collation } => self.collate(expr, collation),
+            ast::Expr::AnyOp { .. } | ast::Expr::AllOp { .. } => self.any(node),
+            ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => {
+                Err(SqlError::unsupported("a subquery in an expression").at(self.position(node)))
+            }
+            _ => self.call(node),
+        }
+    }
+
+    /// A chain of binary operators, from its left end.
+    fn chain(&mut self, node: &ast::Expr) -> Result<Typed> {
+        let mut links = Vec::new();
+        let mut left = node;
+        while let ast::Expr::BinaryOp { left: next, op, right } = left {
+            links.push((op, right.as_ref(), left));
+            left = next;
+        }
+        let mut value = self.expr(left)?;
+        while let Some((op, right, whole)) = links.pop() {
+            let position = self.position(right);
+            let right = self.expr(right)?;
+            value = self.binary(op, value, right).map_err(|error| error.at(position))?;
+            value.position = self.position(whole);
+        }
+        Ok(value)
+    }
+
+    fn binary(&mut self, op: &BinaryOperator, left: Typed, right: Typed) -> Result<Typed> {
+        match op {
+            BinaryOperator::And | BinaryOperator::Or => {
+                let name = if *op == BinaryOperator::And { "AND" } else { "OR" };
+                let (a, b) = (self.condition(left, name)?, self.condition(right, name)?);
+                let joined = match (op, a) {
+                    (BinaryOperator::And, Expr::And(mut list)) => {
+                        list.push(b);
+                        Expr::And(list)
+                    }
+                    (BinaryOperator::Or, Expr::Or(mut list)) => {
+                        list.push(b);
+                        Expr::Or(list)
+                    }
+                    (BinaryOperator::And, a) => Expr::And(vec![a, b]),
+                    (_, a) => Expr::Or(vec![a, b]),
+                };
+                Ok(Typed::new(joined, SqlType::Bool))
+            }
+            BinaryOperator::PGRegexMatch
+            | BinaryOperator::PGRegexIMatch
+            | BinaryOperator::PGRegexNotMatch
+            | BinaryOperator::PGRegexNotIMatch => {
+                Err(SqlError::unsupported(format!("the regular expression operator {op}")))
+            }
+            BinaryOperator::PGCustomBinaryOperator(path) => {
+                self.operator(path.last().map_or("", String::as_str), vec![left, right])
+            }
+            _ => self.operator(&op.to_string(), vec![left, right]),
+        }
+    }
+
+    /// The operator `name` over its operands.
+    pub(crate) fn operator(&mut self, name: &str, operands: Vec<Typed>) -> Result<Typed> {
+        let name = if name == "!=" { "<>" } else { name };
+        let types: Vec<SqlType> = operands.iter().map(|operand| operand.ty).collect();
+        // Two literals are compared as text.
+        let text = types.iter().all(|ty| *ty == SqlType::Unknown) && types.len() == 2;
+        let found = match text && registry::resolve(name, &[SqlType::Text; 2]).is_ok() {
+            true => registry::resolve(name, &[SqlType::Text; 2]),
+            false => registry::resolve_operator(name, &types),
+        };
+        let function = found.map_err(|miss| registry::no_operator(name, &types, &miss))?;
+        self.apply(function, operands)
+    }
+
+    /// `function` over arguments that it takes.
+    pub(crate) fn apply(&mut self, function: &'static Function, args: Vec<Typed>) -> Result<Typed> {
+        let last = function.args.last().copied().unwrap_or(SqlType::Unknown);
+        let mut bound = Vec::with_capacity(args.len());
+        for (at, arg) in args.into_iter().enumerate() {
+            let wanted = function.args.get(at).copied().unwrap_or(last);
+            let wanted = match (wanted, arg.ty) {
+                (SqlType::Unknown, SqlType::Unknown) => SqlType::Text,
+                (SqlType::Unknown, ty) => ty,
+                (wanted, _) => wanted,
+            };
+            bound.push(self.coerce(arg, wanted)?);
+        }
+        Ok(Typed::new(Expr::Call(function, bound), function.result))
+    }
+
+    fn unary(&mut self, op: UnaryOperator, inner: &ast::Expr, node: &ast::Expr) -> Result<Typed> {
+        let position = self.position(node);
+        if let (UnaryOperator::Minus, ast::Expr::Value(value)) = (op, inner)
+            && let Value::Number(digits, _) = &value.value
+        {
+            // The literal has its type before the sign, as in PostgreSQL.
+            let literal = number(digits)?;
+            if let Expr::Const(value) = &literal.expr {
+                let negated = Expr::Const(crate::expr::negate(value)?);
+                return Ok(Typed::new(negated, literal.ty).at(position));
+            }
+        }
+        let value = self.expr(inner)?;
+        let name = match op {
+            UnaryOperator::Not => {
+                let value = self.condition(value, "NOT")?;
+                return Ok(Typed::new(Expr::Not(Box::new(value)), SqlType::Bool).at(position));
+            }
+            UnaryOperator::Minus => "-",
+            UnaryOperator::Plus => "+",
+            UnaryOperator::BitwiseNot => "~",
+            UnaryOperator::PGAbs => "@",
+            UnaryOperator::PGSquareRoot => "|/",
+            UnaryOperator::PGCubeRoot => "||/",
+            other => return Err(SqlError::unsupported(format!("operator {other}")).at(position)),
+        };
+        let types = [value.ty];
+        let function = registry::resolve(name, &types)
+            .map_err(|miss| registry::no_operator(name, &types, &miss).at(position))?;
+        Ok(self.apply(function, vec![value])?.at(position))
+    }
+
+    /// A column by name, and its source's name if it is said.
+    fn column(&mut self, source: Option<&str>, name: &ast::Ident) -> Result<Typed> {
+        let position = self.lines.position(name.span);
+        let wanted = names::ident(name);
+        let columns = &self.scope.columns;
+        let mut found = columns.iter().enumerate().filter(|(_, column)| column.name == wanted);
+        let shown = || match source {
+            Some(source) => format!("{source}.{wanted}"),
+            None => format!("\"{wanted}\""),
+        };
+        let Some((at, column)) = found.next() else {
+            let message = format!("column {} does not exist", shown());
+            return Err(SqlError::new(code::UNDEFINED_COLUMN, message).at(position));
+        };
+        if found.next().is_some() {
+            let message = format!("column reference {} is ambiguous", shown());
+            return Err(SqlError::new(code::AMBIGUOUS_COLUMN, message).at(position));
+        }
+        Ok(Typed::new(Expr::Column(at), column.ty).at(position))
+    }
+
+    fn path(&mut self, path: &[ast::Ident]) -> Result<Typed> {
+        let position = path.first().and_then(|first| self.lines.position(first.span));
+        let (source, column) = match path {
+            [source, column] => (names::ident(source), column),
+            [schema, source, column] if names::ident(schema) == "public" => {
+                (names::ident(source), column)
+            }
+            _ => return Err(SqlError::unsupported("a name of so many parts").at(position)),
+        };
+        if source != self.scope.alias {
+            let message = format!("missing FROM-clause entry for table \"{source}\"");
+            return Err(SqlError::new(code::UNDEFINED_TABLE, message).at(position));
+        }
+        self.column(Some(&source), column).map(|typed| Typed { position, ..typed })
+    }
+
+    fn value(&mut self, value: &Value) -> Result<Typed> {
+        let literal = |text: &str| {
+            Ok(Typed::new(Expr::Const(Datum::Text(text.to_owned())), SqlType::Unknown))
+        };
+        match value {
+            Value::Number(digits, _) => number(digits),
+            Value::SingleQuotedString(text)
+            | Value::EscapedStringLiteral(text)
+            | Value::UnicodeStringLiteral(text)
+            | Value::NationalStringLiteral(text) => literal(text),
+            Value::DollarQuotedString(text) => literal(&text.value),
+            Value::Boolean(value) => {
+                Ok(Typed::new(Expr::Const(Datum::Bool(*value)), SqlType::Bool))
+            }
+            Value::Null => Ok(Typed::new(Expr::null(), SqlType::Unknown)),
+            Value::Placeholder(name) => {
+                let number = name.strip_prefix('$').and_then(|digits| digits.parse().ok());
+                self.parameter(number.ok_or_else(|| {
+                    SqlError::syntax(format!("syntax error at or near \"{name}\""))
+                })?)
+            }
+            Value::HexStringLiteral(_) | Value::SingleQuotedByteStringLiteral(_) => {
+                Err(SqlError::unsupported("a bit string"))
+            }
+            other => Err(SqlError::syntax(format!("syntax error at or near \"{other}\""))),
+        }
+    }
+
+    fn cast(&mut self, inner: &ast::Expr, kind: &ast::DataType) -> Result<Typed> {
+        let position = self.position(inner);
+        let declared = names::data_type(kind).map_err(|error| error.at(position))?;
+        let value = self.expr(inner)?;
+        self.cast_to(value, declared, position)
+    }
+
+    fn cast_to(
+        &mut self,
+        value: Typed,
+        declared: names::Declared,
+        position: Option<usize>,
+    ) -> Result<Typed> {
+        let expr = self.coerce_checked(value, declared.ty, CastContext::Explicit)?;
+        let expr = match declared.numeric {
+            Some((precision, scale)) => Expr::FitNumeric(Box::new(expr), precision, scale),
+            None => expr,
+        };
+        Ok(Typed::new(expr, declared.ty).at(position))
+    }
+
+    fn typed_string(&mut self, typed: &ast::TypedString) -> Result<Typed> {
+        let position = self.lines.position(typed.value.span);
+        let declared = names::data_type(&typed.data_type)?;
+        let value = self.value(&typed.value.value)?.at(position);
+        self.cast_to(value, declared, position)
+    }
+
+    fn interval(&mut self, interval: &ast::Interval) -> Result<Typed> {
+        let position = self.position(&*interval.value);
+        let ast::Expr::Value(value) = &*interval.value else {
+            return Err(SqlError::syntax("an interval is a string").at(position));
+        };
+        let Value::SingleQuotedString(literal) = &value.value else {
+            return Err(SqlError::syntax("an interval is a string").at(position));
+        };
+        if interval.last_field.is_some() || interval.leading_precision.is_some() {
+            return Err(SqlError::unsupported("an interval with several fields").at(position));
+        }
+        let full = match &interval.leading_field {
+            Some(field) => format!("{literal} {field}"),
+            None => literal.clone(),
+        };
+        let value = text::parse(SqlType::Interval, &full).map_err(|error| error.at(position))?;
+        Ok(Typed::new(Expr::Const(value), SqlType::Interval).at(position))
+    }
+
+    fn is_null(&mut self, inner: &ast::Expr, negated: bool) -> Result<Typed> {
+        let value = self.expr(inner)?;
+        let value = if value.ty == SqlType::Unknown {
+            self.coerce(value, SqlType::Text)?
+        } else {
+            value.expr
+        };
+        Ok(Typed::new(Expr::IsNull(Box::new(value), negated), SqlType::Bool))
+    }
+
+    fn is(&mut self, inner: &ast::Expr, wanted: Option<bool>, negated: bool) -> Result<Typed> {
+        let value = self.expr(inner)?;
+        let value = self.condition(value, "IS")?;
+        Ok(Typed::new(Expr::Is(Box::new(value), wanted, negated), SqlType::Bool))
+    }
+
+    fn distinct(&mut self, a: &ast::Expr, b: &ast::Expr, negated: bool) -> Result<Typed> {
+        let (a, b) = (self.expr(a)?, self.expr(b)?);
+        let (a, b) = self.comparable(a, b)?;
+        Ok(Typed::new(Expr::Distinct(Box::new(a), Box::new(b), negated), SqlType::Bool))
+    }
+
+    /// Both sides as the types that `=` compares.
+    pub(crate) fn comparable(&mut self, a: Typed, b: Typed) -> Result<(Expr, Expr)> {
+        match self.operator("=", vec![a, b])?.expr {
+            Expr::Call(_, mut args) => {
+                let (b, a) = (args.pop(), args.pop());
+                Ok((a.expect("two operands"), b.expect("two operands")))
+            }
+            _ => unreachable!("an operator is a call"),
+        }
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&ast::Expr>,
+        arms: &[ast::CaseWhen],
+        rest: Option<&ast::Expr>,
+    ) -> Result<Typed> {
+        let mut conditions = Vec::with_capacity(arms.len());
+        let mut results = Vec::with_capacity(arms.len() + 1);
+        for arm in arms {
+            conditions.push(match operand {
+                Some(operand) => {
+                    let (a, b) = (self.expr(operand)?, self.expr(&arm.condition)?);
+                    self.operator("=", vec![a, b])?.expr
+                }
+                None => {
+                    let condition = self.expr(&arm.condition)?;
+                    self.condition(condition, "CASE/WHEN")?
+                }
+            });
+            results.push(self.expr(&arm.result)?);
+        }
+        results.push(match rest {
+            Some(rest) => self.expr(rest)?,
+            None => Typed::new(Expr::null(), SqlType::Unknown),
+        });
+        let (mut results, ty) = self.unified(results, "CASE")?;
+        let rest = results.pop().expect("pushed above");
+        let arms = conditions.into_iter().zip(results).collect();
+        Ok(Typed::new(Expr::Case(arms, Box::new(rest)), ty))
+    }
+
+    /// All values as their common type.
+    pub(crate) fn unified(
+        &mut self,
+        values: Vec<Typed>,
+        what: &str,
+    ) -> Result<(Vec<Expr>, SqlType)> {
+        let types: Vec<SqlType> = values.iter().map(|value| value.ty).collect();
+        let Some(ty) = cast::common(&types) else {
+            let known: Vec<&SqlType> = types.iter().filter(|ty| **ty != SqlType::Unknown).collect();
+            let other = known.iter().find(|ty| cast::common(&[*known[0], ***ty]).is_none());
+            let (a, b) = (known[0], other.unwrap_or(&known[0]));
+            let message = format!("{what} types {} and {} cannot be matched", a.name(), b.name());
+            let odd = values.iter().find(|value| value.ty == **b);
+            let position = odd.and_then(|value| value.position);
+            return Err(SqlError::new(code::DATATYPE_MISMATCH, message).at(position));
+        };
+        let list = values.into_iter().map(|value| self.coerce(value, ty)).collect::<Result<_>>()?;
+        Ok((list, ty))
+    }
+
+    fn between(
+        &mut self,
+        inner: &ast::Expr,
+        (low, high): (&ast::Expr, &ast::Expr),
+        negated: bool,
+    ) -> Result<Typed> {
+        let value = self.expr(inner)?;
+        let (low, high) = (self.expr(low)?, self.expr(high)?);
+        let (first, second) = if negated { ("<", ">") } else { (">=", "<=") };
+        let a = self.operator(first, vec![value.clone(), low])?.expr;
+        let b = self.operator(second, vec![value, high])?.expr;
+        let joined = if negated { Expr::Or(vec![a, b]) } else { Expr::And(vec![a, b]) };
+        Ok(Typed::new(joined, SqlType::Bool))
+    }
+
+    fn in_list(&mut self, inner: &ast::Expr, list: &[ast::Expr], negated: bool) -> Result<Typed> {
+        let mut values = vec![self.expr(inner)?];
+        for item in list {
+            values.push(self.expr(item)?);
+        }
+        let types: Vec<SqlType> = values.iter().map(|value| value.ty).collect();
+        if cast::common(&types).is_none() {
+            // Every comparison by itself says what is wrong.
+            for value in &values[1..] {
+                self.operator("=", vec![values[0].clone(), value.clone()])?;
+            }
+        }
+        let (mut list, _) = self.unified(values, "IN")?;
+        let needle = list.remove(0);
+        Ok(Typed::new(Expr::In(Box::new(needle), list, negated), SqlType::Bool))
+    }
+
+    fn like(
+        &mut self,
+        name: &str,
+        inner: &ast::Expr,
+        pattern: &ast::Expr,
+        escape: Option<&ast::Expr>,
+    ) -> Result<Typed> {
+        let value = self.expr(inner)?;
+        let mut pattern = self.expr(pattern)?;
+        if let Some(escape) = escape {
+            let escape = self.expr(escape)?;
+            let function = registry::resolve("like_escape", &[SqlType::Text, SqlType::Text]);
+            let Ok(function) = function else { unreachable!("like_escape is registered") };
+            pattern = self.apply(function, vec![pattern, escape])?;
+        }
+        self.operator(name, vec![value, pattern])
+    }
+
+    fn collate(&mut self, inner: &ast::Expr, collation: &ast::ObjectName) -> Result<Typed> {
+        let name = names::parts(collation)?.pop().unwrap_or_default();
+        if matches!(name.as_str(), "C" | "POSIX" | "default" | "ucs_basic") {
+            return self.expr(inner);
+        }
+        Err(SqlError::unsupported(format!("collation \"{name}\"")).at(self.position(inner)))
+    }
+
+    /// `= ANY (ARRAY[..])` is IN.
+    fn any(&mut self, node: &ast::Expr) -> Result<Typed> {
+        let (left, op, right, all) = match node {
+            ast::Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, false),
+            ast::Expr::AllOp { left, compare_op, right } => (left, compare_op, right, true),
+            _ => unreachable!("the caller has looked"),
+        };
+        let mut list = right.as_ref();
+        while let ast::Expr::Nested(inner) = list {
+            list = inner;
+        }
+        match (list, op, all) {
+            (ast::Expr::Array(array), BinaryOperator::Eq, false) => {
+                self.in_list(left, &array.elem, false)
+            }
+            (ast::Expr::Array(array), BinaryOperator::NotEq, true) => {
+                self.in_list(left, &array.elem, true)
+            }
+            _ => Err(SqlError::unsupported("ANY or ALL of this").at(self.position(node))),
+        }
+    }
+
+    /// Largest or smallest of a list.
+    pub(crate) fn extreme(&mut self, args: Vec<Typed>, wanted: Ordering) -> Result<Typed> {
+        let what = if wanted.is_gt() { "GREATEST" } else { "LEAST" };
+        let (list, ty) = self.unified(args, what)?;
+        Ok(Typed::new(Expr::Extreme(list, wanted), ty))
+    }
+}
+
+/// A number has the smallest of integer, bigint and numeric that holds it.
+fn number(digits: &str) -> Result<Typed> {
+    let plain: String = digits.chars().filter(|c| *c != '_').collect();
+    if let Ok(value) = plain.parse::<i64>() {
+        return Ok(match i32::try_from(value) {
+            Ok(value) => Typed::new(Expr::Const(Datum::Int4(value)), SqlType::Int4),
+            Err(_) => Typed::new(Expr::Const(Datum::Int8(value)), SqlType::Int8),
+        });
+    }
+    match Decimal::parse(&plain) {
+        Some(value) => Ok(Typed::new(Expr::Const(Datum::Numeric(value)), SqlType::Numeric)),
+        None => Err(SqlError::syntax(format!("syntax error at or near \"{digits}\""))),
+    }
+}

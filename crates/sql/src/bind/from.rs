@@ -1,0 +1,241 @@
+//! Sources: tables, lists of values, generated series, queries in parentheses.
+//!
+//! Invariants: the scope holds exactly the columns that the source's rows have, in order.
+//! Does not do: joins.
+
+use sqlparser::ast::{
+    FunctionArg, FunctionArgExpr, Query, TableAlias, TableFactor, TableWithJoins,
+};
+use std::sync::Arc;
+
+use super::{Binder, Place, Scope, ScopeColumn, names};
+use crate::error::{Result, SqlError, code};
+use crate::expr::Expr;
+use crate::plan::path::Path;
+use crate::plan::{Source, Table, TableScan};
+use crate::types::cast::CastContext;
+use crate::types::{Datum, SqlType};
+
+/// The hidden column that says where a row lies.
+pub(crate) const TID: &str = "ctid";
+
+/// What is said where a query needs more than one source.
+pub(crate) const NO_JOINS: &str = "a join";
+
+impl Binder<'_> {
+    /// Binds FROM and sets the scope.
+    pub(crate) fn from(&mut self, from: &[TableWithJoins]) -> Result<Source> {
+        let [only] = from else {
+            if from.is_empty() {
+                self.scope = Scope::default();
+                return Ok(Source::Nothing);
+            }
+            return Err(no_joins(self.position(&from[1].relation)));
+        };
+        if let Some(join) = only.joins.first() {
+            return Err(no_joins(self.position(&join.relation)));
+        }
+        self.factor(&only.relation)
+    }
+
+    fn factor(&mut self, factor: &TableFactor) -> Result<Source> {
+        let position = self.position(factor);
+        match factor {
+            TableFactor::Table {
+                name,
+                alias,
+                args: None,
+                with_hints,
+                version: None,
+                with_ordinality: false,
+                partitions,
+                json_path: None,
+                sample: None,
+                index_hints,
+            } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
+                let name = names::relation_of(name).map_err(|error| error.at(position))?;
+                let table = self.catalog.table(&name).map_err(|error| error.at(position))?;
+                Ok(Source::Table(Box::new(self.table(&table, alias.as_ref())?)))
+            }
+            TableFactor::Table {
+                name, alias, args: Some(args), with_ordinality: false, ..
+            } => self.series(&names::function(name)?, &args.args, alias.as_ref()),
+            TableFactor::Function { name, args, with_ordinality: false, alias, .. } => {
+                self.series(&names::function(name)?, args, alias.as_ref())
+            }
+            TableFactor::Derived { lateral: false, subquery, alias, sample: None } => {
+                self.derived(subquery, alias.as_ref())
+            }
+            TableFactor::NestedJoin { .. } => Err(no_joins(position)),
+            other => Err(SqlError::unsupported(format!("FROM {other}")).at(position)),
+        }
+    }
+
+    /// A scan of all columns of a table, with `ctid` after them.
+    pub(crate) fn table(
+        &mut self,
+        table: &Arc<Table>,
+        alias: Option<&TableAlias>,
+    ) -> Result<TableScan> {
+        let columns = table.info.columns.iter().zip(&table.types);
+        let column = |(column, ty): (&rightlink::ColumnInfo, &SqlType)| ScopeColumn {
+            name: column.name.clone(),
+            ty: *ty,
+            hidden: false,
+        };
+        let mut scope =
+            Scope { alias: table.info.name.clone(), columns: columns.map(column).collect() };
+        rename(&mut scope, alias)?;
+        scope.columns.push(ScopeColumn { name: TID.to_owned(), ty: SqlType::Tid, hidden: true });
+        self.scope = scope;
+        Ok(TableScan {
+            table: Arc::clone(table),
+            alias: self.scope.alias.clone(),
+            columns: (0..table.types.len()).collect(),
+            with_tid: true,
+            path: Path::Sequential,
+            filter: None,
+        })
+    }
+
+    fn series(
+        &mut self,
+        name: &str,
+        args: &[FunctionArg],
+        alias: Option<&TableAlias>,
+    ) -> Result<Source> {
+        if name != "generate_series" || !(2..=3).contains(&args.len()) {
+            return Err(SqlError::unsupported(format!("the function {name} in FROM")));
+        }
+        let mut values = Vec::with_capacity(args.len());
+        self.scope = Scope::default();
+        for arg in args {
+            let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg else {
+                return Err(SqlError::unsupported("such an argument of generate_series"));
+            };
+            values
+                .push(self.at_place(Place::None("functions in FROM"), |binder| binder.expr(arg))?);
+        }
+        let ty = series_type(&values.iter().map(|value| value.ty).collect::<Vec<_>>())?;
+        let mut bound = Vec::with_capacity(values.len());
+        for value in values {
+            let ty = if bound.len() == 2 && ty.category() != crate::types::Category::Number {
+                SqlType::Interval
+            } else {
+                ty
+            };
+            bound.push(self.coerce_checked(value, ty, CastContext::Implicit)?);
+        }
+        let column = ScopeColumn { name: name.to_owned(), ty, hidden: false };
+        let mut scope = Scope { alias: name.to_owned(), columns: vec![column] };
+        if let Some(alias) = alias.filter(|alias| alias.columns.is_empty()) {
+            scope.columns[0].name = names::ident(&alias.name);
+        }
+        rename(&mut scope, alias)?;
+        self.scope = scope;
+        Ok(Source::Series(bound, ty))
+    }
+
+    fn derived(&mut self, query: &Query, alias: Option<&TableAlias>) -> Result<Source> {
+        let outer = std::mem::take(&mut self.aggregates);
+        let query = self.query(query);
+        self.aggregates = outer;
+        let query = query?;
+        let Some(alias) = alias else {
+            return Err(SqlError::syntax("subquery in FROM must have an alias")
+                .hint("For example, FROM (SELECT ...) [AS] foo."));
+        };
+        let column = |column: &crate::plan::Column| ScopeColumn {
+            name: column.name.clone(),
+            ty: column.ty,
+            hidden: false,
+        };
+        let mut scope =
+            Scope { alias: String::new(), columns: query.columns.iter().map(column).collect() };
+        rename(&mut scope, Some(alias))?;
+        self.scope = scope;
+        Ok(Source::Query(Box::new(query)))
+    }
+
+    /// Rows of VALUES, and the types of their columns; unknown ones take those of `targets`.
+    pub(crate) fn rows(
+        &mut self,
+        rows: &[Vec<crate::expr::Typed>],
+        targets: Option<&[(String, SqlType)]>,
+    ) -> Result<(Vec<Vec<Expr>>, Vec<SqlType>)> {
+        let width = rows.first().map_or(0, Vec::len);
+        if rows.iter().any(|row| row.len() != width) {
+            return Err(SqlError::syntax("VALUES lists must all be the same length"));
+        }
+        let mut columns = vec![Vec::with_capacity(width); rows.len()];
+        let mut types = Vec::with_capacity(width);
+        for at in 0..width {
+            let column: Vec<_> = rows.iter().map(|row| row[at].clone()).collect();
+            match targets.and_then(|targets| targets.get(at)) {
+                Some((name, ty)) => {
+                    for (row, value) in columns.iter_mut().zip(column) {
+                        row.push(self.assign(value, name, *ty)?);
+                    }
+                    types.push(*ty);
+                }
+                None => {
+                    let (values, ty) = self.unified(column, "VALUES")?;
+                    columns.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
+                    types.push(ty);
+                }
+            }
+        }
+        Ok((columns, types))
+    }
+}
+
+fn no_joins(position: Option<usize>) -> SqlError {
+    SqlError::unsupported(NO_JOINS)
+        .detail("Joins need an analytic engine behind SelectEngine, and none is installed.")
+        .at(position)
+}
+
+fn series_type(types: &[SqlType]) -> Result<SqlType> {
+    use SqlType as T;
+    let has = |ty: SqlType| types.contains(&ty);
+    if has(T::Timestamptz) || has(T::Timestamp) || has(T::Date) {
+        return Ok(if has(T::Timestamp) && !has(T::Timestamptz) {
+            T::Timestamp
+        } else {
+            T::Timestamptz
+        });
+    }
+    match crate::types::cast::common(types) {
+        Some(T::Int2 | T::Int4) => Ok(T::Int4),
+        Some(T::Int8) => Ok(T::Int8),
+        Some(T::Numeric) => Ok(T::Numeric),
+        _ => {
+            let list: Vec<&str> = types.iter().map(|ty| ty.name()).collect();
+            let message = format!("function generate_series({}) does not exist", list.join(", "));
+            Err(SqlError::new(code::UNDEFINED_FUNCTION, message))
+        }
+    }
+}
+
+fn rename(scope: &mut Scope, alias: Option<&TableAlias>) -> Result<()> {
+    let Some(alias) = alias else { return Ok(()) };
+    scope.alias = names::ident(&alias.name);
+    if alias.columns.len() > scope.columns.len() {
+        let message = format!(
+            "table \"{}\" has {} columns available but {} columns specified",
+            scope.alias,
+            scope.columns.len(),
+            alias.columns.len()
+        );
+        return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
+    }
+    for (column, new) in scope.columns.iter_mut().zip(&alias.columns) {
+        column.name = names::ident(&new.name);
+    }
+    Ok(())
+}
+
+/// A default in an INSERT's values.
+pub(crate) fn null() -> crate::expr::Typed {
+    crate::expr::Typed::new(Expr::Const(Datum::Null), SqlType::Unknown)
+}

@@ -1,0 +1,213 @@
+//! Names to places, literals to values, operators to functions: from syntax to plans.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `names` | identifiers and names of types |
+//! | `expr`, `call` | expressions; calls of functions and aggregates |
+//! | `select`, `target`, `from` | queries: their clauses, their lists, their sources |
+//! | `write` | INSERT, UPDATE, DELETE |
+//! | `ddl` | definitions of tables and indexes |
+//!
+//! Invariants: what is not built is refused by name, never skipped; a parameter has one type.
+//! Does not do: reading rows.
+
+pub(crate) mod call;
+pub(crate) mod ddl;
+pub(crate) mod expr;
+pub(crate) mod from;
+pub(crate) mod names;
+pub(crate) mod select;
+pub(crate) mod target;
+pub(crate) mod write;
+
+use std::sync::Arc;
+
+use sqlparser::ast;
+
+use crate::error::{Result, SqlError, code};
+use crate::expr::aggregate::Aggregate;
+use crate::expr::{Expr, Typed};
+use crate::parse::Lines;
+use crate::plan::{Plan, Table};
+use crate::types::cast::{self, CastContext};
+use crate::types::{Datum, SqlType, text};
+
+/// Most parameters of a statement: their number has 16 bits on the wire.
+const MAX_PARAMETERS: usize = 65_535;
+
+/// Where tables are looked up.
+pub(crate) trait Catalog {
+    /// The table called `name`, as the transaction sees it.
+    fn table(&mut self, name: &str) -> Result<Arc<Table>>;
+}
+
+/// A column that expressions may name.
+#[derive(Clone, Debug)]
+pub(crate) struct ScopeColumn {
+    pub(crate) name: String,
+    pub(crate) ty: SqlType,
+    /// Is it left out of `*`?
+    pub(crate) hidden: bool,
+}
+
+/// What names mean.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scope {
+    /// Name or alias of the source.
+    pub(crate) alias: String,
+    pub(crate) columns: Vec<ScopeColumn>,
+}
+
+/// May aggregates stand here, and if not, what is it called?
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Place {
+    Aggregates,
+    InsideAggregate,
+    None(&'static str),
+}
+
+/// Binds one statement.
+pub(crate) struct Binder<'a> {
+    pub(crate) catalog: &'a mut dyn Catalog,
+    pub(crate) lines: &'a Lines,
+    /// Types of the parameters, unknown until something decides.
+    pub(crate) params: Vec<SqlType>,
+    pub(crate) scope: Scope,
+    pub(crate) aggregates: Vec<Aggregate>,
+    pub(crate) place: Place,
+}
+
+impl<'a> Binder<'a> {
+    pub(crate) fn new(catalog: &'a mut dyn Catalog, lines: &'a Lines, params: &[SqlType]) -> Self {
+        Binder {
+            catalog,
+            lines,
+            params: params.to_vec(),
+            scope: Scope::default(),
+            aggregates: Vec::new(),
+            place: Place::None("here"),
+        }
+    }
+
+    /// The plan of a statement that has one.
+    pub(crate) fn plan(&mut self, statement: &ast::Statement) -> Result<Option<Plan>> {
+        Ok(Some(match statement {
+            ast::Statement::Query(query) => Plan::Select(self.query(query)?),
+            ast::Statement::Insert(insert) => Plan::Insert(self.insert(insert)?),
+            ast::Statement::Update(update) => Plan::Change(self.update(update)?),
+            ast::Statement::Delete(delete) => Plan::Change(self.delete(delete)?),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Types of the parameters, after binding: those that nothing decided are an error.
+    pub(crate) fn parameter_types(&self) -> Result<Vec<SqlType>> {
+        if let Some(at) = self.params.iter().position(|ty| *ty == SqlType::Unknown) {
+            let message = format!("could not determine data type of parameter ${}", at + 1);
+            return Err(SqlError::new(code::INDETERMINATE_DATATYPE, message));
+        }
+        Ok(self.params.clone())
+    }
+
+    /// Runs `work` where aggregates are (not) allowed.
+    pub(crate) fn at_place<T>(
+        &mut self,
+        place: Place,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let before = std::mem::replace(&mut self.place, place);
+        let result = work(self);
+        self.place = before;
+        result
+    }
+
+    /// Parameter `number`, counted from 1.
+    pub(crate) fn parameter(&mut self, number: usize) -> Result<Typed> {
+        if number == 0 || number > MAX_PARAMETERS {
+            let message = format!("there is no parameter ${number}");
+            return Err(SqlError::new(code::UNDEFINED_PARAMETER, message));
+        }
+        if self.params.len() < number {
+            self.params.resize(number, SqlType::Unknown);
+        }
+        Ok(Typed::new(Expr::Param(number - 1), self.params[number - 1]))
+    }
+
+    /// `value` as `to`, which needs no more than an implicit cast (the caller has checked).
+    pub(crate) fn coerce(&mut self, value: Typed, to: SqlType) -> Result<Expr> {
+        if value.ty == to || to == SqlType::Unknown {
+            return Ok(value.expr);
+        }
+        if value.ty != SqlType::Unknown {
+            return cast_now(value.expr, to).map_err(|error| error.at(value.position));
+        }
+        match value.expr {
+            Expr::Const(Datum::Text(literal)) => {
+                text::parse(to, &literal).map(Expr::Const).map_err(|error| error.at(value.position))
+            }
+            Expr::Param(at) => {
+                if self.params[at] == SqlType::Unknown {
+                    self.params[at] = to;
+                    return Ok(Expr::Param(at));
+                }
+                let ty = self.params[at];
+                self.coerce_checked(Typed::new(Expr::Param(at), ty), to, CastContext::Explicit)
+            }
+            Expr::Const(Datum::Null) => Ok(Expr::null()),
+            other => Ok(Expr::Cast(Box::new(other), to)),
+        }
+    }
+
+    /// `value` as `to` if there is a cast for this context.
+    pub(crate) fn coerce_checked(
+        &mut self,
+        value: Typed,
+        to: SqlType,
+        allowed: CastContext,
+    ) -> Result<Expr> {
+        match cast::context(value.ty, to) {
+            Some(needed) if needed <= allowed => self.coerce(value, to),
+            _ => Err(cast::cannot(value.ty, to).at(value.position)),
+        }
+    }
+
+    /// `value` as a condition of `clause`.
+    pub(crate) fn condition(&mut self, value: Typed, clause: &str) -> Result<Expr> {
+        if value.ty != SqlType::Bool && value.ty != SqlType::Unknown {
+            let message =
+                format!("argument of {clause} must be type boolean, not type {}", value.ty.name());
+            return Err(SqlError::new(code::DATATYPE_MISMATCH, message).at(value.position));
+        }
+        self.coerce(value, SqlType::Bool)
+    }
+
+    /// `value` as it is stored into a column.
+    pub(crate) fn assign(&mut self, value: Typed, column: &str, to: SqlType) -> Result<Expr> {
+        let (ty, position) = (value.ty, value.position);
+        let mismatch = |_| {
+            let message = format!(
+                "column \"{column}\" is of type {} but expression is of type {}",
+                to.name(),
+                ty.name()
+            );
+            SqlError::new(code::DATATYPE_MISMATCH, message)
+                .hint("You will need to rewrite or cast the expression.")
+                .at(position)
+        };
+        match cast::context(ty, to) {
+            Some(needed) if needed <= CastContext::Assignment => self.coerce(value, to),
+            _ => Err(mismatch(())),
+        }
+    }
+}
+
+/// A cast of a constant is made once, unless it fails: then it fails when it is evaluated.
+fn cast_now(expr: Expr, to: SqlType) -> Result<Expr> {
+    match expr {
+        Expr::Const(value) => match cast::cast(value.clone(), to) {
+            Ok(cast) => Ok(Expr::Const(cast)),
+            Err(_) => Ok(Expr::Cast(Box::new(Expr::Const(value)), to)),
+        },
+        other => Ok(Expr::Cast(Box::new(other), to)),
+    }
+}

@@ -1,0 +1,171 @@
+//! Identifiers and names of types.
+//!
+//! Invariants: a name without quotes is in lower case. Does not do: schemas other than `public`.
+
+use sqlparser::ast::{
+    ArrayElemTypeDef, DataType, ExactNumberInfo, Ident, ObjectName, ObjectNamePart, TimezoneInfo,
+};
+
+use crate::error::{Result, SqlError, code};
+use crate::types::SqlType;
+
+/// An identifier as it is meant.
+pub(crate) fn ident(ident: &Ident) -> String {
+    match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_lowercase(),
+    }
+}
+
+/// The parts of a name with dots.
+pub(crate) fn parts(name: &ObjectName) -> Result<Vec<String>> {
+    let part = |part: &ObjectNamePart| match part {
+        ObjectNamePart::Identifier(name) => Ok(ident(name)),
+        ObjectNamePart::Function(_) => Err(SqlError::unsupported("a function as a name")),
+    };
+    name.0.iter().map(part).collect()
+}
+
+/// The name of a table or index. `public` is the only schema.
+pub(crate) fn relation(parts: &[String]) -> Result<String> {
+    match parts {
+        [name] => Ok(name.clone()),
+        [schema, name] if schema == "public" => Ok(name.clone()),
+        [schema, name] if schema == "pg_catalog" || schema == "information_schema" => {
+            Err(SqlError::unsupported(format!("catalog \"{schema}.{name}\"")))
+        }
+        [schema, _] => {
+            let message = format!("schema \"{schema}\" does not exist");
+            Err(SqlError::new(code::INVALID_SCHEMA, message))
+        }
+        _ => Err(SqlError::unsupported("a name with a database in front")),
+    }
+}
+
+/// As [`relation`], from syntax.
+pub(crate) fn relation_of(name: &ObjectName) -> Result<String> {
+    relation(&parts(name)?)
+}
+
+/// The name of a function, with `pg_catalog` taken off.
+pub(crate) fn function(name: &ObjectName) -> Result<String> {
+    let parts = parts(name)?;
+    match parts.as_slice() {
+        [name] => Ok(name.clone()),
+        [schema, name] if schema == "pg_catalog" => Ok(name.clone()),
+        _ => {
+            let message = format!("function {}() does not exist", parts.join("."));
+            Err(SqlError::new(code::UNDEFINED_FUNCTION, message))
+        }
+    }
+}
+
+/// A type with what a declaration may add to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Declared {
+    pub(crate) ty: SqlType,
+    /// Precision and scale of a numeric.
+    pub(crate) numeric: Option<(u32, i32)>,
+}
+
+/// The type that a declaration names.
+pub(crate) fn data_type(kind: &DataType) -> Result<Declared> {
+    let ty = match kind {
+        DataType::Bool | DataType::Boolean => SqlType::Bool,
+        DataType::Int2(None) | DataType::SmallInt(None) => SqlType::Int2,
+        DataType::Int4(None) | DataType::Int(None) | DataType::Integer(None) => SqlType::Int4,
+        DataType::Int8(None) | DataType::BigInt(None) => SqlType::Int8,
+        DataType::Float4 | DataType::Real => SqlType::Float4,
+        DataType::Float8 | DataType::DoublePrecision => SqlType::Float8,
+        DataType::Float(info) => float(info)?,
+        DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => {
+            return numeric(info);
+        }
+        // Without a length, varchar is text.
+        DataType::Text
+        | DataType::Varchar(None)
+        | DataType::CharacterVarying(None)
+        | DataType::CharVarying(None) => SqlType::Text,
+        DataType::Bytea => SqlType::Bytea,
+        DataType::Uuid => SqlType::Uuid,
+        DataType::Date => SqlType::Date,
+        DataType::Timestamp(None, zone) => match zone {
+            TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => SqlType::Timestamp,
+            TimezoneInfo::WithTimeZone | TimezoneInfo::Tz => SqlType::Timestamptz,
+        },
+        DataType::Interval { fields: None, precision: None } => SqlType::Interval,
+        DataType::Custom(name, modifiers) if modifiers.is_empty() => custom(name)?,
+        DataType::Array(
+            ArrayElemTypeDef::SquareBracket(..)
+            | ArrayElemTypeDef::None
+            | ArrayElemTypeDef::AngleBracket(_)
+            | ArrayElemTypeDef::Parenthesis(_)
+            | ArrayElemTypeDef::Qualified(..),
+        ) => {
+            return Err(SqlError::unsupported(format!("array type {kind}")));
+        }
+        other => return Err(SqlError::unsupported(format!("type {}", shown(other)))),
+    };
+    Ok(Declared { ty, numeric: None })
+}
+
+fn shown(kind: &DataType) -> String {
+    kind.to_string().to_lowercase()
+}
+
+fn float(info: &ExactNumberInfo) -> Result<SqlType> {
+    match info {
+        ExactNumberInfo::None => Ok(SqlType::Float8),
+        ExactNumberInfo::Precision(1..=24) => Ok(SqlType::Float4),
+        ExactNumberInfo::Precision(25..=53) => Ok(SqlType::Float8),
+        _ => Err(SqlError::new(
+            code::INVALID_PARAMETER,
+            "precision for type float must be between 1 and 53 bits",
+        )),
+    }
+}
+
+fn numeric(info: &ExactNumberInfo) -> Result<Declared> {
+    let (precision, scale) = match info {
+        ExactNumberInfo::None => return Ok(Declared { ty: SqlType::Numeric, numeric: None }),
+        ExactNumberInfo::Precision(precision) => (*precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
+    };
+    if !(1..=1_000).contains(&precision) {
+        let message = format!("NUMERIC precision {precision} must be between 1 and 1000");
+        return Err(SqlError::new(code::INVALID_PARAMETER, message));
+    }
+    if !(-1_000..=1_000).contains(&scale) {
+        let message = format!("NUMERIC scale {scale} must be between -1000 and 1000");
+        return Err(SqlError::new(code::INVALID_PARAMETER, message));
+    }
+    Ok(Declared { ty: SqlType::Numeric, numeric: Some((precision as u32, scale as i32)) })
+}
+
+/// Types that sqlparser has no word for.
+fn custom(name: &ObjectName) -> Result<SqlType> {
+    let parts = parts(name)?;
+    let last = parts.last().map_or("", String::as_str);
+    match last {
+        "int2" => Ok(SqlType::Int2),
+        "int4" => Ok(SqlType::Int4),
+        "int8" => Ok(SqlType::Int8),
+        "float4" => Ok(SqlType::Float4),
+        "float8" => Ok(SqlType::Float8),
+        "timestamptz" => Ok(SqlType::Timestamptz),
+        "tid" => Ok(SqlType::Tid),
+        "bool" => Ok(SqlType::Bool),
+        "text" => Ok(SqlType::Text),
+        "serial" | "bigserial" | "smallserial" | "serial4" | "serial8" => {
+            Err(SqlError::unsupported(format!("type {last} (a sequence)")))
+        }
+        "name" | "oid" | "regclass" | "json" | "jsonb" | "inet" | "cidr" | "money" | "xml"
+        | "bpchar" | "time" | "timetz" | "point" => {
+            Err(SqlError::unsupported(format!("type {last}")))
+        }
+        _ => {
+            let message = format!("type \"{}\" does not exist", parts.join("."));
+            Err(SqlError::new(code::UNDEFINED_OBJECT, message))
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! Queries: clauses in the order in which they mean something.
+//!
+//! Invariants: every clause that syntax can express and this does not bind is refused.
+//! Does not do: set operations, windows, common table expressions.
+
+use sqlparser::ast::{
+    self, Distinct as AstDistinct, GroupByExpr, LimitClause, LockType, OrderByExpr, OrderByKind,
+    Query, SetExpr,
+};
+
+use super::target::Target;
+use super::{Binder, Place, Scope, ScopeColumn, names};
+use crate::error::{Result, SqlError, code};
+use crate::expr::{Expr, Typed};
+use crate::plan::path;
+use crate::plan::shape;
+use crate::plan::{Column, Distinct, Group, Select, SortKey, Source};
+use crate::types::{Datum, SqlType};
+
+impl Binder<'_> {
+    /// Binds a query whose results go to a client or another query.
+    pub(crate) fn query(&mut self, query: &Query) -> Result<Select> {
+        self.query_for(query, None)
+    }
+
+    /// Binds a query; with `targets`, one whose rows go into these columns.
+    pub(crate) fn query_for(
+        &mut self,
+        query: &Query,
+        targets: Option<&[(String, SqlType)]>,
+    ) -> Result<Select> {
+        refuse_query(query)?;
+        self.aggregates = Vec::new();
+        let order: &[OrderByExpr] = match query.order_by.as_ref().map(|order| &order.kind) {
+            None => &[],
+            Some(OrderByKind::Expressions(list)) => list,
+            Some(OrderByKind::All(_)) => return Err(SqlError::unsupported("ORDER BY ALL")),
+        };
+        let mut select = match query.body.as_ref() {
+            SetExpr::Select(select) => self.select(select, order, targets)?,
+            SetExpr::Values(values) => self.values(values, order, targets)?,
+            SetExpr::Query(inner) if order.is_empty() && query.limit_clause.is_none() => {
+                self.query_for(inner, targets)?
+            }
+            SetExpr::Table(table) => {
+                return Err(SqlError::unsupported(format!("{table}")).hint("Use SELECT * FROM."));
+            }
+            SetExpr::SetOperation { op, .. } => return Err(SqlError::unsupported(op)),
+            _ => return Err(SqlError::unsupported("such a query")),
+        };
+        self.limits(query, &mut select)?;
+        select.locks = self.locks(query, &select)?;
+        shape::narrow(&mut select);
+        path::choose_select(&mut select);
+        Ok(select)
+    }
+
+    fn limits(&mut self, query: &Query, select: &mut Select) -> Result<()> {
+        let scope = std::mem::take(&mut self.scope);
+        let (limit, offset) = match &query.limit_clause {
+            None => (None, None),
+            Some(LimitClause::LimitOffset { limit, offset, limit_by }) if limit_by.is_empty() => {
+                (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
+            }
+            Some(_) => return Err(SqlError::unsupported("LIMIT of this form")),
+        };
+        let limit = match (limit, &query.fetch) {
+            (limit, None) => limit,
+            (None, Some(fetch)) if !fetch.with_ties && !fetch.percent => fetch.quantity.as_ref(),
+            _ => return Err(SqlError::unsupported("FETCH WITH TIES or PERCENT")),
+        };
+        if query.fetch.as_ref().is_some_and(|fetch| fetch.quantity.is_none()) {
+            select.limit = Some(Expr::Const(Datum::Int8(1)));
+        }
+        for (node, name, slot) in
+            [(limit, "LIMIT", &mut select.limit), (offset, "OFFSET", &mut select.offset)]
+        {
+            if let Some(node) = node {
+                *slot = Some(self.count(node, name)?);
+            }
+        }
+        self.scope = scope;
+        Ok(())
+    }
+
+    fn count(&mut self, node: &ast::Expr, name: &'static str) -> Result<Expr> {
+        if matches!(node, ast::Expr::Identifier(name) if name.value.eq_ignore_ascii_case("all")) {
+            return Ok(Expr::null());
+        }
+        let value = self.at_place(Place::None(name), |binder| binder.expr(node))?;
+        if !matches!(
+            value.ty,
+            SqlType::Int2
+                | SqlType::Int4
+                | SqlType::Int8
+                | SqlType::Numeric
+                | SqlType::Float8
+                | SqlType::Float4
+                | SqlType::Unknown
+        ) {
+            let message =
+                format!("argument of {name} must be type bigint, not type {}", value.ty.name());
+            return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
+        }
+        self.coerce(value, SqlType::Int8)
+    }
+
+    fn locks(&mut self, query: &Query, select: &Select) -> Result<bool> {
+        for lock in &query.locks {
+            if lock.nonblock.is_some() {
+                return Err(SqlError::unsupported("NOWAIT and SKIP LOCKED"));
+            }
+            if matches!(lock.lock_type, LockType::Share) {
+                return Err(SqlError::unsupported("FOR SHARE (a shared row lock)"));
+            }
+            let grouped = select.group.is_some() || select.distinct != Distinct::None;
+            if grouped {
+                let message =
+                    "FOR UPDATE is not allowed with GROUP BY, DISTINCT or aggregate functions";
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            }
+            if !matches!(select.source, Source::Table(_)) {
+                return Err(SqlError::unsupported("FOR UPDATE of anything but a table"));
+            }
+        }
+        Ok(!query.locks.is_empty())
+    }
+
+    fn values(
+        &mut self,
+        values: &ast::Values,
+        order: &[OrderByExpr],
+        targets: Option<&[(String, SqlType)]>,
+    ) -> Result<Select> {
+        self.scope = Scope::default();
+        let mut rows = Vec::with_capacity(values.rows.len());
+        for row in &values.rows {
+            let mut bound = Vec::new();
+            for item in row.iter() {
+                bound.push(match targets.is_some() && is_default(item) {
+                    true => super::from::null(),
+                    false => self.at_place(Place::None("VALUES"), |binder| binder.expr(item))?,
+                });
+            }
+            rows.push(bound);
+        }
+        let (rows, types) = self.rows(&rows, targets)?;
+        let column = |(at, ty): (usize, &SqlType)| ScopeColumn {
+            name: format!("column{}", at + 1),
+            ty: *ty,
+            hidden: false,
+        };
+        let columns: Vec<ScopeColumn> = types.iter().enumerate().map(column).collect();
+        self.scope = Scope { alias: "*VALUES*".to_owned(), columns: columns.clone() };
+        let target = |(at, column): (usize, ScopeColumn)| Target {
+            value: Typed::new(Expr::Column(at), column.ty),
+            name: column.name,
+        };
+        let list = columns.into_iter().enumerate().map(target).collect();
+        self.assemble(Source::Values(rows), list, (order, None), None)
+    }
+
+    fn select(
+        &mut self,
+        select: &ast::Select,
+        order: &[OrderByExpr],
+        targets: Option<&[(String, SqlType)]>,
+    ) -> Result<Select> {
+        refuse_select(select)?;
+        let mut source = self.from(&select.from)?;
+        let mut filter = None;
+        if let Some(node) = &select.selection {
+            let value = self.at_place(Place::None("WHERE"), |binder| binder.expr(node))?;
+            filter = Some(self.condition(value, "WHERE")?);
+        }
+        if let Source::Table(scan) = &mut source {
+            scan.filter = filter.take();
+        }
+        let mut list =
+            self.at_place(Place::Aggregates, |binder| binder.targets(&select.projection))?;
+        for (at, target) in list.iter_mut().enumerate() {
+            let value = std::mem::replace(&mut target.value, super::from::null());
+            target.value = match targets.and_then(|targets| targets.get(at)) {
+                Some((name, ty)) => Typed::new(self.assign(value, name, *ty)?, *ty),
+                None => self.settle(value)?,
+            };
+        }
+        let keys = self.group_keys(&select.group_by, &list)?;
+        let having = match &select.having {
+            Some(node) => {
+                let value = self.at_place(Place::Aggregates, |binder| binder.expr(node))?;
+                Some(self.condition(value, "HAVING")?)
+            }
+            None => None,
+        };
+        let mut bound =
+            self.assemble(source, list, (order, select.distinct.as_ref()), Some((keys, having)))?;
+        bound.filter = filter;
+        Ok(bound)
+    }
+
+    fn group_keys(&mut self, group: &GroupByExpr, list: &[Target]) -> Result<Option<Vec<Expr>>> {
+        let nodes = match group {
+            GroupByExpr::Expressions(nodes, modifiers) if modifiers.is_empty() => nodes,
+            _ => return Err(SqlError::unsupported("GROUP BY ALL or with modifiers")),
+        };
+        let mut keys: Vec<Expr> = Vec::new();
+        for node in nodes {
+            let key = match self.ordinal(node, list, "GROUP BY")? {
+                Some(at) => list[at].value.clone(),
+                None => self.group_key(node, list)?,
+            };
+            let mut aggregates = false;
+            key.expr.walk(&mut |inner| aggregates |= matches!(inner, Expr::Aggregate(_)));
+            if aggregates {
+                let message = "aggregate functions are not allowed in GROUP BY";
+                return Err(SqlError::new(code::GROUPING_ERROR, message).at(key.position));
+            }
+            let key = self.settle(key)?;
+            keys.push(key.expr);
+        }
+        Ok((!keys.is_empty()).then_some(keys))
+    }
+
+    /// A column of the source, else of the list, else an expression.
+    fn group_key(&mut self, node: &ast::Expr, list: &[Target]) -> Result<Typed> {
+        if let ast::Expr::Identifier(name) = node {
+            let wanted = names::ident(name);
+            let of_source = self.scope.columns.iter().any(|column| column.name == wanted);
+            if let Some(target) = list.iter().find(|target| target.name == wanted && !of_source) {
+                return Ok(target.value.clone());
+            }
+        }
+        self.at_place(Place::None("GROUP BY"), |binder| binder.expr(node))
+    }
+
+    /// The place in the list that a number names.
+    fn ordinal(&self, node: &ast::Expr, list: &[Target], clause: &str) -> Result<Option<usize>> {
+        let ast::Expr::Value(value) = node else { return Ok(None) };
+        let position = self.lines.position(value.span);
+        match &value.value {
+            ast::Value::Number(digits, _) => {
+                let at = digits.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+                match at.filter(|at| *at < list.len()) {
+                    Some(at) => Ok(Some(at)),
+                    None => {
+                        let message = format!("{clause} position {digits} is not in select list");
+                        Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message).at(position))
+                    }
+                }
+            }
+            ast::Value::Placeholder(_) => Ok(None),
+            _ => {
+                let message = format!("non-integer constant in {clause}");
+                Err(SqlError::syntax(message).at(position))
+            }
+        }
+    }
+
+    /// Puts the bound clauses together.
+    fn assemble(
+        &mut self,
+        source: Source,
+        list: Vec<Target>,
+        (order, distinct): (&[OrderByExpr], Option<&AstDistinct>),
+        grouping: Option<(Option<Vec<Expr>>, Option<Expr>)>,
+    ) -> Result<Select> {
+        let column = |target: &Target| Column { name: target.name.clone(), ty: target.value.ty };
+        let columns: Vec<Column> = list.iter().map(column).collect();
+        let mut output: Vec<Expr> = list.iter().map(|target| target.value.expr.clone()).collect();
+        let on = self.distinct_on(distinct, &list, &mut output)?;
+        let sort = self.order(order, &list, &mut output)?;
+        let distinct = match (distinct, on) {
+            (None | Some(AstDistinct::All), _) => Distinct::None,
+            (Some(AstDistinct::Distinct), _) => {
+                if output.len() > columns.len() {
+                    let message =
+                        "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+                    return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
+                }
+                Distinct::All
+            }
+            (Some(AstDistinct::On(_)), on) => {
+                check_distinct_on(&on, &sort)?;
+                Distinct::On(on)
+            }
+        };
+        let (keys, having) = grouping.unwrap_or((None, None));
+        let aggregates = std::mem::take(&mut self.aggregates);
+        let group = if keys.is_some() || having.is_some() || !aggregates.is_empty() {
+            let mut group = Group { keys: keys.unwrap_or_default(), aggregates, having };
+            self.regroup(&mut group, &mut output)?;
+            Some(group)
+        } else {
+            None
+        };
+        Ok(Select {
+            source,
+            filter: None,
+            group,
+            output,
+            columns,
+            distinct,
+            sort,
+            ordered: false,
+            limit: None,
+            offset: None,
+            locks: false,
+        })
+    }
+
+    fn distinct_on(
+        &mut self,
+        distinct: Option<&AstDistinct>,
+        list: &[Target],
+        output: &mut Vec<Expr>,
+    ) -> Result<Vec<usize>> {
+        let Some(AstDistinct::On(nodes)) = distinct else { return Ok(Vec::new()) };
+        nodes.iter().map(|node| self.order_place(node, list, output)).collect()
+    }
+
+    fn order(
+        &mut self,
+        order: &[OrderByExpr],
+        list: &[Target],
+        output: &mut Vec<Expr>,
+    ) -> Result<Vec<SortKey>> {
+        let mut sort: Vec<SortKey> = Vec::with_capacity(order.len());
+        for item in order {
+            if item.with_fill.is_some() {
+                return Err(SqlError::unsupported("ORDER BY WITH FILL"));
+            }
+            let at = self.order_place(&item.expr, list, output)?;
+            let descending = match &item.options.sort {
+                None => false,
+                Some(ast::OrderBySort::Asc) => false,
+                Some(ast::OrderBySort::Desc) => true,
+                Some(_) => return Err(SqlError::unsupported("ORDER BY USING")),
+            };
+            let nulls_first = item.options.nulls_first.unwrap_or(descending);
+            if sort.iter().all(|key| key.at != at) {
+                sort.push(SortKey { at, descending, nulls_first });
+            }
+        }
+        Ok(sort)
+    }
+
+    /// Where in the output the value of an ORDER BY item stands; it is added if it is not there.
+    fn order_place(
+        &mut self,
+        node: &ast::Expr,
+        list: &[Target],
+        output: &mut Vec<Expr>,
+    ) -> Result<usize> {
+        if let Some(at) = self.ordinal(node, list, "ORDER BY")? {
+            return Ok(at);
+        }
+        if let ast::Expr::Identifier(name) = node {
+            let wanted = names::ident(name);
+            let mut found = list.iter().enumerate().filter(|(_, target)| target.name == wanted);
+            if let Some((at, target)) = found.next() {
+                if found.any(|(_, other)| !other.value.expr.same(&target.value.expr)) {
+                    let message = format!("ORDER BY \"{wanted}\" is ambiguous");
+                    return Err(SqlError::new(code::AMBIGUOUS_COLUMN, message));
+                }
+                return Ok(at);
+            }
+        }
+        let value = self.at_place(Place::Aggregates, |binder| binder.expr(node))?;
+        let value = self.settle(value)?;
+        if let Some(at) = output.iter().position(|known| known.same(&value.expr)) {
+            return Ok(at);
+        }
+        output.push(value.expr);
+        Ok(output.len() - 1)
+    }
+
+    /// Turns what the clauses say over rows of the source into what they say over groups.
+    fn regroup(&self, group: &mut Group, output: &mut [Expr]) -> Result<()> {
+        let keys = group.keys.len();
+        let mut stray = None;
+        let texts: Vec<String> = group.keys.iter().map(|key| format!("{key:?}")).collect();
+        for expr in output.iter_mut().chain(group.having.as_mut()) {
+            expr.change(&mut |inner| {
+                if let Expr::Aggregate(at) = inner {
+                    *inner = Expr::Column(keys + *at);
+                    return false;
+                }
+                if matches!(inner, Expr::Const(_)) {
+                    return false;
+                }
+                let text = format!("{inner:?}");
+                if let Some(at) = texts.iter().position(|key| *key == text) {
+                    *inner = Expr::Column(at);
+                    return false;
+                }
+                if let Expr::Column(at) = inner {
+                    stray.get_or_insert(*at);
+                }
+                true
+            });
+        }
+        let Some(at) = stray else { return Ok(()) };
+        let name = &self.scope.columns[at].name;
+        let message = format!(
+            "column \"{}.{name}\" must appear in the GROUP BY clause or be used in an aggregate function",
+            self.scope.alias
+        );
+        Err(SqlError::new(code::GROUPING_ERROR, message))
+    }
+}
+
+fn is_default(node: &ast::Expr) -> bool {
+    matches!(node, ast::Expr::Identifier(name)
+        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
+}
+
+fn check_distinct_on(on: &[usize], sort: &[SortKey]) -> Result<()> {
+    let leading = sort.iter().take(on.len()).all(|key| on.contains(&key.at));
+    if leading {
+        return Ok(());
+    }
+    let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+    Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message))
+}
+
+fn refuse_query(query: &Query) -> Result<()> {
+    let refused = [
+        (query.with.is_some(), "WITH"),
+        (query.for_clause.is_some(), "FOR XML or JSON"),
+        (query.settings.is_some(), "SETTINGS"),
+        (query.format_clause.is_some(), "FORMAT"),
+        (!query.pipe_operators.is_empty(), "a pipe operator"),
+    ];
+    refuse_first(&refused)
+}
+
+fn refuse_first(refused: &[(bool, &str)]) -> Result<()> {
+    match refused.iter().find(|(found, _)| *found) {
+        Some((_, what)) => Err(SqlError::unsupported(what)),
+        None => Ok(()),
+    }
+}
+
+fn refuse_select(select: &ast::Select) -> Result<()> {
+    refuse_first(&[
+        (select.select_modifiers.is_some(), "a modifier of SELECT"),
+        (select.top.is_some(), "TOP"),
+        (select.exclude.is_some(), "EXCLUDE"),
+        (select.into.is_some(), "SELECT INTO"),
+        (!select.lateral_views.is_empty(), "LATERAL VIEW"),
+        (select.prewhere.is_some(), "PREWHERE"),
+        (!select.connect_by.is_empty(), "CONNECT BY"),
+        (!select.cluster_by.is_empty(), "CLUSTER BY"),
+        (!select.distribute_by.is_empty(), "DISTRIBUTE BY"),
+        (!select.sort_by.is_empty(), "SORT BY"),
+        (!select.named_window.is_empty(), "a window"),
+        (select.qualify.is_some(), "QUALIFY"),
+        (select.value_table_mode.is_some(), "AS STRUCT or VALUE"),
+    ])
+}

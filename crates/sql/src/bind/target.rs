@@ -1,0 +1,139 @@
+//! Lists of SELECT and RETURNING: what is shown, and what it is called.
+//!
+//! Invariants: an item without a name is called as PostgreSQL calls it.
+//! Does not do: order.
+
+use sqlparser::ast::{self, SelectItem, SelectItemQualifiedWildcardKind};
+
+use super::{Binder, names};
+use crate::error::{Result, SqlError, code};
+use crate::expr::{Expr, Typed};
+use crate::plan::{Column, Returning};
+use crate::types::SqlType;
+
+/// An item of a list.
+pub(crate) struct Target {
+    pub(crate) value: Typed,
+    pub(crate) name: String,
+}
+
+impl Binder<'_> {
+    /// Binds a list.
+    pub(crate) fn targets(&mut self, items: &[SelectItem]) -> Result<Vec<Target>> {
+        let mut targets = Vec::with_capacity(items.len());
+        for item in items {
+            match item {
+                SelectItem::UnnamedExpr(expr) => {
+                    let name = name_of(expr);
+                    targets.push(Target { value: self.expr(expr)?, name });
+                }
+                SelectItem::ExprWithAlias { expr, alias } => {
+                    targets.push(Target { value: self.expr(expr)?, name: names::ident(alias) });
+                }
+                SelectItem::Wildcard(_) => {
+                    if self.scope.columns.is_empty() {
+                        return Err(SqlError::syntax(
+                            "SELECT * with no tables specified is not valid",
+                        ));
+                    }
+                    self.star(&mut targets);
+                }
+                SelectItem::QualifiedWildcard(
+                    SelectItemQualifiedWildcardKind::ObjectName(name),
+                    _,
+                ) => {
+                    let source = names::relation_of(name)?;
+                    if source != self.scope.alias {
+                        let message = format!("missing FROM-clause entry for table \"{source}\"");
+                        return Err(SqlError::new(code::UNDEFINED_TABLE, message));
+                    }
+                    self.star(&mut targets);
+                }
+                other => return Err(SqlError::unsupported(format!("the select item {other}"))),
+            }
+        }
+        Ok(targets)
+    }
+
+    fn star(&mut self, targets: &mut Vec<Target>) {
+        let shown = self.scope.columns.iter().enumerate().filter(|(_, column)| !column.hidden);
+        for (at, column) in shown {
+            let value = Typed::new(Expr::Column(at), column.ty);
+            targets.push(Target { value, name: column.name.clone() });
+        }
+    }
+
+    /// A target that nothing gave a type is text.
+    pub(crate) fn settle(&mut self, value: Typed) -> Result<Typed> {
+        if value.ty != SqlType::Unknown {
+            return Ok(value);
+        }
+        let position = value.position;
+        let expr = self.coerce(value, SqlType::Text)?;
+        Ok(Typed::new(expr, SqlType::Text).at(position))
+    }
+
+    /// Binds RETURNING over the scope.
+    pub(crate) fn returning(&mut self, items: Option<&[SelectItem]>) -> Result<Option<Returning>> {
+        let Some(items) = items else { return Ok(None) };
+        let mut output = Vec::with_capacity(items.len());
+        let mut columns = Vec::with_capacity(items.len());
+        for target in self.targets(items)? {
+            let value = self.settle(target.value)?;
+            columns.push(Column { name: target.name, ty: value.ty });
+            output.push(value.expr);
+        }
+        Ok(Some(Returning { output, columns }))
+    }
+}
+
+/// What PostgreSQL calls a column of this expression.
+pub(crate) fn name_of(expr: &ast::Expr) -> String {
+    strong_name(expr).or_else(|| weak_name(expr)).unwrap_or_else(|| "?column?".to_owned())
+}
+
+fn strong_name(expr: &ast::Expr) -> Option<String> {
+    let fixed = match expr {
+        ast::Expr::Identifier(name) => return Some(names::ident(name)),
+        ast::Expr::CompoundIdentifier(path) => return path.last().map(names::ident),
+        ast::Expr::Nested(inner) | ast::Expr::Collate { expr: inner, .. } => {
+            return strong_name(inner);
+        }
+        ast::Expr::Cast { expr: inner, .. } => return strong_name(inner),
+        ast::Expr::Function(call) => return names::function(&call.name).ok(),
+        ast::Expr::Extract { .. } => "extract",
+        ast::Expr::Ceil { .. } => "ceil",
+        ast::Expr::Floor { .. } => "floor",
+        ast::Expr::Position { .. } => "position",
+        ast::Expr::Substring { .. } => "substring",
+        ast::Expr::Overlay { .. } => "overlay",
+        ast::Expr::AtTimeZone { .. } => "timezone",
+        ast::Expr::Trim { trim_where, .. } => match trim_where {
+            Some(ast::TrimWhereField::Leading) => "ltrim",
+            Some(ast::TrimWhereField::Trailing) => "rtrim",
+            _ => "btrim",
+        },
+        ast::Expr::Case { else_result: Some(rest), .. } => return strong_name(rest),
+        _ => return None,
+    };
+    Some(fixed.to_owned())
+}
+
+/// A name that a name from deeper inside takes precedence over.
+fn weak_name(expr: &ast::Expr) -> Option<String> {
+    match expr {
+        ast::Expr::Nested(inner) => weak_name(inner),
+        ast::Expr::Cast { expr: inner, data_type, .. } => weak_name(inner)
+            .filter(|name| name == "case")
+            .or_else(|| names::data_type(data_type).ok().map(|d| d.ty.short_name().to_owned())),
+        ast::Expr::TypedString(typed) => {
+            names::data_type(&typed.data_type).ok().map(|d| d.ty.short_name().to_owned())
+        }
+        ast::Expr::Interval(_) => Some("interval".to_owned()),
+        ast::Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => {
+            Some("bool".to_owned())
+        }
+        ast::Expr::Case { .. } => Some("case".to_owned()),
+        _ => None,
+    }
+}

@@ -1,0 +1,12 @@
+//! COPY: rows in and out as text, CSV or binary, in pieces of any size.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `options` | the statement and its options |
+//! | `read`, `write` | rows from and to bytes |
+//!
+//! Does not do: files and programs on the server; the caller moves the bytes.
+
+pub(crate) mod options;
+pub(crate) mod read;
+pub(crate) mod write;

@@ -1,0 +1,332 @@
+//! Rows in: text, CSV, binary, from pieces that may end anywhere.
+//!
+//! Invariants: bytes of a row that is not whole yet are kept, at most [`MAX_ROW`] of them; an error
+//! names the line. Does not do: storing rows.
+
+use super::options::{CopyFormat, CopyOptions};
+use super::write::SIGNATURE;
+use crate::error::{Result, SqlError, code};
+use crate::types::binary::utf8;
+use crate::types::{Datum, Row, SqlType, text};
+
+/// Longest row: nothing longer fits the store.
+const MAX_ROW: usize = 16 << 20;
+
+/// Reads rows of these types.
+pub(crate) struct Reader {
+    format: CopyFormat,
+    delimiter: u8,
+    null: String,
+    quote: u8,
+    escape: u8,
+    header: bool,
+    columns: Vec<(String, SqlType)>,
+    table: String,
+    pending: Vec<u8>,
+    /// Bytes of `pending` that are known to hold no end of a row.
+    looked: usize,
+    /// Is the place after `looked` inside of quotes?
+    quoted: bool,
+    line: u64,
+    /// The signature of a binary file has been read.
+    begun: bool,
+    ended: bool,
+}
+
+impl Reader {
+    pub(crate) fn new(options: &CopyOptions, table: &str, columns: Vec<(String, SqlType)>) -> Self {
+        let csv = options.format == CopyFormat::Csv;
+        let quote = options.quote.unwrap_or('"') as u8;
+        Reader {
+            format: options.format,
+            delimiter: options.delimiter.unwrap_or(if csv { ',' } else { '\t' }) as u8,
+            null: options.null.clone().unwrap_or_else(|| if csv { "" } else { "\\N" }.to_owned()),
+            quote,
+            escape: options.escape.map_or(quote, |c| c as u8),
+            header: options.header,
+            columns,
+            table: table.to_owned(),
+            pending: Vec::new(),
+            looked: 0,
+            quoted: false,
+            line: 0,
+            begun: false,
+            ended: false,
+        }
+    }
+
+    /// Takes a piece and hands each row that is whole to `take`.
+    pub(crate) fn push(
+        &mut self,
+        bytes: &[u8],
+        take: &mut dyn FnMut(Row) -> Result<()>,
+    ) -> Result<()> {
+        self.pending.extend_from_slice(bytes);
+        let mut from = 0;
+        while !self.ended {
+            let found = match self.format {
+                CopyFormat::Binary => self.binary(from)?,
+                _ => self.text(from, false)?,
+            };
+            let Some((end, row)) = found else { break };
+            from = end;
+            self.looked = end;
+            if let Some(row) = row {
+                take(row)?;
+            }
+        }
+        self.pending.drain(..if self.ended { self.pending.len() } else { from });
+        self.looked = self.looked.saturating_sub(from).min(self.pending.len());
+        if self.pending.len() > MAX_ROW {
+            return Err(self.bad("row is longer than 16 MiB".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The data is over: a last line needs no end.
+    pub(crate) fn finish(&mut self, take: &mut dyn FnMut(Row) -> Result<()>) -> Result<()> {
+        if self.ended {
+            return Ok(());
+        }
+        if self.format == CopyFormat::Binary {
+            return Err(self.bad("unexpected EOF in COPY data".to_owned()));
+        }
+        if !self.pending.is_empty()
+            && let Some((_, Some(row))) = self.text(0, true)?
+        {
+            take(row)?;
+        }
+        if self.quoted {
+            return Err(self.bad("unterminated CSV quoted field".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn bad(&self, message: String) -> SqlError {
+        let error = SqlError::new(code::BAD_COPY_FORMAT, message);
+        error.detail(format!("COPY {}, line {}", self.table, self.line.max(1)))
+    }
+
+    /// The end of the line that begins at `from`, if it is there.
+    fn line_end(&mut self, from: usize, last: bool) -> Option<usize> {
+        let mut at = self.looked.max(from);
+        while let Some(byte) = self.pending.get(at) {
+            if self.format == CopyFormat::Csv {
+                if self.quoted && *byte == self.escape && self.escape != self.quote {
+                    at += 1;
+                } else if *byte == self.quote {
+                    self.quoted = !self.quoted;
+                }
+            }
+            if *byte == b'\n' && !self.quoted {
+                // A backslash before a line's end makes it part of the value in text format.
+                let slashes =
+                    self.pending[from..at].iter().rev().take_while(|b| **b == b'\\').count();
+                if self.format == CopyFormat::Csv || slashes % 2 == 0 {
+                    return Some(at);
+                }
+            }
+            at += 1;
+        }
+        self.looked = at.min(self.pending.len());
+        last.then_some(self.pending.len())
+    }
+
+    /// A row of text or CSV, and where it ends; no row for a header or the end mark.
+    fn text(&mut self, from: usize, last: bool) -> Result<Option<(usize, Option<Row>)>> {
+        let Some(end) = self.line_end(from, last) else { return Ok(None) };
+        let next = (end + 1).min(self.pending.len().max(end));
+        let mut line = self.pending[from..end].to_vec();
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        self.line += 1;
+        if self.header && self.line == 1 {
+            return Ok(Some((next, None)));
+        }
+        if line == b"\\." {
+            self.ended = true;
+            return Ok(Some((next, None)));
+        }
+        let fields = match self.format {
+            CopyFormat::Csv => self.csv_fields(&line)?,
+            _ => self.text_fields(&line)?,
+        };
+        self.typed(fields).map(|row| Some((next, Some(row))))
+    }
+
+    fn typed(&self, fields: Vec<Option<String>>) -> Result<Row> {
+        if fields.len() > self.columns.len() {
+            return Err(self.bad("extra data after last expected column".to_owned()));
+        }
+        if let Some((name, _)) = self.columns.get(fields.len()) {
+            return Err(self.bad(format!("missing data for column \"{name}\"")));
+        }
+        let pairs = fields.into_iter().zip(&self.columns);
+        pairs
+            .map(|(field, (name, ty))| match field {
+                None => Ok(Datum::Null),
+                Some(field) if *ty == SqlType::Text => Ok(Datum::Text(field)),
+                Some(field) => text::parse(*ty, &field).map_err(|error| {
+                    error.detail(format!("COPY {}, line {}, column {name}", self.table, self.line))
+                }),
+            })
+            .collect()
+    }
+
+    fn text_fields(&self, line: &[u8]) -> Result<Vec<Option<String>>> {
+        let mut fields = Vec::with_capacity(self.columns.len());
+        let mut start = 0;
+        let mut at = 0;
+        loop {
+            match line.get(at) {
+                Some(b'\\') => at += 2,
+                Some(byte) if *byte != self.delimiter => at += 1,
+                end => {
+                    let raw = &line[start..at.min(line.len())];
+                    fields.push(match raw == self.null.as_bytes() {
+                        true => None,
+                        false => Some(utf8(unescape(raw))?),
+                    });
+                    if end.is_none() {
+                        return Ok(fields);
+                    }
+                    at += 1;
+                    start = at;
+                }
+            }
+        }
+    }
+
+    fn csv_fields(&self, line: &[u8]) -> Result<Vec<Option<String>>> {
+        let mut fields = Vec::with_capacity(self.columns.len());
+        let mut field = Vec::new();
+        let (mut inside, mut had_quotes) = (false, false);
+        let mut at = 0;
+        while at <= line.len() {
+            let byte = line.get(at).copied();
+            let next = line.get(at + 1).copied();
+            match byte {
+                Some(b)
+                    if inside
+                        && b == self.escape
+                        && next.is_some_and(|n| n == self.quote || n == self.escape) =>
+                {
+                    field.push(line[at + 1]);
+                    at += 1;
+                }
+                Some(b) if b == self.quote => {
+                    inside = !inside;
+                    had_quotes = true;
+                }
+                Some(b) if inside || b != self.delimiter => field.push(b),
+                _ => {
+                    let text = utf8(std::mem::take(&mut field))?;
+                    let null = !had_quotes && text == self.null;
+                    fields.push((!null).then_some(text));
+                    had_quotes = false;
+                }
+            }
+            at += 1;
+        }
+        Ok(fields)
+    }
+
+    /// A row of binary data, and where it ends; no row for the signature.
+    fn binary(&mut self, from: usize) -> Result<Option<(usize, Option<Row>)>> {
+        let data = &self.pending[from..];
+        if !self.begun {
+            let Some(head) = data.get(..SIGNATURE.len()) else { return Ok(None) };
+            if head[..11] != SIGNATURE[..11] {
+                return Err(self.bad("COPY file signature not recognized".to_owned()));
+            }
+            if head[11..] != SIGNATURE[11..] {
+                return Err(SqlError::unsupported("flags or an extension of a binary COPY file"));
+            }
+            self.begun = true;
+            return Ok(Some((from + SIGNATURE.len(), None)));
+        }
+        let Some(count) = number::<2>(data, 0).map(i16::from_be_bytes) else { return Ok(None) };
+        if count == -1 {
+            self.ended = true;
+            return Ok(Some((from + 2, None)));
+        }
+        self.line += 1;
+        if usize::try_from(count).ok() != Some(self.columns.len()) {
+            let wanted = self.columns.len();
+            return Err(self.bad(format!("row field count is {count}, expected {wanted}")));
+        }
+        let mut at = 2;
+        let mut row = Vec::with_capacity(self.columns.len());
+        for (_, ty) in &self.columns {
+            let Some(len) = number::<4>(data, at).map(i32::from_be_bytes) else {
+                self.line -= 1;
+                return Ok(None);
+            };
+            at += 4;
+            let Ok(len) = usize::try_from(len) else {
+                if len != -1 {
+                    return Err(self.bad("invalid field size".to_owned()));
+                }
+                row.push(Datum::Null);
+                continue;
+            };
+            let Some(bytes) = at.checked_add(len).and_then(|end| data.get(at..end)) else {
+                self.line -= 1;
+                return Ok(None);
+            };
+            row.push(Datum::from_binary(*ty, bytes)?);
+            at += len;
+        }
+        Ok(Some((from + at, Some(row))))
+    }
+}
+
+fn number<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
+    data.get(at..at + N)?.try_into().ok()
+}
+
+/// Backslash sequences of the text format.
+fn unescape(raw: &[u8]) -> Vec<u8> {
+    if !raw.contains(&b'\\') {
+        return raw.to_vec();
+    }
+    let mut out = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((first, tail)) = rest.split_first() {
+        rest = tail;
+        if *first != b'\\' {
+            out.push(*first);
+            continue;
+        }
+        let Some((kind, tail)) = rest.split_first() else {
+            out.push(b'\\');
+            break;
+        };
+        rest = tail;
+        match kind {
+            b'n' => out.push(b'\n'),
+            b't' => out.push(b'\t'),
+            b'r' => out.push(b'\r'),
+            b'b' => out.push(8),
+            b'v' => out.push(11),
+            b'f' => out.push(12),
+            b'0'..=b'7' => {
+                let more = rest.iter().take(2).take_while(|b| (b'0'..=b'7').contains(b)).count();
+                let digits = rest[..more]
+                    .iter()
+                    .fold(u32::from(kind - b'0'), |sum, b| sum * 8 + u32::from(b - b'0'));
+                out.push(digits as u8);
+                rest = &rest[more..];
+            }
+            b'x' if rest.first().is_some_and(u8::is_ascii_hexdigit) => {
+                let more = rest.iter().take(2).take_while(|b| b.is_ascii_hexdigit()).count();
+                let digit = |b: &u8| char::from(*b).to_digit(16).unwrap_or(0);
+                out.push(rest[..more].iter().fold(0, |sum, b| sum * 16 + digit(b)) as u8);
+                rest = &rest[more..];
+            }
+            other => out.push(*other),
+        }
+    }
+    out
+}

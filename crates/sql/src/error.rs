@@ -1,0 +1,200 @@
+//! What a statement fails with: PostgreSQL's five-letter code and the parts of its message.
+//!
+//! Invariants: every error of the engine has a code; a client can tell a retryable conflict
+//! (`40001`, `40P01`) from everything else; what is not built yet is `0A000` and names itself.
+//! Does not do: translation of messages.
+
+use std::fmt;
+
+use rightlink::{ConflictKind, Error};
+
+/// Result of everything in this crate.
+pub type Result<T> = std::result::Result<T, SqlError>;
+
+/// Codes of PostgreSQL's appendix A that are used here.
+pub(crate) mod code {
+    pub(crate) const FEATURE_NOT_SUPPORTED: &str = "0A000";
+    pub(crate) const NUMERIC_OUT_OF_RANGE: &str = "22003";
+    pub(crate) const INVALID_DATETIME: &str = "22007";
+    pub(crate) const DATETIME_OVERFLOW: &str = "22008";
+    pub(crate) const SUBSTRING: &str = "22011";
+    pub(crate) const DIVISION_BY_ZERO: &str = "22012";
+    pub(crate) const INVALID_LOGARITHM: &str = "2201E";
+    pub(crate) const INVALID_POWER: &str = "2201F";
+    pub(crate) const INVALID_ROW_COUNT: &str = "2201W";
+    pub(crate) const INVALID_OFFSET: &str = "2201X";
+    pub(crate) const INVALID_ESCAPE_SEQUENCE: &str = "22025";
+    pub(crate) const INVALID_PARAMETER: &str = "22023";
+    pub(crate) const INVALID_TEXT: &str = "22P02";
+    pub(crate) const INVALID_BINARY: &str = "22P03";
+    pub(crate) const BAD_COPY_FORMAT: &str = "22P04";
+    pub(crate) const NOT_NULL_VIOLATION: &str = "23502";
+    pub(crate) const UNIQUE_VIOLATION: &str = "23505";
+    pub(crate) const ACTIVE_TRANSACTION: &str = "25001";
+    pub(crate) const READ_ONLY_TRANSACTION: &str = "25006";
+    pub(crate) const NO_ACTIVE_TRANSACTION: &str = "25P01";
+    pub(crate) const IN_FAILED_TRANSACTION: &str = "25P02";
+    pub(crate) const INVALID_STATEMENT_NAME: &str = "26000";
+    pub(crate) const INVALID_CURSOR_NAME: &str = "34000";
+    pub(crate) const INVALID_SAVEPOINT: &str = "3B001";
+    pub(crate) const INVALID_SCHEMA: &str = "3F000";
+    pub(crate) const SERIALIZATION_FAILURE: &str = "40001";
+    pub(crate) const DEADLOCK: &str = "40P01";
+    pub(crate) const SYNTAX_ERROR: &str = "42601";
+    pub(crate) const DUPLICATE_COLUMN: &str = "42701";
+    pub(crate) const AMBIGUOUS_COLUMN: &str = "42702";
+    pub(crate) const UNDEFINED_COLUMN: &str = "42703";
+    pub(crate) const UNDEFINED_OBJECT: &str = "42704";
+    pub(crate) const DUPLICATE_OBJECT: &str = "42710";
+    pub(crate) const AMBIGUOUS_FUNCTION: &str = "42725";
+    pub(crate) const GROUPING_ERROR: &str = "42803";
+    pub(crate) const DATATYPE_MISMATCH: &str = "42804";
+    pub(crate) const WRONG_OBJECT_TYPE: &str = "42809";
+    pub(crate) const CANNOT_COERCE: &str = "42846";
+    pub(crate) const UNDEFINED_FUNCTION: &str = "42883";
+    pub(crate) const UNDEFINED_TABLE: &str = "42P01";
+    pub(crate) const UNDEFINED_PARAMETER: &str = "42P02";
+    pub(crate) const DUPLICATE_CURSOR: &str = "42P03";
+    pub(crate) const DUPLICATE_STATEMENT: &str = "42P05";
+    pub(crate) const DUPLICATE_TABLE: &str = "42P07";
+    pub(crate) const INVALID_COLUMN_REFERENCE: &str = "42P10";
+    pub(crate) const INVALID_TABLE_DEFINITION: &str = "42P16";
+    pub(crate) const INDETERMINATE_DATATYPE: &str = "42P18";
+    pub(crate) const DISK_FULL: &str = "53100";
+    pub(crate) const OUT_OF_MEMORY: &str = "53200";
+    pub(crate) const PROGRAM_LIMIT: &str = "54000";
+    pub(crate) const TOO_COMPLEX: &str = "54001";
+    pub(crate) const OBJECT_IN_USE: &str = "55006";
+    pub(crate) const QUERY_CANCELED: &str = "57014";
+    pub(crate) const IO_ERROR: &str = "58030";
+    pub(crate) const INTERNAL: &str = "XX000";
+    pub(crate) const DATA_CORRUPTED: &str = "XX001";
+}
+
+/// A failed statement, as PostgreSQL's clients expect it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SqlError {
+    /// PostgreSQL's code.
+    pub sqlstate: &'static str,
+    /// What is wrong, in one sentence.
+    pub message: String,
+    /// More about this occurrence.
+    pub detail: Option<String>,
+    /// What could be done about it.
+    pub hint: Option<String>,
+    /// Where in the statement's text, in characters from 1.
+    pub position: Option<usize>,
+}
+
+impl SqlError {
+    /// An error with this code.
+    pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
+        assert_eq!(sqlstate.len(), 5, "a code has five characters");
+        Self { sqlstate, message: message.into(), detail: None, hint: None, position: None }
+    }
+
+    /// What is not built yet.
+    pub(crate) fn unsupported(what: impl fmt::Display) -> Self {
+        Self::new(code::FEATURE_NOT_SUPPORTED, format!("{what} is not supported yet"))
+    }
+
+    pub(crate) fn syntax(message: impl Into<String>) -> Self {
+        Self::new(code::SYNTAX_ERROR, message)
+    }
+
+    #[must_use]
+    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Where it is, unless something deeper has said so.
+    #[must_use]
+    pub(crate) fn at(mut self, position: Option<usize>) -> Self {
+        self.position = self.position.or(position);
+        self
+    }
+
+    /// May the same transaction succeed when it is run again from its start?
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.sqlstate, code::SERIALIZATION_FAILURE | code::DEADLOCK)
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(detail) = &self.detail {
+            write!(f, "\nDETAIL:  {detail}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\nHINT:  {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+impl From<Error> for SqlError {
+    fn from(error: Error) -> Self {
+        let message = error.to_string();
+        match error {
+            Error::Corruption { .. } => Self::new(code::DATA_CORRUPTED, message),
+            Error::Conflict { kind: ConflictKind::Deadlock, what } => {
+                Self::new(code::DEADLOCK, "deadlock detected").detail(what)
+            }
+            Error::Conflict { what, .. } => {
+                let message = "could not serialize access due to concurrent update";
+                Self::new(code::SERIALIZATION_FAILURE, message).detail(what)
+            }
+            Error::UniqueViolation { index, key, .. } => unique_violation(&index, &key),
+            Error::NotFound(what) => Self::new(code::UNDEFINED_OBJECT, what),
+            Error::AlreadyExists(what) => {
+                Self::new(code::DUPLICATE_OBJECT, format!("{what} already exists"))
+            }
+            Error::Invalid(what) => Self::new(code::INVALID_PARAMETER, what),
+            Error::Limit(what) => Self::new(code::PROGRAM_LIMIT, what),
+            Error::Io(_) | Error::Poisoned(_) => Self::new(code::IO_ERROR, message),
+            Error::DiskFull(_) => Self::new(code::DISK_FULL, message),
+            Error::Cancelled(_) => {
+                Self::new(code::QUERY_CANCELED, "canceling statement due to user request")
+                    .detail(message)
+            }
+            Error::Locked(_) => Self::new(code::OBJECT_IN_USE, message),
+            Error::TransactionAborted => Self::failed_transaction(),
+            _ => Self::new(code::INTERNAL, message),
+        }
+    }
+}
+
+fn unique_violation(index: &str, key: &str) -> SqlError {
+    let message = format!("duplicate key value violates unique constraint \"{index}\"");
+    SqlError::new(code::UNIQUE_VIOLATION, message).detail(format!("Key {key} already exists."))
+}
+
+impl SqlError {
+    pub(crate) fn failed_transaction() -> Self {
+        let message = "current transaction is aborted, commands ignored until end of transaction \
+                       block";
+        Self::new(code::IN_FAILED_TRANSACTION, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conflicts_can_be_retried_and_nothing_else() {
+        let conflict = Error::conflict("t", rightlink::RowId::new(1, 1));
+        assert!(SqlError::from(conflict).is_retryable());
+        assert!(!SqlError::from(Error::Invalid("x".into())).is_retryable());
+    }
+}

@@ -1,0 +1,70 @@
+//! Memory that grows with the data, counted against the database's one budget.
+//!
+//! Invariants: a row is counted before it is kept. Does not do: spilling to disk; a statement that
+//! needs more than the budget has fails with `53200`.
+
+use rightlink::{Budget, Reservation};
+
+use crate::error::{Result, SqlError, code};
+use crate::types::{Datum, Row};
+
+/// Reserved at a time.
+const STEP: usize = 64 << 10;
+
+/// What one stream holds.
+pub(crate) struct Memory {
+    budget: Budget,
+    reservation: Option<Reservation>,
+    used: usize,
+    reserved: usize,
+}
+
+impl Memory {
+    pub(crate) fn new(budget: &Budget) -> Memory {
+        Memory { budget: budget.clone(), reservation: None, used: 0, reserved: 0 }
+    }
+
+    /// Counts `bytes` more.
+    pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
+        self.used += bytes;
+        if self.used <= self.reserved {
+            return Ok(());
+        }
+        let more = (self.used - self.reserved).next_multiple_of(STEP);
+        let grown = match &mut self.reservation {
+            Some(reservation) => reservation.grow(more),
+            slot => {
+                *slot = self.budget.try_reserve(more);
+                slot.is_some()
+            }
+        };
+        if !grown {
+            return Err(self.exhausted());
+        }
+        self.reserved += more;
+        assert!(self.used <= self.reserved, "what is used is reserved");
+        Ok(())
+    }
+
+    fn exhausted(&self) -> SqlError {
+        let detail = format!(
+            "{} bytes of this statement do not fit the memory budget of {} bytes.",
+            self.used,
+            self.budget.limit()
+        );
+        SqlError::new(code::OUT_OF_MEMORY, "out of memory").detail(detail).hint(
+            "Sorts and groups are kept in memory; an index that delivers the order needs none.",
+        )
+    }
+
+    /// Counts a row.
+    pub(crate) fn charge_row(&mut self, row: &[Datum]) -> Result<()> {
+        self.charge(row_bytes(row))
+    }
+}
+
+/// Bytes of a row in memory.
+pub(crate) fn row_bytes(row: &[Datum]) -> usize {
+    let own = std::mem::size_of::<Row>() + std::mem::size_of_val(row);
+    own + row.iter().map(Datum::heap_bytes).sum::<usize>()
+}

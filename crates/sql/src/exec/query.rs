@@ -1,0 +1,374 @@
+//! Streams on streams: filter, groups, projection, duplicates, order, limits.
+//!
+//! Invariants: rows come out with the visible columns only. Groups come out in the order of their
+//! keys. Does not do: spilling (`memory`).
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
+
+use rightlink::{Budget, Transaction};
+
+use crate::error::{Result, SqlError, code};
+use crate::exec::memory::Memory;
+use crate::exec::{Ready, Stream, source};
+use crate::expr::aggregate::{Ordered, State};
+use crate::expr::{Context, Expr};
+use crate::plan::{Distinct, Select, SortKey};
+use crate::types::{Datum, Row};
+
+/// Opens a query.
+pub(crate) fn open(
+    select: &Arc<Select>,
+    txn: &mut Transaction,
+    context: &Context,
+    budget: &Budget,
+) -> Result<Box<dyn Stream>> {
+    let limits = Limits::of(select, context)?;
+    let needs_sort = !select.sort.is_empty() && !select.ordered;
+    let direct = !needs_sort && select.group.is_none() && select.distinct == Distinct::None;
+    let pushed = match &select.source {
+        crate::plan::Source::Table(scan) if direct && scan.filter.is_none() => limits.most(),
+        _ => None,
+    };
+    let mut stream = source::open(select, txn, context, (budget, pushed))?;
+    if select.filter.is_some() {
+        stream = Box::new(Filter { select: Arc::clone(select), input: stream });
+    }
+    if select.group.is_some() {
+        stream = Box::new(Grouped {
+            select: Arc::clone(select),
+            input: Some((stream, Memory::new(budget))),
+            groups: Ready::new(Vec::new()),
+            memory: None,
+        });
+    }
+    stream = Box::new(Project { select: Arc::clone(select), input: stream });
+    if select.distinct == Distinct::All {
+        stream =
+            Box::new(Unique { input: stream, seen: BTreeSet::new(), memory: Memory::new(budget) });
+    }
+    if needs_sort {
+        let top = limits.most().filter(|_| !matches!(select.distinct, Distinct::On(_)));
+        let sort = Sort {
+            select: Arc::clone(select),
+            input: Some(stream),
+            rows: Ready::new(Vec::new()),
+            memory: Memory::new(budget),
+            top,
+        };
+        stream = Box::new(sort);
+    }
+    if let Distinct::On(places) = &select.distinct {
+        let places = places.clone();
+        stream = Box::new(UniqueOn {
+            input: stream,
+            places,
+            seen: BTreeSet::new(),
+            memory: Memory::new(budget),
+        });
+    }
+    Ok(Box::new(Cut { input: stream, limits, width: select.columns.len() }))
+}
+
+/// LIMIT and OFFSET of one execution.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) skip: u64,
+    pub(crate) take: Option<u64>,
+}
+
+impl Limits {
+    pub(crate) fn of(select: &Select, context: &Context) -> Result<Limits> {
+        let count = |expr: &Option<Expr>, name: &str, sqlstate| -> Result<Option<u64>> {
+            let Some(expr) = expr else { return Ok(None) };
+            match expr.eval(&[], context)? {
+                Datum::Null => Ok(None),
+                other => match u64::try_from(other.as_int().unwrap_or(-1)) {
+                    Ok(count) => Ok(Some(count)),
+                    Err(_) => Err(SqlError::new(sqlstate, format!("{name} must not be negative"))),
+                },
+            }
+        };
+        let take = count(&select.limit, "LIMIT", code::INVALID_ROW_COUNT)?;
+        let skip = count(&select.offset, "OFFSET", code::INVALID_OFFSET)?.unwrap_or(0);
+        Ok(Limits { skip, take })
+    }
+
+    /// Rows that are needed at most before the skipped ones are gone.
+    pub(crate) fn most(self) -> Option<u64> {
+        self.take.map(|take| take.saturating_add(self.skip))
+    }
+}
+
+struct Filter {
+    select: Arc<Select>,
+    input: Box<dyn Stream>,
+}
+
+impl Stream for Filter {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        let filter = self.select.filter.as_ref().expect("opened for a filter");
+        while let Some(row) = self.input.next(context)? {
+            if filter.holds(&row, context)? {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+}
+
+struct Project {
+    select: Arc<Select>,
+    input: Box<dyn Stream>,
+}
+
+impl Stream for Project {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        match self.input.next(context)? {
+            Some(row) => project(&self.select.output, &row, context).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The values of `output` over `row`.
+pub(crate) fn project(output: &[Expr], row: &[Datum], context: &Context) -> Result<Row> {
+    output.iter().map(|expr| expr.eval(row, context)).collect()
+}
+
+struct Grouped {
+    select: Arc<Select>,
+    input: Option<(Box<dyn Stream>, Memory)>,
+    groups: Ready,
+    /// Held as long as the groups are.
+    memory: Option<Memory>,
+}
+
+impl Stream for Grouped {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        if let Some((input, memory)) = self.input.take() {
+            self.gather(input, memory, context)?;
+        }
+        let group = self.select.group.as_ref().expect("opened for groups");
+        while let Some(row) = self.groups.next(context)? {
+            match &group.having {
+                Some(having) if !having.holds(&row, context)? => {}
+                _ => return Ok(Some(row)),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Grouped {
+    fn gather(
+        &mut self,
+        mut input: Box<dyn Stream>,
+        mut memory: Memory,
+        context: &Context,
+    ) -> Result<()> {
+        let group = self.select.group.as_ref().expect("opened for groups");
+        let fresh = || -> Vec<State> { group.aggregates.iter().map(|a| a.start()).collect() };
+        let mut groups: BTreeMap<Ordered, Vec<State>> = BTreeMap::new();
+        if group.keys.is_empty() {
+            groups.insert(Ordered(Vec::new()), fresh());
+        }
+        while let Some(row) = input.next(context)? {
+            let key = Ordered(project(&group.keys, &row, context)?);
+            let states = match groups.entry(key) {
+                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    let states = size_of::<State>() * group.aggregates.len();
+                    memory.charge(64 + states)?;
+                    memory.charge_row(&entry.key().0)?;
+                    entry.insert(fresh())
+                }
+            };
+            for (aggregate, state) in group.aggregates.iter().zip(states) {
+                let grown = aggregate.step(state, &row, context)?;
+                if grown > 0 {
+                    memory.charge(grown)?;
+                }
+            }
+        }
+        let mut rows = Vec::with_capacity(groups.len());
+        for (Ordered(mut row), states) in groups {
+            for (aggregate, state) in group.aggregates.iter().zip(&states) {
+                row.push(aggregate.finish(state)?);
+            }
+            rows.push(row);
+        }
+        self.groups = Ready::new(rows);
+        self.memory = Some(memory);
+        Ok(())
+    }
+}
+
+struct Unique {
+    input: Box<dyn Stream>,
+    seen: BTreeSet<Ordered>,
+    memory: Memory,
+}
+
+impl Stream for Unique {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        while let Some(row) = self.input.next(context)? {
+            let key = Ordered(row);
+            if !self.seen.contains(&key) {
+                self.memory.charge_row(&key.0)?;
+                self.seen.insert(key.clone());
+                return Ok(Some(key.0));
+            }
+        }
+        Ok(None)
+    }
+}
+
+struct UniqueOn {
+    input: Box<dyn Stream>,
+    places: Vec<usize>,
+    seen: BTreeSet<Ordered>,
+    memory: Memory,
+}
+
+impl Stream for UniqueOn {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        while let Some(row) = self.input.next(context)? {
+            let key = Ordered(self.places.iter().map(|at| row[*at].clone()).collect());
+            if !self.seen.contains(&key) {
+                self.memory.charge_row(&key.0)?;
+                self.seen.insert(key);
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Order of two output rows.
+pub(crate) fn compare(a: &[Datum], b: &[Datum], keys: &[SortKey]) -> Ordering {
+    for key in keys {
+        let (x, y) = (&a[key.at], &b[key.at]);
+        let order = match (x.is_null(), y.is_null()) {
+            (true, true) => Ordering::Equal,
+            (true, false) if key.nulls_first => Ordering::Less,
+            (true, false) => Ordering::Greater,
+            (false, true) if key.nulls_first => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) if key.descending => y.compare(x),
+            (false, false) => x.compare(y),
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
+}
+
+struct Sort {
+    select: Arc<Select>,
+    input: Option<Box<dyn Stream>>,
+    rows: Ready,
+    memory: Memory,
+    /// Only the first so many are wanted.
+    top: Option<u64>,
+}
+
+impl Stream for Sort {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        if let Some(input) = self.input.take() {
+            let rows = match self.top.and_then(|top| usize::try_from(top).ok()) {
+                Some(top) if top < 10_000 => self.gather_top(input, top, context)?,
+                _ => self.gather(input, context)?,
+            };
+            self.rows = Ready::new(rows);
+        }
+        self.rows.next(context)
+    }
+}
+
+/// A row in a heap of the largest, ties by arrival.
+struct Held<'a>(Row, u64, &'a [SortKey]);
+
+impl Ord for Held<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare(&self.0, &other.0, self.2).then(self.1.cmp(&other.1))
+    }
+}
+
+impl PartialOrd for Held<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Held<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Held<'_> {}
+
+impl Sort {
+    fn gather(&mut self, mut input: Box<dyn Stream>, context: &Context) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        while let Some(row) = input.next(context)? {
+            self.memory.charge_row(&row)?;
+            rows.push(row);
+        }
+        rows.sort_by(|a, b| compare(a, b, &self.select.sort));
+        Ok(rows)
+    }
+
+    fn gather_top(
+        &mut self,
+        mut input: Box<dyn Stream>,
+        top: usize,
+        context: &Context,
+    ) -> Result<Vec<Row>> {
+        let select = Arc::clone(&self.select);
+        let mut heap: BinaryHeap<Held<'_>> = BinaryHeap::new();
+        let mut arrived = 0;
+        while let Some(row) = input.next(context)? {
+            if heap.len() < top {
+                self.memory.charge_row(&row)?;
+            }
+            heap.push(Held(row, arrived, &select.sort));
+            arrived += 1;
+            if heap.len() > top {
+                heap.pop();
+            }
+        }
+        Ok(heap.into_sorted_vec().into_iter().map(|held| held.0).collect())
+    }
+}
+
+struct Cut {
+    input: Box<dyn Stream>,
+    limits: Limits,
+    width: usize,
+}
+
+impl Stream for Cut {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        while self.limits.skip > 0 {
+            self.limits.skip -= 1;
+            if self.input.next(context)?.is_none() {
+                self.limits.skip = 0;
+                return Ok(None);
+            }
+        }
+        match &mut self.limits.take {
+            Some(0) => return Ok(None),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        let row = self.input.next(context)?;
+        Ok(row.map(|mut row| {
+            row.truncate(self.width);
+            row
+        }))
+    }
+}

@@ -1,0 +1,179 @@
+//! Rows of tables, lists and series.
+//!
+//! Invariants: a row has the columns that the plan's scan names, in its order.
+//! Does not do: filters that are not the scan's own.
+
+use std::sync::Arc;
+
+use rightlink::{Rows, ScanOptions, Transaction};
+
+use crate::error::{Result, SqlError, code};
+use crate::exec::{Ready, Stream};
+use crate::expr::{Context, Expr};
+use crate::plan::path::Path;
+use crate::plan::{Select, Source, TableScan};
+use crate::types::{Datum, Decimal, Row, SqlType, calendar};
+
+/// What the engine is asked for; `None` if no row can match.
+pub(crate) fn scan_options(scan: &TableScan, context: &Context) -> Result<Option<ScanOptions>> {
+    let options = match &scan.path {
+        Path::Sequential => Some(ScanOptions::all()),
+        Path::Index(path) => path.options(context)?,
+    };
+    let names = scan.columns.iter().map(|at| scan.table.info.columns[*at].name.as_str());
+    Ok(options.map(|options| options.columns(names)))
+}
+
+/// Rows of a table.
+pub(crate) struct TableRows {
+    rows: Rows,
+    with_tid: bool,
+    filter: Option<Expr>,
+    read: u32,
+}
+
+/// Rows between two looks at the clock.
+const CHECK_EVERY: u32 = 256;
+
+impl TableRows {
+    pub(crate) fn new(rows: Rows, scan: &TableScan) -> TableRows {
+        TableRows { rows, with_tid: scan.with_tid, filter: scan.filter.clone(), read: 0 }
+    }
+}
+
+/// A row of the engine as a row here.
+pub(crate) fn convert(row: rightlink::Row, with_tid: bool) -> Row {
+    let mut values = Vec::with_capacity(row.values.len() + usize::from(with_tid));
+    values.extend(row.values.into_iter().map(Datum::from));
+    if with_tid {
+        values.push(Datum::Tid(row.id));
+    }
+    values
+}
+
+impl Stream for TableRows {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        for row in self.rows.by_ref() {
+            self.read = self.read.wrapping_add(1);
+            if self.read % CHECK_EVERY == 0 {
+                context.check()?;
+            }
+            let row = convert(row?, self.with_tid);
+            match &self.filter {
+                Some(filter) if !filter.holds(&row, context)? => {}
+                _ => return Ok(Some(row)),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Rows of VALUES.
+struct ValuesRows {
+    select: Arc<Select>,
+    at: usize,
+}
+
+impl Stream for ValuesRows {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        let Source::Values(rows) = &self.select.source else {
+            unreachable!("opened for a list of values")
+        };
+        let Some(row) = rows.get(self.at) else { return Ok(None) };
+        self.at += 1;
+        row.iter().map(|value| value.eval(&[], context)).collect::<Result<Row>>().map(Some)
+    }
+}
+
+/// `generate_series`.
+struct Series {
+    next: Option<Datum>,
+    stop: Datum,
+    step: Datum,
+    backward: bool,
+}
+
+impl Series {
+    fn open(args: &[Expr], ty: SqlType, context: &Context) -> Result<Box<dyn Stream>> {
+        let mut values =
+            args.iter().map(|arg| arg.eval(&[], context)).collect::<Result<Vec<_>>>()?;
+        if values.iter().any(Datum::is_null) {
+            return Ok(Box::new(Ready::new(Vec::new())));
+        }
+        if values.len() == 2 {
+            values.push(match ty {
+                SqlType::Int4 => Datum::Int4(1),
+                SqlType::Int8 => Datum::Int8(1),
+                SqlType::Numeric => Datum::Numeric(Decimal::from(1i64)),
+                _ => return Err(SqlError::syntax("generate_series of times needs a step")),
+            });
+        }
+        let [start, stop, step]: [Datum; 3] = values.try_into().expect("two or three arguments");
+        let (zero, backward) = match &step {
+            Datum::Numeric(step) => (step.is_zero(), step.is_negative()),
+            Datum::Interval(step) => (step.span() == 0, step.span() < 0),
+            other => (other.as_int() == Some(0), other.as_int().is_some_and(|step| step < 0)),
+        };
+        if zero {
+            return Err(SqlError::new(code::INVALID_PARAMETER, "step size cannot equal zero"));
+        }
+        Ok(Box::new(Series { next: Some(start), stop, step, backward }))
+    }
+
+    /// The number after `value`; none past the end of its type.
+    fn after(&self, value: &Datum) -> Result<Option<Datum>> {
+        Ok(match (value, &self.step) {
+            (Datum::Int4(a), Datum::Int4(b)) => a.checked_add(*b).map(Datum::Int4),
+            (Datum::Int8(a), Datum::Int8(b)) => a.checked_add(*b).map(Datum::Int8),
+            (Datum::Numeric(a), Datum::Numeric(b)) => Some(Datum::Numeric(a.add(b))),
+            (Datum::Timestamp(a), Datum::Interval(b)) => {
+                Some(Datum::Timestamp(calendar::add(*a, *b)?))
+            }
+            (Datum::Timestamptz(a), Datum::Interval(b)) => {
+                Some(Datum::Timestamptz(calendar::add(*a, *b)?))
+            }
+            _ => unreachable!("the binder casts the arguments"),
+        })
+    }
+}
+
+impl Stream for Series {
+    fn next(&mut self, _: &Context) -> Result<Option<Row>> {
+        let Some(value) = self.next.take() else { return Ok(None) };
+        let order = value.compare(&self.stop);
+        if if self.backward { order.is_lt() } else { order.is_gt() } {
+            return Ok(None);
+        }
+        self.next = self.after(&value)?;
+        Ok(Some(vec![value]))
+    }
+}
+
+/// Opens the source of a query. `limit` is the most rows that will be asked for, if the source can
+/// know.
+pub(crate) fn open(
+    select: &Arc<Select>,
+    txn: &mut Transaction,
+    context: &Context,
+    (budget, limit): (&rightlink::Budget, Option<u64>),
+) -> Result<Box<dyn Stream>> {
+    match &select.source {
+        Source::Nothing => Ok(Box::new(Ready::new(vec![Vec::new()]))),
+        Source::Values(_) => Ok(Box::new(ValuesRows { select: Arc::clone(select), at: 0 })),
+        Source::Series(args, ty) => Series::open(args, *ty, context),
+        Source::Query(query) => {
+            super::query::open(&Arc::new((**query).clone()), txn, context, budget)
+        }
+        Source::Table(scan) => {
+            let Some(mut options) = scan_options(scan, context)? else {
+                return Ok(Box::new(Ready::new(Vec::new())));
+            };
+            options.limit = limit;
+            options.any_order = options.index.is_some()
+                && limit.is_none()
+                && (select.group.is_some() || (!select.sort.is_empty() && !select.ordered));
+            let rows = txn.scan(&scan.table.info.name, &options)?;
+            Ok(Box::new(TableRows::new(rows, scan)))
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Functions over many rows.
+//!
+//! Invariants: nulls do not count, except for `count(*)`; sums of integers are exact however many.
+//! Does not do: ordered-set aggregates, statistics such as `stddev`.
+
+use std::cmp::Ordering;
+
+use crate::error::{Result, SqlError, code};
+use crate::expr::{Context, Expr};
+use crate::types::{Datum, Decimal, Interval, SqlType};
+
+/// What is computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    CountAll,
+    Count,
+    Sum,
+    Average,
+    Min,
+    Max,
+    And,
+    Or,
+    StringAgg,
+    BitAnd,
+    BitOr,
+}
+
+/// An aggregate of a query.
+#[derive(Clone, Debug)]
+pub(crate) struct Aggregate {
+    pub(crate) kind: Kind,
+    pub(crate) args: Vec<Expr>,
+    /// Type of the first argument.
+    pub(crate) input: SqlType,
+    pub(crate) result: SqlType,
+    pub(crate) distinct: bool,
+    pub(crate) filter: Option<Expr>,
+}
+
+/// The aggregate called `name` over a first argument of type `input`: the type to cast it to, and
+/// the type of the result.
+pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType)> {
+    use SqlType as T;
+    let known = if input == T::Unknown { T::Text } else { input };
+    Some(match name {
+        "count" => (Kind::Count, known, T::Int8),
+        "sum" => match known {
+            T::Int2 | T::Int4 => (Kind::Sum, known, T::Int8),
+            T::Int8 => (Kind::Sum, known, T::Numeric),
+            T::Numeric | T::Float4 | T::Float8 | T::Interval => (Kind::Sum, known, known),
+            _ => return None,
+        },
+        "avg" => match known {
+            T::Int2 | T::Int4 | T::Int8 | T::Numeric => (Kind::Average, known, T::Numeric),
+            T::Float4 | T::Float8 => (Kind::Average, T::Float8, T::Float8),
+            T::Interval => (Kind::Average, known, known),
+            _ => return None,
+        },
+        "min" | "max" if !matches!(known, T::Bool | T::Bytea | T::Uuid) => {
+            (if name == "min" { Kind::Min } else { Kind::Max }, known, known)
+        }
+        "bool_and" | "every" if matches!(input, T::Bool | T::Unknown) => {
+            (Kind::And, T::Bool, T::Bool)
+        }
+        "bool_or" if matches!(input, T::Bool | T::Unknown) => (Kind::Or, T::Bool, T::Bool),
+        "bit_and" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitAnd, known, known),
+        "bit_or" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitOr, known, known),
+        "string_agg" if known == T::Text => (Kind::StringAgg, T::Text, T::Text),
+        _ => return None,
+    })
+}
+
+/// Is there an aggregate of this name?
+pub(crate) fn exists(name: &str) -> bool {
+    matches!(
+        name,
+        "count"
+            | "sum"
+            | "avg"
+            | "min"
+            | "max"
+            | "bool_and"
+            | "every"
+            | "bool_or"
+            | "string_agg"
+            | "bit_and"
+            | "bit_or"
+    )
+}
+
+/// An aggregate in the making.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    count: i64,
+    /// Sum of integers.
+    whole: i128,
+    value: Datum,
+    /// Values met, for DISTINCT.
+    seen: Option<std::collections::BTreeSet<Ordered>>,
+}
+
+/// A value by its order.
+#[derive(Clone, Debug)]
+pub(crate) struct Ordered(pub(crate) Vec<Datum>);
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let pairs = self.0.iter().zip(&other.0);
+        pairs.map(|(a, b)| a.compare(b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ordered {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Ordered {}
+
+impl Aggregate {
+    /// Nothing met yet.
+    pub(crate) fn start(&self) -> State {
+        let seen = self.distinct.then(std::collections::BTreeSet::new);
+        State { count: 0, whole: 0, value: Datum::Null, seen }
+    }
+
+    /// Takes a row in. Returns how many bytes the state has grown by.
+    pub(crate) fn step(
+        &self,
+        state: &mut State,
+        row: &[Datum],
+        context: &Context,
+    ) -> Result<usize> {
+        if let Some(filter) = &self.filter
+            && !filter.holds(row, context)?
+        {
+            return Ok(0);
+        }
+        if self.kind == Kind::CountAll {
+            state.count += 1;
+            return Ok(0);
+        }
+        let value = self.args[0].eval(row, context)?;
+        if value.is_null() {
+            return Ok(0);
+        }
+        let mut grown = 0;
+        if let Some(seen) = &mut state.seen {
+            grown += 64 + value.heap_bytes();
+            if !seen.insert(Ordered(vec![value.clone()])) {
+                return Ok(0);
+            }
+        }
+        let separator = match self.args.get(1) {
+            Some(separator) => separator.eval(row, context)?,
+            None => Datum::Null,
+        };
+        grown += if self.kind == Kind::StringAgg { value.heap_bytes() + 8 } else { 0 };
+        self.take(state, value, &separator)?;
+        state.count += 1;
+        Ok(grown)
+    }
+
+    fn take(&self, state: &mut State, value: Datum, separator: &Datum) -> Result<()> {
+        match self.kind {
+            Kind::CountAll | Kind::Count => {}
+            Kind::Sum | Kind::Average => sum(state, value)?,
+            Kind::Min => keep(state, value, Ordering::Less),
+            Kind::Max => keep(state, value, Ordering::Greater),
+            Kind::And | Kind::Or => {
+                let decides = value == Datum::Bool(self.kind == Kind::Or);
+                if state.count == 0 || decides {
+                    state.value = value;
+                }
+            }
+            Kind::BitAnd | Kind::BitOr => {
+                let bits = value.as_int().unwrap_or(0);
+                let old = state.value.as_int().unwrap_or(bits);
+                let new = if self.kind == Kind::BitAnd { old & bits } else { old | bits };
+                state.value = crate::types::cast::cast(Datum::Int8(new), self.result)?;
+            }
+            Kind::StringAgg => match (&mut state.value, value) {
+                (Datum::Text(all), Datum::Text(next)) => {
+                    separator.write_text(all);
+                    all.push_str(&next);
+                }
+                (first, value) => *first = value,
+            },
+        }
+        Ok(())
+    }
+
+    /// The result over the rows taken in.
+    pub(crate) fn finish(&self, state: &State) -> Result<Datum> {
+        match self.kind {
+            Kind::CountAll | Kind::Count => Ok(Datum::Int8(state.count)),
+            _ if state.count == 0 => Ok(Datum::Null),
+            Kind::Sum => match self.input {
+                SqlType::Int2 | SqlType::Int4 => i64::try_from(state.whole)
+                    .map(Datum::Int8)
+                    .map_err(|_| SqlError::new(code::NUMERIC_OUT_OF_RANGE, "bigint out of range")),
+                SqlType::Int8 => Ok(Datum::Numeric(Decimal::from(state.whole))),
+                _ => Ok(state.value.clone()),
+            },
+            Kind::Average => average(state),
+            _ => Ok(state.value.clone()),
+        }
+    }
+}
+
+fn keep(state: &mut State, value: Datum, wanted: Ordering) {
+    if state.value.is_null() || value.compare(&state.value) == wanted {
+        state.value = value;
+    }
+}
+
+fn sum(state: &mut State, value: Datum) -> Result<()> {
+    if let Some(whole) = value.as_int() {
+        state.whole += i128::from(whole);
+        return Ok(());
+    }
+    let overflow = || SqlError::new(code::NUMERIC_OUT_OF_RANGE, "value out of range: overflow");
+    state.value = match (&state.value, value) {
+        (Datum::Null, first) => first,
+        (Datum::Float4(a), Datum::Float4(b)) => {
+            let sum = a + b;
+            if sum.is_infinite() && a.is_finite() && b.is_finite() {
+                return Err(overflow());
+            }
+            Datum::Float4(sum)
+        }
+        (Datum::Float8(a), Datum::Float8(b)) => {
+            let sum = a + b;
+            if sum.is_infinite() && a.is_finite() && b.is_finite() {
+                return Err(overflow());
+            }
+            Datum::Float8(sum)
+        }
+        (Datum::Numeric(a), Datum::Numeric(b)) => Datum::Numeric(a.add(&b).checked()?),
+        (Datum::Interval(a), Datum::Interval(b)) => Datum::Interval(Interval::add(*a, b)?),
+        (old, value) => unreachable!("one type for all rows: {old:?} {value:?}"),
+    };
+    Ok(())
+}
+
+fn average(state: &State) -> Result<Datum> {
+    let count = Decimal::from(state.count);
+    match &state.value {
+        Datum::Null => Ok(Datum::Numeric(Decimal::from(state.whole).divide(&count)?)),
+        Datum::Numeric(sum) => Ok(Datum::Numeric(sum.divide(&count)?)),
+        Datum::Float8(sum) => Ok(Datum::Float8(sum / state.count as f64)),
+        Datum::Interval(sum) => Ok(Datum::Interval(sum.scale(1.0 / state.count as f64)?)),
+        other => unreachable!("averages have been cast: {other:?}"),
+    }
+}

@@ -1,0 +1,137 @@
+//! Expressions as text, in the form that PostgreSQL's EXPLAIN shows.
+//!
+//! Does not do: text that a parser would surely read back.
+
+use crate::expr::Expr;
+use crate::types::{Datum, SqlType};
+
+/// A name, quoted where a parser would otherwise change it.
+pub(crate) fn identifier(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$')
+        && !RESERVED.contains(&name);
+    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// Words that are no names without quotes.
+const RESERVED: [&str; 40] = [
+    "all",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "both",
+    "case",
+    "cast",
+    "check",
+    "column",
+    "constraint",
+    "create",
+    "default",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "false",
+    "for",
+    "foreign",
+    "from",
+    "grant",
+    "group",
+    "having",
+    "in",
+    "limit",
+    "not",
+    "null",
+    "offset",
+    "on",
+    "or",
+    "order",
+    "primary",
+    "select",
+    "table",
+    "true",
+    "user",
+    "where",
+];
+
+/// A string in quotes.
+pub(crate) fn literal(text: &str) -> String {
+    let quoted = format!("'{}'", text.replace('\'', "''"));
+    if text.contains('\\') { format!("E{}", quoted.replace('\\', "\\\\")) } else { quoted }
+}
+
+fn constant(value: &Datum) -> String {
+    match value {
+        Datum::Null => "NULL".to_owned(),
+        Datum::Bool(v) => v.to_string(),
+        Datum::Int4(v) if *v < 0 => format!("'{v}'::integer"),
+        Datum::Int4(v) => v.to_string(),
+        Datum::Numeric(v) if !v.is_negative() => v.to_string(),
+        other => {
+            let ty = other.type_of().unwrap_or(SqlType::Unknown);
+            format!("{}::{}", literal(&other.to_text().unwrap_or_default()), ty.name())
+        }
+    }
+}
+
+/// `expr` with columns called `names`.
+pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
+    let inner = |expr: &Expr| show(expr, names);
+    let list = |list: &[Expr], by: &str| list.iter().map(inner).collect::<Vec<_>>().join(by);
+    match expr {
+        Expr::Const(value) => constant(value),
+        Expr::Column(at) => names.get(*at).map_or("?".to_owned(), |name| identifier(name)),
+        Expr::Param(at) => format!("${}", at + 1),
+        Expr::Aggregate(at) => format!("agg{}", at + 1),
+        Expr::Call(function, args) => call(function.name, args, names),
+        Expr::Cast(value, to) => format!("({})::{}", inner(value), to.name()),
+        Expr::FitNumeric(value, p, s) => format!("({})::numeric({p},{s})", inner(value)),
+        Expr::And(parts) => format!("({})", list(parts, " AND ")),
+        Expr::Or(parts) => format!("({})", list(parts, " OR ")),
+        Expr::Not(value) => format!("(NOT {})", inner(value)),
+        Expr::IsNull(value, negated) => {
+            format!("({} IS {}NULL)", inner(value), if *negated { "NOT " } else { "" })
+        }
+        Expr::Is(value, wanted, negated) => {
+            let what = wanted.map_or("UNKNOWN", |wanted| if wanted { "TRUE" } else { "FALSE" });
+            format!("({} IS {}{what})", inner(value), if *negated { "NOT " } else { "" })
+        }
+        Expr::Distinct(a, b, negated) => {
+            let not = if *negated { "NOT " } else { "" };
+            format!("({} IS {not}DISTINCT FROM {})", inner(a), inner(b))
+        }
+        Expr::Case(arms, rest) => {
+            let arm =
+                |(when, then): &(Expr, Expr)| format!(" WHEN {} THEN {}", inner(when), inner(then));
+            let arms: String = arms.iter().map(arm).collect();
+            format!("CASE{arms} ELSE {} END", inner(rest))
+        }
+        Expr::Coalesce(parts) => format!("COALESCE({})", list(parts, ", ")),
+        Expr::NullIf(a, b) => format!("NULLIF({}, {})", inner(a), inner(b)),
+        Expr::Extreme(parts, wanted) => {
+            let name = if wanted.is_gt() { "GREATEST" } else { "LEAST" };
+            format!("{name}({})", list(parts, ", "))
+        }
+        Expr::In(needle, parts, negated) => {
+            let (op, all) = if *negated { ("<>", "ALL") } else { ("=", "ANY") };
+            format!("({} {op} {all} ({{{}}}))", inner(needle), list(parts, ","))
+        }
+    }
+}
+
+fn call(name: &str, args: &[Expr], names: &[String]) -> String {
+    let is_operator = !name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    match args {
+        [a, b] if is_operator => format!("({} {name} {})", show(a, names), show(b, names)),
+        [a] if is_operator => format!("({name} {})", show(a, names)),
+        _ => {
+            let args: Vec<String> = args.iter().map(|arg| show(arg, names)).collect();
+            format!("{name}({})", args.join(", "))
+        }
+    }
+}

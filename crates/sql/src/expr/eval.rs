@@ -1,0 +1,156 @@
+//! Evaluating bound expressions over a row.
+//!
+//! Invariants: null means unknown: AND and OR give null only when the other side does not decide;
+//! strict functions are not called with a null. CASE and COALESCE evaluate only what they need.
+//! Does not do: types; the binder has seen to them.
+
+use std::cmp::Ordering;
+
+use crate::error::Result;
+use crate::expr::{Context, Expr};
+use crate::types::Datum;
+use crate::types::cast::cast;
+
+impl Expr {
+    /// The value over `row`.
+    pub(crate) fn eval(&self, row: &[Datum], context: &Context) -> Result<Datum> {
+        match self {
+            Expr::Const(value) => Ok(value.clone()),
+            Expr::Column(at) => Ok(row[*at].clone()),
+            Expr::Param(at) => Ok(context.params[*at].clone()),
+            Expr::Aggregate(_) => unreachable!("aggregates are columns by now"),
+            Expr::Call(function, args) => call(function, args, row, context),
+            Expr::Cast(inner, to) => cast(inner.eval(row, context)?, *to),
+            Expr::FitNumeric(inner, precision, scale) => match inner.eval(row, context)? {
+                Datum::Numeric(number) => Ok(Datum::Numeric(number.fit(*precision, *scale)?)),
+                other => Ok(other),
+            },
+            Expr::And(list) => junction(list, false, row, context),
+            Expr::Or(list) => junction(list, true, row, context),
+            Expr::Not(inner) => Ok(match inner.eval(row, context)? {
+                Datum::Bool(value) => Datum::Bool(!value),
+                _ => Datum::Null,
+            }),
+            Expr::IsNull(inner, negated) => {
+                Ok(Datum::Bool(inner.eval(row, context)?.is_null() != *negated))
+            }
+            Expr::Is(inner, wanted, negated) => {
+                let value = match inner.eval(row, context)? {
+                    Datum::Bool(value) => Some(value),
+                    _ => None,
+                };
+                Ok(Datum::Bool((value == *wanted) != *negated))
+            }
+            Expr::Distinct(a, b, negated) => {
+                let (a, b) = (a.eval(row, context)?, b.eval(row, context)?);
+                Ok(Datum::Bool((a.compare(&b) != Ordering::Equal) != *negated))
+            }
+            Expr::Case(arms, rest) => case(arms, rest, row, context),
+            Expr::Coalesce(list) => coalesce(list, row, context),
+            Expr::NullIf(a, b) => null_if(a, b, row, context),
+            Expr::Extreme(list, wanted) => extreme(list, *wanted, row, context),
+            Expr::In(needle, list, negated) => contains(needle, list, *negated, (row, context)),
+        }
+    }
+
+    /// Is the condition true for `row`? Null is not.
+    pub(crate) fn holds(&self, row: &[Datum], context: &Context) -> Result<bool> {
+        Ok(matches!(self.eval(row, context)?, Datum::Bool(true)))
+    }
+}
+
+fn call(
+    function: &super::Function,
+    args: &[Expr],
+    row: &[Datum],
+    context: &Context,
+) -> Result<Datum> {
+    let run = |values: &[Datum]| -> Result<Datum> {
+        if function.strict && values.iter().any(Datum::is_null) {
+            return Ok(Datum::Null);
+        }
+        (function.eval)(values, context)
+    };
+    // The usual counts need no memory of their own.
+    match args {
+        [] => run(&[]),
+        [a] => run(&[a.eval(row, context)?]),
+        [a, b] => run(&[a.eval(row, context)?, b.eval(row, context)?]),
+        _ => {
+            let values =
+                args.iter().map(|arg| arg.eval(row, context)).collect::<Result<Vec<_>>>()?;
+            run(&values)
+        }
+    }
+}
+
+/// AND (decided by false) or OR (decided by true).
+fn junction(list: &[Expr], decides: bool, row: &[Datum], context: &Context) -> Result<Datum> {
+    let mut unknown = false;
+    for inner in list {
+        match inner.eval(row, context)? {
+            Datum::Bool(value) if value == decides => return Ok(Datum::Bool(decides)),
+            Datum::Bool(_) => {}
+            _ => unknown = true,
+        }
+    }
+    Ok(if unknown { Datum::Null } else { Datum::Bool(!decides) })
+}
+
+fn case(arms: &[(Expr, Expr)], rest: &Expr, row: &[Datum], context: &Context) -> Result<Datum> {
+    for (condition, result) in arms {
+        if condition.holds(row, context)? {
+            return result.eval(row, context);
+        }
+    }
+    rest.eval(row, context)
+}
+
+fn coalesce(list: &[Expr], row: &[Datum], context: &Context) -> Result<Datum> {
+    for inner in list {
+        let value = inner.eval(row, context)?;
+        if !value.is_null() {
+            return Ok(value);
+        }
+    }
+    Ok(Datum::Null)
+}
+
+fn null_if(a: &Expr, b: &Expr, row: &[Datum], context: &Context) -> Result<Datum> {
+    let (a, b) = (a.eval(row, context)?, b.eval(row, context)?);
+    let equal = !a.is_null() && !b.is_null() && a.compare(&b) == Ordering::Equal;
+    Ok(if equal { Datum::Null } else { a })
+}
+
+fn extreme(list: &[Expr], wanted: Ordering, row: &[Datum], context: &Context) -> Result<Datum> {
+    let mut best = Datum::Null;
+    for inner in list {
+        let value = inner.eval(row, context)?;
+        if !value.is_null() && (best.is_null() || value.compare(&best) == wanted) {
+            best = value;
+        }
+    }
+    Ok(best)
+}
+
+fn contains(
+    needle: &Expr,
+    list: &[Expr],
+    negated: bool,
+    (row, context): (&[Datum], &Context),
+) -> Result<Datum> {
+    let needle = needle.eval(row, context)?;
+    if needle.is_null() {
+        return Ok(Datum::Null);
+    }
+    let mut unknown = false;
+    for inner in list {
+        let value = inner.eval(row, context)?;
+        if value.is_null() {
+            unknown = true;
+        } else if value.compare(&needle) == Ordering::Equal {
+            return Ok(Datum::Bool(!negated));
+        }
+    }
+    Ok(if unknown { Datum::Null } else { Datum::Bool(negated) })
+}

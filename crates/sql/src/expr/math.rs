@@ -1,0 +1,196 @@
+//! Functions over numbers.
+//!
+//! Invariants: exact over integers and numeric; where numeric needs more than this has (powers,
+//! roots, logarithms) it is refused rather than answered in floats.
+//! Does not do: operators.
+
+use crate::error::{Result, SqlError, code};
+use crate::expr::operators::{mismatch, negate, of_width, out_of_range};
+use crate::expr::registry::{Eval, Registry};
+use crate::types::decimal::division_by_zero;
+use crate::types::{Datum, Decimal, SqlType};
+
+/// Adds them.
+pub(super) fn register(registry: &mut Registry) {
+    use SqlType as T;
+    for ty in [T::Int2, T::Int4, T::Int8, T::Float4, T::Float8, T::Numeric] {
+        for name in ["abs", "@"] {
+            registry.add(name, &[ty], ty, |v, _| absolute(&v[0]));
+        }
+    }
+    for ty in [T::Float8, T::Numeric] {
+        registry.add("sign", &[ty], ty, |v, _| sign(&v[0]));
+        for name in ["ceil", "ceiling"] {
+            registry.add(name, &[ty], ty, |v, _| whole(&v[0], f64::ceil, Decimal::ceil));
+        }
+        registry.add("floor", &[ty], ty, |v, _| whole(&v[0], f64::floor, Decimal::floor));
+        registry.add("round", &[ty], ty, |v, _| {
+            whole(&v[0], f64::round_ties_even, |number| number.round(0))
+        });
+        registry
+            .add("trunc", &[ty], ty, |v, _| whole(&v[0], f64::trunc, |number| number.truncate(0)));
+    }
+    registry.add("round", &[T::Numeric, T::Int4], T::Numeric, |v, _| cut(v, Decimal::round));
+    registry.add("trunc", &[T::Numeric, T::Int4], T::Numeric, |v, _| cut(v, Decimal::truncate));
+    registry.add("div", &[T::Numeric, T::Numeric], T::Numeric, quotient);
+    registry.add("scale", &[T::Numeric], T::Int4, |v, _| match v {
+        [Datum::Numeric(number)] => Ok(Datum::Int4(number.scale() as i32)),
+        _ => mismatch(v),
+    });
+    for ty in [T::Int4, T::Int8] {
+        registry.add("gcd", &[ty, ty], ty, gcd);
+    }
+    floats(registry);
+}
+
+fn floats(registry: &mut Registry) {
+    use SqlType as T;
+    let one: [(&'static str, Eval); 17] = [
+        ("sqrt", |v, _| unary(v, |x| if x < 0.0 { Err(negative_root()) } else { Ok(x.sqrt()) })),
+        ("|/", |v, _| unary(v, |x| if x < 0.0 { Err(negative_root()) } else { Ok(x.sqrt()) })),
+        ("cbrt", |v, _| unary(v, |x| Ok(x.cbrt()))),
+        ("||/", |v, _| unary(v, |x| Ok(x.cbrt()))),
+        ("exp", |v, _| unary(v, |x| finite(x.exp(), x))),
+        ("ln", |v, _| unary(v, |x| logarithm(x).map(f64::ln))),
+        ("log", |v, _| unary(v, |x| logarithm(x).map(f64::log10))),
+        ("log10", |v, _| unary(v, |x| logarithm(x).map(f64::log10))),
+        ("sin", |v, _| unary(v, |x| Ok(x.sin()))),
+        ("cos", |v, _| unary(v, |x| Ok(x.cos()))),
+        ("tan", |v, _| unary(v, |x| Ok(x.tan()))),
+        ("asin", |v, _| unary(v, |x| inverse(x).map(f64::asin))),
+        ("acos", |v, _| unary(v, |x| inverse(x).map(f64::acos))),
+        ("atan", |v, _| unary(v, |x| Ok(x.atan()))),
+        ("degrees", |v, _| unary(v, |x| Ok(x.to_degrees()))),
+        ("radians", |v, _| unary(v, |x| Ok(x.to_radians()))),
+        ("sinh", |v, _| unary(v, |x| Ok(x.sinh()))),
+    ];
+    for (name, eval) in one {
+        registry.add(name, &[T::Float8], T::Float8, eval);
+    }
+    registry
+        .add("atan2", &[T::Float8, T::Float8], T::Float8, |v, _| binary(v, |y, x| Ok(y.atan2(x))));
+    for name in ["power", "pow", "^"] {
+        registry.add(name, &[T::Float8, T::Float8], T::Float8, |v, _| binary(v, power));
+        registry.add(name, &[T::Numeric, T::Numeric], T::Numeric, |_, _| {
+            Err(SqlError::unsupported("a power of numeric"))
+        });
+    }
+    for name in ["sqrt", "exp", "ln", "log", "log10"] {
+        registry.add(name, &[T::Numeric], T::Numeric, |_, _| {
+            Err(SqlError::unsupported("a root, power or logarithm of numeric"))
+        });
+    }
+    registry.add("pi", &[], T::Float8, |_, _| Ok(Datum::Float8(std::f64::consts::PI)));
+    registry
+        .add("random", &[], T::Float8, |_, context| {
+            // 53 random bits: every value below one is as likely.
+            Ok(Datum::Float8((context.next_random() >> 11) as f64 / (1u64 << 53) as f64))
+        })
+        .volatile = true;
+}
+
+fn unary(values: &[Datum], f: impl Fn(f64) -> Result<f64>) -> Result<Datum> {
+    let [Datum::Float8(x)] = values else { return mismatch(values) };
+    f(*x).map(Datum::Float8)
+}
+
+fn binary(values: &[Datum], f: impl Fn(f64, f64) -> Result<f64>) -> Result<Datum> {
+    let [Datum::Float8(x), Datum::Float8(y)] = values else { return mismatch(values) };
+    f(*x, *y).map(Datum::Float8)
+}
+
+fn negative_root() -> SqlError {
+    SqlError::new(code::INVALID_POWER, "cannot take square root of a negative number")
+}
+
+fn finite(result: f64, input: f64) -> Result<f64> {
+    match result.is_infinite() && input.is_finite() {
+        true => Err(out_of_range("value out of range: overflow")),
+        false => Ok(result),
+    }
+}
+
+fn logarithm(x: f64) -> Result<f64> {
+    let refuse = |what| Err(SqlError::new(code::INVALID_LOGARITHM, what));
+    match x {
+        0.0 => refuse("cannot take logarithm of zero"),
+        x if x < 0.0 => refuse("cannot take logarithm of a negative number"),
+        x => Ok(x),
+    }
+}
+
+fn inverse(x: f64) -> Result<f64> {
+    if x.abs() > 1.0 { Err(out_of_range("input is out of range")) } else { Ok(x) }
+}
+
+fn power(x: f64, y: f64) -> Result<f64> {
+    let refuse = |what| Err(SqlError::new(code::INVALID_POWER, what));
+    if x == 0.0 && y < 0.0 {
+        return refuse("zero raised to a negative power is undefined");
+    }
+    if x < 0.0 && x.is_finite() && y.is_finite() && y.fract() != 0.0 {
+        return refuse("a negative number raised to a non-integer power yields a complex result");
+    }
+    let result = x.powf(y);
+    if result.is_infinite() && x.is_finite() && y.is_finite() {
+        return Err(out_of_range("value out of range: overflow"));
+    }
+    if result == 0.0 && x != 0.0 && x.is_finite() && y.is_finite() {
+        return Err(out_of_range("value out of range: underflow"));
+    }
+    Ok(result)
+}
+
+fn absolute(value: &Datum) -> Result<Datum> {
+    match value {
+        Datum::Numeric(v) => Ok(Datum::Numeric(v.abs())),
+        Datum::Float4(v) => Ok(Datum::Float4(v.abs())),
+        Datum::Float8(v) => Ok(Datum::Float8(v.abs())),
+        other if other.as_int().is_some_and(|v| v < 0) => negate(other),
+        other => Ok(other.clone()),
+    }
+}
+
+fn sign(value: &Datum) -> Result<Datum> {
+    Ok(match value {
+        Datum::Float8(v) if *v > 0.0 => Datum::Float8(1.0),
+        Datum::Float8(v) if *v < 0.0 => Datum::Float8(-1.0),
+        Datum::Float8(v) => Datum::Float8(*v),
+        Datum::Numeric(v) if v.is_zero() => Datum::Numeric(Decimal::zero()),
+        Datum::Numeric(v) => Datum::Numeric(Decimal::from(if v.is_negative() { -1i64 } else { 1 })),
+        other => return mismatch(std::slice::from_ref(other)),
+    })
+}
+
+fn whole(value: &Datum, float: fn(f64) -> f64, exact: fn(&Decimal) -> Decimal) -> Result<Datum> {
+    Ok(match value {
+        Datum::Float8(v) => Datum::Float8(float(*v)),
+        Datum::Numeric(v) => Datum::Numeric(exact(v)),
+        other => return mismatch(std::slice::from_ref(other)),
+    })
+}
+
+fn cut(values: &[Datum], how: fn(&Decimal, i32) -> Decimal) -> Result<Datum> {
+    let [Datum::Numeric(number), Datum::Int4(scale)] = values else { return mismatch(values) };
+    Ok(Datum::Numeric(how(number, (*scale).clamp(-2_000, 2_000))))
+}
+
+fn quotient(values: &[Datum], _: &super::Context) -> Result<Datum> {
+    let [Datum::Numeric(a), Datum::Numeric(b)] = values else { return mismatch(values) };
+    if b.is_zero() {
+        return Err(division_by_zero());
+    }
+    let rest = a.remainder(b)?;
+    Ok(Datum::Numeric(a.subtract(&rest).divide(b)?.round(0)))
+}
+
+fn gcd(values: &[Datum], _: &super::Context) -> Result<Datum> {
+    let (a, b) = (values[0].as_int(), values[1].as_int());
+    let (Some(a), Some(b)) = (a, b) else { return mismatch(values) };
+    let (mut x, mut y) = (a.unsigned_abs(), b.unsigned_abs());
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    let width = if matches!(values[0], Datum::Int4(_)) { 4 } else { 8 };
+    of_width(i64::try_from(x).ok(), width)
+}

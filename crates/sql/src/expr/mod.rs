@@ -1,0 +1,227 @@
+//! Bound expressions: names are places in a row, operators are functions, types are settled.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `eval` | evaluating, with three-valued logic |
+//! | `registry` | all functions and operators, and which of them a call means |
+//! | `operators`, `math`, `strings`, `moments`, `system`, `md5` | what they do |
+//! | `like` | pattern matching |
+//! | `aggregate` | functions over many rows |
+//! | `deparse` | expressions as text, as EXPLAIN shows them |
+//!
+//! Invariants: a bound expression evaluates without looking anything up; an evaluation that cannot
+//! give the exact answer of its type fails. Does not do: choosing types (`bind`).
+
+pub(crate) mod aggregate;
+pub(crate) mod deparse;
+pub(crate) mod eval;
+pub(crate) mod like;
+mod math;
+mod md5;
+mod moments;
+mod operators;
+pub(crate) mod registry;
+mod strings;
+pub(crate) mod system;
+
+use std::cell::Cell;
+use std::cmp::Ordering;
+
+use crate::types::{Datum, SqlType};
+pub(crate) use operators::negate;
+use registry::Function;
+
+/// A bound expression.
+#[derive(Clone, Debug)]
+pub(crate) enum Expr {
+    Const(Datum),
+    /// Place in the input row.
+    Column(usize),
+    /// Parameter, counted from 0.
+    Param(usize),
+    /// Aggregate of the query, counted from 0; replaced by a column before it is evaluated.
+    Aggregate(usize),
+    Call(&'static Function, Vec<Expr>),
+    Cast(Box<Expr>, SqlType),
+    /// To `numeric(precision, scale)`.
+    FitNumeric(Box<Expr>, u32, i32),
+    And(Vec<Expr>),
+    Or(Vec<Expr>),
+    Not(Box<Expr>),
+    /// `IS [NOT] NULL`
+    IsNull(Box<Expr>, bool),
+    /// `IS [NOT] TRUE`, `FALSE` or (`None`) `UNKNOWN`; the flag is the negation.
+    Is(Box<Expr>, Option<bool>, bool),
+    /// `IS DISTINCT FROM`, or its negation.
+    Distinct(Box<Expr>, Box<Expr>, bool),
+    /// Searched CASE: conditions with results, and the rest.
+    Case(Vec<(Expr, Expr)>, Box<Expr>),
+    Coalesce(Vec<Expr>),
+    /// `NULLIF`
+    NullIf(Box<Expr>, Box<Expr>),
+    /// Largest (or smallest) of several, nulls left out.
+    Extreme(Vec<Expr>, Ordering),
+    /// `IN` a list of values of the same type; the flag is the negation.
+    In(Box<Expr>, Vec<Expr>, bool),
+}
+
+/// An expression, its type, and where it stands in the statement's text.
+#[derive(Clone, Debug)]
+pub(crate) struct Typed {
+    pub(crate) expr: Expr,
+    pub(crate) ty: SqlType,
+    pub(crate) position: Option<usize>,
+}
+
+/// What an evaluation may ask of its surroundings.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    /// Values of the parameters.
+    pub(crate) params: Vec<Datum>,
+    /// Start of the transaction, microseconds since 2000.
+    pub(crate) transaction_time: i64,
+    /// Start of the statement.
+    pub(crate) statement_time: i64,
+    /// State of `random()`.
+    pub(crate) random: Cell<u64>,
+    /// Name of the database.
+    pub(crate) database: String,
+    /// When the statement has taken too long.
+    pub(crate) deadline: Option<i64>,
+    /// Wall clock.
+    pub(crate) db: Option<Db>,
+}
+
+/// The database, as functions see it.
+#[derive(Clone)]
+pub(crate) struct Db(pub(crate) rightlink::Database);
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Db")
+    }
+}
+
+impl Context {
+    /// Fails when the statement has taken too long. Asked now and then.
+    pub(crate) fn check(&self) -> crate::error::Result<()> {
+        match (self.deadline, &self.db) {
+            (Some(deadline), Some(db)) if db.now() > deadline => {
+                let message = "canceling statement due to statement timeout";
+                Err(crate::error::SqlError::new(crate::error::code::QUERY_CANCELED, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The next of a stream of random numbers (splitmix64).
+    pub(crate) fn next_random(&self) -> u64 {
+        let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random.set(state);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+impl Expr {
+    pub(crate) fn null() -> Expr {
+        Expr::Const(Datum::Null)
+    }
+
+    /// Calls `visit` for this expression and everything inside it.
+    pub(crate) fn walk(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(self);
+        match self {
+            Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Aggregate(_) => {}
+            Expr::Cast(inner, _)
+            | Expr::FitNumeric(inner, ..)
+            | Expr::Not(inner)
+            | Expr::IsNull(inner, _)
+            | Expr::Is(inner, ..) => inner.walk(visit),
+            Expr::Call(_, list)
+            | Expr::And(list)
+            | Expr::Or(list)
+            | Expr::Coalesce(list)
+            | Expr::Extreme(list, _) => list.iter().for_each(|inner| inner.walk(visit)),
+            Expr::Distinct(a, b, _) | Expr::NullIf(a, b) => {
+                a.walk(visit);
+                b.walk(visit);
+            }
+            Expr::Case(arms, rest) => {
+                for (condition, result) in arms {
+                    condition.walk(visit);
+                    result.walk(visit);
+                }
+                rest.walk(visit);
+            }
+            Expr::In(needle, list, _) => {
+                needle.walk(visit);
+                list.iter().for_each(|inner| inner.walk(visit));
+            }
+        }
+    }
+
+    /// As [`Expr::walk`], changing. `change` says whether to go on inside.
+    pub(crate) fn change(&mut self, change: &mut dyn FnMut(&mut Expr) -> bool) {
+        if !change(self) {
+            return;
+        }
+        match self {
+            Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Aggregate(_) => {}
+            Expr::Cast(inner, _)
+            | Expr::FitNumeric(inner, ..)
+            | Expr::Not(inner)
+            | Expr::IsNull(inner, _)
+            | Expr::Is(inner, ..) => inner.change(change),
+            Expr::Call(_, list)
+            | Expr::And(list)
+            | Expr::Or(list)
+            | Expr::Coalesce(list)
+            | Expr::Extreme(list, _) => list.iter_mut().for_each(|inner| inner.change(change)),
+            Expr::Distinct(a, b, _) | Expr::NullIf(a, b) => {
+                a.change(change);
+                b.change(change);
+            }
+            Expr::Case(arms, rest) => {
+                for (condition, result) in arms {
+                    condition.change(change);
+                    result.change(change);
+                }
+                rest.change(change);
+            }
+            Expr::In(needle, list, _) => {
+                needle.change(change);
+                list.iter_mut().for_each(|inner| inner.change(change));
+            }
+        }
+    }
+
+    /// Is it the same for every row and every call, given the parameters?
+    pub(crate) fn is_stable(&self) -> bool {
+        let mut stable = true;
+        self.walk(&mut |expr| {
+            stable &= !matches!(expr, Expr::Column(_) | Expr::Aggregate(_))
+                && !matches!(expr, Expr::Call(function, _) if function.volatile);
+        });
+        stable
+    }
+
+    /// Are the two written the same way?
+    pub(crate) fn same(&self, other: &Expr) -> bool {
+        format!("{self:?}") == format!("{other:?}")
+    }
+}
+
+impl Typed {
+    pub(crate) fn new(expr: Expr, ty: SqlType) -> Typed {
+        Typed { expr, ty, position: None }
+    }
+
+    #[must_use]
+    pub(crate) fn at(mut self, position: Option<usize>) -> Typed {
+        self.position = self.position.or(position);
+        self
+    }
+}

@@ -1,0 +1,283 @@
+//! All functions and operators, and which of them a call means.
+//!
+//! Resolution follows PostgreSQL's chapter 10: an exact match; else the candidates whose arguments
+//! convert by themselves, those with most exact matches first, then those with preferred types,
+//! then by the category that unknown literals take.
+//!
+//! Invariants: the table is built once and never changes.
+//! Does not do: functions of users.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use crate::error::{Result, SqlError, code};
+use crate::expr::{Context, math, moments, operators, strings, system};
+use crate::types::cast::is_implicit;
+use crate::types::{Category, Datum, SqlType};
+
+/// What a function does with its arguments.
+pub(crate) type Eval = fn(&[Datum], &Context) -> Result<Datum>;
+
+/// A function or operator for one list of argument types. An argument of type unknown takes
+/// anything.
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    pub(crate) args: Vec<SqlType>,
+    /// May the last argument be repeated?
+    pub(crate) variadic: bool,
+    pub(crate) result: SqlType,
+    /// Is the result null when an argument is?
+    pub(crate) strict: bool,
+    /// May it differ between two calls with equal arguments?
+    pub(crate) volatile: bool,
+    pub(crate) eval: Eval,
+}
+
+impl std::fmt::Debug for Function {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{:?}", self.name, self.args)
+    }
+}
+
+/// Functions by name.
+#[derive(Default)]
+pub(crate) struct Registry {
+    by_name: HashMap<&'static str, Vec<Function>>,
+}
+
+impl Registry {
+    /// Adds a strict function without side effects.
+    pub(super) fn add(
+        &mut self,
+        name: &'static str,
+        args: &[SqlType],
+        result: SqlType,
+        eval: Eval,
+    ) -> &mut Function {
+        let function = Function {
+            name,
+            args: args.to_vec(),
+            variadic: false,
+            result,
+            strict: true,
+            volatile: false,
+            eval,
+        };
+        let list = self.by_name.entry(name).or_default();
+        debug_assert!(list.iter().all(|other| other.args != args), "{name} twice");
+        list.push(function);
+        list.last_mut().expect("pushed above")
+    }
+}
+
+fn registry() -> &'static Registry {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    REGISTRY.get_or_init(|| {
+        let mut registry = Registry::default();
+        operators::register(&mut registry);
+        math::register(&mut registry);
+        strings::register(&mut registry);
+        moments::register(&mut registry);
+        system::register(&mut registry);
+        registry
+    })
+}
+
+/// Why a call means no function.
+pub(crate) enum Miss {
+    /// None takes such arguments.
+    None,
+    /// Several do, and none is better.
+    Ambiguous,
+}
+
+impl Function {
+    fn arg(&self, at: usize) -> Option<SqlType> {
+        match self.args.get(at) {
+            None if self.variadic => self.args.last().copied(),
+            found => found.copied(),
+        }
+    }
+
+    fn takes(&self, types: &[SqlType]) -> bool {
+        let enough = types.len() >= self.args.len();
+        let count_fits = if self.variadic { enough } else { types.len() == self.args.len() };
+        count_fits && types.iter().enumerate().all(|(at, ty)| self.takes_at(at, *ty))
+    }
+
+    fn takes_at(&self, at: usize, ty: SqlType) -> bool {
+        let Some(wanted) = self.arg(at) else { return false };
+        wanted == SqlType::Unknown || is_implicit(ty, wanted)
+    }
+}
+
+/// The function that `name` means for arguments of these types.
+pub(crate) fn resolve(
+    name: &str,
+    types: &[SqlType],
+) -> std::result::Result<&'static Function, Miss> {
+    let all = registry().by_name.get(name).ok_or(Miss::None)?;
+    let exact = |f: &&Function| {
+        !f.variadic && f.args.len() == types.len() && f.args.iter().zip(types).all(|(a, b)| a == b)
+    };
+    if let Some(found) = all.iter().find(exact) {
+        return Ok(found);
+    }
+    let list: Vec<&'static Function> = all.iter().filter(|f| f.takes(types)).collect();
+    choose(list, types)
+}
+
+/// As [`resolve`] for an operator with two operands, where an unknown one is first taken for the
+/// type of the other.
+pub(crate) fn resolve_operator(
+    name: &str,
+    types: &[SqlType],
+) -> std::result::Result<&'static Function, Miss> {
+    if let [a, b] = types {
+        let same = match (*a, *b) {
+            (SqlType::Unknown, other) | (other, SqlType::Unknown) => other,
+            _ => SqlType::Unknown,
+        };
+        let all = registry().by_name.get(name).ok_or(Miss::None)?;
+        let found = all.iter().find(|f| f.args == [same, same]);
+        if let Some(found) = found.filter(|_| same != SqlType::Unknown) {
+            return Ok(found);
+        }
+    }
+    resolve(name, types)
+}
+
+fn choose(
+    mut list: Vec<&'static Function>,
+    types: &[SqlType],
+) -> std::result::Result<&'static Function, Miss> {
+    let known = |ty: &SqlType| *ty != SqlType::Unknown;
+    let exact = |f: &Function| {
+        let hit = |(at, ty): (usize, &SqlType)| known(ty) && f.arg(at) == Some(*ty);
+        types.iter().enumerate().filter(|pair| hit(*pair)).count()
+    };
+    keep_best(&mut list, exact);
+    let preferred = |f: &Function| {
+        let hit = |(at, ty): (usize, &SqlType)| {
+            known(ty) && f.arg(at).is_some_and(|arg| arg == *ty || arg.is_preferred())
+        };
+        types.iter().enumerate().filter(|pair| hit(*pair)).count()
+    };
+    keep_best(&mut list, preferred);
+    if list.len() > 1 && types.contains(&SqlType::Unknown) {
+        narrow_unknown(&mut list, types);
+    }
+    match list.as_slice() {
+        [] => Err(Miss::None),
+        [one] => Ok(one),
+        _ => Err(Miss::Ambiguous),
+    }
+}
+
+fn keep_best(list: &mut Vec<&'static Function>, score: impl Fn(&Function) -> usize) {
+    let best = list.iter().map(|f| score(f)).max().unwrap_or(0);
+    if list.len() > 1 {
+        list.retain(|f| score(f) == best);
+    }
+}
+
+/// Takes unknown arguments for strings if any candidate does, else for the one category that all
+/// name; at last for the type that all known arguments share.
+fn narrow_unknown(list: &mut Vec<&'static Function>, types: &[SqlType]) {
+    for (at, _) in types.iter().enumerate().filter(|(_, ty)| **ty == SqlType::Unknown) {
+        let categories: Vec<Category> =
+            list.iter().filter_map(|f| f.arg(at)).map(SqlType::category).collect();
+        let wanted = match categories.as_slice() {
+            list if list.contains(&Category::String) => Category::String,
+            [first, rest @ ..] if rest.iter().all(|other| other == first) => *first,
+            _ => continue,
+        };
+        list.retain(|f| f.arg(at).is_some_and(|arg| arg.category() == wanted));
+        if list.iter().any(|f| f.arg(at).is_some_and(SqlType::is_preferred)) {
+            list.retain(|f| f.arg(at).is_some_and(SqlType::is_preferred));
+        }
+    }
+    let mut known = types.iter().copied().filter(|ty| *ty != SqlType::Unknown);
+    if let (true, Some(first)) = (list.len() > 1, known.next())
+        && known.all(|ty| ty == first)
+    {
+        let fits = |f: &&&'static Function| (0..types.len()).all(|at| f.takes_at(at, first));
+        let fitting: Vec<&'static Function> = list.iter().filter(fits).copied().collect();
+        if fitting.len() == 1 {
+            *list = fitting;
+        }
+    }
+}
+
+/// The error for a function that does not exist.
+pub(crate) fn no_function(name: &str, types: &[SqlType], miss: &Miss) -> SqlError {
+    let list: Vec<&str> = types.iter().map(|ty| ty.name()).collect();
+    let call = format!("{name}({})", list.join(", "));
+    match miss {
+        Miss::Ambiguous => {
+            let message = format!("function {call} is not unique");
+            SqlError::new(code::AMBIGUOUS_FUNCTION, message).hint(
+                "Could not choose a best candidate function. You might need to add explicit type \
+                 casts.",
+            )
+        }
+        Miss::None => {
+            let message = format!("function {call} does not exist");
+            SqlError::new(code::UNDEFINED_FUNCTION, message).hint(
+                "No function matches the given name and argument types. You might need to add \
+                 explicit type casts.",
+            )
+        }
+    }
+}
+
+/// The error for an operator that does not exist.
+pub(crate) fn no_operator(name: &str, types: &[SqlType], miss: &Miss) -> SqlError {
+    let shown = match types {
+        [one] => format!("{name} {}", one.name()),
+        [a, b] => format!("{} {name} {}", a.name(), b.name()),
+        _ => name.to_owned(),
+    };
+    match miss {
+        Miss::Ambiguous => {
+            let message = format!("operator is not unique: {shown}");
+            SqlError::new(code::AMBIGUOUS_FUNCTION, message).hint(
+                "Could not choose a best candidate operator. You might need to add explicit type \
+                 casts.",
+            )
+        }
+        Miss::None => {
+            let message = format!("operator does not exist: {shown}");
+            SqlError::new(code::UNDEFINED_FUNCTION, message).hint(
+                "No operator matches the given name and argument types. You might need to add \
+                 explicit type casts.",
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_resolved_as_in_postgresql() {
+        use SqlType as T;
+        let plus = |a, b| resolve_operator("+", &[a, b]).ok().map(|f| f.result);
+        assert_eq!(plus(T::Int4, T::Unknown), Some(T::Int4));
+        assert_eq!(plus(T::Int2, T::Int8), Some(T::Int8));
+        assert_eq!(plus(T::Int4, T::Float4), Some(T::Float8));
+        assert_eq!(plus(T::Int4, T::Numeric), Some(T::Numeric));
+        assert_eq!(plus(T::Float4, T::Numeric), Some(T::Float8));
+        assert_eq!(plus(T::Date, T::Int4), Some(T::Date));
+        assert_eq!(plus(T::Timestamp, T::Unknown), Some(T::Timestamp));
+        assert_eq!(plus(T::Bool, T::Bool), None);
+        assert!(matches!(resolve("abs", &[T::Unknown]), Ok(f) if f.result == T::Float8));
+        assert!(matches!(resolve("round", &[T::Int4]), Ok(f) if f.result == T::Float8));
+        assert!(matches!(resolve("length", &[T::Unknown]), Ok(f) if f.args == [T::Text]));
+        assert!(
+            matches!(resolve_operator("||", &[T::Int4, T::Unknown]), Ok(f) if f.result == T::Text)
+        );
+        assert!(matches!(resolve_operator("+", &[T::Unknown, T::Unknown]), Err(Miss::Ambiguous)));
+    }
+}

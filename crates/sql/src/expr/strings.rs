@@ -1,0 +1,308 @@
+//! Functions over text and bytes. Positions and lengths count characters of text, bytes of bytea.
+//!
+//! Invariants: a result never exceeds [`MAX_BYTES`], whatever lengths are asked for.
+//! Does not do: regular expressions, `format`, `to_char`.
+
+use crate::error::{Result, SqlError, code};
+use crate::expr::operators::mismatch;
+use crate::expr::registry::Registry;
+use crate::expr::{Context, md5};
+use crate::types::{Datum, SqlType};
+
+/// Longest text made here.
+const MAX_BYTES: usize = 64 << 20;
+
+/// Adds them.
+pub(super) fn register(registry: &mut Registry) {
+    use SqlType as T;
+    for name in ["length", "char_length", "character_length"] {
+        registry.add(name, &[T::Text], T::Int4, |v, _| Ok(count(text(v, 0).chars().count())));
+    }
+    registry.add("octet_length", &[T::Text], T::Int4, |v, _| Ok(count(text(v, 0).len())));
+    registry.add("bit_length", &[T::Text], T::Int4, |v, _| Ok(count(text(v, 0).len() * 8)));
+    for name in ["length", "octet_length"] {
+        registry.add(name, &[T::Bytea], T::Int4, |v, _| Ok(count(bytes(v, 0).len())));
+    }
+    registry.add("upper", &[T::Text], T::Text, |v, _| Ok(Datum::Text(text(v, 0).to_uppercase())));
+    registry.add("lower", &[T::Text], T::Text, |v, _| Ok(Datum::Text(text(v, 0).to_lowercase())));
+    registry.add("initcap", &[T::Text], T::Text, |v, _| Ok(Datum::Text(initcap(text(v, 0)))));
+    registry.add("reverse", &[T::Text], T::Text, |v, _| {
+        Ok(Datum::Text(text(v, 0).chars().rev().collect()))
+    });
+    parts(registry);
+    padding(registry);
+    searching(registry);
+    codes(registry);
+    lists(registry);
+}
+
+fn text(values: &[Datum], at: usize) -> &str {
+    match &values[at] {
+        Datum::Text(text) => text,
+        _ => mismatch(values),
+    }
+}
+
+fn bytes(values: &[Datum], at: usize) -> &[u8] {
+    match &values[at] {
+        Datum::Bytes(bytes) => bytes,
+        _ => mismatch(values),
+    }
+}
+
+fn int(values: &[Datum], at: usize) -> i64 {
+    match values[at].as_int() {
+        Some(value) => value,
+        None => mismatch(values),
+    }
+}
+
+fn count(value: usize) -> Datum {
+    Datum::Int4(i32::try_from(value).unwrap_or(i32::MAX))
+}
+
+fn too_long() -> SqlError {
+    SqlError::new(code::PROGRAM_LIMIT, "requested length too large")
+}
+
+fn initcap(text: &str) -> String {
+    let mut inside = false;
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if inside {
+            out.extend(c.to_lowercase());
+        } else {
+            out.extend(c.to_uppercase());
+        }
+        inside = c.is_alphanumeric();
+    }
+    out
+}
+
+fn parts(registry: &mut Registry) {
+    use SqlType as T;
+    for name in ["substr", "substring"] {
+        registry.add(name, &[T::Text, T::Int4], T::Text, |v, _| {
+            Ok(Datum::Text(slice(text(v, 0), int(v, 1), i64::MAX)))
+        });
+        registry.add(name, &[T::Text, T::Int4, T::Int4], T::Text, |v, _| {
+            let end = end_of(int(v, 1), int(v, 2))?;
+            Ok(Datum::Text(slice(text(v, 0), int(v, 1), end)))
+        });
+        registry.add(name, &[T::Bytea, T::Int4, T::Int4], T::Bytea, |v, _| {
+            let end = end_of(int(v, 1), int(v, 2))?;
+            let (from, to) = (int(v, 1).max(1) - 1, end.max(1) - 1);
+            let data = bytes(v, 0).iter().skip(from as usize).take((to - from).max(0) as usize);
+            Ok(Datum::Bytes(data.copied().collect()))
+        });
+    }
+    registry.add("left", &[T::Text, T::Int4], T::Text, |v, _| {
+        let (source, n) = (text(v, 0), int(v, 1));
+        let end = if n < 0 { source.chars().count() as i64 + n } else { n };
+        Ok(Datum::Text(slice(source, 1, end.max(0) + 1)))
+    });
+    registry.add("right", &[T::Text, T::Int4], T::Text, |v, _| {
+        let (source, n) = (text(v, 0), int(v, 1));
+        let from = if n < 0 { -n } else { (source.chars().count() as i64 - n).max(0) };
+        Ok(Datum::Text(slice(source, from + 1, i64::MAX)))
+    });
+    registry.add("split_part", &[T::Text, T::Text, T::Int4], T::Text, split_part);
+    registry.add("overlay", &[T::Text, T::Text, T::Int4], T::Text, |v, _| {
+        overlay(v, text(v, 1).chars().count() as i64)
+    });
+    registry.add("overlay", &[T::Text, T::Text, T::Int4, T::Int4], T::Text, |v, _| {
+        overlay(v, int(v, 3))
+    });
+}
+
+fn end_of(from: i64, len: i64) -> Result<i64> {
+    if len < 0 {
+        return Err(SqlError::new(code::SUBSTRING, "negative substring length not allowed"));
+    }
+    Ok(from.saturating_add(len))
+}
+
+/// Characters from position `from` to before `end`, counted from 1.
+fn slice(text: &str, from: i64, end: i64) -> String {
+    let first = from.max(1);
+    let len = end.saturating_sub(first).max(0);
+    text.chars()
+        .skip((first - 1) as usize)
+        .take(usize::try_from(len).unwrap_or(usize::MAX))
+        .collect()
+}
+
+fn overlay(values: &[Datum], len: i64) -> Result<Datum> {
+    let (source, new, from) = (text(values, 0), text(values, 1), int(values, 2));
+    if from < 1 {
+        return Err(SqlError::new(code::SUBSTRING, "negative substring length not allowed"));
+    }
+    let (head, tail) = (slice(source, 1, from), slice(source, from.saturating_add(len), i64::MAX));
+    Ok(Datum::Text(format!("{head}{new}{tail}")))
+}
+
+fn split_part(values: &[Datum], _: &Context) -> Result<Datum> {
+    let (source, separator, at) = (text(values, 0), text(values, 1), int(values, 2));
+    if at == 0 {
+        let message = "field position must not be zero";
+        return Err(SqlError::new(code::INVALID_PARAMETER, message));
+    }
+    let fields: Vec<&str> =
+        if separator.is_empty() { vec![source] } else { source.split(separator).collect() };
+    let index = if at > 0 { at - 1 } else { fields.len() as i64 + at };
+    let found = usize::try_from(index).ok().and_then(|index| fields.get(index));
+    Ok(Datum::Text(found.unwrap_or(&"").to_string()))
+}
+
+fn padding(registry: &mut Registry) {
+    use SqlType as T;
+    for (name, left) in [("lpad", true), ("rpad", false)] {
+        if left {
+            registry.add(name, &[T::Text, T::Int4], T::Text, |v, _| pad(v, " ", true));
+            registry
+                .add(name, &[T::Text, T::Int4, T::Text], T::Text, |v, _| pad(v, text(v, 2), true));
+        } else {
+            registry.add(name, &[T::Text, T::Int4], T::Text, |v, _| pad(v, " ", false));
+            registry
+                .add(name, &[T::Text, T::Int4, T::Text], T::Text, |v, _| pad(v, text(v, 2), false));
+        }
+    }
+    for name in ["ltrim", "rtrim", "btrim"] {
+        let eval: fn(&[Datum], &Context) -> Result<Datum> = match name {
+            "ltrim" => |v, _| trim(v, true, false),
+            "rtrim" => |v, _| trim(v, false, true),
+            _ => |v, _| trim(v, true, true),
+        };
+        registry.add(name, &[T::Text], T::Text, eval);
+        registry.add(name, &[T::Text, T::Text], T::Text, eval);
+    }
+    registry.add("repeat", &[T::Text, T::Int4], T::Text, |v, _| {
+        let times = int(v, 1).max(0) as usize;
+        if text(v, 0).len().saturating_mul(times) > MAX_BYTES {
+            return Err(too_long());
+        }
+        Ok(Datum::Text(text(v, 0).repeat(times)))
+    });
+}
+
+fn pad(values: &[Datum], fill: &str, left: bool) -> Result<Datum> {
+    let source = text(values, 0);
+    let wanted = int(values, 1).max(0) as usize;
+    if wanted > MAX_BYTES / 4 {
+        return Err(too_long());
+    }
+    let have = source.chars().count();
+    if have >= wanted || fill.is_empty() {
+        return Ok(Datum::Text(source.chars().take(wanted).collect()));
+    }
+    let filling: String = fill.chars().cycle().take(wanted - have).collect();
+    Ok(Datum::Text(if left { filling + source } else { source.to_owned() + &filling }))
+}
+
+fn trim(values: &[Datum], left: bool, right: bool) -> Result<Datum> {
+    let set = if values.len() > 1 { text(values, 1) } else { " " };
+    let mut rest = text(values, 0);
+    if left {
+        rest = rest.trim_start_matches(|c| set.contains(c));
+    }
+    if right {
+        rest = rest.trim_end_matches(|c| set.contains(c));
+    }
+    Ok(Datum::Text(rest.to_owned()))
+}
+
+fn searching(registry: &mut Registry) {
+    use SqlType as T;
+    for name in ["strpos", "position"] {
+        registry.add(name, &[T::Text, T::Text], T::Int4, |v, _| {
+            let (source, part) = (text(v, 0), text(v, 1));
+            let found = source.find(part).map(|at| source[..at].chars().count() + 1);
+            Ok(count(found.unwrap_or(0)))
+        });
+    }
+    registry.add("starts_with", &[T::Text, T::Text], T::Bool, |v, _| {
+        Ok(Datum::Bool(text(v, 0).starts_with(text(v, 1))))
+    });
+    registry.add("replace", &[T::Text, T::Text, T::Text], T::Text, |v, _| {
+        let (source, old, new) = (text(v, 0), text(v, 1), text(v, 2));
+        if old.is_empty() {
+            return Ok(Datum::Text(source.to_owned()));
+        }
+        if new.len() > old.len()
+            && source.matches(old).count().saturating_mul(new.len()) > MAX_BYTES
+        {
+            return Err(too_long());
+        }
+        Ok(Datum::Text(source.replace(old, new)))
+    });
+    registry.add("translate", &[T::Text, T::Text, T::Text], T::Text, |v, _| {
+        let (from, to): (Vec<char>, Vec<char>) =
+            (text(v, 1).chars().collect(), text(v, 2).chars().collect());
+        let change = |c: char| match from.iter().position(|known| *known == c) {
+            Some(at) => to.get(at).copied(),
+            None => Some(c),
+        };
+        Ok(Datum::Text(text(v, 0).chars().filter_map(change).collect()))
+    });
+}
+
+fn codes(registry: &mut Registry) {
+    use SqlType as T;
+    registry.add("ascii", &[T::Text], T::Int4, |v, _| {
+        Ok(Datum::Int4(text(v, 0).chars().next().map_or(0, |c| c as i32)))
+    });
+    registry.add("chr", &[T::Int4], T::Text, |v, _| {
+        let number = int(v, 0);
+        let refuse = |what: String| Err(SqlError::new(code::PROGRAM_LIMIT, what));
+        match u32::try_from(number).ok().and_then(char::from_u32) {
+            Some('\0') => refuse("null character not permitted".to_owned()),
+            Some(c) => Ok(Datum::Text(c.to_string())),
+            None => refuse(format!("requested character too large for encoding: {number}")),
+        }
+    });
+    registry.add("to_hex", &[T::Int4], T::Text, |v, _| {
+        Ok(Datum::Text(format!("{:x}", int(v, 0) as i32)))
+    });
+    registry.add("to_hex", &[T::Int8], T::Text, |v, _| Ok(Datum::Text(format!("{:x}", int(v, 0)))));
+    registry.add("md5", &[T::Text], T::Text, |v, _| {
+        Ok(Datum::Text(hex(&md5::digest(text(v, 0).as_bytes()))))
+    });
+    registry
+        .add("md5", &[T::Bytea], T::Text, |v, _| Ok(Datum::Text(hex(&md5::digest(bytes(v, 0))))));
+    registry.add("encode", &[T::Bytea, T::Text], T::Text, |v, _| match text(v, 1) {
+        "hex" => Ok(Datum::Text(hex(bytes(v, 0)))),
+        other => Err(SqlError::unsupported(format!("encoding \"{other}\""))),
+    });
+    registry.add("decode", &[T::Text, T::Text], T::Bytea, |v, _| match text(v, 1) {
+        "hex" => crate::types::text::parse(T::Bytea, &format!("\\x{}", text(v, 0))),
+        other => Err(SqlError::unsupported(format!("encoding \"{other}\""))),
+    });
+    registry.add("quote_literal", &[T::Text], T::Text, |v, _| {
+        Ok(Datum::Text(crate::expr::deparse::literal(text(v, 0))))
+    });
+    registry.add("quote_ident", &[T::Text], T::Text, |v, _| {
+        Ok(Datum::Text(crate::expr::deparse::identifier(text(v, 0))))
+    });
+}
+
+fn hex(data: &[u8]) -> String {
+    data.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn lists(registry: &mut Registry) {
+    use SqlType as T;
+    let concat = registry.add("concat", &[T::Unknown], T::Text, |v, _| {
+        let mut out = String::new();
+        v.iter().for_each(|value| value.write_text(&mut out));
+        Ok(Datum::Text(out))
+    });
+    concat.variadic = true;
+    concat.strict = false;
+    let concat_ws = registry.add("concat_ws", &[T::Text, T::Unknown], T::Text, |v, _| {
+        let Datum::Text(separator) = &v[0] else { return Ok(Datum::Null) };
+        let parts: Vec<String> = v[1..].iter().filter_map(Datum::to_text).collect();
+        Ok(Datum::Text(parts.join(separator)))
+    });
+    concat_ws.variadic = true;
+    concat_ws.strict = false;
+}

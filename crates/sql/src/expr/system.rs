@@ -1,0 +1,61 @@
+//! Functions about the server and about values as such.
+//!
+//! Does not do: privileges; there is one user.
+
+use crate::error::{Result, SqlError};
+use crate::expr::Context;
+use crate::expr::registry::Registry;
+use crate::types::{Datum, SqlType};
+
+/// What clients take for the server's version.
+pub(crate) const VERSION: &str = "15.18";
+/// The only user.
+pub(crate) const USER: &str = "rightlink";
+
+/// Adds them.
+pub(super) fn register(registry: &mut Registry) {
+    use SqlType as T;
+    registry.add("version", &[], T::Text, |_, _| {
+        let own = env!("CARGO_PKG_VERSION");
+        Ok(Datum::Text(format!("PostgreSQL {VERSION} (Rightlink {own})")))
+    });
+    for name in ["current_user", "session_user", "user", "current_role"] {
+        registry.add(name, &[], T::Text, |_, _| Ok(Datum::Text(USER.to_owned())));
+    }
+    for name in ["current_database", "current_catalog"] {
+        registry.add(name, &[], T::Text, |_, c| Ok(Datum::Text(c.database.clone())));
+    }
+    registry.add("current_schema", &[], T::Text, |_, _| Ok(Datum::Text("public".to_owned())));
+    let type_of = registry.add("pg_typeof", &[T::Unknown], T::Text, |v, _| {
+        // The binder puts the type's name in; only null gets here without one.
+        Ok(Datum::Text(v[0].type_of().unwrap_or(T::Unknown).name().to_owned()))
+    });
+    type_of.strict = false;
+    registry.add("gen_random_uuid", &[], T::Uuid, |_, context| Ok(random_uuid(context))).volatile =
+        true;
+    for (name, nulls) in [("num_nulls", true), ("num_nonnulls", false)] {
+        let eval = if nulls {
+            |v: &[Datum], _: &Context| count(v, true)
+        } else {
+            |v: &[Datum], _: &Context| count(v, false)
+        };
+        let function = registry.add(name, &[T::Unknown], T::Int4, eval);
+        function.variadic = true;
+        function.strict = false;
+    }
+    registry.add("pg_sleep", &[T::Float8], T::Text, |_, _| Err(SqlError::unsupported("pg_sleep")));
+}
+
+fn count(values: &[Datum], nulls: bool) -> Result<Datum> {
+    Ok(Datum::Int4(values.iter().filter(|value| value.is_null() == nulls).count() as i32))
+}
+
+/// Version 4, variant 1.
+fn random_uuid(context: &Context) -> Datum {
+    let mut out = [0; 16];
+    out[..8].copy_from_slice(&context.next_random().to_be_bytes());
+    out[8..].copy_from_slice(&context.next_random().to_be_bytes());
+    out[6] = out[6] & 0x0f | 0x40;
+    out[8] = out[8] & 0x3f | 0x80;
+    Datum::Uuid(out)
+}

@@ -1,0 +1,85 @@
+//! SQL as PostgreSQL speaks it, over a Rightlink database in the same process.
+//!
+//! ```
+//! use rightlink::Database;
+//! use rightlink_sql::{Datum, Session};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let path = dir.path();
+//! let db = Database::open(path)?;
+//! let mut session = Session::new(&db);
+//! session.execute("create table flight (id bigint primary key, tail text, delay integer)")?;
+//! session.execute("insert into flight values (1, 'N14228', 11), (2, 'N24211', 20), (3, 'N14228', null)")?;
+//! let results = session.execute("select tail, count(*), avg(delay) from flight group by tail order by 1")?;
+//! assert_eq!(results[0].rows[0][0], Datum::Text("N14228".into()));
+//! assert_eq!(results[0].rows[0][2].to_text().as_deref(), Some("11.0000000000000000"));
+//!
+//! let error = session.execute("insert into flight values (1, 'again', 0)").unwrap_err();
+//! assert_eq!(error.sqlstate, "23505");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Session`] is what a connection is in PostgreSQL: it has a transaction, settings, prepared
+//! statements and cursors. It parses with sqlparser's PostgreSQL dialect, binds names and types as
+//! PostgreSQL does, and runs statements over one table by itself. Errors carry PostgreSQL's codes
+//! ([`SqlError`]).
+//!
+//! | room | hides |
+//! |---|---|
+//! | `session` | transactions, settings, prepared statements, cursors: what a connection is |
+//! | `exec` | running plans |
+//! | `bind` | syntax to plans: names, types, operators |
+//! | `plan` | what a statement does; which index it uses |
+//! | `parse` | text to syntax |
+//! | `copy` | rows in and out in bulk |
+//! | `expr` | expressions, functions, aggregates |
+//! | `types` | PostgreSQL's types and values |
+//!
+//! Invariants: whatever is not built is refused with `0A000` and named, never half done. A plan
+//! never holds what belongs to one execution. Everything here is synchronous.
+//! Does not do: joins and subqueries (they wait for an engine behind [`SelectEngine`]), schemas,
+//! users, and what the store itself lacks: decimal columns, defaults, checks, foreign keys.
+
+mod bind;
+mod copy;
+mod error;
+mod exec;
+mod expr;
+mod parse;
+mod plan;
+mod session;
+mod types;
+
+pub use copy::options::CopyFormat;
+pub use error::{Result, SqlError};
+pub use parse::is_complete;
+pub use plan::Column;
+pub use session::{CopyHeader, Description, Execution, Outcome, Session, Sink, TransactionStatus};
+pub use types::{Datum, Decimal, Interval, Row, SqlType};
+
+/// An engine for the queries that this crate refuses: joins, subqueries, windows, set operations.
+///
+/// None is built yet. A session without one answers such a query with `0A000`.
+pub trait SelectEngine {
+    /// Prepares the query whose text this is, with parameters of these types.
+    ///
+    /// # Errors
+    /// `0A000` for what it cannot do either.
+    fn prepare(&self, query: &str, parameters: &[SqlType]) -> Result<Box<dyn PreparedSelect>>;
+}
+
+/// A query that a [`SelectEngine`] has prepared.
+pub trait PreparedSelect: Send {
+    /// Columns of the results.
+    fn columns(&self) -> &[Column];
+
+    /// Runs it in the transaction and hands each row to `sink` until that says no.
+    fn run(
+        &self,
+        transaction: &mut rightlink::Transaction,
+        parameters: &[Datum],
+        sink: &mut dyn FnMut(Row) -> bool,
+    ) -> Result<()>;
+}

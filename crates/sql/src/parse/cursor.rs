@@ -1,0 +1,200 @@
+//! A walk over the tokens of a statement.
+//!
+//! Does not do: expressions; it hands the rest to sqlparser.
+
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use crate::error::{Result, SqlError};
+use crate::parse::{Lines, near, run};
+
+/// Tokens and a place among them.
+pub(crate) struct Cursor {
+    tokens: Vec<TokenWithSpan>,
+    at: usize,
+    pub(crate) lines: Lines,
+}
+
+impl Cursor {
+    pub(crate) fn new(tokens: Vec<TokenWithSpan>, lines: Lines) -> Cursor {
+        assert!(!tokens.is_empty(), "a statement has tokens");
+        Cursor { tokens, at: 0, lines }
+    }
+
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.at).map(|token| &token.token)
+    }
+
+    /// The error for the token at which it stands.
+    pub(crate) fn unexpected(&self) -> SqlError {
+        match self.tokens.get(self.at) {
+            Some(token) => near(token, &self.lines),
+            None => SqlError::syntax("syntax error at end of input"),
+        }
+    }
+
+    /// Is the next token this word?
+    pub(crate) fn is(&self, word: &str) -> bool {
+        self.is_at(0, word)
+    }
+
+    /// Is the token `ahead` of here this word?
+    pub(crate) fn is_at(&self, ahead: usize, word: &str) -> bool {
+        match self.tokens.get(self.at + ahead).map(|token| &token.token) {
+            Some(Token::Word(found)) => {
+                found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word)
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes the word if it is next.
+    pub(crate) fn take(&mut self, word: &str) -> bool {
+        let found = self.is(word);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Takes the first of these words that is next.
+    pub(crate) fn take_any(&mut self, words: &[&'static str]) -> Option<&'static str> {
+        words.iter().copied().find(|word| self.take(word))
+    }
+
+    pub(crate) fn expect(&mut self, word: &str) -> Result<()> {
+        if self.take(word) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    /// Takes the token if it is next.
+    pub(crate) fn take_token(&mut self, wanted: &Token) -> bool {
+        let found = self.peek() == Some(wanted);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(crate) fn expect_token(&mut self, wanted: &Token) -> Result<()> {
+        if self.take_token(wanted) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    /// Takes a name; without quotes it is in lower case.
+    pub(crate) fn name(&mut self) -> Result<String> {
+        match self.peek() {
+            Some(Token::Word(word)) => {
+                let name = match word.quote_style {
+                    Some(_) => word.value.clone(),
+                    None => word.value.to_lowercase(),
+                };
+                self.at += 1;
+                Ok(name)
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Takes a name with dots; gives its parts.
+    pub(crate) fn qualified(&mut self) -> Result<Vec<String>> {
+        let mut parts = vec![self.name()?];
+        while self.take_token(&Token::Period) {
+            parts.push(self.name()?);
+        }
+        Ok(parts)
+    }
+
+    /// Takes a whole number with an optional sign.
+    pub(crate) fn number(&mut self) -> Option<i64> {
+        let start = self.at;
+        let sign = match self.peek() {
+            Some(Token::Minus) => -1,
+            _ => 1,
+        };
+        self.at += usize::from(sign < 0 || self.peek() == Some(&Token::Plus));
+        match self.peek() {
+            Some(Token::Number(digits, _)) => {
+                let number = digits.parse::<i64>().ok();
+                self.at = if number.is_some() { self.at + 1 } else { start };
+                number.map(|number| sign * number)
+            }
+            _ => {
+                self.at = start;
+                None
+            }
+        }
+    }
+
+    /// Takes a string in quotes.
+    pub(crate) fn string(&mut self) -> Option<String> {
+        let text = match self.peek() {
+            Some(Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text)) => {
+                text.clone()
+            }
+            Some(Token::DollarQuotedString(text)) => text.value.clone(),
+            _ => return None,
+        };
+        self.at += 1;
+        Some(text)
+    }
+
+    /// Takes a word, number or string as it stands.
+    pub(crate) fn value(&mut self) -> Option<String> {
+        if let Some(text) = self.string() {
+            return Some(text);
+        }
+        let start = self.at;
+        let minus = if self.take_token(&Token::Minus) { "-" } else { "" };
+        let text = match self.peek() {
+            Some(Token::Number(digits, _)) => format!("{minus}{digits}"),
+            Some(Token::Word(word)) if minus.is_empty() => word.value.clone(),
+            _ => {
+                self.at = start;
+                return None;
+            }
+        };
+        self.at += 1;
+        Some(text)
+    }
+
+    /// Is everything taken?
+    pub(crate) fn is_end(&self) -> bool {
+        self.at == self.tokens.len()
+    }
+
+    /// Fails unless everything is taken.
+    pub(crate) fn end(&self) -> Result<()> {
+        if self.is_end() { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    /// Takes everything that is left.
+    pub(crate) fn rest(&mut self) -> Result<Vec<TokenWithSpan>> {
+        if self.is_end() {
+            return Err(self.unexpected());
+        }
+        let rest = self.tokens[self.at..].to_vec();
+        self.at = self.tokens.len();
+        Ok(rest)
+    }
+
+    /// Takes what stands between this parenthesis and the one that closes it.
+    pub(crate) fn parenthesised(&mut self) -> Result<Vec<TokenWithSpan>> {
+        self.expect_token(&Token::LParen)?;
+        let start = self.at;
+        let mut depth = 1;
+        while depth > 0 {
+            match self.peek() {
+                Some(Token::LParen) => depth += 1,
+                Some(Token::RParen) => depth -= 1,
+                Some(_) => {}
+                None => return Err(self.unexpected()),
+            }
+            self.at += 1;
+        }
+        Ok(self.tokens[start..self.at - 1].to_vec())
+    }
+
+    /// Has sqlparser read everything that is left.
+    pub(crate) fn parse<T>(
+        &mut self,
+        work: impl FnOnce(&mut Parser<'_>) -> std::result::Result<T, ParserError>,
+    ) -> Result<T> {
+        let lines = self.lines.clone();
+        run(self.rest()?, &lines, work)
+    }
+}

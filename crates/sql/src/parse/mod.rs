@@ -1,0 +1,231 @@
+//! Text to statements.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `utility` | statements that are no queries, read from the tokens |
+//! | `cursor` | a walk over tokens |
+//!
+//! A message is cut into tokens once and at its semicolons into statements. Utility statements are
+//! read here; everything else by sqlparser.
+//!
+//! Invariants: a message is parsed as a whole before any of it runs, and its nesting is bounded
+//! before anything recursive touches it. Positions count characters of the message from 1.
+//! Does not do: names, types.
+
+pub(crate) mod cursor;
+pub(crate) mod utility;
+
+use sqlparser::ast;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+
+use crate::error::{Result, SqlError, code};
+use cursor::Cursor;
+use utility::Utility;
+
+/// Longest message.
+const MAX_BYTES: usize = 64 << 20;
+/// Most operators in a row: they become nested expressions.
+const MAX_OPERATORS: usize = 1_000;
+/// Most ANDs and ORs of a statement.
+const MAX_JUNCTIONS: usize = 4_000;
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub(crate) enum Stmt {
+    /// Read from the tokens.
+    Utility(Utility),
+    /// Read by sqlparser.
+    Sql(Box<ast::Statement>),
+}
+
+/// A statement and its place in the message.
+#[derive(Clone, Debug)]
+pub(crate) struct Parsed {
+    pub(crate) stmt: Stmt,
+    pub(crate) lines: Lines,
+}
+
+/// Where lines begin, to turn lines and columns into positions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lines(std::sync::Arc<Vec<usize>>);
+
+impl Lines {
+    fn of(text: &str) -> Lines {
+        let mut starts = vec![0];
+        starts.extend(text.chars().enumerate().filter(|(_, c)| *c == '\n').map(|(at, _)| at + 1));
+        Lines(std::sync::Arc::new(starts))
+    }
+
+    fn location(&self, location: Location) -> Option<usize> {
+        let line = usize::try_from(location.line).ok()?.checked_sub(1)?;
+        Some(self.0.get(line)? + usize::try_from(location.column).ok()?)
+    }
+
+    /// Position at which `span` begins.
+    pub(crate) fn position(&self, span: Span) -> Option<usize> {
+        self.location(span.start)
+    }
+}
+
+/// The statements of a message. Empty ones are left out.
+pub(crate) fn parse(text: &str) -> Result<Vec<Parsed>> {
+    if text.len() > MAX_BYTES {
+        let message = format!("a message is at most {} MiB long", MAX_BYTES >> 20);
+        return Err(SqlError::new(code::PROGRAM_LIMIT, message));
+    }
+    let lines = Lines::of(text);
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
+    let tokens = tokens
+        .map_err(|error| SqlError::syntax(error.message).at(lines.location(error.location)))?;
+    let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
+    let all: Vec<TokenWithSpan> = meaningful.collect();
+    let statements = all.split(|t| t.token == Token::SemiColon).filter(|part| !part.is_empty());
+    statements.map(|part| statement(part.to_vec(), &lines)).collect()
+}
+
+/// Does the text end with the semicolon of a statement, outside of quotes and comments?
+pub fn is_complete(text: &str) -> bool {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize();
+    let mut rest = tokens.iter().flatten().rev();
+    let last = rest.find(|token| !matches!(token, Token::Whitespace(_)));
+    // Text that is no tokens is complete at a semicolon, so that it can be refused.
+    match tokens {
+        Ok(_) => last == Some(&Token::SemiColon),
+        Err(error) => !error.message.contains("nterminated") && text.trim_end().ends_with(';'),
+    }
+}
+
+/// One statement from its tokens.
+pub(crate) fn statement(tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
+    check_depth(&tokens)?;
+    let lines = lines.clone();
+    let mut cursor = Cursor::new(tokens, lines.clone());
+    let stmt = match utility::utility(&mut cursor)? {
+        Some(utility) => {
+            cursor.end()?;
+            Stmt::Utility(utility)
+        }
+        None => Stmt::Sql(Box::new(cursor.parse(|parser| parser.parse_statement())?)),
+    };
+    Ok(Parsed { stmt, lines })
+}
+
+/// A chain of operators or conditions nests as deep as it is long.
+fn check_depth(tokens: &[TokenWithSpan]) -> Result<()> {
+    let (mut operators, mut junctions) = (0, 0);
+    for token in tokens {
+        match &token.token {
+            Token::Word(word) if matches!(word.keyword, Keyword::AND | Keyword::OR) => {
+                junctions += 1;
+                operators = 0;
+            }
+            Token::Word(word) if word.keyword != Keyword::NoKeyword => operators = 0,
+            Token::Comma => operators = 0,
+            Token::Word(_) | Token::Number(..) | Token::LParen | Token::RParen => {}
+            _ => operators += 1,
+        }
+        if operators > MAX_OPERATORS || junctions > MAX_JUNCTIONS {
+            return Err(too_complex());
+        }
+    }
+    Ok(())
+}
+
+fn too_complex() -> SqlError {
+    SqlError::new(code::TOO_COMPLEX, "stack depth limit exceeded")
+        .detail("The statement nests expressions too deeply.")
+}
+
+/// Runs sqlparser over `tokens`, all of them.
+fn run<T>(
+    tokens: Vec<TokenWithSpan>,
+    lines: &Lines,
+    work: impl FnOnce(&mut Parser<'_>) -> std::result::Result<T, ParserError>,
+) -> Result<T> {
+    let last = tokens.last().map(|token| token.span);
+    let dialect = PostgreSqlDialect {};
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
+    let parsed = work(&mut parser).map_err(|error| of_parser(&error, lines))?;
+    let next = parser.peek_token();
+    if next.token != Token::EOF {
+        return Err(near(&next, lines));
+    }
+    debug_assert!(last.is_some(), "an empty statement is not parsed");
+    Ok(parsed)
+}
+
+/// The error for a token that does not fit.
+pub(crate) fn near(token: &TokenWithSpan, lines: &Lines) -> SqlError {
+    match token.token {
+        Token::EOF => SqlError::syntax("syntax error at end of input"),
+        _ => SqlError::syntax(format!("syntax error at or near \"{}\"", token.token))
+            .at(lines.position(token.span)),
+    }
+}
+
+/// sqlparser's complaint in PostgreSQL's words, where it says what it found.
+fn of_parser(error: &ParserError, lines: &Lines) -> SqlError {
+    let text = match error {
+        ParserError::RecursionLimitExceeded => return too_complex(),
+        ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
+    };
+    let (what, place) = match text.rsplit_once(" at Line: ") {
+        Some((what, place)) => (what, place.split_once(", Column: ")),
+        None => (text.as_str(), None),
+    };
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let location = place
+        .and_then(|(line, column)| Some(Location::new(number(line)?, number(column)?)))
+        .and_then(|location| lines.location(location));
+    match what.rsplit_once(", found: ") {
+        Some((_, "EOF")) => SqlError::syntax("syntax error at end of input"),
+        Some((_, found)) => {
+            SqlError::syntax(format!("syntax error at or near \"{found}\"")).at(location)
+        }
+        None => SqlError::syntax(format!("syntax error: {what}")).at(location),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> (String, Option<usize>) {
+        let error = parse(text).unwrap_err();
+        (format!("{} {}", error.sqlstate, error.message), error.position)
+    }
+
+    #[test]
+    fn a_message_is_cut_at_its_semicolons() {
+        assert_eq!(parse("select 1; ; select ';' -- ;\n; begin").unwrap().len(), 3);
+        assert_eq!(parse(" -- nothing").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn syntax_errors_name_token_and_position() {
+        let expected = "42601 syntax error at or near \"from\"".to_owned();
+        assert_eq!(refused("select 1,\n  + from t"), (expected, Some(15)));
+        assert_eq!(refused("select (1").0, "42601 syntax error at end of input");
+        assert_eq!(refused("selec 1").0, "42601 syntax error at or near \"selec\"");
+        assert_eq!(refused("commit now and then").1, Some(8));
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        for text in [
+            format!("select 1{}", "+1".repeat(100_000)),
+            format!("select {}1{}", "(".repeat(5_000), ")".repeat(5_000)),
+            format!("select {}true", "not ".repeat(50_000)),
+            format!("select 1 where true{}", " and true".repeat(100_000)),
+        ] {
+            assert_eq!(parse(&text).unwrap_err().sqlstate, "54001", "{}", &text[..20]);
+        }
+        assert!(
+            parse(&format!("insert into t values {}", "(1, 'a'),".repeat(9_999) + "(1, 'a')"))
+                .is_ok()
+        );
+    }
+}

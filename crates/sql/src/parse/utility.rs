@@ -1,0 +1,471 @@
+//! Statements that are no queries, read from their tokens: what sqlparser does not know or reads
+//! loosely.
+//!
+//! Invariants: `None` means that the statement begins with no word known here, and nothing is taken.
+//! Does not do: running them.
+
+use sqlparser::ast;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::Token;
+
+use crate::copy::options::CopyStatement;
+use crate::error::{Result, SqlError};
+use crate::parse::cursor::Cursor;
+use crate::parse::{Parsed, run, statement};
+
+/// A utility statement.
+#[derive(Clone, Debug)]
+pub(crate) enum Utility {
+    Begin {
+        modes: Modes,
+        start: bool,
+    },
+    Commit {
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
+    Savepoint(String),
+    Release(String),
+    RollbackTo(String),
+    SetTransaction {
+        modes: Modes,
+        session: bool,
+    },
+    /// `None` is DEFAULT.
+    Set {
+        name: String,
+        value: Option<Vec<String>>,
+        local: bool,
+    },
+    Show(String),
+    /// `None` is ALL.
+    Reset(Option<String>),
+    Prepare {
+        name: String,
+        types: Vec<ast::DataType>,
+        statement: Box<Parsed>,
+    },
+    Execute {
+        name: String,
+        args: Vec<ast::Expr>,
+    },
+    /// `None` is ALL.
+    Deallocate(Option<String>),
+    Declare {
+        name: String,
+        hold: bool,
+        scroll: Option<bool>,
+        query: Box<Parsed>,
+    },
+    Fetch {
+        name: String,
+        direction: Direction,
+        moves: bool,
+    },
+    /// `None` is ALL.
+    Close(Option<String>),
+    Copy(CopyStatement),
+    Vacuum {
+        tables: Vec<Vec<String>>,
+        full: bool,
+    },
+    Analyze(Vec<Vec<String>>),
+    Checkpoint,
+    Discard(String),
+    Explain {
+        options: ExplainOptions,
+        statement: Box<Parsed>,
+    },
+}
+
+/// Modes of a transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Modes {
+    pub(crate) isolation: Option<Level>,
+    pub(crate) read_only: Option<bool>,
+}
+
+/// Isolation level by name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Level {
+    ReadUncommitted,
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+/// Which rows of a cursor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Direction {
+    /// So many forward, backward when negative.
+    Count(i64),
+    All,
+    Backward,
+    First,
+    Last,
+    Absolute(i64),
+    Relative(i64),
+}
+
+/// What EXPLAIN shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct ExplainOptions {
+    pub(crate) analyze: bool,
+    pub(crate) verbose: bool,
+    pub(crate) costs: Option<bool>,
+    pub(crate) timing: Option<bool>,
+    pub(crate) buffers: bool,
+}
+
+/// Reads a utility statement, if it is one.
+pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
+    let words = [
+        "begin",
+        "start",
+        "commit",
+        "end",
+        "rollback",
+        "abort",
+        "savepoint",
+        "release",
+        "set",
+        "show",
+        "reset",
+        "prepare",
+        "execute",
+        "deallocate",
+        "declare",
+        "fetch",
+        "move",
+        "close",
+        "copy",
+        "vacuum",
+        "analyze",
+        "analyse",
+        "checkpoint",
+        "discard",
+        "explain",
+        "reindex",
+        "cluster",
+        "do",
+        "lock",
+        "listen",
+        "notify",
+        "unlisten",
+    ];
+    let Some(word) = cursor.take_any(&words) else { return Ok(None) };
+    Ok(Some(match word {
+        "begin" | "start" => begin(cursor, word == "start")?,
+        "commit" | "end" | "rollback" | "abort" => end(cursor, word)?,
+        "savepoint" => Utility::Savepoint(cursor.name()?),
+        "release" => {
+            cursor.take("savepoint");
+            Utility::Release(cursor.name()?)
+        }
+        "set" => set(cursor)?,
+        "show" => Utility::Show(setting_name(cursor)?),
+        "reset" if cursor.take("all") => Utility::Reset(None),
+        "reset" => Utility::Reset(Some(setting_name(cursor)?)),
+        "prepare" => prepare(cursor)?,
+        "execute" => execute(cursor)?,
+        "deallocate" => {
+            cursor.take("prepare");
+            Utility::Deallocate(name_or_all(cursor)?)
+        }
+        "declare" => declare(cursor)?,
+        "fetch" | "move" => fetch(cursor, word == "move")?,
+        "close" => Utility::Close(name_or_all(cursor)?),
+        "copy" => Utility::Copy(crate::copy::options::parse(cursor)?),
+        "vacuum" => vacuum(cursor)?,
+        "analyze" | "analyse" => {
+            cursor.take("verbose");
+            Utility::Analyze(tables(cursor)?)
+        }
+        "checkpoint" => Utility::Checkpoint,
+        "discard" => Utility::Discard(cursor.name()?),
+        "explain" => explain(cursor)?,
+        other => return Err(SqlError::unsupported(other.to_uppercase())),
+    }))
+}
+
+fn name_or_all(cursor: &mut Cursor) -> Result<Option<String>> {
+    if cursor.take("all") { Ok(None) } else { cursor.name().map(Some) }
+}
+
+fn begin(cursor: &mut Cursor, start: bool) -> Result<Utility> {
+    if start {
+        cursor.expect("transaction")?;
+    } else {
+        cursor.take_any(&["transaction", "work"]);
+    }
+    Ok(Utility::Begin { modes: modes(cursor)?, start })
+}
+
+fn modes(cursor: &mut Cursor) -> Result<Modes> {
+    let mut modes = Modes::default();
+    while !cursor.is_end() {
+        cursor.take_token(&Token::Comma);
+        if cursor.take("isolation") {
+            cursor.expect("level")?;
+            modes.isolation = Some(level(cursor)?);
+        } else if cursor.take("read") {
+            match cursor.take_any(&["only", "write"]) {
+                Some(word) => modes.read_only = Some(word == "only"),
+                None => return Err(cursor.unexpected()),
+            }
+        } else if cursor.take("not") {
+            cursor.expect("deferrable")?;
+        } else {
+            cursor.expect("deferrable")?;
+        }
+    }
+    Ok(modes)
+}
+
+fn level(cursor: &mut Cursor) -> Result<Level> {
+    if cursor.take("serializable") {
+        return Ok(Level::Serializable);
+    }
+    if cursor.take("repeatable") {
+        cursor.expect("read")?;
+        return Ok(Level::RepeatableRead);
+    }
+    cursor.expect("read")?;
+    match cursor.take_any(&["committed", "uncommitted"]) {
+        Some("committed") => Ok(Level::ReadCommitted),
+        Some(_) => Ok(Level::ReadUncommitted),
+        None => Err(cursor.unexpected()),
+    }
+}
+
+fn end(cursor: &mut Cursor, word: &str) -> Result<Utility> {
+    if cursor.is("prepared") {
+        return Err(SqlError::unsupported("two-phase commit"));
+    }
+    cursor.take_any(&["transaction", "work"]);
+    if word == "rollback" && cursor.take("to") {
+        cursor.take("savepoint");
+        return Ok(Utility::RollbackTo(cursor.name()?));
+    }
+    let mut chain = false;
+    if cursor.take("and") {
+        chain = !cursor.take("no");
+        cursor.expect("chain")?;
+    }
+    Ok(match word {
+        "commit" | "end" => Utility::Commit { chain },
+        _ => Utility::Rollback { chain },
+    })
+}
+
+fn setting_name(cursor: &mut Cursor) -> Result<String> {
+    if cursor.take("time") {
+        cursor.expect("zone")?;
+        return Ok("timezone".to_owned());
+    }
+    if cursor.is("transaction") && cursor.is_at(1, "isolation") {
+        cursor.take("transaction");
+        cursor.take("isolation");
+        cursor.expect("level")?;
+        return Ok("transaction_isolation".to_owned());
+    }
+    Ok(cursor.qualified()?.join("."))
+}
+
+fn set(cursor: &mut Cursor) -> Result<Utility> {
+    if cursor.is("session") && cursor.is_at(1, "characteristics") {
+        for word in ["session", "characteristics", "as", "transaction"] {
+            cursor.expect(word)?;
+        }
+        return Ok(Utility::SetTransaction { modes: modes(cursor)?, session: true });
+    }
+    let local = cursor.take("local");
+    if !local {
+        cursor.take("session");
+    }
+    if cursor.take("transaction") {
+        return Ok(Utility::SetTransaction { modes: modes(cursor)?, session: false });
+    }
+    if cursor.take("names") {
+        let value = cursor.value().map(|value| vec![value]);
+        return Ok(Utility::Set { name: "client_encoding".to_owned(), value, local });
+    }
+    let zone = cursor.is("time");
+    let name = setting_name(cursor)?;
+    if !zone && !cursor.take_token(&Token::Eq) {
+        cursor.expect("to")?;
+    }
+    if cursor.take("default") || (zone && cursor.take("local")) {
+        return Ok(Utility::Set { name, value: None, local });
+    }
+    let mut values = Vec::new();
+    loop {
+        values.push(cursor.value().ok_or_else(|| cursor.unexpected())?);
+        if !cursor.take_token(&Token::Comma) {
+            return Ok(Utility::Set { name, value: Some(values), local });
+        }
+    }
+}
+
+fn prepare(cursor: &mut Cursor) -> Result<Utility> {
+    if cursor.is("transaction") {
+        return Err(SqlError::unsupported("two-phase commit"));
+    }
+    let name = cursor.name()?;
+    let mut types = Vec::new();
+    if !cursor.is("as") {
+        let list = cursor.parenthesised()?;
+        types = run(list, &cursor.lines, |parser| {
+            parser.parse_comma_separated(Parser::parse_data_type)
+        })?;
+    }
+    cursor.expect("as")?;
+    let statement = Box::new(statement(cursor.rest()?, &cursor.lines)?);
+    Ok(Utility::Prepare { name, types, statement })
+}
+
+fn execute(cursor: &mut Cursor) -> Result<Utility> {
+    let name = cursor.name()?;
+    let mut args = Vec::new();
+    if !cursor.is_end() {
+        let list = cursor.parenthesised()?;
+        if !list.is_empty() {
+            args = run(list, &cursor.lines, |parser| {
+                parser.parse_comma_separated(Parser::parse_expr)
+            })?;
+        }
+    }
+    Ok(Utility::Execute { name, args })
+}
+
+fn declare(cursor: &mut Cursor) -> Result<Utility> {
+    let name = cursor.name()?;
+    let mut scroll = None;
+    while !cursor.take("cursor") {
+        if cursor.take("no") {
+            cursor.expect("scroll")?;
+            scroll = Some(false);
+        } else {
+            match cursor.take_any(&["scroll", "insensitive", "asensitive", "binary"]) {
+                Some("scroll") => scroll = Some(true),
+                Some("binary") => return Err(SqlError::unsupported("a binary cursor")),
+                Some(_) => {}
+                None => return Err(cursor.unexpected()),
+            }
+        }
+    }
+    let mut hold = false;
+    if let Some(word) = cursor.take_any(&["with", "without"]) {
+        cursor.expect("hold")?;
+        hold = word == "with";
+    }
+    cursor.expect("for")?;
+    let query = Box::new(statement(cursor.rest()?, &cursor.lines)?);
+    Ok(Utility::Declare { name, hold, scroll, query })
+}
+
+fn fetch(cursor: &mut Cursor, moves: bool) -> Result<Utility> {
+    let direction = if cursor.take("next") {
+        Direction::Count(1)
+    } else if cursor.take("prior") {
+        Direction::Count(-1)
+    } else if cursor.take("first") {
+        Direction::First
+    } else if cursor.take("last") {
+        Direction::Last
+    } else if cursor.take("absolute") {
+        Direction::Absolute(cursor.number().ok_or_else(|| cursor.unexpected())?)
+    } else if cursor.take("relative") {
+        Direction::Relative(cursor.number().ok_or_else(|| cursor.unexpected())?)
+    } else if cursor.take("all") {
+        Direction::All
+    } else if cursor.take("forward") {
+        count(cursor, 1)
+    } else if cursor.take("backward") {
+        count(cursor, -1)
+    } else {
+        cursor.number().map_or(Direction::Count(1), Direction::Count)
+    };
+    cursor.take_any(&["from", "in"]);
+    Ok(Utility::Fetch { name: cursor.name()?, direction, moves })
+}
+
+fn count(cursor: &mut Cursor, sign: i64) -> Direction {
+    if cursor.take("all") {
+        return if sign > 0 { Direction::All } else { Direction::Backward };
+    }
+    Direction::Count(cursor.number().unwrap_or(1).saturating_mul(sign))
+}
+
+fn tables(cursor: &mut Cursor) -> Result<Vec<Vec<String>>> {
+    let mut list = Vec::new();
+    while !cursor.is_end() {
+        list.push(cursor.qualified()?);
+        if !cursor.take_token(&Token::Comma) {
+            break;
+        }
+    }
+    Ok(list)
+}
+
+fn vacuum(cursor: &mut Cursor) -> Result<Utility> {
+    let mut full = false;
+    if cursor.take_token(&Token::LParen) {
+        loop {
+            let option = cursor.name()?;
+            let off = cursor
+                .value()
+                .is_some_and(|v| v.eq_ignore_ascii_case("false") || v.eq_ignore_ascii_case("off"));
+            full |= option == "full" && !off;
+            if !cursor.take_token(&Token::Comma) {
+                break;
+            }
+        }
+        cursor.expect_token(&Token::RParen)?;
+    }
+    while let Some(word) = cursor.take_any(&["full", "freeze", "verbose", "analyze", "analyse"]) {
+        full |= word == "full";
+    }
+    Ok(Utility::Vacuum { tables: tables(cursor)?, full })
+}
+
+fn explain(cursor: &mut Cursor) -> Result<Utility> {
+    let mut options = ExplainOptions::default();
+    if cursor.take_token(&Token::LParen) {
+        loop {
+            explain_option(cursor, &mut options)?;
+            if !cursor.take_token(&Token::Comma) {
+                break;
+            }
+        }
+        cursor.expect_token(&Token::RParen)?;
+    } else {
+        options.analyze = cursor.take_any(&["analyze", "analyse"]).is_some();
+        options.verbose = cursor.take("verbose");
+    }
+    let statement = Box::new(statement(cursor.rest()?, &cursor.lines)?);
+    Ok(Utility::Explain { options, statement })
+}
+
+fn explain_option(cursor: &mut Cursor, options: &mut ExplainOptions) -> Result<()> {
+    let name = cursor.name()?;
+    let value = cursor.value().map(|value| value.to_ascii_lowercase());
+    let on = !matches!(value.as_deref(), Some("off" | "false" | "0"));
+    match name.as_str() {
+        "analyze" => options.analyze = on,
+        "verbose" => options.verbose = on,
+        "costs" => options.costs = Some(on),
+        "timing" => options.timing = Some(on),
+        "buffers" => options.buffers = on,
+        "summary" | "settings" | "wal" => {}
+        "format" if value.as_deref() == Some("text") => {}
+        "format" => return Err(SqlError::unsupported("EXPLAIN in another format than text")),
+        _ => {
+            let message = format!("unrecognized EXPLAIN option \"{name}\"");
+            return Err(SqlError::syntax(message));
+        }
+    }
+    Ok(())
+}

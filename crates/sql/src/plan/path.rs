@@ -1,0 +1,505 @@
+//! Which index a condition and an order ask for.
+//!
+//! A condition is taken apart at its ANDs. For each index the equalities on its first key columns,
+//! then a range or a list on the next one, make a range of keys; what is left stays a filter. The
+//! cheapest by a small model of pages and rows wins, an order that the index delivers counted in.
+//!
+//! Invariants: what a range of keys promises is exactly what the conditions it stands for say:
+//! nulls are outside of every range, and a bound that its column cannot hold is no bound or no row.
+//! Does not do: statistics; selectivities are PostgreSQL's for a table that was never analysed.
+
+use std::ops::Bound;
+
+use rightlink::{Direction, IndexInfo, ScanOptions, Value};
+
+use crate::error::Result;
+use crate::expr::{Context, Expr};
+use crate::plan::{Distinct, Select, Source, TableScan};
+use crate::types::{Datum, SqlType};
+
+/// Selectivity of an equality.
+const EQUAL: f64 = 0.005;
+/// Selectivity of a range with both ends.
+const BETWEEN: f64 = 0.005;
+/// Selectivity of a range with one end.
+const ONE_SIDED: f64 = 1.0 / 3.0;
+/// Cost of a page out of order, where one in order is 1.
+const RANDOM_PAGE: f64 = 1.5;
+const ROW: f64 = 0.01;
+const ENTRY: f64 = 0.005;
+const OPERATOR: f64 = 0.0025;
+/// Pages that a table has at least, for the model.
+const FEW_PAGES: f64 = 10.0;
+
+/// How the rows of a table are found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Path {
+    /// All of them.
+    Sequential,
+    Index(IndexPath),
+}
+
+/// A range of keys of an index.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexPath {
+    pub(crate) index: IndexInfo,
+    /// Values of the first key columns.
+    pub(crate) equal: Vec<Expr>,
+    /// Lower and upper bound of the next one, and whether they are included.
+    pub(crate) low: Option<(Expr, bool)>,
+    pub(crate) high: Option<(Expr, bool)>,
+    /// Or values of the next one.
+    pub(crate) any_of: Option<Vec<Expr>>,
+    /// Types of the key columns.
+    pub(crate) types: Vec<SqlType>,
+    pub(crate) backward: bool,
+    /// Are all columns in the key?
+    pub(crate) covers: bool,
+    /// The conditions it stands for.
+    pub(crate) conditions: Vec<Expr>,
+}
+
+impl PartialEq for IndexPath {
+    fn eq(&self, other: &Self) -> bool {
+        format!("{self:?}") == format!("{other:?}")
+    }
+}
+
+/// What a scan is thought to cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Estimate {
+    pub(crate) startup: f64,
+    pub(crate) total: f64,
+    pub(crate) rows: f64,
+    pub(crate) width: usize,
+}
+
+/// A condition on one column.
+enum Term {
+    Equal(Expr),
+    Null,
+    Low(Expr, bool),
+    High(Expr, bool),
+    AnyOf(Vec<Expr>),
+}
+
+/// Chooses for a query.
+pub(crate) fn choose_select(select: &mut Select) {
+    let wanted = wanted_order(select);
+    let fraction = match (&select.limit, &select.group, &select.distinct) {
+        (Some(Expr::Const(Datum::Int8(n))), None, Distinct::None) => Some(*n as f64),
+        _ => None,
+    };
+    let Source::Table(scan) = &mut select.source else { return };
+    select.ordered = choose(scan, &wanted, fraction);
+    select.ordered &= !select.sort.is_empty() && !wanted.is_empty();
+}
+
+/// Chooses for an UPDATE or DELETE.
+pub(crate) fn choose_change(scan: &mut TableScan) {
+    choose(scan, &[], None);
+}
+
+/// The order that the query wants as columns of the table; nothing if an index cannot deliver it.
+fn wanted_order(select: &Select) -> Vec<(usize, bool, bool)> {
+    let Source::Table(scan) = &select.source else { return Vec::new() };
+    if select.group.is_some() || select.distinct != Distinct::None || select.locks {
+        return Vec::new();
+    }
+    let column = |key: &crate::plan::SortKey| match &select.output[key.at] {
+        Expr::Column(at) if *at < scan.columns.len() => {
+            Some((scan.columns[*at], key.descending, key.nulls_first))
+        }
+        _ => None,
+    };
+    select.sort.iter().map(column).collect::<Option<Vec<_>>>().unwrap_or_default()
+}
+
+/// Chooses the cheapest path; says whether it delivers the wanted order.
+fn choose(scan: &mut TableScan, order: &[(usize, bool, bool)], limit: Option<f64>) -> bool {
+    let conjuncts = match scan.filter.take() {
+        None => Vec::new(),
+        Some(Expr::And(list)) => flatten(list),
+        Some(other) => vec![other],
+    };
+    let table = std::sync::Arc::clone(&scan.table);
+    let quals = conjuncts.len();
+    let mut best = (Path::Sequential, Vec::new(), false);
+    let mut best_cost = cost(&sequential(scan, quals), order.is_empty(), limit);
+    for index in &table.info.indexes {
+        let (mut path, taken) = candidate(scan, index, &conjuncts);
+        let ordered = order_of(scan, &mut path, order);
+        if taken.is_empty() && !ordered && !path.covers {
+            continue;
+        }
+        let estimate = of_index(scan, &path, quals - taken.len());
+        let cost = cost(&estimate, order.is_empty() || ordered, limit);
+        if cost < best_cost {
+            best_cost = cost;
+            best = (Path::Index(path), taken, ordered);
+        }
+    }
+    let (path, taken, ordered) = best;
+    let mut rest: Vec<Expr> = Vec::new();
+    for (at, conjunct) in conjuncts.into_iter().enumerate() {
+        if !taken.contains(&at) {
+            rest.push(conjunct);
+        }
+    }
+    scan.filter = match rest.len() {
+        0 => None,
+        1 => rest.pop(),
+        _ => Some(Expr::And(rest)),
+    };
+    scan.path = path;
+    ordered
+}
+
+fn flatten(list: Vec<Expr>) -> Vec<Expr> {
+    let mut out = Vec::with_capacity(list.len());
+    for item in list {
+        match item {
+            Expr::And(inner) => out.extend(flatten(inner)),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// The cost when a sort may follow and only the first rows may be wanted.
+fn cost(estimate: &Estimate, sorted: bool, limit: Option<f64>) -> f64 {
+    let rows = estimate.rows.max(1.0);
+    if !sorted {
+        return estimate.total + rows * rows.log2().max(1.0) * 2.0 * OPERATOR;
+    }
+    let share = limit.map_or(1.0, |limit| (limit / rows).min(1.0));
+    estimate.startup + (estimate.total - estimate.startup) * share
+}
+
+/// The range of keys that conditions make on an index, and which of them it stands for.
+fn candidate(scan: &TableScan, index: &IndexInfo, conjuncts: &[Expr]) -> (IndexPath, Vec<usize>) {
+    let column_of = |name: &str| scan.table.info.columns.iter().position(|c| c.name == name);
+    let key: Vec<usize> = index.columns.iter().filter_map(|c| column_of(&c.name)).collect();
+    let types = key.iter().map(|at| scan.table.types[*at]).collect();
+    let covers = scan.columns.iter().all(|at| key.contains(at));
+    let mut path = IndexPath {
+        index: index.clone(),
+        equal: Vec::new(),
+        low: None,
+        high: None,
+        any_of: None,
+        types,
+        backward: false,
+        covers,
+        conditions: Vec::new(),
+    };
+    let mut taken = Vec::new();
+    for column in key {
+        let before = path.equal.len();
+        for (at, conjunct) in
+            conjuncts.iter().enumerate().filter(|(at, _)| !taken.contains(at)).collect::<Vec<_>>()
+        {
+            if let Some(term) = term(scan, conjunct, column)
+                && add(&mut path, term, before)
+            {
+                taken.push(at);
+                path.conditions.push(conjunct.clone());
+            }
+        }
+        if path.equal.len() == before {
+            break;
+        }
+    }
+    (path, taken)
+}
+
+/// Adds a condition on the key column after `before` equal ones, if there is room for it.
+fn add(path: &mut IndexPath, term: Term, before: usize) -> bool {
+    if path.equal.len() > before {
+        return false;
+    }
+    let ranged = path.low.is_some() || path.high.is_some() || path.any_of.is_some();
+    match term {
+        Term::Equal(value) if !ranged => path.equal.push(value),
+        Term::Null if !ranged => path.equal.push(Expr::IsNull(Box::new(Expr::null()), false)),
+        Term::Low(value, included) if path.low.is_none() && path.any_of.is_none() => {
+            path.low = Some((value, included));
+        }
+        Term::High(value, included) if path.high.is_none() && path.any_of.is_none() => {
+            path.high = Some((value, included));
+        }
+        Term::AnyOf(list) if !ranged => path.any_of = Some(list),
+        _ => return false,
+    }
+    true
+}
+
+/// What `conjunct` says about a column of the table, in a form that an index can use.
+fn term(scan: &TableScan, conjunct: &Expr, column: usize) -> Option<Term> {
+    let is_column = |expr: &Expr| match expr {
+        Expr::Column(at) => scan.columns.get(*at) == Some(&column),
+        _ => false,
+    };
+    let own = scan.table.types[column];
+    match conjunct {
+        Expr::Call(function, args) => {
+            let [a, b] = args.as_slice() else { return None };
+            let flipped = is_column(b);
+            let (name, value) = match (is_column(a), flipped) {
+                (true, false) => (function.name, b),
+                (false, true) => (flip(function.name), a),
+                _ => return None,
+            };
+            let [x, y] = function.args.as_slice() else { return None };
+            let other = if flipped { *x } else { *y };
+            if !value.is_stable() || !(other == own || is_integer(other) && is_integer(own)) {
+                return None;
+            }
+            let value = value.clone();
+            match name {
+                "=" => Some(Term::Equal(value)),
+                "<" => Some(Term::High(value, false)),
+                "<=" => Some(Term::High(value, true)),
+                ">" => Some(Term::Low(value, false)),
+                ">=" => Some(Term::Low(value, true)),
+                _ => None,
+            }
+        }
+        Expr::In(needle, list, false) if is_column(needle) && list.iter().all(Expr::is_stable) => {
+            Some(Term::AnyOf(list.clone()))
+        }
+        Expr::IsNull(inner, false) if is_column(inner) => Some(Term::Null),
+        _ => None,
+    }
+}
+
+fn is_integer(ty: SqlType) -> bool {
+    matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8)
+}
+
+fn flip(name: &str) -> &str {
+    match name {
+        "<" => ">",
+        "<=" => ">=",
+        ">" => "<",
+        ">=" => "<=",
+        other => other,
+    }
+}
+
+/// Does the path deliver the order? Turns it if backward does.
+fn order_of(scan: &TableScan, path: &mut IndexPath, order: &[(usize, bool, bool)]) -> bool {
+    if order.is_empty() {
+        return false;
+    }
+    let columns = &path.index.columns;
+    let place = |column: usize| {
+        let name = &scan.table.info.columns[column].name;
+        columns.iter().position(|key| key.name == *name)
+    };
+    let mut next = path.equal.len();
+    let mut backward = None;
+    for (column, descending, nulls_first) in order {
+        let Some(at) = place(*column) else { return false };
+        if at < path.equal.len() {
+            continue;
+        }
+        if at != next {
+            return false;
+        }
+        let key = &columns[at];
+        let nullable = scan.table.info.columns[*column].nullable;
+        let turned = key.descending != *descending;
+        let nulls_fit = !nullable || (key.nulls_first != *nulls_first) == turned;
+        if !nulls_fit || backward.is_some_and(|backward| backward != turned) {
+            return false;
+        }
+        backward = Some(turned);
+        next += 1;
+    }
+    path.backward = backward.unwrap_or(false);
+    true
+}
+
+fn table_size(scan: &TableScan) -> (f64, f64) {
+    let pages = f64::from(scan.table.info.heap_blocks).max(FEW_PAGES);
+    let width: usize = scan.table.types.iter().map(|ty| type_width(*ty)).sum();
+    let density = (8_192.0 - 24.0) / (width as f64 + 28.0);
+    (pages, (pages * density).floor().max(1.0))
+}
+
+fn type_width(ty: SqlType) -> usize {
+    usize::try_from(ty.len()).unwrap_or(32)
+}
+
+/// Bytes of a row of the scan.
+pub(crate) fn row_width(scan: &TableScan) -> usize {
+    scan.columns.iter().map(|at| type_width(scan.table.types[*at])).sum()
+}
+
+fn sequential(scan: &TableScan, quals: usize) -> Estimate {
+    let (pages, rows) = table_size(scan);
+    let total = pages + rows * (ROW + OPERATOR * quals as f64);
+    let rows = (rows * ONE_SIDED.powi(quals.min(1) as i32)).max(1.0);
+    Estimate { startup: 0.0, total, rows, width: row_width(scan) }
+}
+
+fn of_index(scan: &TableScan, path: &IndexPath, quals: usize) -> Estimate {
+    let (pages, all) = table_size(scan);
+    let whole = path.index.unique && path.equal.len() == path.index.columns.len();
+    let list = path.any_of.as_ref().map_or(0, Vec::len);
+    let mut share = EQUAL.powi(path.equal.len() as i32);
+    share *= match (&path.low, &path.high, list) {
+        (Some(_), Some(_), _) => BETWEEN,
+        (None, None, 0) => 1.0,
+        (None, None, n) => (EQUAL * n as f64).min(1.0),
+        _ => ONE_SIDED,
+    };
+    let unique_list =
+        path.index.unique && list > 0 && path.equal.len() + 1 == path.index.columns.len();
+    let rows = match (whole, unique_list) {
+        (true, _) => 1.0,
+        (_, true) => (list as f64).min(all),
+        _ => (all * share).max(1.0).floor(),
+    };
+    let index_pages = (f64::from(path.index.blocks).max(2.0) * rows / all).ceil();
+    let heap = if path.covers { 0.1 } else { RANDOM_PAGE } * rows.min(pages);
+    let startup = 0.15 + OPERATOR * all.log2();
+    let total = startup + index_pages + heap + rows * (ENTRY + ROW + OPERATOR * quals as f64);
+    let left = (rows * ONE_SIDED.powi(quals.min(1) as i32)).max(1.0);
+    Estimate { startup, total, rows: left, width: row_width(scan) }
+}
+
+/// What the scan is thought to cost on the path it has.
+pub(crate) fn estimate(scan: &TableScan) -> Estimate {
+    let quals = match &scan.filter {
+        None => 0,
+        Some(Expr::And(list)) => list.len(),
+        Some(_) => 1,
+    };
+    match &scan.path {
+        Path::Sequential => sequential(scan, quals),
+        Path::Index(path) => of_index(scan, path, quals),
+    }
+}
+
+// From expressions to the bounds of one execution.
+
+/// A value as its key column holds it.
+enum Fit {
+    Is(Value),
+    /// Smaller than everything that the column can hold.
+    Below,
+    /// Larger than everything.
+    Above,
+    Null,
+}
+
+fn fit(value: Datum, ty: SqlType) -> Fit {
+    if value.is_null() {
+        return Fit::Null;
+    }
+    let Some(whole) = value.as_int().filter(|_| is_integer(ty)) else {
+        return value.into_value().map_or(Fit::Null, Fit::Is);
+    };
+    let (low, high) = match ty {
+        SqlType::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        SqlType::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    match (whole < low, whole > high) {
+        (true, _) => Fit::Below,
+        (_, true) => Fit::Above,
+        _ => Fit::Is(match ty {
+            SqlType::Int2 => Value::Int2(whole as i16),
+            SqlType::Int4 => Value::Int4(whole as i32),
+            _ => Value::Int8(whole),
+        }),
+    }
+}
+
+impl IndexPath {
+    /// The scan that the path means for these parameters; `None` if no row can match.
+    pub(crate) fn options(&self, context: &Context) -> Result<Option<ScanOptions>> {
+        let mut options = ScanOptions::index(self.index.name.clone());
+        options.direction = if self.backward { Direction::Backward } else { Direction::Forward };
+        let mut prefix = Vec::with_capacity(self.equal.len() + 1);
+        for (value, ty) in self.equal.iter().zip(&self.types) {
+            // IS NULL stands for itself: its evaluation is true.
+            if matches!(value, Expr::IsNull(..)) {
+                prefix.push(Value::Null);
+                continue;
+            }
+            match fit(value.eval(&[], context)?, *ty) {
+                Fit::Is(value) => prefix.push(value),
+                _ => return Ok(None),
+            }
+        }
+        if let Some(list) = &self.any_of {
+            return self.list(list, prefix, options, context);
+        }
+        if self.low.is_none() && self.high.is_none() {
+            if !prefix.is_empty() {
+                options = options.equal(prefix);
+            }
+            return Ok(Some(options));
+        }
+        self.range(prefix, options, context)
+    }
+
+    fn list(
+        &self,
+        list: &[Expr],
+        prefix: Vec<Value>,
+        mut options: ScanOptions,
+        context: &Context,
+    ) -> Result<Option<ScanOptions>> {
+        let ty = self.types[prefix.len()];
+        for value in list {
+            if let Fit::Is(value) = fit(value.eval(&[], context)?, ty) {
+                let mut key = prefix.clone();
+                key.push(value);
+                options.any_of.push(key);
+            }
+        }
+        Ok((!options.any_of.is_empty()).then_some(options))
+    }
+
+    fn range(
+        &self,
+        prefix: Vec<Value>,
+        mut options: ScanOptions,
+        context: &Context,
+    ) -> Result<Option<ScanOptions>> {
+        let ty = self.types[prefix.len()];
+        let with = |value: Value| prefix.iter().cloned().chain([value]).collect::<Vec<Value>>();
+        let bound = |end: &Option<(Expr, bool)>, low: bool| -> Result<Option<Bound<Vec<Value>>>> {
+            let Some((value, included)) = end else { return Ok(Some(Bound::Unbounded)) };
+            Ok(match (fit(value.eval(&[], context)?, ty), low) {
+                (Fit::Is(value), _) if *included => Some(Bound::Included(with(value))),
+                (Fit::Is(value), _) => Some(Bound::Excluded(with(value))),
+                (Fit::Below, true) | (Fit::Above, false) => Some(Bound::Unbounded),
+                _ => None,
+            })
+        };
+        let (Some(low), Some(high)) = (bound(&self.low, true)?, bound(&self.high, false)?) else {
+            return Ok(None);
+        };
+        let key = &self.index.columns[prefix.len()];
+        let (mut from, mut to) = if key.descending { (high, low) } else { (low, high) };
+        // Nulls are in no range: an open end on their side stops before them.
+        let open = |at_nulls: bool| match (at_nulls, prefix.is_empty()) {
+            (true, _) => Bound::Excluded(with(Value::Null)),
+            (false, true) => Bound::Unbounded,
+            (false, false) => Bound::Included(prefix.clone()),
+        };
+        if from == Bound::Unbounded {
+            from = open(key.nulls_first);
+        }
+        if to == Bound::Unbounded {
+            to = open(!key.nulls_first);
+        }
+        (options.from, options.to) = (from, to);
+        Ok(Some(options))
+    }
+}

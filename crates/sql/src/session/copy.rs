@@ -1,0 +1,227 @@
+//! COPY: the session's side of rows in bulk.
+//!
+//! COPY FROM is a conversation: the statement puts the session into copying, pieces of data follow,
+//! and an end or a failure. COPY TO hands its pieces to the sink.
+//!
+//! Invariants: rows go in a thousand at a time, all in the transaction of the statement; after an
+//! error the transaction has failed and the session is out of copying.
+//! Does not do: COPY FROM in a message with other statements.
+
+use std::sync::Arc;
+
+use rightlink::Value;
+
+use super::statement::Tables;
+use super::{Session, Sink};
+use crate::bind::{Catalog, names};
+use crate::copy::options::{CopyFormat, CopyStatement, CopyWhat};
+use crate::copy::read::Reader;
+use crate::copy::write::Writer;
+use crate::error::{Result, SqlError, code};
+use crate::exec::write::check_nulls;
+use crate::expr::deparse::identifier;
+use crate::parse::{Parsed, parse};
+use crate::plan::{Plan, Table};
+use crate::types::{Datum, Row, SqlType};
+
+/// Rows handed to the engine at a time.
+const BATCH: usize = 1_000;
+/// Bytes handed to the sink at a time.
+const PIECE: usize = 64 << 10;
+
+/// What a client must know before data flows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CopyHeader {
+    /// How rows are written.
+    pub format: CopyFormat,
+    /// Columns of a row.
+    pub columns: usize,
+}
+
+/// A COPY FROM under way.
+pub(super) struct CopyIn {
+    table: Arc<Table>,
+    /// For each column of the table its place in a row of the data.
+    places: Vec<Option<usize>>,
+    reader: Reader,
+    batch: Vec<Vec<Value>>,
+    count: u64,
+}
+
+impl CopyIn {
+    fn store(&mut self, mut row: Row) -> Result<()> {
+        let mut values = Vec::with_capacity(self.places.len());
+        for place in &self.places {
+            let datum = place.map_or(Datum::Null, |at| std::mem::take(&mut row[at]));
+            values.push(datum.into_value().expect("read as the types of the columns"));
+        }
+        check_nulls(&self.table, &values)?;
+        self.batch.push(values);
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Is the session waiting for data of a COPY FROM?
+    pub fn is_copying(&self) -> bool {
+        self.copy.is_some()
+    }
+
+    /// Takes a piece of data; a row may begin in one piece and end in another.
+    ///
+    /// # Errors
+    /// Data that is no row, or a row that the table refuses: the COPY has failed.
+    pub fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
+        let Some(mut copy) = self.copy.take() else { return Err(not_copying()) };
+        let result = self.copy_piece(&mut copy, Some(bytes));
+        match result {
+            Ok(()) => self.copy = Some(copy),
+            Err(_) => self.fail(),
+        }
+        result
+    }
+
+    /// The data is complete: gives the tag.
+    pub fn copy_done(&mut self) -> Result<String> {
+        let Some(mut copy) = self.copy.take() else { return Err(not_copying()) };
+        let result = self
+            .copy_piece(&mut copy, None)
+            .and_then(|()| self.copy_flush(&mut copy))
+            .and_then(|()| self.end_message());
+        if result.is_err() {
+            self.fail();
+        }
+        result.map(|()| format!("COPY {}", copy.count))
+    }
+
+    /// The client has given up.
+    pub fn copy_fail(&mut self, reason: &str) -> SqlError {
+        self.copy = None;
+        self.fail();
+        SqlError::new(code::QUERY_CANCELED, format!("COPY from stdin failed: {reason}"))
+    }
+
+    fn copy_piece(&mut self, copy: &mut CopyIn, bytes: Option<&[u8]>) -> Result<()> {
+        let mut rows = Vec::new();
+        let mut take = |row: Row| {
+            rows.push(row);
+            Ok(())
+        };
+        match bytes {
+            Some(bytes) => copy.reader.push(bytes, &mut take)?,
+            None => copy.reader.finish(&mut take)?,
+        }
+        for row in rows {
+            copy.store(row)?;
+            if copy.batch.len() >= BATCH {
+                self.copy_flush(copy)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_flush(&mut self, copy: &mut CopyIn) -> Result<()> {
+        if !copy.batch.is_empty() {
+            let active = self.ensure()?;
+            active.txn.insert_many(&copy.table.info.name, &copy.batch)?;
+            copy.count += copy.batch.len() as u64;
+            copy.batch.clear();
+        }
+        Ok(())
+    }
+
+    /// Begins a COPY. One to the client ends here too and gives its tag.
+    pub(super) fn copy(
+        &mut self,
+        copy: &CopyStatement,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<String>> {
+        if copy.from {
+            self.copy_from(copy, sink).map(|()| None)
+        } else {
+            self.copy_to(copy, sink).map(Some)
+        }
+    }
+
+    fn copy_from(&mut self, copy: &CopyStatement, sink: &mut dyn Sink) -> Result<()> {
+        let CopyWhat::Table { name, columns } = &copy.what else {
+            return Err(SqlError::syntax("COPY query must be TO"));
+        };
+        self.ensure()?;
+        self.check_writable("COPY FROM")?;
+        let active = self.ensure()?;
+        active.used = true;
+        let table = Tables(&mut active.txn).table(&names::relation(name)?)?;
+        let (named, places) = places(&table, columns)?;
+        let header = CopyHeader { format: copy.options.format, columns: named.len() };
+        sink.copy_in(header)?;
+        let reader = Reader::new(&copy.options, &table.info.name, named);
+        self.copy = Some(CopyIn { table, places, reader, batch: Vec::new(), count: 0 });
+        Ok(())
+    }
+
+    fn copy_to(&mut self, copy: &CopyStatement, sink: &mut dyn Sink) -> Result<String> {
+        let query: Arc<Parsed> = match &copy.what {
+            CopyWhat::Query(query) => Arc::new((**query).clone()),
+            CopyWhat::Table { name, columns } => {
+                let list: Vec<String> = columns.iter().map(|name| identifier(name)).collect();
+                let list = if list.is_empty() { "*".to_owned() } else { list.join(", ") };
+                let table = identifier(&names::relation(name)?);
+                let mut parsed = parse(&format!("select {list} from {table}"))?;
+                Arc::new(parsed.pop().expect("one statement"))
+            }
+        };
+        let planned = self.plan(&query, &[])?;
+        let Plan::Select(select) = &*planned.plan else {
+            return Err(SqlError::unsupported("COPY of a statement other than SELECT"));
+        };
+        let columns = select.columns.clone();
+        let mut portal = self.open(Arc::clone(&planned.plan), Vec::new())?;
+        sink.copy_out(CopyHeader { format: copy.options.format, columns: columns.len() })?;
+        let writer = Writer::new(&copy.options, &columns);
+        let mut out = Vec::new();
+        writer.start(&columns, &mut out);
+        let mut count = 0u64;
+        while let Some(row) = portal.next()? {
+            writer.row(&row, &mut out);
+            count += 1;
+            if out.len() >= PIECE {
+                sink.copy_data(&out)?;
+                out.clear();
+            }
+        }
+        writer.end(&mut out);
+        if !out.is_empty() {
+            sink.copy_data(&out)?;
+        }
+        Ok(format!("COPY {count}"))
+    }
+}
+
+fn not_copying() -> SqlError {
+    SqlError::new("08P01", "unexpected COPY data")
+}
+
+/// Columns of a table by name, with their types; and for each column its place in a row.
+type Placed = (Vec<(String, SqlType)>, Vec<Option<usize>>);
+
+fn places(table: &Table, columns: &[String]) -> Result<Placed> {
+    let all = table.info.columns.iter().map(|column| column.name.clone());
+    let names: Vec<String> = if columns.is_empty() { all.collect() } else { columns.to_vec() };
+    let mut places = vec![None; table.types.len()];
+    let mut named = Vec::with_capacity(names.len());
+    for (at, name) in names.into_iter().enumerate() {
+        let found = table.info.columns.iter().position(|column| column.name == name);
+        let Some(column) = found else {
+            let message =
+                format!("column \"{name}\" of relation \"{}\" does not exist", table.info.name);
+            return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
+        };
+        if places[column].replace(at).is_some() {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+        named.push((name, table.types[column]));
+    }
+    Ok((named, places))
+}

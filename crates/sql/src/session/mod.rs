@@ -1,0 +1,176 @@
+//! A session: what a connection is in PostgreSQL, without the connection.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `transaction` | blocks, savepoints, the failed state, implicit transactions |
+//! | `statement` | one statement after the other, and its tag |
+//! | `prepared` | statements with parameters, portals with row limits |
+//! | `cursor` | DECLARE, FETCH, MOVE, CLOSE |
+//! | `utility` | everything that is neither query nor definition |
+//! | `copy` | rows in bulk |
+//! | `settings` | SET, SHOW, RESET |
+//! | `explain` | plans as text |
+//!
+//! Invariants: after an error the session is usable: outside of a block nothing of the message
+//! stays, inside of one everything but its end is refused until then.
+//! Does not do: the wire, more than one thread.
+
+mod copy;
+mod cursor;
+mod explain;
+mod prepared;
+mod settings;
+mod statement;
+mod transaction;
+mod utility;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rightlink::Database;
+
+pub use copy::CopyHeader;
+pub use prepared::{Description, Execution};
+pub use transaction::TransactionStatus;
+
+use crate::error::{Result, SqlError};
+use crate::plan::Column;
+use crate::types::Row;
+use prepared::{Portal, Prepared};
+use settings::Settings;
+use transaction::Active;
+
+/// Where the results of a message go, as they come.
+pub trait Sink {
+    /// The columns of the rows that follow.
+    fn columns(&mut self, columns: &[Column]) -> Result<()>;
+    /// A row.
+    fn row(&mut self, row: Row) -> Result<()>;
+    /// A statement is done; this is its tag.
+    fn complete(&mut self, tag: &str) -> Result<()>;
+    /// Something that a person may want to know: its severity and text.
+    fn notice(&mut self, severity: &str, message: &str);
+
+    /// A COPY FROM begins: data follows through [`Session::copy_data`].
+    fn copy_in(&mut self, header: CopyHeader) -> Result<()> {
+        let _ = header;
+        Err(SqlError::unsupported("COPY FROM STDIN in this interface"))
+    }
+
+    /// A COPY TO begins.
+    fn copy_out(&mut self, header: CopyHeader) -> Result<()> {
+        let _ = header;
+        Err(SqlError::unsupported("COPY TO STDOUT in this interface"))
+    }
+
+    /// Data of a COPY TO.
+    fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
+        let _ = bytes;
+        Err(SqlError::unsupported("COPY TO STDOUT in this interface"))
+    }
+}
+
+/// What one statement gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Tag, as `INSERT 0 3`.
+    pub tag: String,
+    /// Columns, if it has results.
+    pub columns: Option<Vec<Column>>,
+    /// Rows.
+    pub rows: Vec<Row>,
+    /// Notices and warnings, each with its severity in front.
+    pub notices: Vec<String>,
+}
+
+/// A session on a database. See the crate's documentation for an example.
+pub struct Session {
+    db: Database,
+    database: String,
+    active: Option<Active>,
+    settings: Settings,
+    prepared: HashMap<String, Arc<Prepared>>,
+    portals: HashMap<String, Portal>,
+    cursors: HashMap<String, cursor::Cursor>,
+    cache: prepared::Cache,
+    copy: Option<copy::CopyIn>,
+    random: u64,
+}
+
+impl Session {
+    /// A session with default settings.
+    pub fn new(db: &Database) -> Session {
+        Session {
+            db: db.clone(),
+            database: "rightlink".to_owned(),
+            active: None,
+            settings: Settings::default(),
+            prepared: HashMap::new(),
+            portals: HashMap::new(),
+            cursors: HashMap::new(),
+            cache: prepared::Cache::default(),
+            copy: None,
+            random: db.unix_micros() as u64,
+        }
+    }
+
+    /// The name that `current_database()` gives.
+    #[must_use]
+    pub fn named(mut self, database: impl Into<String>) -> Session {
+        self.database = database.into();
+        self
+    }
+
+    /// Runs the statements of a message and gathers what they give.
+    ///
+    /// # Errors
+    /// The first error ends the message; what came before it is not told. Use [`Session::run`] for
+    /// that.
+    pub fn execute(&mut self, sql: &str) -> Result<Vec<Outcome>> {
+        let mut gather = Gather::default();
+        self.run(sql, &mut gather)?;
+        Ok(gather.done)
+    }
+
+    /// All tables, as the session's transaction sees them.
+    pub fn tables(&mut self) -> Result<Vec<rightlink::TableInfo>> {
+        match &mut self.active {
+            Some(active) => Ok(active.txn.tables()?),
+            None => Ok(self.db.tables()?),
+        }
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.db
+    }
+}
+
+/// Gathers everything.
+#[derive(Default)]
+struct Gather {
+    done: Vec<Outcome>,
+    now: Outcome,
+}
+
+impl Sink for Gather {
+    fn columns(&mut self, columns: &[Column]) -> Result<()> {
+        self.now.columns = Some(columns.to_vec());
+        Ok(())
+    }
+
+    fn row(&mut self, row: Row) -> Result<()> {
+        self.now.rows.push(row);
+        Ok(())
+    }
+
+    fn complete(&mut self, tag: &str) -> Result<()> {
+        self.now.tag = tag.to_owned();
+        self.done.push(std::mem::take(&mut self.now));
+        Ok(())
+    }
+
+    fn notice(&mut self, severity: &str, message: &str) {
+        self.now.notices.push(format!("{severity}:  {message}"));
+    }
+}

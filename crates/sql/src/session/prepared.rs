@@ -1,0 +1,465 @@
+//! Statements that are kept: prepared ones with parameters, portals with row limits, and the plans
+//! of messages that come again.
+//!
+//! Invariants: a plan is used only while the tables it names have the versions it was bound to;
+//! else it is bound anew, and may not change the columns of its results.
+//! Does not do: the bytes of parameters on the wire.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rightlink::Transaction;
+
+use super::statement::{Tables, verb};
+use super::{Session, Sink};
+use crate::bind::{Binder, ddl};
+use crate::error::{Result, SqlError, code};
+use crate::exec::Stream;
+use crate::exec::write::Changed;
+use crate::expr::Context;
+use crate::parse::utility::Utility;
+use crate::parse::{Parsed, Stmt, parse};
+use crate::plan::{Column, Plan};
+use crate::types::{Datum, Row, SqlType, cast};
+
+/// Most messages whose plans are kept.
+const MAX_CACHED: usize = 256;
+/// Longest message that is kept.
+const MAX_TEXT: usize = 8 << 10;
+
+/// A plan and the types of its parameters.
+#[derive(Clone)]
+pub(super) struct Planned {
+    pub(super) plan: Arc<Plan>,
+    pub(super) params: Vec<SqlType>,
+}
+
+/// A prepared statement.
+pub(super) struct Prepared {
+    parsed: Option<Arc<Parsed>>,
+    /// `None` for a statement without a plan.
+    planned: Option<Planned>,
+    given: Vec<SqlType>,
+}
+
+/// What a client may know about a prepared statement.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Description {
+    /// Types of its parameters.
+    pub parameters: Vec<SqlType>,
+    /// Columns of its results, if it has any.
+    pub columns: Option<Vec<Column>>,
+}
+
+/// How an execution with a row limit ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Execution {
+    /// The statement is done; this is its tag.
+    Complete(String),
+    /// There may be more rows.
+    Suspended,
+    /// There was no statement in the message.
+    Empty,
+}
+
+/// Plans of messages by their text.
+#[derive(Default)]
+pub(super) struct Cache {
+    plans: HashMap<String, Planned>,
+    /// The plan of the statement that ran last.
+    pub(super) last: Option<Planned>,
+}
+
+/// A statement that is being run.
+pub(super) struct Portal {
+    state: State,
+}
+
+enum State {
+    /// A plan whose rows are handed out.
+    Running {
+        plan: Arc<Plan>,
+        stream: Box<dyn Stream>,
+        context: Context,
+        done: Option<Changed>,
+        count: u64,
+    },
+    /// Bound and not yet begun.
+    Bound {
+        statement: Arc<Prepared>,
+        params: Vec<Datum>,
+    },
+    Finished,
+}
+
+/// Binds a statement that has a plan.
+pub(super) fn bind(
+    parsed: &Arc<Parsed>,
+    types: &[SqlType],
+    txn: &mut Transaction,
+) -> Result<Planned> {
+    let Stmt::Sql(statement) = &parsed.stmt else {
+        return Err(SqlError::unsupported("a utility statement here"));
+    };
+    let mut tables = Tables(txn);
+    let mut binder = Binder::new(&mut tables, &parsed.lines, types);
+    match binder.plan(statement)? {
+        Some(plan) => {
+            let params = binder.parameter_types()?;
+            Ok(Planned { plan: Arc::new(plan), params })
+        }
+        None => {
+            let text = statement.to_string();
+            let words: Vec<&str> = text.split_whitespace().take(2).collect();
+            Err(SqlError::unsupported(words.join(" ").to_uppercase()))
+        }
+    }
+}
+
+impl Planned {
+    /// Are the tables still what they were?
+    fn is_current(&self, txn: &mut Transaction) -> bool {
+        let same = |table: &Arc<crate::plan::Table>, txn: &mut Transaction| {
+            txn.version(&table.info.name).is_ok_and(|version| version == table.version)
+        };
+        self.plan.tables().iter().all(|table| same(table, txn))
+    }
+}
+
+impl Portal {
+    pub(super) fn new(
+        plan: Arc<Plan>,
+        stream: Box<dyn Stream>,
+        context: Context,
+        done: Option<Changed>,
+    ) -> Portal {
+        Portal { state: State::Running { plan, stream, context, done, count: 0 } }
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Row>> {
+        let State::Running { stream, context, count, .. } = &mut self.state else {
+            return Ok(None);
+        };
+        let row = stream.next(context)?;
+        *count += u64::from(row.is_some());
+        Ok(row)
+    }
+
+    /// The tag after the rows that were handed out.
+    pub(super) fn tag(&self) -> String {
+        let State::Running { plan, done, count, .. } = &self.state else { return String::new() };
+        let count = done.as_ref().map_or(*count, |done| done.count);
+        match &**plan {
+            Plan::Insert(_) => format!("INSERT 0 {count}"),
+            Plan::Select(_) => format!("SELECT {count}"),
+            other => format!("{} {count}", verb(other)),
+        }
+    }
+}
+
+impl Session {
+    /// Prepares a statement under a name, the empty one included. Types that are unknown are
+    /// inferred.
+    ///
+    /// # Errors
+    /// What is wrong with the statement; more than one statement.
+    pub fn prepare(&mut self, name: &str, sql: &str, types: &[SqlType]) -> Result<Description> {
+        let result = self.prepare_text(name, sql, types);
+        if result.is_err() {
+            self.fail();
+        }
+        result
+    }
+
+    fn prepare_text(&mut self, name: &str, sql: &str, types: &[SqlType]) -> Result<Description> {
+        let mut statements = parse(sql)?;
+        if statements.len() > 1 {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(SqlError::syntax(message));
+        }
+        let parsed = statements.pop().map(Arc::new);
+        if !name.is_empty() && self.prepared.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(SqlError::new(code::DUPLICATE_STATEMENT, message));
+        }
+        self.prepare_parsed(name, parsed, types)
+    }
+
+    pub(super) fn prepare_parsed(
+        &mut self,
+        name: &str,
+        parsed: Option<Arc<Parsed>>,
+        types: &[SqlType],
+    ) -> Result<Description> {
+        let mut prepared = Prepared { parsed, planned: None, given: types.to_vec() };
+        if let Some(parsed) = &prepared.parsed
+            && let Stmt::Sql(statement) = &parsed.stmt
+        {
+            self.check_usable()?;
+            if ddl::definition(statement)?.is_none() {
+                prepared.planned = Some(self.plan(parsed, types)?);
+            }
+        }
+        let description = prepared.description();
+        self.prepared.insert(name.to_owned(), Arc::new(prepared));
+        Ok(description)
+    }
+
+    fn find_prepared(&self, name: &str) -> Result<Arc<Prepared>> {
+        self.prepared.get(name).cloned().ok_or_else(|| {
+            let message = format!("prepared statement \"{name}\" does not exist");
+            SqlError::new(code::INVALID_STATEMENT_NAME, message)
+        })
+    }
+
+    /// What is known about a prepared statement.
+    pub fn describe_statement(&self, name: &str) -> Result<Description> {
+        self.find_prepared(name).map(|prepared| prepared.description())
+    }
+
+    /// What is known about the results of a portal.
+    pub fn describe_portal(&self, name: &str) -> Result<Description> {
+        match self.portals.get(name).map(|portal| &portal.state) {
+            Some(State::Bound { statement, .. }) => Ok(statement.description()),
+            Some(State::Running { plan, .. }) => {
+                let columns = plan.columns().map(<[Column]>::to_vec);
+                Ok(Description { parameters: Vec::new(), columns })
+            }
+            Some(State::Finished) => Ok(Description::default()),
+            None => Err(no_portal(name)),
+        }
+    }
+
+    /// Makes a portal of a prepared statement and values of its parameters.
+    ///
+    /// # Errors
+    /// Too many or too few values, or values of other types.
+    pub fn bind(&mut self, portal: &str, statement: &str, params: Vec<Datum>) -> Result<()> {
+        let prepared = self.find_prepared(statement)?;
+        let wanted = prepared.planned.as_ref().map_or(0, |planned| planned.params.len());
+        if params.len() != wanted {
+            let message = format!(
+                "bind message supplies {} parameters, but prepared statement \"{statement}\" requires \
+                 {wanted}",
+                params.len()
+            );
+            return Err(SqlError::new("08P01", message));
+        }
+        let types =
+            prepared.planned.as_ref().map(|planned| planned.params.clone()).unwrap_or_default();
+        let params = convert(params, &types)?;
+        if !portal.is_empty() && self.portals.contains_key(portal) {
+            let message = format!("cursor \"{portal}\" already exists");
+            return Err(SqlError::new(code::DUPLICATE_CURSOR, message));
+        }
+        let state = State::Bound { statement: prepared, params };
+        self.portals.insert(portal.to_owned(), Portal { state });
+        Ok(())
+    }
+
+    /// Runs a portal for at most `limit` rows (0: all).
+    ///
+    /// # Errors
+    /// The transaction has failed then; nothing else runs until [`Session::sync`].
+    pub fn execute_portal(
+        &mut self,
+        name: &str,
+        limit: u64,
+        sink: &mut dyn Sink,
+    ) -> Result<Execution> {
+        let Some(mut portal) = self.portals.remove(name) else { return Err(no_portal(name)) };
+        let result = self.advance(&mut portal, limit, sink);
+        match &result {
+            Err(_) => self.fail(),
+            Ok(_) => drop(self.portals.insert(name.to_owned(), portal)),
+        }
+        result
+    }
+
+    fn advance(
+        &mut self,
+        portal: &mut Portal,
+        limit: u64,
+        sink: &mut dyn Sink,
+    ) -> Result<Execution> {
+        if let State::Bound { statement, params } = &portal.state {
+            let (statement, params) = (Arc::clone(statement), params.clone());
+            let Some(parsed) = &statement.parsed else { return Ok(Execution::Empty) };
+            if let Some(tag) = self.unplanned(parsed, sink)? {
+                portal.state = State::Finished;
+                return Ok(Execution::Complete(tag));
+            }
+            self.check_usable()?;
+            let plan = self.current_plan(&statement)?;
+            *portal = self.open(plan, params)?;
+        }
+        self.check_usable()?;
+        let mut sent = 0;
+        while limit == 0 || sent < limit {
+            match portal.next()? {
+                Some(row) => sink.row(row)?,
+                None => return Ok(Execution::Complete(portal.tag())),
+            }
+            sent += 1;
+        }
+        Ok(Execution::Suspended)
+    }
+
+    /// Runs a statement without a plan.
+    fn unplanned(&mut self, parsed: &Arc<Parsed>, sink: &mut dyn Sink) -> Result<Option<String>> {
+        match &parsed.stmt {
+            Stmt::Utility(utility) => {
+                if let Some(tag) = self.control(utility, sink)? {
+                    return Ok(Some(tag.to_owned()));
+                }
+                self.check_usable()?;
+                match utility {
+                    Utility::Copy(_) => Err(SqlError::unsupported("COPY as a prepared statement")),
+                    _ => self.utility(utility, sink).map(Some),
+                }
+            }
+            Stmt::Sql(statement) => match ddl::definition(statement)? {
+                Some(definition) => {
+                    self.check_usable()?;
+                    self.define(&definition, sink).map(Some)
+                }
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// The plan of a prepared statement, bound anew if a table has changed.
+    fn current_plan(&mut self, prepared: &Prepared) -> Result<Arc<Plan>> {
+        let planned = prepared.planned.as_ref().expect("a statement with a plan");
+        let active = self.ensure()?;
+        if planned.is_current(&mut active.txn) {
+            return Ok(Arc::clone(&planned.plan));
+        }
+        let parsed = prepared.parsed.as_ref().expect("a plan has a statement");
+        let again = self.plan(parsed, &planned.params)?;
+        if again.plan.columns() != planned.plan.columns() {
+            let message = "cached plan must not change result type";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        let fresh = Prepared {
+            parsed: prepared.parsed.clone(),
+            planned: Some(again.clone()),
+            given: prepared.given.clone(),
+        };
+        let known = |other: &Arc<Prepared>| std::ptr::eq(Arc::as_ptr(other), prepared);
+        if let Some(slot) = self.prepared.values_mut().find(|other| known(other)) {
+            *slot = Arc::new(fresh);
+        }
+        Ok(again.plan)
+    }
+
+    /// Ends a sequence of messages about portals: what was begun for it is committed.
+    pub fn sync(&mut self) -> Result<()> {
+        let result = self.end_message();
+        if self.active.is_none() {
+            self.portals.clear();
+        }
+        result
+    }
+
+    /// Forgets a prepared statement; nothing happens if there is none.
+    pub fn close_statement(&mut self, name: &str) {
+        self.prepared.remove(name);
+    }
+
+    /// Forgets a portal; nothing happens if there is none.
+    pub fn close_portal(&mut self, name: &str) {
+        self.portals.remove(name);
+    }
+
+    /// DEALLOCATE
+    pub(super) fn deallocate(&mut self, name: Option<&str>) -> Result<()> {
+        match name {
+            None => self.prepared.clear(),
+            Some(name) => {
+                self.find_prepared(name)?;
+                self.prepared.remove(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// EXECUTE; gives the tag.
+    pub(super) fn execute_prepared(
+        &mut self,
+        name: &str,
+        args: Vec<Datum>,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        let prepared = self.find_prepared(name)?;
+        let Some(parsed) = &prepared.parsed else { return Ok(String::new()) };
+        let types =
+            prepared.planned.as_ref().map(|planned| planned.params.clone()).unwrap_or_default();
+        if args.len() != types.len() {
+            let message = format!("wrong number of parameters for prepared statement \"{name}\"");
+            let detail = format!("Expected {} parameters but got {}.", types.len(), args.len());
+            return Err(SqlError::syntax(message).detail(detail));
+        }
+        if let Some(tag) = self.unplanned(parsed, sink)? {
+            return Ok(tag);
+        }
+        let plan = self.current_plan(&prepared)?;
+        self.run_plan(&plan, convert(args, &types)?, sink)
+    }
+
+    /// Runs a message whose plan is kept.
+    pub(super) fn run_cached(&mut self, sql: &str, sink: &mut dyn Sink) -> Option<Result<()>> {
+        let planned = self.cache.plans.get(sql)?.clone();
+        if let Err(error) = self.check_usable() {
+            return Some(Err(error));
+        }
+        let current = match self.ensure() {
+            Ok(active) => planned.is_current(&mut active.txn),
+            Err(error) => return Some(Err(error)),
+        };
+        if !current {
+            self.cache.plans.remove(sql);
+            return None;
+        }
+        let mut run = || {
+            let tag = self.run_plan(&planned.plan, Vec::new(), sink)?;
+            self.end_message()?;
+            sink.complete(&tag)
+        };
+        Some(run())
+    }
+
+    /// Keeps the plan of a message of one statement.
+    pub(super) fn keep(&mut self, sql: &str) {
+        let Some(planned) = self.cache.last.take() else { return };
+        if sql.len() > MAX_TEXT {
+            return;
+        }
+        if self.cache.plans.len() >= MAX_CACHED {
+            self.cache.plans.clear();
+        }
+        self.cache.plans.insert(sql.to_owned(), planned);
+    }
+}
+
+impl Prepared {
+    fn description(&self) -> Description {
+        match &self.planned {
+            Some(planned) => Description {
+                parameters: planned.params.clone(),
+                columns: planned.plan.columns().map(<[Column]>::to_vec),
+            },
+            None => Description::default(),
+        }
+    }
+}
+
+fn no_portal(name: &str) -> SqlError {
+    SqlError::new(code::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
+}
+
+/// Values as the types that the parameters have.
+fn convert(params: Vec<Datum>, types: &[SqlType]) -> Result<Vec<Datum>> {
+    let pairs = params.into_iter().zip(types);
+    pairs.map(|(value, ty)| cast::cast(value, *ty)).collect()
+}

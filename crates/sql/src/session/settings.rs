@@ -1,0 +1,257 @@
+//! SET, SHOW, RESET: the settings that clients ask for.
+//!
+//! Invariants: a value is checked when it is set; a setting whose other values are not built refuses
+//! them. What a transaction set is undone with it, SET LOCAL at its end in any case.
+//! Does not do: settings of the server's files.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Result, SqlError, code};
+use crate::expr::system as version;
+
+/// What values a setting takes.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Cannot be set.
+    Fixed,
+    /// Any text.
+    Text,
+    Bool,
+    /// One of these; others exist in PostgreSQL but not here.
+    Only(&'static [&'static str]),
+    /// One of these.
+    OneOf(&'static [&'static str]),
+    /// A whole number between.
+    Int(i64, i64),
+    /// Milliseconds, with units.
+    Millis,
+}
+
+struct Setting {
+    name: &'static str,
+    /// Spelled as SHOW spells it.
+    default: &'static str,
+    kind: Kind,
+}
+
+const fn setting(name: &'static str, default: &'static str, kind: Kind) -> Setting {
+    Setting { name, default, kind }
+}
+
+const LEVELS: &[&str] = &["read uncommitted", "read committed", "repeatable read"];
+const MESSAGES: &[&str] =
+    &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
+
+static SETTINGS: [Setting; 30] = [
+    setting("application_name", "", Kind::Text),
+    setting("bytea_output", "hex", Kind::Only(&["hex"])),
+    setting("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode"])),
+    setting("client_min_messages", "notice", Kind::OneOf(MESSAGES)),
+    setting("datestyle", "ISO, MDY", Kind::Only(&["iso", "iso, mdy", "mdy"])),
+    setting("default_transaction_isolation", "read committed", Kind::OneOf(LEVELS)),
+    setting("default_transaction_read_only", "off", Kind::Bool),
+    setting("extra_float_digits", "1", Kind::Int(1, 3)),
+    setting("idle_in_transaction_session_timeout", "0", Kind::Millis),
+    setting("in_hot_standby", "off", Kind::Fixed),
+    setting("integer_datetimes", "on", Kind::Fixed),
+    setting("intervalstyle", "postgres", Kind::Only(&["postgres"])),
+    setting("is_superuser", "on", Kind::Fixed),
+    setting("lock_timeout", "0", Kind::Millis),
+    setting("max_identifier_length", "63", Kind::Fixed),
+    setting("search_path", "\"$user\", public", Kind::Text),
+    setting("server_encoding", "UTF8", Kind::Fixed),
+    setting("server_version", version::VERSION, Kind::Fixed),
+    setting("server_version_num", "150018", Kind::Fixed),
+    setting("session_authorization", version::USER, Kind::Fixed),
+    setting("standard_conforming_strings", "on", Kind::Only(&["on", "true"])),
+    setting("statement_timeout", "0", Kind::Millis),
+    setting("synchronous_commit", "on", Kind::OneOf(&["on", "off"])),
+    setting("timezone", "UTC", Kind::Only(&["utc", "gmt", "etc/utc", "z", "0"])),
+    setting("transaction_isolation", "read committed", Kind::OneOf(LEVELS)),
+    setting("transaction_read_only", "off", Kind::Bool),
+    setting("enable_seqscan", "on", Kind::Only(&["on", "true"])),
+    setting("enable_indexscan", "on", Kind::Only(&["on", "true"])),
+    setting("row_security", "on", Kind::Bool),
+    setting("default_table_access_method", "heap", Kind::Only(&["heap"])),
+];
+
+/// Values that differ from their defaults.
+#[derive(Default)]
+pub(super) struct Settings {
+    values: BTreeMap<&'static str, String>,
+    /// Until the end of the transaction.
+    local: BTreeMap<&'static str, String>,
+    /// As they were when the transaction began.
+    before: Option<BTreeMap<&'static str, String>>,
+}
+
+fn find(name: &str) -> Result<&'static Setting> {
+    let lower = name.to_ascii_lowercase();
+    SETTINGS.iter().find(|setting| setting.name == lower).ok_or_else(|| {
+        let message = format!("unrecognized configuration parameter \"{name}\"");
+        SqlError::new(code::UNDEFINED_OBJECT, message)
+    })
+}
+
+impl Settings {
+    /// The value in force of a setting that exists.
+    pub(super) fn get(&self, name: &str) -> String {
+        let own = self.local.get(name).or_else(|| self.values.get(name)).cloned();
+        own.unwrap_or_else(|| find(name).map_or(String::new(), |s| s.default.to_owned()))
+    }
+
+    /// A time in milliseconds, none for zero.
+    pub(super) fn millis(&self, name: &str) -> Option<u64> {
+        self.get(name).parse().ok().filter(|millis| *millis > 0)
+    }
+
+    pub(super) fn show(&self, name: &str) -> Result<String> {
+        let setting = find(name)?;
+        Ok(self.get(setting.name))
+    }
+
+    /// All names with their values.
+    pub(super) fn all(&self) -> Vec<(&'static str, String)> {
+        let mut all: Vec<_> = SETTINGS.iter().map(|s| (s.name, self.get(s.name))).collect();
+        all.sort();
+        all
+    }
+
+    /// Sets a value, `None` for the default.
+    pub(super) fn set(&mut self, name: &str, value: Option<&[String]>, local: bool) -> Result<()> {
+        let setting = find(name)?;
+        let value = match value {
+            Some(parts) => check(setting, &parts.join(", "))?,
+            None => setting.default.to_owned(),
+        };
+        if local {
+            self.local.insert(setting.name, value);
+        } else {
+            self.local.remove(setting.name);
+            self.values.insert(setting.name, value);
+        }
+        Ok(())
+    }
+
+    pub(super) fn reset_all(&mut self) {
+        self.values.clear();
+        self.local.clear();
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.local.clear();
+        self.before = Some(self.values.clone());
+    }
+
+    pub(super) fn commit(&mut self) {
+        self.local.clear();
+        self.before = None;
+    }
+
+    pub(super) fn rollback(&mut self) {
+        self.local.clear();
+        if let Some(before) = self.before.take() {
+            self.values = before;
+        }
+    }
+}
+
+fn invalid(setting: &Setting, value: &str) -> SqlError {
+    let message = format!("invalid value for parameter \"{}\": \"{value}\"", setting.name);
+    SqlError::new(code::INVALID_PARAMETER, message)
+}
+
+fn check(setting: &Setting, value: &str) -> Result<String> {
+    let lower = value.to_ascii_lowercase();
+    match setting.kind {
+        Kind::Fixed => {
+            let message = format!("parameter \"{}\" cannot be changed", setting.name);
+            Err(SqlError::new("55P02", message))
+        }
+        Kind::Text => Ok(value.to_owned()),
+        Kind::Bool => match lower.as_str() {
+            "on" | "true" | "yes" | "1" | "t" => Ok("on".to_owned()),
+            "off" | "false" | "no" | "0" | "f" => Ok("off".to_owned()),
+            _ => {
+                let message = format!("parameter \"{}\" requires a Boolean value", setting.name);
+                Err(SqlError::new(code::INVALID_PARAMETER, message))
+            }
+        },
+        Kind::Only(known) if known.contains(&lower.as_str()) => Ok(setting.default.to_owned()),
+        Kind::Only(_) => {
+            Err(SqlError::unsupported(format!("the value \"{value}\" of \"{}\"", setting.name)))
+        }
+        Kind::OneOf(known) if known.contains(&lower.as_str()) => Ok(lower),
+        Kind::OneOf(_) if lower == "serializable" => {
+            Err(SqlError::unsupported("the isolation level SERIALIZABLE"))
+        }
+        Kind::OneOf(_) if setting.name == "synchronous_commit" && synonyms(&lower).is_some() => {
+            Ok(synonyms(&lower).unwrap_or("on").to_owned())
+        }
+        Kind::OneOf(_) => Err(invalid(setting, value)),
+        Kind::Int(low, high) => match value.parse::<i64>() {
+            Ok(number) if (low..=high).contains(&number) => Ok(number.to_string()),
+            Ok(number) => {
+                Err(SqlError::unsupported(format!("the value {number} of \"{}\"", setting.name)))
+            }
+            Err(_) => Err(invalid(setting, value)),
+        },
+        Kind::Millis => {
+            millis(&lower).map(|n| n.to_string()).ok_or_else(|| invalid(setting, value))
+        }
+    }
+}
+
+/// What other values of `synchronous_commit` mean where there is no standby.
+fn synonyms(value: &str) -> Option<&'static str> {
+    match value {
+        "local" | "remote_write" | "remote_apply" | "true" | "yes" | "1" => Some("on"),
+        "false" | "no" | "0" => Some("off"),
+        _ => None,
+    }
+}
+
+fn millis(text: &str) -> Option<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let factor = match unit.trim() {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_checked_and_undone() {
+        let mut settings = Settings::default();
+        let set = |settings: &mut Settings, name: &str, value: &str, local| {
+            settings.set(name, Some(&[value.to_owned()]), local).map_err(|error| error.sqlstate)
+        };
+        assert_eq!(set(&mut settings, "statement_timeout", "2s", false), Ok(()));
+        assert_eq!(settings.millis("statement_timeout"), Some(2_000));
+        assert_eq!(set(&mut settings, "timezone", "Europe/Paris", false), Err("0A000"));
+        assert_eq!(set(&mut settings, "nonsense", "1", false), Err("42704"));
+        assert_eq!(set(&mut settings, "server_version", "1", false), Err("55P02"));
+        settings.begin();
+        assert_eq!(set(&mut settings, "application_name", "a", false), Ok(()));
+        assert_eq!(set(&mut settings, "lock_timeout", "5", true), Ok(()));
+        settings.rollback();
+        assert_eq!(settings.get("application_name"), "");
+        settings.begin();
+        assert_eq!(set(&mut settings, "application_name", "b", false), Ok(()));
+        assert_eq!(set(&mut settings, "lock_timeout", "5", true), Ok(()));
+        settings.commit();
+        assert_eq!(
+            (settings.get("application_name"), settings.millis("lock_timeout")),
+            ("b".into(), None)
+        );
+    }
+}

@@ -1,0 +1,270 @@
+//! One statement after the other.
+//!
+//! Invariants: the tag of a statement outside of a block is told after its commit.
+//! Does not do: parsing.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use rightlink::Transaction;
+
+use super::prepared::{Planned, Portal};
+use super::{Session, Sink};
+use crate::bind::{Catalog, ddl};
+use crate::error::{Result, SqlError};
+use crate::exec::{self, Stream};
+use crate::expr::{Context, Db};
+use crate::parse::utility::Utility;
+use crate::parse::{Parsed, Stmt, parse};
+use crate::plan::{Column, Plan, Table};
+use crate::types::{Datum, SqlType};
+
+/// Tables as a transaction sees them.
+pub(super) struct Tables<'t>(pub(super) &'t mut Transaction);
+
+impl Catalog for Tables<'_> {
+    fn table(&mut self, name: &str) -> Result<Arc<Table>> {
+        let missing = |error: rightlink::Error| match error {
+            rightlink::Error::NotFound(_) => exec::ddl::no_table(name),
+            other => other.into(),
+        };
+        let version = self.0.version(name).map_err(missing)?;
+        let info = self.0.describe(name).map_err(missing)?;
+        let types = info.columns.iter().map(|column| SqlType::of_column(column.kind)).collect();
+        Ok(Arc::new(Table { info, version, types }))
+    }
+}
+
+impl Session {
+    /// Runs the statements of a message and hands what they give to `sink` as it comes.
+    ///
+    /// # Errors
+    /// The first error ends the message.
+    pub fn run(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
+        let result = self.message(sql, sink);
+        if result.is_err() {
+            self.fail();
+        }
+        result
+    }
+
+    fn message(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
+        self.copy = None;
+        if let Some(result) = self.run_cached(sql, sink) {
+            return result;
+        }
+        let statements = parse(sql)?;
+        let count = statements.len();
+        self.cache.last = None;
+        let copies_in = |parsed: &Parsed| matches!(&parsed.stmt, Stmt::Utility(Utility::Copy(copy)) if copy.from);
+        if count > 1 && statements.iter().any(copies_in) {
+            return Err(SqlError::unsupported("COPY FROM in a message with other statements"));
+        }
+        for (at, parsed) in statements.into_iter().enumerate() {
+            self.one(Arc::new(parsed), at + 1 == count, sink)?;
+        }
+        if count == 1 {
+            self.keep(sql);
+        }
+        Ok(())
+    }
+
+    /// Runs a statement of a message; after the last one what was begun for the message ends.
+    fn one(&mut self, parsed: Arc<Parsed>, last: bool, sink: &mut dyn Sink) -> Result<()> {
+        let tag = match &parsed.stmt {
+            Stmt::Utility(utility) => match self.control(utility, sink)? {
+                Some(tag) => tag.to_owned(),
+                None => {
+                    self.check_usable()?;
+                    match utility {
+                        Utility::Copy(copy) => match self.copy(copy, sink)? {
+                            Some(tag) => tag,
+                            None => return Ok(()),
+                        },
+                        _ => self.utility(utility, sink)?,
+                    }
+                }
+            },
+            Stmt::Sql(_) => {
+                self.check_usable()?;
+                self.statement(&parsed, sink)?
+            }
+        };
+        if last {
+            self.end_message()?;
+        }
+        sink.complete(&tag)
+    }
+
+    /// Ends what was begun for a message.
+    pub(super) fn end_message(&mut self) -> Result<()> {
+        match &self.active {
+            Some(active) if !active.block => self.commit(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Statements about the transaction itself; they run in a failed block too. Gives the tag.
+    pub(super) fn control(
+        &mut self,
+        utility: &Utility,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<&'static str>> {
+        Ok(Some(match utility {
+            Utility::Commit { chain } => self.commit_block(*chain, sink)?,
+            Utility::Rollback { chain } => {
+                self.rollback_block(*chain, sink)?;
+                "ROLLBACK"
+            }
+            Utility::RollbackTo(name) => {
+                self.rollback_to(name)?;
+                "ROLLBACK"
+            }
+            Utility::Begin { modes, start } => {
+                self.check_usable()?;
+                self.begin(*modes, sink)?;
+                if *start { "START TRANSACTION" } else { "BEGIN" }
+            }
+            Utility::Savepoint(name) => {
+                self.check_usable()?;
+                self.savepoint(name)?;
+                "SAVEPOINT"
+            }
+            Utility::Release(name) => {
+                self.check_usable()?;
+                self.release(name)?;
+                "RELEASE"
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Runs a query or definition and gives its tag.
+    fn statement(&mut self, parsed: &Arc<Parsed>, sink: &mut dyn Sink) -> Result<String> {
+        let Stmt::Sql(statement) = &parsed.stmt else { unreachable!("the caller has looked") };
+        if let Some(definition) = ddl::definition(statement)? {
+            return self.define(&definition, sink);
+        }
+        let planned = self.plan(parsed, &[])?;
+        if !planned.params.is_empty() {
+            let message = "there is no parameter $1";
+            return Err(SqlError::new(crate::error::code::UNDEFINED_PARAMETER, message));
+        }
+        let tag = self.run_plan(&planned.plan, Vec::new(), sink)?;
+        self.cache.last = Some(planned);
+        Ok(tag)
+    }
+
+    /// Binds a statement that has a plan.
+    pub(super) fn plan(&mut self, parsed: &Arc<Parsed>, types: &[SqlType]) -> Result<Planned> {
+        let active = self.ensure()?;
+        active.used = true;
+        super::prepared::bind(parsed, types, &mut active.txn)
+    }
+
+    pub(super) fn define(
+        &mut self,
+        definition: &ddl::Definition,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        self.ensure()?;
+        self.check_writable("a definition")?;
+        let active = self.ensure()?;
+        active.used = true;
+        let defined = exec::ddl::run(definition, &mut active.txn)?;
+        for notice in defined.notices {
+            sink.notice("NOTICE", &notice);
+        }
+        Ok(defined.tag.to_owned())
+    }
+
+    /// What evaluations of a statement may ask.
+    pub(super) fn context(&mut self, params: Vec<Datum>) -> Context {
+        let statement_time = self.now();
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        Context {
+            params,
+            transaction_time: self.active.as_ref().map_or(statement_time, |active| active.time),
+            statement_time,
+            random: Cell::new(self.random),
+            database: self.database.clone(),
+            deadline: self
+                .settings
+                .millis("statement_timeout")
+                .map(|millis| statement_time.saturating_add(millis as i64 * 1_000)),
+            db: Some(Db(self.db.clone())),
+        }
+    }
+
+    /// Runs a plan to its end and gives its tag.
+    pub(super) fn run_plan(
+        &mut self,
+        plan: &Arc<Plan>,
+        params: Vec<Datum>,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        let mut portal = self.open(Arc::clone(plan), params)?;
+        if let Some(columns) = plan.columns() {
+            sink.columns(columns)?;
+        }
+        while let Some(row) = portal.next()? {
+            sink.row(row)?;
+        }
+        Ok(portal.tag())
+    }
+
+    /// Starts a plan: one that writes has run when this returns.
+    pub(super) fn open(&mut self, plan: Arc<Plan>, params: Vec<Datum>) -> Result<Portal> {
+        self.ensure()?;
+        if plan.writes() {
+            self.check_writable(verb(&plan))?;
+        }
+        let context = self.context(params);
+        let budget = self.db.budget().clone();
+        let active = self.ensure()?;
+        active.used = true;
+        let txn = &mut active.txn;
+        let (stream, done): (Box<dyn Stream>, _) = match &*plan {
+            Plan::Select(select) if select.locks => {
+                let rows = exec::write::select_locked(select, txn, &context, &budget)?;
+                (Box::new(exec::Ready::new(rows)), None)
+            }
+            Plan::Select(select) => {
+                let select = Arc::new(select.clone());
+                (exec::query::open(&select, txn, &context, &budget)?, None)
+            }
+            Plan::Insert(insert) => {
+                let mut done = exec::write::insert(insert, txn, &context, &budget)?;
+                (Box::new(exec::Ready::new(std::mem::take(&mut done.rows))), Some(done))
+            }
+            Plan::Change(change) => {
+                let mut done = exec::write::change(change, txn, &context, &budget)?;
+                (Box::new(exec::Ready::new(std::mem::take(&mut done.rows))), Some(done))
+            }
+        };
+        Ok(Portal::new(plan, stream, context, done))
+    }
+
+    /// Tells `sink` rows that are there already.
+    pub(super) fn show(
+        &mut self,
+        columns: &[&str],
+        rows: Vec<Vec<String>>,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        let column = |name: &&str| Column { name: (*name).to_owned(), ty: SqlType::Text };
+        sink.columns(&columns.iter().map(column).collect::<Vec<_>>())?;
+        rows.into_iter().try_for_each(|row| sink.row(row.into_iter().map(Datum::Text).collect()))
+    }
+}
+
+/// What a plan is called in messages and tags.
+pub(super) fn verb(plan: &Plan) -> &'static str {
+    match plan {
+        Plan::Select(select) if select.locks => "SELECT FOR UPDATE",
+        Plan::Select(_) => "SELECT",
+        Plan::Insert(_) => "INSERT",
+        Plan::Change(change) if change.assignments.is_some() => "UPDATE",
+        Plan::Change(_) => "DELETE",
+    }
+}

@@ -1,0 +1,333 @@
+//! Transactions of a session: blocks, savepoints, the failed state.
+//!
+//! Invariants: a message with several statements and no block is one transaction. After an error in
+//! a block every statement but its end and ROLLBACK TO is refused.
+//! Does not do: serializable; two-phase commit.
+
+use std::time::Duration;
+
+use rightlink::{CancelHandle, Isolation, Savepoint, Transaction, TransactionOptions};
+
+use super::{Session, Sink};
+use crate::error::{Result, SqlError, code};
+use crate::parse::utility::{Level, Modes};
+use crate::types::calendar::EPOCH_SECONDS;
+
+/// Where a session stands, as clients are told after every message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TransactionStatus {
+    /// Outside of a block.
+    Idle,
+    /// Inside of one.
+    Block,
+    /// Inside of one that has failed.
+    Failed,
+}
+
+/// A transaction that runs.
+pub(super) struct Active {
+    pub(super) txn: Transaction,
+    /// Was it begun by BEGIN?
+    pub(super) block: bool,
+    failed: bool,
+    savepoints: Vec<(String, Savepoint)>,
+    /// Start, in microseconds since 2000.
+    pub(super) time: i64,
+    read_only: bool,
+    level: Level,
+    /// Has a statement run in it?
+    pub(super) used: bool,
+}
+
+fn name_of(level: Level) -> &'static str {
+    match level {
+        Level::ReadUncommitted => "read uncommitted",
+        Level::ReadCommitted => "read committed",
+        Level::RepeatableRead => "repeatable read",
+        Level::Serializable => "serializable",
+    }
+}
+
+/// The level of a name.
+pub(super) fn level_of(name: &str) -> Option<Level> {
+    let all =
+        [Level::ReadUncommitted, Level::ReadCommitted, Level::RepeatableRead, Level::Serializable];
+    all.into_iter().find(|level| name_of(*level) == name)
+}
+
+impl Session {
+    /// Where the session stands.
+    pub fn status(&self) -> TransactionStatus {
+        match &self.active {
+            Some(active) if active.block && active.failed => TransactionStatus::Failed,
+            Some(active) if active.block => TransactionStatus::Block,
+            _ => TransactionStatus::Idle,
+        }
+    }
+
+    /// A handle by which another thread ends the waits of the transaction that runs, if one does.
+    pub fn cancel_handle(&self) -> Option<CancelHandle> {
+        self.active.as_ref().map(|active| active.txn.cancel_handle())
+    }
+
+    pub(super) fn now(&self) -> i64 {
+        self.db.unix_micros() - EPOCH_SECONDS * 1_000_000
+    }
+
+    fn begin_with(&mut self, modes: Modes, block: bool) -> Result<()> {
+        let default = level_of(&self.settings.get("default_transaction_isolation"));
+        let level = modes.isolation.or(default).unwrap_or(Level::ReadCommitted);
+        let isolation = match level {
+            Level::ReadUncommitted | Level::ReadCommitted => Isolation::ReadCommitted,
+            Level::RepeatableRead => Isolation::Snapshot,
+            Level::Serializable => {
+                return Err(SqlError::unsupported("the isolation level SERIALIZABLE")
+                    .hint("REPEATABLE READ is snapshot isolation."));
+            }
+        };
+        let options = TransactionOptions {
+            isolation,
+            relaxed: self.settings.get("synchronous_commit") == "off",
+            lock_timeout: self.settings.millis("lock_timeout").map(Duration::from_millis),
+            ..TransactionOptions::default()
+        };
+        let read_only =
+            modes.read_only.unwrap_or(self.settings.get("default_transaction_read_only") == "on");
+        self.settings.begin();
+        self.active = Some(Active {
+            txn: self.db.begin_with(options),
+            block,
+            failed: false,
+            savepoints: Vec::new(),
+            time: self.now(),
+            read_only,
+            level,
+            used: false,
+        });
+        Ok(())
+    }
+
+    /// The transaction of the statement that comes; begun if there is none.
+    pub(super) fn ensure(&mut self) -> Result<&mut Active> {
+        if self.active.is_none() {
+            self.begin_with(Modes::default(), false)?;
+        }
+        Ok(self.active.as_mut().expect("begun above"))
+    }
+
+    /// Refuses a statement in a failed block.
+    pub(super) fn check_usable(&self) -> Result<()> {
+        match &self.active {
+            Some(active) if active.failed => Err(SqlError::failed_transaction()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a statement that writes in a transaction that does not.
+    pub(super) fn check_writable(&self, what: &str) -> Result<()> {
+        match &self.active {
+            Some(active) if active.read_only => {
+                let message = format!("cannot execute {what} in a read-only transaction");
+                Err(SqlError::new(code::READ_ONLY_TRANSACTION, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a statement that cannot be undone inside of a block.
+    pub(super) fn check_outside(&self, what: &str) -> Result<()> {
+        match &self.active {
+            Some(active) if active.block => {
+                let message = format!("{what} cannot run inside a transaction block");
+                Err(SqlError::new(code::ACTIVE_TRANSACTION, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// BEGIN
+    pub(super) fn begin(&mut self, modes: Modes, sink: &mut dyn Sink) -> Result<()> {
+        match &mut self.active {
+            Some(active) if active.block => {
+                sink.notice("WARNING", "there is already a transaction in progress");
+                self.set_modes(modes)
+            }
+            // The statements of the message before BEGIN belong to the block.
+            Some(active) => {
+                active.block = true;
+                self.set_modes(modes)
+            }
+            None => self.begin_with(modes, true),
+        }
+    }
+
+    /// SET TRANSACTION, and modes of a BEGIN that finds a transaction.
+    pub(super) fn set_modes(&mut self, modes: Modes) -> Result<()> {
+        let Some(active) = &mut self.active else { return Ok(()) };
+        if let Some(read_only) = modes.read_only {
+            if active.read_only && !read_only && active.used {
+                let message =
+                    "cannot set transaction read-write mode inside a read-only transaction";
+                return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
+            }
+            active.read_only = read_only;
+        }
+        let Some(level) = modes.isolation.filter(|level| *level != active.level) else {
+            return Ok(());
+        };
+        if active.used || !active.savepoints.is_empty() {
+            let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
+            return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
+        }
+        let (block, read_only) = (active.block, Some(active.read_only));
+        self.begin_with(Modes { isolation: Some(level), read_only }, block)
+    }
+
+    pub(super) fn transaction_setting(&self, name: &str) -> Option<String> {
+        let active = self.active.as_ref();
+        let on = |on: bool| if on { "on" } else { "off" }.to_owned();
+        match name {
+            "transaction_isolation" => Some(match active {
+                Some(active) => name_of(active.level).to_owned(),
+                None => self.settings.get("default_transaction_isolation"),
+            }),
+            "transaction_read_only" => Some(match active {
+                Some(active) => on(active.read_only),
+                None => self.settings.get("default_transaction_read_only"),
+            }),
+            _ => None,
+        }
+    }
+
+    /// COMMIT; gives the tag.
+    pub(super) fn commit_block(
+        &mut self,
+        chain: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<&'static str> {
+        let Some(active) = self.active.as_ref().filter(|active| active.block) else {
+            if chain {
+                let message = "COMMIT AND CHAIN can only be used in transaction blocks";
+                return Err(SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
+            }
+            sink.notice("WARNING", "there is no transaction in progress");
+            self.commit()?;
+            return Ok("COMMIT");
+        };
+        let (failed, modes) = (active.failed, modes_of(active));
+        if failed {
+            self.abort();
+        } else {
+            self.commit()?;
+        }
+        if chain {
+            self.begin_with(modes, true)?;
+        }
+        Ok(if failed { "ROLLBACK" } else { "COMMIT" })
+    }
+
+    /// ROLLBACK
+    pub(super) fn rollback_block(&mut self, chain: bool, sink: &mut dyn Sink) -> Result<()> {
+        let modes = match self.active.as_ref().filter(|active| active.block) {
+            Some(active) => modes_of(active),
+            None if chain => {
+                let message = "ROLLBACK AND CHAIN can only be used in transaction blocks";
+                return Err(SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
+            }
+            None => {
+                sink.notice("WARNING", "there is no transaction in progress");
+                Modes::default()
+            }
+        };
+        self.abort();
+        if chain { self.begin_with(modes, true) } else { Ok(()) }
+    }
+
+    /// Commits what runs.
+    pub(super) fn commit(&mut self) -> Result<()> {
+        let Some(mut active) = self.active.take() else { return Ok(()) };
+        self.end_cursors();
+        active.txn.set_relaxed(self.settings.get("synchronous_commit") == "off");
+        match active.txn.commit() {
+            Ok(()) => {
+                self.settings.commit();
+                Ok(())
+            }
+            Err(error) => {
+                self.settings.rollback();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Rolls back what runs.
+    pub(super) fn abort(&mut self) {
+        if let Some(active) = self.active.take() {
+            self.end_cursors();
+            active.txn.rollback();
+            self.settings.rollback();
+        }
+    }
+
+    /// After an error: the block has failed, or what was begun for the message is undone.
+    pub(super) fn fail(&mut self) {
+        match &mut self.active {
+            Some(active) if active.block => active.failed = true,
+            _ => self.abort(),
+        }
+    }
+
+    fn block(&mut self, what: &str) -> Result<&mut Active> {
+        match &mut self.active {
+            Some(active) if active.block => Ok(active),
+            _ => {
+                let message = format!("{what} can only be used in transaction blocks");
+                Err(SqlError::new(code::NO_ACTIVE_TRANSACTION, message))
+            }
+        }
+    }
+
+    /// SAVEPOINT
+    pub(super) fn savepoint(&mut self, name: &str) -> Result<()> {
+        let active = self.block("SAVEPOINT")?;
+        let savepoint = active.txn.savepoint();
+        active.savepoints.push((name.to_owned(), savepoint));
+        Ok(())
+    }
+
+    fn find_savepoint(&mut self, name: &str, what: &str) -> Result<(usize, Savepoint)> {
+        let active = self.block(what)?;
+        let found = active.savepoints.iter().rposition(|(known, _)| known == name);
+        match found {
+            Some(at) => Ok((at, active.savepoints[at].1)),
+            None => {
+                let message = format!("savepoint \"{name}\" does not exist");
+                Err(SqlError::new(code::INVALID_SAVEPOINT, message))
+            }
+        }
+    }
+
+    /// RELEASE
+    pub(super) fn release(&mut self, name: &str) -> Result<()> {
+        let (at, savepoint) = self.find_savepoint(name, "RELEASE SAVEPOINT")?;
+        let active = self.block("RELEASE SAVEPOINT")?;
+        active.txn.release(savepoint)?;
+        active.savepoints.truncate(at);
+        Ok(())
+    }
+
+    /// ROLLBACK TO
+    pub(super) fn rollback_to(&mut self, name: &str) -> Result<()> {
+        let (at, savepoint) = self.find_savepoint(name, "ROLLBACK TO SAVEPOINT")?;
+        let active = self.block("ROLLBACK TO SAVEPOINT")?;
+        active.txn.clear_cancel();
+        active.txn.rollback_to(savepoint)?;
+        active.savepoints.truncate(at + 1);
+        active.failed = false;
+        Ok(())
+    }
+}
+
+fn modes_of(active: &Active) -> Modes {
+    Modes { isolation: Some(active.level), read_only: Some(active.read_only) }
+}

@@ -1,0 +1,245 @@
+//! From one type to another: which casts there are, when they happen by themselves, and how.
+//!
+//! Invariants: a cast that would lose the value fails; rounding to integers is to even from floats
+//! and away from zero from numeric, as in PostgreSQL.
+//! Does not do: casts between rows, arrays, domains.
+
+use crate::error::{Result, SqlError, code};
+use crate::types::{Datum, Decimal, SqlType, calendar, text};
+
+/// When a cast may happen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum CastContext {
+    /// By itself, anywhere.
+    Implicit,
+    /// By itself, when stored into a column.
+    Assignment,
+    /// When it is written.
+    Explicit,
+}
+
+/// The weakest context in which `from` becomes `to`; `None` if never.
+pub(crate) fn context(from: SqlType, to: SqlType) -> Option<CastContext> {
+    use CastContext::{Assignment, Explicit, Implicit};
+    use SqlType as T;
+    if from == to || from == T::Unknown {
+        return Some(Implicit);
+    }
+    let rank = |ty| match ty {
+        T::Int2 => Some(0),
+        T::Int4 => Some(1),
+        T::Int8 => Some(2),
+        T::Numeric => Some(3),
+        T::Float4 => Some(4),
+        T::Float8 => Some(5),
+        _ => None,
+    };
+    if let (Some(a), Some(b)) = (rank(from), rank(to)) {
+        return Some(if a < b { Implicit } else { Assignment });
+    }
+    Some(match (from, to) {
+        (T::Bool, T::Int4) | (T::Int4, T::Bool) => Explicit,
+        (T::Date, T::Timestamp | T::Timestamptz) | (T::Timestamp, T::Timestamptz) => Implicit,
+        (T::Timestamptz, T::Timestamp) | (T::Timestamp | T::Timestamptz, T::Date) => Assignment,
+        (_, T::Text) => Assignment,
+        (T::Text, _) => Explicit,
+        _ => return None,
+    })
+}
+
+/// Does `from` become `to` without being asked?
+pub(crate) fn is_implicit(from: SqlType, to: SqlType) -> bool {
+    context(from, to) == Some(CastContext::Implicit)
+}
+
+fn range(ty: SqlType) -> SqlError {
+    SqlError::new(code::NUMERIC_OUT_OF_RANGE, format!("{} out of range", ty.name()))
+}
+
+fn integer(value: Option<i64>, to: SqlType) -> Result<Datum> {
+    let datum = value.and_then(|value| match to {
+        SqlType::Int2 => i16::try_from(value).ok().map(Datum::Int2),
+        SqlType::Int4 => i32::try_from(value).ok().map(Datum::Int4),
+        _ => Some(Datum::Int8(value)),
+    });
+    datum.ok_or_else(|| range(to))
+}
+
+/// A float as an integer, ties to even.
+fn float_to_int(value: f64) -> Option<i64> {
+    let rounded = value.round_ties_even();
+    // 2^63 as a float is one more than the largest integer.
+    (rounded >= -9_223_372_036_854_775_808.0 && rounded < 9_223_372_036_854_775_808.0)
+        .then_some(rounded as i64)
+}
+
+/// A float that must stay finite if it was.
+fn float4(value: f64) -> Result<Datum> {
+    let narrow = value as f32;
+    if narrow.is_infinite() && value.is_finite() {
+        return Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, "value out of range: overflow"));
+    }
+    if narrow == 0.0 && value != 0.0 {
+        return Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, "value out of range: underflow"));
+    }
+    Ok(Datum::Float4(narrow))
+}
+
+/// `value` as a value of type `to`. The binder has checked that there is such a cast.
+pub(crate) fn cast(value: Datum, to: SqlType) -> Result<Datum> {
+    let Some(from) = value.type_of() else { return Ok(Datum::Null) };
+    if from == to {
+        return Ok(value);
+    }
+    match to {
+        SqlType::Int2 | SqlType::Int4 | SqlType::Int8 => to_int(value, to),
+        SqlType::Float4 => match to_float(&value, to)? {
+            Some(v) => float4(v),
+            None => through_text(value, to),
+        },
+        SqlType::Float8 => match to_float(&value, to)? {
+            Some(v) => Ok(Datum::Float8(v)),
+            None => through_text(value, to),
+        },
+        SqlType::Numeric => to_numeric(value),
+        SqlType::Bool => match value {
+            Datum::Int4(v) => Ok(Datum::Bool(v != 0)),
+            other => through_text(other, to),
+        },
+        SqlType::Text | SqlType::Unknown => Ok(to_text(value)),
+        SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => to_date_time(value, to),
+        SqlType::Bytea | SqlType::Uuid | SqlType::Interval | SqlType::Tid => {
+            through_text(value, to)
+        }
+    }
+}
+
+/// A boolean is spelled out when it is cast.
+fn to_text(value: Datum) -> Datum {
+    match value {
+        Datum::Bool(v) => Datum::Text(if v { "true" } else { "false" }.to_owned()),
+        other => other.to_text().map_or(Datum::Null, Datum::Text),
+    }
+}
+
+fn through_text(value: Datum, to: SqlType) -> Result<Datum> {
+    match value {
+        Datum::Text(value) => text::parse(to, &value),
+        other => {
+            let from = other.type_of().unwrap_or(SqlType::Unknown);
+            Err(cannot(from, to))
+        }
+    }
+}
+
+/// The error for a cast that does not exist.
+pub(crate) fn cannot(from: SqlType, to: SqlType) -> SqlError {
+    let message = format!("cannot cast type {} to {}", from.name(), to.name());
+    SqlError::new(code::CANNOT_COERCE, message)
+}
+
+fn to_int(value: Datum, to: SqlType) -> Result<Datum> {
+    match value {
+        Datum::Bool(v) => integer(Some(i64::from(v)), to),
+        Datum::Float4(v) => integer(float_to_int(f64::from(v)), to),
+        Datum::Float8(v) => integer(float_to_int(v), to),
+        Datum::Numeric(v) => integer(v.to_int(), to),
+        Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => integer(value.as_int(), to),
+        other => through_text(other, to),
+    }
+}
+
+fn to_float(value: &Datum, to: SqlType) -> Result<Option<f64>> {
+    match value {
+        Datum::Numeric(v) => {
+            let float = v.to_float();
+            if float.is_infinite() {
+                let message = format!("\"{v}\" is out of range for type {}", to.name());
+                return Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, message));
+            }
+            Ok(Some(float))
+        }
+        other => Ok(other.as_float()),
+    }
+}
+
+fn to_numeric(value: Datum) -> Result<Datum> {
+    let refused = || SqlError::unsupported("NaN or infinity as numeric");
+    Ok(Datum::Numeric(match value {
+        Datum::Float4(v) => Decimal::from_float(f64::from(v), 6).ok_or_else(refused)?,
+        Datum::Float8(v) => Decimal::from_float(v, 15).ok_or_else(refused)?,
+        Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => {
+            Decimal::from(value.as_int().expect("an integer"))
+        }
+        other => return through_text(other, SqlType::Numeric),
+    }))
+}
+
+fn to_date_time(value: Datum, to: SqlType) -> Result<Datum> {
+    let micros = match value {
+        Datum::Date(days) => calendar::timestamp_of_date(days)?,
+        Datum::Timestamp(v) | Datum::Timestamptz(v) => v,
+        other => return through_text(other, to),
+    };
+    Ok(match to {
+        SqlType::Date => Datum::Date(calendar::date_of_timestamp(micros)),
+        SqlType::Timestamp => Datum::Timestamp(micros),
+        _ => Datum::Timestamptz(micros),
+    })
+}
+
+/// The type that all of `types` become in a CASE, a list or rows of VALUES.
+pub(crate) fn common(types: &[SqlType]) -> Option<SqlType> {
+    let mut known = types.iter().copied().filter(|ty| *ty != SqlType::Unknown);
+    let Some(mut best) = known.next() else { return Some(SqlType::Text) };
+    for ty in known {
+        if ty == best {
+            continue;
+        }
+        if ty.category() != best.category() {
+            return None;
+        }
+        if !best.is_preferred() && is_implicit(best, ty) && !is_implicit(ty, best) {
+            best = ty;
+        }
+    }
+    let fits = |ty: &SqlType| is_implicit(*ty, best);
+    types.iter().all(fits).then_some(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_differs_between_floats_and_numeric() {
+        let int = |value| cast(value, SqlType::Int4).unwrap();
+        assert_eq!(int(Datum::Float8(2.5)), Datum::Int4(2));
+        assert_eq!(int(Datum::Float8(3.5)), Datum::Int4(4));
+        assert_eq!(int(Datum::Numeric(Decimal::parse("2.5").unwrap())), Datum::Int4(3));
+        assert_eq!(int(Datum::Numeric(Decimal::parse("-2.5").unwrap())), Datum::Int4(-3));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for (value, to, message) in [
+            (Datum::Int8(1 << 31), SqlType::Int4, "integer out of range"),
+            (Datum::Float8(f64::NAN), SqlType::Int8, "bigint out of range"),
+            (Datum::Float8(9.3e18), SqlType::Int8, "bigint out of range"),
+            (Datum::Float8(1e300), SqlType::Float4, "value out of range: overflow"),
+        ] {
+            let error = cast(value, to).unwrap_err();
+            assert_eq!((error.sqlstate, error.message.as_str()), ("22003", message));
+        }
+    }
+
+    #[test]
+    fn common_types() {
+        use SqlType as T;
+        assert_eq!(common(&[T::Int4, T::Unknown, T::Int8]), Some(T::Int8));
+        assert_eq!(common(&[T::Int4, T::Numeric]), Some(T::Numeric));
+        assert_eq!(common(&[T::Int4, T::Text]), None);
+        assert_eq!(common(&[T::Unknown]), Some(T::Text));
+        assert_eq!(common(&[T::Date, T::Timestamp]), Some(T::Timestamp));
+    }
+}

@@ -1,0 +1,425 @@
+//! PostgreSQL's types and values, and how they map to those of the store.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `decimal` | `numeric`: exact decimal numbers of any size |
+//! | `interval` | `interval`: months, days and microseconds |
+//! | `text`, `binary` | values from and to text and bytes |
+//! | `cast` | from one type to another |
+//! | `calendar` | fields of dates and times |
+//!
+//! Invariants: a value of a column of the store fits exactly one type here; types without a place
+//! in the store (numeric, interval, tid) exist in expressions only.
+//! Does not do: arrays, composite types, collations other than byte order.
+
+pub(crate) mod binary;
+pub(crate) mod calendar;
+pub(crate) mod cast;
+pub(crate) mod decimal;
+pub(crate) mod interval;
+pub(crate) mod text;
+
+use std::cmp::Ordering;
+
+use rightlink::{RowId, Type, Value};
+
+pub use decimal::Decimal;
+pub use interval::Interval;
+
+/// A type of PostgreSQL.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum SqlType {
+    /// `boolean`
+    Bool,
+    /// `smallint`
+    Int2,
+    /// `integer`
+    Int4,
+    /// `bigint`
+    Int8,
+    /// `real`
+    Float4,
+    /// `double precision`
+    Float8,
+    /// `numeric`
+    Numeric,
+    /// `text`
+    Text,
+    /// `bytea`
+    Bytea,
+    /// `uuid`
+    Uuid,
+    /// `date`
+    Date,
+    /// `timestamp without time zone`
+    Timestamp,
+    /// `timestamp with time zone`
+    Timestamptz,
+    /// `interval`
+    Interval,
+    /// `tid`: where a row version lies
+    Tid,
+    /// A literal or parameter whose type its surroundings decide
+    Unknown,
+}
+
+/// Coarse kinds of types, by which operators are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Category {
+    Bool,
+    Number,
+    String,
+    DateTime,
+    Timespan,
+    User,
+    Unknown,
+}
+
+impl SqlType {
+    /// Every type that a value can have.
+    pub const ALL: [SqlType; 15] = [
+        SqlType::Bool,
+        SqlType::Int2,
+        SqlType::Int4,
+        SqlType::Int8,
+        SqlType::Float4,
+        SqlType::Float8,
+        SqlType::Numeric,
+        SqlType::Text,
+        SqlType::Bytea,
+        SqlType::Uuid,
+        SqlType::Date,
+        SqlType::Timestamp,
+        SqlType::Timestamptz,
+        SqlType::Interval,
+        SqlType::Tid,
+    ];
+
+    /// The number by which clients know the type.
+    pub const fn oid(self) -> u32 {
+        match self {
+            SqlType::Bool => 16,
+            SqlType::Int2 => 21,
+            SqlType::Int4 => 23,
+            SqlType::Int8 => 20,
+            SqlType::Float4 => 700,
+            SqlType::Float8 => 701,
+            SqlType::Numeric => 1700,
+            SqlType::Text => 25,
+            SqlType::Bytea => 17,
+            SqlType::Uuid => 2950,
+            SqlType::Date => 1082,
+            SqlType::Timestamp => 1114,
+            SqlType::Timestamptz => 1184,
+            SqlType::Interval => 1186,
+            SqlType::Tid => 27,
+            SqlType::Unknown => 705,
+        }
+    }
+
+    /// The type that clients know by this number.
+    pub fn from_oid(oid: u32) -> Option<SqlType> {
+        match oid {
+            // varchar, name and char(n) arrive as text.
+            19 | 1042 | 1043 => Some(SqlType::Text),
+            0 | 705 => Some(SqlType::Unknown),
+            _ => SqlType::ALL.into_iter().find(|ty| ty.oid() == oid),
+        }
+    }
+
+    /// Name in messages and in `pg_typeof`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SqlType::Bool => "boolean",
+            SqlType::Int2 => "smallint",
+            SqlType::Int4 => "integer",
+            SqlType::Int8 => "bigint",
+            SqlType::Float4 => "real",
+            SqlType::Float8 => "double precision",
+            SqlType::Numeric => "numeric",
+            SqlType::Text => "text",
+            SqlType::Bytea => "bytea",
+            SqlType::Uuid => "uuid",
+            SqlType::Date => "date",
+            SqlType::Timestamp => "timestamp without time zone",
+            SqlType::Timestamptz => "timestamp with time zone",
+            SqlType::Interval => "interval",
+            SqlType::Tid => "tid",
+            SqlType::Unknown => "unknown",
+        }
+    }
+
+    /// Short name: what an unnamed cast calls its column.
+    pub(crate) const fn short_name(self) -> &'static str {
+        match self {
+            SqlType::Bool => "bool",
+            SqlType::Int2 => "int2",
+            SqlType::Int4 => "int4",
+            SqlType::Int8 => "int8",
+            SqlType::Float4 => "float4",
+            SqlType::Float8 => "float8",
+            SqlType::Timestamp => "timestamp",
+            SqlType::Timestamptz => "timestamptz",
+            other => other.name(),
+        }
+    }
+
+    /// Bytes of a value, -1 if they differ: what clients are told.
+    pub const fn len(self) -> i16 {
+        match self {
+            SqlType::Bool => 1,
+            SqlType::Int2 => 2,
+            SqlType::Int4 | SqlType::Float4 | SqlType::Date => 4,
+            SqlType::Int8 | SqlType::Float8 | SqlType::Timestamp | SqlType::Timestamptz => 8,
+            SqlType::Uuid | SqlType::Interval => 16,
+            SqlType::Tid => 6,
+            SqlType::Unknown => -2,
+            SqlType::Numeric | SqlType::Text | SqlType::Bytea => -1,
+        }
+    }
+
+    pub(crate) const fn category(self) -> Category {
+        match self {
+            SqlType::Bool => Category::Bool,
+            SqlType::Int2
+            | SqlType::Int4
+            | SqlType::Int8
+            | SqlType::Float4
+            | SqlType::Float8
+            | SqlType::Numeric => Category::Number,
+            SqlType::Text => Category::String,
+            SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => Category::DateTime,
+            SqlType::Interval => Category::Timespan,
+            SqlType::Bytea | SqlType::Uuid | SqlType::Tid => Category::User,
+            SqlType::Unknown => Category::Unknown,
+        }
+    }
+
+    /// Is it the type that its category prefers?
+    pub(crate) const fn is_preferred(self) -> bool {
+        matches!(
+            self,
+            SqlType::Bool
+                | SqlType::Float8
+                | SqlType::Text
+                | SqlType::Timestamptz
+                | SqlType::Interval
+        )
+    }
+
+    /// The type of a column of the store.
+    pub fn of_column(kind: Type) -> SqlType {
+        match kind {
+            Type::Bool => SqlType::Bool,
+            Type::Int2 => SqlType::Int2,
+            Type::Int4 => SqlType::Int4,
+            Type::Int8 => SqlType::Int8,
+            Type::Float4 => SqlType::Float4,
+            Type::Float8 => SqlType::Float8,
+            Type::Bytes => SqlType::Bytea,
+            Type::Uuid => SqlType::Uuid,
+            Type::Date => SqlType::Date,
+            Type::Timestamp => SqlType::Timestamp,
+            Type::TimestampTz => SqlType::Timestamptz,
+            // A type that the store learns later is shown as its text.
+            _ => SqlType::Text,
+        }
+    }
+
+    /// The column type that holds it, `None` where the store has none.
+    pub fn to_column(self) -> Option<Type> {
+        Type::ALL.into_iter().find(|kind| {
+            let known = !matches!(SqlType::of_column(*kind), SqlType::Text) || *kind == Type::Text;
+            known && SqlType::of_column(*kind) == self
+        })
+    }
+}
+
+/// A value, or null.
+#[derive(Clone, Debug, PartialEq, Default)]
+#[non_exhaustive]
+pub enum Datum {
+    /// No value.
+    #[default]
+    Null,
+    /// `boolean`
+    Bool(bool),
+    /// `smallint`
+    Int2(i16),
+    /// `integer`
+    Int4(i32),
+    /// `bigint`
+    Int8(i64),
+    /// `real`
+    Float4(f32),
+    /// `double precision`
+    Float8(f64),
+    /// `numeric`
+    Numeric(Decimal),
+    /// `text`
+    Text(String),
+    /// `bytea`
+    Bytes(Vec<u8>),
+    /// `uuid`
+    Uuid([u8; 16]),
+    /// Days since 2000-01-01.
+    Date(i32),
+    /// Microseconds since 2000-01-01 00:00.
+    Timestamp(i64),
+    /// Microseconds since 2000-01-01 00:00 UTC.
+    Timestamptz(i64),
+    /// `interval`
+    Interval(Interval),
+    /// `tid`
+    Tid(RowId),
+}
+
+/// A row of results.
+pub type Row = Vec<Datum>;
+
+impl Datum {
+    /// Is there no value?
+    pub fn is_null(&self) -> bool {
+        matches!(self, Datum::Null)
+    }
+
+    /// Type of the value; null has none.
+    pub fn type_of(&self) -> Option<SqlType> {
+        Some(match self {
+            Datum::Null => return None,
+            Datum::Bool(_) => SqlType::Bool,
+            Datum::Int2(_) => SqlType::Int2,
+            Datum::Int4(_) => SqlType::Int4,
+            Datum::Int8(_) => SqlType::Int8,
+            Datum::Float4(_) => SqlType::Float4,
+            Datum::Float8(_) => SqlType::Float8,
+            Datum::Numeric(_) => SqlType::Numeric,
+            Datum::Text(_) => SqlType::Text,
+            Datum::Bytes(_) => SqlType::Bytea,
+            Datum::Uuid(_) => SqlType::Uuid,
+            Datum::Date(_) => SqlType::Date,
+            Datum::Timestamp(_) => SqlType::Timestamp,
+            Datum::Timestamptz(_) => SqlType::Timestamptz,
+            Datum::Interval(_) => SqlType::Interval,
+            Datum::Tid(_) => SqlType::Tid,
+        })
+    }
+
+    /// Bytes behind the value, for memory budgets.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Datum::Text(text) => text.capacity(),
+            Datum::Bytes(bytes) => bytes.capacity(),
+            Datum::Numeric(number) => number.heap_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// The value of a column of the store; `None` for a type that it does not have.
+    pub(crate) fn into_value(self) -> Option<Value> {
+        Some(match self {
+            Datum::Null => Value::Null,
+            Datum::Bool(v) => Value::Bool(v),
+            Datum::Int2(v) => Value::Int2(v),
+            Datum::Int4(v) => Value::Int4(v),
+            Datum::Int8(v) => Value::Int8(v),
+            Datum::Float4(v) => Value::Float4(v),
+            Datum::Float8(v) => Value::Float8(v),
+            Datum::Text(v) => Value::Text(v),
+            Datum::Bytes(v) => Value::Bytes(v),
+            Datum::Uuid(v) => Value::Uuid(v),
+            Datum::Date(v) => Value::Date(v),
+            Datum::Timestamp(v) => Value::Timestamp(v),
+            Datum::Timestamptz(v) => Value::TimestampTz(v),
+            Datum::Numeric(_) | Datum::Interval(_) | Datum::Tid(_) => return None,
+        })
+    }
+
+    /// Order of two values of one type, nulls last. Numbers of different types are compared as the
+    /// wider one.
+    pub(crate) fn compare(&self, other: &Datum) -> Ordering {
+        use Datum as D;
+        match (self, other) {
+            (D::Null, D::Null) => Ordering::Equal,
+            (D::Null, _) => Ordering::Greater,
+            (_, D::Null) => Ordering::Less,
+            (D::Bool(a), D::Bool(b)) => a.cmp(b),
+            (D::Text(a), D::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (D::Bytes(a), D::Bytes(b)) => a.cmp(b),
+            (D::Uuid(a), D::Uuid(b)) => a.cmp(b),
+            (D::Date(a), D::Date(b)) => a.cmp(b),
+            (D::Timestamp(a), D::Timestamp(b)) | (D::Timestamptz(a), D::Timestamptz(b)) => a.cmp(b),
+            (D::Interval(a), D::Interval(b)) => a.cmp(b),
+            (D::Tid(a), D::Tid(b)) => a.cmp(b),
+            (D::Numeric(a), D::Numeric(b)) => a.cmp(b),
+            _ => match (self.as_int(), other.as_int()) {
+                (Some(a), Some(b)) => a.cmp(&b),
+                _ => match (self.as_float(), other.as_float()) {
+                    (Some(a), Some(b)) => rightlink::datum::compare_floats(a, b),
+                    _ => unreachable!("the binder compares values of one type: {self:?} {other:?}"),
+                },
+            },
+        }
+    }
+
+    /// The value of an integer type.
+    pub(crate) fn as_int(&self) -> Option<i64> {
+        match self {
+            Datum::Int2(v) => Some(i64::from(*v)),
+            Datum::Int4(v) => Some(i64::from(*v)),
+            Datum::Int8(v) => Some(*v),
+            _ => None,
+        }
+    }
+
+    /// The value of an integer or float type as the widest float.
+    pub(crate) fn as_float(&self) -> Option<f64> {
+        match self {
+            Datum::Float4(v) => Some(f64::from(*v)),
+            Datum::Float8(v) => Some(*v),
+            other => other.as_int().map(|v| v as f64),
+        }
+    }
+}
+
+impl From<Value> for Datum {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Null => Datum::Null,
+            Value::Bool(v) => Datum::Bool(v),
+            Value::Int2(v) => Datum::Int2(v),
+            Value::Int4(v) => Datum::Int4(v),
+            Value::Int8(v) => Datum::Int8(v),
+            Value::Float4(v) => Datum::Float4(v),
+            Value::Float8(v) => Datum::Float8(v),
+            Value::Text(v) => Datum::Text(v),
+            Value::Bytes(v) => Datum::Bytes(v),
+            Value::Uuid(v) => Datum::Uuid(v),
+            Value::Date(v) => Datum::Date(v),
+            Value::Timestamp(v) => Datum::Timestamp(v),
+            Value::TimestampTz(v) => Datum::Timestamptz(v),
+            other => Datum::Text(other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_type_has_one_type_here_and_back() {
+        for kind in Type::ALL {
+            assert_eq!(SqlType::of_column(kind).to_column(), Some(kind));
+        }
+        assert_eq!(SqlType::Numeric.to_column(), None);
+    }
+
+    #[test]
+    fn oids_lead_back() {
+        for ty in SqlType::ALL {
+            assert_eq!(SqlType::from_oid(ty.oid()), Some(ty));
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Values from and to text, with PostgreSQL's forms and complaints.
+//!
+//! Invariants: what [`Datum::to_text`] prints, [`parse`] reads back as an equal value.
+//! Does not do: date styles other than ISO, zones other than fixed offsets.
+
+use std::fmt::Write;
+
+use rightlink::{RowId, Value};
+
+use crate::error::{Result, SqlError, code};
+use crate::types::{Datum, Decimal, Interval, SqlType};
+
+impl Datum {
+    /// The value as PostgreSQL prints it; `None` for null.
+    pub fn to_text(&self) -> Option<String> {
+        Some(match self {
+            Datum::Null => return None,
+            Datum::Bool(v) => if *v { "t" } else { "f" }.to_owned(),
+            Datum::Int2(v) => v.to_string(),
+            Datum::Int4(v) => v.to_string(),
+            Datum::Int8(v) => v.to_string(),
+            Datum::Float4(v) => Value::Float4(*v).to_string(),
+            Datum::Float8(v) => Value::Float8(*v).to_string(),
+            Datum::Numeric(v) => v.to_string(),
+            Datum::Text(v) => v.clone(),
+            Datum::Bytes(v) => hex(v),
+            Datum::Uuid(v) => Value::Uuid(*v).to_string(),
+            Datum::Date(v) => Value::Date(*v).to_string(),
+            Datum::Timestamp(v) => Value::Timestamp(*v).to_string(),
+            Datum::Timestamptz(v) => Value::TimestampTz(*v).to_string(),
+            Datum::Interval(v) => v.to_string(),
+            Datum::Tid(v) => format!("({},{})", v.block.0, v.slot),
+        })
+    }
+
+    /// As [`Datum::to_text`], appended; null appends nothing.
+    pub fn write_text(&self, out: &mut String) {
+        let written = match self {
+            Datum::Int2(v) => write!(out, "{v}"),
+            Datum::Int4(v) => write!(out, "{v}"),
+            Datum::Int8(v) => write!(out, "{v}"),
+            Datum::Text(v) => {
+                out.push_str(v);
+                Ok(())
+            }
+            other => {
+                out.push_str(other.to_text().as_deref().unwrap_or(""));
+                Ok(())
+            }
+        };
+        written.expect("writing to a string succeeds");
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(2 + bytes.len() * 2);
+    out.push_str("\\x");
+    for byte in bytes {
+        write!(out, "{byte:02x}").expect("writing to a string succeeds");
+    }
+    out
+}
+
+fn invalid(ty: SqlType, text: &str) -> SqlError {
+    let message = format!("invalid input syntax for type {}: \"{text}\"", ty.name());
+    let sqlstate = match ty {
+        SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz | SqlType::Interval => {
+            code::INVALID_DATETIME
+        }
+        _ => code::INVALID_TEXT,
+    };
+    SqlError::new(sqlstate, message)
+}
+
+fn out_of_range(ty: SqlType, text: &str) -> SqlError {
+    let message = format!("value \"{text}\" is out of range for type {}", ty.name());
+    SqlError::new(code::NUMERIC_OUT_OF_RANGE, message)
+}
+
+/// Reads a value of type `ty`.
+pub(crate) fn parse(ty: SqlType, text: &str) -> Result<Datum> {
+    let trimmed = text.trim();
+    match ty {
+        SqlType::Text | SqlType::Unknown => Ok(Datum::Text(text.to_owned())),
+        SqlType::Bool => parse_bool(trimmed).map(Datum::Bool).ok_or_else(|| invalid(ty, text)),
+        SqlType::Int2 | SqlType::Int4 | SqlType::Int8 => parse_int(ty, trimmed, text),
+        SqlType::Float4 | SqlType::Float8 => parse_float(ty, trimmed, text),
+        SqlType::Numeric => parse_numeric(trimmed, text),
+        SqlType::Bytea => parse_bytes(text).map(Datum::Bytes),
+        SqlType::Interval => {
+            Interval::parse(trimmed).map(Datum::Interval).ok_or_else(|| invalid(ty, text))
+        }
+        SqlType::Tid => parse_tid(trimmed).map(Datum::Tid).ok_or_else(|| invalid(ty, text)),
+        SqlType::Uuid | SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => {
+            let kind = ty.to_column().expect("the store has these types");
+            Value::parse(kind, trimmed).map(Datum::from).map_err(|_| refused(ty, text))
+        }
+    }
+}
+
+/// A date that looks like one but does not exist is told apart from text that is none.
+fn refused(ty: SqlType, text: &str) -> SqlError {
+    let looks_like_one = ty != SqlType::Uuid
+        && text.trim().starts_with(|c: char| c.is_ascii_digit())
+        && text.contains('-')
+        && text.chars().all(|c| c.is_ascii_digit() || " -:.+TZ".contains(c));
+    if looks_like_one {
+        let message = format!("date/time field value out of range: \"{text}\"");
+        return SqlError::new(code::DATETIME_OVERFLOW, message);
+    }
+    invalid(ty, text)
+}
+
+fn parse_bool(text: &str) -> Option<bool> {
+    let lower = text.to_ascii_lowercase();
+    let abbreviates = |word: &str, least: usize| lower.len() >= least && word.starts_with(&*lower);
+    if abbreviates("true", 1) || abbreviates("yes", 1) || lower == "on" || lower == "1" {
+        return Some(true);
+    }
+    let no = abbreviates("false", 1) || abbreviates("no", 1) || abbreviates("off", 2);
+    (no || lower == "0").then_some(false)
+}
+
+fn parse_int(ty: SqlType, trimmed: &str, text: &str) -> Result<Datum> {
+    let digits = trimmed.strip_prefix(['-', '+']).unwrap_or(trimmed);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(invalid(ty, text));
+    }
+    let value = trimmed.parse::<i64>().ok();
+    let datum = value.and_then(|value| match ty {
+        SqlType::Int2 => i16::try_from(value).ok().map(Datum::Int2),
+        SqlType::Int4 => i32::try_from(value).ok().map(Datum::Int4),
+        _ => Some(Datum::Int8(value)),
+    });
+    datum.ok_or_else(|| out_of_range(ty, text))
+}
+
+fn parse_float(ty: SqlType, trimmed: &str, text: &str) -> Result<Datum> {
+    let kind = ty.to_column().expect("the store has floats");
+    if let Ok(value) = Value::parse(kind, trimmed) {
+        let vanished = Datum::from(value.clone()).as_float() == Some(0.0)
+            && trimmed
+                .bytes()
+                .take_while(|b| !b.eq_ignore_ascii_case(&b'e'))
+                .any(|b| (b'1'..=b'9').contains(&b));
+        return if vanished { Err(float_range(ty, text)) } else { Ok(value.into()) };
+    }
+    if Decimal::parse(trimmed).is_some() {
+        Err(float_range(ty, text))
+    } else {
+        Err(invalid(ty, text))
+    }
+}
+
+fn float_range(ty: SqlType, text: &str) -> SqlError {
+    let message = format!("\"{text}\" is out of range for type {}", ty.name());
+    SqlError::new(code::NUMERIC_OUT_OF_RANGE, message)
+}
+
+fn parse_numeric(trimmed: &str, text: &str) -> Result<Datum> {
+    match trimmed.to_ascii_lowercase().as_str() {
+        "nan" | "infinity" | "-infinity" | "inf" | "-inf" | "+infinity" | "+inf" => {
+            Err(SqlError::unsupported(format!("numeric value \"{trimmed}\"")))
+        }
+        _ => Decimal::parse(trimmed)
+            .map(Datum::Numeric)
+            .ok_or_else(|| invalid(SqlType::Numeric, text)),
+    }
+}
+
+/// `\x` and hex digits, or characters with `\\` and `\ooo` as escapes.
+fn parse_bytes(text: &str) -> Result<Vec<u8>> {
+    let bad = |what: String| SqlError::new(code::INVALID_TEXT, what);
+    if let Some(digits) = text.strip_prefix("\\x") {
+        let mut nibbles = Vec::with_capacity(digits.len());
+        for c in digits.chars().filter(|c| !c.is_ascii_whitespace()) {
+            let digit = c.to_digit(16);
+            nibbles.push(
+                digit.ok_or_else(|| bad(format!("invalid hexadecimal digit: \"{c}\"")))? as u8
+            );
+        }
+        if nibbles.len() % 2 != 0 {
+            let what = "invalid hexadecimal data: odd number of digits";
+            return Err(SqlError::new(code::INVALID_PARAMETER, what));
+        }
+        return Ok(nibbles.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect());
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        rest = tail;
+        if *first != b'\\' {
+            out.push(*first);
+            continue;
+        }
+        match rest {
+            [b'\\', tail @ ..] => {
+                out.push(b'\\');
+                rest = tail;
+            }
+            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..] => {
+                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = tail;
+            }
+            _ => return Err(invalid(SqlType::Bytea, text)),
+        }
+    }
+    Ok(out)
+}
+
+fn parse_tid(text: &str) -> Option<RowId> {
+    let inner = text.strip_prefix('(')?.strip_suffix(')')?;
+    let (block, slot) = inner.split_once(',')?;
+    Some(RowId::new(block.trim().parse().ok()?, slot.trim().parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_are_postgresqls() {
+        for (ty, text, sqlstate, message) in [
+            (SqlType::Int4, "abc", "22P02", "invalid input syntax for type integer: \"abc\""),
+            (SqlType::Int2, "32768", "22003", "value \"32768\" is out of range for type smallint"),
+            (
+                SqlType::Float8,
+                "1e400",
+                "22003",
+                "\"1e400\" is out of range for type double precision",
+            ),
+            (
+                SqlType::Date,
+                "2023-02-29",
+                "22008",
+                "date/time field value out of range: \"2023-02-29\"",
+            ),
+            (SqlType::Date, "soon", "22007", "invalid input syntax for type date: \"soon\""),
+            (SqlType::Bool, "maybe", "22P02", "invalid input syntax for type boolean: \"maybe\""),
+            (SqlType::Uuid, "x", "22P02", "invalid input syntax for type uuid: \"x\""),
+            (SqlType::Bytea, "\\x1", "22023", "invalid hexadecimal data: odd number of digits"),
+        ] {
+            let error = parse(ty, text).unwrap_err();
+            assert_eq!((error.sqlstate, error.message.as_str()), (sqlstate, message));
+        }
+    }
+
+    #[test]
+    fn what_is_printed_is_read_back() {
+        let values = [
+            Datum::Bool(true),
+            Datum::Float8(0.1 + 0.2),
+            Datum::Float4(1.0e-7),
+            Datum::Bytes(vec![0, 255, 92]),
+            Datum::Tid(RowId::new(7, 3)),
+            Datum::Timestamp(1),
+        ];
+        for value in values {
+            let text = value.to_text().unwrap();
+            assert_eq!(parse(value.type_of().unwrap(), &text).unwrap(), value, "{text}");
+        }
+        assert_eq!(
+            parse(SqlType::Bytea, "a\\\\b\\001").unwrap(),
+            Datum::Bytes(b"a\\b\x01".to_vec())
+        );
+    }
+}

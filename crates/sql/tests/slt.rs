@@ -1,0 +1,141 @@
+//! Runs the files in `tests/slt`: statements with what PostgreSQL 15 answers to them.
+//!
+//! A file is made of records between empty lines:
+//!
+//! ```text
+//! statement ok            statement error 23505        query
+//! insert into t ...       insert into t ...            select ...
+//!                                                      ----
+//!                                                      1|a
+//! ```
+//!
+//! A query's rows are lines with fields between `|`, `NULL` for null. `query columns` begins with
+//! the names of the columns. `statement TAG` expects that tag. `query error CODE` is a statement
+//! that fails. Every file has a database of its own, which is verified at its end.
+//!
+//! Does not do: conditions, loops.
+
+use rightlink::Database;
+use rightlink_sql::{Outcome, Session};
+
+/// A record of a file.
+struct Record {
+    line: usize,
+    head: String,
+    sql: String,
+    expected: Vec<String>,
+}
+
+fn records(text: &str) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut lines = text.lines().enumerate().peekable();
+    while let Some((at, head)) = lines.next() {
+        if head.trim().is_empty() || head.starts_with('#') {
+            continue;
+        }
+        let mut record = Record {
+            line: at + 1,
+            head: head.to_owned(),
+            sql: String::new(),
+            expected: Vec::new(),
+        };
+        let mut rows = false;
+        while let Some((_, line)) = lines.next_if(|(_, line)| !line.is_empty()) {
+            if line == "----" {
+                rows = true;
+            } else if rows {
+                record.expected.push(line.to_owned());
+            } else {
+                record.sql.push_str(line);
+                record.sql.push('\n');
+            }
+        }
+        records.push(record);
+    }
+    records
+}
+
+fn shown(outcome: &Outcome, columns: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    if columns {
+        let names = outcome.columns.iter().flatten().map(|column| column.name.clone());
+        lines.push(names.collect::<Vec<_>>().join("|"));
+    }
+    for row in &outcome.rows {
+        let fields = row.iter().map(|d| d.to_text().unwrap_or_else(|| "NULL".to_owned()));
+        lines.push(fields.collect::<Vec<_>>().join("|"));
+    }
+    lines
+}
+
+/// What is wrong with a record, if anything is.
+fn check(session: &mut Session, record: &Record) -> Option<String> {
+    let result = session.execute(&record.sql);
+    let words: Vec<&str> = record.head.split_whitespace().collect();
+    match (words.as_slice(), result) {
+        ([_, "error", code], Err(error)) => {
+            (error.sqlstate != *code).then(|| format!("{} {error}", error.sqlstate))
+        }
+        ([_, "error", _], Ok(_)) => Some("no error".to_owned()),
+        (_, Err(error)) => Some(format!("{} {error} at {:?}", error.sqlstate, error.position)),
+        (["statement", "ok"], Ok(_)) => None,
+        (["statement", tag @ ..], Ok(outcomes)) => {
+            let found = outcomes.last().map(|outcome| outcome.tag.clone()).unwrap_or_default();
+            (found != tag.join(" ")).then_some(found)
+        }
+        (["query", rest @ ..], Ok(outcomes)) => {
+            let outcome = outcomes.last().cloned().unwrap_or_default();
+            let found = shown(&outcome, rest.contains(&"columns"));
+            (found != record.expected).then(|| found.join("\n"))
+        }
+        _ => Some("a record of no known kind".to_owned()),
+    }
+}
+
+fn run(name: &str) {
+    let path = format!("{}/tests/slt/{name}.slt", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    let mut wrong = Vec::new();
+    let records = records(&text);
+    assert!(!records.is_empty(), "{path} has records");
+    for record in &records {
+        if let Some(found) = check(&mut session, record) {
+            wrong.push(format!(
+                "{name}.slt:{}: {}{}\n  found: {found}",
+                record.line, record.head, record.sql
+            ));
+        }
+    }
+    drop(session);
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{name}: {:?}", report.findings);
+    assert!(
+        wrong.is_empty(),
+        "{} of {} records:\n{}",
+        wrong.len(),
+        records.len(),
+        wrong.join("\n")
+    );
+}
+
+macro_rules! files {
+    ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name)); })* };
+}
+
+files!(expressions basics errors transactions paths grouping unsupported);
+
+#[test]
+fn every_file_is_run() {
+    let dir = format!("{}/tests/slt", env!("CARGO_MANIFEST_DIR"));
+    let own =
+        std::fs::read_to_string(format!("{}/tests/slt.rs", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let list = own.split("\nfiles!(").nth(1).unwrap().split(')').next().unwrap().to_owned();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let stem = name.strip_suffix(".slt").unwrap();
+        assert!(list.split_whitespace().any(|known| known == stem), "{name} is not run");
+    }
+}
