@@ -72,7 +72,10 @@ fn types_of_parameters_are_inferred() {
     use SqlType as T;
     assert_eq!(types("select * from t where a = $1 and b like $2").unwrap(), [T::Int8, T::Text]);
     assert_eq!(types("insert into t values ($1, $2, $3)").unwrap(), [T::Int8, T::Text, T::Float4]);
-    assert_eq!(types("update t set c = c + $1 where a in ($2, $3)").unwrap(), [T::Float4, T::Int8, T::Int8]);
+    assert_eq!(
+        types("update t set c = c + $1 where a in ($2, $3)").unwrap(),
+        [T::Float4, T::Int8, T::Int8]
+    );
     assert_eq!(types("select $1::date + $2").unwrap_err().sqlstate, "42725");
     assert_eq!(types("select a from t limit $1").unwrap(), [T::Int8]);
     assert_eq!(types("select $2::int").unwrap_err().sqlstate, "42P18");
@@ -101,7 +104,10 @@ fn a_portal_hands_out_rows_in_portions() {
     session.bind("", "s", Vec::new()).unwrap_err();
     session.bind("", "s", vec![Datum::Null]).unwrap();
     let mut sink = Gather::default();
-    assert_eq!(session.execute_portal("", 0, &mut sink).unwrap(), Execution::Complete("SELECT 0".into()));
+    assert_eq!(
+        session.execute_portal("", 0, &mut sink).unwrap(),
+        Execution::Complete("SELECT 0".into())
+    );
     session.sync().unwrap();
     assert_eq!(session.status(), TransactionStatus::Idle);
 }
@@ -126,9 +132,15 @@ fn a_kept_plan_follows_its_table() {
     other.execute("alter table t add column c int").unwrap();
     assert_eq!(one(&mut session, "execute p"), "500");
     let error = session.execute("execute all_of").unwrap_err();
-    assert_eq!((error.sqlstate, error.message.as_str()), ("0A000", "cached plan must not change result type"));
+    assert_eq!(
+        (error.sqlstate, error.message.as_str()),
+        ("0A000", "cached plan must not change result type")
+    );
     other.execute("drop table t").unwrap();
-    assert_eq!(session.execute("select count(*) from t where b = 3").unwrap_err().sqlstate, "42P01");
+    assert_eq!(
+        session.execute("select count(*) from t where b = 3").unwrap_err().sqlstate,
+        "42P01"
+    );
     assert!(db.verify().unwrap().is_clean());
 }
 
@@ -161,7 +173,9 @@ fn read_committed_judges_a_changed_row_again() {
 fn repeatable_read_gives_up_on_a_changed_row() {
     let (_dir, db) = open();
     let (mut first, mut second) = (Session::new(&db), Session::new(&db));
-    first.execute("create table t (a int primary key, b int); insert into t values (1, 1)").unwrap();
+    first
+        .execute("create table t (a int primary key, b int); insert into t values (1, 1)")
+        .unwrap();
     first.execute("begin isolation level repeatable read").unwrap();
     assert_eq!(one(&mut first, "select b from t"), "1");
     second.execute("update t set b = 2").unwrap();
@@ -204,11 +218,16 @@ fn memory_is_bounded_by_the_budget() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::options().memory(16 << 20).open(dir.path()).unwrap();
     let mut session = Session::new(&db);
-    let error = session.execute("select repeat('x', 1000) || g as t from generate_series(1, 100000) g order by t").unwrap_err();
+    let error = session
+        .execute("select repeat('x', 1000) || g as t from generate_series(1, 100000) g order by t")
+        .unwrap_err();
     assert_eq!(error.sqlstate, "53200");
     // The same rows without a sort, and the first of them with one, need no memory.
     assert_eq!(one(&mut session, "select count(*) from generate_series(1, 100000)"), "100000");
-    assert_eq!(one(&mut session, "select g from generate_series(1, 100000) g order by g desc limit 1"), "100000");
+    assert_eq!(
+        one(&mut session, "select g from generate_series(1, 100000) g order by g desc limit 1"),
+        "100000"
+    );
 }
 
 const ROWS: &str = "1\tone\t1.5\n2\t\\N\t-2\n3\ttab\\there\\\\and\\nline\t\\N\n";
@@ -236,7 +255,9 @@ fn copied(format: &str, pieces: usize) -> (Session, tempfile::TempDir, Vec<u8>) 
 
 #[test]
 fn copy_reads_what_it_writes_in_pieces_of_any_size() {
-    for format in ["format text", "format csv, header", "format csv, force_quote *", "format binary"] {
+    for format in
+        ["format text", "format csv, header", "format csv, force_quote *", "format binary"]
+    {
         for pieces in [1, 2, 7, 100_000] {
             let (mut session, _dir, data) = copied(format, pieces);
             let mut again = Gather::default();

@@ -86,7 +86,8 @@ fn check(session: &mut Session, record: &Record) -> Option<String> {
         (["query", rest @ ..], Ok(outcomes)) => {
             let outcome = outcomes.last().cloned().unwrap_or_default();
             let found = shown(&outcome, rest.contains(&"columns"));
-            (found != record.expected).then(|| found.join("\n"))
+            let found = found.join("\n");
+            (found != record.expected.join("\n")).then_some(found)
         }
         _ => Some("a record of no known kind".to_owned()),
     }

@@ -189,6 +189,10 @@ impl Binder<'_> {
                 SqlType::Text,
             )),
             ("current_setting", _) => Err(SqlError::unsupported("current_setting; use SHOW")),
+            ("row", _) => Err(SqlError::unsupported("a row value")),
+            ("generate_series" | "unnest", _) => {
+                Err(SqlError::unsupported(format!("{name} outside of FROM")))
+            }
             ("nextval" | "currval" | "setval" | "lastval", _) => {
                 Err(SqlError::unsupported("a sequence"))
             }

@@ -73,6 +73,10 @@ pub(crate) fn definition(statement: &ast::Statement) -> Result<Option<Definition
 /// The type of a column, as the store has it.
 fn column_type(kind: &ast::DataType) -> Result<Type> {
     let declared = names::data_type(kind)?;
+    if declared.numeric.is_some() {
+        return Err(SqlError::unsupported("a column of type numeric with a precision")
+            .hint("A column of type numeric keeps every digit."));
+    }
     let unsupported = || {
         SqlError::unsupported(format!("a column of type {}", declared.ty.name()))
             .detail("The store has no such type.")

@@ -160,12 +160,8 @@ impl Binder<'_> {
         if let (UnaryOperator::Minus, ast::Expr::Value(value)) = (op, inner)
             && let Value::Number(digits, _) = &value.value
         {
-            // The literal has its type before the sign, as in PostgreSQL.
-            let literal = number(digits)?;
-            if let Expr::Const(value) = &literal.expr {
-                let negated = Expr::Const(crate::expr::negate(value)?);
-                return Ok(Typed::new(negated, literal.ty).at(position));
-            }
+            // The sign belongs to the literal, as in PostgreSQL: -2147483648 is an integer.
+            return number(&format!("-{digits}")).map(|typed| typed.at(position));
         }
         let value = self.expr(inner)?;
         let name = match op {

@@ -56,7 +56,6 @@ impl Binder<'_> {
     }
 
     fn limits(&mut self, query: &Query, select: &mut Select) -> Result<()> {
-        let scope = std::mem::take(&mut self.scope);
         let (limit, offset) = match &query.limit_clause {
             None => (None, None),
             Some(LimitClause::LimitOffset { limit, offset, limit_by }) if limit_by.is_empty() => {
@@ -79,7 +78,6 @@ impl Binder<'_> {
                 *slot = Some(self.count(node, name)?);
             }
         }
-        self.scope = scope;
         Ok(())
     }
 
@@ -102,7 +100,15 @@ impl Binder<'_> {
                 format!("argument of {name} must be type bigint, not type {}", value.ty.name());
             return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
         }
-        self.coerce(value, SqlType::Int8)
+        let position = value.position;
+        let bound = self.coerce(value, SqlType::Int8)?;
+        let mut columns = false;
+        bound.walk(&mut |inner| columns |= matches!(inner, Expr::Column(_)));
+        if columns {
+            let message = format!("argument of {name} must not contain variables");
+            return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message).at(position));
+        }
+        Ok(bound)
     }
 
     fn locks(&mut self, query: &Query, select: &Select) -> Result<bool> {

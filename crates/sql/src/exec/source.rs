@@ -17,7 +17,7 @@ use crate::types::{Datum, Decimal, Row, SqlType, calendar};
 /// What the engine is asked for; `None` if no row can match.
 pub(crate) fn scan_options(scan: &TableScan, context: &Context) -> Result<Option<ScanOptions>> {
     let options = match &scan.path {
-        Path::Sequential => Some(ScanOptions::all()),
+        Path::Sequential | Path::Tid(_) => Some(ScanOptions::all()),
         Path::Index(path) => path.options(context)?,
     };
     let names = scan.columns.iter().map(|at| scan.table.info.columns[*at].name.as_str());
@@ -42,13 +42,20 @@ impl TableRows {
 }
 
 /// A row of the engine as a row here.
-pub(crate) fn convert(row: rightlink::Row, with_tid: bool) -> Row {
+pub(crate) fn convert(row: rightlink::Row, with_tid: bool) -> Result<Row> {
+    let strange = |value: &rightlink::Value| match value {
+        rightlink::Value::Decimal(number) => !number.is_finite(),
+        _ => false,
+    };
+    if row.values.iter().any(strange) {
+        return Err(SqlError::unsupported("NaN or infinity as numeric"));
+    }
     let mut values = Vec::with_capacity(row.values.len() + usize::from(with_tid));
     values.extend(row.values.into_iter().map(Datum::from));
     if with_tid {
         values.push(Datum::Tid(row.id));
     }
-    values
+    Ok(values)
 }
 
 impl Stream for TableRows {
@@ -58,7 +65,7 @@ impl Stream for TableRows {
             if self.read % CHECK_EVERY == 0 {
                 context.check()?;
             }
-            let row = convert(row?, self.with_tid);
+            let row = convert(row?, self.with_tid)?;
             match &self.filter {
                 Some(filter) if !filter.holds(&row, context)? => {}
                 _ => return Ok(Some(row)),

@@ -93,14 +93,16 @@ fn stored(insert: &Insert, mut row: Row) -> Result<Vec<Value>> {
     let mut values = Vec::with_capacity(insert.places.len());
     for place in &insert.places {
         let datum = place.map_or(Datum::Null, |at| std::mem::take(&mut row[at]));
-        values.push(to_value(datum));
+        values.push(to_value(datum)?);
     }
     check_nulls(&insert.table, &values)?;
     Ok(values)
 }
 
-fn to_value(datum: Datum) -> Value {
-    datum.into_value().expect("the binder casts to the types of the columns")
+/// A value of a column's type, to which the binder has cast.
+pub(crate) fn to_value(datum: Datum) -> Result<Value> {
+    let overflow = || SqlError::new(code::NUMERIC_OUT_OF_RANGE, "value overflows numeric format");
+    datum.into_value().ok_or_else(overflow)
 }
 
 /// No null where the table wants none.
@@ -128,6 +130,18 @@ pub(crate) fn change(
 ) -> Result<Changed> {
     let scan = &change.scan;
     let mut returned = Returned::new(change.returning.as_ref(), budget);
+    if let Path::Tid(place) = &scan.path {
+        let Datum::Tid(id) = place.eval(&[], context)? else { return Ok(returned.done(0)) };
+        return txn.write(&scan.table.info.name, |writer| {
+            // No row lies at slot 0.
+            let done = if id.slot == 0 { None } else { one(change, writer, id, context)? };
+            let count = u64::from(done.is_some());
+            if let Some((id, row)) = done {
+                returned.add(row, id, context)?;
+            }
+            Ok(returned.done(count))
+        });
+    }
     let Some(mut options) = scan_options(scan, context)? else { return Ok(returned.done(0)) };
     options.any_order = options.index.is_some();
     txn.write(&scan.table.info.name, |writer| {
@@ -136,21 +150,29 @@ pub(crate) fn change(
             let row = row?;
             let id = row.id;
             if let Some(filter) = &scan.filter
-                && !filter.holds(&convert(row, scan.with_tid), context)?
+                && !filter.holds(&convert(row, scan.with_tid)?, context)?
             {
                 continue;
             }
-            let done = match &change.assignments {
-                Some(_) => update_row(change, writer, id, context)?,
-                None => delete_row(change, writer, id, context)?,
-            };
-            if let Some((id, row)) = done {
+            if let Some((id, row)) = one(change, writer, id, context)? {
                 count += 1;
                 returned.add(row, id, context)?;
             }
         }
         Ok(returned.done(count))
     })
+}
+
+fn one(
+    change: &Change,
+    writer: &mut Writer<'_>,
+    id: RowId,
+    context: &Context,
+) -> Result<Option<(RowId, Row)>> {
+    match &change.assignments {
+        Some(_) => update_row(change, writer, id, context),
+        None => delete_row(change, writer, id, context),
+    }
 }
 
 /// The old row with its `ctid`, if the condition still holds for it.
@@ -193,7 +215,7 @@ fn update_row(
             let Some(row) = wanted(change, old, id, context)? else { return Ok(None) };
             let mut new = old.to_vec();
             for (at, value) in assignments {
-                new[*at] = to_value(value.eval(&row, context)?);
+                new[*at] = to_value(value.eval(&row, context)?)?;
             }
             check_nulls(&change.scan.table, &new)?;
             Ok(Some(new))
@@ -254,7 +276,7 @@ pub(crate) fn select_locked(
         for row in writer.scan(&options)? {
             let row = row?;
             let id = row.id;
-            let row = convert(row, scan.with_tid);
+            let row = convert(row, scan.with_tid)?;
             match &scan.filter {
                 Some(filter) if !filter.holds(&row, context)? => {}
                 _ => {
@@ -307,7 +329,7 @@ fn lock_row(
             }
             let of_path = match &scan.path {
                 Path::Index(path) => path.conditions.as_slice(),
-                Path::Sequential => &[],
+                Path::Sequential | Path::Tid(_) => &[],
             };
             for condition in of_path.iter().chain(&scan.filter) {
                 if !condition.holds(&row, context)? {

@@ -21,7 +21,9 @@ pub(crate) fn matches(text: &str, pattern: &str) -> Result<bool> {
             }
             Some(b'_') if at < t.len() => Some((char_len(t, at), 1)),
             Some(b'\\') => match p.get(part + 1) {
-                None => return Err(dangling()),
+                None if at < t.len() => return Err(dangling()),
+                // Without text left it is no match, and PostgreSQL looks no further.
+                None => None,
                 Some(literal) => (t.get(at) == Some(literal)).then_some((1, 2)),
             },
             Some(literal) => (t.get(at) == Some(literal) && *literal != b'_').then_some((1, 1)),
@@ -112,7 +114,8 @@ mod tests {
         ] {
             assert_eq!(matches(text, pattern).unwrap(), expected, "{text} like {pattern}");
         }
-        assert!(matches("a", "a\\").is_err());
+        assert!(matches("ab", "a\\").is_err());
+        assert!(!matches("a", "a\\").unwrap());
     }
 
     #[test]

@@ -28,7 +28,6 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 
 use crate::types::{Datum, SqlType};
-pub(crate) use operators::negate;
 use registry::Function;
 
 /// A bound expression.

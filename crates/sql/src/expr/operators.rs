@@ -188,7 +188,7 @@ fn check_float(result: f64, operands: [f64; 2], op: Op) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn negate(value: &Datum) -> Result<Datum> {
+pub(super) fn negate(value: &Datum) -> Result<Datum> {
     Ok(match value {
         Datum::Float4(v) => Datum::Float4(-v),
         Datum::Float8(v) => Datum::Float8(-v),

@@ -206,8 +206,8 @@ mod tests {
 
     #[test]
     fn syntax_errors_name_token_and_position() {
-        let expected = "42601 syntax error at or near \"from\"".to_owned();
-        assert_eq!(refused("select 1,\n  + from t"), (expected, Some(15)));
+        let expected = "42601 syntax error at or near \")\"".to_owned();
+        assert_eq!(refused("select 1,\n  + ) from t"), (expected, Some(15)));
         assert_eq!(refused("select (1").0, "42601 syntax error at end of input");
         assert_eq!(refused("selec 1").0, "42601 syntax error at or near \"selec\"");
         assert_eq!(refused("commit now and then").1, Some(8));
@@ -218,7 +218,6 @@ mod tests {
         for text in [
             format!("select 1{}", "+1".repeat(100_000)),
             format!("select {}1{}", "(".repeat(5_000), ")".repeat(5_000)),
-            format!("select {}true", "not ".repeat(50_000)),
             format!("select 1 where true{}", " and true".repeat(100_000)),
         ] {
             assert_eq!(parse(&text).unwrap_err().sqlstate, "54001", "{}", &text[..20]);

@@ -32,11 +32,13 @@ const OPERATOR: f64 = 0.0025;
 const FEW_PAGES: f64 = 10.0;
 
 /// How the rows of a table are found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Path {
     /// All of them.
     Sequential,
     Index(IndexPath),
+    /// The one row at this place.
+    Tid(Expr),
 }
 
 /// A range of keys of an index.
@@ -57,12 +59,6 @@ pub(crate) struct IndexPath {
     pub(crate) covers: bool,
     /// The conditions it stands for.
     pub(crate) conditions: Vec<Expr>,
-}
-
-impl PartialEq for IndexPath {
-    fn eq(&self, other: &Self) -> bool {
-        format!("{self:?}") == format!("{other:?}")
-    }
 }
 
 /// What a scan is thought to cost.
@@ -97,7 +93,26 @@ pub(crate) fn choose_select(select: &mut Select) {
 
 /// Chooses for an UPDATE or DELETE.
 pub(crate) fn choose_change(scan: &mut TableScan) {
+    if let Some(place) = scan.filter.as_ref().and_then(|filter| tid_of(scan, filter)) {
+        scan.path = Path::Tid(place);
+        scan.filter = None;
+        return;
+    }
     choose(scan, &[], None);
+}
+
+/// The place that a condition on `ctid` names. The whole condition is asked of the row there.
+fn tid_of(scan: &TableScan, filter: &Expr) -> Option<Expr> {
+    let is_tid = |expr: &Expr| matches!(expr, Expr::Column(at) if scan.with_tid && *at == scan.columns.len());
+    match filter {
+        Expr::And(list) => list.iter().find_map(|part| tid_of(scan, part)),
+        Expr::Call(function, args) if function.name == "=" => match args.as_slice() {
+            [a, b] if is_tid(a) && b.is_stable() => Some(b.clone()),
+            [a, b] if is_tid(b) && a.is_stable() => Some(a.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// The order that the query wants as columns of the table; nothing if an index cannot deliver it.
@@ -123,16 +138,18 @@ fn choose(scan: &mut TableScan, order: &[(usize, bool, bool)], limit: Option<f64
         Some(other) => vec![other],
     };
     let table = std::sync::Arc::clone(&scan.table);
-    let quals = conjuncts.len();
+    let all: Vec<&Expr> = conjuncts.iter().collect();
     let mut best = (Path::Sequential, Vec::new(), false);
-    let mut best_cost = cost(&sequential(scan, quals), order.is_empty(), limit);
+    let mut best_cost = cost(&sequential(scan, &all), order.is_empty(), limit);
     for index in &table.info.indexes {
         let (mut path, taken) = candidate(scan, index, &conjuncts);
         let ordered = order_of(scan, &mut path, order);
         if taken.is_empty() && !ordered && !path.covers {
             continue;
         }
-        let estimate = of_index(scan, &path, quals - taken.len());
+        let left = conjuncts.iter().enumerate().filter(|(at, _)| !taken.contains(at));
+        let left: Vec<&Expr> = left.map(|(_, conjunct)| conjunct).collect();
+        let estimate = of_index(scan, &path, &left);
         let cost = cost(&estimate, order.is_empty() || ordered, limit);
         if cost < best_cost {
             best_cost = cost;
@@ -337,14 +354,34 @@ pub(crate) fn row_width(scan: &TableScan) -> usize {
     scan.columns.iter().map(|at| type_width(scan.table.types[*at])).sum()
 }
 
-fn sequential(scan: &TableScan, quals: usize) -> Estimate {
+/// The share of rows for which a condition holds.
+fn selectivity(condition: &Expr) -> f64 {
+    match condition {
+        Expr::And(list) => list.iter().map(selectivity).product(),
+        Expr::Or(list) => list.iter().map(selectivity).sum::<f64>().min(1.0),
+        Expr::Call(function, _) if function.name == "=" => EQUAL,
+        Expr::Call(function, _) if function.name == "<>" => 1.0 - EQUAL,
+        Expr::Call(function, _) if function.name == "~~" => EQUAL,
+        Expr::In(_, list, false) => (EQUAL * list.len() as f64).min(1.0),
+        Expr::IsNull(_, negated) => {
+            if *negated {
+                1.0 - EQUAL
+            } else {
+                EQUAL
+            }
+        }
+        _ => ONE_SIDED,
+    }
+}
+
+fn sequential(scan: &TableScan, quals: &[&Expr]) -> Estimate {
     let (pages, rows) = table_size(scan);
-    let total = pages + rows * (ROW + OPERATOR * quals as f64);
-    let rows = (rows * ONE_SIDED.powi(quals.min(1) as i32)).max(1.0);
+    let total = pages + rows * (ROW + OPERATOR * quals.len() as f64);
+    let rows = (rows * quals.iter().map(|q| selectivity(q)).product::<f64>()).max(1.0);
     Estimate { startup: 0.0, total, rows, width: row_width(scan) }
 }
 
-fn of_index(scan: &TableScan, path: &IndexPath, quals: usize) -> Estimate {
+fn of_index(scan: &TableScan, path: &IndexPath, quals: &[&Expr]) -> Estimate {
     let (pages, all) = table_size(scan);
     let whole = path.index.unique && path.equal.len() == path.index.columns.len();
     let list = path.any_of.as_ref().map_or(0, Vec::len);
@@ -365,21 +402,24 @@ fn of_index(scan: &TableScan, path: &IndexPath, quals: usize) -> Estimate {
     let index_pages = (f64::from(path.index.blocks).max(2.0) * rows / all).ceil();
     let heap = if path.covers { 0.1 } else { RANDOM_PAGE } * rows.min(pages);
     let startup = 0.15 + OPERATOR * all.log2();
-    let total = startup + index_pages + heap + rows * (ENTRY + ROW + OPERATOR * quals as f64);
-    let left = (rows * ONE_SIDED.powi(quals.min(1) as i32)).max(1.0);
+    let total = startup + index_pages + heap + rows * (ENTRY + ROW + OPERATOR * quals.len() as f64);
+    let left = (rows * quals.iter().map(|q| selectivity(q)).product::<f64>()).max(1.0);
     Estimate { startup, total, rows: left, width: row_width(scan) }
 }
 
 /// What the scan is thought to cost on the path it has.
 pub(crate) fn estimate(scan: &TableScan) -> Estimate {
-    let quals = match &scan.filter {
-        None => 0,
-        Some(Expr::And(list)) => list.len(),
-        Some(_) => 1,
+    let quals: Vec<&Expr> = match &scan.filter {
+        None => Vec::new(),
+        Some(Expr::And(list)) => list.iter().collect(),
+        Some(other) => vec![other],
     };
     match &scan.path {
-        Path::Sequential => sequential(scan, quals),
-        Path::Index(path) => of_index(scan, path, quals),
+        Path::Sequential => sequential(scan, &quals),
+        Path::Index(path) => of_index(scan, path, &quals),
+        Path::Tid(_) => {
+            Estimate { startup: 0.0, total: RANDOM_PAGE, rows: 1.0, width: row_width(scan) }
+        }
     }
 }
 

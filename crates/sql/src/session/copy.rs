@@ -18,7 +18,7 @@ use crate::copy::options::{CopyFormat, CopyStatement, CopyWhat};
 use crate::copy::read::Reader;
 use crate::copy::write::Writer;
 use crate::error::{Result, SqlError, code};
-use crate::exec::write::check_nulls;
+use crate::exec::write::{check_nulls, to_value};
 use crate::expr::deparse::identifier;
 use crate::parse::{Parsed, parse};
 use crate::plan::{Plan, Table};
@@ -53,7 +53,7 @@ impl CopyIn {
         let mut values = Vec::with_capacity(self.places.len());
         for place in &self.places {
             let datum = place.map_or(Datum::Null, |at| std::mem::take(&mut row[at]));
-            values.push(datum.into_value().expect("read as the types of the columns"));
+            values.push(to_value(datum)?);
         }
         check_nulls(&self.table, &values)?;
         self.batch.push(values);

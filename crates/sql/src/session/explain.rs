@@ -81,6 +81,10 @@ fn of_scan(scan: &TableScan) -> Node {
     let mut details = Vec::new();
     let name = match &scan.path {
         Path::Sequential => format!("Seq Scan on {relation}"),
+        Path::Tid(place) => {
+            details.push(format!("TID Cond: (ctid = {})", deparse::show(place, &names)));
+            format!("Tid Scan on {relation}")
+        }
         Path::Index(path) => {
             if !path.conditions.is_empty() {
                 details.push(format!("Index Cond: {}", conditions(&path.conditions, &names)));

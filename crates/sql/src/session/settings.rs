@@ -107,7 +107,11 @@ impl Settings {
 
     pub(super) fn show(&self, name: &str) -> Result<String> {
         let setting = find(name)?;
-        Ok(self.get(setting.name))
+        let value = self.get(setting.name);
+        Ok(match setting.kind {
+            Kind::Millis => with_unit(&value),
+            _ => value,
+        })
     }
 
     /// All names with their values.
@@ -208,6 +212,16 @@ fn synonyms(value: &str) -> Option<&'static str> {
         "local" | "remote_write" | "remote_apply" | "true" | "yes" | "1" => Some("on"),
         "false" | "no" | "0" => Some("off"),
         _ => None,
+    }
+}
+
+/// Milliseconds in the largest unit without a rest, as SHOW prints them.
+fn with_unit(millis: &str) -> String {
+    let number: u64 = millis.parse().unwrap_or(0);
+    let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
+    match units.iter().find(|(_, size)| number > 0 && number % size == 0) {
+        Some((unit, size)) => format!("{}{unit}", number / size),
+        None => millis.to_owned(),
     }
 }
 

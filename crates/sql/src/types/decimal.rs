@@ -97,6 +97,25 @@ impl Decimal {
         Self::parse(&format!("{short}e{exponent}"))
     }
 
+    /// The number that the store holds; `None` for one that is not finite.
+    pub(crate) fn from_store(value: &rightlink::Decimal) -> Option<Decimal> {
+        match value.unscaled() {
+            Some((whole, scale)) => {
+                let whole = Decimal::from(whole);
+                Some(Self::new(whole.negative, whole.groups, u32::from(scale)))
+            }
+            None => Decimal::parse(&rightlink::Value::Decimal(value.clone()).to_string()),
+        }
+    }
+
+    /// The number as the store holds it; `None` if it has more digits than that.
+    pub(crate) fn to_store(&self) -> Option<rightlink::Decimal> {
+        match rightlink::Value::parse(rightlink::Type::Decimal, &self.to_string()) {
+            Ok(rightlink::Value::Decimal(value)) => Some(value),
+            _ => None,
+        }
+    }
+
     /// The nearest float.
     pub(crate) fn to_float(&self) -> f64 {
         self.to_string().parse().unwrap_or(f64::NAN)

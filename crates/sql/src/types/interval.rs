@@ -131,6 +131,18 @@ pub(crate) fn out_of_range() -> SqlError {
     SqlError::new(code::DATETIME_OVERFLOW, "interval out of range")
 }
 
+impl From<rightlink::Interval> for Interval {
+    fn from(span: rightlink::Interval) -> Self {
+        Interval { months: span.months, days: span.days, micros: span.micros }
+    }
+}
+
+impl From<Interval> for rightlink::Interval {
+    fn from(span: Interval) -> Self {
+        rightlink::Interval { months: span.months, days: span.days, micros: span.micros }
+    }
+}
+
 impl Ord for Interval {
     fn cmp(&self, other: &Self) -> Ordering {
         self.span().cmp(&other.span())
