@@ -62,7 +62,7 @@ impl Stream for TableRows {
     fn next(&mut self, context: &Context) -> Result<Option<Row>> {
         for row in self.rows.by_ref() {
             self.read = self.read.wrapping_add(1);
-            if self.read % CHECK_EVERY == 0 {
+            if self.read.is_multiple_of(CHECK_EVERY) {
                 context.check()?;
             }
             let row = convert(row?, self.with_tid)?;

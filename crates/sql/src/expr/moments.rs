@@ -44,10 +44,8 @@ pub(super) fn register(registry: &mut Registry) {
     }
     registry.add("make_date", &[T::Int4, T::Int4, T::Int4], T::Date, make_date);
     registry.add("to_timestamp", &[T::Float8], T::Timestamptz, to_timestamp);
-    for name in ["timezone"] {
-        registry.add(name, &[T::Text, T::Timestamptz], T::Timestamp, |v, _| at_zone(v));
-        registry.add(name, &[T::Text, T::Timestamp], T::Timestamptz, |v, _| at_zone(v));
-    }
+    registry.add("timezone", &[T::Text, T::Timestamptz], T::Timestamp, |v, _| at_zone(v));
+    registry.add("timezone", &[T::Text, T::Timestamp], T::Timestamptz, |v, _| at_zone(v));
 }
 
 impl super::Db {

@@ -215,9 +215,8 @@ fn modes(cursor: &mut Cursor) -> Result<Modes> {
                 Some(word) => modes.read_only = Some(word == "only"),
                 None => return Err(cursor.unexpected()),
             }
-        } else if cursor.take("not") {
-            cursor.expect("deferrable")?;
         } else {
+            cursor.take("not");
             cursor.expect("deferrable")?;
         }
     }

@@ -36,7 +36,7 @@ const FEW_PAGES: f64 = 10.0;
 pub(crate) enum Path {
     /// All of them.
     Sequential,
-    Index(IndexPath),
+    Index(Box<IndexPath>),
     /// The one row at this place.
     Tid(Expr),
 }
@@ -153,7 +153,7 @@ fn choose(scan: &mut TableScan, order: &[(usize, bool, bool)], limit: Option<f64
         let cost = cost(&estimate, order.is_empty() || ordered, limit);
         if cost < best_cost {
             best_cost = cost;
-            best = (Path::Index(path), taken, ordered);
+            best = (Path::Index(Box::new(path)), taken, ordered);
         }
     }
     let (path, taken, ordered) = best;
@@ -346,7 +346,7 @@ fn table_size(scan: &TableScan) -> (f64, f64) {
 }
 
 fn type_width(ty: SqlType) -> usize {
-    usize::try_from(ty.len()).unwrap_or(32)
+    usize::try_from(ty.fixed_len()).unwrap_or(32)
 }
 
 /// Bytes of a row of the scan.

@@ -114,7 +114,7 @@ fn fixed(rows: f64, width: usize) -> Estimate {
 
 fn of_source(select: &Select) -> Node {
     let width: usize =
-        select.columns.iter().map(|c| usize::try_from(c.ty.len()).unwrap_or(32)).sum();
+        select.columns.iter().map(|c| usize::try_from(c.ty.fixed_len()).unwrap_or(32)).sum();
     match &select.source {
         Source::Table(scan) => of_scan(scan),
         Source::Nothing => {
@@ -143,7 +143,7 @@ fn of_select(select: &Select) -> Node {
     }
     if let Some(group) = &select.group {
         let below = node.estimate;
-        let rows = if group.keys.is_empty() { 1.0 } else { (below.rows / 5.0).max(1.0).min(200.0) };
+        let rows = if group.keys.is_empty() { 1.0 } else { (below.rows / 5.0).clamp(1.0, 200.0) };
         let total = below.total + below.rows * 0.0025 * group.aggregates.len().max(1) as f64;
         let estimate =
             Estimate { startup: total, total: total + rows * 0.01, rows, width: below.width };

@@ -219,7 +219,7 @@ fn synonyms(value: &str) -> Option<&'static str> {
 fn with_unit(millis: &str) -> String {
     let number: u64 = millis.parse().unwrap_or(0);
     let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
-    match units.iter().find(|(_, size)| number > 0 && number % size == 0) {
+    match units.iter().find(|(_, size)| number > 0 && number.is_multiple_of(*size)) {
         Some((unit, size)) => format!("{}{unit}", number / size),
         None => millis.to_owned(),
     }

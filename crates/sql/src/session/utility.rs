@@ -202,7 +202,8 @@ impl Session {
                 Err(rightlink::Error::NotFound(_)) => {
                     return Err(crate::exec::ddl::no_table(&name));
                 }
-                other => drop(other?),
+                Err(error) => return Err(error.into()),
+                Ok(_) => {}
             }
         }
         Ok(())

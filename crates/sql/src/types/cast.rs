@@ -69,7 +69,8 @@ fn integer(value: Option<i64>, to: SqlType) -> Result<Datum> {
 fn float_to_int(value: f64) -> Option<i64> {
     let rounded = value.round_ties_even();
     // 2^63 as a float is one more than the largest integer.
-    (rounded >= -9_223_372_036_854_775_808.0 && rounded < 9_223_372_036_854_775_808.0)
+    (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0)
+        .contains(&rounded)
         .then_some(rounded as i64)
 }
 

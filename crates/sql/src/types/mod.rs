@@ -166,7 +166,7 @@ impl SqlType {
     }
 
     /// Bytes of a value, -1 if they differ: what clients are told.
-    pub const fn len(self) -> i16 {
+    pub const fn fixed_len(self) -> i16 {
         match self {
             SqlType::Bool => 1,
             SqlType::Int2 => 2,
