@@ -10,8 +10,10 @@
 //! let db = Database::open(path)?;
 //! let mut session = Session::new(&db);
 //! session.execute("create table flight (id bigint primary key, tail text, delay integer)")?;
-//! session.execute("insert into flight values (1, 'N14228', 11), (2, 'N24211', 20), (3, 'N14228', null)")?;
-//! let results = session.execute("select tail, count(*), avg(delay) from flight group by tail order by 1")?;
+//! session.execute("insert into flight values (1, 'N14228', 11), (2, 'N24211', 20)")?;
+//! session.execute("insert into flight (id, tail) values (3, 'N14228')")?;
+//! let sql = "select tail, count(*), avg(delay) from flight group by tail order by 1";
+//! let results = session.execute(sql)?;
 //! assert_eq!(results[0].rows[0][0], Datum::Text("N14228".into()));
 //! assert_eq!(results[0].rows[0][2].to_text().as_deref(), Some("11.0000000000000000"));
 //!

@@ -31,7 +31,10 @@ pub(crate) fn run(common: &Common, args: &SqlArgs, output: &mut Output) -> Resul
         (Some(sql), _) => shell.text(sql, output).map(|()| Exit::Done),
         (None, Some(path)) => {
             let name = path.display().to_string();
-            let file = std::fs::File::open(path).map_err(|error| Failure::file(&name, &error))?;
+            let file = std::fs::OpenOptions::new()
+                .read(true)
+                .open(path)
+                .map_err(|error| Failure::file(&name, &error))?;
             shell.lines(io::BufReader::new(file), false, output)
         }
         (None, None) => {

@@ -5,7 +5,7 @@
 
 use std::io::BufRead;
 
-use rightlink::{IndexInfo, TableInfo};
+use rightlink::{IndexInfo, IndexMethod, TableInfo};
 use rightlink_sql::{Session, TransactionStatus, is_complete};
 
 use super::failure;
@@ -213,10 +213,11 @@ impl Shell {
 
 /// An index as its definition says.
 fn definition(index: &IndexInfo) -> String {
+    let method = if index.method == IndexMethod::BTree { "btree" } else { "hash" };
     let kind = match (index.primary, index.unique) {
-        (true, _) => "primary key, btree",
-        (false, true) => "unique, btree",
-        (false, false) => "btree",
+        (true, _) => "primary key, ",
+        (false, true) => "unique, ",
+        (false, false) => "",
     };
     let column = |column: &rightlink::KeyColumnInfo| {
         let order = if column.descending { " desc" } else { "" };
@@ -228,5 +229,5 @@ fn definition(index: &IndexInfo) -> String {
         format!("{}{order}{nulls}", column.name)
     };
     let columns: Vec<String> = index.columns.iter().map(column).collect();
-    format!("{kind} ({})", columns.join(", "))
+    format!("{kind}{method} ({})", columns.join(", "))
 }

@@ -3,7 +3,7 @@
 //! Invariants: every clause that the store cannot keep is refused by name.
 //! Does not do: changing anything (`exec::ddl`).
 
-use rightlink::{ColumnSchema, IndexSchema, KeyColumn, TableSchema, Type};
+use rightlink::{ColumnSchema, IndexMethod, IndexSchema, KeyColumn, TableSchema, Type};
 use sqlparser::ast::{
     self, AlterTableOperation, ColumnOption, CreateTableOptions, Expr as Ast, IndexType,
     NullsDistinctOption, ObjectType, SqlOption, TableConstraint,
@@ -292,12 +292,13 @@ fn key_column(column: &ast::IndexColumn) -> Result<KeyColumn> {
 
 fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
     let method = match &create.using {
-        None | Some(IndexType::BTree) => "btree",
-        Some(IndexType::Hash) => "hash",
-        Some(_) => "other",
+        None | Some(IndexType::BTree) => Some(IndexMethod::BTree),
+        Some(IndexType::Hash) => Some(IndexMethod::Hash),
+        Some(_) => None,
     };
     let refused = [
-        (method != "btree", "an index method other than btree"),
+        (method.is_none(), "an index method other than btree and hash"),
+        (method == Some(IndexMethod::Hash) && create.unique, "a unique hash index"),
         (create.concurrently, "CREATE INDEX CONCURRENTLY"),
         (!create.include.is_empty(), "INCLUDE"),
         (create.nulls_distinct == Some(false), "NULLS NOT DISTINCT"),
@@ -318,7 +319,8 @@ fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
             format!("{table}_{}_idx", list.join("_"))
         }
     };
-    let index = IndexSchema { columns, unique: create.unique, ..IndexSchema::new(name) };
+    let method = method.unwrap_or(IndexMethod::BTree);
+    let index = IndexSchema { columns, unique: create.unique, method, ..IndexSchema::new(name) };
     Ok(Definition::CreateIndex { table, index, named, if_not_exists: create.if_not_exists })
 }
 

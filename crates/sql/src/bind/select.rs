@@ -409,7 +409,8 @@ impl Binder<'_> {
         let Some(at) = stray else { return Ok(()) };
         let name = &self.scope.columns[at].name;
         let message = format!(
-            "column \"{}.{name}\" must appear in the GROUP BY clause or be used in an aggregate function",
+            "column \"{}.{name}\" must appear in the GROUP BY clause or be used in an aggregate \
+             function",
             self.scope.alias
         );
         Err(SqlError::new(code::GROUPING_ERROR, message))

@@ -235,8 +235,13 @@ fn schema_of(info: &TableInfo) -> TableSchema {
             nulls_first: column.nulls_first,
         };
         let columns = index.columns.iter().map(key).collect();
-        let unique = index.unique;
-        schema.indexes.push(IndexSchema { columns, unique, ..IndexSchema::new(&index.name) });
+        let (unique, method) = (index.unique, index.method);
+        schema.indexes.push(IndexSchema {
+            columns,
+            unique,
+            method,
+            ..IndexSchema::new(&index.name)
+        });
     }
     schema
 }

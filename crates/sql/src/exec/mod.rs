@@ -8,8 +8,9 @@
 //! | `write` | INSERT, UPDATE, DELETE, rows locked by SELECT |
 //! | `ddl` | definitions |
 //!
-//! Invariants: a stream holds no latch and no reference into a transaction between two rows; what it
-//! gathers is counted before it is kept. Does not do: transactions (`session`).
+//! Invariants: a stream holds no latch and no reference into a transaction between two rows; what
+//! it gathers is counted before it is kept.
+//! Does not do: transactions (`session`).
 
 pub(crate) mod ddl;
 pub(crate) mod memory;

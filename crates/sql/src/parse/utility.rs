@@ -1,7 +1,8 @@
 //! Statements that are no queries, read from their tokens: what sqlparser does not know or reads
 //! loosely.
 //!
-//! Invariants: `None` means that the statement begins with no word known here, and nothing is taken.
+//! Invariants: `None` means that the statement begins with no word known here, and nothing is
+//! taken.
 //! Does not do: running them.
 
 use sqlparser::ast;

@@ -10,7 +10,7 @@
 
 use std::ops::Bound;
 
-use rightlink::{Direction, IndexInfo, ScanOptions, Value};
+use rightlink::{Direction, IndexInfo, IndexMethod, ScanOptions, Value};
 
 use crate::error::Result;
 use crate::expr::{Context, Expr};
@@ -103,7 +103,10 @@ pub(crate) fn choose_change(scan: &mut TableScan) {
 
 /// The place that a condition on `ctid` names. The whole condition is asked of the row there.
 fn tid_of(scan: &TableScan, filter: &Expr) -> Option<Expr> {
-    let is_tid = |expr: &Expr| matches!(expr, Expr::Column(at) if scan.with_tid && *at == scan.columns.len());
+    let is_tid = |expr: &Expr| match expr {
+        Expr::Column(at) => scan.with_tid && *at == scan.columns.len(),
+        _ => false,
+    };
     match filter {
         Expr::And(list) => list.iter().find_map(|part| tid_of(scan, part)),
         Expr::Call(function, args) if function.name == "=" => match args.as_slice() {
@@ -144,6 +147,15 @@ fn choose(scan: &mut TableScan, order: &[(usize, bool, bool)], limit: Option<f64
     for index in &table.info.indexes {
         let (mut path, taken) = candidate(scan, index, &conjuncts);
         let ordered = order_of(scan, &mut path, order);
+        let whole = path.equal.len() + usize::from(path.any_of.is_some()) == index.columns.len();
+        if index.method != IndexMethod::BTree
+            && (ordered
+                || !whole
+                || path.equal.iter().any(|value| matches!(value, Expr::IsNull(..))))
+        {
+            // Other methods find whole keys only, and in no order.
+            continue;
+        }
         if taken.is_empty() && !ordered && !path.covers {
             continue;
         }
@@ -198,7 +210,8 @@ fn candidate(scan: &TableScan, index: &IndexInfo, conjuncts: &[Expr]) -> (IndexP
     let column_of = |name: &str| scan.table.info.columns.iter().position(|c| c.name == name);
     let key: Vec<usize> = index.columns.iter().filter_map(|c| column_of(&c.name)).collect();
     let types = key.iter().map(|at| scan.table.types[*at]).collect();
-    let covers = scan.columns.iter().all(|at| key.contains(at));
+    let covers =
+        index.method == IndexMethod::BTree && scan.columns.iter().all(|at| key.contains(at));
     let mut path = IndexPath {
         index: index.clone(),
         equal: Vec::new(),

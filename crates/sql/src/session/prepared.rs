@@ -239,7 +239,8 @@ impl Session {
         let wanted = prepared.planned.as_ref().map_or(0, |planned| planned.params.len());
         if params.len() != wanted {
             let message = format!(
-                "bind message supplies {} parameters, but prepared statement \"{statement}\" requires \
+                "bind message supplies {} parameters, but prepared statement \"{statement}\" \
+                 requires \
                  {wanted}",
                 params.len()
             );

@@ -1,7 +1,7 @@
 //! SET, SHOW, RESET: the settings that clients ask for.
 //!
-//! Invariants: a value is checked when it is set; a setting whose other values are not built refuses
-//! them. What a transaction set is undone with it, SET LOCAL at its end in any case.
+//! Invariants: a value is checked when it is set; a setting whose other values are not built
+//! refuses them. What a transaction set is undone with it, SET LOCAL at its end in any case.
 //! Does not do: settings of the server's files.
 
 use std::collections::BTreeMap;

@@ -56,7 +56,10 @@ impl Session {
         let statements = parse(sql)?;
         let count = statements.len();
         self.cache.last = None;
-        let copies_in = |parsed: &Parsed| matches!(&parsed.stmt, Stmt::Utility(Utility::Copy(copy)) if copy.from);
+        let copies_in = |parsed: &Parsed| match &parsed.stmt {
+            Stmt::Utility(Utility::Copy(copy)) => copy.from,
+            _ => false,
+        };
         if count > 1 && statements.iter().any(copies_in) {
             return Err(SqlError::unsupported("COPY FROM in a message with other statements"));
         }

@@ -2,8 +2,8 @@
 //!
 //! A number is a sign, a whole number of any size and a count of digits after the point.
 //!
-//! Invariants: no digit group above [`BASE`]; no leading zero group; zero has no sign. Sums keep the
-//! larger scale, products the sum of both, quotients at least 16 significant digits.
+//! Invariants: no digit group above [`BASE`]; no leading zero group; zero has no sign. Sums keep
+//! the larger scale, products the sum of both, quotients at least 16 significant digits.
 //! Does not do: NaN and infinities, which are refused when they are read.
 
 use std::cmp::Ordering;

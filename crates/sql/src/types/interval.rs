@@ -1,7 +1,8 @@
 //! `interval`: months, days and microseconds, kept apart because a month has no fixed days.
 //!
-//! Invariants: order takes a month for 30 days and a day for 24 hours, as PostgreSQL's does; text is
-//! PostgreSQL's own style. Does not do: ISO 8601 durations, fields limited by the type.
+//! Invariants: order takes a month for 30 days and a day for 24 hours, as PostgreSQL's does; text
+//! is PostgreSQL's own style.
+//! Does not do: ISO 8601 durations, fields limited by the type.
 
 use std::cmp::Ordering;
 use std::fmt;
