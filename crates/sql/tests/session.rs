@@ -145,6 +145,7 @@ fn a_kept_plan_follows_its_table() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a rival in a thread of its own, in a test")]
 fn read_committed_judges_a_changed_row_again() {
     let (_dir, db) = open();
     let mut first = Session::new(&db);
