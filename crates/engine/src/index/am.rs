@@ -18,7 +18,6 @@ use crate::buffer::Pin;
 use crate::error::Result;
 use crate::ids::{Lsn, PageId, RowId, Xid};
 use crate::index::IndexMethod;
-use crate::index::filtered::Filtered;
 use crate::index::search_key::{Direction, KeyRange, KeySet};
 
 /// An entry to insert, delete or build from.
@@ -374,17 +373,13 @@ pub trait AccessMethod: Send + Sync {
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan>;
 
     /// Starts a scan of the keys of `range` that are in `keys`. A method in the order of keys skips
-    /// what lies between them where that pays; one that is not goes from range to range of a list,
-    /// or asks every key.
+    /// what lies between them where that pays; one that is not goes from key to key of a list.
     fn begin_scan_of(
         &self,
         range: KeyRange,
         keys: Arc<KeySet>,
         options: ScanOptions,
-    ) -> Box<dyn IndexScan> {
-        let scan = self.begin_scan(KeyRange::none(), options);
-        Box::new(Filtered::new(scan, range, keys, options.direction))
-    }
+    ) -> Box<dyn IndexScan>;
 
     /// Finds the entries of each of `keys`, which ascend and are whole encoded keys: calls `found`
     /// with the position of the key, the row and the payload, under a latch (no I/O, no waiting).

@@ -6,7 +6,6 @@
 
 pub mod am;
 pub mod btree;
-mod filtered;
 pub mod hash;
 mod method;
 pub mod search_key;
