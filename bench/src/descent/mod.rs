@@ -76,6 +76,9 @@ pub(crate) const KNOBS: &[Knob] = &[
 /// `peers` makes no cells: the other structures are compared with at the end.
 const LEVELS: &[&str] = &["tree", "table", "peers"];
 
+/// Most bytes that an entry may take, inner pages and free space included.
+const SIZES: &[(&str, f64)] = &[("ascending", 14.0), ("int8", 24.0), ("duplicates", 5.0)];
+
 /// Rounds of interleaved lookups.
 const ROUNDS: usize = 5;
 
@@ -293,6 +296,15 @@ fn verdicts(done: &[(Cell, Figures)]) -> Result<(), Failure> {
         if ["int8", "ascending", "uuid"].contains(&shape.as_str()) {
             let keys = figures.per_descent(figures.counted.keys) / levels;
             verdict(&format!("{shape}: whole keys compared per level"), keys, keys <= 1.0, "1");
+        }
+        if let Some((_, limit)) = SIZES.iter().find(|(known, _)| *known == shape) {
+            let bytes = figures.bytes_per_entry;
+            verdict(
+                &format!("{shape}: bytes an entry"),
+                bytes,
+                bytes <= *limit,
+                &limit.to_string(),
+            );
         }
         let Some(none) = find(done, ["tree", &shape, "none"]) else { continue };
         let bytes =

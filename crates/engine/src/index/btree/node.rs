@@ -278,6 +278,15 @@ impl<R: PageRead> Node<R> {
         u32::from_be(self.page.u32(HEADER_SIZE + i * SLOT + 2))
     }
 
+    /// The head that the high key would have; `None` on a rightmost page.
+    #[inline]
+    pub(crate) fn high_head(&self) -> Option<u32> {
+        let len = self.high_len.saturating_sub(self.prefix).min(HEAD);
+        let at = self.special + self.low_len + self.prefix;
+        let bytes = u32::from_be(self.page.u32(at));
+        (self.right != 0).then(|| bytes & !(u32::MAX.checked_shr(8 * len as u32).unwrap_or(0)))
+    }
+
     /// Is entry `i` marked dead?
     pub(crate) fn is_dead(&self, i: usize) -> bool {
         self.word(i) & DEAD != 0

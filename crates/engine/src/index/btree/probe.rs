@@ -308,15 +308,14 @@ impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
         if end - from < 16 {
             return (from, end);
         }
-        let (first, last) = (self.at(from), self.at(end - 1));
+        let first = self.at(from);
         if self.head <= first {
             return (from, from + 1);
         }
-        if self.head > last {
-            return (end, end);
-        }
+        // The high key lies beside the prefix, which was looked at; the last slot lies apart.
+        let last = self.node.high_head().unwrap_or_else(|| self.at(end - 1));
         let span = (end - 1 - from) as u64;
-        let share = u64::from(self.head - first) * span / u64::from(last - first).max(1);
+        let share = u64::from(self.head - first) * span / u64::from(last.max(self.head) - first);
         let middle = (from + share as usize).min(end - 1);
         let mut step = 4;
         if self.at(middle) < self.head {
