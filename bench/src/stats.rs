@@ -1,6 +1,6 @@
 //! Medians and their spread.
 //!
-//! Invariants: a summary is of at least one sample. Does not do: confidence bounds.
+//! Invariants: a summary is of at least one sample. Does not do: bounds of anything but ratios of pairs.
 
 use std::fmt;
 
@@ -23,6 +23,19 @@ impl Summary {
     }
 }
 
+/// The geometric mean of ratios that were measured in pairs, and where it lies with 95 % of
+/// certainty at least.
+pub(crate) fn pairs(ratios: &[f64]) -> (f64, f64) {
+    assert!(ratios.len() > 1, "a spread needs two pairs");
+    let count = ratios.len() as f64;
+    let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
+    let mean = logs.iter().sum::<f64>() / count;
+    let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    // Student's t for 20 pairs; with fewer it would be a little more.
+    let bound = mean - 1.73 * (variance / count).sqrt();
+    (mean.exp(), bound.exp())
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} [{:.3}-{:.3}]", self.median, self.min, self.max)
@@ -32,6 +45,14 @@ impl fmt::Display for Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_bound_of_pairs_lies_below_their_mean() {
+        let (mean, bound) = pairs(&[1.0, 1.0, 1.0]);
+        assert!((mean - 1.0).abs() < 1e-9 && (bound - 1.0).abs() < 1e-9);
+        let (mean, bound) = pairs(&[0.5, 2.0, 0.5, 2.0]);
+        assert!((mean - 1.0).abs() < 1e-9 && bound < 0.6, "{bound}");
+    }
 
     #[test]
     fn the_median_of_an_even_number_lies_between() {

@@ -13,6 +13,7 @@
 
 mod picture;
 mod table;
+mod targets;
 
 use rightlink::Prefetch;
 use rightlink_env::Clock;
@@ -20,6 +21,7 @@ use rightlink_env::Clock;
 use crate::args::Args;
 use crate::index_scan::picture::Point;
 use crate::index_scan::table::{Bed, Opened, Turn};
+use crate::index_scan::targets::Targets;
 use crate::knobs::{self, Cell, Knob};
 use crate::report::{Column, Field, Report};
 use crate::scratch::Scratch;
@@ -69,7 +71,7 @@ const POLICIES: [(&str, Prefetch); 3] =
 pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
     let clock = Clock::system();
     let mut beds: Option<(Bed, Option<Opened>)> = None;
-    let mut points = Vec::new();
+    let (mut points, mut targets) = (Vec::new(), Targets::default());
     for cell in knobs::matrix(KNOBS, args.size, &args.knobs) {
         if beds.as_ref().is_none_or(|(bed, _)| !bed.serves(&cell)) {
             drop(beds.take());
@@ -83,8 +85,11 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
         let opened = opened.as_mut().expect("opened above");
         let outcome = measure(opened, &cell, &clock);
         let figures = outcome.map_err(|e| format!("{}: {e}", cell.words().join(" ")))?;
-        points.extend(tell(&cell, &figures, report)?);
+        let again = |pairs| compare(opened, &cell, pairs, &clock);
+        let judged = targets.judge(&cell, &figures, again)?;
+        points.extend(tell(&cell, &figures, &judged, report)?);
     }
+    targets.say();
     if let Some(json) = &args.json {
         picture::draw(json, &points)?;
     }
@@ -95,6 +100,26 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
 struct Figures {
     turns: [Vec<Turn>; 3],
     limit_ms: f64,
+}
+
+/// Ratios of reading ahead to none, of as many pairs as asked for, one scan after the other.
+fn compare(
+    opened: &mut Opened,
+    cell: &Cell,
+    pairs: usize,
+    clock: &Clock,
+) -> Result<Vec<f64>, Failure> {
+    let mut ratios = Vec::with_capacity(pairs);
+    for pair in 0..pairs {
+        let range = opened.range(cell, pair)?;
+        let mut ms = [0.0; 2];
+        for step in 0..2 {
+            let which = (pair + step) % 2;
+            ms[which] = opened.scan(cell, range, [POLICIES[0].1, POLICIES[2].1][which], clock)?.ms;
+        }
+        ratios.push(ms[1] / ms[0]);
+    }
+    Ok(ratios)
 }
 
 fn measure(opened: &mut Opened, cell: &Cell, clock: &Clock) -> Result<Figures, Failure> {
@@ -119,7 +144,12 @@ fn measure(opened: &mut Opened, cell: &Cell, clock: &Clock) -> Result<Figures, F
 }
 
 /// One line for each policy.
-fn tell(cell: &Cell, figures: &Figures, report: &mut Report) -> Result<Vec<Point>, Failure> {
+fn tell(
+    cell: &Cell,
+    figures: &Figures,
+    judged: &str,
+    report: &mut Report,
+) -> Result<Vec<Point>, Failure> {
     let median = |turns: &[Turn], of: fn(&Turn) -> f64| {
         Summary::of(turns.iter().map(of).collect::<Vec<f64>>()).median
     };
@@ -157,6 +187,7 @@ fn tell(cell: &Cell, figures: &Figures, report: &mut Report) -> Result<Vec<Point
             ("distance", Field::Float(distance)),
             ("depth", Field::Float(depth)),
             ("load avg", Field::Text(device::load_average())),
+            ("targets", Field::Text(if *name == "adaptive" { judged.into() } else { "".into() })),
         ]);
         report.cell(&json, &shown)?;
         points.push(Point { cell: cell.clone(), policy: name, ms, ratio });

@@ -136,6 +136,29 @@ fn median(turns: &[Turn], of: impl Fn(&Turn) -> f64) -> f64 {
     Summary::of(turns.iter().map(of).collect()).median
 }
 
+/// What a cell is to show, and whether it does.
+fn targets(cell: &Cell, ratio: f64, share: f64) -> Result<String, Failure> {
+    let (indexes, batch): (u64, u64) = (cell.get("indexes")?, cell.get("batch")?);
+    let native = cell.get::<String>("device")? == "native";
+    let steady = cell.get::<String>("setting")? == "steady";
+    let most = match (indexes, batch, steady) {
+        (1, ..) => Some(1.02),
+        (5, 10_000, false) => Some(if native { 0.40 } else { 0.10 }),
+        (5, 100, false) => Some(0.5),
+        (5, 10_000, true) => Some(0.65),
+        _ => None,
+    };
+    let verdict = |kept: bool| if kept { "kept" } else { "MISSED" };
+    let mut told = Vec::new();
+    if let Some(most) = most {
+        told.push(format!("at most {most} of off: {}", verdict(ratio <= most)));
+    }
+    if indexes == 5 && batch == 10_000 && !steady {
+        told.push(format!("0.8 of the limit: {}", verdict(share >= 0.8)));
+    }
+    Ok(told.join(", "))
+}
+
 impl Pairs {
     fn report(&self, cell: &Cell, report: &mut Report) -> Result<(), Failure> {
         let base = median(&self.off, |turn| turn.ms);
@@ -145,6 +168,10 @@ impl Pairs {
             let mut table: Vec<Column> = figures.iter().skip(1).cloned().collect();
             table.push(("to off", Field::Float(summary.median / base)));
             table.push(("spread", Field::Text(summary.to_string())));
+            if name == "on" {
+                let share = self.limit_ms / summary.median;
+                table.push(("targets", Field::Text(targets(cell, summary.median / base, share)?)));
+            }
             report.cell(&figures, &table)?;
         }
         Ok(())
