@@ -1,6 +1,7 @@
 //! Medians and their spread.
 //!
-//! Invariants: a summary is of at least one sample. Does not do: bounds of anything but ratios of pairs.
+//! Invariants: a summary is of at least one sample.
+//! Does not do: bounds of anything but ratios of pairs.
 
 use std::fmt;
 

@@ -83,3 +83,34 @@ fn in_memory_nothing_is_issued() {
     txn.commit().unwrap();
     assert_eq!(db.stats().get("device_reads").unwrap(), before);
 }
+
+/// One statement changes many rows or none: a key that is taken refuses all of it, and keys that
+/// the same statement gives up may be taken.
+#[test]
+fn many_rows_change_together_or_not_at_all() {
+    for pool_pages in [600, 40] {
+        let db = open(&SimDisk::new(7), pool_pages);
+        filled(&db);
+        let mut txn = db.begin();
+        let rows = txn.scan("t", &ScanOptions::index("t_pkey").limit(400)).unwrap();
+        let mut ids: Vec<_> = rows.map(|row| row.unwrap().id).collect();
+        ids.push(ids[0]);
+        txn.commit().unwrap();
+        db.evict().unwrap();
+        let mut txn = db.begin();
+        let error = txn.update_many("t", &ids, &[("id", Value::Int8(-1))]).unwrap_err();
+        assert!(matches!(&error, Error::UniqueViolation { .. }), "{error}");
+        let done = txn.update_many("t", &ids[400..], &[("id", Value::Int8(ROWS))]).unwrap();
+        assert_eq!(done, 1);
+        assert_eq!(txn.update_many("t", &ids[1..400], &[("tag", row(1)[1].clone())]).unwrap(), 399);
+        txn.commit().unwrap();
+        let mut txn = db.begin();
+        assert!(txn.get("t", &[Value::Int8(0)]).unwrap().is_none());
+        assert!(txn.get("t", &[Value::Int8(ROWS)]).unwrap().is_some());
+        let tagged = ScanOptions::index("t_tag").equal(vec![row(1)[1].clone()]);
+        assert_eq!(txn.scan("t", &tagged).unwrap().count(), 399);
+        drop(txn);
+        let report = db.verify().unwrap();
+        assert!(report.is_clean(), "{report:?}");
+    }
+}

@@ -189,3 +189,34 @@ fn the_depth_of_the_device_is_remembered() {
     let simulated = small().simulation(Env::simulated(1), SimDisk::new(1)).open("db").unwrap();
     assert_eq!(simulated.stats().get("device_depth"), Some(64));
 }
+
+/// Many rows changed by one statement: heap pages ahead, leaves of all indexes in waves.
+#[test]
+fn changes_of_many_rows_keep_the_device_busy() {
+    let bed = bed();
+    let ids = |db: &Database| -> Vec<_> {
+        let mut txn = db.begin();
+        let rows = txn.scan("t", &ScanOptions::index("t_s")).unwrap();
+        rows.map(|row| row.unwrap().id).step_by(7).collect()
+    };
+    let some = ids(&bed.db);
+    let update = busy(&bed, |db| {
+        let mut txn = db.begin();
+        let done = txn.update_many("t", &some, &[("s", Value::Int8(42))]).unwrap();
+        assert_eq!(done as usize, some.len());
+        txn.commit().unwrap();
+    });
+    assert!(update.pages > 8.0, "{update:?}");
+    let forty_two = ScanOptions::index("t_s").equal(vec![Value::Int8(42)]);
+    assert_eq!(count(&bed.db, &forty_two), some.len());
+    let others = ids(&bed.db);
+    let delete = busy(&bed, |db| {
+        let mut txn = db.begin();
+        assert_eq!(txn.delete_many("t", &others).unwrap() as usize, others.len());
+        assert_eq!(txn.delete_many("t", &others).unwrap(), 0, "they are gone");
+        txn.commit().unwrap();
+    });
+    assert!(delete.pages > 8.0, "{delete:?}");
+    assert_eq!(count(&bed.db, &ScanOptions::all()), ROWS as usize - others.len());
+    assert!(bed.db.verify().unwrap().is_clean());
+}

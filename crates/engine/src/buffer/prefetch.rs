@@ -1,7 +1,8 @@
 //! How far a read stream looks ahead.
 //!
 //! The distance counts reads ahead of the consumer; a read may join several neighbours, which has a
-//! limit of its own. Both start at 1, double when the consumer really waited, and shrink late.
+//! limit of its own. Both start at 1, grow fourfold when the consumer really waited, and shrink
+//! late.
 //!
 //! Invariants:
 //! - At distance 1 nothing is looked at ahead, so a `LIMIT 1` or a cached run costs nothing.
@@ -18,6 +19,9 @@ use crate::buffer::stats::Counter;
 
 /// Most neighbours that one read joins (128 KiB).
 pub(super) const MAX_JOIN: u32 = 16;
+/// How much further a stream looks after each wait. A scan that ends soon says so (`want`), so a
+/// long one need not be held up by many waits at its start.
+const GROWTH: u32 = 4;
 /// Hand-overs in a row that needed no read before the distance shrinks.
 const PATIENCE: u32 = 1024;
 /// Hand-overs after which a ceiling is lifted by one.
@@ -227,8 +231,8 @@ impl Distance {
                 (self.reads, self.join) = (self.ceiling.min(2), self.longer());
             }
             Prefetch::Adaptive => {
-                (self.reads, self.join) = (self.reads.saturating_mul(2), self.longer());
-                self.reads = self.reads.min(self.ceiling);
+                let reads = self.reads.saturating_mul(GROWTH);
+                (self.reads, self.join) = (reads.min(self.ceiling), self.longer());
             }
             Prefetch::Simple => self.reads = self.reads.saturating_mul(2).min(self.ceiling),
             Prefetch::None | Prefetch::Fixed(_) => {}
@@ -240,7 +244,7 @@ impl Distance {
     }
 
     fn longer(&self) -> u32 {
-        (self.join * 2).min(self.longest())
+        (self.join * GROWTH).min(self.longest())
     }
 
     /// A page that was read ahead is handed over.
@@ -313,7 +317,7 @@ mod tests {
     #[test]
     fn a_lost_page_is_a_ceiling() {
         let mut distance = Distance::new(Prefetch::Adaptive, BOUNDS);
-        (0..6).for_each(|_| distance.waited());
+        (0..3).for_each(|_| distance.waited());
         distance.lost();
         distance.waited();
         assert_eq!(distance.reads(), 32, "no swinging up to where pages are lost");

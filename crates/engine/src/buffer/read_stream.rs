@@ -237,6 +237,15 @@ impl<'p, T> ReadStream<'p, T> {
         Self::over(PoolRef::Lent(pool), options, Box::new(source))
     }
 
+    /// As [`ReadStream::new`], with entries that may need no page: they pass in their turn.
+    pub fn lent_sparse(
+        pool: &'p BufferPool,
+        options: StreamOptions,
+        next: impl FnMut() -> Result<Option<(Option<PageId>, T)>> + Send + 'p,
+    ) -> Self {
+        Self::over(PoolRef::Lent(pool), options, Box::new(next))
+    }
+
     fn over(pool: PoolRef<'p>, options: StreamOptions, source: Source<'p, T>) -> Self {
         assert!(options.max_distance > 0, "a stream reads at least the page it hands over");
         let mut distance = Distance::new(pool.prefetch(), bounds(&pool, options.max_distance));

@@ -169,6 +169,32 @@ impl Transaction {
         Ok(matches!(written, Written::Done(_)))
     }
 
+    /// Sets columns of the rows at `ids` as one statement: all or none. Returns how many were
+    /// there. Their pages, and those of all indexes, are read ahead.
+    pub fn update_many(
+        &mut self,
+        table: &str,
+        ids: &[RowId],
+        set: &[(&str, Value)],
+    ) -> Result<u64> {
+        let entry = self.entry(table, LockMode::Write)?;
+        let assignments = draft::assignments(set, entry.table.def())?;
+        let mut change = |old: &[Value]| {
+            let mut new = old.to_vec();
+            for (at, value) in &assignments {
+                new[*at] = value.clone();
+            }
+            Ok(Some(new))
+        };
+        entry.table.update_many(&mut self.statement()?, ids, &mut change)
+    }
+
+    /// Deletes the rows at `ids` as one statement. Returns how many were there.
+    pub fn delete_many(&mut self, table: &str, ids: &[RowId]) -> Result<u64> {
+        let entry = self.entry(table, LockMode::Write)?;
+        entry.table.delete_many(&mut self.statement()?, ids, &mut |_| Ok(true))
+    }
+
     /// Deletes the row at `id`. False if it is gone.
     pub fn delete(&mut self, table: &str, id: RowId) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;

@@ -21,14 +21,22 @@ impl Table {
         row: RowId,
         wanted: Wanted<'_>,
     ) -> Result<Written> {
-        statement.write(|statement| {
-            let prepare = |at, bytes: &[u8]| {
-                let wanted = wanted(&self.read_row(at, bytes)?)?;
-                Ok(wanted.then_some(()))
-            };
-            self.write_row(statement, row, prepare, |statement, at, ()| {
-                self.heap.delete(statement.txn(), at)
-            })
+        statement.write(|statement| self.delete_one(statement, row, wanted))
+    }
+
+    /// As [`Table::delete`], as a part of a write.
+    pub(super) fn delete_one(
+        &self,
+        statement: &mut Statement<'_>,
+        row: RowId,
+        wanted: Wanted<'_>,
+    ) -> Result<Written> {
+        let prepare = |at, bytes: &[u8]| {
+            let wanted = wanted(&self.read_row(at, bytes)?)?;
+            Ok(wanted.then_some(()))
+        };
+        self.write_row(statement, row, prepare, |statement, at, ()| {
+            self.heap.delete(statement.txn(), at)
         })
     }
 }

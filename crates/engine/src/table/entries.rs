@@ -173,7 +173,7 @@ struct Waiting<'w> {
     row: RowId,
 }
 
-fn options(statement: &Statement<'_>) -> StreamOptions {
+pub(super) fn options(statement: &Statement<'_>) -> StreamOptions {
     let max_distance = if statement.reads_ahead() { MAX_AHEAD } else { 1 };
     // Every page will be written to: nothing is read in vain.
     StreamOptions { delivery: Delivery::Ordered, max_distance, needed: true }

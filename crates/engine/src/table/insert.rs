@@ -19,12 +19,12 @@ use super::statement::Statement;
 use super::{Table, row};
 
 /// Of the memory budget, what one statement may prepare its rows in.
-const MEMORY_SHARE: usize = 16;
+pub(super) const MEMORY_SHARE: usize = 16;
 /// Memory for that, whatever the budget has left.
-const LEAST_MEMORY: usize = 64 << 10;
+pub(super) const LEAST_MEMORY: usize = 64 << 10;
 /// Bytes that a row takes beside its values, and each of its index entries beside its key.
-const ROW_BYTES: usize = 64;
-const ENTRY_BYTES: usize = 64;
+pub(super) const ROW_BYTES: usize = 64;
+pub(super) const ENTRY_BYTES: usize = 64;
 
 impl Table {
     /// Inserts a row: one value per live column.

@@ -31,6 +31,7 @@ mod index_scan;
 mod insert;
 mod keys;
 mod lock;
+mod many;
 mod oracle;
 mod scan;
 mod statement;

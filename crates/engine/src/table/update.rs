@@ -23,15 +23,15 @@ use super::write::Written;
 pub type Change<'a> = &'a mut dyn FnMut(&[Value]) -> Result<Option<Vec<Value>>>;
 
 /// A new row, ready to be written.
-struct Update {
-    bytes: Vec<u8>,
+pub(super) struct Update {
+    pub(super) bytes: Vec<u8>,
     /// Per index the entries of the old and the new row.
-    keys: Vec<Keys>,
+    pub(super) keys: Vec<Keys>,
 }
 
 /// Places of the two rows in [`Update::keys`].
 const OLD: usize = 0;
-const NEW: usize = 1;
+pub(super) const NEW: usize = 1;
 
 impl Table {
     /// Updates the row at `row`: one value per live column in, one per live column out.
@@ -56,7 +56,7 @@ impl Table {
     }
 
     /// Checks and encodes the new row.
-    fn prepare_update(&self, old: Vec<Value>, new: Vec<Value>) -> Result<Update> {
+    pub(super) fn prepare_update(&self, old: Vec<Value>, new: Vec<Value>) -> Result<Update> {
         self.def.check_row(&new)?;
         let bytes = row::encode(&self.def, &new)?;
         Ok(Update { bytes, keys: self.make_keys(&[old, new])? })
@@ -68,17 +68,27 @@ impl Table {
         at: RowId,
         update: &Update,
     ) -> Result<WriteOutcome> {
+        let outcome = self.replace_in_heap(statement, at, update)?;
+        if let WriteOutcome::Done { row_id, heap_only: false, .. } = outcome {
+            let xid = statement.txn().xid()?;
+            let new = update.keys.iter().map(|keys| vec![keys.entry(NEW, row_id)]);
+            self.insert_entries(statement, xid, new.collect())?;
+        }
+        Ok(outcome)
+    }
+
+    /// The new version alone; unless it is heap-only, it needs entries.
+    pub(super) fn replace_in_heap(
+        &self,
+        statement: &mut Statement<'_>,
+        at: RowId,
+        update: &Update,
+    ) -> Result<WriteOutcome> {
         let unchanged = update.keys.iter().all(|keys| keys.same(OLD, NEW));
         let hot = unchanged || broken("r10-hot");
         let outcome = self.heap.update(statement.txn(), at, &update.bytes, hot)?;
-        if let WriteOutcome::Done { row_id, heap_only, .. } = outcome {
-            assert!(hot || !heap_only, "R10: the heap makes no heap-only version unasked");
-            if !heap_only {
-                let xid = statement.txn().xid()?;
-                let new = update.keys.iter().map(|keys| vec![keys.entry(NEW, row_id)]);
-                self.insert_entries(statement, xid, new.collect())?;
-            }
-        }
+        let heap_only = matches!(outcome, WriteOutcome::Done { heap_only: true, .. });
+        assert!(hot || !heap_only, "R10: the heap makes no heap-only version unasked");
         Ok(outcome)
     }
 

@@ -1,8 +1,8 @@
 //! Leaves read ahead of a scan or of several searches: the parent names them.
 //!
-//! A scan that waited for a leaf asks the parent for the next ones, twice as many each time, and
-//! has their reads started; neighbours in the file come in one read. It goes on over the link of
-//! each leaf all the same: what the parent said is a hint about what will be wanted.
+//! A scan that waited for a leaf asks the parent for the next ones, four times as many each time,
+//! and has their reads started; neighbours in the file come in one read. It goes on over the link
+//! of each leaf all the same: what the parent said is a hint about what will be wanted.
 //!
 //! Invariants: nothing is read ahead before the scan has waited for a second leaf, so a scan that
 //! ends on its first one, or finds all of them in memory, pays nothing. Errors are left to whoever
@@ -43,7 +43,7 @@ impl LeavesAhead {
         self.named = self.named.saturating_sub(1);
         if !near {
             self.distance = match pool.prefetch() {
-                Prefetch::Adaptive => (self.distance * 2).clamp(2, most(pool)),
+                Prefetch::Adaptive => (self.distance * 4).clamp(4.min(most(pool)), most(pool)),
                 Prefetch::Fixed(reads) => (reads as usize).min(most(pool)),
                 Prefetch::None | Prefetch::Simple => 0,
             };

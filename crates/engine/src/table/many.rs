@@ -1,0 +1,146 @@
+//! Updating and deleting many rows as one statement: heap pages in the heap's order and ahead, the
+//! entries of all new versions into all indexes at once.
+//!
+//! Until the entries of a portion go in, their rows' new versions have none. That is sound: nobody
+//! but this transaction sees them, its snapshot does not see this statement's changes, and a rival
+//! for a unique key is met when the entry goes in (R8). What is under way counts against the memory
+//! budget; a portion that has used its share goes in before the next one begins.
+//!
+//! Invariants: an error undoes all of it, as with a single row.
+//! Does not do: unique keys that change places across two portions.
+
+use rightlink_env::Reservation;
+use rightlink_env::sync::Arc;
+
+use crate::buffer::ReadStream;
+use crate::error::Result;
+use crate::heap::WriteOutcome;
+use crate::ids::RowId;
+
+use super::Table;
+use super::delete::Wanted;
+use super::entries::options;
+use super::insert::{ENTRY_BYTES, LEAST_MEMORY, MEMORY_SHARE, ROW_BYTES};
+use super::statement::Statement;
+use super::update::{Change, NEW, Update};
+use super::write::Written;
+
+/// New versions whose entries are still to go in.
+#[derive(Default)]
+struct Pending {
+    rows: Vec<(Arc<Update>, RowId)>,
+    bytes: usize,
+}
+
+impl Table {
+    /// Updates rows; how many. A row that is named twice is updated once. `change` is called for
+    /// the rows in the heap's order.
+    pub fn update_many(
+        &self,
+        statement: &mut Statement<'_>,
+        rows: &[RowId],
+        change: Change<'_>,
+    ) -> Result<u64> {
+        statement.write(|statement| {
+            let memory = self.memory_for_many(rows.len());
+            let most = memory.as_ref().map_or(0, Reservation::bytes).max(LEAST_MEMORY);
+            let mut pending = Pending::default();
+            let done = self.in_heap_order(statement, rows, &mut |statement, row| {
+                let written = self.update_later(statement, row, change, &mut pending)?;
+                if pending.bytes > most {
+                    self.insert_pending(statement, &mut pending)?;
+                }
+                Ok(written)
+            })?;
+            self.insert_pending(statement, &mut pending)?;
+            self.clean_some()?;
+            Ok(done)
+        })
+    }
+
+    /// Deletes rows; how many. A row that is named twice is deleted once.
+    pub fn delete_many(
+        &self,
+        statement: &mut Statement<'_>,
+        rows: &[RowId],
+        wanted: Wanted<'_>,
+    ) -> Result<u64> {
+        statement.write(|statement| {
+            self.in_heap_order(statement, rows, &mut |statement, row| {
+                self.delete_one(statement, row, wanted)
+            })
+        })
+    }
+
+    /// Calls `write` for each row while its page is in memory; how many it wrote.
+    fn in_heap_order(
+        &self,
+        statement: &mut Statement<'_>,
+        rows: &[RowId],
+        write: &mut dyn FnMut(&mut Statement<'_>, RowId) -> Result<Written>,
+    ) -> Result<u64> {
+        let mut rows = rows.to_vec();
+        rows.sort_unstable();
+        rows.dedup();
+        // A row id outside the table is for `write` to judge.
+        let end = self.heap.blocks();
+        let inside = |row: &RowId| (1..end).contains(&row.block.0);
+        let mut next = rows.iter().copied();
+        let source = || {
+            let Some(row) = next.next() else { return Ok(None) };
+            Ok(Some((inside(&row).then(|| self.heap.page_id(row.block.0)), row)))
+        };
+        let mut stream = ReadStream::lent_sparse(self.heap.pool(), options(statement), source);
+        let mut done = 0;
+        while let Some((page, row)) = stream.next_entry()? {
+            drop(page);
+            done += u64::from(matches!(write(statement, row)?, Written::Done(_)));
+        }
+        Ok(done)
+    }
+
+    /// Updates a row in the heap, and notes the entries that it needs.
+    fn update_later(
+        &self,
+        statement: &mut Statement<'_>,
+        row: RowId,
+        change: Change<'_>,
+        pending: &mut Pending,
+    ) -> Result<Written> {
+        let prepare = |at, bytes: &[u8]| {
+            let old = self.read_row(at, bytes)?;
+            let new = change(&old)?;
+            new.map(|new| self.prepare_update(old, new).map(Arc::new)).transpose()
+        };
+        self.write_row(statement, row, prepare, |statement, at, update| {
+            let outcome = self.replace_in_heap(statement, at, update)?;
+            if let WriteOutcome::Done { row_id, heap_only: false, .. } = outcome {
+                let entries = self.indexes.len() * (ENTRY_BYTES + update.bytes.len());
+                pending.bytes += ROW_BYTES + update.bytes.len() + entries;
+                pending.rows.push((Arc::clone(update), row_id));
+            }
+            Ok(outcome)
+        })
+    }
+
+    fn insert_pending(&self, statement: &mut Statement<'_>, pending: &mut Pending) -> Result<()> {
+        let Pending { rows, .. } = std::mem::take(pending);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let xid = statement.txn().xid()?;
+        let entries = |index: usize| {
+            rows.iter().map(|(update, row)| update.keys[index].entry(NEW, *row)).collect()
+        };
+        let batches = (0..self.indexes.len()).map(entries).collect();
+        self.insert_entries(statement, xid, batches)
+    }
+
+    /// Memory for what `rows` changed rows may have under way, if the budget can spare it.
+    fn memory_for_many(&self, rows: usize) -> Option<Reservation> {
+        let budget = self.heap.pool().budget();
+        let most = (budget.limit() / MEMORY_SHARE).min(budget.available() / 2);
+        let each = ROW_BYTES + (1 + self.indexes.len()) * 2 * ENTRY_BYTES;
+        budget.try_reserve(rows.saturating_mul(each).min(most))
+    }
+}
