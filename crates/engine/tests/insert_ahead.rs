@@ -1,7 +1,8 @@
 //! Insertion when pages are not in memory: what is read ahead changes nothing about the outcome.
 
 use rightlink::{
-    Database, Error, IndexSchema, Method, ScanOptions, TableSchema, TransactionOptions, Type, Value,
+    Database, Error, IndexMethod, IndexSchema, Method, ScanOptions, TableSchema,
+    TransactionOptions, Type, Value,
 };
 use rightlink_aio::SimDisk;
 use rightlink_env::Env;
@@ -21,7 +22,8 @@ fn row(id: i64) -> Vec<Value> {
 fn schema() -> TableSchema {
     let schema = TableSchema::new("t").column("id", Type::Int8);
     let schema = schema.column("tag", Type::Text).column("pad", Type::Text);
-    schema.primary_key(["id"]).index(IndexSchema::new("t_tag").on("tag"))
+    let hash = IndexSchema::new("t_hash").on("tag").on("id").method(IndexMethod::Hash).unique();
+    schema.primary_key(["id"]).index(IndexSchema::new("t_tag").on("tag")).index(hash)
 }
 
 fn filled(db: &Database) {
@@ -66,6 +68,10 @@ fn keys_of_deleted_rows_are_used_again_from_a_cold_start() {
         {
             assert_eq!(txn.scan("t", &scan).unwrap().count() as i64, ROWS);
         }
+        let key = |id: i64| row(id)[..2].iter().rev().cloned().collect::<Vec<_>>();
+        let any_of = (0..ROWS).step_by(7).map(key).collect::<Vec<_>>();
+        let (wanted, list) = (any_of.len(), ScanOptions { any_of, ..ScanOptions::index("t_hash") });
+        assert_eq!(txn.scan("t", &list).unwrap().count(), wanted);
         drop(txn);
         let report = db.verify().unwrap();
         assert!(report.is_clean(), "{report:?}");

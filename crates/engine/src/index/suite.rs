@@ -14,6 +14,7 @@ use crate::index::am::{
     VacuumStats,
 };
 use crate::index::search_key::{Direction, KeyRange};
+use crate::index::{IndexMethod, IndexOptions};
 
 /// Entries of a model, in index order.
 pub(crate) type Model = BTreeSet<(Vec<u8>, RowId)>;
@@ -394,6 +395,34 @@ pub(crate) fn dead_marks(am: &dyn AccessMethod, make: MakeKey) {
     assert!(back.iter().all(|(_, row)| row.block.0 % 2 == 0));
     insert(am, &back);
     same(am, &model);
+}
+
+/// A bulk build gives the index that insertion gives, and one that can be changed.
+pub(crate) fn builds(method: IndexMethod, make: MakeKey, size: usize) {
+    let test = crate::buffer::testing::pool(512, 9);
+    let file = crate::ids::FileId(71);
+    test.pool.create_file(file, true).unwrap();
+    let mut rng = Rng::from_seed(size as u64);
+    let mut model = Model::new();
+    while model.len() < size {
+        model.insert((make(&mut rng), RowId::new(rng.below(1 << 20) as u32, 1)));
+    }
+    let mut entries: Vec<_> = model.iter().cloned().collect();
+    entries.sort_by_cached_key(|(key, row)| (method.place(key), *row));
+    let options = IndexOptions { deduplicate: true };
+    let mut builder = method.builder(&test.pool, file, options).unwrap();
+    for (key, row) in &entries {
+        builder.push(&IndexEntry::new(key, *row)).unwrap();
+    }
+    let am = builder.finish().unwrap();
+    assert!(am.method() == method);
+    same(&*am, &model);
+    verify_clean(&*am);
+    let more: Vec<_> = (0..300).map(|n| (make(&mut rng), RowId::new(1 << 21, 1 + n))).collect();
+    insert(&*am, &more);
+    model.extend(more);
+    same(&*am, &model);
+    verify_clean(&*am);
 }
 
 /// Entries leave by key and row id: those that the check admits, if they are there.

@@ -8,7 +8,7 @@ use crate::buffer::testing::{self, TestPool};
 use crate::ids::FileId;
 use crate::index::MAX_ENTRY_BYTES;
 use crate::index::hash::{HashIndex, HashOptions};
-use crate::index::suite;
+use crate::index::{IndexMethod, suite};
 
 /// The index file of these tests.
 const FILE: FileId = FileId(70);
@@ -86,6 +86,26 @@ fn entries_leave_by_key() {
         suite::removals_by_key(&index(capacity, 7).1, integer);
         suite::removals_by_key(&index(capacity, 7).1, few);
     }
+}
+
+/// A few letters in front of many equal bytes, as large as a key may be, or half of it.
+fn large(rng: &mut Rng) -> Vec<u8> {
+    let len = if rng.chance(1, 2) { MAX_ENTRY_BYTES } else { MAX_ENTRY_BYTES / 2 };
+    let mut key = vec![b'a' + rng.index(3) as u8; len];
+    key[len - 1] = rng.next_u64() as u8;
+    // Prefix-free: the first byte tells the length.
+    key[0] = u8::from(len == MAX_ENTRY_BYTES);
+    key
+}
+
+#[test]
+fn a_bulk_build_is_the_same_index() {
+    for make in [integer, few, skewed, large] {
+        for size in [0, 1, 80, 300] {
+            suite::builds(IndexMethod::Hash, make, size);
+        }
+    }
+    suite::builds(IndexMethod::Hash, integer, 20_000);
 }
 
 #[test]
