@@ -26,20 +26,8 @@ impl View {
     /// Takes and registers a snapshot of now.
     pub(super) fn take(manager: &Arc<TxnManager>) -> Arc<View> {
         let mut state = manager.state.lock();
-        let (csn, xmin, xmax) = match broken("r9-register") {
-            true => {
-                // Taken now, registered under another hold of the lock.
-                let taken = (state.csn, state.finished_below(), state.next);
-                drop(state);
-                state = manager.state.lock();
-                state.register_at(taken.0, taken.1);
-                taken
-            }
-            false => {
-                let (csn, xmin) = state.register();
-                (csn, xmin, state.next)
-            }
-        };
+        let (csn, xmin) = state.register();
+        let xmax = state.next;
         drop(state);
         Arc::new(View { manager: Arc::clone(manager), csn, xmin, xmax })
     }

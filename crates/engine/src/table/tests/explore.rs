@@ -307,7 +307,6 @@ fn broken_tables_are_caught() {
         Case { rule: "r3-turn", world: cleaned_row_ids, within: 3000 },
         Case { rule: "r4-clock", world: index_only, within: 3000 },
         Case { rule: "r8-latch", world: one_key, within: 2000 },
-        Case { rule: "r9-register", world: snapshots_and_pruning, within: 5000 },
         Case { rule: "r10-usable", world: builds, within: 1000 },
         Case { rule: "r10-hot", world: updates, within: 1000 },
     ]);
