@@ -4,7 +4,7 @@
 //! their meaning. Does not do: recovery from anything.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use rightlink::Error;
@@ -91,16 +91,18 @@ impl Failure {
         if self.message.is_empty() {
             return;
         }
-        if json {
+        let text = if json {
             let mut fields = vec![
                 ("error".to_owned(), Json::from(self.message.as_str())),
                 ("exit_code".to_owned(), Json::from(self.exit as u8)),
             ];
             fields.extend(self.details.iter().cloned());
-            eprintln!("{}", Json::Object(fields));
+            Json::Object(fields).to_string()
         } else {
-            eprintln!("rightlink: {}", self.message);
-        }
+            format!("rightlink: {}", self.message)
+        };
+        // The exit code still tells when nobody reads this.
+        let _ = writeln!(io::stderr(), "{text}");
     }
 }
 

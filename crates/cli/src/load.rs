@@ -1,8 +1,8 @@
 //! `load`: CSV files into a table, a transaction per batch.
 //!
 //! Invariants: a batch is committed as a whole or leaves nothing, not even the table it was to
-//! create; what is reported as committed is durable by then. Does not do: several writers at
-//! once.
+//! create; what is reported as committed is durable by then; a load goes on when nobody reads its
+//! reports. Does not do: several writers at once.
 
 use rightlink::{
     ColumnInfo, ColumnSchema, Database, Error, TableInfo, TableSchema, Transaction,
@@ -39,6 +39,7 @@ pub(crate) struct Loader {
 
 /// Runs the command.
 pub(crate) fn run(common: &Common, args: &LoadArgs, output: &mut Output) -> Result<Exit, Failure> {
+    output.outlive_reader();
     // A wrong file name must not leave an empty database behind.
     let mut first = CsvFile::open(&args.files[0])?;
     let db = open::or_create(common, &args.db)?;

@@ -1,7 +1,7 @@
 //! The `rightlink` command: loads, queries, inspects and checks a database from a shell.
 //!
 //! Invariants: results go to standard output, messages to standard error; every way to end has its
-//! documented exit code; a reader that closes the pipe early is no error.
+//! documented exit code; a reader that closes the pipe early is no error, and stops no load.
 //! Does not do: anything that the engine's public names do not offer.
 
 mod args;
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     };
     let json = args.common.json;
     let mut output = Output::stdout(json);
-    let result = run(args, &mut output).and_then(|exit| output.flush().map(|()| exit));
+    let result = run(args, &mut output).and_then(|exit| output.finish().map(|()| exit));
     match result {
         Ok(exit) => exit.into(),
         Err(failure) => {

@@ -1,6 +1,7 @@
 //! Standard output: buffered, with JSON or text, and colour only on a terminal.
 //!
-//! Invariants: nothing is written past an error; a closed pipe ends the command quietly.
+//! Invariants: nothing is written past an error; a closed pipe ends a command that only prints
+//! quietly, and does not end one whose work or verdict counts ([`Output::outlive_reader`]).
 //! Does not do: messages to people about failures (`failure`).
 
 use std::fmt::Display;
@@ -14,6 +15,10 @@ pub(crate) struct Output {
     inner: BufWriter<StdoutLock<'static>>,
     json: bool,
     colour: bool,
+    /// The command goes on when what it prints gets nowhere.
+    outlives: bool,
+    /// Why nothing is printed any more.
+    lost: Option<io::Error>,
 }
 
 impl Output {
@@ -21,7 +26,14 @@ impl Output {
     pub(crate) fn stdout(json: bool) -> Self {
         let stdout = io::stdout().lock();
         let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none() && !json;
-        Self { inner: BufWriter::with_capacity(1 << 16, stdout), json, colour }
+        let inner = BufWriter::with_capacity(1 << 16, stdout);
+        Self { inner, json, colour, outlives: false, lost: None }
+    }
+
+    /// From now on the command goes on without its output when nobody reads that, or nothing can
+    /// hold it. [`Output::finish`] tells.
+    pub(crate) fn outlive_reader(&mut self) {
+        self.outlives = true;
     }
 
     /// Does a program read this?
@@ -31,7 +43,7 @@ impl Output {
 
     /// Writes one line.
     pub(crate) fn line(&mut self, text: impl Display) -> Result<(), Failure> {
-        Ok(writeln!(self.inner, "{text}")?)
+        self.write(|inner| writeln!(inner, "{text}"))
     }
 
     /// Writes an object for programs or a line for people.
@@ -46,7 +58,33 @@ impl Output {
 
     /// Hands everything written so far to the reader.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
-        Ok(self.inner.flush()?)
+        self.write(io::Write::flush)
+    }
+
+    /// Hands everything over, and tells if something printed earlier got lost, unless its reader
+    /// had seen enough.
+    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
+        self.flush()?;
+        match self.lost.take() {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(
+        &mut self,
+        write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        if self.lost.is_some() {
+            return Ok(());
+        }
+        match write(&mut self.inner) {
+            Err(error) if self.outlives => {
+                self.lost = Some(error);
+                Ok(())
+            }
+            written => Ok(written?),
+        }
     }
 
     /// `text` in bold, on a terminal.

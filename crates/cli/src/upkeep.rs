@@ -22,6 +22,8 @@ pub(crate) fn verify(
     offline: bool,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
+    // Damage is told by the exit code, too.
+    output.outlive_reader();
     let clock = Stopwatch::start();
     let report = if offline {
         Database::verify_offline(path).map_err(|error| open::at(path, error))?

@@ -1,0 +1,93 @@
+//! How a load ends when something beside the rows goes wrong: nobody reads its reports. The rows
+//! must be there, and the exit code must say so.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rightlink::{Database, ScanOptions};
+
+/// An empty directory that goes with the value.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("rightlink-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).expect("temporary directories can be made");
+        Self(dir)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A load from standard input into `table` of the database `db` in `dir`, by `sh` so that the
+/// signal of a file that grows too large can be ignored.
+fn start(dir: &Path, options: &str) -> Child {
+    let exe = env!("CARGO_BIN_EXE_rightlink");
+    let line = format!(
+        "trap '' XFSZ; exec {exe} load db t - --schema 'id int4, name text' --batch 100 \
+         --io-method sync --json {options}"
+    );
+    Command::new("sh")
+        .args(["-c", &line])
+        .current_dir(dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("sh can be run")
+}
+
+fn rows(ids: std::ops::Range<u32>) -> String {
+    ids.map(|id| format!("{id},name {id}\n")).collect()
+}
+
+fn count(dir: &Path) -> usize {
+    let db = Database::open(dir.join("db")).expect("it opens");
+    let mut work = db.begin();
+    work.scan("t", &ScanOptions::all()).expect("the table is there").count()
+}
+
+/// `load ... --json | head -1` used to end with code 0 after the batch whose report nobody read.
+#[test]
+fn a_load_goes_on_when_nobody_reads_its_reports() {
+    let scratch = Scratch::new("unheard");
+    let mut child = start(&scratch.0, "");
+    let mut input = child.stdin.take().expect("it has a pipe");
+    let mut reports = BufReader::new(child.stdout.take().expect("it has a pipe"));
+    input.write_all(b"id,name\n").expect("it reads");
+    input.write_all(rows(0..100).as_bytes()).expect("it reads");
+    let mut first = String::new();
+    reports.read_line(&mut first).expect("a report");
+    assert_eq!(first, "{\"committed_rows\": 100}\n");
+    drop(reports);
+    input.write_all(rows(100..1050).as_bytes()).expect("it goes on reading");
+    drop(input);
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert!(ended.stderr.is_empty(), "{ended:?}");
+    assert_eq!(count(&scratch.0), 1050);
+}
+
+/// What goes wrong after the reader has gone still has its own exit code.
+#[test]
+fn a_load_that_nobody_reads_still_fails_for_bad_data() {
+    let scratch = Scratch::new("unheard-bad");
+    let mut child = start(&scratch.0, "");
+    drop(child.stdout.take());
+    let mut input = child.stdin.take().expect("it has a pipe");
+    let text = format!("id,name\n{}x,y\n", rows(0..350));
+    input.write_all(text.as_bytes()).expect("it reads");
+    drop(input);
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(text.contains("\"committed_rows\": 300"), "{text}");
+    assert_eq!(count(&scratch.0), 300);
+}
