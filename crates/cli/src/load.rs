@@ -2,7 +2,7 @@
 //!
 //! Invariants: a batch is committed as a whole or leaves nothing, not even the table it was to
 //! create; what is reported as committed is durable by then; a load goes on when nobody reads its
-//! reports. Does not do: several writers at once.
+//! reports; every error tells how many rows are committed. Does not do: several writers at once.
 
 use rightlink::{
     ColumnInfo, ColumnSchema, Database, Error, TableInfo, TableSchema, Transaction,
@@ -54,12 +54,12 @@ pub(crate) fn run(common: &Common, args: &LoadArgs, output: &mut Output) -> Resu
     let loaded = loader.load_files(args, first, &mut progress, reports);
     progress.clear();
     loaded.map_err(|failure| loader.explain(failure, args))?;
-    if args.relaxed {
-        db.checkpoint()?;
-    }
-    db.close()?;
+    let closed = if args.relaxed { db.checkpoint() } else { Ok(()) };
+    let closed = closed.and_then(|()| db.close()).map_err(Failure::from);
+    closed.map_err(|failure| loader.explain_end(failure, args, "closing the database"))?;
     report(&loader, args, &progress, output)?;
-    Ok(Exit::Done)
+    let told = output.finish().map_err(|failure| loader.explain_end(failure, args, "the report"));
+    told.map(|()| Exit::Done)
 }
 
 fn report(
@@ -246,6 +246,19 @@ impl Loader {
         } else {
             failure
         }
+    }
+
+    /// Adds to a failure after the last batch that the load itself is complete.
+    fn explain_end(&self, failure: Failure, args: &LoadArgs, what: &str) -> Failure {
+        let rows = plural_of(self.committed, "row is", "rows are");
+        let kept = match args.relaxed {
+            true => format!(
+                "all {rows} committed, but as none waited for the disk, a crash may \
+                             lose the newest batches"
+            ),
+            false => format!("the load is complete: {rows} committed and durable"),
+        };
+        failure.about(what).and(kept).with("committed_rows", self.committed)
     }
 
     /// One line that tells the columns of a new table.

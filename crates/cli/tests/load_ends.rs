@@ -1,8 +1,8 @@
-//! How a load ends when something beside the rows goes wrong: nobody reads its reports. The rows
-//! must be there, and the exit code must say so.
+//! How a load ends when something beside the rows goes wrong: nobody reads its reports, or the
+//! database cannot be closed. The rows must be there, and the exit code and message must say so.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -90,4 +90,57 @@ fn a_load_that_nobody_reads_still_fails_for_bad_data() {
     let text = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(text.contains("\"committed_rows\": 300"), "{text}");
     assert_eq!(count(&scratch.0), 300);
+}
+
+/// From now on every write of the process to a file fails.
+fn forbid_writes(child: &Child) {
+    let done = Command::new("prlimit")
+        .args(["--pid", &child.id().to_string(), "--fsize=0:0"])
+        .status()
+        .expect("prlimit can be run");
+    assert!(done.success(), "the limit is set");
+}
+
+/// The end of a load of 100 rows whose files cannot be written from the last report on.
+fn end_without_disk(dir: &Path, options: &str, reports: bool) -> (Option<i32>, String) {
+    let mut child = start(dir, options);
+    let mut input = child.stdin.take().expect("it has a pipe");
+    let mut output = BufReader::new(child.stdout.take().expect("it has a pipe"));
+    input.write_all(format!("id,name\n{}", rows(0..100)).as_bytes()).expect("it reads");
+    if reports {
+        output.read_line(&mut String::new()).expect("a report");
+    } else {
+        // A relaxed load tells nothing before its end: wait for the table.
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+    }
+    forbid_writes(&child);
+    drop(input);
+    output.read_to_string(&mut String::new()).expect("it ends");
+    let ended = child.wait_with_output().expect("it ends");
+    (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+}
+
+/// The close after the last batch used to fail without a word about the rows, which are all there:
+/// who loads again loads them twice.
+#[test]
+fn a_close_that_fails_tells_that_everything_is_committed() {
+    let scratch = Scratch::new("close");
+    let (code, text) = end_without_disk(&scratch.0, "", true);
+    assert_eq!(code, Some(6), "{text}");
+    let error = text.lines().find(|line| line.starts_with("{\"error\"")).unwrap_or_default();
+    let said = "the load is complete: 100 rows are committed and durable";
+    assert!(error.contains(said), "{text}");
+    assert!(error.ends_with("\"committed_rows\": 100}"), "{text}");
+    assert_eq!(count(&scratch.0), 100);
+}
+
+/// A relaxed load rests on the checkpoint at its end. If that fails, nothing is promised.
+#[test]
+fn a_relaxed_load_whose_checkpoint_fails_tells_what_may_be_lost() {
+    let scratch = Scratch::new("close-relaxed");
+    let (code, text) = end_without_disk(&scratch.0, "--relaxed", false);
+    assert_eq!(code, Some(6), "{text}");
+    let error = text.lines().find(|line| line.starts_with("{\"error\"")).unwrap_or_default();
+    assert!(error.contains("100 rows are committed"), "{text}");
+    assert!(error.contains("a crash may lose the newest batches"), "{text}");
 }
