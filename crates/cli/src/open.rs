@@ -8,7 +8,7 @@ use std::path::Path;
 use rightlink::{Database, Error, Options};
 
 use crate::args::Common;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 fn options(common: &Common) -> Options {
     let options = Database::options().memory(common.memory).direct(common.direct);
@@ -28,7 +28,24 @@ pub(crate) fn or_create(common: &Common, path: &Path) -> Result<Database, Failur
     options(common).create(true).open(path).map_err(|error| at(path, error))
 }
 
-/// Names the database in an error of opening it.
+/// Names the database in an error of opening it. A limit that is met here is one of the options,
+/// not of any data.
 pub(crate) fn at(path: &Path, error: Error) -> Failure {
-    Failure::from(error).about(&path.display().to_string())
+    let options = matches!(error, Error::Limit(_));
+    let failure = Failure::from(error).about(&path.display().to_string());
+    if options { Failure { exit: Exit::Usage, ..failure } } else { failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `--memory 100G` on a machine that has less was called bad input data.
+    #[test]
+    fn a_limit_met_on_opening_is_wrong_usage() {
+        let failure = at(Path::new("x.db"), Error::Limit("no memory for 9 pages".into()));
+        assert_eq!(failure.exit, Exit::Usage);
+        assert_eq!(failure.message, "x.db: limit exceeded: no memory for 9 pages");
+        assert_eq!(at(Path::new("x.db"), Error::DiskFull("x".into())).exit, Exit::Io);
+    }
 }

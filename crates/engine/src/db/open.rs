@@ -35,6 +35,10 @@ pub(crate) const CONTROL: &str = "control";
 pub(crate) const LOCK: &str = "lock";
 const FOLDERS: [&str; 3] = ["data", "wal", "tmp"];
 const MIN_MEMORY: usize = 8 << 20;
+/// Most memory: the pages of a pool are numbered in 32 bits.
+const MAX_MEMORY: u64 = 16 << 40;
+/// Most pages of a pool: those of [`MAX_MEMORY`].
+const MAX_POOL_PAGES: usize = (MAX_MEMORY / PAGE_SIZE as u64) as usize;
 /// Memory of an open database that does not depend on any size: stacks of threads, code that was
 /// paged in, small tables, what the allocator keeps.
 const FIXED_MEMORY: usize = 3 << 20;
@@ -77,12 +81,19 @@ fn check_empty(io: &Io, options: &Options) -> Result<()> {
 }
 
 fn check(options: &Options) -> Result<()> {
-    if options.memory < MIN_MEMORY {
-        let what = format!("memory of {} bytes is less than {MIN_MEMORY}", options.memory);
+    let memory = options.memory;
+    if memory < MIN_MEMORY {
+        let what = format!("option memory: {memory} bytes are less than {MIN_MEMORY}");
         return Err(Error::Invalid(what));
     }
-    if options.pool_pages.is_some_and(|pages| pages < MIN_POOL_PAGES) {
-        return Err(Error::Invalid(format!("a pool of less than {MIN_POOL_PAGES} pages")));
+    if memory as u64 > MAX_MEMORY {
+        let what = format!("option memory: {memory} bytes are more than {MAX_MEMORY} (16 TiB)");
+        return Err(Error::Invalid(what));
+    }
+    let pages = options.pool_pages.unwrap_or(MIN_POOL_PAGES);
+    if !(MIN_POOL_PAGES..=MAX_POOL_PAGES).contains(&pages) {
+        let bounds = format!("{MIN_POOL_PAGES} to {MAX_POOL_PAGES}");
+        return Err(Error::Invalid(format!("option pool_pages: {pages} is not in {bounds}")));
     }
     Ok(())
 }
@@ -329,5 +340,35 @@ fn pool_options(options: &Options) -> PoolOptions {
     PoolOptions {
         frames: options.pool_pages.unwrap_or(frames).max(MIN_POOL_PAGES),
         double_write_pages: if options.double_write { GROUP_PAGES } else { 0 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(options: &Options) -> String {
+        match check(options) {
+            Err(Error::Invalid(what)) => what,
+            other => panic!("refused, not {other:?}"),
+        }
+    }
+
+    /// More memory than frames have numbers for was an assertion in the pool, after files had been
+    /// made.
+    #[test]
+    fn options_beyond_their_bounds_are_refused_by_name() {
+        let most = Options::default().memory(MAX_MEMORY as usize);
+        assert!(check(&most).is_ok());
+        let beyond = refused(&Options::default().memory(MAX_MEMORY as usize + 1));
+        assert!(beyond.starts_with("option memory: ") && beyond.ends_with("(16 TiB)"), "{beyond}");
+        let huge = refused(&Options::default().memory(9_999_999 << 30));
+        assert!(huge.starts_with("option memory: "), "{huge}");
+        let small = refused(&Options::default().memory(MIN_MEMORY - 1));
+        assert!(small.starts_with("option memory: "), "{small}");
+        for pages in [0, MIN_POOL_PAGES - 1, MAX_POOL_PAGES + 1, usize::MAX] {
+            let said = refused(&Options::default().pool_pages(pages));
+            assert!(said.starts_with("option pool_pages: "), "{said}");
+        }
     }
 }
