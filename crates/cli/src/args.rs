@@ -179,11 +179,11 @@ pub(crate) struct LoadArgs {
     /// An index that refuses duplicates; may be repeated
     #[arg(long, value_name = "INDEX")]
     pub(crate) unique_index: Vec<String>,
-    /// Rows of a transaction
+    /// Most rows of a transaction; fewer where they need too much memory
     #[arg(long, value_name = "ROWS", default_value_t = 1000,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) batch: u32,
-    /// Rows from which types are inferred
+    /// Most rows from which types are inferred; fewer where they need too much memory
     #[arg(long, value_name = "ROWS", default_value_t = 10_000,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) sample: u32,

@@ -1,14 +1,21 @@
 //! CSV, read and written: RFC 4180 with the usual liberties.
 //!
 //! Invariants: a record knows the line it begins on, whatever ends lines; a quote that is never
-//! closed is an error that names its line, and reads at most `MAX_RECORD` bytes before it is one.
+//! closed is an error that names its line; what no row can hold is refused while it is read, so a
+//! record never takes more memory than `MAX_RECORD` bytes and `MAX_FIELDS` fields do.
 //! A quote inside an unquoted field is a character like any other; empty lines are no records.
 //! Does not do: other separators, other encodings than UTF-8.
 
 use std::io::{self, BufRead, Read};
 
-/// Most bytes of a record: nothing longer fits a row, and an unclosed quote must end somewhere.
-const MAX_RECORD: usize = 16 << 20;
+/// Most bytes of a field: a row holds 8,000 bytes, no type takes less than half a byte for a
+/// character, and an unclosed quote must end somewhere.
+const MAX_FIELD: usize = 32 << 10;
+/// Most fields of a record: a table has no more columns.
+const MAX_FIELDS: usize = rightlink::config::MAX_COLUMNS;
+/// Most bytes of a record: twice what a row can hold, all quotes doubled, and a header line of long
+/// names.
+const MAX_RECORD: usize = 256 << 10;
 
 /// The fields of a row and the line it begins on, counted from 1.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +24,14 @@ pub(crate) struct Record {
     pub(crate) fields: Vec<String>,
     /// First line.
     pub(crate) line: u64,
+}
+
+impl Record {
+    /// Bytes of memory it takes.
+    pub(crate) fn memory(&self) -> usize {
+        let text: usize = self.fields.iter().map(String::capacity).sum();
+        text + self.fields.capacity() * size_of::<String>() + size_of::<Self>()
+    }
 }
 
 /// Why a record could not be read.
@@ -78,43 +93,47 @@ impl<R: BufRead> CsvReader<R> {
     /// The next record.
     pub(crate) fn next(&mut self) -> Result<Option<Record>, CsvError> {
         let mut raw = Vec::new();
-        loop {
-            if !self.next_line(&mut raw, 0)? {
+        let mut taken = loop {
+            let read = self.next_line(&mut raw, 0)?;
+            if read == 0 {
                 return Ok(None);
             }
             if !split_end(&raw).0.is_empty() {
-                break;
+                break read;
             }
-        }
+        };
         let line = self.lines;
         let mut parser =
             Parser { state: State::Start, field: Vec::new(), fields: Vec::new(), line };
-        let mut taken = raw.len();
-        while !parser.line(&raw)? {
-            if taken >= MAX_RECORD || !self.next_line(&mut raw, taken)? {
+        loop {
+            if taken > MAX_RECORD {
+                return Err(parser.too_long(&raw));
+            }
+            if parser.line(&raw)? {
+                break;
+            }
+            let read = self.next_line(&mut raw, taken)?;
+            if read == 0 {
                 return Err(parser.bad("a quote is opened but not closed"));
             }
-            taken += raw.len();
+            taken += read;
         }
         Ok(Some(Record { fields: parser.fields, line }))
     }
 
-    /// Reads a line with its end into `raw`, unless the input is over. `taken` bytes of the record
-    /// are read already.
-    fn next_line(&mut self, raw: &mut Vec<u8>, taken: usize) -> Result<bool, CsvError> {
+    /// Reads a line with its end into `raw`: how many bytes that are, 0 when the input is over.
+    /// `taken` bytes of the record are read already; one more than a record may have ends a line.
+    fn next_line(&mut self, raw: &mut Vec<u8>, taken: usize) -> Result<usize, CsvError> {
+        assert!(taken <= MAX_RECORD, "a longer record was refused");
         raw.clear();
-        let limit = (MAX_RECORD + 1).saturating_sub(taken);
+        let limit = MAX_RECORD + 1 - taken;
         let read = self.input.by_ref().take(limit as u64).read_until(b'\n', raw)?;
         self.lines += u64::from(read > 0);
         self.bytes += read as u64;
         if self.lines == 1 && raw.starts_with(b"\xef\xbb\xbf") {
             raw.drain(..3);
         }
-        if read == limit {
-            let what = format!("the row is longer than {} MiB", MAX_RECORD >> 20);
-            return Err(CsvError::Bad { line: self.lines, field: 0, what });
-        }
-        Ok(read > 0)
+        Ok(read)
     }
 }
 
@@ -139,7 +158,18 @@ impl Parser {
         Ok(true)
     }
 
+    /// The error of a record that goes on after `raw`: its first field that is too long, if any.
+    fn too_long(&mut self, raw: &[u8]) -> CsvError {
+        let field = raw.iter().find_map(|byte| self.byte(*byte).err());
+        let what =
+            format!("the row is longer than {} KiB, which no table can hold", MAX_RECORD >> 10);
+        field.unwrap_or_else(|| self.bad(&what))
+    }
+
     fn byte(&mut self, byte: u8) -> Result<(), CsvError> {
+        if self.field.len() >= MAX_FIELD {
+            return Err(self.too_long_field());
+        }
         match (self.state, byte) {
             (State::Start, b'"') => self.state = State::Quoted,
             (State::Quoted, b'"') => self.state = State::Closed,
@@ -158,7 +188,19 @@ impl Parser {
         Ok(())
     }
 
+    fn too_long_field(&self) -> CsvError {
+        let open = match self.state {
+            State::Quoted => "; is its quote never closed?",
+            _ => "",
+        };
+        let most = MAX_FIELD >> 10;
+        self.bad(&format!("the field is longer than {most} KiB, which no row can hold{open}"))
+    }
+
     fn end_field(&mut self) -> Result<(), CsvError> {
+        if self.fields.len() == MAX_FIELDS {
+            return Err(self.bad(&format!("the row has more than {MAX_FIELDS} fields")));
+        }
         let Ok(text) = String::from_utf8(std::mem::take(&mut self.field)) else {
             return Err(self.bad("the field is not UTF-8"));
         };
@@ -244,10 +286,31 @@ mod tests {
         assert_eq!(bad(b"a,b\n1,\"x\n3,4\n"), (2, 1, "a quote is opened but not closed".into()));
         assert_eq!(bad(b"\"a\"b\n"), (1, 0, "text follows a closing quote".into()));
         assert_eq!(bad(b"a,\xff\n"), (1, 1, "the field is not UTF-8".into()));
-        assert_eq!(bad(&vec![b'x'; MAX_RECORD + 5]).2, "the row is longer than 16 MiB");
         let mut open = b"a\n\"".to_vec();
-        open.extend(b"yes\n".repeat(MAX_RECORD / 4 + 9));
+        open.extend(b"yes\n".repeat(MAX_RECORD));
         assert!(bad(&open).0 >= 2);
+    }
+
+    /// Rows of up to 16 MiB were read, and thousands of them kept, before anyone asked whether a
+    /// table could hold them.
+    #[test]
+    fn what_no_row_can_hold_is_refused_by_line_and_field() {
+        let long = "x".repeat(MAX_FIELD + 1);
+        let said = "the field is longer than 32 KiB, which no row can hold";
+        assert_eq!(bad(format!("a,b\n1,{long}\n").as_bytes()), (2, 1, said.into()));
+        assert_eq!(bad(format!("a,b\n1,{}\n", long.repeat(99)).as_bytes()), (2, 1, said.into()));
+        let (line, field, open) = bad(format!("a,b\n\n1,\"{long}\"\n").as_bytes());
+        assert_eq!((line, field), (3, 1));
+        assert!(open.starts_with(said) && open.ends_with("is its quote never closed?"), "{open}");
+        assert_eq!(good(&long[1..]), [(1, long[1..].to_owned())]);
+        let row = format!("{},", &long[1..]).repeat(9);
+        assert_eq!(
+            bad(row.as_bytes()).2,
+            "the row is longer than 256 KiB, which no table can hold"
+        );
+        let many = ",".repeat(MAX_FIELDS);
+        assert_eq!(bad(many.as_bytes()).2, "the row has more than 1600 fields");
+        assert_eq!(good(&many[1..]).len(), 1);
     }
 
     #[test]

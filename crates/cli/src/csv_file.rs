@@ -1,11 +1,13 @@
 //! A CSV file with a header line, read row by row, with the place of every row.
 //!
 //! Invariants: errors name file, line and column; a file is read once, front to back, so standard
-//! input will do; rows looked at ahead (to infer types) are handed out again.
+//! input will do; rows looked at ahead (to infer types) are handed out again, and take no more
+//! memory than they are given.
 //! Does not do: turning fields into values (`rows`).
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader};
+use std::rc::Rc;
 
 use crate::csv::{CsvError, CsvReader, Record};
 use crate::failure::{Exit, Failure};
@@ -14,7 +16,7 @@ use crate::json::Json;
 /// An open CSV file.
 pub(crate) struct CsvFile {
     /// Name for messages.
-    pub(crate) name: String,
+    pub(crate) name: Rc<str>,
     /// Column names of the header line.
     pub(crate) header: Vec<String>,
     reader: CsvReader<Box<dyn BufRead>>,
@@ -27,7 +29,7 @@ pub(crate) struct CsvFile {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Place {
     /// Name of the file.
-    pub(crate) file: String,
+    pub(crate) file: Rc<str>,
     /// Line, counted from 1.
     pub(crate) line: u64,
 }
@@ -37,7 +39,7 @@ impl Place {
     pub(crate) fn bad(&self, column: Option<&str>, what: &str) -> Failure {
         let at = column.map(|column| format!(", column {column}")).unwrap_or_default();
         Failure::new(Exit::BadData, format!("{}: line {}{at}: {what}", self.file, self.line))
-            .with("file", self.file.as_str())
+            .with("file", &*self.file)
             .with("line", self.line)
             .with("column", column.map(Json::from))
     }
@@ -65,7 +67,7 @@ impl CsvFile {
     /// Reads the header line of `input`.
     pub(crate) fn read(name: &str, input: Box<dyn BufRead>) -> Result<Self, Failure> {
         let mut file = Self {
-            name: name.to_owned(),
+            name: name.into(),
             header: Vec::new(),
             reader: CsvReader::new(input),
             ahead: VecDeque::new(),
@@ -79,7 +81,7 @@ impl CsvFile {
     }
 
     fn check_header(&self) -> Result<(), Failure> {
-        let place = Place { file: self.name.clone(), line: 1 };
+        let place = Place { file: Rc::clone(&self.name), line: 1 };
         if self.header.is_empty() {
             return Err(place.bad(None, "the file is empty; a header line is needed"));
         }
@@ -95,14 +97,15 @@ impl CsvFile {
         Ok(())
     }
 
-    /// Looks at up to `rows` rows without taking them; rows with a wrong number of fields are left
-    /// for later, when they are reported in their turn.
-    pub(crate) fn sample(&mut self, rows: usize) -> Result<Vec<&[String]>, Failure> {
-        while self.ahead.len() < rows {
-            match self.read_row()? {
-                Some(record) => self.ahead.push_back(record),
-                None => break,
-            }
+    /// Looks at up to `rows` rows without taking them, fewer where they need more than `memory`
+    /// bytes; rows with a wrong number of fields are left for later, when they are reported in
+    /// their turn.
+    pub(crate) fn sample(&mut self, rows: usize, memory: usize) -> Result<Vec<&[String]>, Failure> {
+        let mut bytes: usize = self.ahead.iter().map(Record::memory).sum();
+        while self.ahead.len() < rows && bytes < memory {
+            let Some(record) = self.read_row()? else { break };
+            bytes += record.memory();
+            self.ahead.push_back(record);
         }
         let rows = self.ahead.iter().map(|record| record.fields.as_slice());
         Ok(rows.filter(|fields| fields.len() == self.header.len()).collect())
@@ -120,7 +123,7 @@ impl CsvFile {
         };
         let left = self.reader.bytes() - self.taken;
         self.taken += left / waiting.max(1);
-        let place = Place { file: self.name.clone(), line: record.line };
+        let place = Place { file: Rc::clone(&self.name), line: record.line };
         let (fields, wanted) = (record.fields.len(), self.header.len());
         if fields == wanted {
             return Ok(Some((record.fields, place)));
@@ -138,7 +141,7 @@ impl CsvFile {
         self.reader.next().map_err(|error| match error {
             CsvError::Io(error) => Failure::file(&self.name, &error),
             CsvError::Bad { line, field, what } => {
-                let place = Place { file: self.name.clone(), line };
+                let place = Place { file: Rc::clone(&self.name), line };
                 place.bad(self.header.get(field).map(String::as_str), &what)
             }
         })
@@ -156,10 +159,20 @@ mod tests {
     #[test]
     fn rows_looked_at_ahead_come_again() {
         let mut file = file(b"a\n1\n2\n3\n").expect("the header is good");
-        assert_eq!(file.sample(2).expect("two rows").len(), 2);
+        assert_eq!(file.sample(2, 1 << 20).expect("two rows").len(), 2);
         let first = file.next().expect("good").expect("there");
         assert_eq!((first.0[0].as_str(), first.1.line), ("1", 2));
-        assert_eq!(file.sample(10).expect("two rows are left").len(), 2);
+        assert_eq!(file.sample(10, 1 << 20).expect("two rows are left").len(), 2);
+    }
+
+    #[test]
+    fn rows_looked_at_ahead_are_bounded_in_bytes() {
+        let mut file = file(b"a\n1\n2\n3\n4\n5\n").expect("the header is good");
+        let row = Record { fields: vec!["1".to_owned()], line: 2 }.memory();
+        let seen = file.sample(5, 2 * row).expect("good").len();
+        assert!((1..=2).contains(&seen), "{seen} rows in the memory of two");
+        let rest = std::iter::from_fn(|| file.next().expect("good"));
+        assert_eq!(rest.count(), 5, "all rows come");
     }
 
     #[test]

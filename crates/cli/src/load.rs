@@ -2,10 +2,11 @@
 //!
 //! Invariants: a batch is committed as a whole or leaves nothing, not even the table it was to
 //! create; what is reported as committed is durable by then; a load goes on when nobody reads its
-//! reports; every error tells how many rows are committed. Does not do: several writers at once.
+//! reports; every error tells how many rows are committed; rows in memory (the sample, and the batch
+//! being gathered) stay within a share of the memory budget. Does not do: several writers at once.
 
 use rightlink::{
-    ColumnInfo, ColumnSchema, Database, Error, TableInfo, TableSchema, Transaction,
+    ColumnInfo, ColumnSchema, Database, Error, Reservation, TableInfo, TableSchema, Transaction,
     TransactionOptions, Value,
 };
 
@@ -19,6 +20,9 @@ use crate::progress::Progress;
 use crate::rows::Mapping;
 use crate::{infer, open, schema};
 
+/// Least memory for rows, however small the budget is.
+const LEAST_MEMORY: usize = 64 << 10;
+
 /// Where rows go, and what has been committed.
 pub(crate) struct Loader {
     db: Database,
@@ -29,6 +33,10 @@ pub(crate) struct Loader {
     relaxed: bool,
     rows: Vec<Vec<Value>>,
     places: Vec<Place>,
+    /// Bytes that the rows take, roughly.
+    bytes: usize,
+    /// Half for rows looked at ahead, half for a batch.
+    memory: Reservation,
     /// A commit has begun and not returned well: only recovery can tell what became of it.
     unsure: bool,
     /// Rows committed so far.
@@ -95,13 +103,14 @@ impl Loader {
         args: &LoadArgs,
         first: &mut CsvFile,
     ) -> Result<Self, Failure> {
+        let memory = rows_memory(db)?;
         let (columns, create) = match db.describe(&args.table) {
             Ok(table) => {
                 check_same(&table, args)?;
                 (table.columns, None)
             }
             Err(Error::NotFound(_)) => {
-                let wanted = wanted_table(args, first)?;
+                let wanted = wanted_table(args, first, memory.bytes() / 2)?;
                 (wanted.columns.iter().map(info_of).collect(), Some(wanted))
             }
             Err(error) => return Err(error.into()),
@@ -114,6 +123,8 @@ impl Loader {
             relaxed: args.relaxed,
             rows: Vec::new(),
             places: Vec::new(),
+            bytes: 0,
+            memory,
             unsure: false,
             committed: 0,
             batches: 0,
@@ -143,9 +154,8 @@ impl Loader {
                     skip -= 1;
                     continue;
                 }
-                self.rows.push(mapping.values(&record, &place)?);
-                self.places.push(place);
-                if self.rows.len() == args.batch as usize {
+                self.take(mapping.values(&record, &place)?, &record, place);
+                if self.rows.len() == args.batch as usize || self.bytes >= self.memory.bytes() / 2 {
                     self.commit(reports.as_deref_mut())?;
                 }
                 progress.update(bytes + file.bytes_read(), self.committed);
@@ -153,6 +163,14 @@ impl Loader {
             bytes += file.bytes_read();
         }
         if self.rows.is_empty() && self.create.is_none() { Ok(()) } else { self.commit(reports) }
+    }
+
+    /// Puts a row into the batch.
+    fn take(&mut self, row: Vec<Value>, record: &[String], place: Place) {
+        let text: usize = record.iter().map(String::len).sum();
+        self.bytes += text + size_of_val(row.as_slice()) + size_of::<(Vec<Value>, Place)>();
+        self.rows.push(row);
+        self.places.push(place);
     }
 
     /// Commits the waiting rows and tells so.
@@ -175,6 +193,7 @@ impl Loader {
         self.batches += u64::from(!self.rows.is_empty());
         self.rows.clear();
         self.places.clear();
+        self.bytes = 0;
         match reports {
             Some(output) if self.committed > 0 => {
                 output.line(committed_json(self.committed))?;
@@ -270,16 +289,28 @@ impl Loader {
     }
 }
 
+/// Memory for rows: half of what the budget has left.
+fn rows_memory(db: &Database) -> Result<Reservation, Failure> {
+    let budget = db.budget();
+    let bytes = (budget.available() / 2).max(LEAST_MEMORY);
+    let none = || Failure::usage("--memory is too small to hold any rows beside the pool");
+    budget.try_reserve(bytes).ok_or_else(none)
+}
+
 fn info_of(column: &ColumnSchema) -> ColumnInfo {
     ColumnInfo { name: column.name.clone(), kind: column.kind, nullable: column.nullable }
 }
 
 /// The table that the options and the first file describe.
-fn wanted_table(args: &LoadArgs, first: &mut CsvFile) -> Result<TableSchema, Failure> {
+fn wanted_table(
+    args: &LoadArgs,
+    first: &mut CsvFile,
+    memory: usize,
+) -> Result<TableSchema, Failure> {
     let mut table = TableSchema::new(&args.table).primary_key(&args.primary_key);
     table.columns = match &args.schema {
         Some(text) => schema::columns(text)?,
-        None => inferred_columns(args, first)?,
+        None => inferred_columns(args, first, memory)?,
     };
     table.indexes = wanted_indexes(args)?;
     let names = || table.columns.iter().map(|column| column.name.as_str());
@@ -292,9 +323,13 @@ fn wanted_table(args: &LoadArgs, first: &mut CsvFile) -> Result<TableSchema, Fai
     Ok(table)
 }
 
-fn inferred_columns(args: &LoadArgs, first: &mut CsvFile) -> Result<Vec<ColumnSchema>, Failure> {
+fn inferred_columns(
+    args: &LoadArgs,
+    first: &mut CsvFile,
+    memory: usize,
+) -> Result<Vec<ColumnSchema>, Failure> {
     let header = first.header.clone();
-    let sample = first.sample(args.sample as usize)?;
+    let sample = first.sample(args.sample as usize, memory)?;
     let types = infer::types(header.len(), &sample);
     let column = |(name, kind): (String, _)| {
         let nullable = !args.primary_key.contains(&name);

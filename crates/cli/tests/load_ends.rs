@@ -1,5 +1,6 @@
-//! How a load ends when something beside the rows goes wrong: nobody reads its reports, or the
-//! database cannot be closed. The rows must be there, and the exit code and message must say so.
+//! How a load ends when something beside the rows goes wrong: nobody reads its reports, the
+//! database cannot be closed, or the rows are larger than the memory. The rows must be there, and
+//! the exit code and message must say so.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -143,4 +144,86 @@ fn a_relaxed_load_whose_checkpoint_fails_tells_what_may_be_lost() {
     let error = text.lines().find(|line| line.starts_with("{\"error\"")).unwrap_or_default();
     assert!(error.contains("100 rows are committed"), "{text}");
     assert!(error.contains("a crash may lose the newest batches"), "{text}");
+}
+
+/// The most memory a process ever had, in bytes.
+fn peak(child: &Child) -> usize {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("the kernel tells");
+    let kib = line.split_whitespace().nth(1).expect("a number").parse::<usize>();
+    kib.expect("a number") << 10
+}
+
+/// The committed rows that a report tells.
+fn reported(line: &str) -> u32 {
+    let number = line.trim().strip_prefix("{\"committed_rows\": ").expect("a report");
+    number.trim_end_matches('}').parse().expect("a number")
+}
+
+/// Rows of 7 KB through a budget of 8 MiB: the peak and the reports up to the end.
+fn load_wide(dir: &Path, options: &str) -> (usize, Vec<u32>) {
+    const ROWS: u32 = 5000;
+    let exe = env!("CARGO_BIN_EXE_rightlink");
+    let line = format!("exec {exe} load db t - --memory 8M --io-method sync --json {options}");
+    let mut child = Command::new("sh")
+        .args(["-c", &line])
+        .current_dir(dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sh can be run");
+    let mut input = child.stdin.take().expect("it has a pipe");
+    let mut reports = BufReader::new(child.stdout.take().expect("it has a pipe")).lines();
+    let writer = std::thread::spawn(move || {
+        let wide = "w".repeat(7000);
+        input.write_all(b"id,name\n").expect("it reads");
+        for id in 0..ROWS {
+            input.write_all(format!("{id},{wide}\n").as_bytes()).expect("it reads");
+        }
+        input
+    });
+    let mut told = Vec::new();
+    while told.last().is_none_or(|rows| *rows < ROWS - 200) {
+        let line = reports.next().expect("a report").expect("readable");
+        told.push(reported(&line));
+    }
+    let most = peak(&child);
+    drop(writer.join().expect("all rows are written"));
+    told.extend(reports.map(|line| reported(&line.expect("readable"))));
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(told.last(), Some(&ROWS));
+    assert_eq!(count(dir), ROWS as usize);
+    (most, told)
+}
+
+/// The sample of 10,000 rows, and batches of any number of rows, were kept whatever they weighed:
+/// these 35 MB took 92 MB and more, with a budget of 8.
+#[test]
+fn rows_stay_within_the_memory_budget() {
+    for options in ["", "--batch 1000000"] {
+        let scratch = Scratch::new("wide");
+        let (most, told) = load_wide(&scratch.0, options);
+        println!("peak {} KiB in {} batches, options {options:?}", most >> 10, told.len());
+        assert!(most < 30 << 20, "{most} bytes with a budget of 8 MiB, options {options:?}");
+        assert!(told.is_sorted_by(|a, b| a < b), "every report is of one more batch: {told:?}");
+        assert!(told.len() > 10, "batches are cut by their bytes: {told:?}");
+    }
+}
+
+/// A field that no row can hold was read whole, with all others of the sample.
+#[test]
+fn a_field_that_no_row_can_hold_is_refused_by_its_place() {
+    let scratch = Scratch::new("field");
+    let mut child = start(&scratch.0, "");
+    drop(child.stdout.take());
+    let mut input = child.stdin.take().expect("it has a pipe");
+    // It may stop reading at any byte.
+    let _ = input.write_all(format!("id,name\n1,x\n2,{}\n", "y".repeat(10 << 20)).as_bytes());
+    drop(input);
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let said = "standard input: line 3, column name: the field is longer than 32 KiB";
+    assert!(text.contains(said), "{text}");
+    assert!(text.contains("\"line\": 3, \"column\": \"name\""), "{text}");
 }
