@@ -124,7 +124,13 @@ fn exit_of(error: &Error) -> Exit {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Failure::new(exit_of(&error), error.to_string())
+        let failure = Failure::new(exit_of(&error), error.to_string());
+        match error {
+            Error::Corruption { relation, file, block, .. } => {
+                failure.with("relation", relation).with("file", file).with("block", block)
+            }
+            _ => failure,
+        }
     }
 }
 

@@ -282,6 +282,12 @@ fn damage_is_found_and_has_its_exit_code() {
     assert!(String::from_utf8_lossy(&online.stdout).contains("\"block\": 99"), "{online:?}");
     let scan = sh(&scratch.0, "rightlink scan db big --format csv");
     assert_eq!(scan.status.code(), Some(5), "a scan meets it too: {scan:?}");
+    let text = String::from_utf8_lossy(&scan.stderr).into_owned();
+    assert!(text.starts_with("rightlink: corruption in table big, data/"), "{text}");
+    let scan = sh(&scratch.0, "rightlink scan db big --json");
+    let text = String::from_utf8_lossy(&scan.stderr).into_owned();
+    assert!(text.contains("\"relation\": \"table big\", \"file\": \"data/"), "{text}");
+    assert!(text.contains("\"block\": 99"), "{text}");
 }
 
 #[test]

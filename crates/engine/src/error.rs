@@ -1,7 +1,7 @@
 //! The one error of the engine, sorted by what a caller can do about it.
 //!
 //! Invariants: bytes from disk never panic, they become [`Error::Corruption`] naming file and
-//! block; [`Error::is_retryable`] is true exactly for conflicts after which the same transaction
+//! block, and the table or index where it passes through a table; [`Error::is_retryable`] is true exactly for conflicts after which the same transaction
 //! may succeed.
 //! Does not do: logging; an error is logged where it is handled.
 
@@ -18,9 +18,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes on disk are not what was written: names the file, the block and the finding.
+    /// Bytes on disk are not what was written: names the relation, the file, the block and the
+    /// finding.
     Corruption {
-        /// File name or relation file.
+        /// `table t`, or `index i of table t`; none where that is not known (in recovery) or the
+        /// file belongs to no table.
+        relation: Option<String>,
+        /// Name of the file in the directory of the database.
         file: String,
         /// Block inside the file, when the damage is in one.
         block: Option<u32>,
@@ -79,7 +83,8 @@ impl Error {
     /// Damage found in `page`.
     pub fn corrupt(page: PageId, what: impl Into<String>) -> Self {
         Error::Corruption {
-            file: format!("file {}", page.file.0),
+            relation: None,
+            file: page.file.path(),
             block: Some(page.block.0),
             what: what.into(),
         }
@@ -87,7 +92,7 @@ impl Error {
 
     /// Damage found in a file outside the pages.
     pub fn corrupt_file(file: impl Into<String>, what: impl Into<String>) -> Self {
-        Error::Corruption { file: file.into(), block: None, what: what.into() }
+        Error::Corruption { relation: None, file: file.into(), block: None, what: what.into() }
     }
 
     /// Lost a race for `row` of `table`.
@@ -107,11 +112,11 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Corruption { file, block: Some(block), what } => {
-                write!(f, "corruption in {file}, block {block}: {what}")
-            }
-            Error::Corruption { file, block: None, what } => {
-                write!(f, "corruption in {file}: {what}")
+            Error::Corruption { relation, file, block, what } => {
+                let relation =
+                    relation.as_ref().map(|name| format!("{name}, ")).unwrap_or_default();
+                let block = block.map(|block| format!(", block {block}")).unwrap_or_default();
+                write!(f, "corruption in {relation}{file}{block}: {what}")
             }
             Error::Conflict { kind: ConflictKind::Deadlock, what } => write!(f, "deadlock: {what}"),
             Error::Conflict { what, .. } => write!(f, "conflict: {what}"),

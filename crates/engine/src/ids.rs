@@ -49,6 +49,13 @@ pub struct Csn(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ObjectId(pub u32);
 
+impl FileId {
+    /// Name of the file in the directory of the database.
+    pub fn path(self) -> String {
+        format!("data/{:08x}", self.0)
+    }
+}
+
 impl PageId {
     /// The page at `block` of `file`.
     pub const fn new(file: FileId, block: u32) -> Self {

@@ -35,7 +35,7 @@ const MAX_BLOCKS: u32 = u32::MAX - 1;
 
 /// Name of `file` below the root.
 pub(super) fn name(file: FileId) -> String {
-    format!("{DIRECTORY}/{:08x}", file.0)
+    file.path()
 }
 
 /// The file that has `name` inside the directory.

@@ -211,7 +211,8 @@ impl ReadOp {
     }
 
     fn corrupt(&self, page: PageId, what: String) -> Error {
-        Error::Corruption { file: self.file.name().to_string(), block: Some(page.block.0), what }
+        let (file, block) = (self.file.name().to_string(), Some(page.block.0));
+        Error::Corruption { relation: None, file, block, what }
     }
 }
 

@@ -367,6 +367,7 @@ impl BufferPool {
             return Ok(file);
         }
         Err(Error::Corruption {
+            relation: None,
             file: file.name().to_string(),
             block: Some(page.block.0),
             what: format!("a page beyond the end of the file, which has {blocks} blocks"),

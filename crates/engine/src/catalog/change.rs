@@ -125,7 +125,8 @@ impl Catalog {
             if let Some(own) = changes.now.get(name) {
                 return own.clone().ok_or_else(|| no_table(name));
             }
-            match self.lookup(name)? {
+            let found = self.lookup(name).map_err(|error| self.table().def().named(error));
+            match found? {
                 Slot::Changing(id) => self.wait_for_change(txn, name, id)?,
                 Slot::Open(entry) => {
                     txn.lock_table(entry.table.def().id, mode)?;
@@ -172,7 +173,9 @@ impl Catalog {
             return Err(no_table(name));
         };
         let assembled = self.store.assemble(&snapshot, &object)?;
-        let table = Table::open(&self.pool, &self.txns, assembled.def)?;
+        let def = assembled.def.clone();
+        let table = Table::open(&self.pool, &self.txns, assembled.def);
+        let table = table.map_err(|error| def.named(error))?;
         let entry = Arc::new(Entry { table, primary: assembled.primary });
         self.names.open(name, Arc::clone(&entry));
         Ok(Slot::Open(entry))

@@ -78,7 +78,8 @@ impl Store {
         let index = self.table.index(index)?;
         let options = IndexScanOptions::new(IndexBounds::equal(key));
         let all = Projection::all(self.table.def());
-        let rows = self.table.scan_index(snapshot, index, all, &options)?;
+        let rows = self.table.scan_index(snapshot, index, all, &options);
+        let rows = self.table.naming(rows)?;
         rows.map(|row| row.and_then(|row| Ok((row.row_id, Object::from_row(&row.values)?))))
             .collect()
     }
@@ -86,7 +87,7 @@ impl Store {
     /// Adds objects.
     pub(super) fn insert(&self, statement: &mut Statement<'_>, objects: &[Object]) -> Result<()> {
         let rows: Vec<_> = objects.iter().map(Object::to_row).collect();
-        match self.table.insert_many(statement, &rows) {
+        match self.table.naming(self.table.insert_many(statement, &rows)) {
             Ok(_) => Ok(()),
             Err(Error::UniqueViolation { key, .. }) => {
                 Err(Error::AlreadyExists(format!("a table or index with the name in {key}")))

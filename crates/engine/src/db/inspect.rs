@@ -26,12 +26,13 @@ impl Database {
         let mut txn = engine.txns.begin(Isolation::ReadCommitted);
         let changes = Changes::default();
         match engine.catalog.resolve(&mut txn, &changes, relation, LockMode::Access) {
-            Ok(entry) => heap_pages(entry.table.heap(), relation, block),
+            Ok(entry) => entry.table.naming(heap_pages(entry.table.heap(), relation, block)),
             Err(Error::NotFound(_)) => {
                 let table = engine.catalog.table_of_index(&txn, relation)?;
                 let entry = engine.catalog.resolve(&mut txn, &changes, &table, LockMode::Access)?;
                 let def = entry.table.index(relation)?.def();
-                index_pages(engine, (def.method, def.file), relation, block)
+                let pages = index_pages(engine, (def.method, def.file), relation, block);
+                entry.table.naming(pages)
             }
             Err(error) => Err(error),
         }

@@ -95,7 +95,8 @@ impl Database {
             engine.vacuum_named(table, &mut total)?;
             return Ok(total);
         }
-        let mut oldest = engine.vacuum_table(engine.catalog.table(), false, &mut total)?;
+        let catalog = engine.catalog.table();
+        let mut oldest = catalog.naming(engine.vacuum_table(catalog, false, &mut total))?;
         for def in engine.catalog.definitions()? {
             match engine.vacuum_named(&def.name, &mut total) {
                 Err(Error::NotFound(_)) => {}
@@ -207,10 +208,13 @@ impl Engine {
     /// Vacuums the table called `name`; returns its oldest unfrozen xid.
     fn vacuum_named(&self, name: &str, total: &mut VacuumReport) -> Result<Xid> {
         let (mut txn, entry) = self.use_table(name, LockMode::Write)?;
-        let oldest = self.vacuum_table(&entry.table, false, total)?;
+        let oldest = entry.table.naming(self.vacuum_table(&entry.table, false, total))?;
         txn.set_lock_timeout(Some(TAIL_PATIENCE));
         match txn.lock_table(entry.table.def().id, LockMode::Exclusive) {
-            Ok(()) => total.blocks_cut += u64::from(vacuum::cut_tail(entry.table.heap())?),
+            Ok(()) => {
+                let cut = entry.table.naming(vacuum::cut_tail(entry.table.heap()))?;
+                total.blocks_cut += u64::from(cut);
+            }
             Err(Error::Cancelled(_) | Error::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -93,12 +93,13 @@ impl Transaction {
     pub fn create_index(&mut self, table: &str, index: &IndexSchema) -> Result<()> {
         let entry = self.entry(table, LockMode::Access)?;
         let draft = draft::index(index, entry.table.def())?;
-        self.define(|handle, statement, changes| {
+        let made = self.define(|handle, statement, changes| {
             let engine = &handle.engine;
             let memory = engine.env.budget.limit() / 8;
             let options = BuildOptions { budget: &engine.env.budget, temp: &engine.temp, memory };
             engine.catalog.create_index(statement, changes, (table, draft), &options)
-        })
+        });
+        entry.table.naming(made)
     }
 
     /// Drops an index. The primary key cannot be dropped.
@@ -125,13 +126,13 @@ impl Transaction {
     /// Inserts a row (values in column order).
     pub fn insert(&mut self, table: &str, values: &[Value]) -> Result<RowId> {
         let entry = self.entry(table, LockMode::Write)?;
-        entry.table.insert(&mut self.statement()?, values.to_vec())
+        entry.table.naming(entry.table.insert(&mut self.statement()?, values.to_vec()))
     }
 
     /// Inserts many rows as one statement: all or none. The fastest way in.
     pub fn insert_many(&mut self, table: &str, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
         let entry = self.entry(table, LockMode::Write)?;
-        entry.table.insert_many(&mut self.statement()?, rows)
+        entry.table.naming(entry.table.insert_many(&mut self.statement()?, rows))
     }
 
     /// The row with this primary key.
@@ -141,7 +142,7 @@ impl Transaction {
         let index = entry.primary.and_then(|id| entry.table.index_by_id(id)).ok_or_else(without)?;
         let snapshot = self.running()?.begin_statement()?;
         let all = Projection::all(entry.table.def());
-        let row = entry.table.get(&snapshot, index, key.to_vec(), &all)?;
+        let row = entry.table.naming(entry.table.get(&snapshot, index, key.to_vec(), &all))?;
         Ok(row.map(|row| Row { id: row.row_id, values: row.values }))
     }
 
@@ -149,7 +150,7 @@ impl Transaction {
     pub fn scan(&mut self, table: &str, options: &ScanOptions) -> Result<Rows> {
         let entry = self.entry(table, LockMode::Access)?;
         let snapshot = self.running()?.begin_statement()?;
-        scan::start(&self.alive, &entry, &snapshot, options)
+        entry.table.naming(scan::start(&self.alive, &entry, &snapshot, options))
     }
 
     /// Sets columns of the row at `id`. False if the row is gone. Under snapshot isolation a row
@@ -165,7 +166,8 @@ impl Transaction {
             }
             Ok(Some(new))
         };
-        let written = entry.table.update(&mut self.statement()?, id, &mut change)?;
+        let written = entry.table.update(&mut self.statement()?, id, &mut change);
+        let written = entry.table.naming(written)?;
         Ok(matches!(written, Written::Done(_)))
     }
 
@@ -198,14 +200,16 @@ impl Transaction {
     /// Deletes the row at `id`. False if it is gone.
     pub fn delete(&mut self, table: &str, id: RowId) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
-        let written = entry.table.delete(&mut self.statement()?, id, &mut |_| Ok(true))?;
+        let written = entry.table.delete(&mut self.statement()?, id, &mut |_| Ok(true));
+        let written = entry.table.naming(written)?;
         Ok(matches!(written, Written::Done(_)))
     }
 
     /// Locks the row at `id` against change until the end of the transaction. False if it is gone.
     pub fn lock(&mut self, table: &str, id: RowId) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
-        let written = entry.table.lock_row(&mut self.statement()?, id, &mut |_| Ok(true))?;
+        let written = entry.table.lock_row(&mut self.statement()?, id, &mut |_| Ok(true));
+        let written = entry.table.naming(written)?;
         Ok(matches!(written, Written::Done(_)))
     }
 

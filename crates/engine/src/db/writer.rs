@@ -46,30 +46,31 @@ impl Transaction {
 impl Writer<'_> {
     /// Rows of the table, as the statement's snapshot sees them.
     pub fn scan(&mut self, options: &ScanOptions) -> Result<Rows> {
-        scan::start(&self.alive, &self.entry, self.statement.snapshot(), options)
+        let rows = scan::start(&self.alive, &self.entry, self.statement.snapshot(), options);
+        self.entry.table.naming(rows)
     }
 
     /// Inserts rows (values in column order).
     pub fn insert_many(&mut self, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
-        self.entry.table.insert_many(&mut self.statement, rows)
+        self.entry.table.naming(self.entry.table.insert_many(&mut self.statement, rows))
     }
 
     /// Replaces the row at `id` by what `change` makes of it, `None` to leave it. Under read
     /// committed `change` is called again with the newest version if another transaction changed
     /// the row first.
     pub fn update(&mut self, id: RowId, change: Change<'_>) -> Result<Written> {
-        self.entry.table.update(&mut self.statement, id, change)
+        self.entry.table.naming(self.entry.table.update(&mut self.statement, id, change))
     }
 
     /// Deletes the row at `id` if it is `wanted`, asked again as in [`Writer::update`].
     pub fn delete(&mut self, id: RowId, wanted: Wanted<'_>) -> Result<Written> {
-        self.entry.table.delete(&mut self.statement, id, wanted)
+        self.entry.table.naming(self.entry.table.delete(&mut self.statement, id, wanted))
     }
 
     /// Locks the row at `id` until the end of the transaction if it is `wanted`; the last call of
     /// the closure saw the locked version.
     pub fn lock(&mut self, id: RowId, wanted: Wanted<'_>) -> Result<Written> {
-        self.entry.table.lock_row(&mut self.statement, id, wanted)
+        self.entry.table.naming(self.entry.table.lock_row(&mut self.statement, id, wanted))
     }
 }
 

@@ -270,6 +270,11 @@ impl Wanted {
 }
 
 impl IndexRows {
+    /// The table that is read.
+    pub(super) fn table(&self) -> &Table {
+        &self.reader.table
+    }
+
     pub(super) fn new(
         reader: Reader,
         leaves: Leaves,

@@ -150,6 +150,11 @@ impl Table {
         &self.def
     }
 
+    /// Names the relation where `result` is damage in one of its files.
+    pub fn naming<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| self.def.named(error))
+    }
+
     /// Its heap (for vacuum and verification).
     pub fn heap(&self) -> &Heap {
         &self.heap
@@ -179,7 +184,12 @@ impl TableIndex {
         Ok(Self::new(def, index, method, Csn(0)))
     }
 
-    fn open(pool: &Arc<BufferPool>, def: &TableDef, index: &IndexDef) -> Result<Arc<Self>> {
+    /// Opens an index of the table `def`, for its table or to be checked without it.
+    pub(crate) fn open(
+        pool: &Arc<BufferPool>,
+        def: &TableDef,
+        index: &IndexDef,
+    ) -> Result<Arc<Self>> {
         pool.open_file(index.file, def.logged)?;
         let method = index.method.open(pool, index.file, index.options())?;
         Ok(Self::new(def, index, method, Csn(0)))

@@ -190,6 +190,15 @@ impl HeapRows {
     }
 }
 
+impl Source {
+    fn table(&self) -> &Table {
+        match self {
+            Source::Heap(rows) => &rows.reader.table,
+            Source::Index(rows) => rows.table(),
+        }
+    }
+}
+
 impl Scan {
     fn new(source: Source, limit: Option<u64>) -> Self {
         Self { source, left: limit.unwrap_or(u64::MAX), turns: false, failed: None }
@@ -201,7 +210,7 @@ impl Scan {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        let next = self.advance();
+        let next = self.advance().map_err(|error| self.source.table().def.named(error));
         self.failed = next.as_ref().err().cloned();
         next
     }

@@ -182,9 +182,9 @@ impl IndexDef {
         for column in
             self.columns.iter().map(|part| part.column).chain(self.included.iter().copied())
         {
-            table.live_column(column)?;
+            let known = &table.live_column(column)?.name;
             if !seen.insert(column) {
-                return Err(Error::Invalid(format!("index {name} names column {column} twice")));
+                return Err(Error::Invalid(format!("index {name} names column {known} twice")));
             }
         }
         Ok(())
@@ -259,6 +259,26 @@ impl TableDef {
     /// The visibility map's file.
     pub fn visibility_map(&self) -> FileId {
         FileId(self.heap.0 + 2)
+    }
+
+    /// Names the relation in an error of damage in a file of this table.
+    pub fn named(&self, error: Error) -> Error {
+        match error {
+            Error::Corruption { relation: None, file, block, what } => {
+                Error::Corruption { relation: self.relation_of(&file), file, block, what }
+            }
+            other => other,
+        }
+    }
+
+    /// Whose file `path` is, if it is one of this table's.
+    fn relation_of(&self, path: &str) -> Option<String> {
+        let own = [self.heap, self.free_space_map(), self.visibility_map()];
+        if own.iter().any(|file| file.path() == path) {
+            return Some(format!("table {}", self.name));
+        }
+        let index = self.indexes.iter().find(|index| index.file.path() == path)?;
+        Some(format!("index {} of table {}", index.name, self.name))
     }
 
     /// Checks a row given by a caller: one value of the right type for each live column, null where

@@ -256,7 +256,7 @@ impl Reader {
 
     fn corrupt(&self, lsn: u64, what: String) -> Error {
         let (file, block) = self.source.place(lsn);
-        Error::Corruption { file, block: Some(block), what }
+        Error::Corruption { relation: None, file, block: Some(block), what }
     }
 
     /// Searches everything behind `hole` for frames and blocks of this log.
@@ -325,7 +325,8 @@ impl Reader {
             let place = source.place(at);
             let Some(bytes) = source.raw(block_of(at))? else {
                 let what = "the end of the log vanished while it was opened".to_string();
-                return Err(Error::Corruption { file: place.0, block: Some(place.1), what });
+                let (file, block) = (place.0, Some(place.1));
+                return Err(Error::Corruption { relation: None, file, block, what });
             };
             let bytes = &bytes[(at % BLOCK) as usize..];
             let len = bytes.len().min(out.len() - done);

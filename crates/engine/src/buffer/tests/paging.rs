@@ -133,7 +133,7 @@ fn a_damaged_page_is_named_and_the_others_go_on() {
     filled(&test, 60);
     test.pool.flush_all().unwrap();
     test.disk.flip_bit("data/00000046", 8192 + 100, 3);
-    let Err(Error::Corruption { file, block, what }) = test.pool.pin(page(1)) else {
+    let Err(Error::Corruption { file, block, what, .. }) = test.pool.pin(page(1)) else {
         panic!("a flipped bit is corruption");
     };
     assert_eq!((file.as_str(), block), ("data/00000046", Some(1)));
