@@ -1,5 +1,6 @@
 //! Every check against the damage that it is for: a sound database on a simulated disk, one change
-//! of its bytes with the checksum made right again, and the finding that must come out.
+//! of its bytes with the checksum made right again, and the finding that must come out: the check,
+//! and the relation, file and block that were damaged.
 //!
 //! `every_name_has_its_damage` reads the names of all checks from the sources: a check without
 //! damage here fails the test.
@@ -8,9 +9,10 @@
 #[path = "verify/plant.rs"]
 mod plant;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plant::{Disk, Kind, PAGE, crashed, sound, u16_at};
+use rightlink::{Finding, VerifyReport};
 
 /// Name of a check, and the damage it is for.
 type Case = (&'static str, fn(&Disk));
@@ -116,6 +118,59 @@ const CASES: &[Case] = &[
     ("W5", |disk| disk.create("wal/stray")),
 ];
 
+/// Where a finding must be.
+#[derive(Debug)]
+struct Wanted {
+    relation: String,
+    file: u32,
+    /// `None`: the finding has none. `Some(None)`: it has one, which the damage does not tell.
+    block: Option<Option<u32>>,
+}
+
+impl Wanted {
+    fn fits(&self, (relation, file, block): (&str, u32, Option<u32>)) -> bool {
+        let block_fits = match (self.block, block) {
+            (None, None) | (Some(None), Some(_)) => true,
+            (Some(Some(wanted)), Some(found)) => wanted == found,
+            _ => false,
+        };
+        self.relation == relation && self.file == file && block_fits
+    }
+}
+
+/// Where the damage of `check` must be found: on the page that was changed, except for these.
+fn place(disk: &Disk, check: &str, owners: &BTreeMap<u32, &str>) -> Wanted {
+    let of = |file: u32, block| {
+        let relation = owners.get(&file).copied().unwrap_or_default().to_owned();
+        Wanted { relation, file, block }
+    };
+    let find = |name| {
+        let mut files = owners.iter().filter(|(_, owner)| **owner == name);
+        *files.next().expect("a relation of this name").0
+    };
+    let pkey = find("people_pkey");
+    let named = |relation: &str, block| Wanted { relation: relation.into(), file: 0, block };
+    match (check, disk.touched()) {
+        // What rows and entries say of each other is told of the index.
+        ("X2" | "B13", _) => of(pkey, None),
+        ("X1" | "X3" | "B8" | "B9", _) => of(pkey, Some(None)),
+        // Where a chain of buckets ends up depends on the one that was changed.
+        ("C4" | "C7" | "C8", Some((file, _))) => of(file, Some(None)),
+        // Of a file as a whole.
+        ("X6", Some((file, _))) => of(file, None),
+        ("X6", None) => of(pkey, None),
+        ("X5", _) => Wanted { relation: "others".into(), file: find("others_pkey"), block: None },
+        ("X7", _) => named("control", None),
+        ("R1", _) => Wanted { relation: "data/00000002".into(), file: 2, block: Some(Some(0)) },
+        ("W1", _) => Wanted { relation: "wal/00000007".into(), file: 7, block: Some(None) },
+        ("W2", _) => named("control", Some(None)),
+        ("W3", _) => named("wal", None),
+        ("W5", _) => named("wal/stray", None),
+        (_, Some((file, block))) => of(file, Some(Some(block))),
+        (other, None) => named(other, None),
+    }
+}
+
 /// Checks that only say something harmless, and never reach a report.
 const HARMLESS: &[&str] = &["H9"];
 
@@ -126,16 +181,76 @@ fn every_check_finds_what_it_is_for() {
         let disk = if *check == "W1" { crashed() } else { sound() };
         let before = disk.verify();
         assert_eq!(before.findings, [], "{check}: sound before");
+        let owners = disk.owners();
         damage(&disk);
         let hash = disk.hash();
         let report = disk.verify();
         assert_eq!(disk.hash(), hash, "{check}: verify changed the disk");
-        if !report.findings.iter().any(|finding| finding.check == *check) {
-            let found: BTreeSet<_> = report.findings.iter().map(|f| (f.check, &f.what)).collect();
-            missed.push(format!("{check}: {found:?}"));
+        let wanted = place(&disk, check, &owners);
+        let is_wanted = |finding: &Finding| {
+            let there = (finding.relation.as_str(), finding.file, finding.block);
+            finding.check == *check && wanted.fits(there)
+        };
+        if !report.findings.iter().any(is_wanted) {
+            let said = |f: &Finding| format!("{} {} {} {:?}", f.check, f.relation, f.file, f.block);
+            let found: BTreeSet<_> = report.findings.iter().map(said).collect();
+            missed.push(format!("{check} at {wanted:?}: {found:?}"));
         }
     }
     assert!(missed.is_empty(), "missed:\n{}", missed.join("\n"));
+}
+
+/// What is found in each relation, apart from the catalog.
+fn by_relation(report: &VerifyReport) -> BTreeMap<&str, BTreeSet<(&str, u32, Option<u32>)>> {
+    let mut found: BTreeMap<&str, BTreeSet<_>> = BTreeMap::new();
+    for finding in &report.findings {
+        let one = (finding.check, finding.file, finding.block);
+        found.entry(finding.relation.as_str()).or_default().insert(one);
+    }
+    found
+}
+
+/// One missing index used to be told of the table, and to end all other checks of that table.
+#[test]
+fn a_missing_index_hides_nothing_else() {
+    let disk = sound();
+    let (heap, trees) = (disk.heap(), disk.files_of(Kind::TreeMeta));
+    disk.edit_raw(heap, 1, |page| page[4000] ^= 1);
+    disk.edit_raw(trees[1], 1, |page| page[4000] ^= 1);
+    disk.remove(&plant::data(trees[0]));
+    let report = disk.verify();
+    let found = by_relation(&report);
+    assert!(found["people_pkey"].contains(&("X6", trees[0], None)), "{found:?}");
+    assert!(found["people"].contains(&("P2", heap, Some(1))), "{found:?}");
+    assert!(found["people_by_name"].contains(&("P2", trees[1], Some(1))), "{found:?}");
+    assert!(!found["people"].iter().any(|(check, ..)| *check == "X6"), "{found:?}");
+}
+
+/// A heap that cannot even be opened used to end all checks of its indexes.
+#[test]
+fn a_heap_that_was_cut_short_hides_nothing_else() {
+    for len in [0, 1, 3 * PAGE as u64] {
+        let disk = sound();
+        let (heap, tree, leaf) = (disk.heap(), disk.tree(), disk.leaves()[1]);
+        disk.edit_raw(tree, leaf, |page| page[4000] ^= 1);
+        disk.cut(&plant::data(heap), len);
+        let report = disk.verify();
+        let found = by_relation(&report);
+        assert!(found["people"].iter().any(|one| (one.0, one.1) == ("X6", heap)), "{found:?}");
+        assert!(found["people_pkey"].contains(&("P2", tree, Some(leaf))), "{len}: {found:?}");
+    }
+}
+
+/// Without a file of the catalog nothing can be recovered; that was an error of the system.
+#[test]
+fn a_missing_file_of_the_catalog_is_a_finding() {
+    for file in 1..=5 {
+        let disk = sound();
+        disk.remove(&plant::data(file));
+        let report = disk.verify();
+        let there = |finding: &Finding| finding.check == "R1" && finding.file == file;
+        assert!(report.findings.iter().any(there), "file {file}: {:?}", report.findings);
+    }
 }
 
 /// Every string in the sources of verify that looks like the name of a check.

@@ -81,3 +81,20 @@ fn no_byte_and_no_time_changes() {
     let db = Database::open(&crashed).unwrap();
     assert!(db.verify().unwrap().is_clean());
 }
+
+/// A missing directory of the log was an input/output error instead of damage.
+#[test]
+fn a_missing_log_is_a_finding() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut txn = db.begin();
+    txn.create_table(&people()).unwrap();
+    txn.commit().unwrap();
+    db.close().unwrap();
+    std::fs::remove_dir_all(dir.path().join("wal")).unwrap();
+    let report = Database::verify_offline(dir.path()).unwrap();
+    let found: Vec<_> = report.findings.iter().map(|f| (f.check, f.relation.as_str())).collect();
+    assert_eq!(found, [("W3", "wal")]);
+    let opened = Database::open(dir.path()).err();
+    assert!(matches!(&opened, Some(Error::Corruption { file, .. }) if file == "wal"), "{opened:?}");
+}

@@ -166,6 +166,13 @@ impl Catalog {
     }
 }
 
+/// Files that every database has: of the catalog itself and of the outcomes of transactions.
+pub fn system_files() -> Vec<FileId> {
+    let mut files = files_of(&bootstrap::catalog_def());
+    files.push(crate::txn::STATUS_FILE);
+    files
+}
+
 /// The files of a table and its indexes.
 pub fn files_of(def: &TableDef) -> Vec<FileId> {
     let mut files = vec![def.heap, def.free_space_map(), def.visibility_map()];

@@ -224,6 +224,7 @@ fn clear(io: &Io) -> Result<()> {
 /// Brings a database that exists up to the end of its log.
 pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Engine>> {
     let control = Wal::read_control(&io)?;
+    check_system_files(&io)?;
     let healed = DoubleWrite::recover(&io, !options.offline)?.len();
     let log = redo::find_end(&env, &io, control.redo)?;
     if healed > 0 || log.dropped > 0 {
@@ -284,6 +285,23 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
         engine.upkeep.want_checkpoint();
     }
     Ok(Arc::new(engine))
+}
+
+/// Without these nothing can be read, and redo would make empty ones.
+fn check_system_files(io: &Io) -> Result<()> {
+    match io.list("wal") {
+        Err(error) if error.kind == IoErrorKind::NotFound => {
+            return Err(Error::corrupt_file("wal", "the directory of the log is missing"));
+        }
+        names => names.map_err(Error::Io)?,
+    };
+    for file in crate::catalog::system_files() {
+        if !io.exists(&file.path()).map_err(Error::Io)? {
+            let what = "a file of the system's own tables is missing";
+            return Err(Error::corrupt_file(file.path(), what));
+        }
+    }
+    Ok(())
 }
 
 /// What was measured now, where it was, else what was known before.

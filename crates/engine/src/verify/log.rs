@@ -47,6 +47,11 @@ pub fn log(env: &Env, io: &Io, report: &mut Report) -> Result<Option<LogState>> 
     if control.clean {
         tables::whole_pages(io, report)?;
     }
+    let names = io.list("wal");
+    if matches!(&names, Err(error) if error.kind == IoErrorKind::NotFound) {
+        said(report, "W3", "wal", "the directory of the log is missing".into());
+        return Ok(None);
+    }
     let sound = segments(io, &control, segment_bytes, report)?;
     if let Err(error) = read(env, io, control.redo) {
         recovery_damage(error, "W1", report)?;
@@ -112,7 +117,11 @@ fn segments(io: &Io, control: &Control, bytes: u64, report: &mut Report) -> Resu
 /// Checks what can be checked without recovery: the checksums of all pages as they lie on disk.
 pub fn unrecovered(io: &Io, report: &mut Report) -> Result<()> {
     let mut page = AlignedBuf::zeroed(PAGE_SIZE);
-    for name in io.list("data").map_err(Error::Io)? {
+    let names = match io.list("data") {
+        Err(error) if error.kind == IoErrorKind::NotFound => return Ok(()),
+        names => names.map_err(Error::Io)?,
+    };
+    for name in names {
         let Ok(number) = u32::from_str_radix(&name, 16) else { continue };
         let path = format!("data/{name}");
         let file = io.open_file(&path, OpenMode::ReadOnly).map_err(Error::Io)?;

@@ -29,7 +29,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::ids::FileId;
 use crate::sort::TempFiles;
-use crate::table::Table;
+use crate::table::{Table, TableIndex};
 use crate::txn::TxnManager;
 
 pub use log::{LogState, log, unrecovered};
@@ -129,27 +129,33 @@ pub(crate) fn table(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Re
     pages::table(parts, table, report)?;
     tables::sizes(parts, table, report)?;
     heap(table, report)?;
-    for index in table.indexes() {
-        let place = Place { relation: &index.def().name, file: index.def().file };
-        let mut found = Vec::new();
-        let stats = index.method().verify(None, &mut |finding| {
-            if found.len() < MOST_FINDINGS {
-                found.push(finding);
-            }
-        });
-        for finding in found {
-            let block = Some(finding.page.block.0);
-            report.add(place.finding(finding.check, block, finding.what));
-        }
-        match stats {
-            Ok(stats) => {
-                report.pages += stats.leaves + stats.inner + stats.free;
-                report.entries += stats.live + stats.dead;
-            }
-            Err(error) => caught(place, "B0", Err(error), report)?,
-        }
+    for opened in table.indexes() {
+        index(opened, report)?;
     }
     cross::check(parts, table, report)
+}
+
+/// Checks the structure of an index.
+fn index(index: &TableIndex, report: &mut Report) -> Result<()> {
+    let place = Place { relation: &index.def().name, file: index.def().file };
+    let mut found = Vec::new();
+    let stats = index.method().verify(None, &mut |finding| {
+        if found.len() < MOST_FINDINGS {
+            found.push(finding);
+        }
+    });
+    for finding in found {
+        let block = Some(finding.page.block.0);
+        report.add(place.finding(finding.check, block, finding.what));
+    }
+    match stats {
+        Ok(stats) => {
+            report.pages += stats.leaves + stats.inner + stats.free;
+            report.entries += stats.live + stats.dead;
+            Ok(())
+        }
+        Err(error) => caught(place, "B0", Err(error), report),
+    }
 }
 
 fn heap(table: &Table, report: &mut Report) -> Result<()> {
@@ -189,7 +195,7 @@ pub(crate) fn caught(
 
 /// As [`caught`], for damage outside the pages of a relation: the error names its own file.
 pub fn recovery_damage(error: Error, check: &'static str, report: &mut Report) -> Result<()> {
-    let Error::Corruption { file, block, what } = error else { return Err(error) };
+    let Error::Corruption { file, block, what, .. } = error else { return Err(error) };
     let number = file.rsplit(['/', ' ']).next().unwrap_or_default();
     let number = u32::from_str_radix(number, 16).unwrap_or_default();
     report.add(Finding { check, relation: file, file: number, block, what });

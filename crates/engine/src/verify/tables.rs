@@ -7,7 +7,8 @@
 //! | X7 | counters are above everything that was handed out |
 //!
 //! Invariants: a table that is dropped meanwhile is no finding: a missing file counts only if the
-//! catalog still names it afterwards. A table whose files are in doubt is not opened.
+//! catalog still names it afterwards. A table whose files have two owners is not opened; of one
+//! that cannot be opened as a whole, every part that can be is checked by itself.
 //! Does not do: contents.
 
 use std::collections::BTreeMap;
@@ -16,9 +17,10 @@ use crate::catalog::{Changes, FIRST_USER_FILE, files_of};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, Xid};
-use crate::table::Table;
 use crate::table::schema::TableDef;
+use crate::table::{Table, TableIndex};
 use crate::txn::{Isolation, LockMode};
+use crate::verify::pages::{self, Role};
 use crate::verify::{Parts, Place, Report, caught, table};
 
 /// Checks every table of the catalog.
@@ -27,17 +29,21 @@ pub(super) fn all(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
     let owners = owners(&defs, report);
     for def in &defs {
         let shared = |file: &FileId| file.0 < FIRST_USER_FILE || owners[file] > 1;
-        if files_of(def).iter().any(shared) || is_incomplete(parts, def, report)? {
+        if files_of(def).iter().any(shared) {
             continue;
         }
-        let place = Place { relation: &def.name, file: def.heap };
+        let missing = missing_files(parts, def, report)?;
         let mut txn = parts.txns.begin(Isolation::ReadCommitted);
         let used =
             parts.catalog.resolve(&mut txn, &Changes::default(), &def.name, LockMode::Access);
         match used {
             Err(Error::NotFound(_)) => {}
-            Err(error) => caught(place, "X6", Err(error), report)?,
             Ok(entry) => table(parts, &entry.table, report)?,
+            // Looking at the parts will meet the damage again, and tell whose it is.
+            Err(error) if matches!(error, Error::Corruption { .. }) || !missing.is_empty() => {
+                in_parts(parts, def, &missing, report)?;
+            }
+            Err(error) => return Err(error),
         }
     }
     Ok(())
@@ -64,18 +70,66 @@ fn owners(defs: &[TableDef], report: &mut Report) -> BTreeMap<FileId, u32> {
     owners
 }
 
-/// Is a file of the table missing, though the catalog still names it?
-fn is_incomplete(parts: &Parts<'_>, def: &TableDef, report: &mut Report) -> Result<bool> {
+/// The files of the table that are missing, though the catalog still names them.
+fn missing_files(parts: &Parts<'_>, def: &TableDef, report: &mut Report) -> Result<Vec<FileId>> {
     let on_disk = parts.pool.files_on_disk()?;
-    let Some(missing) = files_of(def).into_iter().find(|file| !on_disk.contains(file)) else {
-        return Ok(false);
-    };
-    let still = parts.catalog.definitions()?.iter().any(|now| files_of(now).contains(&missing));
-    if still && !parts.pool.files_on_disk()?.contains(&missing) {
-        let place = Place { relation: &def.name, file: missing };
-        report.add(place.finding("X6", None, "the catalog names this file, which is missing"));
+    let mut missing = files_of(def);
+    missing.retain(|file| !on_disk.contains(file));
+    if missing.is_empty() {
+        return Ok(missing);
     }
-    Ok(true)
+    let named: Vec<FileId> = parts.catalog.definitions()?.iter().flat_map(files_of).collect();
+    let on_disk = parts.pool.files_on_disk()?;
+    missing.retain(|file| named.contains(file) && !on_disk.contains(file));
+    for file in &missing {
+        let what = "the catalog names this file, which is missing";
+        report.add(place_of(def, *file).finding("X6", None, what));
+    }
+    Ok(missing)
+}
+
+/// The table or the index that the file belongs to.
+fn place_of(def: &TableDef, file: FileId) -> Place<'_> {
+    let index = def.indexes.iter().find(|index| index.file == file);
+    Place { relation: index.map_or(&def.name, |index| &index.name), file }
+}
+
+/// A table that cannot be opened as a whole: its heap with the indexes that can be opened, or where
+/// the heap cannot be, every file by itself.
+fn in_parts(
+    parts: &Parts<'_>,
+    def: &TableDef,
+    missing: &[FileId],
+    report: &mut Report,
+) -> Result<()> {
+    let mut rest = def.clone();
+    rest.indexes.retain(|index| !missing.contains(&index.file));
+    let mut opened = Vec::new();
+    for index in std::mem::take(&mut rest.indexes) {
+        match TableIndex::open(parts.pool, def, &index) {
+            Ok(index) => opened.push(index),
+            Err(error) => caught(place_of(def, index.file), "X6", Err(error), report)?,
+        }
+    }
+    rest.indexes = opened.iter().map(|index| index.def().clone()).collect();
+    let own = [rest.heap, rest.free_space_map(), rest.visibility_map()];
+    if !own.iter().any(|file| missing.contains(file)) {
+        match Table::open(parts.pool, parts.txns, rest) {
+            Ok(whole) => return table(parts, &whole, report),
+            Err(error) => caught(place_of(def, def.heap), "X6", Err(error), report)?,
+        }
+    }
+    let roles = [Role::Heap, Role::FreeSpace, Role::Visibility];
+    for (file, role) in own.into_iter().zip(roles).filter(|(file, _)| !missing.contains(file)) {
+        parts.pool.open_file(file, def.logged)?;
+        pages::file(parts, place_of(def, file), role, &|| 0, report)?;
+    }
+    for index in opened {
+        let role = Role::Index(index.def().method);
+        pages::file(parts, place_of(def, index.def().file), role, &|| 1, report)?;
+        super::index(&index, report)?;
+    }
+    Ok(())
 }
 
 /// Does a file end before what its meta page says?

@@ -7,6 +7,8 @@ use rightlink::{
 };
 use rightlink_aio::{Io, IoOptions, Method, OpenMode, SimDisk};
 use rightlink_env::Env;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -43,7 +45,7 @@ impl Drop for TellSeed {
 }
 
 /// A simulated disk with a closed database.
-pub(crate) struct Disk(pub(crate) SimDisk);
+pub(crate) struct Disk(pub(crate) SimDisk, RefCell<Vec<(u32, u32)>>);
 
 fn options(disk: &SimDisk) -> Options {
     let options = Database::options().memory(16 << 20).pool_pages(256).log_segment_bytes(SEGMENT);
@@ -97,7 +99,7 @@ pub(crate) fn sound() -> Disk {
         build(&disk).close().unwrap();
         disk.snapshot()
     });
-    Disk(disk.snapshot())
+    Disk::new(disk.snapshot())
 }
 
 /// A database that was killed with log behind its last checkpoint.
@@ -110,7 +112,7 @@ pub(crate) fn crashed() -> Disk {
         txn.insert("people", &row(10_000 + id, format!("late {id};"))).unwrap();
         txn.commit().unwrap();
     }
-    Disk(disk.snapshot())
+    Disk::new(disk.snapshot())
 }
 
 /// Path of a data file.
@@ -127,8 +129,32 @@ pub(crate) fn u32_at(page: &Page, at: usize) -> u32 {
 }
 
 impl Disk {
+    fn new(disk: SimDisk) -> Disk {
+        Disk(disk, RefCell::default())
+    }
+
     pub(crate) fn copy(&self) -> Disk {
-        Disk(self.0.snapshot())
+        Disk::new(self.0.snapshot())
+    }
+
+    /// File and block of the pages that were changed last.
+    pub(crate) fn touched(&self) -> Option<(u32, u32)> {
+        self.1.borrow().last().copied()
+    }
+
+    /// Whose files they are. To be asked while the disk is sound.
+    pub(crate) fn owners(&self) -> BTreeMap<u32, &'static str> {
+        let trees = self.files_of(Kind::TreeMeta);
+        let heap = self.heap();
+        let mut owners = BTreeMap::from([(1, "status"), (2, "catalog")]);
+        owners.extend([(heap, "people"), (heap + 1, "people"), (heap + 2, "people")]);
+        owners.extend([(trees[0], "people_pkey"), (trees[1], "people_by_name")]);
+        owners.extend([(self.hash_index(), "people_hash"), (trees[2], "others_pkey")]);
+        owners
+    }
+
+    pub(crate) fn cut(&self, name: &str, len: u64) {
+        self.io().open_file(name, OpenMode::Existing).unwrap().set_len(len).unwrap();
     }
 
     pub(crate) fn hash(&self) -> u64 {
@@ -180,6 +206,7 @@ impl Disk {
         if self.0.files().iter().any(|(name, _)| name == "doublewrite") {
             self.remove("doublewrite");
         }
+        self.1.borrow_mut().push((file, block));
         let mut page = self.page(file, block);
         change(&mut page);
         self.write(&data(file), u64::from(block) * PAGE as u64, &page);
