@@ -8,8 +8,10 @@
 //! - every index gives the rows of the heap scan of the same statement's transaction.
 //!
 //! And at the end the committed writes of a pair form one chain from its first value to its last:
-//! no write was lost, none that was rolled back stayed. Meanwhile one thread vacuums, checkpoints,
-//! and creates and drops an index and a column. Every run ends with `verify`.
+//! no write was lost, none that was rolled back stayed. Meanwhile one thread vacuums all the time,
+//! and another checkpoints, verifies, and creates and drops an index, a column and a table of
+//! its own, keeping or rolling back. Every run tells how often each was done, and ends with
+//! `verify`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -65,10 +67,22 @@ fn read_pair(txn: &mut Transaction, k: i64) -> Result<Option<(Row, Row)>> {
     }
 }
 
+/// Inserts both members. The extra column may be there or not, but not change under a transaction.
+fn insert_pair(txn: &mut Transaction, k: i64, v: i64) -> Result<()> {
+    let mut rows = [row(k, v), row(k + PAIR, v)];
+    match txn.insert_many("pairs", &rows) {
+        Err(Error::Invalid(_)) => {
+            rows.iter_mut().for_each(|row| row.push(Value::Int4(v as i32)));
+            txn.insert_many("pairs", &rows).map(|_| ())
+        }
+        inserted => inserted.map(|_| ()),
+    }
+}
+
 /// Writes a pair: inserts, replaces or deletes it.
 fn write_pair(txn: &mut Transaction, rng: &mut Rng, k: i64, v: i64) -> Result<Write> {
     let Some((a, b)) = read_pair(txn, k)? else {
-        txn.insert_many("pairs", &[row(k, v), row(k + PAIR, v)])?;
+        insert_pair(txn, k, v)?;
         return Ok((k, v, 0));
     };
     let old = int(&a, 1);
@@ -150,29 +164,65 @@ fn look(db: &Database) -> Result<()> {
     Ok(())
 }
 
-/// What goes on beside the writers.
-fn disturb(db: &Database, rng: &mut Rng) -> Result<()> {
-    match rng.below(4) {
-        0 => db.vacuum(Some("pairs")).map(|_| ()),
-        1 => db.checkpoint(),
-        2 => {
-            let mut txn = db.begin_with(TransactionOptions {
-                isolation: Isolation::ReadCommitted,
-                lock_timeout: Some(std::time::Duration::from_secs(2)),
-                ..Default::default()
-            });
-            match txn.create_index("pairs", &IndexSchema::new("extra").on("pad").on_desc("v")) {
-                Err(Error::AlreadyExists(_)) => txn.drop_index("extra")?,
-                created => created?,
-            }
-            if rng.chance(1, 3) { Ok(()) } else { txn.commit() }
+/// Creates what is not there, or drops what is, and keeps that or not.
+fn define(db: &Database, rng: &mut Rng, change: fn(&mut Transaction) -> Result<()>) -> Result<()> {
+    let mut txn = db.begin_with(TransactionOptions {
+        isolation: Isolation::ReadCommitted,
+        lock_timeout: Some(std::time::Duration::from_secs(2)),
+        ..Default::default()
+    });
+    change(&mut txn)?;
+    if rng.chance(1, 3) { Ok(()) } else { txn.commit() }
+}
+
+fn change_index(txn: &mut Transaction) -> Result<()> {
+    match txn.create_index("pairs", &IndexSchema::new("extra").on("pad").on_desc("v")) {
+        Err(Error::AlreadyExists(_)) => txn.drop_index("extra"),
+        created => created,
+    }
+}
+
+fn change_column(txn: &mut Transaction) -> Result<()> {
+    match txn.add_column("pairs", "more", Type::Int4) {
+        Err(Error::AlreadyExists(_)) => txn.drop_column("pairs", "more"),
+        added => added,
+    }
+}
+
+fn change_table(txn: &mut Transaction) -> Result<()> {
+    let side = TableSchema::new("side").column("n", Type::Int8).primary_key(["n"]);
+    match txn.create_table(&side) {
+        Err(Error::AlreadyExists(_)) => txn.drop_table("side"),
+        Err(error) => Err(error),
+        Ok(()) => {
+            let rows: Vec<_> = (0..500).map(|n| vec![Value::Int8(n)]).collect();
+            txn.insert_many("side", &rows).map(|_| ())
         }
+    }
+}
+
+/// What goes on beside the writers, and how often it succeeded.
+const DISTURBANCES: [&str; 5] = ["checkpoint", "index", "column", "table", "verify"];
+static DONE: [AtomicU64; DISTURBANCES.len()] = [const { AtomicU64::new(0) }; DISTURBANCES.len()];
+
+fn disturb(db: &Database, rng: &mut Rng) -> Result<()> {
+    let chosen = rng.index(DISTURBANCES.len());
+    match DISTURBANCES[chosen] {
+        "checkpoint" => db.checkpoint()?,
+        "index" => define(db, rng, change_index)?,
+        "column" => define(db, rng, change_column)?,
+        "table" => define(db, rng, change_table)?,
         _ => {
             let report = db.verify()?;
             assert!(report.is_clean(), "{:?}", report.findings);
-            Ok(())
         }
     }
+    DONE[chosen].fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+fn vacuum(db: &Database, _: &mut Rng) -> Result<()> {
+    db.vacuum(Some("pairs")).map(|_| ())
 }
 
 /// Every committed write of a pair is one link of the chain from nothing to the final value.
@@ -251,7 +301,7 @@ fn run(seed: u64, threads: u64, transactions: u64, pool_pages: usize) {
                 }
             })
         };
-        let sides = [side(200, |db, _| look(db)), side(201, disturb)];
+        let sides = [side(200, |db, _| look(db)), side(201, disturb), side(202, vacuum)];
         let stop_sides = Stop(&stop);
         let writes: Vec<Write> = writers
             .into_iter()
@@ -261,6 +311,8 @@ fn run(seed: u64, threads: u64, transactions: u64, pool_pages: usize) {
         sides.into_iter().for_each(|side| side.join().expect("a side job ends well"));
         writes
     });
+    let done = DISTURBANCES.iter().zip(&DONE).map(|(name, n)| (*name, n.load(Ordering::Relaxed)));
+    println!("done beside the writers so far: {:?}", done.collect::<Vec<_>>());
     assert!(writes.len() as u64 > transactions / 4, "most transactions commit something");
     look(&db).unwrap();
     let report = db.verify().unwrap();
