@@ -167,7 +167,7 @@ impl Parser {
     }
 
     fn byte(&mut self, byte: u8) -> Result<(), CsvError> {
-        if self.field.len() >= MAX_FIELD {
+        if self.field.len() > MAX_FIELD {
             return Err(self.too_long_field());
         }
         match (self.state, byte) {
@@ -198,6 +198,9 @@ impl Parser {
     }
 
     fn end_field(&mut self) -> Result<(), CsvError> {
+        if self.field.len() > MAX_FIELD {
+            return Err(self.too_long_field());
+        }
         if self.fields.len() == MAX_FIELDS {
             return Err(self.bad(&format!("the row has more than {MAX_FIELDS} fields")));
         }
