@@ -2,8 +2,9 @@
 //!
 //! Invariants: a batch is committed as a whole or leaves nothing, not even the table it was to
 //! create; what is reported as committed is durable by then; a load goes on when nobody reads its
-//! reports; every error tells how many rows are committed; rows in memory (the sample, and the batch
-//! being gathered) stay within a share of the memory budget. Does not do: several writers at once.
+//! reports; every error tells how many rows are committed; rows in memory (the sample, and the
+//! batch being gathered) stay within a share of the memory budget.
+//! Does not do: several writers at once.
 
 use rightlink::{
     ColumnInfo, ColumnSchema, Database, Error, Reservation, TableInfo, TableSchema, Transaction,

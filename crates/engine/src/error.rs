@@ -1,8 +1,8 @@
 //! The one error of the engine, sorted by what a caller can do about it.
 //!
 //! Invariants: bytes from disk never panic, they become [`Error::Corruption`] naming file and
-//! block, and the table or index where it passes through a table; [`Error::is_retryable`] is true exactly for conflicts after which the same transaction
-//! may succeed.
+//! block, and the table or index where it passes through a table; [`Error::is_retryable`] is true
+//! exactly for conflicts after which the same transaction may succeed.
 //! Does not do: logging; an error is logged where it is handled.
 
 use std::fmt;

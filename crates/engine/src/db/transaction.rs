@@ -188,13 +188,15 @@ impl Transaction {
             }
             Ok(Some(new))
         };
-        entry.table.update_many(&mut self.statement()?, ids, &mut change)
+        let written = entry.table.update_many(&mut self.statement()?, ids, &mut change);
+        entry.table.naming(written)
     }
 
     /// Deletes the rows at `ids` as one statement. Returns how many were there.
     pub fn delete_many(&mut self, table: &str, ids: &[RowId]) -> Result<u64> {
         let entry = self.entry(table, LockMode::Write)?;
-        entry.table.delete_many(&mut self.statement()?, ids, &mut |_| Ok(true))
+        let written = entry.table.delete_many(&mut self.statement()?, ids, &mut |_| Ok(true));
+        entry.table.naming(written)
     }
 
     /// Deletes the row at `id`. False if it is gone.
