@@ -161,6 +161,7 @@ fn reported(line: &str) -> u32 {
 }
 
 /// Rows of 7 KB through a budget of 8 MiB: the peak and the reports up to the end.
+#[expect(clippy::disallowed_methods, reason = "a test of the command has no room of threads")]
 fn load_wide(dir: &Path, options: &str) -> (usize, Vec<u32>) {
     const ROWS: u32 = 5000;
     let exe = env!("CARGO_BIN_EXE_rightlink");
