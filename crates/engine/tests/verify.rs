@@ -200,8 +200,11 @@ fn every_check_finds_what_it_is_for() {
     assert!(missed.is_empty(), "missed:\n{}", missed.join("\n"));
 }
 
-/// What is found in each relation, apart from the catalog.
-fn by_relation(report: &VerifyReport) -> BTreeMap<&str, BTreeSet<(&str, u32, Option<u32>)>> {
+/// Check, file and block of a finding.
+type Found<'a> = (&'a str, u32, Option<u32>);
+
+/// What is found in each relation.
+fn by_relation(report: &VerifyReport) -> BTreeMap<&str, BTreeSet<Found<'_>>> {
     let mut found: BTreeMap<&str, BTreeSet<_>> = BTreeMap::new();
     for finding in &report.findings {
         let one = (finding.check, finding.file, finding.block);
