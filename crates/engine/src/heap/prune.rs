@@ -26,7 +26,7 @@ use crate::wal::RecordKind;
 use rightlink_env::sync::Ordering;
 
 /// Most bytes of roots kept for [`Heap::take_dead_roots`]; vacuum finds the others.
-const MAX_DEAD_BYTES: usize = 1 << 20;
+const MAX_DEAD_BYTES: usize = 256 << 10;
 /// A page that has so much room after pruning is offered to everyone.
 const MUCH_ROOM: usize = crate::config::PAGE_SIZE / 2;
 /// A page with less room than this part of a page is short of space.
