@@ -113,7 +113,7 @@ fn an_unknown_knob_is_refused() {
 fn every_kind_of_work_stays_within_the_memory_budget() {
     let dir = scratch("memory");
     let json = dir.join("cells.json");
-    let words = "memory --rows 40000 --budget_mib 24 --indexes 3 --open 20";
+    let words = "memory --rows 40000 --budget_mib 32 --indexes 3 --open 20";
     let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink-bench"));
     command.args(words.split(' ')).arg("--dir").arg(&dir).arg("--json").arg(&json);
     let output = command.output().expect("it starts");
