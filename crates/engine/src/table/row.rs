@@ -288,7 +288,10 @@ fn value_of(ty: Type, bytes: &[u8]) -> std::result::Result<Value, Malformed> {
         Type::Float4 => Value::Float4(f32::from_le_bytes(fixed(bytes))),
         Type::Float8 => Value::Float8(f64::from_le_bytes(fixed(bytes))),
         Type::Text => Value::Text(text(bytes)?),
-        Type::Json => Value::Json(text(bytes)?),
+        Type::Json => {
+            let json = Value::Json(text(bytes)?);
+            Some(json).filter(Value::is_sound).ok_or(Malformed("json in a row is no JSON"))?
+        }
         Type::Decimal => {
             let decimal = Decimal::from_bytes(bytes);
             Value::Decimal(decimal.ok_or(Malformed("a row holds no decimal"))?)
