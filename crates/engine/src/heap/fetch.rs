@@ -9,7 +9,7 @@
 
 use crate::buffer::Pin;
 use crate::error::{Error, Result};
-use crate::heap::Heap;
+use crate::heap::{Heap, Target};
 use crate::heap::page::{HeapPage, Slot, Tuple, walk_chain};
 use crate::heap::visibility::{Birth, End, Hints, Judge, Seer};
 use crate::ids::{RowId, Xid};
@@ -124,9 +124,9 @@ impl Heap {
 
     /// The newest committed version of the row whose version `start` the caller's snapshot sees,
     /// along all updates, other pages included; `None` once it is deleted. Read committed goes on
-    /// with it. Where a version on the way was removed meanwhile, the version before it leads on
+    /// with it. It may leave as soon as the latch is gone: a [`Target`] is known again. Where a version on the way was removed meanwhile, the version before it leads on
     /// (R9): the walk begins again at `start`, which is never removed.
-    pub fn newest(&self, start: RowId) -> Result<Option<(RowId, Vec<u8>)>> {
+    pub fn newest(&self, start: RowId) -> Result<Option<(Target, Vec<u8>)>> {
         let mut judge = Judge::new(self.txns());
         let (mut at, mut born_by) = (start, None);
         let mut walks = 0;
@@ -160,7 +160,7 @@ impl Heap {
             match (end, tuple.header.next) {
                 (End::Ended(by), Some(next)) => (at, born_by) = (next, Some(by)),
                 (End::Ended(_), None) => return Ok(None),
-                _ => return Ok(Some((at, tuple.row.to_vec()))),
+                _ => return Ok(Some((Target { at, born_by }, tuple.row.to_vec()))),
             }
         }
     }

@@ -9,14 +9,16 @@ use crate::heap::Heap;
 use crate::heap::page_edit;
 use crate::heap::page_set::Maps;
 use crate::heap::visibility::Judge;
-use crate::heap::write::{WriteOutcome, Writer, holds_lock, may_end};
+use crate::heap::write::{Target, WriteOutcome, Writer, holds_lock, may_end};
 use crate::ids::{Lsn, RowId};
 use crate::txn::Transaction;
 use crate::wal::RecordKind;
 
 impl Heap {
-    /// Locks the row whose version `at` the transaction's snapshot sees.
-    pub fn lock(&self, txn: &mut Transaction, at: RowId) -> Result<WriteOutcome> {
+    /// Locks the row whose version `old` the transaction's snapshot sees or [`Heap::newest`] found.
+    pub fn lock(&self, txn: &mut Transaction, old: impl Into<Target>) -> Result<WriteOutcome> {
+        let old = old.into();
+        let at = old.at;
         let xid = txn.xid()?;
         let writer = Writer { xid, txn };
         let mut judge = Judge::new(self.txns());
@@ -24,7 +26,7 @@ impl Heap {
             let Some(mut set) = self.latch_for(&[at.block.0], Maps::Marked, xid)? else {
                 return Ok(WriteOutcome::Gone);
             };
-            let found = may_end(&set.page(at.block.0)?, at, writer, &mut judge)?;
+            let found = may_end(&set.page(at.block.0)?, old, writer, &mut judge)?;
             let (offset, head) = match found {
                 Some(Ok(tuple)) if holds_lock(&tuple, writer) => return Ok(done(at, Lsn(0))),
                 Some(Ok(tuple)) => (tuple.offset, tuple.header.locked(xid)),

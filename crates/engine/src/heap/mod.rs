@@ -75,7 +75,7 @@ pub use tuple::{TUPLE_HEADER, TupleHeader};
 pub use vacuum::{Skip, VacuumOptions, VacuumPage, VacuumPass};
 pub use verify::{Finding, RootState, VerifyStats};
 pub use visibility_map::Bits;
-pub use write::WriteOutcome;
+pub use write::{Target, WriteOutcome};
 
 use crate::buffer::{BufferPool, Pin};
 use crate::config::MAX_ROW_BYTES;

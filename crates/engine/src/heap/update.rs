@@ -18,7 +18,7 @@ use crate::heap::page_edit::{self, choose_slots, how_many_fit};
 use crate::heap::page_set::{Maps, PageSet};
 use crate::heap::tuple::{HEAP_ONLY, TupleHeader, UPDATED};
 use crate::heap::visibility::Judge;
-use crate::heap::write::{WriteOutcome, Writer, may_end};
+use crate::heap::write::{Target, WriteOutcome, Writer, may_end};
 use crate::heap::{Heap, check_row};
 use crate::ids::{RowId, Xid};
 use crate::txn::Transaction;
@@ -40,27 +40,30 @@ enum Attempt {
 }
 
 impl Heap {
-    /// Replaces the version at `at`, which the transaction's snapshot sees, by `row`. `hot`: no
+    /// Replaces the version `old`, which the transaction's snapshot sees or [`Heap::newest`] found, by
+    /// `row`. `hot`: no
     /// column of any index changed (R10).
     pub fn update(
         &self,
         txn: &mut Transaction,
-        at: RowId,
+        old: impl Into<Target>,
         row: &[u8],
         hot: bool,
     ) -> Result<WriteOutcome> {
+        let old = old.into();
         let len = check_row(row)?;
         let xid = txn.xid()?;
-        let change = Change { writer: Writer { xid, txn }, at, row, len, hot };
+        let change = Change { writer: Writer { xid, txn }, old, row, len, hot };
         let mut judge = Judge::new(self.txns());
         let mut search = Search::new(xid, self.target_group());
         let mut pruned = false;
-        let mut target = at.block.0;
+        let home = old.at.block.0;
+        let mut target = home;
         loop {
             match self.try_update(&change, target, &mut judge)? {
                 Attempt::Ended(outcome) => return Ok(outcome),
                 Attempt::Unknown => judge.resolve()?,
-                Attempt::NoRoom if !pruned && target == at.block.0 => {
+                Attempt::NoRoom if !pruned && target == home => {
                     pruned = true;
                     self.prune_for_room(target)?;
                 }
@@ -77,8 +80,8 @@ impl Heap {
     pub(super) fn update_onto(&self, txn: &mut Transaction, at: RowId, target: u32) -> Result<()> {
         let xid = txn.xid()?;
         let row = b"moved";
-        let change =
-            Change { writer: Writer { xid, txn }, at, row, len: check_row(row)?, hot: false };
+        let (writer, len) = (Writer { xid, txn }, check_row(row)?);
+        let change = Change { writer, old: at.into(), row, len, hot: false };
         let mut judge = Judge::new(self.txns());
         loop {
             match self.try_update(&change, target, &mut judge)? {
@@ -96,7 +99,7 @@ impl Heap {
         target: u32,
         judge: &mut Judge<'_>,
     ) -> Result<Attempt> {
-        let home = change.at.block.0;
+        let home = change.old.at.block.0;
         let mut blocks = [home, target];
         if !broken("r12-order") {
             blocks.sort_unstable();
@@ -109,7 +112,7 @@ impl Heap {
         for block in blocks {
             set.bits(*block)?;
         }
-        let old = match may_end(&set.page(home)?, change.at, change.writer, judge)? {
+        let old = match may_end(&set.page(home)?, change.old, change.writer, judge)? {
             None => return Ok(Attempt::Unknown),
             Some(Err(outcome)) => return Ok(Attempt::Ended(outcome)),
             Some(Ok(tuple)) => Old { offset: tuple.offset, header: tuple.header },
@@ -131,7 +134,7 @@ impl Heap {
 /// What is to be done.
 struct Change<'c> {
     writer: Writer<'c>,
-    at: RowId,
+    old: Target,
     row: &'c [u8],
     len: usize,
     hot: bool,
@@ -152,8 +155,8 @@ fn replace(
     old: &Old,
     new: RowId,
 ) -> Result<WriteOutcome> {
-    let (home, xid): (u32, Xid) = (change.at.block.0, change.writer.xid);
-    let heap_only = change.hot && new.block == change.at.block;
+    let (home, xid): (u32, Xid) = (change.old.at.block.0, change.writer.xid);
+    let heap_only = change.hot && new.block == change.old.at.block;
     let header = TupleHeader::new(xid, UPDATED | if heap_only { HEAP_ONLY } else { 0 });
     let ended = old.header.replaced(xid, new, heap_only);
     page_edit::insert_tuples(&mut set.store(new.block.0), &[new.slot], &[(header, change.row)]);

@@ -7,12 +7,41 @@
 //! Invariants: the answer holds only under the exclusive latch under which it was found.
 //! Does not do: wait, choose what a lost race means (that depends on the isolation level).
 
+use rightlink_env::points::broken;
+
 use crate::error::Result;
 use crate::heap::page::{HeapPage, Tuple};
 use crate::heap::tuple::LOCK_ONLY;
 use crate::heap::visibility::{Birth, End, Judge};
 use crate::ids::{Lsn, RowId, Xid};
 use crate::txn::Transaction;
+
+/// The version that a write is to end.
+///
+/// A version that the writer's own snapshot sees stays where it is, and so does its row id (R9).
+/// One that [`Heap::newest`](super::Heap::newest) found is later than that: it may leave, and its
+/// row id be given to another row, before the write has the latch. What tells them apart is who
+/// created it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// Where the version is.
+    pub at: RowId,
+    /// Who created it, unless the writer's snapshot keeps it there.
+    pub(super) born_by: Option<Xid>,
+}
+
+impl From<RowId> for Target {
+    fn from(at: RowId) -> Target {
+        Target { at, born_by: None }
+    }
+}
+
+impl Target {
+    /// Is this the version that was meant?
+    fn is(self, tuple: &Tuple<'_>) -> bool {
+        self.born_by.is_none_or(|by| tuple.header.xmin == by) || broken("r9-walk")
+    }
+}
 
 /// How an update, delete or lock ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,16 +76,17 @@ pub(super) struct Writer<'t> {
     pub(super) txn: &'t Transaction,
 }
 
-/// May `writer` end the version at `at`? `Ok(Ok(..))` gives its slot's contents; `Ok(Err(..))` the
+/// May `writer` end the version `target`? `Ok(Ok(..))` gives its slot's contents; `Ok(Err(..))` the
 /// outcome that stops it; `None` when a status must be read first.
 pub(super) fn may_end<'a>(
     page: &HeapPage<'a>,
-    at: RowId,
+    target: Target,
     writer: Writer<'_>,
     judge: &mut Judge<'_>,
 ) -> Result<Option<std::result::Result<Tuple<'a>, WriteOutcome>>> {
-    assert!(at.block == page.id().block, "the version's page");
-    let Some(tuple) = page.tuple(at.slot)? else { return Ok(Some(Err(WriteOutcome::Gone))) };
+    assert!(target.at.block == page.id().block, "the version's page");
+    let found = page.tuple(target.at.slot)?.filter(|tuple| target.is(tuple));
+    let Some(tuple) = found else { return Ok(Some(Err(WriteOutcome::Gone))) };
     Ok(judge_end(&tuple, writer, judge).map(|stop| stop.map_or(Ok(tuple), Err)))
 }
 

@@ -35,8 +35,8 @@ impl Table {
             let wanted = wanted(&self.read_row(at, bytes)?)?;
             Ok(wanted.then_some(()))
         };
-        self.write_row(statement, row, prepare, |statement, at, ()| {
-            self.heap.delete(statement.txn(), at)
+        self.write_row(statement, row, prepare, |statement, old, ()| {
+            self.heap.delete(statement.txn(), old)
         })
     }
 }

@@ -23,8 +23,8 @@ impl Table {
                 let wanted = wanted(&self.read_row(at, bytes)?)?;
                 Ok(wanted.then_some(()))
             };
-            self.write_row(statement, row, prepare, |statement, at, ()| {
-                self.heap.lock(statement.txn(), at)
+            self.write_row(statement, row, prepare, |statement, row, ()| {
+                self.heap.lock(statement.txn(), row)
             })
         })
     }

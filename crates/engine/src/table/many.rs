@@ -112,8 +112,8 @@ impl Table {
             let new = change(&old)?;
             new.map(|new| self.prepare_update(old, new).map(Arc::new)).transpose()
         };
-        self.write_row(statement, row, prepare, |statement, at, update| {
-            let outcome = self.replace_in_heap(statement, at, update)?;
+        self.write_row(statement, row, prepare, |statement, old, update| {
+            let outcome = self.replace_in_heap(statement, old, update)?;
             if let WriteOutcome::Done { row_id, heap_only: false, .. } = outcome {
                 let entries = self.indexes.len() * (ENTRY_BYTES + update.bytes.len());
                 pending.bytes += ROW_BYTES + update.bytes.len() + entries;

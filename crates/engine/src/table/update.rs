@@ -9,7 +9,7 @@ use rightlink_env::points::broken;
 
 use crate::datum::Value;
 use crate::error::{Error, Result};
-use crate::heap::WriteOutcome;
+use crate::heap::{Target, WriteOutcome};
 use crate::ids::{PageId, RowId};
 
 use super::Table;
@@ -47,8 +47,8 @@ impl Table {
                 let new = change(&old)?;
                 new.map(|new| self.prepare_update(old, new)).transpose()
             };
-            let written = self.write_row(statement, row, prepare, |statement, at, update| {
-                self.replace(statement, at, update)
+            let written = self.write_row(statement, row, prepare, |statement, old, update| {
+                self.replace(statement, old, update)
             });
             self.clean_some()?;
             written
@@ -65,10 +65,10 @@ impl Table {
     fn replace(
         &self,
         statement: &mut Statement<'_>,
-        at: RowId,
+        old: Target,
         update: &Update,
     ) -> Result<WriteOutcome> {
-        let outcome = self.replace_in_heap(statement, at, update)?;
+        let outcome = self.replace_in_heap(statement, old, update)?;
         if let WriteOutcome::Done { row_id, heap_only: false, .. } = outcome {
             let xid = statement.txn().xid()?;
             let new = update.keys.iter().map(|keys| vec![keys.entry(NEW, row_id)]);
@@ -81,12 +81,12 @@ impl Table {
     pub(super) fn replace_in_heap(
         &self,
         statement: &mut Statement<'_>,
-        at: RowId,
+        old: Target,
         update: &Update,
     ) -> Result<WriteOutcome> {
         let unchanged = update.keys.iter().all(|keys| keys.same(OLD, NEW));
         let hot = unchanged || broken("r10-hot");
-        let outcome = self.heap.update(statement.txn(), at, &update.bytes, hot)?;
+        let outcome = self.heap.update(statement.txn(), old, &update.bytes, hot)?;
         let heap_only = matches!(outcome, WriteOutcome::Done { heap_only: true, .. });
         assert!(hot || !heap_only, "R10: the heap makes no heap-only version unasked");
         Ok(outcome)

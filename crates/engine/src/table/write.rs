@@ -5,12 +5,13 @@
 //! updater wins), read committed goes on with the newest version, which the caller's closure judges
 //! again.
 //!
-//! Invariants: the statement's snapshot is registered for as long as this runs, so that no version
-//! later than the one it sees is pruned and no row id on the way is given to another row (R3, R9).
+//! Invariants: the statement's snapshot is registered for as long as this runs, so that the version it
+//! sees stays, and its row id with it. Later ones may leave between two snapshots and their row ids
+//! be another row's: a write knows them by who created them (R9).
 //! Does not do: the writes themselves.
 
 use crate::error::{Error, Result};
-use crate::heap::WriteOutcome;
+use crate::heap::{Target, WriteOutcome};
 use crate::ids::{RowId, Xid};
 use crate::txn::{Isolation, LockMode};
 
@@ -38,36 +39,36 @@ impl Table {
         statement: &mut Statement<'_>,
         row: RowId,
         mut prepare: impl FnMut(RowId, &[u8]) -> Result<Option<P>>,
-        mut attempt: impl FnMut(&mut Statement<'_>, RowId, &P) -> Result<WriteOutcome>,
+        mut attempt: impl FnMut(&mut Statement<'_>, Target, &P) -> Result<WriteOutcome>,
     ) -> Result<Written> {
         statement.txn().lock_table(self.def.id, LockMode::Write)?;
         let found = self.heap.fetch_version(statement.snapshot(), row)?;
         let Some((start, mut bytes)) = found else { return Ok(Written::Gone) };
-        let mut at = start;
+        let mut target = Target::from(start);
         loop {
-            let Some(prepared) = prepare(at, &bytes)? else { return Ok(Written::Skipped) };
+            let Some(prepared) = prepare(target.at, &bytes)? else { return Ok(Written::Skipped) };
             let outcome = loop {
-                match attempt(statement, at, &prepared)? {
+                match attempt(statement, target, &prepared)? {
                     WriteOutcome::Wait(xid) => statement.txn().wait_for(xid)?,
                     outcome => break outcome,
                 }
             };
             let by = match outcome {
                 WriteOutcome::Done { row_id, .. } => return Ok(Written::Done(row_id)),
-                WriteOutcome::Gone if at == start => return Ok(Written::Gone),
+                WriteOutcome::Gone if target.at == start => return Ok(Written::Gone),
                 // The version that was waited for left between two snapshots.
                 WriteOutcome::Gone => None,
                 WriteOutcome::Changed { by, .. } => Some(by),
                 WriteOutcome::Wait(_) => unreachable!("the inner loop waits"),
             };
             if let Some(by) = by
-                && !self.may_go_on(statement, at, by)?
+                && !self.may_go_on(statement, target.at, by)?
             {
                 return Ok(Written::Skipped);
             }
             // R9: from the version that the statement's snapshot sees, which nobody removes.
             match self.heap.newest(start)? {
-                Some(newest) => (at, bytes) = newest,
+                Some(newest) => (target, bytes) = newest,
                 None => return Ok(Written::Gone),
             }
         }

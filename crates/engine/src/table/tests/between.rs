@@ -122,6 +122,44 @@ fn a_walk_goes_over_removed_versions() {
     walks_over_removed_versions();
 }
 
+/// A read-committed statement waits its turn for a row. The version that it found to be the newest
+/// leaves before it has the page, and its row id becomes another row's: the statement writes its own
+/// row, and that other one stays.
+fn meets_another_row_in_the_place() {
+    let store = Store::new(64, 7);
+    let table = &store.table;
+    let [a, b] = [0, 1];
+    store.insert(a, "same").unwrap();
+    store.insert(b, "same").unwrap();
+    let mut txn = store.begin(Isolation::ReadCommitted);
+    let mut statement = Statement::begin(&mut txn).unwrap();
+    let snapshot = Arc::clone(statement.snapshot());
+    let (start, _) = store.find(&snapshot, a).unwrap();
+    set_row(&store, a, &version(a, 1, false));
+    let mut seen = Vec::new();
+    let written = table.update(&mut statement, start, &mut |old| {
+        seen.push(old.to_vec());
+        if seen.len() == 2 {
+            // What was just handed over is replaced, leaves, and its slot is the next that is used.
+            set_row(&store, a, &version(a, 2, false));
+            table.heap().prune(crate::ids::BlockNo(1)).unwrap();
+            set_row(&store, b, &version(b, 3, false));
+        }
+        Ok(Some(version(a, 4, false)))
+    });
+    assert!(matches!(written, Ok(Written::Done(_))), "{written:?}");
+    assert_eq!(seen, [item(a, "same"), version(a, 1, false), version(a, 2, false)]);
+    drop((statement, snapshot));
+    txn.commit(true).unwrap();
+    let now = store.begin(Isolation::Snapshot).begin_statement().unwrap();
+    check(&store, &now, &[version(a, 4, false), version(b, 3, false)]);
+}
+
+#[test]
+fn a_write_knows_its_version_from_another_in_its_place() {
+    meets_another_row_in_the_place();
+}
+
 /// What a running transaction wrote, and what a savepoint took back, is between no snapshots.
 #[test]
 fn versions_of_running_transactions_stay() {
@@ -158,4 +196,6 @@ fn broken_links_are_caught() {
     let walk: fn() = walks_over_removed_versions;
     assert_eq!(caught("r9-link", &[("old snapshots", plain)]), Some("old snapshots"));
     assert_eq!(caught("r9-stub", &[("walk", walk)]), Some("walk"));
+    let place: fn() = meets_another_row_in_the_place;
+    assert_eq!(caught("r9-walk", &[("another row", place)]), Some("another row"));
 }
