@@ -151,7 +151,6 @@ const HOT_UPDATE_KEYS: [&str; 23] = [
 ];
 
 #[test]
-#[ignore = "a defect: an update is told at times that its own key exists already"]
 fn hot_update_writes_every_key_and_a_picture() {
     let dir = scratch("hot-update");
     let json = dir.join("cells.json");

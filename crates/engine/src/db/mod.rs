@@ -68,7 +68,8 @@ impl Drop for Handle {
 /// A row handed to a caller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Where it lies: good for update, delete and lock in the same transaction.
+    /// Where it lies: good for update, delete and lock in the same transaction, see
+    /// [`Transaction::update`].
     pub id: crate::ids::RowId,
     /// The columns asked for, in the order asked for.
     pub values: Vec<Value>,

@@ -140,7 +140,7 @@ impl Transaction {
         let entry = self.entry(table, LockMode::Access)?;
         let without = || Error::Invalid(format!("table {table} has no primary key"));
         let index = entry.primary.and_then(|id| entry.table.index_by_id(id)).ok_or_else(without)?;
-        let snapshot = self.running()?.begin_statement()?;
+        let snapshot = self.running()?.begin_read()?;
         let all = Projection::all(entry.table.def());
         let row = entry.table.naming(entry.table.get(&snapshot, index, key.to_vec(), &all))?;
         Ok(row.map(|row| Row { id: row.row_id, values: row.values }))
@@ -149,13 +149,18 @@ impl Transaction {
     /// Rows as `options` say, of one snapshot.
     pub fn scan(&mut self, table: &str, options: &ScanOptions) -> Result<Rows> {
         let entry = self.entry(table, LockMode::Access)?;
-        let snapshot = self.running()?.begin_statement()?;
+        let snapshot = self.running()?.begin_read()?;
         entry.table.naming(scan::start(&self.alive, &entry, &snapshot, options))
     }
 
     /// Sets columns of the row at `id`. False if the row is gone. Under snapshot isolation a row
     /// that another transaction changed since is a retryable conflict; under read committed its
     /// newest version is updated.
+    ///
+    /// A row id comes from a statement of this transaction and names its row through all changes of
+    /// it: of an inserted row always, of one that was read for the whole transaction under snapshot
+    /// isolation, until the next `get` or `scan` under read committed. One that is kept longer may
+    /// have become another row's.
     pub fn update(&mut self, table: &str, id: RowId, set: &[(&str, Value)]) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
         let assignments = draft::assignments(set, entry.table.def())?;

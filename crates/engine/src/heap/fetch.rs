@@ -9,11 +9,11 @@
 
 use crate::buffer::Pin;
 use crate::error::{Error, Result};
-use crate::heap::{Heap, Target};
 use crate::heap::page::{HeapPage, Slot, Tuple, walk_chain};
 use crate::heap::visibility::{Birth, End, Hints, Judge, Seer};
+use crate::heap::{Heap, Target};
 use crate::ids::{RowId, Xid};
-use crate::txn::Snapshot;
+use crate::txn::{Snapshot, Transaction};
 
 /// Walks along the updates of a row that ended nowhere, after which that is called damage.
 const MAX_WALKS: u32 = 10_000;
@@ -88,6 +88,14 @@ impl Heap {
             return Ok(None);
         }
         let pin = self.pin(at.block)?;
+        match self.exactly(&pin, snapshot, at)? {
+            Some(row) => Ok(Some((at, row))),
+            None => Ok(self.fetch_on(&pin, snapshot, at)?.row),
+        }
+    }
+
+    /// The version at `at` and no other, if `snapshot` sees it.
+    fn exactly(&self, pin: &Pin, snapshot: &Snapshot, at: RowId) -> Result<Option<Vec<u8>>> {
         let mut seer = Seer::new(snapshot);
         loop {
             let latch = pin.shared();
@@ -95,16 +103,29 @@ impl Heap {
                 return Ok(None);
             }
             let page = HeapPage::open(pin.page(), latch.bytes())?;
-            let Some(tuple) = page.tuple(at.slot)? else { break };
+            let Some(tuple) = page.tuple(at.slot)? else { return Ok(None) };
             match seer.visible(&tuple.header) {
-                Some(true) => return Ok(Some((at, tuple.row.to_vec()))),
-                Some(false) => break,
-                None => {}
+                Some(seen) => return Ok(seen.then(|| tuple.row.to_vec())),
+                None => drop(latch),
             }
-            drop(latch);
             seer.resolve()?;
         }
-        Ok(self.fetch_on(&pin, snapshot, at)?.row)
+    }
+
+    /// The version at `at` as an earlier statement of `txn` that gave out this row id left it, though
+    /// the row may have changed since. For writes by a row id that the own snapshot does not see.
+    pub fn fetch_handed_out(&self, txn: &Transaction, at: RowId) -> Result<Option<Vec<u8>>> {
+        if !self.is_data_block(at.block.0) {
+            return Ok(None);
+        }
+        let pin = self.pin(at.block)?;
+        let born_by = {
+            let latch = pin.shared();
+            let page = HeapPage::open(pin.page(), latch.bytes())?;
+            page.tuple(at.slot)?.map(|tuple| tuple.header.xmin)
+        };
+        let Some(snapshot) = born_by.and_then(|by| txn.snapshot_of(by)) else { return Ok(None) };
+        self.exactly(&pin, &snapshot, at)
     }
 
     /// Is every version of `root` dead to everyone, durably? Says no when it would have to read.
@@ -125,8 +146,13 @@ impl Heap {
     /// The newest committed version of the row whose version `start` the caller's snapshot sees,
     /// along all updates, other pages included; `None` once it is deleted. Read committed goes on
     /// with it. It may leave as soon as the latch is gone: a [`Target`] is known again. Where a version on the way was removed meanwhile, the version before it leads on
-    /// (R9): the walk begins again at `start`, which is never removed.
-    pub fn newest(&self, start: RowId) -> Result<Option<(Target, Vec<u8>)>> {
+    /// (R9): the walk begins again at `start`, which is never removed. Changes of xids that the
+    /// caller `owns` count as committed.
+    pub fn newest(
+        &self,
+        start: RowId,
+        owns: &dyn Fn(Xid) -> bool,
+    ) -> Result<Option<(Target, Vec<u8>)>> {
         let mut judge = Judge::new(self.txns());
         let (mut at, mut born_by) = (start, None);
         let mut walks = 0;
@@ -157,10 +183,15 @@ impl Heap {
                 judge.resolve()?;
                 continue;
             };
-            match (end, tuple.header.next) {
-                (End::Ended(by), Some(next)) => (at, born_by) = (next, Some(by)),
-                (End::Ended(_), None) => return Ok(None),
-                _ => return Ok(Some((Target { at, born_by }, tuple.row.to_vec()))),
+            let ended = match end {
+                End::Ended(by) => Some(by),
+                End::Ending(by) if owns(by) => Some(by),
+                _ => None,
+            };
+            match (ended, tuple.header.next) {
+                (Some(by), Some(next)) => (at, born_by) = (next, Some(by)),
+                (Some(_), None) => return Ok(None),
+                (None, _) => return Ok(Some((Target { at, born_by }, tuple.row.to_vec()))),
             }
         }
     }

@@ -1,11 +1,12 @@
 //! Writes by row id: who goes first, who waits, who looks again.
 //!
-//! A write starts at the version that the statement's snapshot sees. A running transaction in its
+//! A write starts at the version that the statement's snapshot sees, or at one that an earlier
+//! statement of the transaction gave out. A running transaction in its
 //! way is waited for. If it has committed, snapshot isolation gives up with a conflict (first
 //! updater wins), read committed goes on with the newest version, which the caller's closure judges
 //! again.
 //!
-//! Invariants: the statement's snapshot is registered for as long as this runs, so that the version it
+//! Invariants: that statement's snapshot is registered for as long as this runs, so that the version it
 //! sees stays, and its row id with it. Later ones may leave between two snapshots and their row ids
 //! be another row's: a write knows them by who created them (R9).
 //! Does not do: the writes themselves.
@@ -42,8 +43,9 @@ impl Table {
         mut attempt: impl FnMut(&mut Statement<'_>, Target, &P) -> Result<WriteOutcome>,
     ) -> Result<Written> {
         statement.txn().lock_table(self.def.id, LockMode::Write)?;
-        let found = self.heap.fetch_version(statement.snapshot(), row)?;
-        let Some((start, mut bytes)) = found else { return Ok(Written::Gone) };
+        let Some((start, mut bytes)) = self.start_of(statement, row)? else {
+            return Ok(Written::Gone);
+        };
         let mut target = Target::from(start);
         loop {
             let Some(prepared) = prepare(target.at, &bytes)? else { return Ok(Written::Skipped) };
@@ -66,20 +68,38 @@ impl Table {
             {
                 return Ok(Written::Skipped);
             }
-            // R9: from the version that the statement's snapshot sees, which nobody removes.
-            match self.heap.newest(start)? {
+            // R9: from a version that a registered snapshot sees, which nobody removes.
+            let xid = statement.txn().xid()?;
+            let txn = statement.txn();
+            match self.heap.newest(start, &|by| by != xid && txn.owns(by))? {
                 Some(newest) => (target, bytes) = newest,
                 None => return Ok(Written::Gone),
             }
         }
     }
 
+    /// Where a write of the row that `row` names begins: at the version that the statement sees
+    /// there, else at the one that the statement saw which gave out the row id.
+    fn start_of(
+        &self,
+        statement: &mut Statement<'_>,
+        row: RowId,
+    ) -> Result<Option<(RowId, Vec<u8>)>> {
+        let seen = self.heap.fetch_version(statement.snapshot(), row)?;
+        if seen.is_some() {
+            return Ok(seen);
+        }
+        let before = self.heap.fetch_handed_out(statement.txn(), row)?;
+        Ok(before.map(|bytes| (row, bytes)))
+    }
+
     /// `by` has changed the version at `at` first: does the statement go on with the newest one?
     fn may_go_on(&self, statement: &mut Statement<'_>, at: RowId, by: Xid) -> Result<bool> {
+        let xid = statement.txn().xid()?;
         let txn = statement.txn();
         if txn.owns(by) {
-            // Only this statement can have ended a version that its snapshot sees.
-            return Ok(false);
+            // Nothing is written twice by one statement; an earlier one's changes are gone on with.
+            return Ok(by != xid);
         }
         match txn.isolation() {
             Isolation::Snapshot => Err(Error::conflict(&self.def.name, at)),

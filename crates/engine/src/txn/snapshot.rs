@@ -55,6 +55,11 @@ impl Snapshot {
         Snapshot { view, own, bound }
     }
 
+    /// Its registration.
+    pub(super) fn view(&self) -> Arc<View> {
+        Arc::clone(&self.view)
+    }
+
     /// Is the work of `xid` visible? Own statements before this snapshot's are, its own is not.
     pub fn sees(&self, xid: Xid) -> Result<bool> {
         match self.known(xid) {

@@ -54,6 +54,9 @@ pub struct Transaction {
     statement: Option<Xid>,
     statement_start: u64,
     view: Option<Arc<View>>,
+    /// What the last statement saw that gave row ids to the caller: they name their rows for as long
+    /// as it is registered (R3, R9).
+    handed_out: Option<Arc<View>>,
     marks: Vec<Mark>,
     next_mark: u64,
     locks: Vec<(ObjectId, Modes)>,
@@ -75,6 +78,7 @@ impl Transaction {
             statement: None,
             statement_start: 0,
             view: None,
+            handed_out: None,
             marks: Vec::new(),
             next_mark: 1,
             locks: Vec::new(),
@@ -97,6 +101,28 @@ impl Transaction {
             }
         };
         Ok(Arc::new(Snapshot::new(view, Arc::clone(&self.own), self.used)))
+    }
+
+    /// As [`Transaction::begin_statement`], for a statement that gives row ids to the caller. They are
+    /// good until the next such statement, under snapshot isolation for the whole transaction.
+    pub fn begin_read(&mut self) -> Result<Arc<Snapshot>> {
+        let snapshot = self.begin_statement()?;
+        self.handed_out = Some(snapshot.view());
+        Ok(snapshot)
+    }
+
+    /// What the last [`Transaction::begin_read`] saw, of a version that `born_by` created: own
+    /// changes of that version do not count. `None` if there was no such statement and the version
+    /// is not an own one.
+    pub fn snapshot_of(&self, born_by: Xid) -> Option<Snapshot> {
+        let own = self.owns(born_by);
+        let view = match &self.handed_out {
+            Some(view) => Arc::clone(view),
+            None if own => View::take(&self.manager),
+            None => return None,
+        };
+        let bound = if own { born_by.0 + 1 } else { 0 };
+        Some(Snapshot::new(view, Arc::clone(&self.own), bound))
     }
 
     /// A snapshot of now, whatever the isolation level: index builds must see every row there is.

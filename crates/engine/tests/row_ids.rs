@@ -1,0 +1,144 @@
+//! What a row id names: writes by row ids that an earlier statement of the transaction gave out, while
+//! the rows go on changing.
+
+use rightlink::{
+    Database, IndexSchema, Isolation, RowId, ScanOptions, TableSchema, Transaction,
+    TransactionOptions, Type, Value,
+};
+
+const ROWS: i64 = 20;
+
+/// `note` is in no index, `name` in one.
+fn database() -> (tempfile::TempDir, Database) {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut txn = db.begin();
+    let schema = TableSchema::new("t")
+        .column("id", Type::Int8)
+        .column("name", Type::Int8)
+        .column("note", Type::Int8)
+        .primary_key(["id"])
+        .index(IndexSchema::new("by_name").on("name"));
+    txn.create_table(&schema).unwrap();
+    let rows: Vec<_> = (0..ROWS).map(|id| row(id, 0, 0)).collect();
+    txn.insert_many("t", &rows).unwrap();
+    txn.commit().unwrap();
+    (dir, db)
+}
+
+fn row(id: i64, name: i64, note: i64) -> Vec<Value> {
+    vec![Value::Int8(id), Value::Int8(name), Value::Int8(note)]
+}
+
+fn begin(db: &Database, isolation: Isolation) -> Transaction {
+    db.begin_with(TransactionOptions { isolation, ..TransactionOptions::default() })
+}
+
+fn find(txn: &mut Transaction, id: i64) -> RowId {
+    txn.get("t", &[Value::Int8(id)]).unwrap().expect("the row").id
+}
+
+/// Sets a column of a row in a transaction of its own.
+fn set(db: &Database, id: i64, column: &str, value: i64) {
+    let mut txn = db.begin();
+    let at = find(&mut txn, id);
+    assert!(txn.update("t", at, &[(column, Value::Int8(value))]).unwrap());
+    txn.commit().unwrap();
+}
+
+fn rows(db: &Database) -> Vec<Vec<Value>> {
+    assert!(db.verify().unwrap().is_clean());
+    let mut txn = db.begin();
+    let found = txn.scan("t", &ScanOptions::index("t_pkey")).unwrap();
+    found.map(|row| row.unwrap().values).collect()
+}
+
+/// Under read committed the rows that a scan gave out are changed by others before they are written,
+/// also so that their place goes to another version, vacuum included: each write meets its own row.
+#[test]
+fn row_ids_of_a_scan_stay_good_under_read_committed() {
+    for column in ["name", "note"] {
+        let (_dir, db) = database();
+        let mut txn = begin(&db, Isolation::ReadCommitted);
+        let found: Vec<_> =
+            txn.scan("t", &ScanOptions::all()).unwrap().map(Result::unwrap).collect();
+        for round in 1..30 {
+            (0..ROWS).for_each(|id| set(&db, id, column, round));
+            db.vacuum(None).unwrap();
+        }
+        for row in &found {
+            let Value::Int8(id) = row.values[0] else { panic!("{row:?}") };
+            let other = if column == "name" { "note" } else { "name" };
+            assert!(txn.update("t", row.id, &[(other, Value::Int8(id))]).unwrap(), "row {id}");
+        }
+        txn.commit().unwrap();
+        let expected = (0..ROWS).map(|id| match column {
+            "name" => row(id, 29, id),
+            _ => row(id, id, 29),
+        });
+        assert_eq!(rows(&db), expected.collect::<Vec<_>>());
+    }
+}
+
+/// A row id goes on naming its row after the transaction's own changes of it, whether its index keys
+/// changed or not, and names nothing once the transaction has deleted it.
+#[test]
+fn a_row_is_written_again_by_the_same_row_id() {
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot] {
+        let (_dir, db) = database();
+        let mut txn = begin(&db, isolation);
+        let found = find(&mut txn, 3);
+        let inserted = txn.insert("t", &row(ROWS, 0, 0)).unwrap();
+        for at in [found, inserted] {
+            for n in 1..5 {
+                assert!(txn.update("t", at, &[("name", Value::Int8(n))]).unwrap());
+                assert!(txn.update("t", at, &[("note", Value::Int8(n))]).unwrap());
+            }
+            assert_eq!(txn.update_many("t", &[at], &[("note", Value::Int8(5))]).unwrap(), 1);
+            assert!(txn.lock("t", at).unwrap());
+        }
+        let last = find(&mut txn, 4);
+        assert!(txn.update("t", last, &[("name", Value::Int8(9))]).unwrap());
+        assert!(txn.delete("t", last).unwrap());
+        assert!(!txn.delete("t", last).unwrap());
+        assert!(!txn.update("t", last, &[("name", Value::Int8(9))]).unwrap());
+        txn.commit().unwrap();
+        let mut expected: Vec<_> = (0..=ROWS).map(|id| row(id, 0, 0)).collect();
+        expected[3] = row(3, 4, 5);
+        expected[ROWS as usize] = row(ROWS, 4, 5);
+        expected.remove(4);
+        assert_eq!(rows(&db), expected);
+    }
+}
+
+/// What a savepoint takes back is no longer where the row id leads.
+#[test]
+fn a_rolled_back_change_is_not_followed() {
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot] {
+        let (_dir, db) = database();
+        let mut txn = begin(&db, isolation);
+        let at = find(&mut txn, 3);
+        assert!(txn.update("t", at, &[("name", Value::Int8(1))]).unwrap());
+        let savepoint = txn.savepoint();
+        assert!(txn.update("t", at, &[("name", Value::Int8(2))]).unwrap());
+        assert!(txn.delete("t", at).unwrap());
+        txn.rollback_to(savepoint).unwrap();
+        assert!(txn.update("t", at, &[("note", Value::Int8(7))]).unwrap());
+        txn.commit().unwrap();
+        assert_eq!(rows(&db)[3], row(3, 1, 7));
+    }
+}
+
+/// Another transaction's change since is a conflict under snapshot isolation, not a row that is gone.
+#[test]
+fn a_row_changed_since_is_a_conflict_under_snapshot_isolation() {
+    let (_dir, db) = database();
+    for column in ["name", "note"] {
+        let mut txn = begin(&db, Isolation::Snapshot);
+        let at = find(&mut txn, 3);
+        set(&db, 3, column, 8);
+        let error = txn.update("t", at, &[("note", Value::Int8(1))]).unwrap_err();
+        assert!(error.is_retryable(), "{error}");
+    }
+    assert_eq!(rows(&db)[3], row(3, 8, 8));
+}
