@@ -1,5 +1,5 @@
-//! What a row id names: writes by row ids that an earlier statement of the transaction gave out, while
-//! the rows go on changing.
+//! What a row id names: writes by row ids that an earlier statement of the transaction gave out,
+//! while the rows go on changing.
 
 use rightlink::{
     Database, IndexSchema, Isolation, RowId, ScanOptions, TableSchema, Transaction,
@@ -53,8 +53,9 @@ fn rows(db: &Database) -> Vec<Vec<Value>> {
     found.map(|row| row.unwrap().values).collect()
 }
 
-/// Under read committed the rows that a scan gave out are changed by others before they are written,
-/// also so that their place goes to another version, vacuum included: each write meets its own row.
+/// Under read committed the rows that a scan gave out are changed by others before they are
+/// written, also so that their place goes to another version, vacuum included: each write meets its
+/// own row.
 #[test]
 fn row_ids_of_a_scan_stay_good_under_read_committed() {
     for column in ["name", "note"] {
@@ -80,8 +81,8 @@ fn row_ids_of_a_scan_stay_good_under_read_committed() {
     }
 }
 
-/// A row id goes on naming its row after the transaction's own changes of it, whether its index keys
-/// changed or not, and names nothing once the transaction has deleted it.
+/// A row id goes on naming its row after the transaction's own changes of it, whether its index
+/// keys changed or not, and names nothing once the transaction has deleted it.
 #[test]
 fn a_row_is_written_again_by_the_same_row_id() {
     for isolation in [Isolation::ReadCommitted, Isolation::Snapshot] {
@@ -129,7 +130,8 @@ fn a_rolled_back_change_is_not_followed() {
     }
 }
 
-/// Another transaction's change since is a conflict under snapshot isolation, not a row that is gone.
+/// Another transaction's change since is a conflict under snapshot isolation, not a row that is
+/// gone.
 #[test]
 fn a_row_changed_since_is_a_conflict_under_snapshot_isolation() {
     let (_dir, db) = database();

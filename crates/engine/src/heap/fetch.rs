@@ -112,8 +112,9 @@ impl Heap {
         }
     }
 
-    /// The version at `at` as an earlier statement of `txn` that gave out this row id left it, though
-    /// the row may have changed since. For writes by a row id that the own snapshot does not see.
+    /// The version at `at` as an earlier statement of `txn` that gave out this row id left it,
+    /// though the row may have changed since. For writes by a row id that the own snapshot does not
+    /// see.
     pub fn fetch_handed_out(&self, txn: &Transaction, at: RowId) -> Result<Option<Vec<u8>>> {
         if !self.is_data_block(at.block.0) {
             return Ok(None);
@@ -145,9 +146,10 @@ impl Heap {
 
     /// The newest committed version of the row whose version `start` the caller's snapshot sees,
     /// along all updates, other pages included; `None` once it is deleted. Read committed goes on
-    /// with it. It may leave as soon as the latch is gone: a [`Target`] is known again. Where a version on the way was removed meanwhile, the version before it leads on
-    /// (R9): the walk begins again at `start`, which is never removed. Changes of xids that the
-    /// caller `owns` count as committed.
+    /// with it. It may leave as soon as the latch is gone: a [`Target`] is known again. Where a
+    /// version on the way was removed meanwhile, the version before it leads on (R9): the walk
+    /// begins again at `start`, which is never removed. Changes of xids that the caller `owns`
+    /// count as committed.
     pub fn newest(
         &self,
         start: RowId,

@@ -40,9 +40,8 @@ enum Attempt {
 }
 
 impl Heap {
-    /// Replaces the version `old`, which the transaction's snapshot sees or [`Heap::newest`] found, by
-    /// `row`. `hot`: no
-    /// column of any index changed (R10).
+    /// Replaces the version `old`, which the transaction's snapshot sees or [`Heap::newest`] found,
+    /// by `row`. `hot`: no column of any index changed (R10).
     pub fn update(
         &self,
         txn: &mut Transaction,

@@ -6,9 +6,9 @@
 //! updater wins), read committed goes on with the newest version, which the caller's closure judges
 //! again.
 //!
-//! Invariants: that statement's snapshot is registered for as long as this runs, so that the version it
-//! sees stays, and its row id with it. Later ones may leave between two snapshots and their row ids
-//! be another row's: a write knows them by who created them (R9).
+//! Invariants: that statement's snapshot is registered for as long as this runs, so that the
+//! version it sees stays, and its row id with it. Later ones may leave between two snapshots and
+//! their row ids be another row's: a write knows them by who created them (R9).
 //! Does not do: the writes themselves.
 
 use crate::error::{Error, Result};

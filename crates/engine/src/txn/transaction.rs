@@ -54,8 +54,8 @@ pub struct Transaction {
     statement: Option<Xid>,
     statement_start: u64,
     view: Option<Arc<View>>,
-    /// What the last statement saw that gave row ids to the caller: they name their rows for as long
-    /// as it is registered (R3, R9).
+    /// What the last statement saw that gave row ids to the caller: they name their rows for as
+    /// long as it is registered (R3, R9).
     handed_out: Option<Arc<View>>,
     marks: Vec<Mark>,
     next_mark: u64,
@@ -103,8 +103,8 @@ impl Transaction {
         Ok(Arc::new(Snapshot::new(view, Arc::clone(&self.own), self.used)))
     }
 
-    /// As [`Transaction::begin_statement`], for a statement that gives row ids to the caller. They are
-    /// good until the next such statement, under snapshot isolation for the whole transaction.
+    /// As [`Transaction::begin_statement`], for a statement that gives row ids to the caller. They
+    /// are good until the next such statement, under snapshot isolation for the whole transaction.
     pub fn begin_read(&mut self) -> Result<Arc<Snapshot>> {
         let snapshot = self.begin_statement()?;
         self.handed_out = Some(snapshot.view());

@@ -123,8 +123,8 @@ fn a_walk_goes_over_removed_versions() {
 }
 
 /// A read-committed statement waits its turn for a row. The version that it found to be the newest
-/// leaves before it has the page, and its row id becomes another row's: the statement writes its own
-/// row, and that other one stays.
+/// leaves before it has the page, and its row id becomes another row's: the statement writes its
+/// own row, and that other one stays.
 fn meets_another_row_in_the_place() {
     let store = Store::new(64, 7);
     let table = &store.table;
