@@ -118,11 +118,43 @@ pub(crate) enum Command {
         /// Directory of the database
         db: PathBuf,
     },
+    /// Copy a database into a new directory
+    #[command(after_help = BACKUP)]
+    Backup {
+        /// Directory of the database
+        db: PathBuf,
+        /// Directory for the copy, made now
+        dir: PathBuf,
+        /// Most bytes to copy in a second (suffix K, M or G) [default: as fast as it goes]
+        #[arg(long, value_name = "SIZE", value_parser = crate::figures::parse_bytes)]
+        rate: Option<usize>,
+    },
+    /// Make a database from a copy, recover and verify it
+    #[command(after_help = "\
+The copy is not changed. Until the new database has been verified it is marked as unfinished, and no
+command opens it; remove its directory and begin again after a failure.
+
+Example:
+  rightlink restore shop.copy shop.db")]
+    Restore {
+        /// Directory of the copy
+        dir: PathBuf,
+        /// Directory for the database, made now
+        db: PathBuf,
+    },
     /// Run SQL: statements of -c, of a file, or typed
     Sql(SqlArgs),
     /// A guided tour on 27,004 real flights: load, ask, update, kill, recover, verify
     Tour(TourArgs),
 }
+
+const BACKUP: &str = "\
+The copy holds every transaction that was committed before, and is a database: open it as it is, or
+bring it back by restore. A copy that was cut short is marked as unfinished, and no command opens
+it. A program that has the database open makes a copy while it writes: Database::backup.
+
+Example:
+  rightlink backup shop.db shop.copy";
 
 const INSPECT: &str = "\
 Columns: level (0 is a leaf), l_item (number within the level), blkno, left and right sibling, \

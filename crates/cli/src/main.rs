@@ -6,6 +6,7 @@
 
 mod args;
 mod clock;
+mod copies;
 mod csv;
 mod csv_file;
 mod failure;
@@ -76,6 +77,8 @@ fn run(args: Args, output: &mut Output) -> Result<Exit, Failure> {
         Command::Verify { db, offline } => upkeep::verify(&common, &db, offline, output),
         Command::Vacuum { db, table } => upkeep::vacuum(&common, &db, table.as_deref(), output),
         Command::Checkpoint { db } => upkeep::checkpoint(&common, &db, output),
+        Command::Backup { db, dir, rate } => copies::backup(&common, (&db, &dir), rate, output),
+        Command::Restore { dir, db } => copies::restore(&common, &dir, &db, output),
         Command::Sql(args) => sql::run(&common, &args, output),
         Command::Tour(args) => tour::run(&common, &args, output),
     }

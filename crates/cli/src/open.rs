@@ -10,7 +10,8 @@ use rightlink::{Database, Error, Options};
 use crate::args::Common;
 use crate::failure::{Exit, Failure};
 
-fn options(common: &Common) -> Options {
+/// What the options of every command say.
+pub(crate) fn options(common: &Common) -> Options {
     let options = Database::options().memory(common.memory).direct(common.direct);
     match common.io_method {
         Some(method) => options.method(method),

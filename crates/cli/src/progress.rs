@@ -38,6 +38,21 @@ impl Progress {
         self.draw(&line(bytes, self.total, rows, self.since.elapsed()));
     }
 
+    /// A bar for pages, of which it is known later on how many there are.
+    pub(crate) fn start_pages(wanted: bool) -> Self {
+        Self::start(None, wanted)
+    }
+
+    /// `pages` of `total` are copied.
+    pub(crate) fn update_pages(&mut self, pages: u64, total: u64) {
+        let early = self.last.is_some_and(|last| last.elapsed() < PAUSE);
+        if self.shown && !early {
+            self.last = Some(Stopwatch::start());
+            let share = pages as f64 / total.max(1) as f64 * 100.0;
+            self.draw(&format!("{share:3.0} %  {} of {} pages", count(pages), count(total)));
+        }
+    }
+
     /// Removes the line.
     pub(crate) fn clear(&mut self) {
         if self.shown && self.last.is_some() {

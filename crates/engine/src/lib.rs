@@ -57,6 +57,7 @@ pub mod error;
 pub mod ids;
 pub mod keycode;
 
+pub mod backup;
 pub mod buffer;
 pub mod catalog;
 pub mod db;
@@ -75,6 +76,7 @@ pub mod wal;
 
 pub use buffer::{Prefetch, StreamStats};
 pub use datum::{Decimal, Interval, Type, Value};
+pub use db::backup::{BackupOptions, BackupProgress, RestoreReport};
 pub use db::control::TableVersion;
 pub use db::define::{ColumnSchema, IndexSchema, KeyColumn, TableSchema};
 pub use db::info::{

@@ -66,6 +66,10 @@ pub(super) struct DataFile {
     reached: Mutex<u32>,
     unsynced: AtomicBool,
     sync: Mutex<()>,
+    /// Taken by whoever cuts blocks off or drops the file, and shared by those who read it without
+    /// a lock on its table: a read that looked at the file's length brings no page into memory
+    /// after those beyond a cut were forgotten.
+    pub(super) whole: RwLock<()>,
 }
 
 impl DataFile {
@@ -79,7 +83,8 @@ impl DataFile {
         let used = trimmed(&file, blocks)?;
         let (blocks, reached) = (AtomicU32::new(used), Mutex::new(blocks));
         let (unsynced, sync) = (AtomicBool::new(false), Mutex::new(()));
-        Ok(DataFile { id, logged, file, blocks, reached, unsynced, sync })
+        let whole = RwLock::new(());
+        Ok(DataFile { id, logged, file, blocks, reached, unsynced, sync, whole })
     }
 
     /// Blocks of the file, grown ones included.

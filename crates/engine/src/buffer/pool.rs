@@ -197,6 +197,25 @@ impl BufferPool {
         self.core.files.get(file).is_some()
     }
 
+    /// Runs `work` while nobody cuts or drops the file; not at all if the file is not open. For
+    /// those who read pages of a file whose table they have not locked.
+    pub fn while_whole<T>(&self, file: FileId, work: impl FnOnce() -> T) -> Option<T> {
+        let open = self.core.files.get(file)?;
+        let _whole = open.whole.read();
+        Some(work())
+    }
+
+    /// Blocks of the file, if it is open.
+    pub fn open_blocks(&self, file: FileId) -> Option<u32> {
+        self.core.files.get(file).map(|open| open.blocks())
+    }
+
+    /// The open files whose changes are logged.
+    pub fn logged_files(&self) -> Vec<FileId> {
+        let files = self.core.files.all();
+        files.iter().filter(|file| file.logged).map(|file| file.id).collect()
+    }
+
     /// The data files in the directory, open or not, so that orphans can be found once the catalog
     /// can be read.
     pub fn files_on_disk(&self) -> Result<Vec<FileId>> {
@@ -208,6 +227,7 @@ impl BufferPool {
     /// gone.
     pub fn drop_file(&self, file: FileId) -> Result<()> {
         if let Some(open) = self.core.files.get(file) {
+            let _whole = open.whole.write();
             self.forget(&open, 0)?;
         }
         self.core.files.remove(file)
@@ -239,6 +259,7 @@ impl BufferPool {
             self.wal.flush(self.wal.end())?;
         }
         points::hit("buffer.truncate");
+        let _whole = open.whole.write();
         self.forget(&open, blocks)?;
         open.cut()
     }

@@ -190,7 +190,7 @@ impl Engine {
         Ok(())
     }
 
-    fn counters(&self, clean: bool) -> Counters {
+    pub(crate) fn counters(&self, clean: bool) -> Counters {
         let (next_xid, next_file) = (self.txns.next_xid(), self.catalog.next_file());
         let (database, device_depth) = (self.database, self.device_depth);
         let redo_speed = self.upkeep.redo_speed;

@@ -7,12 +7,14 @@
 //! | `auto_vacuum` | vacuum without being asked |
 //! | `transaction`, `writer`, `scan`, `rows`, `draft` | statements on named tables |
 //! | `control` | what a layer on top asks of a transaction beside statements |
+//! | `backup` | copies of an open database, and bringing them back |
 //! | `maintain`, `inspect`, `offline` | vacuum, statistics, page descriptions, verify |
 //!
 //! Invariants: the last handle that goes (a `Database` or a `Transaction`) closes the database
 //! cleanly; nothing outside this room starts a thread.
 //! Does not do: SQL, an asynchronous interface.
 
+pub mod backup;
 pub mod control;
 pub mod define;
 mod device;

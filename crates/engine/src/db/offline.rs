@@ -24,6 +24,7 @@ pub(crate) fn verify(options: &Options) -> Result<Report> {
     let options = Options { create: false, threads: false, offline: true, ..options.clone() };
     let env = open::environment(&options);
     let below = open::open_io(&env, &options)?;
+    open::check_copied(&below, &options)?;
     if below.exists(open::CREATING).map_err(Error::Io)? {
         return Err(Error::NotFound("the creation of the database was cut short".into()));
     }

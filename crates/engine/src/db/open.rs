@@ -3,6 +3,8 @@
 //! Creation is marked by the file `creating`, made durably first and removed durably last: a
 //! directory in which it is found holds nothing that was ever acknowledged, and is made anew.
 //!
+//! A directory that a backup or restore left unfinished is refused.
+//!
 //! Opening: lock, control file, torn pages healed from the double-write area, end of the log found,
 //! log opened there, pages replayed, catalog read, files that no table owns removed, unlogged
 //! tables emptied, checkpoint.
@@ -16,6 +18,7 @@ use rightlink_aio::{Io, IoErrorKind, IoOptions, LockFile, OpenMode};
 use rightlink_env::sync::Arc;
 use rightlink_env::{Env, Level, Logger, Rng, points};
 
+use crate::backup::UNFINISHED;
 use crate::buffer::{BufferPool, DoubleWrite, PoolOptions};
 use crate::catalog::Catalog;
 use crate::config::{MIN_POOL_PAGES, PAGE_SIZE};
@@ -52,6 +55,7 @@ pub(crate) fn open(options: &Options) -> Result<Arc<Engine>> {
     check(options)?;
     let env = environment(options);
     let io = open_io(&env, options)?;
+    check_copied(&io, options)?;
     let unfinished = io.exists(CREATING).map_err(Error::Io)?;
     let fresh = unfinished || !io.exists(CONTROL).map_err(Error::Io)?;
     if fresh && !unfinished {
@@ -62,6 +66,16 @@ pub(crate) fn open(options: &Options) -> Result<Arc<Engine>> {
         return recover(env, io, lock, options);
     }
     create(env, io, lock, options)
+}
+
+/// A copy that was cut short is no database, whatever else is there.
+pub(crate) fn check_copied(io: &Io, options: &Options) -> Result<()> {
+    if options.restoring || !io.exists(UNFINISHED).map_err(Error::Io)? {
+        return Ok(());
+    }
+    let path = options.path.display();
+    let what = "a backup or restore that is under way or was cut short";
+    Err(Error::Invalid(format!("{path} holds {what}, not a whole database")))
 }
 
 /// A directory that holds neither a database nor an unfinished one must be empty to become one.

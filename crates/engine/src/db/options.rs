@@ -36,6 +36,8 @@ pub struct Options {
     pub(crate) simulation: Option<(Env, SimDisk)>,
     /// Opened only to be checked: nothing is kept.
     pub(crate) offline: bool,
+    /// Opened to be checked before it counts as restored.
+    pub(crate) restoring: bool,
     pub(crate) path: PathBuf,
 }
 
@@ -60,6 +62,7 @@ impl Default for Options {
             pool_pages: None,
             simulation: None,
             offline: false,
+            restoring: false,
             path: PathBuf::new(),
         }
     }
@@ -188,6 +191,7 @@ impl Options {
         self.path = path.as_ref().to_path_buf();
         Database::open_with(&self)
     }
+
     /// Checks the database in directory `path`, which nobody has open, without changing a byte of
     /// it: as it would be after recovery. Uses the memory of [`Options::memory`].
     ///

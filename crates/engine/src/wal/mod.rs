@@ -12,6 +12,7 @@
 //! | `segment.rs` | the files, made ahead of use, recycled |
 //! | `control.rs` | where recovery starts, twice |
 //! | `source.rs` `reader.rs` | reading back; torn tail or damage |
+//! | `copy.rs` | the log as another database has it, taken while it grows |
 //!
 //! Invariants:
 //! - What `flush` returned for is found again by [`Reader`], after any power loss and with any torn
@@ -25,6 +26,7 @@
 
 mod block;
 mod control;
+mod copy;
 mod frame;
 mod group;
 #[cfg(all(test, feature = "shuttle"))]
@@ -38,6 +40,7 @@ mod stats;
 mod tests;
 
 pub(crate) use control::UNFINISHED as UNFINISHED_CONTROL;
+pub use copy::{CopyError, LogCopy};
 pub use reader::Reader;
 pub use record::{MAX_PARTS, MAX_RECORD_BYTES, PagePart, Record, RecordKind};
 pub use stats::WalStats;
@@ -250,6 +253,7 @@ impl Wal {
         hit("wal.control.after-sync");
         self.redo.fetch_max(control.redo.0, Ordering::AcqRel);
         let held = self.holds.lock().iter().min().copied();
+        let held = held.filter(|_| !broken("backup-log-not-held"));
         self.recycle(held.map_or(control.redo.0, |held| held.min(control.redo.0)))
     }
 
@@ -265,12 +269,7 @@ impl Wal {
     /// Frees the segments that a reader who starts at `redo` does not need: the frame that covers
     /// `redo` may start in an earlier segment.
     fn recycle(&self, redo: u64) -> Result<()> {
-        let longest = MAX_FRAME_BYTES + (MAX_FRAME_BYTES >> 6);
-        let keep = match self.segments.cover(self.database, redo) {
-            Some(_) if broken("wal-cover-ignored") => redo,
-            Some(cover) => cover,
-            None => redo.saturating_sub(longest),
-        };
+        let keep = if broken("wal-cover-ignored") { redo } else { self.needed_for(redo) };
         assert!(keep <= redo, "a frame covers what comes after its start");
         let (recycled, removed) = match self.segments.recycle(keep) {
             Ok(counts) => counts,
@@ -286,6 +285,12 @@ impl Wal {
         state.stats.removed += removed;
         state.stats.control_writes += 1;
         Ok(())
+    }
+
+    /// Where the log starts that a reader who starts at `redo` needs.
+    fn needed_for(&self, redo: u64) -> u64 {
+        let longest = MAX_FRAME_BYTES + (MAX_FRAME_BYTES >> 6);
+        self.segments.cover(self.database, redo).unwrap_or(redo.saturating_sub(longest))
     }
 
     /// Appends a record and returns its end: the record is durable once `durable() >= end`. Blocks
@@ -468,6 +473,15 @@ impl LogHold {
     /// Where the log that is kept starts.
     pub fn from(&self) -> Lsn {
         self.from
+    }
+
+    /// Lets go of the log below `to`.
+    fn advance(&mut self, to: Lsn) {
+        assert!(to >= self.from, "what was let go may be gone");
+        let mut holds = self.wal.holds.lock();
+        let at = holds.iter().position(|&held| held == self.from.0);
+        holds[at.expect("a hold is let go once")] = to.0;
+        self.from = to;
     }
 }
 

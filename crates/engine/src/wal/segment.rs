@@ -104,6 +104,11 @@ impl Segments {
         self.allocated.load(Ordering::Acquire)
     }
 
+    /// Start of the first segment that is kept.
+    pub(super) fn first(&self) -> u64 {
+        self.row.lock().first * self.bytes
+    }
+
     /// Makes segments until there are `until` bytes of log.
     pub(super) fn grow(&self, until: u64) -> std::result::Result<(), Failure> {
         self.grow_row(self.row.lock(), until)

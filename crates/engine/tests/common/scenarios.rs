@@ -102,6 +102,7 @@ pub(crate) const ALL: &[Scenario] = &[
     ),
     scenario!("interleaved", ROOMY, ["txn.commit.after-visible"], interleaved),
     scenario!("duplicate", ROOMY, ["txn.commit.after-append"], duplicate),
+    scenario!("backup", LITTLE, ["backup.marked", "backup.before-unmark"], backup),
     scenario!("long-transaction", LITTLE, ["checkpoint.after-control"], long_transaction),
 ];
 
@@ -120,6 +121,45 @@ fn delete(script: &mut Script, ids: impl Iterator<Item = i64>) -> Out {
 
 fn text(value: impl Into<String>) -> Value {
     Value::Text(value.into())
+}
+
+/// A backup beside commits and checkpoints that recycle log; the next one is made after a kill.
+fn backup(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..60, 10)?;
+    script.checkpoint()?;
+    script.record();
+    copy(script)?;
+    insert(script, 1000..1010, 10)?;
+    script.kill(vec![]);
+    script.open()?;
+    copy(script)
+}
+
+/// Copies the database in two halves, with work in between, and compares the copy.
+fn copy(script: &mut Script) -> Out {
+    let disk = rightlink_aio::SimDisk::new(11);
+    let to = rightlink::BackupOptions::new().simulation(disk.clone());
+    let first = script.states.len() as i64 * 100;
+    let (db, mut asked, mut out) = (script.db().clone(), 0, Ok(()));
+    let made = db.backup_with("copy", &to, |_| {
+        asked += 1;
+        if asked % 4 == 1 && asked < 16 && out.is_ok() {
+            let ids = first + asked * 10..first + asked * 10 + 8;
+            out = insert(script, ids, 200).and_then(|()| script.checkpoint());
+        }
+        out.is_ok()
+    });
+    out?;
+    // The script must be able to let go of it.
+    drop(db);
+    if script.judge(made)?.is_none() {
+        return Ok(());
+    }
+    let copied = script.settings.open(&disk).expect("a backup can be opened");
+    let found = super::oracle::read(&copied).expect("a backup verifies");
+    assert!(!super::oracle::matching(script, &found, false).is_empty(), "the copy is a prefix");
+    Ok(())
 }
 
 fn commit(script: &mut Script) -> Out {

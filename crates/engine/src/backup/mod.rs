@@ -1,0 +1,192 @@
+//! A copy of an open database, made while others write: pages through the pool, then the log.
+//!
+//! The copy is a database as a crash would leave it: its pages are of different moments, none older
+//! than the beginning of the copy, and its log reaches from the redo position of that beginning to
+//! an end that is not older than any page. Opening it recovers it to that end.
+//!
+//! A file that is copied while an index is built into it may lack pages that no record will make:
+//! bulk builds are not logged, and publish block 0 last. So a file whose block 0 was not formatted
+//! when its copy began is looked at again, after the end of the log was noted: still unformatted,
+//! it is published behind that end, and nobody will miss it.
+//!
+//! Invariants:
+//! - The directory holds the file [`UNFINISHED`], made durably first and removed durably last, as
+//!   long as it is no whole copy; opening refuses it.
+//! - The original keeps, beyond its usual log, at most what is written while [`CHUNK`] pages are
+//!   copied, and the rest of one segment.
+//! - Nobody is held up, except who cuts or drops a file that is being read: for one read.
+//! - An error of the directory names it, and is none of the original's.
+//!
+//! Does not do: unlogged tables, which the copy has empty; copy a second time only what changed;
+//! threads.
+
+mod pages;
+mod target;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rightlink_aio::Io;
+use rightlink_env::points::{broken, hit};
+use rightlink_env::sync::Arc;
+
+use crate::buffer::BufferPool;
+use crate::catalog::{self, Catalog};
+use crate::error::{Error, Result};
+use crate::ids::{FileId, Lsn};
+use crate::wal::{Control, CopyError, LogCopy, Wal};
+
+use pages::Pages;
+pub use target::{Target, UNFINISHED, restore};
+
+/// Pages that are copied between two looks at the log and at the caller's wishes.
+const CHUNK: usize = 64;
+
+/// The database that is copied.
+pub struct Parts<'a> {
+    /// Its files.
+    pub io: &'a Io,
+    /// Its pages.
+    pub pool: &'a BufferPool,
+    /// Its log.
+    pub wal: &'a Arc<Wal>,
+    /// Its tables.
+    pub catalog: &'a Catalog,
+    /// The control file of a copy whose log starts and ends there.
+    pub control: &'a dyn Fn(Lsn, Lsn) -> Control,
+}
+
+/// How far a copy is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Pages copied.
+    pub pages: u64,
+    /// Pages there are to copy, as far as it is known; it grows with the database.
+    pub pages_in_all: u64,
+    /// Bytes of log copied.
+    pub log_bytes: u64,
+}
+
+/// Asked after every [`CHUNK`] pages: rests, or ends the copy by an error.
+pub type Pace<'a> = &'a mut dyn FnMut(&Progress) -> Result<()>;
+
+/// How a file was copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Copied {
+    /// Block 0 was not formatted when the copy began.
+    Early,
+    Whole,
+}
+
+/// Copies the database into `target`, an empty directory.
+pub fn run(parts: &Parts<'_>, target: &Target, pace: Pace<'_>) -> Result<Progress> {
+    target.begin()?;
+    hit("backup.marked");
+    open_all(parts)?;
+    let mut copy = Copy {
+        parts,
+        target,
+        log: LogCopy::begin(parts.wal, parts.io, target.io()),
+        pages: Pages::new(parts.pool, target)?,
+        done: BTreeMap::new(),
+        progress: Progress::default(),
+    };
+    let end = copy.copy_pages(pace)?;
+    let Copy { log, progress, .. } = copy;
+    hit("backup.pages-copied");
+    let control = (parts.control)(log.start(), end);
+    log.finish(&control).map_err(|error| target.blamed(error))?;
+    hit("backup.before-unmark");
+    target.end()?;
+    Ok(progress)
+}
+
+/// Makes the files of all tables known to the pool: those that nobody used yet are not.
+fn open_all(parts: &Parts<'_>) -> Result<()> {
+    for def in parts.catalog.definitions()? {
+        for file in catalog::files_of(&def) {
+            match parts.pool.open_file(file, def.logged) {
+                Err(_) if !parts.io.exists(&file.path()).map_err(Error::Io)? => {}
+                opened => opened?,
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Copy<'a> {
+    parts: &'a Parts<'a>,
+    target: &'a Target,
+    log: LogCopy,
+    pages: Pages<'a>,
+    done: BTreeMap<FileId, Copied>,
+    progress: Progress,
+}
+
+impl Copy<'_> {
+    /// Copies all files, and those that appear meanwhile. Returns where the log of the copy ends.
+    fn copy_pages(&mut self, pace: Pace<'_>) -> Result<Lsn> {
+        loop {
+            let wal = self.parts.wal;
+            wal.flush(wal.end())?;
+            // Before the look at the files: a file that appears or is published later on is so
+            // behind this.
+            let end = wal.durable();
+            let wanted = self.wanted()?;
+            if wanted.is_empty() {
+                return Ok(end);
+            }
+            self.progress.pages_in_all = self.progress.pages + self.blocks_of(&wanted);
+            for file in wanted {
+                self.copy_file(file, pace)?;
+            }
+            if broken("backup-no-second-look") {
+                wal.flush(wal.end())?;
+                return Ok(wal.durable());
+            }
+        }
+    }
+
+    /// Files that are not copied yet, or were too early and are there now.
+    fn wanted(&self) -> Result<BTreeSet<FileId>> {
+        let mut wanted = BTreeSet::new();
+        for file in self.parts.pool.logged_files() {
+            let want = match self.done.get(&file) {
+                None => true,
+                Some(Copied::Whole) => false,
+                Some(Copied::Early) => self.pages.is_formatted(file)?,
+            };
+            if want {
+                wanted.insert(file);
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn blocks_of(&self, files: &BTreeSet<FileId>) -> u64 {
+        let blocks = |file: &FileId| u64::from(self.parts.pool.open_blocks(*file).unwrap_or(0));
+        files.iter().map(blocks).sum()
+    }
+
+    fn copy_file(&mut self, file: FileId, pace: Pace<'_>) -> Result<()> {
+        let early = !self.pages.is_formatted(file)?;
+        let (log, target, progress) = (&mut self.log, self.target, &mut self.progress);
+        self.pages.copy_file(file, &mut |pages| {
+            progress.pages += pages;
+            progress.log_bytes += log.catch_up().map_err(|error| target.blamed(error))?;
+            pace(progress)
+        })?;
+        hit("backup.file-copied");
+        self.done.insert(file, if early { Copied::Early } else { Copied::Whole });
+        Ok(())
+    }
+}
+
+impl Target {
+    /// The error, naming this directory if it is the one that failed.
+    fn blamed(&self, error: CopyError) -> Error {
+        match error {
+            CopyError::Source(error) => error,
+            CopyError::Target(error) => self.named(error),
+        }
+    }
+}
