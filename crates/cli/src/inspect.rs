@@ -49,9 +49,12 @@ pub(crate) fn run(
         grid.row(cells(page), output)?;
     }
     grid.finish(output)?;
-    for (number, item) in pages.iter().flat_map(|page| page.items.iter().enumerate()) {
-        let gap = if number == 0 { "\n" } else { "" };
-        output.line(format_args!("{gap}{:>5}  {}", number + 1, crate::grid::one_line(item)))?;
+    let items = pages.iter().flat_map(|page| &page.items);
+    if block.is_some() {
+        output.line("")?;
+    }
+    for item in items {
+        output.line(format_args!("  {}", crate::grid::one_line(item)))?;
     }
     Ok(Exit::Done)
 }

@@ -57,9 +57,25 @@ fn main() -> ExitCode {
 /// Help and version are no errors; everything else is wrong usage.
 fn refuse(error: &clap::Error) -> ExitCode {
     let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+    if exit == Exit::Usage && std::env::args_os().any(|arg| arg == "--json") {
+        usage_failure(&error.to_string()).print(true);
+        return exit.into();
+    }
     // There is nobody left to tell when even this cannot be printed.
     let _ = error.print();
     exit.into()
+}
+
+/// What is wrong in one sentence, and how it should look, for programs.
+fn usage_failure(text: &str) -> Failure {
+    let line = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut paragraphs = text.split("\n\n");
+    let what = line(paragraphs.next().unwrap_or_default());
+    let failure = Failure::usage(what.strip_prefix("error: ").unwrap_or(&what));
+    match paragraphs.map(line).find(|paragraph| paragraph.starts_with("Usage: ")) {
+        Some(usage) => failure.with("usage", usage["Usage: ".len()..].to_owned()),
+        None => failure,
+    }
 }
 
 fn run(args: Args, output: &mut Output) -> Result<Exit, Failure> {

@@ -84,10 +84,17 @@ fn chosen_columns<'a>(
     table: &'a TableInfo,
     chosen: Option<&[String]>,
 ) -> Result<Vec<&'a ColumnInfo>, Failure> {
-    match chosen {
-        Some(list) => list.iter().map(|name| names::column(table, name.trim())).collect(),
-        None => Ok(table.columns.iter().collect()),
+    let Some(list) = chosen else { return Ok(table.columns.iter().collect()) };
+    let mut columns: Vec<&ColumnInfo> = Vec::new();
+    for name in list {
+        let column = names::column(table, name.trim())?;
+        // An object of JSON with one key twice is read differently by every program.
+        if columns.iter().any(|known| known.name == column.name) {
+            return Err(Failure::usage(format!("column {} is asked for twice", column.name)));
+        }
+        columns.push(column);
     }
+    Ok(columns)
 }
 
 fn scan_options(table: &TableInfo, args: &ScanArgs) -> Result<ScanOptions, Failure> {

@@ -7,7 +7,11 @@ use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::heap::Heap;
 use crate::heap::page::{HeapPage, Slot};
-use crate::ids::BlockNo;
+use crate::heap::tuple::{
+    HEAP_ONLY, HOT_UPDATED, LOCK_ONLY, STUB, TupleHeader, UPDATED, XMAX_ABORTED, XMAX_COMMITTED,
+    XMIN_ABORTED, XMIN_COMMITTED,
+};
+use crate::ids::{BlockNo, Xid};
 
 /// One page of row versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,11 +55,53 @@ impl Heap {
                 _ => {}
             }
             if with_items {
-                let tuple = page.tuple(slot)?;
-                let header = tuple.map(|tuple| format!("{:?}", tuple.header)).unwrap_or_default();
-                info.items.push(format!("{slot}: {state:?} {header}"));
+                let header = page.tuple(slot)?.map(|tuple| tuple.header);
+                info.items.push(format!("{slot}: {}", item_line(state, header.as_ref())));
             }
         }
         Ok(Some(info))
+    }
+}
+
+/// A line pointer and the version it leads to.
+fn item_line(state: Slot, header: Option<&TupleHeader>) -> String {
+    let mut line = match state {
+        Slot::Unused => "unused".to_owned(),
+        Slot::Dead => "dead".to_owned(),
+        Slot::Redirect(to) => format!("redirect to {to}"),
+        Slot::Normal { offset, len } => format!("offset {offset}, {len} bytes"),
+    };
+    let Some(head) = header else { return line };
+    line += &format!(", xmin {}", xid(head.xmin));
+    line += outcome(head, XMIN_COMMITTED, XMIN_ABORTED);
+    if head.xmax != Xid::NONE {
+        line += &format!(", xmax {}", xid(head.xmax));
+        line += outcome(head, XMAX_COMMITTED, XMAX_ABORTED);
+    }
+    if let Some(next) = head.next {
+        line += &format!(", next {next}");
+    }
+    let marks = [
+        (LOCK_ONLY, ", only locked"),
+        (UPDATED, ", an update"),
+        (HOT_UPDATED, ", next is heap-only"),
+        (HEAP_ONLY, ", heap-only"),
+        (STUB, ", forwarding stub"),
+    ];
+    marks.iter().filter(|(flag, _)| head.has(*flag)).for_each(|(_, words)| line += words);
+    line
+}
+
+fn xid(xid: Xid) -> String {
+    if xid == Xid::FROZEN { "frozen".to_owned() } else { xid.0.to_string() }
+}
+
+/// What the hints say; without one it is not noted here.
+fn outcome(head: &TupleHeader, committed: u16, aborted: u16) -> &'static str {
+    match (head.has(committed), head.has(aborted)) {
+        _ if committed == XMIN_COMMITTED && head.xmin == Xid::FROZEN => "",
+        (true, _) => " committed",
+        (_, true) => " aborted",
+        _ => "",
     }
 }
