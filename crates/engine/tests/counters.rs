@@ -1,5 +1,5 @@
-//! Increments of a few rows by several threads under read committed, where every statement finds its
-//! row changed since its snapshot was taken.
+//! Increments of a few rows by several threads under read committed, where every statement finds
+//! its row changed since its snapshot was taken.
 //!
 //! Each increment is told the row it is about to change and checks that it is its own. At the end
 //! every counter is the number of its committed increments: none was lost, none reached another
@@ -35,7 +35,8 @@ fn int(value: &Value) -> i64 {
     }
 }
 
-/// `n` counts; `copy` does too, in an index, for keys below half: the others' updates are heap-only.
+/// `n` counts; `copy` does too, in an index, for keys below half: the others' updates are
+/// heap-only.
 fn database() -> (tempfile::TempDir, Database) {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::options().pool_pages(256).open(dir.path()).unwrap();

@@ -26,7 +26,17 @@ impl View {
     /// Takes and registers a snapshot of now.
     pub(super) fn take(manager: &Arc<TxnManager>) -> Arc<View> {
         let mut state = manager.state.lock();
-        let (csn, xmin) = state.register();
+        let (csn, xmin) = match broken("r9-register") {
+            false => state.register(),
+            true => {
+                let taken = state.now();
+                drop(state);
+                rightlink_env::thread::yield_now();
+                state = manager.state.lock();
+                state.register_at(taken.0, taken.1);
+                taken
+            }
+        };
         let xmax = state.next;
         drop(state);
         Arc::new(View { manager: Arc::clone(manager), csn, xmin, xmax })

@@ -151,9 +151,14 @@ impl State {
 
     /// Adds a snapshot of now; returns its commit number and xmin.
     pub(super) fn register(&mut self) -> (u64, u64) {
-        let xmin = self.finished_below();
-        self.register_at(self.csn, xmin);
-        (self.csn, xmin)
+        let (csn, xmin) = self.now();
+        self.register_at(csn, xmin);
+        (csn, xmin)
+    }
+
+    /// The commit number and xmin of a snapshot of now.
+    pub(super) fn now(&self) -> (u64, u64) {
+        (self.csn, self.finished_below())
     }
 
     /// Adds a snapshot with this commit number and xmin.
