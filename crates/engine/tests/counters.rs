@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use rightlink::{
-    Database, Error, IndexSchema, Isolation, Result, ScanOptions, TableSchema, Transaction,
+    Database, IndexSchema, Isolation, Result, ScanOptions, TableSchema, Transaction,
     TransactionOptions, Type, Value, Written,
 };
 use rightlink_env::Rng;
@@ -78,7 +78,7 @@ fn by_statement(txn: &mut Transaction, k: i64) -> Result<()> {
 
 /// Finds the row, locks it by what was found, reads it again and changes it.
 fn by_row_id(txn: &mut Transaction, k: i64) -> Result<()> {
-    let find = |txn: &mut Transaction| Ok::<_, Error>(txn.get("counters", &[Value::Int8(k)])?);
+    let find = |txn: &mut Transaction| txn.get("counters", &[Value::Int8(k)]);
     let found = find(txn)?.expect("a counter is never deleted");
     std::thread::yield_now();
     assert!(txn.lock("counters", found.id)?, "counter {k} is there");
