@@ -36,7 +36,7 @@ mod transfer;
 mod uring;
 mod worker;
 
-pub use buf::{ALIGNMENT, AlignedBuf, IoBufs, MAX_SEGMENTS, Segment};
+pub use buf::{ALIGNMENT, AlignedBuf, IoBufs, MAX_SEGMENTS, Segment, prefer_large_pages};
 pub use calibrate::{Calibration, calibrate, device_depth};
 pub use core::IoStats;
 pub use error::{IoError, IoErrorKind};

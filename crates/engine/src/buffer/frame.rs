@@ -239,7 +239,9 @@ impl Arena {
         let skip = base.align_offset(align_of::<PageBuf>());
         assert!(skip < align_of::<PageBuf>(), "the slack covers the alignment");
         // SAFETY: `skip` is smaller than the slack of one alignment that the layout has.
-        let pages = unsafe { base.add(skip) }.cast();
+        let start = unsafe { base.add(skip) };
+        rightlink_aio::prefer_large_pages(start, count * PAGE_SIZE);
+        let pages = start.cast();
         let frames = (0..count).map(|_| Frame::new()).collect();
         let parking = (0..PARKING_LOTS).map(|_| Parking::default()).collect();
         Some(Arena { frames, parking, base, pages })
