@@ -124,6 +124,22 @@ enum Verdict {
     Stop(InsertOutcome),
 }
 
+/// What became of one entry of a round.
+enum Placed {
+    /// It is in, on the page that the round began with.
+    In(Known),
+    /// It is in, on another page: the round ends with it.
+    Beside,
+    /// Not in this round: what is stored gets its record first.
+    Later,
+    /// Entries that are dead to everyone were taken away; the round is run again.
+    Swept,
+    /// The round ends without it.
+    Over(Round),
+    /// The page must be split for it, which goes to this position.
+    Full(Held, usize),
+}
+
 /// The leaf that a round begins on.
 struct Arrived {
     held: Held,
@@ -283,101 +299,136 @@ impl<'a> Batch<'a, '_> {
         luggage: &mut Luggage<'a>,
     ) -> Result<Round> {
         let Arrived { held: mut first, mut key, found } = arrived;
-        let set = self.tree.switches.get();
         let mut known = found.map_or(Known::Nothing, Known::Place);
         let mut at = start;
         while at < self.entries.len() {
-            let entry = &self.entries[at];
             if at > start {
+                let entry = &self.entries[at];
                 key.clear();
                 key.extend_from_slice(entry.key);
                 key.extend_from_slice(&entry.row.to_bytes());
             }
-            let mut held = first;
-            if let Some(oracle) = self.oracle_for(at) {
-                match self.judge(&mtr, first, (at, &key), oracle) {
-                    // What is stored gets its record; the next round meets the error on its own.
-                    Err(_) if at > start => break,
-                    Err(error) => return Err(error),
-                    Ok(None) if at == start => {
-                        let block = mtr.id(first).block.0;
-                        return Err(self.tree.corrupt(block, "fences that led to no leaf"));
-                    }
-                    Ok(None) => break,
-                    Ok(Some(Verdict::Free(met))) if met >= SWEPT && at > start => break,
-                    Ok(Some(Verdict::Free(met)))
-                        if met >= SWEPT
-                            && self.tree.sweep_equals(&mut mtr, first, entry.key)? =>
-                    {
-                        mtr.commit(RecordKind::IndexDelete, self.xid)?;
-                        return Ok(Round::Lack(Lack::Luck));
-                    }
-                    Ok(Some(Verdict::Free(_))) if at == start && broken("r8-latch") => {
-                        let pin = mtr.release(first);
-                        first = mtr.latch(pin);
-                        held = first;
-                    }
-                    Ok(Some(Verdict::Free(_))) => {}
-                    Ok(Some(Verdict::Stop(outcome))) if at == start => {
-                        return Ok(Round::Stop(outcome));
-                    }
-                    Ok(Some(_)) if at > start => break,
-                    Ok(Some(_)) => match self.walk(&mut mtr, first, (at, &key), oracle)? {
-                        Ok(target) => held = target,
-                        Err(round) => return Ok(round),
-                    },
-                }
-            }
-            let block = mtr.id(held).block.0;
-            let node =
-                Node::open(mtr.bytes(held)).map_err(|what| self.tree.corrupt(block, what))?;
-            let spot = match spot_of(&node, &key, known, set) {
-                Err(_) if at > start => break,
-                Err(what) => return Err(self.tree.corrupt(block, what)),
-                Ok(None) if at > start => break,
-                Ok(None) => return Ok(Round::Lack(Lack::Luck)),
-                Ok(Some(Spot::There(entry, member))) => {
-                    match self.tree.revive(&mut mtr, held, (entry, member)) {
-                        Ok(()) => (at, known) = (at + 1, Known::After(entry)),
-                        Err(_) if at > start => break,
-                        Err(error) => return Err(error),
-                    }
-                    continue;
-                }
-                Ok(Some(spot)) => spot,
-            };
-            let pos = spot.pos();
-            if node.flags & INCOMPLETE != 0 {
-                assert!(at == start, "the flag does not appear under the latch");
-                return Ok(Round::Lack(Lack::Finish(block, 0)));
-            }
-            let value = Value { extra: entry.payload, ..Value::default() };
-            let appended = pos == node.count && node.right == 0;
-            match self.tree.put(&mut mtr, held, spot, &key, value) {
-                Ok(done @ (Put::At(_) | Put::Encoded)) => {
+            match self.place(&mut mtr, &mut first, (at, start), &key, known)? {
+                Placed::In(next) => (at, known) = (at + 1, next),
+                Placed::Beside => {
                     at += 1;
-                    known = Known::After(if let Put::At(pos) = done { pos } else { 0 });
-                    if appended && self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
-                        self.tree.remember_rightmost(block);
-                    }
-                    if held == first {
-                        continue;
-                    }
                     break;
                 }
-                _ if at > start => break,
-                Err(error) => return Err(error),
-                Ok(Put::Full) => {}
+                Placed::Later => break,
+                Placed::Swept => {
+                    mtr.commit(RecordKind::IndexDelete, self.xid)?;
+                    return Ok(Round::Lack(Lack::Luck));
+                }
+                Placed::Over(round) => return Ok(round),
+                Placed::Full(held, pos) => {
+                    let value = self.value(at);
+                    let splitting =
+                        Splitting { held, pos, key: &key, value, child: None, xid: self.xid };
+                    let split = self.tree.split(mtr, splitting, luggage)?;
+                    return Ok(split.map_or_else(Round::Lack, |()| Round::Upto(at + 1)));
+                }
             }
-            let splitting = Splitting { held, pos, key: &key, value, child: None, xid: self.xid };
-            return Ok(match self.tree.split(mtr, splitting, luggage)? {
-                Ok(()) => Round::Upto(at + 1),
-                Err(lack) => Round::Lack(lack),
-            });
         }
         luggage.trail.next = header::u32_at(mtr.bytes(first), RIGHT);
         mtr.commit(RecordKind::IndexInsert, self.xid)?;
         Ok(Round::Upto(at))
+    }
+
+    fn value(&self, at: usize) -> Value<'a> {
+        Value { extra: self.entries[at].payload, ..Value::default() }
+    }
+
+    /// Entry `at`, whose tree key is `key`, of a round that began with entry `start`.
+    fn place(
+        &self,
+        mtr: &mut Mtr<'a>,
+        first: &mut Held,
+        (at, start): (usize, usize),
+        key: &[u8],
+        known: Known,
+    ) -> Result<Placed> {
+        let held = match self.oracle_for(at) {
+            None => *first,
+            Some(oracle) => match self.admit(mtr, first, (at, start), key, oracle)? {
+                Ok(held) => held,
+                Err(placed) => return Ok(placed),
+            },
+        };
+        let block = mtr.id(held).block.0;
+        let node = Node::open(mtr.bytes(held)).map_err(|what| self.tree.corrupt(block, what))?;
+        let spot = match spot_of(&node, key, known, self.tree.switches.get()) {
+            // What is stored gets its record; the next round meets the error on its own.
+            Err(_) | Ok(None) if at > start => return Ok(Placed::Later),
+            Err(what) => return Err(self.tree.corrupt(block, what)),
+            Ok(None) => return Ok(Placed::Over(Round::Lack(Lack::Luck))),
+            Ok(Some(Spot::There(entry, member))) => {
+                return match self.tree.revive(mtr, held, (entry, member)) {
+                    Ok(()) => Ok(Placed::In(Known::After(entry))),
+                    Err(_) if at > start => Ok(Placed::Later),
+                    Err(error) => Err(error),
+                };
+            }
+            Ok(Some(spot)) => spot,
+        };
+        let pos = spot.pos();
+        if node.flags & INCOMPLETE != 0 {
+            assert!(at == start, "the flag does not appear under the latch");
+            return Ok(Placed::Over(Round::Lack(Lack::Finish(block, 0))));
+        }
+        let appended = pos == node.count && node.right == 0;
+        match self.tree.put(mtr, held, spot, key, self.value(at)) {
+            Ok(done @ (Put::At(_) | Put::Encoded)) => {
+                if appended && self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
+                    self.tree.remember_rightmost(block);
+                }
+                let known = Known::After(if let Put::At(pos) = done { pos } else { 0 });
+                Ok(if held == *first { Placed::In(known) } else { Placed::Beside })
+            }
+            _ if at > start => Ok(Placed::Later),
+            Err(error) => Err(error),
+            Ok(Put::Full) => Ok(Placed::Full(held, pos)),
+        }
+    }
+
+    /// Checks that the key of entry `at` may be inserted (R8), and says on which page.
+    fn admit(
+        &self,
+        mtr: &mut Mtr<'a>,
+        first: &mut Held,
+        (at, start): (usize, usize),
+        key: &[u8],
+        oracle: &dyn HeapOracle,
+    ) -> Result<std::result::Result<Held, Placed>> {
+        let verdict = match self.judge(mtr, *first, (at, key), oracle) {
+            Err(_) | Ok(None | Some(Verdict::Stop(_) | Verdict::GoesOn)) if at > start => {
+                return Ok(Err(Placed::Later));
+            }
+            Ok(None) => {
+                let block = mtr.id(*first).block.0;
+                return Err(self.tree.corrupt(block, "fences that led to no leaf"));
+            }
+            Ok(Some(verdict)) => verdict,
+            Err(error) => return Err(error),
+        };
+        match verdict {
+            Verdict::Free(met) if met >= SWEPT && at > start => return Ok(Err(Placed::Later)),
+            Verdict::Free(met)
+                if met >= SWEPT && self.tree.sweep_equals(mtr, *first, self.entries[at].key)? =>
+            {
+                return Ok(Err(Placed::Swept));
+            }
+            Verdict::Free(_) if at == start && broken("r8-latch") => {
+                let pin = mtr.release(*first);
+                *first = mtr.latch(pin);
+            }
+            Verdict::Free(_) => {}
+            Verdict::Stop(outcome) => return Ok(Err(Placed::Over(Round::Stop(outcome)))),
+            Verdict::GoesOn => {
+                let walked = self.walk(mtr, *first, (at, key), oracle)?;
+                return Ok(walked.map_err(Placed::Over));
+            }
+        }
+        Ok(Ok(*first))
     }
 
     /// Looks at the entries of the leaf whose key equals that of entry `at`. `None`: the leaf is
