@@ -12,6 +12,7 @@ use rightlink::RowId;
 use rightlink::buffer::{BufferPool, PoolOptions};
 use rightlink::ids::{FileId, Lsn, Xid};
 use rightlink::index::am::{AccessMethod, IndexEntry};
+use rightlink::index::btree::build::Builder;
 use rightlink::index::btree::{BTree, Counters, Optimisations, TreeOptions, counting};
 use rightlink::wal::{Control, RedoSpeed, Wal, WalOptions};
 use rightlink_aio::{Io, IoOptions, Method};
@@ -116,6 +117,22 @@ pub(crate) fn fill(keys: &Keys, set: Optimisations, dir: &Path) -> Result<Measur
     let (time, outcome) = Cpu::new().time(|| insert(&tree, keys));
     outcome?;
     Ok(Measured { tree, seconds: time.as_secs_f64(), _pool: pool })
+}
+
+/// Builds a tree of its own from all of `keys`, sorted, below `dir`.
+pub(crate) fn build(keys: &Keys, dir: &Path) -> Result<Measured, Failure> {
+    let pool = pool(keys, dir)?;
+    pool.create_file(FILE, false)?;
+    let mut order: Vec<usize> = (0..keys.len()).collect();
+    order.sort_unstable_by_key(|n| keys.get(*n));
+    let (time, built) = Cpu::new().time(|| -> rightlink::Result<BTree> {
+        let mut builder = Builder::new(&pool, FILE, TreeOptions::default())?;
+        for n in order {
+            builder.push(&IndexEntry::new(keys.get(n), row(n)))?;
+        }
+        builder.finish()
+    });
+    Ok(Measured { tree: built?, seconds: time.as_secs_f64(), _pool: pool })
 }
 
 fn insert(tree: &BTree, keys: &Keys) -> rightlink::Result<()> {

@@ -17,13 +17,14 @@ use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::RowId;
 use crate::index::btree::cursor::Cursor;
-use crate::index::btree::node::{Checked, Node, POSTING};
+use crate::index::btree::node::{Checked, Found, Node, POSTING};
 use crate::index::btree::posting::Member;
 use crate::index::btree::probe::Given;
 use crate::index::btree::read::PageRead;
 use crate::index::btree::scan::payload;
 use crate::index::btree::search::Aim;
 use crate::index::btree::{Optimisations, Tree, tree_key};
+use crate::page::PageView;
 
 /// What a lookup calls for each entry: position of the key, row, payload.
 pub(crate) type FoundFn<'f> = &'f mut dyn FnMut(usize, RowId, &[u8]);
@@ -47,13 +48,14 @@ impl Tree {
     pub(crate) fn lookup(&self, keys: &[&[u8]], found: FoundFn<'_>) -> Result<()> {
         debug_assert!(keys.is_sorted(), "the keys ascend");
         let _registered = self.registrations.enter();
-        if let [key] = keys
-            && let Some(matches) = self.glance(key, |node, place| copy(node, key, place.pos))?
-            && let Some(matches) = matches
-        {
-            matches.one.into_iter().for_each(|row| found(0, row, &[]));
-            matches.more.iter().for_each(|(row, payload)| found(0, *row, payload));
-            return Ok(());
+        if let [key] = keys {
+            let mut matches = Matches::default();
+            let read = |node: &Node<PageView<'_>>, at: Found| matches.copy(node, key, at.pos);
+            if self.glance(key, read)? == Some(true) {
+                matches.one.into_iter().for_each(|row| found(0, row, &[]));
+                matches.more.iter().for_each(|(row, payload)| found(0, *row, payload));
+                return Ok(());
+            }
         }
         let set = self.switches.get();
         let (from, floor, members) = (None, None, Vec::new());
@@ -78,34 +80,39 @@ struct Matches {
     more: Vec<(RowId, Vec<u8>)>,
 }
 
-/// The entries of `key` from `pos` on, unless they may go on in another leaf.
-fn copy<R: PageRead>(node: &Node<R>, key: &[u8], pos: usize) -> Checked<Option<Matches>> {
-    let mut matches = Matches::default();
-    for pos in pos..node.count {
-        if !node.head_opens_with(pos, key) {
-            return Ok(Some(matches));
+impl Matches {
+    /// Takes the entries of `key` from `pos` on; false if they may go on in another leaf or lie in
+    /// a list.
+    fn copy<R: PageRead>(&mut self, node: &Node<R>, key: &[u8], pos: usize) -> Checked<bool> {
+        if !node.prefix_opens(key) {
+            return Ok(true);
         }
-        let item = node.item(pos)?;
-        if !node.opens_with(pos, &item, key) {
-            return Ok(Some(matches));
+        for pos in pos..node.count {
+            if !node.head_opens_with(pos, key) {
+                return Ok(true);
+            }
+            let item = node.item(pos)?;
+            if !node.rest_opens_with(&item, key) {
+                return Ok(true);
+            }
+            if node.is_dead(pos) {
+                continue;
+            }
+            if item.tags & POSTING != 0 {
+                return Ok(false);
+            }
+            let row = node.row_of(pos, &item);
+            if item.extra_len() == 0 && self.one.is_none() && self.more.is_empty() {
+                self.one = Some(row);
+                continue;
+            }
+            let mut payload = Vec::new();
+            node.page.append(item.extra, item.extra_len(), &mut payload);
+            self.more.push((row, payload));
         }
-        if node.is_dead(pos) {
-            continue;
-        }
-        if item.tags & POSTING != 0 {
-            return Ok(None);
-        }
-        let row = node.row_of(pos, &item);
-        if item.extra_len() == 0 && matches.one.is_none() && matches.more.is_empty() {
-            matches.one = Some(row);
-            continue;
-        }
-        let mut payload = Vec::new();
-        node.page.append(item.extra, item.extra_len(), &mut payload);
-        matches.more.push((row, payload));
+        let goes_on = node.high().is_some_and(|high| high.starts_with(key));
+        Ok(!goes_on)
     }
-    let goes_on = node.high().is_some_and(|high| high.starts_with(key));
-    Ok((!goes_on).then_some(matches))
 }
 
 impl Walk<'_, '_> {

@@ -403,11 +403,12 @@ impl<R: PageRead> Node<R> {
     /// The row id of leaf entry `i`, whose item is `item`: the last bytes of its key, wherever
     /// those are.
     pub(crate) fn row_of(&self, i: usize, item: &Item) -> RowId {
-        let mut bytes = [0; RowId::SIZE];
         if item.rest_len() >= RowId::SIZE {
-            self.page.read(item.rest + item.rest_len() - RowId::SIZE, &mut bytes);
-            return RowId::from_bytes(bytes);
+            let word = self.page.u64(item.rest + item.rest_len() - RowId::SIZE);
+            let [a, b, c, d, e, f, ..] = word.to_le_bytes();
+            return RowId::from_bytes([a, b, c, d, e, f]);
         }
+        let mut bytes = [0; RowId::SIZE];
         let head = self.head(i).to_be_bytes();
         let start = (self.prefix + item.rem).saturating_sub(RowId::SIZE);
         for (at, byte) in (start..).zip(&mut bytes) {
@@ -422,15 +423,23 @@ impl<R: PageRead> Node<R> {
 
     /// Does the key of entry `i`, whose item is `item`, begin with `with`?
     pub(crate) fn opens_with(&self, i: usize, item: &Item, with: &[u8]) -> bool {
-        let Some(rest) = with.get(self.prefix..) else {
-            return self.page.common(self.special, with.len(), with) == with.len();
-        };
-        if rest.len() > item.rem || !self.head_opens_with(i, with) {
-            return false;
-        }
-        let rest = &rest[rest.len().min(HEAD)..];
-        self.page.common(item.rest, rest.len(), rest) == rest.len()
-            && self.page.common(self.special, self.prefix, with) == self.prefix
+        let heads = with.len() <= self.prefix || self.head_opens_with(i, with);
+        heads && self.rest_opens_with(item, with) && self.prefix_opens(with)
+    }
+
+    /// Does what all keys share begin with `with`, or `with` with it?
+    #[inline]
+    pub(crate) fn prefix_opens(&self, with: &[u8]) -> bool {
+        let both = self.prefix.min(with.len());
+        self.page.common(self.special, both, with) == both
+    }
+
+    /// Does the key whose item is `item` go on as `with` does after prefix and head?
+    #[inline]
+    pub(crate) fn rest_opens_with(&self, item: &Item, with: &[u8]) -> bool {
+        let rest = with.get(self.prefix..).unwrap_or(&[]);
+        let tail = rest.get(HEAD..).unwrap_or(&[]);
+        rest.len() <= item.rem && self.page.common(item.rest, tail.len(), tail) == tail.len()
     }
 
     /// Does the head of entry `i` begin as `with` does there? If not, neither does the key.

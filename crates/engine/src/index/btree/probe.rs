@@ -10,6 +10,7 @@
 //! Does not do: fences (`search`).
 
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
 
 use crate::index::btree::Optimisations;
 use crate::index::btree::counters::{self, count};
@@ -101,46 +102,17 @@ impl<R: PageRead> Node<R> {
 
     fn probe_heads<const COUNT: bool>(&self, key: &[u8], given: Given) -> Checked<Probe> {
         let rem = &key[self.prefix..];
-        let head = head_of(rem);
-        let search = Heads::<R, COUNT> { node: self, head };
+        let search = Heads::<R, COUNT> { node: self, head: head_of(rem) };
         let from = given.from.min(self.count);
         let guess = self.is_leaf() && given.set.has(Optimisations::SAMPLES);
         let (low, high) = if guess { search.guess(from) } else { (from, self.count) };
-        let first = search.first(low, high, |entry| entry < head);
-        if first == self.count || search.at(first) != head {
-            return Ok(Probe::at(first));
-        }
-        let end = search.end(first);
-        self.probe_equal_heads(rem, first, end, given.set)
-    }
-
-    /// Entries `low..high` have the head of `rem`; those around them have not.
-    fn probe_equal_heads(
-        &self,
-        rem: &[u8],
-        mut low: usize,
-        mut high: usize,
-        set: Optimisations,
-    ) -> Checked<Probe> {
-        let truncate = set.has(Optimisations::TRUNCATION);
-        let mut probe = Probe::at(low);
-        let (mut below, mut above) = (0, 0);
-        while low < high {
-            let middle = low.midpoint(high);
-            let skip = if truncate { below.min(above) } else { 0 };
-            let (order, same) = self.cmp_rest_from(middle, rem, skip)?;
-            let shared = Some(self.prefix + HEAD + same);
-            match order {
-                Ordering::Less => (low, below, probe.below) = (middle + 1, same, shared),
-                Ordering::Greater => (high, above, probe.above) = (middle, same, shared),
-                Ordering::Equal => {
-                    probe.found = Found { pos: middle, exact: true };
-                    return Ok(probe);
-                }
+        match search.first(low, high) {
+            First::Above(pos) => Ok(Probe::at(pos)),
+            First::Among(low, high) => {
+                let truncate = given.set.has(Optimisations::TRUNCATION);
+                search.among_equal(rem, (low, high), truncate)
             }
         }
-        probe.found.pos = low;
-        Ok(probe)
     }
 
     /// Order of entry `i` against a key whose prefix and head are equal to its own, and so are
@@ -256,6 +228,14 @@ impl<R: PageRead> Node<R> {
     }
 }
 
+/// What heads tell about a place.
+enum First {
+    /// It is this one: the entry before it has a lesser head, the entry there a greater one.
+    Above(usize),
+    /// An entry between these has the head that is looked for.
+    Among(usize, usize),
+}
+
 /// A search among the heads of a page.
 struct Heads<'n, R, const COUNT: bool> {
     node: &'n Node<R>,
@@ -265,40 +245,82 @@ struct Heads<'n, R, const COUNT: bool> {
 impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
     #[inline]
     fn at(&self, i: usize) -> u32 {
+        self.after(i, 0)
+    }
+
+    /// As [`Heads::at`]; the first `skip` bytes are known to be equal.
+    #[inline]
+    fn after(&self, i: usize, skip: usize) -> u32 {
         let found = self.node.head(i);
         if COUNT {
             count(|c| {
                 c.heads += 1;
-                c.bytes += touched(same_head(found, self.head), HEAD);
+                c.bytes += touched(same_head(found, self.head) - skip, HEAD - skip);
             });
         }
         found
     }
 
-    /// The first of `low..high` for which `below` does not hold, `high` if it holds for all.
+    /// The first of `low..high` that is not below the head, if none is met that is equal to it.
     #[inline]
-    fn first(&self, low: usize, high: usize, below: impl Fn(u32) -> bool) -> usize {
+    fn first(&self, low: usize, high: usize) -> First {
         let (mut base, mut count) = (low, high - low);
-        while count > 1 {
-            let half = count / 2;
-            // Written so that it becomes a conditional move: the outcome cannot be predicted.
-            base = if below(self.at(base + half - 1)) { base + half } else { base };
-            count -= half;
+        while count > 0 {
+            let half = count.div_ceil(2);
+            let entry = self.at(base + half - 1);
+            if entry == self.head {
+                return First::Among(base, base + count);
+            }
+            // A conditional move: the outcome cannot be predicted.
+            base = select_unpredictable(entry < self.head, base + half, base);
+            count = select_unpredictable(entry < self.head, count - half, half - 1);
         }
-        base + usize::from(count == 1 && below(self.at(base)))
+        First::Above(base)
     }
 
-    /// Where the first entry after those with this head is; entry `first` has it.
-    #[inline]
-    fn end(&self, first: usize) -> usize {
-        let mut step = 1;
-        let mut low = first + 1;
-        while low < self.node.count && self.at(low) == self.head {
-            (low, step) = (low + step, step * 2);
+    /// The place of the key that ends with `rem` when an entry has its head. It lies in
+    /// `low..=high`, or beyond if all of those have lesser keys with that head. No byte that both
+    /// bounds share with the key is looked at again; where they share the head, none is asked.
+    #[inline(never)]
+    fn among_equal(
+        &self,
+        rem: &[u8],
+        (mut low, mut high): (usize, usize),
+        truncate: bool,
+    ) -> Checked<Probe> {
+        let node = self.node;
+        let (mut end, mut step) = (high, 4);
+        let mut probe = Probe::at(low);
+        // Bytes after the prefix that the entries at the bounds share with the key.
+        let (mut below, mut above) = (0, 0);
+        loop {
+            while low < high {
+                let middle = low.midpoint(high);
+                let skip = if truncate { below.min(above) } else { 0 };
+                let head = if skip < HEAD { self.after(middle, skip) } else { self.head };
+                let (order, same) = if head == self.head {
+                    let (order, rest) = node.cmp_rest_from(middle, rem, skip.max(HEAD) - HEAD)?;
+                    (order, HEAD + rest)
+                } else {
+                    (head.cmp(&self.head), same_head(head, self.head))
+                };
+                let shared = Some(node.prefix + same);
+                match order {
+                    Ordering::Less => (low, below, probe.below) = (middle + 1, same, shared),
+                    Ordering::Greater => (high, above, probe.above) = (middle, same, shared),
+                    Ordering::Equal => {
+                        probe.found = Found { pos: middle, exact: true };
+                        return Ok(probe);
+                    }
+                }
+            }
+            if low < end || end == node.count {
+                probe.found.pos = low;
+                return Ok(probe);
+            }
+            (end, step) = ((end + step).min(node.count), step * 4);
+            high = end;
         }
-        // The last step may have gone too far, back to where the head was still seen.
-        let seen = (low - step / 2).clamp(first + 1, self.node.count);
-        self.first(seen, low.min(self.node.count), |entry| entry == self.head)
     }
 
     /// Bounds around where the head should be if heads grew evenly from entry `from` on.
