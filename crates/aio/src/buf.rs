@@ -77,8 +77,8 @@ unsafe impl Send for AlignedBuf {}
 // SAFETY: shared access gives shared slices of plain bytes only.
 unsafe impl Sync for AlignedBuf {}
 
-/// Asks the system to lay large pages under the `len` bytes from `start` on, where it has any: memory
-/// that is met at random then costs fewer looks into the processor's page tables. A hint.
+/// Asks the system to lay large pages under the `len` bytes from `start` on, where it has any:
+/// memory that is met at random then costs fewer looks into the processor's page tables. A hint.
 pub fn prefer_large_pages(start: NonNull<u8>, len: usize) {
     let first = start.as_ptr().addr().next_multiple_of(ALIGNMENT) - start.as_ptr().addr();
     let len = len.saturating_sub(first) / ALIGNMENT * ALIGNMENT;
@@ -87,9 +87,11 @@ pub fn prefer_large_pages(start: NonNull<u8>, len: usize) {
     }
     let from = start.as_ptr().wrapping_add(first);
     #[cfg(target_os = "linux")]
-    // SAFETY: the advice changes neither what memory holds nor who may use it, whosever it is.
-    let _: rustix::io::Result<()> =
-        unsafe { rustix::mm::madvise(from.cast(), len, rustix::mm::Advice::LinuxHugepage) };
+    {
+        use rustix::mm::{Advice, madvise};
+        // SAFETY: the advice changes neither what memory holds nor who may use it, whosever it is.
+        let _: rustix::io::Result<()> = unsafe { madvise(from.cast(), len, Advice::LinuxHugepage) };
+    }
 }
 
 /// A piece of somebody's memory. Laid out as the system's `iovec`.
