@@ -144,6 +144,13 @@ Example:
     },
     /// Run SQL: statements of -c, of a file, or typed
     Sql(SqlArgs),
+    /// Serve psql and other PostgreSQL clients
+    Serve(ServeArgs),
+    /// Make a line for serve --users: the password is read from standard input
+    Password {
+        /// Name of the user
+        name: String,
+    },
     /// A guided tour on 27,004 real flights: load, ask, update, kill, recover, verify
     Tour(TourArgs),
 }
@@ -319,6 +326,49 @@ pub(crate) struct SqlArgs {
     /// How to print rows
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
+}
+
+/// Arguments of `serve`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Without --listen and --socket it listens on 127.0.0.1:5432. A Unix socket is open to its owner only \
+and asks for no password. SIGTERM and Ctrl-C let running statements finish.
+
+Examples:
+  rightlink serve shop.db
+  psql -h localhost
+
+  echo secret | rightlink password ann >> users
+  rightlink serve shop.db --listen 0.0.0.0:5432 --users users --tls-cert shop.pem --tls-key shop.key
+  rightlink serve shop.db --socket /run/shop
+  psql -h /run/shop")]
+pub(crate) struct ServeArgs {
+    /// Directory of the database, made new when there is none
+    pub(crate) db: PathBuf,
+    /// Address and port of TCP; may be given several times
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Vec<std::net::SocketAddr>,
+    /// Directory for a Unix socket
+    #[arg(long, value_name = "DIR")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Port that names the Unix socket
+    #[arg(long, value_name = "PORT", default_value_t = 5432)]
+    pub(crate) port: u16,
+    /// Who may connect by TCP: lines made by `rightlink password` [default: everyone]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) users: Option<PathBuf>,
+    /// Certificate chain for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Let other machines in without a password or without TLS
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Connections at a time
+    #[arg(long, value_name = "N", default_value_t = 2_000)]
+    pub(crate) max_connections: usize,
 }
 
 /// Arguments of `tour`.

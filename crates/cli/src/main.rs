@@ -24,6 +24,7 @@ mod random;
 mod rows;
 mod scan;
 mod schema;
+mod serve;
 mod show;
 mod sql;
 mod tour;
@@ -96,6 +97,8 @@ fn run(args: Args, output: &mut Output) -> Result<Exit, Failure> {
         Command::Backup { db, dir, rate } => copies::backup(&common, (&db, &dir), rate, output),
         Command::Restore { dir, db } => copies::restore(&common, &dir, &db, output),
         Command::Sql(args) => sql::run(&common, &args, output),
+        Command::Serve(args) => serve::run(&common, args, output),
+        Command::Password { name } => serve::password(&name, output),
         Command::Tour(args) => tour::run(&common, &args, output),
     }
 }

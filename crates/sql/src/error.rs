@@ -65,6 +65,7 @@ pub(crate) mod code {
     pub(crate) const PROGRAM_LIMIT: &str = "54000";
     pub(crate) const TOO_COMPLEX: &str = "54001";
     pub(crate) const OBJECT_IN_USE: &str = "55006";
+    pub(crate) const LOCK_NOT_AVAILABLE: &str = "55P03";
     pub(crate) const QUERY_CANCELED: &str = "57014";
     pub(crate) const IO_ERROR: &str = "58030";
     pub(crate) const INTERNAL: &str = "XX000";
@@ -163,6 +164,9 @@ impl From<Error> for SqlError {
             Error::Limit(what) => Self::new(code::PROGRAM_LIMIT, what),
             Error::Io(_) | Error::Poisoned(_) => Self::new(code::IO_ERROR, message),
             Error::DiskFull(_) => Self::new(code::DISK_FULL, message),
+            Error::Cancelled(what) if what.contains("lock timeout") => {
+                Self::new(code::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout")
+            }
             Error::Cancelled(_) => {
                 Self::new(code::QUERY_CANCELED, "canceling statement due to user request")
                     .detail(message)

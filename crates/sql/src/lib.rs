@@ -30,6 +30,7 @@
 //!
 //! | room | hides |
 //! |---|---|
+//! | `interrupt` | ending a statement from another thread |
 //! | `session` | transactions, settings, prepared statements, cursors: what a connection is |
 //! | `exec` | running plans |
 //! | `bind` | syntax to plans: names, types, operators |
@@ -49,6 +50,7 @@ mod copy;
 mod error;
 mod exec;
 mod expr;
+mod interrupt;
 mod parse;
 mod plan;
 mod session;
@@ -56,6 +58,7 @@ mod types;
 
 pub use copy::options::CopyFormat;
 pub use error::{Result, SqlError};
+pub use interrupt::{Interrupt, Reason};
 pub use parse::is_complete;
 pub use plan::Column;
 pub use session::{CopyHeader, Description, Execution, Outcome, Session, Sink, TransactionStatus};

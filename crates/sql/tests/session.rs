@@ -196,7 +196,7 @@ fn a_lock_is_waited_for_no_longer_than_said() {
     first.execute("create table t (a int primary key); insert into t values (1)").unwrap();
     first.execute("begin; select * from t for update").unwrap();
     second.execute("set lock_timeout = '50ms'").unwrap();
-    assert_eq!(second.execute("delete from t").unwrap_err().sqlstate, "57014");
+    assert_eq!(second.execute("delete from t").unwrap_err().sqlstate, "55P03");
     first.execute("rollback").unwrap();
     assert_eq!(second.execute("delete from t").unwrap()[0].tag, "DELETE 1");
 }

@@ -13,8 +13,8 @@ const DEPENDENCIES: [(&str, &[&str]); 8] = [
     ("crates/aio/", &["rightlink-env"]),
     ("crates/radix/", &["rightlink-env"]),
     ("crates/engine/", &["rightlink-env", "rightlink-aio", "rightlink-radix"]),
-    ("crates/sql/", &["rightlink"]),
-    ("crates/server/", &["rightlink", "rightlink-sql"]),
+    ("crates/sql/", &["rightlink", "rightlink-env"]),
+    ("crates/server/", &["rightlink", "rightlink-env", "rightlink-sql"]),
     ("crates/cli/", &["rightlink", "rightlink-sql", "rightlink-server"]),
     ("xtask/", &[]),
 ];

@@ -27,7 +27,7 @@ const ALLOWED: [(&str, &[&[&str]]); 8] = [
     ("crates/env/", &[&["std"], &["core"]]),
     ("crates/aio/", &[&["std"], &["core"]]),
     ("crates/sql/", &[&["std", "sync", "Arc"], &["std", "sync", "OnceLock"]]),
-    ("crates/server/", &[&["std", "sync", "Arc"], &["std", "sync", "OnceLock"]]),
+    ("crates/server/", &[&["std", "sync", "Arc"], &["std", "sync", "OnceLock"], &["std", "fs"]]),
     (
         "crates/cli/",
         &[&["std", "sync", "Arc"], &["std", "fs"], &["std", "time"], &["std", "thread", "sleep"]],

@@ -98,6 +98,7 @@ struct Series {
     stop: Datum,
     step: Datum,
     backward: bool,
+    given: u32,
 }
 
 impl Series {
@@ -124,7 +125,7 @@ impl Series {
         if zero {
             return Err(SqlError::new(code::INVALID_PARAMETER, "step size cannot equal zero"));
         }
-        Ok(Box::new(Series { next: Some(start), stop, step, backward }))
+        Ok(Box::new(Series { next: Some(start), stop, step, backward, given: 0 }))
     }
 
     /// The number after `value`; none past the end of its type.
@@ -145,7 +146,11 @@ impl Series {
 }
 
 impl Stream for Series {
-    fn next(&mut self, _: &Context) -> Result<Option<Row>> {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        self.given = self.given.wrapping_add(1);
+        if self.given.is_multiple_of(CHECK_EVERY) {
+            context.check()?;
+        }
         let Some(value) = self.next.take() else { return Ok(None) };
         let order = value.compare(&self.stop);
         if if self.backward { order.is_lt() } else { order.is_gt() } {

@@ -89,6 +89,8 @@ pub(crate) struct Context {
     pub(crate) deadline: Option<i64>,
     /// Wall clock.
     pub(crate) db: Option<Db>,
+    /// Whether somebody wants the statement to end.
+    pub(crate) interrupt: crate::Interrupt,
 }
 
 /// The database, as functions see it.
@@ -102,15 +104,20 @@ impl std::fmt::Debug for Db {
 }
 
 impl Context {
-    /// Fails when the statement has taken too long. Asked now and then.
+    /// Fails when the statement has taken too long or is not wanted any more. Asked now and then.
     pub(crate) fn check(&self) -> crate::error::Result<()> {
+        self.check_interrupt()?;
         match (self.deadline, &self.db) {
             (Some(deadline), Some(db)) if db.now() > deadline => {
-                let message = "canceling statement due to statement timeout";
-                Err(crate::error::SqlError::new(crate::error::code::QUERY_CANCELED, message))
+                Err(crate::interrupt::Reason::Timeout.error())
             }
             _ => Ok(()),
         }
+    }
+
+    /// Fails when the statement is not wanted any more; cheap enough for every row.
+    pub(crate) fn check_interrupt(&self) -> crate::error::Result<()> {
+        self.interrupt.reason().map_or(Ok(()), |reason| Err(reason.error()))
     }
 
     /// The next of a stream of random numbers (splitmix64).

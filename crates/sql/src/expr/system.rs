@@ -2,7 +2,7 @@
 //!
 //! Does not do: privileges; there is one user.
 
-use crate::error::{Result, SqlError};
+use crate::error::Result;
 use crate::expr::Context;
 use crate::expr::registry::Registry;
 use crate::types::{Datum, SqlType};
@@ -43,7 +43,21 @@ pub(super) fn register(registry: &mut Registry) {
         function.variadic = true;
         function.strict = false;
     }
-    registry.add("pg_sleep", &[T::Float8], T::Text, |_, _| Err(SqlError::unsupported("pg_sleep")));
+    registry.add("pg_sleep", &[T::Float8], T::Text, |v, context| sleep(&v[0], context)).volatile =
+        true;
+}
+
+/// Sleeps in pieces, so that it can be interrupted. PostgreSQL gives void, which prints as nothing.
+fn sleep(seconds: &Datum, context: &Context) -> Result<Datum> {
+    let mut left = seconds.as_float().unwrap_or(0.0).clamp(0.0, 1e9);
+    while left > 0.0 {
+        context.check()?;
+        let piece = left.min(0.02);
+        rightlink_env::thread::sleep(std::time::Duration::from_secs_f64(piece));
+        left -= piece;
+    }
+    context.check()?;
+    Ok(Datum::Text(String::new()))
 }
 
 fn count(values: &[Datum], nulls: bool) -> Result<Datum> {

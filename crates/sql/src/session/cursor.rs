@@ -204,6 +204,11 @@ impl Session {
         Ok(())
     }
 
+    /// Columns of a cursor's rows.
+    pub(super) fn cursor_columns(&self, name: &str) -> Option<Vec<Column>> {
+        self.cursors.get(name).map(|cursor| cursor.columns.clone())
+    }
+
     /// The transaction is over, and so are its cursors and portals.
     pub(super) fn end_cursors(&mut self) {
         self.cursors.clear();

@@ -34,6 +34,7 @@ pub use prepared::{Description, Execution};
 pub use transaction::TransactionStatus;
 
 use crate::error::{Result, SqlError};
+use crate::interrupt::Interrupt;
 use crate::plan::Column;
 use crate::types::Row;
 use prepared::{Portal, Prepared};
@@ -95,6 +96,7 @@ pub struct Session {
     cache: prepared::Cache,
     copy: Option<copy::CopyIn>,
     random: u64,
+    interrupt: Interrupt,
 }
 
 impl Session {
@@ -111,6 +113,7 @@ impl Session {
             cache: prepared::Cache::default(),
             copy: None,
             random: db.unix_micros() as u64,
+            interrupt: Interrupt::new(),
         }
     }
 
@@ -130,6 +133,29 @@ impl Session {
         let mut gather = Gather::default();
         self.run(sql, &mut gather)?;
         Ok(gather.done)
+    }
+
+    /// Sets a setting outside of any transaction, as a client does when it connects.
+    ///
+    /// # Errors
+    /// `42704` for a setting that there is not, `22023` and `0A000` for a value.
+    pub fn set_option(&mut self, name: &str, value: &str) -> Result<()> {
+        self.settings.set(name, Some(&[value.to_owned()]), false)
+    }
+
+    /// The settings that a client is told of when it connects and when they change.
+    pub fn reported_settings(&self) -> Vec<(&'static str, String)> {
+        self.settings.reported()
+    }
+
+    /// A number that differs after every change of a setting.
+    pub fn setting_changes(&self) -> u64 {
+        self.settings.changes()
+    }
+
+    /// A setting in milliseconds; `None` where it is 0, which means never.
+    pub fn millis_setting(&self, name: &str) -> Option<u64> {
+        self.settings.millis(name)
     }
 
     /// All tables, as the session's transaction sees them.

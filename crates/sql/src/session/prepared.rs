@@ -40,6 +40,7 @@ pub(super) struct Prepared {
     /// `None` for a statement without a plan.
     planned: Option<Planned>,
     given: Vec<SqlType>,
+    description: Description,
 }
 
 /// What a client may know about a prepared statement.
@@ -60,6 +61,8 @@ pub enum Execution {
     Suspended,
     /// There was no statement in the message.
     Empty,
+    /// A COPY FROM waits for its data; its tag comes from [`Session::copy_done`].
+    Copying,
 }
 
 /// Plans of messages by their text.
@@ -140,6 +143,7 @@ impl Portal {
         let State::Running { stream, context, count, .. } = &mut self.state else {
             return Ok(None);
         };
+        context.check_interrupt()?;
         let row = stream.next(context)?;
         *count += u64::from(row.is_some());
         Ok(row)
@@ -164,11 +168,8 @@ impl Session {
     /// # Errors
     /// What is wrong with the statement; more than one statement.
     pub fn prepare(&mut self, name: &str, sql: &str, types: &[SqlType]) -> Result<Description> {
-        let result = self.prepare_text(name, sql, types);
-        if result.is_err() {
-            self.fail();
-        }
-        result
+        self.begin_message();
+        self.prepare_text(name, sql, types).map_err(|error| self.failed(error))
     }
 
     fn prepare_text(&mut self, name: &str, sql: &str, types: &[SqlType]) -> Result<Description> {
@@ -191,16 +192,23 @@ impl Session {
         parsed: Option<Arc<Parsed>>,
         types: &[SqlType],
     ) -> Result<Description> {
-        let mut prepared = Prepared { parsed, planned: None, given: types.to_vec() };
-        if let Some(parsed) = &prepared.parsed
-            && let Stmt::Sql(statement) = &parsed.stmt
-        {
-            self.check_usable()?;
-            if ddl::definition(statement)?.is_none() {
-                prepared.planned = Some(self.plan(parsed, types)?);
+        let mut planned = None;
+        let mut description = Description::default();
+        match parsed.as_ref().map(|parsed| &parsed.stmt) {
+            Some(Stmt::Sql(statement)) => {
+                self.check_usable()?;
+                if ddl::definition(statement)?.is_none() {
+                    let parsed = parsed.as_ref().expect("looked at above");
+                    let plan = self.plan(parsed, types)?;
+                    description = Description::of(&plan);
+                    planned = Some(plan);
+                }
             }
+            Some(Stmt::Utility(utility)) => description.columns = self.utility_columns(utility),
+            None => {}
         }
-        let description = prepared.description();
+        let prepared = Prepared { parsed, planned, given: types.to_vec(), description };
+        let description = prepared.description.clone();
         self.prepared.insert(name.to_owned(), Arc::new(prepared));
         Ok(description)
     }
@@ -212,15 +220,40 @@ impl Session {
         })
     }
 
+    /// As [`Session::describe_statement`], for a while only.
+    pub fn with_description<T>(
+        &self,
+        name: &str,
+        look: impl FnOnce(&Description) -> T,
+    ) -> Result<T> {
+        self.find_prepared(name).map(|prepared| look(&prepared.description))
+    }
+
     /// What is known about a prepared statement.
     pub fn describe_statement(&self, name: &str) -> Result<Description> {
-        self.find_prepared(name).map(|prepared| prepared.description())
+        self.find_prepared(name).map(|prepared| prepared.description.clone())
+    }
+
+    /// Hands the columns of a portal's results to `look`, `None` if it has none.
+    pub fn with_portal<T>(
+        &self,
+        name: &str,
+        look: impl FnOnce(Option<&[Column]>) -> T,
+    ) -> Result<T> {
+        match self.portals.get(name).map(|portal| &portal.state) {
+            Some(State::Bound { statement, .. }) => {
+                Ok(look(statement.description.columns.as_deref()))
+            }
+            Some(State::Running { plan, .. }) => Ok(look(plan.columns())),
+            Some(State::Finished) => Ok(look(None)),
+            None => Err(no_portal(name)),
+        }
     }
 
     /// What is known about the results of a portal.
     pub fn describe_portal(&self, name: &str) -> Result<Description> {
         match self.portals.get(name).map(|portal| &portal.state) {
-            Some(State::Bound { statement, .. }) => Ok(statement.description()),
+            Some(State::Bound { statement, .. }) => Ok(statement.description.clone()),
             Some(State::Running { plan, .. }) => {
                 let columns = plan.columns().map(<[Column]>::to_vec);
                 Ok(Description { parameters: Vec::new(), columns })
@@ -235,6 +268,10 @@ impl Session {
     /// # Errors
     /// Too many or too few values, or values of other types.
     pub fn bind(&mut self, portal: &str, statement: &str, params: Vec<Datum>) -> Result<()> {
+        self.bind_portal(portal, statement, params).map_err(|error| self.failed(error))
+    }
+
+    fn bind_portal(&mut self, portal: &str, statement: &str, params: Vec<Datum>) -> Result<()> {
         let prepared = self.find_prepared(statement)?;
         let wanted = prepared.planned.as_ref().map_or(0, |planned| planned.params.len());
         if params.len() != wanted {
@@ -268,13 +305,15 @@ impl Session {
         limit: u64,
         sink: &mut dyn Sink,
     ) -> Result<Execution> {
-        let Some(mut portal) = self.portals.remove(name) else { return Err(no_portal(name)) };
+        self.begin_message();
+        let Some(mut portal) = self.portals.remove(name) else {
+            return Err(self.failed(no_portal(name)));
+        };
         let result = self.advance(&mut portal, limit, sink);
-        match &result {
-            Err(_) => self.fail(),
-            Ok(_) => drop(self.portals.insert(name.to_owned(), portal)),
+        if result.is_ok() {
+            self.portals.insert(name.to_owned(), portal);
         }
-        result
+        result.map_err(|error| self.failed(error))
     }
 
     fn advance(
@@ -286,6 +325,12 @@ impl Session {
         if let State::Bound { statement, params } = &portal.state {
             let (statement, params) = (Arc::clone(statement), params.clone());
             let Some(parsed) = &statement.parsed else { return Ok(Execution::Empty) };
+            if let Stmt::Utility(Utility::Copy(copy)) = &parsed.stmt {
+                self.check_usable()?;
+                portal.state = State::Finished;
+                let tag = self.copy(copy, sink)?;
+                return Ok(tag.map_or(Execution::Copying, Execution::Complete));
+            }
             if let Some(tag) = self.unplanned(parsed, sink)? {
                 portal.state = State::Finished;
                 return Ok(Execution::Complete(tag));
@@ -346,6 +391,7 @@ impl Session {
             parsed: prepared.parsed.clone(),
             planned: Some(again.clone()),
             given: prepared.given.clone(),
+            description: prepared.description.clone(),
         };
         let known = |other: &Arc<Prepared>| std::ptr::eq(Arc::as_ptr(other), prepared);
         if let Some(slot) = self.prepared.values_mut().find(|other| known(other)) {
@@ -443,14 +489,11 @@ impl Session {
     }
 }
 
-impl Prepared {
-    fn description(&self) -> Description {
-        match &self.planned {
-            Some(planned) => Description {
-                parameters: planned.params.clone(),
-                columns: planned.plan.columns().map(<[Column]>::to_vec),
-            },
-            None => Description::default(),
+impl Description {
+    fn of(planned: &Planned) -> Description {
+        Description {
+            parameters: planned.params.clone(),
+            columns: planned.plan.columns().map(<[Column]>::to_vec),
         }
     }
 }

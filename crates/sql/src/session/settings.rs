@@ -75,9 +75,28 @@ static SETTINGS: [Setting; 30] = [
     setting("default_table_access_method", "heap", Kind::Only(&["heap"])),
 ];
 
+/// The settings that clients are told of, as they are spelled to them.
+const REPORTED: [(&str, &str); 13] = [
+    ("application_name", "application_name"),
+    ("client_encoding", "client_encoding"),
+    ("DateStyle", "datestyle"),
+    ("default_transaction_read_only", "default_transaction_read_only"),
+    ("in_hot_standby", "in_hot_standby"),
+    ("integer_datetimes", "integer_datetimes"),
+    ("IntervalStyle", "intervalstyle"),
+    ("is_superuser", "is_superuser"),
+    ("server_encoding", "server_encoding"),
+    ("server_version", "server_version"),
+    ("session_authorization", "session_authorization"),
+    ("standard_conforming_strings", "standard_conforming_strings"),
+    ("TimeZone", "timezone"),
+];
+
 /// Values that differ from their defaults.
 #[derive(Default)]
 pub(super) struct Settings {
+    /// Grows with every change.
+    changes: u64,
     values: BTreeMap<&'static str, String>,
     /// Until the end of the transaction.
     local: BTreeMap<&'static str, String>,
@@ -124,6 +143,7 @@ impl Settings {
     /// Sets a value, `None` for the default.
     pub(super) fn set(&mut self, name: &str, value: Option<&[String]>, local: bool) -> Result<()> {
         let setting = find(name)?;
+        self.changes += 1;
         let value = match value {
             Some(parts) => check(setting, &parts.join(", "))?,
             None => setting.default.to_owned(),
@@ -138,8 +158,19 @@ impl Settings {
     }
 
     pub(super) fn reset_all(&mut self) {
+        self.changes += 1;
         self.values.clear();
         self.local.clear();
+    }
+
+    /// A number that differs after every change.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// What clients are told.
+    pub(super) fn reported(&self) -> Vec<(&'static str, String)> {
+        REPORTED.iter().map(|(shown, name)| (*shown, self.get(name))).collect()
     }
 
     pub(super) fn begin(&mut self) {
@@ -154,7 +185,10 @@ impl Settings {
 
     pub(super) fn rollback(&mut self) {
         self.local.clear();
-        if let Some(before) = self.before.take() {
+        if let Some(before) = self.before.take()
+            && before != self.values
+        {
+            self.changes += 1;
             self.values = before;
         }
     }

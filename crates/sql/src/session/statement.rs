@@ -41,11 +41,8 @@ impl Session {
     /// # Errors
     /// The first error ends the message.
     pub fn run(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
-        let result = self.message(sql, sink);
-        if result.is_err() {
-            self.fail();
-        }
-        result
+        self.begin_message();
+        self.message(sql, sink).map_err(|error| self.failed(error))
     }
 
     fn message(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
@@ -185,17 +182,20 @@ impl Session {
     pub(super) fn context(&mut self, params: Vec<Datum>) -> Context {
         let statement_time = self.now();
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let deadline = self
+            .settings
+            .millis("statement_timeout")
+            .map(|millis| statement_time.saturating_add(millis as i64 * 1_000));
+        self.interrupt.set_deadline(deadline);
         Context {
             params,
             transaction_time: self.active.as_ref().map_or(statement_time, |active| active.time),
             statement_time,
             random: Cell::new(self.random),
             database: self.database.clone(),
-            deadline: self
-                .settings
-                .millis("statement_timeout")
-                .map(|millis| statement_time.saturating_add(millis as i64 * 1_000)),
+            deadline,
             db: Some(Db(self.db.clone())),
+            interrupt: self.interrupt.clone(),
         }
     }
 

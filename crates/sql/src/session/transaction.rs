@@ -6,10 +6,11 @@
 
 use std::time::Duration;
 
-use rightlink::{CancelHandle, Isolation, Savepoint, Transaction, TransactionOptions};
+use rightlink::{Isolation, Savepoint, Transaction, TransactionOptions};
 
 use super::{Session, Sink};
 use crate::error::{Result, SqlError, code};
+use crate::interrupt::Interrupt;
 use crate::parse::utility::{Level, Modes};
 use crate::types::calendar::EPOCH_SECONDS;
 
@@ -65,9 +66,34 @@ impl Session {
         }
     }
 
-    /// A handle by which another thread ends the waits of the transaction that runs, if one does.
-    pub fn cancel_handle(&self) -> Option<CancelHandle> {
-        self.active.as_ref().map(|active| active.txn.cancel_handle())
+    /// A handle by which other threads end the message that runs.
+    pub fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
+    /// A message begins: what interrupted the one before does not concern it.
+    pub(super) fn begin_message(&mut self) {
+        if self.interrupt.begin()
+            && let Some(active) = &mut self.active
+        {
+            active.txn.clear_cancel();
+        }
+    }
+
+    /// Fails what runs by an error that was found outside of the session, and gives it back.
+    #[must_use]
+    pub fn refuse(&mut self, error: SqlError) -> SqlError {
+        self.fail();
+        error
+    }
+
+    /// What a message failed with, after its transaction has; an interrupt gives its reason.
+    pub(super) fn failed(&mut self, error: SqlError) -> SqlError {
+        self.fail();
+        match self.interrupt.reason() {
+            Some(reason) if error.sqlstate == code::QUERY_CANCELED => reason.error(),
+            _ => error,
+        }
     }
 
     pub(super) fn now(&self) -> i64 {
@@ -94,8 +120,10 @@ impl Session {
         let read_only =
             modes.read_only.unwrap_or(self.settings.get("default_transaction_read_only") == "on");
         self.settings.begin();
+        let txn = self.db.begin_with(options);
+        self.interrupt.watch(txn.cancel_handle());
         self.active = Some(Active {
-            txn: self.db.begin_with(options),
+            txn,
             block,
             failed: false,
             savepoints: Vec::new(),
@@ -246,6 +274,7 @@ impl Session {
     /// Commits what runs.
     pub(super) fn commit(&mut self) -> Result<()> {
         let Some(mut active) = self.active.take() else { return Ok(()) };
+        self.interrupt.unwatch();
         self.end_cursors();
         active.txn.set_relaxed(self.settings.get("synchronous_commit") == "off");
         match active.txn.commit() {
@@ -263,6 +292,7 @@ impl Session {
     /// Rolls back what runs.
     pub(super) fn abort(&mut self) {
         if let Some(active) = self.active.take() {
+            self.interrupt.unwatch();
             self.end_cursors();
             active.txn.rollback();
             self.settings.rollback();

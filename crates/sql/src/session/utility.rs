@@ -14,6 +14,7 @@ use crate::expr::Context;
 use crate::parse::Lines;
 use crate::parse::utility::{ExplainOptions, Utility};
 use crate::parse::{Parsed, Stmt};
+use crate::plan::Column;
 use crate::types::{Datum, SqlType};
 
 impl Session {
@@ -74,6 +75,22 @@ impl Session {
             other => return self.upkeep(other, sink),
         };
         Ok(tag.to_owned())
+    }
+
+    /// Columns of what a utility statement shows, if it shows any.
+    pub(super) fn utility_columns(&self, utility: &Utility) -> Option<Vec<Column>> {
+        let text = |names: &[&str]| {
+            let column = |name: &&str| Column { name: (*name).to_owned(), ty: SqlType::Text };
+            Some(names.iter().map(column).collect())
+        };
+        match utility {
+            Utility::Show(name) if name == "all" => text(&["name", "setting", "description"]),
+            Utility::Show(name) => text(&[shown_name(name)]),
+            Utility::Explain { .. } => text(&["QUERY PLAN"]),
+            Utility::Fetch { name, moves: false, .. } => self.cursor_columns(name),
+            Utility::Execute { name, .. } => self.describe_statement(name).ok()?.columns,
+            _ => None,
+        }
     }
 
     fn upkeep(&mut self, utility: &Utility, sink: &mut dyn Sink) -> Result<String> {
@@ -143,13 +160,7 @@ impl Session {
             Some(value) => value,
             None => self.settings.show(name)?,
         };
-        let shown = match name.to_ascii_lowercase().as_str() {
-            "datestyle" => "DateStyle",
-            "timezone" => "TimeZone",
-            "intervalstyle" => "IntervalStyle",
-            _ => name,
-        };
-        self.show(&[shown], vec![vec![value]], sink)
+        self.show(&[shown_name(name)], vec![vec![value]], sink)
     }
 
     fn prepare_named(
@@ -236,5 +247,15 @@ impl Session {
         let planned = self.plan(&Arc::new(statement.clone()), &[])?;
         let lines = super::explain::show(&planned.plan, options);
         self.show(&["QUERY PLAN"], lines.into_iter().map(|line| vec![line]).collect(), sink)
+    }
+}
+
+/// How SHOW spells a setting.
+fn shown_name(name: &str) -> &str {
+    match name.to_ascii_lowercase().as_str() {
+        "datestyle" => "DateStyle",
+        "timezone" => "TimeZone",
+        "intervalstyle" => "IntervalStyle",
+        _ => name,
     }
 }

@@ -11,6 +11,14 @@ use crate::error::{Result, SqlError, code};
 use crate::types::{Datum, Decimal, Interval, SqlType};
 
 impl Datum {
+    /// Reads a value of type `ty` as PostgreSQL reads it.
+    ///
+    /// # Errors
+    /// Text that is none: `22P02` and its siblings.
+    pub fn from_text(ty: SqlType, text: &str) -> Result<Datum> {
+        parse(ty, text)
+    }
+
     /// The value as PostgreSQL prints it; `None` for null.
     pub fn to_text(&self) -> Option<String> {
         Some(match self {

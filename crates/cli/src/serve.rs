@@ -1,0 +1,104 @@
+//! `serve`: the database for psql and other clients; `password`: who may connect.
+//!
+//! Invariants: SIGTERM and SIGINT let running statements finish, then the database is closed.
+//! Does not do: running in the background.
+
+use std::io::{self, BufRead};
+use std::path::Path;
+
+use rightlink_server::{Config, ConfigError, Server, Users};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::args::{Common, ServeArgs};
+use crate::failure::{Exit, Failure};
+use crate::json::Json;
+use crate::open;
+use crate::output::Output;
+
+/// Where it listens when nothing is said.
+const LISTEN: &str = "127.0.0.1:5432";
+
+/// Serves until a signal ends it.
+pub(crate) fn run(common: &Common, args: ServeArgs, output: &mut Output) -> Result<Exit, Failure> {
+    let name = args.db.file_stem().map_or("rightlink".into(), |name| name.to_string_lossy());
+    let name = name.into_owned();
+    let db = args.db.clone();
+    let config = config(args)?;
+    let socket = config.socket.as_ref().map(|folder| folder.display().to_string());
+    let port = config.port;
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure::file("signals", &error))?;
+    let db = open::or_create(common, &db)?;
+    let server = Server::bind(&db, name, config).map_err(refused)?;
+    for address in server.addresses() {
+        let json = Json::Object(vec![("listen".to_owned(), address.to_string().into())]);
+        output.either(&json, format_args!("listening on {address}"))?;
+    }
+    if let Some(folder) = socket {
+        let path = format!("{folder}/.s.PGSQL.{port}");
+        let json = Json::Object(vec![("socket".to_owned(), path.as_str().into())]);
+        output.either(&json, format_args!("listening on {path}"))?;
+    }
+    output.flush()?;
+    let ended = server.run_until(|| signals.pending().next().is_some());
+    db.close()?;
+    ended.map_err(|error| Failure::file("sockets", &error))?;
+    Ok(Exit::Done)
+}
+
+fn config(args: ServeArgs) -> Result<Config, Failure> {
+    let mut listen = args.listen;
+    if listen.is_empty() && args.socket.is_none() {
+        listen.push(LISTEN.parse().expect("an address"));
+    }
+    let users = args.users.as_deref().map(users).transpose()?;
+    let config = Config {
+        listen,
+        socket: args.socket,
+        port: args.port,
+        users,
+        insecure: args.insecure,
+        max_connections: args.max_connections,
+        ..Config::default()
+    };
+    match (&args.tls_cert, &args.tls_key) {
+        (Some(certificates), Some(key)) => config.with_tls(certificates, key).map_err(refused),
+        _ => Ok(config),
+    }
+}
+
+fn users(path: &Path) -> Result<Users, Failure> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::file(&name, &error))?;
+    Users::parse(&text).map_err(|error| Failure::new(Exit::BadData, format!("{name}: {error}")))
+}
+
+fn refused(error: ConfigError) -> Failure {
+    match &error {
+        ConfigError::Invalid(_) => Failure::usage(error.to_string()),
+        ConfigError::Io(what, io) => Failure::file(what, io),
+    }
+}
+
+/// Prints the line that lets a user in.
+pub(crate) fn password(name: &str, output: &mut Output) -> Result<Exit, Failure> {
+    if name.is_empty() || name.contains([':', '\n']) {
+        return Err(Failure::usage("a name is not empty and holds no colon"));
+    }
+    let mut line = String::new();
+    io::stdin()
+        .lock()
+        .read_line(&mut line)
+        .map_err(|error| Failure::file("standard input", &error))?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    let Some(verifier) = rightlink_server::verifier(password) else {
+        return Err(Failure::usage("a password is not empty and of printable ASCII characters"));
+    };
+    let json = Json::Object(vec![
+        ("user".to_owned(), name.into()),
+        ("verifier".to_owned(), verifier.as_str().into()),
+    ]);
+    output.either(&json, format_args!("{name}:{verifier}"))?;
+    Ok(Exit::Done)
+}

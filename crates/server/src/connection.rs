@@ -1,0 +1,373 @@
+//! One client: messages in, answers out.
+//!
+//! Invariants: answers are sent when the client is waited for or asks for it, so a pipelined
+//! sequence costs one send. After an error of the extended protocol everything up to the next Sync
+//! is skipped. A connection that ends, in whatever way, rolls its transaction back.
+//! Does not do: bytes of messages (`protocol`), SQL.
+
+use std::collections::HashMap;
+
+use rightlink::{Database, Reservation};
+use rightlink_sql::{Datum, Execution, Session, SqlError, SqlType, TransactionStatus};
+
+use crate::config::Config;
+use crate::peers::{End, Peer, Phase};
+use crate::protocol::backend::Out;
+use crate::protocol::frontend::{self, Bind, Message, Target, Violation, format_at};
+use crate::sink::{Client, lost};
+use crate::transport::{Input, Transport};
+
+/// Messages longer than this are counted against the database's memory budget.
+const LONG: usize = 64 << 10;
+
+/// Is the client sending rows, and in which protocol did it ask to?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Copying {
+    No,
+    Simple,
+    Extended,
+}
+
+/// A connection after its start.
+pub(crate) struct Connection<'s> {
+    input: Input,
+    core: Core<'s>,
+}
+
+/// Everything but the bytes that have arrived, so that a message can be handled where it lies.
+struct Core<'s> {
+    session: Session,
+    transport: Transport,
+    out: Out,
+    peer: &'s Peer,
+    /// Formats of the results of portals.
+    formats: HashMap<String, Vec<i16>>,
+    /// Is everything skipped until Sync?
+    skip: bool,
+    copying: Copying,
+    /// Changes of settings that the client was told of.
+    told: u64,
+    reported: Vec<(&'static str, String)>,
+}
+
+/// Does the connection go on?
+enum Flow {
+    On,
+    End,
+}
+
+type Handled = Result<Flow, SqlError>;
+
+impl<'s> Connection<'s> {
+    /// A connection whose client has authenticated.
+    pub(crate) fn new(
+        session: Session,
+        (transport, input, out): (Transport, Input, Out),
+        peer: &'s Peer,
+    ) -> Self {
+        let core = Core {
+            told: u64::MAX,
+            reported: Vec::new(),
+            session,
+            transport,
+            out,
+            peer,
+            formats: HashMap::new(),
+            skip: false,
+            copying: Copying::No,
+        };
+        Connection { input, core }
+    }
+
+    /// Serves the client until one of both ends it.
+    pub(crate) fn serve(mut self, config: &Config) {
+        self.core.out.key(self.core.peer.pid, self.core.peer.secret);
+        self.core.ready();
+        if let Err(error) = self.run(config) {
+            self.core.out.error(&error, "FATAL");
+            // The client may be gone.
+            let _ = self.core.flush();
+        }
+    }
+
+    fn run(&mut self, config: &Config) -> Result<(), SqlError> {
+        let mut memory: Option<Reservation> = None;
+        loop {
+            let waiting = self.input.waiting();
+            let frame = frontend::frame(waiting, config.max_message).map_err(violation)?;
+            if let Some((kind, body, taken)) = frame {
+                if let Flow::End = self.core.handle(kind, body)? {
+                    return Ok(());
+                }
+                self.input.take(taken);
+                memory = None;
+                continue;
+            }
+            let claimed = frontend::claimed(waiting).unwrap_or(0);
+            if claimed > LONG && memory.is_none() {
+                memory = Some(reserve(self.core.session.database(), claimed)?);
+            }
+            self.core.flush()?;
+            match self.input.read(&mut self.core.transport, claimed) {
+                Ok(true) => {}
+                Ok(false) => return self.core.ended(),
+                Err(error) => return Err(lost(&error)),
+            }
+        }
+    }
+}
+
+fn reserve(db: &Database, bytes: usize) -> Result<Reservation, SqlError> {
+    db.budget().try_reserve(bytes).ok_or_else(|| {
+        SqlError::new("53200", format!("out of memory for a message of {bytes} bytes"))
+    })
+}
+
+fn violation(Violation(what): Violation) -> SqlError {
+    SqlError::new("08P01", what)
+}
+
+impl Core<'_> {
+    fn flush(&mut self) -> Result<(), SqlError> {
+        if !self.out.bytes().is_empty() {
+            self.transport.send(self.out.bytes()).map_err(|error| lost(&error))?;
+            self.out.clear();
+        }
+        Ok(())
+    }
+
+    /// No more bytes come: somebody may have seen to that.
+    fn ended(&self) -> Result<(), SqlError> {
+        match self.peer.end() {
+            End::None | End::Startup => Ok(()),
+            End::Shutdown => {
+                Err(SqlError::new("57P01", "terminating connection due to administrator command"))
+            }
+            End::IdleInTransaction => Err(SqlError::new(
+                "25P03",
+                "terminating connection due to idle-in-transaction timeout",
+            )),
+        }
+    }
+
+    /// Tells the client that it may ask again, and what settings have changed.
+    fn ready(&mut self) {
+        let changes = self.session.setting_changes();
+        if changes != self.told {
+            self.told = changes;
+            let now = self.session.reported_settings();
+            for (at, (name, value)) in now.iter().enumerate() {
+                if self.reported.get(at).is_none_or(|(_, old)| old != value) {
+                    self.out.setting(name, value);
+                }
+            }
+            self.reported = now;
+            let idle = self.session.millis_setting("idle_in_transaction_session_timeout");
+            self.peer.set_idle_millis(idle.unwrap_or(0));
+        }
+        let status = self.session.status();
+        self.out.ready(status);
+        self.peer.enter(match status {
+            TransactionStatus::Idle => Phase::Idle,
+            TransactionStatus::Block | TransactionStatus::Failed => Phase::IdleInTransaction,
+        });
+    }
+
+    /// Handles a message; an error ends the connection.
+    fn handle(&mut self, kind: u8, body: &[u8]) -> Handled {
+        self.peer.enter(Phase::Busy);
+        let message = match frontend::message(kind, body) {
+            Ok(message) => message,
+            Err(what) if kind == b'Q' => {
+                self.fail(&violation(what));
+                self.ready();
+                return Ok(Flow::On);
+            }
+            Err(what) => return Err(violation(what)),
+        };
+        if self.copying != Copying::No {
+            return self.copy_in(&message);
+        }
+        match message {
+            Message::Terminate => return Ok(Flow::End),
+            Message::Sync => self.sync(),
+            _ if self.skip => {}
+            Message::Query(sql) => self.query(sql),
+            Message::Flush => self.flush()?,
+            // What a client sent before it heard that its COPY has failed.
+            Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => {}
+            Message::Password(_) => return Err(violation(Violation("unexpected password"))),
+            Message::FunctionCall => {
+                let what = "function calls of the protocol are not supported";
+                self.fail(&SqlError::new("0A000", what));
+                self.ready();
+            }
+            other => {
+                if let Err(error) = self.extended(other) {
+                    self.fail(&error);
+                    self.skip = true;
+                }
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    /// An error that the session did not find itself.
+    fn fail(&mut self, error: &SqlError) {
+        let error = self.session.refuse(error.clone());
+        self.out.error(&error, "ERROR");
+    }
+
+    fn query(&mut self, sql: &str) {
+        let mut sink = Client {
+            out: &mut self.out,
+            transport: &mut self.transport,
+            formats: None,
+            any: false,
+        };
+        match self.session.run(sql, &mut sink) {
+            Ok(()) if self.session.is_copying() => {
+                self.copying = Copying::Simple;
+                return;
+            }
+            Ok(()) if !sink.any => self.out.plain(b'I'),
+            Ok(()) => {}
+            Err(error) => self.out.error(&error, "ERROR"),
+        }
+        self.ready();
+    }
+
+    fn sync(&mut self) {
+        self.skip = false;
+        if let Err(error) = self.session.sync() {
+            self.out.error(&error, "ERROR");
+        }
+        self.ready();
+    }
+
+    fn extended(&mut self, message: Message<'_>) -> Result<(), SqlError> {
+        match message {
+            Message::Parse { name, sql, types } => self.parse((name, sql), &types)?,
+            Message::Bind(bind) => self.bind(&bind)?,
+            Message::Describe(Target::Statement(name)) => {
+                let out = &mut self.out;
+                self.session.with_description(name, |description| {
+                    out.parameters(&description.parameters);
+                    match &description.columns {
+                        Some(columns) => out.columns(columns, &[]),
+                        None => out.plain(b'n'),
+                    }
+                })?;
+            }
+            Message::Describe(Target::Portal(name)) => {
+                let formats = self.formats.get(name).map_or(&[][..], Vec::as_slice);
+                let out = &mut self.out;
+                self.session.with_portal(name, |columns| match columns {
+                    Some(columns) => out.columns(columns, formats),
+                    None => out.plain(b'n'),
+                })?;
+            }
+            Message::Execute { portal, limit } => self.execute(portal, limit)?,
+            Message::Close(Target::Statement(name)) => {
+                self.session.close_statement(name);
+                self.out.plain(b'3');
+            }
+            Message::Close(Target::Portal(name)) => {
+                self.session.close_portal(name);
+                self.formats.remove(name);
+                self.out.plain(b'3');
+            }
+            other => unreachable!("handled before: {other:?}"),
+        }
+        Ok(())
+    }
+
+    fn parse(&mut self, (name, sql): (&str, &str), oids: &[u32]) -> Result<(), SqlError> {
+        let known = |oid: &u32| {
+            SqlType::from_oid(*oid).ok_or_else(|| {
+                let what = format!("a parameter of the type with OID {oid} is not supported yet");
+                SqlError::new("0A000", what)
+            })
+        };
+        let types = oids.iter().map(known).collect::<Result<Vec<SqlType>, SqlError>>();
+        self.session.prepare(name, sql, &types?)?;
+        self.out.plain(b'1');
+        Ok(())
+    }
+
+    fn bind(&mut self, bind: &Bind<'_>) -> Result<(), SqlError> {
+        let values = self
+            .session
+            .with_description(bind.statement, |description| values(bind, &description.parameters));
+        self.session.bind(bind.portal, bind.statement, values??)?;
+        match self.formats.get_mut(bind.portal) {
+            Some(formats) => formats.clone_from(&bind.results),
+            None => {
+                self.formats.insert(bind.portal.to_owned(), bind.results.clone());
+            }
+        }
+        self.out.plain(b'2');
+        Ok(())
+    }
+
+    fn execute(&mut self, portal: &str, limit: u64) -> Result<(), SqlError> {
+        let formats = self.formats.get(portal).map_or(&[][..], Vec::as_slice);
+        let mut sink = Client {
+            out: &mut self.out,
+            transport: &mut self.transport,
+            formats: Some(formats),
+            any: false,
+        };
+        match self.session.execute_portal(portal, limit, &mut sink)? {
+            Execution::Complete(tag) => self.out.complete(&tag),
+            Execution::Suspended => self.out.plain(b's'),
+            Execution::Empty => self.out.plain(b'I'),
+            Execution::Copying => self.copying = Copying::Extended,
+        }
+        Ok(())
+    }
+
+    /// A message while the client sends rows.
+    fn copy_in(&mut self, message: &Message<'_>) -> Handled {
+        let ended = match message {
+            Message::CopyData(bytes) => match self.session.copy_data(bytes) {
+                Ok(()) => return Ok(Flow::On),
+                Err(error) => Err(error),
+            },
+            Message::CopyDone => self.session.copy_done(),
+            Message::CopyFail(reason) => Err(self.session.copy_fail(reason)),
+            // The client sent them before it knew that a COPY begins.
+            Message::Flush | Message::Sync => return Ok(Flow::On),
+            Message::Terminate => return Ok(Flow::End),
+            _ => return Err(violation(Violation("unexpected message during COPY"))),
+        };
+        let was = std::mem::replace(&mut self.copying, Copying::No);
+        match ended {
+            Ok(tag) => self.out.complete(&tag),
+            Err(error) => {
+                self.out.error(&error, "ERROR");
+                self.skip = was == Copying::Extended;
+            }
+        }
+        if was == Copying::Simple {
+            self.ready();
+        }
+        Ok(Flow::On)
+    }
+}
+
+/// The values of a Bind, as the types that the statement's parameters have.
+fn values(bind: &Bind<'_>, types: &[SqlType]) -> Result<Vec<Datum>, SqlError> {
+    let value = |(at, bytes): (usize, &Option<&[u8]>)| {
+        let ty = types.get(at).copied().unwrap_or(SqlType::Text);
+        let Some(bytes) = bytes else { return Ok(Datum::Null) };
+        if format_at(&bind.formats, at) == 1 {
+            return Datum::from_binary(ty, bytes);
+        }
+        let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+        let text = text
+            .ok_or_else(|| SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\""))?;
+        Datum::from_text(ty, text)
+    };
+    bind.values.iter().enumerate().map(value).collect()
+}

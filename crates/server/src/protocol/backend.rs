@@ -1,0 +1,231 @@
+//! Messages to a client, appended to a buffer.
+//!
+//! Invariants: every message carries its own length; text from elsewhere loses its zero bytes, which
+//! would end it early.
+//! Does not do: sending.
+
+use rightlink_sql::{Column, CopyFormat, Datum, SqlError, SqlType, TransactionStatus};
+
+use super::frontend::format_at;
+
+/// Messages that wait to be sent.
+#[derive(Default)]
+pub(crate) struct Out {
+    bytes: Vec<u8>,
+    /// Scratch for numbers as text.
+    text: String,
+}
+
+impl Out {
+    /// What waits.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Everything was sent. Memory of a long answer is given back.
+    pub(crate) fn clear(&mut self) {
+        const KEEP: usize = 256 << 10;
+        self.bytes.clear();
+        if self.bytes.capacity() > KEEP {
+            self.bytes.shrink_to(KEEP);
+        }
+    }
+
+    fn message(&mut self, kind: u8, body: impl FnOnce(&mut Out)) {
+        self.bytes.push(kind);
+        let at = self.bytes.len();
+        self.bytes.extend([0; 4]);
+        body(self);
+        let length = u32::try_from(self.bytes.len() - at).expect("a message is below 4 GiB");
+        self.bytes[at..at + 4].copy_from_slice(&length.to_be_bytes());
+    }
+
+    fn short(&mut self, value: usize) {
+        let value = u16::try_from(value).expect("columns and parameters are below 65,536");
+        self.bytes.extend(value.to_be_bytes());
+    }
+
+    fn long(&mut self, value: u32) {
+        self.bytes.extend(value.to_be_bytes());
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes.extend(text.bytes().filter(|byte| *byte != 0));
+        self.bytes.push(0);
+    }
+
+    /// A single byte, as the answer to a request for TLS.
+    pub(crate) fn raw(&mut self, byte: u8) {
+        self.bytes.push(byte);
+    }
+
+    /// A kind of authentication with its data.
+    pub(crate) fn authentication(&mut self, kind: u32, data: &[u8]) {
+        self.message(b'R', |out| {
+            out.long(kind);
+            out.bytes.extend(data);
+        });
+    }
+
+    /// Options that are not known, to a client of a newer minor version.
+    pub(crate) fn negotiate(&mut self, unknown: &[&str]) {
+        self.message(b'v', |out| {
+            out.long(0);
+            out.long(u32::try_from(unknown.len()).unwrap_or(u32::MAX));
+            unknown.iter().for_each(|name| out.text(name));
+        });
+    }
+
+    pub(crate) fn key(&mut self, pid: u32, secret: u32) {
+        self.message(b'K', |out| {
+            out.long(pid);
+            out.long(secret);
+        });
+    }
+
+    pub(crate) fn setting(&mut self, name: &str, value: &str) {
+        self.message(b'S', |out| {
+            out.text(name);
+            out.text(value);
+        });
+    }
+
+    pub(crate) fn ready(&mut self, status: TransactionStatus) {
+        let letter = match status {
+            TransactionStatus::Idle => b'I',
+            TransactionStatus::Block => b'T',
+            TransactionStatus::Failed => b'E',
+        };
+        self.message(b'Z', |out| out.bytes.push(letter));
+    }
+
+    /// A message without a body.
+    pub(crate) fn plain(&mut self, kind: u8) {
+        self.message(kind, |_| {});
+    }
+
+    pub(crate) fn complete(&mut self, tag: &str) {
+        self.message(b'C', |out| out.text(tag));
+    }
+
+    pub(crate) fn parameters(&mut self, types: &[SqlType]) {
+        self.message(b't', |out| {
+            out.short(types.len());
+            types.iter().for_each(|ty| out.long(ty.oid()));
+        });
+    }
+
+    pub(crate) fn columns(&mut self, columns: &[Column], formats: &[i16]) {
+        self.message(b'T', |out| {
+            out.short(columns.len());
+            for (at, column) in columns.iter().enumerate() {
+                // A literal whose type nothing decided is text to clients.
+                let ty = if column.ty == SqlType::Unknown { SqlType::Text } else { column.ty };
+                out.text(&column.name);
+                out.long(0);
+                out.short(0);
+                out.long(ty.oid());
+                out.bytes.extend(ty.fixed_len().to_be_bytes());
+                out.bytes.extend((-1i32).to_be_bytes());
+                out.bytes.extend(format_at(formats, at).to_be_bytes());
+            }
+        });
+    }
+
+    pub(crate) fn row(&mut self, row: &[Datum], formats: &[i16]) {
+        self.message(b'D', |out| {
+            out.short(row.len());
+            for (at, value) in row.iter().enumerate() {
+                if value.is_null() {
+                    out.long(u32::MAX);
+                } else if format_at(formats, at) == 1 {
+                    out.field(&value.to_binary().unwrap_or_default());
+                } else {
+                    out.field_text(value);
+                }
+            }
+        });
+    }
+
+    fn field(&mut self, bytes: &[u8]) {
+        self.long(u32::try_from(bytes.len()).expect("a value is below 1 GiB"));
+        self.bytes.extend(bytes);
+    }
+
+    fn field_text(&mut self, value: &Datum) {
+        if let Datum::Text(text) = value {
+            return self.field(text.as_bytes());
+        }
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        value.write_text(&mut text);
+        self.field(text.as_bytes());
+        self.text = text;
+    }
+
+    /// A COPY begins: `kind` says in which direction.
+    pub(crate) fn copy(&mut self, kind: u8, format: CopyFormat, columns: usize) {
+        let binary = u8::from(format == CopyFormat::Binary);
+        self.message(kind, |out| {
+            out.bytes.push(binary);
+            out.short(columns);
+            (0..columns).for_each(|_| out.short(usize::from(binary)));
+        });
+    }
+
+    pub(crate) fn copy_data(&mut self, bytes: &[u8]) {
+        self.message(b'd', |out| out.bytes.extend(bytes));
+    }
+
+    /// An error, or a FATAL one that ends the connection.
+    pub(crate) fn error(&mut self, error: &SqlError, severity: &str) {
+        self.message(b'E', |out| {
+            out.report(severity, error.sqlstate, &error.message);
+            let position = error.position.map(|position| position.to_string());
+            let more = [(b'D', &error.detail), (b'H', &error.hint), (b'P', &position)];
+            for (code, text) in more {
+                if let Some(text) = text {
+                    out.bytes.push(code);
+                    out.text(text);
+                }
+            }
+            out.bytes.push(0);
+        });
+    }
+
+    pub(crate) fn notice(&mut self, severity: &str, message: &str) {
+        let sqlstate = if severity == "WARNING" { "01000" } else { "00000" };
+        self.message(b'N', |out| {
+            out.report(severity, sqlstate, message);
+            out.bytes.push(0);
+        });
+    }
+
+    fn report(&mut self, severity: &str, sqlstate: &str, message: &str) {
+        for (code, text) in [(b'S', severity), (b'V', severity), (b'C', sqlstate), (b'M', message)]
+        {
+            self.bytes.push(code);
+            self.text(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_lengths_and_nulls() {
+        let mut out = Out::default();
+        out.row(&[Datum::Int4(7), Datum::Null, Datum::Text("é".into())], &[1, 0, 0]);
+        let expected = b"D\0\0\0\x18\0\x03\0\0\0\x04\0\0\0\x07\xff\xff\xff\xff\0\0\0\x02\xc3\xa9";
+        assert_eq!(out.bytes(), expected);
+    }
+
+    #[test]
+    fn a_zero_byte_does_not_end_a_text_early() {
+        let mut out = Out::default();
+        out.complete("a\0b");
+        assert_eq!(out.bytes(), b"C\0\0\0\x07ab\0");
+    }
+}

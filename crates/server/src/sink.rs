@@ -1,0 +1,81 @@
+//! Results of a session as messages.
+//!
+//! Invariants: what waits to be sent is bounded; a client that reads slowly slows its statement.
+//! Does not do: deciding what is asked.
+
+use std::io;
+
+use rightlink_sql::{Column, CopyHeader, Result, Row, Sink, SqlError};
+
+use crate::protocol::backend::Out;
+use crate::transport::Transport;
+
+/// Bytes that wait before they are sent.
+const FULL: usize = 32 << 10;
+
+/// A client as a place for results.
+pub(crate) struct Client<'c> {
+    pub(crate) out: &'c mut Out,
+    pub(crate) transport: &'c mut Transport,
+    /// Formats of the results' columns; `None` in the simple protocol, where columns are told and
+    /// every statement's tag is.
+    pub(crate) formats: Option<&'c [i16]>,
+    /// Was there a statement?
+    pub(crate) any: bool,
+}
+
+/// The client cannot be reached any more.
+pub(crate) fn lost(error: &io::Error) -> SqlError {
+    SqlError::new("08006", format!("could not send data to client: {error}"))
+}
+
+impl Client<'_> {
+    fn send_if_full(&mut self) -> Result<()> {
+        if self.out.bytes().len() < FULL {
+            return Ok(());
+        }
+        self.transport.send(self.out.bytes()).map_err(|error| lost(&error))?;
+        self.out.clear();
+        Ok(())
+    }
+}
+
+impl Sink for Client<'_> {
+    fn columns(&mut self, columns: &[Column]) -> Result<()> {
+        if self.formats.is_none() {
+            self.out.columns(columns, &[]);
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, row: Row) -> Result<()> {
+        self.out.row(&row, self.formats.unwrap_or(&[]));
+        self.send_if_full()
+    }
+
+    fn complete(&mut self, tag: &str) -> Result<()> {
+        self.any = true;
+        self.out.complete(tag);
+        Ok(())
+    }
+
+    fn notice(&mut self, severity: &str, message: &str) {
+        self.out.notice(severity, message);
+    }
+
+    fn copy_in(&mut self, header: CopyHeader) -> Result<()> {
+        self.any = true;
+        self.out.copy(b'G', header.format, header.columns);
+        Ok(())
+    }
+
+    fn copy_out(&mut self, header: CopyHeader) -> Result<()> {
+        self.out.copy(b'H', header.format, header.columns);
+        Ok(())
+    }
+
+    fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.copy_data(bytes);
+        self.send_if_full()
+    }
+}

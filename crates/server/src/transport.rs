@@ -1,0 +1,213 @@
+//! Sockets with and without TLS, and the bytes that have arrived.
+//!
+//! Invariants: a read appends what is there and never waits for more than one byte; a buffer grows
+//! with what arrives, not with what is claimed.
+//! Does not do: messages.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// Bytes asked for at a time.
+const CHUNK: usize = 16 << 10;
+/// A connected socket.
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// The same socket once more, for whoever watches it.
+    pub(crate) fn again(&self) -> io::Result<Socket> {
+        Ok(match self {
+            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
+            Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
+        })
+    }
+
+    /// Ends one direction or both; whoever blocks there comes back.
+    pub(crate) fn shutdown(&self, how: Shutdown) {
+        // It fails where the peer has ended it already.
+        let _ = match self {
+            Socket::Tcp(socket) => socket.shutdown(how),
+            Socket::Unix(socket) => socket.shutdown(how),
+        };
+    }
+
+    /// How a blocking connection behaves: no delays, and a peer without power is noticed.
+    pub(crate) fn prepare(&self) -> io::Result<()> {
+        match self {
+            Socket::Tcp(socket) => {
+                socket.set_nonblocking(false)?;
+                socket.set_nodelay(true)?;
+                rustix::net::sockopt::set_socket_keepalive(socket, true)?;
+                rustix::net::sockopt::set_tcp_keepidle(socket, Duration::from_secs(60))?;
+                rustix::net::sockopt::set_tcp_keepintvl(socket, Duration::from_secs(10))?;
+                Ok(rustix::net::sockopt::set_tcp_keepcnt(socket, 3)?)
+            }
+            Socket::Unix(socket) => socket.set_nonblocking(false),
+        }
+    }
+
+    /// Is it a connection from another machine?
+    pub(crate) fn is_remote(&self) -> bool {
+        match self {
+            Socket::Tcp(socket) => !socket.peer_addr().is_ok_and(|peer| peer.ip().is_loopback()),
+            Socket::Unix(_) => false,
+        }
+    }
+
+    /// Was it made through a file that only its owner may open?
+    pub(crate) fn is_local_file(&self) -> bool {
+        matches!(self, Socket::Unix(_))
+    }
+
+    /// Has the other side gone away? Bytes that wait to be read do not hide it.
+    pub(crate) fn is_gone(&self) -> bool {
+        let wanted = PollFlags::RDHUP;
+        let mut fds = [PollFd::new(self, wanted)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        poll(&mut fds, Some(&now)).is_ok_and(|_| fds[0].revents().intersects(gone))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Tcp(socket) => socket.as_fd(),
+            Socket::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.read(buf),
+            Socket::Unix(socket) => socket.read(buf),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(socket) => socket.write(buf),
+            Socket::Unix(socket) => socket.write(buf),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A socket, encrypted or not.
+pub(crate) enum Transport {
+    Plain(Socket),
+    Tls(Box<StreamOwned<ServerConnection, Socket>>),
+}
+
+impl Transport {
+    /// Goes over to TLS; the handshake comes with the first bytes.
+    pub(crate) fn encrypt(self, config: &Arc<ServerConfig>) -> io::Result<Transport> {
+        match self {
+            Transport::Plain(socket) => {
+                let session =
+                    ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+                Ok(Transport::Tls(Box::new(StreamOwned::new(session, socket))))
+            }
+            tls @ Transport::Tls(_) => Ok(tls),
+        }
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        matches!(self, Transport::Tls(_))
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        match self {
+            Transport::Plain(socket) => socket,
+            Transport::Tls(stream) => &stream.sock,
+        }
+    }
+
+    /// Sends all of it.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Transport::Plain(socket) => socket.write_all(bytes),
+            Transport::Tls(stream) => {
+                stream.write_all(bytes)?;
+                stream.flush()
+            }
+        }
+    }
+
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let result = match self {
+                Transport::Plain(socket) => socket.read(buf),
+                Transport::Tls(stream) => stream.read(buf),
+            };
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A peer that goes away without a word of TLS goes away all the same.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                other => return other,
+            }
+        }
+    }
+}
+
+/// Bytes that have arrived and were not used yet.
+#[derive(Default)]
+pub(crate) struct Input {
+    bytes: Vec<u8>,
+    from: usize,
+    to: usize,
+}
+
+impl Input {
+    /// What waits.
+    pub(crate) fn waiting(&self) -> &[u8] {
+        &self.bytes[self.from..self.to]
+    }
+
+    /// The first `count` bytes are used.
+    pub(crate) fn take(&mut self, count: usize) {
+        assert!(count <= self.to - self.from, "only what is there is taken");
+        self.from += count;
+        if self.from == self.to {
+            (self.from, self.to) = (0, 0);
+        }
+    }
+
+    /// Waits for more; false at the end. `claimed` is the length of the message under way.
+    pub(crate) fn read(&mut self, transport: &mut Transport, claimed: usize) -> io::Result<bool> {
+        if self.from > 0 {
+            self.bytes.copy_within(self.from..self.to, 0);
+            self.to -= self.from;
+            self.from = 0;
+        }
+        // Memory of a long message is given back after it.
+        let large = CHUNK * 16;
+        if self.to == 0 && self.bytes.len() > large {
+            self.bytes = Vec::new();
+        }
+        // Room doubles with what has arrived, up to the message's end.
+        let room = CHUNK.max(self.to.min(claimed.saturating_sub(self.to)));
+        if self.bytes.len() < self.to + room {
+            self.bytes.resize(self.to + room, 0);
+        }
+        let count = transport.read(&mut self.bytes[self.to..])?;
+        self.to += count;
+        Ok(count > 0)
+    }
+}

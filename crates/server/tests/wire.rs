@@ -1,0 +1,304 @@
+//! What a client sees: both protocols, portals, COPY, errors, cancel, timeouts, clients that go
+//! away, the end of the server, bytes that are no messages.
+
+mod client;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use client::{Client, bind, describe, execute, kinds, message, parse, start, start_with, sync};
+use client::{text, told};
+use rightlink_server::{Config, Server, Users, verifier};
+
+#[test]
+fn a_message_of_statements_is_answered_in_order() {
+    let server = start();
+    let mut client = server.client();
+    assert_eq!(
+        client.told("create table t (a int primary key, b text); insert into t values (1, 'x')"),
+        ["CREATE TABLE", "INSERT 0 1"]
+    );
+    assert_eq!(client.told("select a, b, null from t"), ["1|x|NULL", "SELECT 1"]);
+    assert_eq!(kinds(&client.query("select 1; selec")), "EZ");
+    assert_eq!(client.told("insert into t values (1, 'y')"), ["23505"]);
+    assert_eq!(client.told(""), ["empty"]);
+    assert_eq!(client.told("begin; select 1/0; select 1"), ["BEGIN", "22012"]);
+    assert_eq!(client.query("select 1").last().unwrap().body, b"E");
+    assert_eq!(client.told("rollback"), ["ROLLBACK"]);
+    let told = client.query("set application_name = 'me'");
+    assert_eq!(kinds(&told), "CSZ");
+    assert_eq!(told[1].body, b"application_name\0me\0");
+}
+
+#[test]
+fn a_pipeline_is_skipped_from_its_error_to_sync() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create table t (a int primary key)");
+    let pipeline = [
+        parse("", "insert into t values ($1)"),
+        bind("", "", &["1"]),
+        execute("", 0),
+        bind("", "", &["one"]),
+        execute("", 0),
+        sync(),
+        parse("s", "select a from t where a >= $1"),
+        describe(b'S', "s"),
+        sync(),
+    ];
+    client.raw(&pipeline.concat());
+    let answers = client.answers();
+    assert_eq!(kinds(&answers), "12CEZ");
+    assert_eq!(answers[3].field(b'C'), "22P02");
+    assert_eq!(kinds(&client.answers()), "1tTZ");
+    // What came before the error was of the same transaction.
+    assert_eq!(client.told("select count(*) from t"), ["0", "SELECT 1"]);
+}
+
+#[test]
+fn portals_hand_out_rows_in_portions() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create table t (a int primary key); insert into t select generate_series(1, 5)");
+    client.raw(&[parse("s", "select a from t order by a"), sync()].concat());
+    client.answers();
+    client.query("begin");
+    let two = [bind("p", "s", &[]), bind("q", "s", &[]), execute("p", 2), execute("q", 1)];
+    client.raw(&[two.concat(), execute("p", 2), execute("p", 2), sync()].concat());
+    let expected =
+        ["1", "2", "suspended", "1", "suspended", "3", "4", "suspended", "5", "SELECT 5"];
+    assert_eq!(told(&client.answers()), expected);
+    client.query("commit");
+    client.raw(&[execute("p", 1), sync()].concat());
+    assert_eq!(told(&client.answers()), ["34000"]);
+}
+
+#[test]
+fn parameters_and_results_are_binary_on_demand() {
+    let server = start();
+    let mut client = server.client();
+    let mut body = [text(""), text("")].concat();
+    body.extend([0, 1, 0, 1, 0, 1, 0, 0, 0, 4, 0, 0, 0, 41, 0, 1, 0, 1]);
+    let parse = parse("", "select $1::int + 1");
+    client.raw(&[parse, message(b'B', &body), execute("", 0), sync()].concat());
+    let answers = client.answers();
+    assert_eq!(answers[2].body, [0, 1, 0, 0, 0, 4, 0, 0, 0, 42]);
+}
+
+#[test]
+fn copy_works_in_both_protocols() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create table t (a int primary key, b text)");
+    assert_eq!(kinds(&client.query("copy t from stdin")), "G");
+    client.raw(&[message(b'd', b"1\tx\n2"), message(b'd', b"\ty\n"), message(b'c', b"")].concat());
+    assert_eq!(told(&client.answers()), ["COPY 2"]);
+    // As tokio-postgres does: Sync comes before the server waits for rows.
+    client.raw(&[parse("", "copy t from stdin"), bind("", "", &[])].concat());
+    client.raw(&[execute("", 0), sync()].concat());
+    assert_eq!(kinds(&client.answers()), "12G");
+    client.raw(&[message(b'd', b"3\tz\n"), message(b'c', b""), sync()].concat());
+    assert_eq!(told(&client.answers()), ["COPY 1"]);
+    // A row that does not fit ends it; what is still on its way is dropped.
+    client.query("copy t from stdin");
+    client.raw(&[message(b'd', b"no\n"), message(b'd', b"4\tq\n"), message(b'c', b"")].concat());
+    assert_eq!(told(&client.answers()), ["22P02"]);
+    client.query("copy t from stdin");
+    client.send(b'f', &text("enough"));
+    assert_eq!(told(&client.answers()), ["57014"]);
+    let answers = client.query("copy t to stdout");
+    assert_eq!(
+        (kinds(&answers), answers[1].body.as_slice()),
+        ("HdcCZ".into(), &b"1\tx\n2\ty\n3\tz\n"[..])
+    );
+}
+
+fn within_a_second(work: impl FnOnce()) {
+    let start = Instant::now();
+    work();
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[test]
+fn what_runs_is_cancelled_and_what_comes_next_is_not() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create table t (a int primary key, b int); insert into t values (1, 1)");
+    let mut holder = server.client();
+    holder.query("begin; update t set b = 2");
+    let endless = [
+        "select pg_sleep(100)",
+        "select count(*) from generate_series(1, 1000000000000)",
+        "select * from generate_series(1, 1000000000000)",
+        "update t set b = 3",
+    ];
+    for sql in endless {
+        client.send(b'Q', &text(sql));
+        std::thread::sleep(Duration::from_millis(50));
+        client.cancel();
+        within_a_second(|| {
+            let answers = client.answers();
+            let error = &answers[answers.len() - 2];
+            assert_eq!((error.field(b'C').as_str(), sql), ("57014", sql));
+        });
+        client.cancel();
+        assert_eq!(client.told("select 1"), ["1", "SELECT 1"]);
+    }
+    holder.query("rollback");
+}
+
+#[test]
+fn timeouts_end_statements_waits_and_idle_transactions() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create table t (a int primary key, b int); insert into t values (1, 1)");
+    let mut holder = server.client();
+    holder.query("begin; update t set b = 2");
+    client.query("set statement_timeout = 100");
+    assert_eq!(client.told("update t set b = 3"), ["57014"]);
+    assert_eq!(client.told("select pg_sleep(50)"), ["57014"]);
+    client.query("set statement_timeout = 0; set lock_timeout = 50");
+    assert_eq!(client.told("update t set b = 3"), ["55P03"]);
+    holder.query("set idle_in_transaction_session_timeout = 100");
+    let last = holder.answers();
+    assert_eq!(told(&last), ["25P03"]);
+    assert_eq!(client.told("set lock_timeout = 0; update t set b = 3"), ["SET", "UPDATE 1"]);
+}
+
+#[test]
+fn a_client_that_goes_away_frees_its_locks() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create table t (a int primary key, b int); insert into t values (1, 1)");
+    for last in ["", "select pg_sleep(100)", "select count(*) from generate_series(1, 10000000000)"]
+    {
+        let mut gone = server.client();
+        gone.query("begin; update t set b = b + 1");
+        gone.send(b'Q', &text(last));
+        std::thread::sleep(Duration::from_millis(50));
+        drop(gone);
+        within_a_second(|| assert_eq!(client.told("update t set b = 7"), ["UPDATE 1"]));
+    }
+}
+
+#[test]
+fn a_server_that_stops_lets_statements_finish() {
+    let mut server = start();
+    let mut client = server.client();
+    client.query("create table t (a int primary key)");
+    let (mut idle, mut new) = (server.client(), Client::open(server.address));
+    client.send(b'Q', &text("select pg_sleep(0.7); insert into t values (1)"));
+    std::thread::sleep(Duration::from_millis(100));
+    server.stopper.stop();
+    assert_eq!(told(&idle.answers()), ["57P01"]);
+    assert!(new.answers().is_empty());
+    assert_eq!(told(&client.answers()), ["", "SELECT 1", "INSERT 0 1"]);
+    assert_eq!(told(&client.answers()), ["57P01"]);
+    server.join();
+}
+
+#[test]
+fn strangers_get_few_bytes_and_little_time() {
+    let config = Config { startup_timeout: Duration::from_millis(200), ..Config::default() };
+    let server = start_with(config);
+    let mut silent = Client::open(server.address);
+    within_a_second(|| assert!(silent.answers().is_empty()));
+    for bytes in [&b"\x7f\xff\xff\xff\0\x03\0\0"[..], b"\0\0\0\x05", b"GET / HTTP/1.1\r\n\r\n"] {
+        let mut stranger = Client::open(server.address);
+        stranger.raw(bytes);
+        assert_eq!(told(&stranger.answers()), ["08P01"]);
+    }
+    let mut client = server.client();
+    client.raw(b"Q\x7f\xff\xff\xff");
+    assert_eq!(told(&client.answers()), ["08P01"]);
+    let mut client = Client::open(server.address);
+    client.start(&[("user", "ann"), ("nonsense", "1")]);
+    assert_eq!(told(&client.answers()), ["42704"]);
+}
+
+#[test]
+fn too_many_are_told_so() {
+    let server = start_with(Config { max_connections: 2, ..Config::default() });
+    let _two = (server.client(), server.client());
+    let mut third = Client::open(server.address);
+    third.start(&[("user", "ann")]);
+    assert_eq!(told(&third.answers()), ["53300"]);
+}
+
+#[test]
+fn users_need_their_password() {
+    let line = format!("ann:{}", verifier("secret").unwrap());
+    let users = Some(Users::parse(&line).unwrap());
+    let server = start_with(Config { users, ..Config::default() });
+    for name in ["ann", "bob"] {
+        let mut client = Client::open(server.address);
+        client.start(&[("user", name)]);
+        assert_eq!(client.answer().unwrap().body, b"\0\0\0\x0aSCRAM-SHA-256\0\0");
+        let first = b"n,,n=,r=abc";
+        let length = (first.len() as u32).to_be_bytes();
+        client.send(b'p', &[&b"SCRAM-SHA-256\0"[..], &length, first].concat());
+        let answer = client.answer().unwrap();
+        let text = String::from_utf8_lossy(&answer.body[4..]).into_owned();
+        let nonce = text.split(',').next().unwrap();
+        let proof = "A".repeat(43);
+        client.send(b'p', format!("c=biws,{nonce},p={proof}=").as_bytes());
+        assert_eq!(told(&client.answers()), ["28P01"]);
+    }
+    let mut client = Client::open(server.address);
+    client.start(&[("user", "ann")]);
+    client.answer();
+    client.send(b'Q', &text("select 1"));
+    assert_eq!(told(&client.answers()), ["08P01"]);
+}
+
+#[test]
+fn an_address_for_strangers_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = rightlink::Database::open(dir.path().join("db")).unwrap();
+    let config = Config { listen: vec!["0.0.0.0:0".parse().unwrap()], ..Config::default() };
+    assert!(Server::bind(&db, "test", config).is_err());
+}
+
+/// Random frames, before and after the start; somebody else is served all the while.
+#[test]
+fn nonsense_harms_nobody() {
+    let server = start();
+    let mut healthy = server.client();
+    healthy.query("create table t (a int primary key, b text)");
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = move |below: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for round in 0..300 {
+        let mut client =
+            if round % 4 == 0 { Client::open(server.address) } else { server.client() };
+        client.socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let mut bytes = Vec::new();
+        for _ in 0..next(8) {
+            let kinds = b"QPBDECSHdcfpFX\0z";
+            let kind = kinds[next(kinds.len() as u64) as usize];
+            let sqls = ["select * from t where a = $1", "copy t from stdin", "begin", "\u{1}", ""];
+            let mut body = match next(4) {
+                0 => text(sqls[next(5) as usize]),
+                1 => [text(""), text(sqls[next(5) as usize]), vec![0, 0]].concat(),
+                _ => (0..next(30)).map(|_| next(256) as u8).collect(),
+            };
+            if next(5) == 0 {
+                body.truncate(next(body.len() as u64 + 1) as usize);
+            }
+            bytes.extend(message(kind, &body));
+        }
+        if next(6) == 0 && !bytes.is_empty() {
+            let at = next(bytes.len() as u64) as usize;
+            bytes[at] = next(256) as u8;
+        }
+        let _ = client.socket.write_all(&bytes);
+        while client.answer().is_some() {}
+        if round % 50 == 0 {
+            assert_eq!(healthy.told("select 1"), ["1", "SELECT 1"]);
+        }
+    }
+    assert_eq!(healthy.told("select count(*) from t")[1], "SELECT 1");
+}

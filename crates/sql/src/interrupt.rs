@@ -1,0 +1,119 @@
+//! Ending what a session does, from another thread.
+//!
+//! Invariants: an interrupt ends the message that runs and none after it; what waits in the engine
+//! is woken, what computes notices within a few hundred rows.
+//! Does not do: ending a commit, which is too late to be undone.
+
+use std::sync::Arc;
+
+use rightlink::CancelHandle;
+use rightlink_env::sync::{AtomicI64, AtomicU8, Mutex, Ordering};
+
+use crate::error::{SqlError, code};
+
+/// Why a statement is ended before its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// Somebody asked for it.
+    Request,
+    /// `statement_timeout` is over.
+    Timeout,
+    /// Nobody is left to hear of its results.
+    Gone,
+    /// The server stops.
+    Shutdown,
+}
+
+const REASONS: [Reason; 4] = [Reason::Request, Reason::Timeout, Reason::Gone, Reason::Shutdown];
+/// No deadline.
+const NEVER: i64 = i64::MAX;
+
+#[derive(Default)]
+struct State {
+    /// 0, or one more than the place in `REASONS`.
+    reason: AtomicU8,
+    /// When the statement has taken too long, in microseconds since 2000.
+    deadline: AtomicI64,
+    running: Mutex<Option<CancelHandle>>,
+}
+
+/// A handle by which other threads end what a session does. Clones end the same session's.
+#[derive(Clone)]
+pub struct Interrupt(Arc<State>);
+
+impl std::fmt::Debug for Interrupt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Interrupt({:?})", self.reason())
+    }
+}
+
+impl Interrupt {
+    pub(crate) fn new() -> Interrupt {
+        let state = State::default();
+        state.deadline.store(NEVER, Ordering::Relaxed);
+        Interrupt(Arc::new(state))
+    }
+
+    /// Ends the message that runs. The first reason counts.
+    pub fn raise(&self, reason: Reason) {
+        let place = REASONS.iter().position(|known| *known == reason).expect("a known reason");
+        let _ =
+            self.0.reason.compare_exchange(0, place as u8 + 1, Ordering::AcqRel, Ordering::Acquire);
+        if let Some(handle) = &*self.0.running.lock() {
+            handle.cancel();
+        }
+    }
+
+    /// Ends the message if its `statement_timeout` is over; `now` in microseconds since 1970.
+    pub fn expire(&self, now: i64) {
+        let now = now - crate::types::calendar::EPOCH_SECONDS * 1_000_000;
+        if now > self.0.deadline.load(Ordering::Relaxed) {
+            self.raise(Reason::Timeout);
+        }
+    }
+
+    /// Why the message must end, if it must.
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        let place = self.0.reason.load(Ordering::Acquire).checked_sub(1)?;
+        REASONS.get(usize::from(place)).copied()
+    }
+
+    /// A message begins; was the one before interrupted?
+    pub(crate) fn begin(&self) -> bool {
+        self.0.deadline.store(NEVER, Ordering::Relaxed);
+        self.0.reason.swap(0, Ordering::AcqRel) != 0
+    }
+
+    pub(crate) fn set_deadline(&self, deadline: Option<i64>) {
+        self.0.deadline.store(deadline.unwrap_or(NEVER), Ordering::Relaxed);
+    }
+
+    /// A transaction runs from now on.
+    pub(crate) fn watch(&self, handle: CancelHandle) {
+        let mut running = self.0.running.lock();
+        if self.reason().is_some() {
+            handle.cancel();
+        }
+        *running = Some(handle);
+    }
+
+    /// No transaction runs any more.
+    pub(crate) fn unwatch(&self) {
+        *self.0.running.lock() = None;
+    }
+}
+
+impl Reason {
+    /// What the statement fails with.
+    pub(crate) fn error(self) -> SqlError {
+        let (sqlstate, message) = match self {
+            Reason::Request => (code::QUERY_CANCELED, "canceling statement due to user request"),
+            Reason::Timeout => {
+                (code::QUERY_CANCELED, "canceling statement due to statement timeout")
+            }
+            Reason::Gone => ("08006", "connection to client lost"),
+            Reason::Shutdown => ("57P01", "terminating connection due to administrator command"),
+        };
+        SqlError::new(sqlstate, message)
+    }
+}
