@@ -331,8 +331,8 @@ pub(crate) struct SqlArgs {
 /// Arguments of `serve`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Without --listen and --socket it listens on 127.0.0.1:5432. A Unix socket is open to its owner only \
-and asks for no password. SIGTERM and Ctrl-C let running statements finish.
+Without --listen and --socket it listens on 127.0.0.1:5432. A Unix socket is open to its owner \
+only and asks for no password. SIGTERM and Ctrl-C let running statements finish.
 
 Examples:
   rightlink serve shop.db

@@ -224,6 +224,7 @@ impl Core<'_> {
             transport: &mut self.transport,
             formats: None,
             any: false,
+            copying_out: false,
         };
         match self.session.run(sql, &mut sink) {
             Ok(()) if self.session.is_copying() => {
@@ -317,9 +318,13 @@ impl Core<'_> {
             transport: &mut self.transport,
             formats: Some(formats),
             any: false,
+            copying_out: false,
         };
         match self.session.execute_portal(portal, limit, &mut sink)? {
-            Execution::Complete(tag) => self.out.complete(&tag),
+            Execution::Complete(tag) => {
+                sink.end_copy();
+                self.out.complete(&tag);
+            }
             Execution::Suspended => self.out.plain(b's'),
             Execution::Empty => self.out.plain(b'I'),
             Execution::Copying => self.copying = Copying::Extended,

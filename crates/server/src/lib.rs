@@ -26,10 +26,10 @@
 //! | `transport` | sockets with and without TLS |
 //! | `protocol/` | bytes of messages, to and from; no I/O |
 //!
-//! Invariants: one thread serves one client and blocks where it reads, so that a statement costs one
-//! read and one write and nothing else; another thread looks after all of them (`peers`). Before
-//! authentication a client gets ten thousand bytes and ten seconds. No byte of a client leads to a
-//! panic. Memory for long messages comes from the database's budget.
+//! Invariants: one thread serves one client and blocks where it reads, so that a statement costs
+//! one read and one write and nothing else; another thread looks after all of them (`peers`).
+//! Before authentication a client gets ten thousand bytes and ten seconds. No byte of a client
+//! leads to a panic. Memory for long messages comes from the database's budget.
 //! Does not do: replication, GSSAPI, function calls.
 //!
 //! *Considered instead:* the crate pgwire (0.42.1). Its decoders read counts and numbers without

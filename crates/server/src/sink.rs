@@ -22,6 +22,8 @@ pub(crate) struct Client<'c> {
     pub(crate) formats: Option<&'c [i16]>,
     /// Was there a statement?
     pub(crate) any: bool,
+    /// Is a COPY TO under way, whose end the client must be told?
+    pub(crate) copying_out: bool,
 }
 
 /// The client cannot be reached any more.
@@ -30,6 +32,13 @@ pub(crate) fn lost(error: &io::Error) -> SqlError {
 }
 
 impl Client<'_> {
+    /// Tells the client that all rows of a COPY TO were sent.
+    pub(crate) fn end_copy(&mut self) {
+        if std::mem::take(&mut self.copying_out) {
+            self.out.plain(b'c');
+        }
+    }
+
     fn send_if_full(&mut self) -> Result<()> {
         if self.out.bytes().len() < FULL {
             return Ok(());
@@ -55,6 +64,7 @@ impl Sink for Client<'_> {
 
     fn complete(&mut self, tag: &str) -> Result<()> {
         self.any = true;
+        self.end_copy();
         self.out.complete(tag);
         Ok(())
     }
@@ -70,6 +80,7 @@ impl Sink for Client<'_> {
     }
 
     fn copy_out(&mut self, header: CopyHeader) -> Result<()> {
+        self.copying_out = true;
         self.out.copy(b'H', header.format, header.columns);
         Ok(())
     }

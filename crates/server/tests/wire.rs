@@ -4,7 +4,7 @@
 mod client;
 
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use client::{Client, bind, describe, execute, kinds, message, parse, start, start_with, sync};
 use client::{text, told};
@@ -59,14 +59,16 @@ fn a_pipeline_is_skipped_from_its_error_to_sync() {
 fn portals_hand_out_rows_in_portions() {
     let server = start();
     let mut client = server.client();
-    client.query("create table t (a int primary key); insert into t select generate_series(1, 5)");
+    client.query(
+        "create table t (a int primary key); insert into t select g from generate_series(1, 5) g",
+    );
     client.raw(&[parse("s", "select a from t order by a"), sync()].concat());
     client.answers();
     client.query("begin");
     let two = [bind("p", "s", &[]), bind("q", "s", &[]), execute("p", 2), execute("q", 1)];
     client.raw(&[two.concat(), execute("p", 2), execute("p", 2), sync()].concat());
     let expected =
-        ["1", "2", "suspended", "1", "suspended", "3", "4", "suspended", "5", "SELECT 5"];
+        ["1", "2", "suspended", "1", "suspended", "3", "4", "suspended", "5", "SELECT 1"];
     assert_eq!(told(&client.answers()), expected);
     client.query("commit");
     client.raw(&[execute("p", 1), sync()].concat());
@@ -101,22 +103,22 @@ fn copy_works_in_both_protocols() {
     assert_eq!(told(&client.answers()), ["COPY 1"]);
     // A row that does not fit ends it; what is still on its way is dropped.
     client.query("copy t from stdin");
-    client.raw(&[message(b'd', b"no\n"), message(b'd', b"4\tq\n"), message(b'c', b"")].concat());
+    client.raw(&[message(b'd', b"no\tx\n"), message(b'd', b"4\tq\n"), message(b'c', b"")].concat());
     assert_eq!(told(&client.answers()), ["22P02"]);
     client.query("copy t from stdin");
     client.send(b'f', &text("enough"));
     assert_eq!(told(&client.answers()), ["57014"]);
     let answers = client.query("copy t to stdout");
-    assert_eq!(
-        (kinds(&answers), answers[1].body.as_slice()),
-        ("HdcCZ".into(), &b"1\tx\n2\ty\n3\tz\n"[..])
-    );
+    assert_eq!((kinds(&answers), answers[1].body.as_slice()), ("HdddcCZ".into(), &b"1\tx\n"[..]));
 }
 
 fn within_a_second(work: impl FnOnce()) {
-    let start = Instant::now();
+    let clock = rightlink_env::Clock::system();
+    let start = clock.now();
     work();
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    // A second is meant; a busy machine gets some more.
+    let spent = clock.now().since(start);
+    assert!(spent < Duration::from_secs(5), "{spent:?}");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn a_portal_hands_out_rows_in_portions() {
     // Another writer does not disturb it.
     Session::new(&db).execute("delete from t").unwrap();
     let done = session.execute_portal("p", 0, &mut sink).unwrap();
-    assert_eq!((done, sink.rows.len()), (Execution::Complete("SELECT 7".into()), 7));
+    assert_eq!((done, sink.rows.len()), (Execution::Complete("SELECT 3".into()), 7));
     session.sync().unwrap();
     assert_eq!(session.execute_portal("p", 0, &mut sink).unwrap_err().sqlstate, "34000");
     session.bind("", "s", Vec::new()).unwrap_err();

@@ -31,8 +31,9 @@ impl fmt::Display for InvalidUsers {
 impl std::error::Error for InvalidUsers {}
 
 impl Users {
-    /// Reads lines of `NAME:SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`, as PostgreSQL keeps
-    /// passwords and [`verifier`] makes them. Empty lines and those that begin with `#` are skipped.
+    /// Reads lines of `NAME:SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`, as PostgreSQL
+    /// keeps passwords and [`verifier`] makes them. Empty lines and those that begin with `#` are
+    /// skipped.
     ///
     /// # Errors
     /// The first line that is something else.

@@ -1,7 +1,7 @@
 //! Messages to a client, appended to a buffer.
 //!
-//! Invariants: every message carries its own length; text from elsewhere loses its zero bytes, which
-//! would end it early.
+//! Invariants: every message carries its own length; text from elsewhere loses its zero bytes,
+//! which would end it early.
 //! Does not do: sending.
 
 use rightlink_sql::{Column, CopyFormat, Datum, SqlError, SqlType, TransactionStatus};

@@ -5,37 +5,37 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rightlink::Database;
+use rightlink_env::thread::{JoinHandle, spawn};
 use rightlink_server::{Config, Server, Stopper};
 
 /// A server on a database of its own; dropped, it stops and the database is verified.
-pub struct Running {
-    pub address: SocketAddr,
-    pub db: Database,
-    pub stopper: Stopper,
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) db: Database,
+    pub(crate) stopper: Stopper,
     thread: Option<JoinHandle<io::Result<()>>>,
     _dir: Arc<tempfile::TempDir>,
 }
 
-pub fn start() -> Running {
+pub(crate) fn start() -> Running {
     start_with(Config::default())
 }
 
-pub fn start_with(config: Config) -> Running {
+pub(crate) fn start_with(config: Config) -> Running {
     let dir = Arc::new(tempfile::tempdir().unwrap());
     let db = Database::open(dir.path().join("db")).unwrap();
     let config = Config { listen: vec!["127.0.0.1:0".parse().unwrap()], ..config };
     let server = Server::bind(&db, "test", config).unwrap();
     let (address, stopper) = (server.addresses()[0], server.stopper());
-    let thread = Some(std::thread::spawn(move || server.run()));
+    let thread = Some(spawn("server", move || server.run()));
     Running { address, db, stopper, thread, _dir: dir }
 }
 
 impl Running {
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let mut client = Client::open(self.address);
         client.start(&[("user", "ann"), ("database", "test")]);
         let answers = client.answers();
@@ -46,7 +46,7 @@ impl Running {
     }
 
     /// Waits for the end of a server that was stopped.
-    pub fn join(&mut self) {
+    pub(crate) fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap().unwrap();
         }
@@ -65,9 +65,9 @@ impl Drop for Running {
 }
 
 #[derive(Clone, PartialEq)]
-pub struct Answer {
-    pub kind: char,
-    pub body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) kind: char,
+    pub(crate) body: Vec<u8>,
 }
 
 impl std::fmt::Debug for Answer {
@@ -78,14 +78,14 @@ impl std::fmt::Debug for Answer {
 
 impl Answer {
     /// A field of an error.
-    pub fn field(&self, code: u8) -> String {
+    pub(crate) fn field(&self, code: u8) -> String {
         let parts = self.body.split(|byte| *byte == 0);
         let found = parts.into_iter().find(|part| part.first() == Some(&code));
         found.map(|part| String::from_utf8_lossy(&part[1..]).into_owned()).unwrap_or_default()
     }
 
     /// Fields of a row as text, `NULL` for null.
-    pub fn fields(&self) -> Vec<String> {
+    pub(crate) fn fields(&self) -> Vec<String> {
         let mut rest = &self.body[2..];
         let mut fields = Vec::new();
         while let Some((length, tail)) = rest.split_first_chunk::<4>() {
@@ -103,21 +103,21 @@ impl Answer {
     }
 }
 
-pub struct Client {
-    pub socket: TcpStream,
-    pub key: [u8; 8],
+pub(crate) struct Client {
+    pub(crate) socket: TcpStream,
+    pub(crate) key: [u8; 8],
     address: SocketAddr,
 }
 
 impl Client {
-    pub fn open(address: SocketAddr) -> Client {
+    pub(crate) fn open(address: SocketAddr) -> Client {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         socket.set_nodelay(true).unwrap();
         Client { socket, key: [0; 8], address }
     }
 
-    pub fn start(&mut self, options: &[(&str, &str)]) {
+    pub(crate) fn start(&mut self, options: &[(&str, &str)]) {
         let mut body = 196_608u32.to_be_bytes().to_vec();
         for (name, value) in options {
             body.extend([name.as_bytes(), b"\0", value.as_bytes(), b"\0"].concat());
@@ -127,16 +127,16 @@ impl Client {
         self.raw(&[&length[..], &body].concat());
     }
 
-    pub fn raw(&mut self, bytes: &[u8]) {
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
     }
 
-    pub fn send(&mut self, kind: u8, body: &[u8]) {
+    pub(crate) fn send(&mut self, kind: u8, body: &[u8]) {
         self.raw(&message(kind, body));
     }
 
     /// The next answer; `None` at the end.
-    pub fn answer(&mut self) -> Option<Answer> {
+    pub(crate) fn answer(&mut self) -> Option<Answer> {
         let mut head = [0; 5];
         self.socket.read_exact(&mut head).ok()?;
         let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
@@ -146,7 +146,7 @@ impl Client {
     }
 
     /// Answers until the client may ask again, the server waits for rows, or the end.
-    pub fn answers(&mut self) -> Vec<Answer> {
+    pub(crate) fn answers(&mut self) -> Vec<Answer> {
         let mut answers = Vec::new();
         while let Some(answer) = self.answer() {
             let last = matches!(answer.kind, 'Z' | 'G');
@@ -158,17 +158,17 @@ impl Client {
         answers
     }
 
-    pub fn query(&mut self, sql: &str) -> Vec<Answer> {
+    pub(crate) fn query(&mut self, sql: &str) -> Vec<Answer> {
         self.send(b'Q', &text(sql));
         self.answers()
     }
 
     /// Rows as lines, tags, and errors as codes, one after the other.
-    pub fn told(&mut self, sql: &str) -> Vec<String> {
+    pub(crate) fn told(&mut self, sql: &str) -> Vec<String> {
         told(&self.query(sql))
     }
 
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         let mut other = TcpStream::connect(self.address).unwrap();
         let request = [&16u32.to_be_bytes()[..], &80_877_102u32.to_be_bytes(), &self.key].concat();
         other.write_all(&request).unwrap();
@@ -176,7 +176,7 @@ impl Client {
     }
 }
 
-pub fn told(answers: &[Answer]) -> Vec<String> {
+pub(crate) fn told(answers: &[Answer]) -> Vec<String> {
     let one = |answer: &Answer| match answer.kind {
         'D' => Some(answer.fields().join("|")),
         'C' => Some(String::from_utf8_lossy(&answer.body).trim_end_matches('\0').to_owned()),
@@ -188,25 +188,25 @@ pub fn told(answers: &[Answer]) -> Vec<String> {
     answers.iter().filter_map(one).collect()
 }
 
-pub fn kinds(answers: &[Answer]) -> String {
+pub(crate) fn kinds(answers: &[Answer]) -> String {
     answers.iter().map(|answer| answer.kind).collect()
 }
 
-pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+pub(crate) fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = (body.len() as u32 + 4).to_be_bytes();
     [&[kind], &length[..], body].concat()
 }
 
-pub fn text(text: &str) -> Vec<u8> {
+pub(crate) fn text(text: &str) -> Vec<u8> {
     [text.as_bytes(), b"\0"].concat()
 }
 
-pub fn parse(name: &str, sql: &str) -> Vec<u8> {
+pub(crate) fn parse(name: &str, sql: &str) -> Vec<u8> {
     message(b'P', &[text(name), text(sql), vec![0, 0]].concat())
 }
 
 /// Values as text.
-pub fn bind(portal: &str, statement: &str, values: &[&str]) -> Vec<u8> {
+pub(crate) fn bind(portal: &str, statement: &str, values: &[&str]) -> Vec<u8> {
     let mut body = [text(portal), text(statement), vec![0, 0]].concat();
     body.extend((values.len() as u16).to_be_bytes());
     for value in values {
@@ -217,14 +217,14 @@ pub fn bind(portal: &str, statement: &str, values: &[&str]) -> Vec<u8> {
     message(b'B', &body)
 }
 
-pub fn execute(portal: &str, limit: u32) -> Vec<u8> {
+pub(crate) fn execute(portal: &str, limit: u32) -> Vec<u8> {
     message(b'E', &[text(portal), limit.to_be_bytes().to_vec()].concat())
 }
 
-pub fn describe(kind: u8, name: &str) -> Vec<u8> {
+pub(crate) fn describe(kind: u8, name: &str) -> Vec<u8> {
     message(b'D', &[vec![kind], text(name)].concat())
 }
 
-pub fn sync() -> Vec<u8> {
+pub(crate) fn sync() -> Vec<u8> {
     message(b'S', b"")
 }

@@ -26,8 +26,6 @@ use crate::types::{Datum, Row, SqlType};
 
 /// Rows handed to the engine at a time.
 const BATCH: usize = 1_000;
-/// Bytes handed to the sink at a time.
-const PIECE: usize = 64 << 10;
 
 /// What a client must know before data flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -181,14 +179,17 @@ impl Session {
         let writer = Writer::new(&copy.options, &columns);
         let mut out = Vec::new();
         writer.start(&columns, &mut out);
+        // Each row is a piece of its own: there are clients that count on it.
+        if !out.is_empty() {
+            sink.copy_data(&out)?;
+            out.clear();
+        }
         let mut count = 0u64;
         while let Some(row) = portal.next()? {
             writer.row(&row, &mut out);
             count += 1;
-            if out.len() >= PIECE {
-                sink.copy_data(&out)?;
-                out.clear();
-            }
+            sink.copy_data(&out)?;
+            out.clear();
         }
         writer.end(&mut out);
         if !out.is_empty() {

@@ -340,6 +340,10 @@ impl Session {
             *portal = self.open(plan, params)?;
         }
         self.check_usable()?;
+        if let State::Running { count, .. } = &mut portal.state {
+            // The tag counts the rows of this execution.
+            *count = 0;
+        }
         let mut sent = 0;
         while limit == 0 || sent < limit {
             match portal.next()? {
