@@ -78,12 +78,14 @@ pub use buffer::{Prefetch, StreamStats};
 pub use datum::{Decimal, Interval, Type, Value};
 pub use db::backup::{BackupOptions, BackupProgress, RestoreReport};
 pub use db::control::TableVersion;
+pub use db::cursor::Cursor;
 pub use db::define::{ColumnSchema, IndexSchema, KeyColumn, TableSchema};
 pub use db::info::{
     ColumnInfo, Finding, IndexInfo, KeyColumnInfo, PageInfo, Stats, TableInfo, VacuumReport,
     VerifyReport,
 };
 pub use db::options::Options;
+pub use db::record::{Date, Field, Fields, Json, Record, Records, Time, Timestamp, TimestampTz};
 pub use db::rows::Rows;
 pub use db::scan::{Direction, ScanOptions};
 pub use db::transaction::{CancelHandle, Isolation, Savepoint, Transaction, TransactionOptions};
@@ -94,6 +96,8 @@ pub use ids::RowId;
 pub use index::IndexMethod;
 pub use keycode::Condition;
 pub use rightlink_aio::{DeviceModel, Method};
+#[cfg(feature = "derive")]
+pub use rightlink_derive::Record;
 pub use rightlink_env::{Budget, Reservation};
 pub use table::{Change, Mark, Wanted, Written};
 pub use txn::DeadHints;

@@ -8,11 +8,12 @@ use crate::paths::production_paths;
 use crate::tree::Tree;
 
 /// Each folder, and the crates of ours it may depend on. Folders not listed are free (`bench`).
-const DEPENDENCIES: [(&str, &[&str]); 8] = [
+const DEPENDENCIES: [(&str, &[&str]); 9] = [
     ("crates/env/", &[]),
     ("crates/aio/", &["rightlink-env"]),
     ("crates/radix/", &["rightlink-env"]),
-    ("crates/engine/", &["rightlink-env", "rightlink-aio", "rightlink-radix"]),
+    ("crates/derive/", &[]),
+    ("crates/engine/", &["rightlink-env", "rightlink-aio", "rightlink-radix", "rightlink-derive"]),
     ("crates/sql/", &["rightlink", "rightlink-env"]),
     ("crates/server/", &["rightlink", "rightlink-env", "rightlink-sql"]),
     ("crates/cli/", &["rightlink", "rightlink-sql", "rightlink-server"]),

@@ -6,6 +6,7 @@
 //! | `open`, `engine`, `background` | creating, recovering, upkeep, closing; the only threads |
 //! | `auto_vacuum` | vacuum without being asked |
 //! | `transaction`, `writer`, `scan`, `rows`, `draft` | statements on named tables |
+//! | `record`, `cursor` | structs as rows; rows for asynchronous callers |
 //! | `control` | what a layer on top asks of a transaction beside statements |
 //! | `backup` | copies of an open database, and bringing them back |
 //! | `maintain`, `inspect`, `offline` | vacuum, statistics, page descriptions, verify |
@@ -16,10 +17,12 @@
 
 pub mod backup;
 pub mod control;
+pub mod cursor;
 pub mod define;
 mod device;
 pub mod info;
 pub mod options;
+pub mod record;
 pub mod rows;
 pub mod scan;
 pub mod transaction;

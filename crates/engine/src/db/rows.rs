@@ -5,6 +5,7 @@
 //! pin; after an error the same error comes again, so that no row is ever skipped silently.
 //! Does not do: choosing the index.
 
+use rightlink_env::Budget;
 use rightlink_env::sync::{Arc, RwLock};
 
 use crate::buffer::StreamStats;
@@ -21,12 +22,19 @@ pub struct Rows {
     alive: Alive,
     scan: Option<Scan>,
     failed: Option<Error>,
+    budget: Budget,
 }
 
 impl Rows {
     /// Rows of `scan`, as long as the transaction runs.
-    pub(crate) fn new(alive: &Alive, scan: Scan) -> Self {
-        Self { alive: Arc::clone(alive), scan: Some(scan), failed: None }
+    pub(crate) fn new(alive: &Alive, scan: Scan, budget: &Budget) -> Self {
+        let budget = budget.clone();
+        Self { alive: Arc::clone(alive), scan: Some(scan), failed: None, budget }
+    }
+
+    /// The memory budget of the database.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// What its read streams did so far.

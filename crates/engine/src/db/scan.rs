@@ -160,10 +160,12 @@ pub(crate) fn start(
     options: &ScanOptions,
 ) -> Result<Rows> {
     let table = &entry.table;
+    let budget = table.heap().pool().budget();
     let projection = projection(table.def(), options)?;
     let Some(name) = &options.index else {
         check_heap_scan(options)?;
-        return Ok(Rows::new(alive, table.scan(snapshot, projection, options.limit)));
+        let scan = table.scan(snapshot, projection, options.limit);
+        return Ok(Rows::new(alive, scan, budget));
     };
     let index = table.index(name)?;
     let wanted = IndexScanOptions {
@@ -173,7 +175,7 @@ pub(crate) fn start(
         any_order: options.any_order,
     };
     let scan = table.scan_index(snapshot, index, projection, &wanted)?;
-    Ok(Rows::new(alive, scan))
+    Ok(Rows::new(alive, scan, budget))
 }
 
 fn projection(def: &TableDef, options: &ScanOptions) -> Result<Projection> {

@@ -1,0 +1,278 @@
+//! Structs as rows: a [`Record`] knows its table's schema and turns into values and back.
+//!
+//! With the feature `derive` a struct becomes one by `#[derive(Record)]`. Columns are found by
+//! name, so that a table may have its columns in another order, and more of them.
+//!
+//! Invariants: what a column holds that a field cannot is an error that names both, never another
+//! value.
+//! Does not do: change a table whose definition differs from the struct's.
+
+use crate::datum::{Decimal, Interval, Type, Value};
+use crate::db::Row;
+use crate::db::define::{ColumnSchema, TableSchema};
+use crate::db::rows::Rows;
+use crate::db::scan::ScanOptions;
+use crate::db::transaction::Transaction;
+use crate::error::{Error, Result};
+use crate::ids::RowId;
+
+/// A struct that is a row of a table.
+///
+/// ```
+/// # fn main() -> rightlink::Result<()> {
+/// use rightlink::{Database, Record, ScanOptions, Value};
+///
+/// #[derive(Record, PartialEq, Debug)]
+/// #[rightlink(table = "flights", index(name = "by_tail", on(tail, delay desc)))]
+/// struct Flight {
+///     #[rightlink(primary_key)]
+///     id: i64,
+///     tail: String,
+///     #[rightlink(column = "delay")]
+///     minutes_late: Option<i32>,
+/// }
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = Database::open(dir.path())?;
+/// let mut txn = db.begin();
+/// txn.create_table(&Flight::schema())?;
+/// txn.insert_records([
+///     Flight { id: 1, tail: "N14228".into(), minutes_late: Some(11) },
+///     Flight { id: 2, tail: "N24211".into(), minutes_late: None },
+/// ])?;
+/// let by_tail = ScanOptions::index("by_tail").equal(vec![Value::Text("N14228".into())]);
+/// for flight in txn.records::<Flight>(&by_tail)? {
+///     assert_eq!(flight?.1.minutes_late, Some(11));
+/// }
+/// txn.commit()
+/// # }
+/// ```
+///
+/// On the struct: `table = ".."` (else its name in snake case), `primary_key(a, b)`, `index(name =
+/// "..", on(a, b desc nulls_last), unique, hash)` any number of times, `unlogged`, `fillfactor =
+/// 90`. On a field: `column = ".."` (else its name), `primary_key`. Field types are those that
+/// implement [`Field`].
+pub trait Record: Sized {
+    /// Name of the table.
+    const TABLE: &'static str;
+    /// Names of the columns, in the order of the fields.
+    const COLUMNS: &'static [&'static str];
+
+    /// The table to create for such rows.
+    fn schema() -> TableSchema;
+
+    /// Its values, in the order of [`Record::COLUMNS`].
+    fn into_values(self) -> Vec<Value>;
+
+    /// Reverse of [`Record::into_values`].
+    ///
+    /// # Errors
+    /// `Invalid` when a value is none that its field can hold; names table and column.
+    fn from_values(values: Vec<Value>) -> Result<Self>;
+}
+
+/// A type that a field of a [`Record`] may have.
+pub trait Field: Sized {
+    /// Type of its column.
+    const TYPE: Type;
+    /// May the column be null?
+    const NULLABLE: bool = false;
+
+    /// As a value.
+    fn into_value(self) -> Value;
+
+    /// From a value; gives back what is none of its type.
+    fn from_value(value: Value) -> std::result::Result<Self, Value>;
+}
+
+macro_rules! fields {
+    ($($rust:ty: $kind:ident),* $(,)?) => {$(
+        impl Field for $rust {
+            const TYPE: Type = Type::$kind;
+
+            fn into_value(self) -> Value {
+                Value::$kind(self)
+            }
+
+            fn from_value(value: Value) -> std::result::Result<Self, Value> {
+                match value {
+                    Value::$kind(inner) => Ok(inner),
+                    other => Err(other),
+                }
+            }
+        }
+    )*};
+}
+
+fields! {
+    bool: Bool,
+    i16: Int2,
+    i32: Int4,
+    i64: Int8,
+    f32: Float4,
+    f64: Float8,
+    String: Text,
+    Vec<u8>: Bytes,
+    [u8; 16]: Uuid,
+    Decimal: Decimal,
+    Interval: Interval,
+}
+
+macro_rules! wrapped {
+    ($($(#[$about:meta])* $name:ident($inner:ty)),* $(,)?) => {$(
+        $(#[$about])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        pub struct $name(pub $inner);
+
+        impl Field for $name {
+            const TYPE: Type = Type::$name;
+
+            fn into_value(self) -> Value {
+                Value::$name(self.0)
+            }
+
+            fn from_value(value: Value) -> std::result::Result<Self, Value> {
+                match value {
+                    Value::$name(inner) => Ok($name(inner)),
+                    other => Err(other),
+                }
+            }
+        }
+    )*};
+}
+
+wrapped! {
+    /// A [`Type::Date`] of a [`Record`]: days since 2000-01-01.
+    Date(i32),
+    /// A [`Type::Time`] of a [`Record`]: microseconds since midnight.
+    Time(i64),
+    /// A [`Type::Timestamp`] of a [`Record`]: microseconds since 2000-01-01 00:00.
+    Timestamp(i64),
+    /// A [`Type::TimestampTz`] of a [`Record`]: microseconds since 2000-01-01 00:00 UTC.
+    TimestampTz(i64),
+    /// A [`Type::Json`] of a [`Record`]: the document.
+    Json(String),
+}
+
+impl<T: Field> Field for Option<T> {
+    const TYPE: Type = T::TYPE;
+    const NULLABLE: bool = true;
+
+    fn into_value(self) -> Value {
+        self.map_or(Value::Null, T::into_value)
+    }
+
+    fn from_value(value: Value) -> std::result::Result<Self, Value> {
+        if value.is_null() { Ok(None) } else { T::from_value(value).map(Some) }
+    }
+}
+
+/// The values of a row on their way into a [`Record`], one field after the other.
+pub struct Fields {
+    table: &'static str,
+    values: std::vec::IntoIter<Value>,
+}
+
+impl Fields {
+    /// Values of a row of `table`, in the order of the fields.
+    pub fn new(table: &'static str, values: Vec<Value>) -> Self {
+        Self { table, values: values.into_iter() }
+    }
+
+    /// The next value, for column `column`.
+    ///
+    /// # Errors
+    /// `Invalid` when the field cannot hold it, or there is none.
+    pub fn take<T: Field>(&mut self, column: &str) -> Result<T> {
+        let wrong = |what: String| {
+            let wanted = T::TYPE.name();
+            let place = format!("column {column} of table {}", self.table);
+            Err(Error::Invalid(format!("{place}: {what} where the record has {wanted}")))
+        };
+        match self.values.next().map(T::from_value) {
+            Some(Ok(field)) => Ok(field),
+            Some(Err(other)) => wrong(other.type_of().map_or("a null", Type::name).to_owned()),
+            None => wrong("nothing".to_owned()),
+        }
+    }
+}
+
+impl TableSchema {
+    /// Adds a column for a field of type `T`.
+    #[must_use]
+    pub fn field<T: Field>(mut self, name: impl Into<String>) -> Self {
+        let column = ColumnSchema { name: name.into(), kind: T::TYPE, nullable: T::NULLABLE };
+        self.columns.push(column);
+        self
+    }
+}
+
+/// Records of a scan, each with its row id. See [`Transaction::records`].
+pub struct Records<R> {
+    rows: Rows,
+    kind: std::marker::PhantomData<fn() -> R>,
+}
+
+impl<R: Record> Iterator for Records<R> {
+    type Item = Result<(RowId, R)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = self.rows.next()?;
+        Some(row.and_then(|row| Ok((row.id, R::from_values(row.values)?))))
+    }
+}
+
+impl Transaction {
+    /// Inserts records as one statement: all or none. Columns of the table that the record does not
+    /// have become null.
+    pub fn insert_records<R: Record>(
+        &mut self,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<Vec<RowId>> {
+        let places = self.places::<R>()?;
+        let width = self.describe(R::TABLE)?.columns.len();
+        let row = |record: R| {
+            let mut row = vec![Value::Null; width];
+            for (value, at) in record.into_values().into_iter().zip(&places) {
+                row[*at] = value;
+            }
+            row
+        };
+        let rows: Vec<_> = records.into_iter().map(row).collect();
+        self.insert_many(R::TABLE, &rows)
+    }
+
+    /// The record with this primary key, and its row id.
+    pub fn get_record<R: Record>(&mut self, key: &[Value]) -> Result<Option<(RowId, R)>> {
+        let places = self.places::<R>()?;
+        let Some(Row { id, mut values }) = self.get(R::TABLE, key)? else { return Ok(None) };
+        let chosen = places.iter().map(|at| std::mem::take(&mut values[*at])).collect();
+        Ok(Some((id, R::from_values(chosen)?)))
+    }
+
+    /// Records of the table as `options` say, of one snapshot; its columns are the record's.
+    pub fn records<R: Record>(&mut self, options: &ScanOptions) -> Result<Records<R>> {
+        let options = options.clone().columns(R::COLUMNS.iter().copied());
+        let rows = self.scan(R::TABLE, &options)?;
+        Ok(Records { rows, kind: std::marker::PhantomData })
+    }
+
+    /// Replaces the columns of the row at `id` that the record has. False if the row is gone; see
+    /// [`Transaction::update`].
+    pub fn update_record<R: Record>(&mut self, id: RowId, record: R) -> Result<bool> {
+        let names = R::COLUMNS.iter().copied();
+        let set: Vec<(&str, Value)> = names.zip(record.into_values()).collect();
+        self.update(R::TABLE, id, &set)
+    }
+
+    /// Where the record's columns are among the table's.
+    fn places<R: Record>(&mut self) -> Result<Vec<usize>> {
+        let table = self.describe(R::TABLE)?;
+        let place = |name: &&str| {
+            let found = table.columns.iter().position(|column| column.name == **name);
+            let none = || Error::NotFound(format!("column {name} of table {}", R::TABLE));
+            found.ok_or_else(none)
+        };
+        R::COLUMNS.iter().map(place).collect()
+    }
+}

@@ -1,0 +1,134 @@
+//! Scans for asynchronous callers: polled by a runtime of a dozen lines, several in one thread.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use rightlink::{Cursor, Database, Error, Result, ScanOptions, TableSchema, Type, Value};
+use rightlink_env::sync::{AtomicU64, Ordering};
+
+const ROWS: i64 = 5000;
+
+/// Wakes the thread that polls, and counts how often.
+struct Unpark(Thread, AtomicU64);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.unpark();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(thread::current(), AtomicU64::new(0))));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+fn database() -> (tempfile::TempDir, Database) {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut txn = db.begin();
+    let schema =
+        TableSchema::new("t").column("n", Type::Int8).column("pad", Type::Text).primary_key(["n"]);
+    txn.create_table(&schema).unwrap();
+    let rows: Vec<_> =
+        (0..ROWS).map(|n| vec![Value::Int8(n), Value::Text("p".repeat(100))]).collect();
+    txn.insert_many("t", &rows).unwrap();
+    txn.commit().unwrap();
+    (dir, db)
+}
+
+async fn next(cursor: &mut Cursor) -> Result<Option<i64>> {
+    match cursor.next().await.transpose()? {
+        None => Ok(None),
+        Some(row) => match row.values[0] {
+            Value::Int8(n) => Ok(Some(n)),
+            ref other => panic!("an int8, not {other:?}"),
+        },
+    }
+}
+
+/// Two scans take turns in one thread: each gives all rows in its order, much more than is read
+/// ahead.
+#[test]
+fn two_cursors_take_turns() {
+    let (_dir, db) = database();
+    let mut txn = db.begin();
+    let up = ScanOptions::index("t_pkey");
+    let mut up = txn.scan("t", &up).unwrap().into_cursor().unwrap();
+    let mut down =
+        txn.scan("t", &ScanOptions::index("t_pkey").backward()).unwrap().into_cursor().unwrap();
+    block_on(async {
+        for n in 0..ROWS {
+            assert_eq!(next(&mut up).await.unwrap(), Some(n));
+            assert_eq!(next(&mut down).await.unwrap(), Some(ROWS - 1 - n));
+        }
+        assert_eq!(next(&mut up).await.unwrap(), None);
+        assert_eq!(next(&mut up).await.unwrap(), None, "the end stays the end");
+        assert_eq!(next(&mut down).await.unwrap(), None);
+    });
+    txn.commit().unwrap();
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// A poll never waits: it says that there is nothing yet, and wakes once there is.
+#[test]
+fn who_finds_nothing_is_woken() {
+    let (_dir, db) = database();
+    let mut txn = db.begin();
+    let mut cursor = txn.scan("t", &ScanOptions::all()).unwrap().into_cursor().unwrap();
+    let unpark = Arc::new(Unpark(thread::current(), AtomicU64::new(0)));
+    let waker = Waker::from(Arc::clone(&unpark));
+    let (mut rows, mut pending) = (0, 0);
+    loop {
+        match cursor.poll_next(&mut Context::from_waker(&waker)) {
+            Poll::Ready(None) => break,
+            Poll::Ready(Some(row)) => {
+                row.unwrap();
+                rows += 1;
+            }
+            Poll::Pending => {
+                pending += 1;
+                thread::park();
+            }
+        }
+    }
+    assert_eq!(rows, ROWS);
+    // Each Pending was followed by a wake, or the loop would not have ended; no other was needed.
+    assert!(unpark.1.load(Ordering::Relaxed) >= pending);
+}
+
+/// A cursor that is let go in the middle, and one whose transaction ends, leave nothing behind.
+#[test]
+fn cursors_end_early() {
+    let (_dir, db) = database();
+    let used = db.budget().used();
+    let mut txn = db.begin();
+    let mut left = txn.scan("t", &ScanOptions::all()).unwrap().into_cursor().unwrap();
+    assert!(db.budget().used() > used, "what is read ahead is reserved");
+    assert!(block_on(next(&mut left)).unwrap().is_some());
+    drop(left);
+    let mut outlived = txn.scan("t", &ScanOptions::all()).unwrap().into_cursor().unwrap();
+    assert!(block_on(next(&mut outlived)).unwrap().is_some());
+    txn.rollback();
+    let error = block_on(async {
+        loop {
+            match next(&mut outlived).await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("the scan ended before its rows did"),
+                Err(error) => return error,
+            }
+        }
+    });
+    assert!(matches!(error, Error::Invalid(_)), "{error}");
+    assert_eq!(block_on(next(&mut outlived)).unwrap(), None, "nothing comes after an error");
+    drop(outlived);
+    assert!(db.verify().unwrap().is_clean());
+}
