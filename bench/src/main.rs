@@ -9,6 +9,7 @@
 //! | `load`, `descent`, `dead_rows`, `hot_update` | an experiment each |
 //! | `insert_prefetch`, `index_scan`, `limit_sweep` | an experiment each |
 //! | `beside_writes`, `memory` | an experiment each |
+//! | `methods` | worker threads against io_uring |
 //!
 //! Invariants: an experiment uses only the public names of `rightlink`; its data lies in a
 //! directory of its own that is removed at the end.
@@ -29,6 +30,7 @@ mod knobs;
 mod limit_sweep;
 mod load;
 mod memory;
+mod methods;
 mod report;
 mod scratch;
 mod stats;

@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
         let judged = targets.judge(&cell, &figures, again)?;
         points.extend(tell(&cell, &figures, &judged, report)?);
     }
-    targets.say();
+    targets.say()?;
     if let Some(json) = &args.json {
         picture::draw(json, &points)?;
     }

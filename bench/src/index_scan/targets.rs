@@ -11,11 +11,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::Failure;
 use crate::index_scan::Figures;
 use crate::knobs::Cell;
 use crate::report::say;
 use crate::stats::{Summary, pairs};
+use crate::{Failure, methods};
 
 /// The most that reading ahead may cost.
 const SLOWER: f64 = 1.03;
@@ -33,6 +33,8 @@ pub(super) struct Targets {
     beyond: u32,
     /// Logarithms of the gain, by device and method.
     gains: BTreeMap<(String, String), Vec<f64>>,
+    /// Milliseconds with reading ahead of the cells that are held against the limit.
+    ahead: Vec<(Cell, f64)>,
 }
 
 impl Targets {
@@ -64,12 +66,13 @@ impl Targets {
             told.push(format!("limit: {over:.2} {verdict}"));
             let key = (cell.get("device")?, cell.get("method")?);
             self.gains.entry(key).or_default().push((none / adaptive).ln());
+            self.ahead.push((cell.clone(), adaptive));
         }
         Ok(told.join(", "))
     }
 
     /// The sum of it.
-    pub(super) fn say(&self) {
+    pub(super) fn say(&self) -> Result<(), Failure> {
         let verdict = |missed: u32| if missed == 0 { "kept" } else { "MISSED" };
         say(&format!(
             "no cell slower than none beyond 3 %: {} ({} of {} cells slower, {} run again)",
@@ -90,6 +93,7 @@ impl Targets {
             let verdict = if gain >= target { "kept" } else { "MISSED" };
             say(&format!("{device}, {method}: {gain:.2} times faster, target {target}: {verdict}"));
         }
+        methods::say_ratios(&self.ahead)
     }
 }
 

@@ -5,11 +5,14 @@
 //! insertion, so leaves are as full as random keys leave them. Direct I/O, relaxed commits.
 //! `cold-leaves`: the pool holds all pages, and before each batch all but the inner pages of the
 //! indexes are written home and evicted. `steady`: the pool holds a tenth and nothing is evicted
-//! by hand. Batches with and without reading ahead take turns in the same database.
+//! by hand. `cached`: the pool holds all pages, and they stay there. Batches with and without reading ahead take turns in the same database.
 //!
 //! The device's limit for a batch: as many blocks as the batch read, chosen at random from the
 //! files of the indexes, ascending, neighbours joined to 128 KiB, read at depth 32 by bare `aio`
 //! on the same device.
+//!
+//! A cell that misses a limit of two percent is run again in 20 pairs, and misses it only if the bound
+//! that 95 % of such measurements exceed does.
 //!
 //! Invariants: making the rows is not timed; both sides of a pair insert equally many rows.
 //! Does not do: other engines.
@@ -18,16 +21,17 @@ pub(crate) mod limit;
 mod picture;
 pub(crate) mod table;
 
+use rightlink::IndexMethod;
 use rightlink_env::Clock;
 
 use crate::args::{Args, Size};
 use crate::insert_prefetch::picture::Bars;
-use crate::insert_prefetch::table::{Bed, Turn};
+use crate::insert_prefetch::table::{Bed, Opened, Turn};
 use crate::knobs::{self, Cell, Knob};
 use crate::report::{Column, Field, Report, say};
 use crate::scratch::Scratch;
-use crate::stats::Summary;
-use crate::{Failure, device};
+use crate::stats::{self, Summary};
+use crate::{Failure, device, methods};
 
 pub(crate) const NAME: &str = "insert-prefetch";
 pub(crate) const ABOUT: &str = "batches into uuid indexes with cold leaves, reads ahead on and off";
@@ -35,17 +39,20 @@ pub(crate) const ABOUT: &str = "batches into uuid indexes with cold leaves, read
 /// Batches of each kind whose times are thrown away before `steady` is measured.
 const WARM_UP: u64 = 2;
 
-/// `rows` is the size of the table, `pairs` how often both kinds are run.
+/// Pairs of a cell that is run again.
+const AGAIN: u64 = 20;
+/// What reading ahead may cost where there is nothing to gain.
+const SLOWER: f64 = 1.02;
+const SETTINGS: &[&str] = &["cold-leaves", "steady", "cached"];
+
+/// `rows` is the size of the table, `pairs` how often both kinds are run, `index` the method of the
+/// uuid indexes.
 pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "rows", quick: &["100000"], default: &["1000000"], all: &["4000000"] },
     Knob { name: "pairs", quick: &["3"], default: &["7"], all: &["20"] },
     Knob { name: "indexes", quick: &["5"], default: &["1", "5"], all: &["1", "2", "5", "8"] },
-    Knob {
-        name: "setting",
-        quick: &["cold-leaves", "steady"],
-        default: &["cold-leaves", "steady"],
-        all: &["cold-leaves", "steady"],
-    },
+    Knob { name: "index", quick: &["btree"], default: &["btree", "hash"], all: &["btree", "hash"] },
+    Knob { name: "setting", quick: SETTINGS, default: SETTINGS, all: SETTINGS },
     Knob {
         name: "method",
         quick: &["io_uring"],
@@ -70,9 +77,14 @@ pub(crate) const KNOBS: &[Knob] = &[
 pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
     let clock = Clock::system();
     let mut bed: Option<Bed> = None;
-    let mut bars = Vec::new();
+    let (mut bars, mut ahead) = (Vec::new(), Vec::new());
     for cell in knobs::matrix(KNOBS, args.size, &args.knobs) {
-        let wanted = (cell.get("rows")?, cell.get("indexes")?);
+        let index = match cell.get::<String>("index")?.as_str() {
+            "btree" => IndexMethod::BTree,
+            "hash" => IndexMethod::Hash,
+            other => return Err(format!("index cannot be `{other}`").into()),
+        };
+        let wanted = (cell.get("rows")?, cell.get("indexes")?, index);
         if bed.as_ref().is_none_or(|bed| bed.made_for() != wanted) {
             drop(bed.take());
             bed = Some(Bed::make(scratch, wanted, &clock)?);
@@ -81,8 +93,10 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
         let outcome = measure(bed, &cell, &clock);
         let pairs = outcome.map_err(|e| format!("{}: {e}", cell.words().join(" ")))?;
         pairs.report(&cell, report)?;
+        ahead.push((cell.clone(), median(&pairs.on, |turn| turn.ms)));
         bars.push(pairs.bars(cell));
     }
+    methods::say_ratios(&ahead)?;
     if let Some(json) = &args.json {
         picture::draw(json, &bars)?;
     }
@@ -98,26 +112,56 @@ struct Pairs {
     on: Vec<Turn>,
     /// Milliseconds that the device takes for a batch's reads at best.
     limit_ms: f64,
+    /// Mean and lower bound of the ratio, if the cell was run again.
+    again: Option<(f64, f64)>,
 }
 
 fn measure(bed: &mut Bed, cell: &Cell, clock: &Clock) -> Result<Pairs, Failure> {
-    let (batch, pairs): (u64, u64) = (cell.get("batch")?, cell.get("pairs")?);
+    let pairs: u64 = cell.get("pairs")?;
     let setting: String = cell.get("setting")?;
-    let steady = match setting.as_str() {
-        "steady" => true,
-        "cold-leaves" => false,
-        other => return Err(format!("setting cannot be `{other}`").into()),
-    };
-    let mut opened = bed.open(cell, steady)?;
+    if !SETTINGS.contains(&setting.as_str()) {
+        return Err(format!("setting cannot be `{setting}`").into());
+    }
+    let mut opened = bed.open(cell, setting == "steady")?;
+    let (off, on) = turns(&mut opened, cell, pairs, clock)?;
+    let mut again = None;
+    let ratio = median(&on, |turn| turn.ms) / median(&off, |turn| turn.ms);
+    if may_only_match(cell)? && ratio > SLOWER {
+        let (off, on) = turns(&mut opened, cell, AGAIN, clock)?;
+        let each = off.len() / AGAIN as usize;
+        let sum = |turns: &[Turn]| turns.iter().map(|turn| turn.ms).sum::<f64>();
+        let ratio = |(off, on)| sum(on) / sum(off);
+        let ratios: Vec<f64> = off.chunks(each).zip(on.chunks(each)).map(ratio).collect();
+        again = Some(stats::pairs(&ratios));
+    }
+    let blocks = median(&on, |turn| turn.read_bytes as f64) as u64 / limit::BLOCK;
+    let limit_ms = limit::measure(&opened.close()?, blocks, cell, clock)?;
+    Ok(Pairs { off, on, limit_ms, again })
+}
+
+/// Is nothing to be gained in the cell, so that nothing may be lost?
+fn may_only_match(cell: &Cell) -> Result<bool, Failure> {
+    Ok(cell.get::<u64>("indexes")? == 1 || cell.get::<String>("setting")? == "cached")
+}
+
+/// So many pairs of batches without and with reading ahead.
+fn turns(
+    opened: &mut Opened<'_>,
+    cell: &Cell,
+    pairs: u64,
+    clock: &Clock,
+) -> Result<(Vec<Turn>, Vec<Turn>), Failure> {
+    let batch: u64 = cell.get("batch")?;
+    let cold = cell.get::<String>("setting")? == "cold-leaves";
     let (mut off, mut on) = (Vec::new(), Vec::new());
-    // Small batches of a steady load are over before anything has to be written: more of them.
-    let turns = if steady { (10_000 / batch).clamp(1, 50) } else { 1 };
-    let warm_up = if steady { WARM_UP } else { 0 };
+    // Small batches are over before anything has to be written: more of them.
+    let each = if cold { 1 } else { (10_000 / batch).clamp(1, 50) };
+    let warm_up = if cold { 0 } else { WARM_UP };
     for round in 0..pairs + warm_up {
         // Who goes first changes, so that whatever the first leaves behind meets both.
         for kind in [round % 2 == 0, round % 2 == 1] {
-            for _ in 0..turns {
-                if !steady {
+            for _ in 0..each {
+                if cold {
                     opened.chill()?;
                 }
                 let turn = opened.insert(batch, kind, clock)?;
@@ -127,9 +171,7 @@ fn measure(bed: &mut Bed, cell: &Cell, clock: &Clock) -> Result<Pairs, Failure> 
             }
         }
     }
-    let blocks = median(&on, |turn| turn.read_bytes as f64) as u64 / limit::BLOCK;
-    let limit_ms = limit::measure(&opened.close()?, blocks, cell, clock)?;
-    Ok(Pairs { off, on, limit_ms })
+    Ok((off, on))
 }
 
 fn median(turns: &[Turn], of: impl Fn(&Turn) -> f64) -> f64 {
@@ -137,23 +179,30 @@ fn median(turns: &[Turn], of: impl Fn(&Turn) -> f64) -> f64 {
 }
 
 /// What a cell is to show, and whether it does.
-fn targets(cell: &Cell, ratio: f64, share: f64) -> Result<String, Failure> {
+fn targets(cell: &Cell, pairs: &Pairs, ratio: f64, share: f64) -> Result<String, Failure> {
     let (indexes, batch): (u64, u64) = (cell.get("indexes")?, cell.get("batch")?);
     let native = cell.get::<String>("device")? == "native";
-    let steady = cell.get::<String>("setting")? == "steady";
-    let most = match (indexes, batch, steady) {
-        (1, ..) => Some(1.02),
-        (5, 10_000, false) => Some(if native { 0.40 } else { 0.10 }),
-        (5, 100, false) => Some(0.5),
-        (5, 10_000, true) => Some(0.65),
+    let setting: String = cell.get("setting")?;
+    let verdict = |kept: bool| if kept { "kept" } else { "MISSED" };
+    if may_only_match(cell)? {
+        let (told, bound) = match pairs.again {
+            Some((mean, bound)) => (format!(", again {mean:.3} (at least {bound:.3})"), bound),
+            None => (String::new(), ratio),
+        };
+        return Ok(format!("at most {SLOWER} of off{told}: {}", verdict(bound <= SLOWER)));
+    }
+    let cold = setting == "cold-leaves";
+    let most = match (indexes, batch, cold) {
+        (5, 10_000, true) => Some(if native { 0.40 } else { 0.10 }),
+        (5, 100, true) => Some(0.5),
+        (5, 10_000, false) => Some(0.65),
         _ => None,
     };
-    let verdict = |kept: bool| if kept { "kept" } else { "MISSED" };
     let mut told = Vec::new();
     if let Some(most) = most {
         told.push(format!("at most {most} of off: {}", verdict(ratio <= most)));
     }
-    if indexes == 5 && batch == 10_000 && !steady {
+    if indexes == 5 && batch == 10_000 && cold {
         told.push(format!("0.8 of the limit: {}", verdict(share >= 0.8)));
     }
     Ok(told.join(", "))
@@ -170,7 +219,10 @@ impl Pairs {
             table.push(("spread", Field::Text(summary.to_string())));
             if name == "on" {
                 let share = self.limit_ms / summary.median;
-                table.push(("targets", Field::Text(targets(cell, summary.median / base, share)?)));
+                table.push((
+                    "targets",
+                    Field::Text(targets(cell, self, summary.median / base, share)?),
+                ));
             }
             report.cell(&figures, &table)?;
         }
@@ -195,6 +247,7 @@ impl Pairs {
             ("experiment", Field::Text(NAME.into())),
             ("setting", text("setting")?),
             ("indexes", Field::Int(cell.get("indexes")?)),
+            ("index", text("index")?),
             ("batch", Field::Int(batch)),
             ("method", text("method")?),
             ("device", text("device")?),

@@ -4,7 +4,9 @@
 
 use std::path::PathBuf;
 
-use rightlink::{Database, IndexSchema, Stats, TableSchema, TransactionOptions, Type, Value};
+use rightlink::{
+    Database, IndexMethod, IndexSchema, Stats, TableSchema, TransactionOptions, Type, Value,
+};
 use rightlink_aio::{DeviceModel, Method};
 use rightlink_env::{Clock, Rng};
 
@@ -23,10 +25,14 @@ const ENTRY_BYTES: u64 = 44;
 /// A table on disk.
 pub(crate) struct Bed {
     dir: PathBuf,
+    made_for: MadeFor,
     rows: u64,
     indexes: u64,
     next: u64,
 }
+
+/// Rows, uuid indexes, and the method of those.
+pub(crate) type MadeFor = (u64, u64, IndexMethod);
 
 /// One batch.
 #[derive(Clone, Copy)]
@@ -50,41 +56,44 @@ pub(crate) fn io(cell: &Cell) -> Result<(Method, Option<DeviceModel>), Failure> 
     Ok((cell.get::<String>("method")?.parse()?, device))
 }
 
-fn schema(indexes: u64) -> TableSchema {
+fn schema(indexes: u64, index: IndexMethod) -> TableSchema {
     let mut schema = TableSchema::new(TABLE).column("id", Type::Int8).primary_key(["id"]);
     for number in 0..indexes {
         schema = schema.column(format!("u{number}"), Type::Uuid);
-        schema = schema.index(IndexSchema::new(format!("t_u{number}")).on(format!("u{number}")));
+        let uuids = IndexSchema::new(format!("t_u{number}")).on(format!("u{number}"));
+        schema = schema.index(uuids.method(index));
     }
     schema
 }
 
 impl Bed {
-    /// Makes a table of `rows` rows with `indexes` indexes beside the primary key.
+    /// Makes a table of so many rows and indexes beside the primary key.
     pub(crate) fn make(
         scratch: &Scratch,
-        (rows, indexes): (u64, u64),
+        made_for: MadeFor,
         clock: &Clock,
     ) -> Result<Bed, Failure> {
-        let dir = scratch.path().join(format!("bed-{rows}-{indexes}"));
-        let mut bed = Bed { dir, rows, indexes, next: 0 };
+        let (rows, indexes, index) = made_for;
+        let dir = scratch.path().join(format!("bed-{rows}-{indexes}-{index:?}"));
+        let mut bed = Bed { dir, made_for, rows, indexes, next: 0 };
         let start = clock.now();
         let db = Database::options().memory(bed.ample_memory()).open(&bed.dir)?;
         let mut txn = db.begin();
-        txn.create_table(&schema(indexes))?;
+        txn.create_table(&schema(indexes, index))?;
         txn.commit()?;
         while bed.next < rows {
             bed.insert(&db, FILL_BATCH.min(rows - bed.next), true, clock)?;
         }
         db.close()?;
         let seconds = (clock.now() - start).as_secs_f64();
-        say(&format!("made {rows} rows with {indexes} uuid indexes in {seconds:.1} s"));
+        let kind = if index == IndexMethod::Hash { "hash" } else { "tree" };
+        say(&format!("made {rows} rows with {indexes} {kind} indexes in {seconds:.1} s"));
         Ok(bed)
     }
 
-    /// Rows and indexes.
-    pub(crate) fn made_for(&self) -> (u64, u64) {
-        (self.rows, self.indexes)
+    /// What it was made for.
+    pub(crate) fn made_for(&self) -> MadeFor {
+        self.made_for
     }
 
     fn data_bytes(&self) -> u64 {
