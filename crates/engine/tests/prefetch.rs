@@ -149,6 +149,89 @@ fn damage_is_met_by_the_row_that_needs_the_page() {
     }
 }
 
+/// A block that cannot be read stops a scan when it comes to the first row there: rows on pages that
+/// were to be read in the same call are found all the same.
+#[test]
+fn a_failing_block_is_met_by_the_row_that_needs_it() {
+    let disk = SimDisk::new(12);
+    let db = simulated(&disk, 200);
+    fill(&db);
+    let mut files = disk.files();
+    files.retain(|(name, _)| name.starts_with("data/"));
+    let (heap, _) = files.into_iter().max_by_key(|(_, len)| *len).unwrap();
+    let mut joined = 0;
+    for scan in [ScanOptions::all(), by_index(), by_index().backward()] {
+        let rows = all(&db, &scan).unwrap();
+        for policy in POLICIES {
+            db.set_prefetch(policy);
+            let mut rng = Rng::from_seed(3);
+            for _ in 0..6 {
+                let block = rng.pick(&rows).unwrap().0.block;
+                db.evict().unwrap();
+                let before = db.stats().get("stream_joined_blocks").unwrap();
+                disk.fail_reads_of(&heap, u64::from(block.0) * 8192, 8192);
+                let mut txn = db.begin();
+                let mut reader = txn.scan("t", &scan).unwrap();
+                for (row, id) in rows.iter().take_while(|(row, _)| row.block != block) {
+                    let found = reader.next().unwrap().unwrap();
+                    assert_eq!((found.id, id_of(&found)), (*row, *id), "{policy:?}");
+                }
+                let error = reader.next().unwrap().unwrap_err();
+                assert!(matches!(error, Error::Io(_)), "{policy:?}: {error}");
+                drop((reader, txn));
+                disk.clear_faults();
+                assert!(all(&db, &scan).unwrap() == rows, "{policy:?}");
+                joined += db.stats().get("stream_joined_blocks").unwrap() - before;
+            }
+        }
+    }
+    assert!(joined > 0, "some reads were of several blocks");
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// Many keys at once give what each gives alone, at every distance, missing keys and repeated ones
+/// included; cold, their pages come in fewer waits than one by one.
+#[test]
+fn many_keys_at_once_give_what_each_gives_alone() {
+    let db = simulated(&SimDisk::new(13), 200);
+    fill(&db);
+    let mut rng = Rng::from_seed(6);
+    for policy in POLICIES {
+        db.set_prefetch(policy);
+        for index in ["t_s", "t_pkey"] {
+            let keys: Vec<_> =
+                (0..120).map(|_| vec![Value::Int8(rng.below(2000) as i64)]).collect();
+            db.evict().unwrap();
+            let mut txn = db.begin();
+            let found = txn.fetch_many("t", index, &keys).unwrap();
+            assert_eq!(found.len(), keys.len());
+            for (key, found) in keys.iter().zip(found) {
+                let options = ScanOptions::index(index).equal(key.clone());
+                let alone: Vec<_> = txn.scan("t", &options).unwrap().map(Result::unwrap).collect();
+                assert_eq!(found, alone, "{policy:?}, {index}, {key:?}");
+            }
+        }
+    }
+    let mut txn = db.begin();
+    assert!(txn.fetch_many("t", "t_s", &[]).unwrap().is_empty());
+    assert!(matches!(txn.fetch_many("t", "none", &[]), Err(Error::NotFound(_))));
+    drop(txn);
+    db.set_prefetch(Prefetch::Adaptive);
+    let waits = |many: bool| {
+        db.evict().unwrap();
+        let before = db.stats().get("pool_waits").unwrap();
+        let keys: Vec<_> = (0..300).map(|n| vec![Value::Int8(n * 5)]).collect();
+        let mut txn = db.begin();
+        match many {
+            true => drop(txn.fetch_many("t", "t_pkey", &keys).unwrap()),
+            false => keys.iter().for_each(|key| drop(txn.get("t", key).unwrap())),
+        }
+        db.stats().get("pool_waits").unwrap() - before
+    };
+    let (alone, together) = (waits(false), waits(true));
+    assert!(together * 2 < alone, "{together} waits together, {alone} one by one");
+}
+
 /// A read that fails once, wherever it stands in the window, costs at most the scan it was for: the
 /// rows before are right, and the next scan finds all.
 #[test]

@@ -14,6 +14,7 @@ use rightlink_env::Rng;
 use rightlink_env::sync::{Arc, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSliceMut;
+use std::ops::Range;
 
 type Raw<T> = Result<T, RawError>;
 
@@ -43,6 +44,8 @@ struct State {
     plan: Plan,
     crash_at: Option<u64>,
     capacity_pages: Option<u64>,
+    /// Bytes of files that no read may touch.
+    unreadable: Vec<(Ino, Range<u64>)>,
     recording: Option<Log>,
     rng: Rng,
 }
@@ -69,6 +72,7 @@ impl State {
             plan: Plan::default(),
             crash_at: None,
             capacity_pages: None,
+            unreadable: Vec::new(),
             recording: None,
             rng: Rng::from_seed(seed),
         }
@@ -241,10 +245,21 @@ impl SimDisk {
         state.plan.add(Fault { after, on: Some(op), kind, repeat });
     }
 
-    /// Forgets all planned faults and the planned power cut.
+    /// Lets every read fail (EIO) that touches the `len` bytes at `offset` of a file.
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn fail_reads_of(&self, file: &str, offset: u64, len: u64) {
+        let mut state = self.state.lock();
+        let (ino, _) = state.live.file(file).expect("the file exists");
+        state.unreadable.push((ino, offset..offset + len));
+    }
+
+    /// Forgets all planned faults, unreadable bytes and the planned power cut.
     pub fn clear_faults(&self) {
         let mut state = self.state.lock();
         state.plan.clear();
+        state.unreadable.clear();
         state.crash_at = None;
     }
 
@@ -419,6 +434,13 @@ impl SimDisk {
         let mut asked: usize = into.iter().map(|slice| slice.len()).sum();
         if fault == Some(FaultKind::ShortRead) {
             asked = short(asked);
+        }
+        let touched = |(of, range): &(Ino, Range<u64>)| {
+            *of == ino && range.start < at + asked as u64 && at < range.end
+        };
+        if state.unreadable.iter().any(touched) {
+            self.counts.add("unreadable bytes");
+            return Err(RawError::from_os(number::IO));
         }
         let mut rest: &mut [IoSliceMut<'_>] = &mut into;
         let State { live, rng, .. } = &mut *state;

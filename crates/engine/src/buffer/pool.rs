@@ -279,10 +279,18 @@ impl BufferPool {
 
     /// Pins the page, reading it if needed (waits for the I/O; checksum verified).
     pub fn pin(&self, page: PageId) -> Result<Pin> {
+        let mut again = false;
         loop {
             match self.core.find(page) {
                 Found::Valid(pin) => return self.hit(pin),
-                Found::Loading(pin) => return self.core.wait(pin),
+                Found::Loading(pin) => match self.core.wait(pin) {
+                    // Perhaps a neighbour in the same read was at fault: its own read tells.
+                    Err(Error::Io(_)) if !again => {
+                        again = true;
+                        continue;
+                    }
+                    outcome => return outcome,
+                },
                 Found::Absent => {}
             }
             if let Some(pin) = self.start_read(page)? {

@@ -543,7 +543,11 @@ impl<'p, T> ReadStream<'p, T> {
             Found::Valid(pin) => Ok((pin, How::Ready)),
             Found::Loading(pin) => {
                 self.stats.waits += 1;
-                self.pool.core.wait(pin).map(|pin| (pin, How::Waited))
+                match self.pool.core.wait(pin) {
+                    // Perhaps a neighbour in the same read was at fault: its own read tells.
+                    Err(Error::Io(_)) => self.pool.pin(page).map(|pin| (pin, How::Read)),
+                    outcome => outcome.map(|pin| (pin, How::Waited)),
+                }
             }
             Found::Absent => {
                 self.stats.waits += 1;
