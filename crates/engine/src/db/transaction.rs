@@ -17,7 +17,7 @@ use crate::db::scan::{self, ScanOptions};
 use crate::db::{Handle, Row};
 use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::table::{BuildOptions, Projection, Statement, Written};
+use crate::table::{self, BuildOptions, Projection, Statement, Written};
 use crate::txn::{self, LockMode};
 pub use crate::txn::{CancelHandle, Isolation};
 
@@ -144,6 +144,26 @@ impl Transaction {
         let all = Projection::all(entry.table.def());
         let row = entry.table.naming(entry.table.get(&snapshot, index, key.to_vec(), &all))?;
         Ok(row.map(|row| Row { id: row.row_id, values: row.values }))
+    }
+
+    /// The rows of many keys of `index`, or of prefixes of its keys, all of one snapshot: in the
+    /// place of each key its rows, none where there is none. Leaves and heap pages of all keys are
+    /// read ahead and together, each once. A key that is named twice has its rows twice.
+    pub fn fetch_many(
+        &mut self,
+        table: &str,
+        index: &str,
+        keys: &[Vec<Value>],
+    ) -> Result<Vec<Vec<Row>>> {
+        let entry = self.entry(table, LockMode::Access)?;
+        let index = entry.table.index(index)?;
+        let snapshot = self.running()?.begin_read()?;
+        let all = Projection::all(entry.table.def());
+        let found = entry.table.fetch_many(&snapshot, index, keys, &all);
+        let rows = |rows: Vec<table::Row>| {
+            rows.into_iter().map(|row| Row { id: row.row_id, values: row.values }).collect()
+        };
+        Ok(entry.table.naming(found)?.into_iter().map(rows).collect())
     }
 
     /// Rows as `options` say, of one snapshot.
