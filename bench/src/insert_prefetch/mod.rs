@@ -5,14 +5,15 @@
 //! insertion, so leaves are as full as random keys leave them. Direct I/O, relaxed commits.
 //! `cold-leaves`: the pool holds all pages, and before each batch all but the inner pages of the
 //! indexes are written home and evicted. `steady`: the pool holds a tenth and nothing is evicted
-//! by hand. `cached`: the pool holds all pages, and they stay there. Batches with and without reading ahead take turns in the same database.
+//! by hand. `cached`: the pool holds all pages, and they stay there. Batches with and without
+//! reading ahead take turns in the same database.
 //!
 //! The device's limit for a batch: as many blocks as the batch read, chosen at random from the
 //! files of the indexes, ascending, neighbours joined to 128 KiB, read at depth 32 by bare `aio`
 //! on the same device.
 //!
-//! A cell that misses a limit of two percent is run again in 20 pairs, and misses it only if the bound
-//! that 95 % of such measurements exceed does.
+//! A cell that misses a limit of two percent is run again in 20 pairs, and misses it only if the
+//! bound that 95 % of such measurements exceed does.
 //!
 //! Invariants: making the rows is not timed; both sides of a pair insert equally many rows.
 //! Does not do: other engines.

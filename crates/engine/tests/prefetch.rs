@@ -149,8 +149,8 @@ fn damage_is_met_by_the_row_that_needs_the_page() {
     }
 }
 
-/// A block that cannot be read stops a scan when it comes to the first row there: rows on pages that
-/// were to be read in the same call are found all the same.
+/// A block that cannot be read stops a scan when it comes to the first row there: rows on pages
+/// that were to be read in the same call are found all the same.
 #[test]
 fn a_failing_block_is_met_by_the_row_that_needs_it() {
     let disk = SimDisk::new(12);
