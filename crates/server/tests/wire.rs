@@ -70,6 +70,10 @@ fn portals_hand_out_rows_in_portions() {
     let expected =
         ["1", "2", "suspended", "1", "suspended", "3", "4", "suspended", "5", "SELECT 1"];
     assert_eq!(told(&client.answers()), expected);
+    // A cursor is a portal.
+    client.query("declare c cursor for select a as x from t");
+    client.raw(&[describe(b'P', "c"), sync()].concat());
+    assert_eq!(kinds(&client.answers()), "TZ");
     client.query("commit");
     client.raw(&[execute("p", 1), sync()].concat());
     assert_eq!(told(&client.answers()), ["34000"]);
@@ -101,6 +105,13 @@ fn copy_works_in_both_protocols() {
     assert_eq!(kinds(&client.answers()), "12G");
     client.raw(&[message(b'd', b"3\tz\n"), message(b'c', b""), sync()].concat());
     assert_eq!(told(&client.answers()), ["COPY 1"]);
+    // A binary COPY whose end is not marked, as pgx sends it.
+    let header = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+    assert_eq!(kinds(&client.query("copy t from stdin (format binary)")), "G");
+    let row = b"\0\x02\0\0\0\x04\0\0\0\x09\0\0\0\x01q";
+    client.raw(&[message(b'd', header), message(b'd', row), message(b'c', b"")].concat());
+    assert_eq!(told(&client.answers()), ["COPY 1"]);
+    client.query("delete from t where a = 9");
     // A row that does not fit ends it; what is still on its way is dropped.
     client.query("copy t from stdin");
     client.raw(&[message(b'd', b"no\tx\n"), message(b'd', b"4\tq\n"), message(b'c', b"")].concat());

@@ -33,6 +33,7 @@
 //! | `interrupt` | ending a statement from another thread |
 //! | `session` | transactions, settings, prepared statements, cursors: what a connection is |
 //! | `exec` | running plans |
+//! | `catalog` | what psql and others ask of PostgreSQL's catalogs |
 //! | `bind` | syntax to plans: names, types, operators |
 //! | `plan` | what a statement does; which index it uses |
 //! | `parse` | text to syntax |
@@ -46,6 +47,7 @@
 //! users, and what the store itself lacks: decimal columns, defaults, checks, foreign keys.
 
 mod bind;
+mod catalog;
 mod copy;
 mod error;
 mod exec;

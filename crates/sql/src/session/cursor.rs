@@ -204,6 +204,11 @@ impl Session {
         Ok(())
     }
 
+    /// Forgets a cursor, if there is one.
+    pub(super) fn drop_cursor(&mut self, name: &str) {
+        self.cursors.remove(name);
+    }
+
     /// Columns of a cursor's rows.
     pub(super) fn cursor_columns(&self, name: &str) -> Option<Vec<Column>> {
         self.cursors.get(name).map(|cursor| cursor.columns.clone())

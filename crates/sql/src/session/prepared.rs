@@ -32,6 +32,8 @@ const MAX_TEXT: usize = 8 << 10;
 pub(super) struct Planned {
     pub(super) plan: Arc<Plan>,
     pub(super) params: Vec<SqlType>,
+    /// Is it an answer about definitions, which is good once?
+    pub(super) once: bool,
 }
 
 /// A prepared statement.
@@ -104,12 +106,15 @@ pub(super) fn bind(
     let Stmt::Sql(statement) = &parsed.stmt else {
         return Err(SqlError::unsupported("a utility statement here"));
     };
+    if let Some((plan, params)) = crate::catalog::answer(statement, txn)? {
+        return Ok(Planned { plan: Arc::new(plan), params, once: true });
+    }
     let mut tables = Tables(txn);
     let mut binder = Binder::new(&mut tables, &parsed.lines, types);
     match binder.plan(statement)? {
         Some(plan) => {
             let params = binder.parameter_types()?;
-            Ok(Planned { plan: Arc::new(plan), params })
+            Ok(Planned { plan: Arc::new(plan), params, once: false })
         }
         None => {
             let text = statement.to_string();
@@ -125,7 +130,7 @@ impl Planned {
         let same = |table: &Arc<crate::plan::Table>, txn: &mut Transaction| {
             txn.version(&table.info.name).is_ok_and(|version| version == table.version)
         };
-        self.plan.tables().iter().all(|table| same(table, txn))
+        !self.once && self.plan.tables().iter().all(|table| same(table, txn))
     }
 }
 
@@ -246,7 +251,11 @@ impl Session {
             }
             Some(State::Running { plan, .. }) => Ok(look(plan.columns())),
             Some(State::Finished) => Ok(look(None)),
-            None => Err(no_portal(name)),
+            // A cursor is a portal too.
+            None => match self.cursor_columns(name) {
+                Some(columns) => Ok(look(Some(&columns))),
+                None => Err(no_portal(name)),
+            },
         }
     }
 
@@ -421,6 +430,7 @@ impl Session {
     /// Forgets a portal; nothing happens if there is none.
     pub fn close_portal(&mut self, name: &str) {
         self.portals.remove(name);
+        self.drop_cursor(name);
     }
 
     /// DEALLOCATE
