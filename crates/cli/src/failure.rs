@@ -111,7 +111,10 @@ fn exit_of(error: &Error) -> Exit {
     match error {
         Error::Corruption { .. } => Exit::Damage,
         Error::Invalid(_) => Exit::Usage,
-        Error::UniqueViolation { .. } | Error::Limit(_) => Exit::BadData,
+        Error::UniqueViolation { .. }
+        | Error::NotNullViolation { .. }
+        | Error::CheckViolation { .. }
+        | Error::Limit(_) => Exit::BadData,
         Error::NotFound(_) => Exit::NotFound,
         Error::Conflict { .. }
         | Error::AlreadyExists(_)

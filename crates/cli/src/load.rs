@@ -216,7 +216,13 @@ impl Loader {
 
     /// Finds the row that makes the batch fail, by inserting them one by one and rolling back.
     fn blame(&self, error: Error) -> Failure {
-        let data = matches!(error, Error::UniqueViolation { .. } | Error::Limit(_));
+        let data = matches!(
+            error,
+            Error::UniqueViolation { .. }
+                | Error::NotNullViolation { .. }
+                | Error::CheckViolation { .. }
+                | Error::Limit(_)
+        );
         let work = if data { self.begin().ok() } else { None };
         let Some(mut work) = work else { return error.into() };
         for (row, place) in self.rows.iter().zip(&self.places) {
@@ -230,7 +236,13 @@ impl Loader {
 
     /// The columns of the violated index.
     fn column_of(&self, error: &Error) -> Option<String> {
-        let Error::UniqueViolation { index, .. } = error else { return None };
+        let index = match error {
+            Error::NotNullViolation { column, .. } | Error::CheckViolation { column, .. } => {
+                return Some(column.clone());
+            }
+            Error::UniqueViolation { index, .. } => index,
+            _ => return None,
+        };
         let names = match &self.create {
             Some(table) => {
                 let found = table.indexes.iter().find(|known| known.name == *index);
@@ -299,7 +311,8 @@ fn rows_memory(db: &Database) -> Result<Reservation, Failure> {
 }
 
 fn info_of(column: &ColumnSchema) -> ColumnInfo {
-    ColumnInfo { name: column.name.clone(), kind: column.kind, nullable: column.nullable }
+    let (name, kind, nullable) = (column.name.clone(), column.kind, column.nullable);
+    ColumnInfo { name, kind, nullable, default: None, identity: None }
 }
 
 /// The table that the options and the first file describe.
@@ -334,7 +347,7 @@ fn inferred_columns(
     let types = infer::types(header.len(), &sample);
     let column = |(name, kind): (String, _)| {
         let nullable = !args.primary_key.contains(&name);
-        ColumnSchema { name, kind, nullable }
+        ColumnSchema { nullable, ..ColumnSchema::new(name, kind) }
     };
     Ok(header.into_iter().zip(types).map(column).collect())
 }

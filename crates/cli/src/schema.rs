@@ -29,7 +29,7 @@ fn column(part: &str) -> Result<ColumnSchema, Failure> {
     }
     let kind = kind.join(" ");
     let kind = Type::from_name(&kind).ok_or_else(|| unknown_type(name, &kind))?;
-    Ok(ColumnSchema { name: (*name).to_owned(), kind, nullable })
+    Ok(ColumnSchema { nullable, ..ColumnSchema::new(*name, kind) })
 }
 
 fn unknown_type(column: &str, kind: &str) -> Failure {

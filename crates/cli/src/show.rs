@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rightlink::config::PAGE_SIZE;
-use rightlink::{IndexInfo, IndexMethod, TableInfo};
+use rightlink::{ColumnDefault, ColumnInfo, IndexInfo, IndexMethod, TableInfo};
 
 use crate::args::Common;
 use crate::failure::{Exit, Failure};
@@ -89,12 +89,15 @@ fn describe_text(table: &TableInfo, output: &mut Output) -> Result<(), Failure> 
         bytes(size(table.heap_blocks))
     ))?;
     output.line("")?;
-    let mut grid = Grid::new(["column", "type", "null"]);
-    for column in &table.columns {
-        let null = if column.nullable { "yes" } else { "no" };
-        grid.row(vec![column.name.clone(), column.kind.to_string(), null.to_owned()], output)?;
+    describe_columns(table, output)?;
+    if !table.checks.is_empty() {
+        output.line("")?;
+        let mut grid = Grid::new(["check", "condition"]);
+        for check in &table.checks {
+            grid.row(vec![check.name.clone(), check.predicate.to_string()], output)?;
+        }
+        grid.finish(output)?;
     }
-    grid.finish(output)?;
     if table.indexes.is_empty() {
         return output.line("\nno indexes");
     }
@@ -110,6 +113,35 @@ fn describe_text(table: &TableInfo, output: &mut Output) -> Result<(), Failure> 
         grid.row(cells, output)?;
     }
     grid.finish(output)
+}
+
+/// The columns, with their defaults where there are any.
+fn describe_columns(table: &TableInfo, output: &mut Output) -> Result<(), Failure> {
+    let defaults = table.columns.iter().any(|column| !default(column).is_empty());
+    let mut grid = match defaults {
+        true => Grid::new(["column", "type", "null", "default"]),
+        false => Grid::new(["column", "type", "null"]),
+    };
+    for column in &table.columns {
+        let null = if column.nullable { "yes" } else { "no" };
+        let mut cells = vec![column.name.clone(), column.kind.to_string(), null.to_owned()];
+        if defaults {
+            cells.push(default(column));
+        }
+        grid.row(cells, output)?;
+    }
+    grid.finish(output)
+}
+
+/// What a column gets that an insert does not name.
+fn default(column: &ColumnInfo) -> String {
+    match (&column.identity, &column.default) {
+        (Some(identity), _) => format!("next of {}", identity.sequence),
+        (None, None) => String::new(),
+        (None, Some(ColumnDefault::Value(value))) => value.to_string(),
+        (None, Some(ColumnDefault::Now)) => "now".to_owned(),
+        (None, Some(ColumnDefault::RandomUuid)) => "random uuid".to_owned(),
+    }
 }
 
 fn kind(index: &IndexInfo) -> String {
@@ -139,11 +171,12 @@ fn key_columns(index: &IndexInfo) -> Vec<String> {
 }
 
 fn whole(table: &TableInfo) -> Json {
-    let column = |column: &rightlink::ColumnInfo| {
+    let column = |column: &ColumnInfo| {
         object([
             ("name", column.name.as_str().into()),
             ("type", column.kind.name().into()),
             ("nullable", column.nullable.into()),
+            ("default", default(column).into()),
         ])
     };
     let index = |index: &IndexInfo| {
@@ -156,8 +189,15 @@ fn whole(table: &TableInfo) -> Json {
             ("bytes", size(index.blocks).into()),
         ])
     };
+    let check = |check: &rightlink::CheckSchema| {
+        object([
+            ("name", check.name.as_str().into()),
+            ("condition", check.predicate.to_string().into()),
+        ])
+    };
     object([
         ("table", table.name.as_str().into()),
+        ("checks", Json::List(table.checks.iter().map(check).collect())),
         ("logged", table.logged.into()),
         ("heap_bytes", size(table.heap_blocks).into()),
         ("columns", Json::List(table.columns.iter().map(column).collect())),

@@ -47,6 +47,24 @@ pub enum Error {
         /// The key, for a person.
         key: String,
     },
+    /// A column that is never null got none.
+    NotNullViolation {
+        /// Table name.
+        table: String,
+        /// Column name.
+        column: String,
+    },
+    /// A row does not meet a check of its table.
+    CheckViolation {
+        /// Table name.
+        table: String,
+        /// Name of the check.
+        check: String,
+        /// The column that the part of it is about which is false.
+        column: String,
+        /// What the row has there, for a person.
+        value: String,
+    },
     /// The caller asked for something that cannot be done: a bad name, type, bound or value.
     Invalid(String),
     /// A named table, index or column does not exist.
@@ -122,6 +140,12 @@ impl fmt::Display for Error {
             Error::Conflict { what, .. } => write!(f, "conflict: {what}"),
             Error::UniqueViolation { table, index, key } => {
                 write!(f, "key {key} exists already in unique index {index} of table {table}")
+            }
+            Error::NotNullViolation { table, column } => {
+                write!(f, "null in column {column} of table {table}")
+            }
+            Error::CheckViolation { table, check, column, value } => {
+                write!(f, "value {value} in column {column} fails check {check} of table {table}")
             }
             Error::Invalid(what) => write!(f, "invalid: {what}"),
             Error::NotFound(what) => write!(f, "not found: {what}"),

@@ -79,10 +79,13 @@ pub use datum::{Decimal, Interval, Type, Value};
 pub use db::backup::{BackupOptions, BackupProgress, RestoreReport};
 pub use db::control::TableVersion;
 pub use db::cursor::Cursor;
-pub use db::define::{ColumnSchema, IndexSchema, KeyColumn, TableSchema};
+pub use db::define::{
+    CheckSchema, ColumnDefault, ColumnSchema, Comparison, IdentitySchema, IndexSchema, KeyColumn,
+    Predicate, SequenceSchema, TableSchema, Term, Test,
+};
 pub use db::info::{
-    ColumnInfo, Finding, IndexInfo, KeyColumnInfo, PageInfo, Stats, TableInfo, VacuumReport,
-    VerifyReport,
+    ColumnInfo, Finding, IdentityInfo, IndexInfo, KeyColumnInfo, PageInfo, SequenceInfo, Stats,
+    TableInfo, VacuumReport, VerifyReport,
 };
 pub use db::options::Options;
 pub use db::record::{Date, Field, Fields, Json, Record, Records, Time, Timestamp, TimestampTz};

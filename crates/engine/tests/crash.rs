@@ -73,6 +73,7 @@ fn broken_rules_are_found() {
         ("wal-segment-name-not-synced", "log-growth"),
         ("wal-control-not-synced", "log-recycling"),
         ("punch-before-log", "forgotten-outcomes"),
+        ("sequence-not-logged", "sequence"),
     ];
     let mut missed = Vec::new();
     for (rule, name) in cases {

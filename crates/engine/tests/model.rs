@@ -16,8 +16,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use rightlink::{
-    Database, Error, IndexMethod, IndexSchema, Isolation, Result, Row, ScanOptions, TableSchema,
-    Transaction, TransactionOptions, Type, Value,
+    Database, Error, IndexMethod, IndexSchema, Isolation, Predicate, Result, Row, ScanOptions,
+    SequenceSchema, TableSchema, Transaction, TransactionOptions, Type, Value,
 };
 use rightlink_env::Rng;
 use rightlink_env::sync::{AtomicBool, AtomicU64, Ordering};
@@ -98,7 +98,7 @@ fn write_pair(txn: &mut Transaction, rng: &mut Rng, k: i64, v: i64) -> Result<Wr
 }
 
 /// One transaction under snapshot isolation; its writes if it commits.
-fn work(db: &Database, rng: &mut Rng, ids: &AtomicU64) -> Result<Vec<Write>> {
+fn work(db: &Database, rng: &mut Rng) -> Result<Vec<Write>> {
     let options = TransactionOptions { relaxed: rng.chance(1, 2), ..Default::default() };
     let mut txn = db.begin_with(options);
     let mut done: BTreeMap<i64, Write> = BTreeMap::new();
@@ -106,7 +106,8 @@ fn work(db: &Database, rng: &mut Rng, ids: &AtomicU64) -> Result<Vec<Write>> {
         let k = rng.below(PAIRS as u64) as i64;
         let before = read_pair(&mut txn, k)?.map(|(a, _)| int(&a, 1));
         let savepoint = txn.savepoint();
-        let wrote = write_pair(&mut txn, rng, k, ids.fetch_add(1, Ordering::Relaxed) as i64)?;
+        let value = txn.next_value("writes")?;
+        let wrote = write_pair(&mut txn, rng, k, value)?;
         if rng.chance(1, 4) {
             txn.rollback_to(savepoint)?;
             let again = read_pair(&mut txn, k)?.map(|(a, _)| int(&a, 1));
@@ -201,8 +202,27 @@ fn change_table(txn: &mut Transaction) -> Result<()> {
     }
 }
 
+fn change_check(txn: &mut Transaction) -> Result<()> {
+    let written = Predicate::new().at_least("v", Value::Int8(1));
+    match txn.add_check("pairs", "written", written) {
+        Err(Error::AlreadyExists(_)) => txn.drop_check("pairs", "written"),
+        added => added,
+    }
+}
+
+fn change_name(txn: &mut Transaction) -> Result<()> {
+    for (from, to) in [("side", "aside"), ("aside", "side")] {
+        match txn.rename_table(from, to) {
+            Err(Error::NotFound(_)) => {}
+            renamed => return renamed,
+        }
+    }
+    Ok(())
+}
+
 /// What goes on beside the writers, and how often it succeeded.
-const DISTURBANCES: [&str; 5] = ["checkpoint", "index", "column", "table", "verify"];
+const DISTURBANCES: [&str; 7] =
+    ["checkpoint", "index", "column", "check", "table", "name", "verify"];
 static DONE: [AtomicU64; DISTURBANCES.len()] = [const { AtomicU64::new(0) }; DISTURBANCES.len()];
 
 fn disturb(db: &Database, rng: &mut Rng) -> Result<()> {
@@ -211,7 +231,9 @@ fn disturb(db: &Database, rng: &mut Rng) -> Result<()> {
         "checkpoint" => db.checkpoint()?,
         "index" => define(db, rng, change_index)?,
         "column" => define(db, rng, change_column)?,
+        "check" => define(db, rng, change_check)?,
         "table" => define(db, rng, change_table)?,
+        "name" => define(db, rng, change_name)?,
         _ => {
             let report = db.verify()?;
             assert!(report.is_clean(), "{:?}", report.findings);
@@ -271,17 +293,18 @@ fn run(seed: u64, threads: u64, transactions: u64, pool_pages: usize) {
     let db = open();
     let mut txn = db.begin();
     txn.create_table(&schema()).unwrap();
+    txn.create_sequence(&SequenceSchema::new("writes")).unwrap();
     txn.commit().unwrap();
-    let (ids, stop) = (AtomicU64::new(1), AtomicBool::new(false));
+    let stop = AtomicBool::new(false);
     let writes = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..threads)
             .map(|thread| {
-                let (db, ids) = (&db, &ids);
+                let db = &db;
                 scope.spawn(move || {
                     let mut rng = Rng::from_seed(seed << 8 | thread);
                     let mut writes = Vec::new();
                     for _ in 0..transactions {
-                        match work(db, &mut rng, ids) {
+                        match work(db, &mut rng) {
                             Ok(done) => writes.extend(done),
                             Err(error) => assert!(expected(&error), "{error}"),
                         }

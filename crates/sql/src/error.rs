@@ -29,6 +29,7 @@ pub(crate) mod code {
     pub(crate) const INVALID_BINARY: &str = "22P03";
     pub(crate) const BAD_COPY_FORMAT: &str = "22P04";
     pub(crate) const NOT_NULL_VIOLATION: &str = "23502";
+    pub(crate) const CHECK_VIOLATION: &str = "23514";
     pub(crate) const UNIQUE_VIOLATION: &str = "23505";
     pub(crate) const ACTIVE_TRANSACTION: &str = "25001";
     pub(crate) const READ_ONLY_TRANSACTION: &str = "25006";
@@ -156,6 +157,20 @@ impl From<Error> for SqlError {
                 Self::new(code::SERIALIZATION_FAILURE, message).detail(what)
             }
             Error::UniqueViolation { index, key, .. } => unique_violation(&index, &key),
+            Error::NotNullViolation { table, column } => {
+                let message = format!(
+                    "null value in column \"{column}\" of relation \"{table}\" violates not-null \
+                     constraint"
+                );
+                Self::new(code::NOT_NULL_VIOLATION, message)
+            }
+            Error::CheckViolation { table, check, column, value } => {
+                let message = format!(
+                    "new row for relation \"{table}\" violates check constraint \"{check}\""
+                );
+                Self::new(code::CHECK_VIOLATION, message)
+                    .detail(format!("Column {column} has the value {value}."))
+            }
             Error::NotFound(what) => Self::new(code::UNDEFINED_OBJECT, what),
             Error::AlreadyExists(what) => {
                 Self::new(code::DUPLICATE_OBJECT, format!("{what} already exists"))

@@ -31,7 +31,13 @@ pub fn target(data: &[u8]) {
 
 /// A table, columns with and without a missing value, an index.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let table = codec::TableBytes { heap: FileId(64), logged: true, fillfactor: 90, primary: None };
+    let table = codec::TableBytes {
+        heap: FileId(64),
+        logged: true,
+        fillfactor: 90,
+        primary: None,
+        checks: Vec::new(),
+    };
     let mut column = Column::new("c", Type::Timestamp, true);
     let plain = codec::encode_column(&column);
     column.missing = Value::Timestamp(1_234_567);

@@ -1,6 +1,6 @@
 //! The catalog's own definition: the one table that is not found by reading the catalog.
 //!
-//! One row describes one object: a table, a column or an index.
+//! One row describes one object: a table, a column, an index or a sequence.
 //!
 //! | column | type | meaning |
 //! |---|---|---|
@@ -45,12 +45,15 @@ pub enum Kind {
     Column = 2,
     /// An index of a table.
     Index = 3,
+    /// A sequence, of a column or by itself.
+    Sequence = 4,
 }
 
 impl Kind {
     /// The kind with this number.
     pub fn from_number(number: i16) -> Option<Kind> {
-        [Kind::Table, Kind::Column, Kind::Index].into_iter().find(|kind| *kind as i16 == number)
+        let all = [Kind::Table, Kind::Column, Kind::Index, Kind::Sequence];
+        all.into_iter().find(|kind| *kind as i16 == number)
     }
 }
 

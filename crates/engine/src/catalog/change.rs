@@ -1,4 +1,4 @@
-//! Creating, dropping and altering tables inside a transaction.
+//! Creating and dropping tables and indexes inside a transaction.
 //!
 //! What a transaction has changed it sees in its [`Changes`]; nobody else sees it before the end of
 //! the transaction, because the names are marked as changing and the tables are locked. At the end
@@ -6,7 +6,7 @@
 //!
 //! Invariants: a statement that fails leaves [`Changes`] as they were (new files excepted, which
 //! are removed at the end); files are removed only after the commit that drops them is durable.
-//! Does not do: the transaction's end itself (`db`).
+//! Does not do: the transaction's end itself (`db`), altering (`alter`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,12 +17,12 @@ use crate::catalog::bootstrap::Kind;
 use crate::catalog::names::{Entry, Slot};
 use crate::catalog::rows::Object;
 use crate::catalog::{Catalog, files_of};
-use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId};
 use crate::table::schema::{
-    Column, ColumnNo, IndexColumn, IndexDef, IndexMethod, TableDef, check_name,
+    Check, Column, IndexColumn, IndexDef, IndexMethod, TableDef, check_name,
 };
+use crate::table::sequence::Sequence;
 use crate::table::{BuildOptions, Statement, Table, TableIndex};
 use crate::txn::{LockMode, Transaction};
 
@@ -41,6 +41,8 @@ pub struct TableDraft {
     pub logged: bool,
     /// Percent of a page that inserts fill.
     pub fillfactor: u8,
+    /// What every row must meet.
+    pub checks: Vec<Check>,
 }
 
 /// An index to create.
@@ -83,30 +85,40 @@ pub struct Changes {
     now: View,
     before: View,
     created: Vec<FileId>,
+    /// Sequences of no table: there before the transaction, and now?
+    sequences: BTreeMap<FileId, (bool, bool)>,
 }
 
 /// Where a savepoint stands in the changes.
 #[derive(Clone, Default)]
-pub struct ChangesMark(View);
+pub struct ChangesMark(View, BTreeMap<FileId, (bool, bool)>);
 
 impl Changes {
     /// Has anything been changed?
     pub fn is_empty(&self) -> bool {
-        self.before.is_empty()
+        self.before.is_empty() && self.sequences.is_empty()
     }
 
     /// The place to go back to.
     pub fn mark(&self) -> ChangesMark {
-        ChangesMark(self.now.clone())
+        ChangesMark(self.now.clone(), self.sequences.clone())
     }
 
     /// Goes back. Names stay marked until the end; those first changed since are as before.
     pub fn rollback_to(&mut self, mark: &ChangesMark) {
         self.now = self.before.clone();
         self.now.extend(mark.0.clone());
+        for (file, (before, now)) in &mut self.sequences {
+            *now = mark.1.get(file).map_or(*before, |(_, then)| *then);
+        }
     }
 
-    fn set(&mut self, name: &str, entry: Option<Arc<Entry>>) {
+    /// Notes that a sequence of no table is there now, or is not.
+    pub(super) fn set_sequence(&mut self, file: FileId, there: bool) {
+        self.sequences.entry(file).or_insert((!there, there)).1 = there;
+    }
+
+    pub(super) fn set(&mut self, name: &str, entry: Option<Arc<Entry>>) {
         assert!(self.before.contains_key(name), "a name is marked before it changes");
         self.now.insert(name.to_owned(), entry);
     }
@@ -182,7 +194,7 @@ impl Catalog {
     }
 
     /// Marks `name` as changed by this transaction, which holds the exclusive lock of `id`.
-    fn mark(&self, changes: &mut Changes, name: &str, id: ObjectId) -> Result<()> {
+    pub(super) fn mark(&self, changes: &mut Changes, name: &str, id: ObjectId) -> Result<()> {
         if changes.before.contains_key(name) {
             return Ok(());
         }
@@ -204,7 +216,10 @@ impl Catalog {
         self.check_free(statement.txn(), changes, &draft.name)?;
         let heap = self.new_files(3);
         let mut def = TableDef::new(self.new_object(), draft.name, heap, draft.columns);
-        (def.logged, def.fillfactor) = (draft.logged, draft.fillfactor);
+        (def.logged, def.fillfactor, def.checks) = (draft.logged, draft.fillfactor, draft.checks);
+        for identity in def.columns.iter_mut().filter_map(|column| column.identity.as_mut()) {
+            (identity.sequence, identity.file) = (self.new_object(), self.new_files(1));
+        }
         let ids: Vec<_> = draft.indexes.iter().map(|_| self.new_object()).collect();
         for (index, id) in draft.indexes.into_iter().zip(&ids) {
             let file = self.new_files(1);
@@ -219,13 +234,21 @@ impl Catalog {
         changes.created.extend(files_of(&def));
         points::hit("catalog.create-table");
         let name = def.name.clone();
+        for identity in def.columns.iter().filter_map(|column| column.identity.as_ref()) {
+            self.keep(Sequence::create(&self.pool, identity.file, &identity.def)?);
+        }
         let table = Table::create(&self.pool, &self.txns, def)?;
         changes.set(&name, Some(Arc::new(Entry { table, primary })));
         Ok(())
     }
 
     /// Fails if a table is called `name`, waiting for transactions that change the name.
-    fn check_free(&self, txn: &mut Transaction, changes: &Changes, name: &str) -> Result<()> {
+    pub(super) fn check_free(
+        &self,
+        txn: &mut Transaction,
+        changes: &Changes,
+        name: &str,
+    ) -> Result<()> {
         check_name("table", name)?;
         match self.resolve(txn, changes, name, LockMode::Access) {
             Ok(_) => Err(Error::AlreadyExists(format!("table {name}"))),
@@ -238,6 +261,10 @@ impl Catalog {
         let mut objects = vec![Object::table(def, primary)];
         for (no, column) in (0..).zip(&def.columns) {
             objects.push(Object::column(self.new_object(), def.id, no, column));
+            if let Some(identity) = &column.identity {
+                let (id, place) = (identity.sequence, (def.id, no));
+                objects.push(Object::sequence(id, place, identity.file, &identity.def));
+            }
         }
         for (no, index) in (0..).zip(&def.indexes) {
             objects.push(Object::index(def.id, no, index));
@@ -274,6 +301,22 @@ impl Catalog {
         options: &BuildOptions<'_>,
     ) -> Result<()> {
         let entry = self.resolve(statement.txn(), changes, name, LockMode::Share)?;
+        let (built, position) = self.build_index(statement, changes, (&entry, draft), options)?;
+        self.begin_change(statement, changes, name)?;
+        let mut def = entry.table.def().clone();
+        def.indexes.push(built.def().clone());
+        self.store.insert(statement, &[Object::index(def.id, position, built.def())])?;
+        self.redefine(changes, &entry, def, &[built])
+    }
+
+    /// Builds an index that the catalog does not have yet; the index, and its place in the catalog.
+    pub(super) fn build_index(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        (entry, draft): (&Entry, IndexDraft),
+        options: &BuildOptions<'_>,
+    ) -> Result<(Arc<TableIndex>, u16)> {
         let (id, file) = (self.new_object(), self.new_files(1));
         let index = draft.define(id, file);
         let mut def = entry.table.def().clone();
@@ -281,12 +324,8 @@ impl Catalog {
         def.validate()?;
         changes.created.push(file);
         let built = entry.table.build_index(statement.txn(), &index, options)?;
-        *def.indexes.last_mut().expect("pushed above") = built.def().clone();
         points::hit("catalog.create-index");
-        self.begin_change(statement, changes, name)?;
-        let position = def.indexes.len() as u16;
-        self.store.insert(statement, &[Object::index(def.id, position, built.def())])?;
-        self.redefine(changes, &entry, def, &[built])
+        Ok((built, def.indexes.len() as u16))
     }
 
     /// Drops an index.
@@ -310,55 +349,8 @@ impl Catalog {
         self.redefine(changes, &entry, def, &[])
     }
 
-    /// Adds a nullable column.
-    pub fn add_column(
-        &self,
-        statement: &mut Statement<'_>,
-        changes: &mut Changes,
-        (name, column, ty): (&str, &str, Type),
-    ) -> Result<()> {
-        let entry = self.begin_change(statement, changes, name)?;
-        let mut def = entry.table.def().clone();
-        if def.column_no(column).is_ok() {
-            return Err(Error::AlreadyExists(format!("column {column} of table {name}")));
-        }
-        let column = Column { missing: Value::Null, ..Column::new(column, ty, true) };
-        let object =
-            Object::column(self.new_object(), def.id, def.columns.len() as ColumnNo, &column);
-        def.columns.push(column);
-        def.validate()?;
-        self.store.insert(statement, &[object])?;
-        self.redefine(changes, &entry, def, &[])
-    }
-
-    /// Drops a column that no index uses. Its values stay in old rows, where nobody reads them.
-    pub fn drop_column(
-        &self,
-        statement: &mut Statement<'_>,
-        changes: &mut Changes,
-        (name, column): (&str, &str),
-    ) -> Result<()> {
-        let entry = self.begin_change(statement, changes, name)?;
-        let mut def = entry.table.def().clone();
-        let no = def.column_no(column)?;
-        if let Some(index) = def.indexes.iter().find(|index| index.touches(no)) {
-            let what = format!("column {column} of table {name} is used by index {}", index.name);
-            return Err(Error::Invalid(what));
-        }
-        def.columns[usize::from(no)].dropped = true;
-        def.validate()?;
-        let parts = self.store.parts(&statement.txn().latest_snapshot(), def.id)?;
-        let is_it = |object: &Object| object.kind == Kind::Column && object.position == no as i16;
-        let found = parts.into_iter().find(|(_, object)| is_it(object));
-        let missing = || Error::corrupt_file("catalog", format!("column {column} has no row"));
-        let (row, old) = found.ok_or_else(missing)?;
-        let new = Object::column(old.id, def.id, no, &def.columns[usize::from(no)]);
-        self.store.update(statement, row, &new)?;
-        self.redefine(changes, &entry, def, &[])
-    }
-
     /// Locks a table against everybody and marks its name.
-    fn begin_change(
+    pub(super) fn begin_change(
         &self,
         statement: &mut Statement<'_>,
         changes: &mut Changes,
@@ -371,16 +363,27 @@ impl Catalog {
         Ok(entry)
     }
 
-    fn redefine(
+    pub(super) fn redefine(
         &self,
         changes: &mut Changes,
         entry: &Entry,
         def: TableDef,
         built: &[Arc<TableIndex>],
     ) -> Result<()> {
+        self.redefine_with(changes, entry, (def, entry.primary), built)
+    }
+
+    /// The same, with another primary key.
+    pub(super) fn redefine_with(
+        &self,
+        changes: &mut Changes,
+        entry: &Entry,
+        (def, primary): (TableDef, Option<ObjectId>),
+        built: &[Arc<TableIndex>],
+    ) -> Result<()> {
         let name = def.name.clone();
         let table = entry.table.with_def(def, built)?;
-        changes.set(&name, Some(Arc::new(Entry { table, primary: entry.primary })));
+        changes.set(&name, Some(Arc::new(Entry { table, primary })));
         Ok(())
     }
 
@@ -392,9 +395,15 @@ impl Catalog {
             Ending::Committed => &changes.now,
             Ending::RolledBack | Ending::Unknown => &changes.before,
         };
-        let kept = files_in(outcome);
+        let mut kept = files_in(outcome);
         let mut doomed: BTreeSet<FileId> = changes.created.iter().copied().collect();
         doomed.extend(files_in(&changes.before));
+        for (file, (before, now)) in &changes.sequences {
+            doomed.insert(*file);
+            if if ending == Ending::Committed { *now } else { *before } {
+                kept.insert(*file);
+            }
+        }
         for name in changes.before.keys() {
             self.names.settle(name, outcome.get(name).cloned().flatten());
         }
@@ -403,6 +412,7 @@ impl Catalog {
             return Ok(());
         }
         for file in doomed.difference(&kept) {
+            self.forget_sequence(*file);
             self.pool.drop_file(*file)?;
         }
         Ok(())
@@ -413,6 +423,6 @@ fn files_in(view: &View) -> BTreeSet<FileId> {
     view.values().flatten().flat_map(|entry| files_of(entry.table.def())).collect()
 }
 
-fn no_table(name: &str) -> Error {
+pub(super) fn no_table(name: &str) -> Error {
     Error::NotFound(format!("table {name}"))
 }

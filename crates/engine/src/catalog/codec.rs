@@ -2,12 +2,17 @@
 //!
 //! | kind | bytes |
 //! |---|---|
-//! | table | version, heap file u32, logged u8, fillfactor u8, primary index id u32 (0: none) |
-//! | column | version, type tag u8, nullable u8, dropped u8, missing value (tag u8, text form) |
+//! | table | version, heap file u32, logged u8, fillfactor u8, primary index id u32 (0: none), checks |
+//! | column | version, type tag u8, nullable u8, dropped u8, missing value, default, identity |
 //! | index | version, file u32, unique u8, method u8, usable-from xid u64, keys, included columns |
+//! | sequence | version, file u32, start, increment, smallest, largest i64 |
 //!
 //! Keys: count u16, then column u16 and order u8 (1 descending, 2 nulls first) each; included
-//! columns: count u16, then column u16 each.
+//! columns: count u16, then column u16 each. Text: length u32, bytes. A value: 0 for none, or 1 and
+//! its text form. Default: 0 none, 1 and a value's text form (3 for null), 2 the time, 4 a random
+//! uuid. Identity: 0 none, 1 by default or 2 always, then the sequence's id u32. Checks: count u16,
+//! then name and predicate each. Predicate: count u16 of terms, each column u16 and test u8 (a
+//! comparison, then type tag u8 and text form; 16 null, 17 not null).
 //!
 //! All numbers little-endian. Invariants: decoding never trusts a length or a tag; what is encoded
 //! decodes to an equal definition.
@@ -15,14 +20,26 @@
 
 use crate::datum::{Type, Value};
 use crate::ids::{FileId, ObjectId, Xid};
-use crate::table::schema::{Column, IndexColumn, IndexDef, IndexMethod};
+use crate::table::predicate::{Comparison, Predicate, Term, Test};
+use crate::table::schema::{
+    Check, Column, ColumnDefault, ColumnNo, Identity, IndexColumn, IndexDef, IndexMethod,
+    SequenceDef,
+};
 
 const VERSION: u8 = 1;
 const DESCENDING: u8 = 1;
 const NULLS_FIRST: u8 = 2;
+const DEFAULT_VALUE: u8 = 1;
+const DEFAULT_NOW: u8 = 2;
+const DEFAULT_NULL: u8 = 3;
+const DEFAULT_UUID: u8 = 4;
+const BY_DEFAULT: u8 = 1;
+const ALWAYS: u8 = 2;
+const TEST_NULL: u8 = 16;
+const TEST_NOT_NULL: u8 = 17;
 
 /// What a table's own row holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct TableBytes {
     /// The heap's file.
     pub heap: FileId,
@@ -32,6 +49,8 @@ pub struct TableBytes {
     pub fillfactor: u8,
     /// The primary key's index, if there is one.
     pub primary: Option<ObjectId>,
+    /// What every row must meet.
+    pub checks: Vec<Check>,
 }
 
 /// Encodes a table.
@@ -40,6 +59,11 @@ pub fn encode_table(table: &TableBytes) -> Vec<u8> {
     out.extend(table.heap.0.to_le_bytes());
     out.extend([u8::from(table.logged), table.fillfactor]);
     out.extend(table.primary.map_or(0, |id| id.0).to_le_bytes());
+    out.extend((table.checks.len() as u16).to_le_bytes());
+    for check in &table.checks {
+        put_text(&mut out, &check.name);
+        put_predicate(&mut out, &check.predicate);
+    }
     out
 }
 
@@ -50,8 +74,34 @@ pub fn decode_table(bytes: &[u8]) -> Result<TableBytes, &'static str> {
     let logged = cursor.flag()?;
     let fillfactor = cursor.u8()?;
     let primary = Some(ObjectId(cursor.u32()?)).filter(|id| id.0 != 0);
+    let mut checks = Vec::new();
+    for _ in 0..cursor.u16()? {
+        let name = cursor.text()?.to_owned();
+        checks.push(Check { name, predicate: cursor.predicate()? });
+    }
     cursor.end()?;
-    Ok(TableBytes { heap, logged, fillfactor, primary })
+    Ok(TableBytes { heap, logged, fillfactor, primary, checks })
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    out.extend((text.len() as u32).to_le_bytes());
+    out.extend(text.bytes());
+}
+
+fn put_predicate(out: &mut Vec<u8>, predicate: &Predicate<ColumnNo>) {
+    out.extend((predicate.terms.len() as u16).to_le_bytes());
+    for Term { column, test } in &predicate.terms {
+        out.extend(column.to_le_bytes());
+        match test {
+            Test::Null => out.push(TEST_NULL),
+            Test::NotNull => out.push(TEST_NOT_NULL),
+            Test::Compare(comparison, value) => {
+                let ty = value.type_of().expect("a predicate compares with values");
+                out.extend([*comparison as u8, ty.tag()]);
+                put_text(out, &value.to_string());
+            }
+        }
+    }
 }
 
 /// Encodes a column.
@@ -60,24 +110,74 @@ pub fn encode_column(column: &Column) -> Vec<u8> {
     out.extend([u8::from(column.nullable), u8::from(column.dropped)]);
     out.push(u8::from(!column.missing.is_null()));
     if !column.missing.is_null() {
-        out.extend(column.missing.to_string().bytes());
+        put_text(&mut out, &column.missing.to_string());
+    }
+    match &column.default {
+        None => out.push(0),
+        Some(ColumnDefault::Value(Value::Null)) => out.push(DEFAULT_NULL),
+        Some(ColumnDefault::Value(value)) => {
+            out.push(DEFAULT_VALUE);
+            put_text(&mut out, &value.to_string());
+        }
+        Some(ColumnDefault::Now) => out.push(DEFAULT_NOW),
+        Some(ColumnDefault::RandomUuid) => out.push(DEFAULT_UUID),
+    }
+    match &column.identity {
+        None => out.push(0),
+        Some(identity) => {
+            out.push(if identity.always { ALWAYS } else { BY_DEFAULT });
+            out.extend(identity.sequence.0.to_le_bytes());
+        }
     }
     out
 }
 
-/// Decodes a column called `name`.
+/// Decodes a column called `name`. Of a generated one the sequence is still to be looked up.
 pub fn decode_column(name: &str, bytes: &[u8]) -> Result<Column, &'static str> {
     let mut cursor = Cursor::open(bytes)?;
     let ty = Type::from_tag(cursor.u8()?).ok_or("unknown type tag")?;
     let (nullable, dropped) = (cursor.flag()?, cursor.flag()?);
-    let missing = if cursor.flag()? {
-        let text = str::from_utf8(cursor.rest()).map_err(|_| "missing value is not text")?;
-        Value::parse(ty, text).map_err(|_| "missing value is not of the column's type")?
-    } else {
-        cursor.end()?;
-        Value::Null
+    let missing = if cursor.flag()? { cursor.value(ty)? } else { Value::Null };
+    let default = match cursor.u8()? {
+        0 => None,
+        DEFAULT_VALUE => Some(ColumnDefault::Value(cursor.value(ty)?)),
+        DEFAULT_NULL => Some(ColumnDefault::Value(Value::Null)),
+        DEFAULT_NOW => Some(ColumnDefault::Now),
+        DEFAULT_UUID => Some(ColumnDefault::RandomUuid),
+        _ => return Err("unknown default"),
     };
-    Ok(Column { name: name.to_owned(), ty, nullable, dropped, missing })
+    let identity = match cursor.u8()? {
+        0 => None,
+        kind @ (BY_DEFAULT | ALWAYS) => {
+            let (always, sequence) = (kind == ALWAYS, ObjectId(cursor.u32()?));
+            let def = SequenceDef::new("", 1);
+            Some(Identity { always, sequence, file: FileId(0), def })
+        }
+        _ => return Err("unknown kind of identity"),
+    };
+    cursor.end()?;
+    Ok(Column { missing, dropped, default, identity, ..Column::new(name, ty, nullable) })
+}
+
+/// Encodes a sequence.
+pub fn encode_sequence(file: FileId, def: &SequenceDef) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    out.extend(file.0.to_le_bytes());
+    for number in [def.start, def.increment, def.min, def.max] {
+        out.extend(number.to_le_bytes());
+    }
+    out
+}
+
+/// Decodes the sequence called `name` and names its file.
+pub fn decode_sequence(name: &str, bytes: &[u8]) -> Result<(FileId, SequenceDef), &'static str> {
+    let mut cursor = Cursor::open(bytes)?;
+    let file = FileId(cursor.u32()?);
+    let [start, increment, min, max] = [cursor.i64()?, cursor.i64()?, cursor.i64()?, cursor.i64()?];
+    cursor.end()?;
+    let def = SequenceDef { name: name.to_owned(), start, increment, min, max };
+    def.validate().map_err(|_| "bounds of a sequence that has no numbers")?;
+    Ok((file, def))
 }
 
 /// Encodes an index.
@@ -159,8 +259,37 @@ impl<'a> Cursor<'a> {
         self.take().map(u64::from_le_bytes)
     }
 
-    fn rest(&mut self) -> &'a [u8] {
-        std::mem::take(&mut self.0)
+    fn i64(&mut self) -> Result<i64, &'static str> {
+        self.take().map(i64::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Result<&'a str, &'static str> {
+        let len = self.u32()? as usize;
+        let (text, rest) = self.0.split_at_checked(len).ok_or("definition is cut short")?;
+        self.0 = rest;
+        str::from_utf8(text).map_err(|_| "text that is not UTF-8")
+    }
+
+    fn value(&mut self, ty: Type) -> Result<Value, &'static str> {
+        Value::parse(ty, self.text()?).map_err(|_| "a value is not of its type")
+    }
+
+    fn predicate(&mut self) -> Result<Predicate<ColumnNo>, &'static str> {
+        let mut terms = Vec::new();
+        for _ in 0..self.u16()? {
+            let column = self.u16()?;
+            let test = match self.u8()? {
+                TEST_NULL => Test::Null,
+                TEST_NOT_NULL => Test::NotNull,
+                tag => {
+                    let comparison = Comparison::from_tag(tag).ok_or("unknown comparison")?;
+                    let ty = Type::from_tag(self.u8()?).ok_or("unknown type tag")?;
+                    Test::Compare(comparison, self.value(ty)?)
+                }
+            };
+            terms.push(Term { column, test });
+        }
+        Ok(Predicate { terms })
     }
 
     fn end(&self) -> Result<(), &'static str> {
@@ -172,6 +301,31 @@ impl<'a> Cursor<'a> {
 mod tests {
     use super::*;
 
+    fn some_check() -> Check {
+        let test = Test::Compare(Comparison::AtMost, Value::Text("it's".into()));
+        let terms = vec![Term { column: 3, test }, Term { column: 1, test: Test::NotNull }];
+        Check { name: "c".into(), predicate: Predicate { terms } }
+    }
+
+    #[test]
+    fn defaults_and_sequences_round_trip() {
+        let mut column = Column::new("c", Type::Int4, false);
+        for default in [ColumnDefault::Value(Value::Int4(-3)), ColumnDefault::Value(Value::Null)] {
+            column.default = Some(default);
+            assert_eq!(decode_column("c", &encode_column(&column)), Ok(column.clone()));
+        }
+        let def =
+            SequenceDef { start: 7, increment: -2, min: -9, max: 7, ..SequenceDef::new("s", 1) };
+        let bytes = encode_sequence(FileId(80), &def);
+        assert_eq!(decode_sequence("s", &bytes), Ok((FileId(80), def)));
+        assert!(decode_sequence("s", &bytes[..bytes.len() - 1]).is_err());
+        column.default = None;
+        let def = SequenceDef::new("", 1);
+        let (sequence, file) = (ObjectId(90), FileId(0));
+        column.identity = Some(Identity { always: true, sequence, file, def });
+        assert_eq!(decode_column("c", &encode_column(&column)), Ok(column));
+    }
+
     #[test]
     fn definitions_round_trip() {
         let table = TableBytes {
@@ -179,6 +333,7 @@ mod tests {
             logged: false,
             fillfactor: 90,
             primary: Some(ObjectId(7)),
+            checks: vec![some_check()],
         };
         assert_eq!(decode_table(&encode_table(&table)), Ok(table));
         let mut column = Column::new("when", Type::Timestamp, true);

@@ -6,7 +6,8 @@
 //! | `bootstrap` | the definition of the catalog's own table |
 //! | `rows`, `codec` | catalog rows and definitions as bytes |
 //! | `names` | the open tables by name, and which of them are being changed |
-//! | `change` | creating, dropping and altering inside a transaction |
+//! | `change`, `alter` | creating, dropping and altering inside a transaction |
+//! | `sequences` | sequences by name and by column |
 //! | `store` | reading and writing catalog rows |
 //!
 //! Invariants:
@@ -24,21 +25,28 @@ pub mod bootstrap;
 pub mod codec;
 pub mod rows;
 
+mod alter;
 mod change;
 mod names;
+mod sequences;
 mod store;
 
-use rightlink_env::sync::{Arc, AtomicU32, Ordering};
+use std::collections::HashMap;
 
+use rightlink_env::sync::{Arc, AtomicU32, Mutex, Ordering};
+
+pub use alter::ColumnChange;
 pub use bootstrap::{FIRST_USER_FILE, FIRST_USER_OBJECT};
 pub use change::{Changes, ChangesMark, Ending, IndexDraft, TableDraft};
 pub use names::Entry;
+pub use sequences::StoredSequence;
 
 use crate::buffer::BufferPool;
 use crate::error::Result;
 use crate::ids::{FileId, ObjectId};
 use crate::table::Table;
 use crate::table::schema::TableDef;
+use crate::table::sequence::Sequence;
 use crate::txn::{Isolation, Snapshot, TxnManager};
 use names::Names;
 use rows::Object;
@@ -50,6 +58,8 @@ pub struct Catalog {
     txns: Arc<TxnManager>,
     store: Store,
     names: Names,
+    /// Sequences that were used, by file: each exists once.
+    sequences: Mutex<HashMap<FileId, Arc<Sequence>>>,
     next_file: AtomicU32,
     next_object: AtomicU32,
 }
@@ -86,6 +96,7 @@ impl Catalog {
             txns: Arc::clone(txns),
             store: Store::new(table),
             names: Names::new(),
+            sequences: Mutex::new(HashMap::new()),
             next_file: AtomicU32::new(next_file.max(FIRST_USER_FILE)),
             next_object: AtomicU32::new(next_object),
         }
@@ -138,16 +149,18 @@ impl Catalog {
         Ok(names)
     }
 
-    /// Every file that a committed table or index owns, the catalog's own left out.
+    /// Every file that a committed table, index or sequence owns, the catalog's own left out.
     pub fn files(&self) -> Result<Vec<FileId>> {
-        Ok(self.definitions()?.iter().flat_map(files_of).collect())
+        let mut files: Vec<FileId> = self.definitions()?.iter().flat_map(files_of).collect();
+        files.extend(self.free_sequences()?.into_iter().map(|found| found.file));
+        Ok(files)
     }
 
     /// Empties the unlogged tables, which a crash has made unreliable: their files are made anew.
     pub fn empty_unlogged(&self) -> Result<()> {
         for def in self.definitions()? {
             if !def.logged {
-                for file in files_of(&def) {
+                for file in row_files(&def) {
                     self.pool.drop_file(file)?;
                 }
                 drop(Table::create(&self.pool, &self.txns, def)?);
@@ -173,8 +186,16 @@ pub fn system_files() -> Vec<FileId> {
     files
 }
 
-/// The files of a table and its indexes.
+/// The files of a table, its indexes and the sequences of its columns.
 pub fn files_of(def: &TableDef) -> Vec<FileId> {
+    let mut files = row_files(def);
+    let identities = def.columns.iter().filter_map(|column| column.identity.as_ref());
+    files.extend(identities.map(|identity| identity.file));
+    files
+}
+
+/// The files of a table and its indexes.
+fn row_files(def: &TableDef) -> Vec<FileId> {
     let mut files = vec![def.heap, def.free_space_map(), def.visibility_map()];
     files.extend(def.indexes.iter().map(|index| index.file));
     files

@@ -8,8 +8,8 @@ use crate::catalog::bootstrap::Kind;
 use crate::catalog::codec;
 use crate::datum::Value;
 use crate::error::{Error, Result};
-use crate::ids::{ObjectId, RowId};
-use crate::table::schema::{Column, IndexDef, TableDef};
+use crate::ids::{FileId, ObjectId, RowId};
+use crate::table::schema::{Column, IndexDef, SequenceDef, TableDef};
 
 /// One object of the catalog.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +43,8 @@ impl Object {
     /// The object of a table.
     pub fn table(def: &TableDef, primary: Option<ObjectId>) -> Self {
         let (heap, logged, fillfactor) = (def.heap, def.logged, def.fillfactor);
-        let bytes = codec::TableBytes { heap, logged, fillfactor, primary };
+        let checks = def.checks.clone();
+        let bytes = codec::TableBytes { heap, logged, fillfactor, primary, checks };
         let (id, parent, namespace) = (def.id, ObjectId(0), ObjectId(0));
         let (kind, definition) = (Kind::Table, codec::encode_table(&bytes));
         Self { id, kind, parent, namespace, position: 0, name: def.name.clone(), definition }
@@ -64,6 +65,25 @@ impl Object {
         let (namespace, position) = (ObjectId(0), position as i16);
         let name = index.name.clone();
         Self { id: index.id, kind, parent: table, namespace, position, name, definition }
+    }
+
+    /// The object of a sequence: of column `position` of `table`, or by itself (table 0).
+    pub fn sequence(
+        id: ObjectId,
+        (table, position): (ObjectId, u16),
+        file: FileId,
+        def: &SequenceDef,
+    ) -> Self {
+        let (kind, definition) = (Kind::Sequence, codec::encode_sequence(file, def));
+        let (namespace, position) = (ObjectId(0), position as i16);
+        Self { id, kind, parent: table, namespace, position, name: def.name.clone(), definition }
+    }
+
+    /// File and definition of a sequence.
+    pub fn to_sequence(&self) -> Result<(FileId, SequenceDef)> {
+        assert_eq!(self.kind, Kind::Sequence);
+        let decoded = codec::decode_sequence(&self.name, &self.definition);
+        decoded.map_err(|what| damage(&self.name, what))
     }
 
     /// The row of the object.
@@ -108,7 +128,7 @@ pub fn assemble(table: &Object, parts: Vec<(RowId, Object)>) -> Result<Assembled
     let mut parts: Vec<Object> = parts.into_iter().map(|(_, part)| part).collect();
     parts.sort_by_key(|part| (part.kind as i16, part.position));
     let mut def = TableDef::new(table.id, table.name.clone(), bytes.heap, Vec::new());
-    (def.logged, def.fillfactor) = (bytes.logged, bytes.fillfactor);
+    (def.logged, def.fillfactor, def.checks) = (bytes.logged, bytes.fillfactor, bytes.checks);
     for part in &parts {
         let name = part.name.split('\u{1}').next().unwrap_or_default();
         match part.kind {
@@ -120,8 +140,22 @@ pub fn assemble(table: &Object, parts: Vec<(RowId, Object)>) -> Result<Assembled
                 let index = codec::decode_index(part.id, name, &part.definition);
                 def.indexes.push(index.map_err(|what| damage(&part.name, what))?);
             }
+            Kind::Sequence => {
+                let sequence = part.to_sequence()?;
+                let column = usize::try_from(part.position).ok();
+                let column = column.and_then(|at| def.columns.get_mut(at));
+                let identity = column.and_then(|column| column.identity.as_mut());
+                let identity = identity.filter(|identity| identity.sequence == part.id);
+                let identity =
+                    identity.ok_or_else(|| damage(&part.name, "a sequence of no column"))?;
+                (identity.file, identity.def) = sequence;
+            }
             Kind::Table => return Err(damage(&part.name, "a table inside a table")),
         }
+    }
+    let lost = |column: &&Column| column.identity.as_ref().is_some_and(|own| own.file.0 == 0);
+    if let Some(column) = def.columns.iter().find(lost) {
+        return Err(damage(&table.name, &format!("the sequence of {} is missing", column.name)));
     }
     def.indexes.sort_by_key(|index| (Some(index.id) != bytes.primary, !index.unique, index.id));
     def.validate().map_err(|error| damage(&table.name, &error.to_string()))?;
@@ -137,14 +171,20 @@ mod tests {
     use super::*;
     use crate::catalog::bootstrap::catalog_def;
     use crate::datum::Type;
+    use crate::table::schema::Identity;
 
     #[test]
     fn a_table_survives_being_taken_apart_in_any_order() {
         let mut def = catalog_def();
         def.columns.push(Column { dropped: true, ..Column::new("old", Type::Text, true) });
+        let mut generated = Column::new("number", Type::Int8, false);
+        let (sequence, file) = (ObjectId(90), FileId(70));
+        let own = SequenceDef::new("catalog_number_seq", 99);
+        generated.identity = Some(Identity { always: true, sequence, file, def: own.clone() });
+        def.columns.push(generated);
         let primary = Some(def.indexes[0].id);
         let table = Object::table(&def, primary);
-        let mut parts = Vec::new();
+        let mut parts = vec![Object::sequence(sequence, (def.id, 8), file, &own)];
         for (no, column) in def.columns.iter().enumerate() {
             let id = ObjectId(100 + no as u32);
             parts.push(Object::column(id, def.id, no as u16, column));

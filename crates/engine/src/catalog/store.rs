@@ -87,13 +87,8 @@ impl Store {
     /// Adds objects.
     pub(super) fn insert(&self, statement: &mut Statement<'_>, objects: &[Object]) -> Result<()> {
         let rows: Vec<_> = objects.iter().map(Object::to_row).collect();
-        match self.table.naming(self.table.insert_many(statement, &rows)) {
-            Ok(_) => Ok(()),
-            Err(Error::UniqueViolation { key, .. }) => {
-                Err(Error::AlreadyExists(format!("a table or index with the name in {key}")))
-            }
-            Err(error) => Err(error),
-        }
+        let inserted = self.table.naming(self.table.insert_many(statement, &rows));
+        inserted.map(drop).map_err(name_taken)
     }
 
     /// Replaces the object at `row`.
@@ -104,7 +99,8 @@ impl Store {
         object: &Object,
     ) -> Result<()> {
         let mut change = |_: &[Value]| Ok(Some(object.to_row()));
-        expect_done(self.table.update(statement, row, &mut change)?, &object.name)
+        let written = self.table.naming(self.table.update(statement, row, &mut change));
+        expect_done(written.map_err(name_taken)?, &object.name)
     }
 
     /// Removes the object at `row`.
@@ -115,6 +111,15 @@ impl Store {
     ) -> Result<()> {
         let written = self.table.delete(statement, *row, &mut |_| Ok(true))?;
         expect_done(written, &object.name)
+    }
+}
+
+fn name_taken(error: Error) -> Error {
+    match error {
+        Error::UniqueViolation { key, .. } => {
+            Error::AlreadyExists(format!("a table, index, sequence or column named as in {key}"))
+        }
+        error => error,
     }
 }
 

@@ -5,6 +5,8 @@
 
 use crate::datum::Type;
 use crate::index::IndexMethod;
+pub use crate::table::predicate::{Comparison, Predicate, Term, Test};
+pub use crate::table::schema::ColumnDefault;
 
 /// Description of a table to create.
 ///
@@ -32,6 +34,8 @@ pub struct TableSchema {
     pub logged: bool,
     /// Percent of a heap page that inserts fill, 10 to 100; the rest is for updates in place.
     pub fillfactor: u8,
+    /// What every row must meet.
+    pub checks: Vec<CheckSchema>,
 }
 
 /// Description of a column.
@@ -43,6 +47,90 @@ pub struct ColumnSchema {
     pub kind: Type,
     /// May it be null?
     pub nullable: bool,
+    /// What inserts give it that do not name it; `None`: null.
+    pub default: Option<ColumnDefault>,
+    /// Are its values the numbers of a sequence of its own?
+    pub identity: Option<IdentitySchema>,
+}
+
+/// Description of a column whose values are generated: the sequence is called `TABLE_COLUMN_seq`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdentitySchema {
+    /// Refuse values of others by [`Transaction::insert_columns`]?
+    ///
+    /// [`Transaction::insert_columns`]: crate::Transaction::insert_columns
+    pub always: bool,
+    /// The first number; default 1.
+    pub start: i64,
+    /// From a number to the next; default 1.
+    pub increment: i64,
+}
+
+impl Default for IdentitySchema {
+    fn default() -> Self {
+        Self { always: false, start: 1, increment: 1 }
+    }
+}
+
+/// Description of a sequence that belongs to no column.
+///
+/// ```
+/// use rightlink::SequenceSchema;
+/// let odd = SequenceSchema::new("odd").increment(2).max(99);
+/// assert_eq!((odd.start, odd.min, odd.max), (1, 1, 99));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SequenceSchema {
+    /// Name, unique among tables, indexes and sequences.
+    pub name: String,
+    /// The first number.
+    pub start: i64,
+    /// From a number to the next, not 0.
+    pub increment: i64,
+    /// Smallest number.
+    pub min: i64,
+    /// Largest number.
+    pub max: i64,
+}
+
+impl SequenceSchema {
+    /// 1, 2, 3 and so on.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), start: 1, increment: 1, min: 1, max: i64::MAX }
+    }
+
+    /// The first number; what is smaller comes never.
+    #[must_use]
+    pub fn start(mut self, start: i64) -> Self {
+        (self.start, self.min) = (start, self.min.min(start));
+        self
+    }
+
+    /// From a number to the next. Negative: downwards.
+    #[must_use]
+    pub fn increment(mut self, increment: i64) -> Self {
+        self.increment = increment;
+        if increment < 0 {
+            self.min = i64::MIN;
+        }
+        self
+    }
+
+    /// Largest number.
+    #[must_use]
+    pub fn max(mut self, max: i64) -> Self {
+        self.max = max;
+        self
+    }
+}
+
+/// Description of a check.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckSchema {
+    /// Name, unique in the table.
+    pub name: String,
+    /// What every row must meet; a null in a comparison is not refused.
+    pub predicate: Predicate,
 }
 
 /// Description of an index.
@@ -79,20 +167,33 @@ impl TableSchema {
             indexes: Vec::new(),
             logged: true,
             fillfactor: 100,
+            checks: Vec::new(),
         }
     }
 
     /// Adds a column that is never null.
     #[must_use]
-    pub fn column(mut self, name: impl Into<String>, kind: Type) -> Self {
-        self.columns.push(ColumnSchema { name: name.into(), kind, nullable: false });
-        self
+    pub fn column(self, name: impl Into<String>, kind: Type) -> Self {
+        self.add(ColumnSchema::new(name, kind))
     }
 
     /// Adds a column that may be null.
     #[must_use]
-    pub fn nullable(mut self, name: impl Into<String>, kind: Type) -> Self {
-        self.columns.push(ColumnSchema { name: name.into(), kind, nullable: true });
+    pub fn nullable(self, name: impl Into<String>, kind: Type) -> Self {
+        self.add(ColumnSchema::new(name, kind).nullable())
+    }
+
+    /// Adds a column with everything that can be said about one.
+    #[must_use]
+    pub fn add(mut self, column: ColumnSchema) -> Self {
+        self.columns.push(column);
+        self
+    }
+
+    /// Adds a check: rows that `predicate` is false of are refused.
+    #[must_use]
+    pub fn check(mut self, name: impl Into<String>, predicate: Predicate) -> Self {
+        self.checks.push(CheckSchema { name: name.into(), predicate });
         self
     }
 
@@ -121,6 +222,34 @@ impl TableSchema {
     #[must_use]
     pub fn fillfactor(mut self, percent: u8) -> Self {
         self.fillfactor = percent;
+        self
+    }
+}
+
+impl ColumnSchema {
+    /// A column that is never null and has no default.
+    pub fn new(name: impl Into<String>, kind: Type) -> Self {
+        Self { name: name.into(), kind, nullable: false, default: None, identity: None }
+    }
+
+    /// It may be null.
+    #[must_use]
+    pub fn nullable(mut self) -> Self {
+        self.nullable = true;
+        self
+    }
+
+    /// What inserts that do not name it give it.
+    #[must_use]
+    pub fn default(mut self, default: ColumnDefault) -> Self {
+        self.default = Some(default);
+        self
+    }
+
+    /// Its values are numbers of a sequence of its own, unless an insert says another.
+    #[must_use]
+    pub fn generated(mut self) -> Self {
+        self.identity = Some(IdentitySchema::default());
         self
     }
 }

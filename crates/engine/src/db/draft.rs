@@ -4,15 +4,16 @@
 //! Does not do: limits and duplicates, which the definition checks itself.
 
 use crate::catalog::{IndexDraft, TableDraft};
-use crate::datum::Value;
-use crate::db::define::{ColumnSchema, IndexSchema, KeyColumn, TableSchema};
+use crate::config::MAX_NAME_BYTES;
+use crate::datum::{Type, Value};
+use crate::db::define::{CheckSchema, ColumnSchema, IndexSchema, KeyColumn, TableSchema};
 use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId};
-use crate::table::schema::{Column, ColumnNo, IndexColumn, TableDef};
+use crate::table::schema::{Check, Column, ColumnNo, Identity, IndexColumn, SequenceDef, TableDef};
 
 /// A table to create.
 pub(crate) fn table(schema: &TableSchema) -> Result<TableDraft> {
-    let column = |column: &ColumnSchema| Column::new(&column.name, column.kind, column.nullable);
+    let column = |column: &ColumnSchema| self::column(column, &schema.name);
     let columns: Vec<Column> = schema.columns.iter().map(column).collect();
     let def = TableDef::new(ObjectId(0), &schema.name, FileId(0), columns);
     let mut indexes = Vec::new();
@@ -25,12 +26,49 @@ pub(crate) fn table(schema: &TableSchema) -> Result<TableDraft> {
     }
     Ok(TableDraft {
         name: schema.name.clone(),
-        columns: def.columns,
         indexes,
         primary,
         logged: schema.logged,
         fillfactor: schema.fillfactor,
+        checks: schema.checks.iter().map(|wanted| check(wanted, &def)).collect::<Result<_>>()?,
+        columns: def.columns,
     })
+}
+
+/// A column to create in the table called `table`.
+pub(crate) fn column(schema: &ColumnSchema, table: &str) -> Column {
+    let ColumnSchema { name, kind, nullable, default, identity } = schema;
+    let identity = identity.as_ref().map(|wanted| {
+        let largest = match kind {
+            Type::Int2 => i64::from(i16::MAX),
+            Type::Int4 => i64::from(i32::MAX),
+            _ => i64::MAX,
+        };
+        let (start, increment) = (wanted.start, wanted.increment);
+        let base = SequenceDef::new(sequence_name(table, name), largest);
+        let min = if increment < 0 { -largest } else { base.min.min(start) };
+        let def = SequenceDef { start, increment, min, ..base };
+        Identity { always: wanted.always, sequence: ObjectId(0), file: FileId(0), def }
+    });
+    Column { default: default.clone(), identity, ..Column::new(name, *kind, *nullable) }
+}
+
+/// Name of the sequence of a column, cut where the parts are long.
+fn sequence_name(table: &str, column: &str) -> String {
+    let cut = |text: &str| {
+        let mut end = text.len().min(MAX_NAME_BYTES / 2 - 3);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text[..end].to_owned()
+    };
+    format!("{}_{}_seq", cut(table), cut(column))
+}
+
+/// A check to add to `def`.
+pub(crate) fn check(schema: &CheckSchema, def: &TableDef) -> Result<Check> {
+    let predicate = schema.predicate.try_map(|column| def.column_no(column))?;
+    Ok(Check { name: schema.name.clone(), predicate })
 }
 
 fn primary_key(schema: &TableSchema, def: &TableDef) -> Result<IndexDraft> {

@@ -6,9 +6,9 @@
 //! Does not do: statements (`transaction`), opening (`open`).
 
 use rightlink_aio::{Io, LockFile};
-use rightlink_env::Env;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use rightlink_env::thread::JoinHandle;
+use rightlink_env::{Env, Rng};
 
 use crate::buffer::BufferPool;
 use crate::catalog::Catalog;
@@ -35,6 +35,8 @@ pub(crate) struct Engine {
     pub(crate) device_depth: u32,
     pub(crate) replayed: Replayed,
     pub(crate) upkeep: Upkeep,
+    /// What random defaults are drawn from.
+    pub(crate) random: Mutex<Rng>,
     pub(crate) _lock: LockFile,
 }
 
@@ -238,6 +240,7 @@ impl Engine {
             }
         }
         self.wal.check()?;
+        self.catalog.give_back_numbers()?;
         self.txns.seal()?;
         self.checkpoint(true)
     }

@@ -4,6 +4,7 @@
 //! Does not do: collecting.
 
 use crate::datum::Type;
+use crate::db::define::{CheckSchema, ColumnDefault, SequenceSchema};
 use crate::index::IndexMethod;
 
 /// A table, as `describe` shows it.
@@ -21,6 +22,8 @@ pub struct TableInfo {
     pub fillfactor: u8,
     /// Blocks of the heap (8 KiB each), maps not counted.
     pub heap_blocks: u32,
+    /// What every row meets.
+    pub checks: Vec<CheckSchema>,
 }
 
 /// A column of a table.
@@ -32,6 +35,35 @@ pub struct ColumnInfo {
     pub kind: Type,
     /// May it be null?
     pub nullable: bool,
+    /// What inserts give it that do not name it.
+    pub default: Option<ColumnDefault>,
+    /// Its sequence, if its values are generated.
+    pub identity: Option<IdentityInfo>,
+}
+
+/// Where the values of a generated column come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdentityInfo {
+    /// Name of the sequence.
+    pub sequence: String,
+    /// May inserts not name the column?
+    pub always: bool,
+    /// The first number.
+    pub start: i64,
+    /// From a number to the next.
+    pub increment: i64,
+}
+
+/// A sequence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SequenceInfo {
+    /// Its definition.
+    pub schema: SequenceSchema,
+    /// The table and column that it belongs to.
+    pub owner: Option<(String, String)>,
+    /// The first number that is not reserved on disk, `None` if there is none left. Numbers below
+    /// it may not have been handed out.
+    pub reserved_to: Option<i64>,
 }
 
 /// An index of a table.

@@ -11,9 +11,11 @@ use rightlink_env::sync::Arc;
 use crate::buffer::{PoolStats, Prefetch, StreamStats};
 use crate::catalog::{Changes, Entry};
 use crate::db::Database;
+use crate::db::define::CheckSchema;
 use crate::db::engine::Engine;
 use crate::db::info::{
-    ColumnInfo, Finding, IndexInfo, KeyColumnInfo, Stats, TableInfo, VacuumReport, VerifyReport,
+    ColumnInfo, Finding, IdentityInfo, IndexInfo, KeyColumnInfo, Stats, TableInfo, VacuumReport,
+    VerifyReport,
 };
 use crate::db::offline;
 use crate::db::options::Options;
@@ -21,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::ids::Xid;
 use crate::page::{PageKind, header};
 use crate::table::Table;
-use crate::table::schema::{IndexDef, TableDef};
+use crate::table::schema::{Check, IndexDef, TableDef};
 use crate::txn::{DeadHints, Isolation, LockMode, Transaction};
 use crate::vacuum::{self, Vacuum};
 use crate::verify;
@@ -152,6 +154,17 @@ impl Engine {
             name: column.name.clone(),
             kind: column.ty,
             nullable: column.nullable,
+            default: column.default.clone(),
+            identity: column.identity.as_ref().map(|identity| IdentityInfo {
+                sequence: identity.def.name.clone(),
+                always: identity.always,
+                start: identity.def.start,
+                increment: identity.def.increment,
+            }),
+        };
+        let check = |check: &Check| CheckSchema {
+            name: check.name.clone(),
+            predicate: def.named_predicate(&check.predicate),
         };
         let index = |index: &IndexDef| self.index_info(def, index, entry);
         TableInfo {
@@ -161,6 +174,7 @@ impl Engine {
             logged: def.logged,
             fillfactor: def.fillfactor,
             heap_blocks: entry.table.heap().blocks(),
+            checks: def.checks.iter().map(check).collect(),
         }
     }
 

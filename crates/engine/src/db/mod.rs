@@ -5,8 +5,9 @@
 //! | `options`, `define`, `info` | what callers say and are told, as plain data |
 //! | `open`, `engine`, `background` | creating, recovering, upkeep, closing; the only threads |
 //! | `auto_vacuum` | vacuum without being asked |
-//! | `transaction`, `writer`, `scan`, `rows`, `draft` | statements on named tables |
+//! | `transaction`, `writer`, `scan`, `rows`, `fill` | statements on named tables |
 //! | `record`, `cursor` | structs as rows; rows for asynchronous callers |
+//! | `alter`, `draft` | statements that define |
 //! | `control` | what a layer on top asks of a transaction beside statements |
 //! | `backup` | copies of an open database, and bringing them back |
 //! | `maintain`, `inspect`, `offline` | vacuum, statistics, page descriptions, verify |
@@ -28,10 +29,12 @@ pub mod scan;
 pub mod transaction;
 pub mod writer;
 
+mod alter;
 mod auto_vacuum;
 mod background;
 mod draft;
 mod engine;
+mod fill;
 mod inspect;
 mod maintain;
 mod offline;

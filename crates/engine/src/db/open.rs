@@ -15,7 +15,7 @@
 use std::path::Path;
 
 use rightlink_aio::{Io, IoErrorKind, IoOptions, LockFile, OpenMode};
-use rightlink_env::sync::Arc;
+use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::{Env, Level, Logger, Rng, points};
 
 use crate::backup::UNFINISHED;
@@ -189,6 +189,7 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
     let replayed = Replayed::default();
     let temp = TempFiles::open(&io, &env.logger)?;
     let _lock = lock;
+    let random = Mutex::new(env.rng("defaults"));
     let engine = Engine {
         env,
         io,
@@ -201,6 +202,7 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
         device_depth,
         replayed,
         upkeep,
+        random,
         _lock,
     };
     engine.checkpoint(false)?;
@@ -274,6 +276,7 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
     let database = control.database;
     let temp = TempFiles::open(&io, &env.logger)?;
     let _lock = lock;
+    let random = Mutex::new(env.rng("defaults"));
     let engine = Engine {
         env,
         io,
@@ -286,6 +289,7 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
         device_depth,
         replayed,
         upkeep,
+        random,
         _lock,
     };
     if options.offline {

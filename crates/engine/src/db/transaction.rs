@@ -9,15 +9,15 @@ use std::time::Duration;
 use rightlink_env::sync::{Arc, RwLock};
 
 use crate::catalog::{Changes, ChangesMark, Ending, Entry};
-use crate::datum::{Type, Value};
-use crate::db::define::{IndexSchema, TableSchema};
+use crate::datum::Value;
 use crate::db::draft;
+use crate::db::fill::Filler;
 use crate::db::rows::{Alive, Rows};
 use crate::db::scan::{self, ScanOptions};
 use crate::db::{Handle, Row};
 use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::table::{self, BuildOptions, Projection, Statement, Written};
+use crate::table::{self, Projection, Statement, Written};
 use crate::txn::{self, LockMode};
 pub use crate::txn::{CancelHandle, Isolation};
 
@@ -46,6 +46,8 @@ pub struct Transaction {
     alive: Alive,
     pub(super) relaxed: bool,
     serial_reads: bool,
+    /// The time as of its first use, which stays the transaction's.
+    now: Option<i64>,
 }
 
 /// A place in a transaction to roll back to.
@@ -66,61 +68,8 @@ impl Transaction {
             alive: Arc::new(RwLock::new(true)),
             relaxed: options.relaxed,
             serial_reads: options.serial_reads,
+            now: None,
         }
-    }
-
-    /// Creates a table with its indexes.
-    ///
-    /// Waits for the end of another transaction that creates a table or index of the same name. One
-    /// thread that does so in two transactions waits for itself, until the lock timeout if there is
-    /// one.
-    pub fn create_table(&mut self, schema: &TableSchema) -> Result<()> {
-        let draft = draft::table(schema)?;
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.create_table(statement, changes, draft)
-        })
-    }
-
-    /// Drops a table and its indexes.
-    pub fn drop_table(&mut self, table: &str) -> Result<()> {
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.drop_table(statement, changes, table)
-        })
-    }
-
-    /// Creates an index over the rows that are there. Readers go on meanwhile, writers of the table
-    /// wait.
-    pub fn create_index(&mut self, table: &str, index: &IndexSchema) -> Result<()> {
-        let entry = self.entry(table, LockMode::Access)?;
-        let draft = draft::index(index, entry.table.def())?;
-        let made = self.define(|handle, statement, changes| {
-            let engine = &handle.engine;
-            let memory = engine.env.budget.limit() / 8;
-            let options = BuildOptions { budget: &engine.env.budget, temp: &engine.temp, memory };
-            engine.catalog.create_index(statement, changes, (table, draft), &options)
-        });
-        entry.table.naming(made)
-    }
-
-    /// Drops an index. The primary key cannot be dropped.
-    pub fn drop_index(&mut self, index: &str) -> Result<()> {
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.drop_index(statement, changes, index)
-        })
-    }
-
-    /// Adds a nullable column; rows that are there read as null.
-    pub fn add_column(&mut self, table: &str, column: &str, kind: Type) -> Result<()> {
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.add_column(statement, changes, (table, column, kind))
-        })
-    }
-
-    /// Drops a column that no index uses.
-    pub fn drop_column(&mut self, table: &str, column: &str) -> Result<()> {
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.drop_column(statement, changes, (table, column))
-        })
     }
 
     /// Inserts a row (values in column order).
@@ -133,6 +82,33 @@ impl Transaction {
     pub fn insert_many(&mut self, table: &str, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
         let entry = self.entry(table, LockMode::Write)?;
         entry.table.naming(entry.table.insert_many(&mut self.statement()?, rows))
+    }
+
+    /// Inserts many rows as one statement, whose values are those of `columns`, in their order; the
+    /// other columns get their defaults: see [`ColumnSchema::default`], [`ColumnSchema::generated`].
+    ///
+    /// [`ColumnSchema::default`]: crate::ColumnSchema::default
+    /// [`ColumnSchema::generated`]: crate::ColumnSchema::generated
+    pub fn insert_columns(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<RowId>> {
+        let entry = self.entry(table, LockMode::Write)?;
+        let now = self.now();
+        let handle = Arc::clone(&self.handle);
+        let mut statement = self.statement()?;
+        let filler = Filler { engine: &handle.engine, def: entry.table.def(), now };
+        let rows = filler.fill(statement.txn(), columns, rows)?;
+        entry.table.naming(entry.table.insert_many(&mut statement, &rows))
+    }
+
+    /// The time that defaults of this transaction take: microseconds since 1970-01-01 00:00 UTC, as
+    /// of the first use.
+    pub fn now(&mut self) -> i64 {
+        let clock = &self.handle.engine.env.clock;
+        *self.now.get_or_insert_with(|| clock.unix_micros())
     }
 
     /// The row with this primary key.
@@ -288,10 +264,10 @@ impl Transaction {
     /// Rolls back.
     pub fn rollback(self) {}
 
-    fn define(
+    pub(super) fn define<T>(
         &mut self,
-        work: impl FnOnce(&Handle, &mut Statement<'_>, &mut Changes) -> Result<()>,
-    ) -> Result<()> {
+        work: impl FnOnce(&Handle, &mut Statement<'_>, &mut Changes) -> Result<T>,
+    ) -> Result<T> {
         self.handle.engine.check_open()?;
         self.handle.engine.admit()?;
         let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");

@@ -9,6 +9,8 @@ use rightlink_env::sync::Arc;
 
 use crate::catalog::Entry;
 use crate::datum::Value;
+use crate::db::Handle;
+use crate::db::fill::Filler;
 use crate::db::rows::{Alive, Rows};
 use crate::db::scan::{self, ScanOptions};
 use crate::db::transaction::Transaction;
@@ -22,6 +24,8 @@ pub struct Writer<'t> {
     statement: Statement<'t>,
     entry: Arc<Entry>,
     alive: Alive,
+    handle: Arc<Handle>,
+    now: i64,
 }
 
 impl Transaction {
@@ -33,8 +37,8 @@ impl Transaction {
         work: impl FnOnce(&mut Writer<'_>) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
         let entry = self.entry(table, LockMode::Write)?;
-        let alive = self.alive();
-        let mut writer = Writer { statement: self.statement()?, entry, alive };
+        let (alive, handle, now) = (self.alive(), Arc::clone(&self.handle), self.now());
+        let mut writer = Writer { statement: self.statement()?, entry, alive, handle, now };
         let result = work(&mut writer);
         if result.is_err() {
             writer.statement.txn().rollback_statement();
@@ -53,6 +57,16 @@ impl Writer<'_> {
     /// Inserts rows (values in column order).
     pub fn insert_many(&mut self, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
         self.entry.table.naming(self.entry.table.insert_many(&mut self.statement, rows))
+    }
+
+    /// Whole rows from values of some columns, the others having their defaults: for
+    /// [`Writer::insert_many`]. A number that a generated column got is not given to another row.
+    ///
+    /// # Errors
+    /// `Invalid` for values of a column that is always generated.
+    pub fn fill(&mut self, columns: &[&str], rows: &[Vec<Value>]) -> Result<Vec<Vec<Value>>> {
+        let (engine, def) = (&self.handle.engine, self.entry.table.def());
+        Filler { engine, def, now: self.now }.fill(self.statement.txn(), columns, rows)
     }
 
     /// Replaces the row at `id` by what `change` makes of it, `None` to leave it. Under read

@@ -62,6 +62,8 @@ pub enum PageKind {
     HashDirectory = 13,
     /// Page of a hash index that waits to be used again.
     HashFree = 14,
+    /// The one page of a sequence.
+    Sequence = 15,
 }
 
 impl PageKind {
@@ -83,6 +85,7 @@ impl PageKind {
             HashBucket,
             HashDirectory,
             HashFree,
+            Sequence,
         ];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }

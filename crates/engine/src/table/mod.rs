@@ -2,7 +2,8 @@
 //!
 //! | file | hides |
 //! |---|---|
-//! | `schema` | definitions, as the catalog hands them down |
+//! | `schema`, `predicate` | definitions, as the catalog hands them down |
+//! | `sequence` | numbers for generated columns |
 //! | `row`, `keys`, `bounds` | rows, index entries and conditions as bytes |
 //! | `statement` | the transaction and snapshot of a running statement |
 //! | `oracle` | what an index may ask the heap |
@@ -17,8 +18,10 @@
 //! statement's xid; nothing here waits for a transaction while it holds a latch or a pin (R12).
 //! Does not do: definitions on disk (`catalog`), cleaning (`vacuum`), choice of an index, threads.
 
+pub mod predicate;
 pub mod row;
 pub mod schema;
+pub mod sequence;
 
 mod bounds;
 mod build;

@@ -15,10 +15,60 @@ use crate::ids::{FileId, ObjectId, Xid};
 use crate::index::IndexOptions;
 use crate::keycode::KeyColumn;
 
+use super::predicate::{Predicate, Term};
+
 pub use crate::index::IndexMethod;
 
 /// Number of a column in its table: its position, dropped ones counted.
 pub type ColumnNo = u16;
+
+/// What a column gets where an insert does not name it.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ColumnDefault {
+    /// Always this value.
+    Value(Value),
+    /// When the transaction began to use the time: timestamps, dates and times of day, in UTC.
+    Now,
+    /// A random uuid (version 4).
+    RandomUuid,
+}
+
+/// A column whose values come from a sequence of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// May inserts not name the column?
+    pub always: bool,
+    /// The sequence's number in the catalog.
+    pub sequence: ObjectId,
+    /// The sequence's file.
+    pub file: FileId,
+    /// The sequence itself.
+    pub def: SequenceDef,
+}
+
+/// Which numbers a sequence hands out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SequenceDef {
+    /// Name, unique among tables, indexes and sequences.
+    pub name: String,
+    /// The first number.
+    pub start: i64,
+    /// From a number to the next, not 0.
+    pub increment: i64,
+    /// Smallest number.
+    pub min: i64,
+    /// Largest number.
+    pub max: i64,
+}
+
+/// A condition that every row of a table meets, or does not answer because of a null.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Check {
+    /// Name, unique in the table.
+    pub name: String,
+    /// The condition.
+    pub predicate: Predicate<ColumnNo>,
+}
 
 /// A column of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -33,6 +83,10 @@ pub struct Column {
     pub dropped: bool,
     /// What rows have that were written before the column was added.
     pub missing: Value,
+    /// What inserts that do not name the column give it; `None`: null.
+    pub default: Option<ColumnDefault>,
+    /// Where its values come from instead.
+    pub identity: Option<Identity>,
 }
 
 /// A column of an index key.
@@ -84,12 +138,82 @@ pub struct TableDef {
     pub logged: bool,
     /// Share of a heap page, in percent, that inserts fill; the rest is for updates.
     pub fillfactor: u8,
+    /// What every row must meet.
+    pub checks: Vec<Check>,
 }
 
 impl Column {
     /// A live column whose missing value is null.
     pub fn new(name: impl Into<String>, ty: Type, nullable: bool) -> Self {
-        Self { name: name.into(), ty, nullable, dropped: false, missing: Value::Null }
+        Self {
+            name: name.into(),
+            ty,
+            nullable,
+            dropped: false,
+            missing: Value::Null,
+            default: None,
+            identity: None,
+        }
+    }
+
+    /// Do its default and its sequence fit its type?
+    fn validate(&self) -> Result<()> {
+        check_name("column", &self.name)?;
+        let (name, ty) = (&self.name, self.ty);
+        if !self.missing.fits(ty) {
+            return Err(Error::Invalid(format!("missing value of column {name} is no {ty}")));
+        }
+        let fits = match &self.default {
+            None => true,
+            Some(ColumnDefault::Value(value)) => value.fits(ty) && value.is_sound(),
+            Some(ColumnDefault::Now) => {
+                matches!(ty, Type::Timestamp | Type::TimestampTz | Type::Date | Type::Time)
+            }
+            Some(ColumnDefault::RandomUuid) => ty == Type::Uuid,
+        };
+        if !fits {
+            return Err(Error::Invalid(format!("the default of column {name} is no {ty}")));
+        }
+        let Some(identity) = &self.identity else { return Ok(()) };
+        let (min, max) = match ty {
+            Type::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+            Type::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+            Type::Int8 => (i64::MIN, i64::MAX),
+            _ => {
+                let what = format!("column {name} of type {ty} takes its values from a sequence");
+                return Err(Error::Invalid(what));
+            }
+        };
+        if self.nullable || self.default.is_some() {
+            let what = format!("generated column {name} is nullable or has a default");
+            return Err(Error::Invalid(what));
+        }
+        if identity.def.min < min || identity.def.max > max {
+            let what =
+                format!("column {name} of type {ty} cannot hold all numbers of its sequence");
+            return Err(Error::Invalid(what));
+        }
+        identity.def.validate()
+    }
+}
+
+impl SequenceDef {
+    /// 1, 2, 3 and so on up to `max`.
+    pub fn new(name: impl Into<String>, max: i64) -> Self {
+        Self { name: name.into(), start: 1, increment: 1, min: 1, max }
+    }
+
+    /// Checks name and bounds.
+    pub fn validate(&self) -> Result<()> {
+        check_name("sequence", &self.name)?;
+        let Self { name, start, increment, min, max } = self;
+        if *increment == 0 || !(min..=max).contains(&start) {
+            let what = format!(
+                "sequence {name} from {start} in steps of {increment} between {min} and {max}"
+            );
+            return Err(Error::Invalid(what));
+        }
+        Ok(())
     }
 }
 
@@ -194,8 +318,8 @@ impl IndexDef {
 impl TableDef {
     /// A logged table without indexes.
     pub fn new(id: ObjectId, name: impl Into<String>, heap: FileId, columns: Vec<Column>) -> Self {
-        let indexes = Vec::new();
-        Self { id, name: name.into(), columns, indexes, heap, logged: true, fillfactor: 100 }
+        let (indexes, checks, name) = (Vec::new(), Vec::new(), name.into());
+        Self { id, name, columns, indexes, heap, logged: true, fillfactor: 100, checks }
     }
 
     /// Checks names, limits and references; what passes can be created.
@@ -213,15 +337,14 @@ impl TableDef {
                 self.fillfactor
             )));
         }
-        for (_, column) in self.live() {
-            check_name("column", &column.name)?;
-            if !column.missing.fits(column.ty) {
-                let what = format!("missing value of column {} is no {}", column.name, column.ty);
-                return Err(Error::Invalid(what));
-            }
-        }
+        self.live().try_for_each(|(_, column)| column.validate())?;
         check_distinct("column", self.live().map(|(_, column)| column.name.as_str()))?;
         check_distinct("index", self.indexes.iter().map(|index| index.name.as_str()))?;
+        check_distinct("check", self.checks.iter().map(|check| check.name.as_str()))?;
+        for check in &self.checks {
+            check_name("check", &check.name)?;
+            self.check_predicate(&check.predicate)?;
+        }
         self.indexes.iter().try_for_each(|index| index.validate(self))
     }
 
@@ -249,6 +372,23 @@ impl TableDef {
     pub fn live_column(&self, no: ColumnNo) -> Result<&Column> {
         let found = self.columns.get(usize::from(no)).filter(|column| !column.dropped);
         found.ok_or_else(|| Error::NotFound(format!("column {no} of table {}", self.name)))
+    }
+
+    /// Does `predicate` ask for live columns, and for what their types allow?
+    pub fn check_predicate(&self, predicate: &Predicate<ColumnNo>) -> Result<()> {
+        predicate.check(|no| self.live_column(no).map(|column| (column.name.as_str(), column.ty)))
+    }
+
+    /// `predicate` with the names of its columns.
+    pub fn named_predicate(&self, predicate: &Predicate<ColumnNo>) -> Predicate {
+        let name = |no: &ColumnNo| Ok::<_, Error>(self.columns[usize::from(*no)].name.clone());
+        predicate.try_map(name).expect("a name is always found")
+    }
+
+    /// Place of a live column among the live columns.
+    pub fn place(&self, column: ColumnNo) -> usize {
+        let before = &self.columns[..usize::from(column)];
+        before.iter().filter(|column| !column.dropped).count()
     }
 
     /// The free-space map's file.
@@ -293,13 +433,31 @@ impl TableDef {
         for ((_, column), value) in self.live().zip(values) {
             self.check_value(column, value)?;
         }
-        Ok(())
+        self.checks.iter().try_for_each(|check| self.check_one(check, values))
+    }
+
+    /// Refuses a row (one value per live column) that `check` is false of.
+    pub fn check_one(&self, check: &Check, values: &[Value]) -> Result<()> {
+        let value = |column| &values[self.place(column)];
+        if check.predicate.judge(value) != Some(false) {
+            return Ok(());
+        }
+        let failed = |term: &&Term<ColumnNo>| term.test.judge(value(term.column)) == Some(false);
+        let term = check.predicate.terms.iter().find(failed).expect("one term is false");
+        let (column, value) = (term.column, value(term.column));
+        Err(Error::CheckViolation {
+            table: self.name.clone(),
+            check: check.name.clone(),
+            column: self.columns[usize::from(column)].name.clone(),
+            value: value.to_string(),
+        })
     }
 
     fn check_value(&self, column: &Column, value: &Value) -> Result<()> {
         let (table, name) = (&self.name, &column.name);
         if value.is_null() && !column.nullable {
-            return Err(Error::Invalid(format!("null in column {name} of table {table}")));
+            let (table, column) = (table.clone(), name.clone());
+            return Err(Error::NotNullViolation { table, column });
         }
         if !value.fits(column.ty) {
             let given = value.type_of().map_or("null", Type::name);
@@ -341,6 +499,7 @@ fn check_distinct<'a>(kind: &str, names: impl Iterator<Item = &'a str>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::predicate::{Comparison, Test};
 
     fn people() -> TableDef {
         let columns = vec![
@@ -389,12 +548,29 @@ mod tests {
     fn rows_are_checked_against_the_live_columns() {
         let def = people();
         def.check_row(&[Value::Int8(1), Value::Null]).unwrap();
-        for row in [
-            vec![Value::Int8(1)],
-            vec![Value::Null, Value::Null],
-            vec![Value::Int4(1), Value::Null],
-        ] {
+        for row in [vec![Value::Int8(1)], vec![Value::Int4(1), Value::Null]] {
             assert!(matches!(def.check_row(&row), Err(Error::Invalid(_))), "{row:?}");
+        }
+        let null = def.check_row(&[Value::Null, Value::Null]);
+        assert!(matches!(null, Err(Error::NotNullViolation { column, .. }) if column == "id"));
+    }
+
+    #[test]
+    fn a_check_refuses_what_is_false_and_names_it() {
+        let mut def = people();
+        let test = Test::Compare(Comparison::AtLeast, Value::Int8(1));
+        let predicate = Predicate { terms: vec![Term { column: 0, test }] };
+        def.checks.push(Check { name: "positive".into(), predicate });
+        def.validate().unwrap();
+        def.check_row(&[Value::Int8(1), Value::Null]).unwrap();
+        match def.check_row(&[Value::Int8(0), Value::Null]) {
+            Err(Error::CheckViolation { check, column, value, .. }) => {
+                assert_eq!(
+                    (check.as_str(), column.as_str(), value.as_str()),
+                    ("positive", "id", "0")
+                );
+            }
+            other => panic!("{other:?}"),
         }
     }
 }

@@ -29,6 +29,7 @@ pub(super) enum Role {
     FreeSpace,
     Visibility,
     Index(IndexMethod),
+    Sequence,
     Status,
 }
 
@@ -41,6 +42,7 @@ impl Role {
             (Role::Heap, _) => kind == Heap,
             (Role::FreeSpace, _) => kind == FreeSpace,
             (Role::Visibility, _) => kind == Visibility,
+            (Role::Sequence, block) => kind == Sequence && block == 0,
             (Role::Status, _) => kind == Status,
             (Role::Index(method), 0) => kind == method.meta_kind(),
             (Role::Index(method), _) => method.page_kinds().contains(&kind),
@@ -54,6 +56,7 @@ fn reserved_is_set(page: &[u8; PAGE_SIZE], kind: PageKind) -> bool {
     match kind {
         PageKind::HeapMeta => set(36..40),
         PageKind::BtreeMeta => set(37..40),
+        PageKind::Sequence => set(41..48),
         PageKind::HashMeta => set(48..64),
         PageKind::HashBucket => {
             set(header::OWNER..header::HEADER_SIZE) || set(PAGE_SIZE - 8..PAGE_SIZE)

@@ -5,6 +5,7 @@
 //! | X5 | a file has one owner, and none of the system's |
 //! | X6 | what the catalog names is there, at a size that fits; offline: no file without an owner |
 //! | X7 | counters are above everything that was handed out |
+//! | X8 | the next number of a sequence is one that it has |
 //!
 //! Invariants: a table that is dropped meanwhile is no finding: a missing file counts only if the
 //! catalog still names it afterwards. A table whose files have two owners is not opened; of one
@@ -17,7 +18,7 @@ use crate::catalog::{Changes, FIRST_USER_FILE, files_of};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, Xid};
-use crate::table::schema::TableDef;
+use crate::table::schema::{SequenceDef, TableDef};
 use crate::table::{Table, TableIndex};
 use crate::txn::{Isolation, LockMode};
 use crate::verify::pages::{self, Role};
@@ -45,8 +46,36 @@ pub(super) fn all(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
             }
             Err(error) => return Err(error),
         }
+        for identity in def.columns.iter().filter_map(|column| column.identity.as_ref()) {
+            sequence(parts, (identity.file, &identity.def), report)?;
+        }
+    }
+    for free in parts.catalog.free_sequences()? {
+        sequence(parts, (free.file, &free.def), report)?;
     }
     Ok(())
+}
+
+/// Checks the page of a sequence (X8).
+fn sequence(
+    parts: &Parts<'_>,
+    (file, def): (FileId, &SequenceDef),
+    report: &mut Report,
+) -> Result<()> {
+    let place = Place { relation: &def.name, file };
+    let there = |parts: &Parts<'_>| Ok::<_, Error>(parts.catalog.files()?.contains(&file));
+    if !parts.pool.files_on_disk()?.contains(&file) {
+        if there(parts)? {
+            report.add(place.finding("X6", None, "the file is missing"));
+        }
+        return Ok(());
+    }
+    parts.pool.open_file(file, true)?;
+    pages::file(parts, place, Role::Sequence, &|| 1, report)?;
+    match parts.catalog.open_sequence(file, def)?.stored() {
+        Err(Error::Corruption { .. }) if !there(parts)? => Ok(()),
+        stored => caught(place, "X8", stored.map(drop), report),
+    }
 }
 
 /// How many tables and indexes own each file.
@@ -78,7 +107,7 @@ fn missing_files(parts: &Parts<'_>, def: &TableDef, report: &mut Report) -> Resu
     if missing.is_empty() {
         return Ok(missing);
     }
-    let named: Vec<FileId> = parts.catalog.definitions()?.iter().flat_map(files_of).collect();
+    let named = parts.catalog.files()?;
     let on_disk = parts.pool.files_on_disk()?;
     missing.retain(|file| named.contains(file) && !on_disk.contains(file));
     for file in &missing {
@@ -148,14 +177,14 @@ pub(super) fn sizes(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Re
 /// Files without an owner, and files that are not whole pages. Only after a clean close: a crash
 /// may leave either, and opening the database puts it right.
 pub fn orphans(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
-    let defs = parts.catalog.definitions()?;
-    let mut owned: Vec<FileId> = defs.iter().flat_map(files_of).collect();
+    let mut owned = parts.catalog.files()?;
     owned.extend(files_of(parts.catalog.table().def()));
     owned.push(crate::txn::STATUS_FILE);
     for file in parts.pool.files_on_disk()? {
         let place = Place { relation: "", file };
         if !owned.contains(&file) {
-            report.add(place.finding("X6", None, "the file belongs to no table and no index"));
+            let what = "the file belongs to no table, index or sequence";
+            report.add(place.finding("X6", None, what));
         }
     }
     Ok(())

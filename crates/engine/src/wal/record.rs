@@ -51,6 +51,8 @@ pub enum RecordKind {
     Commit = 15,
     /// A checkpoint began; carries no pages.
     Checkpoint = 16,
+    /// A sequence was made, or numbers of it reserved.
+    Sequence = 17,
 }
 
 /// Change of one page inside a record.
@@ -79,7 +81,7 @@ pub struct Record {
 
 impl RecordKind {
     /// All kinds, in order of their number.
-    pub const ALL: [RecordKind; 16] = [
+    pub const ALL: [RecordKind; 17] = [
         RecordKind::HeapInsert,
         RecordKind::HeapUpdate,
         RecordKind::HeapDelete,
@@ -96,6 +98,7 @@ impl RecordKind {
         RecordKind::Build,
         RecordKind::Commit,
         RecordKind::Checkpoint,
+        RecordKind::Sequence,
     ];
 
     /// The kind that is stored as `byte`.

@@ -15,8 +15,8 @@ pub(crate) mod scenarios;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink::{
-    Database, Error, IndexSchema, Options, Result, RowId, Savepoint, TableSchema, Transaction,
-    TransactionOptions, Type, Value,
+    Database, Error, IndexSchema, Options, Predicate, Result, RowId, Savepoint, SequenceSchema,
+    TableSchema, Transaction, TransactionOptions, Type, Value,
 };
 use rightlink_aio::SimDisk;
 use rightlink_env::Env;
@@ -34,7 +34,7 @@ pub(crate) type Out<T = ()> = std::result::Result<T, Stop>;
 pub(crate) struct TableModel {
     /// Columns in order.
     pub(crate) columns: Vec<String>,
-    /// Names of its indexes.
+    /// Names of its indexes, and of its checks after "check ".
     pub(crate) indexes: BTreeSet<String>,
     /// Does it survive a crash?
     pub(crate) logged: bool,
@@ -466,6 +466,94 @@ impl Tx {
             }
             result => script.judge(result).map(|_| ()),
         }
+    }
+
+    /// Creates a sequence for the keys of a table.
+    pub(crate) fn create_numbers(&mut self, script: &mut Script, table: &str) -> Out {
+        let schema = SequenceSchema::new(format!("{table}_numbers"));
+        let created = self.txn.create_sequence(&schema);
+        script.judge(created).map(|_| ())
+    }
+
+    /// Inserts a row whose key is the next number of the table's sequence.
+    pub(crate) fn insert_numbered(&mut self, script: &mut Script, table: &str) -> Out {
+        let number = self.txn.next_value(&format!("{table}_numbers"));
+        match script.judge(number)? {
+            Some(id) => self.insert(script, table, usual_row(id, 10)),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives a column another name.
+    pub(crate) fn rename_column(
+        &mut self,
+        script: &mut Script,
+        table: &str,
+        (column, to): (&str, &str),
+    ) -> Out {
+        let renamed = self.txn.rename_column(table, column, to);
+        if script.judge(renamed)?.is_some() {
+            let (column, to) = (column.to_string(), to.to_string());
+            self.note_table(table, move |model| {
+                let known = model.columns.iter_mut().find(|known| **known == column);
+                known.expect("the column is there").clone_from(&to);
+            });
+        }
+        Ok(())
+    }
+
+    /// Gives a table another name.
+    pub(crate) fn rename_table(&mut self, script: &mut Script, table: &str, to: &str) -> Out {
+        let renamed = self.txn.rename_table(table, to);
+        if script.judge(renamed)?.is_some() {
+            let (table, to) = (table.to_string(), to.to_string());
+            self.note(move |content| {
+                let model = content.remove(&table).expect("the table is there");
+                content.insert(to.clone(), model);
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds a check.
+    pub(crate) fn add_check(
+        &mut self,
+        script: &mut Script,
+        table: &str,
+        (name, predicate): (&str, Predicate),
+    ) -> Out {
+        let added = self.txn.add_check(table, name, predicate);
+        if script.judge(added)?.is_some() {
+            let name = format!("check {name}");
+            self.note_table(table, move |model| {
+                model.indexes.insert(name.clone());
+            });
+        }
+        Ok(())
+    }
+
+    /// Another primary key over the first column takes the place of the old one.
+    pub(crate) fn change_primary_key(
+        &mut self,
+        script: &mut Script,
+        table: &str,
+        (old, new): (&str, &str),
+    ) -> Out {
+        let dropped = self.txn.drop_primary_key(table);
+        if script.judge(dropped)?.is_some() {
+            let old = old.to_string();
+            self.note_table(table, move |model| {
+                model.indexes.remove(&old);
+            });
+        }
+        let added = self.txn.add_primary_key_as(table, new, &["id"]);
+        if script.judge(added)?.is_some() {
+            let new = new.to_string();
+            self.note_table(table, move |model| {
+                model.indexes.insert(new.clone());
+            });
+        }
+        Ok(())
     }
 
     fn find(&mut self, script: &mut Script, table: &str, id: i64) -> Out<Option<RowId>> {

@@ -31,11 +31,28 @@ pub(crate) fn read(db: &Database) -> Found<Content> {
     for info in db.tables().map_err(|error| format!("tables: {error}"))? {
         content.insert(info.name.clone(), Arc::new(read_table(db, &info)?));
     }
+    check_sequences(db, &content)?;
     let report = db.verify().map_err(|error| format!("verify: {error}"))?;
     match report.is_clean() {
         true => Ok(content),
         false => Err(format!("verify found {:?}", report.findings)),
     }
+}
+
+/// A sequence called `TABLE_numbers` gave the rows of that table their keys: none of them may come
+/// again.
+fn check_sequences(db: &Database, content: &Content) -> Found<()> {
+    for sequence in db.sequences().map_err(|error| format!("sequences: {error}"))? {
+        let name = &sequence.schema.name;
+        let table = name.strip_suffix("_numbers").and_then(|table| content.get(table));
+        let last = table.and_then(|table| table.rows.keys().last().copied());
+        if let (Some(last), Some(next)) = (last, sequence.reserved_to)
+            && next <= last
+        {
+            return Err(format!("sequence {name} goes on with {next}, and there is row {last}"));
+        }
+    }
+    Ok(())
 }
 
 fn read_table(db: &Database, info: &TableInfo) -> Found<TableModel> {
@@ -49,7 +66,9 @@ fn read_table(db: &Database, info: &TableInfo) -> Found<TableModel> {
     for index in &info.indexes {
         check_index(db, info, index, &columns, &rows)?;
     }
-    let indexes: BTreeSet<String> = info.indexes.iter().map(|index| index.name.clone()).collect();
+    let mut indexes: BTreeSet<String> =
+        info.indexes.iter().map(|index| index.name.clone()).collect();
+    indexes.extend(info.checks.iter().map(|check| format!("check {}", check.name)));
     Ok(TableModel { columns, indexes, logged: info.logged, rows })
 }
 

@@ -79,6 +79,8 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario!("drop-table", ROOMY, ["catalog.drop-table", "catalog.settled"], drop_table),
     scenario!("definitions-undone", ROOMY, ["catalog.settled"], definitions_undone),
     scenario!("columns", ROOMY, ["txn.commit.after-append"], columns),
+    scenario!("sequence", ROOMY, ["sequence.reserved", "catalog.settled"], sequence),
+    scenario!("alterations", ROOMY, ["catalog.create-index", "catalog.settled"], alterations),
     scenario!("unlogged", ROOMY, ["checkpoint.after-control"], unlogged),
     scenario!(
         "double-write",
@@ -551,6 +553,59 @@ fn columns(script: &mut Script) -> Out {
     }
     script.transact(|script, tx| tx.drop_column(script, "t", "note"))?;
     script.transact(|script, tx| tx.delete(script, "t", 3))?;
+    script.checkpoint()
+}
+
+/// Numbers of a sequence in transactions that commit, durably or not, and roll back.
+fn sequence(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    script.checkpoint()?;
+    script.record();
+    script.transact(|script, tx| {
+        tx.create_numbers(script, "t")?;
+        if script.errors.is_empty() {
+            tx.insert_numbered(script, "t")?;
+        }
+        Ok(())
+    })?;
+    for round in 0..9 {
+        let mut tx = if round % 3 == 1 { script.begin_relaxed() } else { script.begin() };
+        for _ in 0..round * 2 {
+            tx.insert_numbered(script, "t")?;
+        }
+        if round % 3 == 2 {
+            tx.rollback();
+        } else {
+            script.commit(tx)?;
+        }
+        if round == 5 {
+            script.checkpoint()?;
+        }
+    }
+    Ok(())
+}
+
+fn alterations(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..20, 60)?;
+    script.record();
+    script.transact(|script, tx| {
+        let known = Predicate::new().at_least("id", Value::Int8(0));
+        tx.add_check(script, "t", ("known", known))?;
+        tx.rename_column(script, "t", ("note", "label"))
+    })?;
+    script.transact(|script, tx| tx.change_primary_key(script, "t", ("t_pkey", "t_key")))?;
+    let mut tx = script.begin();
+    tx.rename_table(script, "t", "never")?;
+    tx.rollback();
+    script.transact(|script, tx| {
+        tx.rename_table(script, "t", "u")?;
+        if script.errors.is_empty() {
+            tx.delete(script, "u", 3)?;
+        }
+        Ok(())
+    })?;
+    script.transact(|script, tx| tx.create_table(script, &usual_table("v")))?;
     script.checkpoint()
 }
 

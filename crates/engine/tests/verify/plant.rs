@@ -3,7 +3,8 @@
 
 use rightlink::page::checksum;
 use rightlink::{
-    Database, IndexMethod, IndexSchema, Options, TableSchema, Type, Value, VerifyReport,
+    Database, IndexMethod, IndexSchema, Options, SequenceSchema, TableSchema, Type, Value,
+    VerifyReport,
 };
 use rightlink_aio::{Io, IoOptions, Method, OpenMode, SimDisk};
 use rightlink_env::Env;
@@ -31,6 +32,7 @@ pub(crate) enum Kind {
     HashMeta = 11,
     Bucket = 12,
     Directory = 13,
+    Sequence = 15,
 }
 
 /// Says which seed a panic came from.
@@ -71,6 +73,8 @@ fn build(disk: &SimDisk) -> Database {
     let hashed = IndexSchema::new("people_hash").on("name").method(IndexMethod::Hash);
     txn.create_table(&table("people").index(hashed)).unwrap();
     txn.create_table(&table("others").unlogged()).unwrap();
+    txn.create_sequence(&SequenceSchema::new("people_numbers")).unwrap();
+    txn.next_value("people_numbers").unwrap();
     txn.commit().unwrap();
     let mut txn = db.begin();
     let rows: Vec<_> = (0..2500).map(|id| row(id, format!("name {id};"))).collect();
@@ -151,6 +155,7 @@ impl Disk {
         let trees = trees.into_iter().zip(["people_pkey", "people_by_name", "others_pkey"]);
         owners.extend(trees);
         owners.insert(self.hash_index(), "people_hash");
+        owners.insert(self.sequence(), "people_numbers");
         owners
     }
 
@@ -257,6 +262,11 @@ impl Disk {
 
     pub(crate) fn root(&self) -> u32 {
         u32_at(&self.page(self.tree(), 0), 32)
+    }
+
+    /// The sequence.
+    pub(crate) fn sequence(&self) -> u32 {
+        self.files_of(Kind::Sequence)[0]
     }
 
     /// The hash index.

@@ -168,7 +168,7 @@ fn column(schema: &mut TableSchema, column: &ast::ColumnDef) -> Result<()> {
         return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
     }
     let kind = column_type(&column.data_type)?;
-    schema.columns.push(ColumnSchema { name: name.clone(), kind, nullable: true });
+    schema.columns.push(ColumnSchema::new(name.clone(), kind).nullable());
     for option in &column.options {
         let last = schema.columns.last_mut().expect("pushed above");
         match &option.option {

@@ -3,7 +3,10 @@
 //! Invariants: what fails half-way is undone by the engine or by the transaction's failure.
 //! Does not do: reading syntax (`bind::ddl`).
 
-use rightlink::{ColumnSchema, Error, IndexSchema, KeyColumn, TableInfo, TableSchema, Transaction};
+use rightlink::{
+    ColumnSchema, Error, IdentitySchema, IndexSchema, KeyColumn, TableInfo, TableSchema,
+    Transaction,
+};
 
 use crate::bind::ddl::{Alteration, Definition, Kind};
 use crate::error::{Result, SqlError, code};
@@ -220,9 +223,16 @@ fn schema_of(info: &TableInfo) -> TableSchema {
     let mut schema = TableSchema::new(&info.name);
     schema.logged = info.logged;
     schema.fillfactor = info.fillfactor;
+    schema.checks = info.checks.clone();
     for column in &info.columns {
         let (name, kind, nullable) = (column.name.clone(), column.kind, column.nullable);
-        schema.columns.push(ColumnSchema { name, kind, nullable });
+        let default = column.default.clone();
+        let identity = column.identity.as_ref().map(|identity| IdentitySchema {
+            always: identity.always,
+            start: identity.start,
+            increment: identity.increment,
+        });
+        schema.columns.push(ColumnSchema { name, kind, nullable, default, identity });
     }
     for index in &info.indexes {
         if index.primary {

@@ -1,0 +1,139 @@
+//! Sequences: those of columns, which belong to their table, and those that stand by themselves.
+//!
+//! Invariants: an open sequence exists once, so that no number is in two hands; whoever takes
+//! numbers of one that stands by itself holds its lock, which dropping it takes exclusively.
+//! Does not do: numbers (`table::sequence`).
+
+use rightlink_env::sync::Arc;
+
+use crate::catalog::bootstrap::Kind;
+use crate::catalog::rows::Object;
+use crate::catalog::{Catalog, Changes};
+use crate::error::{Error, Result};
+use crate::ids::{FileId, ObjectId, RowId};
+use crate::table::Statement;
+use crate::table::schema::SequenceDef;
+use crate::table::sequence::Sequence;
+use crate::txn::{Isolation, LockMode, Transaction};
+
+/// A sequence in the catalog.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredSequence {
+    /// Its number in the catalog.
+    pub id: ObjectId,
+    /// Its file.
+    pub file: FileId,
+    /// Its definition.
+    pub def: SequenceDef,
+}
+
+impl Catalog {
+    /// Creates a sequence of no table.
+    pub fn create_sequence(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        def: &SequenceDef,
+    ) -> Result<()> {
+        def.validate()?;
+        let (id, file) = (self.new_object(), self.new_files(1));
+        let object = Object::sequence(id, (ObjectId(0), 0), file, def);
+        self.store.insert(statement, &[object])?;
+        changes.set_sequence(file, true);
+        statement.txn().lock_table(id, LockMode::Exclusive)?;
+        self.keep(Sequence::create(&self.pool, file, def)?);
+        Ok(())
+    }
+
+    /// Drops a sequence of no table.
+    pub fn drop_sequence(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        name: &str,
+    ) -> Result<()> {
+        let (row, object) = self.find_sequence(statement.txn(), name, LockMode::Exclusive)?;
+        if object.parent != ObjectId(0) {
+            let what = format!("sequence {name} belongs to a column and goes with it");
+            return Err(Error::Invalid(what));
+        }
+        let (file, _) = object.to_sequence()?;
+        self.store.delete(statement, &(row, object))?;
+        changes.set_sequence(file, false);
+        Ok(())
+    }
+
+    /// The sequence called `name`, which stays until the transaction ends.
+    pub fn sequence(&self, txn: &mut Transaction, name: &str) -> Result<Arc<Sequence>> {
+        let (_, object) = self.find_sequence(txn, name, LockMode::Access)?;
+        let (file, def) = object.to_sequence()?;
+        self.open_sequence(file, &def)
+    }
+
+    /// The sequence in `file`, whose owner the caller has locked.
+    pub fn open_sequence(&self, file: FileId, def: &SequenceDef) -> Result<Arc<Sequence>> {
+        let mut known = self.sequences.lock();
+        if let Some(sequence) = known.get(&file) {
+            return Ok(Arc::clone(sequence));
+        }
+        let sequence = Sequence::open(&self.pool, file, def)?;
+        known.insert(file, Arc::clone(&sequence));
+        Ok(sequence)
+    }
+
+    /// Remembers a sequence that was just made.
+    pub(super) fn keep(&self, sequence: Arc<Sequence>) {
+        let before = self.sequences.lock().insert(sequence.file(), sequence);
+        assert!(before.is_none(), "a file number is handed out once");
+    }
+
+    pub(super) fn forget_sequence(&self, file: FileId) {
+        self.sequences.lock().remove(&file);
+    }
+
+    /// Gives back what is reserved and was not taken, before a clean close.
+    pub fn give_back_numbers(&self) -> Result<()> {
+        let known: Vec<_> = self.sequences.lock().values().cloned().collect();
+        known.iter().try_for_each(|sequence| sequence.give_back())
+    }
+
+    /// The committed sequences that stand by themselves, by name.
+    pub fn free_sequences(&self) -> Result<Vec<StoredSequence>> {
+        let txn = self.txns.begin(Isolation::ReadCommitted);
+        let objects = self.store.all(&txn.latest_snapshot())?;
+        let free = |object: &Object| object.kind == Kind::Sequence && object.parent == ObjectId(0);
+        let stored = |object: Object| {
+            let (file, def) = object.to_sequence()?;
+            Ok(StoredSequence { id: object.id, file, def })
+        };
+        let found = objects.into_iter().filter(free).map(stored).collect::<Result<Vec<_>>>();
+        found.map(|mut found| {
+            found.sort_by(|a, b| a.def.name.cmp(&b.def.name));
+            found
+        })
+    }
+
+    /// Finds a sequence and locks what it belongs to.
+    fn find_sequence(
+        &self,
+        txn: &mut Transaction,
+        name: &str,
+        mode: LockMode,
+    ) -> Result<(RowId, Object)> {
+        let missing = || Error::NotFound(format!("sequence {name}"));
+        let find = |txn: &Transaction| {
+            let found = self.store.relation(&txn.latest_snapshot(), name)?;
+            found.filter(|(_, object)| object.kind == Kind::Sequence).ok_or_else(missing)
+        };
+        loop {
+            let (_, seen) = find(txn)?;
+            let owner = if seen.parent == ObjectId(0) { seen.id } else { seen.parent };
+            txn.lock_table(owner, mode)?;
+            // Whoever held the lock may have dropped it, and another may have the name.
+            let (row, object) = find(txn)?;
+            if object.id == seen.id {
+                return Ok((row, object));
+            }
+        }
+    }
+}

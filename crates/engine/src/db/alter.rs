@@ -1,0 +1,268 @@
+//! Statements that define: tables, columns, indexes, checks, sequences.
+//!
+//! Invariants: definitions are transactional like rows; whatever is refused leaves nothing behind.
+//! The numbers of a sequence are not: they are handed out once, whoever rolls back.
+//! Does not do: the changes themselves (`catalog`).
+
+use rightlink_env::sync::Arc;
+
+use crate::catalog::ColumnChange;
+use crate::datum::{Type, Value};
+use crate::db::Database;
+use crate::db::define::{
+    CheckSchema, ColumnDefault, ColumnSchema, IndexSchema, Predicate, SequenceSchema, TableSchema,
+};
+use crate::db::engine::Engine;
+use crate::db::info::SequenceInfo;
+use crate::db::transaction::Transaction;
+use crate::db::{draft, fill};
+use crate::error::{Error, Result};
+use crate::table::BuildOptions;
+use crate::table::schema::SequenceDef;
+use crate::txn::LockMode;
+
+impl Transaction {
+    /// Creates a table with its indexes.
+    ///
+    /// Waits for the end of another transaction that creates a table or index of the same name. One
+    /// thread that does so in two transactions waits for itself, until the lock timeout if there is
+    /// one.
+    pub fn create_table(&mut self, schema: &TableSchema) -> Result<()> {
+        let draft = draft::table(schema)?;
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.create_table(statement, changes, draft)
+        })
+    }
+
+    /// Drops a table and its indexes.
+    pub fn drop_table(&mut self, table: &str) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.drop_table(statement, changes, table)
+        })
+    }
+
+    /// Gives a table another name. Its indexes and sequences keep theirs.
+    pub fn rename_table(&mut self, table: &str, to: &str) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.rename_table(statement, changes, (table, to))
+        })
+    }
+
+    /// Creates an index over the rows that are there. Readers go on meanwhile, writers of the table
+    /// wait.
+    pub fn create_index(&mut self, table: &str, index: &IndexSchema) -> Result<()> {
+        let entry = self.entry(table, LockMode::Access)?;
+        let draft = draft::index(index, entry.table.def())?;
+        let made = self.define(|handle, statement, changes| {
+            let options = build_options(&handle.engine);
+            handle.engine.catalog.create_index(statement, changes, (table, draft), &options)
+        });
+        entry.table.naming(made)
+    }
+
+    /// Drops an index. The primary key goes by [`Transaction::drop_primary_key`].
+    pub fn drop_index(&mut self, index: &str) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.drop_index(statement, changes, index)
+        })
+    }
+
+    /// Gives an index another name.
+    pub fn rename_index(&mut self, index: &str, to: &str) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.rename_index(statement, changes, (index, to))
+        })
+    }
+
+    /// Makes `columns` the primary key of a table that has none, by an index called `NAME_pkey`;
+    /// they are never null from now on.
+    ///
+    /// # Errors
+    /// `NotNullViolation` and `UniqueViolation` for rows that are there.
+    pub fn add_primary_key(&mut self, table: &str, columns: &[&str]) -> Result<()> {
+        self.add_primary_key_as(table, &format!("{table}_pkey"), columns)
+    }
+
+    /// As [`Transaction::add_primary_key`], with the index's name.
+    pub fn add_primary_key_as(&mut self, table: &str, index: &str, columns: &[&str]) -> Result<()> {
+        let columns: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
+        let entry = self.entry(table, LockMode::Access)?;
+        let made = self.define(|handle, statement, changes| {
+            let options = build_options(&handle.engine);
+            let key = (table, index, columns.as_slice());
+            handle.engine.catalog.add_primary_key(statement, changes, key, &options)
+        });
+        entry.table.naming(made)
+    }
+
+    /// Drops the primary key. Its columns stay as they are.
+    pub fn drop_primary_key(&mut self, table: &str) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.drop_primary_key(statement, changes, table)
+        })
+    }
+
+    /// Adds a nullable column; rows that are there read as null.
+    pub fn add_column(&mut self, table: &str, column: &str, kind: Type) -> Result<()> {
+        self.add_column_as(table, &ColumnSchema::new(column, kind).nullable())
+    }
+
+    /// Adds a column; rows that are there read as having its default, of which the time is that of
+    /// this transaction. No row is written.
+    ///
+    /// # Errors
+    /// `NotNullViolation` where it may not be null, has no such default, and there are rows.
+    /// `Invalid` for random and generated values, which each row would need one of.
+    pub fn add_column_as(&mut self, table: &str, column: &ColumnSchema) -> Result<()> {
+        let mut drafted = draft::column(column, table);
+        drafted.missing = match &column.default {
+            None => Value::Null,
+            Some(ColumnDefault::Value(value)) => value.clone(),
+            Some(ColumnDefault::Now) => {
+                let fits = [Type::Timestamp, Type::TimestampTz, Type::Date, Type::Time];
+                if !fits.contains(&column.kind) {
+                    let what =
+                        format!("the default of column {} is no {}", column.name, column.kind);
+                    return Err(Error::Invalid(what));
+                }
+                fill::now(column.kind, self.now())
+            }
+            Some(ColumnDefault::RandomUuid) => Value::Null,
+        };
+        if column.identity.is_some() || column.default == Some(ColumnDefault::RandomUuid) {
+            let what = format!("column {} would be another in each row of {table}", column.name);
+            return Err(Error::Invalid(what));
+        }
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.add_column(statement, changes, (table, drafted))
+        })
+    }
+
+    /// Drops a column that no index and no check uses.
+    pub fn drop_column(&mut self, table: &str, column: &str) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.drop_column(statement, changes, (table, column))
+        })
+    }
+
+    /// Gives a column another name.
+    pub fn rename_column(&mut self, table: &str, column: &str, to: &str) -> Result<()> {
+        self.alter_column(table, column, ColumnChange::Rename(to.to_owned()))
+    }
+
+    /// May the column be null from now on?
+    ///
+    /// # Errors
+    /// `NotNullViolation` if it may not be and is, in a row that is there.
+    pub fn set_nullable(&mut self, table: &str, column: &str, nullable: bool) -> Result<()> {
+        self.alter_column(table, column, ColumnChange::Nullable(nullable))
+    }
+
+    /// What inserts give the column from now on that do not name it; `None`: null.
+    pub fn set_default(
+        &mut self,
+        table: &str,
+        column: &str,
+        default: Option<ColumnDefault>,
+    ) -> Result<()> {
+        self.alter_column(table, column, ColumnChange::Default(default))
+    }
+
+    fn alter_column(&mut self, table: &str, column: &str, change: ColumnChange) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.alter_column(statement, changes, (table, column), change)
+        })
+    }
+
+    /// Adds a check: rows that `predicate` is false of are refused.
+    ///
+    /// # Errors
+    /// `CheckViolation` for a row that is there.
+    pub fn add_check(&mut self, table: &str, name: &str, predicate: Predicate) -> Result<()> {
+        let entry = self.entry(table, LockMode::Access)?;
+        let schema = CheckSchema { name: name.to_owned(), predicate };
+        let check = draft::check(&schema, entry.table.def())?;
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.add_check(statement, changes, (table, check))
+        })
+    }
+
+    /// Drops a check.
+    pub fn drop_check(&mut self, table: &str, name: &str) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.drop_check(statement, changes, (table, name))
+        })
+    }
+
+    /// Creates a sequence that belongs to no column.
+    pub fn create_sequence(&mut self, schema: &SequenceSchema) -> Result<()> {
+        let SequenceSchema { name, start, increment, min, max } = schema.clone();
+        let def = SequenceDef { name, start, increment, min, max };
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.create_sequence(statement, changes, &def)
+        })
+    }
+
+    /// Drops a sequence that belongs to no column.
+    pub fn drop_sequence(&mut self, name: &str) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.drop_sequence(statement, changes, name)
+        })
+    }
+
+    /// The next number of a sequence, also of a generated column's. It is not handed out again, also
+    /// if this transaction rolls back; a crash may take numbers that only transactions without a
+    /// commit have got.
+    ///
+    /// # Errors
+    /// `Limit` when there is none left.
+    pub fn next_value(&mut self, sequence: &str) -> Result<i64> {
+        let handle = Arc::clone(&self.handle);
+        handle.engine.admit()?;
+        let txn = self.running()?;
+        let numbers = handle.engine.catalog.sequence(txn, sequence)?.take(txn, 1)?;
+        Ok(numbers[0])
+    }
+
+    /// Lets a sequence go on with `next`, at once and for everybody, also if this transaction rolls
+    /// back: for rows that brought their own numbers.
+    pub fn restart_sequence(&mut self, sequence: &str, next: i64) -> Result<()> {
+        let handle = Arc::clone(&self.handle);
+        handle.engine.admit()?;
+        let txn = self.running()?;
+        handle.engine.catalog.sequence(txn, sequence)?.restart(txn, next)
+    }
+}
+
+impl Database {
+    /// All committed sequences, by name, those of columns included.
+    pub fn sequences(&self) -> Result<Vec<SequenceInfo>> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let mut found = Vec::new();
+        for free in engine.catalog.free_sequences()? {
+            found.push((free.file, free.def, None));
+        }
+        for def in engine.catalog.definitions()? {
+            for column in &def.columns {
+                let Some(identity) = &column.identity else { continue };
+                let owner = Some((def.name.clone(), column.name.clone()));
+                found.push((identity.file, identity.def.clone(), owner));
+            }
+        }
+        let mut infos = Vec::with_capacity(found.len());
+        for (file, def, owner) in found {
+            let stored = engine.catalog.open_sequence(file, &def)?.stored()?;
+            let SequenceDef { name, start, increment, min, max } = def;
+            let schema = SequenceSchema { name, start, increment, min, max };
+            infos.push(SequenceInfo { schema, owner, reserved_to: stored.next });
+        }
+        infos.sort_by(|a, b| a.schema.name.cmp(&b.schema.name));
+        Ok(infos)
+    }
+}
+
+fn build_options(engine: &Engine) -> BuildOptions<'_> {
+    let memory = engine.env.budget.limit() / 8;
+    BuildOptions { budget: &engine.env.budget, temp: &engine.temp, memory }
+}

@@ -1,0 +1,211 @@
+//! Numbers that are handed out once: what generated columns take their values from.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 32 | 8 | the next number that is not reserved, i64 |
+//! | 40 | 1 | 1: there is none left |
+//! | 41 | 7 | zero |
+//!
+//! A sequence is one page of its own file. Numbers are reserved in runs: the page says which is the
+//! first that nobody may have got, and is changed in a log record of its own before any of the run
+//! is handed out. That belongs to no transaction: a number is not given back when its user rolls
+//! back, and nobody waits for another. After a crash the numbers of a run that nobody took are
+//! skipped.
+//!
+//! Invariants: a number is handed out at most once among transactions that commit: the record of its
+//! run precedes every commit that can use it in the log. The transaction that reserves has an xid,
+//! so that its commit is durable although it may have written nothing else.
+//! Does not do: start again from the beginning, other orders than steps of one size.
+
+use rightlink_env::points::{self, broken};
+use rightlink_env::sync::{Arc, Mutex};
+
+use crate::buffer::{BufferPool, Mtr};
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::ids::{FileId, PageId, Xid};
+use crate::page::header::{self, HEADER_SIZE, PageKind};
+use crate::txn::Transaction;
+use crate::wal::RecordKind;
+
+use super::schema::SequenceDef;
+
+/// Offset of the next number.
+const NEXT: usize = HEADER_SIZE;
+/// Offset of the mark that there is none.
+const EXHAUSTED: usize = HEADER_SIZE + 8;
+/// Numbers reserved at once, if no more are wanted.
+const RUN: u64 = 32;
+
+/// A sequence's page, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reserved {
+    /// The next number that is not reserved, `None` if there is none left.
+    pub next: Option<i64>,
+}
+
+/// An open sequence. Exists once, so that a number is in one hand only.
+pub struct Sequence {
+    pool: Arc<BufferPool>,
+    file: FileId,
+    def: SequenceDef,
+    state: Mutex<Option<State>>,
+}
+
+/// What is known since the page was read first.
+#[derive(Clone, Copy)]
+struct State {
+    /// The number to hand out next.
+    next: Option<i64>,
+    /// So many from it on are reserved.
+    left: u64,
+}
+
+impl Sequence {
+    /// Creates the file of a new sequence.
+    pub fn create(pool: &Arc<BufferPool>, file: FileId, def: &SequenceDef) -> Result<Arc<Self>> {
+        def.validate()?;
+        pool.create_file(file, true)?;
+        let block = pool.extend(file, 1)?;
+        assert!(block.0 == 0, "the file is new");
+        let mut image = header::format(PageKind::Sequence, 0);
+        image[NEXT..NEXT + 8].copy_from_slice(&def.start.to_le_bytes());
+        let mut mtr = Mtr::new(pool);
+        let held = mtr.latch(pool.pin_new(PageId::new(file, 0))?);
+        mtr.page(held).replace(&image);
+        mtr.commit(RecordKind::Sequence, Xid::NONE)?;
+        Ok(Self::new(pool, file, def))
+    }
+
+    /// Opens a sequence that exists.
+    pub fn open(pool: &Arc<BufferPool>, file: FileId, def: &SequenceDef) -> Result<Arc<Self>> {
+        pool.open_file(file, true)?;
+        Ok(Self::new(pool, file, def))
+    }
+
+    fn new(pool: &Arc<BufferPool>, file: FileId, def: &SequenceDef) -> Arc<Self> {
+        let (pool, def) = (Arc::clone(pool), def.clone());
+        Arc::new(Self { pool, file, def, state: Mutex::new(None) })
+    }
+
+    /// Its file.
+    pub fn file(&self) -> FileId {
+        self.file
+    }
+
+    /// Its definition.
+    pub fn def(&self) -> &SequenceDef {
+        &self.def
+    }
+
+    /// What its page says (for verification).
+    pub fn stored(&self) -> Result<Reserved> {
+        let id = PageId::new(self.file, 0);
+        let pin = self.pool.pin(id)?;
+        let latch = pin.shared();
+        let reserved = decode(id, latch.bytes())?;
+        if reserved.next.is_some_and(|next| !(self.def.min..=self.def.max).contains(&next)) {
+            return Err(Error::corrupt(id, "the next number is outside the sequence's bounds"));
+        }
+        Ok(reserved)
+    }
+
+    /// The next `count` numbers.
+    ///
+    /// # Errors
+    /// `Limit` if there are not so many left; none is taken then.
+    pub fn take(&self, txn: &mut Transaction, count: usize) -> Result<Vec<i64>> {
+        let mut guard = self.state.lock();
+        let mut state = match *guard {
+            Some(state) => state,
+            None => State { next: self.stored()?.next, left: 0 },
+        };
+        if (count as u64) > state.left {
+            state.left = self.reserve(txn, state, count as u64)?;
+        }
+        let mut numbers = Vec::with_capacity(count);
+        for _ in 0..count {
+            let number = state.next.expect("reserved numbers are there");
+            numbers.push(number);
+            state.next = self.after(number, 1);
+            state.left -= 1;
+        }
+        *guard = Some(state);
+        Ok(numbers)
+    }
+
+    /// Reserves at least `wanted` numbers from `state.next` on; how many are reserved then.
+    fn reserve(&self, txn: &mut Transaction, state: State, wanted: u64) -> Result<u64> {
+        let there = state.next.map_or(0, |next| self.count_from(next));
+        if there < wanted {
+            let (name, min, max) = (&self.def.name, self.def.min, self.def.max);
+            let what = format!("sequence {name} has no more numbers between {min} and {max}");
+            return Err(Error::Limit(what));
+        }
+        let run = wanted.max(RUN).min(there);
+        let first = state.next.expect("there are some");
+        txn.xid()?;
+        if !broken("sequence-not-logged") {
+            self.store(self.after(first, run))?;
+        }
+        points::hit("sequence.reserved");
+        Ok(run)
+    }
+
+    /// Numbers that the sequence has from `next` on.
+    fn count_from(&self, next: i64) -> u64 {
+        let (next, step) = (i128::from(next), i128::from(self.def.increment));
+        let end = if step > 0 { self.def.max } else { self.def.min };
+        let steps = (i128::from(end) - next) / step;
+        u64::try_from(steps + 1).unwrap_or(u64::MAX)
+    }
+
+    /// The number `steps` after `number`, if the sequence has it.
+    fn after(&self, number: i64, steps: u64) -> Option<i64> {
+        let at = i128::from(number) + i128::from(self.def.increment) * i128::from(steps);
+        let at = i64::try_from(at).ok()?;
+        (self.def.min..=self.def.max).contains(&at).then_some(at)
+    }
+
+    /// Goes on with `next`. Not undone by a rollback either.
+    pub fn restart(&self, txn: &mut Transaction, next: i64) -> Result<()> {
+        if !(self.def.min..=self.def.max).contains(&next) {
+            let (name, min, max) = (&self.def.name, self.def.min, self.def.max);
+            let what = format!("{next} for sequence {name}, whose numbers are {min} to {max}");
+            return Err(Error::Invalid(what));
+        }
+        let mut guard = self.state.lock();
+        txn.xid()?;
+        self.store(Some(next))?;
+        *guard = Some(State { next: Some(next), left: 0 });
+        Ok(())
+    }
+
+    /// Gives reserved numbers back that nobody took, before a clean close.
+    pub fn give_back(&self) -> Result<()> {
+        let mut guard = self.state.lock();
+        if let Some(state) = guard.as_mut().filter(|state| state.left > 0) {
+            self.store(state.next)?;
+            state.left = 0;
+        }
+        Ok(())
+    }
+
+    fn store(&self, next: Option<i64>) -> Result<()> {
+        let pin = self.pool.pin(PageId::new(self.file, 0))?;
+        let mut mtr = Mtr::new(&self.pool);
+        let held = mtr.latch(pin);
+        mtr.page(held).put_u64(NEXT, next.unwrap_or(0) as u64);
+        mtr.page(held).write(EXHAUSTED, &[u8::from(next.is_none())]);
+        mtr.commit(RecordKind::Sequence, Xid::NONE).map(drop)
+    }
+}
+
+/// Reads a sequence's page.
+fn decode(id: PageId, page: &[u8; PAGE_SIZE]) -> Result<Reserved> {
+    if header::kind(page) != Some(PageKind::Sequence) || page[EXHAUSTED] > 1 {
+        return Err(Error::corrupt(id, "not the page of a sequence"));
+    }
+    let next = header::u64_at(page, NEXT) as i64;
+    Ok(Reserved { next: (page[EXHAUSTED] == 0).then_some(next) })
+}

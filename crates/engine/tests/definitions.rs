@@ -1,0 +1,323 @@
+//! What a definition says of columns holds for every row, whatever way the row came: not null,
+//! defaults, generated numbers, checks, the primary key; and names can change.
+//!
+//! Does not do: crashes (`crash.rs`).
+
+use rightlink::{
+    ColumnDefault, ColumnSchema, Database, Error, IdentitySchema, IndexSchema, Predicate, Result,
+    ScanOptions, SequenceSchema, TableSchema, Transaction, Type, Value,
+};
+
+fn empty() -> (tempfile::TempDir, Database) {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    (dir, db)
+}
+
+/// Runs `work` in a transaction of its own and commits.
+fn run<T>(db: &Database, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+    let mut txn = db.begin();
+    let done = work(&mut txn)?;
+    txn.commit().map(|()| done)
+}
+
+fn rows(db: &Database, table: &str) -> Vec<Vec<Value>> {
+    let mut txn = db.begin();
+    let rows = txn.scan(table, &ScanOptions::all()).unwrap();
+    let mut rows: Vec<_> = rows.map(|row| row.unwrap().values).collect();
+    rows.sort();
+    rows
+}
+
+fn text(value: &str) -> Value {
+    Value::Text(value.into())
+}
+
+fn orders() -> TableSchema {
+    TableSchema::new("orders")
+        .add(ColumnSchema::new("id", Type::Int4).generated())
+        .add(ColumnSchema::new("state", Type::Text).default(ColumnDefault::Value(text("new"))))
+        .add(ColumnSchema::new("at", Type::TimestampTz).default(ColumnDefault::Now))
+        .add(ColumnSchema::new("key", Type::Uuid).default(ColumnDefault::RandomUuid))
+        .nullable("amount", Type::Int8)
+        .primary_key(["id"])
+        .check("amounts", Predicate::new().between("amount", Value::Int8(0), Value::Int8(999)))
+}
+
+fn clean(db: &Database) {
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{:?}", report.findings);
+}
+
+#[test]
+fn columns_that_are_not_named_get_their_defaults() {
+    let (dir, db) = empty();
+    run(&db, |txn| txn.create_table(&orders())).unwrap();
+    let named = |txn: &mut Transaction| {
+        txn.insert_columns("orders", &["amount"], &[vec![Value::Int8(5)], vec![Value::Null]])
+    };
+    run(&db, named).unwrap();
+    let found = rows(&db, "orders");
+    assert_eq!(found.len(), 2);
+    for (at, row) in found.iter().enumerate() {
+        assert_eq!(row[..2], [Value::Int4(at as i32 + 1), text("new")]);
+    }
+    assert_eq!(found[0][2], found[1][2], "one time for the transaction");
+    assert_ne!(found[0][3], found[1][3], "a uuid for each row");
+    // A rolled back transaction takes its numbers with it.
+    drop(named(&mut db.begin()));
+    run(&db, |txn| {
+        txn.insert_columns("orders", &["id", "state"], &[vec![Value::Int4(50), text("old")]])?;
+        txn.insert_columns("orders", &["state"], &[vec![text("old")]])
+    })
+    .unwrap();
+    let ids: Vec<_> = rows(&db, "orders").into_iter().map(|row| row[0].clone()).collect();
+    assert_eq!(ids, [1, 2, 5, 50].map(Value::Int4));
+    clean(&db);
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    run(&db, |txn| txn.insert_columns("orders", &[], &[vec![]])).unwrap();
+    assert_eq!(rows(&db, "orders")[3][0], Value::Int4(6), "a clean close gives numbers back");
+    clean(&db);
+}
+
+#[test]
+fn what_cannot_be_filled_is_refused_by_name() {
+    let (_dir, db) = empty();
+    let always = IdentitySchema { always: true, ..IdentitySchema::default() };
+    let mut schema = TableSchema::new("t").column("a", Type::Int4);
+    schema
+        .columns
+        .push(ColumnSchema { identity: Some(always), ..ColumnSchema::new("n", Type::Int8) });
+    run(&db, |txn| txn.create_table(&schema)).unwrap();
+    let insert = |columns: &[&str], row: Vec<Value>| {
+        run(&db, |txn| txn.insert_columns("t", columns, &[row]))
+    };
+    let null = insert(&[], vec![]);
+    assert!(
+        matches!(null, Err(Error::NotNullViolation { table, column }) if table == "t" && column == "a")
+    );
+    let given = insert(&["a", "n"], vec![Value::Int4(1), Value::Int8(7)]);
+    assert!(matches!(given, Err(Error::Invalid(what)) if what.contains("column n")));
+    assert!(matches!(
+        insert(&["a", "a"], vec![Value::Int4(1), Value::Int4(1)]),
+        Err(Error::Invalid(_))
+    ));
+    assert!(matches!(insert(&["b"], vec![Value::Int4(1)]), Err(Error::NotFound(_))));
+    insert(&["a"], vec![Value::Int4(1)]).unwrap();
+    // The first attempt took number 1 with it.
+    assert_eq!(rows(&db, "t"), [[Value::Int4(1), Value::Int8(2)]]);
+    for (name, column) in [
+        (
+            "a default of another type",
+            ColumnSchema::new("x", Type::Int4).default(ColumnDefault::Now),
+        ),
+        ("numbers as text", ColumnSchema::new("x", Type::Text).generated()),
+        ("generated and nullable", ColumnSchema::new("x", Type::Int4).generated().nullable()),
+    ] {
+        let created = run(&db, |txn| txn.create_table(&TableSchema::new("u").add(column)));
+        assert!(matches!(created, Err(Error::Invalid(_))), "{name}: {created:?}");
+    }
+    clean(&db);
+}
+
+#[test]
+fn checks_refuse_rows_whatever_way_they_come() {
+    let (_dir, db) = empty();
+    run(&db, |txn| txn.create_table(&orders())).unwrap();
+    let add =
+        |amount: Value| run(&db, |txn| txn.insert_columns("orders", &["amount"], &[vec![amount]]));
+    for (amount, fits) in [(-1, false), (0, true), (999, true), (1000, false)] {
+        match add(Value::Int8(amount)) {
+            Ok(_) => assert!(fits, "{amount} was taken"),
+            Err(Error::CheckViolation { table, check, column, value }) => {
+                assert!(!fits, "{amount} was refused");
+                assert_eq!([&*table, &*check, &*column], ["orders", "amounts", "amount"]);
+                assert_eq!(value, amount.to_string());
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    add(Value::Null).unwrap();
+    let mut txn = db.begin();
+    let id = txn.scan("orders", &ScanOptions::all()).unwrap().next().unwrap().unwrap().id;
+    let set = [("amount", Value::Int8(1000))];
+    assert!(matches!(txn.update("orders", id, &set), Err(Error::CheckViolation { .. })));
+    assert!(matches!(txn.update_many("orders", &[id], &set), Err(Error::CheckViolation { .. })));
+    // A check that rows do not meet is not added.
+    let small = || Predicate::new().at_most("amount", Value::Int8(10));
+    let added = txn.add_check("orders", "small", small());
+    assert!(matches!(added, Err(Error::CheckViolation { .. })), "{added:?}");
+    txn.drop_check("orders", "amounts").unwrap();
+    assert!(txn.update("orders", id, &set).unwrap());
+    assert!(matches!(txn.drop_check("orders", "amounts"), Err(Error::NotFound(_))));
+    assert!(txn.drop_column("orders", "amount").is_ok(), "no check uses it any more");
+    drop(txn);
+    assert!(add(Value::Int8(1000)).is_err(), "the check is back");
+    let dropped = run(&db, |txn| txn.drop_column("orders", "amount"));
+    assert!(matches!(dropped, Err(Error::Invalid(what)) if what.contains("check amounts")));
+    clean(&db);
+}
+
+#[test]
+fn a_primary_key_comes_and_goes() {
+    let (_dir, db) = empty();
+    let schema = TableSchema::new("t").nullable("a", Type::Int4).nullable("b", Type::Text);
+    run(&db, |txn| {
+        txn.create_table(&schema)?;
+        txn.insert_many("t", &[vec![Value::Int4(1), text("x")], vec![Value::Int4(2), Value::Null]])
+    })
+    .unwrap();
+    let null = run(&db, |txn| txn.add_primary_key("t", &["b"]));
+    assert!(matches!(null, Err(Error::NotNullViolation { column, .. }) if column == "b"));
+    run(&db, |txn| txn.add_primary_key("t", &["a"])).unwrap();
+    assert!(db.begin().get("t", &[Value::Int4(2)]).unwrap().is_some());
+    assert!(matches!(
+        run(&db, |txn| txn.add_primary_key("t", &["a"])),
+        Err(Error::AlreadyExists(_))
+    ));
+    let twice = run(&db, |txn| txn.insert("t", &[Value::Int4(2), Value::Null]));
+    assert!(matches!(twice, Err(Error::UniqueViolation { index, .. }) if index == "t_pkey"));
+    let null = run(&db, |txn| txn.insert("t", &[Value::Null, Value::Null]));
+    assert!(matches!(null, Err(Error::NotNullViolation { .. })));
+    assert!(run(&db, |txn| txn.set_nullable("t", "a", true)).is_err(), "it is in the key");
+    run(&db, |txn| txn.drop_primary_key("t")).unwrap();
+    assert!(matches!(db.begin().get("t", &[Value::Int4(2)]), Err(Error::Invalid(_))));
+    run(&db, |txn| txn.insert("t", &[Value::Int4(2), Value::Null])).unwrap();
+    let twice = run(&db, |txn| txn.add_primary_key("t", &["a"]));
+    assert!(matches!(twice, Err(Error::UniqueViolation { .. })));
+    run(&db, |txn| txn.set_nullable("t", "a", true)).unwrap();
+    run(&db, |txn| txn.insert("t", &[Value::Null, Value::Null])).unwrap();
+    let null = run(&db, |txn| txn.set_nullable("t", "a", false));
+    assert!(matches!(null, Err(Error::NotNullViolation { .. })));
+    assert_eq!(rows(&db, "t").len(), 4);
+    clean(&db);
+}
+
+#[test]
+fn names_change_and_everything_goes_on_under_them() {
+    let (dir, db) = empty();
+    let schema = orders().index(IndexSchema::new("by_state").on("state"));
+    run(&db, |txn| txn.create_table(&schema)).unwrap();
+    run(&db, |txn| txn.insert_columns("orders", &[], &[vec![]])).unwrap();
+    let mut undone = db.begin();
+    undone.rename_table("orders", "never").unwrap();
+    undone.rename_column("never", "state", "never").unwrap();
+    assert!(matches!(undone.get("orders", &[Value::Int4(1)]), Err(Error::NotFound(_))));
+    drop(undone);
+    run(&db, |txn| {
+        txn.rename_table("orders", "order")?;
+        txn.rename_column("order", "state", "status")?;
+        txn.rename_index("by_state", "by_status")?;
+        txn.rename_column("order", "amount", "sum")
+    })
+    .unwrap();
+    let same = run(&db, |txn| txn.rename_column("order", "status", "sum"));
+    assert!(matches!(same, Err(Error::AlreadyExists(_))), "{same:?}");
+    let same = run(&db, |txn| txn.rename_index("by_status", "order_id_seq"));
+    assert!(matches!(same, Err(Error::NotFound(_)) | Ok(())), "{same:?}");
+    let check = |db: &Database| {
+        run(db, |txn| txn.insert_columns("order", &["status"], &[vec![text("x")]])).unwrap();
+        let info = db.describe("order").unwrap();
+        assert_eq!(info.checks[0].predicate.to_string(), "sum >= 0 and sum <= 999");
+        assert!(matches!(db.describe("orders"), Err(Error::NotFound(_))));
+    };
+    check(&db);
+    // The old name is free.
+    run(&db, |txn| txn.create_table(&TableSchema::new("orders").column("a", Type::Int4))).unwrap();
+    let taken = run(&db, |txn| txn.rename_table("order", "orders"));
+    assert!(matches!(taken, Err(Error::AlreadyExists(_))));
+    run(&db, |txn| txn.drop_table("orders")).unwrap();
+    clean(&db);
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    check(&db);
+    assert_eq!(rows(&db, "order").len(), 3);
+    clean(&db);
+}
+
+#[test]
+fn added_columns_have_their_default_in_old_rows() {
+    let (dir, db) = empty();
+    run(&db, |txn| {
+        txn.create_table(&TableSchema::new("t").column("a", Type::Int4))?;
+        txn.insert("t", &[Value::Int4(1)])
+    })
+    .unwrap();
+    let seven = ColumnSchema::new("b", Type::Int8).default(ColumnDefault::Value(Value::Int8(7)));
+    run(&db, |txn| txn.add_column_as("t", &seven)).unwrap();
+    let bare = run(&db, |txn| txn.add_column_as("t", &ColumnSchema::new("c", Type::Int8)));
+    assert!(matches!(bare, Err(Error::NotNullViolation { column, .. }) if column == "c"));
+    run(&db, |txn| {
+        txn.set_default("t", "b", Some(ColumnDefault::Value(Value::Int8(8))))?;
+        txn.insert_columns("t", &["a"], &[vec![Value::Int4(2)]])
+    })
+    .unwrap();
+    let wanted = [[Value::Int4(1), Value::Int8(7)], [Value::Int4(2), Value::Int8(8)]];
+    assert_eq!(rows(&db, "t"), wanted);
+    run(&db, |txn| txn.set_default("t", "b", None)).unwrap();
+    let null = run(&db, |txn| txn.insert_columns("t", &["a"], &[vec![Value::Int4(3)]]));
+    assert!(matches!(null, Err(Error::NotNullViolation { .. })));
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    assert_eq!(rows(&db, "t"), wanted);
+    clean(&db);
+}
+
+#[test]
+fn sequences_hand_out_each_number_once() {
+    let (dir, db) = empty();
+    run(&db, |txn| txn.create_sequence(&SequenceSchema::new("s").increment(2).max(7))).unwrap();
+    let next = |db: &Database| run(db, |txn| txn.next_value("s"));
+    assert_eq!(next(&db).unwrap(), 1);
+    db.begin().next_value("s").unwrap();
+    assert_eq!(next(&db).unwrap(), 5, "a rollback gives nothing back");
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    assert_eq!(next(&db).unwrap(), 7);
+    assert!(matches!(next(&db), Err(Error::Limit(_))));
+    clean(&db);
+    run(&db, |txn| txn.restart_sequence("s", 3)).unwrap();
+    assert_eq!(next(&db).unwrap(), 3);
+    assert!(matches!(run(&db, |txn| txn.restart_sequence("s", 8)), Err(Error::Invalid(_))));
+    let taken = run(&db, |txn| txn.create_sequence(&SequenceSchema::new("s")));
+    assert!(matches!(taken, Err(Error::AlreadyExists(_))), "{taken:?}");
+    let mut txn = db.begin();
+    txn.drop_sequence("s").unwrap();
+    assert!(matches!(txn.next_value("s"), Err(Error::NotFound(_))));
+    drop(txn);
+    assert_eq!(next(&db).unwrap(), 5, "the drop was rolled back");
+    run(&db, |txn| txn.drop_sequence("s")).unwrap();
+    assert!(db.sequences().unwrap().is_empty());
+    let down = SequenceSchema::new("down").start(i64::MIN + 1).increment(-1);
+    run(&db, |txn| txn.create_sequence(&down)).unwrap();
+    let mut take = || run(&db, |txn| txn.next_value("down"));
+    assert_eq!([take().unwrap(), take().unwrap()], [i64::MIN + 1, i64::MIN]);
+    assert!(matches!(take(), Err(Error::Limit(_))));
+    clean(&db);
+}
+
+/// Threads that insert and roll back: no number twice.
+#[test]
+fn generated_numbers_are_different_in_all_threads() {
+    let (_dir, db) = empty();
+    run(&db, |txn| txn.create_table(&orders())).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let db = &db;
+            scope.spawn(move || {
+                for round in 0..100 {
+                    let mut txn = db.begin();
+                    let count = 1 + (thread + round) % 40;
+                    txn.insert_columns("orders", &[], &vec![vec![]; count]).unwrap();
+                    if round % 3 > 0 {
+                        txn.commit().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    // The primary key would have refused a number twice.
+    assert!(rows(&db, "orders").len() > 2000);
+    clean(&db);
+}
