@@ -291,7 +291,7 @@ fn sequences_hand_out_each_number_once() {
     assert!(db.sequences().unwrap().is_empty());
     let down = SequenceSchema::new("down").start(i64::MIN + 1).increment(-1);
     run(&db, |txn| txn.create_sequence(&down)).unwrap();
-    let mut take = || run(&db, |txn| txn.next_value("down"));
+    let take = || run(&db, |txn| txn.next_value("down"));
     assert_eq!([take().unwrap(), take().unwrap()], [i64::MIN + 1, i64::MIN]);
     assert!(matches!(take(), Err(Error::Limit(_))));
     clean(&db);

@@ -4,7 +4,7 @@
 //! points that prove it.
 //! Does not do: checking.
 
-use rightlink::{IndexMethod, IndexSchema, Value};
+use rightlink::{IndexMethod, IndexSchema, Predicate, Value};
 
 use super::{Out, Scenario, Script, Settings, usual_row, usual_rows, usual_table};
 
