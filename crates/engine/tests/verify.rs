@@ -113,7 +113,11 @@ const CASES: &[Case] = &[
     ("X7", |disk| disk.edit_control(|copy| copy[48..52].copy_from_slice(&65u32.to_le_bytes()))),
     ("X8", |disk| disk.edit(disk.sequence(), 0, |page| page[39] = 0x80)),
     ("X8", |disk| disk.edit(disk.sequence(), 0, |page| page[40] = 2)),
-    ("X6", |disk| disk.remove(&plant::data(disk.sequence()))),
+    ("X6", |disk| {
+        let sequence = disk.sequence();
+        disk.edit_raw(sequence, 0, |_| {});
+        disk.remove(&plant::data(sequence));
+    }),
     ("R1", |disk| disk.edit_raw(2, 0, |page| page[4000] ^= 1)),
     ("W1", |disk| disk.damage_log()),
     ("W2", |disk| disk.flip("control", disk.older_control() + 100)),

@@ -2,7 +2,7 @@
 //!
 //! | kind | bytes |
 //! |---|---|
-//! | table | version, heap file u32, logged u8, fillfactor u8, primary index id u32 (0: none), checks |
+//! | table | version, heap file u32, logged u8, fillfactor u8, primary index u32 or 0, checks |
 //! | column | version, type tag u8, nullable u8, dropped u8, missing value, default, identity |
 //! | index | version, file u32, unique u8, method u8, usable-from xid u64, keys, included columns |
 //! | sequence | version, file u32, start, increment, smallest, largest i64 |

@@ -174,18 +174,18 @@ impl TableSchema {
     /// Adds a column that is never null.
     #[must_use]
     pub fn column(self, name: impl Into<String>, kind: Type) -> Self {
-        self.add(ColumnSchema::new(name, kind))
+        self.with_column(ColumnSchema::new(name, kind))
     }
 
     /// Adds a column that may be null.
     #[must_use]
     pub fn nullable(self, name: impl Into<String>, kind: Type) -> Self {
-        self.add(ColumnSchema::new(name, kind).nullable())
+        self.with_column(ColumnSchema::new(name, kind).nullable())
     }
 
     /// Adds a column with everything that can be said about one.
     #[must_use]
-    pub fn add(mut self, column: ColumnSchema) -> Self {
+    pub fn with_column(mut self, column: ColumnSchema) -> Self {
         self.columns.push(column);
         self
     }

@@ -1,7 +1,7 @@
 //! Whole rows from values of some columns: the others get their defaults.
 //!
-//! Invariants: the time is the transaction's; numbers of sequences are taken at once for all rows of
-//! a statement, and not given back when it fails.
+//! Invariants: the time is the transaction's; numbers of sequences are taken at once for all rows
+//! of a statement, and not given back when it fails.
 //! Does not do: checks of the rows, which the table does.
 
 use crate::datum::{Type, Value};

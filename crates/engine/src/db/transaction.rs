@@ -84,8 +84,8 @@ impl Transaction {
         entry.table.naming(entry.table.insert_many(&mut self.statement()?, rows))
     }
 
-    /// Inserts many rows as one statement, whose values are those of `columns`, in their order; the
-    /// other columns get their defaults: see [`ColumnSchema::default`], [`ColumnSchema::generated`].
+    /// Inserts many rows as one statement, whose values are those of `columns` in their order; the
+    /// other columns get what [`ColumnSchema::default`] or [`ColumnSchema::generated`] said.
     ///
     /// [`ColumnSchema::default`]: crate::ColumnSchema::default
     /// [`ColumnSchema::generated`]: crate::ColumnSchema::generated

@@ -1,10 +1,10 @@
 //! Conditions on one row as data: check constraints, and which rows a partial index holds.
 //!
-//! A predicate is a list of terms that must all hold. As in SQL, a term about a null is neither true
-//! nor false: a check refuses only what is false, a partial index holds only what is true.
+//! A predicate is a list of terms that must all hold. As in SQL, a term about a null is neither
+//! true nor false: a check refuses only what is false, a partial index holds only what is true.
 //!
-//! Invariants: a predicate that passed [`Predicate::check`] compares each column with a value of the
-//! column's type, and only columns whose values have an order; comparison is that of keys.
+//! Invariants: a predicate that passed [`Predicate::check`] compares each column with a value of
+//! the column's type, and only columns whose values have an order; comparison is that of keys.
 //! Does not do: expressions, several columns in one term.
 
 use std::fmt;

@@ -12,9 +12,9 @@
 //! back, and nobody waits for another. After a crash the numbers of a run that nobody took are
 //! skipped.
 //!
-//! Invariants: a number is handed out at most once among transactions that commit: the record of its
-//! run precedes every commit that can use it in the log. The transaction that reserves has an xid,
-//! so that its commit is durable although it may have written nothing else.
+//! Invariants: a number is handed out at most once among transactions that commit: the record of
+//! its run precedes every commit that can use it in the log. The transaction that reserves has an
+//! xid, so that its commit is durable although it may have written nothing else.
 //! Does not do: start again from the beginning, other orders than steps of one size.
 
 use rightlink_env::points::{self, broken};

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `pages` | P1 kind, version; P2 checksum; P3 bounds; P5 zero pages; P6 LSN; P7 reserved bytes |
 //! | `status` | T2 T3: the commit status of transactions (opening refuses a bad meta page: R1) |
-//! | `tables` | X5 a file has one owner; X6 catalog, files and sizes agree; X7 counters; X8 sequences |
+//! | `tables` | X5 a file has one owner; X6 catalog, files and sizes; X7 counters; X8 sequences |
 //! | `cross` | H12 rows decode; X1 to X3 entries and rows agree; B13 unique keys |
 //! | `log` | W1 to W5 log and control file (offline); P2 of files that cannot be recovered |
 //! | `heap/verify.rs`, `index/btree/verify.rs` | H0 to H10, B1 to B16, P3, P4 |
