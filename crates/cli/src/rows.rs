@@ -170,7 +170,13 @@ mod tests {
     use super::*;
 
     fn columns() -> Vec<ColumnInfo> {
-        let column = |name: &str, kind, nullable| ColumnInfo { name: name.into(), kind, nullable };
+        let column = |name: &str, kind, nullable| ColumnInfo {
+            name: name.into(),
+            kind,
+            nullable,
+            default: None,
+            identity: None,
+        };
         vec![column("id", Type::Int4, false), column("name", Type::Text, true)]
     }
 

@@ -211,8 +211,8 @@ impl Transaction {
     }
 
     /// The next number of a sequence, also of a generated column's. It is not handed out again,
-    /// even if this transaction rolls back; a crash may take numbers that only transactions without a
-    /// commit have got.
+    /// even if this transaction rolls back; a crash may take numbers that only transactions without
+    /// a commit have got.
     ///
     /// # Errors
     /// `Limit` when there is none left.
