@@ -326,3 +326,33 @@ fn generated_numbers_are_different_in_all_threads() {
     assert!(rows(&db, "orders").len() > 2000);
     clean(&db);
 }
+
+/// Sequences of tables, of unlogged ones too, and by themselves, none of them used since the
+/// database was opened.
+#[test]
+fn sequences_are_in_a_backup() {
+    let (dir, db) = empty();
+    let unlogged =
+        TableSchema::new("u").with_column(ColumnSchema::new("n", Type::Int8).generated());
+    run(&db, |txn| {
+        txn.create_table(&orders())?;
+        txn.create_table(&unlogged.unlogged())?;
+        txn.create_sequence(&SequenceSchema::new("s"))?;
+        txn.insert_columns("u", &[], &vec![vec![]; 3])?;
+        txn.next_value("s")
+    })
+    .unwrap();
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let copy = dir.path().join("copy");
+    db.backup(&copy).unwrap();
+    let db = Database::open(&copy).unwrap();
+    clean(&db);
+    run(&db, |txn| {
+        assert_eq!(txn.next_value("s")?, 2);
+        assert_eq!(txn.next_value("orders_id_seq")?, 1);
+        txn.insert_columns("u", &[], &[vec![]])
+    })
+    .unwrap();
+    assert_eq!(rows(&db, "u"), [[Value::Int8(4)]], "the rows are gone, the numbers are not");
+}

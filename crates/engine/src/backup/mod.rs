@@ -30,7 +30,7 @@ use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::Arc;
 
 use crate::buffer::BufferPool;
-use crate::catalog::{self, Catalog};
+use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, Lsn};
 use crate::wal::{Control, CopyError, LogCopy, Wal};
@@ -100,14 +100,13 @@ pub fn run(parts: &Parts<'_>, target: &Target, pace: Pace<'_>) -> Result<Progres
     Ok(progress)
 }
 
-/// Makes the files of all tables known to the pool: those that nobody used yet are not.
+/// Makes the files of all tables and sequences known to the pool: those that nobody used yet are
+/// not.
 fn open_all(parts: &Parts<'_>) -> Result<()> {
-    for def in parts.catalog.definitions()? {
-        for file in catalog::files_of(&def) {
-            match parts.pool.open_file(file, def.logged) {
-                Err(_) if !parts.io.exists(&file.path()).map_err(Error::Io)? => {}
-                opened => opened?,
-            }
+    for (file, logged) in parts.catalog.owned_files()? {
+        match parts.pool.open_file(file, logged) {
+            Err(_) if !parts.io.exists(&file.path()).map_err(Error::Io)? => {}
+            opened => opened?,
         }
     }
     Ok(())

@@ -151,8 +151,17 @@ impl Catalog {
 
     /// Every file that a committed table, index or sequence owns, the catalog's own left out.
     pub fn files(&self) -> Result<Vec<FileId>> {
-        let mut files: Vec<FileId> = self.definitions()?.iter().flat_map(files_of).collect();
-        files.extend(self.free_sequences()?.into_iter().map(|found| found.file));
+        Ok(self.owned_files()?.into_iter().map(|(file, _)| file).collect())
+    }
+
+    /// The same, and whether changes of each are logged: those of sequences always are.
+    pub fn owned_files(&self) -> Result<Vec<(FileId, bool)>> {
+        let mut files = Vec::new();
+        for def in self.definitions()? {
+            files.extend(row_files(&def).into_iter().map(|file| (file, def.logged)));
+            files.extend(sequence_files(&def).map(|file| (file, true)));
+        }
+        files.extend(self.free_sequences()?.into_iter().map(|found| (found.file, true)));
         Ok(files)
     }
 
@@ -189,9 +198,13 @@ pub fn system_files() -> Vec<FileId> {
 /// The files of a table, its indexes and the sequences of its columns.
 pub fn files_of(def: &TableDef) -> Vec<FileId> {
     let mut files = row_files(def);
-    let identities = def.columns.iter().filter_map(|column| column.identity.as_ref());
-    files.extend(identities.map(|identity| identity.file));
+    files.extend(sequence_files(def));
     files
+}
+
+fn sequence_files(def: &TableDef) -> impl Iterator<Item = FileId> {
+    let identities = def.columns.iter().filter_map(|column| column.identity.as_ref());
+    identities.map(|identity| identity.file)
 }
 
 /// The files of a table and its indexes.
