@@ -201,7 +201,7 @@ impl TableSchema {
     /// Adds a column for a field of type `T`.
     #[must_use]
     pub fn field<T: Field>(mut self, name: impl Into<String>) -> Self {
-        let column = ColumnSchema { name: name.into(), kind: T::TYPE, nullable: T::NULLABLE };
+        let column = ColumnSchema { nullable: T::NULLABLE, ..ColumnSchema::new(name, T::TYPE) };
         self.columns.push(column);
         self
     }
