@@ -59,7 +59,7 @@ pub struct IndexDraft {
 }
 
 impl IndexDraft {
-    fn define(self, id: ObjectId, file: FileId) -> IndexDef {
+    pub(super) fn define(self, id: ObjectId, file: FileId) -> IndexDef {
         let IndexDraft { name, columns, unique, method } = self;
         IndexDef { method, ..IndexDef::new(id, name, file, columns, unique) }
     }

@@ -8,12 +8,13 @@
 //! | `names` | the open tables by name, and which of them are being changed |
 //! | `change`, `alter` | creating, dropping and altering inside a transaction |
 //! | `sequences` | sequences by name and by column |
+//! | `online` | building an index, or building it anew, while writers go on |
 //! | `store` | reading and writing catalog rows |
 //!
 //! Invariants:
 //! - A table that is open exists once: its heap's clock (R3) and its trees' registrations (R6) have
 //!   one place. Only `names` opens tables.
-//! - A definition is changed under the table's exclusive lock, and the name is marked as changing
+//! - A definition is changed under the table's exclusive lock (or in the stages of `online`), and the name is marked as changing
 //!   before the first catalog row is written; whoever meets the mark waits for the lock and looks
 //!   again. So nobody ever writes to a table with a definition that is not the current one.
 //! - Definitions are read with a snapshot of now, not of the transaction: rows of older snapshots
@@ -29,6 +30,7 @@ mod alter;
 mod change;
 mod names;
 mod sequences;
+mod online;
 mod store;
 
 use std::collections::HashMap;
@@ -40,6 +42,7 @@ pub use bootstrap::{FIRST_USER_FILE, FIRST_USER_OBJECT};
 pub use change::{Changes, ChangesMark, Ending, IndexDraft, TableDraft};
 pub use names::Entry;
 pub use sequences::StoredSequence;
+pub use online::{Online, OnlineIndex};
 
 use crate::buffer::BufferPool;
 use crate::error::Result;
@@ -62,6 +65,7 @@ pub struct Catalog {
     sequences: Mutex<HashMap<FileId, Arc<Sequence>>>,
     next_file: AtomicU32,
     next_object: AtomicU32,
+    retired: online::Retired,
 }
 
 impl Catalog {
@@ -99,6 +103,7 @@ impl Catalog {
             sequences: Mutex::new(HashMap::new()),
             next_file: AtomicU32::new(next_file.max(FIRST_USER_FILE)),
             next_object: AtomicU32::new(next_object),
+            retired: online::Retired::default(),
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A name is in one of three states: unknown (to be looked up in the catalog), open, or changing. A
 //! change marks the name first, under the table's exclusive lock, and settles it after the
-//! transaction has ended.
+//! transaction has ended. The stages of an index build beside writers follow each other without a
+//! mark (`online`).
 //!
 //! Invariants: a table is opened once and stays open; only the transaction that holds a mark
 //! settles it.
@@ -77,6 +78,19 @@ impl Names {
     pub(super) fn open(&self, name: &str, entry: Arc<Entry>) {
         let before = self.slots.lock().insert(name.to_owned(), Slot::Open(entry));
         assert!(!matches!(before, Some(Slot::Open(_))), "a table is opened once");
+    }
+
+    /// Puts `new` into the place of `old`, whose table it is, without a mark: the caller holds the
+    /// table's access lock, so that nobody can set one. False if `old` is not there any more.
+    pub(super) fn swap(&self, name: &str, old: &Arc<Entry>, new: &Arc<Entry>) -> bool {
+        let mut slots = self.slots.lock();
+        match slots.get_mut(name) {
+            Some(Slot::Open(current)) if Arc::ptr_eq(current, old) => {
+                *current = Arc::clone(new);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Marks `name` as changing and returns what it was; `Err` if it is marked by another.

@@ -65,6 +65,10 @@ impl Engine {
             }
             Err(error) => return Err(error),
         };
+        if entry.table.is_being_indexed() {
+            // R3: never beside a build.
+            return Ok(false);
+        }
         let cleaned = entry.table.clean()?;
         if !is_due(entry.table.heap()) {
             return Ok(cleaned.rows > 0);

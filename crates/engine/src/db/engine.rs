@@ -189,6 +189,7 @@ impl Engine {
         self.upkeep.redo.store(redo.0, Ordering::Release);
         self.upkeep.dirtied.store(dirtied, Ordering::Release);
         self.upkeep.checkpoints.fetch_add(1, Ordering::Relaxed);
+        self.catalog.drop_retired();
         Ok(())
     }
 

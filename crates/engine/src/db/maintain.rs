@@ -31,6 +31,9 @@ use crate::verify;
 /// Wait for the lock that cutting a table's tail needs: none, the tail can be cut another time.
 const TAIL_PATIENCE: Duration = Duration::ZERO;
 
+/// Pause between two looks at an index build.
+const BUILD_LOOK: Duration = Duration::from_millis(2);
+
 impl Database {
     /// All tables, sorted by name.
     pub fn tables(&self) -> Result<Vec<TableInfo>> {
@@ -219,9 +222,23 @@ impl Engine {
         Ok(())
     }
 
+    /// The table called `name` for a vacuum, which waits for index builds beside writers (R3).
+    fn use_table_to_vacuum(&self, name: &str) -> Result<(Transaction, Arc<Entry>)> {
+        loop {
+            let (txn, entry) = self.use_table(name, LockMode::Write)?;
+            if !entry.table.is_being_indexed() {
+                return Ok((txn, entry));
+            }
+            // The build waits for writers: the lock must go.
+            drop((txn, entry));
+            self.check_open()?;
+            self.env.clock.sleep(BUILD_LOOK);
+        }
+    }
+
     /// Vacuums the table called `name`; returns its oldest unfrozen xid.
     fn vacuum_named(&self, name: &str, total: &mut VacuumReport) -> Result<Xid> {
-        let (mut txn, entry) = self.use_table(name, LockMode::Write)?;
+        let (mut txn, entry) = self.use_table_to_vacuum(name)?;
         let oldest = entry.table.naming(self.vacuum_table(&entry.table, false, total))?;
         txn.set_lock_timeout(Some(TAIL_PATIENCE));
         match txn.lock_table(entry.table.def().id, LockMode::Exclusive) {

@@ -9,6 +9,7 @@
 //! | `record`, `cursor` | structs as rows; rows for asynchronous callers |
 //! | `alter`, `draft` | statements that define |
 //! | `control` | what a layer on top asks of a transaction beside statements |
+//! | `online` | indexes built beside writers |
 //! | `backup` | copies of an open database, and bringing them back |
 //! | `maintain`, `inspect`, `offline` | vacuum, statistics, page descriptions, verify |
 //!
@@ -38,6 +39,7 @@ mod fill;
 mod inspect;
 mod maintain;
 mod offline;
+mod online;
 mod open;
 
 use std::path::Path;

@@ -7,7 +7,7 @@
 //!
 //! Invariants: the file is synced before the caller publishes the definition; after an error the
 //! file names no index and the caller drops it. Memory stays within the sort's share of the budget.
-//! Does not do: building beside writers, the catalog's row.
+//! Does not do: building beside writers (`online`), the catalog's row.
 
 use rightlink_env::Budget;
 use rightlink_env::sync::Arc;
@@ -20,9 +20,13 @@ use crate::sort::{Sorted, Sorter, TempFiles};
 use crate::txn::{LockMode, Snapshot, Transaction};
 
 use super::keys::KeyMaker;
+use super::online::GoOn;
 use super::row::Projection;
 use super::schema::{IndexDef, IndexMethod};
 use super::{Table, TableIndex};
+
+/// Rows between two questions whether to go on.
+const ROWS_BETWEEN: u64 = 4096;
 
 /// What a build may use.
 pub struct BuildOptions<'a> {
@@ -52,24 +56,25 @@ impl Table {
         let mut index = index.clone();
         index.usable_from = self.txns.next_xid();
         let keys = KeyMaker::new(&self.def, &index);
-        let sorted = self.sort_entries(&keys, &snapshot, index.method, options)?;
+        let sorted = self.sort_entries(&keys, &snapshot, index.method, options, &mut || Ok(()))?;
         self.pool.create_file(index.file, self.def.logged)?;
         let builder = index.method.builder(&self.pool, index.file, index.options())?;
-        let built = self.load(&index, &keys, sorted, builder)?;
+        let built = self.load(&index, &keys, sorted, builder, &mut || Ok(()))?;
         Ok(TableIndex::new(&self.def, &index, built, snapshot.csn()))
     }
 
     /// The entries of all rows that `snapshot` sees, in the method's order.
-    fn sort_entries(
+    pub(super) fn sort_entries(
         &self,
         keys: &KeyMaker,
         snapshot: &Snapshot,
         method: IndexMethod,
         options: &BuildOptions<'_>,
+        go_on: GoOn<'_>,
     ) -> Result<Sorted> {
         let mut sorter = Sorter::new(options.budget, options.temp, options.memory)?;
         let all = Projection::all(&self.def);
-        let (mut record, mut payload) = (Vec::new(), Vec::new());
+        let (mut record, mut payload, mut rows) = (Vec::new(), Vec::new(), 0u64);
         self.heap.visit_roots(snapshot, &mut |root, version, bytes| {
             let values = all.read(&self.def, bytes);
             let values = values.map_err(|what| self.damaged_row(version, what))?;
@@ -81,19 +86,21 @@ impl Table {
             payload.clear();
             payload.push(u8::from(entry.exempt));
             payload.extend_from_slice(entry.payload);
+            ask(&mut rows, go_on)?;
             sorter.push(&record, &payload)
         })?;
         sorter.finish()
     }
 
-    fn load(
+    pub(super) fn load(
         &self,
         index: &IndexDef,
         keys: &KeyMaker,
         mut sorted: Sorted,
         mut builder: Box<dyn IndexBuilder>,
+        go_on: GoOn<'_>,
     ) -> Result<Arc<dyn AccessMethod>> {
-        let mut last: Option<Vec<u8>> = None;
+        let (mut last, mut rows): (Option<Vec<u8>>, u64) = (None, 0);
         while let Some((record, payload)) = sorted.next()? {
             let entry = split_record(index.method, record, payload)
                 .map_err(|Malformed(what)| Error::corrupt_file("tmp", what))?;
@@ -104,10 +111,17 @@ impl Table {
                 }
                 last = Some(entry.key.to_vec());
             }
+            ask(&mut rows, go_on)?;
             builder.push(&entry)?;
         }
         builder.finish()
     }
+}
+
+/// Asks every few thousand rows.
+fn ask(rows: &mut u64, go_on: GoOn<'_>) -> Result<()> {
+    *rows += 1;
+    if rows.is_multiple_of(ROWS_BETWEEN) { go_on() } else { Ok(()) }
 }
 
 /// An entry from the two parts of a sort record.

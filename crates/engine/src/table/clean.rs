@@ -53,9 +53,13 @@ impl Table {
     }
 
     /// Removes the entries of all rows that were pruned on access since the last time, as far as
-    /// their leaves are in memory, and gives their row ids free. No index is being built: the
-    /// caller holds the table's write lock.
+    /// their leaves are in memory, and gives their row ids free. Not while an index is being built,
+    /// which may be going to name them (R3); a build that waits for writers waits for the caller,
+    /// who holds the table's write lock.
     pub fn clean(&self) -> Result<Cleaned> {
+        if self.is_being_indexed() {
+            return Ok(Cleaned::default());
+        }
         let mut roots = self.heap.take_dead_roots();
         roots.sort_by_key(|root| (root.row_id, root.pruned_at));
         let (mut dead, mut rows) = (Vec::<DeadRoot>::new(), Vec::new());

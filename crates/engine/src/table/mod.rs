@@ -11,7 +11,7 @@
 //! | `write` | waiting, lost races and new attempts, for all writes by row id |
 //! | `fetch`, `scan`, `index_scan`, `index_only` | reads |
 //! | `clean` | entries of pruned rows leave by key |
-//! | `build` | an index over rows that exist |
+//! | `build`, `online` | an index over rows that exist, and beside writers |
 //!
 //! Invariants: every version that a snapshot can see has an entry in every index (its own, or that
 //! of its heap-only chain's root); a write that fails undoes its whole statement by aborting the
@@ -35,6 +35,7 @@ mod insert;
 mod keys;
 mod lock;
 mod many;
+mod online;
 mod oracle;
 mod scan;
 mod statement;
@@ -54,6 +55,8 @@ pub use build::BuildOptions;
 pub use clean::Cleaned;
 pub use delete::Wanted;
 pub use index_scan::Mark;
+pub use online::GoOn;
+pub(crate) use online::forgets_to_wait;
 pub use oracle::TableOracle;
 pub use row::Projection;
 pub use scan::{IndexScanOptions, Row, Scan};
@@ -71,6 +74,7 @@ use crate::txn::{Snapshot, TxnManager};
 
 use clean::HeapOfIndex;
 use keys::KeyMaker;
+use online::Unfinished;
 use schema::{IndexDef, TableDef};
 
 /// An open table. Shared by everyone who uses it: its heap's clock (R3) exists once.
@@ -80,6 +84,7 @@ pub struct Table {
     txns: Arc<TxnManager>,
     heap: Heap,
     indexes: Vec<Arc<TableIndex>>,
+    unfinished: Unfinished,
 }
 
 /// An open index of a table.
@@ -102,7 +107,7 @@ impl Table {
         let heap = Heap::create(pool, txns, heap_files(&def), heap_options(&def))?;
         let create = |index: &IndexDef| TableIndex::create(pool, &def, index);
         let indexes = def.indexes.iter().map(create).collect::<Result<Vec<_>>>()?;
-        Ok(Self::assemble(pool, txns, def, heap, indexes))
+        Ok(Self::assemble(pool, txns, def, heap, (indexes, Unfinished::None)))
     }
 
     /// Opens a table that exists.
@@ -115,7 +120,7 @@ impl Table {
         let heap = Heap::open(pool, txns, heap_files(&def), heap_options(&def))?;
         let open = |index: &IndexDef| TableIndex::open(pool, &def, index);
         let indexes = def.indexes.iter().map(open).collect::<Result<Vec<_>>>()?;
-        Ok(Self::assemble(pool, txns, def, heap, indexes))
+        Ok(Self::assemble(pool, txns, def, heap, (indexes, Unfinished::None)))
     }
 
     /// The same table under a changed definition; `built` are indexes that the old one did not
@@ -124,13 +129,14 @@ impl Table {
         def.validate()?;
         assert!(def.id == self.def.id && def.heap == self.def.heap, "a definition of this table");
         let reuse = |index: &IndexDef| {
-            let mut known = self.indexes.iter().chain(built);
+            let mut known = built.iter().chain(&self.indexes);
             match known.find(|known| known.def.id == index.id && known.def.file == index.file) {
                 Some(known) => known.redefined(&def, index),
                 None => TableIndex::open(&self.pool, &def, index),
             }
         };
         let indexes = def.indexes.iter().map(reuse).collect::<Result<Vec<_>>>()?;
+        let indexes = (indexes, Unfinished::None);
         Ok(Self::assemble(&self.pool, &self.txns, def, self.heap.clone(), indexes))
     }
 
@@ -139,13 +145,13 @@ impl Table {
         txns: &Arc<TxnManager>,
         def: TableDef,
         heap: Heap,
-        indexes: Vec<Arc<TableIndex>>,
+        (indexes, unfinished): (Vec<Arc<TableIndex>>, Unfinished),
     ) -> Arc<Table> {
         let (pool, txns) = (Arc::clone(pool), Arc::clone(txns));
         for index in &indexes {
             index.method.attach(Arc::new(HeapOfIndex(heap.clone())));
         }
-        Arc::new(Table { def, pool, txns, heap, indexes })
+        Arc::new(Table { def, pool, txns, heap, indexes, unfinished })
     }
 
     /// Its definition.
@@ -163,20 +169,27 @@ impl Table {
         &self.heap
     }
 
-    /// Its indexes, in the order of the definition.
+    /// Its indexes, in the order of the definition; last one that is being built beside writers and
+    /// kept already.
     pub fn indexes(&self) -> &[Arc<TableIndex>] {
         &self.indexes
     }
 
     /// The index called `name`.
     pub fn index(&self, name: &str) -> Result<&Arc<TableIndex>> {
-        let found = self.indexes.iter().find(|index| index.def.name == name);
+        let found = self.finished().iter().find(|index| index.def.name == name);
         found.ok_or_else(|| Error::NotFound(format!("index {name} of table {}", self.def.name)))
     }
 
     /// The index of a catalog number.
     pub fn index_by_id(&self, id: ObjectId) -> Option<&Arc<TableIndex>> {
-        self.indexes.iter().find(|index| index.def.id == id)
+        self.finished().iter().find(|index| index.def.id == id)
+    }
+
+    /// Indexes that can be read by.
+    fn finished(&self) -> &[Arc<TableIndex>] {
+        let unfinished = usize::from(matches!(self.unfinished, Unfinished::Kept));
+        &self.indexes[..self.indexes.len() - unfinished]
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Update {
     pub(super) bytes: Vec<u8>,
     /// Per index the entries of the old and the new row.
     pub(super) keys: Vec<Keys>,
+    /// Would the entry in an index that is only counted in change? (R10)
+    pub(super) same_when_counted: bool,
 }
 
 /// Places of the two rows in [`Update::keys`].
@@ -59,7 +61,9 @@ impl Table {
     pub(super) fn prepare_update(&self, old: Vec<Value>, new: Vec<Value>) -> Result<Update> {
         self.def.check_row(&new)?;
         let bytes = row::encode(&self.def, &new)?;
-        Ok(Update { bytes, keys: self.make_keys(&[old, new])? })
+        let rows = [old, new];
+        let same_when_counted = self.same_when_counted(&rows);
+        Ok(Update { bytes, keys: self.make_keys(&rows)?, same_when_counted })
     }
 
     fn replace(
@@ -85,7 +89,7 @@ impl Table {
         update: &Update,
     ) -> Result<WriteOutcome> {
         let unchanged = update.keys.iter().all(|keys| keys.same(OLD, NEW));
-        let hot = unchanged || broken("r10-hot");
+        let hot = unchanged && update.same_when_counted || broken("r10-hot");
         let outcome = self.heap.update(statement.txn(), old, &update.bytes, hot)?;
         let heap_only = matches!(outcome, WriteOutcome::Done { heap_only: true, .. });
         assert!(hot || !heap_only, "R10: the heap makes no heap-only version unasked");

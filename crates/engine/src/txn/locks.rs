@@ -163,6 +163,12 @@ impl LockTable {
         true
     }
 
+    /// Who holds `mode` of `table`.
+    pub(super) fn holders(&self, table: ObjectId, mode: LockMode) -> Vec<TxnId> {
+        let holders = self.tables.get(&table).into_iter().flat_map(|lock| &lock.holders);
+        holders.filter(|(_, modes)| modes.0 & mode.bit() != 0).map(|(txn, _)| *txn).collect()
+    }
+
     /// Whom the queued request of `txn` waits for.
     pub(super) fn blockers(&self, txn: TxnId, table: ObjectId) -> Vec<TxnId> {
         let Some(lock) = self.tables.get(&table) else { return Vec::new() };

@@ -198,6 +198,11 @@ impl TxnManager {
         self.durable_commits.is_durable(xid.0, || self.file.durable())
     }
 
+    /// Longest wait for a lock, if nothing else was asked for.
+    pub fn lock_timeout(&self) -> Option<Duration> {
+        self.options.lock_timeout
+    }
+
     /// Do scans mark the index entries of dead rows?
     pub fn dead_hints(&self) -> DeadHints {
         self.dead_hints.get()
@@ -284,6 +289,17 @@ impl TxnManager {
     pub fn running(&self) -> Vec<RunningTxn> {
         let state = self.state.lock();
         state.running.iter().map(|(id, txn)| describe(*id, txn)).collect()
+    }
+
+    /// Numbers of the transactions that hold `mode` of `table`.
+    pub fn holders(&self, table: ObjectId, mode: LockMode) -> Vec<u64> {
+        self.state.lock().locks.holders(table, mode).into_iter().map(|txn| txn.0).collect()
+    }
+
+    /// Which of `transactions`, given by their numbers, are still running?
+    pub fn still_running(&self, transactions: &mut Vec<u64>) {
+        let state = self.state.lock();
+        transactions.retain(|txn| state.running.contains_key(&TxnId(*txn)));
     }
 
     /// What happened so far.

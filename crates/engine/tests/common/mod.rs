@@ -245,6 +245,29 @@ impl Script {
         self.judge(done).map(|_| ())
     }
 
+    /// Builds an index beside writers, on its own.
+    pub(crate) fn create_index_online(&mut self, table: &str, index: &IndexSchema) -> Out {
+        let began = self.disk.op_count();
+        let mut content = self.states.last().expect("one state at least").content.clone();
+        let built = self.db().create_index_online(table, index);
+        if let Some(model) = content.get_mut(table) {
+            Arc::make_mut(model).indexes.insert(index.name.clone());
+        }
+        if matches!(built, Ok(()) | Err(Error::Poisoned(_))) {
+            self.states.push(Committed { began, content });
+        }
+        if self.judge(built)?.is_some() {
+            self.floors.push((self.disk.op_count(), self.states.len() - 1));
+        }
+        Ok(())
+    }
+
+    /// Builds all indexes of a table anew.
+    pub(crate) fn reindex(&mut self, table: &str) -> Out {
+        let built = self.db().reindex(table, None);
+        self.judge(built).map(|_| ())
+    }
+
     /// Begins a transaction.
     pub(crate) fn begin(&self) -> Tx {
         Tx { txn: self.db().begin(), changes: Vec::new(), relaxed: false }

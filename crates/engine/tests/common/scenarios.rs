@@ -104,6 +104,8 @@ pub(crate) const ALL: &[Scenario] = &[
     ),
     scenario!("interleaved", ROOMY, ["txn.commit.after-visible"], interleaved),
     scenario!("duplicate", ROOMY, ["txn.commit.after-append"], duplicate),
+    scenario!("online-index", ROOMY, ["online.kept", "online.committed"], online_index),
+    scenario!("reindex", ROOMY, ["online.caught-up", "online.committed"], reindex),
     scenario!("backup", LITTLE, ["backup.marked", "backup.before-unmark"], backup),
     scenario!("long-transaction", LITTLE, ["checkpoint.after-control"], long_transaction),
 ];
@@ -123,6 +125,49 @@ fn delete(script: &mut Script, ids: impl Iterator<Item = i64>) -> Out {
 
 fn text(value: impl Into<String>) -> Value {
     Value::Text(value.into())
+}
+
+/// An index built beside commits that come between its stages.
+fn online_index(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..60, 10)?;
+    script.checkpoint()?;
+    script.record();
+    let index = rightlink::IndexSchema::new("t_note").on("note").on("id");
+    let hook = busy_between_stages(script.db().clone());
+    let built = script.create_index_online("t", &index);
+    drop(hook);
+    built?;
+    insert(script, 100..110, 10)
+}
+
+fn reindex(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..60, 10)?;
+    delete(script, (0..60).step_by(3))?;
+    script.checkpoint()?;
+    script.record();
+    let hook = busy_between_stages(script.db().clone());
+    let built = script.reindex("t");
+    drop(hook);
+    built?;
+    insert(script, 100..110, 10)
+}
+
+/// Transactions between the stages of a build, which are undone: what they leave is garbage in heap
+/// and indexes, and no state of the script.
+fn busy_between_stages(db: rightlink::Database) -> rightlink_env::points::InstalledLocal {
+    rightlink_env::points::install_local(move |name| {
+        if matches!(name, "online.counted" | "online.sorted" | "online.built" | "online.kept") {
+            let mut txn = db.begin();
+            // With a fault, it fails: the build is what counts.
+            let _ = txn.insert_many("t", &usual_rows(500..510, 10));
+            let found = txn.get("t", &[Value::Int8(7)]).ok().flatten();
+            if let Some(row) = found {
+                let _ = txn.update("t", row.id, &[("note", text("changed"))]);
+            }
+        }
+    })
 }
 
 /// A backup beside commits and checkpoints that recycle log; the next one is made after a kill.

@@ -1,0 +1,90 @@
+//! Building indexes beside writers.
+//!
+//! Invariants: nobody is held up; what fails leaves nothing behind.
+//! Does not do: the build (`catalog`, `table`); several at a time on one table.
+
+use crate::catalog::{Online, OnlineIndex};
+use crate::db::Database;
+use crate::db::define::IndexSchema;
+use crate::db::draft;
+use crate::error::Result;
+use crate::table::BuildOptions;
+use crate::txn::LockMode;
+
+impl Database {
+    /// Creates an index while others go on reading and writing the table. It is there when the call
+    /// returns, on its own and not as part of a transaction.
+    ///
+    /// The build waits, twice, for the transactions that have written to the table and still run:
+    /// the calling thread must not have one of those open. It gives way to a change of the table's
+    /// definition. Meanwhile a unique index may refuse rows before it can be read by. Transactions
+    /// whose snapshot is older than the end of the build cannot read by the index: they get a
+    /// retryable conflict.
+    ///
+    /// ```
+    /// # use rightlink::{Database, IndexSchema, TableSchema, Type, Value};
+    /// # fn main() -> rightlink::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Database::open(dir.path())?;
+    /// # let mut txn = db.begin();
+    /// # txn.create_table(&TableSchema::new("flight").column("tail", Type::Text))?;
+    /// # txn.commit()?;
+    /// db.create_index_online("flight", &IndexSchema::new("flight_tail").on("tail"))?;
+    /// db.reindex("flight", Some("flight_tail"))?;
+    /// # assert!(db.verify()?.is_clean());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `UniqueViolation` when the index is unique and two rows have the same key, `AlreadyExists`
+    /// when the name is taken, `Conflict` when the build gave way or another one is under way on
+    /// the table, `Cancelled` when a wait took longer than the lock timeout of the database.
+    /// Nothing stays.
+    pub fn create_index_online(&self, table: &str, index: &IndexSchema) -> Result<()> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let draft = {
+            let (_txn, entry) = engine.use_table(table, LockMode::Access)?;
+            draft::index(index, entry.table.def())?
+        };
+        self.build_online(table, OnlineIndex::New(draft))
+    }
+
+    /// Builds an index of `table` anew while others go on, or all of its indexes one after the
+    /// other: dense, and without what was left by rows that are gone. Returns how many were built.
+    ///
+    /// Beyond what [`Database::create_index_online`] waits for, each build waits for snapshots that
+    /// are older than its end, of transactions of any table: the calling thread must not hold one.
+    ///
+    /// # Errors
+    /// As [`Database::create_index_online`]; `NotFound` when there is no such index. The index that
+    /// failed is as it was.
+    pub fn reindex(&self, table: &str, index: Option<&str>) -> Result<usize> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let names: Vec<String> = {
+            let (_txn, entry) = engine.use_table(table, LockMode::Access)?;
+            let def = entry.table.def();
+            match index {
+                Some(name) => vec![def.index(name)?.name.clone()],
+                None => def.indexes.iter().map(|index| index.name.clone()).collect(),
+            }
+        };
+        for name in &names {
+            self.build_online(table, OnlineIndex::Again(name))?;
+        }
+        Ok(names.len())
+    }
+
+    fn build_online(&self, table: &str, what: OnlineIndex<'_>) -> Result<()> {
+        let engine = self.engine();
+        engine.admit()?;
+        let memory = engine.env.budget.limit() / 8;
+        let options = BuildOptions { budget: &engine.env.budget, temp: &engine.temp, memory };
+        let mut go_on = || engine.check_open().and_then(|()| engine.admit());
+        let (clock, patience) = (&engine.env.clock, engine.txns.lock_timeout());
+        let online = Online { options, clock, patience, go_on: &mut go_on };
+        engine.catalog.build_online(table, what, online)
+    }
+}

@@ -1,0 +1,429 @@
+//! Indexes built, and built anew, while writers go on: equal to a rebuild whatever happens
+//! meanwhile, and nothing stays of a build that fails.
+//!
+//! Invariants: each test ends with `verify`, which compares heap and indexes.
+//! Does not do: crashes (`crash.rs`, scenarios `online-index` and `reindex`), who is held up
+//! (`held_up.rs`).
+
+use rightlink::{
+    Database, Error, IndexMethod, IndexSchema, Options, ScanOptions, TableSchema, Transaction,
+    Type, Value,
+};
+use rightlink_aio::SimDisk;
+use rightlink_env::sync::{Arc, AtomicBool, AtomicI64, Mutex, Ordering};
+use rightlink_env::{Env, Rng, points, thread};
+
+fn options(disk: &SimDisk) -> Options {
+    Database::options().memory(16 << 20).pool_pages(300).simulation(Env::simulated(1), disk.clone())
+}
+
+fn row(id: i64, tag: i64) -> Vec<Value> {
+    vec![
+        Value::Int8(id),
+        Value::Int8(tag),
+        Value::Text(format!("{:05}", id * 7919 % 10_000)),
+        Value::Int8(0),
+    ]
+}
+
+/// A table with a key; `tag` and `name` have no index, and updates of them are heap-only.
+fn filled(disk: &SimDisk, rows: i64) -> Database {
+    let db = options(disk).open("").unwrap();
+    let mut txn = db.begin();
+    let schema = TableSchema::new("t")
+        .column("id", Type::Int8)
+        .column("tag", Type::Int8)
+        .column("name", Type::Text)
+        .column("spare", Type::Int8)
+        .primary_key(["id"])
+        .fillfactor(80);
+    txn.create_table(&schema).unwrap();
+    txn.insert_many("t", &(0..rows).map(|id| row(id, id % 50)).collect::<Vec<_>>()).unwrap();
+    txn.commit().unwrap();
+    db
+}
+
+fn by_tag() -> IndexSchema {
+    IndexSchema::new("t_tag").on("tag").on("name")
+}
+
+fn check(db: &Database) {
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{:?}", report.findings);
+}
+
+fn rows(db: &Database, options: &ScanOptions) -> Vec<Vec<Value>> {
+    let mut txn = db.begin();
+    let mut rows: Vec<_> = txn.scan("t", options).unwrap().map(|row| row.unwrap().values).collect();
+    rows.sort_by_key(|row| int(&row[0]));
+    rows
+}
+
+fn int(value: &Value) -> i64 {
+    match value {
+        Value::Int8(value) => *value,
+        other => panic!("{other:?} is no int8"),
+    }
+}
+
+fn drop_index(db: &Database, name: &str) {
+    let mut txn = db.begin();
+    txn.drop_index(name).unwrap();
+    txn.commit().unwrap();
+}
+
+#[test]
+fn an_index_on_a_table_at_rest() {
+    let db = filled(&SimDisk::new(3), 2000);
+    db.create_index_online("t", &by_tag()).unwrap();
+    assert_eq!(rows(&db, &ScanOptions::index("t_tag")), rows(&db, &ScanOptions::all()));
+    let hash = IndexSchema::new("t_hash").on("name").method(IndexMethod::Hash);
+    db.create_index_online("t", &hash).unwrap();
+    let taken = db.create_index_online("t", &by_tag());
+    assert!(matches!(taken, Err(Error::AlreadyExists(_))), "{taken:?}");
+    assert_eq!(db.reindex("t", None).unwrap(), 3);
+    assert_eq!(rows(&db, &ScanOptions::index("t_tag")), rows(&db, &ScanOptions::all()));
+    let missing = db.reindex("t", Some("nothing"));
+    assert!(matches!(missing, Err(Error::NotFound(_))), "{missing:?}");
+    check(&db);
+}
+
+/// What is built is there after closing and opening, too, and what was replaced is not.
+#[test]
+fn built_indexes_survive_and_old_files_go() {
+    let disk = SimDisk::new(3);
+    let db = filled(&disk, 2000);
+    db.create_index_online("t", &by_tag()).unwrap();
+    let files = || disk.files().iter().filter(|(name, _)| name.starts_with("data/")).count();
+    let before = files();
+    for _ in 0..3 {
+        db.reindex("t", Some("t_tag")).unwrap();
+    }
+    assert_eq!(files(), before, "the files of replaced indexes go at once where nobody uses them");
+    db.close().unwrap();
+    let db = options(&disk).open("").unwrap();
+    assert_eq!(rows(&db, &ScanOptions::index("t_tag")), rows(&db, &ScanOptions::all()));
+    assert_eq!(files(), before);
+    check(&db);
+}
+
+#[test]
+fn a_thinned_index_is_dense_when_it_is_built_anew() {
+    let db = filled(&SimDisk::new(3), 0);
+    db.create_index_online("t", &by_tag()).unwrap();
+    for id in 0..4000 {
+        let mut txn = db.begin();
+        txn.insert("t", &row(id * 7919 % 4000, id * 31 % 997)).unwrap();
+        txn.commit().unwrap();
+    }
+    let blocks = || {
+        let info = db.describe("t").unwrap();
+        info.indexes.iter().find(|index| index.name == "t_tag").unwrap().blocks
+    };
+    let before = blocks();
+    db.reindex("t", Some("t_tag")).unwrap();
+    assert!(blocks() < before, "{before} blocks before, {} after", blocks());
+    check(&db);
+}
+
+/// Writers of all kinds go on beside builds of all kinds, vacuum and checkpoints.
+#[test]
+fn builds_beside_writers_equal_a_rebuild() {
+    let db = filled(&SimDisk::new(3), 1500);
+    let stop = Arc::new(AtomicBool::new(false));
+    let next = Arc::new(AtomicI64::new(10_000));
+    let workers: Vec<_> = (0..4)
+        .map(|worker| {
+            let (db, stop, next) = (db.clone(), Arc::clone(&stop), Arc::clone(&next));
+            thread::spawn(&format!("writer-{worker}"), move || {
+                let mut rng = Rng::from_seed(worker);
+                while !stop.load(Ordering::SeqCst) {
+                    match worker {
+                        0 => upkeep(&db, &mut rng),
+                        _ => write(&db, &mut rng, &next),
+                    }
+                }
+            })
+        })
+        .collect();
+    for round in 0..6 {
+        retried(|| db.create_index_online("t", &by_tag()));
+        let unique = IndexSchema::new("t_unique").on("name").on("id").unique();
+        retried(|| db.create_index_online("t", &unique));
+        let hash = IndexSchema::new("t_hash").on("tag").method(IndexMethod::Hash);
+        retried(|| db.create_index_online("t", &hash));
+        check(&db);
+        retried(|| db.reindex("t", Some("t_tag")).map(drop));
+        retried(|| db.reindex("t", Some("t_pkey")).map(drop));
+        check(&db);
+        let mut txn = db.begin();
+        let by_index = txn.scan("t", &ScanOptions::index("t_tag")).unwrap().count();
+        let by_heap = txn.scan("t", &ScanOptions::all()).unwrap().count();
+        assert_eq!(by_index, by_heap, "round {round}");
+        drop(txn);
+        for name in ["t_tag", "t_unique", "t_hash"] {
+            drop_index(&db, name);
+        }
+    }
+    stop.store(true, Ordering::SeqCst);
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    check(&db);
+}
+
+fn retried(mut build: impl FnMut() -> rightlink::Result<()>) {
+    loop {
+        match build() {
+            Err(error) if error.is_retryable() => {}
+            built => return built.unwrap(),
+        }
+    }
+}
+
+fn upkeep(db: &Database, rng: &mut Rng) {
+    match rng.below(3) {
+        0 => drop(db.vacuum(Some("t")).unwrap()),
+        1 => db.checkpoint().unwrap(),
+        _ => while db.step().unwrap() {},
+    }
+    thread::sleep(std::time::Duration::from_millis(1));
+}
+
+/// A transaction of a few changes; some are undone.
+fn write(db: &Database, rng: &mut Rng, next: &AtomicI64) {
+    let undo = rng.chance(1, 8);
+    let seed = rng.next_u64();
+    let done = db.with_retry(|txn| {
+        let mut rng = Rng::from_seed(seed);
+        for _ in 0..1 + rng.below(4) {
+            change(txn, &mut rng, next)?;
+        }
+        match undo {
+            true => Err(Error::Invalid("undone".into())),
+            false => Ok(()),
+        }
+    });
+    match done {
+        Err(Error::Invalid(_)) if undo => {}
+        // Two inserted the row that was not there.
+        Err(Error::UniqueViolation { .. }) => {}
+        done => done.unwrap(),
+    }
+}
+
+fn change(txn: &mut Transaction, rng: &mut Rng, next: &AtomicI64) -> rightlink::Result<()> {
+    let id = rng.below(1500) as i64;
+    let found = txn.get("t", &[Value::Int8(id)])?;
+    match (rng.below(6), found) {
+        (0, Some(row)) => drop(txn.delete("t", row.id)?),
+        (1..=3, Some(row)) => {
+            let tag = Value::Int8(rng.below(50) as i64);
+            txn.update("t", row.id, &[("tag", tag)])?;
+        }
+        (4, Some(row)) => {
+            txn.update("t", row.id, &[("spare", Value::Int8(rng.below(9) as i64))])?;
+        }
+        (_, None) => drop(txn.insert("t", &row(id, 7))?),
+        _ => {
+            let first = next.fetch_add(5, Ordering::SeqCst);
+            let many: Vec<_> = (first..first + 5).map(|id| row(id, id % 50)).collect();
+            let ids = txn.insert_many("t", &many)?;
+            txn.delete_many("t", &ids[..4])?;
+        }
+    }
+    Ok(())
+}
+
+/// Two rows with one key end the build, whenever the second one comes; the name is free again, and
+/// so is the space.
+#[test]
+fn a_violation_leaves_nothing_behind() {
+    let disk = SimDisk::new(3);
+    let db = filled(&disk, 500);
+    let unique = IndexSchema::new("t_unique").on("tag").unique();
+    let files = || disk.files().iter().filter(|(name, _)| name.starts_with("data/")).count();
+    let before = files();
+    let refused = db.create_index_online("t", &unique);
+    assert!(matches!(refused, Err(Error::UniqueViolation { .. })), "{refused:?}");
+    // One that comes after the first snapshot, before writers look.
+    let sound = IndexSchema::new("t_sound").on("id").on("tag").unique();
+    let by_name = IndexSchema::new("t_unique").on("name").unique();
+    for point in ["online.counted", "online.sorted", "online.built"] {
+        let other = db.clone();
+        let hook = points::install_local(move |name: &'static str| {
+            if name == point {
+                let mut txn = other.begin();
+                let mut twin = row(9000, 1);
+                twin[2] = Value::Text("00000".into());
+                txn.insert("t", &twin).unwrap();
+                txn.commit().unwrap();
+            }
+        });
+        let refused = db.create_index_online("t", &by_name);
+        drop(hook);
+        assert!(matches!(refused, Err(Error::UniqueViolation { .. })), "{point}: {refused:?}");
+        let mut txn = db.begin();
+        let twin = txn.get("t", &[Value::Int8(9000)]).unwrap().unwrap();
+        assert!(txn.delete("t", twin.id).unwrap());
+        txn.commit().unwrap();
+        assert_eq!(db.describe("t").unwrap().indexes.len(), 1);
+        assert_eq!(files(), before, "{point}");
+        check(&db);
+    }
+    db.create_index_online("t", &by_name).unwrap();
+    db.create_index_online("t", &sound).unwrap();
+    check(&db);
+}
+
+/// A row whose key moved on while the index was built does not stand in its own way.
+#[test]
+fn a_row_that_changes_hands_is_no_violation() {
+    let db = filled(&SimDisk::new(3), 500);
+    let other = db.clone();
+    let hook = points::install_local(move |name: &'static str| {
+        // Under each stage the row is replaced, and its key kept.
+        if matches!(name, "online.sorted" | "online.kept" | "online.caught-up") {
+            let mut txn = other.begin();
+            let found = txn.get("t", &[Value::Int8(7)]).unwrap().unwrap();
+            assert!(txn.delete("t", found.id).unwrap());
+            txn.commit().unwrap();
+            let mut txn = other.begin();
+            txn.insert("t", &found.values).unwrap();
+            txn.commit().unwrap();
+        }
+    });
+    db.create_index_online("t", &IndexSchema::new("t_unique").on("name").unique()).unwrap();
+    drop(hook);
+    assert_eq!(rows(&db, &ScanOptions::index("t_unique")).len(), 500);
+    check(&db);
+}
+
+/// An update that changes the new key alone is heap-only before the build, and not during it.
+#[test]
+fn updates_count_an_index_that_is_being_built() {
+    for rule in [None, Some("r10-hot")] {
+        let db = filled(&SimDisk::new(3), 500);
+        let broken = rule.map(points::break_rule);
+        let other = db.clone();
+        let hook = points::install_local(move |name: &'static str| {
+            if name == "online.sorted" {
+                let mut txn = other.begin();
+                let found = txn.get("t", &[Value::Int8(7)]).unwrap().unwrap();
+                assert!(txn.update("t", found.id, &[("tag", Value::Int8(99))]).unwrap());
+                txn.commit().unwrap();
+            }
+        });
+        db.create_index_online("t", &by_tag()).unwrap();
+        drop((hook, broken));
+        let found = rows(&db, &ScanOptions::index("t_tag").equal(vec![Value::Int8(7)]));
+        let clean =
+            db.verify().unwrap().is_clean() && found.iter().all(|row| row[1] == Value::Int8(7));
+        assert_eq!(clean, rule.is_none(), "{rule:?}");
+    }
+}
+
+/// A transaction that began to write under an earlier stage is waited for: without that its rows
+/// are missing.
+#[test]
+fn both_waits_are_needed() {
+    for (rule, begins, ends) in [
+        ("online-first-wait", None, "online.sorted"),
+        ("online-second-wait", Some("online.built"), "online.caught-up"),
+    ] {
+        let db = filled(&SimDisk::new(3), 500);
+        let writer: Arc<Mutex<Option<Transaction>>> = Arc::default();
+        let begin = |db: &Database| {
+            let mut txn = db.begin();
+            txn.insert("t", &row(9000, 1)).unwrap();
+            Some(txn)
+        };
+        if begins.is_none() {
+            *writer.lock() = begin(&db);
+        }
+        let broken = points::break_rule(rule);
+        let (other, theirs) = (db.clone(), Arc::clone(&writer));
+        let hook = points::install_local(move |name: &'static str| {
+            if Some(name) == begins {
+                *theirs.lock() = begin(&other);
+            }
+            if name == ends {
+                theirs.lock().take().unwrap().commit().unwrap();
+            }
+        });
+        db.create_index_online("t", &by_tag()).unwrap();
+        drop((hook, broken));
+        assert!(!db.verify().unwrap().is_clean(), "{rule} was broken, and nothing was missing");
+    }
+}
+
+/// A writer that does not end: the build gives up when its patience does, and nothing stays.
+#[test]
+fn a_build_that_waits_too_long_gives_up() {
+    let disk = SimDisk::new(3);
+    filled(&disk, 100).close().unwrap();
+    let timeout = Some(std::time::Duration::from_millis(50));
+    let db = options(&disk).lock_timeout(timeout).open("").unwrap();
+    let mut writer = db.begin();
+    writer.insert("t", &row(9000, 1)).unwrap();
+    let built = db.create_index_online("t", &by_tag());
+    assert!(matches!(built, Err(Error::Cancelled(_))), "{built:?}");
+    writer.insert("t", &row(9001, 1)).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(db.describe("t").unwrap().indexes.len(), 1);
+    db.create_index_online("t", &by_tag()).unwrap();
+    check(&db);
+}
+
+/// A snapshot from before the end of the build gets a retryable conflict, not fewer rows.
+#[test]
+fn older_snapshots_do_not_use_it() {
+    let db = filled(&SimDisk::new(3), 500);
+    let mut reader = db.begin();
+    let all = reader.scan("t", &ScanOptions::all()).unwrap().count();
+    let mut txn = db.begin();
+    for id in 0..100 {
+        let found = txn.get("t", &[Value::Int8(id)]).unwrap().unwrap();
+        assert!(txn.update("t", found.id, &[("tag", Value::Int8(77))]).unwrap());
+    }
+    txn.commit().unwrap();
+    db.create_index_online("t", &by_tag()).unwrap();
+    match reader.scan("t", &ScanOptions::index("t_tag")) {
+        Err(error) => assert!(error.is_retryable(), "{error}"),
+        Ok(_) => panic!("the index lacks versions that this snapshot sees"),
+    }
+    assert_eq!(reader.scan("t", &ScanOptions::all()).unwrap().count(), all);
+    drop(reader);
+    assert_eq!(db.begin().scan("t", &ScanOptions::index("t_tag")).unwrap().count(), 500);
+    check(&db);
+}
+
+/// A change of the definition is not kept waiting, nor the writers behind it.
+#[test]
+fn a_build_gives_way_to_a_change_of_the_definition() {
+    let db = filled(&SimDisk::new(3), 500);
+    let mut writer = db.begin();
+    writer.insert("t", &row(9000, 1)).unwrap();
+    let (building, begun) = (db.clone(), Arc::new(AtomicBool::new(false)));
+    let tells = Arc::clone(&begun);
+    let build = thread::spawn("build", move || {
+        let _hook = points::install_local(move |name| {
+            tells.fetch_or(name == "online.counted", Ordering::SeqCst);
+        });
+        building.create_index_online("t", &by_tag())
+    });
+    let changing = db.clone();
+    let change = thread::spawn("change", move || {
+        // Not before the build has begun, or it would wait for this.
+        while !begun.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        let mut txn = changing.begin();
+        txn.add_column("t", "more", Type::Int8).unwrap();
+        txn.commit().unwrap();
+    });
+    let built = build.join().unwrap();
+    assert!(matches!(&built, Err(error) if error.is_retryable()), "{built:?}");
+    writer.commit().unwrap();
+    change.join().unwrap();
+    db.create_index_online("t", &by_tag()).unwrap();
+    check(&db);
+}
