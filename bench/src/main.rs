@@ -8,7 +8,7 @@
 //! | `device` | what the bare device reaches before and after |
 //! | `load`, `descent`, `dead_rows`, `hot_update` | an experiment each |
 //! | `insert_prefetch`, `index_scan`, `limit_sweep` | an experiment each |
-//! | `beside_writes`, `memory` | an experiment each |
+//! | `beside_writes`, `memory`, `online_index` | an experiment each |
 //! | `methods` | worker threads against io_uring |
 //!
 //! Invariants: an experiment uses only the public names of `rightlink`; its data lies in a
@@ -31,6 +31,7 @@ mod limit_sweep;
 mod load;
 mod memory;
 mod methods;
+mod online_index;
 mod report;
 mod scratch;
 mod stats;
@@ -86,6 +87,12 @@ const EXPERIMENTS: &[Experiment] = &[
         about: beside_writes::ABOUT,
         knobs: beside_writes::KNOBS,
         run: beside_writes::run,
+    },
+    Experiment {
+        name: online_index::NAME,
+        about: online_index::ABOUT,
+        knobs: online_index::KNOBS,
+        run: online_index::run,
     },
     Experiment {
         name: dead_rows::NAME,

@@ -80,10 +80,16 @@ pub(crate) enum Command {
         table: String,
     },
     /// Show sizes, and figures of pool, log, checkpoints, reads and writes since opening
-    #[command(after_help = "Example:\n  rightlink stat shop.db --json")]
+    #[command(after_help = STAT)]
     Stat {
         /// Directory of the database
         db: PathBuf,
+        /// Show what changed, again and again, after so many seconds each
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+        watch: Option<u32>,
+        /// With --watch: end after so many times [default: never]
+        #[arg(long, value_name = "TIMES", requires = "watch")]
+        count: Option<u64>,
     },
     /// Show the pages of a table or an index, or the items of one page
     #[command(after_help = INSPECT)]
@@ -117,6 +123,16 @@ pub(crate) enum Command {
     Checkpoint {
         /// Directory of the database
         db: PathBuf,
+    },
+    /// Build the indexes of a table anew, or one of them
+    #[command(after_help = "Example:\n  rightlink reindex shop.db orders orders_customer")]
+    Reindex {
+        /// Directory of the database
+        db: PathBuf,
+        /// Name of the table
+        table: String,
+        /// Name of the index; all of them without it
+        index: Option<String>,
     },
     /// Copy a database into a new directory
     #[command(after_help = BACKUP)]
@@ -155,6 +171,14 @@ Example:
     Tour(TourArgs),
 }
 
+const STAT: &str = "\
+With --watch each figure that changed is shown with its change, also what upkeep in the background
+does; it ends when its reader does.
+
+Examples:
+  rightlink stat shop.db --json
+  rightlink stat shop.db --watch 5";
+
 const BACKUP: &str = "\
 The copy holds every transaction that was committed before, and is a database: open it as it is, or
 bring it back by restore. A copy that was cut short is marked as unfinished, and no command opens
@@ -191,6 +215,9 @@ The table is created when it does not exist; else rows are appended, matched by 
 empty field is null. Types are inferred from the first rows of the first file: bool, int4, int8,
 float8, date, timestamp, timestamptz, uuid, else text; numbers with a leading zero stay text. A bad
 line is named by file, line and column, and nothing of its batch stays; --skip goes on from there.
+With --reject bad lines go to a file of their own, with place and reason, and the others are loaded:
+values that are none, wrong numbers of fields, duplicate keys. The exit code is then 2. Text that is
+no CSV ends the load all the same.
 With --json, {\"committed_rows\": N} is written after every durable batch.
 
 Examples:
@@ -229,6 +256,9 @@ pub(crate) struct LoadArgs {
     /// Rows to leave out at the beginning, over all files: continues a load that was cut short
     #[arg(long, value_name = "ROWS", default_value_t = 0)]
     pub(crate) skip: u64,
+    /// Put bad lines into this new file, with the reason, and load the others
+    #[arg(long, value_name = "FILE")]
+    pub(crate) reject: Option<PathBuf>,
     /// Do not wait for the disk at each batch: a crash may lose the newest batches, never parts
     #[arg(long)]
     pub(crate) relaxed: bool,

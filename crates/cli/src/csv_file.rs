@@ -113,6 +113,23 @@ impl CsvFile {
 
     /// The next row and where it begins.
     pub(crate) fn next(&mut self) -> Result<Option<(Vec<String>, Place)>, Failure> {
+        let Some((fields, place)) = self.next_any()? else { return Ok(None) };
+        self.check_count(&fields, &place)?;
+        Ok(Some((fields, place)))
+    }
+
+    /// Fails if a row has not the number of fields that the header has.
+    pub(crate) fn check_count(&self, fields: &[String], place: &Place) -> Result<(), Failure> {
+        let (fields, wanted) = (fields.len(), self.header.len());
+        if fields == wanted {
+            return Ok(());
+        }
+        let what = crate::figures::plural(fields as u64, "field");
+        Err(place.bad(None, &format!("{what}, but the header has {wanted}")))
+    }
+
+    /// The next row, whatever its number of fields, and where it begins.
+    pub(crate) fn next_any(&mut self) -> Result<Option<(Vec<String>, Place)>, Failure> {
         let waiting = self.ahead.len() as u64;
         let record = match self.ahead.pop_front() {
             Some(record) => record,
@@ -124,12 +141,7 @@ impl CsvFile {
         let left = self.reader.bytes() - self.taken;
         self.taken += left / waiting.max(1);
         let place = Place { file: Rc::clone(&self.name), line: record.line };
-        let (fields, wanted) = (record.fields.len(), self.header.len());
-        if fields == wanted {
-            return Ok(Some((record.fields, place)));
-        }
-        let what = crate::figures::plural(fields as u64, "field");
-        Err(place.bad(None, &format!("{what}, but the header has {wanted}")))
+        Ok(Some((record.fields, place)))
     }
 
     /// Bytes of the rows taken so far; while rows are looked at ahead, an estimate.

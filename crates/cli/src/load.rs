@@ -18,6 +18,7 @@ use crate::figures::{count, duration, plural, plural_of, rate};
 use crate::json::{Json, object};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::reject::Rejects;
 use crate::rows::Mapping;
 use crate::{infer, open, schema};
 
@@ -34,6 +35,10 @@ pub(crate) struct Loader {
     relaxed: bool,
     rows: Vec<Vec<Value>>,
     places: Vec<Place>,
+    /// The fields of the waiting rows, if bad ones are to be told apart later.
+    records: Vec<Vec<String>>,
+    /// Where bad lines go; without, they end the load.
+    rejects: Option<Rejects>,
     /// Bytes that the rows take, roughly.
     bytes: usize,
     /// Half for rows looked at ahead, half for a batch.
@@ -53,6 +58,9 @@ pub(crate) fn run(common: &Common, args: &LoadArgs, output: &mut Output) -> Resu
     let mut first = CsvFile::open(&args.files[0])?;
     let db = open::or_create(common, &args.db)?;
     let mut loader = Loader::prepare(&db, args, &mut first)?;
+    if let Some(path) = &args.reject {
+        loader.rejects = Some(Rejects::create(path, &first.header)?);
+    }
     if loader.create.is_some() && !output.json() {
         output.line(loader.columns_text(args.schema.is_none()))?;
         output.flush()?;
@@ -68,7 +76,7 @@ pub(crate) fn run(common: &Common, args: &LoadArgs, output: &mut Output) -> Resu
     closed.map_err(|failure| loader.explain_end(failure, args, "closing the database"))?;
     report(&loader, args, &progress, output)?;
     let told = output.finish().map_err(|failure| loader.explain_end(failure, args, "the report"));
-    told.map(|()| Exit::Done)
+    told.map(|()| if loader.rejected() > 0 { Exit::BadData } else { Exit::Done })
 }
 
 fn report(
@@ -77,6 +85,10 @@ fn report(
     progress: &Progress,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    if output.json() && loader.rejects.is_some() {
+        let (committed, rejected) = (loader.committed.into(), loader.rejected().into());
+        return output.line(object([("committed_rows", committed), ("rejected_rows", rejected)]));
+    }
     if output.json() {
         // In batches the rows were reported as they became durable.
         let untold = args.relaxed || loader.committed == 0;
@@ -90,7 +102,14 @@ fn report(
         duration(time),
         count(rate(loader.committed, time)),
         plural_of(loader.batches, "batch", "batches"),
-    ))
+    ))?;
+    match &args.reject {
+        Some(path) if loader.rejected() > 0 => {
+            let rows = plural(loader.rejected(), "row");
+            output.line(format_args!("{rows} rejected, see {}", path.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn committed_json(rows: u64) -> Json {
@@ -98,6 +117,11 @@ fn committed_json(rows: u64) -> Json {
 }
 
 impl Loader {
+    /// Rows that went to the file for bad ones.
+    fn rejected(&self) -> u64 {
+        self.rejects.as_ref().map_or(0, |rejects| rejects.count)
+    }
+
     /// Finds or plans the table.
     pub(crate) fn prepare(
         db: &Database,
@@ -124,6 +148,8 @@ impl Loader {
             relaxed: args.relaxed,
             rows: Vec::new(),
             places: Vec::new(),
+            records: Vec::new(),
+            rejects: None,
             bytes: 0,
             memory,
             unsure: false,
@@ -150,12 +176,17 @@ impl Loader {
             }
             let mapping = Mapping::new(&file.header, &self.columns);
             let mapping = mapping.map_err(|failure| failure.about(&file.name))?;
-            while let Some((record, place)) = file.next()? {
+            while let Some((record, place)) = file.next_any()? {
                 if skip > 0 {
+                    file.check_count(&record, &place)?;
                     skip -= 1;
                     continue;
                 }
-                self.take(mapping.values(&record, &place)?, &record, place);
+                let values = file.check_count(&record, &place);
+                match values.and_then(|()| mapping.values(&record, &place)) {
+                    Ok(values) => self.take(values, record, place),
+                    Err(failure) => self.reject(&record, &place, failure)?,
+                }
                 if self.rows.len() == args.batch as usize || self.bytes >= self.memory.bytes() / 2 {
                     self.commit(reports.as_deref_mut())?;
                 }
@@ -167,11 +198,54 @@ impl Loader {
     }
 
     /// Puts a row into the batch.
-    fn take(&mut self, row: Vec<Value>, record: &[String], place: Place) {
+    fn take(&mut self, row: Vec<Value>, record: Vec<String>, place: Place) {
         let text: usize = record.iter().map(String::len).sum();
         self.bytes += text + size_of_val(row.as_slice()) + size_of::<(Vec<Value>, Place)>();
         self.rows.push(row);
         self.places.push(place);
+        if self.rejects.is_some() {
+            self.bytes += text + record.len() * size_of::<String>();
+            self.records.push(record);
+        }
+    }
+
+    /// Puts a bad line aside, or ends the load by what is wrong with it.
+    fn reject(
+        &mut self,
+        record: &[String],
+        place: &Place,
+        failure: Failure,
+    ) -> Result<(), Failure> {
+        match &mut self.rejects {
+            Some(rejects) => rejects.add(record, place, &failure.message),
+            None => Err(failure),
+        }
+    }
+
+    /// Puts the waiting rows aside that a new transaction does not take one by one; the others are
+    /// in it.
+    fn insert_good(&mut self) -> Result<Transaction, Failure> {
+        let mut work = self.begin()?;
+        let waiting = [self.rows.len(), self.places.len(), self.records.len()];
+        assert!(waiting.iter().all(|len| *len == waiting[0]), "each row has a place and fields");
+        let (rows, places) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.places));
+        let records = std::mem::take(&mut self.records);
+        for ((row, place), record) in rows.into_iter().zip(places).zip(records) {
+            match work.insert(&self.table, &row) {
+                Ok(_) => {
+                    self.rows.push(row);
+                    self.places.push(place);
+                    self.records.push(record);
+                }
+                Err(error) if is_data(&error) => {
+                    let column = self.column_of(&error);
+                    let failure = place.bad(column.as_deref(), &error.to_string());
+                    self.reject(&record, &place, failure)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(work)
     }
 
     /// Commits the waiting rows and tells so.
@@ -184,7 +258,13 @@ impl Loader {
         if let Err(error) = inserted {
             // The search for the bad row would wait for the table that `work` has created.
             work.rollback();
-            return Err(self.blame(error));
+            match self.rejects.is_some() && is_data(&error) {
+                true => work = self.insert_good()?,
+                false => return Err(self.blame(error)),
+            }
+        }
+        if let Some(rejects) = &mut self.rejects {
+            rejects.settle()?;
         }
         self.unsure = true;
         work.commit()?;
@@ -194,6 +274,7 @@ impl Loader {
         self.batches += u64::from(!self.rows.is_empty());
         self.rows.clear();
         self.places.clear();
+        self.records.clear();
         self.bytes = 0;
         match reports {
             Some(output) if self.committed > 0 => {
@@ -216,14 +297,7 @@ impl Loader {
 
     /// Finds the row that makes the batch fail, by inserting them one by one and rolling back.
     fn blame(&self, error: Error) -> Failure {
-        let data = matches!(
-            error,
-            Error::UniqueViolation { .. }
-                | Error::NotNullViolation { .. }
-                | Error::CheckViolation { .. }
-                | Error::Limit(_)
-        );
-        let work = if data { self.begin().ok() } else { None };
+        let work = if is_data(&error) { self.begin().ok() } else { None };
         let Some(mut work) = work else { return error.into() };
         for (row, place) in self.rows.iter().zip(&self.places) {
             if let Err(error) = work.insert(&self.table, row) {
@@ -271,7 +345,7 @@ impl Loader {
             "nothing of this batch was kept"
         };
         let kept = format!("{batch}, {kept} committed");
-        let resume = args.skip + self.committed;
+        let resume = args.skip + self.committed + self.rejected();
         let failure = failure.and(kept).with("committed_rows", self.committed);
         if self.committed > 0 && !self.unsure {
             failure.and(format!("after mending it, go on with --skip {resume}"))
@@ -300,6 +374,17 @@ impl Loader {
         let how = if inferred { "inferred columns" } else { "columns" };
         format!("table {}, {how}: {}", self.table, list.join(", "))
     }
+}
+
+/// Is it the row that is bad?
+fn is_data(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::UniqueViolation { .. }
+            | Error::NotNullViolation { .. }
+            | Error::CheckViolation { .. }
+            | Error::Limit(_)
+    )
 }
 
 /// Memory for rows: half of what the budget has left.

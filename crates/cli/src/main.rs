@@ -21,6 +21,7 @@ mod open;
 mod output;
 mod progress;
 mod random;
+mod reject;
 mod rows;
 mod scan;
 mod schema;
@@ -29,6 +30,7 @@ mod show;
 mod sql;
 mod tour;
 mod upkeep;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -87,13 +89,19 @@ fn run(args: Args, output: &mut Output) -> Result<Exit, Failure> {
         Command::Get(args) => scan::get(&common, &args, output),
         Command::Tables { db } => show::tables(&common, &db, output),
         Command::Describe { db, table } => show::describe(&common, &db, &table, output),
-        Command::Stat { db } => show::stat(&common, &db, output),
+        Command::Stat { db, watch, count } => match watch {
+            Some(seconds) => watch::run(&common, &db, (seconds, count), output),
+            None => show::stat(&common, &db, output),
+        },
         Command::Inspect { db, relation, block } => {
             inspect::run(&common, &db, (&relation, block), output)
         }
         Command::Verify { db, offline } => upkeep::verify(&common, &db, offline, output),
         Command::Vacuum { db, table } => upkeep::vacuum(&common, &db, table.as_deref(), output),
         Command::Checkpoint { db } => upkeep::checkpoint(&common, &db, output),
+        Command::Reindex { db, table, index } => {
+            upkeep::reindex(&common, &db, (&table, index.as_deref()), output)
+        }
         Command::Backup { db, dir, rate } => copies::backup(&common, (&db, &dir), rate, output),
         Command::Restore { dir, db } => copies::restore(&common, &dir, &db, output),
         Command::Sql(args) => sql::run(&common, &args, output),

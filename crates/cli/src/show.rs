@@ -237,7 +237,7 @@ pub(crate) fn stat(common: &Common, path: &Path, output: &mut Output) -> Result<
 }
 
 /// A figure in the unit that its name tells.
-fn shown(name: &str, value: u64) -> String {
+pub(crate) fn shown(name: &str, value: u64) -> String {
     match name.rsplit('_').next() {
         Some("bytes") => bytes(value),
         Some("us") => duration(Duration::from_micros(value)),

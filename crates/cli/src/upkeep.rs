@@ -1,4 +1,4 @@
-//! `verify`, `vacuum` and `checkpoint`.
+//! `verify`, `vacuum`, `reindex` and `checkpoint`.
 //!
 //! Invariants: damage found ends with its own exit code, after every finding has been printed.
 //! Does not do: repair.
@@ -10,7 +10,7 @@ use rightlink::{Database, Finding, VacuumReport, VerifyReport};
 use crate::args::Common;
 use crate::clock::Stopwatch;
 use crate::failure::{Exit, Failure};
-use crate::figures::{duration, plural, plural_of};
+use crate::figures::{bytes, duration, plural, plural_of};
 use crate::json::{Json, object};
 use crate::output::Output;
 use crate::{names, open};
@@ -127,6 +127,43 @@ fn vacuum_json(report: &VacuumReport) -> Json {
         ("blocks_cut", report.blocks_cut.into()),
         ("index_pages_freed", report.index_pages_freed.into()),
     ])
+}
+
+/// Builds indexes anew.
+pub(crate) fn reindex(
+    common: &Common,
+    path: &Path,
+    (table, index): (&str, Option<&str>),
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let db = open::existing(common, path)?;
+    let before = names::table(&db, table)?;
+    if let Some(index) = index {
+        names::index(&before, index)?;
+    }
+    let clock = Stopwatch::start();
+    let built = db.reindex(table, index)?;
+    let after = db.describe(table)?;
+    db.close()?;
+    let size = |table: &rightlink::TableInfo| -> u64 {
+        let chosen = table.indexes.iter().filter(|known| index.is_none_or(|i| i == known.name));
+        chosen.map(|index| u64::from(index.blocks) * rightlink::config::PAGE_SIZE as u64).sum()
+    };
+    let (was, is) = (size(&before), size(&after));
+    let json = object([
+        ("indexes", built.into()),
+        ("bytes_before", was.into()),
+        ("bytes_after", is.into()),
+    ]);
+    let text = format!(
+        "{} built anew: {} before, {} now, in {}",
+        plural_of(built as u64, "index", "indexes"),
+        bytes(was),
+        bytes(is),
+        duration(clock.elapsed()),
+    );
+    output.either(&json, text)?;
+    Ok(Exit::Done)
 }
 
 /// Writes everything back.

@@ -214,6 +214,7 @@ impl Tour<'_> {
         db: &Database,
         table: &str,
         batch: u32,
+        reject: None,
         skip: u64,
     ) -> Result<(Loader, Duration), Failure> {
         let args = load_args(self, table, batch, skip);

@@ -14,9 +14,11 @@
 //! Invariants:
 //! - A table that is open exists once: its heap's clock (R3) and its trees' registrations (R6) have
 //!   one place. Only `names` opens tables.
-//! - A definition is changed under the table's exclusive lock (or in the stages of `online`), and the name is marked as changing
+//! - A definition is changed under the table's exclusive lock, and the name is marked as changing
 //!   before the first catalog row is written; whoever meets the mark waits for the lock and looks
-//!   again. So nobody ever writes to a table with a definition that is not the current one.
+//!   again. So nobody ever writes to a table with a definition that is not the current one. The
+//!   stages of an index build beside writers are the exception, and wait for those who do
+//!   (`online`).
 //! - Definitions are read with a snapshot of now, not of the transaction: rows of older snapshots
 //!   read correctly under newer definitions.
 //!
