@@ -163,6 +163,7 @@ Example:
     /// Serve psql and other PostgreSQL clients
     Serve(ServeArgs),
     /// Make a line for serve --users: the password is read from standard input
+    #[command(after_help = "Example:\n  echo secret | rightlink password ann >> users")]
     Password {
         /// Name of the user
         name: String,

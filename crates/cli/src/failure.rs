@@ -63,6 +63,7 @@ impl Failure {
     pub(crate) fn file(name: &str, error: &io::Error) -> Self {
         let exit = match error.kind() {
             io::ErrorKind::NotFound => Exit::NotFound,
+            io::ErrorKind::AlreadyExists => Exit::Conflict,
             _ => Exit::Io,
         };
         Self::new(exit, format!("{name}: {error}"))

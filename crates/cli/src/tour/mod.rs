@@ -118,6 +118,7 @@ fn load_args(tour: &Tour<'_>, table: &str, batch: u32, skip: u64) -> LoadArgs {
         batch,
         sample: 30_000,
         skip,
+        reject: None,
         relaxed: false,
     }
 }
@@ -214,7 +215,6 @@ impl Tour<'_> {
         db: &Database,
         table: &str,
         batch: u32,
-        reject: None,
         skip: u64,
     ) -> Result<(Loader, Duration), Failure> {
         let args = load_args(self, table, batch, skip);
