@@ -6,6 +6,7 @@
 //! Does not do: logging; an error is logged where it is handled.
 
 use std::fmt;
+use std::time::Duration;
 
 use rightlink_aio::IoError;
 
@@ -85,6 +86,12 @@ pub enum Error {
     Locked(String),
     /// The transaction is no longer usable after an earlier error.
     TransactionAborted,
+    /// The snapshot is older than the database lets any be, and rows that it would see may be gone.
+    /// Roll back and begin anew.
+    SnapshotTooOld {
+        /// The longest that a snapshot may live, as the database was opened.
+        limit: Duration,
+    },
 }
 
 /// Why two transactions could not both go on.
@@ -157,6 +164,9 @@ impl fmt::Display for Error {
             Error::Cancelled(what) => write!(f, "cancelled: {what}"),
             Error::Locked(what) => write!(f, "locked: {what}"),
             Error::TransactionAborted => write!(f, "the transaction was aborted by an error"),
+            Error::SnapshotTooOld { limit } => {
+                write!(f, "snapshot too old: it may live for {} s", limit.as_secs_f64())
+            }
         }
     }
 }

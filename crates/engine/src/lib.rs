@@ -84,8 +84,8 @@ pub use db::define::{
     Predicate, SequenceSchema, TableSchema, Term, Test,
 };
 pub use db::info::{
-    ColumnInfo, Finding, IdentityInfo, IndexInfo, KeyColumnInfo, PageInfo, SequenceInfo, Stats,
-    TableInfo, VacuumReport, VerifyReport,
+    ColumnInfo, Finding, IdentityInfo, IndexInfo, KeyColumnInfo, PageInfo, SequenceInfo,
+    SnapshotInfo, Stats, TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyReport,
 };
 pub use db::options::Options;
 pub use db::record::{Date, Field, Fields, Json, Record, Records, Time, Timestamp, TimestampTz};

@@ -90,6 +90,36 @@ fn inheriting<T>(f: impl FnOnce() -> T) -> impl FnOnce() -> T {
     f
 }
 
+/// Runs `work` on up to `count` threads at once, this one included, and waits for all of them.
+/// Fewer run it where the system refuses a thread: `work` takes its share from a common place.
+///
+/// # Panics
+/// If `work` panics on any of them.
+#[cfg(not(feature = "shuttle"))]
+pub fn several(name: &str, count: usize, work: &(dyn Fn() + Sync)) {
+    assert!(!name.is_empty() && !name.contains('\0'), "a thread has a name");
+    imp::scope(|scope| {
+        for _ in 1..count {
+            let thread = imp::Builder::new().name(name.to_string());
+            if thread.spawn_scoped(scope, inheriting(work)).is_err() {
+                break;
+            }
+        }
+        work();
+    });
+}
+
+/// As without the model; the caller only waits, as a scope of the model's wakes it at the end
+/// whatever else it may be waiting for.
+#[cfg(feature = "shuttle")]
+pub fn several(_name: &str, count: usize, work: &(dyn Fn() + Sync)) {
+    imp::scope(|scope| {
+        for _ in 0..count.max(1) {
+            scope.spawn(inheriting(work));
+        }
+    });
+}
+
 /// Which thread runs this.
 pub fn current_id() -> ThreadId {
     imp::current().id()
@@ -124,6 +154,19 @@ mod tests {
         assert_eq!(spawn("adds", || 1 + 1).join(), Ok(2));
         let failed = spawn("fails", || panic!("block {}", 7)).join();
         assert_eq!(failed, Err::<(), _>(Panicked("block 7".to_string())));
+    }
+
+    #[test]
+    fn several_threads_share_the_work() {
+        use crate::sync::{AtomicUsize, Ordering};
+        let next = AtomicUsize::new(0);
+        let done: Vec<AtomicUsize> = (0..100).map(|_| AtomicUsize::new(0)).collect();
+        several("shares", 4, &|| {
+            while let Some(task) = done.get(next.fetch_add(1, Ordering::Relaxed)) {
+                task.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        assert!(done.iter().all(|times| times.load(Ordering::Relaxed) == 1));
     }
 
     #[test]

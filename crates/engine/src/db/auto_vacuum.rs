@@ -4,14 +4,12 @@
 //! The heap counts versions that were ended and versions that pruning removed. A table is due when
 //! the difference has grown by [`LEAST`] and by [`PER_BLOCK`] for each of its blocks since the last
 //! vacuum. What that one had to leave, to an old snapshot, counts again when every transaction of
-//! its time is over. Between two pieces of work it rests for several times as long as the piece
-//! took, as long as others commit.
+//! its time is over.
 //!
-//! Invariants: nobody is waited for: a table whose lock is not to be had is left for the next look.
-//! A run ends early when the database is closed or its table's definition is to be changed; what it
-//! had found is found again.
-//! Does not do: start a thread (`background`), several tables at once, frozen xids of tables that
-//! nobody changes.
+//! Invariants: nobody is waited for: a table whose lock is not to be had is left for the next look,
+//! and one that another thread vacuums is left to it.
+//! Does not do: start a thread (`background`), rest (`vacuum`), frozen xids of tables that nobody
+//! changes.
 
 use std::time::Duration;
 
@@ -20,19 +18,15 @@ use rightlink_env::sync::Arc;
 use crate::catalog::{Changes, Entry};
 use crate::db::engine::Engine;
 use crate::db::info::VacuumReport;
+use crate::db::vacuum::How;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
-use crate::ids::ObjectId;
-use crate::txn::{Isolation, LockMode, RunningTxn, WaitsFor};
+use crate::txn::{Isolation, LockMode};
 
 /// Garbage below which no table is worth a vacuum.
 const LEAST: u64 = 1000;
 /// More garbage for each block of a table: about a tenth of its rows.
 const PER_BLOCK: u64 = 10;
-/// Rests between pieces of work, of the time that a piece took.
-const REST: u32 = 4;
-/// Longest rest.
-const LONGEST_REST: Duration = Duration::from_millis(50);
 
 /// Has the table gathered enough?
 fn is_due(heap: &Heap) -> bool {
@@ -44,7 +38,12 @@ impl Engine {
     /// Looks at every open table once; false if none needed anything.
     pub(crate) fn step_vacuum(&self) -> Result<bool> {
         let mut worked = false;
-        for entry in self.catalog.open_tables() {
+        self.txns.expire_snapshots();
+        let tables = self.catalog.open_tables();
+        self.upkeep
+            .vacuums
+            .forget_all_but(&tables.iter().map(|entry| entry.table.def().id).collect());
+        for entry in tables {
             let heap = entry.table.heap();
             if heap.dead_roots() > 0 || is_due(heap) {
                 worked |= self.tend(&entry.table.def().name)?;
@@ -73,30 +72,15 @@ impl Engine {
         if !is_due(entry.table.heap()) {
             return Ok(cleaned.rows > 0);
         }
-        match self.vacuum_table(&entry.table, true, &mut VacuumReport::default()) {
+        match self.vacuum_table(&entry.table, How::Automatic, &mut VacuumReport::default()) {
             Err(Error::Cancelled(_)) => Ok(false),
-            vacuumed => {
-                vacuumed?;
+            Ok(None) => Ok(false),
+            Ok(Some(_)) => {
                 self.upkeep.count_auto_vacuum();
                 Ok(true)
             }
+            Err(error) => Err(error),
         }
-    }
-
-    /// What a paced vacuum of `table` does between two pieces of work. An error ends it.
-    pub(crate) fn rest(&self, table: ObjectId, worked: Duration, commits: &mut u64) -> Result<()> {
-        let waits = |txn: RunningTxn| match txn.waits_for {
-            Some(WaitsFor::Table { table: of, .. }) => of == table,
-            _ => false,
-        };
-        if self.upkeep.is_closed() || self.txns.running().into_iter().any(waits) {
-            return Err(Error::Cancelled("a vacuum that is in the way".into()));
-        }
-        let now = self.txns.counters().commits;
-        if std::mem::replace(commits, now) != now {
-            self.env.clock.sleep((worked * REST).min(LONGEST_REST));
-        }
-        Ok(())
     }
 }
 
@@ -108,7 +92,10 @@ mod tests {
 
     fn open(rows: i64) -> Database {
         let options = Database::options().simulation(Env::simulated(5), SimDisk::new(5));
-        let db = options.open("db").unwrap();
+        fill(options.open("db").unwrap(), rows)
+    }
+
+    fn fill(db: Database, rows: i64) -> Database {
         let mut txn = db.begin();
         txn.create_table(&TableSchema::new("t").column("id", Type::Int8).primary_key(["id"]))
             .unwrap();
@@ -140,6 +127,21 @@ mod tests {
         assert!(!db.engine().step_vacuum().unwrap(), "nothing is left");
         assert_eq!(db.vacuum(Some("t")).unwrap().rows_removed, 0);
         assert!(db.verify().unwrap().is_clean());
+    }
+
+    /// What it looks at in a second is bounded, and the whole of it takes as long as that says.
+    #[test]
+    fn a_rate_bounds_it() {
+        let env = Env::simulated(5);
+        let options = Database::options().simulation(env.clone(), SimDisk::new(5));
+        let db = fill(options.vacuum_rate(Some(1 << 20)).open("db").unwrap(), 20_000);
+        delete_below(&db, 12_000);
+        let info = db.describe("t").unwrap();
+        let (began, blocks) = (env.clock.now(), info.heap_blocks + info.indexes[0].blocks);
+        assert!(db.engine().step_vacuum().unwrap());
+        let (took, bytes) = ((env.clock.now() - began).as_secs_f64(), f64::from(blocks) * 8192.0);
+        let seconds = bytes / f64::from(1 << 20);
+        assert!(took >= 0.9 * seconds && took < 4.0 * seconds, "{took} s for {seconds} s of pages");
     }
 
     /// A vacuum that an old snapshot kept from removing anything is not repeated for nothing, and

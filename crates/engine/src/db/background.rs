@@ -1,7 +1,8 @@
 //! The threads of an open database: the only place where the engine starts any.
 //!
 //! - `rightlink-upkeep`: write-back ahead of eviction and checkpoints, step by step.
-//! - `rightlink-vacuum`: removes dead rows and their index entries where many have gathered.
+//! - `rightlink-vacuum` (several): removes dead rows and their index entries where many have
+//!   gathered.
 //! - `rightlink-flush`: makes relaxed commits durable within [`FLUSH_EVERY`].
 //!
 //! Invariants: a thread holds only a weak handle, so that the last `Database` closes it; an error
@@ -14,6 +15,7 @@ use rightlink_env::sync::{Arc, Weak};
 use rightlink_env::thread;
 
 use crate::db::engine::Engine;
+use crate::db::options::Options;
 use crate::error::{Error, Result};
 
 /// Longest time that a relaxed commit stays in memory only, if the device keeps up.
@@ -24,17 +26,25 @@ const IDLE: Duration = Duration::from_millis(20);
 const AFTER_ERROR: Duration = Duration::from_millis(500);
 
 /// Starts the threads of `engine`.
-pub(crate) fn start(engine: &Arc<Engine>, auto_vacuum: bool) -> Result<()> {
+pub(crate) fn start(engine: &Arc<Engine>, options: &Options) -> Result<()> {
     let upkeep = spawn("rightlink-upkeep", engine, IDLE, Engine::step_pages)?;
     let flush = spawn("rightlink-flush", engine, FLUSH_EVERY, |engine| {
         engine.wal.flush(engine.wal.end()).map(|()| false)
     })?;
     engine.upkeep.threads.lock().extend([upkeep, flush]);
-    if auto_vacuum {
+    let vacuums = if options.auto_vacuum { options.auto_vacuum_threads } else { 0 };
+    for _ in 0..vacuums {
         let vacuum = spawn("rightlink-vacuum", engine, LOOK_EVERY, |engine| {
             engine.step_vacuum().map(|_| false)
         })?;
         engine.upkeep.threads.lock().push(vacuum);
+    }
+    if vacuums == 0 && options.max_snapshot_age.is_some() {
+        let expire = spawn("rightlink-snapshots", engine, LOOK_EVERY, |engine| {
+            engine.txns.expire_snapshots();
+            Ok(false)
+        })?;
+        engine.upkeep.threads.lock().push(expire);
     }
     Ok(())
 }

@@ -72,6 +72,11 @@ impl Transaction {
         Ok(())
     }
 
+    /// Its number in this process, by which [`Database::snapshots`] names it.
+    pub fn number(&self) -> u64 {
+        self.txn.as_ref().expect("the transaction runs until it is consumed").id()
+    }
+
     /// How long later waits for locks may last; `None`: without end.
     pub fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         if let Some(txn) = &mut self.txn {

@@ -12,6 +12,7 @@ use rightlink_env::{Env, Rng};
 
 use crate::buffer::BufferPool;
 use crate::catalog::Catalog;
+use crate::db::vacuum::{self, Vacuums};
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
 use crate::recovery::checkpoint::{Checkpoint, Counters, Pace, RedoWork};
@@ -56,8 +57,7 @@ pub(crate) struct Upkeep {
     closed: AtomicBool,
     wake: (Mutex<bool>, Condvar),
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
-    /// One vacuum at a time.
-    pub(crate) vacuum_turn: Mutex<()>,
+    pub(crate) vacuums: Vacuums,
     /// Outcomes below the first xid may go once the horizon is above the second.
     pub(crate) outcomes_to_forget: Mutex<Option<(Xid, Xid)>>,
 }
@@ -68,7 +68,12 @@ struct Work {
 
 impl Upkeep {
     /// Upkeep of a database whose redo position is `redo`.
-    pub(crate) fn new(pace: Pace, redo: Lsn, redo_speed: RedoSpeed) -> Self {
+    pub(crate) fn new(
+        pace: Pace,
+        redo: Lsn,
+        redo_speed: RedoSpeed,
+        vacuum: vacuum::Settings,
+    ) -> Self {
         Self {
             pace,
             work: Mutex::new(Work { checkpoint: None }),
@@ -81,7 +86,7 @@ impl Upkeep {
             closed: AtomicBool::new(false),
             wake: (Mutex::new(false), Condvar::new()),
             threads: Mutex::new(Vec::new()),
-            vacuum_turn: Mutex::new(()),
+            vacuums: Vacuums::new(vacuum),
             outcomes_to_forget: Mutex::new(None),
         }
     }

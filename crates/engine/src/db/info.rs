@@ -3,9 +3,12 @@
 //! Invariants: every figure has its unit in its name or its comment; nothing here holds a lock.
 //! Does not do: collecting.
 
+use std::time::Duration;
+
 use crate::datum::Type;
 use crate::db::define::{CheckSchema, ColumnDefault, SequenceSchema};
 use crate::index::IndexMethod;
+pub use crate::vacuum::Phase as VacuumPhase;
 
 /// A table, as `describe` shows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,12 +106,56 @@ pub struct VacuumReport {
     pub rows_removed: u64,
     /// Index entries removed, over all indexes.
     pub entries_removed: u64,
-    /// Passes over the indexes.
+    /// Dead row versions left to the next vacuum, as they are too few for a pass over the indexes.
+    pub rows_left: u64,
+    /// Passes over the indexes. None is needed where the entries were few and left by key.
     pub index_passes: u64,
     /// Blocks cut from the end of the heap.
     pub blocks_cut: u64,
     /// Index pages given back for reuse.
     pub index_pages_freed: u64,
+}
+
+/// How far a vacuum is that is at work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VacuumProgress {
+    /// Its table.
+    pub table: String,
+    /// Did it begin without being asked for?
+    pub automatic: bool,
+    /// What it is at.
+    pub phase: VacuumPhase,
+    /// For how long it has been running.
+    pub running: Duration,
+    /// Blocks of the heap.
+    pub heap_blocks: u64,
+    /// Those that it has been past.
+    pub heap_blocks_done: u64,
+    /// Dead rows collected whose entries have not left every index yet.
+    pub dead_rows: u64,
+    /// Blocks of the indexes that this pass goes over.
+    pub index_blocks: u64,
+    /// Those that it has been past.
+    pub index_blocks_done: u64,
+    /// Passes over the indexes that are done.
+    pub index_passes: u64,
+}
+
+/// Snapshots taken between the same two commits, and what they keep from being removed: rows that
+/// they see and that were replaced or deleted since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    /// Number, in this process, of the transaction that took the first of them:
+    /// [`Transaction::number`](crate::Transaction::number).
+    pub transaction: u64,
+    /// How many there are.
+    pub snapshots: u64,
+    /// For how long that transaction has been running.
+    pub age: Duration,
+    /// Commits since, read-only ones not counted: what those replaced may be held back.
+    pub commits_since: u64,
+    /// Statements that took a number for their writes since its oldest running one.
+    pub xids_since: u64,
 }
 
 /// One finding of `verify`.

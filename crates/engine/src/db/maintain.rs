@@ -1,10 +1,7 @@
-//! Looking after an open database: vacuum, verify, statistics, inspection.
+//! Looking after an open database: verify, statistics, inspection.
 //!
-//! Invariants: nothing here stops anybody else's work; a vacuum of a table waits for nobody but
-//! index builds and definitions being changed.
+//! Invariants: nothing here stops anybody else's work.
 //! Does not do: the work itself, which the rooms below do.
-
-use std::time::Duration;
 
 use rightlink_env::sync::Arc;
 
@@ -14,25 +11,15 @@ use crate::db::Database;
 use crate::db::define::CheckSchema;
 use crate::db::engine::Engine;
 use crate::db::info::{
-    ColumnInfo, Finding, IdentityInfo, IndexInfo, KeyColumnInfo, Stats, TableInfo, VacuumReport,
-    VerifyReport,
+    ColumnInfo, Finding, IdentityInfo, IndexInfo, KeyColumnInfo, Stats, TableInfo, VerifyReport,
 };
 use crate::db::offline;
 use crate::db::options::Options;
 use crate::error::{Error, Result};
-use crate::ids::Xid;
 use crate::page::{PageKind, header};
-use crate::table::Table;
 use crate::table::schema::{Check, IndexDef, TableDef};
 use crate::txn::{DeadHints, Isolation, LockMode, Transaction};
-use crate::vacuum::{self, Vacuum};
 use crate::verify;
-
-/// Wait for the lock that cutting a table's tail needs: none, the tail can be cut another time.
-const TAIL_PATIENCE: Duration = Duration::ZERO;
-
-/// Pause between two looks at an index build.
-const BUILD_LOOK: Duration = Duration::from_millis(2);
 
 impl Database {
     /// All tables, sorted by name.
@@ -89,27 +76,6 @@ impl Database {
     /// Figures since the database was opened: pool, log, checkpoints, reads, writes, transactions.
     pub fn stats(&self) -> Stats {
         self.engine().stats()
-    }
-
-    /// Removes dead rows of one table (`None`: of every table) and their index entries.
-    pub fn vacuum(&self, table: Option<&str>) -> Result<VacuumReport> {
-        let engine = self.engine();
-        engine.check_open()?;
-        let mut total = VacuumReport::default();
-        if let Some(table) = table {
-            engine.vacuum_named(table, &mut total)?;
-            return Ok(total);
-        }
-        let catalog = engine.catalog.table();
-        let mut oldest = catalog.naming(engine.vacuum_table(catalog, false, &mut total))?;
-        for def in engine.catalog.definitions()? {
-            match engine.vacuum_named(&def.name, &mut total) {
-                Err(Error::NotFound(_)) => {}
-                xid => oldest = oldest.min(xid?),
-            }
-        }
-        engine.forget_outcomes(oldest)?;
-        Ok(total)
     }
 
     /// Checks pages, heaps, indexes and both against each other, while others work.
@@ -208,80 +174,6 @@ impl Engine {
         Ok((txn, entry))
     }
 
-    /// No table names an unfrozen xid below `oldest` any more: outcomes below it can go, but only
-    /// once every snapshot is gone that was there before. Its reader may have met such an xid on a
-    /// page that was frozen after it let go of the latch, and may be about to ask for the outcome.
-    /// So they go at a later vacuum, when the horizon has passed all xids of today.
-    fn forget_outcomes(&self, oldest: Xid) -> Result<()> {
-        let mut waiting = self.upkeep.outcomes_to_forget.lock();
-        if let Some((below, _)) = waiting.filter(|(_, fence)| self.txns.horizon() > *fence) {
-            self.txns.cut_off(below)?;
-            *waiting = None;
-        }
-        waiting.get_or_insert((oldest, self.txns.next_xid()));
-        Ok(())
-    }
-
-    /// The table called `name` for a vacuum, which waits for index builds beside writers (R3).
-    fn use_table_to_vacuum(&self, name: &str) -> Result<(Transaction, Arc<Entry>)> {
-        loop {
-            let (txn, entry) = self.use_table(name, LockMode::Write)?;
-            if !entry.table.is_being_indexed() {
-                return Ok((txn, entry));
-            }
-            // The build waits for writers: the lock must go.
-            drop((txn, entry));
-            self.check_open()?;
-            self.env.clock.sleep(BUILD_LOOK);
-        }
-    }
-
-    /// Vacuums the table called `name`; returns its oldest unfrozen xid.
-    fn vacuum_named(&self, name: &str, total: &mut VacuumReport) -> Result<Xid> {
-        let (mut txn, entry) = self.use_table_to_vacuum(name)?;
-        let oldest = entry.table.naming(self.vacuum_table(&entry.table, false, total))?;
-        txn.set_lock_timeout(Some(TAIL_PATIENCE));
-        match txn.lock_table(entry.table.def().id, LockMode::Exclusive) {
-            Ok(()) => {
-                let cut = entry.table.naming(vacuum::cut_tail(entry.table.heap()))?;
-                total.blocks_cut += u64::from(cut);
-            }
-            Err(Error::Cancelled(_) | Error::Conflict { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        Ok(oldest)
-    }
-
-    /// Vacuums `table`, whose write lock the caller holds; `paced`: resting between pieces of work.
-    pub(crate) fn vacuum_table(
-        &self,
-        table: &Table,
-        paced: bool,
-        total: &mut VacuumReport,
-    ) -> Result<Xid> {
-        let _turn = self.upkeep.vacuum_turn.lock();
-        let indexes: Vec<_> = table.indexes().iter().map(|index| index.method()).collect();
-        let memory = (&self.env.budget, self.env.budget.limit() / 16);
-        let horizon = self.txns.horizon();
-        let (mut since, mut commits) = (self.env.clock.now(), 0);
-        let mut pace = || {
-            if paced {
-                self.rest(table.def().id, self.env.clock.now() - since, &mut commits)?;
-                since = self.env.clock.now();
-            }
-            Ok(())
-        };
-        let vacuum = Vacuum::new(table.heap(), &indexes, memory, horizon)?;
-        let report = vacuum.run(&mut pace)?;
-        table.heap().vacuumed(self.txns.next_xid());
-        total.pages_scanned += report.pages;
-        total.rows_removed += report.rows;
-        total.entries_removed += report.entries;
-        total.index_passes += report.index_passes;
-        total.index_pages_freed += report.index_pages_freed;
-        Ok(report.oldest_unfrozen)
-    }
-
     fn stats(&self) -> Stats {
         let (pool, log, io) = (self.pool.stats(), self.wal.stats(), self.io.stats());
         let txns = self.txns.counters();
@@ -346,47 +238,4 @@ fn stream_figures(streams: &StreamStats) -> [(&'static str, u64); 8] {
         ("stream_queue_depth", streams.queue_depth().round() as u64),
         ("stream_depth_sum", streams.depth_sum),
     ]
-}
-
-#[cfg(all(test, not(feature = "shuttle")))]
-mod tests {
-    use crate::{Database, ScanOptions, TableSchema, Type, Value};
-    use rightlink_aio::SimDisk;
-    use rightlink_env::Env;
-
-    fn insert(db: &Database, rows: i64) {
-        for id in 0..rows {
-            let mut txn = db.begin();
-            txn.insert("t", &[Value::Int8(id)]).unwrap();
-            txn.commit().unwrap();
-        }
-    }
-
-    /// A reader lets go of a page's latch, then asks what became of an xid it met there. Vacuum
-    /// froze the page and forgot the outcome in between, and a sound row was reported as damage.
-    #[test]
-    fn outcomes_are_kept_for_snapshots_that_were_there_before() {
-        let disk = SimDisk::new(3);
-        let options = Database::options().simulation(Env::simulated(3), disk);
-        let db = options.open("db").unwrap();
-        let mut txn = db.begin();
-        txn.create_table(&TableSchema::new("t").column("id", Type::Int8)).unwrap();
-        txn.commit().unwrap();
-        insert(&db, 20);
-        let oldest = || db.engine().txns.oldest_xid();
-        let before = oldest();
-        let mut reader = db.begin();
-        assert_eq!(reader.scan("t", &ScanOptions::all()).unwrap().count(), 20);
-        for _ in 0..3 {
-            db.vacuum(None).unwrap();
-            insert(&db, 5);
-            assert_eq!(oldest(), before, "an old snapshot keeps the outcomes it may ask for");
-        }
-        drop(reader);
-        insert(&db, 5);
-        db.vacuum(None).unwrap();
-        insert(&db, 5);
-        db.vacuum(None).unwrap();
-        assert!(oldest() > before, "without it they go");
-    }
 }

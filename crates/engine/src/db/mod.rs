@@ -4,14 +4,14 @@
 //! |---|---|
 //! | `options`, `define`, `info` | what callers say and are told, as plain data |
 //! | `open`, `engine`, `background` | creating, recovering, upkeep, closing; the only threads |
-//! | `auto_vacuum` | vacuum without being asked |
+//! | `vacuum`, `auto_vacuum` | who vacuums and how fast; without being asked |
 //! | `transaction`, `writer`, `scan`, `rows`, `fill` | statements on named tables |
 //! | `record`, `cursor` | structs as rows; rows for asynchronous callers |
 //! | `alter`, `draft` | statements that define |
 //! | `control` | what a layer on top asks of a transaction beside statements |
 //! | `online` | indexes built beside writers |
 //! | `backup` | copies of an open database, and bringing them back |
-//! | `maintain`, `inspect`, `offline` | vacuum, statistics, page descriptions, verify |
+//! | `maintain`, `inspect`, `offline` | statistics, page descriptions, verify |
 //!
 //! Invariants: the last handle that goes (a `Database` or a `Transaction`) closes the database
 //! cleanly; nothing outside this room starts a thread.
@@ -41,6 +41,7 @@ mod maintain;
 mod offline;
 mod online;
 mod open;
+mod vacuum;
 
 use std::path::Path;
 use std::time::Duration;
@@ -100,7 +101,7 @@ impl Database {
         let engine = open::open(options)?;
         let handle = Arc::new(Handle { engine });
         if options.threads {
-            background::start(&handle.engine, options.auto_vacuum)?;
+            background::start(&handle.engine, options)?;
         }
         Ok(Database { handle })
     }

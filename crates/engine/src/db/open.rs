@@ -25,6 +25,7 @@ use crate::config::{MIN_POOL_PAGES, PAGE_SIZE};
 use crate::db::device;
 use crate::db::engine::{Engine, Upkeep};
 use crate::db::options::Options;
+use crate::db::vacuum;
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
 use crate::recovery::checkpoint::Pace;
@@ -185,7 +186,7 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
     let txns = TxnManager::open_with(Arc::clone(&pool), Xid::FIRST, txn_options(&env, options))?;
     let catalog = Catalog::create(&pool, &txns)?;
     let pace = Pace::new(options.max_log_bytes, pool.frames(), control.redo_speed);
-    let upkeep = Upkeep::new(pace, wal.end(), control.redo_speed);
+    let upkeep = Upkeep::new(pace, wal.end(), control.redo_speed, vacuum_settings(options));
     let replayed = Replayed::default();
     let temp = TempFiles::open(&io, &env.logger)?;
     let _lock = lock;
@@ -272,7 +273,7 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
     }
     let redo_speed = newer(replayed.speed(), control.redo_speed);
     let pace = Pace::new(options.max_log_bytes, pool.frames(), redo_speed);
-    let upkeep = Upkeep::new(pace, control.redo, redo_speed);
+    let upkeep = Upkeep::new(pace, control.redo, redo_speed, vacuum_settings(options));
     let database = control.database;
     let temp = TempFiles::open(&io, &env.logger)?;
     let _lock = lock;
@@ -358,9 +359,18 @@ fn wal_options(options: &Options) -> WalOptions {
     }
 }
 
+fn vacuum_settings(options: &Options) -> vacuum::Settings {
+    let threads = match options.threads {
+        true => options.vacuum_threads.unwrap_or_else(rightlink_env::thread::parallelism),
+        false => 1,
+    };
+    vacuum::Settings { rate: options.vacuum_rate, threads }
+}
+
 fn txn_options(env: &Env, options: &Options) -> TxnOptions {
     let (clock, lock_timeout) = (env.clock.clone(), options.lock_timeout);
-    TxnOptions { clock, lock_timeout, ..TxnOptions::default() }
+    let max_snapshot_age = options.max_snapshot_age;
+    TxnOptions { clock, lock_timeout, max_snapshot_age, ..TxnOptions::default() }
 }
 
 /// What is left of the memory for everything whose size depends on data.

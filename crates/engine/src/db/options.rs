@@ -27,6 +27,10 @@ pub struct Options {
     pub(crate) create: bool,
     pub(crate) threads: bool,
     pub(crate) auto_vacuum: bool,
+    pub(crate) vacuum_threads: Option<usize>,
+    pub(crate) vacuum_rate: Option<u64>,
+    pub(crate) auto_vacuum_threads: usize,
+    pub(crate) max_snapshot_age: Option<Duration>,
     pub(crate) max_log_bytes: u64,
     pub(crate) log_segment_bytes: u64,
     pub(crate) double_write: bool,
@@ -54,6 +58,10 @@ impl Default for Options {
             create: true,
             threads: true,
             auto_vacuum: true,
+            vacuum_threads: None,
+            vacuum_rate: None,
+            auto_vacuum_threads: 2,
+            max_snapshot_age: None,
             max_log_bytes: 1 << 30,
             log_segment_bytes: 16 << 20,
             double_write: true,
@@ -178,6 +186,34 @@ impl Options {
     /// [`Options::threads`].
     pub fn auto_vacuum(mut self, on: bool) -> Self {
         self.auto_vacuum = on;
+        self
+    }
+
+    /// Most threads that clean the indexes of a table at once when somebody asks for a vacuum.
+    /// Default: as many as the machine runs at once, and one in a simulation.
+    pub fn vacuum_threads(mut self, threads: usize) -> Self {
+        self.vacuum_threads = Some(threads.max(1));
+        self
+    }
+
+    /// Most tables that are vacuumed at once without being asked for. Default 2.
+    pub fn auto_vacuum_threads(mut self, threads: usize) -> Self {
+        self.auto_vacuum_threads = threads.clamp(1, 64);
+        self
+    }
+
+    /// How long a snapshot may keep rows from being removed. The next read by an older one fails
+    /// with [`Error::SnapshotTooOld`](crate::Error::SnapshotTooOld); a statement that writes is
+    /// never cut short. Looked at twice a second and at each vacuum. Default none: for ever.
+    pub fn max_snapshot_age(mut self, age: Option<Duration>) -> Self {
+        self.max_snapshot_age = age;
+        self
+    }
+
+    /// Most bytes per second that a vacuum looks at when nobody asked for it, whether they come
+    /// from the disk or from memory. Default none: it adapts to what others do.
+    pub fn vacuum_rate(mut self, bytes: Option<u64>) -> Self {
+        self.vacuum_rate = bytes;
         self
     }
 

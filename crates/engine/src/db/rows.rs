@@ -2,7 +2,8 @@
 //!
 //! Invariants: owned and `Send`; rows are of the snapshot of their statement, whatever happens
 //! meanwhile; the scan ends with its transaction, and between two rows it holds no latch and no
-//! pin; after an error the same error comes again, so that no row is ever skipped silently.
+//! pin; after an error the same error comes again, so that no row is ever skipped silently. A
+//! snapshot that became too old shows instead of whatever was read by it since.
 //! Does not do: choosing the index.
 
 use rightlink_env::Budget;
@@ -12,6 +13,7 @@ use crate::buffer::StreamStats;
 use crate::db::Row;
 use crate::error::{Error, Result};
 use crate::table::{Mark, Scan};
+use crate::txn::Snapshot;
 
 /// Is the transaction still running? Readers hold it shared while they read a row.
 pub(crate) type Alive = Arc<RwLock<bool>>;
@@ -21,15 +23,26 @@ pub(crate) type Alive = Arc<RwLock<bool>>;
 pub struct Rows {
     alive: Alive,
     scan: Option<Scan>,
+    snapshot: Arc<Snapshot>,
     failed: Option<Error>,
     budget: Budget,
 }
 
 impl Rows {
     /// Rows of `scan`, as long as the transaction runs.
-    pub(crate) fn new(alive: &Alive, scan: Scan, budget: &Budget) -> Self {
-        let budget = budget.clone();
-        Self { alive: Arc::clone(alive), scan: Some(scan), failed: None, budget }
+    pub(crate) fn new(
+        alive: &Alive,
+        snapshot: &Arc<Snapshot>,
+        scan: Scan,
+        budget: &Budget,
+    ) -> Self {
+        Self {
+            alive: Arc::clone(alive),
+            scan: Some(scan),
+            snapshot: Arc::clone(snapshot),
+            failed: None,
+            budget: budget.clone(),
+        }
     }
 
     /// The memory budget of the database.
@@ -75,7 +88,9 @@ impl Rows {
             return Err(Error::Invalid("a scan does not outlive its transaction".into()));
         }
         let Some(scan) = &mut self.scan else { return Ok(None) };
-        let row = scan.next()?;
+        let row = scan.next();
+        self.snapshot.check()?;
+        let row = row?;
         Ok(row.map(|row| Row { id: row.row_id, values: row.values }))
     }
 }

@@ -165,7 +165,7 @@ pub(crate) fn start(
     let Some(name) = &options.index else {
         check_heap_scan(options)?;
         let scan = table.scan(snapshot, projection, options.limit);
-        return Ok(Rows::new(alive, scan, budget));
+        return Ok(Rows::new(alive, snapshot, scan, budget));
     };
     let index = table.index(name)?;
     let wanted = IndexScanOptions {
@@ -175,7 +175,7 @@ pub(crate) fn start(
         any_order: options.any_order,
     };
     let scan = table.scan_index(snapshot, index, projection, &wanted)?;
-    Ok(Rows::new(alive, scan, budget))
+    Ok(Rows::new(alive, snapshot, scan, budget))
 }
 
 fn projection(def: &TableDef, options: &ScanOptions) -> Result<Projection> {

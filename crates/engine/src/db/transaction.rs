@@ -57,6 +57,7 @@ pub struct Savepoint(pub(crate) txn::Savepoint);
 impl Transaction {
     pub(crate) fn begin(handle: &Arc<Handle>, options: TransactionOptions) -> Self {
         let mut txn = handle.engine.txns.begin(options.isolation);
+        txn.let_snapshots_age();
         if options.lock_timeout.is_some() {
             txn.set_lock_timeout(options.lock_timeout);
         }
@@ -118,7 +119,9 @@ impl Transaction {
         let index = entry.primary.and_then(|id| entry.table.index_by_id(id)).ok_or_else(without)?;
         let snapshot = self.running()?.begin_read()?;
         let all = Projection::all(entry.table.def());
-        let row = entry.table.naming(entry.table.get(&snapshot, index, key.to_vec(), &all))?;
+        let row = entry.table.naming(entry.table.get(&snapshot, index, key.to_vec(), &all));
+        snapshot.check()?;
+        let row = row?;
         Ok(row.map(|row| Row { id: row.row_id, values: row.values }))
     }
 
@@ -136,6 +139,7 @@ impl Transaction {
         let snapshot = self.running()?.begin_read()?;
         let all = Projection::all(entry.table.def());
         let found = entry.table.fetch_many(&snapshot, index, keys, &all);
+        snapshot.check()?;
         let rows = |rows: Vec<table::Row>| {
             rows.into_iter().map(|row| Row { id: row.row_id, values: row.values }).collect()
         };

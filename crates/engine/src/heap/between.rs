@@ -15,7 +15,7 @@
 //! is an ordinary one.
 //! Does not do: versions that nobody sees at all (`prune`); links from other pages.
 
-use rightlink_env::points::broken;
+use rightlink_env::points::{broken, hit};
 
 use crate::error::Result;
 use crate::heap::page::{HeapPage, Slot};
@@ -151,6 +151,7 @@ impl Plan {
                 return;
             }
         }
+        hit("heap.between.removed");
         let next = links.next_here(at.slot, at.block.0);
         let hot = next.filter(|_| head.has(HOT_UPDATED));
         self.unhook(at, hot, links, (row, &head));
@@ -214,6 +215,7 @@ impl Plan {
             return;
         }
         let Some((offset, _)) = links.heads[usize::from(at.slot)] else { return };
+        hit("heap.between.stub");
         let stub = TupleHeader { flags: head.flags | STUB, ..*head };
         links.put(at.slot, stub);
         self.set(at.slot, Slot::Normal { offset, len: TUPLE_HEADER as u16 });

@@ -333,6 +333,27 @@ pub trait IndexBuilder {
     fn finish(self: Box<Self>) -> Result<Arc<dyn AccessMethod>>;
 }
 
+/// Asks which rows of a page are dead. Called under a latch: no I/O, no waiting.
+pub type IsDead<'a> = &'a mut dyn FnMut(&[RowId], &mut [bool]);
+
+/// What a pass calls between pages, with nothing latched, and with the number of blocks that it did
+/// since the last call. An error ends the part that called.
+pub type Between<'a> = &'a mut dyn FnMut(u32) -> Result<()>;
+
+/// A pass over an index that removes the entries of dead rows, in parts that several threads may do
+/// at once. One that is dropped before its end leaves a sound index: what it removed is gone, and
+/// another pass finds the rest.
+pub trait BulkDelete: Sync {
+    /// How many parts there are, at least one.
+    fn parts(&self) -> usize;
+
+    /// Does part `part`: removes the entries of every row there that `is_dead`.
+    fn run(&self, part: usize, is_dead: IsDead<'_>, between: Between<'_>) -> Result<()>;
+
+    /// Gives back what all parts left empty or sparse. Once, when every part has been done.
+    fn finish(&self, between: Between<'_>) -> Result<VacuumStats>;
+}
+
 /// An index of some method.
 pub trait AccessMethod: Send + Sync {
     /// Which method.
@@ -420,8 +441,16 @@ pub trait AccessMethod: Send + Sync {
     /// Removes one entry; false if it is not there.
     fn delete(&self, xid: Xid, entry: &IndexEntry<'_>) -> Result<bool>;
 
+    /// Begins a pass that removes the entries of dead rows, in at most `parts` parts. One pass at a
+    /// time: waits for the end of another.
+    fn begin_delete(&self, parts: usize) -> Box<dyn BulkDelete + '_>;
+
     /// Removes every entry whose row `is_dead`, asked leaf by leaf, and gives back empty pages.
-    fn bulk_delete(&self, is_dead: &mut dyn FnMut(&[RowId], &mut [bool])) -> Result<VacuumStats>;
+    fn bulk_delete(&self, is_dead: IsDead<'_>) -> Result<VacuumStats> {
+        let pass = self.begin_delete(1);
+        pass.run(0, is_dead, &mut |_| Ok(()))?;
+        pass.finish(&mut |_| Ok(()))
+    }
 
     /// Checks the structure, with writers running or not, and reports each finding. With `oracle`,
     /// also that no two live rows share a key.

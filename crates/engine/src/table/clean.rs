@@ -5,12 +5,11 @@
 //! at once.
 //!
 //! Invariants: R3: an entry is removed only if no row id of its block was given free since its row
-//! died, and a row id only if every index said that it is gone. What is not in memory is left to
-//! vacuum, with the line pointer.
+//! died, and a row id only if every index said that it is gone. Without vacuum, what is not in
+//! memory is left to it, with the line pointer.
 //! Does not do: prune, decide what is dead.
 
 use rightlink_env::points::broken;
-use rightlink_env::sync::Arc;
 
 use crate::error::Result;
 use crate::heap::{DeadRoot, Heap};
@@ -78,7 +77,7 @@ impl Table {
         let mut cleaned = Cleaned { rows: dead.len() as u64, ..Cleaned::default() };
         for index in &self.indexes {
             let Ok(keys) = index.keys.make(&rows) else { return Ok(cleaned) };
-            cleaned.entries += self.clean_index(index, &dead, &keys, &mut gone)?;
+            cleaned.entries += self.clean_index(index, (&dead, &keys), false, &mut gone)?;
         }
         let mut gone = gone.into_iter();
         dead.retain(|_| gone.next() == Some(true));
@@ -86,13 +85,29 @@ impl Table {
         Ok(cleaned)
     }
 
-    /// Removes the entries of `dead`, which ascend, from one index; clears `gone` of rows that may
-    /// still be there.
+    /// Removes the entries of `dead`, which ascend by row id, from one index, wherever its pages
+    /// are: how many; `None` if some may be left. The caller holds the turn to free row ids since
+    /// before it learned of these.
+    pub fn remove_by_key(&self, index: &TableIndex, dead: &[DeadRoot]) -> Result<Option<u64>> {
+        let mut rows = Vec::with_capacity(dead.len());
+        for root in dead {
+            // A row that cannot be read is found by whoever verifies.
+            let Ok(values) = self.read_row(root.row_id, &root.row) else { return Ok(None) };
+            rows.push(values);
+        }
+        let Ok(keys) = index.keys.make(&rows) else { return Ok(None) };
+        let mut gone = vec![true; dead.len()];
+        let removed = self.clean_index(index, (dead, &keys), true, &mut gone)?;
+        Ok(gone.into_iter().all(|gone| gone).then_some(removed))
+    }
+
+    /// Removes the entries of `dead`, which ascend, from one index, from pages in memory unless it
+    /// `reads`; clears `gone` of rows that may still be there.
     fn clean_index(
         &self,
-        index: &Arc<TableIndex>,
-        dead: &[DeadRoot],
-        keys: &Keys,
+        index: &TableIndex,
+        (dead, keys): (&[DeadRoot], &Keys),
+        reads: bool,
         gone: &mut [bool],
     ) -> Result<u64> {
         let rows: Vec<RowId> = dead.iter().map(|root| root.row_id).collect();
@@ -105,7 +120,7 @@ impl Table {
             !clock.newer_than(row.block, root.pruned_at) || broken("r3-by-key")
         };
         let mut absent = vec![false; entries.len()];
-        let removed = index.method.remove_dead(&entries, false, &mut check, &mut absent)?;
+        let removed = index.method.remove_dead(&entries, reads, &mut check, &mut absent)?;
         for (entry, absent) in entries.iter().zip(absent) {
             gone[place(entry.row)] &= absent;
         }

@@ -43,7 +43,7 @@ mod update;
 mod write;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use rightlink_env::points::broken;
 use rightlink_env::sync::Arc;

@@ -8,7 +8,7 @@
 use rightlink_env::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::txn::{Snapshot, Transaction};
+use crate::txn::{Hold, Snapshot, Transaction};
 
 /// Context of everything a statement does to tables.
 pub struct Statement<'t> {
@@ -16,13 +16,16 @@ pub struct Statement<'t> {
     snapshot: Arc<Snapshot>,
     failed: bool,
     reads_ahead: bool,
+    /// Writes rely on the snapshot, and on that of the row ids, to the end.
+    _holds: (Hold, Option<Hold>),
 }
 
 impl<'t> Statement<'t> {
     /// Begins the next statement of `txn`.
     pub fn begin(txn: &'t mut Transaction) -> Result<Self> {
         let snapshot = txn.begin_statement()?;
-        Ok(Self { txn, snapshot, failed: false, reads_ahead: true })
+        let _holds = txn.hold(&snapshot)?;
+        Ok(Self { txn, snapshot, failed: false, reads_ahead: true, _holds })
     }
 
     /// What the statement sees.

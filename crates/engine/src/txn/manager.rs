@@ -35,6 +35,8 @@ pub struct TxnOptions {
     pub clock: Clock,
     /// How long a transaction waits for another unless it says otherwise; `None`: without end.
     pub lock_timeout: Option<Duration>,
+    /// How long a snapshot may hold garbage back before its reads fail; `None`: for ever.
+    pub max_snapshot_age: Option<Duration>,
     /// Xids whose outcome is kept in memory: a power of two, at least 2,048. Eight bytes each.
     pub ring: usize,
 }
@@ -42,7 +44,7 @@ pub struct TxnOptions {
 impl Default for TxnOptions {
     fn default() -> Self {
         let ring = if cfg!(feature = "shuttle") { 64 } else { 1 << 17 };
-        TxnOptions { clock: Clock::system(), lock_timeout: None, ring }
+        TxnOptions { clock: Clock::system(), lock_timeout: None, max_snapshot_age: None, ring }
     }
 }
 
@@ -74,6 +76,21 @@ pub struct RunningTxn {
     pub isolation: Isolation,
     /// What it waits for now.
     pub waits_for: Option<WaitsFor>,
+}
+
+/// Snapshots that hold garbage back, for people: those taken between the same two commits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LiveSnapshot {
+    /// The transaction that took the first of them.
+    pub id: u64,
+    /// When that began, by the manager's clock.
+    pub since: Nanos,
+    /// How many there are.
+    pub count: usize,
+    /// Commits that they do not see.
+    pub commits_since: u64,
+    /// Rows that xids from this one on ended stay, unless no snapshot sees them.
+    pub xmin: Xid,
 }
 
 /// What a transaction waits for, for people.
@@ -300,6 +317,32 @@ impl TxnManager {
     pub fn still_running(&self, transactions: &mut Vec<u64>) {
         let state = self.state.lock();
         transactions.retain(|txn| state.running.contains_key(&TxnId(*txn)));
+    }
+
+    /// The live snapshots, oldest first.
+    pub fn snapshots(&self) -> Vec<LiveSnapshot> {
+        let state = self.state.lock();
+        let live = state.snapshots.iter().map(|(csn, live)| LiveSnapshot {
+            id: live.by.0,
+            since: live.since,
+            count: live.count,
+            commits_since: state.csn - csn,
+            xmin: Xid(live.xmin),
+        });
+        live.collect()
+    }
+
+    /// Lets go of snapshots that are older than any may be; how many.
+    pub fn expire_snapshots(&self) -> usize {
+        let Some(limit) = self.options.max_snapshot_age else { return 0 };
+        let now = self.options.clock.now();
+        let before = Nanos(now.0.saturating_sub(limit.as_nanos() as u64));
+        let mut state = self.state.lock();
+        let expired = state.expire(before);
+        if expired > 0 {
+            self.refresh(&state);
+        }
+        expired
     }
 
     /// What happened so far.

@@ -54,8 +54,8 @@ mod tests;
 
 pub use dead_hints::DeadHints;
 pub use locks::LockMode;
-pub use manager::{RunningTxn, TxnCounters, TxnManager, TxnOptions, WaitsFor};
+pub use manager::{LiveSnapshot, RunningTxn, TxnCounters, TxnManager, TxnOptions, WaitsFor};
 pub use outcome::{CSN_OLD, Status};
-pub use snapshot::{Snapshot, SnapshotSet};
+pub use snapshot::{Hold, Snapshot, SnapshotSet};
 pub use status::STATUS_FILE;
 pub use transaction::{CancelHandle, Isolation, Savepoint, Transaction};

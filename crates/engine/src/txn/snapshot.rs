@@ -2,17 +2,20 @@
 //!
 //! Invariants: (R9) a snapshot is taken and registered under one lock, and registered until the
 //! last `Snapshot` that came from it is dropped; the pruner copies the set under the same lock. Own
-//! xids count up to a bound, so a statement never sees its own changes.
+//! xids count up to a bound, so a statement never sees its own changes. One that may become too old
+//! says so (`check`) to whoever asks after reading: it is marked before it is deregistered, so what
+//! was read before an unmarked answer is sound. While a statement writes by it, it cannot.
 //! Does not do: tuple visibility (`heap` asks about xmin and xmax).
 
 use rightlink_env::points::broken;
-use rightlink_env::sync::Arc;
+use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{Csn, Xid};
 use crate::txn::manager::TxnManager;
 use crate::txn::outcome::Status;
 use crate::txn::own::OwnSet;
+use crate::txn::state::TxnId;
 
 /// A registered point in the order of commits.
 pub(super) struct View {
@@ -20,32 +23,80 @@ pub(super) struct View {
     csn: u64,
     xmin: u64,
     xmax: u64,
+    /// Its number among those that may become too old, and whether it has.
+    aging: Option<(u64, Arc<AtomicBool>)>,
 }
 
 impl View {
-    /// Takes and registers a snapshot of now.
-    pub(super) fn take(manager: &Arc<TxnManager>) -> Arc<View> {
+    /// Takes and registers a snapshot of now, for the transaction `by`.
+    pub(super) fn take(manager: &Arc<TxnManager>, by: TxnId, may_age: bool) -> Arc<View> {
+        let ages = may_age && manager.options.max_snapshot_age.is_some();
+        let taken = ages.then(|| manager.options.clock.now());
         let mut state = manager.state.lock();
         let (csn, xmin) = match broken("r9-register") {
-            false => state.register(),
+            false => state.register(by),
             true => {
-                let taken = state.now();
+                let now = state.now();
                 drop(state);
                 rightlink_env::thread::yield_now();
                 state = manager.state.lock();
-                state.register_at(taken.0, taken.1);
-                taken
+                state.register_at(now, by);
+                now
             }
         };
         let xmax = state.next;
+        let aging = taken.map(|taken| {
+            let expired = Arc::new(AtomicBool::new(false));
+            (state.age(csn, taken, Arc::clone(&expired)), expired)
+        });
         drop(state);
-        Arc::new(View { manager: Arc::clone(manager), csn, xmin, xmax })
+        Arc::new(View { manager: Arc::clone(manager), csn, xmin, xmax, aging })
+    }
+
+    /// Fails if it has become too old.
+    pub(super) fn check(&self) -> Result<()> {
+        match &self.aging {
+            Some((_, expired)) if expired.load(Ordering::SeqCst) => Err(self.too_old()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps it from becoming too old, which it must not be yet.
+    pub(super) fn hold(view: &Arc<View>) -> Result<Hold> {
+        if let Some((number, _)) = &view.aging {
+            let mut state = view.manager.state.lock();
+            let Some(aging) = state.aging.get_mut(number) else { return Err(view.too_old()) };
+            aging.held += 1;
+        }
+        Ok(Hold(Arc::clone(view)))
+    }
+
+    fn too_old(&self) -> Error {
+        let limit = self.manager.options.max_snapshot_age.unwrap_or_default();
+        Error::SnapshotTooOld { limit }
+    }
+}
+
+/// The snapshot does not become too old while this lives.
+pub struct Hold(Arc<View>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let Some((number, _)) = &self.0.aging else { return };
+        if let Some(aging) = self.0.manager.state.lock().aging.get_mut(number) {
+            aging.held -= 1;
+        }
     }
 }
 
 impl Drop for View {
     fn drop(&mut self) {
         let mut state = self.manager.state.lock();
+        if let Some((number, _)) = &self.aging
+            && state.aging.remove(number).is_none()
+        {
+            return;
+        }
         if state.deregister(self.csn) {
             self.manager.refresh(&state);
         }
@@ -66,8 +117,13 @@ impl Snapshot {
     }
 
     /// Its registration.
-    pub(super) fn view(&self) -> Arc<View> {
-        Arc::clone(&self.view)
+    pub(super) fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
+    /// Fails if it has become too old. What was read by it before is sound if this succeeds.
+    pub fn check(&self) -> Result<()> {
+        self.view.check()
     }
 
     /// Is the work of `xid` visible? Own statements before this snapshot's are, its own is not.

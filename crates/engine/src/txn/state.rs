@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink_env::Nanos;
 use rightlink_env::points::broken;
-use rightlink_env::sync::{Arc, Condvar};
+use rightlink_env::sync::{Arc, AtomicBool, Condvar, Ordering};
 
 use crate::error::{Error, Result};
 use crate::ids::{Csn, ObjectId, Xid};
@@ -50,6 +50,19 @@ pub(super) struct Running {
 pub(super) struct Live {
     pub(super) xmin: u64,
     pub(super) count: usize,
+    /// Who took the first of them, and since when that runs.
+    pub(super) by: TxnId,
+    pub(super) since: Nanos,
+}
+
+/// A snapshot that may become too old.
+pub(super) struct Aging {
+    pub(super) csn: u64,
+    pub(super) taken: Nanos,
+    /// Statements that write by it: they rely on it to the end.
+    pub(super) held: u32,
+    /// Set before it is deregistered.
+    pub(super) expired: Arc<AtomicBool>,
 }
 
 /// Everything under the lock.
@@ -62,6 +75,9 @@ pub(super) struct State {
     pub(super) owners: BTreeMap<u64, (TxnId, Arc<Run>)>,
     pub(super) firsts: BTreeSet<u64>,
     pub(super) snapshots: BTreeMap<u64, Live>,
+    /// Those of them that may become too old, in the order in which they were taken.
+    pub(super) aging: BTreeMap<u64, Aging>,
+    next_aging: u64,
     pub(super) late: Vec<Arc<Late>>,
     pub(super) locks: LockTable,
     /// Why no transaction may commit or wait any more.
@@ -82,6 +98,8 @@ impl State {
             owners: BTreeMap::new(),
             firsts: BTreeSet::new(),
             snapshots: BTreeMap::new(),
+            aging: BTreeMap::new(),
+            next_aging: 0,
             late: Vec::new(),
             locks: LockTable::default(),
             poisoned: None,
@@ -149,11 +167,11 @@ impl State {
         oldest.min(self.finished_below())
     }
 
-    /// Adds a snapshot of now; returns its commit number and xmin.
-    pub(super) fn register(&mut self) -> (u64, u64) {
-        let (csn, xmin) = self.now();
-        self.register_at(csn, xmin);
-        (csn, xmin)
+    /// Adds a snapshot of now, taken by `by`; returns its commit number and xmin.
+    pub(super) fn register(&mut self, by: TxnId) -> (u64, u64) {
+        let now = self.now();
+        self.register_at(now, by);
+        now
     }
 
     /// The commit number and xmin of a snapshot of now.
@@ -162,8 +180,12 @@ impl State {
     }
 
     /// Adds a snapshot with this commit number and xmin.
-    pub(super) fn register_at(&mut self, csn: u64, xmin: u64) {
-        let live = self.snapshots.entry(csn).or_insert(Live { xmin, count: 0 });
+    pub(super) fn register_at(&mut self, (csn, xmin): (u64, u64), by: TxnId) {
+        let running = &self.running;
+        let live = self.snapshots.entry(csn).or_insert_with(|| {
+            let since = running.get(&by).map_or(Nanos(0), |txn| txn.started);
+            Live { xmin, count: 0, by, since }
+        });
         assert!(live.xmin <= xmin, "what is finished stays finished");
         live.count += 1;
     }
@@ -176,6 +198,30 @@ impl State {
             self.snapshots.remove(&csn);
         }
         !self.snapshots.contains_key(&csn)
+    }
+
+    /// Lets the snapshot registered at `csn` become too old; its number among those.
+    pub(super) fn age(&mut self, csn: u64, taken: Nanos, expired: Arc<AtomicBool>) -> u64 {
+        let number = self.next_aging;
+        self.next_aging += 1;
+        self.aging.insert(number, Aging { csn, taken, held: 0, expired });
+        number
+    }
+
+    /// Deregisters the snapshots taken before `before` that nobody writes by; how many.
+    pub(super) fn expire(&mut self, before: Nanos) -> usize {
+        let old = |aging: &Aging| aging.taken < before && aging.held == 0;
+        let numbers: Vec<u64> =
+            self.aging.iter().filter(|(_, aging)| old(aging)).map(|(number, _)| *number).collect();
+        for number in &numbers {
+            let aging = self.aging.remove(number).expect("listed just now");
+            // First: whoever reads what was pruned for want of it then finds the mark.
+            if !broken("r9-expired") {
+                aging.expired.store(true, Ordering::SeqCst);
+            }
+            self.deregister(aging.csn);
+        }
+        numbers.len()
     }
 
     /// Removes an ended transaction: its xids, locks and place in the graph; wakes who waited for

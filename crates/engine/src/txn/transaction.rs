@@ -19,7 +19,7 @@ use crate::txn::commit::Ending;
 use crate::txn::locks::{LockMode, Modes};
 use crate::txn::manager::TxnManager;
 use crate::txn::own::{MAX_RUN, OwnSet};
-use crate::txn::snapshot::{Snapshot, View};
+use crate::txn::snapshot::{Hold, Snapshot, View};
 use crate::txn::state::TxnId;
 use crate::txn::waiting::Patience;
 
@@ -62,6 +62,8 @@ pub struct Transaction {
     locks: Vec<(ObjectId, Modes)>,
     lock_timeout: Option<Duration>,
     cancelled: Arc<AtomicBool>,
+    /// May its snapshots become too old?
+    may_age: bool,
     ended: bool,
 }
 
@@ -84,8 +86,15 @@ impl Transaction {
             locks: Vec::new(),
             lock_timeout,
             cancelled: Arc::default(),
+            may_age: false,
             ended: false,
         }
+    }
+
+    /// From now on the snapshots of its statements may become too old: whoever reads by them asks
+    /// [`Snapshot::check`] before it believes what it read, and holds them while it writes.
+    pub fn let_snapshots_age(&mut self) {
+        self.may_age = true;
     }
 
     /// Begins a statement: its reads see the snapshot given back, its writes carry a new xid.
@@ -94,12 +103,13 @@ impl Transaction {
         self.statement = None;
         self.statement_start = self.used;
         let view = match self.isolation {
-            Isolation::ReadCommitted => View::take(&self.manager),
+            Isolation::ReadCommitted => View::take(&self.manager, self.id, self.may_age),
             Isolation::Snapshot => {
-                let manager = &self.manager;
-                Arc::clone(self.view.get_or_insert_with(|| View::take(manager)))
+                let take = || View::take(&self.manager, self.id, self.may_age);
+                Arc::clone(self.view.get_or_insert_with(take))
             }
         };
+        view.check()?;
         Ok(Arc::new(Snapshot::new(view, Arc::clone(&self.own), self.used)))
     }
 
@@ -107,8 +117,15 @@ impl Transaction {
     /// are good until the next such statement, under snapshot isolation for the whole transaction.
     pub fn begin_read(&mut self) -> Result<Arc<Snapshot>> {
         let snapshot = self.begin_statement()?;
-        self.handed_out = Some(snapshot.view());
+        self.handed_out = Some(Arc::clone(snapshot.view()));
         Ok(snapshot)
+    }
+
+    /// Keeps `snapshot`, and the one that gave out row ids, from becoming too old while a statement
+    /// writes. Neither must be yet: a row id of the latter might name another row.
+    pub fn hold(&self, snapshot: &Snapshot) -> Result<(Hold, Option<Hold>)> {
+        let handed_out = self.handed_out.as_ref().map(View::hold).transpose()?;
+        Ok((View::hold(snapshot.view())?, handed_out))
     }
 
     /// What the last [`Transaction::begin_read`] saw, of a version that `born_by` created: own
@@ -118,7 +135,7 @@ impl Transaction {
         let own = self.owns(born_by);
         let view = match &self.handed_out {
             Some(view) => Arc::clone(view),
-            None if own => View::take(&self.manager),
+            None if own => View::take(&self.manager, self.id, false),
             None => return None,
         };
         let bound = if own { born_by.0 + 1 } else { 0 };
@@ -127,7 +144,7 @@ impl Transaction {
 
     /// A snapshot of now, whatever the isolation level: index builds must see every row there is.
     pub fn latest_snapshot(&self) -> Arc<Snapshot> {
-        let view = View::take(&self.manager);
+        let view = View::take(&self.manager, self.id, false);
         Arc::new(Snapshot::new(view, Arc::clone(&self.own), self.used))
     }
 

@@ -1,29 +1,53 @@
 //! Vacuum: how garbage leaves a table and its indexes.
 //!
 //! One run over a table: pages are pruned, frozen and marked one by one while their dead row ids
-//! are collected; when the set is full, or at the end, every index removes its entries for them;
-//! only then are the line pointers freed, behind the recycle clock (R3); at last the empty tail is
-//! cut, if nobody uses the table.
+//! are collected; when the set is full, or at the end, every index loses its entries for them
+//! (`indexes`); only then are the line pointers freed, behind the recycle clock (R3); at last the
+//! empty tail is cut, if nobody uses the table.
 //!
-//! Invariants: one vacuum per table at a time, and none beside an index build: the caller holds the
-//! table's write lock (which a build excludes) and its turn. No row id is freed before every index
-//! has been cleaned of it. A run that stops half-way leaves dead line pointers, which the next run
-//! collects again.
-//! Does not do: deciding when to run, waiting for anybody.
+//! | file | hides |
+//! |---|---|
+//! | `indexes` | how entries leave: by key or by a pass, several indexes at once, in parts |
+//! | `known` | the bytes of dead rows, from which their keys are made |
+//! | `dead_rows` | the set of dead row ids |
+//! | `parked` | what an interrupted run leaves to the next |
+//! | `progress` | how far a run is |
+//!
+//! Invariants: one run per table at a time (it holds the turn to free row ids), and none beside an
+//! index build: the caller holds the table's write lock, which a build excludes. No row id is freed
+//! before every index has been cleaned of it. A run that stops half-way leaves dead line pointers,
+//! which the next run collects again.
+//! Does not do: deciding when to run, how fast, starting threads.
 
 mod dead_rows;
+#[cfg(all(test, feature = "shuttle"))]
+mod explore;
+mod indexes;
+mod known;
+mod parked;
+mod progress;
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests;
 
 use rightlink_env::{Budget, points};
 
 pub use dead_rows::DeadRows;
+pub use indexes::{Alone, Workers};
+pub use parked::Parked;
+pub use progress::{Phase, Progress};
 
-use crate::error::Result;
-use crate::heap::{Heap, Skip, VacuumOptions};
-use crate::ids::{RowId, Xid};
-use crate::index::am::AccessMethod;
+use crate::error::{Error, Result};
+use crate::heap::{DeadRoot, Heap, Skip, VacuumOptions};
+use crate::ids::{ObjectId, RowId, Xid};
+use crate::table::Table;
+use known::Known;
 
 /// Blocks whose dead row ids are collected before the set is asked for room.
 const CHUNK: u32 = 32;
+/// One of so many heap blocks with dead rows is too few for a pass over the indexes.
+const FEW: u64 = 50;
+/// Of the memory of a run, the part for rows whose entries may go by key.
+const KNOWN_SHARE: usize = 8;
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,9 +56,11 @@ pub struct Report {
     pub pages: u64,
     /// Rows whose line pointers were freed.
     pub rows: u64,
+    /// Dead rows left to a later run, because they were too few for a pass over the indexes.
+    pub rows_left: u64,
     /// Index entries removed.
     pub entries: u64,
-    /// Passes over the indexes.
+    /// Passes over the indexes; entries that all went by key need none.
     pub index_passes: u64,
     /// Blocks cut off the end.
     pub cut: u64,
@@ -44,92 +70,214 @@ pub struct Report {
     pub oldest_unfrozen: Xid,
 }
 
+/// What a run may use.
+#[derive(Clone, Copy)]
+pub struct Limits<'a> {
+    /// Threads for the indexes.
+    pub workers: &'a dyn Workers,
+    /// Called between pieces of work, with the number of blocks done and nothing latched, by every
+    /// thread. An error of it ends the run.
+    pub pace: &'a (dyn Fn(u32) -> Result<()> + Sync),
+    /// Told how far it is.
+    pub progress: &'a Progress,
+}
+
 /// A run over one table.
 pub struct Vacuum<'a> {
-    heap: &'a Heap,
-    indexes: &'a [&'a dyn AccessMethod],
+    table: &'a Table,
+    memory: (&'a Budget, usize),
+    limits: Limits<'a>,
     dead: DeadRows,
+    known: Known,
+    /// May a pass over the indexes be left out?
+    may_skip: bool,
     horizon: Xid,
+    /// Indexes that hold none of `dead` any more.
+    clean: Vec<ObjectId>,
+    /// The last of `dead` that was freed.
+    freed_to: Option<RowId>,
+    /// Heap pages with dead rows.
+    dead_pages: u64,
     report: Report,
 }
 
+/// How a run ended. What it did counts also after an error.
+pub struct Ended {
+    /// What it did.
+    pub report: Report,
+    /// Why it stopped before the end, if it did.
+    pub result: Result<()>,
+    /// What the next run should begin with.
+    pub parked: Option<Parked>,
+}
+
 impl<'a> Vacuum<'a> {
-    /// Prepares a run whose dead row ids take at most `bytes` of `budget`. `horizon`: no xid at or
-    /// above it is frozen.
+    /// Prepares a run whose dead row ids, and rows to be found by key, take at most `bytes` of
+    /// `budget`. `horizon`: no xid at or above it is frozen. With `may_skip`, few dead rows are
+    /// left to a later run rather than pass over the indexes.
     pub fn new(
-        heap: &'a Heap,
-        indexes: &'a [&'a dyn AccessMethod],
-        (budget, bytes): (&Budget, usize),
-        horizon: Xid,
+        table: &'a Table,
+        (budget, bytes): (&'a Budget, usize),
+        (horizon, may_skip): (Xid, bool),
+        limits: Limits<'a>,
     ) -> Result<Self> {
-        let dead = DeadRows::new(budget, bytes)?;
-        Ok(Self { heap, indexes, dead, horizon, report: Report::default() })
+        let known = bytes / KNOWN_SHARE;
+        let dead = DeadRows::new(budget, bytes - known)?;
+        let known = Known::new(budget, known);
+        Ok(Self {
+            table,
+            memory: (budget, bytes),
+            limits,
+            dead,
+            known,
+            may_skip,
+            horizon,
+            clean: Vec::new(),
+            freed_to: None,
+            dead_pages: 0,
+            report: Report::default(),
+        })
     }
 
-    /// Runs over the whole table. `pace` is called between pieces of work, with nothing latched; an
-    /// error of it ends the run.
-    pub fn run(mut self, pace: &mut dyn FnMut() -> Result<()>) -> Result<Report> {
-        let _turn = self.heap.freeing();
-        drop(self.heap.take_dead_roots());
-        let options = VacuumOptions { freeze_below: self.horizon };
+    /// Runs over the whole table, after what an earlier run left.
+    pub fn run(mut self, parked: Option<Parked>) -> Ended {
+        let _turn = self.heap().freeing();
+        let result = self.run_alone(parked);
+        let mut parked = None;
+        // After any other error it is not known what was freed.
+        if matches!(result, Err(Error::Cancelled(_))) && !self.clean.is_empty() {
+            let (clock, freed_to) = (self.heap().clock().now(), self.freed_to);
+            parked = Some(Parked { dead: self.dead, clean: self.clean, freed_to, clock });
+        }
+        Ended { report: self.report, result, parked }
+    }
+
+    fn heap(&self) -> &'a Heap {
+        self.table.heap()
+    }
+
+    /// Runs with the turn.
+    fn run_alone(&mut self, parked: Option<Parked>) -> Result<()> {
+        if let Some(parked) = parked
+            && let Some((dead, clean)) = parked.take_up(self.heap(), self.memory)?
+        {
+            points::hit("vacuum.taken-up");
+            (self.dead, self.clean) = (dead, clean);
+            self.remove(false)?;
+        }
+        let queued = self.heap().take_dead_roots().into_iter();
+        // Row ids of the others may name new rows.
+        let clock = self.heap().clock();
+        let same = |root: &DeadRoot| !clock.newer_than(root.row_id.block, root.pruned_at);
+        self.known.add(queued.filter(same).collect());
         let (mut next, mut oldest) = (1, self.horizon);
-        while next < self.heap.blocks() {
-            let (heap, end) = (self.heap, self.heap.blocks());
-            let mut found: Vec<RowId> = Vec::new();
-            let pass =
-                heap.scan_dead(next..end, options, Skip::AllFrozen, &mut |block, page| {
-                    if found.first().is_some_and(|first| block.0 - first.block.0 >= CHUNK) {
-                        self.collect(&mut found)?;
-                    }
-                    if block.0 % CHUNK == 0 {
-                        pace()?;
-                    }
-                    found.extend_from_slice(&page.dead);
-                    Ok(())
-                })?;
-            self.collect(&mut found)?;
-            self.report.pages += u64::from(pass.pages);
-            oldest = pass.oldest_unfrozen.map_or(oldest, |xid| xid.min(oldest));
+        while next < self.heap().blocks() {
+            let end = self.heap().blocks();
+            let found = self.prune(next..end)?;
+            oldest = found.map_or(oldest, |xid| xid.min(oldest));
             next = end;
         }
-        self.clean()?;
-        self.heap.set_oldest_unfrozen(oldest)?;
+        self.remove(true)?;
+        self.heap().set_oldest_unfrozen(oldest)?;
         self.report.oldest_unfrozen = oldest;
-        Ok(self.report)
+        Ok(())
     }
 
-    /// Adds the row ids of up to [`CHUNK`] blocks to the set, which is cleaned first if it is full.
+    /// Prunes a range of pages and collects their dead rows; the oldest xid left there.
+    fn prune(&mut self, blocks: std::ops::Range<u32>) -> Result<Option<Xid>> {
+        let (heap, limits, end) = (self.heap(), self.limits, blocks.end);
+        limits.progress.enter(Phase::Heap);
+        let options = VacuumOptions { freeze_below: self.horizon };
+        let mut found: Vec<RowId> = Vec::new();
+        let mut done = 0;
+        let pass = heap.scan_dead(blocks, options, Skip::AllFrozen, &mut |block, page| {
+            done += 1;
+            if found.first().is_some_and(|first| block.0 - first.block.0 >= CHUNK) {
+                self.collect(&mut found)?;
+            }
+            self.dead_pages += u64::from(!page.dead.is_empty());
+            found.extend_from_slice(&page.dead);
+            self.known.add(page.died);
+            if done == CHUNK {
+                limits.progress.heap_at(block.0, end);
+                (limits.pace)(std::mem::take(&mut done))?;
+            }
+            Ok(())
+        })?;
+        self.collect(&mut found)?;
+        limits.progress.heap_at(end, end);
+        self.report.pages += u64::from(pass.pages);
+        Ok(pass.oldest_unfrozen)
+    }
+
+    /// Adds the row ids of up to [`CHUNK`] blocks to the set, which is emptied first if it is full.
     fn collect(&mut self, found: &mut Vec<RowId>) -> Result<()> {
         if !self.dead.has_room() {
-            self.clean()?;
+            self.remove(false)?;
+            self.limits.progress.enter(Phase::Heap);
         }
         self.dead.extend(found);
+        self.limits.progress.collected(self.dead.len());
         found.clear();
         Ok(())
     }
 
-    /// Removes the collected row ids from every index, then frees them.
-    fn clean(&mut self) -> Result<()> {
+    /// Removes the collected row ids from every index, then frees them. `last`: these are the last
+    /// of the run.
+    fn remove(&mut self, last: bool) -> Result<()> {
         if self.dead.is_empty() {
             return Ok(());
         }
         points::hit("vacuum.before-indexes");
-        let dead = &self.dead;
-        for index in self.indexes {
-            let stats = index.bulk_delete(&mut |rows, out| dead.probe(rows, out))?;
-            self.report.entries += stats.removed;
-            self.report.index_pages_freed += u64::from(stats.pages_deleted);
+        self.limits.progress.enter(Phase::Indexes);
+        let roots = self.known.take(&self.dead);
+        if last && self.may_skip && roots.is_none() && self.are_few() {
+            points::hit("vacuum.skipped");
+            self.report.rows_left += self.dead.len() as u64;
+        } else {
+            self.clean_indexes(roots.as_deref())?;
+            self.free()?;
         }
-        self.report.index_passes += 1;
-        points::hit("vacuum.before-free");
-        let mut freed = 0;
-        self.dead.for_each_piece(|rows| {
-            freed += self.heap.free_slots(rows)?;
-            Ok(())
-        })?;
-        self.report.rows += freed;
         self.dead.clear();
+        self.known.clear();
+        self.clean.clear();
+        self.freed_to = None;
+        self.limits.progress.collected(0);
         Ok(())
+    }
+
+    /// Are the dead rows of this run too few for a pass over the indexes?
+    fn are_few(&self) -> bool {
+        let blocks = u64::from(self.heap().blocks());
+        self.report.index_passes == 0 && self.dead_pages * FEW < blocks
+    }
+
+    fn clean_indexes(&mut self, roots: Option<&[DeadRoot]>) -> Result<()> {
+        let rows = (&self.dead, roots);
+        let (cleaned, result) = indexes::clean(self.table, rows, &self.clean, &self.limits);
+        self.clean.extend(cleaned.clean);
+        self.report.entries += cleaned.entries;
+        self.report.index_pages_freed += cleaned.pages_freed;
+        result?;
+        let passed = cleaned.passed > 0 || self.table.indexes().is_empty();
+        self.report.index_passes += u64::from(passed);
+        if passed {
+            self.limits.progress.end_pass();
+        }
+        Ok(())
+    }
+
+    fn free(&mut self) -> Result<()> {
+        points::hit("vacuum.before-free");
+        self.limits.progress.enter(Phase::Freeing);
+        let (heap, limits) = (self.heap(), self.limits);
+        let (report, freed_to) = (&mut self.report, &mut self.freed_to);
+        self.dead.for_each_piece(|rows| {
+            report.rows += heap.free_slots(rows)?;
+            *freed_to = rows.last().copied();
+            let blocks = rows.chunk_by(|a, b| a.block == b.block).count();
+            (limits.pace)(blocks as u32)
+        })
     }
 }
 

@@ -4,7 +4,9 @@
 //! points that prove it.
 //! Does not do: checking.
 
-use rightlink::{IndexMethod, IndexSchema, Predicate, Value};
+use rightlink::{Error, IndexMethod, IndexSchema, Predicate, Value};
+use rightlink_env::points;
+use rightlink_env::sync::{AtomicUsize, Ordering};
 
 use super::{Out, Scenario, Script, Settings, usual_row, usual_rows, usual_table};
 
@@ -52,6 +54,18 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario!("hash-build", ROOMY, ["catalog.create-index"], hash_build),
     scenario!("posting-split", ROOMY, ["btree.split.deduplicated"], posting_split),
     scenario!("vacuum-reuse", ROOMY, ["vacuum.before-indexes", "vacuum.before-free"], vacuum_reuse),
+    scenario!(
+        "vacuum-interrupted",
+        ROOMY,
+        ["vacuum.taken-up", "vacuum.before-free"],
+        vacuum_interrupted
+    ),
+    scenario!(
+        "between-snapshots",
+        ROOMY,
+        ["heap.between.removed", "heap.between.stub"],
+        between_snapshots
+    ),
     scenario!("tail-cut", ROOMY, ["vacuum.cut-tail", "buffer.truncate"], tail_cut),
     scenario!(
         "checkpoint",
@@ -440,6 +454,60 @@ fn vacuum_reuse(script: &mut Script) -> Out {
     delete(script, 100..110)?;
     script.vacuum()?;
     insert(script, 100..104, 50)?;
+    script.checkpoint()
+}
+
+/// A vacuum is cancelled when it has cleaned one index, and the next one takes its rest up.
+fn vacuum_interrupted(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..120, 50)?;
+    delete(script, (0..120).filter(|id| id % 3 > 0))?;
+    script.record();
+    // A bit into the second of the three indexes.
+    let pages = |index: &str| script.db().inspect(index, None).map_or(0, |pages| pages.len());
+    let first = pages("t_pkey");
+    let (db, visits) = (script.db().clone(), AtomicUsize::new(0));
+    let hook = points::install_local(move |point| {
+        if point == "btree.vacuum.visit" && visits.fetch_add(1, Ordering::Relaxed) == first {
+            db.cancel_vacuum(None);
+        }
+    });
+    let cancelled = script.db().vacuum(Some("t"));
+    drop(hook);
+    if !matches!(cancelled, Err(Error::Cancelled(_))) {
+        script.judge(cancelled)?;
+    }
+    insert(script, 200..210, 50)?;
+    script.vacuum()?;
+    insert(script, 300..340, 50)?;
+    script.checkpoint()
+}
+
+/// Updates beside an old snapshot: versions in the middle leave, and stubs of those on other pages
+/// stay (R9).
+fn between_snapshots(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..4, 1200)?;
+    script.record();
+    let mut reader = script.db().begin();
+    let seen = reader.get("t", &[Value::Int8(1)]);
+    let before = script.judge(seen)?;
+    for round in 0..5i64 {
+        for id in 0..3 {
+            let name = text(format!("{round}{}", "y".repeat(1200)));
+            script.transact(|script, tx| tx.update(script, ("t", id), NAME, name))?;
+            script.transact(|script, tx| tx.update(script, ("t", id), NOTE, text("z")))?;
+        }
+    }
+    script.vacuum()?;
+    let seen = reader.get("t", &[Value::Int8(1)]);
+    let after = script.judge(seen)?;
+    if let (Some(before), Some(after)) = (before, after) {
+        assert_eq!(before, after, "a snapshot goes on seeing what it saw");
+    }
+    drop(reader);
+    script.transact(|script, tx| tx.update(script, ("t", 0), NAME, text("last")))?;
+    script.vacuum()?;
     script.checkpoint()
 }
 

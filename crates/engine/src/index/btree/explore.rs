@@ -3,7 +3,7 @@
 //! See `schedules` for how worlds are run. Rows at and above block [`DEAD`] are garbage that vacuum
 //! takes out; rows of slot [`STABLE`] stay from first to last.
 
-use rightlink_env::sync::Arc;
+use rightlink_env::sync::{Arc, AtomicUsize, Ordering};
 use rightlink_env::thread::{self, JoinHandle};
 
 use crate::buffer::Pin;
@@ -132,6 +132,37 @@ fn vacuum_beside_splits() {
     join([writer, vacuum]);
     let left = scan(&tree, Direction::Forward);
     let kept: Vec<_> = (100..130).filter(|n| n % 3 == 2).map(fresh).collect();
+    assert!(left == kept, "vacuum leaves {} of {}", shown(&left), shown(&kept));
+    verify_clean(&tree);
+}
+
+/// Inserts that split pages while two threads vacuum a half of the file each: what was dead before
+/// is gone after, also where a page sent it to a block that the other one had passed (R5).
+fn vacuum_in_parts() {
+    let (_pool, tree) = tree();
+    // The high blocks are free again, the dead entries in low ones.
+    suite::insert(&tree, &(0..30).step_by(3).map(dead).collect::<Vec<_>>());
+    suite::insert(&tree, &(100..130).map(dead).collect::<Vec<_>>());
+    suite::vacuum(&tree, &|row| row.block.0 >= DEAD + 100);
+    let writer = start(&tree, |tree| {
+        suite::insert(tree, &(0..30).filter(|n| n % 3 == 2).map(fresh).collect::<Vec<_>>());
+    });
+    let vacuum = start(&tree, |tree| {
+        let pass = tree.begin_delete(2);
+        assert_eq!(pass.parts(), 2, "the world is about two parts");
+        let next = AtomicUsize::new(0);
+        thread::several("part", 2, &|| {
+            let mut is_dead = |rows: &[RowId], out: &mut [bool]| {
+                rows.iter().zip(out).for_each(|(row, out)| *out = row.block.0 >= DEAD);
+            };
+            let part = next.fetch_add(1, Ordering::Relaxed);
+            pass.run(part, &mut is_dead, &mut |_| Ok(())).expect("a sound tree");
+        });
+        pass.finish(&mut |_| Ok(())).expect("a sound tree");
+    });
+    join([writer, vacuum]);
+    let left = scan(&tree, Direction::Forward);
+    let kept: Vec<_> = (0..30).filter(|n| n % 3 == 2).map(fresh).collect();
     assert!(left == kept, "vacuum leaves {} of {}", shown(&left), shown(&kept));
     verify_clean(&tree);
 }
@@ -515,6 +546,7 @@ fn scans_miss_nothing() {
 fn vacuum_follows_splits() {
     survives("vacuum beside splits", vacuum_beside_splits, 500);
     survives("vacuum beside growth", vacuum_beside_growth, 500);
+    survives("vacuum in parts", vacuum_in_parts, 500);
 }
 
 #[test]
@@ -558,6 +590,7 @@ fn broken_trees_are_caught() {
     catches(&[
         Case { rule: "r5-link", world: scans, within: 2000 },
         Case { rule: "r5-cycle", world: vacuum_beside_splits, within: 2000 },
+        Case { rule: "r5-parts", world: vacuum_in_parts, within: 4000 },
         Case { rule: "r5-merge-cycle", world: vacuum_beside_merges, within: 4000 },
         Case { rule: "r5-judged", world: vacuum_beside_merges, within: 4000 },
         Case { rule: "r5-carried", world: bounds_beside_merges, within: 4000 },

@@ -7,27 +7,30 @@
 //! latched the new page, so a pass that saw that block before the split is a pass whose id the
 //! splitter sees.
 //!
+//! A pass may be done in parts, ranges of blocks, by several threads. A part cannot know how far
+//! the others are, so it follows to every block but those of its own range that it will still come
+//! to; that a page is visited twice does no harm.
+//!
 //! Invariants: a page without dead entries is latched shared only; what is removed under the
 //! exclusive latch was judged dead by the same bytes. Row ids in the dead set are not reused before
 //! the pass has ended (R3).
 //! Does not do: decide which rows are dead; two passes at once.
 
 use rightlink_env::points::{broken, hit};
-use rightlink_env::sync::{AtomicU32, Ordering};
+use rightlink_env::sync::{AtomicU32, Mutex, MutexGuard, Ordering};
+use std::ops::Range;
 
 use crate::buffer::{Mtr, Pin, ReadStream, StreamOptions};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
-use crate::ids::{RowId, Xid};
-use crate::index::am::VacuumStats;
+use crate::ids::Xid;
+use crate::index::am::{Between, BulkDelete, IsDead, VacuumStats};
 use crate::index::btree::Tree;
+use crate::index::btree::alloc::Registration;
 use crate::index::btree::node::{Checked, Node, RIGHT, cycle_of, is_node};
 use crate::page::PageKind;
 use crate::page::header::{KIND, is_zero, u32_at};
 use crate::wal::RecordKind;
-
-/// Asks which rows of a leaf are dead.
-type IsDead<'a> = &'a mut dyn FnMut(&[RowId], &mut [bool]);
 
 /// The cycle id is valid while this lives.
 struct Cycle<'a>(&'a AtomicU32);
@@ -39,12 +42,33 @@ impl Drop for Cycle<'_> {
 }
 
 /// A pass under way.
-struct Pass<'a> {
+pub(crate) struct Pass<'a> {
     tree: &'a Tree,
-    cycle: u32,
+    /// Blocks of each part; the last one goes on to the end of the file, wherever that will be.
+    parts: Vec<Range<u32>>,
+    found: Mutex<Found>,
+    /// A page that is merged while the pass runs says where its keys went, until it is used again:
+    /// not before all parts have been done (R6).
+    registered: Mutex<Option<Registration<'a>>>,
+    // Before the turn: no other pass has begun when the id is taken back.
+    cycle_is_valid: Cycle<'a>,
+    turn: MutexGuard<'a, u32>,
+}
+
+/// What parts found.
+#[derive(Default)]
+struct Found {
     stats: VacuumStats,
     empty: Vec<u32>,
     underfull: Vec<u32>,
+}
+
+/// A part under way.
+struct Part<'a> {
+    tree: &'a Tree,
+    cycle: u32,
+    blocks: Range<u32>,
+    found: Found,
 }
 
 /// A leaf, judged.
@@ -59,54 +83,106 @@ struct Judged {
 }
 
 impl Tree {
-    /// See [`crate::index::am::AccessMethod::bulk_delete`].
-    pub(crate) fn bulk_delete(&self, is_dead: IsDead<'_>) -> Result<VacuumStats> {
-        let mut last = self.vacuum.lock();
-        *last = last.wrapping_add(1).max(1);
-        self.cycle.store(*last, Ordering::SeqCst);
-        let _cycle = Cycle(&self.cycle);
-        let mut pass = Pass {
+    /// See [`crate::index::am::AccessMethod::begin_delete`].
+    pub(crate) fn begin_delete(&self, parts: usize) -> Pass<'_> {
+        let mut turn = self.vacuum.lock();
+        *turn = turn.wrapping_add(1).max(1);
+        self.cycle.store(*turn, Ordering::SeqCst);
+        let registered = Mutex::new(Some(self.registrations.enter()));
+        let blocks = self.pool.blocks(self.file).max(2);
+        Pass {
             tree: self,
-            cycle: *last,
-            stats: VacuumStats::default(),
-            empty: Vec::new(),
-            underfull: Vec::new(),
-        };
-        pass.run(is_dead)?;
-        pass.give_back_empty()?;
-        pass.merge_underfull()?;
-        pass.stats.pages_free = self.save_free()?;
-        pass.stats.blocks = self.pool.blocks(self.file);
-        Ok(pass.stats)
+            parts: ranges(1..blocks, parts),
+            found: Mutex::default(),
+            registered,
+            cycle_is_valid: Cycle(&self.cycle),
+            turn,
+        }
     }
 }
 
-impl Pass<'_> {
-    fn run(&mut self, is_dead: IsDead<'_>) -> Result<()> {
+/// Cuts `blocks` into at most `parts` ranges; the last one has no end.
+fn ranges(blocks: Range<u32>, parts: usize) -> Vec<Range<u32>> {
+    let parts = u32::try_from(parts).unwrap_or(u32::MAX).clamp(1, blocks.end - blocks.start);
+    let len = (blocks.end - blocks.start).div_ceil(parts);
+    let mut ranges: Vec<Range<u32>> = Vec::new();
+    let mut start = blocks.start;
+    while start < blocks.end {
+        ranges.push(start..start.saturating_add(len));
+        start = start.saturating_add(len);
+    }
+    ranges.last_mut().expect("at least one block").end = u32::MAX;
+    ranges
+}
+
+impl BulkDelete for Pass<'_> {
+    fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn run(&self, part: usize, is_dead: IsDead<'_>, between: Between<'_>) -> Result<()> {
+        assert!(self.registered.lock().is_some(), "the pass has not been finished");
+        let mut part = Part {
+            tree: self.tree,
+            cycle: *self.turn,
+            blocks: self.parts[part].clone(),
+            found: Found::default(),
+        };
+        part.run(is_dead, between)?;
+        let mut all = self.found.lock();
+        all.stats.live += part.found.stats.live;
+        all.stats.removed += part.found.stats.removed;
+        all.stats.pages_changed += part.found.stats.pages_changed;
+        all.empty.append(&mut part.found.empty);
+        all.underfull.append(&mut part.found.underfull);
+        Ok(())
+    }
+
+    fn finish(&self, between: Between<'_>) -> Result<VacuumStats> {
+        assert_eq!(self.cycle_is_valid.0.load(Ordering::SeqCst), *self.turn, "one pass at a time");
+        drop(self.registered.lock().take());
+        let mut found = std::mem::take(&mut *self.found.lock());
+        found.give_back_empty(self.tree, between)?;
+        found.merge_underfull(self.tree, between)?;
+        found.stats.pages_free = self.tree.save_free()?;
+        found.stats.blocks = self.tree.pool.blocks(self.tree.file);
+        Ok(found.stats)
+    }
+}
+
+impl Part<'_> {
+    fn run(&mut self, is_dead: IsDead<'_>, between: Between<'_>) -> Result<()> {
         let tree = self.tree;
-        // A page that is merged while the pass runs says where its keys went, until it is used
-        // again: not before the pass has ended (R6).
-        let _registered = tree.registrations.enter();
-        let mut next = 1;
+        let (mut next, end) = (self.blocks.start, self.blocks.end);
         let options = StreamOptions::ORDERED;
         // The file may grow meanwhile: the number of blocks is asked anew each time.
         let mut stream = ReadStream::new(&tree.pool, options, || {
             let block = next;
             next += 1;
-            Ok((block < tree.pool.blocks(tree.file)).then(|| (tree.page(block), block)))
+            let within = block < end && block < tree.pool.blocks(tree.file);
+            Ok(within.then(|| (tree.page(block), block)))
         });
         while let Some((pin, block)) = stream.next()? {
             self.visit_chain(pin, block, is_dead)?;
+            between(1)?;
         }
         Ok(())
     }
 
-    /// A block, and what its page sent to lower blocks.
+    /// May this part, which is at `start`, or another one have passed `block` already?
+    fn is_passed(&self, block: u32, start: u32) -> bool {
+        match broken("r5-parts") {
+            true => block < start,
+            false => block != start && !(start..self.blocks.end).contains(&block),
+        }
+    }
+
+    /// A block, and what its page sent to blocks that may have been passed.
     fn visit_chain(&mut self, pin: Pin, start: u32, is_dead: IsDead<'_>) -> Result<()> {
         hit("btree.vacuum.visit");
         let mut follow = self.visit(pin, start, is_dead)?;
         let mut moves = 0;
-        while let Some(block) = follow.filter(|block| *block < start) {
+        while let Some(block) = follow.filter(|block| self.is_passed(*block, start)) {
             hit("btree.vacuum.follow");
             moves += 1;
             self.tree.bound_moves(moves)?;
@@ -144,11 +220,11 @@ impl Pass<'_> {
                 None => return self.visit(self.tree.pin_linked(block)?, block, is_dead),
             };
         }
-        self.stats.live += (judged.count - judged.dead.len()) as u64;
+        self.found.stats.live += (judged.count - judged.dead.len()) as u64;
         if judged.count == judged.dead.len() {
-            self.empty.push(block);
+            self.found.empty.push(block);
         } else if judged.underfull {
-            self.underfull.push(block);
+            self.found.underfull.push(block);
         }
         Ok(judged.follow)
     }
@@ -179,28 +255,31 @@ impl Pass<'_> {
             self.tree.remove(&mut mtr, held, &judged.dead)?;
             let left = Node::open(mtr.bytes(held));
             judged.underfull = left.is_ok_and(|node| self.tree.is_underfull(&node));
-            self.stats.pages_changed += 1;
-            self.stats.removed += judged.dead.len() as u64;
+            self.found.stats.pages_changed += 1;
+            self.found.stats.removed += judged.dead.len() as u64;
         }
         mtr.commit(RecordKind::IndexDelete, Xid::NONE)?;
         Ok(Some(judged))
     }
+}
 
+impl Found {
     /// Merges what is underfull, each page once.
-    fn merge_underfull(&mut self) -> Result<()> {
+    fn merge_underfull(&mut self, tree: &Tree, between: Between<'_>) -> Result<()> {
         let mut blocks = std::mem::take(&mut self.underfull);
         blocks.sort_unstable();
         blocks.dedup();
         for block in blocks {
-            let merged = self.tree.is_underfull_leaf(block)? && self.tree.merge_underfull(block)?;
+            let merged = tree.is_underfull_leaf(block)? && tree.merge_underfull(block)?;
             self.stats.pages_deleted += u32::from(merged);
+            between(1)?;
         }
         Ok(())
     }
 
     /// Gives back empty leaves; one that was the last child of its parent may go when its siblings
     /// have gone. If they stay, the left one moves into it, and a page is free all the same.
-    fn give_back_empty(&mut self) -> Result<()> {
+    fn give_back_empty(&mut self, tree: &Tree, between: Between<'_>) -> Result<()> {
         let mut empty = std::mem::take(&mut self.empty);
         empty.sort_unstable();
         empty.dedup();
@@ -208,7 +287,8 @@ impl Pass<'_> {
             let before = empty.len();
             let mut stay = Vec::new();
             for block in empty {
-                if self.tree.give_back(block)? {
+                between(1)?;
+                if tree.give_back(block)? {
                     self.stats.pages_deleted += 1;
                 } else {
                     stay.push(block);
@@ -224,8 +304,9 @@ impl Pass<'_> {
             empty = stay;
         }
         for block in empty {
-            let merged = self.tree.is_underfull_leaf(block)? && self.tree.merge_underfull(block)?;
+            let merged = tree.is_underfull_leaf(block)? && tree.merge_underfull(block)?;
             self.stats.pages_deleted += u32::from(merged);
+            between(1)?;
         }
         Ok(())
     }

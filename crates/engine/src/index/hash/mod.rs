@@ -68,8 +68,8 @@ use crate::error::{Error, Result};
 use crate::ids::{FileId, PageId, RowId, Xid};
 use crate::index::IndexMethod;
 use crate::index::am::{
-    AccessMethod, Clock, DeadRows, Finding, Groups, HeapOracle, IndexEntry, IndexScan,
-    InsertOutcome, LeafBatch, ScanOptions, VacuumStats, VerifyStats,
+    AccessMethod, BulkDelete, Clock, DeadRows, Finding, Groups, HeapOracle, IndexEntry, IndexScan,
+    InsertOutcome, LeafBatch, ScanOptions, VerifyStats,
 };
 use crate::index::search_key::{KeyRange, KeySet};
 
@@ -260,8 +260,8 @@ impl AccessMethod for HashIndex {
         self.0.delete(xid, entry)
     }
 
-    fn bulk_delete(&self, is_dead: &mut dyn FnMut(&[RowId], &mut [bool])) -> Result<VacuumStats> {
-        self.0.bulk_delete(is_dead)
+    fn begin_delete(&self, _parts: usize) -> Box<dyn BulkDelete + '_> {
+        Box::new(self.0.begin_delete())
     }
 
     fn verify(

@@ -16,13 +16,13 @@
 //! Does not do: decide which rows are dead; two passes at once.
 
 use rightlink_env::points::{broken, hit};
-use rightlink_env::sync::Ordering;
+use rightlink_env::sync::{Mutex, MutexGuard, Ordering};
 
 use crate::buffer::{Mtr, Pin, ReadStream, StreamOptions};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
-use crate::index::am::VacuumStats;
+use crate::index::am::{Between, BulkDelete, IsDead, VacuumStats};
 use crate::index::hash::bucket::{Bucket, Checked, INCOMPLETE, Place, place_on};
 use crate::index::hash::code::{CODE, number_of};
 use crate::index::hash::directory::{self, MAX_NUMBERS, offset_of};
@@ -32,13 +32,17 @@ use crate::index::hash::{Index, MAX_ROUNDS};
 use crate::page::header::u32_at;
 use crate::wal::RecordKind;
 
-/// Asks which rows of a page are dead.
-type IsDead<'a> = &'a mut dyn FnMut(&[crate::ids::RowId], &mut [bool]);
-
 /// Percent of a page that a squeezed one may have, so that it is not split again at once.
 const MOST: usize = 75;
 
-/// A pass under way.
+/// A pass, which has one part.
+pub(crate) struct Alone<'a> {
+    index: &'a Index,
+    stats: Mutex<VacuumStats>,
+    _turn: MutexGuard<'a, ()>,
+}
+
+/// The part under way.
 struct Pass<'a> {
     index: &'a Index,
     stats: VacuumStats,
@@ -59,15 +63,9 @@ struct Seen {
 }
 
 impl Index {
-    /// See [`crate::index::am::AccessMethod::bulk_delete`].
-    pub(crate) fn bulk_delete(&self, is_dead: IsDead<'_>) -> Result<VacuumStats> {
-        let _alone = self.vacuum.lock();
-        let (stats, at) = (VacuumStats::default(), Some(Vec::new()));
-        let mut pass = Pass { index: self, stats, at, link: FIRST, left: None };
-        pass.run(is_dead)?;
-        pass.stats.pages_free = self.meta()?.free_count;
-        pass.stats.blocks = self.pool.blocks(self.file);
-        Ok(pass.stats)
+    /// See [`crate::index::am::AccessMethod::begin_delete`].
+    pub(crate) fn begin_delete(&self) -> Alone<'_> {
+        Alone { index: self, stats: Mutex::default(), _turn: self.vacuum.lock() }
     }
 
     /// The codes at which the directory says that buckets begin, ascending, and their blocks.
@@ -88,8 +86,30 @@ impl Index {
     }
 }
 
+impl BulkDelete for Alone<'_> {
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn run(&self, part: usize, is_dead: IsDead<'_>, between: Between<'_>) -> Result<()> {
+        assert_eq!(part, 0, "there is one part");
+        let (stats, at) = (VacuumStats::default(), Some(Vec::new()));
+        let mut pass = Pass { index: self.index, stats, at, link: FIRST, left: None };
+        pass.run(is_dead, between)?;
+        *self.stats.lock() = pass.stats;
+        Ok(())
+    }
+
+    fn finish(&self, _between: Between<'_>) -> Result<VacuumStats> {
+        let mut stats = *self.stats.lock();
+        stats.pages_free = self.index.meta()?.free_count;
+        stats.blocks = self.index.pool.blocks(self.index.file);
+        Ok(stats)
+    }
+}
+
 impl Pass<'_> {
-    fn run(&mut self, is_dead: IsDead<'_>) -> Result<()> {
+    fn run(&mut self, is_dead: IsDead<'_>, between: Between<'_>) -> Result<()> {
         let index = self.index;
         let mut starts = index.bucket_starts();
         let mut stream = ReadStream::new(&index.pool, StreamOptions::ORDERED, || {
@@ -101,10 +121,12 @@ impl Pass<'_> {
             let start = code.to_be_bytes();
             while self.at.as_ref().is_some_and(|at| at.as_slice() < &start[..]) {
                 self.visit_next(is_dead)?;
+                between(1)?;
             }
         }
         while self.at.is_some() {
             self.visit_next(is_dead)?;
+            between(1)?;
         }
         Ok(())
     }

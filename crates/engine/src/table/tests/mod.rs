@@ -28,10 +28,10 @@ use super::schema::{Column, IndexColumn, IndexDef, TableDef};
 use super::{IndexScanOptions, Projection, Statement, Table};
 
 /// A database of one table, without catalog.
-struct Store {
-    pool: TestPool,
-    txns: Arc<TxnManager>,
-    table: Arc<Table>,
+pub(crate) struct Store {
+    pub(crate) pool: TestPool,
+    pub(crate) txns: Arc<TxnManager>,
+    pub(crate) table: Arc<Table>,
 }
 
 /// `id` (unique), `name`, `tag`, `score`; indexes on id, on (name desc, tag), on score with id
@@ -60,11 +60,11 @@ fn items() -> TableDef {
 }
 
 impl Store {
-    fn new(frames: usize, seed: u64) -> Self {
+    pub(crate) fn new(frames: usize, seed: u64) -> Self {
         Self::with(items(), frames, seed)
     }
 
-    fn with(def: TableDef, frames: usize, seed: u64) -> Self {
+    pub(crate) fn with(def: TableDef, frames: usize, seed: u64) -> Self {
         let pool = testing::pool(frames, seed);
         TxnManager::create(&pool.pool).unwrap();
         let txns = TxnManager::open(Arc::clone(&pool.pool), Xid::FIRST).unwrap();
@@ -72,24 +72,24 @@ impl Store {
         Self { pool, txns, table }
     }
 
-    fn begin(&self, isolation: Isolation) -> Transaction {
+    pub(crate) fn begin(&self, isolation: Isolation) -> Transaction {
         self.txns.begin(isolation)
     }
 
     /// Runs one statement in a transaction of its own.
-    fn run<T>(&self, work: impl FnOnce(&mut Statement<'_>) -> Result<T>) -> Result<T> {
+    pub(crate) fn run<T>(&self, work: impl FnOnce(&mut Statement<'_>) -> Result<T>) -> Result<T> {
         let mut txn = self.begin(Isolation::ReadCommitted);
         let result = work(&mut Statement::begin(&mut txn)?)?;
         txn.commit(true)?;
         Ok(result)
     }
 
-    fn insert(&self, id: i64, name: &str) -> Result<RowId> {
+    pub(crate) fn insert(&self, id: i64, name: &str) -> Result<RowId> {
         self.run(|statement| self.table.insert(statement, item(id, name)))
     }
 
     /// Row id and values of the item `id` as `snapshot` sees it.
-    fn find(&self, snapshot: &Arc<Snapshot>, id: i64) -> Option<(RowId, Vec<Value>)> {
+    pub(crate) fn find(&self, snapshot: &Arc<Snapshot>, id: i64) -> Option<(RowId, Vec<Value>)> {
         let all = Projection::all(self.table.def());
         let index = &self.table.indexes()[0];
         let row = self.table.get(snapshot, index, vec![Value::Int8(id)], &all).unwrap()?;
@@ -97,7 +97,7 @@ impl Store {
     }
 
     /// All rows as `snapshot` sees them, by id.
-    fn all(&self, snapshot: &Arc<Snapshot>) -> Vec<Vec<Value>> {
+    pub(crate) fn all(&self, snapshot: &Arc<Snapshot>) -> Vec<Vec<Value>> {
         let scan = self.table.scan(snapshot, Projection::all(self.table.def()), None);
         let mut rows: Vec<_> = scan.map(|row| row.unwrap().values).collect();
         rows.sort();
@@ -136,7 +136,7 @@ impl Store {
     }
 }
 
-fn item(id: i64, name: &str) -> Vec<Value> {
+pub(crate) fn item(id: i64, name: &str) -> Vec<Value> {
     let score = Value::Float8(id as f64 / 4.0);
     vec![Value::Int8(id), Value::Text(name.into()), Value::Int4(1), score, Value::Null]
 }

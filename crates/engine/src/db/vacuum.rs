@@ -1,0 +1,458 @@
+//! Vacuum of an open database: who runs, how fast, how far, and what interrupted runs left.
+//!
+//! A run that somebody asked for goes as fast as it can, its index passes on as many threads as the
+//! machine has. One that nobody asked for, or that was asked to be gentle, rests: between two
+//! slices of work for several times as long as the slice took, as long as others commit, and never
+//! looks at more pages a second than [`Options::vacuum_rate`](crate::Options::vacuum_rate) says.
+//!
+//! Invariants: one run per table; a table's write lock is held by its run; a run waits for nobody
+//! but index builds, definitions being changed and another run, which it asks to end; it ends
+//! between two pieces of work when the database is closed, when it is asked to, and, unasked for,
+//! when somebody waits for its table's lock.
+//! Does not do: deciding when (`auto_vacuum`); the work (`vacuum`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rightlink_env::sync::{Arc, Mutex};
+use rightlink_env::{Nanos, thread};
+
+use crate::catalog::Entry;
+use crate::config::PAGE_SIZE;
+use crate::db::Database;
+use crate::db::engine::Engine;
+use crate::db::info::{SnapshotInfo, VacuumProgress, VacuumReport};
+use crate::error::{Error, Result};
+use crate::ids::{ObjectId, Xid};
+use crate::table::Table;
+use crate::txn::{LockMode, RunningTxn, Transaction, WaitsFor};
+use crate::vacuum::{self, Limits, Parked, Progress, Vacuum, Workers};
+
+/// Wait for the lock that cutting a table's tail needs: none, the tail can be cut another time.
+const TAIL_PATIENCE: Duration = Duration::ZERO;
+/// Pause between two looks at an index build.
+const BUILD_LOOK: Duration = Duration::from_millis(2);
+/// Work between two rests.
+const SLICE: Duration = Duration::from_millis(4);
+/// Rests, of the time that the work before took, while others commit: a run takes nine times as
+/// long as it would alone, and a ninth of one processor.
+const REST: u32 = 8;
+/// Longest sleep before the reasons to end are looked at again.
+const LONGEST_SLEEP: Duration = Duration::from_millis(20);
+/// Longest rest.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+/// Part of the memory for a run's dead row ids: a sixteenth.
+const MEMORY_SHARE: usize = 16;
+
+/// All runs of an open database.
+pub(crate) struct Vacuums {
+    running: Mutex<Vec<Arc<Running>>>,
+    /// What interrupted runs left, by table.
+    parked: Mutex<BTreeMap<ObjectId, Parked>>,
+    /// Tables whose last run left rows to the next one.
+    skipped: Mutex<BTreeSet<ObjectId>>,
+    settings: Settings,
+}
+
+/// How the database was opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Bytes per second of runs that nobody asked for.
+    pub(crate) rate: Option<u64>,
+    /// Threads for the indexes of a run that somebody asked for.
+    pub(crate) threads: usize,
+}
+
+/// A run.
+pub(crate) struct Running {
+    table: ObjectId,
+    name: String,
+    how: How,
+    started: Nanos,
+    progress: Progress,
+}
+
+/// Why a run is made, and how fast.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum How {
+    /// Nobody asked: rests, gives way, and may leave a few rows for later.
+    Automatic,
+    /// Asked for, resting like an automatic one.
+    Gently,
+    /// Asked for, as fast as can be.
+    Fast,
+}
+
+/// A run is listed while this lives.
+struct Listed<'a> {
+    vacuums: &'a Vacuums,
+    running: Arc<Running>,
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.vacuums.running.lock().retain(|other| !Arc::ptr_eq(other, &self.running));
+    }
+}
+
+impl Vacuums {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            running: Mutex::new(Vec::new()),
+            parked: Mutex::new(BTreeMap::new()),
+            skipped: Mutex::new(BTreeSet::new()),
+            settings,
+        }
+    }
+
+    /// Lists a run; an automatic one only if its table has no other, which an asked-for one asks to
+    /// end instead.
+    fn list(&self, running: Running) -> Option<Listed<'_>> {
+        let mut all = self.running.lock();
+        let rivals = || all.iter().filter(|other| other.table == running.table);
+        if running.how == How::Automatic && rivals().next().is_some() {
+            return None;
+        }
+        let unasked = rivals().filter(|other| other.how == How::Automatic);
+        unasked.for_each(|other| other.progress.stop());
+        let running = Arc::new(running);
+        all.push(Arc::clone(&running));
+        drop(all);
+        Some(Listed { vacuums: self, running })
+    }
+
+    /// Runs at work that rest.
+    fn resting(&self) -> u32 {
+        self.running.lock().iter().filter(|other| other.how != How::Fast).count() as u32
+    }
+
+    /// Forgets what is kept of tables that are not `open`.
+    pub(crate) fn forget_all_but(&self, open: &BTreeSet<ObjectId>) {
+        self.parked.lock().retain(|table, _| open.contains(table));
+        self.skipped.lock().retain(|table| open.contains(table));
+    }
+}
+
+/// Threads of the index passes.
+struct Threads(usize);
+
+impl Workers for Threads {
+    fn most(&self) -> usize {
+        self.0
+    }
+
+    fn run(&self, tasks: usize, work: &(dyn Fn() + Sync)) {
+        thread::several("rightlink-vacuum", self.0.min(tasks).max(1), work);
+    }
+}
+
+impl Database {
+    /// Removes dead rows of one table (`None`: of every table) and their index entries.
+    ///
+    /// # Errors
+    /// `Cancelled` after [`Database::cancel_vacuum`].
+    pub fn vacuum(&self, table: Option<&str>) -> Result<VacuumReport> {
+        self.vacuum_as(How::Fast, table)
+    }
+
+    /// As [`Database::vacuum`], but resting as a vacuum does that nobody asked for: while others
+    /// commit, it takes nine times as long, and they notice little of it.
+    pub fn vacuum_gently(&self, table: Option<&str>) -> Result<VacuumReport> {
+        self.vacuum_as(How::Gently, table)
+    }
+
+    fn vacuum_as(&self, how: How, table: Option<&str>) -> Result<VacuumReport> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let mut total = VacuumReport::default();
+        if let Some(table) = table {
+            engine.vacuum_named(table, how, &mut total)?;
+            return Ok(total);
+        }
+        let catalog = engine.catalog.table();
+        let vacuumed = catalog.naming(engine.vacuum_table(catalog, how, &mut total))?;
+        let mut oldest = vacuumed.expect("an asked-for vacuum waits for its turn");
+        for def in engine.catalog.definitions()? {
+            match engine.vacuum_named(&def.name, how, &mut total) {
+                Err(Error::NotFound(_)) => {}
+                xid => oldest = oldest.min(xid?),
+            }
+        }
+        engine.forget_outcomes(oldest)?;
+        Ok(total)
+    }
+
+    /// The vacuums that are at work now, automatic ones included, oldest first.
+    pub fn vacuum_progress(&self) -> Vec<VacuumProgress> {
+        let engine = self.engine();
+        let now = engine.env.clock.now();
+        engine.upkeep.vacuums.running.lock().iter().map(|running| running.info(now)).collect()
+    }
+
+    /// Asks the vacuums of one table (`None`: all that are at work) to end. They do so soon, with
+    /// [`Error::Cancelled`] if somebody asked for them; what they did stays done, and the next one
+    /// goes on with indexes that they had not come to. Returns how many were asked.
+    pub fn cancel_vacuum(&self, table: Option<&str>) -> usize {
+        let running = self.engine().upkeep.vacuums.running.lock();
+        let wanted = running.iter().filter(|run| table.is_none_or(|name| run.name == name));
+        wanted.map(|run| run.progress.stop()).count()
+    }
+}
+
+impl Database {
+    /// The snapshots that keep rows from being removed, oldest first, and what they hold back.
+    pub fn snapshots(&self) -> Vec<SnapshotInfo> {
+        let engine = self.engine();
+        let (now, next) = (engine.env.clock.now(), engine.txns.next_xid());
+        let live = engine.txns.snapshots().into_iter().map(|live| SnapshotInfo {
+            transaction: live.id,
+            snapshots: live.count as u64,
+            age: now - live.since,
+            commits_since: live.commits_since,
+            xids_since: next.0 - live.xmin.0,
+        });
+        live.collect()
+    }
+}
+
+impl Running {
+    fn info(&self, now: Nanos) -> VacuumProgress {
+        let progress = &self.progress;
+        let ((heap_done, heap_blocks), (index_done, index_blocks)) =
+            (progress.heap(), progress.indexes());
+        VacuumProgress {
+            table: self.name.clone(),
+            automatic: self.how == How::Automatic,
+            phase: progress.phase(),
+            running: now - self.started,
+            heap_blocks,
+            heap_blocks_done: heap_done,
+            dead_rows: progress.dead(),
+            index_blocks,
+            index_blocks_done: index_done.min(index_blocks),
+            index_passes: progress.passes(),
+        }
+    }
+}
+
+/// What a run does between two pieces of work.
+struct Pacer<'a> {
+    engine: &'a Engine,
+    running: &'a Running,
+    slice: Mutex<Slice>,
+}
+
+/// Work since the last rest.
+struct Slice {
+    since: Nanos,
+    blocks: u64,
+    commits: u64,
+}
+
+impl Pacer<'_> {
+    /// An error ends the run. The only thread of a run that rests does so here; those of others
+    /// only look whether they are to end.
+    fn pace(&self, blocks: u32) -> Result<()> {
+        self.check()?;
+        if self.running.how == How::Fast {
+            return Ok(());
+        }
+        let (now, commits) = (self.engine.env.clock.now(), self.engine.txns.counters().commits);
+        let mut slice = self.slice.lock();
+        slice.blocks += u64::from(blocks);
+        let worked = now - slice.since;
+        let bytes = slice.blocks * PAGE_SIZE as u64;
+        let settings = self.engine.upkeep.vacuums.settings;
+        let least = settings.rate.map(|rate| duration_of(bytes, rate)).unwrap_or_default();
+        if worked < SLICE && least < SLICE {
+            return Ok(());
+        }
+        self.check_lock()?;
+        let busy = std::mem::replace(&mut slice.commits, commits) != commits;
+        let share = REST * self.engine.upkeep.vacuums.resting().max(1);
+        let rest = if busy { (worked * share).min(LONGEST_REST) } else { Duration::ZERO };
+        self.sleep(rest.max(least.saturating_sub(worked)))?;
+        (slice.since, slice.blocks) = (self.engine.env.clock.now(), 0);
+        Ok(())
+    }
+
+    fn sleep(&self, mut rest: Duration) -> Result<()> {
+        while !rest.is_zero() {
+            let nap = rest.min(LONGEST_SLEEP);
+            self.engine.env.clock.sleep(nap);
+            rest -= nap;
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.engine.upkeep.is_closed() || self.running.progress.is_stopped() {
+            true => Err(Error::Cancelled("vacuum, by request".into())),
+            false => Ok(()),
+        }
+    }
+
+    /// Does anybody wait for the table of a run that nobody asked for?
+    fn check_lock(&self) -> Result<()> {
+        if self.running.how != How::Automatic {
+            return Ok(());
+        }
+        let waits = |txn: RunningTxn| match txn.waits_for {
+            Some(WaitsFor::Table { table, .. }) => table == self.running.table,
+            _ => false,
+        };
+        match self.engine.txns.running().into_iter().any(waits) {
+            true => Err(Error::Cancelled("a vacuum that is in the way".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// How long `bytes` take at `rate` bytes per second.
+fn duration_of(bytes: u64, rate: u64) -> Duration {
+    Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64)
+}
+
+impl Engine {
+    /// No table names an unfrozen xid below `oldest` any more: outcomes below it can go, but only
+    /// once every snapshot is gone that was there before. Its reader may have met such an xid on a
+    /// page that was frozen after it let go of the latch, and may be about to ask for the outcome.
+    /// So they go at a later vacuum, when the horizon has passed all xids of today.
+    fn forget_outcomes(&self, oldest: Xid) -> Result<()> {
+        let mut waiting = self.upkeep.outcomes_to_forget.lock();
+        if let Some((below, _)) = waiting.filter(|(_, fence)| self.txns.horizon() > *fence) {
+            self.txns.cut_off(below)?;
+            *waiting = None;
+        }
+        waiting.get_or_insert((oldest, self.txns.next_xid()));
+        Ok(())
+    }
+
+    /// The table called `name` for a vacuum, which waits for index builds beside writers (R3).
+    fn use_table_to_vacuum(&self, name: &str) -> Result<(Transaction, Arc<Entry>)> {
+        loop {
+            let (txn, entry) = self.use_table(name, LockMode::Write)?;
+            if !entry.table.is_being_indexed() {
+                return Ok((txn, entry));
+            }
+            // The build waits for writers: the lock must go.
+            drop((txn, entry));
+            self.check_open()?;
+            self.env.clock.sleep(BUILD_LOOK);
+        }
+    }
+
+    /// Vacuums the table called `name`; returns its oldest unfrozen xid.
+    fn vacuum_named(&self, name: &str, how: How, total: &mut VacuumReport) -> Result<Xid> {
+        let (mut txn, entry) = self.use_table_to_vacuum(name)?;
+        let vacuumed = entry.table.naming(self.vacuum_table(&entry.table, how, total))?;
+        let oldest = vacuumed.expect("an asked-for vacuum waits for its turn");
+        txn.set_lock_timeout(Some(TAIL_PATIENCE));
+        match txn.lock_table(entry.table.def().id, LockMode::Exclusive) {
+            Ok(()) => {
+                let cut = entry.table.naming(vacuum::cut_tail(entry.table.heap()))?;
+                total.blocks_cut += u64::from(cut);
+            }
+            Err(Error::Cancelled(_) | Error::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(oldest)
+    }
+
+    /// Vacuums `table`, whose write lock the caller holds; its oldest unfrozen xid. `None`: the run
+    /// is an automatic one, and there is another.
+    pub(crate) fn vacuum_table(
+        &self,
+        table: &Table,
+        how: How,
+        total: &mut VacuumReport,
+    ) -> Result<Option<Xid>> {
+        self.txns.expire_snapshots();
+        let (vacuums, id) = (&self.upkeep.vacuums, table.def().id);
+        let running = Running {
+            table: id,
+            name: table.def().name.clone(),
+            how,
+            started: self.env.clock.now(),
+            progress: Progress::default(),
+        };
+        let Some(listed) = vacuums.list(running) else { return Ok(None) };
+        let slice = Slice { since: self.env.clock.now(), blocks: 0, commits: 0 };
+        let pacer = Pacer { engine: self, running: &listed.running, slice: Mutex::new(slice) };
+        let threads = Threads(if how == How::Fast { vacuums.settings.threads } else { 1 });
+        let pace = |blocks| pacer.pace(blocks);
+        let progress = &listed.running.progress;
+        let limits = Limits { workers: &threads, pace: &pace, progress };
+        let memory = (&self.env.budget, self.env.budget.limit() / MEMORY_SHARE);
+        // No row may be left to a later run twice.
+        let may_skip = how == How::Automatic && !vacuums.skipped.lock().contains(&id);
+        let run = Vacuum::new(table, memory, (self.txns.horizon(), may_skip), limits)?;
+        let left = vacuums.parked.lock().remove(&id);
+        let ended = run.run(left);
+        if let Some(parked) = ended.parked {
+            vacuums.parked.lock().insert(id, parked);
+        }
+        let report = ended.report;
+        add(total, &report);
+        ended.result?;
+        match report.rows_left > 0 {
+            true => vacuums.skipped.lock().insert(id),
+            false => vacuums.skipped.lock().remove(&id),
+        };
+        table.heap().vacuumed(self.txns.next_xid());
+        Ok(Some(report.oldest_unfrozen))
+    }
+}
+
+fn add(total: &mut VacuumReport, report: &vacuum::Report) {
+    total.pages_scanned += report.pages;
+    total.rows_removed += report.rows;
+    total.rows_left += report.rows_left;
+    total.entries_removed += report.entries;
+    total.index_passes += report.index_passes;
+    total.index_pages_freed += report.index_pages_freed;
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use crate::{Database, ScanOptions, TableSchema, Type, Value};
+    use rightlink_aio::SimDisk;
+    use rightlink_env::Env;
+
+    fn insert(db: &Database, rows: i64) {
+        for id in 0..rows {
+            let mut txn = db.begin();
+            txn.insert("t", &[Value::Int8(id)]).unwrap();
+            txn.commit().unwrap();
+        }
+    }
+
+    /// A reader lets go of a page's latch, then asks what became of an xid it met there. Vacuum
+    /// froze the page and forgot the outcome in between, and a sound row was reported as damage.
+    #[test]
+    fn outcomes_are_kept_for_snapshots_that_were_there_before() {
+        let disk = SimDisk::new(3);
+        let options = Database::options().simulation(Env::simulated(3), disk);
+        let db = options.open("db").unwrap();
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("t").column("id", Type::Int8)).unwrap();
+        txn.commit().unwrap();
+        insert(&db, 20);
+        let oldest = || db.engine().txns.oldest_xid();
+        let before = oldest();
+        let mut reader = db.begin();
+        assert_eq!(reader.scan("t", &ScanOptions::all()).unwrap().count(), 20);
+        for _ in 0..3 {
+            db.vacuum(None).unwrap();
+            insert(&db, 5);
+            assert_eq!(oldest(), before, "an old snapshot keeps the outcomes it may ask for");
+        }
+        drop(reader);
+        insert(&db, 5);
+        db.vacuum(None).unwrap();
+        insert(&db, 5);
+        db.vacuum(None).unwrap();
+        assert!(oldest() > before, "without it they go");
+    }
+}

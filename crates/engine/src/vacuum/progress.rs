@@ -1,0 +1,118 @@
+//! How far a run over one table is, and whether it is to stop.
+//!
+//! Invariants: written by the run, read by anybody at any time; figures of one moment need not fit
+//! together.
+//! Does not do: names, clocks.
+
+use rightlink_env::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+/// What a run is at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Phase {
+    /// Waiting for another run over the table.
+    #[default]
+    Waiting,
+    /// Pruning heap pages and collecting dead rows.
+    Heap,
+    /// Removing their index entries.
+    Indexes,
+    /// Freeing their line pointers.
+    Freeing,
+}
+
+impl Phase {
+    const ALL: [Phase; 4] = [Phase::Waiting, Phase::Heap, Phase::Indexes, Phase::Freeing];
+}
+
+/// The progress of a run.
+#[derive(Default)]
+pub struct Progress {
+    phase: AtomicU8,
+    heap: Meter,
+    indexes: Meter,
+    dead: AtomicU64,
+    passes: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Blocks done, of how many.
+#[derive(Default)]
+struct Meter {
+    done: AtomicU64,
+    of: AtomicU64,
+}
+
+impl Meter {
+    fn begin(&self, of: u64) {
+        self.of.store(of, Ordering::Relaxed);
+        self.done.store(0, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Relaxed), self.of.load(Ordering::Relaxed))
+    }
+}
+
+impl Progress {
+    /// What it is at.
+    pub fn phase(&self) -> Phase {
+        Phase::ALL[usize::from(self.phase.load(Ordering::Relaxed))]
+    }
+
+    /// Heap blocks looked at, and how many there are.
+    pub fn heap(&self) -> (u64, u64) {
+        self.heap.read()
+    }
+
+    /// Index blocks looked at in this pass, and how many there are about: pages that were split
+    /// meanwhile are looked at twice.
+    pub fn indexes(&self) -> (u64, u64) {
+        self.indexes.read()
+    }
+
+    /// Dead row ids collected and not freed yet.
+    pub fn dead(&self) -> u64 {
+        self.dead.load(Ordering::Relaxed)
+    }
+
+    /// Passes over the indexes that are done.
+    pub fn passes(&self) -> u64 {
+        self.passes.load(Ordering::Relaxed)
+    }
+
+    /// Asks the run to end soon.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
+
+    /// Has it been asked to?
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    pub(super) fn enter(&self, phase: Phase) {
+        let at = Phase::ALL.iter().position(|known| *known == phase);
+        self.phase.store(at.expect("a known phase") as u8, Ordering::Relaxed);
+    }
+
+    pub(super) fn heap_at(&self, block: u32, of: u32) {
+        self.heap.done.store(block.into(), Ordering::Relaxed);
+        self.heap.of.store(of.into(), Ordering::Relaxed);
+    }
+
+    pub(super) fn begin_indexes(&self, blocks: u64) {
+        self.indexes.begin(blocks);
+    }
+
+    pub(super) fn add_index_blocks(&self, blocks: u32) {
+        self.indexes.done.fetch_add(blocks.into(), Ordering::Relaxed);
+    }
+
+    pub(super) fn end_pass(&self) {
+        self.passes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn collected(&self, dead: usize) {
+        self.dead.store(dead as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,208 @@
+//! Runs over one table: by key and by pass, on several threads, interrupted and taken up again.
+
+use rightlink_env::sync::{Arc, AtomicU64, AtomicUsize, Ordering};
+use rightlink_env::{points, thread};
+
+use super::*;
+use crate::table::Statement;
+use crate::table::tests::{Store, item};
+use crate::txn::Isolation;
+
+/// A store with `rows` rows, three indexes over them.
+fn filled(rows: i64) -> Store {
+    let store = Store::new(1024, 3);
+    for first in (0..rows).step_by(500) {
+        let last = rows.min(first + 500);
+        let batch: Vec<_> = (first..last).map(|id| item(id, &format!("n{id}"))).collect();
+        store.run(|statement| store.table.insert_many(statement, &batch)).unwrap();
+    }
+    store
+}
+
+fn delete(store: &Store, ids: impl Iterator<Item = i64>) {
+    let mut txn = store.begin(Isolation::ReadCommitted);
+    for id in ids {
+        let mut statement = Statement::begin(&mut txn).unwrap();
+        let snapshot = Arc::clone(statement.snapshot());
+        let (at, _) = store.find(&snapshot, id).unwrap();
+        drop(snapshot);
+        let _ = store.table.delete(&mut statement, at, &mut |_| Ok(true)).unwrap();
+    }
+    txn.commit(true).unwrap();
+}
+
+struct Two;
+
+impl Workers for Two {
+    fn most(&self) -> usize {
+        2
+    }
+
+    fn run(&self, tasks: usize, work: &(dyn Fn() + Sync)) {
+        thread::several("vacuum", tasks.min(2), work);
+    }
+}
+
+fn run(store: &Store, may_skip: bool, limits: Limits<'_>, parked: Option<Parked>) -> Ended {
+    let memory = (&store.pool.env.budget, 1 << 20);
+    let with = (store.txns.horizon(), may_skip);
+    Vacuum::new(&store.table, memory, with, limits).unwrap().run(parked)
+}
+
+fn whole(store: &Store, may_skip: bool) -> Report {
+    let progress = Progress::default();
+    let ended = run(store, may_skip, Limits::none(&progress), None);
+    ended.result.unwrap();
+    ended.report
+}
+
+/// Every index has an entry for each row, no more, and the heap is sound.
+fn check(store: &Store, rows: u64) {
+    for index in store.table.indexes() {
+        let stats = index.method().verify(None, &mut |finding| panic!("{finding:?}")).unwrap();
+        assert_eq!((stats.live, stats.dead), (rows, 0), "{}", index.def().name);
+    }
+    store.table.heap().verify(&mut |finding| assert!(finding.harmless, "{finding:?}")).unwrap();
+}
+
+#[test]
+fn few_known_rows_leave_by_key() {
+    let store = filled(20_000);
+    delete(&store, [7, 700, 5999].into_iter());
+    let report = whole(&store, true);
+    assert_eq!((report.rows, report.entries, report.index_passes), (3, 9, 0));
+    check(&store, 19_997);
+}
+
+#[test]
+fn many_rows_leave_by_a_pass() {
+    let store = filled(6000);
+    delete(&store, 0..2000);
+    let report = whole(&store, true);
+    assert_eq!((report.rows, report.entries, report.index_passes), (2000, 6000, 1));
+    check(&store, 4000);
+}
+
+/// Rows whose bytes are gone are left to a later run that may not skip, when they are few.
+#[test]
+fn few_unknown_rows_wait_for_the_next_run() {
+    let store = filled(20_000);
+    delete(&store, [7, 8, 9].into_iter());
+    let snapshot = store.begin(Isolation::Snapshot).begin_statement().unwrap();
+    let (at, _) = store.find(&snapshot, 6).unwrap();
+    drop(snapshot);
+    assert_eq!(store.table.heap().prune(at.block).unwrap().len(), 3);
+    let first = whole(&store, true);
+    assert_eq!((first.rows, first.rows_left, first.index_passes), (0, 3, 0));
+    let second = whole(&store, false);
+    assert_eq!((second.rows, second.entries, second.index_passes), (3, 9, 1));
+    check(&store, 19_997);
+}
+
+/// What does not fit in memory at once leaves in several passes.
+#[test]
+fn a_full_set_is_emptied_on_the_way() {
+    let store = filled(30_000);
+    delete(&store, (0..30_000).step_by(2));
+    let progress = Progress::default();
+    let memory = (&store.pool.env.budget, 1);
+    let with = (store.txns.horizon(), true);
+    let vacuum = Vacuum::new(&store.table, memory, with, Limits::none(&progress)).unwrap();
+    let ended = vacuum.run(None);
+    ended.result.unwrap();
+    assert_eq!((ended.report.rows, ended.report.entries), (15_000, 45_000));
+    assert_eq!((progress.dead(), progress.phase()), (0, Phase::Freeing));
+    assert_eq!(progress.heap().0, progress.heap().1);
+    check(&store, 15_000);
+}
+
+#[test]
+fn parts_of_indexes_are_done_on_several_threads() {
+    let store = filled(20_000);
+    delete(&store, (0..20_000).filter(|id| id % 3 > 0));
+    let progress = Progress::default();
+    let paced = AtomicU64::new(0);
+    let pace = |blocks: u32| {
+        paced.fetch_add(blocks.into(), Ordering::Relaxed);
+        Ok(())
+    };
+    let limits = Limits { workers: &Two, pace: &pace, progress: &progress };
+    let ended = run(&store, true, limits, None);
+    ended.result.unwrap();
+    assert_eq!(ended.report.index_passes, 1);
+    assert_eq!(ended.report.entries, 3 * ended.report.rows);
+    let (done, of) = progress.indexes();
+    assert!(done >= of && of > 100, "{done} of {of} index blocks");
+    assert!(paced.into_inner() > done, "the heap counts, too");
+    check(&store, 6667);
+}
+
+/// Ends a run when an index has been cleaned, and `after` more pages of the next one.
+fn interrupted(store: &Store, after: u32) -> Ended {
+    let progress = Progress::default();
+    let (dead, left) = (AtomicUsize::new(0), AtomicU64::new(u64::MAX));
+    let indexes = store.table.indexes();
+    let first = u64::from(store.pool.pool.blocks(indexes[0].def().file));
+    let pace = |_| {
+        dead.fetch_max(progress.dead() as usize, Ordering::Relaxed);
+        let at = progress.phase() == Phase::Indexes;
+        if at && progress.indexes().0 >= first + u64::from(after) {
+            left.store(0, Ordering::Relaxed);
+            return Err(Error::Cancelled("by the test".into()));
+        }
+        Ok(())
+    };
+    let limits = Limits { workers: &Alone, pace: &pace, progress: &progress };
+    let ended = run(store, false, limits, None);
+    assert!(matches!(ended.result, Err(Error::Cancelled(_))), "{:?}", ended.result);
+    assert_eq!(left.into_inner(), 0);
+    ended
+}
+
+#[test]
+fn an_interrupted_run_is_taken_up_where_it_was() {
+    let store = filled(20_000);
+    delete(&store, 0..5000);
+    let ended = interrupted(&store, 5);
+    assert_eq!((ended.report.rows, ended.report.entries), (0, 5000), "one index is clean");
+    let counts = points::count();
+    let progress = Progress::default();
+    let ended = run(&store, false, Limits::none(&progress), ended.parked);
+    ended.result.unwrap();
+    assert_eq!(points::counts().get("vacuum.taken-up"), Some(&1));
+    drop(counts);
+    assert_eq!(ended.report.rows, 5000);
+    assert!(ended.report.entries <= 10_000, "the first index was not passed over again");
+    check(&store, 15_000);
+}
+
+/// Row ids that others gave free meanwhile, and that name new rows now, are not taken up.
+fn row_ids_used_again() {
+    let store = filled(6000);
+    delete(&store, 0..3000);
+    // Pruned before the run, so that they can go by key after it.
+    let mut roots = Vec::new();
+    for block in 1..store.table.heap().blocks() {
+        roots.extend(store.table.heap().prune(crate::ids::BlockNo(block)).unwrap());
+    }
+    let ended = interrupted(&store, 1);
+    for index in store.table.indexes() {
+        assert!(store.table.remove_by_key(index, &roots).unwrap().is_some());
+    }
+    assert_eq!(store.table.heap().free_cleaned(&roots).unwrap(), 3000);
+    let new: Vec<_> = (0..3000).map(|id| item(id, "again")).collect();
+    let ids = store.run(|statement| store.table.insert_many(statement, &new)).unwrap();
+    let again = ids.iter().filter(|id| roots.iter().any(|root| root.row_id == **id)).count();
+    assert!(again > 1000, "the test is about row ids that are used again: {again}");
+    let progress = Progress::default();
+    let ended = run(&store, false, Limits::none(&progress), ended.parked);
+    ended.result.unwrap();
+    check(&store, 6000);
+}
+
+#[test]
+fn a_run_does_not_take_up_what_names_new_rows() {
+    row_ids_used_again();
+    let caught = points::caught("r3-parked", &[("used again", row_ids_used_again)]);
+    assert_eq!(caught, Some("used again"));
+}
