@@ -36,6 +36,7 @@ mod report;
 mod scratch;
 mod stats;
 mod svg;
+mod vacuum;
 
 use std::process::ExitCode;
 
@@ -100,6 +101,7 @@ const EXPERIMENTS: &[Experiment] = &[
         knobs: dead_rows::KNOBS,
         run: dead_rows::run,
     },
+    Experiment { name: vacuum::NAME, about: vacuum::ABOUT, knobs: vacuum::KNOBS, run: vacuum::run },
     Experiment {
         name: hot_update::NAME,
         about: hot_update::ABOUT,

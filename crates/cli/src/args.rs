@@ -90,6 +90,9 @@ pub(crate) enum Command {
         /// With --watch: end after so many times [default: never]
         #[arg(long, value_name = "TIMES", requires = "watch")]
         count: Option<u64>,
+        /// Show instead what of each relation is garbage or empty
+        #[arg(long, conflicts_with = "watch")]
+        bloat: bool,
     },
     /// Show the pages of a table or an index, or the items of one page
     #[command(after_help = INSPECT)]
@@ -176,9 +179,13 @@ const STAT: &str = "\
 With --watch each figure that changed is shown with its change, also what upkeep in the background
 does; it ends when its reader does.
 
+With --bloat every page is read. `anew` is an estimate of the blocks that the relation would have
+if it were built anew, from the bytes that live items take.
+
 Examples:
   rightlink stat shop.db --json
-  rightlink stat shop.db --watch 5";
+  rightlink stat shop.db --watch 5
+  rightlink stat shop.db --bloat";
 
 const BACKUP: &str = "\
 The copy holds every transaction that was committed before, and is a database: open it as it is, or

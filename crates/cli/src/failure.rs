@@ -121,6 +121,7 @@ fn exit_of(error: &Error) -> Exit {
         | Error::AlreadyExists(_)
         | Error::Cancelled(_)
         | Error::Locked(_)
+        | Error::SnapshotTooOld { .. }
         | Error::TransactionAborted => Exit::Conflict,
         _ => Exit::Io,
     }

@@ -5,6 +5,7 @@
 //! Does not do: anything that the engine's public names do not offer.
 
 mod args;
+mod bloat;
 mod clock;
 mod copies;
 mod csv;
@@ -89,10 +90,11 @@ fn run(args: Args, output: &mut Output) -> Result<Exit, Failure> {
         Command::Get(args) => scan::get(&common, &args, output),
         Command::Tables { db } => show::tables(&common, &db, output),
         Command::Describe { db, table } => show::describe(&common, &db, &table, output),
-        Command::Stat { db, watch, count } => match watch {
-            Some(seconds) => watch::run(&common, &db, (seconds, count), output),
-            None => show::stat(&common, &db, output),
-        },
+        Command::Stat { db, watch: Some(seconds), count, .. } => {
+            watch::run(&common, &db, (seconds, count), output)
+        }
+        Command::Stat { db, bloat: true, .. } => bloat::run(&common, &db, output),
+        Command::Stat { db, .. } => show::stat(&common, &db, output),
         Command::Inspect { db, relation, block } => {
             inspect::run(&common, &db, (&relation, block), output)
         }

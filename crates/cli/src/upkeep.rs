@@ -122,6 +122,7 @@ fn vacuum_json(report: &VacuumReport) -> Json {
     object([
         ("pages_scanned", report.pages_scanned.into()),
         ("rows_removed", report.rows_removed.into()),
+        ("rows_left", report.rows_left.into()),
         ("entries_removed", report.entries_removed.into()),
         ("index_passes", report.index_passes.into()),
         ("blocks_cut", report.blocks_cut.into()),

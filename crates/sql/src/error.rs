@@ -67,6 +67,7 @@ pub(crate) mod code {
     pub(crate) const TOO_COMPLEX: &str = "54001";
     pub(crate) const OBJECT_IN_USE: &str = "55006";
     pub(crate) const LOCK_NOT_AVAILABLE: &str = "55P03";
+    pub(crate) const SNAPSHOT_TOO_OLD: &str = "72000";
     pub(crate) const QUERY_CANCELED: &str = "57014";
     pub(crate) const IO_ERROR: &str = "58030";
     pub(crate) const INTERNAL: &str = "XX000";
@@ -188,6 +189,7 @@ impl From<Error> for SqlError {
             }
             Error::Locked(_) => Self::new(code::OBJECT_IN_USE, message),
             Error::TransactionAborted => Self::failed_transaction(),
+            Error::SnapshotTooOld { .. } => Self::new(code::SNAPSHOT_TOO_OLD, message),
             _ => Self::new(code::INTERNAL, message),
         }
     }
