@@ -11,6 +11,8 @@ mod method;
 pub mod search_key;
 #[cfg(test)]
 pub(crate) mod suite;
+#[cfg(test)]
+pub(crate) mod suite_keys;
 
 use crate::config::MAX_KEY_BYTES;
 use crate::ids::RowId;

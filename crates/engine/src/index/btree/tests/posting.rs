@@ -5,11 +5,11 @@ use rightlink_env::Rng;
 use crate::buffer::testing::TestPool;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{AccessMethod, IndexEntry, LeafBatch, ScanOptions};
-use crate::index::btree::tests::crash::{records, replay};
 use crate::index::btree::tests::{FILE, few, tree};
 use crate::index::btree::{BTree, Optimisations, TreeOptions};
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, Model, same, verify_clean};
+use crate::index::suite_keys::{records, replay};
 
 fn key(n: u64) -> Vec<u8> {
     [&[1u8][..], &n.to_be_bytes()].concat()

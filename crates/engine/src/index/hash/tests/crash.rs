@@ -2,48 +2,22 @@
 
 use rightlink_env::Rng;
 
-use crate::buffer::testing::{self, TestPool};
-use crate::ids::{Lsn, PageId, RowId, Xid};
+use crate::buffer::testing::TestPool;
+use crate::ids::{PageId, RowId};
 use crate::index::am::AccessMethod;
 use crate::index::hash::bucket::{INCOMPLETE, is_bucket};
 use crate::index::hash::tests::{FILE, index, integer, skewed};
 use crate::index::hash::{HashIndex, HashOptions};
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, Model, same, verify_clean};
+use crate::index::suite_keys::{records, replay};
 use crate::page::header::{FLAGS, u16_at};
-use crate::wal::{PagePart, Reader, Record, RecordKind};
+use crate::wal::{Record, RecordKind};
 
 const CAPACITY: usize = 400;
 
 fn options() -> HashOptions {
     HashOptions { capacity: CAPACITY, ..HashOptions::default() }
-}
-
-fn records(test: &TestPool) -> Vec<Record> {
-    let wal = test.pool.wal();
-    wal.flush(wal.end()).unwrap();
-    let mut reader = Reader::open(&test.env, &test.io, Lsn(0)).unwrap();
-    let mut out = Vec::new();
-    while let Some(record) = reader.next().unwrap() {
-        out.push(record);
-    }
-    out
-}
-
-fn replay(records: &[Record]) -> TestPool {
-    let test = testing::pool(512, 77);
-    test.pool.create_file(FILE, true).unwrap();
-    for record in records {
-        testing::redo(&test.pool, record).unwrap();
-    }
-    // The pool's own log is another one: it must be ahead of what the pages say.
-    let end = records.last().map_or(Lsn(0), |record| record.end);
-    let filler = [0; 8000];
-    let part = PagePart { page: PageId::new(FILE, 9), delta: &filler };
-    while test.pool.wal().end() < end {
-        test.pool.wal().append(RecordKind::Checkpoint, Xid::NONE, &[part]).unwrap();
-    }
-    test
 }
 
 /// A history of splits, deletions and squeezes, and its log.
