@@ -22,8 +22,10 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -158,6 +160,8 @@ def main():
     args.add_argument("--dir", default=tempfile.gettempdir())
     args = args.parse_args()
     began = time.monotonic()
+    # Ended from outside, the server is stopped and its directory removed all the same.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     server = Server(args.dir)
     try:
         theirs = inserts(server, args.rows, args.turns)
