@@ -1,9 +1,10 @@
 //! Experiment `online-index`: whom an index build beside writers holds up, and how long it takes.
 //!
 //! Threads commit relaxed transactions of one row each, inserts and updates of random rows, first
-//! alone, then while an index is built, then while it is built anew. The time of each transaction is
-//! taken. The same index is built in a transaction, too, which keeps writers out. The target: none
-//! takes more than 50 ms; on a machine with other work some take longer alone, so both are counted.
+//! alone, then while an index is built, then while it is built anew. The time of each transaction
+//! is taken. The same index is built in a transaction, too, which keeps writers out. The target:
+//! none takes more than 50 ms; on a machine with other work some take longer alone, so both are
+//! counted.
 //!
 //! Invariants: the index is verified and compared with the heap's rows at the end.
 //! Does not do: readers, durable commits (they wait for the device).

@@ -1,10 +1,10 @@
 //! The file that `load --reject` puts bad lines into: place, reason, and the fields as they were.
 //!
-//! Invariants: the file is new; a line that is counted as rejected has been written, and is on disk
-//! before the load ends.
+//! Invariants: the file is new; what was rejected is handed to the system before the batch beside it
+//! is committed.
 //! Does not do: deciding what is bad.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -18,7 +18,7 @@ const HEADER: [&str; 3] = ["rejected_file", "rejected_line", "rejected_reason"];
 /// Where bad lines go.
 pub(crate) struct Rejects {
     name: String,
-    file: BufWriter<File>,
+    file: BufWriter<Box<dyn Write>>,
     /// How many there are.
     pub(crate) count: u64,
 }
@@ -28,7 +28,8 @@ impl Rejects {
     pub(crate) fn create(path: &Path, header: &[String]) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let file = OpenOptions::new().write(true).create_new(true).open(path);
-        let file = BufWriter::new(file.map_err(|error| Failure::file(&name, &error))?);
+        let file = file.map_err(|error| Failure::file(&name, &error))?;
+        let file = BufWriter::new(Box::new(file) as Box<dyn Write>);
         let mut this = Self { name, file, count: 0 };
         let columns = HEADER.into_iter().map(str::to_owned).chain(header.iter().cloned());
         this.line(&to_line(columns))?;
@@ -48,10 +49,9 @@ impl Rejects {
         Ok(())
     }
 
-    /// Makes what was added durable.
+    /// Hands what was added to the system.
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
-        let settled = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
-        settled.map_err(|error| Failure::file(&self.name, &error))
+        self.file.flush().map_err(|error| Failure::file(&self.name, &error))
     }
 
     fn line(&mut self, text: &str) -> Result<(), Failure> {
