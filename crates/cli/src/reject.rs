@@ -1,7 +1,7 @@
 //! The file that `load --reject` puts bad lines into: place, reason, and the fields as they were.
 //!
-//! Invariants: the file is new; what was rejected is handed to the system before the batch beside it
-//! is committed.
+//! Invariants: the file is new; what was rejected is handed to the system before the batch beside
+//! it is committed.
 //! Does not do: deciding what is bad.
 
 use std::fs::OpenOptions;
