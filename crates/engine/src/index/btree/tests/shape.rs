@@ -135,6 +135,35 @@ fn emptied_pages_are_used_again() {
     assert_eq!(left.len(), 3000);
 }
 
+/// Of a pass in two parts the second is done first; then pages of the first one split to blocks at
+/// the end of the file, which the second part has passed: they are followed there (R5).
+fn splits_between_two_parts() {
+    let (_pool, tree) = tree(400, 9);
+    let entries: Vec<_> = (0..2000).map(|n| (int8(n * 10), row(n))).collect();
+    suite::insert(&tree, &entries);
+    let mut is_dead = |rows: &[RowId], dead: &mut [bool]| {
+        rows.iter().zip(dead).for_each(|(at, dead)| *dead = *at < row(2000));
+    };
+    let pass = tree.begin_delete(2);
+    assert_eq!(pass.parts(), 2);
+    pass.run(1, &mut is_dead, &mut |_| Ok(())).unwrap();
+    let new: Vec<_> = (0..2000).map(|n| (int8(n * 10 + 1), row(5000 + n))).collect();
+    suite::insert(&tree, &new);
+    pass.run(0, &mut is_dead, &mut |_| Ok(())).unwrap();
+    pass.finish(&mut |_| Ok(())).unwrap();
+    drop(pass);
+    let left = suite::scan(&tree, KeyRange::all(), Direction::Forward);
+    assert_eq!(left.len(), 2000, "all that was dead before the pass is gone");
+    verify_clean(&tree);
+}
+
+#[test]
+fn a_part_follows_to_what_another_has_passed() {
+    splits_between_two_parts();
+    let caught = points::caught("r5-parts", &[("two parts", splits_between_two_parts)]);
+    assert_eq!(caught, Some("two parts"));
+}
+
 /// A page that splits into a block that vacuum has passed is followed there (R5, cycle id).
 #[test]
 fn vacuum_follows_what_moved_behind_it() {
