@@ -172,9 +172,7 @@ impl Plan {
             None => {
                 self.set(root, Slot::Dead);
                 let row_id = RowId { block: page.id().block, slot: root };
-                // What is left of a chain that began with a stub is found by vacuum.
-                if let Some((_, whole)) = chain.iter().find(|(_, tuple)| !tuple.header.has(STUB)) {
-                    let row = whole.row.to_vec();
+                if let Some(row) = row_of_entries(&chain, judge) {
                     self.dead.push(DeadRoot { row_id, row, pruned_at: self.now });
                 }
             }
@@ -233,6 +231,16 @@ impl Plan {
         rewrite.apply(page);
         page_edit::put_prune_xid(page, self.prune_xid);
     }
+}
+
+/// The row whose keys the entries of a chain have. That is its last version that was ever seen: an
+/// index that is younger than the chain knows nothing of the keys before. A stub does not tell its
+/// keys any more; vacuum finds the entries.
+fn row_of_entries(chain: &[(u16, Tuple<'_>)], judge: &mut Judge<'_>) -> Option<Vec<u8>> {
+    let mut seen =
+        chain.iter().rev().filter(|(_, it)| judge.birth(&it.header) != Some(Birth::Aborted));
+    let (_, last) = seen.next().or(chain.last())?;
+    (!last.header.has(STUB)).then(|| last.row.to_vec())
 }
 
 impl Heap {

@@ -88,3 +88,46 @@ fn a_build_in_a_transaction_sees_its_own_rows() {
     let duplicate = table.insert(&mut statement, noted(3, 2));
     assert!(matches!(duplicate, Err(Error::UniqueViolation { .. })));
 }
+
+/// An index that is made over a chain whose versions have different keys names its root by the last
+/// one's. When the row dies its entry is found by that key: by the first one's it was not, the row
+/// id was given free, and the entry stayed for whatever row came there next.
+#[test]
+fn entries_of_rows_with_older_keys_leave_with_them() {
+    let store = Store::new(64, 5);
+    let rows: Vec<_> = (0..30).map(|id| noted(id, 1)).collect();
+    let ids = store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();
+    // The old versions stay, for somebody who sees them.
+    let reader = store.begin(Isolation::Snapshot).begin_statement().unwrap();
+    let set = |table: &Table, at: RowId, note: u32, keep: bool| {
+        let mut txn = store.begin(Isolation::ReadCommitted);
+        let mut statement = Statement::begin(&mut txn).unwrap();
+        let mut change = |old: &[Value]| {
+            let Value::Int8(id) = old[0] else { panic!("{old:?}") };
+            Ok(Some(noted(id, note)))
+        };
+        let _ = table.update(&mut statement, at, &mut change).unwrap();
+        drop(statement);
+        if keep {
+            txn.commit(true).unwrap();
+        }
+    };
+    ids.iter().for_each(|at| set(&store.table, *at, 2, true));
+    ids.iter().for_each(|at| set(&store.table, *at, 3, false));
+    let mut txn = store.begin(Isolation::Snapshot);
+    let built = build(&store, &mut txn, false).unwrap();
+    txn.commit(true).unwrap();
+    let mut def = store.table.def().clone();
+    def.indexes.push(built.def().clone());
+    let table = store.table.with_def(def, &[Arc::clone(&built)]).unwrap();
+    for at in &ids {
+        let _ = store.run(|statement| table.delete(statement, *at, &mut |_| Ok(true))).unwrap();
+    }
+    drop(reader);
+    table.heap().prune_and_queue(crate::ids::BlockNo(1)).unwrap();
+    assert_eq!(table.clean().unwrap().rows, 30);
+    for index in table.indexes() {
+        let stats = index.method().verify(None, &mut |finding| panic!("{finding:?}")).unwrap();
+        assert_eq!(stats.live, 0, "entries of {} for rows that are gone", index.def().name);
+    }
+}
