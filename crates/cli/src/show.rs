@@ -176,7 +176,7 @@ fn whole(table: &TableInfo) -> Json {
             ("name", column.name.as_str().into()),
             ("type", column.kind.name().into()),
             ("nullable", column.nullable.into()),
-            ("default", default(column).into()),
+            ("default", Some(default(column)).filter(|text| !text.is_empty()).into()),
         ])
     };
     let index = |index: &IndexInfo| {
@@ -197,11 +197,11 @@ fn whole(table: &TableInfo) -> Json {
     };
     object([
         ("table", table.name.as_str().into()),
-        ("checks", Json::List(table.checks.iter().map(check).collect())),
         ("logged", table.logged.into()),
         ("heap_bytes", size(table.heap_blocks).into()),
         ("columns", Json::List(table.columns.iter().map(column).collect())),
         ("indexes", Json::List(table.indexes.iter().map(index).collect())),
+        ("checks", Json::List(table.checks.iter().map(check).collect())),
     ])
 }
 

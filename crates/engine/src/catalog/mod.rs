@@ -31,8 +31,8 @@ pub mod rows;
 mod alter;
 mod change;
 mod names;
-mod sequences;
 mod online;
+mod sequences;
 mod store;
 
 use std::collections::HashMap;
@@ -43,8 +43,8 @@ pub use alter::ColumnChange;
 pub use bootstrap::{FIRST_USER_FILE, FIRST_USER_OBJECT};
 pub use change::{Changes, ChangesMark, Ending, IndexDraft, TableDraft};
 pub use names::Entry;
-pub use sequences::StoredSequence;
 pub use online::{Online, OnlineIndex};
+pub use sequences::StoredSequence;
 
 use crate::buffer::BufferPool;
 use crate::error::Result;
