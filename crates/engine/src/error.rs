@@ -102,6 +102,8 @@ pub enum ConflictKind {
     Serialization,
     /// Waiting would have closed a ring of waiters.
     Deadlock,
+    /// Another transaction has the row, and it was not to be waited for.
+    RowLocked,
 }
 
 impl Error {
@@ -125,6 +127,14 @@ impl Error {
         Error::Conflict {
             kind: ConflictKind::Serialization,
             what: format!("row {row} of table {table} was changed by another transaction"),
+        }
+    }
+
+    /// Another transaction has `row` of `table`, and nobody waits for it.
+    pub fn row_locked(table: &str, row: RowId) -> Self {
+        Error::Conflict {
+            kind: ConflictKind::RowLocked,
+            what: format!("row {row} of table {table} is locked by another transaction"),
         }
     }
 

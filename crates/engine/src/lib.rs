@@ -87,6 +87,7 @@ pub use db::info::{
     ColumnInfo, Finding, IdentityInfo, IndexInfo, KeyColumnInfo, PageInfo, SequenceInfo,
     SnapshotInfo, Stats, TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyReport,
 };
+pub use db::many::{Changed, OnConflict};
 pub use db::options::Options;
 pub use db::record::{Date, Field, Fields, Json, Record, Records, Time, Timestamp, TimestampTz};
 pub use db::rows::Rows;
@@ -102,5 +103,5 @@ pub use rightlink_aio::{DeviceModel, Method};
 #[cfg(feature = "derive")]
 pub use rightlink_derive::Record;
 pub use rightlink_env::{Budget, Reservation};
-pub use table::{Change, Mark, Wanted, Written};
+pub use table::{Busy, Change, Mark, Merge, Upserted, Wanted, Written};
 pub use txn::DeadHints;

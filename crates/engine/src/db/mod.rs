@@ -5,7 +5,7 @@
 //! | `options`, `define`, `info` | what callers say and are told, as plain data |
 //! | `open`, `engine`, `background` | creating, recovering, upkeep, closing; the only threads |
 //! | `vacuum`, `auto_vacuum` | who vacuums and how fast; without being asked |
-//! | `transaction`, `writer`, `scan`, `rows`, `fill` | statements on named tables |
+//! | `transaction`, `many`, `writer`, `scan`, `rows`, `fill` | statements on named tables |
 //! | `record`, `cursor` | structs as rows; rows for asynchronous callers |
 //! | `alter`, `draft` | statements that define |
 //! | `control` | what a layer on top asks of a transaction beside statements |
@@ -23,6 +23,7 @@ pub mod cursor;
 pub mod define;
 mod device;
 pub mod info;
+pub mod many;
 pub mod options;
 pub mod record;
 pub mod rows;

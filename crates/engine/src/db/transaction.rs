@@ -17,7 +17,7 @@ use crate::db::scan::{self, ScanOptions};
 use crate::db::{Handle, Row};
 use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::table::{self, Projection, Statement, Written};
+use crate::table::{self, Busy, Projection, Statement, Written};
 use crate::txn::{self, LockMode};
 pub use crate::txn::{CancelHandle, Isolation};
 
@@ -176,34 +176,6 @@ impl Transaction {
         Ok(matches!(written, Written::Done(_)))
     }
 
-    /// Sets columns of the rows at `ids` as one statement: all or none. Returns how many were
-    /// there. Their pages, and those of all indexes, are read ahead.
-    pub fn update_many(
-        &mut self,
-        table: &str,
-        ids: &[RowId],
-        set: &[(&str, Value)],
-    ) -> Result<u64> {
-        let entry = self.entry(table, LockMode::Write)?;
-        let assignments = draft::assignments(set, entry.table.def())?;
-        let mut change = |old: &[Value]| {
-            let mut new = old.to_vec();
-            for (at, value) in &assignments {
-                new[*at] = value.clone();
-            }
-            Ok(Some(new))
-        };
-        let written = entry.table.update_many(&mut self.statement()?, ids, &mut change);
-        entry.table.naming(written)
-    }
-
-    /// Deletes the rows at `ids` as one statement. Returns how many were there.
-    pub fn delete_many(&mut self, table: &str, ids: &[RowId]) -> Result<u64> {
-        let entry = self.entry(table, LockMode::Write)?;
-        let written = entry.table.delete_many(&mut self.statement()?, ids, &mut |_| Ok(true));
-        entry.table.naming(written)
-    }
-
     /// Deletes the row at `id`. False if it is gone.
     pub fn delete(&mut self, table: &str, id: RowId) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
@@ -214,8 +186,17 @@ impl Transaction {
 
     /// Locks the row at `id` against change until the end of the transaction. False if it is gone.
     pub fn lock(&mut self, table: &str, id: RowId) -> Result<bool> {
+        self.lock_as(table, id, Busy::Wait)
+    }
+
+    /// As [`Transaction::lock`]; what is done about a row that another transaction has is for `busy`
+    /// to say. False also for one that is left out.
+    ///
+    /// # Errors
+    /// A retryable conflict of kind `RowLocked` with [`Busy::Fail`].
+    pub fn lock_as(&mut self, table: &str, id: RowId, busy: Busy) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
-        let written = entry.table.lock_row(&mut self.statement()?, id, &mut |_| Ok(true));
+        let written = entry.table.lock_row(&mut self.statement()?, id, &mut |_| Ok(true), busy);
         let written = entry.table.naming(written)?;
         Ok(matches!(written, Written::Done(_)))
     }

@@ -16,13 +16,13 @@ use crate::db::scan::{self, ScanOptions};
 use crate::db::transaction::Transaction;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::table::{Change, Statement, Wanted, Written};
+use crate::table::{Busy, Change, Statement, Wanted, Written};
 use crate::txn::LockMode;
 
 /// A statement that reads and writes one table. See [`Transaction::write`].
 pub struct Writer<'t> {
-    statement: Statement<'t>,
-    entry: Arc<Entry>,
+    pub(super) statement: Statement<'t>,
+    pub(super) entry: Arc<Entry>,
     alive: Alive,
     handle: Arc<Handle>,
     now: i64,
@@ -84,7 +84,14 @@ impl Writer<'_> {
     /// Locks the row at `id` until the end of the transaction if it is `wanted`; the last call of
     /// the closure saw the locked version.
     pub fn lock(&mut self, id: RowId, wanted: Wanted<'_>) -> Result<Written> {
-        self.entry.table.naming(self.entry.table.lock_row(&mut self.statement, id, wanted))
+        self.lock_as(id, wanted, Busy::Wait)
+    }
+
+    /// As [`Writer::lock`]; what is done about a row that another transaction has is for `busy` to
+    /// say: see [`Transaction::lock_as`].
+    pub fn lock_as(&mut self, id: RowId, wanted: Wanted<'_>, busy: Busy) -> Result<Written> {
+        let locked = self.entry.table.lock_row(&mut self.statement, id, wanted, busy);
+        self.entry.table.naming(locked)
     }
 }
 

@@ -20,6 +20,7 @@ use crate::index::am::InsertOutcome;
 use crate::index::{HeapOracle, IndexEntry};
 use crate::txn::Transaction;
 
+use super::keys::Keys;
 use super::oracle::TableOracle;
 use super::statement::Statement;
 use super::{Table, TableIndex};
@@ -134,6 +135,36 @@ impl Table {
                 outcome => return Ok(outcome),
             }
         }
+    }
+
+    /// Inserts the entries of one row, those of the indexes at the places `arbiters` first, as long
+    /// as none of them has another row with the key. False if one has; then some of them may have
+    /// the entry.
+    pub(super) fn insert_unless_taken(
+        &self,
+        statement: &mut Statement<'_>,
+        xid: Xid,
+        keys: &[Keys],
+        row: RowId,
+        arbiters: &[usize],
+    ) -> Result<bool> {
+        for at in arbiters {
+            let entries = [keys[*at].entry(0, row)];
+            let mut work = Work { index: &self.indexes[*at], entries: &entries };
+            while !work.entries.is_empty() {
+                match self.ask_for(statement.txn(), xid, &mut work, None)? {
+                    InsertOutcome::Duplicate(..) => return Ok(false),
+                    InsertOutcome::Wait(_, other) => statement.txn().wait_for(other)?,
+                    InsertOutcome::Inserted | InsertOutcome::NeedsRow(..) => {}
+                }
+            }
+        }
+        let rest = keys.iter().enumerate().map(|(at, keys)| match arbiters.contains(&at) {
+            true => Vec::new(),
+            false => vec![keys.entry(0, row)],
+        });
+        self.insert_entries(statement, xid, rest.collect())?;
+        Ok(true)
     }
 
     fn violation(&self, Work { index, entries }: Work<'_>) -> Error {

@@ -7,18 +7,21 @@ use crate::ids::RowId;
 
 use super::Table;
 use super::delete::Wanted;
-use super::statement::Statement;
+use super::statement::{Busy, Statement};
 use super::write::Written;
 
 impl Table {
-    /// Locks the row at `row` if it is `wanted`. The closure's last call saw the locked version.
+    /// Locks the row at `row` if it is `wanted`. The closure's last call saw the locked version. What
+    /// is done about a row that another transaction has is for `busy` to say; a failure undoes what
+    /// the statement has done.
     pub fn lock_row(
         &self,
         statement: &mut Statement<'_>,
         row: RowId,
         wanted: Wanted<'_>,
+        busy: Busy,
     ) -> Result<Written> {
-        statement.write(|statement| {
+        let lock = |statement: &mut Statement<'_>| {
             let prepare = |at, bytes: &[u8]| {
                 let wanted = wanted(&self.read_row(at, bytes)?)?;
                 Ok(wanted.then_some(()))
@@ -26,6 +29,7 @@ impl Table {
             self.write_row(statement, row, prepare, |statement, row, ()| {
                 self.heap.lock(statement.txn(), row)
             })
-        })
+        };
+        statement.write(|statement| statement.when_busy(busy, lock))
     }
 }

@@ -34,19 +34,23 @@ struct Pending {
 
 impl Table {
     /// Updates rows; how many. A row that is named twice is updated once. `change` is called for
-    /// the rows in the heap's order.
+    /// the rows in the heap's order, and after its last call for a row that was written `done`.
     pub fn update_many(
         &self,
         statement: &mut Statement<'_>,
         rows: &[RowId],
         change: Change<'_>,
+        done: &mut dyn FnMut(RowId),
     ) -> Result<u64> {
         statement.write(|statement| {
             let memory = self.memory_for_many(rows.len());
             let most = memory.as_ref().map_or(0, Reservation::bytes).max(LEAST_MEMORY);
             let mut pending = Pending::default();
-            let done = self.in_heap_order(statement, rows, &mut |statement, row| {
+            let count = self.in_heap_order(statement, rows, &mut |statement, row| {
                 let written = self.update_later(statement, row, change, &mut pending)?;
+                if let Written::Done(id) = written {
+                    done(id);
+                }
                 if pending.bytes > most {
                     self.insert_pending(statement, &mut pending)?;
                 }
@@ -54,20 +58,26 @@ impl Table {
             })?;
             self.insert_pending(statement, &mut pending)?;
             self.clean_some()?;
-            Ok(done)
+            Ok(count)
         })
     }
 
-    /// Deletes rows; how many. A row that is named twice is deleted once.
+    /// Deletes rows; how many. A row that is named twice is deleted once. After the last call of
+    /// `wanted` for a row that was deleted comes one of `done`.
     pub fn delete_many(
         &self,
         statement: &mut Statement<'_>,
         rows: &[RowId],
         wanted: Wanted<'_>,
+        done: &mut dyn FnMut(RowId),
     ) -> Result<u64> {
         statement.write(|statement| {
             self.in_heap_order(statement, rows, &mut |statement, row| {
-                self.delete_one(statement, row, wanted)
+                let written = self.delete_one(statement, row, wanted)?;
+                if let Written::Done(id) = written {
+                    done(id);
+                }
+                Ok(written)
             })
         })
     }

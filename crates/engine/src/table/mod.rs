@@ -7,7 +7,7 @@
 //! | `row`, `keys`, `bounds` | rows, index entries and conditions as bytes |
 //! | `statement` | the transaction and snapshot of a running statement |
 //! | `oracle` | what an index may ask the heap |
-//! | `insert`, `update`, `delete`, `lock` | writes: heap first, then each index |
+//! | `insert`, `update`, `delete`, `lock`, `upsert` | writes: heap first, then each index |
 //! | `write` | waiting, lost races and new attempts, for all writes by row id |
 //! | `fetch`, `scan`, `index_scan`, `index_only` | reads |
 //! | `clean` | entries of pruned rows leave by key |
@@ -40,6 +40,7 @@ mod oracle;
 mod scan;
 mod statement;
 mod update;
+mod upsert;
 mod write;
 
 #[cfg(test)]
@@ -60,8 +61,9 @@ pub(crate) use online::forgets_to_wait;
 pub use oracle::TableOracle;
 pub use row::Projection;
 pub use scan::{IndexScanOptions, Row, Scan};
-pub use statement::Statement;
+pub use statement::{Busy, Statement};
 pub use update::Change;
+pub use upsert::{Merge, Upserted};
 pub use write::Written;
 
 use crate::buffer::BufferPool;

@@ -5,10 +5,25 @@
 //! does not see its own writes (no Halloween).
 //! Does not do: savepoints and ends of transactions.
 
+use std::collections::HashSet;
+
 use rightlink_env::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::ids::RowId;
 use crate::txn::{Hold, Snapshot, Transaction};
+
+/// What to do about a row that a running transaction has changed or locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Busy {
+    /// Wait for its end.
+    #[default]
+    Wait,
+    /// Fail with a conflict at once.
+    Fail,
+    /// Leave the row out.
+    Skip,
+}
 
 /// Context of everything a statement does to tables.
 pub struct Statement<'t> {
@@ -16,6 +31,9 @@ pub struct Statement<'t> {
     snapshot: Arc<Snapshot>,
     failed: bool,
     reads_ahead: bool,
+    busy: Busy,
+    /// Versions that upserts of this statement wrote.
+    written: HashSet<RowId>,
     /// Writes rely on the snapshot, and on that of the row ids, to the end.
     _holds: (Hold, Option<Hold>),
 }
@@ -25,7 +43,8 @@ impl<'t> Statement<'t> {
     pub fn begin(txn: &'t mut Transaction) -> Result<Self> {
         let snapshot = txn.begin_statement()?;
         let _holds = txn.hold(&snapshot)?;
-        Ok(Self { txn, snapshot, failed: false, reads_ahead: true, _holds })
+        let (busy, written) = (Busy::Wait, HashSet::new());
+        Ok(Self { txn, snapshot, failed: false, reads_ahead: true, busy, written, _holds })
     }
 
     /// What the statement sees.
@@ -41,6 +60,29 @@ impl<'t> Statement<'t> {
     /// Are index pages that a write needs read ahead?
     pub(crate) fn reads_ahead(&self) -> bool {
         self.reads_ahead
+    }
+
+    /// Does what `work` does with rows that are busy as `busy` says.
+    pub(super) fn when_busy<T>(&mut self, busy: Busy, work: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.busy, busy);
+        let done = work(self);
+        self.busy = before;
+        done
+    }
+
+    /// What to do about a busy row.
+    pub(super) fn busy(&self) -> Busy {
+        self.busy
+    }
+
+    /// Notes that an upsert wrote the version at `row`.
+    pub(super) fn wrote(&mut self, row: RowId) {
+        self.written.insert(row);
+    }
+
+    /// Has an upsert of this statement written the version at `row`?
+    pub(super) fn has_written(&self, row: RowId) -> bool {
+        self.written.contains(&row)
     }
 
     /// The transaction.

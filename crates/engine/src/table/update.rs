@@ -66,7 +66,7 @@ impl Table {
         Ok(Update { bytes, keys: self.make_keys(&rows)?, same_when_counted })
     }
 
-    fn replace(
+    pub(super) fn replace(
         &self,
         statement: &mut Statement<'_>,
         old: Target,

@@ -17,7 +17,7 @@ use crate::ids::{RowId, Xid};
 use crate::txn::{Isolation, LockMode};
 
 use super::Table;
-use super::statement::Statement;
+use super::statement::{Busy, Statement};
 
 /// What became of a row that was to be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +25,8 @@ use super::statement::Statement;
 pub enum Written {
     /// Done; this version now stands for the row.
     Done(RowId),
-    /// The closure did not want the newest version, or this statement has written the row already.
+    /// The closure did not want the newest version, this statement has written the row already, or
+    /// another transaction has it and such rows were to be left out.
     Skipped,
     /// The row does not exist any more.
     Gone,
@@ -39,19 +40,34 @@ impl Table {
         &self,
         statement: &mut Statement<'_>,
         row: RowId,
+        prepare: impl FnMut(RowId, &[u8]) -> Result<Option<P>>,
+        attempt: impl FnMut(&mut Statement<'_>, Target, &P) -> Result<WriteOutcome>,
+    ) -> Result<Written> {
+        statement.txn().lock_table(self.def.id, LockMode::Write)?;
+        match self.start_of(statement, row)? {
+            Some(start) => self.write_from(statement, start, prepare, attempt),
+            None => Ok(Written::Gone),
+        }
+    }
+
+    /// The same, beginning at a version that a registered snapshot sees, and its bytes.
+    pub(super) fn write_from<P>(
+        &self,
+        statement: &mut Statement<'_>,
+        (start, mut bytes): (RowId, Vec<u8>),
         mut prepare: impl FnMut(RowId, &[u8]) -> Result<Option<P>>,
         mut attempt: impl FnMut(&mut Statement<'_>, Target, &P) -> Result<WriteOutcome>,
     ) -> Result<Written> {
-        statement.txn().lock_table(self.def.id, LockMode::Write)?;
-        let Some((start, mut bytes)) = self.start_of(statement, row)? else {
-            return Ok(Written::Gone);
-        };
         let mut target = Target::from(start);
         loop {
             let Some(prepared) = prepare(target.at, &bytes)? else { return Ok(Written::Skipped) };
             let outcome = loop {
                 match attempt(statement, target, &prepared)? {
-                    WriteOutcome::Wait(xid) => statement.txn().wait_for(xid)?,
+                    WriteOutcome::Wait(xid) => match statement.busy() {
+                        Busy::Wait => statement.txn().wait_for(xid)?,
+                        Busy::Skip => return Ok(Written::Skipped),
+                        Busy::Fail => return Err(Error::row_locked(&self.def.name, target.at)),
+                    },
                     outcome => break outcome,
                 }
             };

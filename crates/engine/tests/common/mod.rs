@@ -15,8 +15,8 @@ pub(crate) mod scenarios;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink::{
-    Database, Error, IndexSchema, Options, Predicate, Result, RowId, Savepoint, SequenceSchema,
-    TableSchema, Transaction, TransactionOptions, Type, Value,
+    Database, Error, IndexSchema, OnConflict, Options, Predicate, Result, RowId, Savepoint,
+    SequenceSchema, TableSchema, Transaction, TransactionOptions, Type, Value,
 };
 use rightlink_aio::SimDisk;
 use rightlink_env::Env;
@@ -505,6 +505,31 @@ impl Tx {
             Some(id) => self.insert(script, table, usual_row(id, 10)),
             None => Ok(()),
         }
+    }
+
+    /// Inserts rows, or sets the tag of those with their keys to 99; which of them is for the model
+    /// to say.
+    pub(crate) fn upsert(
+        &mut self,
+        script: &mut Script,
+        table: &str,
+        rows: Vec<Vec<Value>>,
+    ) -> Out {
+        let mut merge = |old: &[Value], _: &[Value]| {
+            let mut new = old.to_vec();
+            new[2] = Value::Int8(99);
+            Ok(Some(new))
+        };
+        let done = self.txn.upsert(table, OnConflict::Columns(&["id"]), &rows, &mut merge);
+        if script.judge(done)?.is_some() {
+            self.note_table(table, move |model| {
+                for row in &rows {
+                    let known = model.rows.entry(oracle::id_of(row));
+                    known.and_modify(|old| old[2] = Value::Int8(99)).or_insert_with(|| row.clone());
+                }
+            });
+        }
+        Ok(())
     }
 
     /// Gives a column another name.

@@ -99,6 +99,7 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario!("drop-table", ROOMY, ["catalog.drop-table", "catalog.settled"], drop_table),
     scenario!("definitions-undone", ROOMY, ["catalog.settled"], definitions_undone),
     scenario!("columns", ROOMY, ["txn.commit.after-append"], columns),
+    scenario!("upsert", ROOMY, ["table.upsert.nobody-has-the-key"], upsert),
     scenario!("sequence", ROOMY, ["sequence.reserved", "catalog.settled"], sequence),
     scenario!("alterations", ROOMY, ["catalog.create-index", "catalog.settled"], alterations),
     scenario!("unlogged", ROOMY, ["checkpoint.after-control"], unlogged),
@@ -584,6 +585,24 @@ fn log_growth(script: &mut Script) -> Out {
         insert(script, start * 40..start * 40 + 30, 700)?;
     }
     Ok(())
+}
+
+fn upsert(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..20, 60)?;
+    script.record();
+    for start in [10, 15, 20] {
+        script.transact(|script, tx| tx.upsert(script, "t", usual_rows(start..start + 8, 60)))?;
+    }
+    let mut tx = script.begin();
+    tx.upsert(script, "t", usual_rows(20..40, 60))?;
+    tx.rollback();
+    script.transact(|script, tx| {
+        tx.delete(script, "t", 12)?;
+        tx.upsert(script, "t", usual_rows(11..14, 20))
+    })?;
+    script.vacuum()?;
+    script.checkpoint()
 }
 
 fn unlogged(script: &mut Script) -> Out {

@@ -8,7 +8,7 @@ use super::*;
 use crate::error::Error;
 use crate::schedules::{Case, catches, survives};
 use crate::sort::TempFiles;
-use crate::table::{BuildOptions, IndexBounds, Written};
+use crate::table::{BuildOptions, IndexBounds, Upserted, Written};
 
 /// `id` (unique) and `tag`, with an index each.
 fn world() -> Arc<Store> {
@@ -180,6 +180,30 @@ fn one_key() {
     assert_eq!(scan(&world, false), [7]);
 }
 
+/// Three transactions propose one key: one inserts it, the others add to it (R8).
+fn upserts() {
+    let world = world();
+    let upserter = |tag: i64| {
+        start(&world, move |world| {
+            let mut txn = world.begin(Isolation::ReadCommitted);
+            let mut statement = Statement::begin(&mut txn).expect("begins");
+            let mut merge =
+                |old: &[Value], new: &[Value]| Ok(Some(row(7, as_int(&old[1]) + as_int(&new[1]))));
+            let rows = [row(7, tag)];
+            let done = world.table.upsert_many(&mut statement, &rows, &[0], &mut merge);
+            let inserted = matches!(done.expect("no conflict")[..], [Upserted::Inserted(_)]);
+            txn.commit(true).expect("a commit");
+            inserted
+        })
+    };
+    let threads = [upserter(1), upserter(10), upserter(100)];
+    let inserted = threads.map(|thread| thread.join().expect("no panic"));
+    assert_eq!(inserted.iter().filter(|inserted| **inserted).count(), 1, "{inserted:?}");
+    let snapshot = world.begin(Isolation::Snapshot).begin_statement().expect("begins");
+    assert_eq!(world.all(&snapshot), [row(7, 111)], "every proposal counts");
+    assert_eq!(by_tag(&world, &snapshot, 111), 1);
+}
+
 /// Updates of an indexed column, and of none, beside readers by that index (R10).
 fn updates() {
     let world = world();
@@ -287,6 +311,11 @@ fn a_key_is_won_once() {
 }
 
 #[test]
+fn a_proposed_key_is_inserted_once() {
+    survives("upserts", upserts, 300);
+}
+
+#[test]
 fn a_row_is_found_by_its_key() {
     survives("updates", updates, 300);
 }
@@ -307,6 +336,7 @@ fn broken_tables_are_caught() {
         Case { rule: "r3-turn", world: cleaned_row_ids, within: 3000 },
         Case { rule: "r4-clock", world: index_only, within: 3000 },
         Case { rule: "r8-latch", world: one_key, within: 2000 },
+        Case { rule: "r8-latch", world: upserts, within: 2000 },
         Case { rule: "r10-usable", world: builds, within: 1000 },
         Case { rule: "r10-hot", world: updates, within: 1000 },
     ]);

@@ -1,0 +1,190 @@
+//! Inserting a row, or changing the one that has its key already.
+//!
+//! The key is looked for among what is committed now; a row that is found is changed like any other.
+//! Else the row goes into the heap, then into the indexes that arbitrate, under the lock on the
+//! unique value (R8). Whoever loses there takes its row back out of the heap, waits for the winner,
+//! and looks again.
+//!
+//! Invariants: of two statements that propose a key nobody has, one inserts and the other changes
+//! that row; the row that lost has entries in arbitrating indexes at most, and is dead to everybody
+//! once its statement has ended. A row that this statement wrote is not changed by it again.
+//! Does not do: reading pages ahead for many rows.
+
+use rightlink_env::sync::Arc;
+use rightlink_env::{points, thread};
+
+use crate::datum::Value;
+use crate::error::{Error, Result};
+use crate::heap::WriteOutcome;
+use crate::ids::{RowId, Xid};
+use crate::txn::{Isolation, LockMode, Snapshot};
+
+use super::keys::Keys;
+use super::row::{self, Projection};
+use super::statement::Statement;
+use super::write::Written;
+use super::{Table, TableIndex};
+
+/// Makes the new row from the one that is there and the one that was proposed; `None` leaves it
+/// alone. Called again if another transaction changed the row first.
+pub type Merge<'a> = &'a mut dyn FnMut(&[Value], &[Value]) -> Result<Option<Vec<Value>>>;
+
+/// What became of a row that was proposed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Upserted {
+    /// Nobody had its key.
+    Inserted(RowId),
+    /// The row with its key was changed; this version stands for it now.
+    Updated(RowId),
+    /// The row with its key, here, was left alone.
+    Untouched(RowId),
+}
+
+/// A row that is proposed, ready to go in.
+struct Proposed<'r> {
+    values: &'r [Value],
+    bytes: Vec<u8>,
+    keys: Vec<Keys>,
+}
+
+/// A row in the way of another.
+struct Rival<'i> {
+    index: &'i TableIndex,
+    /// Place of that index in the table.
+    at: usize,
+    /// Sees the row, and keeps its version where it is (R9).
+    _snapshot: Arc<Snapshot>,
+    row: RowId,
+    bytes: Vec<u8>,
+}
+
+impl Table {
+    /// Inserts each of `rows`, or changes the row by `merge` that has its key in one of the unique
+    /// indexes at the places `arbiters`. What became of each, in order.
+    pub fn upsert_many(
+        self: &Arc<Self>,
+        statement: &mut Statement<'_>,
+        rows: &[Vec<Value>],
+        arbiters: &[usize],
+        merge: Merge<'_>,
+    ) -> Result<Vec<Upserted>> {
+        assert!(arbiters.iter().all(|at| self.indexes[*at].def.unique), "unique indexes arbitrate");
+        statement.write(|statement| {
+            rows.iter().try_for_each(|row| self.def.check_row(row))?;
+            statement.txn().lock_table(self.def.id, LockMode::Write)?;
+            let xid = statement.txn().xid()?;
+            let mut done = Vec::with_capacity(rows.len());
+            for values in rows {
+                let bytes = row::encode(&self.def, values)?;
+                let keys = self.make_keys(std::slice::from_ref(values))?;
+                let proposed = Proposed { values, bytes, keys };
+                done.push(self.upsert_one(statement, xid, &proposed, arbiters, merge)?);
+            }
+            self.clean_some()?;
+            Ok(done)
+        })
+    }
+
+    fn upsert_one(
+        self: &Arc<Self>,
+        statement: &mut Statement<'_>,
+        xid: Xid,
+        proposed: &Proposed<'_>,
+        arbiters: &[usize],
+        merge: Merge<'_>,
+    ) -> Result<Upserted> {
+        loop {
+            if let Some(rival) = self.rival(statement, proposed, arbiters)? {
+                if let Some(done) = self.change_rival(statement, &rival, proposed, merge)? {
+                    return Ok(done);
+                }
+                continue;
+            }
+            points::hit("table.upsert.nobody-has-the-key");
+            let id = self.heap.insert(xid, &proposed.bytes)?;
+            if self.insert_unless_taken(statement, xid, &proposed.keys, id, arbiters)? {
+                statement.wrote(id);
+                return Ok(Upserted::Inserted(id));
+            }
+            points::hit("table.upsert.lost");
+            let taken_back = self.heap.delete(statement.txn(), id)?;
+            assert!(matches!(taken_back, WriteOutcome::Done { .. }), "nobody else sees the row");
+            // The winner is committed, and a moment later seen.
+            thread::yield_now();
+        }
+    }
+
+    /// The row that has a key of `proposed` and is committed now, or was written by this
+    /// transaction.
+    fn rival(
+        self: &Arc<Self>,
+        statement: &mut Statement<'_>,
+        proposed: &Proposed<'_>,
+        arbiters: &[usize],
+    ) -> Result<Option<Rival<'_>>> {
+        let snapshot = statement.txn().latest_snapshot();
+        for at in arbiters.iter().copied() {
+            let index = &self.indexes[at];
+            if proposed.keys[at].entry(0, RowId::default()).exempt {
+                continue;
+            }
+            let place = |part: &super::schema::IndexColumn| self.def.place(part.column);
+            let key = index.def.columns.iter().map(|part| proposed.values[place(part)].clone());
+            let nothing = Projection::new(&self.def, &[])?;
+            let Some(found) = self.get(&snapshot, index, key.collect(), &nothing)? else {
+                continue;
+            };
+            let version = self.heap.fetch_version(&snapshot, found.row_id)?;
+            if let Some((row, bytes)) = version {
+                return Ok(Some(Rival { index, at, _snapshot: snapshot, row, bytes }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Changes the row in the way. `None`: it is not in the way any more.
+    fn change_rival(
+        &self,
+        statement: &mut Statement<'_>,
+        rival: &Rival<'_>,
+        proposed: &Proposed<'_>,
+        merge: Merge<'_>,
+    ) -> Result<Option<Upserted>> {
+        let own = statement.has_written(rival.row);
+        if !own && statement.txn().isolation() == Isolation::Snapshot {
+            let seen = self.heap.fetch_version(statement.snapshot(), rival.row)?;
+            if seen.is_none_or(|(row, _)| row != rival.row) {
+                return Err(Error::conflict(&self.def.name, rival.row));
+            }
+        }
+        let mut elsewhere = false;
+        let prepare = |at, bytes: &[u8]| {
+            let old = self.read_row(at, bytes)?;
+            let keys = rival.index.keys.make(std::slice::from_ref(&old))?;
+            let (has, wants) = (keys.entry(0, at), proposed.keys[rival.at].entry(0, at));
+            elsewhere = has.key != wants.key || has.exempt;
+            if elsewhere {
+                return Ok(None);
+            }
+            let Some(new) = merge(&old, proposed.values)? else { return Ok(None) };
+            if own {
+                let what = format!("two rows for table {} have the same key", self.def.name);
+                return Err(Error::Invalid(what));
+            }
+            self.prepare_update(old, new).map(Some)
+        };
+        let start = (rival.row, rival.bytes.clone());
+        let written = self.write_from(statement, start, prepare, |statement, old, update| {
+            self.replace(statement, old, update)
+        })?;
+        Ok(match written {
+            Written::Done(id) => {
+                statement.wrote(id);
+                Some(Upserted::Updated(id))
+            }
+            Written::Skipped if !elsewhere => Some(Upserted::Untouched(rival.row)),
+            Written::Skipped | Written::Gone => None,
+        })
+    }
+}
