@@ -153,6 +153,9 @@ impl From<Error> for SqlError {
             Error::Conflict { kind: ConflictKind::Deadlock, what } => {
                 Self::new(code::DEADLOCK, "deadlock detected").detail(what)
             }
+            Error::Conflict { kind: ConflictKind::RowLocked, what } => {
+                Self::new(code::LOCK_NOT_AVAILABLE, "could not obtain lock on row").detail(what)
+            }
             Error::Conflict { what, .. } => {
                 let message = "could not serialize access due to concurrent update";
                 Self::new(code::SERIALIZATION_FAILURE, message).detail(what)

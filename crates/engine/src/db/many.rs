@@ -1,4 +1,5 @@
-//! Statements that write many rows: inserting or changing, updating and deleting, and what they did.
+//! Statements that write many rows: inserting or changing, updating and deleting, and what they
+//! did.
 //!
 //! Invariants: each is one statement: all or nothing.
 //! Does not do: choosing rows (scans do).
@@ -79,9 +80,9 @@ fn assigned(old: &[Value], assignments: &[(usize, Value)]) -> Vec<Value> {
 }
 
 impl Transaction {
-    /// Inserts each row (values in column order), or lets `merge` change the row that has its key in
-    /// an index that `on` means. What became of each, in order. When several transactions propose a
-    /// key at a time, one inserts it and the others change that row.
+    /// Inserts each row (values in column order), or lets `merge` change the row that has its key
+    /// in an index that `on` means. What became of each, in order. When several transactions
+    /// propose a key at a time, one inserts it and the others change that row.
     ///
     /// ```
     /// # use rightlink::{Database, OnConflict, TableSchema, Type, Upserted, Value};

@@ -189,8 +189,8 @@ impl Transaction {
         self.lock_as(table, id, Busy::Wait)
     }
 
-    /// As [`Transaction::lock`]; what is done about a row that another transaction has is for `busy`
-    /// to say. False also for one that is left out.
+    /// As [`Transaction::lock`]; what is done about a row that another transaction has is for
+    /// `busy` to say. False also for one that is left out.
     ///
     /// # Errors
     /// A retryable conflict of kind `RowLocked` with [`Busy::Fail`].

@@ -11,9 +11,9 @@ use super::statement::{Busy, Statement};
 use super::write::Written;
 
 impl Table {
-    /// Locks the row at `row` if it is `wanted`. The closure's last call saw the locked version. What
-    /// is done about a row that another transaction has is for `busy` to say; a failure undoes what
-    /// the statement has done.
+    /// Locks the row at `row` if it is `wanted`. The closure's last call saw the locked version.
+    /// What is done about a row that another transaction has is for `busy` to say; a failure undoes
+    /// what the statement has done.
     pub fn lock_row(
         &self,
         statement: &mut Statement<'_>,

@@ -1,9 +1,9 @@
 //! Inserting a row, or changing the one that has its key already.
 //!
-//! The key is looked for among what is committed now; a row that is found is changed like any other.
-//! Else the row goes into the heap, then into the indexes that arbitrate, under the lock on the
-//! unique value (R8). Whoever loses there takes its row back out of the heap, waits for the winner,
-//! and looks again.
+//! The key is looked for among what is committed now; a row that is found is changed like any
+//! other. Else the row goes into the heap, then into the indexes that arbitrate, under the lock on
+//! the unique value (R8). Whoever loses there takes its row back out of the heap, waits for the
+//! winner, and looks again.
 //!
 //! Invariants: of two statements that propose a key nobody has, one inserts and the other changes
 //! that row; the row that lost has entries in arbitrating indexes at most, and is dead to everybody
