@@ -214,6 +214,9 @@ impl Frame {
     }
 }
 
+/// Bytes of a pool behind which large pages are asked for.
+const LARGE_POOL: usize = 64 << 20;
+
 /// All frames and their memory.
 #[derive(Debug)]
 pub(super) struct Arena {
@@ -240,7 +243,10 @@ impl Arena {
         assert!(skip < align_of::<PageBuf>(), "the slack covers the alignment");
         // SAFETY: `skip` is smaller than the slack of one alignment that the layout has.
         let start = unsafe { base.add(skip) };
-        rightlink_aio::prefer_large_pages(start, count * PAGE_SIZE);
+        // A small pool fits the processor's page tables, and large pages round its memory up.
+        if count * PAGE_SIZE >= LARGE_POOL {
+            rightlink_aio::prefer_large_pages(start, count * PAGE_SIZE);
+        }
         let pages = start.cast();
         let frames = (0..count).map(|_| Frame::new()).collect();
         let parking = (0..PARKING_LOTS).map(|_| Parking::default()).collect();

@@ -45,7 +45,7 @@ const MAX_MEMORY: u64 = 16 << 40;
 const MAX_POOL_PAGES: usize = (MAX_MEMORY / PAGE_SIZE as u64) as usize;
 /// Memory of an open database that does not depend on any size: stacks of threads, code that was
 /// paged in, small tables, what the allocator keeps.
-const FIXED_MEMORY: usize = 4 << 20;
+const FIXED_MEMORY: usize = 5 << 20;
 /// Memory beside the pool: log buffer, group of write-back, and a sort or vacuum.
 const MIN_SPARE: usize = 5 << 19;
 /// Pages of a double-write group.
