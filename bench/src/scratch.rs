@@ -4,6 +4,7 @@
 //! above it stays. Does not do: cleaning up after a run that was killed.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The directory; removed by its drop.
@@ -35,13 +36,13 @@ impl Drop for Scratch {
     }
 }
 
-/// Bytes of all files below `dir`.
+/// Bytes that all files below `dir` take on the device: a file may have holes.
 pub(crate) fn size_of(dir: &Path) -> io::Result<u64> {
     let mut total = 0;
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
         let meta = entry.metadata()?;
-        total += if meta.is_dir() { size_of(&entry.path())? } else { meta.len() };
+        total += if meta.is_dir() { size_of(&entry.path())? } else { meta.blocks() * 512 };
     }
     Ok(total)
 }

@@ -4,7 +4,8 @@
 //! Table `t` has `indexes` indexes on random numbers. The rows whose number leaves 0 by four are
 //! deleted and vacuumed as fast as can be, alone. Then those that leave 1 are, paced, beside
 //! `threads` threads that read and update rows by primary key; their transactions per second are
-//! taken before, meanwhile and after, in slices of a second.
+//! taken before, meanwhile and after, in slices of a second. `paced` `false` leaves this second
+//! part out, which takes several times as long as all the rest.
 //!
 //! Invariants: the threads touch only rows that stay. Does not do: cold tables.
 
@@ -31,6 +32,7 @@ pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "rows", quick: &["100000"], default: &["4000000"], all: &["40000000"] },
     Knob { name: "indexes", quick: &["5"], default: &["5"], all: &["5"] },
     Knob { name: "threads", quick: &["2"], default: &["1", "2"], all: &["1", "2", "8"] },
+    Knob { name: "paced", quick: &["true"], default: &["true"], all: &["true"] },
     Knob { name: "memory_mib", quick: &["1024"], default: &["1024"], all: &["1024"] },
 ];
 
@@ -187,6 +189,24 @@ fn ended(run: Run) -> Result<(VacuumReport, f64), Failure> {
     Ok((report?, seconds))
 }
 
+/// What the vacuum that rests came to.
+struct Paced {
+    seconds: f64,
+    index_passes: u64,
+    /// Transactions per second before it, beside it and after it.
+    before: Summary,
+    beside: Summary,
+    after: Summary,
+}
+
+impl Paced {
+    /// Transactions beside it, of those without it: the mean of before and after, as they go up and
+    /// down by themselves.
+    fn share(&self) -> f64 {
+        self.beside.median / (self.before.median + self.after.median) * 2.0
+    }
+}
+
 fn measure(
     db: &Database,
     cell: &Cell,
@@ -196,8 +216,10 @@ fn measure(
     let rows = cell.get("rows")?;
     let began = clock.now();
     fill(db, rows, cell.get("indexes")?)?;
+    let filled = clock.now();
     let dead = delete(db, 0)?;
-    say(&format!("filled in {:.0} s", (clock.now() - began).as_secs_f64()));
+    let (fill, delete) = ((filled - began).as_secs_f64(), (clock.now() - filled).as_secs_f64());
+    say(&format!("filled in {fill:.0} s, {dead} rows deleted in {delete:.0} s"));
     let stat = |name: &str| db.stats().get(name).unwrap_or(0);
     let used = stat("memory_used_bytes");
     let done = Arc::new(AtomicBool::new(false));
@@ -208,44 +230,70 @@ fn measure(
         clock.sleep(Duration::from_millis(5));
     }
     let (first, fast) = ended(run)?;
-    delete(db, 1)?;
-    let foreground = Foreground::start(db, rows, cell.get("threads")?);
-    let never = || false;
-    foreground.slices(clock, slices / 2, &never);
-    let mut alone = foreground.slices(clock, slices, &never);
-    let done = Arc::new(AtomicBool::new(false));
-    let run = vacuum(db, true, clock, &done);
-    let beside = foreground.slices(clock, usize::MAX, &|| done.load(Ordering::Relaxed));
-    let (second, paced) = ended(run)?;
-    alone.extend(foreground.slices(clock, slices, &never));
-    foreground.stop()?;
-    let (alone, beside) = (Summary::of(alone), Summary::of(beside));
-    let (share, longer) = (beside.median / alone.median, paced / fast);
-    let bytes = most.saturating_sub(used);
-    let figures = vec![
+    let memory = most.saturating_sub(used);
+    let paced = match cell.get("paced")? {
+        true => Some(pace(db, (rows, cell.get("threads")?), slices, clock)?),
+        false => None,
+    };
+    let mut figures = vec![
         ("experiment", Field::Text(NAME.into())),
         ("rows", Field::Int(rows)),
         ("dead", Field::Int(dead)),
         ("indexes", Field::Int(cell.get("indexes")?)),
         ("threads", Field::Int(cell.get("threads")?)),
         ("index_passes", Field::Int(first.index_passes)),
-        ("memory_bytes", Field::Int(bytes)),
+        ("memory_bytes", Field::Int(memory)),
         ("seconds", Field::Float(fast)),
-        ("seconds_paced", Field::Float(paced)),
-        ("index_passes_paced", Field::Int(second.index_passes)),
-        ("tps_alone", Field::Float(alone.median)),
-        ("tps_beside", Field::Float(beside.median)),
-        ("tps_share", Field::Float(share)),
     ];
+    if let Some(paced) = &paced {
+        figures.extend([
+            ("seconds_paced", Field::Float(paced.seconds)),
+            ("index_passes_paced", Field::Int(paced.index_passes)),
+            ("tps_before", Field::Float(paced.before.median)),
+            ("tps_beside", Field::Float(paced.beside.median)),
+            ("tps_after", Field::Float(paced.after.median)),
+            ("tps_share", Field::Float(paced.share())),
+        ]);
+    }
     report.cell(&figures, &figures[1..])?;
+    judge(first.index_passes, memory, fast, paced.as_ref());
+    Ok(())
+}
+
+/// A quarter more of the rows dies and is removed by a vacuum that rests, beside `threads`.
+fn pace(
+    db: &Database,
+    (rows, threads): (u64, u64),
+    slices: usize,
+    clock: &Clock,
+) -> Result<Paced, Failure> {
+    delete(db, 1)?;
+    let foreground = Foreground::start(db, rows, threads);
+    let never = || false;
+    foreground.slices(clock, slices / 2, &never);
+    let before = foreground.slices(clock, slices, &never);
+    let done = Arc::new(AtomicBool::new(false));
+    let run = vacuum(db, true, clock, &done);
+    let beside = foreground.slices(clock, usize::MAX, &|| done.load(Ordering::Relaxed));
+    let (report, seconds) = ended(run)?;
+    let after = foreground.slices(clock, slices, &never);
+    foreground.stop()?;
+    let [before, beside, after] = [before, beside, after].map(Summary::of);
+    Ok(Paced { seconds, index_passes: report.index_passes, before, beside, after })
+}
+
+/// Tells every target with its figure.
+fn judge(passes: u64, memory: u64, fast: f64, paced: Option<&Paced>) {
     let verdict = |what: &str, figure: String, kept: bool| {
         say(&format!("  {what}: {figure}: {}", if kept { "kept" } else { "MISSED" }));
     };
-    verdict("one pass over the indexes", first.index_passes.to_string(), first.index_passes == 1);
-    let mib = bytes as f64 / f64::from(1 << 20);
+    verdict("one pass over the indexes", passes.to_string(), passes == 1);
+    let mib = memory as f64 / f64::from(1 << 20);
     verdict("memory within 64 MiB (and pages, log)", format!("{mib:.1} MiB"), mib <= 72.0);
+    let Some(paced) = paced else { return };
+    let (share, longer) = (paced.share(), paced.seconds / fast);
     verdict("transactions beside it, at least 0.95", format!("{share:.3}"), share >= 0.95);
     verdict("paced within ten times as long", format!("{longer:.1}"), longer <= 10.0);
-    say(&format!("  transactions/s alone {alone}, beside {beside}"));
-    Ok(())
+    let Paced { before, beside, after, .. } = paced;
+    say(&format!("  transactions/s before {before}, beside {beside}, after {after}"));
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 20] = [
     "experiment",
     "engine",
     "rows",
@@ -22,6 +22,8 @@ const KEYS: [&str; 18] = [
     "cold_reads_per_s",
     "warm_reads_per_s",
     "open_after_kill_ms",
+    "cold_batch_reads_per_s",
+    "memory_bytes",
 ];
 
 /// The keys of a flat object without commas and colons in its texts.
@@ -41,9 +43,10 @@ fn scratch(name: &str) -> PathBuf {
 fn load_writes_every_key_and_leaves_nothing_behind() {
     let dir = scratch("load");
     let json = dir.join("cells.json");
-    let words = "load --quick --rows 400 --seconds 1 --indexes 0,2 --batch 100 --durable true";
+    let words = "load --quick --rows 400 --seconds 1 --indexes 0,2 --batch 100 --durable true \
+                 --engine rightlink";
     let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink-bench"));
-    command.args(words.split(' ')).arg("--dir").arg(&dir).arg("--json").arg(&json);
+    command.args(words.split_whitespace()).arg("--dir").arg(&dir).arg("--json").arg(&json);
     let output = command.output().expect("it starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = std::fs::read_to_string(&json).expect("it wrote them");
@@ -55,6 +58,7 @@ fn load_writes_every_key_and_leaves_nothing_behind() {
     let roomy = lines.lines().filter(|line| line.contains(r#""fits_memory":true"#)).count();
     assert!(roomy >= 2, "ample memory is enough:\n{lines}");
     assert!(lines.contains(r#""indexes":2"#));
+    std::fs::remove_file(json.with_extension("svg")).expect("it was drawn");
     std::fs::remove_file(&json).expect("it is there");
     assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
 }
@@ -89,7 +93,7 @@ fn descent_writes_every_key() {
     let lines = std::fs::read_to_string(&json).expect("it wrote them");
     assert_eq!(
         lines.lines().count(),
-        3 * 3 + 3,
+        3 * 3 * 2,
         "three shapes on a tree, and in a table:\n{lines}"
     );
     for line in lines.lines() {
@@ -124,7 +128,7 @@ fn every_kind_of_work_stays_within_the_memory_budget() {
     assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
 }
 
-const HOT_UPDATE_KEYS: [&str; 23] = [
+const HOT_UPDATE_KEYS: [&str; 26] = [
     "experiment",
     "column",
     "unique",
@@ -148,6 +152,9 @@ const HOT_UPDATE_KEYS: [&str; 23] = [
     "slice_median",
     "hot_leaf_dead_after",
     "heap_pages_before",
+    "hot_leaf_emptiest",
+    "fixed_index_growth",
+    "rows_updated",
 ];
 
 #[test]
@@ -169,4 +176,102 @@ fn hot_update_writes_every_key_and_a_picture() {
     std::fs::remove_file(&json).expect("it is there");
     std::fs::remove_file(json.with_extension("svg")).expect("it was drawn");
     assert_eq!(std::fs::read_dir(&dir).expect("it is there").count(), 0, "all data is gone");
+}
+
+/// Runs an experiment that writes a picture: its lines.
+fn run_drawn(name: &str, words: &str) -> String {
+    let dir = scratch(name);
+    let json = dir.join("cells.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink-bench"));
+    command.args(words.split_whitespace()).arg("--dir").arg(&dir).arg("--json").arg(&json);
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = std::fs::read_to_string(&json).expect("it wrote them");
+    std::fs::remove_file(&json).expect("it is there");
+    for left in std::fs::read_dir(&dir).expect("it is there") {
+        let path = left.expect("it is there").path();
+        assert!(path.extension().is_some_and(|is| is == "svg"), "{} is left", path.display());
+        std::fs::remove_file(path).expect("it was drawn");
+    }
+    lines
+}
+
+const INSERT_PREFETCH_KEYS: [&str; 14] = [
+    "experiment",
+    "setting",
+    "indexes",
+    "index",
+    "batch",
+    "method",
+    "device",
+    "prefetch",
+    "ms_per_batch",
+    "rows_per_s",
+    "bytes_read",
+    "bytes_written",
+    "mean_queue_depth",
+    "device_limit_share",
+];
+
+#[test]
+fn insert_prefetch_writes_every_key() {
+    let words = "insert-prefetch --quick --rows 3000 --pairs 1 --indexes 2 --index btree,hash \
+                 --setting cold-leaves --batch 100";
+    let lines = run_drawn("insert-prefetch", words);
+    assert_eq!(lines.lines().count(), 2 * 2, "two methods, with and without:\n{lines}");
+    for line in lines.lines() {
+        assert_eq!(keys(line), INSERT_PREFETCH_KEYS);
+        assert!(!line.contains("null"), "{line}");
+    }
+}
+
+const INDEX_SCAN_KEYS: [&str; 19] = [
+    "experiment",
+    "rows",
+    "fuzz",
+    "duplicates",
+    "selectivity",
+    "fillfactor",
+    "method",
+    "device",
+    "cache",
+    "io",
+    "direction",
+    "kind",
+    "prefetch",
+    "ms",
+    "ratio_to_none",
+    "limit_share",
+    "reads",
+    "wasted_reads",
+    "mean_distance",
+];
+
+#[test]
+fn index_scan_writes_every_key() {
+    let words = "index-scan --quick --rows 3000 --turns 1 --fuzz 16 --method io_uring \
+                 --device native --selectivity 10 --direction forward,backward";
+    let lines = run_drawn("index-scan", words);
+    assert_eq!(lines.lines().count(), 2 * 2 * 2 * 3, "three policies of each cell:\n{lines}");
+    for line in lines.lines() {
+        assert_eq!(keys(line), INDEX_SCAN_KEYS);
+        let compares = line.contains(r#""cache":"cold""#) && line.contains(r#""kind":"heap""#);
+        assert_eq!(
+            line.contains("null"),
+            !compares,
+            "a share of the limit where it means something"
+        );
+    }
+}
+
+const LIMIT_SWEEP_KEYS: [&str; 9] =
+    ["experiment", "rows", "width", "method", "device", "limit", "prefetch", "ms", "pages_read"];
+
+/// The run itself fails where a limit of one reads a page more.
+#[test]
+fn limit_sweep_reads_no_page_more() {
+    let words = "limit-sweep --quick --rows 3000 --turns 2 --device native --limit 1,64";
+    let lines = run_drawn("limit-sweep", words);
+    assert_eq!(lines.lines().count(), 2 * 2, "two limits, with and without:\n{lines}");
+    lines.lines().for_each(|line| assert_eq!(keys(line), LIMIT_SWEEP_KEYS));
 }

@@ -2,13 +2,14 @@
 //! ids on it, beside a roaring treemap, a sorted array and a B-tree set.
 //!
 //! Key sets are maps with values of 8 bytes for ours, sets for the others; `lookup_ns` is whether a
-//! key is there, `value_ns` its value where there is one. `leaf_probe_ns` asks for 400 ascending
+//! key is there, asked one by one (ours through a cursor, which remembers the leaf of the last
+//! key), `value_ns` its value where there is one. `leaf_probe_ns` asks for 400 ascending
 //! neighbours at once, as a leaf of an index in heap order does; `leaf_shuffled_ns` for 400 from
 //! anywhere, as a leaf of an index with random keys does.
 //!
 //! Invariants: all structures of a set are built first, then measured in turn, a fraction of a
-//! millisecond each; a figure is the median of these. Every target is printed with its figure, kept
-//! or not.
+//! millisecond each; a figure is the median of these. What our trees say that they take is what the
+//! allocator was asked for. Every target is printed with its figure, kept or not.
 //! Does not do: deletion, concurrency.
 
 mod sets;
@@ -124,10 +125,12 @@ fn measure(name: &str, structures: &[String], size: Size) -> Result<Vec<Cell>, F
     for structure in structures {
         let build = || count::bytes_of(|| Structure::build(structure, &keys));
         let (time, (built, bytes)) = cpu.time(build);
+        let built = built?;
+        assert!(built.says().is_none_or(|says| says == bytes), "memory is known to the byte");
         cells.push(Cell {
             keys: name.to_string(),
             structure: structure.clone(),
-            built: built?,
+            built,
             count: keys.sorted.len(),
             bytes,
             floor: keys.floor / keys.sorted.len() as f64,

@@ -55,6 +55,15 @@ fn packed(key: u64) -> u64 {
 }
 
 impl Structure {
+    /// The bytes that it says to the byte that it takes, if it does.
+    pub(crate) fn says(&self) -> Option<usize> {
+        match self {
+            Structure::Map(map) => Some(map.memory()),
+            Structure::Set(set) => Some(set.memory()),
+            _ => None,
+        }
+    }
+
     /// The structure called `name`, filled.
     pub(crate) fn build(name: &str, keys: &Keys) -> Result<Structure, String> {
         let pack = |key: &u64| if keys.rows { packed(*key) } else { *key };
@@ -105,19 +114,28 @@ impl Structure {
         }
     }
 
-    /// How many of `probes` are there, asked one by one.
+    /// How many of `probes` are there, asked one by one; ours through a cursor.
     pub(crate) fn hits(&self, probes: &Probes, part: &Range<usize>) -> u64 {
         let (keys, rows) = probes.part(part);
         match self {
-            Structure::Rows(set) => rows.iter().map(|row| u64::from(set.contains(*row))).sum(),
+            Structure::Rows(set) => {
+                let mut cursor = set.cursor();
+                rows.iter().map(|row| u64::from(cursor.contains(*row))).sum()
+            }
             _ => self.key_hits(keys),
         }
     }
 
     fn key_hits(&self, probes: &[u64]) -> u64 {
         match self {
-            Structure::Map(map) => count(probes, |key| map.contains(key)),
-            Structure::Set(set) => count(probes, |key| set.contains(key)),
+            Structure::Map(map) => {
+                let mut cursor = map.cursor();
+                count(probes, |key| cursor.contains(key))
+            }
+            Structure::Set(set) => {
+                let mut cursor = set.cursor();
+                count(probes, |key| cursor.contains(key))
+            }
             Structure::Rows(set) => count(probes, |key| set.contains(RowId::from_u64(key))),
             Structure::Roaring(set) => count(probes, |key| set.contains(key)),
             Structure::Array(array) => count(probes, |key| array.binary_search(&key).is_ok()),
@@ -128,7 +146,10 @@ impl Structure {
     /// The same, and each value is read where there are values: it is the key.
     pub(crate) fn values(&self, probes: &Probes, part: &Range<usize>) -> u64 {
         match self {
-            Structure::Map(map) => count(probes.part(part).0, |key| map.get(key) == Some(key)),
+            Structure::Map(map) => {
+                let mut cursor = map.cursor();
+                count(probes.part(part).0, |key| cursor.get(key) == Some(key))
+            }
             _ => self.hits(probes, part),
         }
     }

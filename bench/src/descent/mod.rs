@@ -16,6 +16,7 @@ mod shapes;
 mod stores;
 mod table;
 mod tree;
+mod verdicts;
 
 use std::path::Path;
 
@@ -23,14 +24,14 @@ use rightlink::index::am::AccessMethod;
 use rightlink::index::btree::{Counters, Optimisations};
 
 use crate::Failure;
-use crate::args::Args;
+use crate::args::{Args, Size};
 use crate::descent::shapes::Shape;
 use crate::descent::tree::{Keys, Measured};
 use crate::device;
 use crate::knobs::{self, Cell, Knob};
-use crate::report::{Column, Field, Report, say};
+use crate::report::{Column, Field, Report};
 use crate::scratch::Scratch;
-use crate::stats::Summary;
+use crate::stats::{Summary, pairs};
 
 pub(crate) const NAME: &str = "descent";
 pub(crate) const ABOUT: &str = "descents by shape of key, each optimisation off";
@@ -55,6 +56,7 @@ const EACH: &[&str] = &[
     "separator-first",
     "heads",
     "samples",
+    "simd",
     "truncation",
     "carried-bounds",
     "separators",
@@ -66,7 +68,8 @@ const EACH: &[&str] = &[
     "batches",
 ];
 
-/// `optimisation` is `all`, `none`, the one that is switched off, or `separator-first`.
+/// `optimisation` is `all`, `none`, the one that is switched off, or a variant: `separator-first`,
+/// `simd`.
 pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "keys", quick: &["1000000"], default: &["10000000"], all: &["10000000"] },
     Knob { name: "level", quick: LEVELS, default: LEVELS, all: LEVELS },
@@ -76,11 +79,19 @@ pub(crate) const KNOBS: &[Knob] = &[
 /// `peers` makes no cells: the other structures are compared with at the end.
 const LEVELS: &[&str] = &["tree", "table", "peers"];
 
-/// Most bytes that an entry may take, inner pages and free space included.
-const SIZES: &[(&str, f64)] = &[("ascending", 14.0), ("int8", 24.0), ("duplicates", 5.0)];
+/// Shapes for which the default runs every optimisation; the others with all, none, and
+/// separator-first.
+const THOROUGH: &[&str] = &["int8", "collated", "ten-filled"];
+const BROAD: &[&str] = &["all", "none", "separator-first"];
+/// What the default runs at the table's level: the shapes that a target there is about.
+const AT_TABLE: (&[&str], &[&str]) = (&["int8", "uuid", "ten-empty"], &["all", "none"]);
+/// Most bytes that the keys of a cell may have in all; a cell of wider ones has fewer.
+const MOST_BYTES: u64 = 4 << 30;
 
 /// Rounds of interleaved lookups.
 const ROUNDS: usize = 5;
+/// Pairs that decide where a figure is too near to its limit.
+const PAIRS: usize = 20;
 
 /// The figures of one cell.
 struct Figures {
@@ -91,7 +102,38 @@ struct Figures {
     leaf_fill: f64,
     bytes_per_entry: f64,
     /// Lookup time against that of all optimisations, in pairs.
-    ratio: Summary,
+    ratio: Option<Summary>,
+    /// If that was less than one: mean and lower bound of as many pairs as decide.
+    bound: Option<(f64, f64)>,
+}
+
+/// Is this cell run? What is named on the command line always is.
+fn wanted(cell: &Cell, args: &Args) -> Result<bool, Failure> {
+    let named = |knob: &str| args.knobs.iter().any(|(known, _)| known == knob);
+    let (level, shape): (String, String) = (cell.get("level")?, cell.get("shape")?);
+    let optimisation: String = cell.get("optimisation")?;
+    let optimisation = optimisation.as_str();
+    if level == "table" && optimisation == "simd" {
+        return Ok(false); // a variant of trees alone: a table leaves parts out, and adds none
+    }
+    if args.size == Size::All || named("optimisation") {
+        return Ok(true);
+    }
+    Ok(match (level.as_str(), args.size) {
+        ("table", Size::Quick) => optimisation == "all",
+        ("table", _) => {
+            let shape = named("shape") || AT_TABLE.0.contains(&shape.as_str());
+            shape && AT_TABLE.1.contains(&optimisation)
+        }
+        _ => THOROUGH.contains(&shape.as_str()) || BROAD.contains(&optimisation),
+    })
+}
+
+/// The cell with as many keys as there is room for.
+fn bounded(cell: Cell) -> Result<Cell, Failure> {
+    let (shape, rows): (Shape, u64) = (cell.get("shape")?, cell.get("keys")?);
+    let most = MOST_BYTES / shape.key(0, rows).len() as u64;
+    Ok(if rows > most { cell.with("keys", most) } else { cell })
 }
 
 /// Runs the matrix: shape by shape, so that the tree with everything on serves as the other half of
@@ -108,21 +150,23 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
             peers = true;
             continue;
         }
+        if !wanted(&cell, args)? {
+            continue;
+        }
+        let cell = bounded(cell)?;
         let figures = match level.as_str() {
             "table" => on_table(&cell, &dir)?,
-            "tree" => Some(on_tree(&cell, &dir, &mut base)?),
+            "tree" => on_tree(&cell, &dir, &mut base)?,
             other => return Err(format!("no level `{other}`").into()),
         };
         if dir.exists() {
             std::fs::remove_dir_all(&dir)?;
         }
-        if let Some(figures) = figures {
-            report.cell(&json(&cell, &figures)?, &row(&cell, &figures)?)?;
-            done.push((cell, figures));
-        }
+        report.cell(&json(&cell, &figures)?, &row(&cell, &figures)?)?;
+        done.push((cell, figures));
     }
     drop(base);
-    verdicts(&done)?;
+    verdicts::print(&done)?;
     if peers {
         peers::run(scratch.path(), args.size)?;
     }
@@ -134,6 +178,7 @@ fn set_of(name: &str) -> Result<Optimisations, String> {
     match name {
         "all" => Ok(Optimisations::ALL),
         "none" => Ok(Optimisations::NONE),
+        "simd" => Ok(Optimisations::ALL.with(Optimisations::SIMD)),
         "separator-first" => Ok(Optimisations::ALL.without(Optimisations::SEARCH_FIRST)),
         one => {
             let one =
@@ -172,13 +217,20 @@ fn on_tree(
     let measured = other.as_ref().unwrap_or(all);
     let (mut times, mut ratios) = (Vec::new(), Vec::new());
     let each = picked.len() / ROUNDS;
-    for round in 0..ROUNDS {
+    let mut pair = |round: usize| {
         let range = round * each..(round + 1) * each;
         let reference = tree::lookup(&all.tree, picked, range.clone());
         let time = tree::lookup(&measured.tree, picked, range);
         times.push(time);
-        ratios.push(time / reference);
-    }
+        time / reference
+    };
+    ratios.extend((0..ROUNDS).map(&mut pair));
+    let ratio = Summary::of(ratios);
+    let near = optimisation == "none" && ratio.median < 1.0;
+    let bound = near.then(|| {
+        let again: Vec<f64> = (0..PAIRS).map(|n| pair(n % ROUNDS)).collect();
+        pairs(&again)
+    });
     let mut findings = 0;
     let stats = measured.tree.verify(None, &mut |_| findings += 1)?;
     if findings != 0 {
@@ -191,26 +243,25 @@ fn on_tree(
         rows_per_s: rows as f64 / measured.seconds,
         leaf_fill: stats.leaf_fill,
         bytes_per_entry: stats.bytes_per_entry,
-        ratio: Summary::of(ratios),
+        ratio: Some(ratio),
+        bound,
     })
 }
 
-/// A table always uses all optimisations: other cells are left out.
-fn on_table(cell: &Cell, dir: &Path) -> Result<Option<Figures>, Failure> {
-    if cell.get::<String>("optimisation")? != "all" {
-        return Ok(None);
-    }
-    let reached = table::run(cell.get("shape")?, cell.get("keys")?, dir)?;
+fn on_table(cell: &Cell, dir: &Path) -> Result<Figures, Failure> {
+    let set = set_of(&cell.get::<String>("optimisation")?)?;
+    let reached = table::run(cell.get("shape")?, cell.get("keys")?, set, dir)?;
     let descents = reached.counted.descents.max(1) as f64;
-    Ok(Some(Figures {
+    Ok(Figures {
         levels: (reached.counted.pages as f64 / descents).round(),
         counted: reached.counted,
         lookup_ns: reached.lookup_ns,
         rows_per_s: reached.rows_per_s,
         leaf_fill: reached.leaf_fill,
         bytes_per_entry: reached.bytes_per_entry,
-        ratio: Summary::of(vec![1.0]),
-    }))
+        ratio: None,
+        bound: None,
+    })
 }
 
 impl Figures {
@@ -257,86 +308,10 @@ fn row(cell: &Cell, figures: &Figures) -> Result<Vec<Column>, String> {
         ("low", each(counted.low_fences)),
         ("bytes", each(counted.bytes)),
         ("ns/get", Field::Float(figures.lookup_ns)),
-        ("x all", Field::Float(figures.ratio.median)),
+        ("x all", Field::Float(figures.ratio.map_or(1.0, |ratio| ratio.median))),
         ("rows/s", Field::Float(figures.rows_per_s)),
         ("fill", Field::Float(figures.leaf_fill)),
         ("B/entry", Field::Float(figures.bytes_per_entry)),
         ("load avg", Field::Text(device::load_average())),
     ])
-}
-
-/// One target: what it is about, the figure, the limit, and whether it is kept.
-fn verdict(what: &str, figure: f64, kept: bool, limit: &str) {
-    let word = if kept { "within" } else { "MISSES" };
-    say(&format!("{what}: {figure:.3}: {word} {limit}"));
-}
-
-fn find<'f>(done: &'f [(Cell, Figures)], wanted: [&str; 3]) -> Option<&'f Figures> {
-    let [level, shape, optimisation] = wanted;
-    let is =
-        |cell: &Cell, knob: &str, value: &str| cell.get::<String>(knob).is_ok_and(|v| v == value);
-    let found = done.iter().find(|(cell, _)| {
-        is(cell, "level", level)
-            && is(cell, "shape", shape)
-            && is(cell, "optimisation", optimisation)
-    });
-    found.map(|(_, figures)| figures)
-}
-
-/// Compares what was reached with what is wanted.
-fn verdicts(done: &[(Cell, Figures)]) -> Result<(), Failure> {
-    for (cell, figures) in done {
-        let (level, shape): (String, String) = (cell.get("level")?, cell.get("shape")?);
-        if level != "tree" || cell.get::<String>("optimisation")? != "all" {
-            continue;
-        }
-        let levels = figures.counted.pages as f64 / figures.counted.descents as f64;
-        let high = figures.per_descent(figures.counted.high_keys) / levels * 100.0;
-        verdict(&format!("{shape}: high keys compared, % of levels"), high, high <= 0.1, "0.1");
-        if ["int8", "ascending", "uuid"].contains(&shape.as_str()) {
-            let keys = figures.per_descent(figures.counted.keys) / levels;
-            verdict(&format!("{shape}: whole keys compared per level"), keys, keys <= 1.0, "1");
-        }
-        if let Some((_, limit)) = SIZES.iter().find(|(known, _)| *known == shape) {
-            let bytes = figures.bytes_per_entry;
-            verdict(
-                &format!("{shape}: bytes an entry"),
-                bytes,
-                bytes <= *limit,
-                &limit.to_string(),
-            );
-        }
-        let Some(none) = find(done, ["tree", &shape, "none"]) else { continue };
-        let bytes =
-            figures.per_descent(figures.counted.bytes) / none.per_descent(none.counted.bytes);
-        let wide = ["collated", "ten-empty", "ten-filled", "thirty-one", "long-prefix"];
-        if wide.contains(&shape.as_str()) {
-            verdict(&format!("{shape}: key bytes to none's"), bytes, bytes <= 0.2, "0.2");
-        }
-        let slower = none.ratio.max;
-        verdict(&format!("{shape}: lookups of none to all"), slower, slower >= 1.0, "1 at least");
-        let inserts = figures.rows_per_s / none.rows_per_s;
-        verdict(
-            &format!("{shape}: insertions, all to none"),
-            inserts,
-            inserts >= 0.97,
-            "1 at least",
-        );
-    }
-    for level in LEVELS {
-        let (ten, uuid) =
-            (find(done, [level, "ten-empty", "all"]), find(done, [level, "uuid", "all"]));
-        if let (Some(ten), Some(uuid)) = (ten, uuid) {
-            let ratio = ten.rows_per_s / uuid.rows_per_s;
-            verdict(&format!("{level}: insertions, ten-empty to uuid"), ratio, ratio >= 0.5, "0.5");
-            let seconds = 1e6 / ten.rows_per_s;
-            verdict(
-                &format!("{level}: ten-empty, seconds per million"),
-                seconds,
-                seconds <= 10.6 / 5.0,
-                "2.12, a fifth of PostgreSQL's",
-            );
-        }
-    }
-    Ok(())
 }

@@ -14,9 +14,12 @@ use crate::descent::shapes::Shape;
 use crate::descent::tree::{self, Keys, Measured};
 use crate::report::say;
 use crate::stats::Summary;
+use rightlink::index::am::AccessMethod;
 use rightlink::index::btree::Optimisations;
 
 const ROUNDS: usize = 7;
+/// Most bytes that an entry of a tree built from int8 may take.
+const BUILT_BYTES: f64 = 14.0;
 
 /// Compares with every peer that was built in.
 pub(crate) fn run(dir: &Path, size: Size) -> Result<(), Failure> {
@@ -29,8 +32,9 @@ pub(crate) fn run(dir: &Path, size: Size) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lookups by int8, ours and the standard library's, twice: both filled in the same random order,
-/// and both built from sorted keys.
+/// Lookups by int8, ours and the standard library's: both filled in the same random order, both
+/// built from sorted keys, and ours filled against theirs built, whose nodes are full and lie in
+/// the order of the keys.
 fn btree_map(rows: u64, dir: &Path) -> Result<(), Failure> {
     let keys = Keys::of(Shape::Int8, rows);
     let ours = tree::fill(&keys, Optimisations::ALL, &dir.join("peer-map"))?;
@@ -38,11 +42,16 @@ fn btree_map(rows: u64, dir: &Path) -> Result<(), Failure> {
     for n in 0..keys.len() {
         map.insert(plain(keys.get(n)), n as u64);
     }
-    compare(&format!("{rows} int8, inserted"), &keys, &ours, &map);
-    drop((ours, map));
-    let ours = tree::build(&keys, &dir.join("peer-built"))?;
+    compare(&format!("{rows} int8, both inserted"), &keys, &ours, &map);
+    drop(map);
     let map = (0..keys.len()).map(|n| (plain(keys.get(n)), n as u64)).collect();
-    compare(&format!("{rows} int8, built"), &keys, &ours, &map);
+    compare(&format!("{rows} int8, ours inserted, theirs built"), &keys, &ours, &map);
+    drop(ours);
+    let ours = tree::build(&keys, &dir.join("peer-built"))?;
+    compare(&format!("{rows} int8, both built"), &keys, &ours, &map);
+    let bytes = ours.tree.verify(None, &mut |_| {})?.bytes_per_entry;
+    let word = if bytes <= BUILT_BYTES { "within" } else { "MISSES" };
+    say(&format!("{rows} int8, built: bytes an entry: {bytes:.3}: {word} {BUILT_BYTES}"));
     Ok(())
 }
 

@@ -45,6 +45,11 @@ impl Setup {
         Ok(Setup { rows, unique, column, updates, threads: cell.get("threads")? })
     }
 
+    /// Has no update ever changed a key of this index?
+    pub(crate) fn is_fixed(&self, index: &str) -> bool {
+        self.column != "a" || index != "t_a"
+    }
+
     /// The index that rows are found by.
     pub(crate) fn key_index(&self) -> &'static str {
         if self.unique { "t_pkey" } else { "t_k" }
@@ -95,10 +100,28 @@ impl Zipf {
     }
 }
 
+/// What the threads did.
+struct Counts {
+    updates: AtomicU64,
+    /// A bit for each row that was updated.
+    rows: Vec<AtomicU64>,
+}
+
+impl Counts {
+    fn note(&self, id: u64) {
+        self.updates.fetch_add(1, Ordering::Relaxed);
+        let (word, bit) = (&self.rows[(id / 64) as usize], 1 << (id % 64));
+        // Hot rows are noted soon, and then nobody stores there any more.
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Threads at work.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
-    updates: Arc<AtomicU64>,
+    counts: Arc<Counts>,
     threads: Vec<thread::JoinHandle<Result<(), rightlink::Error>>>,
 }
 
@@ -106,28 +129,30 @@ impl Load {
     /// Starts them.
     pub(crate) fn start(db: &Database, setup: &Setup) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
-        let updates = Arc::new(AtomicU64::new(0));
+        let rows = (0..setup.rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        let counts = Arc::new(Counts { updates: AtomicU64::new(0), rows });
         let spawn = |number: u64| {
             let (db, setup) = (db.clone(), setup.clone());
-            let (stop, updates) = (Arc::clone(&stop), Arc::clone(&updates));
-            thread::spawn("load", move || work(&db, &setup, number, (&stop, &updates)))
+            let (stop, counts) = (Arc::clone(&stop), Arc::clone(&counts));
+            thread::spawn("load", move || work(&db, &setup, number, (&stop, &counts)))
         };
         let threads = (0..setup.threads).map(spawn).collect();
-        Load { stop, updates, threads }
+        Load { stop, counts, threads }
     }
 
     /// Updates so far.
     pub(crate) fn updates(&self) -> u64 {
-        self.updates.load(Ordering::Relaxed)
+        self.counts.updates.load(Ordering::Relaxed)
     }
 
-    /// Ends them; the updates of all.
-    pub(crate) fn stop(self) -> Result<u64, Failure> {
+    /// Ends them; the updates of all, and the rows that they updated.
+    pub(crate) fn stop(self) -> Result<(u64, u64), Failure> {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {
             thread.join().map_err(|panicked| panicked.to_string())??;
         }
-        Ok(self.updates.load(Ordering::Relaxed))
+        let rows = self.counts.rows.iter().map(|word| word.load(Ordering::Relaxed).count_ones());
+        Ok((self.counts.updates.load(Ordering::Relaxed), rows.map(u64::from).sum()))
     }
 }
 
@@ -135,7 +160,7 @@ fn work(
     db: &Database,
     setup: &Setup,
     number: u64,
-    (stop, updates): (&AtomicBool, &AtomicU64),
+    (stop, counts): (&AtomicBool, &Counts),
 ) -> Result<(), rightlink::Error> {
     let mut zipf = Zipf::new(number + 1, setup.rows);
     let mut rng = Rng::from_seed(number + 1000);
@@ -150,7 +175,7 @@ fn work(
         {
             let value = Value::Int8(rng.below(1 << 62) as i64);
             if txn.update(TABLE, row.id, &[(setup.column, value)])? {
-                updates.fetch_add(1, Ordering::Relaxed);
+                counts.note(id);
             }
         }
         txn.commit()?;

@@ -12,13 +12,16 @@
 //! rows; `hot_leaf_*` are means over the first hundred leaves of the key's index and over the
 //! samples, one a slice; `hot_leaf_dead_after` is sampled when the load has been over for a while.
 //! `idle_scan`: a scan of the key's index that has handed out ten rows stays open; `old_snapshot`:
-//! a snapshot from before the load does.
+//! a snapshot from before the load does. What went on in the slowest slice is told beside the
+//! median of all slices. Where `epoch` was slower than `page-lsn`, both are run again in turns.
 //!
 //! Invariants: the load runs as long as it is told, whatever it reaches.
 //! Does not do: other engines.
 
 mod load;
 mod picture;
+mod slices;
+mod turns;
 
 use std::path::Path;
 use std::time::Duration;
@@ -32,6 +35,7 @@ use rightlink_env::{Clock, Rng};
 use crate::Failure;
 use crate::args::{Args, Size};
 use crate::hot_update::load::{Load, Setup};
+use crate::hot_update::slices::{Slice, Watch};
 use crate::knobs::{self, Cell, Knob};
 use crate::report::{Column, Field, Report, say};
 use crate::scratch::Scratch;
@@ -85,12 +89,18 @@ const SLICE: Duration = Duration::from_secs(5);
 struct Outcome {
     seconds: f64,
     updates: u64,
-    slices: Vec<f64>,
+    slices: Vec<Slice>,
     /// Pages of the index that grew most: before, after, built anew.
     pages: [u32; 3],
     live: f64,
     dead: f64,
     dead_after: f64,
+    /// Share in use of the emptiest of the hottest leaves, over all samples.
+    emptiest: f64,
+    /// The largest of the indexes whose keys no update changes, against its start.
+    fixed: f64,
+    /// Rows that were updated at least once.
+    rows_updated: u64,
     heap_before: u32,
     heap_after: u32,
 }
@@ -98,14 +108,24 @@ struct Outcome {
 /// Runs the matrix.
 pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
     let mut lines = Vec::new();
-    for (number, cell) in knobs::matrix(KNOBS, args.size, &args.knobs).iter().enumerate() {
+    let cells = knobs::matrix(KNOBS, args.size, &args.knobs);
+    let mut speeds = Vec::new();
+    for (number, cell) in cells.iter().enumerate() {
         let dir = scratch.path().join(format!("cell-{number}"));
         let outcome = run_cell(cell, &dir, args.size)?;
         std::fs::remove_dir_all(&dir)?;
         report.cell(&json(cell, &outcome)?, &row(cell, &outcome)?)?;
-        verdicts(&outcome).iter().for_each(|line| say(line));
-        lines.push((title(cell)?, outcome.slices));
+        verdicts(cell, &outcome)?.iter().for_each(|line| say(line));
+        speeds.push((cell, outcome.updates as f64 / outcome.seconds));
+        lines.push((title(cell)?, slices::speeds(&outcome.slices)));
     }
+    let again = |cell: &Cell| {
+        let dir = scratch.path().join("turns");
+        let bound = turns::page_lsn_by_epoch(cell, &dir, args.size)?;
+        std::fs::remove_dir_all(&dir)?;
+        Ok(bound)
+    };
+    compare(&speeds, again)?.iter().for_each(|line| say(line));
     match &args.json {
         Some(json) => picture::draw(json, &lines),
         None => Ok(()),
@@ -114,8 +134,7 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
 
 fn run_cell(cell: &Cell, dir: &Path, size: Size) -> Result<Outcome, Failure> {
     let setup = Setup::of(cell)?;
-    let memory = (setup.rows as usize * 600).max(64 << 20);
-    let db = Database::options().memory(memory).open(dir)?;
+    let db = open(&setup, dir)?;
     db.set_dead_hints(match cell.get::<String>("hints")?.as_str() {
         "off" => DeadHints::Off,
         "page-lsn" => DeadHints::PageLsn,
@@ -125,25 +144,23 @@ fn run_cell(cell: &Cell, dir: &Path, size: Size) -> Result<Outcome, Failure> {
     fill(&db, &setup, cell.get("logged")?)?;
     let (before, heap_before) = pages(&db)?;
     let parked = park(&db, &setup, cell.get("idle_scan")?, cell.get("old_snapshot")?)?;
-    let (mut live, mut dead) = (Vec::new(), Vec::new());
+    let (mut live, mut dead, mut emptiest) = (Vec::new(), Vec::new(), 1f64);
     let clock = Clock::system();
     let time = Duration::from_secs(cell.get("seconds")?);
     let slice = SLICE.min(time / 4).max(Duration::from_millis(250));
     let load = Load::start(&db, &setup);
-    let (start, mut slices, mut counted, mut last) = (clock.now(), Vec::new(), 0, clock.now());
+    let (start, mut slices, mut watch) = (clock.now(), Vec::new(), Watch::new(&db, &clock, &load));
     while clock.now() - start < time {
-        clock.sleep_until(last + slice);
-        let (now, updates) = (clock.now(), load.updates());
-        slices.push((updates - counted) as f64 / (now - last).as_secs_f64());
-        (counted, last) = (updates, now);
+        slices.push(watch.slice(slice));
         let sample = hot_leaves(&db, &setup)?;
-        live.push(sample.0);
-        dead.push(sample.1);
+        live.push(sample.live);
+        dead.push(sample.dead);
+        emptiest = emptiest.min(sample.emptiest);
     }
     let seconds = (clock.now() - start).as_secs_f64();
-    let updates = load.stop()?;
+    let (updates, rows_updated) = load.stop()?;
     clock.sleep(Duration::from_secs(if size == Size::Quick { 1 } else { 10 }));
-    let dead_after = hot_leaves(&db, &setup)?.1;
+    let later = hot_leaves(&db, &setup)?;
     let (after, heap_after) = pages(&db)?;
     drop(parked);
     let pages = rebuilt(&db, &setup, &before, &after)?;
@@ -156,10 +173,19 @@ fn run_cell(cell: &Cell, dir: &Path, size: Size) -> Result<Outcome, Failure> {
         pages,
         live: mean(&live),
         dead: mean(&dead),
-        dead_after,
+        dead_after: later.dead,
+        emptiest: emptiest.min(later.emptiest),
+        fixed: growth_of_fixed(&setup, &before, &after),
+        rows_updated,
         heap_before,
         heap_after,
     })
+}
+
+/// A database whose memory holds all of it.
+fn open(setup: &Setup, dir: &Path) -> Result<Database, Failure> {
+    let memory = (setup.rows as usize * 600).max(64 << 20);
+    Ok(Database::options().memory(memory).open(dir)?)
 }
 
 /// Creates and fills the table.
@@ -239,16 +265,34 @@ fn pages(db: &Database) -> Result<(Vec<(String, u32)>, u32), Failure> {
     Ok((indexes, info.heap_blocks))
 }
 
-/// Mean live and dead items of the hottest leaves.
-fn hot_leaves(db: &Database, setup: &Setup) -> Result<(f64, f64), Failure> {
+/// The largest of the indexes whose keys no update changes, against its start.
+fn growth_of_fixed(setup: &Setup, before: &[(String, u32)], after: &[(String, u32)]) -> f64 {
+    let fixed = before.iter().zip(after).filter(|((name, _), _)| setup.is_fixed(name));
+    fixed.map(|(before, after)| f64::from(after.1) / f64::from(before.1)).fold(0.0, f64::max)
+}
+
+/// A look at the hottest leaves.
+struct Sample {
+    /// Mean live and dead items.
+    live: f64,
+    dead: f64,
+    /// Share in use of the emptiest.
+    emptiest: f64,
+}
+
+fn hot_leaves(db: &Database, setup: &Setup) -> Result<Sample, Failure> {
     let mut leaves = db.inspect(setup.key_index(), None)?;
     leaves.retain(|page| page.level == 0 && matches!(page.kind, 'l' | 'r'));
     leaves.sort_by_key(|page| page.item);
     leaves.truncate(HOTTEST);
     let count = leaves.len().max(1) as f64;
     let sum = |items: fn(&rightlink::PageInfo) -> u32| leaves.iter().map(items).sum::<u32>();
-    let live = f64::from(sum(|page| page.live_items)) / count;
-    Ok((live, f64::from(sum(|page| page.dead_items)) / count))
+    let (live, dead) = (sum(|page| page.live_items), sum(|page| page.dead_items));
+    let used = |page: &rightlink::PageInfo| {
+        1.0 - f64::from(page.free_size) / f64::from(page.page_size.max(1))
+    };
+    let emptiest = leaves.iter().map(used).fold(1.0, f64::min);
+    Ok(Sample { live: f64::from(live) / count, dead: f64::from(dead) / count, emptiest })
 }
 
 /// Builds every index anew; pages of the one that grew most.
@@ -303,7 +347,7 @@ fn title(cell: &Cell) -> Result<String, String> {
 }
 
 fn json(cell: &Cell, outcome: &Outcome) -> Result<Vec<Column>, Failure> {
-    let slices = Summary::of(outcome.slices.clone());
+    let slices = Summary::of(slices::speeds(&outcome.slices));
     let [before, after, rebuilt] = outcome.pages.map(|pages| Field::Int(pages.into()));
     Ok(vec![
         ("experiment", Field::Text(NAME.into())),
@@ -329,11 +373,14 @@ fn json(cell: &Cell, outcome: &Outcome) -> Result<Vec<Column>, Failure> {
         ("slice_median", Field::Float(slices.median)),
         ("hot_leaf_dead_after", Field::Float(outcome.dead_after)),
         ("heap_pages_before", Field::Int(outcome.heap_before.into())),
+        ("hot_leaf_emptiest", Field::Float(outcome.emptiest)),
+        ("fixed_index_growth", Field::Float(outcome.fixed)),
+        ("rows_updated", Field::Int(outcome.rows_updated)),
     ])
 }
 
 fn row(cell: &Cell, outcome: &Outcome) -> Result<Vec<Column>, Failure> {
-    let slices = Summary::of(outcome.slices.clone());
+    let slices = Summary::of(slices::speeds(&outcome.slices));
     let name = |text: String, width: usize| Field::Text(format!("{text:<width$}"));
     let [before, after, rebuilt] = outcome.pages.map(|pages| Field::Int(pages.into()));
     Ok(vec![
@@ -358,20 +405,77 @@ fn row(cell: &Cell, outcome: &Outcome) -> Result<Vec<Column>, Failure> {
 }
 
 /// A target, its figure, and whether it is kept.
-fn verdicts(outcome: &Outcome) -> Vec<String> {
-    let verdict = |what: &str, figure: f64, kept: bool, limit: f64| {
-        let kept = if kept { "kept" } else { "MISSED" };
-        format!("  {what}: {figure:.2} (limit {limit}): {kept}")
-    };
+fn verdict(what: &str, figure: f64, kept: bool, limit: f64) -> String {
+    let kept = if kept { "kept" } else { "MISSED" };
+    format!("  {what}: {figure:.2} (limit {limit}): {kept}")
+}
+
+/// The targets of one cell.
+fn verdicts(cell: &Cell, outcome: &Outcome) -> Result<Vec<String>, Failure> {
+    let at_most = |what: &str, figure, limit| verdict(what, figure, figure <= limit, limit);
+    let at_least = |what: &str, figure, limit| verdict(what, figure, figure >= limit, limit);
     let [_, after, anew] = outcome.pages.map(f64::from);
-    let slices = Summary::of(outcome.slices.clone());
-    let slowest = slices.min / slices.median.max(1e-9);
+    let slices = Summary::of(slices::speeds(&outcome.slices));
     let share = |dead: f64| dead / (outcome.live + dead).max(1e-9);
-    let (dead, later) = (share(outcome.dead), share(outcome.dead_after));
-    vec![
-        verdict("largest index against one built anew", after / anew, after / anew <= 1.35, 1.35),
-        verdict("slowest slice of the median", slowest, slowest >= 0.8, 0.8),
-        verdict("dead items on the hottest leaves", dead, dead <= 0.5, 0.5),
-        verdict("the same after the load", later, later <= 0.1, 0.1),
-    ]
+    let mut lines = vec![
+        at_most("largest index against one built anew", after / anew, 1.35),
+        at_most("indexes with fixed keys against their start", outcome.fixed, 1.2),
+        at_least("slowest slice of the median", slices.min / slices.median.max(1e-9), 0.8),
+        at_most("dead items on the hottest leaves", share(outcome.dead), 0.5),
+        at_most("the same after the load", share(outcome.dead_after), 0.1),
+        at_least("share in use of the emptiest hot leaf", outcome.emptiest, 0.25),
+    ];
+    lines.extend(slices::slowest(&outcome.slices));
+    if cell.get("old_snapshot")? {
+        let row = f64::from(outcome.heap_before) / cell.get::<u64>("rows")? as f64;
+        let grown = f64::from(outcome.heap_after.saturating_sub(outcome.heap_before));
+        let updated = outcome.rows_updated as f64 * row;
+        let what = "growth of the heap against the rows that were updated";
+        lines.push(at_most(what, grown / updated.max(1.0), 1.5));
+    }
+    Ok(lines)
+}
+
+/// The targets that compare cells: hints with each other, numbers of threads with the best one.
+fn compare(
+    speeds: &[(&Cell, f64)],
+    mut again: impl FnMut(&Cell) -> Result<(f64, f64), Failure>,
+) -> Result<Vec<String>, Failure> {
+    let mut lines = Vec::new();
+    let others = |cell: &Cell, left_out: &str| -> Result<Vec<String>, String> {
+        let knobs = KNOBS.iter().filter(|knob| knob.name != left_out);
+        knobs.map(|knob| cell.get(knob.name)).collect()
+    };
+    for (cell, speed) in speeds {
+        let (hints, threads): (String, u64) = (cell.get("hints")?, cell.get("threads")?);
+        let (mut page_lsn, mut best) = (None, *speed);
+        for (other, its) in speeds {
+            if others(other, "hints")? == others(cell, "hints")?
+                && other.get::<String>("hints")? == "page-lsn"
+            {
+                page_lsn = Some(*its);
+            }
+            if others(other, "threads")? == others(cell, "threads")? {
+                best = best.max(*its);
+            }
+        }
+        if let Some(page_lsn) = page_lsn.filter(|_| hints == "epoch") {
+            let ratio = speed / page_lsn;
+            let what = format!("epoch against page-lsn, {}", title(cell)?);
+            let bound = if ratio < 1.0 { Some(again(cell)?) } else { None };
+            let kept = bound.is_none_or(|(_, slower)| slower <= 1.0);
+            lines.push(verdict(&what, ratio, kept, 1.0));
+            lines.extend(bound.map(|(mean, slower)| {
+                format!("    in turns: page-lsn {mean:.3} times as fast, at least {slower:.3}")
+            }));
+        }
+        let limit = match threads {
+            64 => 0.9,
+            256 => 0.8,
+            _ => continue,
+        };
+        let what = format!("{threads} threads against the best number, {}", title(cell)?);
+        lines.push(verdict(&what, speed / best, speed / best >= limit, limit));
+    }
+    Ok(lines)
 }

@@ -6,8 +6,11 @@
 //! everything is written home and evicted before each scan; `warm`: the range was read before.
 //!
 //! The device's limit for a range: its distinct heap blocks, ascending, neighbours joined to
-//! 128 KiB, read at depth 32 by bare `aio` with the cell's method on the cell's device.
+//! 128 KiB, read at depth 64 by bare `aio` with the cell's method on the cell's device.
 //! `limit_share` is that time by the scan's; it has no meaning for warm and for index-only scans.
+//! No scan that hands over its rows on one thread can take less than its `floor`: the time to its
+//! first row, and then the device's time or that of the same scan with everything in memory,
+//! whichever is longer.
 //!
 //! Invariants: every policy returns equally many rows of each range. Does not do: other engines.
 
@@ -100,6 +103,24 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
 struct Figures {
     turns: [Vec<Turn>; 3],
     limit_ms: f64,
+    /// Until the first row, from a cold start.
+    first_ms: f64,
+    /// With everything in memory.
+    warm_ms: f64,
+}
+
+impl Figures {
+    fn floor_ms(&self) -> f64 {
+        self.first_ms + self.limit_ms.max(self.warm_ms)
+    }
+
+    fn rows(&self) -> f64 {
+        median(&self.turns[0], |turn| turn.rows as f64)
+    }
+}
+
+fn median(turns: &[Turn], of: fn(&Turn) -> f64) -> f64 {
+    Summary::of(turns.iter().map(of).collect()).median
 }
 
 /// Ratios of reading ahead to none, of as many pairs as asked for, one scan after the other.
@@ -124,23 +145,27 @@ fn compare(
 
 fn measure(opened: &mut Opened, cell: &Cell, clock: &Clock) -> Result<Figures, Failure> {
     let turns: usize = cell.get("turns")?;
-    let mut figures = Figures { turns: Default::default(), limit_ms: 0.0 };
-    let mut limits = Vec::new();
+    let mut turns_of: [Vec<Turn>; 3] = Default::default();
+    let (mut limits, mut first, mut warm) = (Vec::new(), Vec::new(), Vec::new());
     for turn in 0..turns {
         let range = opened.range(cell, turn)?;
         for step in 0..POLICIES.len() {
             let which = (turn + step) % POLICIES.len();
             let done = opened.scan(cell, range, POLICIES[which].1, clock)?;
-            figures.turns[which].push(done);
+            turns_of[which].push(done);
         }
-        let rows: Vec<u64> = figures.turns.iter().map(|turns| turns[turn].rows).collect();
+        let rows: Vec<u64> = turns_of.iter().map(|turns| turns[turn].rows).collect();
         if rows.iter().any(|count| *count != rows[0]) {
             return Err(format!("the policies disagree: {rows:?} rows").into());
         }
         limits.push(opened.limit(cell, range, clock)?);
+        let warm_cell = cell.clone().with("cache", "warm");
+        warm.push(opened.scan(&warm_cell, range, Prefetch::None, clock)?.ms);
+        first.push(opened.first(cell, range, clock)?);
     }
-    figures.limit_ms = Summary::of(limits).median;
-    Ok(figures)
+    let median = |samples| Summary::of(samples).median;
+    let (limit_ms, first_ms, warm_ms) = (median(limits), median(first), median(warm));
+    Ok(Figures { turns: turns_of, limit_ms, first_ms, warm_ms })
 }
 
 /// One line for each policy.
@@ -150,9 +175,6 @@ fn tell(
     judged: &str,
     report: &mut Report,
 ) -> Result<Vec<Point>, Failure> {
-    let median = |turns: &[Turn], of: fn(&Turn) -> f64| {
-        Summary::of(turns.iter().map(of).collect::<Vec<f64>>()).median
-    };
     let none = median(&figures.turns[0], |turn| turn.ms);
     let compares = cell.get::<String>("cache")? == "cold" && cell.get::<String>("kind")? == "heap";
     let mut points = Vec::new();
@@ -182,6 +204,8 @@ fn tell(
             ("ms", Field::Float(ms)),
             ("ratio", Field::Float(ratio)),
             ("of limit", Field::Float(share)),
+            ("of floor", Field::Float(if compares { figures.floor_ms() / ms } else { f64::NAN })),
+            ("row ns", Field::Int((figures.warm_ms * 1e6 / figures.rows().max(1.0)) as u64)),
             ("reads", Field::Int(reads as u64)),
             ("wasted", Field::Int(wasted as u64)),
             ("distance", Field::Float(distance)),
@@ -190,7 +214,8 @@ fn tell(
             ("targets", Field::Text(if *name == "adaptive" { judged.into() } else { "".into() })),
         ]);
         report.cell(&json, &shown)?;
-        points.push(Point { cell: cell.clone(), policy: name, ms, ratio });
+        let limit_ms = compares.then_some(figures.limit_ms);
+        points.push(Point { cell: cell.clone(), policy: name, ms, ratio, limit_ms });
     }
     Ok(points)
 }

@@ -17,6 +17,8 @@ pub(crate) struct Point {
     pub(crate) policy: &'static str,
     pub(crate) ms: f64,
     pub(crate) ratio: f64,
+    /// What the bare device takes, where that can be compared.
+    pub(crate) limit_ms: Option<f64>,
 }
 
 const WIDTH: f64 = 320.0;
@@ -24,8 +26,16 @@ const HEIGHT: f64 = 200.0;
 const MARGIN: f64 = 46.0;
 const ACROSS: usize = 3;
 const CELL: f64 = 34.0;
-const BEFORE_FUZZ: [&str; 9] =
-    ["rows", "duplicates", "fillfactor", "method", "device", "io", "cache", "kind", "direction"];
+/// Knobs that tell one chart from another, and those that are mostly alike in all of them.
+const OF_CHART: [&str; 6] = ["method", "device", "cache", "kind", "direction", "selectivity"];
+const OF_TABLE: [&str; 4] = ["rows", "duplicates", "fillfactor", "io"];
+const LINES: [(&str, &str, f64); 4] = [
+    ("none", "#555", 0.0),
+    ("simple", "#c33", 36.0),
+    ("adaptive", "#284", 76.0),
+    (LIMIT, "#36c", 124.0),
+];
+const LIMIT: &str = "device's limit";
 
 /// Draws both pictures beside `json`.
 pub(crate) fn draw(json: &Path, points: &[Point]) -> Result<(), Failure> {
@@ -34,23 +44,24 @@ pub(crate) fn draw(json: &Path, points: &[Point]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What stands above a chart, and its points.
-type Groups<'p> = BTreeMap<String, Vec<&'p Point>>;
+/// What stands above a chart in two lines, and its points.
+type Groups<'p> = BTreeMap<(String, String), Vec<&'p Point>>;
 
-fn groups<'p>(points: &'p [Point], names: &[&str]) -> Result<Groups<'p>, String> {
+fn groups(points: &[Point]) -> Result<Groups<'_>, String> {
     let mut groups = Groups::new();
     for point in points {
-        let words = names.iter().map(|name| point.cell.get::<String>(name));
-        let title = words.collect::<Result<Vec<_>, _>>()?.join(" ");
-        groups.entry(title).or_default().push(point);
+        let words = OF_CHART.iter().map(|name| point.cell.get::<String>(name));
+        let title = words.collect::<Result<Vec<_>, _>>()?.join(" ") + " %";
+        let words =
+            OF_TABLE.iter().map(|name| Ok(format!("{name} {}", point.cell.get::<String>(name)?)));
+        let table = words.collect::<Result<Vec<_>, String>>()?.join(", ");
+        groups.entry((title, table)).or_default().push(point);
     }
     Ok(groups)
 }
 
 fn charts(points: &[Point]) -> Result<String, Failure> {
-    let mut names = BEFORE_FUZZ.to_vec();
-    names.push("selectivity");
-    let groups = groups(points, &names)?;
+    let groups = groups(points)?;
     let mut body = String::new();
     for (number, (title, points)) in groups.iter().enumerate() {
         let (x, y) = ((number % ACROSS) as f64, (number / ACROSS) as f64);
@@ -64,50 +75,65 @@ fn charts(points: &[Point]) -> Result<String, Failure> {
 }
 
 /// Fuzz from left to right, milliseconds on a logarithmic scale.
-fn chart(title: &str, points: &[&Point]) -> Result<String, Failure> {
+fn chart((title, table): &(String, String), points: &[&Point]) -> Result<String, Failure> {
     let fuzz = fuzz_values(points)?;
-    let logs = || points.iter().map(|point| point.ms.max(1e-3).log10());
+    let limits = points.iter().filter_map(|point| point.limit_ms);
+    let all = || points.iter().map(|point| point.ms).chain(limits.clone());
+    let logs = || all().map(|ms| ms.max(1e-3).log10());
     let low = logs().fold(f64::INFINITY, f64::min).floor();
     let high = logs().fold(low + 1.0, f64::max).ceil();
     let x = |at: usize| MARGIN + at as f64 * (WIDTH - MARGIN) / (fuzz.len().max(2) - 1) as f64;
     let y = |log: f64| MARGIN + (high - log) / (high - low) * HEIGHT;
-    let mut out = format!("<text x=\"{MARGIN}\" y=\"30\">{title} %</text>");
+    let mut out = format!(
+        "<text x=\"{MARGIN}\" y=\"14\">{title}</text>\
+         <text x=\"{MARGIN}\" y=\"25\" font-size=\"7\" fill=\"#777\">{table}</text>"
+    );
     for tick in low as i32..=high as i32 {
         let (at, ms) = (y(f64::from(tick)), 10f64.powi(tick));
         write!(
             out,
-            "<text x=\"2\" y=\"{at}\">{ms} ms</text><line x1=\"{MARGIN}\" x2=\"{WIDTH}\" \
+            "<text x=\"2\" y=\"{at}\" font-size=\"8\">{ms} ms</text>\
+             <line x1=\"{MARGIN}\" x2=\"{WIDTH}\" \
              y1=\"{at}\" y2=\"{at}\" stroke=\"#ddd\"/>"
         )?;
     }
     for (at, value) in fuzz.iter().enumerate() {
         let (x, y) = (x(at), MARGIN + HEIGHT + 12.0);
-        let text = if *value < 0 { "random".to_string() } else { value.to_string() };
+        let text = named(*value);
         write!(
             out,
             "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" font-size=\"7\">{text}</text>"
         )?;
     }
-    for (policy, colour) in [("none", "#555"), ("simple", "#c33"), ("adaptive", "#284")] {
-        let mut line = String::new();
+    for (line, colour, offset) in LINES {
+        let mut spots = String::new();
         for (at, value) in fuzz.iter().enumerate() {
             let fits = |point: &&&Point| {
+                let policy = if line == LIMIT { "adaptive" } else { line };
                 point.policy == policy && point.cell.get::<i64>("fuzz") == Ok(*value)
             };
-            if let Some(point) = points.iter().find(fits) {
-                write!(line, "{},{} ", x(at), y(point.ms.max(1e-3).log10()))?;
+            let point = points.iter().find(fits);
+            let ms = point.and_then(|p| if line == LIMIT { p.limit_ms } else { Some(p.ms) });
+            if let Some(ms) = ms {
+                write!(spots, "{},{} ", x(at), y(ms.max(1e-3).log10()))?;
             }
         }
-        write!(out, "<polyline points=\"{line}\" fill=\"none\" stroke=\"{colour}\"/>")?;
-        let offset = match policy {
-            "none" => 0.0,
-            "simple" => 40.0,
-            _ => 90.0,
-        };
-        let at = MARGIN + offset;
-        write!(out, "<text x=\"{at}\" y=\"42\" fill=\"{colour}\">{policy}</text>")?;
+        if spots.is_empty() {
+            continue;
+        }
+        let dashes = if line == LIMIT { " stroke-dasharray=\"4 3\"" } else { "" };
+        write!(
+            out,
+            "<polyline points=\"{spots}\" fill=\"none\" stroke=\"{colour}\"{dashes}/>\
+             <text x=\"{}\" y=\"38\" font-size=\"8\" fill=\"{colour}\">{line}</text>",
+            MARGIN + offset
+        )?;
     }
     Ok(out)
+}
+
+fn named(fuzz: i64) -> String {
+    if fuzz < 0 { "random".to_string() } else { fuzz.to_string() }
 }
 
 /// The fuzz values of some points, random last.
@@ -121,19 +147,18 @@ fn fuzz_values(points: &[&Point]) -> Result<Vec<i64>, String> {
 
 /// One row for each setting and selectivity, one column for each fuzz: adaptive against none.
 fn heat_map(points: &[Point]) -> Result<String, Failure> {
-    let mut names = BEFORE_FUZZ.to_vec();
-    names.push("selectivity");
     let all: Vec<&Point> = points.iter().collect();
-    let (groups, fuzz) = (groups(points, &names)?, fuzz_values(&all)?);
-    let left = 420.0;
+    let (groups, fuzz) = (groups(points)?, fuzz_values(&all)?);
+    let left = 480.0;
     let mut body = String::new();
     for (column, value) in fuzz.iter().enumerate() {
         let x = left + column as f64 * CELL;
-        write!(body, "<text x=\"{x}\" y=\"14\" font-size=\"8\">{value}</text>")?;
+        write!(body, "<text x=\"{x}\" y=\"14\" font-size=\"8\">{}</text>", named(*value))?;
     }
-    for (row, (title, points)) in groups.iter().enumerate() {
+    write!(body, "<text x=\"4\" y=\"14\" fill=\"#777\">adaptive to none, by fuzz</text>")?;
+    for (row, ((title, table), points)) in groups.iter().enumerate() {
         let y = 20.0 + row as f64 * 18.0;
-        write!(body, "<text x=\"4\" y=\"{}\">{title} %</text>", y + 12.0)?;
+        write!(body, "<text x=\"4\" y=\"{}\" font-size=\"8\">{title}, {table}</text>", y + 12.0)?;
         for point in points.iter().filter(|point| point.policy == "adaptive") {
             let value: i64 = point.cell.get("fuzz")?;
             let column = fuzz.iter().position(|fuzz| *fuzz == value).unwrap_or(0);

@@ -179,6 +179,22 @@ impl Opened {
         Ok(Turn { ms, rows, reads: self.device_reads() - before, stats })
     }
 
+    /// Milliseconds from a cold start to the first row of the range.
+    pub(crate) fn first(
+        &self,
+        cell: &Cell,
+        range: (i64, i64),
+        clock: &Clock,
+    ) -> Result<f64, Failure> {
+        let options = Self::options(cell, range)?.limit(1);
+        self.db.set_prefetch(Prefetch::Adaptive);
+        self.db.evict()?;
+        let start = clock.now();
+        let (rows, _) = self.run(&options)?;
+        assert!(rows == 1, "every range has a row");
+        Ok((clock.now() - start).as_secs_f64() * 1e3)
+    }
+
     fn run(&self, options: &ScanOptions) -> Result<(u64, StreamStats), Failure> {
         let mut txn = self.db.begin();
         let mut rows = txn.scan(TABLE, options)?;

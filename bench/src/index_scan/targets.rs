@@ -11,10 +11,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::index_scan::Figures;
+use crate::index_scan::{Figures, median};
 use crate::knobs::Cell;
 use crate::report::say;
-use crate::stats::{Summary, pairs};
+use crate::stats::pairs;
 use crate::{Failure, methods};
 
 /// The most that reading ahead may cost.
@@ -31,6 +31,8 @@ pub(super) struct Targets {
     slower: u32,
     limited: u32,
     beyond: u32,
+    /// Of those beyond, cells whose floor is beyond as well.
+    floor: u32,
     /// Logarithms of the gain, by device and method.
     gains: BTreeMap<(String, String), Vec<f64>>,
     /// Milliseconds with reading ahead of the cells that are held against the limit.
@@ -45,10 +47,8 @@ impl Targets {
         figures: &Figures,
         again: impl FnOnce(usize) -> Result<Vec<f64>, Failure>,
     ) -> Result<String, Failure> {
-        let median = |policy: usize| {
-            Summary::of(figures.turns[policy].iter().map(|turn| turn.ms).collect()).median
-        };
-        let (none, adaptive) = (median(0), median(2));
+        let ms = |policy: usize| median(&figures.turns[policy], |turn| turn.ms);
+        let (none, adaptive) = (ms(0), ms(2));
         let mut told = Vec::new();
         self.cells += 1;
         if adaptive > SLOWER * none {
@@ -63,7 +63,9 @@ impl Targets {
             let over = adaptive / figures.limit_ms;
             self.beyond += u32::from(over > OF_LIMIT);
             let verdict = if over > OF_LIMIT { "MISSED" } else { "kept" };
-            told.push(format!("limit: {over:.2} {verdict}"));
+            let floor = figures.floor_ms() / figures.limit_ms;
+            self.floor += u32::from(over > OF_LIMIT && floor > OF_LIMIT);
+            told.push(format!("limit: {over:.2} {verdict}, floor {floor:.2}"));
             let key = (cell.get("device")?, cell.get("method")?);
             self.gains.entry(key).or_default().push((none / adaptive).ln());
             self.ahead.push((cell.clone(), adaptive));
@@ -82,10 +84,12 @@ impl Targets {
             self.again
         ));
         say(&format!(
-            "within {OF_LIMIT} times of the device's limit: {} ({} of {} cells beyond)",
+            "within {OF_LIMIT} times of the device's limit: {} ({} of {} cells beyond, {} of these \
+             by their floor)",
             verdict(self.beyond),
             self.beyond,
-            self.limited
+            self.limited,
+            self.floor
         ));
         for ((device, method), logs) in &self.gains {
             let gain = (logs.iter().sum::<f64>() / logs.len() as f64).exp();

@@ -1,7 +1,7 @@
 //! What the bare device takes for a batch's reads.
 //!
 //! Invariants: as many blocks as asked for, distinct, ascending, joined to 128 KiB where they are
-//! neighbours, at most 32 reads in flight, direct. Does not do: writes.
+//! neighbours, at most 64 reads in flight, direct. Does not do: writes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::knobs::Cell;
 
 pub(crate) const BLOCK: u64 = 8192;
 const JOIN: usize = 16;
-const DEPTH: usize = 32;
+const DEPTH: usize = 64;
 
 /// Milliseconds for `blocks` random blocks of the files of the database in `dir`.
 pub(crate) fn measure(dir: &Path, blocks: u64, cell: &Cell, clock: &Clock) -> Result<f64, Failure> {

@@ -9,7 +9,7 @@
 //! reading ahead take turns in the same database.
 //!
 //! The device's limit for a batch: as many blocks as the batch read, chosen at random from the
-//! files of the indexes, ascending, neighbours joined to 128 KiB, read at depth 32 by bare `aio`
+//! files of the indexes, ascending, neighbours joined to 128 KiB, read at depth 64 by bare `aio`
 //! on the same device.
 //!
 //! A cell that misses a limit of two percent is run again in 20 pairs, and misses it only if the
@@ -21,6 +21,8 @@
 pub(crate) mod limit;
 mod picture;
 pub(crate) mod table;
+
+use std::time::Duration;
 
 use rightlink::IndexMethod;
 use rightlink_env::Clock;
@@ -39,6 +41,11 @@ pub(crate) const ABOUT: &str = "batches into uuid indexes with cold leaves, read
 
 /// Batches of each kind whose times are thrown away before `steady` is measured.
 const WARM_UP: u64 = 2;
+
+/// A cell that has run for so long, and has so many pairs, has enough of them.
+const ENOUGH: (Duration, u64) = (Duration::from_secs(10), 3);
+/// Rows of a turn of `steady` and `cached`, if batches are smaller.
+const ROWS_EACH: u64 = 2500;
 
 /// Pairs of a cell that is run again.
 const AGAIN: u64 = 20;
@@ -124,11 +131,11 @@ fn measure(bed: &mut Bed, cell: &Cell, clock: &Clock) -> Result<Pairs, Failure> 
         return Err(format!("setting cannot be `{setting}`").into());
     }
     let mut opened = bed.open(cell, setting == "steady")?;
-    let (off, on) = turns(&mut opened, cell, pairs, clock)?;
+    let (off, on) = turns(&mut opened, cell, (pairs, ENOUGH.0), clock)?;
     let mut again = None;
     let ratio = median(&on, |turn| turn.ms) / median(&off, |turn| turn.ms);
     if may_only_match(cell)? && ratio > SLOWER {
-        let (off, on) = turns(&mut opened, cell, AGAIN, clock)?;
+        let (off, on) = turns(&mut opened, cell, (AGAIN, Duration::MAX), clock)?;
         let each = off.len() / AGAIN as usize;
         let sum = |turns: &[Turn]| turns.iter().map(|turn| turn.ms).sum::<f64>();
         let ratio = |(off, on)| sum(on) / sum(off);
@@ -145,20 +152,24 @@ fn may_only_match(cell: &Cell) -> Result<bool, Failure> {
     Ok(cell.get::<u64>("indexes")? == 1 || cell.get::<String>("setting")? == "cached")
 }
 
-/// So many pairs of batches without and with reading ahead.
+/// Up to so many pairs of batches without and with reading ahead, in about so much time.
 fn turns(
     opened: &mut Opened<'_>,
     cell: &Cell,
-    pairs: u64,
+    (pairs, time): (u64, Duration),
     clock: &Clock,
 ) -> Result<(Vec<Turn>, Vec<Turn>), Failure> {
     let batch: u64 = cell.get("batch")?;
     let cold = cell.get::<String>("setting")? == "cold-leaves";
     let (mut off, mut on) = (Vec::new(), Vec::new());
     // Small batches are over before anything has to be written: more of them.
-    let each = if cold { 1 } else { (10_000 / batch).clamp(1, 50) };
+    let each = if cold { 1 } else { (ROWS_EACH / batch).clamp(1, 50) };
     let warm_up = if cold { 0 } else { WARM_UP };
+    let start = clock.now();
     for round in 0..pairs + warm_up {
+        if round >= warm_up + ENOUGH.1 && clock.now() - start > time {
+            break;
+        }
         // Who goes first changes, so that whatever the first leaves behind meets both.
         for kind in [round % 2 == 0, round % 2 == 1] {
             for _ in 0..each {

@@ -77,11 +77,13 @@ fn legend() -> String {
 fn batch(out: &mut String, y: f64, bars: &Bars) -> Result<(), Failure> {
     let batch: u64 = bars.cell.get("batch")?;
     let slowest = bars.off.max(bars.on);
+    let limit = LABELS + FULL * (bars.limit / slowest).min(1.0);
     let end = LABELS - 8.0;
     write!(out, "<text x=\"{end}\" y=\"{}\" text-anchor=\"end\">{batch} rows</text>", y + 16.0)?;
     for (row, (ms, colour)) in [(bars.off, OFF), (bars.on, ON)].into_iter().enumerate() {
         let (y, width) = (y + row as f64 * BAR, FULL * ms / slowest);
-        let x = LABELS + width + 5.0;
+        // Beside the bar, and not on the mark.
+        let x = (LABELS + width).max(limit) + 5.0;
         write!(
             out,
             "<rect x=\"{LABELS}\" y=\"{y}\" width=\"{width:.1}\" height=\"{}\" fill=\"{colour}\"/>\
@@ -90,8 +92,10 @@ fn batch(out: &mut String, y: f64, bars: &Bars) -> Result<(), Failure> {
             y + 9.0
         )?;
     }
-    let x = LABELS + FULL * (bars.limit / slowest).min(1.0);
     let height = 2.0 * BAR;
-    write!(out, "<rect x=\"{x:.1}\" y=\"{y}\" width=\"2\" height=\"{height}\" fill=\"black\"/>")?;
+    write!(
+        out,
+        "<rect x=\"{limit:.1}\" y=\"{y}\" width=\"2\" height=\"{height}\" fill=\"black\"/>"
+    )?;
     Ok(())
 }

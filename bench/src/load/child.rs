@@ -1,4 +1,4 @@
-//! A process of a cell: which of the three it is, where, and the cell's values.
+//! A process of a cell: which of the four it is, where, and the cell's values.
 //!
 //! Does not do: anything of its own.
 
@@ -17,7 +17,8 @@ pub(crate) fn run(words: &[String]) -> Result<(), Failure> {
     match role.as_str() {
         "fill" => fill::run(&cell, dir),
         "reopen" => reopen::run(&cell, dir),
-        "read" => read::run(&cell, dir),
+        "read" => read::single(&cell, dir),
+        "batches" => read::batches(&cell, dir),
         role => Err(format!("there is no role {role}").into()),
     }
 }

@@ -7,22 +7,21 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rightlink::{Database, TransactionOptions, Value};
 use rightlink_env::Clock;
 
 use crate::Failure;
 use crate::knobs::Cell;
+use crate::load::engine::{self, Engine, Role, Written};
+use crate::load::per_second;
 use crate::load::wire::Figures;
-use crate::load::{per_second, table};
 
 /// Batches after the measured ones, should the kill not come.
 const TAIL_BATCHES: u32 = 100_000;
 
 struct Fill {
-    db: Database,
+    engine: Box<dyn Engine>,
     clock: Clock,
     batch: u64,
-    durable: bool,
     rows: u64,
     /// Seconds of each batch, the commit included.
     times: Vec<f64>,
@@ -30,18 +29,17 @@ struct Fill {
 
 /// Loads, sends `loaded`, then inserts on and sends `tail` after each batch.
 pub(crate) fn run(cell: &Cell, dir: &Path) -> Result<(), Failure> {
-    let db = table::open(table::options(cell)?, dir)?;
-    let mut txn = db.begin();
-    txn.create_table(&table::schema(cell.get("indexes")?))?;
-    txn.commit()?;
-    let (batch, durable) = (cell.get("batch")?, cell.get("durable")?);
-    let mut fill = Fill { db, clock: Clock::system(), batch, durable, rows: 0, times: Vec::new() };
-    let before = Written::of(&fill.db);
+    let engine = engine::open(cell, dir, Role::Fill)?;
+    let (clock, batch) = (Clock::system(), cell.get("batch")?);
+    let mut fill = Fill { engine, clock, batch, rows: 0, times: Vec::new() };
+    let before = fill.engine.written()?;
     fill.load(cell.get("rows")?, Duration::from_secs(cell.get("seconds")?))?;
-    fill.figures(&before)?.send("loaded")?;
+    let figures = fill.figures(&before)?;
+    fill.engine.settle()?;
+    figures.send("loaded")?;
     for _ in 0..TAIL_BATCHES {
         fill.insert()?;
-        let mut figures = Written::of(&fill.db).since(&before);
+        let mut figures = fill.engine.written()?.since(&before);
         figures.set("acknowledged", fill.rows);
         figures.send("tail")?;
     }
@@ -58,19 +56,16 @@ impl Fill {
     }
 
     fn insert(&mut self) -> Result<(), Failure> {
-        let rows: Vec<Vec<Value>> = (self.rows..self.rows + self.batch).map(table::row).collect();
+        self.engine.prepare(self.rows..self.rows + self.batch);
         let start = self.clock.now();
-        let relaxed = !self.durable;
-        let mut txn = self.db.begin_with(TransactionOptions { relaxed, ..Default::default() });
-        txn.insert_many(table::TABLE, &rows)?;
-        txn.commit()?;
+        self.engine.insert()?;
         self.times.push((self.clock.now() - start).as_secs_f64());
         self.rows += self.batch;
         Ok(())
     }
 
     fn figures(&self, before: &Written) -> Result<Figures, Failure> {
-        let mut figures = Written::of(&self.db).since(before);
+        let mut figures = self.engine.written()?.since(before);
         let last = &self.times[self.times.len() - self.times.len().div_ceil(10)..];
         let worst = self.times.iter().copied().fold(0.0, f64::max);
         figures.set("rows", self.rows);
@@ -84,37 +79,6 @@ impl Fill {
     fn rate(&self, times: &[f64]) -> f64 {
         let time = Duration::from_secs_f64(times.iter().sum());
         per_second(times.len() as u64 * self.batch, time)
-    }
-}
-
-/// Bytes that went to log, double-write area and data files.
-pub(crate) struct Written([(&'static str, u64); 3]);
-
-impl Written {
-    /// Before anything was written.
-    pub(crate) fn nothing() -> Written {
-        Written([("log_bytes", 0), ("double_write_bytes", 0), ("data_bytes", 0)])
-    }
-
-    /// Since `db` was opened.
-    pub(crate) fn of(db: &Database) -> Written {
-        let stats = db.stats();
-        let get = |name| stats.get(name).expect("the engine counts this");
-        Written([
-            ("log_bytes", get("log_bytes")),
-            ("double_write_bytes", get("double_write_bytes")),
-            ("data_bytes", get("pool_written_pages") * 8192),
-        ])
-    }
-
-    /// The difference, as figures.
-    pub(crate) fn since(&self, before: &Written) -> Figures {
-        let mut figures = Figures::default();
-        for ((name, now), (_, then)) in self.0.iter().zip(before.0) {
-            assert!(*now >= then, "counters only grow");
-            figures.set(name, now - then);
-        }
-        figures
     }
 }
 

@@ -3,21 +3,31 @@
 //! Table `t`: `id` int8 primary key and 80 bytes in five uuids, the first `indexes` of them
 //! indexed. Each cell: one process loads, says what it reached and goes on inserting until it is
 //! killed; a second one opens what is left, times that, and checks that every acknowledged durable
-//! row is there; a third one reads rows by random secondary key, with direct I/O.
+//! row is there; a third one reads rows by random secondary key, and a fourth 1,000 at once. Ours
+//! reads with direct I/O; peers' files are taken out of the page cache first.
+//!
+//! With the feature `peers` the same rows go into LMDB, redb, SQLite and fjall: see `peers`.
 //!
 //! Invariants: every process of a cell is gone before the next cell begins. A cell whose time was
 //! up says how many rows it reached. `fits_memory` is what was measured in the end: whether the
 //! pool held all pages; a pool meant to be too small that never filled counts as large enough.
 //! `rows` is what was loaded; the table also shows the rows that opening found (`kept`): with those
-//! inserted on until the kill, without relaxed ones that it took. Reads are of kept rows.
-//! Does not do: other engines.
+//! inserted on until the kill, without relaxed ones that it took. Reads are of kept rows. A peer's
+//! `data_bytes_per_row` is all that its process wrote; log and double-write area are null.
+//! Does not do: several threads that write.
 
 pub(crate) mod child;
+mod engine;
 mod fill;
+mod ours;
 mod parent;
+#[cfg(feature = "peers")]
+mod peers;
+mod picture;
 mod read;
 mod reopen;
 pub(crate) mod table;
+mod verdict;
 pub(crate) mod wire;
 
 use std::time::Duration;
@@ -65,15 +75,20 @@ pub(crate) const KNOBS: &[Knob] = &[
         default: &["true", "false"],
         all: &["true", "false"],
     },
+    Knob { name: "engine", quick: &[ALL], default: &[ALL], all: &[ALL] },
 ];
+
+/// Stands for every engine that is built in.
+const ALL: &str = "all";
 
 /// Runs the matrix and, unless it is narrowed, the two large tables that opening is timed on.
 pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result<(), Failure> {
-    let mut cells = knobs::matrix(KNOBS, args.size, &args.knobs);
+    let mut cells = spread(knobs::matrix(KNOBS, args.size, &args.knobs))?;
     if args.size != Size::Quick && args.knobs.is_empty() {
         cells.extend(large_tables(args.size));
     }
     let mut worst_ratio: f64 = 0.0;
+    let mut all = Vec::new();
     for (number, cell) in cells.iter().enumerate() {
         let dir = scratch.path().join(format!("cell-{number}"));
         let outcome = parent::run(cell, &dir);
@@ -83,17 +98,40 @@ pub(crate) fn run(args: &Args, scratch: &Scratch, report: &mut Report) -> Result
         let ratio = log_ratio(&figures)?;
         worst_ratio = worst_ratio.max(ratio);
         report.cell(&json(&figures)?, &table(&figures, ratio)?)?;
+        all.push(figures);
     }
-    let verdict = if worst_ratio <= LOG_RATIO_LIMIT { "within" } else { "MISSES" };
-    say(&format!("log at most {worst_ratio:.2} x row and keys: {verdict} {LOG_RATIO_LIMIT}"));
-    Ok(())
+    // Peers do not tell.
+    if worst_ratio > 0.0 {
+        let verdict = if worst_ratio <= LOG_RATIO_LIMIT { "within" } else { "MISSES" };
+        say(&format!("log at most {worst_ratio:.2} x row and keys: {verdict} {LOG_RATIO_LIMIT}"));
+    }
+    verdict::say_all(&all)?;
+    args.json.as_deref().map_or(Ok(()), |json| picture::draw(json, &all))
+}
+
+/// The same cells for each engine, one after the other.
+fn spread(cells: Vec<Cell>) -> Result<Vec<Cell>, Failure> {
+    let mut spread = Vec::new();
+    for cell in cells {
+        match cell.get::<String>("engine")?.as_str() {
+            ALL => {
+                spread.extend(engine::names().iter().map(|name| cell.clone().with("engine", name)))
+            }
+            name if engine::names().contains(&name) => spread.push(cell),
+            name => {
+                let built = engine::names().join(", ");
+                return Err(format!("no engine {name}: built in are {built}").into());
+            }
+        }
+    }
+    Ok(spread)
 }
 
 fn large_tables(size: Size) -> Vec<Cell> {
     let seconds = if size == Size::All { 100_000 } else { 400 };
     let cell = |rows: u64| {
         let cell = Cell::default().with("rows", rows).with("seconds", seconds);
-        let cell = cell.with("indexes", 1).with("batch", 1000);
+        let cell = cell.with("indexes", 1).with("batch", 1000).with("engine", engine::OURS);
         cell.with("durable", false).with("fits_memory", true)
     };
     vec![cell(1_000_000), cell(10_000_000)]
@@ -112,7 +150,7 @@ fn json(figures: &Figures) -> Result<Vec<Column>, String> {
     let flag = |key: &'static str| Ok::<_, String>((key, Field::Flag(figures.get(key)?)));
     Ok(vec![
         ("experiment", Field::Text(NAME.into())),
-        ("engine", Field::Text("rightlink".into())),
+        ("engine", Field::Text(figures.get("engine")?)),
         int("rows")?,
         int("indexes")?,
         int("batch")?,
@@ -129,6 +167,8 @@ fn json(figures: &Figures) -> Result<Vec<Column>, String> {
         float("cold_reads_per_s")?,
         float("warm_reads_per_s")?,
         float("open_after_kill_ms")?,
+        float("cold_batch_reads_per_s")?,
+        int("memory_bytes")?,
     ])
 }
 
@@ -136,6 +176,7 @@ fn table(figures: &Figures, ratio: f64) -> Result<Vec<Column>, String> {
     let float = |key: &str| figures.get(key).map(Field::Float);
     let megabytes = |key: &str| figures.get::<u64>(key).map(|bytes| Field::Int(bytes >> 20));
     Ok(vec![
+        ("   engine", Field::Text(figures.get("engine")?)),
         ("indexes", Field::Int(figures.get("indexes")?)),
         ("batch", Field::Int(figures.get("batch")?)),
         ("durable", Field::Flag(figures.get("durable")?)),
@@ -153,6 +194,7 @@ fn table(figures: &Figures, ratio: f64) -> Result<Vec<Column>, String> {
         ("rss MiB", megabytes("peak_rss_bytes")?),
         ("cold/s", float("cold_reads_per_s")?),
         ("warm/s", float("warm_reads_per_s")?),
+        ("cold many/s", float("cold_batch_reads_per_s")?),
         ("open ms", float("open_after_kill_ms")?),
         ("load avg", Field::Text(device::load_average())),
     ])

@@ -11,8 +11,8 @@ use rightlink_env::Rng;
 
 use crate::Failure;
 use crate::knobs::Cell;
-use crate::load::CHILD;
 use crate::load::wire::Figures;
+use crate::load::{CHILD, table};
 use crate::scratch;
 
 /// The kill comes after one to so many batches beyond the measured ones.
@@ -28,6 +28,9 @@ pub(crate) fn run(cell: &Cell, dir: &Path) -> Result<Figures, Failure> {
     let cell = cell.with("recovered", reopened.get::<u64>("recovered")?);
     figures.set("size_bytes", scratch::size_of(dir)?);
     figures.extend(&only_line("read", &cell, dir)?);
+    figures.extend(&only_line("batches", &cell, dir)?);
+    figures.set("engine", cell.get::<String>("engine")?);
+    figures.set("memory_bytes", table::memory(&cell)?);
     for name in ["indexes", "batch"] {
         figures.set(name, cell.get::<u64>(name)?);
     }

@@ -3,15 +3,14 @@
 //! Invariants: a row is a function of its `id`, so any process knows any key.
 //! Does not do: inserting.
 
-use std::path::Path;
-
 use rightlink::{Database, IndexSchema, Options, TableSchema, Type, Value};
 use rightlink_env::Rng;
 
+use crate::Failure;
 use crate::knobs::Cell;
 
 pub(crate) const TABLE: &str = "t";
-const UUIDS: usize = 5;
+pub(crate) const UUIDS: usize = 5;
 const PAGE_BYTES: u64 = 8192;
 /// The smallest pool that opens.
 const MIN_POOL_PAGES: u64 = rightlink::config::MIN_POOL_PAGES as u64;
@@ -38,14 +37,22 @@ pub(crate) fn schema(indexes: u32) -> TableSchema {
 
 /// The row called `id`.
 pub(crate) fn row(id: u64) -> Vec<Value> {
-    let mut rng = Rng::from_seed(id);
     let mut values = vec![key(id)];
-    for _ in 0..UUIDS {
-        let mut uuid = [0; 16];
-        rng.fill(&mut uuid);
-        values.push(Value::Uuid(uuid));
-    }
+    values.extend(uuids(id).map(Value::Uuid));
     values
+}
+
+/// The uuids of the row called `id`.
+pub(crate) fn uuids(id: u64) -> [[u8; 16]; UUIDS] {
+    let mut rng = Rng::from_seed(id);
+    let mut uuids = [[0; 16]; UUIDS];
+    uuids.iter_mut().for_each(|uuid| rng.fill(uuid));
+    uuids
+}
+
+/// What to say when the row called `id` is missing or another.
+pub(crate) fn another(id: u64) -> Failure {
+    format!("row {id} is not what was inserted").into()
 }
 
 /// The primary key of row `id`.
@@ -68,31 +75,38 @@ fn scarce_pages(expected: u64) -> u64 {
     (expected / 10 / PAGE_BYTES).max(MIN_POOL_PAGES)
 }
 
+/// Bytes that the data of a cell will take, roughly.
+pub(crate) fn expected(cell: &Cell) -> Result<u64, String> {
+    Ok(expected_bytes(cell.get("rows")?, cell.get("indexes")?))
+}
+
+/// Bytes of memory that a cell allows for everything.
+pub(crate) fn memory(cell: &Cell) -> Result<u64, String> {
+    let expected = expected(cell)?;
+    Ok(match cell.get("fits_memory")? {
+        true => ample_memory(expected),
+        false => (scarce_pages(expected) * PAGE_BYTES * 4 / 3).max(MIN_MEMORY),
+    })
+}
+
 /// How the database of a cell is opened: a pool for everything, or direct I/O and a pool for a
 /// tenth.
 pub(crate) fn options(cell: &Cell) -> Result<Options, String> {
-    let expected = expected_bytes(cell.get("rows")?, cell.get("indexes")?);
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let options = Database::options().memory(size(memory(cell)?));
     if cell.get("fits_memory")? {
-        return Ok(Database::options().memory(size(ample_memory(expected))));
+        return Ok(options);
     }
-    let pages = scarce_pages(expected);
-    let memory = (pages * PAGE_BYTES * 4 / 3).max(MIN_MEMORY);
-    Ok(Database::options().memory(size(memory)).direct(true).pool_pages(size(pages)))
+    Ok(options.direct(true).pool_pages(size(scarce_pages(expected(cell)?))))
 }
 
 /// Pages of the pool that [`options`] asks for; about nine tenths of ample memory become pool.
 pub(crate) fn pool_pages(cell: &Cell) -> Result<u64, String> {
-    let expected = expected_bytes(cell.get("rows")?, cell.get("indexes")?);
+    let expected = expected(cell)?;
     match cell.get("fits_memory")? {
         true => Ok(ample_memory(expected) / 10 * 8 / PAGE_BYTES),
         false => Ok(scarce_pages(expected)),
     }
-}
-
-/// Opens it.
-pub(crate) fn open(options: Options, dir: &Path) -> rightlink::Result<Database> {
-    options.open(dir)
 }
 
 /// Pages of the table and its indexes.

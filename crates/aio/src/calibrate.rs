@@ -17,7 +17,7 @@ const PROBE_BLOCKS: u64 = 1024;
 /// As many where time is short.
 const FEW_BLOCKS: u64 = 256;
 /// The share of the best rate that counts as reached.
-const NEARLY: f64 = 0.9;
+const NEARLY: f64 = 0.95;
 /// The most reads at one depth when the device's depth is looked for.
 const SLICE_READS: u32 = 4096;
 /// Bytes per read.
@@ -85,7 +85,7 @@ fn with_probe<T>(
 }
 
 /// How many reads the device below `io` serves at once, as far as `within` suffices to tell, and at
-/// most `most`: twice the least depth at which it reaches nine tenths of what it reaches at all,
+/// most `most`: twice the least depth at which it reaches nearly all of what it reaches,
 /// since more in flight costs little and less leaves it idle. None where reads do not get past the
 /// page cache, and so tell nothing.
 pub fn device_depth(

@@ -6,14 +6,41 @@
 //! none of them. Where completions must be fetched, one thread at a time is the reaper; the role is
 //! part of this state, so that a waiter wakes for a delivery and for a free role alike.
 
-use rightlink_env::sync::{Condvar, Mutex};
+use rightlink_env::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering};
 
 /// The count of operations in flight of one `Io`.
 #[derive(Debug)]
 pub(crate) struct Flight {
     depth: u32,
     state: Mutex<State>,
-    changed: Condvar,
+    /// Something was delivered, or the role of the reaper is free.
+    changed: Waiters,
+    /// The queue has room, or the role of the reaper is free.
+    room: Waiters,
+}
+
+/// Threads that wait, counted, because waking nobody is a call of the system, too.
+#[derive(Debug, Default)]
+struct Waiters {
+    /// Changes under the lock of the state only.
+    count: AtomicU32,
+    condition: Condvar,
+}
+
+impl Waiters {
+    fn wait<'a>(&self, guard: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let guard = self.condition.wait(guard);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        guard
+    }
+
+    /// Wakes all of them; the caller holds the lock of the state.
+    fn wake(&self) {
+        if self.count.load(Ordering::Relaxed) > 0 {
+            self.condition.notify_all();
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -30,7 +57,17 @@ struct State {
 impl Flight {
     pub(crate) fn new(depth: u32) -> Flight {
         assert!(depth > 0, "at least one operation is in flight");
-        Flight { depth, state: Mutex::default(), changed: Condvar::new() }
+        Flight {
+            depth,
+            state: Mutex::default(),
+            changed: Waiters::default(),
+            room: Waiters::default(),
+        }
+    }
+
+    /// The most operations in flight.
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth
     }
 
     /// Counts an operation in, unless the queue is full.
@@ -55,7 +92,7 @@ impl Flight {
         assert!(state.in_flight > 0, "an operation ends once");
         state.in_flight -= 1;
         state.delivering += 1;
-        self.changed.notify_all();
+        self.room.wake();
     }
 
     /// The completion of an operation has returned.
@@ -64,7 +101,7 @@ impl Flight {
         assert!(state.delivering > 0, "an operation is delivered once");
         state.delivering -= 1;
         state.progress += 1;
-        self.changed.notify_all();
+        self.changed.wake();
     }
 
     /// How many deliveries there were.
@@ -91,7 +128,7 @@ impl Flight {
     pub(crate) fn wait_room(&self, seen: u64) {
         let mut state = self.state.lock();
         while state.progress == seen && state.in_flight >= self.depth {
-            state = self.changed.wait(state);
+            state = self.room.wait(state);
         }
     }
 
@@ -127,7 +164,7 @@ impl Flight {
                 state.reaping = true;
                 return true;
             }
-            state = self.changed.wait(state);
+            state = self.room.wait(state);
         }
         false
     }
@@ -140,7 +177,8 @@ impl Flight {
         state.reaping = false;
         state.in_flight -= ended;
         state.delivering += ended;
-        self.changed.notify_all();
+        self.changed.wake();
+        self.room.wake();
     }
 
     /// Mean and greatest number of operations in flight, as each submit found it, itself included.

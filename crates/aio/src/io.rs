@@ -151,6 +151,11 @@ impl Io {
         }
     }
 
+    /// The most operations in flight; a submit beyond it waits.
+    pub fn depth(&self) -> u32 {
+        self.inner.core.flight.depth()
+    }
+
     /// Do files go past the page cache? False where that was asked for and refused.
     pub fn is_direct(&self) -> bool {
         self.inner.direct && !self.inner.told_buffered.load(Ordering::Relaxed)
@@ -332,6 +337,7 @@ impl Io {
         match &self.inner.engine {
             #[cfg(target_os = "linux")]
             Engine::Ring(ring) => ring.submit(&self.inner.core, ops),
+            Engine::Worker(workers) => hand_to(workers, &self.inner.core, ops),
             _ => ops.for_each(|op| self.submit(op)),
         }
     }
@@ -340,15 +346,7 @@ impl Io {
         let core = &self.inner.core;
         match &self.inner.engine {
             Engine::Sync => run_inline(core, op),
-            Engine::Worker(workers) => {
-                while !core.flight.try_begin() {
-                    if workers.is_worker() {
-                        return run_inline(core, op);
-                    }
-                    core.flight.wait_room(core.flight.progress());
-                }
-                workers.submit(op);
-            }
+            Engine::Worker(workers) => hand_to(workers, core, [op]),
             #[cfg(target_os = "linux")]
             Engine::Ring(ring) => {
                 ring.submit(core, [op]);
@@ -460,6 +458,25 @@ impl Engine {
         core.logger.warn("no io_uring on this system, worker threads do the I/O");
         Engine::workers(core, options)
     }
+}
+
+/// Hands operations to worker threads, together as far as there is room.
+fn hand_to(workers: &Workers, core: &Core, ops: impl IntoIterator<Item = Op>) {
+    let mut counted = Vec::new();
+    for op in ops {
+        if !core.flight.try_begin() {
+            workers.submit(counted.drain(..));
+            if workers.is_worker() {
+                run_inline(core, op);
+                continue;
+            }
+            while !core.flight.try_begin() {
+                core.flight.wait_room(core.flight.progress());
+            }
+        }
+        counted.push(op);
+    }
+    workers.submit(counted);
 }
 
 fn run_inline(core: &Core, op: Op) {

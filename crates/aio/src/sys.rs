@@ -56,6 +56,13 @@ fn direct_flag() -> OFlags {
     OFlags::DIRECT
 }
 
+/// Lets sleeps of this thread end when they are over, and not up to 50 us later, where the system
+/// can: for threads that stand for a device.
+pub(crate) fn sleep_exactly() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+}
+
 #[cfg(not(target_os = "linux"))]
 fn direct_flag() -> OFlags {
     OFlags::empty()

@@ -6,10 +6,12 @@
 //! to a limit: a fast device never makes them necessary.
 
 use crate::core::Core;
+use crate::sys;
 use crate::transfer::Op;
 use rightlink_env::sync::{Arc, Condvar, Mutex};
 use rightlink_env::thread::{self, JoinHandle};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Threads that are there from the start.
 const FIRST: u32 = 4;
@@ -39,6 +41,13 @@ struct Queue {
     started: u32,
 }
 
+impl Queue {
+    /// Who is busy looks at the queue before it waits, so only an idle thread must be woken.
+    fn has_work_for_idle(&self) -> bool {
+        self.idle > 0 && !self.ops.is_empty()
+    }
+}
+
 impl Workers {
     /// A pool of up to `most` threads, or as many of them as the system gives, if it gives one.
     pub(crate) fn start(core: &Arc<Core>, most: u32) -> Result<Workers, std::io::Error> {
@@ -48,7 +57,7 @@ impl Workers {
         let workers = Workers { shared, threads: Mutex::default(), most };
         workers.start_one(0)?;
         workers.shared.queue.lock().started = most.min(FIRST);
-        (1..most.min(FIRST)).for_each(|number| workers.grow(number));
+        workers.grow(1..most.min(FIRST));
         Ok(workers)
     }
 
@@ -60,28 +69,33 @@ impl Workers {
         Ok(())
     }
 
-    /// Starts one more thread, which is counted already. If the system gives none, no more are
-    /// asked for.
-    fn grow(&self, number: u32) {
-        if let Err(error) = self.start_one(number) {
+    /// Starts more threads, which are counted already. If the system gives none, no more are asked
+    /// for.
+    fn grow(&self, mut numbers: Range<u32>) {
+        let failed = numbers.find_map(|number| Some((number, self.start_one(number).err()?)));
+        if let Some((number, error)) = failed {
             self.shared.queue.lock().started = self.most;
             let line = format!("only {number} I/O workers started: {error}");
             self.shared.core.logger.warn(&line);
         }
     }
 
-    pub(crate) fn submit(&self, op: Op) {
+    /// Takes operations. One idle thread is woken, and wakes another while there is more to do:
+    /// who submits is the one whom all others wait for.
+    pub(crate) fn submit(&self, ops: impl IntoIterator<Item = Op>) {
         let mut queue = self.shared.queue.lock();
         assert!(!queue.closed, "nothing is submitted to a closed pool");
-        queue.ops.push_back(op);
+        queue.ops.extend(ops);
         let number = queue.started;
-        let short = queue.idle < queue.ops.len() && number < self.most;
-        queue.started += u32::from(short);
+        let lacking = queue.ops.len().saturating_sub(queue.idle) as u32;
+        let more = lacking.min(self.most - number);
+        queue.started += more;
+        let wake = queue.has_work_for_idle();
         drop(queue);
-        self.shared.work.notify_one();
-        if short {
-            self.grow(number);
+        if wake {
+            self.shared.work.notify_one();
         }
+        self.grow(number..number + more);
     }
 
     /// Whether the calling thread is a worker, which must not wait for workers.
@@ -112,6 +126,9 @@ impl Drop for Workers {
 impl Shared {
     /// The life of one worker.
     fn work(&self) {
+        if self.core.device.is_some() {
+            sys::sleep_exactly();
+        }
         while let Some(op) = self.next() {
             let due = self.core.due(op.bufs.total());
             let result = op.attempt();
@@ -124,6 +141,11 @@ impl Shared {
         let mut queue = self.queue.lock();
         loop {
             if let Some(op) = queue.ops.pop_front() {
+                let wake = queue.has_work_for_idle();
+                drop(queue);
+                if wake {
+                    self.work.notify_one();
+                }
                 return Some(op);
             }
             if queue.closed {

@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Load(LoadArgs),
     /// Print rows of a table, through an index if wanted
     Scan(ScanArgs),
+    /// Print all rows of a table as CSV or JSON lines, for load or for other programs
+    Export(ExportArgs),
     /// Print the rows with these primary keys
     Get(GetArgs),
     /// List the tables
@@ -240,14 +242,15 @@ pub(crate) struct LoadArgs {
     pub(crate) table: String,
     /// CSV files, - for standard input
     #[arg(required = true, value_name = "FILE")]
-    pub(crate) files: Vec<String>,
+    pub(crate) files: Vec<PathBuf>,
     /// Column types instead of inferred ones: "col type [null], ..."
     #[arg(long, value_name = "COLUMNS")]
     pub(crate) schema: Option<String>,
     /// Columns of the primary key: a[,b]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub(crate) primary_key: Vec<String>,
-    /// An index: name=col[,col desc nulls last]..., or name=hash(col[,col]...); may be repeated
+    /// An index: name=col[,col desc nulls last]..., or name=hash(col[,col]...), then
+    /// [include (col[,col])] [nulls not distinct] [where col >= 5 and ...]; may be repeated
     #[arg(long, value_name = "INDEX")]
     pub(crate) index: Vec<String>,
     /// An index that refuses duplicates; may be repeated
@@ -267,6 +270,9 @@ pub(crate) struct LoadArgs {
     /// Put bad lines into this new file, with the reason, and load the others
     #[arg(long, value_name = "FILE")]
     pub(crate) reject: Option<PathBuf>,
+    /// What stands for null; an empty field is then an empty text
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) null: String,
     /// Do not wait for the disk at each batch: a crash may lose the newest batches, never parts
     #[arg(long)]
     pub(crate) relaxed: bool,
@@ -320,6 +326,42 @@ pub(crate) struct ScanArgs {
     /// How to print rows
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
+}
+
+/// How rows are exported.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    // With a header.
+    Csv,
+    // One object a row.
+    Jsonl,
+}
+
+/// Arguments of `export`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+The rows are those of one moment, in no order. As CSV null is an empty field, or what --null says; a
+value that would be read back as null ends the export. What load makes of the file has the same
+rows; give it the same --null, and --schema where types cannot be told from the values.
+
+Examples:
+  rightlink export shop.db orders > orders.csv
+  rightlink export shop.db orders --format jsonl | gzip > orders.jsonl.gz
+  rightlink export a.db t --null '\\N' | rightlink load b.db t - --null '\\N'")]
+pub(crate) struct ExportArgs {
+    /// Directory of the database
+    pub(crate) db: PathBuf,
+    /// Name of the table
+    pub(crate) table: String,
+    /// How to print rows
+    #[arg(long, value_enum, default_value_t = ExportFormat::Csv)]
+    pub(crate) format: ExportFormat,
+    /// What stands for null in CSV
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) null: String,
+    /// Columns to print, in this order
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub(crate) columns: Option<Vec<String>>,
 }
 
 /// Arguments of `get`.

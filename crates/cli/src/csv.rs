@@ -1,21 +1,35 @@
 //! CSV, read and written: RFC 4180 with the usual liberties.
 //!
 //! Invariants: a record knows the line it begins on, whatever ends lines; a quote that is never
-//! closed is an error that names its line; what no row can hold is refused while it is read, so a
-//! record never takes more memory than `MAX_RECORD` bytes and `MAX_FIELDS` fields do.
+//! closed is an error that names its line; what is too long is refused while it is read, so a
+//! record never takes more memory than `Limits` and `MAX_FIELDS` allow.
 //! A quote inside an unquoted field is a character like any other; empty lines are no records.
 //! Does not do: other separators, other encodings than UTF-8.
 
 use std::io::{self, BufRead, Read};
 
-/// Most bytes of a field: a row holds 8,000 bytes, no type takes less than half a byte for a
-/// character, and an unclosed quote must end somewhere.
-const MAX_FIELD: usize = 32 << 10;
 /// Most fields of a record: a table has no more columns.
 const MAX_FIELDS: usize = rightlink::config::MAX_COLUMNS;
-/// Most bytes of a record: twice what a row can hold, all quotes doubled, and a header line of long
-/// names.
-const MAX_RECORD: usize = 256 << 10;
+
+/// How long fields and records may be: an unclosed quote must end somewhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Most bytes of a field.
+    field: usize,
+    /// Most bytes of a record, quotes and line ends included.
+    record: usize,
+}
+
+impl Limits {
+    /// Enough for all that is kept in a row itself, and for a header line of long names.
+    pub(crate) const LEAST: Limits = Limits { field: 32 << 10, record: 256 << 10 };
+
+    /// What fits a budget of `memory` bytes: the store takes a sixteenth as one value.
+    pub(crate) fn within(memory: usize) -> Limits {
+        let Limits { field, record } = Limits::LEAST;
+        Limits { field: field.max(memory / 16), record: record.max(memory / 8) }
+    }
+}
 
 /// The fields of a row and the line it begins on, counted from 1.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +73,7 @@ impl From<io::Error> for CsvError {
 /// Reads records.
 pub(crate) struct CsvReader<R> {
     input: R,
+    limits: Limits,
     lines: u64,
     bytes: u64,
 }
@@ -73,6 +88,7 @@ enum State {
 
 /// A record being put together.
 struct Parser {
+    limits: Limits,
     state: State,
     field: Vec<u8>,
     fields: Vec<String>,
@@ -81,8 +97,8 @@ struct Parser {
 
 impl<R: BufRead> CsvReader<R> {
     /// Reads from `input`.
-    pub(crate) fn new(input: R) -> Self {
-        Self { input, lines: 0, bytes: 0 }
+    pub(crate) fn new(input: R, limits: Limits) -> Self {
+        Self { input, limits, lines: 0, bytes: 0 }
     }
 
     /// Bytes taken so far.
@@ -102,11 +118,11 @@ impl<R: BufRead> CsvReader<R> {
                 break read;
             }
         };
-        let line = self.lines;
-        let mut parser =
-            Parser { state: State::Start, field: Vec::new(), fields: Vec::new(), line };
+        let (line, limits) = (self.lines, self.limits);
+        let (field, fields) = (Vec::new(), Vec::new());
+        let mut parser = Parser { limits, state: State::Start, field, fields, line };
         loop {
-            if taken > MAX_RECORD {
+            if taken > limits.record {
                 return Err(parser.too_long(&raw));
             }
             if parser.line(&raw)? {
@@ -124,9 +140,9 @@ impl<R: BufRead> CsvReader<R> {
     /// Reads a line with its end into `raw`: how many bytes that are, 0 when the input is over.
     /// `taken` bytes of the record are read already; one more than a record may have ends a line.
     fn next_line(&mut self, raw: &mut Vec<u8>, taken: usize) -> Result<usize, CsvError> {
-        assert!(taken <= MAX_RECORD, "a longer record was refused");
+        assert!(taken <= self.limits.record, "a longer record was refused");
         raw.clear();
-        let limit = MAX_RECORD + 1 - taken;
+        let limit = self.limits.record + 1 - taken;
         let read = self.input.by_ref().take(limit as u64).read_until(b'\n', raw)?;
         self.lines += u64::from(read > 0);
         self.bytes += read as u64;
@@ -161,13 +177,13 @@ impl Parser {
     /// The error of a record that goes on after `raw`: its first field that is too long, if any.
     fn too_long(&mut self, raw: &[u8]) -> CsvError {
         let field = raw.iter().find_map(|byte| self.byte(*byte).err());
-        let what =
-            format!("the row is longer than {} KiB, which no table can hold", MAX_RECORD >> 10);
+        let most = self.limits.record >> 10;
+        let what = format!("the row is longer than {most} KiB, the most with this --memory");
         field.unwrap_or_else(|| self.bad(&what))
     }
 
     fn byte(&mut self, byte: u8) -> Result<(), CsvError> {
-        if self.field.len() > MAX_FIELD {
+        if self.field.len() > self.limits.field {
             return Err(self.too_long_field());
         }
         match (self.state, byte) {
@@ -193,12 +209,12 @@ impl Parser {
             State::Quoted => "; is its quote never closed?",
             _ => "",
         };
-        let most = MAX_FIELD >> 10;
-        self.bad(&format!("the field is longer than {most} KiB, which no row can hold{open}"))
+        let most = self.limits.field >> 10;
+        self.bad(&format!("the field is longer than {most} KiB, the most with this --memory{open}"))
     }
 
     fn end_field(&mut self) -> Result<(), CsvError> {
-        if self.field.len() > MAX_FIELD {
+        if self.field.len() > self.limits.field {
             return Err(self.too_long_field());
         }
         if self.fields.len() == MAX_FIELDS {
@@ -239,7 +255,7 @@ mod tests {
     use super::*;
 
     fn read(text: &[u8]) -> Result<Vec<(u64, Vec<String>)>, CsvError> {
-        let mut reader = CsvReader::new(text);
+        let mut reader = CsvReader::new(text, Limits::LEAST);
         let mut all = Vec::new();
         while let Some(record) = reader.next()? {
             all.push((record.line, record.fields));
@@ -290,16 +306,16 @@ mod tests {
         assert_eq!(bad(b"\"a\"b\n"), (1, 0, "text follows a closing quote".into()));
         assert_eq!(bad(b"a,\xff\n"), (1, 1, "the field is not UTF-8".into()));
         let mut open = b"a\n\"".to_vec();
-        open.extend(b"yes\n".repeat(MAX_RECORD));
+        open.extend(b"yes\n".repeat(Limits::LEAST.record));
         assert!(bad(&open).0 >= 2);
     }
 
     /// Rows of up to 16 MiB were read, and thousands of them kept, before anyone asked whether a
     /// table could hold them.
     #[test]
-    fn what_no_row_can_hold_is_refused_by_line_and_field() {
-        let long = "x".repeat(MAX_FIELD + 1);
-        let said = "the field is longer than 32 KiB, which no row can hold";
+    fn what_is_too_long_is_refused_by_line_and_field() {
+        let long = "x".repeat(Limits::LEAST.field + 1);
+        let said = "the field is longer than 32 KiB, the most with this --memory";
         assert_eq!(bad(format!("a,b\n1,{long}\n").as_bytes()), (2, 1, said.into()));
         assert_eq!(bad(format!("a,b\n1,{}\n", long.repeat(99)).as_bytes()), (2, 1, said.into()));
         let (line, field, open) = bad(format!("a,b\n\n1,\"{long}\"\n").as_bytes());
@@ -309,7 +325,7 @@ mod tests {
         let row = format!("{},", &long[1..]).repeat(9);
         assert_eq!(
             bad(row.as_bytes()).2,
-            "the row is longer than 256 KiB, which no table can hold"
+            "the row is longer than 256 KiB, the most with this --memory"
         );
         let many = ",".repeat(MAX_FIELDS);
         assert_eq!(bad(many.as_bytes()).2, "the row has more than 1600 fields");

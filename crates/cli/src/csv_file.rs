@@ -7,9 +7,10 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::csv::{CsvError, CsvReader, Record};
+use crate::csv::{CsvError, CsvReader, Limits, Record};
 use crate::failure::{Exit, Failure};
 use crate::json::Json;
 
@@ -19,6 +20,8 @@ pub(crate) struct CsvFile {
     pub(crate) name: Rc<str>,
     /// Column names of the header line.
     pub(crate) header: Vec<String>,
+    /// Line of the header: empty ones may precede it.
+    header_line: u64,
     reader: CsvReader<Box<dyn BufRead>>,
     ahead: VecDeque<Record>,
     /// Bytes up to the last row taken, the rows looked at ahead spread evenly.
@@ -46,7 +49,7 @@ impl Place {
 }
 
 /// Bytes of the files, if all are regular files.
-pub(crate) fn total_bytes(files: &[String]) -> Option<u64> {
+pub(crate) fn total_bytes(files: &[PathBuf]) -> Option<u64> {
     files
         .iter()
         .map(|file| std::fs::metadata(file).ok().filter(|meta| meta.is_file()))
@@ -54,40 +57,62 @@ pub(crate) fn total_bytes(files: &[String]) -> Option<u64> {
 }
 
 impl CsvFile {
-    /// Opens `name` (`-`: standard input) and reads its header line.
-    pub(crate) fn open(name: &str) -> Result<Self, Failure> {
-        if name == "-" {
-            return Self::read("standard input", Box::new(BufReader::new(io::stdin())));
+    /// Opens the file at `path` (`-`: standard input) and reads its header line.
+    pub(crate) fn open(path: &Path, limits: Limits) -> Result<Self, Failure> {
+        if path.as_os_str() == "-" {
+            return Self::read("standard input", Box::new(BufReader::new(io::stdin())), limits);
         }
-        let file = std::fs::OpenOptions::new().read(true).open(name);
-        let file = file.map_err(|error| Failure::file(name, &error))?;
-        Self::read(name, Box::new(BufReader::with_capacity(1 << 16, file)))
+        let name = path.to_string_lossy();
+        let file = std::fs::OpenOptions::new().read(true).open(path);
+        let file = file.map_err(|error| Failure::file(&name, &error))?;
+        Self::read(&name, Box::new(BufReader::with_capacity(1 << 16, file)), limits)
     }
 
     /// Reads the header line of `input`.
-    pub(crate) fn read(name: &str, input: Box<dyn BufRead>) -> Result<Self, Failure> {
+    pub(crate) fn read(
+        name: &str,
+        input: Box<dyn BufRead>,
+        limits: Limits,
+    ) -> Result<Self, Failure> {
         let mut file = Self {
             name: name.into(),
             header: Vec::new(),
-            reader: CsvReader::new(input),
+            header_line: 1,
+            reader: CsvReader::new(input, limits),
             ahead: VecDeque::new(),
             taken: 0,
         };
         if let Some(header) = file.read_row()? {
+            file.header_line = header.line;
             file.header = header.fields.iter().map(|field| field.trim().to_owned()).collect();
         }
         file.check_header()?;
         Ok(file)
     }
 
+    /// Where the header is.
+    pub(crate) fn header_place(&self) -> Place {
+        Place { file: Rc::clone(&self.name), line: self.header_line }
+    }
+
     fn check_header(&self) -> Result<(), Failure> {
-        let place = Place { file: Rc::clone(&self.name), line: 1 };
+        let place = self.header_place();
         if self.header.is_empty() {
             return Err(place.bad(None, "the file is empty; a header line is needed"));
         }
         for (position, name) in self.header.iter().enumerate() {
             if name.is_empty() {
                 let what = format!("field {} of the header has no name", position + 1);
+                return Err(place.bad(None, &what));
+            }
+            if name.contains(char::is_control) {
+                let number = position + 1;
+                let what = match name.contains('\r') {
+                    true => format!(
+                        "field {number} of the header holds a CR; lines end with LF or CR LF"
+                    ),
+                    false => format!("field {number} of the header holds a control character"),
+                };
                 return Err(place.bad(None, &what));
             }
             if self.header[..position].contains(name) {
@@ -165,7 +190,7 @@ mod tests {
     use super::*;
 
     fn file(text: &'static [u8]) -> Result<CsvFile, Failure> {
-        CsvFile::read("f.csv", Box::new(text))
+        CsvFile::read("f.csv", Box::new(text), Limits::LEAST)
     }
 
     #[test]
@@ -201,8 +226,10 @@ mod tests {
 
     #[test]
     fn bad_headers_are_refused() {
-        for text in [&b""[..], b"a,,b\n", b"a,b,a\n"] {
-            assert!(CsvFile::read("f.csv", Box::new(text)).is_err(), "{text:?}");
+        for text in [&b""[..], b"a,,b\n", b"a,b,a\n", b"a,b\r1,2\r", b"a,\"b\nc\"\n"] {
+            assert!(file(text).is_err(), "{text:?}");
         }
+        let failure = file(b"\n\na,b,a\n").err().expect("a is there twice");
+        assert_eq!(failure.message, "f.csv: line 3, column a: the header names this column twice");
     }
 }

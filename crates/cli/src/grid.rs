@@ -1,7 +1,8 @@
 //! Aligned columns for people.
 //!
-//! Invariants: rows beyond the first `BUFFERED` are streamed with the widths found so far, so any
-//! number of rows is printed in bounded memory; a row is always one line.
+//! Invariants: rows beyond the first `BUFFERED`, or `BUFFERED_BYTES` of them, are streamed with the
+//! widths found so far, so any number of rows is printed in bounded memory; a row is always one
+//! line; a long value widens no other row.
 //! Does not do: wrapping, or widths of characters that take two columns.
 
 use crate::failure::Failure;
@@ -10,12 +11,18 @@ use crate::output::Output;
 /// Rows that decide the widths.
 const BUFFERED: usize = 200;
 
+/// Bytes of rows after which no more rows decide.
+const BUFFERED_BYTES: usize = 1 << 20;
+/// Widest that a column gets. A longer value is printed whole, and what follows it moves on.
+const WIDEST: usize = 200;
+
 /// A table being printed.
 pub(crate) struct Grid {
     heads: Vec<String>,
     right: Vec<bool>,
     widths: Vec<usize>,
     waiting: Vec<Vec<String>>,
+    waiting_bytes: usize,
     started: bool,
 }
 
@@ -32,7 +39,7 @@ impl Grid {
         let heads: Vec<String> = heads.into_iter().map(|head| one_line(&head)).collect();
         assert_eq!(heads.len(), right.len(), "every column has an alignment");
         let widths = heads.iter().map(|head| head.chars().count()).collect();
-        Self { heads, right, widths, waiting: Vec::new(), started: false }
+        Self { heads, right, widths, waiting: Vec::new(), waiting_bytes: 0, started: false }
     }
 
     /// Adds a row.
@@ -43,10 +50,12 @@ impl Grid {
             return output.line(self.format(&cells));
         }
         for (width, cell) in self.widths.iter_mut().zip(&cells) {
-            *width = (*width).max(cell.chars().count());
+            *width = (*width).max(cell.chars().count().min(WIDEST));
         }
+        self.waiting_bytes += cells.iter().map(String::len).sum::<usize>();
         self.waiting.push(cells);
-        if self.waiting.len() == BUFFERED { self.begin(output) } else { Ok(()) }
+        let full = self.waiting.len() == BUFFERED || self.waiting_bytes >= BUFFERED_BYTES;
+        if full { self.begin(output) } else { Ok(()) }
     }
 
     /// Prints what is still waiting.

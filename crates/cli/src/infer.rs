@@ -19,13 +19,13 @@ const LADDER: [Type; 8] = [
     Type::TimestampTz,
 ];
 
-/// The types of `columns` columns. A column without a value is text.
-pub(crate) fn types(columns: usize, sample: &[&[String]]) -> Vec<Type> {
+/// The types of `columns` columns, where `null` is no value. A column without a value is text.
+pub(crate) fn types(columns: usize, sample: &[&[String]], null: &str) -> Vec<Type> {
     let mut ladders = vec![LADDER.to_vec(); columns];
     let mut seen = vec![false; columns];
     for record in sample {
         assert_eq!(record.len(), columns, "the sample has rows of the right length only");
-        for (position, field) in record.iter().enumerate().filter(|(_, field)| !field.is_empty()) {
+        for (position, field) in record.iter().enumerate().filter(|(_, field)| *field != null) {
             seen[position] = true;
             ladders[position].retain(|ty| could_be(*ty, field));
         }
@@ -72,7 +72,7 @@ mod tests {
 
     fn of(fields: &[&str]) -> Type {
         let rows: Vec<[String; 1]> = fields.iter().map(|field| [(*field).to_owned()]).collect();
-        types(1, &rows.iter().map(|row| row.as_slice()).collect::<Vec<_>>())[0]
+        types(1, &rows.iter().map(|row| row.as_slice()).collect::<Vec<_>>(), "")[0]
     }
 
     #[test]
@@ -110,6 +110,6 @@ mod tests {
     #[test]
     fn columns_do_not_mix() {
         let rows = [["1".to_owned(), "a".to_owned()], ["2".to_owned(), String::new()]];
-        assert_eq!(types(2, &[&rows[0][..], &rows[1][..]]), [Type::Int4, Type::Text]);
+        assert_eq!(types(2, &[&rows[0][..], &rows[1][..]], ""), [Type::Int4, Type::Text]);
     }
 }

@@ -12,6 +12,7 @@ use rightlink::{
 };
 
 use crate::args::{Common, LoadArgs};
+use crate::csv::Limits;
 use crate::csv_file::{CsvFile, Place, total_bytes};
 use crate::failure::{Exit, Failure};
 use crate::figures::{count, duration, plural, plural_of, rate};
@@ -55,7 +56,7 @@ pub(crate) struct Loader {
 pub(crate) fn run(common: &Common, args: &LoadArgs, output: &mut Output) -> Result<Exit, Failure> {
     output.outlive_reader();
     // A wrong file name must not leave an empty database behind.
-    let mut first = CsvFile::open(&args.files[0])?;
+    let mut first = CsvFile::open(&args.files[0], Limits::within(common.memory))?;
     let db = open::or_create(common, &args.db)?;
     let mut loader = Loader::prepare(&db, args, &mut first)?;
     if let Some(path) = &args.reject {
@@ -167,15 +168,16 @@ impl Loader {
         progress: &mut Progress,
         mut reports: Option<&mut Output>,
     ) -> Result<(), Failure> {
+        let limits = Limits::within(self.db.budget().limit());
         let mut skip = args.skip;
         let mut bytes = 0;
         let mut file = first;
         for position in 0..args.files.len() {
             if position > 0 {
-                file = CsvFile::open(&args.files[position])?;
+                file = CsvFile::open(&args.files[position], limits)?;
             }
-            let mapping = Mapping::new(&file.header, &self.columns);
-            let mapping = mapping.map_err(|failure| failure.about(&file.name))?;
+            let mapping = Mapping::new(&file.header, &self.columns, &file.header_place())?;
+            let mapping = mapping.null(&args.null);
             while let Some((record, place)) = file.next_any()? {
                 if skip > 0 {
                     file.check_count(&record, &place)?;
@@ -308,25 +310,29 @@ impl Loader {
         error.into()
     }
 
-    /// The columns of the violated index.
+    /// The column that is to blame, or the columns of the violated index.
     fn column_of(&self, error: &Error) -> Option<String> {
         let index = match error {
             Error::NotNullViolation { column, .. } | Error::CheckViolation { column, .. } => {
                 return Some(column.clone());
             }
-            Error::UniqueViolation { index, .. } => index,
+            Error::UniqueViolation { index, .. } => index.as_str(),
+            Error::Limit(what) => match between(what, " for column ", " of table ") {
+                Some(column) => return Some(column.to_owned()),
+                None => between(what, " for index ", ";")?,
+            },
             _ => return None,
         };
         let names = match &self.create {
             Some(table) => {
-                let found = table.indexes.iter().find(|known| known.name == *index);
+                let found = table.indexes.iter().find(|known| known.name == index);
                 found.map_or(table.primary_key.clone(), |known| {
                     known.columns.iter().map(|column| column.name.clone()).collect()
                 })
             }
             None => {
                 let table = self.db.describe(&self.table).ok()?;
-                let known = table.indexes.iter().find(|known| known.name == *index)?;
+                let known = table.indexes.iter().find(|known| known.name == index)?;
                 known.columns.iter().map(|column| column.name.clone()).collect()
             }
         };
@@ -376,6 +382,11 @@ impl Loader {
     }
 }
 
+/// What a message says between two pieces of it.
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    Some(text.split_once(before)?.1.split_once(after)?.0)
+}
+
 /// Is it the row that is bad?
 fn is_data(error: &Error) -> bool {
     matches!(
@@ -397,7 +408,7 @@ fn rows_memory(db: &Database) -> Result<Reservation, Failure> {
 
 fn info_of(column: &ColumnSchema) -> ColumnInfo {
     let (name, kind, nullable) = (column.name.clone(), column.kind, column.nullable);
-    ColumnInfo { name, kind, nullable, default: None, identity: None }
+    ColumnInfo { name, kind, nullable, default: None, identity: None, note: String::new() }
 }
 
 /// The table that the options and the first file describe.
@@ -411,9 +422,14 @@ fn wanted_table(
         Some(text) => schema::columns(text)?,
         None => inferred_columns(args, first, memory)?,
     };
-    table.indexes = wanted_indexes(args)?;
+    let types: Vec<_> = table.columns.iter().map(|own| (own.name.as_str(), own.kind)).collect();
+    let indexes = wanted_indexes(args, &types)?;
+    table.indexes = indexes;
     let names = || table.columns.iter().map(|column| column.name.as_str());
-    let keys = table.indexes.iter().flat_map(|index| index.columns.iter().map(|key| &key.name));
+    let keys = table
+        .indexes
+        .iter()
+        .flat_map(|index| index.columns.iter().map(|key| &key.name).chain(&index.included));
     for name in table.primary_key.iter().chain(keys) {
         if !names().any(|known| known == name) {
             return Err(crate::names::unknown("column", name, " for a key", names()));
@@ -429,7 +445,7 @@ fn inferred_columns(
 ) -> Result<Vec<ColumnSchema>, Failure> {
     let header = first.header.clone();
     let sample = first.sample(args.sample as usize, memory)?;
-    let types = infer::types(header.len(), &sample);
+    let types = infer::types(header.len(), &sample, &args.null);
     let column = |(name, kind): (String, _)| {
         let nullable = !args.primary_key.contains(&name);
         ColumnSchema { nullable, ..ColumnSchema::new(name, kind) }
@@ -437,9 +453,12 @@ fn inferred_columns(
     Ok(header.into_iter().zip(types).map(column).collect())
 }
 
-fn wanted_indexes(args: &LoadArgs) -> Result<Vec<rightlink::IndexSchema>, Failure> {
-    let plain = args.index.iter().map(|text| schema::index(text, false));
-    let unique = args.unique_index.iter().map(|text| schema::index(text, true));
+fn wanted_indexes(
+    args: &LoadArgs,
+    columns: &[(&str, rightlink::Type)],
+) -> Result<Vec<rightlink::IndexSchema>, Failure> {
+    let plain = args.index.iter().map(|text| schema::index(text, false, columns));
+    let unique = args.unique_index.iter().map(|text| schema::index(text, true, columns));
     plain.chain(unique).collect()
 }
 
@@ -458,7 +477,8 @@ fn check_same(table: &TableInfo, args: &LoadArgs) -> Result<(), Failure> {
     if !args.primary_key.is_empty() && !schema::has_primary_key(table, &args.primary_key) {
         return differs("primary key");
     }
-    for index in wanted_indexes(args)? {
+    let types: Vec<_> = table.columns.iter().map(|own| (own.name.as_str(), own.kind)).collect();
+    for index in wanted_indexes(args, &types)? {
         if !schema::has_index(table, &index) {
             return differs(&format!("index {}", index.name));
         }

@@ -6,10 +6,12 @@
 
 mod args;
 mod bloat;
+mod clauses;
 mod clock;
 mod copies;
 mod csv;
 mod csv_file;
+mod export;
 mod failure;
 mod figures;
 mod grid;
@@ -87,6 +89,7 @@ fn run(args: Args, output: &mut Output) -> Result<Exit, Failure> {
     match args.command {
         Command::Load(args) => load::run(&common, &args, output),
         Command::Scan(args) => scan::scan(&common, &args, output),
+        Command::Export(args) => export::run(&common, &args, output),
         Command::Get(args) => scan::get(&common, &args, output),
         Command::Tables { db } => show::tables(&common, &db, output),
         Command::Describe { db, table } => show::describe(&common, &db, &table, output),

@@ -1,15 +1,16 @@
 //! Typed values from text and rows to text: CSV fields, keys on the command line, rows on the way
 //! out.
 //!
-//! Invariants: an empty CSV field is null; `\N` in a key is null. Rows are printed as they come.
+//! Invariants: an empty CSV field is null unless something else is; `\N` in a key is null. Rows are
+//! printed as they come.
 //! Does not do: reading or choosing rows.
 
 use rightlink::{ColumnInfo, Error, Type, Value};
 
 use crate::args::Format;
-use crate::csv::{CsvError, CsvReader, to_line};
+use crate::csv::{CsvError, CsvReader, Limits, to_line};
 use crate::csv_file::Place;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::grid::Grid;
 use crate::json::Json;
 use crate::output::Output;
@@ -19,16 +20,23 @@ pub(crate) struct Mapping {
     /// For each field, the table's column.
     fields: Vec<usize>,
     columns: Vec<ColumnInfo>,
+    /// The field that is null.
+    null: String,
 }
 
 impl Mapping {
-    /// Fields with these header names go to `columns`.
-    pub(crate) fn new(header: &[String], columns: &[ColumnInfo]) -> Result<Self, Failure> {
+    /// Fields with these header names go to `columns`; `place` is that of the header.
+    pub(crate) fn new(
+        header: &[String],
+        columns: &[ColumnInfo],
+        place: &Place,
+    ) -> Result<Self, Failure> {
         let known = |name: &String| columns.iter().position(|column| column.name == *name);
         let fields = header.iter().map(|name| {
             known(name).ok_or_else(|| {
                 let names = columns.iter().map(|column| column.name.as_str());
-                crate::names::unknown("column", name, " for the header", names)
+                let unknown = crate::names::unknown("column", name, " for the header", names);
+                Failure { exit: unknown.exit, ..place.bad(Some(name), &unknown.message) }
             })
         });
         let fields = fields.collect::<Result<Vec<_>, _>>()?;
@@ -36,10 +44,14 @@ impl Mapping {
             !fields.contains(position) && !column.nullable
         };
         if let Some((_, column)) = columns.iter().enumerate().find(missing) {
-            let what = format!("the header lacks column {}, which may not be null", column.name);
-            return Err(Failure::new(Exit::BadData, what));
+            return Err(place.bad(Some(&column.name), "not in the header, but may not be null"));
         }
-        Ok(Self { fields, columns: columns.to_vec() })
+        Ok(Self { fields, columns: columns.to_vec(), null: String::new() })
+    }
+
+    /// The same, with another field for null than an empty one.
+    pub(crate) fn null(self, null: &str) -> Self {
+        Self { null: null.to_owned(), ..self }
     }
 
     /// The values of a row, in the table's order.
@@ -48,18 +60,20 @@ impl Mapping {
         let mut values = vec![Value::Null; self.columns.len()];
         for (field, position) in record.iter().zip(&self.fields) {
             let column = &self.columns[*position];
-            let value = self::field(field, column);
+            let value = self::field(field, column, &self.null);
             values[*position] = value.map_err(|what| place.bad(Some(&column.name), &what))?;
         }
         Ok(values)
     }
 }
 
-fn field(text: &str, column: &ColumnInfo) -> Result<Value, String> {
-    if !text.is_empty() {
-        return Value::parse(column.kind, text).map_err(plain);
+fn field(text: &str, column: &ColumnInfo, null: &str) -> Result<Value, String> {
+    match text == null {
+        false => Value::parse(column.kind, text).map_err(plain),
+        true if column.nullable => Ok(Value::Null),
+        true if text.is_empty() => Err("empty, but may not be null".to_owned()),
+        true => Err(format!("{text}, but may not be null")),
     }
-    if column.nullable { Ok(Value::Null) } else { Err("empty, but may not be null".to_owned()) }
 }
 
 /// What an error of reading a value says, without its kind.
@@ -92,7 +106,7 @@ pub(crate) fn key(text: &str, types: &[(&str, Type)]) -> Result<Vec<Value>, Fail
 
 /// Splits at commas as CSV does.
 fn split(text: &str) -> Result<Vec<String>, Failure> {
-    match CsvReader::new(text.as_bytes()).next() {
+    match CsvReader::new(text.as_bytes(), Limits::LEAST).next() {
         Ok(Some(record)) => Ok(record.fields),
         // Nothing typed is one empty value.
         Ok(None) => Ok(vec![String::new()]),
@@ -176,6 +190,7 @@ mod tests {
             nullable,
             default: None,
             identity: None,
+            note: String::new(),
         };
         vec![column("id", Type::Int4, false), column("name", Type::Text, true)]
     }
@@ -194,14 +209,15 @@ mod tests {
 
     #[test]
     fn fields_go_by_header_names() {
-        let mapping = Mapping::new(&names("name,id"), &columns()).expect("both are known");
+        let mapping = Mapping::new(&names("name,id"), &columns(), &place());
+        let mapping = mapping.expect("both are known");
         let row = mapping.values(&texts(&["", "7"]), &place()).expect("good");
         assert_eq!(row, [Value::Int4(7), Value::Null]);
     }
 
     #[test]
     fn bad_fields_are_named() {
-        let mapping = Mapping::new(&names("id"), &columns()).expect("name may be null");
+        let mapping = Mapping::new(&names("id"), &columns(), &place()).expect("name may be null");
         let failure = mapping.values(&texts(&["x"]), &place());
         let message = failure.expect_err("x is no number").message;
         assert!(message.starts_with("f.csv: line 9, column id: int4 value \"x\""), "{message}");
@@ -212,10 +228,15 @@ mod tests {
 
     #[test]
     fn headers_must_fit_the_table() {
-        let unknown = Mapping::new(&names("id,age"), &columns()).err().expect("age is unknown");
-        assert!(unknown.message.contains("\"age\" for the header; there are: id, name"));
-        let lacking = Mapping::new(&names("name"), &columns()).err().expect("id is needed");
-        assert!(lacking.message.contains("lacks column id"));
+        let refused = |header| {
+            let refused = Mapping::new(&names(header), &columns(), &place());
+            refused.err().expect("the header does not fit").message
+        };
+        let said = "f.csv: line 9, column age: there is no column \"age\" for the header; \
+                    there are: id, name";
+        assert_eq!(refused("id,age"), said);
+        let said = "f.csv: line 9, column id: not in the header, but may not be null";
+        assert_eq!(refused("name"), said);
     }
 
     #[test]

@@ -80,7 +80,8 @@ fn whole_key(text: &str, types: &[(&str, Type)]) -> Result<Vec<Value>, Failure> 
     Err(Failure::usage(format!("key {text:?} must have a value for each of: {all}")))
 }
 
-fn chosen_columns<'a>(
+/// The columns with these names, all without.
+pub(crate) fn chosen_columns<'a>(
     table: &'a TableInfo,
     chosen: Option<&[String]>,
 ) -> Result<Vec<&'a ColumnInfo>, Failure> {

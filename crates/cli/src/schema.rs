@@ -5,6 +5,7 @@
 
 use rightlink::{ColumnSchema, IndexInfo, IndexMethod, IndexSchema, KeyColumn, TableInfo, Type};
 
+use crate::clauses;
 use crate::failure::Failure;
 
 /// Reads `col type [null], ...`.
@@ -38,10 +39,16 @@ fn unknown_type(column: &str, kind: &str) -> Failure {
     Failure::usage(format!("--schema: column {column}: no type {kind:?}; there are: {list}"))
 }
 
-/// Reads `name=col[,col desc nulls last]...`, or `name=method(col...)`.
-pub(crate) fn index(text: &str, unique: bool) -> Result<IndexSchema, Failure> {
+/// Reads `name=col[,col desc nulls last]...`, or `name=method(col...)`, and what may follow: see
+/// `clauses`. The columns of the table say the types of constants.
+pub(crate) fn index(
+    text: &str,
+    unique: bool,
+    columns_of: &[(&str, Type)],
+) -> Result<IndexSchema, Failure> {
     let bad = |part: &str| {
-        let form = "name=col[,col [desc] [nulls first|last]]... or name=hash(col[,col]...)";
+        let form = "name=col[,col [desc] [nulls first|last]]... or name=hash(col[,col]...), then \
+                    [include (col[,col]...)] [nulls not distinct] [where col >= 5 and ...]";
         Failure::usage(format!("index {text:?}: {part:?} does not fit {form}"))
     };
     let (name, columns) = text.split_once('=').ok_or_else(|| bad(text))?;
@@ -50,10 +57,22 @@ pub(crate) fn index(text: &str, unique: bool) -> Result<IndexSchema, Failure> {
     }
     let mut index = IndexSchema::new(name.trim());
     index.unique = unique;
-    let (method, columns) = split_method(columns.trim()).ok_or_else(|| bad(columns))?;
+    let parts = clauses::parts(columns).ok_or_else(|| bad(columns))?;
+    let (method, columns) = split_method(parts.key).ok_or_else(|| bad(parts.key))?;
     index.method = method;
     for part in columns.split(',') {
         index = index.key(key_column(part).ok_or_else(|| bad(part))?);
+    }
+    index.nulls_not_distinct = parts.nulls_not_distinct;
+    for part in parts.include.into_iter().flat_map(|list| list.split(',')) {
+        if part.trim().is_empty() {
+            return Err(bad(part));
+        }
+        index.included.push(part.trim().to_owned());
+    }
+    if let Some(only) = parts.only {
+        let kind = |name: &str| columns_of.iter().find(|(own, _)| *own == name).map(|(_, ty)| *ty);
+        index.predicate = Some(clauses::predicate(only, &kind).map_err(|part| bad(&part))?);
     }
     Ok(index)
 }
@@ -90,6 +109,9 @@ pub(crate) fn has_index(table: &TableInfo, wanted: &IndexSchema) -> bool {
     let same = |index: &IndexInfo| {
         index.name == wanted.name
             && index.unique == wanted.unique
+            && index.nulls_not_distinct == wanted.nulls_not_distinct
+            && index.included == wanted.included
+            && index.predicate == wanted.predicate
             && index.method == wanted.method
             && index.columns.len() == wanted.columns.len()
             && index.columns.iter().zip(&wanted.columns).all(|(a, b)| {
@@ -138,6 +160,11 @@ mod tests {
 
     #[test]
     fn indexes_are_read() {
+        let index = |text: &str, unique| super::index(text, unique, &[("x", Type::Int4)]);
+        let read = index("i=a include (b, c) nulls not distinct where x > 3", true).expect("good");
+        assert_eq!(read.included, ["b", "c"]);
+        assert!(read.nulls_not_distinct);
+        assert_eq!(read.predicate.map(|p| p.to_string()).as_deref(), Some("x > 3"));
         let read = index("i= a ,b DESC, c asc nulls first,d desc nulls last", true).expect("good");
         let columns: Vec<_> =
             read.columns.iter().map(|c| (c.name.as_str(), c.descending, c.nulls_first)).collect();
@@ -149,6 +176,7 @@ mod tests {
 
     #[test]
     fn a_method_is_read() {
+        let index = |text: &str, unique| super::index(text, unique, &[]);
         let read = index("i=hash(a, b)", false).expect("good");
         assert_eq!((read.method, read.columns.len()), (IndexMethod::Hash, 2));
         let read = index("i = BTree(a desc)", false).expect("good");
@@ -169,8 +197,12 @@ mod tests {
             "i=heap(a)",
             "i=hash()",
             "i=hash(a)b",
+            "i=a include b",
+            "i=a include (b,)",
+            "i=a where b = 1",
+            "i=a where",
         ] {
-            assert!(index(text, false).is_err(), "{text}");
+            assert!(index(text, false, &[]).is_err(), "{text}");
         }
     }
 }

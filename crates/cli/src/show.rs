@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rightlink::config::PAGE_SIZE;
-use rightlink::{ColumnDefault, ColumnInfo, IndexInfo, IndexMethod, TableInfo};
+use rightlink::{AutoVacuum, ColumnDefault, ColumnInfo, IndexInfo, IndexMethod, TableInfo};
 
 use crate::args::Common;
 use crate::failure::{Exit, Failure};
@@ -83,8 +83,13 @@ pub(crate) fn describe(
 
 fn describe_text(table: &TableInfo, output: &mut Output) -> Result<(), Failure> {
     let logged = if table.logged { "" } else { ", unlogged: empty after a crash" };
+    // One block is the map of the others.
+    let long = match table.overflow_blocks {
+        0 | 1 => String::new(),
+        blocks => format!(", long values {}", bytes(size(blocks))),
+    };
     output.line(format_args!(
-        "table {}: heap {}{logged}",
+        "table {}: heap {}{long}{logged}",
         table.name,
         bytes(size(table.heap_blocks))
     ))?;
@@ -97,6 +102,14 @@ fn describe_text(table: &TableInfo, output: &mut Output) -> Result<(), Failure> 
             grid.row(vec![check.name.clone(), check.predicate.to_string()], output)?;
         }
         grid.finish(output)?;
+    }
+    if table.auto_vacuum != AutoVacuum::default() {
+        let AutoVacuum { enabled, least, per_block } = table.auto_vacuum;
+        let (least, per_block) = (count(least.into()), count(per_block.into()));
+        output.line(match enabled {
+            true => format!("\nvacuumed at {least} dead versions and {per_block} a block"),
+            false => "\nvacuumed only if asked for".to_owned(),
+        })?;
     }
     if table.indexes.is_empty() {
         return output.line("\nno indexes");
@@ -150,10 +163,13 @@ fn kind(index: &IndexInfo) -> String {
         (false, true) => "unique",
         (false, false) => "",
     };
-    match index.method {
-        IndexMethod::BTree => kind.to_owned(),
-        other => [other.name(), kind].join(" ").trim_end().to_owned(),
-    }
+    let method = match index.method {
+        IndexMethod::BTree => "",
+        other => other.name(),
+    };
+    let clauses = index.clauses();
+    let words = [method, kind, &clauses].into_iter().filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Columns as `--index` reads them.
@@ -171,6 +187,12 @@ fn key_columns(index: &IndexInfo) -> Vec<String> {
 }
 
 fn whole(table: &TableInfo) -> Json {
+    let AutoVacuum { enabled, least, per_block } = table.auto_vacuum;
+    let auto_vacuum = object([
+        ("enabled", enabled.into()),
+        ("least", u64::from(least).into()),
+        ("per_block", u64::from(per_block).into()),
+    ]);
     let column = |column: &ColumnInfo| {
         object([
             ("name", column.name.as_str().into()),
@@ -184,6 +206,9 @@ fn whole(table: &TableInfo) -> Json {
             ("name", index.name.as_str().into()),
             ("columns", key_columns(index).into()),
             ("unique", index.unique.into()),
+            ("nulls_not_distinct", index.nulls_not_distinct.into()),
+            ("included", index.included.clone().into()),
+            ("where", index.predicate.as_ref().map(ToString::to_string).into()),
             ("primary", index.primary.into()),
             ("method", index.method.name().into()),
             ("bytes", size(index.blocks).into()),
@@ -198,7 +223,9 @@ fn whole(table: &TableInfo) -> Json {
     object([
         ("table", table.name.as_str().into()),
         ("logged", table.logged.into()),
+        ("auto_vacuum", auto_vacuum),
         ("heap_bytes", size(table.heap_blocks).into()),
+        ("overflow_bytes", size(table.overflow_blocks).into()),
         ("columns", Json::List(table.columns.iter().map(column).collect())),
         ("indexes", Json::List(table.indexes.iter().map(index).collect())),
         ("checks", Json::List(table.checks.iter().map(check).collect())),

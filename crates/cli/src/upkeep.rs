@@ -127,6 +127,7 @@ fn vacuum_json(report: &VacuumReport) -> Json {
         ("index_passes", report.index_passes.into()),
         ("blocks_cut", report.blocks_cut.into()),
         ("index_pages_freed", report.index_pages_freed.into()),
+        ("overflow_pages_freed", report.overflow_pages_freed.into()),
     ])
 }
 

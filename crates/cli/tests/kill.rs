@@ -13,24 +13,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rightlink::{Database, Error, ScanOptions, Value};
+use rightlink_env::Rng;
 
 const BATCH: u64 = 100;
 const FILE_ROWS: u64 = 27_004;
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("it is a number"))
-}
-
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % n
-    }
 }
 
 /// When to kill.
@@ -42,7 +31,7 @@ enum Moment {
     Batches(u64, Duration),
 }
 
-fn moment(random: &mut Random) -> Moment {
+fn moment(random: &mut Rng) -> Moment {
     match random.below(4) {
         0 => Moment::Time(Duration::from_micros(random.below(150_000))),
         _ => {
@@ -142,7 +131,7 @@ fn every_acknowledged_row_survives_a_kill() {
     let seed = setting("RIGHTLINK_SEED")
         .unwrap_or_else(|| RandomState::new().hash_one(std::process::id()) % 1_000_000);
     println!("kill test: {kills} kills, RIGHTLINK_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Rng::from_seed(seed);
     let dir = scratch();
     let (mut number, mut before, mut early) = (0, 0, 0);
     for kill_number in 1..=kills {

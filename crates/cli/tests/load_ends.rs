@@ -211,9 +211,9 @@ fn rows_stay_within_the_memory_budget() {
     }
 }
 
-/// A field that no row can hold was read whole, with all others of the sample.
+/// A field that is too long was read whole, with all others of the sample.
 #[test]
-fn a_field_that_no_row_can_hold_is_refused_by_its_place() {
+fn a_field_that_is_too_long_is_refused_by_its_place() {
     let scratch = Scratch::new("field");
     let mut child = start(&scratch.0, "");
     drop(child.stdout.take());
@@ -224,7 +224,30 @@ fn a_field_that_no_row_can_hold_is_refused_by_its_place() {
     let ended = child.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(2), "{ended:?}");
     let text = String::from_utf8_lossy(&ended.stderr).into_owned();
-    let said = "standard input: line 3, column name: the field is longer than 32 KiB";
+    let said = "standard input: line 3, column name: the field is longer than 8192 KiB";
     assert!(text.contains(said), "{text}");
     assert!(text.contains("\"line\": 3, \"column\": \"name\""), "{text}");
+}
+
+/// Files are named by bytes; such a name was refused as an argument once.
+#[test]
+fn a_file_whose_name_is_not_unicode_is_loaded_and_named_in_errors() {
+    use std::os::unix::ffi::OsStrExt;
+    let scratch = Scratch::new("name");
+    let file = scratch.0.join(std::ffi::OsStr::from_bytes(b"rows-\xff.csv"));
+    let load = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rightlink"));
+        command.arg("load").arg(scratch.0.join("db")).arg("t").arg(&file);
+        command.output().expect("the command can be run")
+    };
+    fs::write(&file, "id,name\n1,one\n2,two\n").expect("a file can be written");
+    let output = load();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(count(&scratch.0), 2);
+    fs::write(&file, "id,name\nthree,three\n").expect("a file can be written");
+    let output = load();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(message.contains("rows-\u{fffd}.csv: line 2, column id"), "{message}");
+    assert_eq!(count(&scratch.0), 2);
 }

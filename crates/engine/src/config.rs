@@ -10,13 +10,18 @@ pub const PAGE_SIZE: usize = 8192;
 pub const FORMAT_VERSION: u8 = 1;
 /// Largest encoded index key, row id included: a third of a page less its header.
 pub const MAX_KEY_BYTES: usize = 2704;
-/// Largest row, encoded, with its header. Larger values need overflow pages.
+/// Largest row, encoded, with its header. Longer values go to overflow pages.
 pub const MAX_ROW_BYTES: usize = 8000;
+/// Longest value, in overflow pages.
+pub const MAX_VALUE_BYTES: u32 = 1 << 30;
 /// Most columns of a table.
 pub const MAX_COLUMNS: usize = 1600;
 /// Most key columns of an index.
 pub const MAX_KEY_COLUMNS: usize = 32;
 /// Longest name of a table, column or index, in bytes.
 pub const MAX_NAME_BYTES: usize = 63;
+/// Longest note of a layer above with a table or column, in bytes: a definition is one row of the
+/// catalog.
+pub const MAX_NOTE_BYTES: usize = 4_096;
 /// Smallest buffer pool, in pages.
 pub const MIN_POOL_PAGES: usize = 16;

@@ -80,19 +80,22 @@ pub use db::backup::{BackupOptions, BackupProgress, RestoreReport};
 pub use db::control::TableVersion;
 pub use db::cursor::Cursor;
 pub use db::define::{
-    CheckSchema, ColumnDefault, ColumnSchema, Comparison, IdentitySchema, IndexSchema, KeyColumn,
-    Predicate, SequenceSchema, TableSchema, Term, Test,
+    AutoVacuum, CheckSchema, ColumnDefault, ColumnSchema, Comparison, IdentitySchema, IndexSchema,
+    KeyColumn, Predicate, SequenceSchema, TableSchema, Term, Test,
 };
 pub use db::info::{
-    ColumnInfo, Finding, IdentityInfo, IndexInfo, KeyColumnInfo, PageInfo, SequenceInfo,
-    SnapshotInfo, Stats, TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyReport,
+    ColumnInfo, Finding, IdentityInfo, IndexFigures, IndexInfo, KeyColumnInfo, LockInfo, Locked,
+    PageInfo, SequenceInfo, SnapshotInfo, Stats, TableFigures, TableInfo, VacuumPhase,
+    VacuumProgress, VacuumReport, VerifyReport,
 };
 pub use db::many::{Changed, OnConflict};
+pub use db::numbers::Numbers;
 pub use db::options::Options;
 pub use db::record::{Date, Field, Fields, Json, Record, Records, Time, Timestamp, TimestampTz};
 pub use db::rows::Rows;
 pub use db::scan::{Direction, ScanOptions};
 pub use db::transaction::{CancelHandle, Isolation, Savepoint, Transaction, TransactionOptions};
+pub use db::value::{ValueReader, ValueWriter};
 pub use db::writer::Writer;
 pub use db::{Database, Row};
 pub use error::{ConflictKind, Error, Result};
@@ -103,5 +106,6 @@ pub use rightlink_aio::{DeviceModel, Method};
 #[cfg(feature = "derive")]
 pub use rightlink_derive::Record;
 pub use rightlink_env::{Budget, Reservation};
+pub use sort::{Sorted, Sorter};
 pub use table::{Busy, Change, Mark, Merge, Upserted, Wanted, Written};
-pub use txn::DeadHints;
+pub use txn::{DeadHints, LockMode, RowLock};

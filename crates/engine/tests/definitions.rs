@@ -356,3 +356,64 @@ fn sequences_are_in_a_backup() {
     .unwrap();
     assert_eq!(rows(&db, "u"), [[Value::Int8(4)]], "the rows are gone, the numbers are not");
 }
+
+/// What a layer above keeps with a table and its columns stays through every change and a reopen.
+#[test]
+fn notes_are_kept_with_definitions() {
+    let (dir, db) = empty();
+    let mut schema = orders();
+    schema.note = "of the table".into();
+    schema.columns[4].note = "of amount".into();
+    run(&db, |txn| txn.create_table(&schema)).unwrap();
+    run(&db, |txn| {
+        txn.rename_column("orders", "amount", "cents")?;
+        txn.set_column_note("orders", "state", "of state")?;
+        txn.create_index("orders", &IndexSchema::new("by_state").on("state"))?;
+        txn.rename_table("orders", "sales")
+    })
+    .unwrap();
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let notes = |db: &Database| {
+        let info = db.begin().describe("sales").unwrap();
+        let columns: Vec<String> = info.columns.into_iter().map(|column| column.note).collect();
+        (info.note, columns)
+    };
+    let kept = ["", "of state", "", "", "of amount"].map(String::from).to_vec();
+    assert_eq!(notes(&db), ("of the table".into(), kept.clone()));
+    run(&db, |txn| txn.set_note("sales", "another")).unwrap();
+    let long = "x".repeat(4_097);
+    assert!(matches!(run(&db, |txn| txn.set_note("sales", &long)), Err(Error::Limit(_))));
+    assert_eq!(notes(&db), ("another".into(), kept));
+    clean(&db);
+}
+
+/// Numbers can be drawn while a statement holds the transaction, and never come twice.
+#[test]
+fn numbers_are_drawn_inside_of_a_statement() {
+    let (dir, db) = empty();
+    run(&db, |txn| {
+        txn.create_table(&TableSchema::new("t").column("n", Type::Int8).primary_key(["n"]))?;
+        txn.create_sequence(&SequenceSchema::new("s").start(10))
+    })
+    .unwrap();
+    let fill = |db: &Database| {
+        run(db, |txn| {
+            let numbers = txn.numbers("s")?;
+            txn.write("t", |writer| {
+                let rows = (0..40).map(|_| Ok(vec![Value::Int8(numbers.draw()?)]));
+                writer.insert_many(&rows.collect::<Result<Vec<_>>>()?)
+            })
+        })
+    };
+    fill(&db).unwrap();
+    let drawn = run(&db, |txn| txn.numbers("s")?.draw()).unwrap();
+    assert_eq!(drawn, 50, "40 numbers from 10 on are gone");
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    fill(&db).unwrap();
+    assert_eq!(rows(&db, "t").len(), 80);
+    run(&db, |txn| txn.numbers("s")?.restart(1_000)).unwrap();
+    assert_eq!(run(&db, |txn| txn.next_value("s")).unwrap(), 1_000);
+    clean(&db);
+}

@@ -291,6 +291,68 @@ fn a_full_disk_refuses_and_recovers_without_a_restart() {
     assert_eq!(content(&db)["t"].rows.len(), expected["t"].rows.len() + 440);
 }
 
+/// The process ends while the disk is full and no segment of the log is left ahead: the next one
+/// can read, and make space. Opening used to ask for a segment first, so nothing could be read
+/// before somebody else made space.
+#[test]
+fn a_database_on_a_full_disk_opens_and_makes_space() {
+    const SEGMENT: u64 = 64 << 10;
+    let mut script = filled(200);
+    script
+        .transact(|script, tx| tx.create_table(script, &common::usual_table("other")))
+        .expect("no fault");
+    // Up to the first half of a segment: the rest of it is what a full disk leaves.
+    for id in (1000..).step_by(5) {
+        script.checkpoint().expect("no fault");
+        if redo_position(&script) % SEGMENT < SEGMENT / 4 {
+            break;
+        }
+        let rows = usual_rows(id..id + 5, 60);
+        script.transact(|script, tx| tx.insert_many(script, "t", rows)).expect("no fault");
+    }
+    let last = redo_position(&script) / SEGMENT;
+    let before = script.states.last().expect("a state").content.clone();
+    script.kill(vec![]);
+    let io = rightlink_aio::Io::simulated(
+        &rightlink_env::Env::simulated(1),
+        script.disk.clone(),
+        rightlink_aio::IoOptions::with_method(rightlink_aio::Method::Sync),
+    );
+    let io = io.expect("a simulated disk");
+    for (name, _) in script.disk.files() {
+        let number = name.strip_prefix("wal/").and_then(|n| u64::from_str_radix(n, 16).ok());
+        if number.is_some_and(|number| number != last) {
+            io.remove(&name).expect("it is there");
+        }
+    }
+    script.disk.capacity(script.disk.allocated());
+    let db = script.settings.open(&script.disk).expect("a full disk can be read");
+    assert_eq!(content(&db), before);
+    let mut txn = db.begin();
+    let refused = txn.insert("other", &usual_row(1, 10));
+    assert!(matches!(refused, Err(Error::DiskFull(_))), "{refused:?}");
+    let row = txn.get("t", &[rightlink::Value::Int8(7)]).expect("reads go on").expect("a row");
+    assert!(txn.delete("t", row.id).expect("a delete needs no new space"));
+    txn.commit().expect("a commit needs no new space");
+    let mut txn = db.begin();
+    txn.drop_table("t").expect("a drop makes space");
+    txn.commit().expect("a commit needs no new space");
+    let mut txn = db.begin();
+    txn.insert_many("other", &usual_rows(0..40, 60)).expect("freed space is used");
+    txn.commit().expect("there is space");
+    assert_eq!(content(&db)["other"].rows.len(), 40);
+}
+
+/// Where the control file says that redo begins.
+fn redo_position(script: &Script) -> u64 {
+    let word = |copy: u64, at: u64| {
+        let bytes = script.disk.peek("control", copy * 4096 + at, 8);
+        u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+    };
+    let newer = u64::from(word(1, 16) > word(0, 16));
+    word(newer, 32)
+}
+
 /// A sync fails, the process starts again, then the power goes. The pages of the failed sync look
 /// well after the restart, but only in the page cache, and no later sync writes them: recovery once
 /// found nothing to do for them, moved the redo position past them, and lost what was committed.

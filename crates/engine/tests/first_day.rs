@@ -48,6 +48,14 @@ fn check(db: &Database) {
     assert_eq!(txn.scan("people", &ScanOptions::all()).unwrap().count(), 3000);
     let row = txn.get("people", &[Value::Int8(77)]).unwrap().unwrap();
     assert_eq!(row.values, person(77));
+    let by_city = |txn: &mut rightlink::Transaction, key: &[Value]| {
+        txn.get_by("people", "people_city", key).map(|row| row.map(|row| row.values))
+    };
+    let key = [Value::Text("Lund".into()), Value::Int8(77)];
+    assert_eq!(by_city(&mut txn, &key).unwrap(), Some(person(77)));
+    assert_eq!(by_city(&mut txn, &[key[0].clone(), Value::Int8(78)]).unwrap(), None);
+    assert!(matches!(by_city(&mut txn, &key[..1]), Err(Error::Invalid(_))));
+    assert!(matches!(txn.get_by("people", "none", &key), Err(Error::NotFound(_))));
     let gent = ScanOptions::index("people_city").equal(vec![Value::Text("Gent".into())]);
     let ids = |options: &ScanOptions, txn: &mut rightlink::Transaction| -> Vec<i64> {
         let rows = txn.scan("people", options).unwrap().map(|row| row.unwrap());

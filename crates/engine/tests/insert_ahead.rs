@@ -1,11 +1,13 @@
 //! Insertion when pages are not in memory: what is read ahead changes nothing about the outcome.
 
 use rightlink::{
-    Database, Error, IndexMethod, IndexSchema, Method, ScanOptions, TableSchema,
+    ConflictKind, Database, Error, IndexMethod, IndexSchema, Method, ScanOptions, TableSchema,
     TransactionOptions, Type, Value,
 };
 use rightlink_aio::SimDisk;
 use rightlink_env::Env;
+use rightlink_env::sync::{AtomicBool, AtomicU64, Ordering};
+use rightlink_env::thread::several;
 
 const ROWS: i64 = 3000;
 
@@ -119,4 +121,53 @@ fn many_rows_change_together_or_not_at_all() {
         let report = db.verify().unwrap();
         assert!(report.is_clean(), "{report:?}");
     }
+}
+
+/// Two threads insert rows with the same unique keys, several times. True if any of them was told
+/// of a deadlock.
+fn meet_on_unique_keys(rounds: i64) -> bool {
+    let dir = tempfile::tempdir().unwrap();
+    let device = "latency=200us,depth=8".parse().unwrap();
+    let options = Database::options().pool_pages(2000).device(Some(device));
+    let db = options.open(dir.path()).unwrap();
+    filled(&db);
+    let mut txn = db.begin();
+    let tags = |name: &str| IndexSchema::new(name).on("tag").unique();
+    txn.create_index("t", &tags("t_once")).unwrap();
+    txn.create_index("t", &tags("t_once_more").method(IndexMethod::Hash)).unwrap();
+    txn.commit().unwrap();
+    let mut deadlocks = false;
+    for round in 0..rounds {
+        db.evict().unwrap();
+        let (thread, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+        let deadlocked = AtomicBool::new(false);
+        several("inserts", 2, &|| {
+            let thread = thread.fetch_add(1, Ordering::Relaxed) as i64;
+            let id = |n: i64| ROWS + (round * 600 + n) * 2 + thread;
+            let tag = |n: i64| Value::Text(format!("{:0>30}-{round}", n * 5));
+            let row = |n: i64| vec![Value::Int8(id(n)), tag(n), tag(0)];
+            let mut txn = db.begin();
+            let inserted = txn.insert_many("t", &(0..600).map(row).collect::<Vec<_>>());
+            match inserted.and_then(|_| txn.commit()) {
+                Ok(()) => {}
+                Err(Error::UniqueViolation { .. }) => drop(refused.fetch_add(1, Ordering::Relaxed)),
+                Err(Error::Conflict { kind: ConflictKind::Deadlock, .. }) => {
+                    deadlocked.store(true, Ordering::Relaxed);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        });
+        deadlocks |= deadlocked.load(Ordering::Relaxed);
+        assert!(deadlocks || refused.load(Ordering::Relaxed) == 1, "one goes in in round {round}");
+    }
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    deadlocks
+}
+
+/// Statements that insert the same keys, in whatever order their leaves arrive, do not wait for
+/// each other: one of them goes in, the other is told that the key is there.
+#[test]
+fn statements_that_meet_on_unique_keys_do_not_wait_for_each_other() {
+    assert!(!meet_on_unique_keys(8));
 }

@@ -10,20 +10,25 @@
 //! And at the end the committed writes of a pair form one chain from its first value to its last:
 //! no write was lost, none that was rolled back stayed. Meanwhile one thread vacuums all the time,
 //! and another checkpoints, verifies, and creates and drops an index, a column and a table of
-//! its own, keeping or rolling back. Every run tells how often each was done, and ends with
-//! `verify`.
+//! its own, keeping or rolling back; in one test, vacuums are cancelled and snapshots become too
+//! old; in another, reads go ahead at odd distances, by every method of I/O, on a pool that is made
+//! cold all the time, and scans are left in the middle. The writers go on until each of these has
+//! succeeded beside them, and every run ends with `verify`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use rightlink::{
-    Database, Error, IndexMethod, IndexSchema, Isolation, Predicate, Result, Row, ScanOptions,
-    SequenceSchema, TableSchema, Transaction, TransactionOptions, Type, Value,
+    Database, Error, IndexMethod, IndexSchema, Isolation, Method, Predicate, Prefetch, Result, Row,
+    ScanOptions, SequenceSchema, TableSchema, Transaction, TransactionOptions, Type, Value,
 };
 use rightlink_env::Rng;
 use rightlink_env::sync::{AtomicBool, AtomicU64, Ordering};
 
 const PAIR: i64 = 1000;
 const PAIRS: i64 = 12;
+/// Rows with a pad of so many bytes are in the partial index.
+const WIDE: usize = 150;
 
 /// A committed write: the pair, the value it wrote (0: deleted), the value it replaced (0: none).
 type Write = (i64, i64, i64);
@@ -40,15 +45,27 @@ fn schema() -> TableSchema {
         .column("k", Type::Int8)
         .column("v", Type::Int8)
         .column("pad", Type::Text)
+        .column("long", Type::Text)
         .primary_key(["k"])
         .index(IndexSchema::new("pairs_v").on_desc("v"))
         .index(IndexSchema::new("pairs_pad").on("pad").on("k").unique())
         .index(IndexSchema::new("pairs_hash").on("v").method(IndexMethod::Hash))
         .index(IndexSchema::new("pairs_both").on("pad").on("k").unique().method(IndexMethod::Hash))
+        .index(IndexSchema::new("pairs_wide").on("k").unique().include(["v"]).only(wide()))
+}
+
+/// Of one value in three longer than a page holds.
+fn long(v: i64) -> Value {
+    Value::Text(format!("{v};").repeat(if v % 3 == 0 { 1500 } else { 1 }))
+}
+
+/// True of about half of the values.
+fn wide() -> Predicate {
+    Predicate::new().at_least("pad", Value::Text("x".repeat(WIDE)))
 }
 
 fn row(k: i64, v: i64) -> Vec<Value> {
-    vec![Value::Int8(k), Value::Int8(v), Value::Text("x".repeat((v % 300) as usize))]
+    vec![Value::Int8(k), Value::Int8(v), Value::Text("x".repeat((v % 300) as usize)), long(v)]
 }
 
 fn read(txn: &mut Transaction, k: i64) -> Result<Option<Row>> {
@@ -92,7 +109,8 @@ fn write_pair(txn: &mut Transaction, rng: &mut Rng, k: i64, v: i64) -> Result<Wr
     }
     for member in [a, b] {
         let pad = row(0, v).remove(2);
-        assert!(txn.update("pairs", member.id, &[("v", Value::Int8(v)), ("pad", pad)])?);
+        let set = [("v", Value::Int8(v)), ("pad", pad), ("long", long(v))];
+        assert!(txn.update("pairs", member.id, &set)?);
     }
     Ok((k, v, old))
 }
@@ -131,7 +149,9 @@ fn work(db: &Database, rng: &mut Rng) -> Result<Vec<Write>> {
 fn look(db: &Database) -> Result<()> {
     let mut txn = db.begin();
     let all: Result<Vec<Row>> = txn.scan("pairs", &ScanOptions::all())?.collect();
-    let mut heap: Vec<(i64, i64)> = all?.iter().map(|row| (int(row, 0), int(row, 1))).collect();
+    let all = all?;
+    assert!(all.iter().all(|row| row.values[3] == long(int(row, 1))), "long values of their rows");
+    let mut heap: Vec<(i64, i64)> = all.iter().map(|row| (int(row, 0), int(row, 1))).collect();
     heap.sort_unstable();
     let by_key: HashMap<i64, i64> = heap.iter().copied().collect();
     for (k, v) in &heap {
@@ -150,6 +170,12 @@ fn look(db: &Database) -> Result<()> {
         let rows: Result<Vec<Row>> = txn.scan("pairs", &both)?.collect();
         assert_eq!(rows?.len(), 1, "row {k} by its pad and key");
     }
+    let few = ScanOptions::index("pairs_wide").columns(["k", "v"]);
+    let rows: Result<Vec<Row>> = txn.scan("pairs", &few)?.collect();
+    let mut rows: Vec<_> = rows?.iter().map(|row| (int(row, 0), int(row, 1))).collect();
+    rows.sort_unstable();
+    let wanted: Vec<_> = heap.iter().copied().filter(|(_, v)| v % 300 >= WIDE as i64).collect();
+    assert_eq!(rows, wanted, "the rows that the partial index holds");
     for index in ["pairs_pkey", "pairs_v", "pairs_pad"] {
         for options in [ScanOptions::index(index), ScanOptions::index(index).backward()] {
             let rows: Result<Vec<Row>> = txn.scan("pairs", &options)?.collect();
@@ -176,10 +202,22 @@ fn define(db: &Database, rng: &mut Rng, change: fn(&mut Transaction) -> Result<(
     if rng.chance(1, 3) { Ok(()) } else { txn.commit() }
 }
 
+fn extra() -> IndexSchema {
+    IndexSchema::new("extra").on("pad").on_desc("v")
+}
+
 fn change_index(txn: &mut Transaction) -> Result<()> {
-    match txn.create_index("pairs", &IndexSchema::new("extra").on("pad").on_desc("v")) {
+    match txn.create_index("pairs", &extra()) {
         Err(Error::AlreadyExists(_)) => txn.drop_index("extra"),
         created => created,
+    }
+}
+
+/// Builds an index beside the writers, or builds again the one that is there.
+fn build_online(db: &Database) -> Result<()> {
+    match db.create_index_online("pairs", &extra()) {
+        Err(Error::AlreadyExists(_)) => db.reindex("pairs", Some("extra")).map(|_| ()),
+        built => built,
     }
 }
 
@@ -214,6 +252,11 @@ fn change_check(txn: &mut Transaction) -> Result<()> {
     }
 }
 
+/// Writes the table anew, as a column of another type would have it.
+fn change_type(txn: &mut Transaction) -> Result<()> {
+    txn.alter_column_type("pairs", "v", Type::Int8, &mut Ok)
+}
+
 fn change_name(txn: &mut Transaction) -> Result<()> {
     for (from, to) in [("side", "aside"), ("aside", "side")] {
         match txn.rename_table(from, to) {
@@ -224,31 +267,88 @@ fn change_name(txn: &mut Transaction) -> Result<()> {
     Ok(())
 }
 
-/// What goes on beside the writers, and how often it succeeded.
-const DISTURBANCES: [&str; 7] =
-    ["checkpoint", "index", "column", "check", "table", "name", "verify"];
-static DONE: [AtomicU64; DISTURBANCES.len()] = [const { AtomicU64::new(0) }; DISTURBANCES.len()];
+/// What goes on beside the writers.
+const DISTURBANCES: [&str; 9] =
+    ["checkpoint", "index", "online", "column", "check", "table", "name", "type", "verify"];
 
-fn disturb(db: &Database, rng: &mut Rng) -> Result<()> {
+/// How often each disturbance succeeded beside the writers.
+#[derive(Default, Debug)]
+struct Done([AtomicU64; DISTURBANCES.len()]);
+
+impl Done {
+    fn is_all(&self) -> bool {
+        self.0.iter().all(|times| times.load(Ordering::Relaxed) > 0)
+    }
+}
+
+fn disturb(db: &Database, rng: &mut Rng, done: &Done) -> Result<()> {
     let chosen = rng.index(DISTURBANCES.len());
     match DISTURBANCES[chosen] {
         "checkpoint" => db.checkpoint()?,
         "index" => define(db, rng, change_index)?,
+        "online" => build_online(db)?,
         "column" => define(db, rng, change_column)?,
         "check" => define(db, rng, change_check)?,
         "table" => define(db, rng, change_table)?,
         "name" => define(db, rng, change_name)?,
+        "type" => define(db, rng, change_type)?,
         _ => {
             let report = db.verify()?;
             assert!(report.is_clean(), "{:?}", report.findings);
         }
     }
-    DONE[chosen].fetch_add(1, Ordering::Relaxed);
+    done.0[chosen].fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
 
-fn vacuum(db: &Database, _: &mut Rng) -> Result<()> {
-    db.vacuum(Some("pairs")).map(|_| ())
+fn vacuum(db: &Database, rng: &mut Rng) -> Result<()> {
+    match rng.chance(1, 4) {
+        true => db.vacuum_gently(Some("pairs")).map(|_| ()),
+        false => db.vacuum(Some("pairs")).map(|_| ()),
+    }
+}
+
+/// Vacuums that were cancelled.
+static CANCELLED: AtomicU64 = AtomicU64::new(0);
+
+/// Cancels vacuums, now and then, and pauses.
+fn cancel(db: &Database, rng: &mut Rng) -> Result<()> {
+    CANCELLED.fetch_add(db.cancel_vacuum(None) as u64, Ordering::Relaxed);
+    std::thread::sleep(Duration::from_micros(rng.below(3000)));
+    Ok(())
+}
+
+/// Reads slowly by one snapshot: what it sees stays the same, or it is told that it cannot know.
+fn linger(db: &Database, rng: &mut Rng) -> Result<()> {
+    let mut txn = db.begin();
+    let k = rng.below(PAIRS as u64) as i64;
+    let first = read_pair(&mut txn, k)?.map(|(a, _)| int(&a, 1));
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(3));
+        let again = read_pair(&mut txn, k)?.map(|(a, _)| int(&a, 1));
+        assert_eq!(first, again, "a snapshot sees the same pair {k}");
+    }
+    Ok(())
+}
+
+/// Reads ahead at another distance, makes the pool cold, and leaves a scan in the middle.
+fn rush(db: &Database, rng: &mut Rng) -> Result<()> {
+    let fixed = Prefetch::Fixed(1 + 2 * rng.below(20) as u32);
+    let policies = [Prefetch::None, Prefetch::Simple, Prefetch::Adaptive, fixed, fixed];
+    db.set_prefetch(*rng.pick(&policies).expect("there are some"));
+    if rng.chance(1, 4) {
+        db.evict()?;
+    }
+    let mut txn = db.begin();
+    let index = ScanOptions::index(*rng.pick(&["pairs_pkey", "pairs_v"]).expect("two"));
+    let options = match rng.below(4) {
+        0 => ScanOptions::all(),
+        1 => index.any_order(),
+        2 => index.backward(),
+        _ => index,
+    };
+    let rows = txn.scan("pairs", &options)?;
+    rows.take(rng.index(2 * PAIRS as usize)).try_for_each(|row| row.map(drop))
 }
 
 /// Every committed write of a pair is one link of the chain from nothing to the final value.
@@ -274,10 +374,16 @@ fn check_chains(writes: &[Write], last: &HashMap<i64, i64>) {
     }
 }
 
+/// Reads refused because their snapshot was too old.
+static TOO_OLD: AtomicU64 = AtomicU64::new(0);
+
 /// What rivals may cause: conflicts, and a key that appeared after the snapshot was taken.
 fn expected(error: &Error) -> bool {
     use Error::{AlreadyExists, Cancelled, UniqueViolation};
-    error.is_retryable()
+    let too_old = matches!(error, Error::SnapshotTooOld { .. });
+    TOO_OLD.fetch_add(u64::from(too_old), Ordering::Relaxed);
+    too_old
+        || error.is_retryable()
         || matches!(error, Cancelled(_) | AlreadyExists(_) | UniqueViolation { .. })
 }
 
@@ -290,24 +396,55 @@ impl Drop for Stop<'_> {
     }
 }
 
+/// A job that goes on beside the writers.
+type Side = dyn Fn(&Database, &mut Rng, &Done) -> Result<()> + Sync;
+
+/// How many times the asked transactions a writer does at most while disturbances are missing.
+const PATIENCE: u64 = 40;
+
 fn run(seed: u64, threads: u64, transactions: u64, pool_pages: usize) {
-    println!("model seed {seed}, {threads} threads, {pool_pages} pages");
+    run_in(World { pool_pages, ..World::default() }, seed, threads, transactions);
+}
+
+/// What a run is made in.
+#[derive(Clone, Copy, Default, Debug)]
+struct World {
+    pool_pages: usize,
+    /// Snapshots that live longer may become too old, and vacuums are cancelled.
+    age: Option<Duration>,
+    /// Reads go ahead at odd distances, by this method.
+    rushed: Option<Method>,
+}
+
+fn run_in(world: World, seed: u64, threads: u64, transactions: u64) {
+    println!("model seed {seed}, {threads} threads, {world:?}");
     let dir = tempfile::tempdir().unwrap();
-    let open = || Database::options().pool_pages(pool_pages).open(dir.path()).unwrap();
+    let options = || {
+        let options = Database::options().pool_pages(world.pool_pages);
+        let options = options.max_snapshot_age(world.age);
+        match world.rushed {
+            Some(method) => options.method(method),
+            None => options,
+        }
+    };
+    let open = || options().open(dir.path()).unwrap();
     let db = open();
     let mut txn = db.begin();
     txn.create_table(&schema()).unwrap();
     txn.create_sequence(&SequenceSchema::new("writes")).unwrap();
     txn.commit().unwrap();
-    let stop = AtomicBool::new(false);
+    let (stop, done) = (AtomicBool::new(false), Done::default());
     let writes = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..threads)
             .map(|thread| {
-                let db = &db;
+                let (db, done) = (&db, &done);
                 scope.spawn(move || {
                     let mut rng = Rng::from_seed(seed << 8 | thread);
                     let mut writes = Vec::new();
-                    for _ in 0..transactions {
+                    for turn in 0..transactions * PATIENCE {
+                        if turn >= transactions && done.is_all() {
+                            break;
+                        }
                         match work(db, &mut rng) {
                             Ok(done) => writes.extend(done),
                             Err(error) => assert!(expected(&error), "{error}"),
@@ -317,18 +454,29 @@ fn run(seed: u64, threads: u64, transactions: u64, pool_pages: usize) {
                 })
             })
             .collect();
-        let side = |from: u64, job: fn(&Database, &mut Rng) -> Result<()>| {
-            let (db, stop) = (&db, &stop);
+        let side = |from: u64, job: &'static Side| {
+            let (db, stop, done) = (&db, &stop, &done);
             scope.spawn(move || {
                 let mut rng = Rng::from_seed(seed << 8 | from);
                 while !stop.load(Ordering::Relaxed) {
-                    if let Err(error) = job(db, &mut rng) {
+                    if let Err(error) = job(db, &mut rng, done) {
                         assert!(expected(&error), "{error}");
                     }
                 }
             })
         };
-        let sides = [side(200, |db, _| look(db)), side(201, disturb), side(202, vacuum)];
+        let mut sides = vec![
+            side(200, &|db, _, _| look(db)),
+            side(201, &disturb),
+            side(202, &|db, rng, _| vacuum(db, rng)),
+        ];
+        if world.rushed.is_some() {
+            sides.push(side(205, &|db, rng, _| rush(db, rng)));
+        }
+        if world.age.is_some() {
+            sides.push(side(203, &|db, rng, _| cancel(db, rng)));
+            sides.push(side(204, &|db, rng, _| linger(db, rng)));
+        }
         let stop_sides = Stop(&stop);
         let writes: Vec<Write> = writers
             .into_iter()
@@ -338,8 +486,8 @@ fn run(seed: u64, threads: u64, transactions: u64, pool_pages: usize) {
         sides.into_iter().for_each(|side| side.join().expect("a side job ends well"));
         writes
     });
-    let done = DISTURBANCES.iter().zip(&DONE).map(|(name, n)| (*name, n.load(Ordering::Relaxed)));
-    println!("done beside the writers so far: {:?}", done.collect::<Vec<_>>());
+    println!("beside the writers, each of {DISTURBANCES:?}: {done:?}");
+    assert!(done.is_all(), "every disturbance succeeds beside writers");
     assert!(writes.len() as u64 > transactions / 4, "most transactions commit something");
     look(&db).unwrap();
     let report = db.verify().unwrap();
@@ -374,4 +522,23 @@ fn several_writers_in_a_tiny_pool() {
 #[test]
 fn one_writer_beside_everything_else() {
     rounds().for_each(|round| run(round * 3 + 3, 1, 300, 200));
+}
+
+#[test]
+fn snapshots_age_and_vacuums_are_cancelled() {
+    let age = Some(Duration::from_millis(25));
+    rounds().for_each(|round| {
+        run_in(World { pool_pages: 300, age, rushed: None }, round * 3 + 4, 3, 250);
+        let (cancelled, old) = (CANCELLED.load(Ordering::Relaxed), TOO_OLD.load(Ordering::Relaxed));
+        println!("{cancelled} vacuums cancelled, {old} snapshots too old");
+        assert!(cancelled > 0 && old > 0, "the test is about these");
+    });
+}
+
+#[test]
+fn reads_go_ahead_at_every_distance_by_every_method() {
+    for (seed, method) in [(41, Method::Sync), (42, Method::Worker), (43, Method::IoUring)] {
+        let world = World { pool_pages: 32, rushed: Some(method), age: None };
+        rounds().for_each(|round| run_in(world, round * 3 + seed, 2, 60));
+    }
 }

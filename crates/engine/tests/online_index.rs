@@ -6,8 +6,8 @@
 //! (`held_up.rs`).
 
 use rightlink::{
-    Database, Error, IndexMethod, IndexSchema, Options, ScanOptions, TableSchema, Transaction,
-    Type, Value,
+    Busy, Database, Error, IndexMethod, IndexSchema, Isolation, LockMode, Options, ScanOptions,
+    TableSchema, Transaction, TransactionOptions, Type, Value,
 };
 use rightlink_aio::SimDisk;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicI64, Mutex, Ordering};
@@ -233,6 +233,69 @@ fn change(txn: &mut Transaction, rng: &mut Rng, next: &AtomicI64) -> rightlink::
     Ok(())
 }
 
+/// A transaction that used a table before an index was built uses that index afterwards, and never
+/// one that was replaced meanwhile, though it keeps what it found under the name.
+#[test]
+fn a_running_transaction_meets_what_is_built_meanwhile() {
+    for rule in [None, Some("known-edition")] {
+        let broken = rule.map(points::break_rule);
+        let db = filled(&SimDisk::new(3), 200);
+        let read_committed = TransactionOptions {
+            isolation: Isolation::ReadCommitted,
+            ..TransactionOptions::default()
+        };
+        let mut txn = db.begin_with(read_committed);
+        assert!(txn.get("t", &[Value::Int8(1)]).unwrap().is_some());
+        db.create_index_online("t", &by_tag()).unwrap();
+        let found = txn.scan("t", &ScanOptions::index("t_tag")).map(Iterator::count);
+        drop(broken);
+        if rule.is_some() {
+            assert!(matches!(found, Err(Error::NotFound(_))), "nothing depends on the edition");
+            continue;
+        }
+        assert_eq!(found.unwrap(), 200);
+        db.reindex("t", Some("t_tag")).unwrap();
+        let mut other = db.begin();
+        other.insert("t", &row(9000, 7)).unwrap();
+        other.commit().unwrap();
+        assert_eq!(txn.scan("t", &ScanOptions::index("t_tag")).unwrap().count(), 201);
+        assert!(txn.get("t", &[Value::Int8(9000)]).unwrap().is_some());
+        drop(txn);
+        check(&db);
+    }
+}
+
+/// A statement found its table, an index was built anew, a row was committed that the old one does
+/// not have, and only then did the statement take its snapshot: it saw the row everywhere but
+/// there.
+#[test]
+fn a_statement_does_not_read_an_index_that_was_replaced_before_its_snapshot() {
+    for rule in [None, Some("read-edition")] {
+        let db = filled(&SimDisk::new(3), 200);
+        db.create_index_online("t", &by_tag()).unwrap();
+        let read_committed = TransactionOptions {
+            isolation: Isolation::ReadCommitted,
+            ..TransactionOptions::default()
+        };
+        let mut txn = db.begin_with(read_committed);
+        let (other, once) = (db.clone(), AtomicBool::new(true));
+        let broken = rule.map(points::break_rule);
+        let hook = points::install_local(move |name: &'static str| {
+            if name == "read.resolved" && once.swap(false, Ordering::Relaxed) {
+                other.reindex("t", Some("t_tag")).unwrap();
+                let mut writer = other.begin();
+                writer.insert("t", &row(9000, 7)).unwrap();
+                writer.commit().unwrap();
+            }
+        });
+        let found = txn.scan("t", &ScanOptions::index("t_tag")).map(Iterator::count);
+        drop((hook, broken));
+        assert_eq!(found.is_ok_and(|rows| rows == 201), rule.is_none(), "rule {rule:?}");
+        drop(txn);
+        check(&db);
+    }
+}
+
 /// Two rows with one key end the build, whenever the second one comes; the name is free again, and
 /// so is the space.
 #[test]
@@ -371,6 +434,55 @@ fn a_build_that_waits_too_long_gives_up() {
     assert_eq!(db.describe("t").unwrap().indexes.len(), 1);
     db.create_index_online("t", &by_tag()).unwrap();
     check(&db);
+}
+
+/// Whoever may write is waited for, whatever lock lets it: one that covers the write lock is held
+/// instead of that. The build gives up, as the writer does not end; had it not waited, the index
+/// would be there, without the row.
+#[test]
+fn writers_are_waited_for_under_every_lock_that_lets_them_write() {
+    let modes = [None, Some(LockMode::Write), Some(LockMode::Share), Some(LockMode::ShareWrite)];
+    for mode in modes {
+        for (again, begins) in
+            [(false, "before"), (true, "before"), (false, "online.built"), (true, "online.built")]
+        {
+            let disk = SimDisk::new(3);
+            filled(&disk, 500).close().unwrap();
+            let timeout = Some(std::time::Duration::from_millis(50));
+            let db = options(&disk).lock_timeout(timeout).open("").unwrap();
+            if again {
+                db.create_index_online("t", &by_tag()).unwrap();
+            }
+            let writer: Arc<Mutex<Option<Transaction>>> = Arc::default();
+            let (other, theirs) = (db.clone(), Arc::clone(&writer));
+            let begin = move |point: &str| {
+                if point != begins || theirs.lock().is_some() {
+                    return;
+                }
+                let mut txn = other.begin();
+                if let Some(mode) = mode {
+                    txn.lock_table("t", mode, Busy::Fail).unwrap();
+                }
+                txn.insert("t", &row(9000, 1)).unwrap();
+                *theirs.lock() = Some(txn);
+            };
+            begin("before");
+            let hook = points::install_local(move |name: &'static str| begin(name));
+            let build = || match again {
+                true => db.reindex("t", Some("t_tag")).map(drop),
+                false => db.create_index_online("t", &by_tag()),
+            };
+            let built = build();
+            drop(hook);
+            writer.lock().take().expect("it began").commit().unwrap();
+            let case = format!("{mode:?}, again: {again}, from {begins}");
+            assert!(matches!(built, Err(Error::Cancelled(_))), "{case}: {built:?}");
+            check(&db);
+            build().unwrap();
+            assert_eq!(db.begin().scan("t", &ScanOptions::index("t_tag")).unwrap().count(), 501);
+            check(&db);
+        }
+    }
 }
 
 /// A snapshot from before the end of the build gets a retryable conflict, not fewer rows.

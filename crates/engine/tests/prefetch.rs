@@ -2,8 +2,8 @@
 //! reads that fail inside the window, scans that are left in the middle.
 
 use rightlink::{
-    Database, Error, IndexSchema, Method, Options, Prefetch, RowId, ScanOptions, TableSchema, Type,
-    Value,
+    Database, Error, IndexMethod, IndexSchema, Method, Options, Prefetch, RowId, ScanOptions,
+    TableSchema, Type, Value,
 };
 use rightlink_aio::SimDisk;
 use rightlink_aio::sim::{FaultKind, OpKind, Repeat};
@@ -37,8 +37,10 @@ fn id_of(row: &rightlink::Row) -> i64 {
 fn fill(db: &Database) {
     let schema = TableSchema::new("t").column("id", Type::Int8);
     let schema = schema.column("s", Type::Int8).column("pad", Type::Text);
+    let schema = schema.primary_key(["id"]).index(IndexSchema::new("t_s").on("s"));
+    let hash = IndexSchema::new("t_hash").on("s").method(IndexMethod::Hash);
     let mut txn = db.begin();
-    txn.create_table(&schema.primary_key(["id"]).index(IndexSchema::new("t_s").on("s"))).unwrap();
+    txn.create_table(&schema.index(hash)).unwrap();
     for id in 0..ROWS {
         txn.insert("t", &row(id)).unwrap();
     }
@@ -62,14 +64,18 @@ fn simulated(disk: &SimDisk, pool_pages: usize) -> Database {
 
 /// Scans of every kind, each against the first answer, which no reading ahead had part in.
 fn agree(db: &Database, what: &str) {
-    let some = (0..500).step_by(7).map(|s| vec![Value::Int8(s)]).collect();
+    let some: Vec<_> = (0..500).step_by(7).map(|s| vec![Value::Int8(s)]).collect();
+    let by_hash = || ScanOptions::index("t_hash");
     let scans = [
         ScanOptions::all(),
         by_index(),
         by_index().backward(),
         by_index().any_order(),
         by_index().from(vec![Value::Int8(100)]).limit(77),
-        ScanOptions { any_of: some, ..by_index() },
+        ScanOptions { any_of: some.clone(), ..by_index() },
+        by_hash().equal(some[9].clone()),
+        ScanOptions { any_of: some.clone(), ..by_hash() },
+        ScanOptions { any_of: some, ..by_hash().any_order() },
         ScanOptions::index("t_pkey").columns(["id"]),
     ];
     for scan in scans {
@@ -107,6 +113,52 @@ fn every_distance_and_every_method_read_the_same_rows() {
     let db = simulated(&SimDisk::new(9), 200);
     fill(&db);
     agree(&db, "simulated");
+}
+
+/// Rows that are inserted, changed and deleted by the batch, from a cold start at every distance,
+/// are all where they belong.
+fn write(db: &Database, what: &str) {
+    let mut ids: Vec<i64> = (0..ROWS).collect();
+    for policy in POLICIES {
+        db.set_prefetch(policy);
+        db.evict().unwrap();
+        let mut txn = db.begin();
+        let next = ids[ids.len() - 1] + 1;
+        txn.insert_many("t", &(next..next + 150).map(row).collect::<Vec<_>>()).unwrap();
+        ids.extend(next..next + 150);
+        let rows: Vec<_> =
+            txn.scan("t", &by_index()).unwrap().map(|row| row.unwrap()).step_by(9).collect();
+        let (gone, changed) = rows.split_at(rows.len() / 3);
+        let named = |rows: &[rightlink::Row]| rows.iter().map(|row| row.id).collect::<Vec<_>>();
+        let done = txn.update_many("t", &named(changed), &[("s", Value::Int8(7))]).unwrap();
+        assert_eq!(done as usize, changed.len());
+        assert_eq!(txn.delete_many("t", &named(gone)).unwrap() as usize, gone.len());
+        ids.retain(|id| !gone.iter().any(|row| id_of(row) == *id));
+        txn.commit().unwrap();
+        for scan in [ScanOptions::all(), by_index(), ScanOptions::index("t_pkey")] {
+            let mut found: Vec<i64> = all(db, &scan).unwrap().iter().map(|(_, id)| *id).collect();
+            found.sort_unstable();
+            assert!(found == ids, "{what}, {policy:?}, {scan:?}");
+        }
+    }
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{what}: {report:?}");
+}
+
+#[test]
+fn every_distance_and_every_method_write_the_same_rows() {
+    for method in [Method::Sync, Method::Worker, Method::IoUring] {
+        for pool_pages in [16, 200] {
+            let dir = tempfile::tempdir().unwrap();
+            let options = Options::default().method(method).pool_pages(pool_pages);
+            let db = options.open(dir.path()).unwrap();
+            fill(&db);
+            write(&db, &format!("{method}, {pool_pages} pages"));
+        }
+    }
+    let db = simulated(&SimDisk::new(14), 60);
+    fill(&db);
+    write(&db, "simulated");
 }
 
 /// A damaged page stops a scan when it comes to the first row on it, not when the page comes into

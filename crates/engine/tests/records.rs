@@ -1,8 +1,8 @@
 //! Structs as rows, through the derived `Record`.
 
 use rightlink::{
-    Database, Date, Decimal, Error, IndexMethod, Interval, Json, Record, ScanOptions, Time,
-    Timestamp, TimestampTz, Type, Value,
+    ColumnDefault, ColumnSchema, Database, Date, Decimal, Error, IndexMethod, Interval, Json,
+    Record, ScanOptions, Time, Timestamp, TimestampTz, Type, Value,
 };
 
 #[derive(Record, Clone, PartialEq, Debug)]
@@ -149,6 +149,24 @@ fn columns_are_found_by_name() {
     assert_eq!(row.values[4], Value::Text("kept".into()));
     let all = txn.records::<FlightLeg>(&ScanOptions::all()).unwrap();
     assert_eq!(all.map(|it| it.unwrap().1).collect::<Vec<_>>(), [leg(1, "N7", None)]);
+    txn.commit().unwrap();
+    close(&db);
+}
+
+/// Records were filled up with nulls once, past defaults and not-null columns.
+#[test]
+fn columns_that_the_record_lacks_get_their_defaults() {
+    let (_dir, db) = database();
+    let mut txn = db.begin();
+    let seats = ColumnDefault::Value(Value::Int4(180));
+    let schema =
+        FlightLeg::schema().with_column(ColumnSchema::new("seats", Type::Int4).default(seats));
+    txn.create_table(&schema).unwrap();
+    let ids = txn.insert_records([leg(1, "N1", None), leg(2, "N1", Some(1))]).unwrap();
+    assert_eq!(ids.len(), 2);
+    let rows = txn.scan("legs", &ScanOptions::all()).unwrap();
+    let seats: Vec<_> = rows.map(|row| row.unwrap().values[4].clone()).collect();
+    assert_eq!(seats, [Value::Int4(180), Value::Int4(180)]);
     txn.commit().unwrap();
     close(&db);
 }

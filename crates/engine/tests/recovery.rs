@@ -1,16 +1,55 @@
 //! What a crash must not take away, case by case. The enumeration of all crash points is in
 //! `crash.rs`; here stand the stories of single bugs.
 
-use rightlink::{Database, IndexSchema, ScanOptions, TableSchema, Type, Value};
+use rightlink::{Database, Error, IndexSchema, ScanOptions, TableSchema, Type, Value};
 use rightlink_aio::SimDisk;
-use rightlink_aio::sim::CrashChoice;
-use rightlink_env::Env;
+use rightlink_aio::sim::{CrashChoice, FaultKind, OpKind, Repeat};
+use rightlink_env::sync::Mutex;
+use rightlink_env::{Env, points};
 
 fn open(disk: &SimDisk) -> Database {
     Database::options()
         .simulation(Env::simulated(1), disk.clone())
         .open("db")
         .expect("the database opens")
+}
+
+/// Between the look at an empty directory and the lock on it another process may make a database
+/// and close it. That database got the mark of a creation that was cut short, and the next opening
+/// would have cleared it away.
+#[test]
+fn a_database_made_by_another_in_the_meantime_is_kept() {
+    let disk = SimDisk::new(3);
+    let other = Mutex::new(Some(disk.clone()));
+    let hook = points::install_local(move |point| {
+        let disk = if point == "open.before-lock" { other.lock().take() } else { None };
+        if let Some(disk) = disk {
+            let db = open(&disk);
+            let mut txn = db.begin();
+            txn.create_table(&TableSchema::new("t").column("k", Type::Int8)).unwrap();
+            txn.insert("t", &[Value::Int8(7)]).unwrap();
+            txn.commit().unwrap();
+            db.close().unwrap();
+        }
+    });
+    let db = open(&disk);
+    drop(hook);
+    assert_eq!(db.begin().scan("t", &ScanOptions::all()).unwrap().count(), 1);
+}
+
+/// A creation that was cut short is gone on with by who may create, and is no database for others:
+/// a command that only looks made one.
+#[test]
+fn who_only_looks_does_not_go_on_with_a_creation() {
+    let disk = SimDisk::new(3);
+    disk.fail_nth(OpKind::Sync, 1, FaultKind::Io, Repeat::Once);
+    let options = || Database::options().simulation(Env::simulated(1), disk.clone());
+    assert!(options().open("db").is_err(), "the creation is cut short");
+    let before = disk.live_hash();
+    let refused = options().create(false).open("db");
+    assert!(matches!(refused, Err(Error::NotFound(_))), "{:?}", refused.err());
+    assert_eq!(disk.live_hash(), before, "nothing changed");
+    assert!(options().open("db").is_ok());
 }
 
 /// Pages of a bulk build are in no log record. Entries that are added to them afterwards must find

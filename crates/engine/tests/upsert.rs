@@ -90,6 +90,17 @@ fn a_statement_does_not_change_its_own_rows() {
         let done = txn.insert_or_skip("t", OnConflict::Any, &twice).unwrap();
         assert!(matches!(done[..], [Upserted::Inserted(_), Upserted::Untouched(_)]), "{done:?}");
         assert_eq!(txn.get("t", &[Value::Int8(1)]).unwrap().unwrap().values, row(1, None, 1));
+        // An earlier statement's row is changed, but once.
+        let done = txn.upsert("t", OnConflict::Any, &twice, &mut add);
+        assert!(matches!(done, Err(Error::Invalid(_))), "{done:?}");
+        let done = txn.upsert("t", OnConflict::Any, &twice[..1], &mut add).unwrap();
+        assert!(matches!(done[..], [Upserted::Updated(_)]), "{done:?}");
+        // Whatever way the statement wrote it.
+        let both = txn.write("t", |writer| {
+            writer.insert_many(&[row(2, None, 1)])?;
+            writer.upsert(OnConflict::Any, &[row(2, None, 1)], &mut add)
+        });
+        assert!(matches!(both, Err(Error::Invalid(_))), "{both:?}");
     }
     clean(&db);
 }

@@ -29,6 +29,7 @@ const CASES: &[Case] = &[
     ("P7", |disk| disk.edit(disk.heap(), 0, |page| page[37] = 1)),
     ("H0", |disk| disk.edit(disk.heap(), 1, |page| page[u16_at(page, 18) - 1] = 1)),
     ("H1", |disk| disk.edit_tuple("name 5", |page, at| page[at + 15] |= 0x80)),
+    ("H2", |disk| disk.edit_tuple("name 5", |page, at| page[at + 16] = 9)),
     ("H3", |disk| disk.edit_tuple("name 5", |page, at| page[at + 3] = 0xf0)),
     ("H4", |disk| {
         let aborted = disk.tuple_xmin("aborted");
@@ -42,7 +43,11 @@ const CASES: &[Case] = &[
     ("H7", |disk| disk.edit_slot("name 5", |slot| (slot - 1) | 2 << 13)),
     ("H8", |disk| disk.edit_tuple("aborted", |page, at| page[at + 14] = page[at + 14] & !3 | 1)),
     ("H10", |disk| disk.edit(disk.heap(), 1, |page| page[6] ^= 1)),
-    ("H12", |disk| disk.edit_tuple("name 5", |page, at| page[at + 16] = 9)),
+    ("H11", |disk| disk.edit(disk.overflow(), 2, |page| page[40] = 7)),
+    ("H11", |disk| disk.edit(disk.overflow(), 5, |page| page[24] ^= 1)),
+    ("H11", |disk| disk.edit(disk.overflow(), 3, |page| page[36] = 1)),
+    ("H11", |disk| disk.edit(disk.overflow(), 8, |page| page[4..6].fill(0))),
+    ("H12", |disk| disk.edit_tuple("name 5", |page, at| page[at + 27] = 0xff)),
     ("T2", |disk| disk.edit(1, 1, |page| page[32 + 8 * 900] = 1)),
     ("T3", |disk| disk.edit(1, 1, |page| page[PAGE - 8] = 2)),
     ("B0", |disk| disk.edit_raw(disk.tree(), disk.leaves()[1], |page| page[4000] ^= 1)),
@@ -102,6 +107,7 @@ const CASES: &[Case] = &[
     ("X1", |disk| disk.edit_slot("name 5", |_| 0)),
     ("X2", |disk| disk.edit(disk.tree(), disk.leaves()[1], plant::drop_last)),
     ("X3", |disk| disk.edit_tuple("name 5", |page, at| page[at + 18] ^= 0x40)),
+    ("X4", |disk| disk.edit(disk.tree(), disk.leaves()[1], plant::drop_last)),
     ("X5", |disk| {
         let trees = disk.files_of(Kind::TreeMeta);
         let (one, other) = (trees[trees.len() - 2], trees[trees.len() - 1]);
@@ -159,7 +165,7 @@ fn place(disk: &Disk, check: &str, owners: &BTreeMap<u32, &str>) -> Wanted {
     let named = |relation: &str, block| Wanted { relation: relation.into(), file: 0, block };
     match (check, disk.touched()) {
         // What rows and entries say of each other is told of the index.
-        ("X2" | "B13", _) => of(pkey, None),
+        ("X2" | "X4" | "B13", _) => of(pkey, None),
         ("X1" | "X3" | "B8" | "B9", _) => of(pkey, Some(None)),
         // Where a chain of buckets ends up depends on the one that was changed.
         ("C4" | "C7" | "C8", Some((file, _))) => of(file, Some(None)),
@@ -169,12 +175,65 @@ fn place(disk: &Disk, check: &str, owners: &BTreeMap<u32, &str>) -> Wanted {
         ("X5", _) => Wanted { relation: "others".into(), file: find("others_pkey"), block: None },
         ("X7", _) => named("control", None),
         ("R1", _) => Wanted { relation: "data/00000002".into(), file: 2, block: Some(Some(0)) },
-        ("W1", _) => Wanted { relation: "wal/00000007".into(), file: 7, block: Some(None) },
+        ("W1", _) => {
+            let segment = disk.damaged_segment();
+            Wanted { relation: plant::segment_path(segment), file: segment, block: Some(None) }
+        }
         ("W2", _) => named("control", Some(None)),
         ("W3", _) => named("wal", None),
         ("W5", _) => named("wal/stray", None),
         (_, Some((file, block))) => of(file, Some(Some(block))),
         (other, None) => named(other, None),
+    }
+}
+
+/// Name of a check, what it says, and the damage that only this message tells about.
+type Message = (&'static str, &'static str, fn(&Disk));
+
+const SAID: &[Message] = &[
+    ("P1", "format version 77", |disk| disk.edit(disk.heap(), 1, |page| page[5] = 77)),
+    ("P1", "without a kind that is not empty", |disk| {
+        disk.edit(disk.heap(), 1, |page| page[4] = 0);
+    }),
+    ("X1", "outside the table", |disk| disk.edit(disk.heap(), 0, |page| page[32] = 3)),
+    ("X1", "in the middle of a chain", |disk| {
+        disk.edit_tuple("name 5", |page, at| page[at + 14] |= 0x80);
+    }),
+    ("X2", "marked dead, but the row is visible", |disk| {
+        disk.edit(disk.tree(), disk.leaves()[1], |page| {
+            (page[6], page[33]) = (page[6] | 8, page[33] | 0x20);
+        });
+    }),
+    ("X3", "included columns", |disk| {
+        disk.edit_tuple("name 5", |page, at| page[at + 34] = 6);
+    }),
+    ("X5", "belongs to the system itself", |disk| {
+        disk.replace_file_in_catalog(disk.files_of(Kind::TreeMeta)[3], 3);
+    }),
+    ("X6", "belongs to no table, index or sequence", |disk| disk.create("data/00000fff")),
+    ("X6", "no whole number of pages", |disk| {
+        let name = plant::data(disk.map());
+        disk.cut(&name, disk.len(&name) + 100);
+    }),
+    ("X7", "is the first unused", |disk| disk.edit_control(|copy| copy[40] -= 1)),
+    ("W2", "both copies are damaged", |disk| {
+        disk.flip("control", 100);
+        disk.flip("control", 4096 + 100);
+    }),
+    ("W5", "instead of", |disk| {
+        let name = disk.redo_segment();
+        disk.cut(&name, disk.len(&name) + 4096);
+    }),
+];
+
+#[test]
+fn every_message_has_its_damage() {
+    for (check, said, damage) in SAID {
+        let disk = sound();
+        damage(&disk);
+        let findings = disk.verify().findings;
+        let fired = findings.iter().any(|f| f.check == *check && f.what.contains(said));
+        assert!(fired, "{check} ({said}): {findings:?}");
     }
 }
 
@@ -251,6 +310,23 @@ fn a_heap_that_was_cut_short_hides_nothing_else() {
     }
 }
 
+/// A row that the condition of a partial index is true of, and one that it is not, the wrong way
+/// round.
+#[test]
+fn a_partial_index_holds_what_its_condition_says() {
+    for (name, n, checks) in [("name 5", 4, &["X3"][..]), ("name 4", 5, &["X2", "X4"])] {
+        let disk = sound();
+        let few = disk.files_of(Kind::TreeMeta)[2];
+        assert_eq!(disk.owners()[&few], "people_few");
+        // Header 16, column count 2, id 8, length 1, seven bytes of text.
+        disk.edit_tuple(name, |page, at| page[at + 34] = n);
+        let report = disk.verify();
+        let found: Vec<_> = report.findings.iter().map(|f| (f.check, f.file)).collect();
+        let wanted: Vec<_> = checks.iter().map(|check| (*check, few)).collect();
+        assert_eq!(found, wanted, "{:?}", report.findings);
+    }
+}
+
 /// Without a file of the catalog nothing can be recovered; that was an error of the system.
 #[test]
 fn a_missing_file_of_the_catalog_is_a_finding() {
@@ -296,6 +372,54 @@ fn every_name_has_its_damage() {
     let harmless = HARMLESS.iter().map(|check| check.to_string());
     let known: BTreeSet<String> = planted.into_iter().chain(harmless).collect();
     assert_eq!(names_in_sources(), known);
+}
+
+/// A write that went to the wrong place: the checksum knows file and block.
+#[test]
+fn a_page_of_another_place_is_always_found() {
+    let start = sound();
+    start.remove("doublewrite");
+    let pages = start.all_pages();
+    let mut rng = rightlink_env::Rng::from_seed(5);
+    for _ in 0..150 {
+        let (from, to) = (pages[rng.index(pages.len())], pages[rng.index(pages.len())]);
+        if from == to {
+            continue;
+        }
+        let disk = start.copy();
+        disk.misdirect(from, to);
+        let findings = disk.verify().findings;
+        let found = findings.iter().any(|f| f.file == to.0 && f.block == Some(to.1));
+        assert!(found, "{from:?} written to {to:?}: {findings:?}");
+    }
+}
+
+/// A write that never arrived: the page is sound, and as it was before. What that did to the rows
+/// is found, because the pages around it are newer. Nothing is newer where the page held all that
+/// is known of a commit: its transactions look as if they had been rolled back.
+#[test]
+fn a_page_from_before_is_found_or_does_no_harm() {
+    let before = sound();
+    let after = before.copy();
+    after.use_it();
+    after.remove("doublewrite");
+    let rows = after.copy().rows().expect("a sound database");
+    let (mut flagged, mut harmless, mut silent) = (0, 0, Vec::new());
+    for (file, block) in before.all_pages() {
+        if after.page(file, block) == before.page(file, block) {
+            continue;
+        }
+        let disk = after.copy();
+        disk.make_stale((file, block), &before);
+        match (disk.verify().findings.is_empty(), disk.rows().as_ref() == Some(&rows)) {
+            (false, _) => flagged += 1,
+            (true, true) => harmless += 1,
+            (true, false) => silent.push((file, block)),
+        }
+    }
+    println!("{flagged} pages from before were found, {harmless} did no harm, {silent:?}");
+    assert!(flagged >= 20, "{flagged} found, {harmless} harmless");
+    assert_eq!(silent, [(1, 1)], "only the commit status says it all by itself");
 }
 
 /// Random bytes in random pages, checksums made right: whatever is found, nothing panics and

@@ -5,6 +5,7 @@
 //! | [`Map`], [`Set`] | keys with values of a word, or none, embedded in the leaves |
 //! | [`BytesMap`] | keys with values of any length up to a page, embedded where they fit |
 //! | [`Shared`] | a map that many threads read while some write, in shards |
+//! | [`Cursor`] | lookups one after the other, in which neighbours share their way |
 //! | [`Runs`] | neighbours among many lookups that need one search |
 //!
 //! A node takes one key byte. Its entries are packed and found by counting bits, so it is as large
@@ -24,6 +25,7 @@
 //! Does not do: knowing anything of stores, descending iteration, keys longer than a word.
 
 mod blobs;
+mod cursor;
 mod edit;
 mod iter;
 mod map;
@@ -39,6 +41,7 @@ mod explore;
 mod tests;
 
 pub use blobs::{BytesMap, Value, Values};
+pub use cursor::Cursor;
 pub use edit::Sizes;
 pub use iter::Iter;
 pub use map::{Map, Set};

@@ -4,6 +4,7 @@
 
 use std::ops::RangeBounds;
 
+use crate::cursor::Cursor;
 use crate::edit::{Editor, Sizes};
 use crate::iter::{Iter, ends};
 use crate::slabs::Slabs;
@@ -91,6 +92,11 @@ impl<V: Fixed> Map<V> {
     #[inline]
     pub fn contains(&self, key: u64) -> bool {
         self.store.contains(key)
+    }
+
+    /// For lookups that come one after the other, best in order.
+    pub fn cursor(&self) -> Cursor<'_, V> {
+        Cursor::new(&self.store)
     }
 
     /// The values of `keys`, best sorted: neighbours share their way down.

@@ -112,6 +112,13 @@ impl<V: Fixed> Store<V> {
         ((node.word(0) ^ key) >> 8 == 0).then_some(node)
     }
 
+    /// The leaf that `key` may be in, if there is one.
+    #[inline(always)]
+    pub(crate) fn leaf_of(&self, key: u64) -> Option<(Node<'_>, Kind)> {
+        let at = self.leaf(key);
+        self.leaf_for(at, key).map(|node| (node, at.kind()))
+    }
+
     /// The value of `key`, as a word.
     #[inline(always)]
     pub(crate) fn get(&self, key: u64) -> Option<u64> {
@@ -222,12 +229,17 @@ impl<V: Fixed> Store<V> {
 
 /// The value of `key` in the leaf that is its own, as a word.
 #[inline(always)]
-fn in_leaf<V: Fixed>(node: Node<'_>, kind: Kind, key: u64) -> Option<u64> {
+pub(crate) fn in_leaf<V: Fixed>(node: Node<'_>, kind: Kind, key: u64) -> Option<u64> {
     if V::WORDS == 0 {
         return has(node, kind, key as u8).then_some(0);
     }
     find(node, kind, key as u8).map(|position| value_at::<V>(node, kind, position))
 }
+
+/// Things of a run after which it is taken for a long one.
+const LONG: usize = 32;
+/// Things of a long run that are looked at together.
+const STEP: usize = 8;
 
 /// Runs of neighbours among many things, of which each needs one search.
 #[derive(Debug)]
@@ -237,19 +249,31 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// The first runs of `things`; neighbours that are `alike` are in one. There may be more of
-    /// them behind [`Runs::end`].
+    /// The first runs of `things`; neighbours that are `alike`, which says that they are of one
+    /// kind, are in one. There may be more of them behind [`Runs::end`].
     #[inline(always)]
     pub fn of<T>(things: &[T], alike: impl Fn(&T, &T) -> bool) -> Runs {
         let mut runs = Runs { starts: [0; GROUP + 1], len: usize::from(!things.is_empty()) };
-        for (i, pair) in things.windows(2).enumerate() {
-            if !alike(&pair[0], &pair[1]) {
-                runs.starts[runs.len] = i + 1;
-                if runs.len == GROUP {
-                    return runs;
-                }
-                runs.len += 1;
+        let (mut start, mut i) = (0, 1);
+        while i < things.len() {
+            // After a long stretch several at a time, which a processor does at once.
+            if i - start >= LONG
+                && let Some(next) = things.get(i..i + STEP)
+                && next.iter().fold(true, |same, thing| same & alike(&things[start], thing))
+            {
+                i += STEP;
+                continue;
             }
+            let ends = !alike(&things[i - 1], &things[i]);
+            // Stored whether a run begins here or not: no branch depends on it, which nobody could
+            // foretell.
+            runs.starts[runs.len] = i;
+            if ends & (runs.len == GROUP) {
+                return runs;
+            }
+            runs.len += usize::from(ends);
+            start = if ends { i } else { start };
+            i += 1;
         }
         runs.starts[runs.len] = things.len();
         runs

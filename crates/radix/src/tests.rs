@@ -104,6 +104,9 @@ fn compare<V: Fixed + PartialEq + std::fmt::Debug>(
         let mut there = vec![false; probes.len()];
         map.contains_each(&probes, &mut there);
         assert!(there.iter().zip(&found).all(|(there, value)| *there == value.is_some()));
+        let (mut values, mut keys) = (map.cursor(), map.cursor());
+        assert!(probes.iter().zip(&found).all(|(key, value)| values.get(*key) == *value));
+        assert!(probes.iter().zip(&there).all(|(key, there)| keys.contains(*key) == *there));
     }
 }
 

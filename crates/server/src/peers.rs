@@ -7,7 +7,7 @@
 //! Does not do: anything of its own accord; `step` is called ten times a second.
 
 use std::collections::HashMap;
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -67,6 +67,11 @@ impl Peer {
     pub(crate) fn obey(&self, interrupt: Interrupt) {
         let first = self.interrupt.set(interrupt).is_ok();
         assert!(first, "a connection has one session");
+    }
+
+    /// Where the client is, unless it came through a file.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.socket.address()
     }
 
     /// How long it may idle in a transaction, 0 for ever.

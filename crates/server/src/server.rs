@@ -16,13 +16,13 @@ use std::sync::Arc;
 use rightlink::Database;
 use rightlink_env::sync::{AtomicBool, Ordering};
 use rightlink_env::{Clock, Nanos, thread};
-use rightlink_sql::{Session, SqlError};
+use rightlink_sql::{Activity, Session, SqlError, Who};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::auth::scram::random;
 use crate::config::{Config, ConfigError};
 use crate::connection::Connection;
-use crate::peers::{Peers, Phase, Registered, Rules, Stop};
+use crate::peers::{Peer, Peers, Phase, Registered, Rules, Stop};
 use crate::protocol::backend::Out;
 use crate::startup::{Refused, Starting, apply};
 use crate::transport::{Input, Socket, Transport};
@@ -95,6 +95,7 @@ struct Shared {
     config: Config,
     peers: Arc<Peers>,
     secret: [u8; 32],
+    activity: Activity,
 }
 
 impl Server {
@@ -124,7 +125,8 @@ impl Server {
         let clock = Clock::system();
         let peers = Arc::new(Peers::new(clock.clone()));
         let secret = random();
-        let shared = Shared { db: db.clone(), name: name.into(), config, peers, secret };
+        let (db, name, activity) = (db.clone(), name.into(), Activity::default());
+        let shared = Shared { db, name, config, peers, secret, activity };
         let stopper = Stopper(Arc::new(AtomicBool::new(false)));
         Ok(Server { shared: Arc::new(shared), listeners, stopper, clock })
     }
@@ -250,7 +252,7 @@ impl Shared {
         };
         let (starting, result) = starting.run();
         let Starting { mut transport, input, mut out, .. } = starting;
-        let started = result.and_then(|options| self.open(&options));
+        let started = result.and_then(|options| self.open(&options, peer));
         let session = match started {
             Ok(session) => session,
             Err(Refused::Silently) => return,
@@ -266,13 +268,27 @@ impl Shared {
         Connection::new(session, (transport, input, out), peer).serve(&self.config);
     }
 
-    fn open(&self, options: &[(String, String)]) -> Result<Session, Refused> {
+    fn open(&self, options: &[(String, String)], peer: &Peer) -> Result<Session, Refused> {
         if self.peers.count() > self.config.max_connections {
             let error = SqlError::new("53300", "sorry, too many clients already");
             return Err(Refused::With(error));
         }
         let mut session = Session::new(&self.db).named(self.name.clone());
+        session = session.join(&self.activity, who(options, peer));
         apply(&mut session, options)?;
         Ok(session)
+    }
+}
+
+/// As whom a client is listed for the others.
+fn who(options: &[(String, String)], peer: &Peer) -> Who {
+    let user = options.iter().find(|(name, _)| name == "user");
+    let user = user.map(|(_, user)| user.clone()).unwrap_or_default();
+    let address = peer.address();
+    Who {
+        pid: peer.pid,
+        user,
+        address: address.map(|address| address.ip().to_string()),
+        port: address.map(|address| address.port()),
     }
 }

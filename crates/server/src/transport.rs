@@ -5,7 +5,7 @@
 //! Does not do: messages.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -52,6 +52,14 @@ impl Socket {
                 Ok(rustix::net::sockopt::set_tcp_keepcnt(socket, 3)?)
             }
             Socket::Unix(socket) => socket.set_nonblocking(false),
+        }
+    }
+
+    /// The address of the other side, if it has one.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Socket::Tcp(socket) => socket.peer_addr().ok(),
+            Socket::Unix(_) => None,
         }
     }
 

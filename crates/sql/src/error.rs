@@ -14,6 +14,8 @@ pub type Result<T> = std::result::Result<T, SqlError>;
 /// Codes of PostgreSQL's appendix A that are used here.
 pub(crate) mod code {
     pub(crate) const FEATURE_NOT_SUPPORTED: &str = "0A000";
+    pub(crate) const CARDINALITY: &str = "21000";
+    pub(crate) const STRING_TOO_LONG: &str = "22001";
     pub(crate) const NUMERIC_OUT_OF_RANGE: &str = "22003";
     pub(crate) const INVALID_DATETIME: &str = "22007";
     pub(crate) const DATETIME_OVERFLOW: &str = "22008";
@@ -29,6 +31,7 @@ pub(crate) mod code {
     pub(crate) const INVALID_BINARY: &str = "22P03";
     pub(crate) const BAD_COPY_FORMAT: &str = "22P04";
     pub(crate) const NOT_NULL_VIOLATION: &str = "23502";
+    pub(crate) const FOREIGN_KEY_VIOLATION: &str = "23503";
     pub(crate) const CHECK_VIOLATION: &str = "23514";
     pub(crate) const UNIQUE_VIOLATION: &str = "23505";
     pub(crate) const ACTIVE_TRANSACTION: &str = "25001";
@@ -39,6 +42,7 @@ pub(crate) mod code {
     pub(crate) const INVALID_CURSOR_NAME: &str = "34000";
     pub(crate) const INVALID_SAVEPOINT: &str = "3B001";
     pub(crate) const INVALID_SCHEMA: &str = "3F000";
+    pub(crate) const DEPENDENT_OBJECTS: &str = "2BP01";
     pub(crate) const SERIALIZATION_FAILURE: &str = "40001";
     pub(crate) const DEADLOCK: &str = "40P01";
     pub(crate) const SYNTAX_ERROR: &str = "42601";
@@ -47,6 +51,8 @@ pub(crate) mod code {
     pub(crate) const UNDEFINED_COLUMN: &str = "42703";
     pub(crate) const UNDEFINED_OBJECT: &str = "42704";
     pub(crate) const DUPLICATE_OBJECT: &str = "42710";
+    pub(crate) const INVALID_FOREIGN_KEY: &str = "42830";
+    pub(crate) const GENERATED_ALWAYS: &str = "428C9";
     pub(crate) const AMBIGUOUS_FUNCTION: &str = "42725";
     pub(crate) const GROUPING_ERROR: &str = "42803";
     pub(crate) const DATATYPE_MISMATCH: &str = "42804";
@@ -65,6 +71,7 @@ pub(crate) mod code {
     pub(crate) const OUT_OF_MEMORY: &str = "53200";
     pub(crate) const PROGRAM_LIMIT: &str = "54000";
     pub(crate) const TOO_COMPLEX: &str = "54001";
+    pub(crate) const NOT_IN_STATE: &str = "55000";
     pub(crate) const OBJECT_IN_USE: &str = "55006";
     pub(crate) const LOCK_NOT_AVAILABLE: &str = "55P03";
     pub(crate) const SNAPSHOT_TOO_OLD: &str = "72000";
@@ -124,6 +131,13 @@ impl SqlError {
         self
     }
 
+    /// Is it about the statement as such, so that nothing else should be tried for it? A lock that
+    /// was waited for too long, an interrupt, a conflict.
+    pub(crate) fn ends_statement(&self) -> bool {
+        matches!(self.sqlstate, code::LOCK_NOT_AVAILABLE | code::QUERY_CANCELED)
+            || self.sqlstate.starts_with("40")
+    }
+
     /// May the same transaction succeed when it is run again from its start?
     pub fn is_retryable(&self) -> bool {
         matches!(self.sqlstate, code::SERIALIZATION_FAILURE | code::DEADLOCK)
@@ -154,7 +168,7 @@ impl From<Error> for SqlError {
                 Self::new(code::DEADLOCK, "deadlock detected").detail(what)
             }
             Error::Conflict { kind: ConflictKind::RowLocked, what } => {
-                Self::new(code::LOCK_NOT_AVAILABLE, "could not obtain lock on row").detail(what)
+                Self::new(code::LOCK_NOT_AVAILABLE, not_locked(&what)).detail(what)
             }
             Error::Conflict { what, .. } => {
                 let message = "could not serialize access due to concurrent update";
@@ -196,6 +210,13 @@ impl From<Error> for SqlError {
             _ => Self::new(code::INTERNAL, message),
         }
     }
+}
+
+/// PostgreSQL's words for a row that somebody else has.
+fn not_locked(what: &str) -> String {
+    let table = what.split_once(" of table ").and_then(|(_, rest)| rest.split_once(" is locked"));
+    let relation = table.map(|(table, _)| format!(" in relation \"{table}\""));
+    format!("could not obtain lock on row{}", relation.unwrap_or_default())
 }
 
 fn unique_violation(index: &str, key: &str) -> SqlError {

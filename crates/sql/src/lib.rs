@@ -31,6 +31,7 @@
 //! | room | hides |
 //! |---|---|
 //! | `interrupt` | ending a statement from another thread |
+//! | `activity`, `settings` | sessions as they see each other; SET, SHOW, RESET |
 //! | `session` | transactions, settings, prepared statements, cursors: what a connection is |
 //! | `exec` | running plans |
 //! | `catalog` | what psql and others ask of PostgreSQL's catalogs |
@@ -44,8 +45,9 @@
 //! Invariants: whatever is not built is refused with `0A000` and named, never half done. A plan
 //! never holds what belongs to one execution. Everything here is synchronous.
 //! Does not do: joins and subqueries (they wait for an engine behind [`SelectEngine`]), schemas,
-//! users, and what the store itself lacks: decimal columns, defaults, checks, foreign keys.
+//! users, deferred constraints.
 
+mod activity;
 mod bind;
 mod catalog;
 mod copy;
@@ -56,8 +58,10 @@ mod interrupt;
 mod parse;
 mod plan;
 mod session;
+mod settings;
 mod types;
 
+pub use activity::{Activity, Who};
 pub use copy::options::CopyFormat;
 pub use error::{Result, SqlError};
 pub use interrupt::{Interrupt, Reason};

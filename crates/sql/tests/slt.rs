@@ -126,7 +126,10 @@ macro_rules! files {
     ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name)); })* };
 }
 
-files!(expressions basics errors transactions paths grouping unsupported);
+files!(
+    expressions basics errors transactions paths grouping unsupported lengths definitions references
+    upsert catalogs storage partial retype
+);
 
 #[test]
 fn every_file_is_run() {

@@ -139,6 +139,8 @@ fn fill(db: &Database) -> Result<()> {
     txn.create_index("t", &by_v)?;
     txn.create_index("t", &IndexSchema::new("t_hash").on("v").method(IndexMethod::Hash))?;
     txn.create_index("t", &IndexSchema::new("t_one").on("k").method(IndexMethod::Hash).unique())?;
+    // Few values in front, many behind: conditions on the second column skip.
+    txn.create_index("t", &IndexSchema::new("t_vk").on("v").on("k"))?;
     txn.commit()?;
     db.checkpoint()?;
     let mut txn = db.begin();
@@ -164,6 +166,7 @@ fn use_everything(disk: &SimDisk) {
     let _ = db.inspect("t_pkey", Some(1));
     let _ = db.inspect("t_hash", None);
     let _ = db.inspect("t_one", Some(1));
+    let _ = db.inspect("t_vk", None);
     let _ = db.verify();
     let _ = db.vacuum(None);
     let mut txn = db.begin();
@@ -200,15 +203,17 @@ fn read(txn: &mut Transaction) -> Result<usize> {
     Ok(seen)
 }
 
-/// Lists of keys, and conditions that read every key.
-fn some_keys() -> [ScanOptions; 3] {
+/// Lists of keys, and conditions: on the first column, and on the second one alone.
+fn some_keys() -> [ScanOptions; 4] {
     let any_of = (0..40).map(|k| vec![Value::Int8(k * 7)]).collect();
     let some = (0..20).map(|k| Value::Text(format!("{:0>60}", k * 3))).collect();
+    let behind = (0..20).map(|k| Value::Int8(k * 13)).collect();
     let starts = Condition::StartsWith(b"000".to_vec());
     [
         ScanOptions { any_of, ..ScanOptions::index("t_pkey") },
         ScanOptions::index("t_v").matching("v", Condition::AnyOf(some)),
         ScanOptions::index("t_v").matching("v", starts),
+        ScanOptions::index("t_vk").matching("k", Condition::AnyOf(behind)),
     ]
 }
 

@@ -3,7 +3,7 @@
 use rightlink::catalog::codec;
 use rightlink::ids::{FileId, ObjectId, Xid};
 use rightlink::table::schema::{Column, IndexColumn, IndexDef};
-use rightlink::{Type, Value};
+use rightlink::{AutoVacuum, Type, Value};
 
 /// The first byte chooses the kind.
 pub fn target(data: &[u8]) {
@@ -33,10 +33,13 @@ pub fn target(data: &[u8]) {
 pub fn seeds() -> Vec<Vec<u8>> {
     let table = codec::TableBytes {
         heap: FileId(64),
+        overflow: FileId(67),
         logged: true,
         fillfactor: 90,
         primary: None,
         checks: Vec::new(),
+        note: "a note".into(),
+        auto_vacuum: AutoVacuum::default(),
     };
     let mut column = Column::new("c", Type::Timestamp, true);
     let plain = codec::encode_column(&column);

@@ -10,11 +10,14 @@ use crate::tree::Tree;
 const FILES: &[&str] = &[
     "bench/src/count.rs",
     "bench/src/descent/stores.rs",
+    "bench/src/load/peers/limit.rs",
+    "bench/src/load/peers/lmdb.rs",
     "crates/aio/src/buf.rs",
     "crates/aio/src/owned.rs",
     "crates/aio/src/uring.rs",
     "crates/engine/src/buffer/frame.rs",
     "crates/engine/src/buffer/pin.rs",
+    "crates/engine/src/index/btree/window.rs",
     "crates/engine/src/page/buf.rs",
 ];
 

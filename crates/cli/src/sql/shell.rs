@@ -229,5 +229,6 @@ fn definition(index: &IndexInfo) -> String {
         format!("{}{order}{nulls}", column.name)
     };
     let columns: Vec<String> = index.columns.iter().map(column).collect();
-    format!("{kind}{method} ({})", columns.join(", "))
+    let definition = format!("{kind}{method} ({}) {}", columns.join(", "), index.clauses());
+    definition.trim_end().to_owned()
 }

@@ -14,6 +14,7 @@ use rightlink::{ColumnInfo, Database, ScanOptions, Value};
 use super::questions::of_carrier;
 use super::{AGAIN, Tour, index_args};
 use crate::clock::Stopwatch;
+use crate::csv::Limits;
 use crate::csv_file::CsvFile;
 use crate::failure::{Exit, Failure};
 use crate::figures::{bytes, count, duration, plural};
@@ -91,7 +92,7 @@ impl Tour<'_> {
         let clock = Stopwatch::start();
         let db = open::existing(self.common, &self.dir)?;
         let opened = clock.elapsed();
-        let found = compare(&db, &self.data.display().to_string())?;
+        let found = compare(&db, &self.data)?;
         check(found, killed.acknowledged)?;
         let kept = of_carrier(&db, "WN")?.len() as u64;
         if kept != southwest {
@@ -143,10 +144,10 @@ fn read_reports(reports: &mut BufReader<ChildStdout>, batches: u64) -> Result<u6
 }
 
 /// Rows of the second table, which must be the first rows of the file, value by value.
-fn compare(db: &Database, data: &str) -> Result<u64, Failure> {
+fn compare(db: &Database, data: &std::path::Path) -> Result<u64, Failure> {
     let columns: Vec<ColumnInfo> = db.describe(AGAIN)?.columns;
-    let mut file = CsvFile::open(data)?;
-    let mapping = Mapping::new(&file.header, &columns)?;
+    let mut file = CsvFile::open(data, Limits::LEAST)?;
+    let mapping = Mapping::new(&file.header, &columns, &file.header_place())?;
     let mut found = 0;
     let options = ScanOptions::index(format!("{AGAIN}_pkey"));
     for row in db.begin().scan(AGAIN, &options)? {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rightlink::{Database, TableInfo};
 
 use crate::args::{Common, LoadArgs, TourArgs};
+use crate::csv::Limits;
 use crate::csv_file::{CsvFile, total_bytes};
 use crate::failure::{Exit, Failure};
 use crate::figures::{bytes, count, duration, plural, rate};
@@ -110,7 +111,7 @@ fn load_args(tour: &Tour<'_>, table: &str, batch: u32, skip: u64) -> LoadArgs {
     LoadArgs {
         db: tour.dir.clone(),
         table: table.to_owned(),
-        files: vec![tour.data.display().to_string()],
+        files: vec![tour.data.clone()],
         schema: None,
         primary_key: vec!["id".to_owned()],
         index: index_args(table),
@@ -120,6 +121,7 @@ fn load_args(tour: &Tour<'_>, table: &str, batch: u32, skip: u64) -> LoadArgs {
         skip,
         reject: None,
         relaxed: false,
+        null: String::new(),
     }
 }
 
@@ -218,7 +220,7 @@ impl Tour<'_> {
         skip: u64,
     ) -> Result<(Loader, Duration), Failure> {
         let args = load_args(self, table, batch, skip);
-        let mut file = CsvFile::open(&args.files[0])?;
+        let mut file = CsvFile::open(&args.files[0], Limits::LEAST)?;
         let mut loader = Loader::prepare(db, &args, &mut file)?;
         let mut progress = Progress::start(total_bytes(&args.files), !self.output.json());
         let loaded = loader.load_files(&args, file, &mut progress, None);

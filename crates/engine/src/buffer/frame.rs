@@ -8,6 +8,7 @@
 //! - `FAILED`: the read failed; the last pin gives the frame back.
 //! - `DIRTY`: memory is newer than the file. `UNLOGGED`: changes of the page are not logged.
 //! - `PEEKED`: readers without pins may be there (`reading`).
+//! - `AWAITED`: somebody sleeps until the read has ended; means nothing after that.
 //!
 //! Invariants:
 //! - The tag changes only while no flag is set. A pin taken while `VALID` was set keeps tag and
@@ -21,7 +22,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use rightlink_aio::{AlignedBuf, Completion, Done, File, Io, IoBufs, Segment};
+use rightlink_aio::{AlignedBuf, Completion, Done, File, Io, IoBufs, ReadRequest, Segment};
 use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -42,6 +43,8 @@ pub(super) const DIRTY: u64 = 1 << 35;
 pub(super) const UNLOGGED: u64 = 1 << 36;
 /// Somebody may be reading the frame without a pin.
 pub(super) const PEEKED: u64 = 1 << 37;
+/// Somebody sleeps until the read has ended.
+pub(super) const AWAITED: u64 = 1 << 38;
 const FLAGS: u64 = !0 << 32;
 /// No frame: ends chains of the page table.
 pub(super) const NO_FRAME: u32 = u32::MAX;
@@ -120,10 +123,18 @@ impl Frame {
         self.state.fetch_add(flags + 1, Ordering::Release);
     }
 
-    /// The read has ended: `LOADING` becomes `outcome` (`VALID` or `FAILED`).
-    pub(super) fn loaded(&self, outcome: u64) {
-        let before = self.state.fetch_xor(LOADING | outcome, Ordering::Release);
+    /// The read has ended: `LOADING` becomes `outcome` (`VALID` or `FAILED`). True if somebody
+    /// sleeps until then.
+    #[must_use]
+    pub(super) fn loaded(&self, outcome: u64) -> bool {
+        let before = self.state.fetch_xor(LOADING | outcome, Ordering::AcqRel);
         assert!(before & (LOADING | VALID | FAILED) == LOADING, "a read ends once");
+        before & AWAITED != 0
+    }
+
+    /// The caller, who has a pin, is about to sleep until the read has ended.
+    pub(super) fn await_read(&self) {
+        self.state.fetch_or(AWAITED, Ordering::AcqRel);
     }
 
     /// Takes the frame away from its page if nobody pins it and it is clean; `DIRTY` in `forgiven`
@@ -280,6 +291,11 @@ impl Arena {
         &self.parking[index as usize % PARKING_LOTS]
     }
 
+    /// How often somebody slept for a latch.
+    pub(super) fn latch_waits(&self) -> u64 {
+        self.parking.iter().map(Parking::waits).sum()
+    }
+
     /// Memory of frame `index`.
     #[inline]
     pub(super) fn page(&self, index: u32) -> &PageBuf {
@@ -333,12 +349,12 @@ pub(super) trait FrameRead: Completion + 'static {
     fn frames(&self) -> &[u32];
 }
 
-/// Starts to read from `offset` of `file` into the frames of `target`.
-pub(super) fn submit_read<T: FrameRead>(io: &Io, file: &File, offset: u64, target: Arc<T>) {
+/// The read from `offset` of `file` into the frames of `target`.
+pub(super) fn read<T: FrameRead>(file: &File, offset: u64, target: Arc<T>) -> ReadRequest {
     // SAFETY: `Done` keeps `target`, and `target` the arena, until the completion; a frame that is
     // `LOADING` stays so until its own read is completed, which the trait asks for.
     let bufs = unsafe { target.arena().io_bufs(target.frames()) };
-    io.submit_read(file, offset, bufs, Done { target, tag: 0 });
+    ReadRequest { file: file.clone(), offset, bufs, done: Done { target, tag: 0 } }
 }
 
 /// A write from a private copy, which it keeps.
@@ -382,7 +398,7 @@ mod tests {
         let page = PageId::new(FileId(9), 7);
         frame.adopt(page, LOADING);
         assert!(frame.try_claim(DIRTY).is_none(), "not while it is being read");
-        frame.loaded(VALID);
+        assert!(!frame.loaded(VALID));
         assert!(frame.try_claim(0).is_none(), "not while it is pinned");
         frame.drop_pin();
         assert!(frame.mark_dirty(5) && !frame.mark_dirty(7));
@@ -397,7 +413,8 @@ mod tests {
         let arena = Arena::new(1).unwrap();
         let frame = arena.frame(0);
         frame.adopt(PageId::new(FileId(9), 7), LOADING);
-        frame.loaded(FAILED);
+        frame.await_read();
+        assert!(frame.loaded(FAILED), "somebody sleeps");
         assert!(!frame.claim_failed());
         frame.drop_pin();
         assert!(frame.claim_failed() && !frame.claim_failed());

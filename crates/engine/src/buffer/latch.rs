@@ -43,6 +43,31 @@ pub(super) enum Mode {
 pub(super) struct Parking {
     lock: Mutex<()>,
     woken: Condvar,
+    /// Latches that somebody slept for here.
+    waits: AtomicU64,
+}
+
+impl Parking {
+    /// How often somebody slept here for a latch.
+    pub(super) fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps as long as `held` says so. `announce` comes first: whoever ends what is waited for
+    /// sees it, and calls [`Parking::wake`].
+    pub(super) fn sleep_while(&self, announce: impl FnOnce(), held: impl Fn() -> bool) {
+        let mut guard = self.lock.lock();
+        announce();
+        while held() {
+            guard = self.woken.wait(guard);
+        }
+    }
+
+    /// Has all who sleep look again.
+    pub(super) fn wake(&self) {
+        let _guard = self.lock.lock();
+        self.woken.notify_all();
+    }
 }
 
 /// The latch of one frame.
@@ -86,6 +111,9 @@ impl Latch {
         let mut waiter = Waiter { mode, failures: 0, owns_handoff: false };
         let mut guard = parking.lock.lock();
         while !self.take_or_announce(&mut waiter, parking) {
+            if waiter.failures == 0 {
+                parking.waits.fetch_add(1, Ordering::Relaxed);
+            }
             guard = self.park(guard, parking);
             waiter.failures += 1;
         }

@@ -12,7 +12,7 @@
 //!
 //! Does not do: decide what to read (`read_stream`), choose victims (`evict`).
 
-use rightlink_aio::{Completion, IoError};
+use rightlink_aio::{Completion, IoError, Method, ReadRequest};
 use rightlink_env::sync::{Arc, Ordering};
 use rightlink_env::{points, thread};
 
@@ -73,18 +73,17 @@ impl Core {
         found.is_some_and(|index| self.arena.frame(index).state() & VALID != 0)
     }
 
-    /// Is `page` on its way? A hint.
-    pub(super) fn reads(&self, page: PageId) -> bool {
-        let found = self.table.find(&self.arena, page);
-        found.is_some_and(|index| self.arena.frame(index).state() & LOADING != 0)
-    }
-
     /// Waits until the page behind `pin` is read; the error of the read if it failed.
     pub(super) fn wait(&self, pin: Pin) -> Result<Pin> {
         let reading = || pin.frame().state() & LOADING != 0;
         if reading() {
             latched::assert_none();
             self.counters.waits.add(1);
+            if self.io.method() == Method::Worker {
+                // Nobody must reap, and not every read that ends is worth waking up for.
+                let parking = self.arena.parking(pin.index());
+                parking.sleep_while(|| pin.frame().await_read(), reading);
+            }
         }
         while reading() {
             // Whoever put the page into the table may not have submitted its read yet.
@@ -105,19 +104,22 @@ impl Core {
     fn finish(&self, index: u32, outcome: Result<()>) {
         let frame = self.arena.frame(index);
         let page = frame.tag();
-        match outcome {
+        let awaited = match outcome {
             Ok(()) => {
                 frame.latch.set_version(self.fresh_version());
                 // Before it is valid: from then on others may take the frame away again.
                 self.replacement.lock().admit(index, page);
-                frame.loaded(VALID);
+                frame.loaded(VALID)
             }
             Err(error) => {
                 self.counters.read_errors.add(1);
                 self.table.lock(page).remove(&self.arena, index);
                 self.failures.lock().push((index, error));
-                frame.loaded(FAILED);
+                frame.loaded(FAILED)
             }
+        };
+        if awaited {
+            self.arena.parking(index).wake();
         }
         self.unpin(index);
     }
@@ -133,7 +135,7 @@ impl BufferPool {
         };
         self.core.arena.frame(index).add_pin();
         let pin = Pin::adopt(&self.core, index);
-        self.submit_read(&file, vec![index]);
+        self.core.io.submit_reads([self.read_into(&file, vec![index])]);
         Ok(Some(pin))
     }
 
@@ -157,8 +159,9 @@ impl BufferPool {
         Ok(Some(index))
     }
 
-    /// Reads neighbouring pages into `frames`, which are loading.
-    pub(super) fn submit_read(&self, file: &Arc<DataFile>, frames: Vec<u32>) {
+    /// The read of neighbouring pages into `frames`, which are loading. The caller starts it, and
+    /// waits for nobody before.
+    pub(super) fn read_into(&self, file: &Arc<DataFile>, frames: Vec<u32>) -> ReadRequest {
         let first = self.core.arena.frame(frames[0]).tag();
         let core = Arc::clone(&self.core);
         core.counters.reads.add(frames.len() as u64);
@@ -169,7 +172,7 @@ impl BufferPool {
         let log_end = self.wal.end();
         let target = Arc::new(ReadOp { core, file: Arc::clone(file), frames, log_end });
         let offset = data_file::offset(first.block);
-        frame::submit_read(&self.core.io, &file.file, offset, target);
+        frame::read(&file.file, offset, target)
     }
 
     /// A zeroed frame for `page`, pinned. `None` if somebody else was faster.

@@ -7,7 +7,8 @@
 //! | `page_table`, `replacement`, `load`, `evict` | finding, bringing in, letting go |
 //! | `mtr`, `redo` | logged changes; the same again after a crash |
 //! | `write_back`, `double_write`, `data_file` | the way home |
-//! | `read_stream`, `prefetch`, `read_ahead` | reading ahead: windows; how far; starting reads |
+//! | `read_stream`, `window` | every multi-block read: looking ahead; what it has asked for |
+//! | `prefetch`, `read_ahead` | how far; starting reads |
 //! | `reading` | reading without pins |
 //!
 //! Invariants: WAL before data; R2, R7 and R11 (see the files that cite them); nobody depends on a
@@ -39,6 +40,7 @@ mod stats;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod window;
 mod write_back;
 
 pub use double_write::DoubleWrite;

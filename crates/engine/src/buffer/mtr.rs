@@ -10,6 +10,8 @@
 //!
 //! Does not do: choose latch order (R12 binds the caller); undo.
 
+use std::cell::Cell;
+
 use rightlink_env::{points, thread};
 
 use crate::buffer::frame::NO_REDO;
@@ -24,6 +26,13 @@ use crate::wal::{PagePart, RecordKind};
 
 /// A delta up to this long is kept without asking whether an image is shorter.
 const SHORT_DELTA: usize = 512;
+/// Most bytes that a thread keeps for its next delta.
+const MAX_SPARE: usize = 4096;
+
+thread_local! {
+    /// Memory of this thread's last mini-transaction, for its next one: most are small, and many.
+    static SPARE: Cell<(Vec<Slot>, Vec<u8>)> = const { Cell::new((Vec::new(), Vec::new())) };
+}
 
 /// A mini-transaction: exclusive latches on a few pages whose changes become one log record,
 /// atomically.
@@ -75,7 +84,9 @@ impl Slot {
 impl<'p> Mtr<'p> {
     /// An empty mini-transaction.
     pub fn new(pool: &'p BufferPool) -> Self {
-        Self { pool, slots: Vec::new() }
+        let (slots, delta) = SPARE.take();
+        SPARE.set((Vec::new(), delta));
+        Self { pool, slots }
     }
 
     /// Latches `pin` exclusively (waits; the caller keeps to R12) and adds it. Not for a page that
@@ -109,6 +120,9 @@ impl<'p> Mtr<'p> {
             let from = if *logged { pool.wal.end().0 } else { NO_REDO };
             let late = points::broken("dirty-after-append");
             pool.core.mark_dirty(latched.pin().frame(), if late { NO_REDO } else { from });
+            let (slots, spare) = SPARE.take();
+            SPARE.set((slots, Vec::new()));
+            *delta = spare;
         }
         latched.page_mut(logged.then_some(delta))
     }
@@ -136,12 +150,24 @@ impl<'p> Mtr<'p> {
         let mut slots = std::mem::take(&mut self.slots);
         let logged = |slot: &&mut Slot| slot.changed() && slot.logged && !slot.delta.is_empty();
         slots.iter_mut().filter(logged).for_each(Slot::shorten);
-        let parts: Vec<PagePart<'_>> = slots.iter().filter_map(part).collect();
-        if parts.is_empty() {
-            return Ok(Lsn(0));
-        }
+        let mut parts = slots.iter().filter_map(part);
+        let (only, more);
+        let parts = match (parts.next(), parts.next()) {
+            (None, _) => {
+                give_back(slots);
+                return Ok(Lsn(0));
+            }
+            (Some(one), None) => {
+                only = [one];
+                &only[..]
+            }
+            (Some(one), Some(two)) => {
+                more = [one, two].into_iter().chain(parts).collect::<Vec<_>>();
+                &more[..]
+            }
+        };
         points::hit("buffer.mtr.before-append");
-        let appended = self.pool.wal.append(kind, xid, &parts);
+        let appended = self.pool.wal.append(kind, xid, parts);
         let end = appended.inspect_err(|error| {
             // The pages have changes that the log does not know: they must not reach their files.
             self.pool.poison(&format!("append failed: {error}"));
@@ -151,8 +177,21 @@ impl<'p> Mtr<'p> {
             let latched = slot.latched.as_mut().expect("a page with a delta is latched");
             header::set_lsn(&mut latched.page_mut(None), end);
         }
+        give_back(slots);
         Ok(end)
     }
+}
+
+/// Unlatches, and keeps the memory for this thread's next mini-transaction.
+fn give_back(mut slots: Vec<Slot>) {
+    let delta = slots.iter_mut().map(|slot| std::mem::take(&mut slot.delta));
+    let mut delta = delta.max_by_key(Vec::capacity).unwrap_or_default();
+    slots.clear();
+    if delta.capacity() > MAX_SPARE {
+        delta = Vec::new();
+    }
+    delta.clear();
+    SPARE.set((slots, delta));
 }
 
 fn part(slot: &Slot) -> Option<PagePart<'_>> {

@@ -371,7 +371,7 @@ impl BufferPool {
 
     /// Counters.
     pub fn stats(&self) -> PoolStats {
-        self.core.counters.snapshot()
+        PoolStats { latch_waits: self.core.arena.latch_waits(), ..self.core.counters.snapshot() }
     }
 
     /// Oldest log position that a dirty page still needs, or the end of the log. A checkpoint takes

@@ -1,7 +1,7 @@
 //! How far a read stream looks ahead.
 //!
 //! The distance counts reads ahead of the consumer; a read may join several neighbours, which has a
-//! limit of its own. Both start at 1, grow fourfold when the consumer really waited, and shrink
+//! limit of its own. Both start at 1, grow eightfold when the consumer really waited, and shrink
 //! late.
 //!
 //! Invariants:
@@ -19,9 +19,12 @@ use crate::buffer::stats::Counter;
 
 /// Most neighbours that one read joins (128 KiB).
 pub(super) const MAX_JOIN: u32 = 16;
+/// Reads are started when there is room for one in so many of the distance, and of those that the
+/// device serves at once.
+pub(super) const TOGETHER: usize = 4;
 /// How much further a stream looks after each wait. A scan that ends soon says so (`want`), so a
 /// long one need not be held up by many waits at its start.
-const GROWTH: u32 = 4;
+const GROWTH: u32 = 8;
 /// Hand-overs in a row that needed no read before the distance shrinks.
 const PATIENCE: u32 = 1024;
 /// Hand-overs after which a ceiling is lifted by one.
@@ -320,10 +323,10 @@ mod tests {
         (0..3).for_each(|_| distance.waited());
         distance.lost();
         distance.waited();
-        assert_eq!(distance.reads(), 32, "no swinging up to where pages are lost");
+        assert_eq!(distance.reads(), 64, "no swinging up to where pages are lost");
         (0..LIFT).for_each(|_| distance.used());
         distance.waited();
-        assert_eq!(distance.reads(), 33);
+        assert_eq!(distance.reads(), 65);
     }
 
     #[test]

@@ -5,15 +5,19 @@
 //! their read alone.
 //! Does not do: choose pages.
 
+use rightlink_aio::ReadRequest;
 use rightlink_env::sync::{Arc, Ordering};
 
 use crate::buffer::data_file::DataFile;
 use crate::buffer::evict::Need;
 use crate::buffer::pool::BufferPool;
-use crate::buffer::prefetch::MAX_JOIN;
+use crate::buffer::prefetch::{MAX_JOIN, TOGETHER};
 use crate::buffer::{Prefetch, StreamStats};
 use crate::error::Result;
 use crate::ids::PageId;
+
+/// Most reads that are started together. Whoever else wants a page of theirs waits for that.
+const MOST_TOGETHER: usize = 32;
 
 /// Neighbours that will be read in one call.
 #[derive(Default)]
@@ -87,24 +91,27 @@ impl BufferPool {
         pages.sort_unstable();
         pages.dedup();
         let mut stats = StreamStats::default();
-        let mut run = Run::default();
+        let (mut run, mut reads) = (Run::default(), Vec::new());
         for page in pages.iter().copied() {
             if !run.is_continued_by(page) {
-                self.submit_ahead(&mut run, &mut stats);
+                self.end_run(&mut run, &mut reads, &mut stats);
             }
-            if !self.has_room() || self.reserve_ahead(page, &mut run).is_err() {
+            if self.room() == 0 || self.reserve_ahead(page, &mut run).is_err() {
                 break;
             }
         }
-        self.submit_ahead(&mut run, &mut stats);
+        self.end_run(&mut run, &mut reads, &mut stats);
+        self.start(&mut reads);
         self.core.streams.add(&stats);
         stats
     }
 
-    /// Would one more read start at once?
-    pub(super) fn has_room(&self) -> bool {
+    /// How many more reads would start at once. As streams start several together, a few more than
+    /// the device serves wait in its queue, so that it is busy until the next ones come.
+    pub(super) fn room(&self) -> usize {
+        let (depth, most) = (self.device_depth() as usize, self.core.io.depth() as usize);
         let reads = self.core.reads_in_flight.load(Ordering::Relaxed);
-        reads < self.core.streams.depth() as usize
+        (depth + depth / TOGETHER).min(most).saturating_sub(reads)
     }
 
     /// Adds `page` to the run unless it is near. True if it was added.
@@ -120,14 +127,28 @@ impl BufferPool {
         Ok(frame.is_some())
     }
 
-    /// Reads the pages of the run, and empties it.
-    pub(super) fn submit_ahead(&self, run: &mut Run, stats: &mut StreamStats) {
+    /// Adds the read of the run's pages to those that will be started together; empties the run.
+    pub(super) fn end_run(
+        &self,
+        run: &mut Run,
+        reads: &mut Vec<ReadRequest>,
+        stats: &mut StreamStats,
+    ) {
         let frames = std::mem::take(&mut run.frames);
-        if let Some(file) = run.file.take() {
-            stats.reads += 1;
-            stats.joined += frames.len() as u64 - 1;
-            self.submit_read(&file, frames);
-            stats.depth_sum += self.core.io.in_flight() as u64;
+        let Some(file) = run.file.take() else { return };
+        stats.reads += 1;
+        stats.joined += frames.len() as u64 - 1;
+        reads.push(self.read_into(&file, frames));
+        stats.depth_sum += (self.core.io.in_flight() + reads.len()) as u64;
+        if reads.len() >= MOST_TOGETHER {
+            self.start(reads);
+        }
+    }
+
+    /// Starts the reads.
+    pub(super) fn start(&self, reads: &mut Vec<ReadRequest>) {
+        if !reads.is_empty() {
+            self.core.io.submit_reads(reads.drain(..));
         }
     }
 }

@@ -17,10 +17,7 @@
 //!
 //! Does not do: choose pages; keep pages after they are handed over.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
-
-use rightlink_aio::Method;
+use rightlink_aio::{Method, ReadRequest};
 use rightlink_env::Reservation;
 use rightlink_env::sync::Arc;
 
@@ -28,8 +25,9 @@ use crate::buffer::Prefetch;
 use crate::buffer::load::Found;
 use crate::buffer::pin::Pin;
 use crate::buffer::pool::BufferPool;
-use crate::buffer::prefetch::{Bounds, Distance};
+use crate::buffer::prefetch::{Bounds, Distance, TOGETHER};
 use crate::buffer::read_ahead::Run;
+use crate::buffer::window::{Block, Window};
 use crate::error::{Error, Result};
 use crate::ids::{BlockNo, PageId};
 
@@ -104,47 +102,6 @@ impl StreamStats {
     }
 }
 
-/// One entry that was asked for and not handed over yet.
-struct Entry<T> {
-    page: Option<PageId>,
-    tag: T,
-}
-
-/// A block that entries of the window need.
-#[derive(Clone, Copy, Default)]
-struct Block {
-    entries: u32,
-    /// This stream has started a read of it.
-    issued: bool,
-    /// The first block that was needed of its read.
-    leads: bool,
-}
-
-/// Hashes a page's number; it is spread already by one multiplication.
-#[derive(Default)]
-struct PageHasher(u64);
-
-impl Hasher for PageHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(u64::from(word));
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        let mixed = (self.0.rotate_left(32) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ mixed >> 29;
-    }
-}
-
-type Blocks = HashMap<PageId, Block, BuildHasherDefault<PageHasher>>;
-
 /// Where the entries come from.
 type Source<'p, T> = Box<dyn FnMut() -> Result<Option<(Option<PageId>, T)>> + Send + 'p>;
 
@@ -176,7 +133,7 @@ const MAX_ENTRIES: usize = 16_384;
 /// Entries of the window that need no reservation.
 const FREE_ENTRIES: usize = 64;
 /// Entries that are looked at for one that has arrived.
-const ARRIVAL_SEARCH: usize = 256;
+const ARRIVAL_SEARCH: usize = 64;
 
 /// Every multi-block read (decision 10): pulls `(page, tag)` from `next`, looks ahead, hands over
 /// pins.
@@ -184,10 +141,11 @@ pub struct ReadStream<'p, T> {
     pool: PoolRef<'p>,
     source: Source<'p, T>,
     delivery: Delivery,
-    window: VecDeque<Entry<T>>,
-    blocks: Blocks,
+    window: Window<T>,
     /// Entries of the window whose pages were looked at: in memory, or being read.
     looked: usize,
+    /// Reads that are about to be started.
+    reads: Vec<ReadRequest>,
     /// Reads whose first needed block was not handed over.
     reads_ahead: usize,
     /// Blocks read and not handed over.
@@ -256,9 +214,9 @@ impl<'p, T> ReadStream<'p, T> {
             pool,
             source,
             delivery: options.delivery,
-            window: VecDeque::new(),
-            blocks: Blocks::default(),
+            window: Window::default(),
             looked: 0,
+            reads: Vec::new(),
             reads_ahead: 0,
             blocks_ahead: 0,
             distance,
@@ -284,9 +242,12 @@ impl<'p, T> ReadStream<'p, T> {
 
     /// The next entry: its page, if it needs one, and its tag. Errors as [`ReadStream::next`].
     pub fn next_entry(&mut self) -> Result<Option<(Option<Pin>, T)>> {
+        if let Some(near) = self.pass() {
+            return Ok(Some(near));
+        }
         let Some(place) = self.look()? else { return Ok(None) };
-        let pin = match self.window[place].page {
-            Some(page) => Some(self.obtain(page)?),
+        let pin = match self.window.page(place) {
+            Some(page) => Some(self.obtain(place, page)?),
             None => {
                 self.distance.idle();
                 None
@@ -295,13 +256,44 @@ impl<'p, T> ReadStream<'p, T> {
         Ok(Some((pin, self.hand_over(place))))
     }
 
+    /// The next entry past the window, where nothing is looked at ahead and its page is in memory.
+    fn pass(&mut self) -> Option<(Option<Pin>, T)> {
+        let looks_ahead = self.distance.reads() > 1 || !self.window.is_empty();
+        if looks_ahead || self.paused || self.ended {
+            return None;
+        }
+        let (page, tag) = self.pull()?;
+        let pin = match page.map(|page| self.pool.core.find(page)) {
+            None => None,
+            Some(Found::Valid(pin)) => Some(pin),
+            Some(Found::Loading(_) | Found::Absent) => {
+                self.window.push(page, tag);
+                return None;
+            }
+        };
+        self.distance.idle();
+        self.handed_over();
+        Some((pin, tag))
+    }
+
+    /// The next entry of the source, none at its end and where it fails.
+    fn pull(&mut self) -> Option<(Option<PageId>, T)> {
+        match (self.source)() {
+            Ok(Some(entry)) => return Some(entry),
+            Ok(None) => {}
+            Err(error) => self.failed = Some(error),
+        }
+        self.ended = true;
+        None
+    }
+
     /// The next tag, and its page or why that cannot be read: for those that go on past damage.
     pub fn next_tried(&mut self) -> Result<Option<(Result<Pin>, T)>> {
         let Some(place) = self.look()? else { return Ok(None) };
-        let page = self.window[place].page.expect("every entry of this stream has a page");
-        let tried = self.obtain(page);
+        let page = self.window.page(place).expect("every entry of this stream has a page");
+        let tried = self.obtain(place, page);
         if tried.is_err() {
-            self.take(page);
+            self.take(place);
         }
         Ok(Some((tried, self.hand_over(place))))
     }
@@ -321,12 +313,15 @@ impl<'p, T> ReadStream<'p, T> {
 
     /// Takes an entry out of the window.
     fn hand_over(&mut self, place: usize) -> T {
-        let entry = self.window.remove(place).expect("the entry was just looked at");
         self.looked = self.looked.saturating_sub(usize::from(place < self.looked));
+        self.handed_over();
+        self.window.remove(place)
+    }
+
+    fn handed_over(&mut self) {
         self.wanted = self.wanted.saturating_sub(1);
         self.stats.delivered += 1;
         self.stats.distance_sum += self.distance.reads() as u64;
-        entry.tag
     }
 
     /// The consumer wants at most so many entries more: no more than that are asked for.
@@ -343,25 +338,19 @@ impl<'p, T> ReadStream<'p, T> {
         let most = most.min(self.room);
         let mut gulp = GULP;
         while gulp > 0 && self.window.len() < most && !self.paused && !self.ended {
-            if self.blocks.len() >= blocks {
+            if self.window.blocks() >= blocks {
                 return;
             }
             gulp -= 1;
-            match (self.source)() {
-                Ok(Some((page, tag))) => self.push(page, tag),
-                Ok(None) => self.ended = true,
-                Err(error) => {
-                    self.failed = Some(error);
-                    self.ended = true;
-                }
+            if let Some((page, tag)) = self.pull() {
+                self.window.push(page, tag);
             }
         }
     }
 
     /// Reserves memory for twice as many entries; false if there is none.
     fn make_room(&mut self) -> bool {
-        let each = size_of::<Entry<T>>() + 2 * size_of::<(PageId, Block)>();
-        let more = self.room * each;
+        let more = self.room * Window::<T>::ENTRY_BYTES;
         let grown = match &mut self.memory {
             Some(memory) => memory.grow(more),
             None => {
@@ -373,34 +362,45 @@ impl<'p, T> ReadStream<'p, T> {
         grown
     }
 
-    fn push(&mut self, page: Option<PageId>, tag: T) {
-        if let Some(page) = page {
-            self.blocks.entry(page).or_default().entries += 1;
-        }
-        self.window.push_back(Entry { page, tag });
-    }
-
-    /// Starts reads in the order of need, until enough are ahead.
+    /// Starts reads in the order of need, until enough are ahead: several together, which costs
+    /// less than one by one.
     fn issue(&mut self) {
+        let reads = self.distance.reads();
+        if self.reads_ahead + reads / TOGETHER > reads || !self.has_room() {
+            return;
+        }
         while self.looked < self.window.len() && self.may_read() {
-            let page = self.window[self.looked].page;
-            if let Some(page) = page.filter(|page| self.is_missing(*page))
+            if let Some(page) = self.missing(self.looked)
                 && !self.issue_run(page)
             {
-                return;
+                break;
             }
             self.looked += 1;
         }
+        self.pool.start(&mut self.reads);
     }
 
     fn may_read(&self) -> bool {
-        self.reads_ahead < self.distance.reads() && self.pool.has_room()
+        self.reads_ahead < self.distance.reads() && self.pool.room() > 0
     }
 
-    /// Must a read of `page` be started?
-    fn is_missing(&self, page: PageId) -> bool {
-        let issued = self.blocks.get(&page).is_some_and(|block| block.issued);
-        !issued && !self.pool.is_near(page)
+    /// Would several reads start at once? What has arrived while nobody waited makes room.
+    fn has_room(&self) -> bool {
+        let several = (self.pool.device_depth() as usize / TOGETHER).max(1);
+        self.pool.room() >= several || {
+            self.pool.core.io.reap(false);
+            self.pool.room() >= several
+        }
+    }
+
+    /// The page of which a read must be started for the entry at `place`, if one must.
+    fn missing(&mut self, place: usize) -> Option<PageId> {
+        let page = self.window.page(place)?;
+        let block = self.window.block(place)?;
+        if !block.issued && !block.near {
+            block.near = self.pool.is_near(page);
+        }
+        (!block.issued && !block.near).then_some(page)
     }
 
     /// Reads `page` with those of its neighbours that the window wants. False: not now, there may
@@ -418,19 +418,22 @@ impl<'p, T> ReadStream<'p, T> {
             let at = PageId { block: BlockNo(first.block.0 + step), ..first };
             match self.pool.reserve_ahead(at, &mut run) {
                 Ok(true) => self.mark_issued(at, at == page),
-                Ok(false) if at < page => self.pool.submit_ahead(&mut run, &mut self.stats),
+                Ok(false) if at < page => {
+                    self.pool.end_run(&mut run, &mut self.reads, &mut self.stats);
+                }
                 // No room, or no such page: the entry that needs it will be told.
                 Ok(false) | Err(_) => break,
             }
         }
         let read = run.len() > 0;
-        self.pool.submit_ahead(&mut run, &mut self.stats);
-        self.reads_ahead += usize::from(read && self.blocks[&page].leads);
+        self.pool.end_run(&mut run, &mut self.reads, &mut self.stats);
+        let leads = self.window.block_of(page).is_some_and(|block| block.leads);
+        self.reads_ahead += usize::from(read && leads);
         true
     }
 
     fn mark_issued(&mut self, page: PageId, leads: bool) {
-        let block = self.blocks.get_mut(&page).expect("only blocks of the window are read");
+        let block = self.window.block_of_mut(page).expect("only blocks of the window are read");
         (block.issued, block.leads) = (true, leads);
         self.blocks_ahead += 1;
     }
@@ -440,7 +443,7 @@ impl<'p, T> ReadStream<'p, T> {
         let most = self.distance.join();
         let wants = |block: u32| {
             let at = PageId { block: BlockNo(block), ..page };
-            let unread = self.blocks.get(&at).is_some_and(|block| !block.issued);
+            let unread = self.window.block_of(at).is_some_and(|block| !block.issued);
             unread && !self.pool.is_near(at)
         };
         let (mut low, mut high) = (page.block.0, page.block.0);
@@ -456,8 +459,8 @@ impl<'p, T> ReadStream<'p, T> {
     /// How many of the next entries go on from `page` block by block, itself counted.
     fn followers(&self, page: PageId) -> usize {
         let mut last = page;
-        for entry in self.window.iter().skip(self.looked) {
-            let Some(next) = entry.page else { break };
+        for next in self.window.pages_from(self.looked) {
+            let Some(next) = next else { break };
             if next.block.0 == last.block.0.wrapping_add(1) && next.file == last.file {
                 last = next;
             } else if next != last {
@@ -469,7 +472,7 @@ impl<'p, T> ReadStream<'p, T> {
 
     /// Does the run end where the window ends, with time to see whether it goes on?
     fn may_grow(&self, first: PageId, count: usize) -> bool {
-        let at_end = self.window.back().and_then(|entry| entry.page).is_some_and(|last| {
+        let at_end = self.window.last_page().is_some_and(|last| {
             last.file == first.file && last.block.0.wrapping_sub(first.block.0) < count as u32
         });
         let urgent = self.reads_ahead == 0 || self.ended || self.paused;
@@ -494,22 +497,18 @@ impl<'p, T> ReadStream<'p, T> {
         }
     }
 
+    /// An entry whose page is there. Where there is none, the first is waited for, as in order: by
+    /// then others will have arrived, and who waits for any is woken by every one of them.
     fn arrived(&self) -> Option<usize> {
-        let seen = || self.window.iter().take(self.looked.clamp(1, ARRIVAL_SEARCH));
-        let valid = |entry: &Entry<T>| entry.page.is_none_or(|page| self.pool.core.holds(page));
-        let loading = |entry: &Entry<T>| entry.page.is_some_and(|page| self.pool.core.reads(page));
-        if let Some(place) = seen().position(valid) {
-            return Some(place);
-        }
-        let anything = || seen().any(valid) || !seen().any(loading);
-        self.pool.core.io.wait_for(anything);
-        seen().position(valid)
+        let seen = self.window.pages_from(0).take(self.looked.clamp(1, ARRIVAL_SEARCH));
+        let mut seen = seen.map(|page| page.is_none_or(|page| self.pool.core.holds(page)));
+        seen.position(|there| there)
     }
 
     /// Pins the page that is handed over, and learns from what that took.
-    fn obtain(&mut self, page: PageId) -> Result<Pin> {
+    fn obtain(&mut self, place: usize, page: PageId) -> Result<Pin> {
         let (pin, how) = self.fetch(page)?;
-        let block = self.take(page);
+        let block = self.take(place);
         match how {
             How::Read if block.issued => {
                 self.stats.wasted += 1;
@@ -522,19 +521,12 @@ impl<'p, T> ReadStream<'p, T> {
         Ok(pin)
     }
 
-    /// An entry of the block is handed over: what is known of it until then.
-    fn take(&mut self, page: PageId) -> Block {
-        let block = self.blocks.get_mut(&page).expect("every block of the window is known");
-        let before = *block;
-        block.entries -= 1;
-        // Its other entries find it in memory.
-        (block.issued, block.leads) = (false, false);
-        if block.entries == 0 {
-            self.blocks.remove(&page);
-        }
-        self.reads_ahead -= usize::from(before.leads);
-        self.blocks_ahead -= usize::from(before.issued);
-        before
+    /// The page of an entry is handed over: what is known of its block until then.
+    fn take(&mut self, place: usize) -> Block {
+        let block = self.window.take_block(place);
+        self.reads_ahead -= usize::from(block.leads);
+        self.blocks_ahead -= usize::from(block.issued);
+        block
     }
 
     /// Pins the page, and says what that took.
@@ -558,6 +550,11 @@ impl<'p, T> ReadStream<'p, T> {
         }
     }
 
+    /// Hands over in this order from now on.
+    pub fn deliver(&mut self, delivery: Delivery) {
+        self.delivery = delivery;
+    }
+
     /// Stops pulling from `next` until [`ReadStream::resume`]; what was asked for is still
     /// delivered.
     pub fn pause(&mut self) {
@@ -573,7 +570,6 @@ impl<'p, T> ReadStream<'p, T> {
     pub fn reset(&mut self) {
         self.stats.wasted += self.blocks_ahead as u64;
         self.window.clear();
-        self.blocks.clear();
         (self.looked, self.reads_ahead, self.blocks_ahead) = (0, 0, 0);
         self.ended = false;
         self.failed = None;

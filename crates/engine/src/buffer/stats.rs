@@ -51,6 +51,8 @@ pub struct PoolStats {
     pub read_errors: u64,
     /// Pins that waited for a read.
     pub waits: u64,
+    /// Latches that somebody slept for.
+    pub latch_waits: u64,
     /// Pages that left memory for another one.
     pub evictions: u64,
     /// Pages written to their files.
@@ -79,6 +81,7 @@ impl Counters {
             read_calls: self.read_calls.get(),
             read_errors: self.read_errors.get(),
             waits: self.waits.get(),
+            latch_waits: 0,
             evictions: self.evictions.get(),
             written: self.written.get(),
             write_calls: self.write_calls.get(),

@@ -2,16 +2,16 @@
 //!
 //! Invariants: a condition that is added holds for every row that is there, or the statement fails;
 //! the table is locked against everybody from before the rows are looked at.
-//! Does not do: values of another type.
+//! Does not do: what every row must be written anew for (`rewrite`).
 
 use crate::catalog::bootstrap::Kind;
 use crate::catalog::rows::Object;
 use crate::catalog::{Catalog, Changes, Entry, IndexDraft};
 use crate::datum::Value;
 use crate::error::{Error, Result};
-use crate::ids::{ObjectId, RowId};
+use crate::ids::ObjectId;
 use crate::table::schema::{
-    Check, Column, ColumnDefault, ColumnNo, IndexColumn, IndexMethod, TableDef, check_name,
+    AutoVacuum, Check, Column, ColumnDefault, ColumnNo, IndexColumn, TableDef, check_name,
 };
 use crate::table::{BuildOptions, Projection, Statement};
 
@@ -24,6 +24,8 @@ pub enum ColumnChange {
     Nullable(bool),
     /// Another default, or none.
     Default(Option<ColumnDefault>),
+    /// Another note.
+    Note(String),
 }
 
 impl Catalog {
@@ -34,20 +36,22 @@ impl Catalog {
         changes: &mut Changes,
         (name, column): (&str, Column),
     ) -> Result<()> {
-        let entry = self.begin_change(statement, changes, name)?;
-        let mut def = entry.table.def().clone();
-        if def.column_no(&column.name).is_ok() {
-            return Err(Error::AlreadyExists(format!("column {} of table {name}", column.name)));
-        }
-        if column.missing.is_null() && !column.nullable {
-            self.expect_empty(statement, &entry, &column.name)?;
-        }
-        let object =
-            Object::column(self.new_object(), def.id, def.columns.len() as ColumnNo, &column);
-        def.columns.push(column);
-        def.validate()?;
-        self.store.insert(statement, &[object])?;
-        self.redefine(changes, &entry, def, &[])
+        self.change(statement, changes, name, |statement, entry, def| {
+            if def.column_no(&column.name).is_ok() {
+                return Err(Error::AlreadyExists(format!(
+                    "column {} of table {name}",
+                    column.name
+                )));
+            }
+            if column.missing.is_null() && !column.nullable {
+                self.expect_empty(statement, entry, &column.name)?;
+            }
+            let no = def.columns.len() as ColumnNo;
+            let object = Object::column(self.new_object(), def.id, no, &column);
+            def.columns.push(column);
+            def.validate()?;
+            self.store.insert(statement, &[object])
+        })
     }
 
     /// A column that is never null and has no default goes to a table without rows only.
@@ -76,28 +80,25 @@ impl Catalog {
         changes: &mut Changes,
         (name, column): (&str, &str),
     ) -> Result<()> {
-        let entry = self.begin_change(statement, changes, name)?;
-        let mut def = entry.table.def().clone();
-        let no = def.column_no(column)?;
-        let user = |what: &str, user: &str| {
-            Error::Invalid(format!("column {column} of table {name} is used by {what} {user}"))
-        };
-        if let Some(index) = def.indexes.iter().find(|index| index.touches(no)) {
-            return Err(user("index", &index.name));
-        }
-        if let Some(check) = def.checks.iter().find(|check| check.predicate.names(no)) {
-            return Err(user("check", &check.name));
-        }
-        let dropped = &mut def.columns[usize::from(no)];
-        dropped.dropped = true;
-        if let Some(identity) = dropped.identity.take() {
-            let snapshot = statement.txn().latest_snapshot();
-            let row = self.store.object(&snapshot, identity.sequence)?;
-            self.store.delete(statement, &row)?;
-        }
-        def.validate()?;
-        self.store_column(statement, &def, no)?;
-        self.redefine(changes, &entry, def, &[])
+        self.change(statement, changes, name, |statement, _, def| {
+            let no = def.column_no(column)?;
+            let user = |what: &str, user: &str| {
+                Error::Invalid(format!("column {column} of table {name} is used by {what} {user}"))
+            };
+            if let Some(index) = def.indexes.iter().find(|index| index.touches(no)) {
+                return Err(user("index", &index.name));
+            }
+            if let Some(check) = def.checks.iter().find(|check| check.predicate.names(no)) {
+                return Err(user("check", &check.name));
+            }
+            let dropped = &mut def.columns[usize::from(no)];
+            dropped.dropped = true;
+            if let Some(identity) = dropped.identity.take() {
+                let row = self.row_of(statement, identity.sequence)?;
+                self.store.delete(statement, &row)?;
+            }
+            self.store_column(statement, def, no)
+        })
     }
 
     /// Changes a column's name, default, or whether it may be null.
@@ -108,36 +109,36 @@ impl Catalog {
         (name, column): (&str, &str),
         change: ColumnChange,
     ) -> Result<()> {
-        let entry = self.begin_change(statement, changes, name)?;
-        let mut def = entry.table.def().clone();
-        let no = def.column_no(column)?;
-        let altered = &mut def.columns[usize::from(no)];
-        match change {
-            ColumnChange::Rename(to) => altered.name = to,
-            ColumnChange::Default(default) => altered.default = default,
-            ColumnChange::Nullable(nullable) => {
-                if nullable && entry.primary_columns().contains(&no) {
-                    let what = format!("column {column} is in the primary key of table {name}");
-                    return Err(Error::Invalid(what));
+        self.change(statement, changes, name, |statement, entry, def| {
+            let no = def.column_no(column)?;
+            let altered = &mut def.columns[usize::from(no)];
+            match change {
+                ColumnChange::Rename(to) => altered.name = to,
+                ColumnChange::Default(default) => altered.default = default,
+                ColumnChange::Note(note) => altered.note = note,
+                ColumnChange::Nullable(nullable) => {
+                    if nullable && entry.primary_columns().contains(&no) {
+                        let what = format!("column {column} is in the primary key of table {name}");
+                        return Err(Error::Invalid(what));
+                    }
+                    if altered.nullable && !nullable {
+                        self.expect_values(statement, entry, &[no])?;
+                    }
+                    altered.nullable = nullable;
                 }
-                if altered.nullable && !nullable {
-                    self.expect_values(statement, &entry, &[no])?;
-                }
-                altered.nullable = nullable;
             }
-        }
-        def.validate()?;
-        self.store_column(statement, &def, no)?;
-        self.redefine(changes, &entry, def, &[])
+            self.store_column(statement, def, no)
+        })
     }
 
-    /// Writes the catalog row of a column anew.
-    fn store_column(
+    /// Writes the catalog row of a column of a sound definition anew.
+    pub(super) fn store_column(
         &self,
         statement: &mut Statement<'_>,
         def: &TableDef,
         no: ColumnNo,
     ) -> Result<()> {
+        def.validate()?;
         let parts = self.store.parts(&statement.txn().latest_snapshot(), def.id)?;
         let is_it = |object: &Object| object.kind == Kind::Column && object.position == no as i16;
         let found = parts.into_iter().find(|(_, object)| is_it(object));
@@ -148,18 +149,14 @@ impl Catalog {
     }
 
     /// Writes the catalog row of the table itself anew.
-    fn store_table(
+    pub(super) fn store_table(
         &self,
         statement: &mut Statement<'_>,
         def: &TableDef,
         primary: Option<ObjectId>,
     ) -> Result<()> {
-        let (row, _) = self.table_row(statement, def.id)?;
+        let (row, _) = self.row_of(statement, def.id)?;
         self.store.update(statement, row, &Object::table(def, primary))
-    }
-
-    fn table_row(&self, statement: &mut Statement<'_>, id: ObjectId) -> Result<(RowId, Object)> {
-        self.store.object(&statement.txn().latest_snapshot(), id)
     }
 
     /// Fails if a row of the table has a null in one of `columns`.
@@ -189,17 +186,16 @@ impl Catalog {
         changes: &mut Changes,
         (name, check): (&str, Check),
     ) -> Result<()> {
-        let entry = self.begin_change(statement, changes, name)?;
-        let mut def = entry.table.def().clone();
-        def.checks.push(check);
-        def.validate()?;
-        let check = def.checks.last().expect("pushed above");
-        let snapshot = statement.txn().latest_snapshot();
-        for row in entry.table.scan(&snapshot, Projection::all(&def), None) {
-            def.check_one(check, &entry.table.naming(row)?.values)?;
-        }
-        self.store_table(statement, &def, entry.primary)?;
-        self.redefine(changes, &entry, def, &[])
+        self.change(statement, changes, name, |statement, entry, def| {
+            def.checks.push(check);
+            def.validate()?;
+            let check = def.checks.last().expect("pushed above");
+            let snapshot = statement.txn().latest_snapshot();
+            for row in entry.table.scan(&snapshot, Projection::all(def), None) {
+                def.check_one(check, &entry.table.naming(row)?.values)?;
+            }
+            self.store_table(statement, def, entry.primary)
+        })
     }
 
     /// Drops a check.
@@ -209,15 +205,27 @@ impl Catalog {
         changes: &mut Changes,
         (name, check): (&str, &str),
     ) -> Result<()> {
-        let entry = self.begin_change(statement, changes, name)?;
-        let mut def = entry.table.def().clone();
-        let before = def.checks.len();
-        def.checks.retain(|known| known.name != check);
-        if def.checks.len() == before {
-            return Err(Error::NotFound(format!("check {check} of table {name}")));
-        }
-        self.store_table(statement, &def, entry.primary)?;
-        self.redefine(changes, &entry, def, &[])
+        self.change(statement, changes, name, |statement, entry, def| {
+            let before = def.checks.len();
+            def.checks.retain(|known| known.name != check);
+            if def.checks.len() == before {
+                return Err(Error::NotFound(format!("check {check} of table {name}")));
+            }
+            self.store_table(statement, def, entry.primary)
+        })
+    }
+
+    /// Sets when the table is vacuumed without anybody asking.
+    pub fn set_auto_vacuum(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        (name, when): (&str, AutoVacuum),
+    ) -> Result<()> {
+        self.change(statement, changes, name, |statement, entry, def| {
+            def.auto_vacuum = when;
+            self.store_table(statement, def, entry.primary)
+        })
     }
 
     /// Makes `columns` the primary key, by a new unique index called `index`.
@@ -240,7 +248,7 @@ impl Catalog {
             name: index.to_owned(),
             columns: numbers.iter().map(|no| IndexColumn::ascending(*no)).collect(),
             unique: true,
-            method: IndexMethod::default(),
+            ..IndexDraft::default()
         };
         let (built, position) = self.build_index(statement, changes, (&entry, draft), options)?;
         let primary = Some(built.def().id);
@@ -267,10 +275,24 @@ impl Catalog {
         let id = entry.primary.ok_or_else(missing)?;
         let mut def = entry.table.def().clone();
         def.indexes.retain(|index| index.id != id);
-        let row = self.table_row(statement, id)?;
+        let row = self.row_of(statement, id)?;
         self.store.delete(statement, &row)?;
         self.store_table(statement, &def, None)?;
         self.redefine_with(changes, &entry, (def, None), &[])
+    }
+
+    /// Replaces what a layer above keeps with a table.
+    pub fn set_note(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        (name, note): (&str, &str),
+    ) -> Result<()> {
+        self.change(statement, changes, name, |statement, entry, def| {
+            note.clone_into(&mut def.note);
+            def.validate()?;
+            self.store_table(statement, def, entry.primary)
+        })
     }
 
     /// Gives a table another name.
@@ -300,16 +322,15 @@ impl Catalog {
     ) -> Result<()> {
         check_name("index", to)?;
         let name = self.table_of_index(statement.txn(), index)?;
-        let entry = self.begin_change(statement, changes, &name)?;
-        let mut def = entry.table.def().clone();
-        let id = def.index(index)?.id;
-        let renamed = def.indexes.iter_mut().find(|known| known.id == id);
-        let renamed = renamed.expect("found by name above");
-        to.clone_into(&mut renamed.name);
-        let (row, old) = self.table_row(statement, id)?;
-        let object = Object::index(def.id, old.position as u16, renamed);
-        self.store.update(statement, row, &object)?;
-        self.redefine(changes, &entry, def, &[])
+        self.change(statement, changes, &name, |statement, _, def| {
+            let id = def.index(index)?.id;
+            let renamed = def.indexes.iter_mut().find(|known| known.id == id);
+            let renamed = renamed.expect("found by name above");
+            to.clone_into(&mut renamed.name);
+            let (row, old) = self.row_of(statement, id)?;
+            let object = Object::index(def.id, old.position as u16, renamed);
+            self.store.update(statement, row, &object)
+        })
     }
 }
 

@@ -14,13 +14,14 @@ use rightlink_env::sync::Arc;
 use rightlink_env::{points, thread};
 
 use crate::catalog::bootstrap::Kind;
-use crate::catalog::names::{Entry, Slot};
+use crate::catalog::names::{Entry, Known, Slot};
 use crate::catalog::rows::Object;
 use crate::catalog::{Catalog, files_of};
 use crate::error::{Error, Result};
-use crate::ids::{FileId, ObjectId};
+use crate::ids::{FileId, ObjectId, RowId};
+use crate::table::predicate::Predicate;
 use crate::table::schema::{
-    Check, Column, IndexColumn, IndexDef, IndexMethod, TableDef, check_name,
+    AutoVacuum, Check, Column, ColumnNo, IndexColumn, IndexDef, IndexMethod, TableDef, check_name,
 };
 use crate::table::sequence::Sequence;
 use crate::table::{BuildOptions, Statement, Table, TableIndex};
@@ -43,10 +44,14 @@ pub struct TableDraft {
     pub fillfactor: u8,
     /// What every row must meet.
     pub checks: Vec<Check>,
+    /// What a layer above keeps with it.
+    pub note: String,
+    /// When it is vacuumed without anybody asking.
+    pub auto_vacuum: AutoVacuum,
 }
 
 /// An index to create.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct IndexDraft {
     /// Name.
     pub name: String,
@@ -54,14 +59,21 @@ pub struct IndexDraft {
     pub columns: Vec<IndexColumn>,
     /// Unique?
     pub unique: bool,
+    /// Are nulls equal in the eyes of `unique`?
+    pub nulls_equal: bool,
+    /// Columns stored beside the key.
+    pub included: Vec<ColumnNo>,
+    /// Which rows it holds; `None`: all.
+    pub predicate: Option<Predicate<ColumnNo>>,
     /// How it finds entries.
     pub method: IndexMethod,
 }
 
 impl IndexDraft {
     pub(super) fn define(self, id: ObjectId, file: FileId) -> IndexDef {
-        let IndexDraft { name, columns, unique, method } = self;
-        IndexDef { method, ..IndexDef::new(id, name, file, columns, unique) }
+        let IndexDraft { name, columns, unique, nulls_equal, included, predicate, method } = self;
+        let base = IndexDef::new(id, name, file, columns, unique);
+        IndexDef { nulls_equal, included, predicate, method, ..base }
     }
 }
 
@@ -118,6 +130,11 @@ impl Changes {
         self.sequences.entry(file).or_insert((!there, there)).1 = there;
     }
 
+    /// Notes files that go again unless the transaction commits and still has them.
+    pub(super) fn note_created(&mut self, files: &[FileId]) {
+        self.created.extend_from_slice(files);
+    }
+
     pub(super) fn set(&mut self, name: &str, entry: Option<Arc<Entry>>) {
         assert!(self.before.contains_key(name), "a name is marked before it changes");
         self.now.insert(name.to_owned(), entry);
@@ -148,6 +165,35 @@ impl Catalog {
                 }
             }
         }
+    }
+
+    /// Which edition of the names this is: it changes with what any of them stands for.
+    pub fn edition(&self) -> u64 {
+        self.names.edition()
+    }
+
+    /// As [`Catalog::resolve`], for a transaction that asks for one table again and again: `known`
+    /// is what it found last.
+    pub fn resolve_again(
+        &self,
+        txn: &mut Transaction,
+        changes: &Changes,
+        (name, mode): (&str, LockMode),
+        known: &mut Option<Known>,
+    ) -> Result<Arc<Entry>> {
+        if let Some(last) = known
+            && last.name == name
+            && changes.is_empty()
+            && txn.has_locked(last.entry.table.def().id, mode)
+            && (last.edition == self.names.edition() || points::broken("known-edition"))
+        {
+            return Ok(Arc::clone(&last.entry));
+        }
+        let edition = self.names.edition();
+        let entry = self.resolve(txn, changes, name, mode)?;
+        let found = || Known { name: name.to_owned(), entry: Arc::clone(&entry), edition };
+        *known = changes.is_empty().then(found);
+        Ok(entry)
     }
 
     /// The name of the table that the index called `index` belongs to, as `txn` sees it.
@@ -214,9 +260,12 @@ impl Catalog {
         draft: TableDraft,
     ) -> Result<()> {
         self.check_free(statement.txn(), changes, &draft.name)?;
-        let heap = self.new_files(3);
+        let heap = self.new_files(4);
         let mut def = TableDef::new(self.new_object(), draft.name, heap, draft.columns);
+        def.overflow = FileId(heap.0 + 3);
         (def.logged, def.fillfactor, def.checks) = (draft.logged, draft.fillfactor, draft.checks);
+        def.note = draft.note;
+        def.auto_vacuum = draft.auto_vacuum;
         for identity in def.columns.iter_mut().filter_map(|column| column.identity.as_mut()) {
             (identity.sequence, identity.file) = (self.new_object(), self.new_files(1));
         }
@@ -336,17 +385,40 @@ impl Catalog {
         index: &str,
     ) -> Result<()> {
         let name = self.table_of_index(statement.txn(), index)?;
-        let entry = self.begin_change(statement, changes, &name)?;
+        self.change(statement, changes, &name, |statement, entry, def| {
+            let id = def.index(index)?.id;
+            if entry.primary == Some(id) {
+                let what = format!("index {index} is the primary key of table {name}");
+                return Err(Error::Invalid(what));
+            }
+            def.indexes.retain(|index| index.id != id);
+            let row = self.row_of(statement, id)?;
+            self.store.delete(statement, &row)
+        })
+    }
+
+    /// Locks a table against everybody, lets `change` change its definition and write that down,
+    /// and puts it in place.
+    pub(super) fn change(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        name: &str,
+        change: impl FnOnce(&mut Statement<'_>, &Entry, &mut TableDef) -> Result<()>,
+    ) -> Result<()> {
+        let entry = self.begin_change(statement, changes, name)?;
         let mut def = entry.table.def().clone();
-        let id = def.index(index)?.id;
-        if entry.primary == Some(id) {
-            let what = format!("index {index} is the primary key of table {name}");
-            return Err(Error::Invalid(what));
-        }
-        def.indexes.retain(|index| index.id != id);
-        let row = self.store.object(&statement.txn().latest_snapshot(), id)?;
-        self.store.delete(statement, &row)?;
+        change(statement, &entry, &mut def)?;
         self.redefine(changes, &entry, def, &[])
+    }
+
+    /// The catalog's row of an object, and where it is.
+    pub(super) fn row_of(
+        &self,
+        statement: &mut Statement<'_>,
+        id: ObjectId,
+    ) -> Result<(RowId, Object)> {
+        self.store.object(&statement.txn().latest_snapshot(), id)
     }
 
     /// Locks a table against everybody and marks its name.

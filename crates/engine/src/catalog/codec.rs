@@ -2,17 +2,19 @@
 //!
 //! | kind | bytes |
 //! |---|---|
-//! | table | version, heap file u32, logged u8, fillfactor u8, primary index u32 or 0, checks |
-//! | column | version, type tag u8, nullable u8, dropped u8, missing value, default, identity |
-//! | index | version, file u32, unique u8, method u8, usable-from xid u64, keys, included columns |
+//! | table | version, heap, overflow u32, logged, fill u8, primary u32, checks, note, vacuum|
+//! | column | version, type u8, nullable u8, dropped u8, missing value, default, identity, note |
+//! | index | version, file u32, unique u8, method u8, usable-from xid u64, keys, included, rows |
 //! | sequence | version, file u32, start, increment, smallest, largest i64 |
 //!
 //! Keys: count u16, then column u16 and order u8 (1 descending, 2 nulls first) each; included
-//! columns: count u16, then column u16 each. Text: length u32, bytes. A value: 0 for none, or 1 and
-//! its text form. Default: 0 none, 1 and a value's text form (3 for null), 2 the time, 4 a random
-//! uuid. Identity: 0 none, 1 by default or 2 always, then the sequence's id u32. Checks: count u16,
-//! then name and predicate each. Predicate: count u16 of terms, each column u16 and test u8 (a
-//! comparison, then type tag u8 and text form; 16 null, 17 not null).
+//! columns: count u16, then column u16 each. Unique: 0 no, 1 yes, 2 yes and nulls are equal. Text:
+//! length u32, bytes. A value: 0 for none, or 1 and its text form. Default: 0 none, 1 and a value's
+//! text form (3 for null), 2 the time, 4 a random uuid. Identity: 0 none, 1 by default or 2 always,
+//! then the sequence's id u32. Checks: count u16, then name and predicate each. Predicate: count
+//! u16 of terms, each column u16 and test u8 (a comparison, then type tag u8 and text form; 16
+//! null, 17 not null); without terms an index holds all rows. Note: text that is not read
+//! here. Vacuum: unasked for u8, garbage at least u32, garbage for each block u32.
 //!
 //! All numbers little-endian. Invariants: decoding never trusts a length or a tag; what is encoded
 //! decodes to an equal definition.
@@ -22,8 +24,8 @@ use crate::datum::{Type, Value};
 use crate::ids::{FileId, ObjectId, Xid};
 use crate::table::predicate::{Comparison, Predicate, Term, Test};
 use crate::table::schema::{
-    Check, Column, ColumnDefault, ColumnNo, Identity, IndexColumn, IndexDef, IndexMethod,
-    SequenceDef,
+    AutoVacuum, Check, Column, ColumnDefault, ColumnNo, Identity, IndexColumn, IndexDef,
+    IndexMethod, SequenceDef,
 };
 
 const VERSION: u8 = 1;
@@ -37,12 +39,16 @@ const BY_DEFAULT: u8 = 1;
 const ALWAYS: u8 = 2;
 const TEST_NULL: u8 = 16;
 const TEST_NOT_NULL: u8 = 17;
+const UNIQUE: u8 = 1;
+const UNIQUE_NULLS: u8 = 2;
 
 /// What a table's own row holds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableBytes {
     /// The heap's file.
     pub heap: FileId,
+    /// The file of long values; file 0: none.
+    pub overflow: FileId,
     /// Are changes logged?
     pub logged: bool,
     /// Percent of a page that inserts fill.
@@ -51,12 +57,17 @@ pub struct TableBytes {
     pub primary: Option<ObjectId>,
     /// What every row must meet.
     pub checks: Vec<Check>,
+    /// What a layer above keeps with it.
+    pub note: String,
+    /// When it is vacuumed without anybody asking.
+    pub auto_vacuum: AutoVacuum,
 }
 
 /// Encodes a table.
 pub fn encode_table(table: &TableBytes) -> Vec<u8> {
     let mut out = vec![VERSION];
     out.extend(table.heap.0.to_le_bytes());
+    out.extend(table.overflow.0.to_le_bytes());
     out.extend([u8::from(table.logged), table.fillfactor]);
     out.extend(table.primary.map_or(0, |id| id.0).to_le_bytes());
     out.extend((table.checks.len() as u16).to_le_bytes());
@@ -64,13 +75,17 @@ pub fn encode_table(table: &TableBytes) -> Vec<u8> {
         put_text(&mut out, &check.name);
         put_predicate(&mut out, &check.predicate);
     }
+    put_text(&mut out, &table.note);
+    out.push(u8::from(table.auto_vacuum.enabled));
+    out.extend(table.auto_vacuum.least.to_le_bytes());
+    out.extend(table.auto_vacuum.per_block.to_le_bytes());
     out
 }
 
 /// Decodes a table.
 pub fn decode_table(bytes: &[u8]) -> Result<TableBytes, &'static str> {
     let mut cursor = Cursor::open(bytes)?;
-    let heap = FileId(cursor.u32()?);
+    let (heap, overflow) = (FileId(cursor.u32()?), FileId(cursor.u32()?));
     let logged = cursor.flag()?;
     let fillfactor = cursor.u8()?;
     let primary = Some(ObjectId(cursor.u32()?)).filter(|id| id.0 != 0);
@@ -79,8 +94,11 @@ pub fn decode_table(bytes: &[u8]) -> Result<TableBytes, &'static str> {
         let name = cursor.text()?.to_owned();
         checks.push(Check { name, predicate: cursor.predicate()? });
     }
+    let note = cursor.text()?.to_owned();
+    let auto_vacuum =
+        AutoVacuum { enabled: cursor.flag()?, least: cursor.u32()?, per_block: cursor.u32()? };
     cursor.end()?;
-    Ok(TableBytes { heap, logged, fillfactor, primary, checks })
+    Ok(TableBytes { heap, overflow, logged, fillfactor, primary, checks, note, auto_vacuum })
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -129,6 +147,7 @@ pub fn encode_column(column: &Column) -> Vec<u8> {
             out.extend(identity.sequence.0.to_le_bytes());
         }
     }
+    put_text(&mut out, &column.note);
     out
 }
 
@@ -155,8 +174,9 @@ pub fn decode_column(name: &str, bytes: &[u8]) -> Result<Column, &'static str> {
         }
         _ => return Err("unknown kind of identity"),
     };
+    let note = cursor.text()?.to_owned();
     cursor.end()?;
-    Ok(Column { missing, dropped, default, identity, ..Column::new(name, ty, nullable) })
+    Ok(Column { missing, dropped, default, identity, note, ..Column::new(name, ty, nullable) })
 }
 
 /// Encodes a sequence.
@@ -184,7 +204,12 @@ pub fn decode_sequence(name: &str, bytes: &[u8]) -> Result<(FileId, SequenceDef)
 pub fn encode_index(index: &IndexDef) -> Vec<u8> {
     let mut out = vec![VERSION];
     out.extend(index.file.0.to_le_bytes());
-    out.extend([u8::from(index.unique), index.method.tag()]);
+    let unique = match (index.unique, index.nulls_equal) {
+        (false, _) => 0,
+        (true, false) => UNIQUE,
+        (true, true) => UNIQUE_NULLS,
+    };
+    out.extend([unique, index.method.tag()]);
     out.extend(index.usable_from.0.to_le_bytes());
     out.extend((index.columns.len() as u16).to_le_bytes());
     for key in &index.columns {
@@ -196,6 +221,10 @@ pub fn encode_index(index: &IndexDef) -> Vec<u8> {
     for column in &index.included {
         out.extend(column.to_le_bytes());
     }
+    match &index.predicate {
+        None => out.extend(0u16.to_le_bytes()),
+        Some(predicate) => put_predicate(&mut out, predicate),
+    }
     out
 }
 
@@ -203,7 +232,12 @@ pub fn encode_index(index: &IndexDef) -> Vec<u8> {
 pub fn decode_index(id: ObjectId, name: &str, bytes: &[u8]) -> Result<IndexDef, &'static str> {
     let mut cursor = Cursor::open(bytes)?;
     let file = FileId(cursor.u32()?);
-    let unique = cursor.flag()?;
+    let (unique, nulls_equal) = match cursor.u8()? {
+        0 => (false, false),
+        UNIQUE => (true, false),
+        UNIQUE_NULLS => (true, true),
+        _ => return Err("an index that is neither unique nor not"),
+    };
     let method = IndexMethod::from_tag(cursor.u8()?).ok_or("unknown index method")?;
     let usable_from = Xid(cursor.u64()?);
     let mut columns = Vec::new();
@@ -216,9 +250,10 @@ pub fn decode_index(id: ObjectId, name: &str, bytes: &[u8]) -> Result<IndexDef, 
     for _ in 0..cursor.u16()? {
         included.push(cursor.u16()?);
     }
+    let predicate = Some(cursor.predicate()?).filter(|predicate| !predicate.terms.is_empty());
     cursor.end()?;
     let base = IndexDef::new(id, name, file, columns, unique);
-    Ok(IndexDef { included, method, usable_from, ..base })
+    Ok(IndexDef { included, method, usable_from, nulls_equal, predicate, ..base })
 }
 
 struct Cursor<'a>(&'a [u8]);
@@ -330,14 +365,18 @@ mod tests {
     fn definitions_round_trip() {
         let table = TableBytes {
             heap: FileId(64),
+            overflow: FileId(67),
             logged: false,
             fillfactor: 90,
             primary: Some(ObjectId(7)),
             checks: vec![some_check()],
+            note: "kept".into(),
+            auto_vacuum: AutoVacuum { enabled: false, least: 7, per_block: 1 << 30 },
         };
         assert_eq!(decode_table(&encode_table(&table)), Ok(table));
         let mut column = Column::new("when", Type::Timestamp, true);
         assert_eq!(decode_column("when", &encode_column(&column)), Ok(column.clone()));
+        column.note = "type timestamp(3)".into();
         column.missing = Value::parse(Type::Timestamp, "2013-01-02 03:04:05").unwrap();
         assert_eq!(decode_column("when", &encode_column(&column)), Ok(column));
         let columns = vec![IndexColumn::ascending(3), IndexColumn::descending(1)];
@@ -346,6 +385,8 @@ mod tests {
         index.usable_from = Xid(1 << 40);
         assert_eq!(decode_index(ObjectId(9), "by", &encode_index(&index)), Ok(index.clone()));
         index.method = IndexMethod::Hash;
+        index.nulls_equal = true;
+        index.predicate = Some(some_check().predicate);
         assert_eq!(decode_index(ObjectId(9), "by", &encode_index(&index)), Ok(index));
     }
 
@@ -363,6 +404,6 @@ mod tests {
         assert!(decode_index(ObjectId(9), "by", &long).is_err());
         assert!(decode_index(ObjectId(9), "by", &[2]).is_err());
         assert!(decode_column("x", &[1, 99, 0, 0, 0]).is_err());
-        assert!(decode_table(&[1, 0, 0, 0, 0, 7, 100, 0, 0, 0, 0]).is_err());
+        assert!(decode_table(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 7, 100, 0, 0, 0, 0]).is_err());
     }
 }

@@ -7,6 +7,7 @@
 //! | `rows`, `codec` | catalog rows and definitions as bytes |
 //! | `names` | the open tables by name, and which of them are being changed |
 //! | `change`, `alter` | creating, dropping and altering inside a transaction |
+//! | `rewrite` | changes that write every row anew |
 //! | `sequences` | sequences by name and by column |
 //! | `online` | building an index, or building it anew, while writers go on |
 //! | `store` | reading and writing catalog rows |
@@ -32,6 +33,7 @@ mod alter;
 mod change;
 mod names;
 mod online;
+mod rewrite;
 mod sequences;
 mod store;
 
@@ -42,7 +44,7 @@ use rightlink_env::sync::{Arc, AtomicU32, Mutex, Ordering};
 pub use alter::ColumnChange;
 pub use bootstrap::{FIRST_USER_FILE, FIRST_USER_OBJECT};
 pub use change::{Changes, ChangesMark, Ending, IndexDraft, TableDraft};
-pub use names::Entry;
+pub use names::{Entry, Known};
 pub use online::{Online, OnlineIndex};
 pub use sequences::StoredSequence;
 
@@ -216,7 +218,7 @@ fn sequence_files(def: &TableDef) -> impl Iterator<Item = FileId> {
 
 /// The files of a table and its indexes.
 fn row_files(def: &TableDef) -> Vec<FileId> {
-    let mut files = vec![def.heap, def.free_space_map(), def.visibility_map()];
+    let mut files = def.heap_files();
     files.extend(def.indexes.iter().map(|index| index.file));
     files
 }

@@ -6,12 +6,13 @@
 //! mark (`online`).
 //!
 //! Invariants: a table is opened once and stays open; only the transaction that holds a mark
-//! settles it.
+//! settles it. Whoever changes what a name stands for begins another edition before it lets go of
+//! the names: who holds the table's lock and meets the same edition again meets the same table.
 //! Does not do: reading definitions.
 
 use std::collections::HashMap;
 
-use rightlink_env::sync::{Arc, Mutex, MutexGuard};
+use rightlink_env::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
 
 use crate::ids::ObjectId;
 use crate::table::Table;
@@ -23,6 +24,14 @@ pub struct Entry {
     pub table: Arc<Table>,
     /// The primary key's index.
     pub primary: Option<ObjectId>,
+}
+
+/// What a transaction found under a name when it asked last.
+pub struct Known {
+    pub(super) name: String,
+    pub(super) entry: Arc<Entry>,
+    /// Of before it asked.
+    pub(super) edition: u64,
 }
 
 /// State of a name.
@@ -38,12 +47,27 @@ pub(super) enum Slot {
 pub(super) struct Names {
     slots: Mutex<HashMap<String, Slot>>,
     loading: Mutex<()>,
+    /// Changes of any name so far.
+    edition: AtomicU64,
 }
 
 impl Names {
     /// No table is open.
     pub(super) fn new() -> Self {
-        Self { slots: Mutex::new(HashMap::new()), loading: Mutex::new(()) }
+        let (slots, loading) = (Mutex::new(HashMap::new()), Mutex::new(()));
+        Self { slots, loading, edition: AtomicU64::new(0) }
+    }
+
+    /// Which edition of the names this is.
+    pub(super) fn edition(&self) -> u64 {
+        self.edition.load(Ordering::Acquire)
+    }
+
+    /// The names, to be changed.
+    fn change(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
+        let slots = self.slots.lock();
+        self.edition.fetch_add(1, Ordering::AcqRel);
+        slots
     }
 
     /// State of `name`, `None` if it must be looked up.
@@ -76,14 +100,14 @@ impl Names {
 
     /// Opens a table under a name that was unknown; the caller holds [`Names::loading`].
     pub(super) fn open(&self, name: &str, entry: Arc<Entry>) {
-        let before = self.slots.lock().insert(name.to_owned(), Slot::Open(entry));
+        let before = self.change().insert(name.to_owned(), Slot::Open(entry));
         assert!(!matches!(before, Some(Slot::Open(_))), "a table is opened once");
     }
 
     /// Puts `new` into the place of `old`, whose table it is, without a mark: the caller holds the
     /// table's access lock, so that nobody can set one. False if `old` is not there any more.
     pub(super) fn swap(&self, name: &str, old: &Arc<Entry>, new: &Arc<Entry>) -> bool {
-        let mut slots = self.slots.lock();
+        let mut slots = self.change();
         match slots.get_mut(name) {
             Some(Slot::Open(current)) if Arc::ptr_eq(current, old) => {
                 *current = Arc::clone(new);
@@ -95,7 +119,7 @@ impl Names {
 
     /// Marks `name` as changing and returns what it was; `Err` if it is marked by another.
     pub(super) fn mark(&self, name: &str, id: ObjectId) -> Result<Option<Arc<Entry>>, ObjectId> {
-        let mut slots = self.slots.lock();
+        let mut slots = self.change();
         match slots.get(name) {
             Some(Slot::Changing(other)) => Err(*other),
             Some(Slot::Open(entry)) => {
@@ -112,7 +136,7 @@ impl Names {
 
     /// Settles a name that the caller has marked.
     pub(super) fn settle(&self, name: &str, entry: Option<Arc<Entry>>) {
-        let mut slots = self.slots.lock();
+        let mut slots = self.change();
         let before = match entry {
             Some(entry) => slots.insert(name.to_owned(), Slot::Open(entry)),
             None => slots.remove(name),

@@ -2,9 +2,10 @@
 //!
 //! The stages are `table`'s. Each is put in the place of the one before under the table's name;
 //! statements that begin from then on see it. After the first two, those transactions are waited
-//! for that held the table's write lock at that moment: no other can have written under an earlier
-//! stage. The build holds the access lock, so that no definition changes under it; nothing is in
-//! the catalog before it is finished, so that a crash leaves a file that belongs to nobody.
+//! for that held the table's write lock, or one that covers it, at that moment: no other can have
+//! written under an earlier stage. The build holds the access lock, so that no definition changes
+//! under it; nothing is in the catalog before it is finished, so that a crash leaves a file that
+//! belongs to nobody.
 //!
 //! Invariants: nobody waits for a build but changes of the table's definition, and as writers would
 //! queue up behind those, it gives way to them: it ends with an error. After an error the table is

@@ -42,9 +42,16 @@ pub struct Assembled {
 impl Object {
     /// The object of a table.
     pub fn table(def: &TableDef, primary: Option<ObjectId>) -> Self {
-        let (heap, logged, fillfactor) = (def.heap, def.logged, def.fillfactor);
-        let checks = def.checks.clone();
-        let bytes = codec::TableBytes { heap, logged, fillfactor, primary, checks };
+        let bytes = codec::TableBytes {
+            heap: def.heap,
+            overflow: def.overflow,
+            logged: def.logged,
+            fillfactor: def.fillfactor,
+            primary,
+            checks: def.checks.clone(),
+            note: def.note.clone(),
+            auto_vacuum: def.auto_vacuum,
+        };
         let (id, parent, namespace) = (def.id, ObjectId(0), ObjectId(0));
         let (kind, definition) = (Kind::Table, codec::encode_table(&bytes));
         Self { id, kind, parent, namespace, position: 0, name: def.name.clone(), definition }
@@ -129,6 +136,7 @@ pub fn assemble(table: &Object, parts: Vec<(RowId, Object)>) -> Result<Assembled
     parts.sort_by_key(|part| (part.kind as i16, part.position));
     let mut def = TableDef::new(table.id, table.name.clone(), bytes.heap, Vec::new());
     (def.logged, def.fillfactor, def.checks) = (bytes.logged, bytes.fillfactor, bytes.checks);
+    (def.overflow, def.note, def.auto_vacuum) = (bytes.overflow, bytes.note, bytes.auto_vacuum);
     for part in &parts {
         let name = part.name.split('\u{1}').next().unwrap_or_default();
         match part.kind {

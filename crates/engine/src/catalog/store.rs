@@ -109,7 +109,7 @@ impl Store {
         statement: &mut Statement<'_>,
         (row, object): &(RowId, Object),
     ) -> Result<()> {
-        let written = self.table.delete(statement, *row, &mut |_| Ok(true))?;
+        let written = self.table.remove(statement, *row)?;
         expect_done(written, &object.name)
     }
 }

@@ -65,6 +65,16 @@ pub enum Type {
 }
 
 impl Type {
+    /// The largest whole number of an integer type.
+    pub fn largest(self) -> Option<i64> {
+        match self {
+            Type::Int2 => Some(i64::from(i16::MAX)),
+            Type::Int4 => Some(i64::from(i32::MAX)),
+            Type::Int8 => Some(i64::MAX),
+            _ => None,
+        }
+    }
+
     /// Every type there is, in tag order.
     pub const ALL: [Type; 16] = [
         Type::Bool,

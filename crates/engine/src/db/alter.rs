@@ -10,7 +10,8 @@ use crate::catalog::ColumnChange;
 use crate::datum::{Type, Value};
 use crate::db::Database;
 use crate::db::define::{
-    CheckSchema, ColumnDefault, ColumnSchema, IndexSchema, Predicate, SequenceSchema, TableSchema,
+    AutoVacuum, CheckSchema, ColumnDefault, ColumnSchema, IndexSchema, Predicate, SequenceSchema,
+    TableSchema,
 };
 use crate::db::engine::Engine;
 use crate::db::info::SequenceInfo;
@@ -18,8 +19,9 @@ use crate::db::transaction::Transaction;
 use crate::db::{draft, fill};
 use crate::error::{Error, Result};
 use crate::table::BuildOptions;
-use crate::table::schema::SequenceDef;
-use crate::txn::LockMode;
+use crate::table::schema::{Column, SequenceDef};
+use crate::table::sequence::Sequence;
+use crate::txn::{self, LockMode};
 
 impl Transaction {
     /// Creates a table with its indexes.
@@ -34,9 +36,11 @@ impl Transaction {
         })
     }
 
-    /// Drops a table and its indexes.
+    /// Drops a table and its indexes. Their files go with the commit, on a full disk, too.
     pub fn drop_table(&mut self, table: &str) -> Result<()> {
-        self.define(|handle, statement, changes| {
+        self.handle.engine.check_open()?;
+        self.handle.engine.admit_freeing()?;
+        self.define_admitted(|handle, statement, changes| {
             handle.engine.catalog.drop_table(statement, changes, table)
         })
     }
@@ -108,11 +112,11 @@ impl Transaction {
     }
 
     /// Adds a column; rows that are there read as having its default, of which the time is that of
-    /// this transaction. No row is written.
+    /// this transaction. No row is written, unless the column is generated or a random uuid: then
+    /// each gets a value of its own, and what [`Transaction::alter_column_type`] says holds.
     ///
     /// # Errors
     /// `NotNullViolation` where it may not be null, has no such default, and there are rows.
-    /// `Invalid` for random and generated values, which each row would need one of.
     pub fn add_column_as(&mut self, table: &str, column: &ColumnSchema) -> Result<()> {
         let mut drafted = draft::column(column, table);
         drafted.missing = match &column.default {
@@ -130,12 +134,74 @@ impl Transaction {
             Some(ColumnDefault::RandomUuid) => Value::Null,
         };
         if column.identity.is_some() || column.default == Some(ColumnDefault::RandomUuid) {
-            let what = format!("column {} would be another in each row of {table}", column.name);
-            return Err(Error::Invalid(what));
+            return self.add_filled_column(table, drafted);
         }
         self.define(|handle, statement, changes| {
             handle.engine.catalog.add_column(statement, changes, (table, drafted))
         })
+    }
+
+    /// Adds a column with numbers of its sequence, or random uuids, in all rows.
+    fn add_filled_column(&mut self, table: &str, column: Column) -> Result<()> {
+        let ty = column.ty;
+        let entry = self.entry(table, LockMode::Access)?;
+        let made = self.define(|handle, statement, changes| {
+            let options = build_options(&handle.engine);
+            let mut fill = |txn: &mut txn::Transaction, own: Option<&Sequence>, rows: usize| {
+                let Some(sequence) = own else {
+                    return Ok((0..rows).map(|_| fill::random_uuid(&handle.engine)).collect());
+                };
+                let numbers = sequence.take(txn, rows)?.into_iter();
+                Ok(numbers.map(|number| fill::number(ty, number)).collect())
+            };
+            let (catalog, added) = (&handle.engine.catalog, (table, column));
+            catalog.add_filled_column(statement, changes, added, &mut fill, &options)
+        });
+        entry.table.naming(made)
+    }
+
+    /// Changes the type of a column to `to`. `convert` makes of each value that is not null one of
+    /// the new type, or a null; it is asked about rows, the default, and the constants that checks
+    /// and indexes of some rows compare the column with. A generated column goes on with its
+    /// numbers.
+    ///
+    /// All rows are written anew and all indexes built anew, while everybody else waits for the
+    /// table. Row ids of the table that were given out before are void. A transaction whose
+    /// snapshot is older gets a conflict when it comes to the table.
+    ///
+    /// ```
+    /// use rightlink::{Database, TableSchema, Type, Value};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Database::open(dir.path()).unwrap();
+    /// let mut txn = db.begin();
+    /// let schema = TableSchema::new("n").column("a", Type::Int4).primary_key(["a"]);
+    /// txn.create_table(&schema).unwrap();
+    /// txn.insert("n", &[Value::Int4(7)]).unwrap();
+    /// let mut widen = |value: Value| match value {
+    ///     Value::Int4(n) => Ok(Value::Int8(n.into())),
+    ///     other => Ok(other),
+    /// };
+    /// txn.alter_column_type("n", "a", Type::Int8, &mut widen).unwrap();
+    /// assert!(txn.get("n", &[Value::Int8(7)]).unwrap().is_some());
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `convert`; violations by what it makes of rows; `Invalid` for a type that the
+    /// default, the sequence, a check or an index of the column does not go with.
+    pub fn alter_column_type(
+        &mut self,
+        table: &str,
+        column: &str,
+        to: Type,
+        convert: &mut dyn FnMut(Value) -> Result<Value>,
+    ) -> Result<()> {
+        let entry = self.entry(table, LockMode::Access)?;
+        let made = self.define(|handle, statement, changes| {
+            let options = build_options(&handle.engine);
+            let (catalog, place) = (&handle.engine.catalog, (table, column));
+            catalog.alter_column_type(statement, changes, place, (to, convert), &options)
+        });
+        entry.table.naming(made)
     }
 
     /// Drops a column that no index and no check uses.
@@ -191,6 +257,25 @@ impl Transaction {
     pub fn drop_check(&mut self, table: &str, name: &str) -> Result<()> {
         self.define(|handle, statement, changes| {
             handle.engine.catalog.drop_check(statement, changes, (table, name))
+        })
+    }
+
+    /// Replaces what a layer above keeps with a table: see [`TableSchema::note`].
+    pub fn set_note(&mut self, table: &str, note: &str) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.set_note(statement, changes, (table, note))
+        })
+    }
+
+    /// Replaces what a layer above keeps with a column.
+    pub fn set_column_note(&mut self, table: &str, column: &str, note: &str) -> Result<()> {
+        self.alter_column(table, column, ColumnChange::Note(note.to_owned()))
+    }
+
+    /// Sets when a table is vacuumed without anybody asking for it.
+    pub fn set_auto_vacuum(&mut self, table: &str, when: AutoVacuum) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.set_auto_vacuum(statement, changes, (table, when))
         })
     }
 

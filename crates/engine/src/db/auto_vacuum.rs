@@ -1,10 +1,10 @@
 //! Vacuum without being asked: entries of pruned rows leave by key while nobody writes, and a table
 //! is vacuumed when it has gathered much garbage.
 //!
-//! The heap counts versions that were ended and versions that pruning removed. A table is due when
-//! the difference has grown by [`LEAST`] and by [`PER_BLOCK`] for each of its blocks since the last
-//! vacuum. What that one had to leave, to an old snapshot, counts again when every transaction of
-//! its time is over.
+//! The heap counts versions that were ended and versions that pruning removed, dead rows left that
+//! could not leave by key. A table is due when the difference has grown by what its definition says
+//! since the last vacuum. What that one had to leave, to an old snapshot, counts again when every
+//! transaction of its time is over.
 //!
 //! Invariants: nobody is waited for: a table whose lock is not to be had is left for the next look,
 //! and one that another thread vacuums is left to it.
@@ -20,18 +20,13 @@ use crate::db::engine::Engine;
 use crate::db::info::VacuumReport;
 use crate::db::vacuum::How;
 use crate::error::{Error, Result};
-use crate::heap::Heap;
+use crate::table::Table;
 use crate::txn::{Isolation, LockMode};
 
-/// Garbage below which no table is worth a vacuum.
-const LEAST: u64 = 1000;
-/// More garbage for each block of a table: about a tenth of its rows.
-const PER_BLOCK: u64 = 10;
-
 /// Has the table gathered enough?
-fn is_due(heap: &Heap) -> bool {
-    let enough = LEAST + PER_BLOCK * u64::from(heap.blocks());
-    heap.garbage_since_vacuum() >= enough
+fn is_due(table: &Table) -> bool {
+    let heap = table.heap();
+    table.def().auto_vacuum.is_due(heap.blocks(), heap.garbage_since_vacuum())
 }
 
 impl Engine {
@@ -44,8 +39,7 @@ impl Engine {
             .vacuums
             .forget_all_but(&tables.iter().map(|entry| entry.table.def().id).collect());
         for entry in tables {
-            let heap = entry.table.heap();
-            if heap.dead_roots() > 0 || is_due(heap) {
+            if entry.table.heap().dead_roots() > 0 || is_due(&entry.table) {
                 worked |= self.tend(&entry.table.def().name)?;
             }
         }
@@ -69,7 +63,7 @@ impl Engine {
             return Ok(false);
         }
         let cleaned = entry.table.clean()?;
-        if !is_due(entry.table.heap()) {
+        if !is_due(&entry.table) {
             return Ok(cleaned.rows > 0);
         }
         match self.vacuum_table(&entry.table, How::Automatic, &mut VacuumReport::default()) {
@@ -86,9 +80,12 @@ impl Engine {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
-    use crate::{Database, ScanOptions, TableSchema, Type, Value};
+    use crate::db::info::VacuumReport;
+    use crate::db::vacuum::How;
+    use crate::{AutoVacuum, Database, IndexSchema, ScanOptions, TableSchema, Type, Value};
     use rightlink_aio::SimDisk;
-    use rightlink_env::Env;
+    use rightlink_env::sync::{Arc, OnceLock};
+    use rightlink_env::{Env, points, thread};
 
     fn open(rows: i64) -> Database {
         let options = Database::options().simulation(Env::simulated(5), SimDisk::new(5));
@@ -126,6 +123,48 @@ mod tests {
         assert_eq!(db.stats().get("auto_vacuums"), Some(1));
         assert!(!db.engine().step_vacuum().unwrap(), "nothing is left");
         assert_eq!(db.vacuum(Some("t")).unwrap().rows_removed, 0);
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    /// A second thread passes over a table that is being vacuumed and takes the next one.
+    #[test]
+    fn several_tables_are_vacuumed_at_once() {
+        let db = open(5000);
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("u").column("id", Type::Int8).primary_key(["id"]))
+            .unwrap();
+        let rows: Vec<_> = (0..5000).map(|id| vec![Value::Int8(id)]).collect();
+        txn.insert_many("u", &rows).unwrap();
+        txn.commit().unwrap();
+        for table in ["t", "u"] {
+            let mut txn = db.begin();
+            let scan = ScanOptions::index(format!("{table}_pkey")).to(vec![Value::Int8(2999)]);
+            let rows: Vec<_> = txn.scan(table, &scan).unwrap().map(|row| row.unwrap().id).collect();
+            txn.delete_many(table, &rows).unwrap();
+            txn.commit().unwrap();
+        }
+        let first: Arc<OnceLock<String>> = Arc::default();
+        let hook = {
+            let (db, first) = (db.clone(), Arc::clone(&first));
+            points::install_local(move |point| {
+                if point != "vacuum.before-indexes" || first.get().is_some() {
+                    return;
+                }
+                let running = db.vacuum_progress();
+                assert_eq!(running.len(), 1);
+                first.set(running[0].table.clone()).unwrap();
+                let other = db.clone();
+                let beside = thread::spawn("second", move || other.engine().step_vacuum());
+                assert!(beside.join().unwrap().unwrap(), "it found the other table");
+                assert_eq!(db.vacuum_progress(), running, "this one is as far as it was");
+                assert_eq!(db.stats().get("auto_vacuums"), Some(1));
+            })
+        };
+        assert!(db.engine().step_vacuum().unwrap());
+        drop(hook);
+        assert!(first.get().is_some(), "the first one was interrupted");
+        assert_eq!(db.stats().get("auto_vacuums"), Some(2));
+        assert_eq!(db.vacuum(None).unwrap().rows_removed, 0);
         assert!(db.verify().unwrap().is_clean());
     }
 
@@ -178,5 +217,107 @@ mod tests {
         txn.commit().unwrap();
         assert!(db.describe("t").unwrap().heap_blocks <= before, "row ids are used again");
         assert_eq!(parked.count(), 1999);
+    }
+
+    /// Thresholds are the table's own, also after it was opened again, and can be changed.
+    #[test]
+    fn each_table_has_thresholds_of_its_own() {
+        let disk = SimDisk::new(5);
+        let options = || Database::options().simulation(Env::simulated(5), disk.clone());
+        let db = fill(options().open("db").unwrap(), 5000);
+        let set = |db: &Database, when| {
+            let mut txn = db.begin();
+            txn.set_auto_vacuum("t", when).unwrap();
+            txn.commit().unwrap();
+        };
+        let soon = AutoVacuum { least: 10, per_block: 0, ..AutoVacuum::default() };
+        assert_eq!(db.describe("t").unwrap().auto_vacuum, AutoVacuum::default());
+        delete_below(&db, 20);
+        assert!(!db.engine().step_vacuum().unwrap(), "that is not enough");
+        set(&db, soon);
+        assert!(db.engine().step_vacuum().unwrap(), "but by now it is");
+        delete_below(&db, 25);
+        assert!(!db.engine().step_vacuum().unwrap());
+        set(&db, AutoVacuum { enabled: false, ..soon });
+        delete_below(&db, 4000);
+        assert!(!db.engine().step_vacuum().unwrap(), "never unasked");
+        db.close().unwrap();
+        let db = options().open("db").unwrap();
+        assert!(!db.describe("t").unwrap().auto_vacuum.enabled);
+        assert!(!db.engine().step_vacuum().unwrap());
+        assert_eq!(db.vacuum(Some("t")).unwrap().rows_removed, 3980);
+        set(&db, soon);
+        delete_below(&db, 4100);
+        assert!(db.engine().step_vacuum().unwrap());
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    /// Rows that readers pruned, more than can be kept to go by key, are garbage until vacuum.
+    #[test]
+    fn what_was_pruned_and_forgotten_makes_a_vacuum_due() {
+        let db = open(20_000);
+        delete_below(&db, 12_000);
+        let mut txn = db.begin();
+        assert_eq!(txn.scan("t", &ScanOptions::all()).unwrap().count(), 8000);
+        drop(txn);
+        assert!(db.engine().step_vacuum().unwrap());
+        assert_eq!(db.stats().get("auto_vacuums"), Some(1), "the list holds less than all");
+        assert_eq!(items(&db), [(8000, 0)]);
+        assert_eq!(db.vacuum(Some("t")).unwrap().rows_removed, 0);
+    }
+
+    /// Live and dead items of all indexes of `t`.
+    fn items(db: &Database) -> Vec<(u64, u64)> {
+        let of = |name: &str| {
+            let pages = db.inspect(name, None).unwrap();
+            let leaves = pages.iter().filter(|page| page.level == 0 && page.kind != 'm');
+            leaves.fold((0, 0), |(live, dead), page| {
+                (live + u64::from(page.live_items), dead + u64::from(page.dead_items))
+            })
+        };
+        db.describe("t").unwrap().indexes.iter().map(|index| of(&index.name)).collect()
+    }
+
+    /// Whatever can be removed is gone after two vacuums, be it one row: the first may leave a few
+    /// whose bytes are not known any more, the second may not.
+    #[test]
+    fn two_vacuums_leave_nothing_that_can_go() {
+        let options = Database::options().simulation(Env::simulated(6), SimDisk::new(6));
+        let db = options.open("db").unwrap();
+        let schema = TableSchema::new("t").column("id", Type::Int8).column("n", Type::Int8);
+        let schema = schema.primary_key(["id"]).index(IndexSchema::new("t_n").on("n"));
+        let mut txn = db.begin();
+        txn.create_table(&schema).unwrap();
+        let row = |id: i64| vec![Value::Int8(id), Value::Int8(-id)];
+        txn.insert_many("t", &(0..20_000).map(row).collect::<Vec<_>>()).unwrap();
+        txn.commit().unwrap();
+        let mut rows = 20_000;
+        for (first, count) in [(7, 1), (900, 3), (5000, 40), (9000, 9000)] {
+            let mut txn = db.begin();
+            for id in first..first + count {
+                let row = txn.get("t", &[Value::Int8(id)]).unwrap().unwrap();
+                match id % 2 {
+                    0 => assert!(txn.update("t", row.id, &[("n", Value::Int8(id))]).unwrap()),
+                    _ => {
+                        assert!(txn.delete("t", row.id).unwrap());
+                        rows -= 1;
+                    }
+                }
+            }
+            txn.commit().unwrap();
+            // Readers prune on their way; what is pruned by them is in no list.
+            let tables = db.engine().catalog.open_tables();
+            let table = &tables.iter().find(|entry| entry.table.def().name == "t").unwrap().table;
+            for block in (1..table.heap().blocks()).step_by(2) {
+                table.heap().prune(crate::ids::BlockNo(block)).unwrap();
+            }
+            for _ in 0..2 {
+                let mut report = VacuumReport::default();
+                db.engine().vacuum_table(table, How::Automatic, &mut report).unwrap();
+            }
+            let left = items(&db);
+            assert!(left.iter().all(|left| *left == (rows, 0)), "{count}: {left:?} for {rows}");
+        }
+        assert!(db.verify().unwrap().is_clean());
     }
 }

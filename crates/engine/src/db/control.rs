@@ -12,8 +12,11 @@ use rightlink_env::sync::{Arc, Weak};
 use crate::catalog::Entry;
 use crate::db::Database;
 use crate::db::info::TableInfo;
+use crate::db::rows::Rows;
+use crate::db::scan::{self, ScanOptions};
 use crate::db::transaction::{Savepoint, Transaction};
 use crate::error::{Error, Result};
+use crate::sort::Sorter;
 use crate::txn::LockMode;
 
 /// A definition of a table as it was at a time: equal to another one exactly as long as nobody has
@@ -54,6 +57,14 @@ impl Transaction {
             }
         }
         Ok(infos)
+    }
+
+    /// As [`Transaction::scan`], but as everything is now, whatever the isolation: for what must
+    /// hold for rows that the transaction cannot see. Row ids of these rows are not for writing.
+    pub fn scan_latest(&mut self, table: &str, options: &ScanOptions) -> Result<Rows> {
+        let entry = self.entry(table, LockMode::Access)?;
+        let snapshot = self.running()?.latest_snapshot();
+        entry.table.naming(scan::start(&self.alive(), &entry, &snapshot, options))
     }
 
     /// The table that the index called `index` belongs to.
@@ -108,6 +119,17 @@ impl Database {
     /// The one memory budget of the database, for layers whose own memory grows with the data.
     pub fn budget(&self) -> &rightlink_env::Budget {
         &self.engine().env.budget
+    }
+
+    /// A sort of records by the bytes of their keys, for layers whose rows do not fit into memory:
+    /// what `memory` bytes of the budget cannot hold goes to temporary files of the database.
+    ///
+    /// # Errors
+    /// `Limit` if the budget has no room for the least that a sort takes.
+    pub fn sorter(&self, memory: usize) -> Result<Sorter> {
+        let engine = self.engine();
+        engine.check_open()?;
+        Sorter::new(&engine.env.budget, &engine.temp, memory)
     }
 
     /// Wall-clock time in microseconds since 1970-01-01 00:00 UTC, simulated if the database's

@@ -6,7 +6,7 @@
 use crate::datum::Type;
 use crate::index::IndexMethod;
 pub use crate::table::predicate::{Comparison, Predicate, Term, Test};
-pub use crate::table::schema::ColumnDefault;
+pub use crate::table::schema::{AutoVacuum, ColumnDefault};
 
 /// Description of a table to create.
 ///
@@ -36,6 +36,10 @@ pub struct TableSchema {
     pub fillfactor: u8,
     /// What every row must meet.
     pub checks: Vec<CheckSchema>,
+    /// What a layer above keeps with it: text that is stored and never read here.
+    pub note: String,
+    /// When it is vacuumed without anybody asking.
+    pub auto_vacuum: AutoVacuum,
 }
 
 /// Description of a column.
@@ -51,6 +55,8 @@ pub struct ColumnSchema {
     pub default: Option<ColumnDefault>,
     /// Are its values the numbers of a sequence of its own?
     pub identity: Option<IdentitySchema>,
+    /// What a layer above keeps with it: text that is stored and never read here.
+    pub note: String,
 }
 
 /// Description of a column whose values are generated: the sequence is called `TABLE_COLUMN_seq`.
@@ -140,8 +146,14 @@ pub struct IndexSchema {
     pub name: String,
     /// Key columns in order, at least one.
     pub columns: Vec<KeyColumn>,
-    /// Refuse a second row with the same key? Keys with a null never collide.
+    /// Refuse a second row with the same key?
     pub unique: bool,
+    /// Does `unique` take two nulls for the same? Else keys with a null never collide.
+    pub nulls_not_distinct: bool,
+    /// Columns that are stored beside the key, for scans that need not read the table.
+    pub included: Vec<String>,
+    /// Which rows it holds; `None`: all.
+    pub predicate: Option<Predicate>,
     /// How it finds entries.
     pub method: IndexMethod,
 }
@@ -168,6 +180,8 @@ impl TableSchema {
             logged: true,
             fillfactor: 100,
             checks: Vec::new(),
+            note: String::new(),
+            auto_vacuum: AutoVacuum::default(),
         }
     }
 
@@ -218,6 +232,13 @@ impl TableSchema {
         self
     }
 
+    /// When it is vacuumed without anybody asking.
+    #[must_use]
+    pub fn auto_vacuum(mut self, when: AutoVacuum) -> Self {
+        self.auto_vacuum = when;
+        self
+    }
+
     /// Percent of a heap page that inserts fill.
     #[must_use]
     pub fn fillfactor(mut self, percent: u8) -> Self {
@@ -229,7 +250,8 @@ impl TableSchema {
 impl ColumnSchema {
     /// A column that is never null and has no default.
     pub fn new(name: impl Into<String>, kind: Type) -> Self {
-        Self { name: name.into(), kind, nullable: false, default: None, identity: None }
+        let (name, note) = (name.into(), String::new());
+        Self { name, kind, nullable: false, default: None, identity: None, note }
     }
 
     /// It may be null.
@@ -257,7 +279,15 @@ impl ColumnSchema {
 impl IndexSchema {
     /// An index without columns yet.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), columns: Vec::new(), unique: false, method: IndexMethod::BTree }
+        Self {
+            name: name.into(),
+            columns: Vec::new(),
+            unique: false,
+            nulls_not_distinct: false,
+            included: Vec::new(),
+            predicate: None,
+            method: IndexMethod::BTree,
+        }
     }
 
     /// Adds an ascending key column, nulls last.
@@ -288,10 +318,74 @@ impl IndexSchema {
         self
     }
 
-    /// Refuses a second row with the same key.
+    /// Refuses a second row with the same key. Keys with a null are not the same.
     #[must_use]
     pub fn unique(mut self) -> Self {
         self.unique = true;
+        self
+    }
+
+    /// Refuses a second row with the same key, nulls included.
+    ///
+    /// ```
+    /// use rightlink::{Database, Error, IndexSchema, TableSchema, Type, Value};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Database::open(dir.path()).unwrap();
+    /// let one_of_each = IndexSchema::new("part_code").on("code").unique_nulls();
+    /// let schema = TableSchema::new("part").nullable("code", Type::Text).index(one_of_each);
+    /// let mut txn = db.begin();
+    /// txn.create_table(&schema).unwrap();
+    /// txn.insert("part", &[Value::Null]).unwrap();
+    /// assert!(matches!(txn.insert("part", &[Value::Null]), Err(Error::UniqueViolation { .. })));
+    /// ```
+    #[must_use]
+    pub fn unique_nulls(mut self) -> Self {
+        (self.unique, self.nulls_not_distinct) = (true, true);
+        self
+    }
+
+    /// Stores these columns beside the key: scans that want no others need not read the table,
+    /// where the visibility map allows it. They are no part of the key, and keep the index from
+    /// putting rows with the same key together.
+    ///
+    /// ```
+    /// use rightlink::{IndexSchema, ScanOptions, Value};
+    /// let index = IndexSchema::new("flight_tail").on("tail").include(["distance", "delay"]);
+    /// assert_eq!(index.included.len(), 2);
+    /// let by_tail = ScanOptions::index("flight_tail").equal(vec![Value::Text("N14228".into())]);
+    /// let from_the_index_alone = by_tail.columns(["distance"]);
+    /// ```
+    #[must_use]
+    pub fn include<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
+        self.included.extend(columns.into_iter().map(Into::into));
+        self
+    }
+
+    /// Holds only the rows that `predicate` is true of, and refuses a second row with the same key
+    /// only among those. A scan by such an index gives those rows and no others.
+    ///
+    /// ```
+    /// use rightlink::{Database, IndexSchema, Predicate, ScanOptions, TableSchema, Type, Value};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Database::open(dir.path()).unwrap();
+    /// let open = Predicate::new().equal("state", Value::Text("open".into()));
+    /// let schema = TableSchema::new("task")
+    ///     .column("id", Type::Int8)
+    ///     .column("state", Type::Text)
+    ///     .primary_key(["id"])
+    ///     .index(IndexSchema::new("task_open").on("id").only(open));
+    /// let mut txn = db.begin();
+    /// txn.create_table(&schema).unwrap();
+    /// for (id, state) in [(1, "done"), (2, "open"), (3, "done")] {
+    ///     txn.insert("task", &[Value::Int8(id), Value::Text(state.into())]).unwrap();
+    /// }
+    /// let open = txn.scan("task", &ScanOptions::index("task_open")).unwrap();
+    /// let ids: Vec<Value> = open.map(|row| row.unwrap().values[0].clone()).collect();
+    /// assert_eq!(ids, [Value::Int8(2)]);
+    /// ```
+    #[must_use]
+    pub fn only(mut self, predicate: Predicate) -> Self {
+        self.predicate = Some(predicate);
         self
     }
 }

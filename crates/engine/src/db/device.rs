@@ -25,8 +25,9 @@ const MOST_READS: u32 = 128;
 const WITHIN: Duration = Duration::from_millis(100);
 /// Reads that a device is taken to serve at once where nothing was measured.
 const USUAL: u32 = 64;
-/// No less, whatever was measured: a busy neighbour may have made the device look small.
-const LEAST: u32 = 16;
+/// No less, whatever was measured: a busy neighbour may have made the device look small, and reads
+/// that are handed over together keep a longer queue busy than those of the measurement.
+const LEAST: u32 = 64;
 
 /// Reads that the device serves at once: as `known` from before, else as measured now; 0 if that
 /// cannot be told or is not asked for.

@@ -5,7 +5,7 @@
 
 use crate::catalog::{IndexDraft, TableDraft};
 use crate::config::MAX_NAME_BYTES;
-use crate::datum::{Type, Value};
+use crate::datum::Value;
 use crate::db::define::{CheckSchema, ColumnSchema, IndexSchema, KeyColumn, TableSchema};
 use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId};
@@ -30,27 +30,26 @@ pub(crate) fn table(schema: &TableSchema) -> Result<TableDraft> {
         primary,
         logged: schema.logged,
         fillfactor: schema.fillfactor,
+        note: schema.note.clone(),
         checks: schema.checks.iter().map(|wanted| check(wanted, &def)).collect::<Result<_>>()?,
         columns: def.columns,
+        auto_vacuum: schema.auto_vacuum,
     })
 }
 
 /// A column to create in the table called `table`.
 pub(crate) fn column(schema: &ColumnSchema, table: &str) -> Column {
-    let ColumnSchema { name, kind, nullable, default, identity } = schema;
+    let ColumnSchema { name, kind, nullable, default, identity, note } = schema;
     let identity = identity.as_ref().map(|wanted| {
-        let largest = match kind {
-            Type::Int2 => i64::from(i16::MAX),
-            Type::Int4 => i64::from(i32::MAX),
-            _ => i64::MAX,
-        };
+        let largest = kind.largest().unwrap_or(i64::MAX);
         let (start, increment) = (wanted.start, wanted.increment);
         let base = SequenceDef::new(sequence_name(table, name), largest);
         let min = if increment < 0 { -largest } else { base.min.min(start) };
         let def = SequenceDef { start, increment, min, ..base };
         Identity { always: wanted.always, sequence: ObjectId(0), file: FileId(0), def }
     });
-    Column { default: default.clone(), identity, ..Column::new(name, *kind, *nullable) }
+    let (default, note) = (default.clone(), note.clone());
+    Column { default, identity, note, ..Column::new(name, *kind, *nullable) }
 }
 
 /// Name of the sequence of a column, cut where the parts are long.
@@ -92,8 +91,19 @@ pub(crate) fn index(schema: &IndexSchema, def: &TableDef) -> Result<IndexDraft> 
         Ok(IndexColumn { column, descending, nulls_first })
     };
     let columns = schema.columns.iter().map(key).collect::<Result<Vec<_>>>()?;
-    let (name, unique, method) = (schema.name.clone(), schema.unique, schema.method);
-    Ok(IndexDraft { name, columns, unique, method })
+    let included = schema.included.iter().map(|name| def.column_no(name));
+    let predicate = schema.predicate.as_ref();
+    Ok(IndexDraft {
+        name: schema.name.clone(),
+        columns,
+        unique: schema.unique,
+        nulls_equal: schema.nulls_not_distinct,
+        included: included.collect::<Result<_>>()?,
+        predicate: predicate
+            .map(|predicate| predicate.try_map(|column| def.column_no(column)))
+            .transpose()?,
+        method: schema.method,
+    })
 }
 
 /// Places among the live columns and their new values.

@@ -12,6 +12,7 @@ use rightlink_env::{Env, Rng};
 
 use crate::buffer::BufferPool;
 use crate::catalog::Catalog;
+use crate::db::tally::{Cause, SLOW_CHECKPOINT, Tally, Underway};
 use crate::db::vacuum::{self, Vacuums};
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
@@ -52,8 +53,8 @@ pub(crate) struct Upkeep {
     redo_speed: RedoSpeed,
     /// A checkpoint is wanted, however little it would spare.
     wanted: AtomicBool,
-    checkpoints: AtomicU64,
     auto_vacuums: AtomicU64,
+    pub(crate) tally: Tally,
     closed: AtomicBool,
     wake: (Mutex<bool>, Condvar),
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
@@ -63,7 +64,7 @@ pub(crate) struct Upkeep {
 }
 
 struct Work {
-    checkpoint: Option<Checkpoint>,
+    checkpoint: Option<Underway>,
 }
 
 impl Upkeep {
@@ -81,19 +82,14 @@ impl Upkeep {
             dirtied: AtomicU64::new(0),
             redo_speed,
             wanted: AtomicBool::new(false),
-            checkpoints: AtomicU64::new(0),
             auto_vacuums: AtomicU64::new(0),
+            tally: Tally::default(),
             closed: AtomicBool::new(false),
             wake: (Mutex::new(false), Condvar::new()),
             threads: Mutex::new(Vec::new()),
             vacuums: Vacuums::new(vacuum),
             outcomes_to_forget: Mutex::new(None),
         }
-    }
-
-    /// Checkpoints finished since the database was opened.
-    pub(crate) fn checkpoints(&self) -> u64 {
-        self.checkpoints.load(Ordering::Relaxed)
     }
 
     /// Vacuums that nobody asked for since the database was opened.
@@ -144,31 +140,33 @@ impl Engine {
     /// One step of the checkpoint that is on its way, or due; false if there is none.
     fn step_checkpoint(&self) -> Result<bool> {
         let mut work = self.upkeep.work.lock();
-        if work.checkpoint.is_none() && self.checkpoint_is_due() {
+        if work.checkpoint.is_none()
+            && let Some(cause) = self.checkpoint_is_due()
+        {
             self.upkeep.wanted.store(false, Ordering::Release);
-            work.checkpoint = Some(Checkpoint::begin(&self.pool));
+            work.checkpoint = Some(self.begin(cause));
         }
-        let Some(checkpoint) = &mut work.checkpoint else {
+        let Some(underway) = &mut work.checkpoint else {
             return Ok(false);
         };
-        if !checkpoint.step(&self.pool)? {
-            let checkpoint = work.checkpoint.take().expect("looked at above");
-            self.finish(checkpoint, false)?;
+        if !underway.checkpoint.step(&self.pool)? {
+            let underway = work.checkpoint.take().expect("looked at above");
+            self.finish(underway, false)?;
         }
         Ok(true)
     }
 
     /// Writes everything back and moves the redo position up to now.
-    pub(crate) fn checkpoint(&self, clean: bool) -> Result<()> {
+    pub(crate) fn checkpoint(&self, cause: Cause, clean: bool) -> Result<()> {
         let mut work = self.upkeep.work.lock();
         work.checkpoint = None;
-        let mut checkpoint = Checkpoint::begin(&self.pool);
-        while checkpoint.step(&self.pool)? {}
+        let mut underway = self.begin(cause);
+        while underway.checkpoint.step(&self.pool)? {}
         if clean {
             // Pages that redo does not need, those of unlogged tables among them.
             self.pool.flush_all()?;
         }
-        self.finish(checkpoint, clean)?;
+        self.finish(underway, clean)?;
         if clean { self.pool.retire_area() } else { Ok(()) }
     }
 
@@ -178,22 +176,42 @@ impl Engine {
     pub(crate) fn admit(&self) -> Result<()> {
         if self.upkeep.pace.is_late(self.redo_work()) {
             self.step_checkpoint()?;
+            self.upkeep.tally.help();
         }
         match self.wal.admit() {
             Err(Error::DiskFull(_)) => {
-                self.checkpoint(false)?;
+                self.checkpoint(Cause::DiskFull, false)?;
                 self.wal.admit()
             }
             admitted => admitted,
         }
     }
 
-    fn finish(&self, checkpoint: Checkpoint, clean: bool) -> Result<()> {
+    /// As [`Engine::admit`], for work that gives space back: on a full disk, too.
+    pub(crate) fn admit_freeing(&self) -> Result<()> {
+        match self.admit() {
+            Err(Error::DiskFull(_)) => self.wal.admit_freeing(),
+            admitted => admitted,
+        }
+    }
+
+    fn begin(&self, cause: Cause) -> Underway {
+        let begun = self.env.clock.now();
+        Underway { checkpoint: Checkpoint::begin(&self.pool), cause, begun }
+    }
+
+    fn finish(&self, underway: Underway, clean: bool) -> Result<()> {
+        let Underway { checkpoint, cause, begun } = underway;
         let dirtied = checkpoint.dirtied();
         let redo = checkpoint.finish(&self.pool, || self.counters(clean))?;
         self.upkeep.redo.store(redo.0, Ordering::Release);
         self.upkeep.dirtied.store(dirtied, Ordering::Release);
-        self.upkeep.checkpoints.fetch_add(1, Ordering::Relaxed);
+        let took = self.env.clock.now() - begun;
+        self.upkeep.tally.checkpoint(cause, took);
+        if took >= SLOW_CHECKPOINT {
+            let what = format!("a checkpoint ({cause:?}) took {} ms", took.as_millis());
+            self.env.logger.info(&what);
+        }
         self.catalog.drop_retired();
         Ok(())
     }
@@ -217,10 +235,14 @@ impl Engine {
         self.upkeep.pace.distance(self.redo_work())
     }
 
-    fn checkpoint_is_due(&self) -> bool {
-        self.wal.needs_checkpoint()
-            || self.upkeep.wanted.load(Ordering::Acquire)
-            || self.upkeep.pace.is_due(self.redo_work())
+    fn checkpoint_is_due(&self) -> Option<Cause> {
+        if self.wal.needs_checkpoint() {
+            return Some(Cause::LogSpace);
+        }
+        if self.upkeep.wanted.load(Ordering::Acquire) {
+            return Some(Cause::Asked);
+        }
+        self.upkeep.pace.is_due(self.redo_work()).then_some(Cause::RedoTime)
     }
 
     /// Makes relaxed commits durable.
@@ -248,7 +270,7 @@ impl Engine {
         self.wal.check()?;
         self.catalog.give_back_numbers()?;
         self.txns.seal()?;
-        self.checkpoint(true)
+        self.checkpoint(Cause::Asked, true)
     }
 
     /// Wakes the background threads.

@@ -83,26 +83,30 @@ impl Filler<'_> {
         match from {
             Source::Given(at) => row[*at].clone(),
             Source::Constant(value) => value.clone(),
-            Source::RandomUuid => self.uuid(),
+            Source::RandomUuid => random_uuid(self.engine),
             Source::Numbers(ty, numbers) => {
-                let number = numbers.next().expect("one number for each row");
-                match ty {
-                    Type::Int2 => Value::Int2(number as i16),
-                    Type::Int4 => Value::Int4(number as i32),
-                    _ => Value::Int8(number),
-                }
+                number(*ty, numbers.next().expect("one number for each row"))
             }
         }
     }
+}
 
-    fn uuid(&self) -> Value {
-        let mut bytes = [0; 16];
-        self.engine.random.lock().fill(&mut bytes);
-        // Version 4, the variant of RFC 4122.
-        bytes[6] = bytes[6] & 0x0F | 0x40;
-        bytes[8] = bytes[8] & 0x3F | 0x80;
-        Value::Uuid(bytes)
+/// A number of a sequence as a value of the integer type `ty`, which holds it.
+pub(crate) fn number(ty: Type, number: i64) -> Value {
+    match ty {
+        Type::Int2 => Value::Int2(number as i16),
+        Type::Int4 => Value::Int4(number as i32),
+        _ => Value::Int8(number),
     }
+}
+
+pub(crate) fn random_uuid(engine: &Engine) -> Value {
+    let mut bytes = [0; 16];
+    engine.random.lock().fill(&mut bytes);
+    // Version 4, the variant of RFC 4122.
+    bytes[6] = bytes[6] & 0x0F | 0x40;
+    bytes[8] = bytes[8] & 0x3F | 0x80;
+    Value::Uuid(bytes)
 }
 
 /// `unix` microseconds since 1970 as a value of type `ty`.

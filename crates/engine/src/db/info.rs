@@ -6,13 +6,16 @@
 use std::time::Duration;
 
 use crate::datum::Type;
-use crate::db::define::{CheckSchema, ColumnDefault, SequenceSchema};
+use crate::db::define::{AutoVacuum, CheckSchema, ColumnDefault, Predicate, SequenceSchema};
 use crate::index::IndexMethod;
+use crate::txn::LockMode;
 pub use crate::vacuum::Phase as VacuumPhase;
 
 /// A table, as `describe` shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableInfo {
+    /// Number, which no other table, index or sequence ever has.
+    pub id: u32,
     /// Name.
     pub name: String,
     /// Columns in order.
@@ -25,8 +28,14 @@ pub struct TableInfo {
     pub fillfactor: u8,
     /// Blocks of the heap (8 KiB each), maps not counted.
     pub heap_blocks: u32,
+    /// Blocks for values that do not fit their rows, free ones and the map included.
+    pub overflow_blocks: u32,
     /// What every row meets.
     pub checks: Vec<CheckSchema>,
+    /// What a layer above keeps with it.
+    pub note: String,
+    /// When it is vacuumed without anybody asking.
+    pub auto_vacuum: AutoVacuum,
 }
 
 /// A column of a table.
@@ -42,6 +51,8 @@ pub struct ColumnInfo {
     pub default: Option<ColumnDefault>,
     /// Its sequence, if its values are generated.
     pub identity: Option<IdentityInfo>,
+    /// What a layer above keeps with it.
+    pub note: String,
 }
 
 /// Where the values of a generated column come from.
@@ -72,18 +83,56 @@ pub struct SequenceInfo {
 /// An index of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexInfo {
+    /// Number, which no other table, index or sequence ever has.
+    pub id: u32,
     /// Name.
     pub name: String,
     /// Key columns in order.
     pub columns: Vec<KeyColumnInfo>,
     /// Does it refuse a second row with the same key?
     pub unique: bool,
+    /// Does it take two nulls for the same, then?
+    pub nulls_not_distinct: bool,
+    /// Columns stored beside the key.
+    pub included: Vec<String>,
+    /// Which rows it holds; `None`: all.
+    pub predicate: Option<Predicate>,
     /// Is it the primary key?
     pub primary: bool,
     /// How it finds entries.
     pub method: IndexMethod,
     /// Blocks (8 KiB each).
     pub blocks: u32,
+}
+
+impl IndexInfo {
+    /// What its definition says beyond key and method, empty where that is nothing:
+    /// `include (a, b) nulls not distinct where c > 0`.
+    pub fn clauses(&self) -> String {
+        let mut clauses = Vec::new();
+        if !self.included.is_empty() {
+            clauses.push(format!("include ({})", self.included.join(", ")));
+        }
+        if self.nulls_not_distinct {
+            clauses.push("nulls not distinct".to_owned());
+        }
+        clauses.extend(self.predicate.as_ref().map(|predicate| format!("where {predicate}")));
+        clauses.join(" ")
+    }
+
+    /// Does it hold every row? Else what it does not find may be there all the same, and it makes
+    /// nothing unique in the whole table.
+    pub fn is_whole(&self) -> bool {
+        self.predicate.is_none()
+    }
+
+    /// Does it use `column`, in the key or otherwise?
+    pub fn uses(&self, column: &str) -> bool {
+        let mut asked = self.predicate.iter().flat_map(|predicate| &predicate.terms);
+        self.columns.iter().any(|key| key.name == column)
+            || self.included.iter().any(|name| name == column)
+            || asked.any(|term| term.column == column)
+    }
 }
 
 /// A key column of an index.
@@ -114,6 +163,8 @@ pub struct VacuumReport {
     pub blocks_cut: u64,
     /// Index pages given back for reuse.
     pub index_pages_freed: u64,
+    /// Pages of long values given back for reuse.
+    pub overflow_pages_freed: u64,
 }
 
 /// How far a vacuum is that is at work.
@@ -156,6 +207,68 @@ pub struct SnapshotInfo {
     pub commits_since: u64,
     /// Statements that took a number for their writes since its oldest running one.
     pub xids_since: u64,
+}
+
+/// What was done to a table since it was opened; what was rolled back counts, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableFigures {
+    /// Number of the table: [`TableInfo::id`].
+    pub table: u32,
+    /// Its name.
+    pub name: String,
+    /// Scans of all of it.
+    pub scans: u64,
+    /// Rows that they handed out.
+    pub rows_scanned: u64,
+    /// Rows inserted.
+    pub inserted: u64,
+    /// Rows updated.
+    pub updated: u64,
+    /// Those of them whose indexes needed no entry.
+    pub heap_only: u64,
+    /// Rows deleted.
+    pub deleted: u64,
+    /// Row versions that were ended and not removed, roughly.
+    pub garbage: u64,
+    /// Of each index.
+    pub indexes: Vec<IndexFigures>,
+}
+
+/// What an index was used for since it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexFigures {
+    /// Number of the index: [`IndexInfo::id`].
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Scans by it.
+    pub scans: u64,
+    /// Rows that they handed out.
+    pub rows: u64,
+}
+
+/// A lock that a transaction holds or waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockInfo {
+    /// Of what.
+    pub what: Locked,
+    /// Number of the transaction: [`Transaction::number`](crate::Transaction::number).
+    pub transaction: u64,
+    /// How strong.
+    pub mode: LockMode,
+    /// Held, or waited for?
+    pub granted: bool,
+    /// Numbers of the transactions that are waited for.
+    pub blocked_by: Vec<u64>,
+}
+
+/// What a lock is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locked {
+    /// The table of this number: [`TableInfo::id`].
+    Table(u32),
+    /// The end of the transaction of this number, which has a row that is wanted.
+    Transaction(u64),
 }
 
 /// One finding of `verify`.

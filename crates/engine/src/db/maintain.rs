@@ -11,13 +11,14 @@ use crate::db::Database;
 use crate::db::define::CheckSchema;
 use crate::db::engine::Engine;
 use crate::db::info::{
-    ColumnInfo, Finding, IdentityInfo, IndexInfo, KeyColumnInfo, Stats, TableInfo, VerifyReport,
+    ColumnInfo, Finding, IdentityInfo, IndexInfo, KeyColumnInfo, Stats, TableInfo, VacuumProgress,
+    VerifyReport,
 };
 use crate::db::offline;
 use crate::db::options::Options;
 use crate::error::{Error, Result};
 use crate::page::{PageKind, header};
-use crate::table::schema::{Check, IndexDef, TableDef};
+use crate::table::schema::{Check, ColumnNo, IndexDef, TableDef};
 use crate::txn::{DeadHints, Isolation, LockMode, Transaction};
 use crate::verify;
 
@@ -54,6 +55,20 @@ impl Database {
     /// Whether scans mark index entries of dead rows from now on, for experiments.
     pub fn set_dead_hints(&self, hints: DeadHints) {
         self.engine().txns.set_dead_hints(hints);
+    }
+
+    /// Leaves out the parts of an index's method that have these names from now on, until the index
+    /// is opened again, and uses all others, for experiments.
+    ///
+    /// # Errors
+    /// No such table or index; [`Error::Invalid`] if the method has no part of such a name.
+    pub fn leave_out(&self, table: &str, index: &str, names: &[&str]) -> Result<()> {
+        self.engine().check_open()?;
+        let (_txn, entry) = self.engine().use_table(table, LockMode::Access)?;
+        match entry.table.index(index)?.method().leave_out(names) {
+            true => Ok(()),
+            false => Err(Error::Invalid(format!("{index} does not have all parts of {names:?}"))),
+        }
     }
 
     /// Writes everything home and empties the buffer pool, for experiments: the next reads are
@@ -130,6 +145,7 @@ impl Engine {
                 start: identity.def.start,
                 increment: identity.def.increment,
             }),
+            note: column.note.clone(),
         };
         let check = |check: &Check| CheckSchema {
             name: check.name.clone(),
@@ -137,26 +153,35 @@ impl Engine {
         };
         let index = |index: &IndexDef| self.index_info(def, index, entry);
         TableInfo {
+            id: def.id.0,
             name: def.name.clone(),
             columns: def.live().map(column).collect(),
             indexes: def.indexes.iter().map(index).collect(),
             logged: def.logged,
             fillfactor: def.fillfactor,
             heap_blocks: entry.table.heap().blocks(),
+            overflow_blocks: entry.table.overflow().map_or(0, |store| store.blocks()),
             checks: def.checks.iter().map(check).collect(),
+            note: def.note.clone(),
+            auto_vacuum: def.auto_vacuum,
         }
     }
 
     fn index_info(&self, def: &TableDef, index: &IndexDef, entry: &Entry) -> IndexInfo {
+        let name = |column: ColumnNo| def.columns[usize::from(column)].name.clone();
         let key = |key: &crate::table::schema::IndexColumn| KeyColumnInfo {
-            name: def.columns[usize::from(key.column)].name.clone(),
+            name: name(key.column),
             descending: key.descending,
             nulls_first: key.nulls_first,
         };
         IndexInfo {
+            id: index.id.0,
             name: index.name.clone(),
             columns: index.columns.iter().map(key).collect(),
             unique: index.unique,
+            nulls_not_distinct: index.nulls_equal,
+            included: index.included.iter().map(|column| name(*column)).collect(),
+            predicate: index.predicate.as_ref().map(|predicate| def.named_predicate(predicate)),
             primary: entry.primary == Some(index.id),
             method: index.method,
             blocks: self.pool.blocks(index.file),
@@ -177,21 +202,36 @@ impl Engine {
     fn stats(&self) -> Stats {
         let (pool, log, io) = (self.pool.stats(), self.wal.stats(), self.io.stats());
         let txns = self.txns.counters();
+        let vacuums = self.vacuum_progress();
+        let sum = |of: fn(&VacuumProgress) -> u64| vacuums.iter().map(of).sum();
         let mut figures = pool_figures(&pool);
         figures.extend(stream_figures(&self.pool.stream_stats()));
         figures.extend([
             ("log_records", log.total().0),
             ("log_bytes", log.total().1),
             ("log_flushes", log.flushes()),
+            ("log_waits", log.followed),
+            ("log_syncs", log.syncs),
+            ("log_written_bytes", log.written_bytes),
+            ("log_segments_reused", log.recycled),
+            ("log_segments_removed", log.removed),
             ("log_since_checkpoint_bytes", self.wal.bytes_since(self.upkeep.redo())),
             ("checkpoint_distance_bytes", self.checkpoint_distance()),
-            ("checkpoints", self.upkeep.checkpoints()),
             ("auto_vacuums", self.upkeep.auto_vacuums()),
+            ("vacuums_running", vacuums.len() as u64),
+            ("vacuum_heap_blocks", sum(|run| run.heap_blocks)),
+            ("vacuum_heap_blocks_done", sum(|run| run.heap_blocks_done)),
+            ("vacuum_index_blocks", sum(|run| run.index_blocks)),
+            ("vacuum_index_blocks_done", sum(|run| run.index_blocks_done)),
+            ("vacuum_dead_rows", sum(|run| run.dead_rows)),
             ("commits", txns.commits),
             ("aborts", txns.aborts),
             ("conflicts", txns.conflicts),
+            ("conflicts_row_locked", txns.locked),
             ("deadlocks", txns.deadlocks),
             ("lock_waits", txns.waits),
+            ("lock_waits_given_up", txns.given_up),
+            ("lock_wait_us", txns.waited.as_micros() as u64),
             ("device_reads", io.reads),
             ("device_read_bytes", io.read_bytes),
             ("device_writes", io.writes),
@@ -205,6 +245,7 @@ impl Engine {
             ("recovered_bytes", self.replayed.bytes),
             ("recovery_us", self.replayed.nanos / 1000),
         ]);
+        figures.extend(self.upkeep.tally.figures());
         Stats { figures }
     }
 }
@@ -218,6 +259,7 @@ fn pool_figures(pool: &PoolStats) -> Vec<(&'static str, u64)> {
         ("pool_read_calls", pool.read_calls),
         ("pool_read_errors", pool.read_errors),
         ("pool_waits", pool.waits),
+        ("latch_waits", pool.latch_waits),
         ("pool_written_pages", pool.written),
         ("pool_write_calls", pool.write_calls),
         ("pool_write_groups", pool.groups),

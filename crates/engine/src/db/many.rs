@@ -15,7 +15,7 @@ use crate::db::writer::Writer;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::table::schema::TableDef;
-use crate::table::{Merge, Table, Upserted};
+use crate::table::{Change, Merge, Table, Upserted};
 use crate::txn::LockMode;
 
 /// Which unique indexes say that a row is there already.
@@ -23,7 +23,7 @@ use crate::txn::LockMode;
 pub enum OnConflict<'a> {
     /// Any. A row that several others are in the way of meets the one of the first index.
     Any,
-    /// Those with exactly these key columns, in any order.
+    /// Those with exactly these key columns, in any order, that hold all rows.
     Columns(&'a [&'a str]),
     /// The one of this name.
     Index(&'a str),
@@ -56,7 +56,7 @@ fn arbiters(def: &TableDef, on: OnConflict<'_>) -> Result<Vec<usize>> {
         key.sort_unstable();
         let meant = match on {
             OnConflict::Any => true,
-            OnConflict::Columns(_) => key == wanted,
+            OnConflict::Columns(_) => key == wanted && index.predicate.is_none(),
             OnConflict::Index(name) => index.name == name,
         };
         if meant {
@@ -141,8 +141,10 @@ impl Transaction {
         let entry = self.entry(table, LockMode::Write)?;
         let assignments = draft::assignments(set, entry.table.def())?;
         let mut change = |old: &[Value]| Ok(Some(assigned(old, &assignments)));
+        let only: Vec<usize> = assignments.iter().map(|(at, _)| *at).collect();
         let mut statement = self.statement()?;
-        let written = entry.table.update_many(&mut statement, ids, &mut change, &mut |_| {});
+        let change = (Some(&only[..]), &mut change as Change<'_>);
+        let written = entry.table.update_many(&mut statement, ids, change, &mut |_| {});
         entry.table.naming(written)
     }
 
@@ -167,15 +169,15 @@ impl Transaction {
             changed.push(Changed { id, old, new: Some(new) });
         };
         let mut statement = self.statement()?;
-        let written = entry.table.update_many(&mut statement, ids, &mut change, &mut done);
+        let written = entry.table.update_many(&mut statement, ids, (None, &mut change), &mut done);
         entry.table.naming(written).map(|_| changed)
     }
 
     /// Deletes the rows at `ids` as one statement. Returns how many were there.
     pub fn delete_many(&mut self, table: &str, ids: &[RowId]) -> Result<u64> {
         let entry = self.entry(table, LockMode::Write)?;
-        let mut statement = self.statement()?;
-        let written = entry.table.delete_many(&mut statement, ids, &mut |_| Ok(true), &mut |_| {});
+        let mut statement = self.freeing_statement()?;
+        let written = entry.table.delete_many(&mut statement, ids, None, &mut |_| {});
         entry.table.naming(written)
     }
 
@@ -192,7 +194,7 @@ impl Transaction {
             changed.push(Changed { id, old, new: None });
         };
         let mut statement = self.statement()?;
-        let written = entry.table.delete_many(&mut statement, ids, &mut wanted, &mut done);
+        let written = entry.table.delete_many(&mut statement, ids, Some(&mut wanted), &mut done);
         entry.table.naming(written).map(|_| changed)
     }
 }

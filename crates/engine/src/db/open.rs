@@ -25,6 +25,7 @@ use crate::config::{MIN_POOL_PAGES, PAGE_SIZE};
 use crate::db::device;
 use crate::db::engine::{Engine, Upkeep};
 use crate::db::options::Options;
+use crate::db::tally::Cause;
 use crate::db::vacuum;
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
@@ -56,17 +57,29 @@ pub(crate) fn open(options: &Options) -> Result<Arc<Engine>> {
     check(options)?;
     let env = environment(options);
     let io = open_io(&env, options)?;
-    check_copied(&io, options)?;
-    let unfinished = io.exists(CREATING).map_err(Error::Io)?;
-    let fresh = unfinished || !io.exists(CONTROL).map_err(Error::Io)?;
-    if fresh && !unfinished {
-        check_empty(&io, options)?;
-    }
+    // Before the lock, whose file would stay in a directory that is refused.
+    is_fresh(&io, options)?;
+    points::hit("open.before-lock");
     let lock = io.lock(LOCK).map_err(|error| already_open(&options.path, error))?;
-    if !fresh {
-        return recover(env, io, lock, options);
+    // And again: whoever had the lock may have made a database, or removed one.
+    match is_fresh(&io, options)? {
+        true => create(env, io, lock, options),
+        false => recover(env, io, lock, options),
     }
-    create(env, io, lock, options)
+}
+
+/// Is there no database yet, but a place for one?
+fn is_fresh(io: &Io, options: &Options) -> Result<bool> {
+    check_copied(io, options)?;
+    if io.exists(CREATING).map_err(Error::Io)? {
+        let path = options.path.display();
+        let what = format!("no database in {path}: its creation is under way or was cut short");
+        return if options.create { Ok(true) } else { Err(Error::NotFound(what)) };
+    }
+    if io.exists(CONTROL).map_err(Error::Io)? {
+        return Ok(false);
+    }
+    check_empty(io, options).map(|()| true)
 }
 
 /// A copy that was cut short is no database, whatever else is there.
@@ -118,10 +131,16 @@ pub(crate) fn environment(options: &Options) -> Env {
         Some((env, _)) => env.clone(),
         None => Env::system(variable_memory(options)).with_logger(Logger::stderr(Level::Warn)),
     };
-    match &options.logger {
+    let env = match &options.logger {
         Some(logger) => env.with_logger(logger.clone()),
         None => env,
-    }
+    };
+    #[cfg(feature = "tracing")]
+    let env = {
+        let logger = crate::db::traced::logger(env.logger.clone());
+        env.with_logger(logger)
+    };
+    env
 }
 
 pub(crate) fn open_io(env: &Env, options: &Options) -> Result<Io> {
@@ -206,7 +225,7 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
         random,
         _lock,
     };
-    engine.checkpoint(false)?;
+    engine.checkpoint(Cause::Asked, false)?;
     points::hit("create.before-unmark");
     engine.io.remove(CREATING).map_err(Error::Io)?;
     engine.io.sync_dir("").map_err(Error::Io)?;
@@ -261,6 +280,10 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
     // An overlay needs memory for what redo changes.
     let memory = env.budget.available() / if options.offline { 8 } else { 2 };
     let replayed = redo::replay(&env, &io, &pool, (control.redo, log.end), memory)?;
+    if replayed.records > 0 {
+        let (records, bytes, ms) = (replayed.records, replayed.bytes, replayed.nanos / 1_000_000);
+        env.logger.info(&format!("{records} records of log ({bytes} bytes) applied in {ms} ms"));
+    }
     let txns =
         TxnManager::open_with(Arc::clone(&pool), control.next_xid, txn_options(&env, options))?;
     let used = control.next_file.max(replayed.last_file + 1);
@@ -299,7 +322,7 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
     // The mark of a clean close goes before anything changes. A long redo need not be paid twice
     // by whoever waits for the database to open.
     if control.clean || (log.records > 0 && !options.threads) {
-        engine.checkpoint(false)?;
+        engine.checkpoint(Cause::Asked, false)?;
     } else if log.records > 0 {
         engine.upkeep.want_checkpoint();
     }
@@ -368,9 +391,13 @@ fn vacuum_settings(options: &Options) -> vacuum::Settings {
 }
 
 fn txn_options(env: &Env, options: &Options) -> TxnOptions {
-    let (clock, lock_timeout) = (env.clock.clone(), options.lock_timeout);
-    let max_snapshot_age = options.max_snapshot_age;
-    TxnOptions { clock, lock_timeout, max_snapshot_age, ..TxnOptions::default() }
+    TxnOptions {
+        clock: env.clock.clone(),
+        logger: env.logger.clone(),
+        lock_timeout: options.lock_timeout,
+        max_snapshot_age: options.max_snapshot_age,
+        ..TxnOptions::default()
+    }
 }
 
 /// What is left of the memory for everything whose size depends on data.

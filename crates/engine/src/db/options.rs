@@ -156,7 +156,8 @@ impl Options {
         self
     }
 
-    /// Where one-line messages go. Default: warnings and errors to standard error.
+    /// Where one-line messages go. Default: warnings and errors to standard error. With the feature
+    /// `tracing` they are events of the target `rightlink`, too.
     pub fn logger(mut self, logger: Logger) -> Self {
         self.logger = Some(logger);
         self

@@ -15,6 +15,7 @@ use crate::db::scan::ScanOptions;
 use crate::db::transaction::Transaction;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
+use crate::txn::LockMode;
 
 /// A struct that is a row of a table.
 ///
@@ -224,22 +225,13 @@ impl<R: Record> Iterator for Records<R> {
 
 impl Transaction {
     /// Inserts records as one statement: all or none. Columns of the table that the record does not
-    /// have become null.
+    /// have get what [`Transaction::insert_columns`] gives to columns that are not named.
     pub fn insert_records<R: Record>(
         &mut self,
         records: impl IntoIterator<Item = R>,
     ) -> Result<Vec<RowId>> {
-        let places = self.places::<R>()?;
-        let width = self.describe(R::TABLE)?.columns.len();
-        let row = |record: R| {
-            let mut row = vec![Value::Null; width];
-            for (value, at) in record.into_values().into_iter().zip(&places) {
-                row[*at] = value;
-            }
-            row
-        };
-        let rows: Vec<_> = records.into_iter().map(row).collect();
-        self.insert_many(R::TABLE, &rows)
+        let rows: Vec<_> = records.into_iter().map(R::into_values).collect();
+        self.insert_columns(R::TABLE, R::COLUMNS, &rows)
     }
 
     /// The record with this primary key, and its row id.
@@ -267,9 +259,10 @@ impl Transaction {
 
     /// Where the record's columns are among the table's.
     fn places<R: Record>(&mut self) -> Result<Vec<usize>> {
-        let table = self.describe(R::TABLE)?;
+        let entry = self.entry(R::TABLE, LockMode::Access)?;
+        let def = entry.table.def();
         let place = |name: &&str| {
-            let found = table.columns.iter().position(|column| column.name == **name);
+            let found = def.live().position(|(_, column)| column.name == **name);
             let none = || Error::NotFound(format!("column {name} of table {}", R::TABLE));
             found.ok_or_else(none)
         };

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::index;
 use crate::keycode::Condition;
 use crate::table::schema::{IndexDef, TableDef};
-use crate::table::{IndexBounds, IndexScanOptions, Projection};
+use crate::table::{IndexBounds, IndexScanOptions, Projection, Table};
 use crate::txn::Snapshot;
 
 /// Direction of a scan.
@@ -161,13 +161,17 @@ pub(crate) fn start(
 ) -> Result<Rows> {
     let table = &entry.table;
     let budget = table.heap().pool().budget();
-    let projection = projection(table.def(), options)?;
+    let projection = projection(table, options)?;
     let Some(name) = &options.index else {
         check_heap_scan(options)?;
         let scan = table.scan(snapshot, projection, options.limit);
         return Ok(Rows::new(alive, snapshot, scan, budget));
     };
     let index = table.index(name)?;
+    if let Some(key) = whole_key(index.def(), options) {
+        let scan = table.scan_key(snapshot, index, &projection, (key, options.limit))?;
+        return Ok(Rows::new(alive, snapshot, scan, budget));
+    }
     let wanted = IndexScanOptions {
         bounds: bounds(table.def(), index.def(), options)?,
         direction: direction(options),
@@ -178,10 +182,21 @@ pub(crate) fn start(
     Ok(Rows::new(alive, snapshot, scan, budget))
 }
 
-fn projection(def: &TableDef, options: &ScanOptions) -> Result<Projection> {
-    let Some(names) = &options.columns else { return Ok(Projection::all(def)) };
+fn projection(table: &Table, options: &ScanOptions) -> Result<Arc<Projection>> {
+    let Some(names) = &options.columns else { return Ok(Arc::clone(table.all_columns())) };
+    let def = table.def();
     let columns = names.iter().map(|name| def.column_no(name)).collect::<Result<Vec<_>>>()?;
-    Projection::new(def, &columns)
+    Projection::new(def, &columns).map(Arc::new)
+}
+
+/// The one key that `options` ask for, if it is all they ask for.
+fn whole_key<'o>(index: &IndexDef, options: &'o ScanOptions) -> Option<&'o [Value]> {
+    let (Bound::Included(from), Bound::Included(to)) = (&options.from, &options.to) else {
+        return None;
+    };
+    let only = options.any_of.is_empty() && options.conditions.is_empty() && !options.any_order;
+    let whole = from.len() == index.columns.len() && from == to;
+    (only && whole && options.direction == Direction::Forward).then_some(from)
 }
 
 /// A heap has no order, so bounds and a direction make no sense there.

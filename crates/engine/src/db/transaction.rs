@@ -6,19 +6,20 @@
 
 use std::time::Duration;
 
+use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::{Arc, RwLock};
 
-use crate::catalog::{Changes, ChangesMark, Ending, Entry};
+use crate::catalog::{Changes, ChangesMark, Ending, Entry, Known};
 use crate::datum::Value;
 use crate::db::draft;
 use crate::db::fill::Filler;
 use crate::db::rows::{Alive, Rows};
 use crate::db::scan::{self, ScanOptions};
 use crate::db::{Handle, Row};
-use crate::error::{Error, Result};
+use crate::error::{ConflictKind, Error, Result};
 use crate::ids::RowId;
-use crate::table::{self, Busy, Projection, Statement, Written};
-use crate::txn::{self, LockMode};
+use crate::table::{self, Busy, Statement, Table, TableIndex, Written};
+use crate::txn::{self, LockMode, RowLock};
 pub use crate::txn::{CancelHandle, Isolation};
 
 /// Settings of a transaction.
@@ -48,6 +49,8 @@ pub struct Transaction {
     serial_reads: bool,
     /// The time as of its first use, which stays the transaction's.
     now: Option<i64>,
+    /// The table that it used last.
+    known: Option<Known>,
 }
 
 /// A place in a transaction to roll back to.
@@ -70,6 +73,7 @@ impl Transaction {
             relaxed: options.relaxed,
             serial_reads: options.serial_reads,
             now: None,
+            known: None,
         }
     }
 
@@ -114,15 +118,32 @@ impl Transaction {
 
     /// The row with this primary key.
     pub fn get(&mut self, table: &str, key: &[Value]) -> Result<Option<Row>> {
-        let entry = self.entry(table, LockMode::Access)?;
+        let (entry, snapshot) = self.reading(table)?;
         let without = || Error::Invalid(format!("table {table} has no primary key"));
         let index = entry.primary.and_then(|id| entry.table.index_by_id(id)).ok_or_else(without)?;
-        let snapshot = self.running()?.begin_read()?;
-        let all = Projection::all(entry.table.def());
-        let row = entry.table.naming(entry.table.get(&snapshot, index, key.to_vec(), &all));
-        snapshot.check()?;
-        let row = row?;
-        Ok(row.map(|row| Row { id: row.row_id, values: row.values }))
+        first(&entry.table, index, (key, &snapshot))
+    }
+
+    /// The first row, in the index's order, whose key in `index` is `key`: a value for each key
+    /// column. The shortest way to a row by any of its keys; a scan finds all rows of one.
+    ///
+    /// ```
+    /// # use rightlink::{Database, IndexSchema, TableSchema, Type, Value};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Database::open(dir.path()).unwrap();
+    /// # let mut txn = db.begin();
+    /// let schema = TableSchema::new("users").column("id", Type::Int8).column("mail", Type::Text);
+    /// txn.create_table(&schema.index(IndexSchema::new("by_mail").on("mail"))).unwrap();
+    /// txn.insert("users", &[Value::Int8(1), Value::Text("a@example.org".into())]).unwrap();
+    /// let found = txn.get_by("users", "by_mail", &[Value::Text("a@example.org".into())]).unwrap();
+    /// assert_eq!(found.unwrap().values[0], Value::Int8(1));
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound` if the table has no such index, `Invalid` for another number of values.
+    pub fn get_by(&mut self, table: &str, index: &str, key: &[Value]) -> Result<Option<Row>> {
+        let (entry, snapshot) = self.reading(table)?;
+        first(&entry.table, entry.table.index(index)?, (key, &snapshot))
     }
 
     /// The rows of many keys of `index`, or of prefixes of its keys, all of one snapshot: in the
@@ -134,11 +155,10 @@ impl Transaction {
         index: &str,
         keys: &[Vec<Value>],
     ) -> Result<Vec<Vec<Row>>> {
-        let entry = self.entry(table, LockMode::Access)?;
+        let (entry, snapshot) = self.reading(table)?;
         let index = entry.table.index(index)?;
-        let snapshot = self.running()?.begin_read()?;
-        let all = Projection::all(entry.table.def());
-        let found = entry.table.fetch_many(&snapshot, index, keys, &all);
+        let all = entry.table.all_columns();
+        let found = entry.table.fetch_many(&snapshot, index, keys, all);
         snapshot.check()?;
         let rows = |rows: Vec<table::Row>| {
             rows.into_iter().map(|row| Row { id: row.row_id, values: row.values }).collect()
@@ -148,8 +168,7 @@ impl Transaction {
 
     /// Rows as `options` say, of one snapshot.
     pub fn scan(&mut self, table: &str, options: &ScanOptions) -> Result<Rows> {
-        let entry = self.entry(table, LockMode::Access)?;
-        let snapshot = self.running()?.begin_read()?;
+        let (entry, snapshot) = self.reading(table)?;
         entry.table.naming(scan::start(&self.alive, &entry, &snapshot, options))
     }
 
@@ -171,7 +190,8 @@ impl Transaction {
             }
             Ok(Some(new))
         };
-        let written = entry.table.update(&mut self.statement()?, id, &mut change);
+        let only: Vec<usize> = assignments.iter().map(|(at, _)| *at).collect();
+        let written = entry.table.update_only(&mut self.statement()?, id, &only, &mut change);
         let written = entry.table.naming(written)?;
         Ok(matches!(written, Written::Done(_)))
     }
@@ -179,7 +199,7 @@ impl Transaction {
     /// Deletes the row at `id`. False if it is gone.
     pub fn delete(&mut self, table: &str, id: RowId) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
-        let written = entry.table.delete(&mut self.statement()?, id, &mut |_| Ok(true));
+        let written = entry.table.remove(&mut self.freeing_statement()?, id);
         let written = entry.table.naming(written)?;
         Ok(matches!(written, Written::Done(_)))
     }
@@ -195,8 +215,33 @@ impl Transaction {
     /// # Errors
     /// A retryable conflict of kind `RowLocked` with [`Busy::Fail`].
     pub fn lock_as(&mut self, table: &str, id: RowId, busy: Busy) -> Result<bool> {
+        self.lock_row(table, id, RowLock::Exclusive, busy)
+    }
+
+    /// Locks the row at `id` until the end of the transaction, or until a savepoint before this is
+    /// rolled back to; others may have it likewise as [`RowLock`] says. Who wants more waits for
+    /// all who share it, and those who share it pass by him. False if it is gone, or left out.
+    ///
+    /// ```
+    /// use rightlink::{Busy, Database, RowLock, TableSchema, Type, Value};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Database::open(dir.path()).unwrap();
+    /// let mut txn = db.begin();
+    /// txn.create_table(&TableSchema::new("rate").column("id", Type::Int8)).unwrap();
+    /// let id = txn.insert("rate", &[Value::Int8(1)]).unwrap();
+    /// txn.commit().unwrap();
+    /// let (mut one, mut two) = (db.begin(), db.begin());
+    /// assert!(one.lock_row("rate", id, RowLock::Shared, Busy::Wait).unwrap());
+    /// assert!(two.lock_row("rate", id, RowLock::Shared, Busy::Wait).unwrap());
+    /// assert!(two.lock_row("rate", id, RowLock::Exclusive, Busy::Fail).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// A retryable conflict of kind `RowLocked` with [`Busy::Fail`]. `Limit` when more than 131,072
+    /// different sets of statements share rows.
+    pub fn lock_row(&mut self, table: &str, id: RowId, lock: RowLock, busy: Busy) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
-        let written = entry.table.lock_row(&mut self.statement()?, id, &mut |_| Ok(true), busy);
+        let written = entry.table.lock_row(&mut self.statement()?, id, None, (lock, busy));
         let written = entry.table.naming(written)?;
         Ok(matches!(written, Written::Done(_)))
     }
@@ -255,6 +300,14 @@ impl Transaction {
     ) -> Result<T> {
         self.handle.engine.check_open()?;
         self.handle.engine.admit()?;
+        self.define_admitted(work)
+    }
+
+    /// As [`Transaction::define`], for who asked for log space himself.
+    pub(super) fn define_admitted<T>(
+        &mut self,
+        work: impl FnOnce(&Handle, &mut Statement<'_>, &mut Changes) -> Result<T>,
+    ) -> Result<T> {
         let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
         let mut statement = Statement::begin(txn)?;
         let mark = self.changes.mark();
@@ -277,15 +330,53 @@ impl Transaction {
         Ok(self.txn.as_mut().expect("the transaction runs until it is consumed"))
     }
 
+    /// A table and what a statement sees that reads it. The table is the one that those kept up
+    /// whom the snapshot sees: an index that was built anew before it has taken its place.
+    fn reading(&mut self, table: &str) -> Result<(Arc<Entry>, Arc<txn::Snapshot>)> {
+        loop {
+            let edition = self.edition();
+            let entry = self.entry(table, LockMode::Access)?;
+            hit("read.resolved");
+            let snapshot = self.running()?.begin_read()?;
+            if self.edition() == edition || broken("read-edition") {
+                return Ok((entry, snapshot));
+            }
+        }
+    }
+
+    /// Which edition of the names of tables this is.
+    pub(super) fn edition(&self) -> u64 {
+        self.handle.engine.catalog.edition()
+    }
+
     pub(super) fn entry(&mut self, table: &str, mode: LockMode) -> Result<Arc<Entry>> {
         self.handle.engine.check_open()?;
         let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
-        self.handle.engine.catalog.resolve(txn, &self.changes, table, mode)
+        let catalog = &self.handle.engine.catalog;
+        let entry = catalog.resolve_again(txn, &self.changes, (table, mode), &mut self.known)?;
+        if let Some(by) = entry.table.heap().written_by()
+            && !txn.will_see(by)?
+        {
+            let what = format!("table {table} was rewritten after this transaction's snapshot");
+            let error = Error::Conflict { kind: ConflictKind::Serialization, what };
+            return Err(txn.manager().conflict(error));
+        }
+        Ok(entry)
     }
 
     /// Begins a statement that writes: there must be log space for it.
     pub(super) fn statement(&mut self) -> Result<Statement<'_>> {
         self.handle.engine.admit()?;
+        self.begin_statement()
+    }
+
+    /// As [`Transaction::statement`], for one that gives space back.
+    pub(super) fn freeing_statement(&mut self) -> Result<Statement<'_>> {
+        self.handle.engine.admit_freeing()?;
+        self.begin_statement()
+    }
+
+    fn begin_statement(&mut self) -> Result<Statement<'_>> {
         let serial = self.serial_reads;
         let mut statement = Statement::begin(self.running()?)?;
         if serial {
@@ -310,6 +401,18 @@ impl Transaction {
             engine.env.logger.warn(&format!("files that no table owns stay for now: {error}"));
         }
     }
+}
+
+/// The first row of `key`, as the snapshot sees it.
+fn first(
+    table: &Arc<Table>,
+    index: &Arc<TableIndex>,
+    (key, snapshot): (&[Value], &Arc<txn::Snapshot>),
+) -> Result<Option<Row>> {
+    let row = table.naming(table.get(snapshot, index, key, table.all_columns()));
+    snapshot.check()?;
+    let row = row?;
+    Ok(row.map(|row| Row { id: row.row_id, values: row.values }))
 }
 
 impl Drop for Transaction {

@@ -22,6 +22,7 @@ use crate::config::PAGE_SIZE;
 use crate::db::Database;
 use crate::db::engine::Engine;
 use crate::db::info::{SnapshotInfo, VacuumProgress, VacuumReport};
+use crate::db::tally::SLOW_VACUUM;
 use crate::error::{Error, Result};
 use crate::ids::{ObjectId, Xid};
 use crate::table::Table;
@@ -35,8 +36,10 @@ const BUILD_LOOK: Duration = Duration::from_millis(2);
 /// Work between two rests.
 const SLICE: Duration = Duration::from_millis(4);
 /// Rests, of the time that the work before took, while others commit: a run takes nine times as
-/// long as it would alone, and a ninth of one processor.
+/// long as it would alone on one processor, and a ninth of that.
 const REST: u32 = 8;
+/// The same while fewer transactions run than there are processors: one is idle anyway.
+const REST_IDLE: u32 = 4;
 /// Longest sleep before the reasons to end are looked at again.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 /// Longest rest.
@@ -156,7 +159,8 @@ impl Database {
     }
 
     /// As [`Database::vacuum`], but resting as a vacuum does that nobody asked for: while others
-    /// commit, it takes nine times as long, and they notice little of it.
+    /// commit, it works a ninth of the time, a fifth where a processor is idle, and they notice
+    /// little of it.
     pub fn vacuum_gently(&self, table: Option<&str>) -> Result<VacuumReport> {
         self.vacuum_as(How::Gently, table)
     }
@@ -184,9 +188,7 @@ impl Database {
 
     /// The vacuums that are at work now, automatic ones included, oldest first.
     pub fn vacuum_progress(&self) -> Vec<VacuumProgress> {
-        let engine = self.engine();
-        let now = engine.env.clock.now();
-        engine.upkeep.vacuums.running.lock().iter().map(|running| running.info(now)).collect()
+        self.engine().vacuum_progress()
     }
 
     /// Asks the vacuums of one table (`None`: all that are at work) to end. They do so soon, with
@@ -269,7 +271,10 @@ impl Pacer<'_> {
         }
         self.check_lock()?;
         let busy = std::mem::replace(&mut slice.commits, commits) != commits;
-        let share = REST * self.engine.upkeep.vacuums.resting().max(1);
+        // The run's own transaction is among them.
+        let idle = self.engine.txns.running().len() <= settings.threads;
+        let rests = if idle { REST_IDLE } else { REST };
+        let share = rests * self.engine.upkeep.vacuums.resting().max(1);
         let rest = if busy { (worked * share).min(LONGEST_REST) } else { Duration::ZERO };
         self.sleep(rest.max(least.saturating_sub(worked)))?;
         (slice.since, slice.blocks) = (self.engine.env.clock.now(), 0);
@@ -315,6 +320,12 @@ fn duration_of(bytes: u64, rate: u64) -> Duration {
 }
 
 impl Engine {
+    /// See [`Database::vacuum_progress`].
+    pub(crate) fn vacuum_progress(&self) -> Vec<VacuumProgress> {
+        let now = self.env.clock.now();
+        self.upkeep.vacuums.running.lock().iter().map(|running| running.info(now)).collect()
+    }
+
     /// No table names an unfrozen xid below `oldest` any more: outcomes below it can go, but only
     /// once every snapshot is gone that was there before. Its reader may have met such an xid on a
     /// page that was frozen after it let go of the latch, and may be about to ask for the outcome.
@@ -395,6 +406,12 @@ impl Engine {
         }
         let report = ended.report;
         add(total, &report);
+        let took = self.env.clock.now() - listed.running.started;
+        self.upkeep.tally.vacuum(took, |totals| add(totals, &report));
+        if took >= SLOW_VACUUM {
+            let (table, seconds) = (&listed.running.name, took.as_secs());
+            self.env.logger.info(&format!("a vacuum of table {table} took {seconds} s"));
+        }
         ended.result?;
         match report.rows_left > 0 {
             true => vacuums.skipped.lock().insert(id),
@@ -412,6 +429,7 @@ fn add(total: &mut VacuumReport, report: &vacuum::Report) {
     total.entries_removed += report.entries;
     total.index_passes += report.index_passes;
     total.index_pages_freed += report.index_pages_freed;
+    total.overflow_pages_freed += report.overflow_pages;
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]

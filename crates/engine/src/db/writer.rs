@@ -17,7 +17,7 @@ use crate::db::transaction::Transaction;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::table::{Busy, Change, Statement, Wanted, Written};
-use crate::txn::LockMode;
+use crate::txn::{LockMode, RowLock};
 
 /// A statement that reads and writes one table. See [`Transaction::write`].
 pub struct Writer<'t> {
@@ -36,14 +36,21 @@ impl Transaction {
         table: &str,
         work: impl FnOnce(&mut Writer<'_>) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
-        let entry = self.entry(table, LockMode::Write)?;
-        let (alive, handle, now) = (self.alive(), Arc::clone(&self.handle), self.now());
-        let mut writer = Writer { statement: self.statement()?, entry, alive, handle, now };
-        let result = work(&mut writer);
-        if result.is_err() {
-            writer.statement.txn().rollback_statement();
+        loop {
+            // What it scans are the indexes that those kept up whom its snapshot sees.
+            let edition = self.edition();
+            let entry = self.entry(table, LockMode::Write)?;
+            let (alive, handle, now) = (self.alive(), Arc::clone(&self.handle), self.now());
+            let mut writer = Writer { statement: self.statement()?, entry, alive, handle, now };
+            if writer.handle.engine.catalog.edition() != edition {
+                continue;
+            }
+            let result = work(&mut writer);
+            if result.is_err() {
+                writer.statement.txn().rollback_statement();
+            }
+            return result;
         }
-        result
     }
 }
 
@@ -90,7 +97,22 @@ impl Writer<'_> {
     /// As [`Writer::lock`]; what is done about a row that another transaction has is for `busy` to
     /// say: see [`Transaction::lock_as`].
     pub fn lock_as(&mut self, id: RowId, wanted: Wanted<'_>, busy: Busy) -> Result<Written> {
-        let locked = self.entry.table.lock_row(&mut self.statement, id, wanted, busy);
+        self.lock_row(id, wanted, RowLock::Exclusive, busy)
+    }
+
+    /// As [`Writer::lock_as`]; others may have the row likewise as `lock` says: see
+    /// [`Transaction::lock_row`].
+    ///
+    /// [`Transaction::lock_row`]: crate::Transaction::lock_row
+    pub fn lock_row(
+        &mut self,
+        id: RowId,
+        wanted: Wanted<'_>,
+        lock: RowLock,
+        busy: Busy,
+    ) -> Result<Written> {
+        let how = (lock, busy);
+        let locked = self.entry.table.lock_row(&mut self.statement, id, Some(wanted), how);
         self.entry.table.naming(locked)
     }
 }

@@ -82,6 +82,7 @@ impl Heap {
             let rewrite = plan.rewrite(&set.page(block.0)?)?;
             plan.apply(&mut set.store(block.0), &rewrite);
             set.commit(RecordKind::HeapPrune, Xid::NONE)?;
+            rightlink_env::points::hit("heap.freed-by-key");
         }
         Ok(freed)
     }

@@ -9,8 +9,8 @@ use crate::heap::Heap;
 use crate::heap::page_edit;
 use crate::heap::page_set::Maps;
 use crate::heap::visibility::Judge;
-use crate::heap::write::{Target, WriteOutcome, Writer, may_end};
-use crate::txn::Transaction;
+use crate::heap::write::{Target, WriteOutcome, Writer, locks_to_keep, may_end};
+use crate::txn::{RowLock, Transaction};
 use crate::wal::RecordKind;
 
 impl Heap {
@@ -19,29 +19,40 @@ impl Heap {
         let old = old.into();
         let at = old.at;
         let xid = txn.xid()?;
-        let writer = Writer { xid, txn };
+        let writer = Writer { xid, txn, wants: RowLock::Exclusive };
         let mut judge = Judge::new(self.txns());
         loop {
             let Some(mut set) = self.latch_for(&[at.block.0], Maps::Marked, xid)? else {
                 return Ok(WriteOutcome::Gone);
             };
             let found = may_end(&set.page(at.block.0)?, old, writer, &mut judge)?;
-            let (offset, head) = match found {
-                Some(Ok(tuple)) => (tuple.offset, tuple.header.deleted(xid)),
-                Some(Err(outcome)) => return Ok(outcome),
-                None => {
-                    drop(set);
-                    judge.resolve()?;
-                    continue;
+            let ended = match found {
+                Some(Ok(tuple)) => {
+                    let locks = locks_to_keep(&tuple.header, writer, &mut judge);
+                    locks.map(|locks| (tuple.offset, tuple.header, locks))
                 }
+                Some(Err(outcome)) => return Ok(outcome),
+                None => None,
+            };
+            let Some((offset, gone, locks)) = ended else {
+                drop(set);
+                judge.resolve()?;
+                continue;
             };
             set.bits(at.block.0)?;
+            let mut head = gone.deleted(xid);
+            if !locks.is_empty() {
+                txn.keep_locks(&locks, false)?;
+                head = head.in_group();
+            }
             let mut page = set.store(at.block.0);
             page_edit::put_xmax(&mut page, offset, &head);
             page_edit::mark_prunable(&mut page, xid);
             set.unmark(at.block.0, false);
             let lsn = set.commit(RecordKind::HeapDelete, xid)?;
+            txn.unname(gone.group());
             self.add_garbage(1);
+            self.shared.counters.delete();
             return Ok(WriteOutcome::Done { row_id: at, heap_only: false, lsn });
         }
     }

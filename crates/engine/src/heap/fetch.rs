@@ -54,22 +54,36 @@ impl Heap {
 
     /// As [`Heap::fetch`], on the pinned page of `root`.
     pub fn fetch_on(&self, pin: &Pin, snapshot: &Snapshot, root: RowId) -> Result<Fetched> {
+        let mut bytes = Vec::new();
+        let (found, all_dead) = self.fetch_into(pin, snapshot, root, &mut bytes)?;
+        Ok(Fetched { row: found.map(|at| (at, bytes)), all_dead })
+    }
+
+    /// As [`Heap::fetch_on`] for many rows, one after the other: `row` is overwritten with the row.
+    /// Returns its version, and what [`Fetched::all_dead`] would be.
+    pub fn fetch_into(
+        &self,
+        pin: &Pin,
+        snapshot: &Snapshot,
+        root: RowId,
+        row: &mut Vec<u8>,
+    ) -> Result<(Option<RowId>, bool)> {
         assert!(pin.page() == self.page_id(root.block.0), "the root's page");
         let mut seer = Seer::new(snapshot);
         loop {
             let mut hints = Hints::default();
             let latch = pin.shared();
             if !self.is_data_block(root.block.0) {
-                return Ok(Fetched::default());
+                return Ok((None, false));
             }
             let page = HeapPage::open(pin.page(), latch.bytes())?;
-            let row = find_visible(&page, root, &mut seer, &mut hints)?;
+            let found = find_visible(&page, root, &mut seer, (&mut hints, row))?;
             if !seer.is_stuck() {
-                let all_dead = row.is_none() && self.all_dead(&page, root)?;
+                let all_dead = found.is_none() && self.all_dead(&page, root)?;
                 let version = latch.version();
                 drop(latch);
                 hints.set(pin, version);
-                return Ok(Fetched { row, all_dead });
+                return Ok((found, all_dead));
             }
             drop(latch);
             seer.resolve()?;
@@ -116,17 +130,23 @@ impl Heap {
     /// though the row may have changed since. For writes by a row id that the own snapshot does not
     /// see.
     pub fn fetch_handed_out(&self, txn: &Transaction, at: RowId) -> Result<Option<Vec<u8>>> {
+        let Some(born_by) = self.creator(at)? else { return Ok(None) };
+        let Some(snapshot) = txn.snapshot_of(born_by) else { return Ok(None) };
+        self.exactly(&self.pin(at.block)?, &snapshot, at)
+    }
+
+    /// Who created the version at `at`, if there is one.
+    pub fn creator(&self, at: RowId) -> Result<Option<Xid>> {
         if !self.is_data_block(at.block.0) {
             return Ok(None);
         }
         let pin = self.pin(at.block)?;
-        let born_by = {
-            let latch = pin.shared();
-            let page = HeapPage::open(pin.page(), latch.bytes())?;
-            page.tuple(at.slot)?.map(|tuple| tuple.header.xmin)
-        };
-        let Some(snapshot) = born_by.and_then(|by| txn.snapshot_of(by)) else { return Ok(None) };
-        self.exactly(&pin, &snapshot, at)
+        let latch = pin.shared();
+        if !self.is_data_block(at.block.0) {
+            return Ok(None);
+        }
+        let page = HeapPage::open(pin.page(), latch.bytes())?;
+        Ok(page.tuple(at.slot)?.map(|tuple| tuple.header.xmin))
     }
 
     /// Is every version of `root` dead to everyone, durably? Says no when it would have to read.
@@ -274,18 +294,21 @@ fn liveness_of(
     }
 }
 
-/// The visible version of `root`'s chain. Incomplete when `seer` is stuck afterwards.
+/// The visible version of `root`'s chain, and its bytes in `row`. Incomplete when `seer` is stuck
+/// afterwards.
 fn find_visible(
     page: &HeapPage<'_>,
     root: RowId,
     seer: &mut Seer<'_>,
-    hints: &mut Hints,
-) -> Result<Option<(RowId, Vec<u8>)>> {
+    (hints, row): (&mut Hints, &mut Vec<u8>),
+) -> Result<Option<RowId>> {
     let mut found = None;
     walk_chain(page, root.slot, |slot, tuple| {
         hints.note(seer.manager(), tuple.offset, &tuple.header);
         if seer.visible(&tuple.header) == Some(true) {
-            found = Some((RowId { block: root.block, slot }, tuple.row.to_vec()));
+            row.clear();
+            row.extend_from_slice(tuple.row);
+            found = Some(RowId { block: root.block, slot });
         }
         Ok(found.is_none())
     })?;

@@ -50,6 +50,7 @@ impl Heap {
             }
             search.failed = Some(block);
         }
+        self.shared.counters.insert(rows.len());
         Ok(ids)
     }
 

@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::heap::Heap;
 use crate::heap::page::{HeapPage, Slot};
 use crate::heap::tuple::{
-    HEAP_ONLY, HOT_UPDATED, LOCK_ONLY, STUB, TupleHeader, UPDATED, XMAX_ABORTED, XMAX_COMMITTED,
-    XMIN_ABORTED, XMIN_COMMITTED,
+    GROUP, HEAP_ONLY, HOT_UPDATED, LOCK_ONLY, SHARED, STUB, TupleHeader, UPDATED, WEAK,
+    XMAX_ABORTED, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED,
 };
 use crate::ids::{BlockNo, Xid};
 
@@ -83,6 +83,9 @@ fn item_line(state: Slot, header: Option<&TupleHeader>) -> String {
     }
     let marks = [
         (LOCK_ONLY, ", only locked"),
+        (SHARED, ", shared"),
+        (WEAK, ", keys alone or aside"),
+        (GROUP, ", others in memory"),
         (UPDATED, ", an update"),
         (HOT_UPDATED, ", next is heap-only"),
         (HEAP_ONLY, ", heap-only"),

@@ -1,46 +1,84 @@
-//! Locking a row (`FOR UPDATE`): its xmax becomes the statement's xid, marked as a lock only.
+//! Locking a row: its xmax becomes the statement's xid, marked as a lock only, and as a shared one
+//! (`FOR SHARE`) if others may have it, too. Once several do, xmax is a group of theirs, which
+//! memory knows (`txn::lockers`).
 //!
-//! Invariants: a lock ends with the transaction whose xid it is, by itself; it hides the version
-//! from nobody, so the page stays all-visible, but not all-frozen.
-//! Does not do: shared locks, and locks that outlive a rolled-back update of the same transaction.
+//! Invariants: a lock ends with the transaction whose xid it is, or with the savepoint that this is
+//! rolled back to, by itself; it hides the version from nobody, so the page stays all-visible, but
+//! not all-frozen. What a statement that is undone has done about a row brings back the locks that
+//! its transaction had on it.
+//! Does not do: queues: who shares a row passes by those that wait for it alone.
 
 use crate::error::Result;
 use crate::heap::Heap;
 use crate::heap::page_edit;
 use crate::heap::page_set::Maps;
+use crate::heap::tuple::fits;
 use crate::heap::visibility::Judge;
-use crate::heap::write::{Target, WriteOutcome, Writer, holds_lock, may_end};
-use crate::ids::{Lsn, RowId};
-use crate::txn::Transaction;
+use crate::heap::write::{Target, WriteOutcome, Writer, may_end};
+use crate::ids::{Lsn, RowId, Xid};
+use crate::txn::{Locker, RowLock, Transaction};
 use crate::wal::RecordKind;
 
 impl Heap {
     /// Locks the row whose version `old` the transaction's snapshot sees or [`Heap::newest`] found.
-    pub fn lock(&self, txn: &mut Transaction, old: impl Into<Target>) -> Result<WriteOutcome> {
+    pub fn lock(
+        &self,
+        txn: &mut Transaction,
+        old: impl Into<Target>,
+        lock: RowLock,
+    ) -> Result<WriteOutcome> {
         let old = old.into();
         let at = old.at;
         let xid = txn.xid()?;
-        let writer = Writer { xid, txn };
         let mut judge = Judge::new(self.txns());
+        // Taken when it is wanted first, without latches.
+        let mut group = None;
         loop {
-            let Some(mut set) = self.latch_for(&[at.block.0], Maps::Marked, xid)? else {
+            let named: Xid = group.unwrap_or(xid);
+            let Some(mut set) = self.latch_for(&[at.block.0], Maps::Marked, named)? else {
                 return Ok(WriteOutcome::Gone);
             };
-            let found = may_end(&set.page(at.block.0)?, old, writer, &mut judge)?;
-            let (offset, head) = match found {
-                Some(Ok(tuple)) if holds_lock(&tuple, writer) => return Ok(done(at, Lsn(0))),
-                Some(Ok(tuple)) => (tuple.offset, tuple.header.locked(xid)),
+            let writer = Writer { xid, txn, wants: lock };
+            let found = match may_end(&set.page(at.block.0)?, old, writer, &mut judge)? {
+                Some(Ok(tuple)) => {
+                    let lockers = judge.lockers(&tuple.header);
+                    lockers.map(|lockers| (tuple.offset, tuple.header, lockers))
+                }
                 Some(Err(outcome)) => return Ok(outcome),
-                None => {
+                None => None,
+            };
+            let Some((offset, head, lockers)) = found else {
+                drop(set);
+                judge.resolve()?;
+                continue;
+            };
+            if lockers.iter().any(|it| it.lock >= lock && txn.owns(it.xid)) {
+                return Ok(done(at, Lsn(0)));
+            }
+            let others: Vec<Locker> = lockers.into_iter().filter(|it| it.xid != xid).collect();
+            let own = Locker { xid, lock };
+            let base = set.page(at.block.0)?.base();
+            let known = txn.group_after(head.xmax, &others, own);
+            let known = known.filter(|known| fits(base, *known));
+            let locked = match (group, known) {
+                (Some(group), _) => {
+                    txn.join((head.xmax, group), others, own)?;
+                    head.locked_by_group(group)
+                }
+                (None, _) if others.is_empty() => head.locked(xid, lock),
+                (None, Some(known)) if txn.share_again(known) => head.locked_by_group(known),
+                (None, _) => {
                     drop(set);
-                    judge.resolve()?;
+                    group = Some(txn.new_group()?);
                     continue;
                 }
             };
             set.bits(at.block.0)?;
-            page_edit::put_xmax(&mut set.store(at.block.0), offset, &head);
+            page_edit::put_xmax(&mut set.store(at.block.0), offset, &locked);
             set.unmark(at.block.0, true);
-            return Ok(done(at, set.commit(RecordKind::HeapLock, xid)?));
+            let lsn = set.commit(RecordKind::HeapLock, xid)?;
+            txn.unname(head.group());
+            return Ok(done(at, lsn));
         }
     }
 }

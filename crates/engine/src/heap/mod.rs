@@ -12,6 +12,8 @@
 //! | `dead` | which rows are dead to everyone; row ids that by-key cleaning gives free |
 //! | `extent`, `free_space`, `visibility_map` | meta page and growth; the two maps |
 //! | `recycle_clock` | the clock of R3 |
+//! | `counters` | what was done, for statistics |
+//! | `overflow` | values that do not fit a row |
 //! | `inspect`, `verify` | page descriptions; checks H1 to H10 |
 //!
 //! Invariants:
@@ -26,11 +28,12 @@
 //!   [`visibility::Seer`], map pages pinned before; no waiting for a transaction in this room at
 //!   all: writes return [`WriteOutcome::Wait`].
 //!
-//! Does not do: columns, indexes, waiting, retries of a statement, overflow values. A row lock is
+//! Does not do: columns, indexes, waiting, retries of a statement. A row lock is
 //! one xid: when a transaction locks a row, then updates it and rolls that update back, the lock
 //! goes too.
 
 mod between;
+mod counters;
 mod dead;
 mod delete;
 mod extent;
@@ -39,6 +42,7 @@ mod free_space;
 mod insert;
 mod inspect;
 mod lock;
+pub mod overflow;
 mod page;
 mod page_edit;
 mod page_set;
@@ -64,6 +68,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rightlink_env::sync::{Arc, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 
+use counters::Counters;
+pub use counters::HeapFigures;
 pub use fetch::{Fetched, Liveness};
 pub use inspect::HeapPageInfo;
 pub use page::{MAX_SLOTS, Slot};
@@ -146,6 +152,9 @@ struct Shared {
     garbage: AtomicU64,
     left: AtomicU64,
     vacuumed_at: AtomicU64,
+    counters: Counters,
+    /// The statement that filled it with rows of another one, 0 for none since opening.
+    written_by: AtomicU64,
     /// Held by whoever gives row ids free, a vacuum from its first look at a page on.
     freeing: Mutex<()>,
 }
@@ -203,6 +212,8 @@ impl Heap {
             garbage: AtomicU64::new(0),
             left: AtomicU64::new(0),
             vacuumed_at: AtomicU64::new(0),
+            counters: Counters::default(),
+            written_by: AtomicU64::new(0),
             freeing: Mutex::new(()),
         };
         Ok(Heap { shared: Arc::new(shared) })
@@ -216,6 +227,18 @@ impl Heap {
     /// Initialised blocks, the meta page included: row versions lie in blocks `1..blocks()`.
     pub fn blocks(&self) -> u32 {
         self.shared.extent.load(Ordering::Acquire)
+    }
+
+    /// Who wrote all rows that there were into this new heap, since the database was opened:
+    /// whoever does not see that has an older snapshot, and nothing here is for it.
+    pub fn written_by(&self) -> Option<Xid> {
+        let xid = Xid(self.shared.written_by.load(Ordering::Acquire));
+        (xid != Xid::NONE).then_some(xid)
+    }
+
+    /// Notes that `xid` has written all rows that there were into this new heap.
+    pub fn note_written_by(&self, xid: Xid) {
+        self.shared.written_by.store(xid.0, Ordering::Release);
     }
 
     /// The clock of R3.
@@ -241,6 +264,21 @@ impl Heap {
         self.shared.dead_count.load(Ordering::Relaxed)
     }
 
+    /// What was done to it since it was opened.
+    pub fn figures(&self) -> HeapFigures {
+        self.shared.counters.figures()
+    }
+
+    /// A scan of all of it begins.
+    pub fn count_scan(&self) {
+        self.shared.counters.scan();
+    }
+
+    /// Such a scan has handed out so many rows.
+    pub fn count_scanned(&self, rows: u64) {
+        self.shared.counters.scanned(rows);
+    }
+
     /// Versions that were ended and not removed since the last vacuum, roughly. What that had to
     /// leave counts again as soon as every xid of its time is below the horizon.
     pub fn garbage_since_vacuum(&self) -> u64 {
@@ -263,6 +301,11 @@ impl Heap {
             shared.left.store(garbage, Ordering::Relaxed);
         }
         shared.vacuumed_at.store(next.0, Ordering::Relaxed);
+    }
+
+    /// Dead roots could not be given free by key: they count as garbage again, for vacuum.
+    pub fn leave_to_vacuum(&self, roots: u64) {
+        self.add_garbage(roots);
     }
 
     /// Versions were ended.
@@ -296,7 +339,7 @@ impl Heap {
     }
 
     /// Does `block` hold row versions?
-    fn is_data_block(&self, block: u32) -> bool {
+    pub(crate) fn is_data_block(&self, block: u32) -> bool {
         block > 0 && block < self.blocks()
     }
 

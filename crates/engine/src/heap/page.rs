@@ -216,25 +216,37 @@ impl<'a> HeapPage<'a> {
     /// The version at `slot`, `None` unless the line pointer is normal.
     pub(super) fn tuple(&self, slot: u16) -> Result<Option<Tuple<'a>>> {
         let Slot::Normal { offset, len } = self.slot(slot)? else { return Ok(None) };
+        self.tuple_at(slot, (offset, len)).map(Some)
+    }
+
+    /// The version that the normal line pointer `slot` names: offset and bytes.
+    fn tuple_at(&self, slot: u16, (offset, len): (u16, u16)) -> Result<Tuple<'a>> {
         let all = &self.bytes[usize::from(offset)..usize::from(offset + len)];
         let (head, row) = all.split_first_chunk().expect("check_tuple wants a whole header");
         let header = TupleHeader::decode(self.base(), head);
         if header.xmin == Xid::NONE {
             return Err(self.error(slot, "a version without a creator"));
         }
-        Ok(Some(Tuple { offset, header, row }))
+        Ok(Tuple { offset, header, row })
     }
 
     /// Where the HOT chain of `root` begins: the slot itself or what it redirects to.
     pub(super) fn chain_start(&self, root: u16) -> Result<Option<u16>> {
+        Ok(self.chain_head(root)?.map(|(slot, _)| slot))
+    }
+
+    /// The first version of the HOT chain of `root`, and its slot.
+    fn chain_head(&self, root: u16) -> Result<Option<(u16, Tuple<'a>)>> {
         match self.slot(root)? {
-            Slot::Normal { .. } => {
-                let tuple = self.tuple(root)?.expect("the line pointer is normal");
+            Slot::Normal { offset, len } => {
+                let tuple = self.tuple_at(root, (offset, len))?;
                 let heap_only = tuple.header.has(crate::heap::tuple::HEAP_ONLY);
-                Ok((!heap_only).then_some(root))
+                Ok((!heap_only).then_some((root, tuple)))
             }
             Slot::Redirect(to) => match self.tuple(to)? {
-                Some(tuple) if tuple.header.has(crate::heap::tuple::HEAP_ONLY) => Ok(Some(to)),
+                Some(tuple) if tuple.header.has(crate::heap::tuple::HEAP_ONLY) => {
+                    Ok(Some((to, tuple)))
+                }
                 _ => Err(self.error(root, "redirects to no heap-only version")),
             },
             Slot::Unused | Slot::Dead => Ok(None),
@@ -263,8 +275,7 @@ pub(super) fn walk_chain<'a>(
     root: u16,
     mut visit: impl FnMut(u16, &Tuple<'a>) -> Result<bool>,
 ) -> Result<()> {
-    let Some(mut slot) = page.chain_start(root)? else { return Ok(()) };
-    let mut tuple = page.tuple(slot)?.expect("a chain starts at a version");
+    let Some((mut slot, mut tuple)) = page.chain_head(root)? else { return Ok(()) };
     for _ in 0..=page.slots() {
         if !visit(slot, &tuple)? {
             return Ok(());

@@ -119,7 +119,7 @@ impl Twins {
         let head = self.model[at].as_ref().expect("picked").0;
         let head = match self.rng.index(4) {
             0 => head.deleted(xid),
-            1 => head.locked(xid),
+            1 => head.locked(xid, crate::txn::RowLock::Shared),
             2 => head.replaced(xid, RowId::new(8, 2), false),
             _ => TupleHeader { xmin: Xid::FROZEN, ..head.unlocked() },
         };

@@ -59,11 +59,14 @@ pub(super) struct DeadQueue {
 }
 
 impl DeadQueue {
-    fn push(&mut self, root: DeadRoot) {
-        if self.bytes + root.memory() <= MAX_DEAD_BYTES {
+    /// False: there is no room for it.
+    fn push(&mut self, root: DeadRoot) -> bool {
+        let room = self.bytes + root.memory() <= MAX_DEAD_BYTES;
+        if room {
             self.bytes += root.memory();
             self.roots.push(root);
         }
+        room
     }
 
     pub(super) fn take(&mut self) -> Vec<DeadRoot> {
@@ -202,7 +205,10 @@ impl Plan {
             }
             let Some(tuple) = page.tuple(slot)? else { continue };
             let by = tuple.header.xmax;
-            let ends = !tuple.header.only_locked() && judge.end(&tuple.header) != Some(End::Open);
+            let end = judge.end(&tuple.header);
+            // A lock ends nothing, also one whose holder's status is not known.
+            let ends =
+                !tuple.header.only_locked() && !matches!(end, Some(End::Open | End::Locked(_)));
             if ends && (self.prune_xid == Xid::NONE || by < self.prune_xid) {
                 self.prune_xid = by;
             }
@@ -316,7 +322,11 @@ impl Shared {
             return;
         }
         let mut queue = self.dead_roots.lock();
-        dead.into_iter().for_each(|root| queue.push(root));
+        let mut left = 0;
+        for root in dead {
+            left += u64::from(!queue.push(root));
+        }
         self.dead_count.store(queue.roots.len(), Ordering::Relaxed);
+        self.garbage.fetch_add(left, Ordering::Relaxed);
     }
 }

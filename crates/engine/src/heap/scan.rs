@@ -12,6 +12,7 @@ use crate::buffer::{Pin, ReadStream, StreamOptions, StreamStats};
 use crate::error::Result;
 use crate::heap::Heap;
 use crate::heap::page::{ALL_VISIBLE, HeapPage};
+use crate::heap::tuple::STUB;
 use crate::heap::visibility::{Hints, Seer};
 use crate::ids::{Lsn, PageId, RowId};
 use crate::page::header;
@@ -151,6 +152,32 @@ impl Heap {
                     visit(root, version, &row)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with the row of every version in the table, whoever sees it; `go_on` is told
+    /// of pages and may end it. `visit` is called under a latch.
+    pub fn visit_versions(
+        &self,
+        visit: &mut dyn FnMut(RowId, &[u8]) -> Result<()>,
+        go_on: &dyn Fn(u32) -> Result<()>,
+    ) -> Result<()> {
+        let mut stream = self.stream(1..self.blocks(), |_| Ok(true));
+        while let Some((pin, block)) = stream.next()? {
+            let latch = pin.shared();
+            if self.is_data_block(block) {
+                let page = HeapPage::open(pin.page(), latch.bytes())?;
+                for slot in 1..=page.slots() {
+                    let Some(tuple) = page.tuple(slot)? else { continue };
+                    if !tuple.header.has(STUB) {
+                        visit(RowId::new(block, slot), tuple.row)?;
+                    }
+                }
+            }
+            drop(latch);
+            drop(pin);
+            go_on(1)?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ mod damage;
 #[cfg(feature = "shuttle")]
 mod explore;
 mod garbage;
+mod locks;
 mod model;
 mod rows;
 mod writes;
@@ -15,7 +16,7 @@ use crate::buffer::{Mtr, testing};
 use crate::heap::page::HeapPage;
 use crate::ids::{Lsn, RowId, Xid};
 use crate::page::PageMut;
-use crate::txn::{Isolation, Snapshot, Transaction};
+use crate::txn::{Isolation, RowLock, Snapshot, Transaction};
 use crate::wal::RecordKind;
 
 /// A heap and everything below it.

@@ -16,6 +16,7 @@
 //! Does not do: decide visibility, or find the header on its page.
 
 use crate::ids::{RowId, Xid};
+use crate::txn::RowLock;
 
 /// Bytes of the header.
 pub const TUPLE_HEADER: usize = 16;
@@ -43,12 +44,20 @@ pub(super) const HOT_UPDATED: u16 = 0x0040;
 pub(super) const HEAP_ONLY: u16 = 0x0080;
 /// Only this header is left of the version, for whoever follows links to it (R9).
 pub(super) const STUB: u16 = 0x0100;
+/// xmax only locks the row, together with others if they want.
+pub(super) const SHARED: u16 = 0x0200;
+/// xmax only locks the row, or its unique keys alone if it shares it, and not against all changes.
+pub(super) const WEAK: u16 = 0x0800;
+/// Who locks the row is known in memory, under xmax: who else, or who still does if xmax aborted.
+pub(super) const GROUP: u16 = 0x0400;
 /// The bits that redo may lose (R1).
 pub(super) const HINTS: u16 = XMIN_COMMITTED | XMIN_ABORTED | XMAX_COMMITTED | XMAX_ABORTED;
 /// Every bit that has a meaning.
-pub(super) const ALL_FLAGS: u16 = HINTS | LOCK_ONLY | UPDATED | HOT_UPDATED | HEAP_ONLY | STUB;
+pub(super) const ALL_FLAGS: u16 =
+    HINTS | LOCK_ONLY | UPDATED | HOT_UPDATED | HEAP_ONLY | STUB | SHARED | GROUP | WEAK;
 /// The bits that speak about xmax and go when it is replaced.
-const ABOUT_XMAX: u16 = XMAX_COMMITTED | XMAX_ABORTED | LOCK_ONLY | HOT_UPDATED;
+const ABOUT_XMAX: u16 =
+    XMAX_COMMITTED | XMAX_ABORTED | LOCK_ONLY | HOT_UPDATED | SHARED | GROUP | WEAK;
 
 /// Offset of the frozen mark.
 const FROZEN_OFFSET: u32 = 1;
@@ -164,9 +173,48 @@ impl TupleHeader {
     }
 
     /// The header after `xid` locked the row.
-    pub(super) fn locked(&self, xid: Xid) -> Self {
+    pub(super) fn locked(&self, xid: Xid, lock: RowLock) -> Self {
         let gone = self.deleted(xid);
-        Self { flags: gone.flags | LOCK_ONLY, ..gone }
+        let how = match lock {
+            RowLock::KeyShared => SHARED | WEAK,
+            RowLock::Shared => SHARED,
+            RowLock::Update => WEAK,
+            RowLock::Exclusive => 0,
+        };
+        Self { flags: gone.flags | LOCK_ONLY | how, ..gone }
+    }
+
+    /// How xmax locks the row, if it is a lock and no group's.
+    pub(super) fn lock(&self) -> RowLock {
+        match (self.has(SHARED), self.has(WEAK)) {
+            (true, true) => RowLock::KeyShared,
+            (true, false) => RowLock::Shared,
+            (false, true) => RowLock::Update,
+            (false, false) => RowLock::Exclusive,
+        }
+    }
+
+    /// The header once those who are known as `group` lock the row.
+    pub(super) fn locked_by_group(&self, group: Xid) -> Self {
+        self.locked(group, RowLock::Exclusive).in_group()
+    }
+
+    /// The same, and who locks the row is known under its xmax.
+    pub(super) fn in_group(self) -> Self {
+        assert!(self.xmax >= Xid::FIRST, "a group has a number");
+        Self { flags: self.flags | GROUP, ..self }
+    }
+
+    /// The group that locks the row, if that is one.
+    pub(super) fn group(&self) -> Option<Xid> {
+        (self.has(GROUP) && self.only_locked()).then_some(self.xmax)
+    }
+
+    /// Do the flags about locks fit each other?
+    pub(super) fn locks_fit(&self) -> bool {
+        let one = self.has(SHARED | WEAK);
+        let nobody = self.xmax == Xid::NONE && self.has(GROUP);
+        !nobody && (!one || self.has(LOCK_ONLY) && !self.has(GROUP))
     }
 
     /// The header of a version that ends as `gone`, the one after it, which leaves (R9): replaced
@@ -219,7 +267,13 @@ mod tests {
         let deleted = header.deleted(Xid(8));
         assert_eq!(deleted.flags, HEAP_ONLY | XMIN_COMMITTED);
         assert_eq!((deleted.xmax, deleted.next), (Xid(8), None));
-        assert!(header.locked(Xid(8)).only_locked());
+        for lock in [RowLock::KeyShared, RowLock::Shared, RowLock::Update, RowLock::Exclusive] {
+            let locked = header.locked(Xid(8), lock);
+            assert!(locked.only_locked() && locked.locks_fit());
+            assert_eq!(locked.lock(), lock);
+            assert!(locked.locked_by_group(Xid(9)).locks_fit());
+        }
+        assert!(!TupleHeader { flags: header.flags | SHARED, ..header }.locks_fit());
         assert_eq!(header.hot_next(), Some(2));
         assert_eq!(deleted.hot_next(), None);
     }

@@ -18,16 +18,18 @@ use crate::heap::page_edit::{self, choose_slots, how_many_fit};
 use crate::heap::page_set::{Maps, PageSet};
 use crate::heap::tuple::{HEAP_ONLY, TupleHeader, UPDATED};
 use crate::heap::visibility::Judge;
-use crate::heap::write::{Target, WriteOutcome, Writer, may_end};
+use crate::heap::write::{Target, WriteOutcome, Writer, locks_to_keep, may_end};
 use crate::heap::{Heap, check_row};
 use crate::ids::{RowId, Xid};
-use crate::txn::Transaction;
+use crate::txn::{Locker, RowLock, Transaction};
 use crate::wal::RecordKind;
 
 /// The old version, as judged under its latch.
 struct Old {
     offset: u16,
     header: TupleHeader,
+    /// Earlier locks on it, which outlive the update or come back if it is undone.
+    locks: Vec<Locker>,
 }
 
 /// What an attempt with certain pages came to.
@@ -49,10 +51,22 @@ impl Heap {
         row: &[u8],
         hot: bool,
     ) -> Result<WriteOutcome> {
+        self.update_as(txn, old, row, (hot, RowLock::Exclusive))
+    }
+
+    /// The same, with the lock that the update needs: others go on sharing the row's keys if it
+    /// leaves them alone.
+    pub fn update_as(
+        &self,
+        txn: &mut Transaction,
+        old: impl Into<Target>,
+        row: &[u8],
+        (hot, wants): (bool, RowLock),
+    ) -> Result<WriteOutcome> {
         let old = old.into();
         let len = check_row(row)?;
         let xid = txn.xid()?;
-        let change = Change { writer: Writer { xid, txn }, old, row, len, hot };
+        let change = Change { writer: Writer { xid, txn, wants }, old, row, len, hot };
         let mut judge = Judge::new(self.txns());
         let mut search = Search::new(xid, self.target_group());
         let mut pruned = false;
@@ -79,7 +93,7 @@ impl Heap {
     pub(super) fn update_onto(&self, txn: &mut Transaction, at: RowId, target: u32) -> Result<()> {
         let xid = txn.xid()?;
         let row = b"moved";
-        let (writer, len) = (Writer { xid, txn }, check_row(row)?);
+        let (writer, len) = (Writer { xid, txn, wants: RowLock::Exclusive }, check_row(row)?);
         let change = Change { writer, old: at.into(), row, len, hot: false };
         let mut judge = Judge::new(self.txns());
         loop {
@@ -114,7 +128,13 @@ impl Heap {
         let old = match may_end(&set.page(home)?, change.old, change.writer, judge)? {
             None => return Ok(Attempt::Unknown),
             Some(Err(outcome)) => return Ok(Attempt::Ended(outcome)),
-            Some(Ok(tuple)) => Old { offset: tuple.offset, header: tuple.header },
+            Some(Ok(tuple)) => {
+                let header = tuple.header;
+                let Some(locks) = locks_to_keep(&header, change.writer, judge) else {
+                    return Ok(Attempt::Unknown);
+                };
+                Old { offset: tuple.offset, header, locks }
+            }
         };
         let Some(slot) = slot_with_room(&set.page(target)?, change.len)? else {
             let left = self.room_for_inserts(&set.page(target)?);
@@ -126,6 +146,8 @@ impl Heap {
         };
         let outcome = replace(set, change, &old, RowId::new(target, slot))?;
         self.add_garbage(1);
+        let heap_only = matches!(outcome, WriteOutcome::Done { heap_only: true, .. });
+        self.shared.counters.update(heap_only);
         Ok(Attempt::Ended(outcome))
     }
 }
@@ -156,8 +178,18 @@ fn replace(
 ) -> Result<WriteOutcome> {
     let (home, xid): (u32, Xid) = (change.old.at.block.0, change.writer.xid);
     let heap_only = change.hot && new.block == change.old.at.block;
-    let header = TupleHeader::new(xid, UPDATED | if heap_only { HEAP_ONLY } else { 0 });
-    let ended = old.header.replaced(xid, new, heap_only);
+    let mut header = TupleHeader::new(xid, UPDATED | if heap_only { HEAP_ONLY } else { 0 });
+    let mut ended = old.header.replaced(xid, new, heap_only);
+    if !old.locks.is_empty() {
+        let txn = change.writer.txn;
+        let others = old.locks.iter().any(|lock| !txn.owns(lock.xid));
+        let carried = others && !broken("lock-carried");
+        txn.keep_locks(&old.locks, carried)?;
+        ended = ended.in_group();
+        if carried {
+            header = header.locked_by_group(xid);
+        }
+    }
     page_edit::insert_tuples(&mut set.store(new.block.0), &[new.slot], &[(header, change.row)]);
     let mut page = set.store(home);
     page_edit::put_xmax(&mut page, old.offset, &ended);
@@ -167,5 +199,6 @@ fn replace(
         set.unmark(new.block.0, false);
     }
     let lsn = set.commit(RecordKind::HeapUpdate, xid)?;
+    change.writer.txn.unname(old.header.group());
     Ok(WriteOutcome::Done { row_id: new, heap_only, lsn })
 }

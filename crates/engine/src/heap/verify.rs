@@ -15,7 +15,7 @@
 //!
 //! Invariants: a finding is reported, never returned as an error, and the check goes on; a version
 //! that is in doubt because transactions go on meanwhile is never reported.
-//! Does not do: H2, H11, H12 (columns and overflow: `table/`), comparing with indexes (`verify/`).
+//! Does not do: H2, H11, H12 (columns and overflow), comparing with indexes (all in `verify/`).
 
 use std::collections::BTreeMap;
 
@@ -324,7 +324,7 @@ impl PageCheck<'_, '_> {
     /// Checks a version by itself; false if its xids mean nothing, so that nothing more can be
     /// asked.
     fn version(&mut self, slot: u16, head: &TupleHeader) -> Result<bool> {
-        if head.flags & !ALL_FLAGS != 0 {
+        if head.flags & !ALL_FLAGS != 0 || !head.locks_fit() {
             self.say(slot, "H1", format!("flags {:04x} without a meaning", head.flags));
         }
         let mut known = true;
@@ -383,7 +383,7 @@ impl PageCheck<'_, '_> {
             tuples.iter().map(|(slot, tuple)| (*slot, tuple)).collect();
         let mut parents: BTreeMap<u16, u16> = BTreeMap::new();
         for (slot, tuple) in tuples {
-            let goes_on = self.end(&tuple.header)? != End::Open;
+            let goes_on = !matches!(self.end(&tuple.header)?, End::Open | End::Locked(_));
             if let Some(child) = self.link(page, *slot, tuple, goes_on)? {
                 self.adopt(&mut parents, child, *slot);
             }
@@ -463,7 +463,7 @@ impl PageCheck<'_, '_> {
     fn marked_version(&mut self, slot: u16, head: &TupleHeader, marks: Bits) -> Result<()> {
         if marks.all_visible {
             let begun = self.birth(head)? == Birth::Committed && head.xmin < self.horizon;
-            let ends = !head.only_locked() && self.end(head)? != End::Open;
+            let ends = !matches!(self.end(head)?, End::Open | End::Locked(_));
             if !begun || ends {
                 self.say(slot, "H10", "not visible to everyone on an all-visible page");
             }

@@ -21,11 +21,11 @@ use rightlink_env::points::broken;
 use crate::buffer::Pin;
 use crate::error::Result;
 use crate::heap::tuple::{
-    FLAGS, TupleHeader, XMAX_ABORTED, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED,
+    FLAGS, GROUP, TupleHeader, XMAX_ABORTED, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED,
 };
 use crate::ids::Xid;
 use crate::page::header;
-use crate::txn::{Snapshot, Status, TxnManager};
+use crate::txn::{Locker, Snapshot, Status, TxnManager};
 
 /// Most answers remembered between two looks at a page: more than a page has xids.
 const MEMORY: usize = 1024;
@@ -110,7 +110,7 @@ pub(super) enum Birth {
 pub(super) enum End {
     /// Nobody ends it: no xmax, or one that aborted, or a lock whose holder is gone.
     Open,
-    /// Locked by a running transaction.
+    /// Locked by a running transaction, perhaps by others, too.
     Locked(Xid),
     /// Deleted or replaced by a running transaction.
     Ending(Xid),
@@ -171,18 +171,38 @@ impl<'t> Judge<'t> {
     }
 
     pub(super) fn end(&mut self, tuple: &TupleHeader) -> Option<End> {
-        if tuple.xmax == Xid::NONE || tuple.has(XMAX_ABORTED) {
-            return Some(End::Open);
+        if tuple.only_locked() {
+            let first = self.lockers(tuple)?.first().map(|locker| End::Locked(locker.xid));
+            return Some(first.unwrap_or(End::Open));
         }
         if tuple.has(XMAX_COMMITTED) {
-            return Some(if tuple.only_locked() { End::Open } else { End::Ended(tuple.xmax) });
+            return Some(End::Ended(tuple.xmax));
         }
-        Some(match (self.status(tuple.xmax)?, tuple.only_locked()) {
-            (Status::InProgress, true) => End::Locked(tuple.xmax),
-            (Status::InProgress, false) => End::Ending(tuple.xmax),
-            (Status::Committed(_), false) => End::Ended(tuple.xmax),
-            (Status::Committed(_), true) | (Status::Aborted, _) => End::Open,
-        })
+        let aborted = tuple.has(XMAX_ABORTED);
+        match if aborted { Status::Aborted } else { self.status(tuple.xmax)? } {
+            Status::InProgress => Some(End::Ending(tuple.xmax)),
+            Status::Committed(_) => Some(End::Ended(tuple.xmax)),
+            Status::Aborted => {
+                let first = self.lockers(tuple)?.first().map(|locker| End::Locked(locker.xid));
+                Some(first.unwrap_or(End::Open))
+            }
+        }
+    }
+
+    /// The running transactions that lock the version: of one that was ended, those whose locks
+    /// hold if that is undone.
+    pub(super) fn lockers(&mut self, tuple: &TupleHeader) -> Option<Vec<Locker>> {
+        if tuple.has(GROUP) {
+            return Some(self.txns.lockers(tuple.xmax));
+        }
+        let over = XMAX_COMMITTED | XMAX_ABORTED;
+        if tuple.xmax == Xid::NONE || !tuple.only_locked() || tuple.has(over) {
+            return Some(Vec::new());
+        }
+        if self.status(tuple.xmax)? != Status::InProgress {
+            return Some(Vec::new());
+        }
+        Some(vec![Locker { xid: tuple.xmax, lock: tuple.lock() }])
     }
 
     /// Does no snapshot, present or future, see this version (horizon as `TxnManager::horizon`

@@ -11,10 +11,10 @@ use rightlink_env::points::broken;
 
 use crate::error::Result;
 use crate::heap::page::{HeapPage, Tuple};
-use crate::heap::tuple::LOCK_ONLY;
+use crate::heap::tuple::TupleHeader;
 use crate::heap::visibility::{Birth, End, Judge};
 use crate::ids::{Lsn, RowId, Xid};
-use crate::txn::Transaction;
+use crate::txn::{Locker, RowLock, Transaction};
 
 /// The version that a write is to end.
 ///
@@ -74,6 +74,8 @@ pub enum WriteOutcome {
 pub(super) struct Writer<'t> {
     pub(super) xid: Xid,
     pub(super) txn: &'t Transaction,
+    /// What it wants of the version.
+    pub(super) wants: RowLock,
 }
 
 /// May `writer` end the version `target`? `Ok(Ok(..))` gives its slot's contents; `Ok(Err(..))` the
@@ -107,15 +109,28 @@ fn judge_end(
     let changed = |by| Some(WriteOutcome::Changed { by, newest: head.next });
     Some(match judge.end(head)? {
         End::Open => None,
-        End::Locked(by) if writer.txn.owns(by) => None,
+        End::Locked(_) => in_the_way(&judge.lockers(head)?, writer).map(WriteOutcome::Wait),
         End::Ending(by) if writer.txn.owns(by) => changed(by),
-        End::Locked(by) | End::Ending(by) => Some(WriteOutcome::Wait(by)),
+        End::Ending(by) => Some(WriteOutcome::Wait(by)),
         End::Ended(by) => changed(by),
     })
 }
 
-/// Is the row already locked by this writer's transaction?
-pub(super) fn holds_lock(tuple: &Tuple<'_>, writer: Writer<'_>) -> bool {
-    let head = &tuple.header;
-    head.xmax != Xid::NONE && head.has(LOCK_ONLY) && writer.txn.owns(head.xmax)
+/// One of the others among `lockers` whose lock the writer must wait for.
+fn in_the_way(lockers: &[Locker], writer: Writer<'_>) -> Option<Xid> {
+    let others = lockers.iter().filter(|locker| !writer.txn.owns(locker.xid));
+    let mut others = others.filter(|locker| !locker.lock.is_compatible(writer.wants));
+    others.next().map(|locker| locker.xid)
+}
+
+/// Earlier locks on a version that the writer may end now: its own hold again if the statement is
+/// undone, those of others go over to what replaces the version. `None` when a status must be read
+/// first.
+pub(super) fn locks_to_keep(
+    head: &TupleHeader,
+    writer: Writer<'_>,
+    judge: &mut Judge<'_>,
+) -> Option<Vec<Locker>> {
+    let lockers = judge.lockers(head)?.into_iter();
+    Some(lockers.filter(|it| it.xid != writer.xid).collect())
 }

@@ -263,6 +263,31 @@ impl LeafBatch {
     }
 }
 
+/// Rows that a single read of one key takes.
+pub const FEW: usize = 4;
+
+/// The rows of one key, in the method's order: few, and without memory of their own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Few {
+    rows: [RowId; FEW],
+    len: usize,
+}
+
+impl Few {
+    /// Adds a row; false if there is no room for it.
+    pub fn push(&mut self, row: RowId) -> bool {
+        let Some(place) = self.rows.get_mut(self.len) else { return false };
+        *place = row;
+        self.len += 1;
+        true
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> &[RowId] {
+        &self.rows[..self.len]
+    }
+}
+
 /// What a pass over an index removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VacuumStats {
@@ -389,6 +414,12 @@ pub trait AccessMethod: Send + Sync {
         self.insert_group(xid, entries, unique, None)
     }
 
+    /// Leaves out the parts of the method that have these names from now on, and uses all others,
+    /// for experiments. False if it has no part of such a name; then nothing changes.
+    fn leave_out(&self, names: &[&str]) -> bool {
+        names.is_empty()
+    }
+
     /// Starts a scan of `range`, which is in the method's order ([`IndexMethod::place`]): forward
     /// only, unless the method is ordered.
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan>;
@@ -406,6 +437,14 @@ pub trait AccessMethod: Send + Sync {
     /// with the position of the key, the row and the payload, under a latch (no I/O, no waiting).
     /// Entries marked dead are left out. Who heeds R3 asks the clock before.
     fn lookup(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, RowId, &[u8])) -> Result<()>;
+
+    /// The rows of one whole encoded key, if they are few and can be told at once: for reads of
+    /// single rows. Entries marked dead are left out, and none of the others needs a recheck.
+    /// `None`: a scan must look for them.
+    fn few(&self, key: &[u8]) -> Result<Option<Few>> {
+        let _ = key;
+        Ok(None)
+    }
 
     /// Marks entries of `batch` dead (R1, R3): each is looked up again by key and row id, and
     /// `check` is asked under the latch. Gives up rather than wait or read, and with

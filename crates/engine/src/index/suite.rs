@@ -172,6 +172,10 @@ pub(crate) fn lookups(am: &dyn AccessMethod, make: MakeKey) {
             let equal: Vec<_> = model.iter().filter(|(k, _)| k == key).cloned().collect();
             let range = KeyRange::starting_with(&am.method().place(key));
             assert_eq!(scan(am, range, Direction::Forward), equal);
+            if let Some(few) = am.few(key).unwrap() {
+                let rows: Vec<_> = equal.iter().map(|(_, row)| *row).collect();
+                assert_eq!(few.rows(), rows);
+            }
         }
     }
 }

@@ -65,14 +65,22 @@ pub fn image_len(image: &[u8; PAGE_SIZE]) -> usize {
     1 + 4 + 4 + (PAGE_SIZE - 16) - longest_zero_run(&image[16..]).1
 }
 
+/// Start and length of the first longest run of zeroes.
 fn longest_zero_run(bytes: &[u8]) -> (usize, usize) {
-    let (mut best, mut start) = ((0, 0), 0);
-    for (i, byte) in bytes.iter().enumerate() {
-        if *byte != 0 {
-            start = i + 1;
-        } else if i + 1 - start > best.1 {
-            best = (start, i + 1 - start);
+    let (mut best, mut at) = ((0, 0), 0);
+    while at + best.1 < bytes.len() {
+        // A run that is longer than the best one reaches at least so far.
+        let last = at + best.1;
+        if let Some(back) = bytes[at..=last].iter().rposition(|byte| *byte != 0) {
+            at += back + 1;
+            continue;
         }
+        let (words, _) = bytes[last + 1..].as_chunks::<32>();
+        let skipped = words.iter().take_while(|word| **word == [0; 32]).count() * 32;
+        let beyond = &bytes[last + 1 + skipped..];
+        let more = beyond.iter().take_while(|byte| **byte == 0).count();
+        best = (at, last + 1 + skipped + more - at);
+        at += best.1;
     }
     best
 }
@@ -203,6 +211,22 @@ mod tests {
             let mut replay = PageMut::owned(&mut copy);
             apply(&mut replay, &delta).expect("a recorded delta applies");
             assert!(replay.bytes() == &expected, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn the_longest_hole_is_found() {
+        let mut seed = 7;
+        for _ in 0..3000 {
+            let len = pseudo_random(&mut seed) % 200;
+            let rare = 1 + pseudo_random(&mut seed) % 60;
+            let bytes: Vec<u8> =
+                (0..len).map(|_| u8::from(pseudo_random(&mut seed).is_multiple_of(rare))).collect();
+            let runs = bytes.split(|byte| *byte != 0);
+            let longest = runs.map(<[u8]>::len).max().unwrap_or(0);
+            let (at, found) = longest_zero_run(&bytes);
+            assert_eq!(found, longest, "{bytes:?}");
+            assert!(bytes[at..at + found].iter().all(|byte| *byte == 0));
         }
     }
 

@@ -64,6 +64,8 @@ pub enum PageKind {
     HashFree = 14,
     /// The one page of a sequence.
     Sequence = 15,
+    /// Which overflow pages are in use.
+    OverflowMap = 16,
 }
 
 impl PageKind {
@@ -86,6 +88,7 @@ impl PageKind {
             HashDirectory,
             HashFree,
             Sequence,
+            OverflowMap,
         ];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }

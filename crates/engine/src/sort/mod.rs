@@ -71,15 +71,35 @@ impl Sorter {
     /// Adds a record.
     pub fn push(&mut self, key: &[u8], payload: &[u8]) -> Result<()> {
         let len = key.len() + payload.len();
-        if len > MAX_RECORD.min(self.memory / 16) {
+        if len > self.max_record() {
             return Err(Error::Limit(format!("record of {len} bytes in a sort")));
         }
-        let needed = self.arena.bytes_with(len, self.chunk_bytes());
-        if !self.may_use(needed) {
-            self.spill()?;
-        }
-        self.arena.push(key, payload, self.chunk_bytes());
+        let chunk = self.make_room(len)?;
+        self.arena.push(key, payload, chunk);
         Ok(())
+    }
+
+    /// Makes room for a record of `len` bytes; how large a new chunk may be. If the budget has no
+    /// more, what is held must do: smaller chunks, then a run, then without the list of entries
+    /// that earlier records have left.
+    fn make_room(&mut self, len: usize) -> Result<usize> {
+        let chunk = self.chunk_bytes();
+        if self.may_use(self.arena.bytes_with(len, chunk)) {
+            return Ok(chunk);
+        }
+        let chunk = (self.memory_held() / 8).min(CHUNK);
+        if self.may_use(self.arena.bytes_with(len, chunk)) {
+            return Ok(chunk);
+        }
+        self.spill()?;
+        if self.may_use(self.arena.bytes_with(len, chunk)) {
+            return Ok(chunk);
+        }
+        self.arena = Arena::default();
+        match self.may_use(self.arena.bytes_with(len, chunk)) {
+            true => Ok(chunk),
+            false => Err(Error::Limit(format!("no memory for a record of {len} bytes in a sort"))),
+        }
     }
 
     /// Sorts what came and hands it back in order.
@@ -94,6 +114,11 @@ impl Sorter {
         let runs = merge::reduce(&self.temp, std::mem::take(&mut self.runs), self.memory_held())?;
         let block = merge::block_bytes(self.memory_held());
         Ok(Sorted::merged(Merge::new(runs, block)?, self.reservation))
+    }
+
+    /// Longest record that [`Sorter::push`] takes: key and payload.
+    pub fn max_record(&self) -> usize {
+        MAX_RECORD.min(self.memory / 16)
     }
 
     /// Runs written so far.

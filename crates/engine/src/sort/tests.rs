@@ -95,6 +95,37 @@ fn a_sort_takes_no_more_than_the_budget_has() {
     assert_eq!((budget.used(), io.list("tmp").unwrap().len()), (0, 0));
 }
 
+/// A sort that may use much, of a budget that has little: it gets by with what it has, in a few
+/// runs and within its reservation, and refuses the record that does not fit.
+#[test]
+fn a_sort_that_gets_no_more_memory_makes_few_runs() {
+    let (_env, io) = simulated();
+    for wanted in [2 * MIN_MEMORY, 1 << 20, 16 << 20] {
+        let temp = TempFiles::open(&io, &rightlink_env::Logger::silent()).unwrap();
+        let budget = Budget::new(MIN_MEMORY + 1000);
+        let mut sorter = Sorter::new(&budget, &temp, wanted).unwrap();
+        for no in 0..10_000u32 {
+            sorter.push(&no.reverse_bits().to_be_bytes(), &no.to_be_bytes()).unwrap();
+            let entries = sorter.arena.entries.capacity() * size_of::<Entry>();
+            let chunks: usize = sorter.arena.chunks.iter().map(Vec::capacity).sum();
+            assert!(entries + chunks <= sorter.memory_held());
+        }
+        assert!((1..50).contains(&sorter.spilled_runs()), "{} runs", sorter.spilled_runs());
+        let refused = sorter.push(&[0; MIN_MEMORY], &[]);
+        assert!(matches!(refused, Err(Error::Limit(_))), "{refused:?}");
+        let mut sorted = sorter.finish().unwrap();
+        let mut last = Vec::new();
+        for _ in 0..10_000 {
+            let (key, _) = sorted.next().unwrap().expect("a record");
+            assert!(last.as_slice() < key);
+            last = key.to_vec();
+        }
+        assert!(sorted.next().unwrap().is_none());
+        drop(sorted);
+        assert_eq!((budget.used(), io.list("tmp").unwrap().len()), (0, 0));
+    }
+}
+
 #[test]
 fn what_an_earlier_process_left_is_removed_at_open() {
     let (_env, io) = simulated();

@@ -60,7 +60,7 @@ pub(crate) struct Search {
 
 impl Search {
     /// All keys of `range`.
-    fn whole(range: KeyRange) -> Search {
+    pub(crate) fn whole(range: KeyRange) -> Search {
         Search { range, keys: None }
     }
 
@@ -283,7 +283,7 @@ impl Checker<'_> {
     }
 
     /// Are these values of the first key columns?
-    fn check(&self, values: &[Value]) -> Result<()> {
+    pub(crate) fn check(&self, values: &[Value]) -> Result<()> {
         if values.len() > self.columns.len() {
             return Err(self.invalid(&format!("{} values for the key", values.len())));
         }

@@ -21,7 +21,6 @@ use crate::txn::{LockMode, Snapshot, Transaction};
 
 use super::keys::KeyMaker;
 use super::online::GoOn;
-use super::row::Projection;
 use super::schema::{IndexDef, IndexMethod};
 use super::{Table, TableIndex};
 
@@ -56,7 +55,7 @@ impl Table {
         let mut index = index.clone();
         index.usable_from = self.txns.next_xid();
         let keys = KeyMaker::new(&self.def, &index);
-        let sorted = self.sort_entries(&keys, &snapshot, index.method, options, &mut || Ok(()))?;
+        let sorted = self.sort_entries((&index, &keys), &snapshot, options, &mut || Ok(()))?;
         self.pool.create_file(index.file, self.def.logged)?;
         let builder = index.method.builder(&self.pool, index.file, index.options())?;
         let built = self.load(&index, &keys, sorted, builder, &mut || Ok(()))?;
@@ -66,27 +65,24 @@ impl Table {
     /// The entries of all rows that `snapshot` sees, in the method's order.
     pub(super) fn sort_entries(
         &self,
-        keys: &KeyMaker,
+        (index, keys): (&IndexDef, &KeyMaker),
         snapshot: &Snapshot,
-        method: IndexMethod,
         options: &BuildOptions<'_>,
         go_on: GoOn<'_>,
     ) -> Result<Sorted> {
         let mut sorter = Sorter::new(options.budget, options.temp, options.memory)?;
-        let all = Projection::all(&self.def);
         let (mut record, mut payload, mut rows) = (Vec::new(), Vec::new(), 0u64);
         self.heap.visit_roots(snapshot, &mut |root, version, bytes| {
-            let values = all.read(&self.def, bytes);
-            let values = values.map_err(|what| self.damaged_row(version, what))?;
+            let values = self.read_for(&[index], version, bytes)?;
             let made = keys.make(&[values])?;
-            let entry = made.entry(0, root);
+            ask(&mut rows, go_on)?;
+            let Some(entry) = made.entry(0, root) else { return Ok(()) };
             record.clear();
-            record.extend_from_slice(&method.place(entry.key));
+            record.extend_from_slice(&index.method.place(entry.key));
             record.extend_from_slice(&root.to_bytes());
             payload.clear();
             payload.push(u8::from(entry.exempt));
             payload.extend_from_slice(entry.payload);
-            ask(&mut rows, go_on)?;
             sorter.push(&record, &payload)
         })?;
         sorter.finish()

@@ -59,7 +59,15 @@ impl Table {
         if self.is_being_indexed() {
             return Ok(Cleaned::default());
         }
-        let mut roots = self.heap.take_dead_roots();
+        let roots = self.heap.take_dead_roots();
+        let died = roots.len() as u64;
+        let cleaned = self.clean_roots(roots);
+        let freed = cleaned.as_ref().map_or(0, |cleaned| cleaned.freed);
+        self.heap.leave_to_vacuum(died - freed);
+        cleaned
+    }
+
+    fn clean_roots(&self, mut roots: Vec<DeadRoot>) -> Result<Cleaned> {
         roots.sort_by_key(|root| (root.row_id, root.pruned_at));
         let (mut dead, mut rows) = (Vec::<DeadRoot>::new(), Vec::new());
         for root in roots {

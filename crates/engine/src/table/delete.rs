@@ -21,19 +21,24 @@ impl Table {
         row: RowId,
         wanted: Wanted<'_>,
     ) -> Result<Written> {
-        statement.write(|statement| self.delete_one(statement, row, wanted))
+        statement.write(|statement| self.delete_one(statement, row, Some(wanted)))
     }
 
-    /// As [`Table::delete`], as a part of a write.
+    /// Deletes the row at `row`, whatever it is.
+    pub fn remove(&self, statement: &mut Statement<'_>, row: RowId) -> Result<Written> {
+        statement.write(|statement| self.delete_one(statement, row, None))
+    }
+
+    /// As [`Table::delete`] or [`Table::remove`], as a part of a write.
     pub(super) fn delete_one(
         &self,
         statement: &mut Statement<'_>,
         row: RowId,
-        wanted: Wanted<'_>,
+        mut wanted: Option<Wanted<'_>>,
     ) -> Result<Written> {
-        let prepare = |at, bytes: &[u8]| {
-            let wanted = wanted(&self.read_row(at, bytes)?)?;
-            Ok(wanted.then_some(()))
+        let prepare = |_: &mut Statement<'_>, at, bytes: &[u8]| {
+            let Some(wanted) = &mut wanted else { return Ok(Some(())) };
+            Ok(wanted(&self.read_row(at, bytes)?)?.then_some(()))
         };
         self.write_row(statement, row, prepare, |statement, old, ()| {
             self.heap.delete(statement.txn(), old)

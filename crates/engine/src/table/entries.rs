@@ -2,16 +2,22 @@
 //!
 //! Every method puts its entries into its own order and names the pages that they belong on; the
 //! pages of all indexes are read through one stream, which runs ahead of the insertion, and each
-//! group of entries goes onto its page when that is there. A page that is named is a guess, which
-//! the method judges again under its latch (R6). Where everything is in memory the stream issues
-//! nothing, and naming a page takes the place of the descent that found it.
+//! group of entries goes onto its page when that is there, of indexes that are not unique the one
+//! that is there first. A page that is named is a guess, which the method judges again under its
+//! latch (R6). Where everything is in memory the stream issues nothing, and naming a page takes the
+//! place of the descent that found it.
 //!
 //! A group that must know whether a row with an equal key still counts, and finds its heap page not
 //! in memory, is put aside; the heap pages of all such groups are read through one stream, too.
 //!
 //! Invariants: of the waits for others none holds a latch or a pin, and a group goes on where it
-//! stopped.
+//! stopped. Unique indexes come first (`schema`), each in its own order: statements that meet on
+//! several keys meet on the first of them, so that neither waits for one that waits for it. Only a
+//! group that was put aside may come after a later one; two such statements may end in a deadlock,
+//! which one of them is told.
 //! Does not do: heap rows; choose pages.
+
+use rightlink_env::points::broken;
 
 use crate::buffer::{Delivery, Pin, ReadStream, StreamOptions};
 use crate::error::{Error, Result};
@@ -55,7 +61,10 @@ impl Table {
         let mut stream = ReadStream::new(self.heap.pool(), options, source);
         let mut waiting = Vec::new();
         while let Some((page, (which, entries))) = stream.next()? {
-            let group = Work { index: &self.indexes[which], entries: &batches[which][entries] };
+            let index = &self.indexes[which];
+            let ordered = index.def.unique && !broken("unique-order");
+            stream.deliver(if ordered { Delivery::Ordered } else { Delivery::AnyOrder });
+            let group = Work { index, entries: &batches[which][entries] };
             waiting.extend(self.insert_group(statement, xid, group, Some(page))?);
             if waiting.len() >= MAX_WAITING {
                 self.settle(statement, xid, std::mem::take(&mut waiting))?;
@@ -149,7 +158,7 @@ impl Table {
         arbiters: &[usize],
     ) -> Result<bool> {
         for at in arbiters {
-            let entries = [keys[*at].entry(0, row)];
+            let entries: Vec<_> = keys[*at].entry(0, row).into_iter().collect();
             let mut work = Work { index: &self.indexes[*at], entries: &entries };
             while !work.entries.is_empty() {
                 match self.ask_for(statement.txn(), xid, &mut work, None)? {
@@ -161,7 +170,7 @@ impl Table {
         }
         let rest = keys.iter().enumerate().map(|(at, keys)| match arbiters.contains(&at) {
             true => Vec::new(),
-            false => vec![keys.entry(0, row)],
+            false => keys.entry(0, row).into_iter().collect(),
         });
         self.insert_entries(statement, xid, rest.collect())?;
         Ok(true)

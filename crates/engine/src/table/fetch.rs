@@ -11,10 +11,10 @@ use crate::index::{Direction, KeyRange};
 use crate::keycode::ColumnRange;
 use crate::txn::Snapshot;
 
-use super::bounds::{IndexBounds, Search, disjoint};
+use super::bounds::{Search, disjoint};
 use super::index_scan::{IndexRows, Leaves, checker};
 use super::row::Projection;
-use super::scan::{IndexScanOptions, Reader, Row};
+use super::scan::{Reader, Row};
 use super::{Table, TableIndex};
 
 impl Table {
@@ -27,8 +27,7 @@ impl Table {
     ) -> Result<Option<Row>> {
         let found = self.heap.fetch_version(snapshot, row)?;
         let Some((row_id, bytes)) = found else { return Ok(None) };
-        let values = projection.read(&self.def, &bytes);
-        let values = values.map_err(|what| self.damaged_row(row_id, what))?;
+        let values = self.read(projection, row_id, &bytes)?;
         Ok(Some(Row { row_id, values }))
     }
 
@@ -37,16 +36,14 @@ impl Table {
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
         index: &Arc<TableIndex>,
-        key: Vec<Value>,
-        projection: &Projection,
+        key: &[Value],
+        projection: &Arc<Projection>,
     ) -> Result<Option<Row>> {
         if key.len() != index.def.columns.len() {
             let (given, name) = (key.len(), &index.def.name);
             return Err(Error::Invalid(format!("{given} values for the key of index {name}")));
         }
-        let bounds = IndexBounds::equal(key);
-        let options = IndexScanOptions { limit: Some(1), ..IndexScanOptions::new(bounds) };
-        self.scan_index(snapshot, index, projection.clone(), &options)?.next()
+        self.scan_key(snapshot, index, projection, (key, Some(1)))?.next()
     }
 
     /// The rows of several keys (or prefixes of keys), each key's rows in the place of the key. The
@@ -56,14 +53,14 @@ impl Table {
         snapshot: &Arc<Snapshot>,
         index: &Arc<TableIndex>,
         keys: &[Vec<Value>],
-        projection: &Projection,
+        projection: &Arc<Projection>,
     ) -> Result<Vec<Vec<Row>>> {
         let checker = checker(self, index);
         let range = |key: &Vec<Value>| checker.columns(key, &ColumnRange::All);
         let ranges = keys.iter().map(range).collect::<Result<Vec<_>>>()?;
         let search = Search::list(disjoint(ranges.clone()));
         let asked = Asked::new(ranges);
-        let reader = Reader::new(self, snapshot, projection.clone());
+        let reader = Reader::new(self, snapshot, Arc::clone(projection));
         let leaves = Leaves::new(&reader, index, (search, Direction::Forward))?;
         let mut rows = IndexRows::new(reader, leaves, None, false);
         let mut found = vec![Vec::new(); keys.len()];
@@ -71,6 +68,7 @@ impl Table {
             let key = rows.last_key().expect("a row was found");
             asked.by(key).for_each(|number| found[number].push(row.clone()));
         }
+        index.count_scan(found.iter().map(|rows| rows.len() as u64).sum());
         Ok(found)
     }
 }

@@ -21,8 +21,21 @@ pub(super) struct KeyReader {
 }
 
 impl KeyReader {
+    /// Does the index hold all that `projection` wants?
+    pub(super) fn serves(index: &TableIndex, projection: &Projection) -> bool {
+        let holds = |wanted: ColumnNo| {
+            let mut keys = index.def.columns.iter().zip(index.keys.columns());
+            keys.any(|(part, column)| part.column == wanted && is_reversible(column.ty))
+                || index.def.included.contains(&wanted)
+        };
+        projection.wants().all(holds)
+    }
+
     /// None if the index does not hold all that `projection` wants.
     pub(super) fn new(def: &TableDef, index: &TableIndex, projection: &Projection) -> Option<Self> {
+        if !Self::serves(index, projection) {
+            return None;
+        }
         let columns = index.keys.columns().to_vec();
         let place = |wanted: ColumnNo| {
             let mut keys = index.def.columns.iter().zip(&columns);

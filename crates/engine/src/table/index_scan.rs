@@ -26,7 +26,7 @@ use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{PageId, RowId};
 use crate::index::am::{IndexScan, LeafBatch, ScanOptions};
 use crate::index::{Direction, KeyRange};
-use crate::txn::DeadHints;
+use crate::txn::{DeadHints, Snapshot};
 
 use super::bounds::{Checker, Search};
 use super::index_only::KeyReader;
@@ -93,6 +93,8 @@ pub(super) struct IndexRows {
     mixed: usize,
     /// What streams did that were left when the scan turned.
     earlier: StreamStats,
+    /// The row that is being read.
+    bytes: Vec<u8>,
 }
 
 impl Leaves {
@@ -101,10 +103,7 @@ impl Leaves {
         index: &Arc<TableIndex>,
         (search, direction): (Search, Direction),
     ) -> Result<Self> {
-        if !index.is_usable(&reader.snapshot) {
-            let what = format!("index {} is newer than the snapshot", index.def.name);
-            return Err(Error::Conflict { kind: ConflictKind::Serialization, what });
-        }
+        check_usable(index, &reader.snapshot)?;
         if direction == Direction::Backward && !index.def.method.is_ordered() {
             return Err(checker(&reader.table, index).unordered("an order"));
         }
@@ -157,6 +156,15 @@ fn memory_for(
         scan.hand_back(batch, PIECE);
     }
     memory
+}
+
+/// Fails where `snapshot` must not read by `index` (R10).
+pub(super) fn check_usable(index: &TableIndex, snapshot: &Snapshot) -> Result<()> {
+    if index.is_usable(snapshot) {
+        return Ok(());
+    }
+    let what = format!("index {} is newer than the snapshot", index.def.name);
+    Err(Error::Conflict { kind: ConflictKind::Serialization, what })
 }
 
 /// Checks bounds on `index` of `table`.
@@ -275,6 +283,10 @@ impl IndexRows {
         &self.reader.table
     }
 
+    pub(super) fn index(&self) -> &TableIndex {
+        &self.index
+    }
+
     pub(super) fn new(
         reader: Reader,
         leaves: Leaves,
@@ -298,6 +310,7 @@ impl IndexRows {
             dead: DeadMarks::default(),
             mixed: if any_order { MAX_LEAVES } else { 1 },
             earlier: StreamStats::default(),
+            bytes: Vec::new(),
         }
     }
 
@@ -337,16 +350,17 @@ impl IndexRows {
             return Ok(Some(Row { row_id: wanted.row(), values }));
         };
         let table = &self.reader.table;
-        let fetched = table.heap.fetch_on(&pin, &self.reader.snapshot, wanted.row())?;
-        if fetched.all_dead {
+        let (snapshot, bytes) = (&self.reader.snapshot, &mut self.bytes);
+        let (found, all_dead) = table.heap.fetch_into(&pin, snapshot, wanted.row(), bytes)?;
+        if all_dead {
             self.dead.add(wanted);
         }
-        let Some((row_id, bytes)) = fetched.row else { return Ok(None) };
+        let Some(row_id) = found else { return Ok(None) };
         let recheck = batch.entries[wanted.at].recheck;
-        if recheck && !self.index.matches(table, row_id, &bytes, &self.search)? {
+        if recheck && !self.index.matches(table, row_id, &self.bytes, &self.search)? {
             return Ok(None);
         }
-        self.reader.row(row_id, &bytes).map(Some)
+        self.reader.row(row_id, &self.bytes).map(Some)
     }
 
     /// Lets go of leaves when rows of others begin.

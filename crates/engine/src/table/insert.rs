@@ -14,9 +14,9 @@ use crate::error::Result;
 use crate::ids::{RowId, Xid};
 use crate::txn::LockMode;
 
+use super::Table;
 use super::keys::Keys;
 use super::statement::Statement;
-use super::{Table, row};
 
 /// Of the memory budget, what one statement may prepare its rows in.
 pub(super) const MEMORY_SHARE: usize = 16;
@@ -44,7 +44,7 @@ impl Table {
             let memory = self.memory_for(rows);
             let portions = self.portions(rows, memory.as_ref().map_or(0, Reservation::bytes));
             if portions.len() > 1 {
-                portions.iter().try_for_each(|rows| self.encode(rows).map(drop))?;
+                portions.iter().try_for_each(|rows| self.try_encode(rows))?;
             }
             statement.txn().lock_table(self.def.id, LockMode::Write)?;
             let xid = statement.txn().xid()?;
@@ -62,7 +62,9 @@ impl Table {
         xid: Xid,
         rows: &[Vec<Value>],
     ) -> Result<Vec<RowId>> {
-        let (encoded, keys) = self.encode(rows)?;
+        let keys = self.make_keys(rows)?;
+        let encode = |values: &Vec<Value>| self.encode_row(xid, values, &[]);
+        let encoded = rows.iter().map(encode).collect::<Result<Vec<_>>>()?;
         let bytes: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
         let ids = self.heap.insert_many(xid, &bytes)?;
         let batches = keys.iter().map(|keys| keys.entries(&ids)).collect();
@@ -70,10 +72,10 @@ impl Table {
         Ok(ids)
     }
 
-    /// Bytes of `rows` and their entries for every index.
-    fn encode(&self, rows: &[Vec<Value>]) -> Result<(Vec<Vec<u8>>, Vec<Keys>)> {
-        let encode = |values: &Vec<Value>| row::encode(&self.def, values);
-        Ok((rows.iter().map(encode).collect::<Result<_>>()?, self.make_keys(rows)?))
+    /// Can `rows`, and their entries for every index, be stored at all?
+    fn try_encode(&self, rows: &[Vec<Value>]) -> Result<()> {
+        rows.iter().try_for_each(|values| self.plan_row(values, &[]).map(drop))?;
+        self.make_keys(rows).map(drop)
     }
 
     /// Roughly the bytes that a row and its index entries take until they are in.

@@ -1,9 +1,13 @@
 //! From rows to index entries: key bytes and the payload of included columns.
 //!
-//! Invariants: equal bytes in every index mean that an update may be heap-only (R10); what a key
-//! cannot tell apart (-0.0 and 0.0) is equal in every key column, and included columns keep their
-//! bits.
+//! A row that the condition of a partial index is not true of has no entry there.
+//!
+//! Invariants: equal bytes, or no entry before and after, in every index mean that an update may be
+//! heap-only (R10); what a key cannot tell apart (-0.0 and 0.0) is equal in every key column, and
+//! included columns keep their bits.
 //! Does not do: row ids, insertion.
+
+use rightlink_env::points::broken;
 
 use crate::datum::Value;
 use crate::error::{Error, Result};
@@ -11,6 +15,7 @@ use crate::ids::RowId;
 use crate::index::{IndexEntry, MAX_ENTRY_BYTES};
 use crate::keycode::{KeyColumn, Malformed, decode, encode_column};
 
+use super::predicate::Predicate;
 use super::row;
 use super::schema::{ColumnNo, IndexDef, TableDef};
 
@@ -23,13 +28,18 @@ pub(crate) struct KeyMaker {
     places: Vec<usize>,
     /// Places of the included columns.
     included: Vec<usize>,
+    /// Do nulls exempt a key from uniqueness?
+    nulls_exempt: bool,
+    /// What is true of rows that have an entry, by places.
+    predicate: Option<Predicate<usize>>,
 }
 
 /// The entries of many rows for one index, without row ids, in one allocation.
 #[derive(Default)]
 pub(crate) struct Keys {
     bytes: Vec<u8>,
-    spans: Vec<Span>,
+    /// `None`: the row has no entry.
+    spans: Vec<Option<Span>>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,11 +56,17 @@ impl KeyMaker {
             let found = def.live().position(|(column, _)| column == wanted);
             found.expect("a valid index names live columns")
         };
+        let predicate = index.predicate.as_ref().map(|predicate| {
+            let placed = predicate.try_map(|column| Ok::<_, Error>(place(*column)));
+            placed.expect("a place is always found")
+        });
         Self {
             name: index.name.clone(),
             columns: index.key_columns(def),
             places: index.columns.iter().map(|part| place(part.column)).collect(),
             included: index.included.iter().map(|column| place(*column)).collect(),
+            nulls_exempt: !index.nulls_equal,
+            predicate,
         }
     }
 
@@ -66,13 +82,18 @@ impl KeyMaker {
         Ok(keys)
     }
 
-    /// Appends the entry of one row.
+    /// Appends the entry of one row, or that it has none.
     pub(crate) fn push(&self, keys: &mut Keys, row: &[Value]) -> Result<()> {
+        let holds = |predicate: &Predicate<usize>| predicate.judge(|place| &row[*place]);
+        if self.predicate.as_ref().is_some_and(|predicate| holds(predicate) != Some(true)) {
+            keys.spans.push(None);
+            return Ok(());
+        }
         let key = keys.bytes.len();
         let mut exempt = false;
         for (column, place) in self.columns.iter().zip(&self.places) {
             encode_column(&mut keys.bytes, *column, &row[*place]);
-            exempt |= row[*place].is_null();
+            exempt |= self.nulls_exempt && row[*place].is_null();
         }
         let payload = keys.bytes.len();
         for place in &self.included {
@@ -85,7 +106,7 @@ impl KeyMaker {
                 format!("key of {len} bytes for index {name}; at most {MAX_ENTRY_BYTES} fit");
             return Err(Error::Limit(what));
         }
-        keys.spans.push(Span { key, payload, end, exempt });
+        keys.spans.push(Some(Span { key, payload, end, exempt }));
         Ok(())
     }
 
@@ -104,27 +125,27 @@ fn show_values(values: &[Value]) -> String {
 }
 
 impl Keys {
-    /// Key and payload of row `at` with its row id. Nulls are distinct, so they are exempt.
-    pub(crate) fn entry(&self, at: usize, row: RowId) -> IndexEntry<'_> {
-        let Span { key, payload, end, exempt } = self.spans[at];
-        IndexEntry {
-            key: &self.bytes[key..payload],
-            row,
-            payload: &self.bytes[payload..end],
-            exempt,
-        }
+    /// Key and payload of row `at` with its row id, if the index holds the row. Where nulls are
+    /// distinct, a key with one is exempt.
+    pub(crate) fn entry(&self, at: usize, row: RowId) -> Option<IndexEntry<'_>> {
+        let Span { key, payload, end, exempt } = self.spans[at]?;
+        let (key, payload) = (&self.bytes[key..payload], &self.bytes[payload..end]);
+        Some(IndexEntry { key, row, payload, exempt })
     }
 
-    /// The entries of all rows, in the order of the rows.
+    /// The entries of all rows that have one, in the order of the rows.
     pub(crate) fn entries<'a>(&'a self, rows: &[RowId]) -> Vec<IndexEntry<'a>> {
         assert_eq!(rows.len(), self.spans.len(), "one row id per row");
-        rows.iter().enumerate().map(|(at, row)| self.entry(at, *row)).collect()
+        rows.iter().enumerate().filter_map(|(at, row)| self.entry(at, *row)).collect()
     }
 
-    /// Do the entries of rows `a` and `b` have the same bytes?
+    /// Do rows `a` and `b` have entries with the same bytes, or neither of them one?
     pub(crate) fn same(&self, a: usize, b: usize) -> bool {
-        let bytes = |at: usize| &self.bytes[self.spans[at].key..self.spans[at].end];
-        let ends = |at: usize| self.spans[at].payload - self.spans[at].key;
-        bytes(a) == bytes(b) && ends(a) == ends(b)
+        let row = RowId::default();
+        match (self.entry(a, row), self.entry(b, row)) {
+            (None, None) => true,
+            (Some(a), Some(b)) => (a.key, a.payload) == (b.key, b.payload),
+            _ => broken("r10-predicate"),
+        }
     }
 }

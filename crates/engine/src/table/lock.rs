@@ -1,9 +1,11 @@
-//! Locking a row until the transaction ends, for a change that comes later.
+//! Locking a row until the transaction ends, for a change that comes later, or against those of
+//! others.
 //!
-//! Does not do: shared locks, predicate locks.
+//! Does not do: predicate locks.
 
 use crate::error::Result;
 use crate::ids::RowId;
+use crate::txn::RowLock;
 
 use super::Table;
 use super::delete::Wanted;
@@ -11,25 +13,25 @@ use super::statement::{Busy, Statement};
 use super::write::Written;
 
 impl Table {
-    /// Locks the row at `row` if it is `wanted`. The closure's last call saw the locked version.
-    /// What is done about a row that another transaction has is for `busy` to say; a failure undoes
-    /// what the statement has done.
+    /// Locks the row at `row` if it is `wanted`, or whatever it is. The closure's last call saw the
+    /// locked version. What is done about a row that another transaction has is for `busy` to say;
+    /// a failure undoes what the statement has done.
     pub fn lock_row(
         &self,
         statement: &mut Statement<'_>,
         row: RowId,
-        wanted: Wanted<'_>,
-        busy: Busy,
+        mut wanted: Option<Wanted<'_>>,
+        (lock, busy): (RowLock, Busy),
     ) -> Result<Written> {
-        let lock = |statement: &mut Statement<'_>| {
-            let prepare = |at, bytes: &[u8]| {
-                let wanted = wanted(&self.read_row(at, bytes)?)?;
-                Ok(wanted.then_some(()))
+        let work = |statement: &mut Statement<'_>| {
+            let prepare = |_: &mut Statement<'_>, at, bytes: &[u8]| {
+                let Some(wanted) = &mut wanted else { return Ok(Some(())) };
+                Ok(wanted(&self.read_row(at, bytes)?)?.then_some(()))
             };
             self.write_row(statement, row, prepare, |statement, row, ()| {
-                self.heap.lock(statement.txn(), row)
+                self.heap.lock(statement.txn(), row, lock)
             })
         };
-        statement.write(|statement| statement.when_busy(busy, lock))
+        statement.write(|statement| statement.when_busy(busy, work))
     }
 }

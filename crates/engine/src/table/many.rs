@@ -34,12 +34,13 @@ struct Pending {
 
 impl Table {
     /// Updates rows; how many. A row that is named twice is updated once. `change` is called for
-    /// the rows in the heap's order, and after its last call for a row that was written `done`.
+    /// the rows in the heap's order, and after its last call for a row that was written `done`. As
+    /// for [`Table::update_only`], it may change and look at the places `only` alone.
     pub fn update_many(
         &self,
         statement: &mut Statement<'_>,
         rows: &[RowId],
-        change: Change<'_>,
+        (only, change): (Option<&[usize]>, Change<'_>),
         done: &mut dyn FnMut(RowId),
     ) -> Result<u64> {
         statement.write(|statement| {
@@ -47,7 +48,8 @@ impl Table {
             let most = memory.as_ref().map_or(0, Reservation::bytes).max(LEAST_MEMORY);
             let mut pending = Pending::default();
             let count = self.in_heap_order(statement, rows, &mut |statement, row| {
-                let written = self.update_later(statement, row, change, &mut pending)?;
+                let written =
+                    self.update_later(statement, row, (only, &mut *change), &mut pending)?;
                 if let Written::Done(id) = written {
                     done(id);
                 }
@@ -68,11 +70,12 @@ impl Table {
         &self,
         statement: &mut Statement<'_>,
         rows: &[RowId],
-        wanted: Wanted<'_>,
+        mut wanted: Option<Wanted<'_>>,
         done: &mut dyn FnMut(RowId),
     ) -> Result<u64> {
         statement.write(|statement| {
             self.in_heap_order(statement, rows, &mut |statement, row| {
+                let wanted = wanted.as_mut().map(|wanted| &mut **wanted as Wanted<'_>);
                 let written = self.delete_one(statement, row, wanted)?;
                 if let Written::Done(id) = written {
                     done(id);
@@ -114,13 +117,13 @@ impl Table {
         &self,
         statement: &mut Statement<'_>,
         row: RowId,
-        change: Change<'_>,
+        (only, change): (Option<&[usize]>, Change<'_>),
         pending: &mut Pending,
     ) -> Result<Written> {
-        let prepare = |at, bytes: &[u8]| {
-            let old = self.read_row(at, bytes)?;
-            let new = change(&old)?;
-            new.map(|new| self.prepare_update(old, new).map(Arc::new)).transpose()
+        let prepare = |statement: &mut Statement<'_>, at, bytes: &[u8]| {
+            let old = self.read_old(at, bytes, only)?;
+            let Some(new) = change(&old.values)? else { return Ok(None) };
+            self.prepare_update(statement, old, new, None).map(|update| Some(Arc::new(update)))
         };
         self.write_row(statement, row, prepare, |statement, old, update| {
             let outcome = self.replace_in_heap(statement, old, update)?;
@@ -140,7 +143,7 @@ impl Table {
         }
         let xid = statement.txn().xid()?;
         let entries = |index: usize| {
-            rows.iter().map(|(update, row)| update.keys[index].entry(NEW, *row)).collect()
+            rows.iter().filter_map(|(update, row)| update.keys[index].entry(NEW, *row)).collect()
         };
         let batches = (0..self.indexes.len()).map(entries).collect();
         self.insert_entries(statement, xid, batches)

@@ -2,14 +2,15 @@
 //!
 //! | file | hides |
 //! |---|---|
-//! | `schema`, `predicate` | definitions, as the catalog hands them down |
+//! | `schema`, `settings`, `predicate` | definitions, as the catalog hands them down |
 //! | `sequence` | numbers for generated columns |
 //! | `row`, `keys`, `bounds` | rows, index entries and conditions as bytes |
 //! | `statement` | the transaction and snapshot of a running statement |
 //! | `oracle` | what an index may ask the heap |
 //! | `insert`, `update`, `delete`, `lock`, `upsert` | writes: heap first, then each index |
 //! | `write` | waiting, lost races and new attempts, for all writes by row id |
-//! | `fetch`, `scan`, `index_scan`, `index_only` | reads |
+//! | `fetch`, `by_key`, `scan`, `index_scan`, `index_only` | reads |
+//! | `long` | values in overflow pages |
 //! | `clean` | entries of pruned rows leave by key |
 //! | `build`, `online` | an index over rows that exist, and beside writers |
 //!
@@ -22,9 +23,11 @@ pub mod predicate;
 pub mod row;
 pub mod schema;
 pub mod sequence;
+pub mod settings;
 
 mod bounds;
 mod build;
+mod by_key;
 mod clean;
 mod delete;
 mod entries;
@@ -34,6 +37,7 @@ mod index_scan;
 mod insert;
 mod keys;
 mod lock;
+mod long;
 mod many;
 mod online;
 mod oracle;
@@ -47,7 +51,7 @@ mod write;
 pub(crate) mod tests;
 
 use rightlink_env::points::broken;
-use rightlink_env::sync::Arc;
+use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 
 pub use crate::keycode::ColumnRange;
 pub use bounds::IndexBounds;
@@ -56,6 +60,7 @@ pub use build::BuildOptions;
 pub use clean::Cleaned;
 pub use delete::Wanted;
 pub use index_scan::Mark;
+pub use long::{LongReader, LongWriter};
 pub use online::GoOn;
 pub(crate) use online::forgets_to_wait;
 pub use oracle::TableOracle;
@@ -69,8 +74,9 @@ pub use write::Written;
 use crate::buffer::BufferPool;
 use crate::datum::Value;
 use crate::error::{Error, Result};
+use crate::heap::overflow::Overflow;
 use crate::heap::{Heap, HeapFiles, HeapOptions};
-use crate::ids::{Csn, ObjectId, RowId, Xid};
+use crate::ids::{Csn, FileId, ObjectId, RowId, Xid};
 use crate::index::AccessMethod;
 use crate::txn::{Snapshot, TxnManager};
 
@@ -85,8 +91,11 @@ pub struct Table {
     pool: Arc<BufferPool>,
     txns: Arc<TxnManager>,
     heap: Heap,
+    overflow: Option<Overflow>,
     indexes: Vec<Arc<TableIndex>>,
     unfinished: Unfinished,
+    /// All live columns.
+    all: Arc<Projection>,
 }
 
 /// An open index of a table.
@@ -96,6 +105,8 @@ pub struct TableIndex {
     method: Arc<dyn AccessMethod>,
     /// Commit number of the snapshot that it was built from, 0: older than this process (R10).
     built_at: Csn,
+    /// Scans that began, and rows that they handed out: the same under every definition.
+    used: Arc<[AtomicU64; 2]>,
 }
 
 impl Table {
@@ -107,9 +118,11 @@ impl Table {
     ) -> Result<Arc<Table>> {
         def.validate()?;
         let heap = Heap::create(pool, txns, heap_files(&def), heap_options(&def))?;
+        let overflow = has_overflow(&def);
+        let overflow = overflow.map(|file| Overflow::create(pool, file, def.logged)).transpose()?;
         let create = |index: &IndexDef| TableIndex::create(pool, &def, index);
         let indexes = def.indexes.iter().map(create).collect::<Result<Vec<_>>>()?;
-        Ok(Self::assemble(pool, txns, def, heap, (indexes, Unfinished::None)))
+        Ok(Self::assemble(pool, txns, def, (heap, overflow), (indexes, Unfinished::None)))
     }
 
     /// Opens a table that exists.
@@ -120,9 +133,11 @@ impl Table {
     ) -> Result<Arc<Table>> {
         def.validate()?;
         let heap = Heap::open(pool, txns, heap_files(&def), heap_options(&def))?;
+        let overflow = has_overflow(&def);
+        let overflow = overflow.map(|file| Overflow::open(pool, file, def.logged)).transpose()?;
         let open = |index: &IndexDef| TableIndex::open(pool, &def, index);
         let indexes = def.indexes.iter().map(open).collect::<Result<Vec<_>>>()?;
-        Ok(Self::assemble(pool, txns, def, heap, (indexes, Unfinished::None)))
+        Ok(Self::assemble(pool, txns, def, (heap, overflow), (indexes, Unfinished::None)))
     }
 
     /// The same table under a changed definition; `built` are indexes that the old one did not
@@ -138,27 +153,38 @@ impl Table {
             }
         };
         let indexes = def.indexes.iter().map(reuse).collect::<Result<Vec<_>>>()?;
-        let indexes = (indexes, Unfinished::None);
-        Ok(Self::assemble(&self.pool, &self.txns, def, self.heap.clone(), indexes))
+        let (rows, indexes) = (self.rows(), (indexes, Unfinished::None));
+        Ok(Self::assemble(&self.pool, &self.txns, def, rows, indexes))
     }
 
     fn assemble(
         pool: &Arc<BufferPool>,
         txns: &Arc<TxnManager>,
         def: TableDef,
-        heap: Heap,
+        (heap, overflow): (Heap, Option<Overflow>),
         (indexes, unfinished): (Vec<Arc<TableIndex>>, Unfinished),
     ) -> Arc<Table> {
         let (pool, txns) = (Arc::clone(pool), Arc::clone(txns));
         for index in &indexes {
             index.method.attach(Arc::new(HeapOfIndex(heap.clone())));
         }
-        Arc::new(Table { def, pool, txns, heap, indexes, unfinished })
+        let all = Arc::new(Projection::all(&def));
+        Arc::new(Table { def, pool, txns, heap, overflow, indexes, unfinished, all })
+    }
+
+    /// Where its rows are.
+    fn rows(&self) -> (Heap, Option<Overflow>) {
+        (self.heap.clone(), self.overflow.clone())
     }
 
     /// Its definition.
     pub fn def(&self) -> &TableDef {
         &self.def
+    }
+
+    /// All of its columns, to be read.
+    pub fn all_columns(&self) -> &Arc<Projection> {
+        &self.all
     }
 
     /// Names the relation where `result` is damage in one of its files.
@@ -169,6 +195,11 @@ impl Table {
     /// Its heap (for vacuum and verification).
     pub fn heap(&self) -> &Heap {
         &self.heap
+    }
+
+    /// Its values that do not fit their rows.
+    pub fn overflow(&self) -> Option<&Overflow> {
+        self.overflow.as_ref()
     }
 
     /// Its indexes, in the order of the definition; last one that is being built beside writers and
@@ -220,12 +251,15 @@ impl TableIndex {
         built_at: Csn,
     ) -> Arc<Self> {
         let keys = KeyMaker::new(def, index);
-        Arc::new(Self { def: index.clone(), keys, method, built_at })
+        let used = Arc::default();
+        Arc::new(Self { def: index.clone(), keys, method, built_at, used })
     }
 
     /// The same index under a changed definition of it or of its table.
     fn redefined(&self, def: &TableDef, index: &IndexDef) -> Result<Arc<Self>> {
-        Ok(Self::new(def, index, Arc::clone(&self.method), self.built_at))
+        let (keys, method) = (KeyMaker::new(def, index), Arc::clone(&self.method));
+        let (built_at, used) = (self.built_at, Arc::clone(&self.used));
+        Ok(Arc::new(Self { def: index.clone(), keys, method, built_at, used }))
     }
 
     /// May `snapshot` read by this index (R10)? It lacks versions that were replaced before it was
@@ -242,21 +276,35 @@ impl TableIndex {
     /// Is the key of a version of `table` one that is searched for?
     fn matches(&self, table: &Table, at: RowId, bytes: &[u8], search: &Search) -> Result<bool> {
         let keys = self.keys.make(&[table.read_row(at, bytes)?])?;
-        let found = search.contains(&self.def.method.place(keys.entry(0, at).key));
+        let Some(entry) = keys.entry(0, at) else { return Ok(false) };
+        let found = search.contains(&self.def.method.place(entry.key));
         found.map_err(|malformed| table.damaged_row(at, malformed))
     }
 
-    /// Hands the entry that a row with these values (of all live columns) has here to `take` (for
-    /// verification).
+    /// Hands the entry that a row with these values (of all live columns) has here to `take`, if it
+    /// has one (for verification).
     pub fn with_entry<T>(
         &self,
         values: &[Value],
         row: RowId,
         take: impl FnOnce(&crate::index::IndexEntry<'_>) -> T,
-    ) -> Result<T> {
+    ) -> Result<Option<T>> {
         let mut keys = keys::Keys::default();
         self.keys.push(&mut keys, values)?;
-        Ok(take(&keys.entry(0, row)))
+        Ok(keys.entry(0, row).map(|entry| take(&entry)))
+    }
+
+    /// Scans of it that began, and rows that they handed out.
+    pub fn figures(&self) -> (u64, u64) {
+        let [scans, rows] = &*self.used;
+        (scans.load(Ordering::Relaxed), rows.load(Ordering::Relaxed))
+    }
+
+    /// A scan has ended that handed out so many rows.
+    fn count_scan(&self, handed_out: u64) {
+        let [scans, rows] = &*self.used;
+        scans.fetch_add(1, Ordering::Relaxed);
+        rows.fetch_add(handed_out, Ordering::Relaxed);
     }
 
     /// Its definition.
@@ -272,6 +320,10 @@ impl TableIndex {
 
 fn heap_files(def: &TableDef) -> HeapFiles {
     HeapFiles::starting_at(def.heap)
+}
+
+fn has_overflow(def: &TableDef) -> Option<FileId> {
+    Some(def.overflow).filter(|file| *file != FileId(0))
 }
 
 fn heap_options(def: &TableDef) -> HeapOptions {

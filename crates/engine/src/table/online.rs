@@ -28,7 +28,6 @@ use crate::txn::{Snapshot, Transaction};
 use super::build::BuildOptions;
 use super::keys::{KeyMaker, Keys};
 use super::oracle::TableOracle;
-use super::row::Projection;
 use super::schema::IndexDef;
 use super::{Table, TableIndex};
 
@@ -71,8 +70,13 @@ impl Table {
     }
 
     fn restaged(&self, indexes: Vec<Arc<TableIndex>>, unfinished: Unfinished) -> Arc<Table> {
-        let (def, heap) = (self.def.clone(), self.heap.clone());
-        Self::assemble(&self.pool, &self.txns, def, heap, (indexes, unfinished))
+        let (def, rows) = (self.def.clone(), self.rows());
+        Self::assemble(&self.pool, &self.txns, def, rows, (indexes, unfinished))
+    }
+
+    /// Do updates count an index in that is not there yet?
+    pub(super) fn counts_more(&self) -> bool {
+        matches!(self.unfinished, Unfinished::Counted(_))
     }
 
     /// Would an update from `old` to `new` leave the entry of the index that is being counted in as
@@ -94,7 +98,7 @@ impl Table {
     ) -> Result<Arc<TableIndex>> {
         let index = IndexDef { usable_from: Xid(u64::MAX), ..index.clone() };
         let keys = KeyMaker::new(&self.def, &index);
-        let sorted = self.sort_entries(&keys, snapshot, index.method, options, go_on)?;
+        let sorted = self.sort_entries((&index, &keys), snapshot, options, go_on)?;
         hit("online.sorted");
         self.pool.create_file(index.file, self.def.logged)?;
         let builder = index.method.builder(&self.pool, index.file, index.options())?;
@@ -111,12 +115,10 @@ impl Table {
         (since, before, now): (Lsn, &Snapshot, &Snapshot),
         go_on: GoOn<'_>,
     ) -> Result<u64> {
-        let all = Projection::all(&self.def);
         let (mut keys, mut rows, mut missing) = (Keys::default(), Vec::new(), 0);
         let since = self.def.logged.then_some(since);
         self.heap.visit_changed(since, (before, now), &mut |root, version, bytes| {
-            let values = all.read(&self.def, bytes);
-            let values = values.map_err(|what| self.damaged_row(version, what))?;
+            let values = self.read_for(&[index.def()], version, bytes)?;
             index.keys.push(&mut keys, &values)?;
             rows.push(root);
             if rows.len() == BATCH {

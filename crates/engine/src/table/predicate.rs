@@ -177,6 +177,19 @@ impl Predicate {
 }
 
 impl<C> Predicate<C> {
+    /// True, false, or `None` for unknown, of a row whose columns `value` gives.
+    pub fn judge<'v>(&self, value: impl Fn(&C) -> &'v Value) -> Option<bool> {
+        let mut known = true;
+        for term in &self.terms {
+            match term.test.judge(value(&term.column)) {
+                Some(false) => return Some(false),
+                Some(true) => {}
+                None => known = false,
+            }
+        }
+        known.then_some(true)
+    }
+
     /// The same about columns that are called otherwise.
     pub fn try_map<D, E>(
         &self,
@@ -189,19 +202,6 @@ impl<C> Predicate<C> {
 }
 
 impl Predicate<ColumnNo> {
-    /// True, false, or `None` for unknown, of a row whose columns `value` gives.
-    pub fn judge<'v>(&self, value: impl Fn(ColumnNo) -> &'v Value) -> Option<bool> {
-        let mut known = true;
-        for term in &self.terms {
-            match term.test.judge(value(term.column)) {
-                Some(false) => return Some(false),
-                Some(true) => {}
-                None => known = false,
-            }
-        }
-        known.then_some(true)
-    }
-
     /// Does it ask for `column`?
     pub fn names(&self, column: ColumnNo) -> bool {
         self.terms.iter().any(|term| term.column == column)
@@ -287,7 +287,7 @@ mod tests {
         let null = Value::Null;
         let one = Value::Int4(1);
         assert_eq!(predicate.judge(|_| &null), Some(false));
-        assert_eq!(predicate.judge(|at| if at == 0 { &null } else { &one }), None);
+        assert_eq!(predicate.judge(|at| if *at == 0 { &null } else { &one }), None);
         assert_eq!(predicate.judge(|_| &one), Some(true));
     }
 

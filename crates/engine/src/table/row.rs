@@ -2,47 +2,107 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 2 | number of columns in bits 0 to 14; bit 15: a null bitmap follows |
+//! | 2 | number of columns in bits 0 to 13; bit 14: a bitmap of long values follows, 15: of nulls |
 //! | (n + 7) / 8 | null bitmap, bit set: the column is null and has no bytes below |
+//! | (n + 7) / 8 | bitmap of long values, bit set: 16 bytes below name pages of overflow |
 //! | per column | fixed types little-endian; text and bytes: length as LEB128, then the bytes |
 //!
 //! Invariants: a row says how many columns it has; those a definition has beyond that read as their
 //! `missing` value, those a row has beyond the definition are not looked at. Dropped columns are
 //! null in new rows and skipped in old ones. Bytes come from disk and are not trusted: reading them
 //! ends with values or [`Malformed`], and nothing is allocated beyond their length.
-//! Does not do: overflow of long values, which the heap refuses.
+//! Does not do: reading and writing of overflow pages (`long`).
 
 use crate::config::{MAX_COLUMNS, MAX_ROW_BYTES};
 use crate::datum::{Decimal, Interval, Type, Value};
 use crate::error::{Error, Result};
 use crate::heap::TUPLE_HEADER;
+use crate::heap::overflow::Stored;
 pub use crate::keycode::Malformed;
 
 use super::schema::{Column, ColumnNo, TableDef};
 
 const HAS_NULLS: u16 = 1 << 15;
+const HAS_STORED: u16 = 1 << 14;
 const HEADER: usize = 2;
 /// Longest row; the heap adds its header.
 const MAX_ENCODED: usize = MAX_ROW_BYTES - TUPLE_HEADER;
-const _: () = assert!(MAX_COLUMNS < HAS_NULLS as usize, "the column count fits 15 bits");
+/// A value that is longer does not stay in its row, if it need not.
+const LONG: usize = crate::config::PAGE_SIZE / 4;
+const _: () = assert!(MAX_COLUMNS < HAS_STORED as usize, "the column count fits 14 bits");
+
+/// A column on its way into a row.
+enum Cell<'v> {
+    Here(&'v Value),
+    There(Stored),
+}
+
+/// A column on its way out.
+enum Found {
+    Value(Value),
+    Stored(Stored),
+}
+
+/// Why a row could not be read.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    /// Its bytes are no row.
+    Malformed(Malformed),
+    /// A long value could not be loaded.
+    Failed(Error),
+}
+
+impl From<Malformed> for ReadError {
+    fn from(what: Malformed) -> Self {
+        ReadError::Malformed(what)
+    }
+}
+
+/// Gives a long value of a column.
+pub(crate) type Load<'l> =
+    &'l mut dyn FnMut(ColumnNo, Stored) -> std::result::Result<Value, ReadError>;
 
 /// Encodes a row given by a caller: one value per live column, checked already.
 pub fn encode(def: &TableDef, values: &[Value]) -> Result<Vec<u8>> {
-    debug_assert!(def.check_row(values).is_ok());
+    encode_with(def, values, &[])
+}
+
+/// The same; the values at the places in `stored` are in overflow pages.
+pub(crate) fn encode_with(
+    def: &TableDef,
+    values: &[Value],
+    stored: &[(usize, Stored)],
+) -> Result<Vec<u8>> {
     let count = def.columns.len();
-    let mut given = values.iter();
+    let mut given = values.iter().enumerate();
     let place = |column: &Column| {
-        if column.dropped { &Value::Null } else { given.next().expect("one value per column") }
+        if column.dropped {
+            return Cell::Here(&Value::Null);
+        }
+        let (place, value) = given.next().expect("one value per column");
+        let found = stored.iter().find(|(known, _)| *known == place);
+        found.map_or(Cell::Here(value), |(_, stored)| Cell::There(*stored))
     };
-    let stored: Vec<&Value> = def.columns.iter().map(place).collect();
-    let nulls = stored.iter().any(|value| value.is_null());
+    let cells: Vec<Cell<'_>> = def.columns.iter().map(place).collect();
+    let null = |cell: &Cell<'_>| matches!(cell, Cell::Here(Value::Null));
+    let there = |cell: &Cell<'_>| matches!(cell, Cell::There(_));
     let mut out = Vec::with_capacity(HEADER + count * 9);
-    let flag = if nulls { HAS_NULLS } else { 0 };
-    out.extend_from_slice(&(count as u16 | flag).to_le_bytes());
-    if nulls {
-        push_bitmap(&mut out, &stored);
+    let flag = |set: bool, flag: u16| if set { flag } else { 0 };
+    let nulls = flag(cells.iter().any(null), HAS_NULLS);
+    let flags = nulls | flag(cells.iter().any(there), HAS_STORED);
+    out.extend_from_slice(&(count as u16 | flags).to_le_bytes());
+    if flags & HAS_NULLS != 0 {
+        push_bitmap(&mut out, cells.iter().map(null));
     }
-    stored.iter().for_each(|value| push_value(&mut out, value));
+    if flags & HAS_STORED != 0 {
+        push_bitmap(&mut out, cells.iter().map(there));
+    }
+    for cell in &cells {
+        match cell {
+            Cell::Here(value) => push_value(&mut out, value),
+            Cell::There(stored) => out.extend_from_slice(&stored.to_bytes()),
+        }
+    }
     if out.len() > MAX_ENCODED {
         let (len, table) = (out.len(), &def.name);
         let what =
@@ -52,11 +112,57 @@ pub fn encode(def: &TableDef, values: &[Value]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-fn push_bitmap(out: &mut Vec<u8>, values: &[&Value]) {
+fn push_bitmap(out: &mut Vec<u8>, bits: impl ExactSizeIterator<Item = bool>) {
     let from = out.len();
-    out.resize(from + values.len().div_ceil(8), 0);
-    for (no, _) in values.iter().enumerate().filter(|(_, value)| value.is_null()) {
+    out.resize(from + bits.len().div_ceil(8), 0);
+    for (no, _) in bits.enumerate().filter(|(_, set)| *set) {
         out[from + no / 8] |= 1 << (no % 8);
+    }
+}
+
+/// Places of the values that go to overflow pages so that the row fits: those that are long by
+/// themselves, then the longest ones. `stays` says which must not go; those in `stored` are there.
+pub(crate) fn outside(
+    def: &TableDef,
+    values: &[Value],
+    stored: &[(usize, Stored)],
+    stays: &dyn Fn(ColumnNo) -> bool,
+) -> Vec<usize> {
+    let fixed = HEADER + 2 * def.columns.len().div_ceil(8) + stored.len() * Stored::BYTES;
+    let (mut total, mut may_go, mut out) = (fixed, Vec::new(), Vec::new());
+    for (place, ((no, _), value)) in def.live().zip(values).enumerate() {
+        if stored.iter().any(|(known, _)| *known == place) {
+            continue;
+        }
+        let bytes = long_bytes(value).map(<[u8]>::len);
+        total +=
+            bytes.map_or(value.type_of().and_then(Type::fixed_len).unwrap_or(0), |len| len + 5);
+        match bytes {
+            Some(len) if len > LONG && !stays(no) => {
+                total -= len + 5 - Stored::BYTES;
+                out.push(place);
+            }
+            Some(len) if len > Stored::BYTES && !stays(no) => may_go.push((len, place)),
+            _ => {}
+        }
+    }
+    may_go.sort_unstable();
+    while total > MAX_ENCODED
+        && let Some((len, place)) = may_go.pop()
+    {
+        total -= len + 5 - Stored::BYTES;
+        out.push(place);
+    }
+    out
+}
+
+/// The bytes of a value of a type without a fixed length.
+pub(crate) fn long_bytes(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::Decimal(v) => Some(v.as_bytes()),
+        Value::Text(v) | Value::Json(v) => Some(v.as_bytes()),
+        Value::Bytes(v) => Some(v),
+        _ => None,
     }
 }
 
@@ -69,7 +175,7 @@ pub(crate) fn push_alone(out: &mut Vec<u8>, value: &Value) {
 /// Reads from the front what [`push_alone`] wrote.
 pub(crate) fn take_alone(ty: Type, bytes: &mut &[u8]) -> std::result::Result<Value, Malformed> {
     let (marker, rest) = bytes.split_first().ok_or(Malformed("payload ends early"))?;
-    let mut cursor = Cursor { columns: &[], count: 0, bitmap: &[], at: 0, rest };
+    let mut cursor = Cursor { columns: &[], count: 0, nulls: &[], stored: &[], at: 0, rest };
     let value = match marker {
         0 => Value::Null,
         1 => value_of(ty, cursor.take_value(ty)?)?,
@@ -144,6 +250,11 @@ impl Projection {
         self.wanted.is_empty()
     }
 
+    /// The wanted columns, one after another in the table's order.
+    pub(crate) fn wants(&self) -> impl Iterator<Item = ColumnNo> {
+        self.wanted.iter().map(|(column, _)| *column)
+    }
+
     /// The wanted columns, in the order of the result.
     pub fn columns(&self) -> Vec<ColumnNo> {
         let mut columns = vec![0; self.wanted.len()];
@@ -153,27 +264,85 @@ impl Projection {
         columns
     }
 
-    /// Reads the wanted columns of `row`.
+    /// Reads the wanted columns of `row`, which has no long values there.
     pub fn read(&self, def: &TableDef, row: &[u8]) -> std::result::Result<Vec<Value>, Malformed> {
-        let mut out = vec![Value::Null; self.wanted.len()];
+        let none = Malformed("a long value where there are none");
+        match self.read_with(def, row, &mut |_, _| Err(none.into())) {
+            Ok(values) => Ok(values),
+            Err(ReadError::Malformed(what)) => Err(what),
+            Err(ReadError::Failed(error)) => unreachable!("nothing is loaded: {error}"),
+        }
+    }
+
+    /// Reads the wanted columns of `row`; `load` gives those that are in overflow pages.
+    pub(crate) fn read_with(
+        &self,
+        def: &TableDef,
+        row: &[u8],
+        load: Load<'_>,
+    ) -> std::result::Result<Vec<Value>, ReadError> {
+        let mut out = Vec::with_capacity(self.wanted.len());
         let mut cursor = Cursor::new(def, row)?;
         for group in self.wanted.chunk_by(|a, b| a.0 == b.0) {
-            let value = cursor.column(group[0].0)?;
+            let value = match cursor.column(group[0].0)? {
+                Found::Value(value) => value,
+                Found::Stored(stored) => load(group[0].0, stored)?,
+            };
             for (_, place) in &group[1..] {
-                out[usize::from(*place)] = value.clone();
+                put(&mut out, usize::from(*place), value.clone());
             }
-            out[usize::from(group[0].1)] = value;
+            put(&mut out, usize::from(group[0].1), value);
         }
         Ok(out)
     }
 }
 
-/// Reads every live column and proves that the row has no byte too many (for verification).
+/// Puts a value at its place of a result: at the end, where columns come in their order.
+fn put(out: &mut Vec<Value>, place: usize, value: Value) {
+    if place == out.len() {
+        return out.push(value);
+    }
+    if place > out.len() {
+        out.resize(place + 1, Value::Null);
+    }
+    out[place] = value;
+}
+
+/// Calls `visit` with the long values of the live columns of `row`.
+pub(crate) fn long_values(
+    def: &TableDef,
+    row: &[u8],
+    visit: &mut dyn FnMut(ColumnNo, Stored),
+) -> std::result::Result<(), Malformed> {
+    let mut cursor = Cursor::new(def, row)?;
+    if cursor.stored.is_empty() {
+        return Ok(());
+    }
+    for no in 0..def.columns.len().min(cursor.count) {
+        let found = cursor.column(no as ColumnNo)?;
+        if let Found::Stored(stored) = found
+            && !def.columns[no].dropped
+        {
+            visit(no as ColumnNo, stored);
+        }
+    }
+    Ok(())
+}
+
+/// Reads every live column and proves that the row, which has no long values, has no byte too many.
 pub fn read_strictly(def: &TableDef, row: &[u8]) -> std::result::Result<Vec<Value>, Malformed> {
     let values = Projection::all(def).read(def, row)?;
+    strictly(def, row).map(|()| values)
+}
+
+/// A row of another table, or of a definition that never was.
+pub(crate) const MORE_COLUMNS: Malformed = Malformed("row has more columns than its table");
+
+/// Proves that the row has no byte too many (for verification).
+pub(crate) fn strictly(def: &TableDef, row: &[u8]) -> std::result::Result<(), Malformed> {
     let mut cursor = Cursor::new(def, row)?;
     if cursor.count > def.columns.len() {
-        return Err(Malformed("row has more columns than its table"));
+        return Err(MORE_COLUMNS);
     }
     while cursor.at < cursor.count {
         cursor.skip()?;
@@ -181,14 +350,15 @@ pub fn read_strictly(def: &TableDef, row: &[u8]) -> std::result::Result<Vec<Valu
     if !cursor.rest.is_empty() {
         return Err(Malformed("bytes after the last column of a row"));
     }
-    Ok(values)
+    Ok(())
 }
 
 /// Walks a row from the left.
 struct Cursor<'a> {
     columns: &'a [Column],
     count: usize,
-    bitmap: &'a [u8],
+    nulls: &'a [u8],
+    stored: &'a [u8],
     /// Next column to read.
     at: usize,
     rest: &'a [u8],
@@ -200,42 +370,57 @@ impl<'a> Cursor<'a> {
             return Err(Malformed("row ends before its column count"));
         };
         let header = u16::from_le_bytes(*header);
-        let count = usize::from(header & !HAS_NULLS);
-        let mut bitmap: &[u8] = &[];
-        if header & HAS_NULLS != 0 {
-            let split = rest.split_at_checked(count.div_ceil(8));
-            (bitmap, rest) = split.ok_or(Malformed("row ends inside its null bitmap"))?;
-        }
-        Ok(Self { columns: &def.columns, count, bitmap, at: 0, rest })
+        let count = usize::from(header & !(HAS_NULLS | HAS_STORED));
+        let mut bitmap = |flag: u16| -> std::result::Result<&'a [u8], Malformed> {
+            let bytes = if header & flag == 0 { 0 } else { count.div_ceil(8) };
+            let split = rest.split_at_checked(bytes);
+            let (bitmap, left) = split.ok_or(Malformed("row ends inside a bitmap"))?;
+            rest = left;
+            Ok(bitmap)
+        };
+        let (nulls, stored) = (bitmap(HAS_NULLS)?, bitmap(HAS_STORED)?);
+        Ok(Self { columns: &def.columns, count, nulls, stored, at: 0, rest })
     }
 
-    fn is_null(&self, column: usize) -> bool {
-        self.bitmap.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 == 1)
+    fn is_set(bitmap: &[u8], column: usize) -> bool {
+        bitmap.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 == 1)
     }
 
     /// Value of `column`, which is not left of the cursor.
-    fn column(&mut self, column: ColumnNo) -> std::result::Result<Value, Malformed> {
+    fn column(&mut self, column: ColumnNo) -> std::result::Result<Found, Malformed> {
         let column = usize::from(column);
         assert!(column >= self.at && column < self.columns.len(), "columns are read in order");
         if column >= self.count {
-            return Ok(self.columns[column].missing.clone());
+            return Ok(Found::Value(self.columns[column].missing.clone()));
         }
         while self.at < column {
             self.skip()?;
         }
         self.at += 1;
-        if self.is_null(column) {
-            return Ok(Value::Null);
+        if Self::is_set(self.nulls, column) {
+            return Ok(Found::Value(Value::Null));
+        }
+        if Self::is_set(self.stored, column) {
+            return Ok(Found::Stored(self.take_stored()?));
         }
         let ty = self.columns[column].ty;
         let bytes = self.take_value(ty)?;
-        value_of(ty, bytes)
+        value_of(ty, bytes).map(Found::Value)
+    }
+
+    fn take_stored(&mut self) -> std::result::Result<Stored, Malformed> {
+        let split = self.rest.split_first_chunk::<{ Stored::BYTES }>();
+        let (name, rest) = split.ok_or(Malformed("row ends inside the name of a long value"))?;
+        self.rest = rest;
+        Ok(Stored::from_bytes(name))
     }
 
     fn skip(&mut self) -> std::result::Result<(), Malformed> {
         let column = self.at;
         self.at += 1;
-        if !self.is_null(column) {
+        if Self::is_set(self.stored, column) && !Self::is_set(self.nulls, column) {
+            self.take_stored()?;
+        } else if !Self::is_set(self.nulls, column) {
             self.take_value(self.columns[column].ty)?;
         }
         Ok(())
@@ -275,7 +460,8 @@ fn text(bytes: &[u8]) -> std::result::Result<String, Malformed> {
     text.map(str::to_owned).map_err(|_| Malformed("text in a row is not UTF-8"))
 }
 
-fn value_of(ty: Type, bytes: &[u8]) -> std::result::Result<Value, Malformed> {
+/// A value of a type from its bytes.
+pub(crate) fn value_of(ty: Type, bytes: &[u8]) -> std::result::Result<Value, Malformed> {
     let value = match ty {
         Type::Bool => match bytes {
             [0] => Value::Bool(false),
@@ -385,9 +571,41 @@ mod tests {
     fn a_row_beyond_a_page_is_refused() {
         let def = table([Type::Bytes]);
         let largest = MAX_ENCODED - HEADER - 2;
-        assert!(encode(&def, &[Value::Bytes(vec![0; largest])]).is_ok());
+        assert!(encode(&def, &[Value::Bytes(vec![0; largest])]).is_ok(), "where nothing may go");
         let error = encode(&def, &[Value::Bytes(vec![0; largest + 1])]).unwrap_err();
         assert!(matches!(error, Error::Limit(_)));
+    }
+
+    #[test]
+    fn long_values_are_named_in_their_place() {
+        let def = table([Type::Int4, Type::Text, Type::Bytes, Type::Bytes]);
+        let short = Value::Bytes(vec![1; 40]);
+        let row = [Value::Int4(1), Value::Text("x".repeat(LONG + 1)), Value::Null, short];
+        assert_eq!(outside(&def, &row, &[], &|_| false), [1]);
+        assert!(outside(&def, &row, &[], &|no| no == 1).is_empty(), "it stays, and it fits");
+        let stored = Stored { first: 7, len: LONG as u32 + 1, creator: crate::ids::Xid(99) };
+        let bytes = encode_with(&def, &row, &[(1, stored)]).unwrap();
+        assert_eq!(bytes[..4], [4, 0xC0, 0b0100, 0b0010]);
+        assert_eq!(bytes.len(), 2 + 1 + 1 + 4 + 16 + 41);
+        assert!(Projection::all(&def).read(&def, &bytes).is_err());
+        let mut load = |no: ColumnNo, found: Stored| {
+            assert_eq!((no, found), (1, stored));
+            Ok::<_, ReadError>(row[1].clone())
+        };
+        let all = Projection::all(&def);
+        assert!(same(&all.read_with(&def, &bytes, &mut load).unwrap(), &row));
+        let narrow = Projection::new(&def, &[3, 0]).unwrap();
+        assert!(same(&narrow.read(&def, &bytes).unwrap(), &[row[3].clone(), Value::Int4(1)]));
+        let mut found = Vec::new();
+        long_values(&def, &bytes, &mut |no, stored| found.push((no, stored))).unwrap();
+        assert_eq!(found, [(1, stored)]);
+        for len in 0..bytes.len() {
+            assert!(strictly(&def, &bytes[..len]).is_err(), "cut at {len}");
+        }
+        // Of several values that are not long by themselves the longest go until the row fits.
+        let def = table([Type::Bytes; 5]);
+        let row: Vec<_> = (0..5).map(|n| Value::Bytes(vec![0; 1900 + n])).collect();
+        assert_eq!(outside(&def, &row, &[], &|no| no == 4), [3]);
     }
 
     /// Bytes from disk may be anything: reading them ends with values or an error.

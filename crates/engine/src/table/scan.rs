@@ -17,6 +17,7 @@ use crate::index::Direction;
 use crate::txn::Snapshot;
 
 use super::bounds::IndexBounds;
+use super::by_key::{KeyRows, Next};
 use super::index_only::KeyReader;
 use super::index_scan::{IndexRows, Leaves, Mark, checker};
 use super::row::Projection;
@@ -34,7 +35,8 @@ pub struct Row {
 /// A scan in progress.
 pub struct Scan {
     source: Source,
-    /// Rows that may still be handed out.
+    /// Rows that may be handed out, and those that still may.
+    most: u64,
     left: u64,
     /// Can it turn round and go back to a mark?
     turns: bool,
@@ -45,13 +47,15 @@ pub struct Scan {
 enum Source {
     Heap(Box<HeapRows>),
     Index(Box<IndexRows>),
+    Key(KeyRows),
 }
 
 /// What all sources read by.
+#[derive(Clone)]
 pub(super) struct Reader {
     pub(super) table: Arc<Table>,
     pub(super) snapshot: Arc<Snapshot>,
-    pub(super) projection: Projection,
+    pub(super) projection: Arc<Projection>,
 }
 
 /// A heap scan, a page at a time.
@@ -96,10 +100,10 @@ impl Table {
     pub fn scan(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
-        projection: Projection,
+        projection: impl Into<Arc<Projection>>,
         limit: Option<u64>,
     ) -> Scan {
-        let reader = Reader::new(self, snapshot, projection);
+        let reader = Reader::new(self, snapshot, projection.into());
         Scan::new(Source::Heap(Box::new(HeapRows::new(reader))), limit)
     }
 
@@ -108,10 +112,10 @@ impl Table {
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
         index: &Arc<TableIndex>,
-        projection: Projection,
+        projection: impl Into<Arc<Projection>>,
         options: &IndexScanOptions,
     ) -> Result<Scan> {
-        let reader = Reader::new(self, snapshot, projection);
+        let reader = Reader::new(self, snapshot, projection.into());
         let search = options.bounds.resolve(&checker(self, index))?;
         let leaves = Leaves::new(&reader, index, (search, options.direction))?;
         let keys = KeyReader::new(&self.def, index, &reader.projection);
@@ -120,21 +124,39 @@ impl Table {
         scan.turns = !options.any_order;
         Ok(scan)
     }
+
+    /// Scans `index`, one of this table's, for one whole key: a value for each key column.
+    pub fn scan_key(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        index: &Arc<TableIndex>,
+        projection: &Arc<Projection>,
+        (key, limit): (&[Value], Option<u64>),
+    ) -> Result<Scan> {
+        let rows = KeyRows::new((self, snapshot), index, projection, key)?;
+        let Some(rows) = rows else {
+            let bounds = IndexBounds::equal(key.to_vec());
+            let options = IndexScanOptions { limit, ..IndexScanOptions::new(bounds) };
+            return self.scan_index(snapshot, index, Arc::clone(projection), &options);
+        };
+        let mut scan = Scan::new(Source::Key(rows), limit);
+        scan.turns = true;
+        Ok(scan)
+    }
 }
 
 impl Reader {
     pub(super) fn new(
         table: &Arc<Table>,
         snapshot: &Arc<Snapshot>,
-        projection: Projection,
+        projection: Arc<Projection>,
     ) -> Self {
         Self { table: Arc::clone(table), snapshot: Arc::clone(snapshot), projection }
     }
 
     /// The wanted columns of a version.
     pub(super) fn row(&self, row_id: RowId, bytes: &[u8]) -> Result<Row> {
-        let values = self.projection.read(&self.table.def, bytes);
-        let values = values.map_err(|what| self.table.damaged_row(row_id, what))?;
+        let values = self.table.read(&self.projection, row_id, bytes)?;
         Ok(Row { row_id, values })
     }
 }
@@ -151,6 +173,7 @@ impl HeapRows {
             Ok(block.map(|block| (PageId::new(table.def.heap, block), ())))
         };
         let stream = ReadStream::shared(&pool, StreamOptions::ORDERED, pages);
+        reader.table.heap.count_scan();
         let page = PageRows::default();
         Self { reader, stream, page, used: 0, again: None, memory: None }
     }
@@ -195,13 +218,15 @@ impl Source {
         match self {
             Source::Heap(rows) => &rows.reader.table,
             Source::Index(rows) => rows.table(),
+            Source::Key(rows) => rows.table(),
         }
     }
 }
 
 impl Scan {
     fn new(source: Source, limit: Option<u64>) -> Self {
-        Self { source, left: limit.unwrap_or(u64::MAX), turns: false, failed: None }
+        let most = limit.unwrap_or(u64::MAX);
+        Self { source, most, left: most, turns: false, failed: None }
     }
 
     /// The next row. After an error the same error comes again.
@@ -211,7 +236,9 @@ impl Scan {
             return Err(error.clone());
         }
         let next = self.advance().map_err(|error| self.source.table().def.named(error));
-        self.failed = next.as_ref().err().cloned();
+        if let Err(error) = &next {
+            self.failed = Some(error.clone());
+        }
         next
     }
 
@@ -219,9 +246,14 @@ impl Scan {
         if self.left == 0 {
             return Ok(None);
         }
+        let left = self.left;
         let next = match &mut self.source {
-            Source::Index(rows) => rows.next(self.left)?,
+            Source::Index(rows) => rows.next(left)?,
             Source::Heap(rows) => rows.next()?,
+            Source::Key(rows) => match rows.next()? {
+                Next::Row(row) => row,
+                Next::Scan => self.through_index()?.next(left)?,
+            },
         };
         self.left -= u64::from(next.is_some());
         Ok(next)
@@ -247,9 +279,21 @@ impl Scan {
         self.turning()?.turn()
     }
 
-    fn turning(&mut self) -> Result<&mut IndexRows> {
+    /// From here on a scan of the index, wherever the reading by key has come.
+    #[cold]
+    fn through_index(&mut self) -> Result<&mut IndexRows> {
+        if let Source::Key(rows) = &self.source {
+            self.source = Source::Index(Box::new(rows.scan()?));
+        }
         match &mut self.source {
-            Source::Index(rows) if self.turns => Ok(rows),
+            Source::Index(rows) => Ok(rows),
+            _ => unreachable!("a scan of an index"),
+        }
+    }
+
+    fn turning(&mut self) -> Result<&mut IndexRows> {
+        match self.source {
+            Source::Index(_) | Source::Key(_) if self.turns => self.through_index(),
             _ => Err(Error::Invalid("only a scan in an index's order can turn or go back".into())),
         }
     }
@@ -259,6 +303,18 @@ impl Scan {
         match &self.source {
             Source::Heap(rows) => rows.stream.stats(),
             Source::Index(rows) => rows.stats(),
+            Source::Key(_) => StreamStats::default(),
+        }
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        let rows = self.most - self.left;
+        match &self.source {
+            Source::Heap(scan) => scan.reader.table.heap.count_scanned(rows),
+            Source::Index(scan) => scan.index().count_scan(rows),
+            Source::Key(scan) => scan.index().count_scan(rows),
         }
     }
 }

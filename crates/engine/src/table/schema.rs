@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use crate::config::{MAX_COLUMNS, MAX_KEY_COLUMNS, MAX_NAME_BYTES};
+use crate::config::{MAX_COLUMNS, MAX_KEY_COLUMNS, MAX_NAME_BYTES, MAX_NOTE_BYTES};
 use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId, Xid};
@@ -17,6 +17,7 @@ use crate::keycode::KeyColumn;
 
 use super::predicate::{Predicate, Term};
 
+pub use super::settings::AutoVacuum;
 pub use crate::index::IndexMethod;
 
 /// Number of a column in its table: its position, dropped ones counted.
@@ -87,6 +88,8 @@ pub struct Column {
     pub default: Option<ColumnDefault>,
     /// Where its values come from instead.
     pub identity: Option<Identity>,
+    /// What a layer above keeps with it.
+    pub note: String,
 }
 
 /// A column of an index key.
@@ -113,8 +116,12 @@ pub struct IndexDef {
     pub columns: Vec<IndexColumn>,
     /// Columns stored beside the key for index-only scans.
     pub included: Vec<ColumnNo>,
-    /// May a key without nulls occur only once?
+    /// May a key occur only once? One with a null only if nulls are equal here.
     pub unique: bool,
+    /// Are two nulls equal in the eyes of `unique`?
+    pub nulls_equal: bool,
+    /// What is true of the rows that it holds; `None`: it holds all.
+    pub predicate: Option<Predicate<ColumnNo>>,
     /// How it finds entries.
     pub method: IndexMethod,
     /// Snapshots that may not see all xids below this do not use it (R10); `Xid::NONE`: all may.
@@ -134,12 +141,18 @@ pub struct TableDef {
     pub indexes: Vec<IndexDef>,
     /// The heap's file; the free-space map is the next one, the visibility map the one after.
     pub heap: FileId,
+    /// The file of values that do not fit a row; file 0: there is none.
+    pub overflow: FileId,
     /// Are changes logged?
     pub logged: bool,
     /// Share of a heap page, in percent, that inserts fill; the rest is for updates.
     pub fillfactor: u8,
     /// What every row must meet.
     pub checks: Vec<Check>,
+    /// What a layer above keeps with it.
+    pub note: String,
+    /// When it is vacuumed without anybody asking.
+    pub auto_vacuum: AutoVacuum,
 }
 
 impl Column {
@@ -153,12 +166,14 @@ impl Column {
             missing: Value::Null,
             default: None,
             identity: None,
+            note: String::new(),
         }
     }
 
     /// Do its default and its sequence fit its type?
     fn validate(&self) -> Result<()> {
         check_name("column", &self.name)?;
+        check_note(&self.name, &self.note)?;
         let (name, ty) = (&self.name, self.ty);
         if !self.missing.fits(ty) {
             return Err(Error::Invalid(format!("missing value of column {name} is no {ty}")));
@@ -250,6 +265,8 @@ impl IndexDef {
             columns,
             included: Vec::new(),
             unique,
+            nulls_equal: false,
+            predicate: None,
             method: IndexMethod::default(),
             usable_from: Xid::NONE,
         }
@@ -257,7 +274,14 @@ impl IndexDef {
 
     /// Does a change of `column` change entries of this index (R10)?
     pub fn touches(&self, column: ColumnNo) -> bool {
-        self.columns.iter().any(|key| key.column == column) || self.included.contains(&column)
+        let asked = self.predicate.as_ref().is_some_and(|predicate| predicate.names(column));
+        asked || self.entry_columns().any(|used| used == column)
+    }
+
+    /// The columns of the key, then those included.
+    fn entry_columns(&self) -> impl Iterator<Item = ColumnNo> {
+        let key = self.columns.iter().map(|part| part.column);
+        key.chain(self.included.iter().copied())
     }
 
     /// How the key is encoded.
@@ -303,28 +327,42 @@ impl IndexDef {
         }
         self.validate_order()?;
         let mut seen = HashSet::new();
-        for column in
-            self.columns.iter().map(|part| part.column).chain(self.included.iter().copied())
-        {
+        for column in self.entry_columns() {
             let known = &table.live_column(column)?.name;
             if !seen.insert(column) {
                 return Err(Error::Invalid(format!("index {name} names column {known} twice")));
             }
         }
-        Ok(())
+        if self.nulls_equal && !self.unique {
+            let what = format!("index {name} is not unique: equal nulls mean nothing to it");
+            return Err(Error::Invalid(what));
+        }
+        self.predicate.iter().try_for_each(|predicate| table.check_predicate(predicate))
     }
 }
 
 impl TableDef {
-    /// A logged table without indexes.
+    /// A logged table without indexes, all of whose values fit their rows.
     pub fn new(id: ObjectId, name: impl Into<String>, heap: FileId, columns: Vec<Column>) -> Self {
-        let (indexes, checks, name) = (Vec::new(), Vec::new(), name.into());
-        Self { id, name, columns, indexes, heap, logged: true, fillfactor: 100, checks }
+        Self {
+            id,
+            name: name.into(),
+            columns,
+            indexes: Vec::new(),
+            heap,
+            overflow: FileId(0),
+            logged: true,
+            fillfactor: 100,
+            checks: Vec::new(),
+            note: String::new(),
+            auto_vacuum: AutoVacuum::default(),
+        }
     }
 
     /// Checks names, limits and references; what passes can be created.
     pub fn validate(&self) -> Result<()> {
         check_name("table", &self.name)?;
+        check_note(&self.name, &self.note)?;
         let count = self.columns.len();
         if self.live().count() == 0 || count > MAX_COLUMNS {
             let name = &self.name;
@@ -401,6 +439,13 @@ impl TableDef {
         FileId(self.heap.0 + 2)
     }
 
+    /// The files of the heap, its maps and its overflow pages.
+    pub fn heap_files(&self) -> Vec<FileId> {
+        let mut files = vec![self.heap, self.free_space_map(), self.visibility_map()];
+        files.extend(Some(self.overflow).filter(|file| *file != FileId(0)));
+        files
+    }
+
     /// Names the relation in an error of damage in a file of this table.
     pub fn named(&self, error: Error) -> Error {
         match error {
@@ -413,7 +458,7 @@ impl TableDef {
 
     /// Whose file `path` is, if it is one of this table's.
     fn relation_of(&self, path: &str) -> Option<String> {
-        let own = [self.heap, self.free_space_map(), self.visibility_map()];
+        let own = self.heap_files();
         if own.iter().any(|file| file.path() == path) {
             return Some(format!("table {}", self.name));
         }
@@ -424,27 +469,36 @@ impl TableDef {
     /// Checks a row given by a caller: one value of the right type for each live column, null where
     /// allowed.
     pub fn check_row(&self, values: &[Value]) -> Result<()> {
+        self.check_row_but(values, &[])
+    }
+
+    /// As [`TableDef::check_row`], for a row of which the values at the places `kept` stay what
+    /// they are, whatever stands there. They are in no term that would be false now and was not
+    /// before.
+    pub fn check_row_but(&self, values: &[Value], kept: &[usize]) -> Result<()> {
         let wanted = self.live().count();
         if values.len() != wanted {
             let (name, count) = (&self.name, values.len());
             let what = format!("row of {count} values for table {name} with {wanted} columns");
             return Err(Error::Invalid(what));
         }
-        for ((_, column), value) in self.live().zip(values) {
-            self.check_value(column, value)?;
+        for (place, ((_, column), value)) in self.live().zip(values).enumerate() {
+            if !kept.contains(&place) {
+                self.check_value(column, value)?;
+            }
         }
         self.checks.iter().try_for_each(|check| self.check_one(check, values))
     }
 
     /// Refuses a row (one value per live column) that `check` is false of.
     pub fn check_one(&self, check: &Check, values: &[Value]) -> Result<()> {
-        let value = |column| &values[self.place(column)];
+        let value = |column: &ColumnNo| &values[self.place(*column)];
         if check.predicate.judge(value) != Some(false) {
             return Ok(());
         }
-        let failed = |term: &&Term<ColumnNo>| term.test.judge(value(term.column)) == Some(false);
+        let failed = |term: &&Term<ColumnNo>| term.test.judge(value(&term.column)) == Some(false);
         let term = check.predicate.terms.iter().find(failed).expect("one term is false");
-        let (column, value) = (term.column, value(term.column));
+        let (column, value) = (term.column, value(&term.column));
         Err(Error::CheckViolation {
             table: self.name.clone(),
             check: check.name.clone(),
@@ -481,6 +535,15 @@ pub fn check_name(kind: &str, name: &str) -> Result<()> {
     }
     if name.len() > MAX_NAME_BYTES {
         let what = format!("{kind} name {name} is longer than {MAX_NAME_BYTES} bytes");
+        return Err(Error::Limit(what));
+    }
+    Ok(())
+}
+
+/// Checks the note of the table or column called `name`.
+fn check_note(name: &str, note: &str) -> Result<()> {
+    if note.len() > MAX_NOTE_BYTES {
+        let what = format!("what is noted with {name} is longer than {MAX_NOTE_BYTES} bytes");
         return Err(Error::Limit(what));
     }
     Ok(())
@@ -526,7 +589,7 @@ mod tests {
 
     #[test]
     fn unsound_definitions_are_refused() {
-        let broken: [fn(&mut TableDef); 9] = [
+        let broken: [fn(&mut TableDef); 12] = [
             |def| def.name = String::new(),
             |def| def.name = "x".repeat(64),
             |def| def.columns[2].name = "id".into(),
@@ -535,6 +598,12 @@ mod tests {
             |def| def.columns[2].missing = Value::Int2(1),
             |def| def.indexes[0].columns = vec![IndexColumn::ascending(1)],
             |def| def.indexes[0].included = vec![0],
+            |def| def.indexes[0].predicate = Some(Predicate { terms: Vec::new() }),
+            |def| {
+                let terms = vec![Term { column: 1, test: Test::Null }];
+                def.indexes[0].predicate = Some(Predicate { terms });
+            },
+            |def| (def.indexes[0].unique, def.indexes[0].nulls_equal) = (false, true),
             |def| def.indexes.push(def.indexes[0].clone()),
         ];
         for (case, breaks) in broken.into_iter().enumerate() {

@@ -110,18 +110,35 @@ impl Sequence {
         Ok(reserved)
     }
 
+    /// The number that would be handed out next.
+    pub fn peek(&self) -> Result<Option<i64>> {
+        match *self.state.lock() {
+            Some(state) => Ok(state.next),
+            None => Ok(self.stored()?.next),
+        }
+    }
+
     /// The next `count` numbers.
     ///
     /// # Errors
     /// `Limit` if there are not so many left; none is taken then.
     pub fn take(&self, txn: &mut Transaction, count: usize) -> Result<Vec<i64>> {
+        self.take_for(&mut || txn.xid().map(drop), count)
+    }
+
+    /// As [`Sequence::take`], for a transaction that has an xid.
+    pub fn take_with_xid(&self, count: usize) -> Result<Vec<i64>> {
+        self.take_for(&mut || Ok(()), count)
+    }
+
+    fn take_for(&self, xid: &mut dyn FnMut() -> Result<()>, count: usize) -> Result<Vec<i64>> {
         let mut guard = self.state.lock();
         let mut state = match *guard {
             Some(state) => state,
             None => State { next: self.stored()?.next, left: 0 },
         };
         if (count as u64) > state.left {
-            state.left = self.reserve(txn, state, count as u64)?;
+            state.left = self.reserve(xid, state, count as u64)?;
         }
         let mut numbers = Vec::with_capacity(count);
         for _ in 0..count {
@@ -135,7 +152,12 @@ impl Sequence {
     }
 
     /// Reserves at least `wanted` numbers from `state.next` on; how many are reserved then.
-    fn reserve(&self, txn: &mut Transaction, state: State, wanted: u64) -> Result<u64> {
+    fn reserve(
+        &self,
+        xid: &mut dyn FnMut() -> Result<()>,
+        state: State,
+        wanted: u64,
+    ) -> Result<u64> {
         let there = state.next.map_or(0, |next| self.count_from(next));
         if there < wanted {
             let (name, min, max) = (&self.def.name, self.def.min, self.def.max);
@@ -144,7 +166,7 @@ impl Sequence {
         }
         let run = wanted.max(RUN).min(there);
         let first = state.next.expect("there are some");
-        txn.xid()?;
+        xid()?;
         if !broken("sequence-not-logged") {
             self.store(self.after(first, run))?;
         }
@@ -169,13 +191,18 @@ impl Sequence {
 
     /// Goes on with `next`. Not undone by a rollback either.
     pub fn restart(&self, txn: &mut Transaction, next: i64) -> Result<()> {
+        txn.xid()?;
+        self.restart_with_xid(next)
+    }
+
+    /// As [`Sequence::restart`], for a transaction that has an xid.
+    pub fn restart_with_xid(&self, next: i64) -> Result<()> {
         if !(self.def.min..=self.def.max).contains(&next) {
             let (name, min, max) = (&self.def.name, self.def.min, self.def.max);
             let what = format!("{next} for sequence {name}, whose numbers are {min} to {max}");
             return Err(Error::Invalid(what));
         }
         let mut guard = self.state.lock();
-        txn.xid()?;
         self.store(Some(next))?;
         *guard = Some(State { next: Some(next), left: 0 });
         Ok(())

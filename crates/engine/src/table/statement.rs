@@ -5,12 +5,9 @@
 //! does not see its own writes (no Halloween).
 //! Does not do: savepoints and ends of transactions.
 
-use std::collections::HashSet;
-
 use rightlink_env::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::ids::RowId;
 use crate::txn::{Hold, Snapshot, Transaction};
 
 /// What to do about a row that a running transaction has changed or locked.
@@ -32,8 +29,8 @@ pub struct Statement<'t> {
     failed: bool,
     reads_ahead: bool,
     busy: Busy,
-    /// Versions that upserts of this statement wrote.
-    written: HashSet<RowId>,
+    /// Rows are locked and not changed, so that several may have what they wait for at once.
+    only_locks: bool,
     /// Writes rely on the snapshot, and on that of the row ids, to the end.
     _holds: (Hold, Option<Hold>),
 }
@@ -43,8 +40,8 @@ impl<'t> Statement<'t> {
     pub fn begin(txn: &'t mut Transaction) -> Result<Self> {
         let snapshot = txn.begin_statement()?;
         let _holds = txn.hold(&snapshot)?;
-        let (busy, written) = (Busy::Wait, HashSet::new());
-        Ok(Self { txn, snapshot, failed: false, reads_ahead: true, busy, written, _holds })
+        let (busy, only_locks) = (Busy::Wait, false);
+        Ok(Self { txn, snapshot, failed: false, reads_ahead: true, busy, only_locks, _holds })
     }
 
     /// What the statement sees.
@@ -62,27 +59,23 @@ impl<'t> Statement<'t> {
         self.reads_ahead
     }
 
-    /// Does what `work` does with rows that are busy as `busy` says.
+    /// Lets `work` lock rows; does with those that are busy as `busy` says.
     pub(super) fn when_busy<T>(&mut self, busy: Busy, work: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.busy, busy);
+        self.only_locks = true;
         let done = work(self);
-        self.busy = before;
+        (self.busy, self.only_locks) = (before, false);
         done
+    }
+
+    /// Does it lock rows now, and change none?
+    pub(super) fn only_locks(&self) -> bool {
+        self.only_locks
     }
 
     /// What to do about a busy row.
     pub(super) fn busy(&self) -> Busy {
         self.busy
-    }
-
-    /// Notes that an upsert wrote the version at `row`.
-    pub(super) fn wrote(&mut self, row: RowId) {
-        self.written.insert(row);
-    }
-
-    /// Has an upsert of this statement written the version at `row`?
-    pub(super) fn has_written(&self, row: RowId) -> bool {
-        self.written.contains(&row)
     }
 
     /// The transaction.

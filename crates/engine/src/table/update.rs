@@ -1,20 +1,22 @@
 //! Updating a row: a new version in the heap, and index entries for it unless it is heap-only.
 //!
 //! Invariants: an update is heap-only only if the entry of every index has the same bytes before
-//! and after it (R10); else every index gets an entry for the new version, the unchanged ones too,
-//! because the new version has another row id.
+//! and after it, or is missing both times (R10); else every index that holds the new row gets an
+//! entry for the new version, the unchanged ones too, because the new version has another row id.
 //! Does not do: unique keys that change places within one statement; each row is checked by itself.
 
 use rightlink_env::points::broken;
 
 use crate::datum::Value;
 use crate::error::{Error, Result};
+use crate::heap::overflow::Stored;
 use crate::heap::{Target, WriteOutcome};
 use crate::ids::{PageId, RowId};
+use crate::txn::RowLock;
 
 use super::Table;
 use super::keys::Keys;
-use super::row::{self, Malformed};
+use super::row::Malformed;
 use super::statement::Statement;
 use super::write::Written;
 
@@ -31,6 +33,14 @@ pub(super) struct Update {
     pub(super) same_when_counted: bool,
 }
 
+/// A row that is to be replaced.
+pub(super) struct OldRow<'r> {
+    pub(super) bytes: &'r [u8],
+    pub(super) values: Vec<Value>,
+    /// Places of long values that were not read and stay what they are; nulls stand there.
+    pub(super) unread: Vec<usize>,
+}
+
 /// Places of the two rows in [`Update::keys`].
 const OLD: usize = 0;
 pub(super) const NEW: usize = 1;
@@ -43,11 +53,34 @@ impl Table {
         row: RowId,
         change: Change<'_>,
     ) -> Result<Written> {
+        self.update_with(statement, row, (None, change), None)
+    }
+
+    /// As [`Table::update`], if `change` neither changes nor looks at other places than `only`:
+    /// long values there are not read, and stand as nulls.
+    pub fn update_only(
+        &self,
+        statement: &mut Statement<'_>,
+        row: RowId,
+        only: &[usize],
+        change: Change<'_>,
+    ) -> Result<Written> {
+        self.update_with(statement, row, (Some(only), change), None)
+    }
+
+    /// The same; the value at the place that `long` says is stored already.
+    pub(super) fn update_with(
+        &self,
+        statement: &mut Statement<'_>,
+        row: RowId,
+        (only, change): (Option<&[usize]>, Change<'_>),
+        long: Option<(usize, Stored)>,
+    ) -> Result<Written> {
         statement.write(|statement| {
-            let prepare = |at, bytes: &[u8]| {
-                let old = self.read_row(at, bytes)?;
-                let new = change(&old)?;
-                new.map(|new| self.prepare_update(old, new)).transpose()
+            let prepare = |statement: &mut Statement<'_>, at, bytes: &[u8]| {
+                let old = self.read_old(at, bytes, only)?;
+                let Some(new) = change(&old.values)? else { return Ok(None) };
+                self.prepare_update(statement, old, new, long).map(Some)
             };
             let written = self.write_row(statement, row, prepare, |statement, old, update| {
                 self.replace(statement, old, update)
@@ -57,13 +90,28 @@ impl Table {
         })
     }
 
-    /// Checks and encodes the new row.
-    pub(super) fn prepare_update(&self, old: Vec<Value>, new: Vec<Value>) -> Result<Update> {
-        self.def.check_row(&new)?;
-        let bytes = row::encode(&self.def, &new)?;
-        let rows = [old, new];
+    /// Checks and encodes the new row. Long values that stay the same are not written again; that
+    /// at the place of `long` is.
+    pub(super) fn prepare_update(
+        &self,
+        statement: &mut Statement<'_>,
+        old: OldRow<'_>,
+        new: Vec<Value>,
+        long: Option<(usize, Stored)>,
+    ) -> Result<Update> {
+        let mut stored = self.unchanged(&old, &new)?;
+        let mut kept = old.unread.clone();
+        if let Some((place, value)) = long {
+            stored.retain(|(known, _)| *known != place);
+            stored.push((place, value));
+            kept.push(place);
+        }
+        self.def.check_row_but(&new, &kept)?;
+        let rows = [old.values, new];
         let same_when_counted = self.same_when_counted(&rows);
-        Ok(Update { bytes, keys: self.make_keys(&rows)?, same_when_counted })
+        let keys = self.make_keys(&rows)?;
+        let bytes = self.encode_row(statement.txn().xid()?, &rows[NEW], &stored)?;
+        Ok(Update { bytes, keys, same_when_counted })
     }
 
     pub(super) fn replace(
@@ -75,8 +123,9 @@ impl Table {
         let outcome = self.replace_in_heap(statement, old, update)?;
         if let WriteOutcome::Done { row_id, heap_only: false, .. } = outcome {
             let xid = statement.txn().xid()?;
-            let new = update.keys.iter().map(|keys| vec![keys.entry(NEW, row_id)]);
-            self.insert_entries(statement, xid, new.collect())?;
+            let new = update.keys.iter();
+            let new = new.map(|keys| keys.entry(NEW, row_id).into_iter().collect()).collect();
+            self.insert_entries(statement, xid, new)?;
         }
         Ok(outcome)
     }
@@ -90,16 +139,14 @@ impl Table {
     ) -> Result<WriteOutcome> {
         let unchanged = update.keys.iter().all(|keys| keys.same(OLD, NEW));
         let hot = unchanged && update.same_when_counted || broken("r10-hot");
-        let outcome = self.heap.update(statement.txn(), old, &update.bytes, hot)?;
+        // The old and the new row have the same keys to those who share them.
+        let mut unique = self.indexes.iter().zip(&update.keys).filter(|(it, _)| it.def().unique);
+        let keys_stay = unique.all(|(_, keys)| keys.same(OLD, NEW));
+        let wants = if keys_stay { RowLock::Update } else { RowLock::Exclusive };
+        let outcome = self.heap.update_as(statement.txn(), old, &update.bytes, (hot, wants))?;
         let heap_only = matches!(outcome, WriteOutcome::Done { heap_only: true, .. });
         assert!(hot || !heap_only, "R10: the heap makes no heap-only version unasked");
         Ok(outcome)
-    }
-
-    /// All live columns of the version at `at`.
-    pub(super) fn read_row(&self, at: RowId, bytes: &[u8]) -> Result<Vec<Value>> {
-        let values = row::Projection::all(&self.def).read(&self.def, bytes);
-        values.map_err(|what| self.damaged_row(at, what))
     }
 
     /// The error for a row that cannot be read.

@@ -20,8 +20,9 @@ use crate::ids::{RowId, Xid};
 use crate::txn::{Isolation, LockMode, Snapshot};
 
 use super::keys::Keys;
-use super::row::{self, Projection};
+use super::row::Projection;
 use super::statement::Statement;
+use super::update::OldRow;
 use super::write::Written;
 use super::{Table, TableIndex};
 
@@ -76,8 +77,8 @@ impl Table {
             let xid = statement.txn().xid()?;
             let mut done = Vec::with_capacity(rows.len());
             for values in rows {
-                let bytes = row::encode(&self.def, values)?;
                 let keys = self.make_keys(std::slice::from_ref(values))?;
+                let bytes = self.encode_row(xid, values, &[])?;
                 let proposed = Proposed { values, bytes, keys };
                 done.push(self.upsert_one(statement, xid, &proposed, arbiters, merge)?);
             }
@@ -104,7 +105,6 @@ impl Table {
             points::hit("table.upsert.nobody-has-the-key");
             let id = self.heap.insert(xid, &proposed.bytes)?;
             if self.insert_unless_taken(statement, xid, &proposed.keys, id, arbiters)? {
-                statement.wrote(id);
                 return Ok(Upserted::Inserted(id));
             }
             points::hit("table.upsert.lost");
@@ -126,15 +126,15 @@ impl Table {
         let snapshot = statement.txn().latest_snapshot();
         for at in arbiters.iter().copied() {
             let index = &self.indexes[at];
-            if proposed.keys[at].entry(0, RowId::default()).exempt {
+            let entry = proposed.keys[at].entry(0, RowId::default());
+            if entry.is_none_or(|entry| entry.exempt) {
                 continue;
             }
             let place = |part: &super::schema::IndexColumn| self.def.place(part.column);
             let key = index.def.columns.iter().map(|part| proposed.values[place(part)].clone());
-            let nothing = Projection::new(&self.def, &[])?;
-            let Some(found) = self.get(&snapshot, index, key.collect(), &nothing)? else {
-                continue;
-            };
+            let nothing = Arc::new(Projection::new(&self.def, &[])?);
+            let key: Vec<_> = key.collect();
+            let Some(found) = self.get(&snapshot, index, &key, &nothing)? else { continue };
             let version = self.heap.fetch_version(&snapshot, found.row_id)?;
             if let Some((row, bytes)) = version {
                 return Ok(Some(Rival { index, at, _snapshot: snapshot, row, bytes }));
@@ -151,19 +151,21 @@ impl Table {
         proposed: &Proposed<'_>,
         merge: Merge<'_>,
     ) -> Result<Option<Upserted>> {
-        let own = statement.has_written(rival.row);
+        // All that a statement writes has its xid, which tells its rows at no cost in memory.
+        let own = self.heap.creator(rival.row)? == Some(statement.txn().xid()?);
         if !own && statement.txn().isolation() == Isolation::Snapshot {
             let seen = self.heap.fetch_version(statement.snapshot(), rival.row)?;
             if seen.is_none_or(|(row, _)| row != rival.row) {
-                return Err(Error::conflict(&self.def.name, rival.row));
+                let error = Error::conflict(&self.def.name, rival.row);
+                return Err(statement.txn().manager().conflict(error));
             }
         }
         let mut elsewhere = false;
-        let prepare = |at, bytes: &[u8]| {
+        let prepare = |statement: &mut Statement<'_>, at, bytes: &[u8]| {
             let old = self.read_row(at, bytes)?;
             let keys = rival.index.keys.make(std::slice::from_ref(&old))?;
-            let (has, wants) = (keys.entry(0, at), proposed.keys[rival.at].entry(0, at));
-            elsewhere = has.key != wants.key || has.exempt;
+            let wants = proposed.keys[rival.at].entry(0, at).map(|entry| entry.key);
+            elsewhere = keys.entry(0, at).is_none_or(|has| Some(has.key) != wants || has.exempt);
             if elsewhere {
                 return Ok(None);
             }
@@ -172,17 +174,15 @@ impl Table {
                 let what = format!("two rows for table {} have the same key", self.def.name);
                 return Err(Error::Invalid(what));
             }
-            self.prepare_update(old, new).map(Some)
+            let old = OldRow { bytes, values: old, unread: Vec::new() };
+            self.prepare_update(statement, old, new, None).map(Some)
         };
         let start = (rival.row, rival.bytes.clone());
         let written = self.write_from(statement, start, prepare, |statement, old, update| {
             self.replace(statement, old, update)
         })?;
         Ok(match written {
-            Written::Done(id) => {
-                statement.wrote(id);
-                Some(Upserted::Updated(id))
-            }
+            Written::Done(id) => Some(Upserted::Updated(id)),
             Written::Skipped if !elsewhere => Some(Upserted::Untouched(rival.row)),
             Written::Skipped | Written::Gone => None,
         })

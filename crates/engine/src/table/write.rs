@@ -40,7 +40,7 @@ impl Table {
         &self,
         statement: &mut Statement<'_>,
         row: RowId,
-        prepare: impl FnMut(RowId, &[u8]) -> Result<Option<P>>,
+        prepare: impl FnMut(&mut Statement<'_>, RowId, &[u8]) -> Result<Option<P>>,
         attempt: impl FnMut(&mut Statement<'_>, Target, &P) -> Result<WriteOutcome>,
     ) -> Result<Written> {
         statement.txn().lock_table(self.def.id, LockMode::Write)?;
@@ -54,19 +54,42 @@ impl Table {
     pub(super) fn write_from<P>(
         &self,
         statement: &mut Statement<'_>,
-        (start, mut bytes): (RowId, Vec<u8>),
-        mut prepare: impl FnMut(RowId, &[u8]) -> Result<Option<P>>,
-        mut attempt: impl FnMut(&mut Statement<'_>, Target, &P) -> Result<WriteOutcome>,
+        (start, bytes): (RowId, Vec<u8>),
+        prepare: impl FnMut(&mut Statement<'_>, RowId, &[u8]) -> Result<Option<P>>,
+        attempt: impl FnMut(&mut Statement<'_>, Target, &P) -> Result<WriteOutcome>,
     ) -> Result<Written> {
         let mut target = Target::from(start);
+        let written = self.try_from(statement, (&mut target, bytes), prepare, attempt);
+        // Whoever waits for the row behind this statement learns what became of it.
+        let done = matches!(written, Ok(Written::Done(_)));
+        statement.txn().settle(done.then_some((self.def.id, target.at)));
+        written
+    }
+
+    fn try_from<P>(
+        &self,
+        statement: &mut Statement<'_>,
+        (target, mut bytes): (&mut Target, Vec<u8>),
+        mut prepare: impl FnMut(&mut Statement<'_>, RowId, &[u8]) -> Result<Option<P>>,
+        mut attempt: impl FnMut(&mut Statement<'_>, Target, &P) -> Result<WriteOutcome>,
+    ) -> Result<Written> {
+        let start = target.at;
         loop {
-            let Some(prepared) = prepare(target.at, &bytes)? else { return Ok(Written::Skipped) };
+            let Some(prepared) = prepare(statement, target.at, &bytes)? else {
+                return Ok(Written::Skipped);
+            };
             let outcome = loop {
-                match attempt(statement, target, &prepared)? {
+                match attempt(statement, *target, &prepared)? {
                     WriteOutcome::Wait(xid) => match statement.busy() {
-                        Busy::Wait => statement.txn().wait_for(xid)?,
+                        Busy::Wait if statement.only_locks() => statement.txn().wait_for(xid)?,
+                        Busy::Wait => {
+                            statement.txn().wait_to_write(xid, (self.def.id, target.at))?;
+                        }
                         Busy::Skip => return Ok(Written::Skipped),
-                        Busy::Fail => return Err(Error::row_locked(&self.def.name, target.at)),
+                        Busy::Fail => {
+                            let error = Error::row_locked(&self.def.name, target.at);
+                            return Err(statement.txn().manager().conflict(error));
+                        }
                     },
                     outcome => break outcome,
                 }
@@ -88,7 +111,7 @@ impl Table {
             let xid = statement.txn().xid()?;
             let txn = statement.txn();
             match self.heap.newest(start, &|by| by != xid && txn.owns(by))? {
-                Some(newest) => (target, bytes) = newest,
+                Some(newest) => (*target, bytes) = newest,
                 None => return Ok(Written::Gone),
             }
         }
@@ -118,7 +141,7 @@ impl Table {
             return Ok(by != xid);
         }
         match txn.isolation() {
-            Isolation::Snapshot => Err(Error::conflict(&self.def.name, at)),
+            Isolation::Snapshot => Err(txn.manager().conflict(Error::conflict(&self.def.name, at))),
             Isolation::ReadCommitted => Ok(true),
         }
     }

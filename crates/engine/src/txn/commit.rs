@@ -197,7 +197,7 @@ impl TxnManager {
         if outcome == Outcome::Committed {
             self.keep_if_late(&mut state, ending, value);
         }
-        state.leave(ending.id, ending.own);
+        state.leave(ending.id, ending.own, outcome == Outcome::Committed);
         self.refresh(&state);
         bump(match outcome {
             Outcome::Aborted => &self.counters.aborts,

@@ -8,7 +8,7 @@ use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::thread;
 
 use crate::error::{ConflictKind, Error};
-use crate::ids::{Lsn, ObjectId, Xid};
+use crate::ids::{Lsn, ObjectId, RowId, Xid};
 use crate::schedules::{Case, catches, survives};
 use crate::txn::model::ModelFile;
 use crate::txn::*;
@@ -125,9 +125,9 @@ fn waits_end() {
         let (manager, rows) = (Arc::clone(&manager), Arc::clone(&rows));
         thread::spawn("worker", move || {
             let mut txn = manager.begin(Isolation::ReadCommitted);
-            let result = lock_row(&mut txn, &rows[first])
+            let result = lock_row(&mut txn, &rows[first], first)
                 .and_then(|()| txn.lock_table(ObjectId(1), LockMode::Exclusive))
-                .and_then(|()| lock_row(&mut txn, &rows[1 - first]));
+                .and_then(|()| lock_row(&mut txn, &rows[1 - first], 1 - first));
             match result {
                 Ok(()) => txn.commit(first == 0).map(|_| ()).expect("the model takes it"),
                 Err(Error::Conflict { kind: ConflictKind::Deadlock, .. }) => {}
@@ -143,18 +143,48 @@ fn waits_end() {
 }
 
 /// Locks a row as the heap would: by its xid in it, after whoever is in it has ended.
-fn lock_row(txn: &mut Transaction, row: &Mutex<Xid>) -> crate::Result<()> {
-    let xid = txn.xid()?;
-    loop {
+fn lock_row(txn: &mut Transaction, row: &Mutex<Xid>, number: usize) -> crate::Result<()> {
+    let (xid, place) = (txn.xid()?, (ObjectId(1), RowId::new(number as u32, 1)));
+    let locked = loop {
         let mut holder = row.lock();
         let in_it = *holder;
         if txn.owns(in_it) || txn.manager().status(in_it)? != Status::InProgress {
             *holder = xid;
-            return Ok(());
+            break Ok(());
         }
         drop(holder);
-        txn.wait_for(in_it)?;
-    }
+        if let Err(error) = txn.wait_to_write(in_it, place) {
+            break Err(error);
+        }
+    };
+    txn.settle(locked.is_ok().then_some(place));
+    locked
+}
+
+/// Several wait for one row, and some of them do not want it when they see it: each of them ends,
+/// whoever gives up, and of those who want it each gets it.
+fn heirs_end() {
+    let manager = open();
+    let row = Arc::new(Mutex::new(Xid::FROZEN));
+    let worker = |wants: bool| {
+        let (manager, row) = (Arc::clone(&manager), Arc::clone(&row));
+        thread::spawn("worker", move || {
+            let mut txn = manager.begin(Isolation::ReadCommitted);
+            if wants {
+                lock_row(&mut txn, &row, 0).expect("one row has no ring");
+                txn.commit(true).expect("the model takes it");
+                return;
+            }
+            let in_it = *row.lock();
+            if manager.status(in_it).expect("the model has it") == Status::InProgress {
+                txn.wait_to_write(in_it, (ObjectId(1), RowId::new(0, 1))).expect("no ring");
+                txn.settle(None);
+            }
+        })
+    };
+    let workers = [worker(true), worker(true), worker(false), worker(true)];
+    workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
+    assert!(manager.running().is_empty());
 }
 
 /// A cancel that comes at any moment ends the wait, or comes before it.
@@ -188,6 +218,12 @@ fn waits_end_in_every_schedule() {
 }
 
 #[test]
+fn heirs_end_in_every_schedule() {
+    shuttle::check_random(heirs_end, RUNS);
+    shuttle::check_pct(heirs_end, RUNS, 3);
+}
+
+#[test]
 fn a_cancel_is_never_lost_in_any_schedule() {
     shuttle::check_random(a_cancel_is_never_lost, RUNS);
 }
@@ -203,5 +239,6 @@ fn broken_transactions_are_caught() {
         Case { rule: "commit-torn", world: snapshots_stay_consistent, within: 4000 },
         Case { rule: "commit-not-durable", world: commits_are_durable_first, within: 1000 },
         Case { rule: "r1-durable", world: commits_are_durable_first, within: 4000 },
+        Case { rule: "txn-heir", world: heirs_end, within: 4000 },
     ]);
 }

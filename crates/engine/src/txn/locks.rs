@@ -2,12 +2,13 @@
 //!
 //! Compatible (+) and conflicting (-) modes:
 //!
-//! | | Access | Write | Share | Exclusive |
-//! |---|---|---|---|---|
-//! | Access | + | + | + | - |
-//! | Write | + | + | - | - |
-//! | Share | + | - | + | - |
-//! | Exclusive | - | - | - | - |
+//! | | Access | Write | Share | ShareWrite | Exclusive |
+//! |---|---|---|---|---|---|
+//! | Access | + | + | + | + | - |
+//! | Write | + | + | - | - | - |
+//! | Share | + | - | + | - | - |
+//! | ShareWrite | + | - | - | - | - |
+//! | Exclusive | - | - | - | - | - |
 //!
 //! Invariants: no two transactions hold conflicting modes; a request never overtakes an earlier one
 //! that it conflicts with, except that a transaction which already holds the table waits for
@@ -29,12 +30,14 @@ pub enum LockMode {
     Write,
     /// Builds that need the rows to stand still.
     Share,
+    /// `Write` and `Share` at once: one writer, and readers beside it.
+    ShareWrite,
     /// Changes of the definition.
     Exclusive,
 }
 
-const ALL: [LockMode; 4] =
-    [LockMode::Access, LockMode::Write, LockMode::Share, LockMode::Exclusive];
+const ALL: [LockMode; 5] =
+    [LockMode::Access, LockMode::Write, LockMode::Share, LockMode::ShareWrite, LockMode::Exclusive];
 
 /// A set of modes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,10 +50,11 @@ impl LockMode {
 
     /// May two transactions hold `self` and `other` of one table at a time?
     pub fn is_compatible(self, other: LockMode) -> bool {
-        use LockMode::{Access, Exclusive};
+        use LockMode::{Access, Exclusive, ShareWrite};
         match (self, other) {
             (Exclusive, _) | (_, Exclusive) => false,
             (Access, _) | (_, Access) => true,
+            (ShareWrite, _) | (_, ShareWrite) => false,
             (one, two) => one == two,
         }
     }
@@ -59,10 +63,12 @@ impl LockMode {
 impl Modes {
     /// Does holding these make asking for `mode` needless?
     pub(super) fn cover(self, mode: LockMode) -> bool {
-        let stronger = ALL.iter().filter(|held| self.0 & held.bit() != 0);
-        stronger
-            .into_iter()
-            .any(|held| *held == mode || *held == LockMode::Exclusive || mode == LockMode::Access)
+        let covers = |held: LockMode| match held {
+            LockMode::Exclusive => true,
+            LockMode::ShareWrite => mode != LockMode::Exclusive,
+            held => held == mode || mode == LockMode::Access,
+        };
+        ALL.iter().any(|held| self.0 & held.bit() != 0 && covers(*held))
     }
 
     /// Adds `mode`.
@@ -85,7 +91,7 @@ struct Request {
 struct TableLock {
     holders: BTreeMap<TxnId, Modes>,
     /// How many holders have each mode, so that granting does not depend on their number.
-    counts: [usize; 4],
+    counts: [usize; 5],
     queue: VecDeque<Request>,
 }
 
@@ -163,10 +169,24 @@ impl LockTable {
         true
     }
 
-    /// Who holds `mode` of `table`.
+    /// Who holds `mode` of `table`, or a mode that covers it and with which it is never asked for.
     pub(super) fn holders(&self, table: ObjectId, mode: LockMode) -> Vec<TxnId> {
         let holders = self.tables.get(&table).into_iter().flat_map(|lock| &lock.holders);
-        holders.filter(|(_, modes)| modes.0 & mode.bit() != 0).map(|(txn, _)| *txn).collect()
+        holders.filter(|(_, modes)| modes.cover(mode)).map(|(txn, _)| *txn).collect()
+    }
+
+    /// All modes that are held, then those that are waited for: table, who, mode, held?
+    pub(super) fn all(&self) -> Vec<(ObjectId, TxnId, LockMode, bool)> {
+        let mut all = Vec::new();
+        for (table, lock) in &self.tables {
+            for (txn, modes) in &lock.holders {
+                let held = ALL.iter().filter(|mode| modes.0 & mode.bit() != 0);
+                all.extend(held.map(|mode| (*table, *txn, *mode, true)));
+            }
+            let queued = lock.queue.iter();
+            all.extend(queued.map(|request| (*table, request.txn, request.mode, false)));
+        }
+        all
     }
 
     /// Whom the queued request of `txn` waits for.
@@ -209,7 +229,7 @@ impl LockTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use LockMode::{Access, Exclusive, Share, Write};
+    use LockMode::{Access, Exclusive, Share, ShareWrite, Write};
 
     const T: ObjectId = ObjectId(9);
 
@@ -219,7 +239,7 @@ mod tests {
 
     #[test]
     fn the_matrix_is_the_documented_one() {
-        let rows = ["+++-", "++--", "+-+-", "----"];
+        let rows = ["++++-", "++---", "+-+--", "+----", "-----"];
         for (one, row) in ALL.iter().zip(rows) {
             for (two, sign) in ALL.iter().zip(row.chars()) {
                 assert_eq!(one.is_compatible(*two), sign == '+', "{one:?} {two:?}");
@@ -232,13 +252,31 @@ mod tests {
 
     #[test]
     fn a_held_mode_covers_the_weaker_ones_only() {
-        for (held, covered) in
-            [(Access, "+---"), (Write, "++--"), (Share, "+-+-"), (Exclusive, "++++")]
-        {
+        for (held, covered) in [
+            (Access, "+----"),
+            (Write, "++---"),
+            (Share, "+-+--"),
+            (ShareWrite, "++++-"),
+            (Exclusive, "+++++"),
+        ] {
             let mut modes = Modes::default();
             modes.add(held);
             let signs = ALL.iter().map(|mode| if modes.cover(*mode) { '+' } else { '-' });
             assert_eq!(signs.collect::<String>(), covered, "{held:?}");
+        }
+    }
+
+    #[test]
+    fn who_holds_a_mode_that_covers_another_holds_that() {
+        for held in ALL {
+            let mut locks = LockTable::default();
+            assert!(locks.request(id(1), T, held));
+            let mut modes = Modes::default();
+            modes.add(held);
+            for mode in ALL {
+                let holders = locks.holders(T, mode);
+                assert_eq!(holders == [id(1)], modes.cover(mode), "{held:?} {mode:?}");
+            }
         }
     }
 

@@ -13,10 +13,10 @@
 use std::time::Duration;
 
 use rightlink_env::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
-use rightlink_env::{Clock, Nanos};
+use rightlink_env::{Clock, Logger, Nanos};
 
 use crate::buffer::BufferPool;
-use crate::error::{Error, Result};
+use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{Csn, ObjectId, Xid};
 use crate::txn::dead_hints::{self, DeadHints};
 use crate::txn::locks::LockMode;
@@ -33,6 +33,8 @@ use crate::txn::transaction::{Isolation, Transaction};
 pub struct TxnOptions {
     /// Where start times and timeouts come from.
     pub clock: Clock,
+    /// Who is told of long waits.
+    pub logger: Logger,
     /// How long a transaction waits for another unless it says otherwise; `None`: without end.
     pub lock_timeout: Option<Duration>,
     /// How long a snapshot may hold garbage back before its reads fail; `None`: for ever.
@@ -44,7 +46,8 @@ pub struct TxnOptions {
 impl Default for TxnOptions {
     fn default() -> Self {
         let ring = if cfg!(feature = "shuttle") { 64 } else { 1 << 17 };
-        TxnOptions { clock: Clock::system(), lock_timeout: None, max_snapshot_age: None, ring }
+        let (clock, logger) = (Clock::system(), Logger::silent());
+        TxnOptions { clock, logger, lock_timeout: None, max_snapshot_age: None, ring }
     }
 }
 
@@ -57,10 +60,40 @@ pub struct TxnCounters {
     pub aborts: u64,
     /// Rows that turned out to be changed by another transaction.
     pub conflicts: u64,
+    /// Rows that another transaction had, and that were not to be waited for.
+    pub locked: u64,
     /// Waits refused because they would have closed a ring.
     pub deadlocks: u64,
     /// Waits for another transaction or a table lock.
     pub waits: u64,
+    /// Time that those took that are over.
+    pub waited: Duration,
+    /// Waits that were given up: timeouts and requests to cancel.
+    pub given_up: u64,
+}
+
+/// A lock that is held or waited for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LockState {
+    /// Of what.
+    pub what: LockTarget,
+    /// Number of the transaction that holds it or waits.
+    pub transaction: u64,
+    /// How strong.
+    pub mode: LockMode,
+    /// Held, or waited for?
+    pub granted: bool,
+    /// Numbers of the transactions that are waited for.
+    pub blocked_by: Vec<u64>,
+}
+
+/// What a lock is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockTarget {
+    /// A table.
+    Table(ObjectId),
+    /// The end of the transaction with this number, for a row that it has.
+    Transaction(u64),
 }
 
 /// A running transaction, for people.
@@ -98,7 +131,8 @@ pub struct LiveSnapshot {
 pub enum WaitsFor {
     /// The end of the transaction with the number `id`, or of its statement `xid`.
     Transaction {
-        /// The awaited xid.
+        /// The awaited xid; none if the two want to write the same row, and the other one goes
+        /// first.
         xid: Xid,
         /// Number of its transaction.
         id: u64,
@@ -118,8 +152,11 @@ pub(super) struct Counters {
     pub(super) commits: AtomicU64,
     pub(super) aborts: AtomicU64,
     pub(super) conflicts: AtomicU64,
+    pub(super) locked: AtomicU64,
     pub(super) deadlocks: AtomicU64,
     pub(super) waits: AtomicU64,
+    pub(super) waited_nanos: AtomicU64,
+    pub(super) given_up: AtomicU64,
 }
 
 /// Counts one event.
@@ -308,9 +345,28 @@ impl TxnManager {
         state.running.iter().map(|(id, txn)| describe(*id, txn)).collect()
     }
 
-    /// Numbers of the transactions that hold `mode` of `table`.
+    /// Numbers of the transactions that hold `mode` of `table`, or a mode that covers it.
     pub fn holders(&self, table: ObjectId, mode: LockMode) -> Vec<u64> {
         self.state.lock().locks.holders(table, mode).into_iter().map(|txn| txn.0).collect()
+    }
+
+    /// Table locks that are held, and everything that is waited for.
+    pub fn locks(&self) -> Vec<LockState> {
+        let state = self.state.lock();
+        let mut all = Vec::new();
+        for (table, txn, mode, granted) in state.locks.all() {
+            let what = LockTarget::Table(table);
+            let blocked_by = if granted { Vec::new() } else { numbers(state.blockers(txn)) };
+            all.push(LockState { what, transaction: txn.0, mode, granted, blocked_by });
+        }
+        for (id, running) in &state.running {
+            if let Some(Wait::Xid(_, owner)) = running.wait {
+                let (what, blocked_by) = (LockTarget::Transaction(owner.0), vec![owner.0]);
+                let (transaction, mode) = (id.0, LockMode::Share);
+                all.push(LockState { what, transaction, mode, granted: false, blocked_by });
+            }
+        }
+        all
     }
 
     /// Which of `transactions`, given by their numbers, are still running?
@@ -352,14 +408,24 @@ impl TxnManager {
             commits: read(&self.counters.commits),
             aborts: read(&self.counters.aborts),
             conflicts: read(&self.counters.conflicts),
+            locked: read(&self.counters.locked),
             deadlocks: read(&self.counters.deadlocks),
             waits: read(&self.counters.waits),
+            waited: Duration::from_nanos(read(&self.counters.waited_nanos)),
+            given_up: read(&self.counters.given_up),
         }
     }
 
-    /// Counts a serialization conflict; called where it is found.
-    pub fn note_conflict(&self) {
-        bump(&self.counters.conflicts);
+    /// Counts a conflict where it is found, and hands it back; deadlocks are counted already.
+    pub fn conflict(&self, error: Error) -> Error {
+        match &error {
+            Error::Conflict { kind: ConflictKind::Serialization, .. } => {
+                bump(&self.counters.conflicts);
+            }
+            Error::Conflict { kind: ConflictKind::RowLocked, .. } => bump(&self.counters.locked),
+            _ => {}
+        }
+        error
     }
 
     /// Hands `len` xids to the transaction `id`.
@@ -428,9 +494,14 @@ impl TxnManager {
     }
 }
 
+fn numbers(transactions: Vec<TxnId>) -> Vec<u64> {
+    transactions.into_iter().map(|txn| txn.0).collect()
+}
+
 fn describe(id: TxnId, txn: &Running) -> RunningTxn {
     let waits_for = txn.wait.map(|wait| match wait {
         Wait::Xid(xid, owner) => WaitsFor::Transaction { xid, id: owner.0 },
+        Wait::Behind(heir) => WaitsFor::Transaction { xid: Xid::NONE, id: heir.0 },
         Wait::Lock(table, mode) => WaitsFor::Table { table, mode },
     });
     RunningTxn {

@@ -13,7 +13,9 @@
 //! | `status` | outcomes on disk: the status file |
 //! | `state` | what the manager's one lock guards |
 //! | `waiting` | blocking, deadlocks, timeouts, cancel |
+//! | `heirs` | who goes on when several wait to write one row |
 //! | `locks` | table locks: modes and the fair queue |
+//! | `lockers` | row locks that one xid in the row cannot tell |
 //!
 //! Invariants:
 //! - The order of a commit is durable, visible, acknowledged (relaxed: visible, acknowledged,
@@ -26,14 +28,16 @@
 //! - An xid that is neither running nor recorded as committed is aborted; nothing is logged for
 //!   aborts.
 //!
-//! Does not do: row locks (an xid in the row is the lock, see `heap`), undo (there is none),
-//! retries.
+//! Does not do: row locks as such (an xid in the row is the lock, see `heap`), undo (there is
+//! none), retries.
 
 mod commit;
 mod dead_hints;
 #[cfg(test)]
 #[cfg(feature = "shuttle")]
 mod explore;
+mod heirs;
+mod lockers;
 mod locks;
 mod manager;
 mod outcome;
@@ -53,8 +57,12 @@ mod model;
 mod tests;
 
 pub use dead_hints::DeadHints;
+pub use heirs::Place;
+pub use lockers::{Locker, RowLock};
 pub use locks::LockMode;
-pub use manager::{LiveSnapshot, RunningTxn, TxnCounters, TxnManager, TxnOptions, WaitsFor};
+pub use manager::{
+    LiveSnapshot, LockState, LockTarget, RunningTxn, TxnCounters, TxnManager, TxnOptions, WaitsFor,
+};
 pub use outcome::{CSN_OLD, Status};
 pub use snapshot::{Hold, Snapshot, SnapshotSet};
 pub use status::STATUS_FILE;

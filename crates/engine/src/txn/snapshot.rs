@@ -116,6 +116,12 @@ impl Snapshot {
         Snapshot { view, own, bound }
     }
 
+    /// Is it what a statement that begins at `bound` sees by `view`, as long as its transaction was
+    /// given no further xids?
+    pub(super) fn is(&self, view: &Arc<View>, bound: u64) -> bool {
+        Arc::ptr_eq(&self.view, view) && self.bound == bound
+    }
+
     /// Its registration.
     pub(super) fn view(&self) -> &Arc<View> {
         &self.view

@@ -15,6 +15,8 @@ use rightlink_env::sync::{Arc, AtomicBool, Condvar, Ordering};
 use crate::error::{Error, Result};
 use crate::ids::{Csn, ObjectId, Xid};
 use crate::txn::Isolation;
+use crate::txn::heirs::Waiter;
+use crate::txn::lockers::Groups;
 use crate::txn::locks::{LockMode, LockTable};
 use crate::txn::outcome::Late;
 use crate::txn::own::{OwnSet, Run};
@@ -28,6 +30,8 @@ pub(super) struct TxnId(pub(super) u64);
 pub(super) enum Wait {
     /// The end of `xid`, which belongs to the transaction.
     Xid(Xid, TxnId),
+    /// Whether the transaction takes the row that both want to write.
+    Behind(TxnId),
     /// A table lock.
     Lock(ObjectId, LockMode),
 }
@@ -41,8 +45,12 @@ pub(super) struct Running {
     pub(super) wait: Option<Wait>,
     pub(super) bell: Arc<Condvar>,
     /// Who waits for one of its xids, in the order of arrival.
-    pub(super) waiters: Vec<(TxnId, Xid)>,
+    pub(super) waiters: Vec<Waiter>,
+    /// Who waits for it to take a row or not, in the order of arrival.
+    pub(super) followers: Vec<TxnId>,
     pub(super) locks: Vec<ObjectId>,
+    /// Groups of row lockers that it is in.
+    pub(super) groups: BTreeSet<u64>,
 }
 
 /// Snapshots that share a commit number.
@@ -80,6 +88,7 @@ pub(super) struct State {
     next_aging: u64,
     pub(super) late: Vec<Arc<Late>>,
     pub(super) locks: LockTable,
+    pub(super) groups: Groups,
     /// Why no transaction may commit or wait any more.
     pub(super) poisoned: Option<String>,
     /// No xid is given out any more: the database is being closed.
@@ -102,6 +111,7 @@ impl State {
             next_aging: 0,
             late: Vec::new(),
             locks: LockTable::default(),
+            groups: Groups::default(),
             poisoned: None,
             sealed: false,
         }
@@ -118,7 +128,9 @@ impl State {
             wait: None,
             bell: Arc::new(Condvar::new()),
             waiters: Vec::new(),
+            followers: Vec::new(),
             locks: Vec::new(),
+            groups: BTreeSet::new(),
         };
         self.running.insert(id, running);
         id
@@ -226,16 +238,18 @@ impl State {
 
     /// Removes an ended transaction: its xids, locks and place in the graph; wakes who waited for
     /// it.
-    pub(super) fn leave(&mut self, id: TxnId, own: &OwnSet) {
+    pub(super) fn leave(&mut self, id: TxnId, own: &OwnSet, committed: bool) {
         for run in own.runs() {
             self.owners.remove(&run.start());
         }
+        self.pass_on(id);
         let ended = self.running.remove(&id).expect("a transaction ends once");
         assert!(ended.wait.is_none(), "who waits cannot end");
         if let Some(first) = ended.first {
             self.firsts.remove(&first);
         }
-        ended.waiters.into_iter().for_each(|(waiter, _)| self.wake(waiter));
+        self.drop_groups(ended.groups, own, committed);
+        self.wake_in_turn(ended.waiters);
         for table in ended.locks {
             self.locks.release(id, table).into_iter().for_each(|granted| self.wake(granted));
         }
@@ -251,13 +265,12 @@ impl State {
     /// Wakes who waits for an xid of `id` that is aborted now, in the order of arrival.
     pub(super) fn wake_for_aborted(&mut self, id: TxnId, own: &OwnSet) {
         let waiters = std::mem::take(&mut self.txn(id).waiters);
-        for (waiter, xid) in waiters {
-            if own.find(xid.0).is_some_and(|run| run.is_aborted(xid.0)) {
-                self.wake(waiter);
-            } else {
-                self.txn(id).waiters.push((waiter, xid));
-            }
-        }
+        let is_over = |waiter: &Waiter| {
+            own.find(waiter.xid.0).is_some_and(|run| run.is_aborted(waiter.xid.0))
+        };
+        let (over, rest) = waiters.into_iter().partition(is_over);
+        self.txn(id).waiters = rest;
+        self.wake_in_turn(over);
     }
 
     /// Fails if no more work may begin.

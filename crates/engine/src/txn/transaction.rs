@@ -11,11 +11,13 @@
 use std::time::Duration;
 
 use rightlink_env::points;
-use rightlink_env::sync::{Arc, AtomicBool, Ordering};
+use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, ObjectId, Xid};
 use crate::txn::commit::Ending;
+use crate::txn::heirs::Place;
+use crate::txn::lockers::Locker;
 use crate::txn::locks::{LockMode, Modes};
 use crate::txn::manager::TxnManager;
 use crate::txn::own::{MAX_RUN, OwnSet};
@@ -44,6 +46,17 @@ struct Mark {
     bound: u64,
 }
 
+/// A group that was made when a lock was added to those of a row. Other rows that are locked in the
+/// same way are named after it, too.
+struct Shared {
+    /// What the row named before.
+    before: Xid,
+    /// Who locked it then, and how: one xid may lock each row that it names in another way.
+    others: Vec<Locker>,
+    own: Locker,
+    group: Xid,
+}
+
 /// A running transaction. Owned and `Send`; dropping it rolls it back.
 pub struct Transaction {
     manager: Arc<TxnManager>,
@@ -53,7 +66,13 @@ pub struct Transaction {
     used: u64,
     statement: Option<Xid>,
     statement_start: u64,
+    /// The last statement that changed rows which an earlier one had locked; 0: none.
+    kept: AtomicU64,
+    /// The group that was made last.
+    shared: Option<Shared>,
     view: Option<Arc<View>>,
+    /// The snapshot of the last statement, while the next one's would be the same.
+    last: Option<Arc<Snapshot>>,
     /// What the last statement saw that gave row ids to the caller: they name their rows for as
     /// long as it is registered (R3, R9).
     handed_out: Option<Arc<View>>,
@@ -62,6 +81,8 @@ pub struct Transaction {
     locks: Vec<(ObjectId, Modes)>,
     lock_timeout: Option<Duration>,
     cancelled: Arc<AtomicBool>,
+    /// Others may follow it: [`Transaction::settle`].
+    leads: bool,
     /// May its snapshots become too old?
     may_age: bool,
     ended: bool,
@@ -79,13 +100,17 @@ impl Transaction {
             used: 0,
             statement: None,
             statement_start: 0,
+            kept: AtomicU64::new(0),
+            shared: None,
             view: None,
+            last: None,
             handed_out: None,
             marks: Vec::new(),
             next_mark: 1,
             locks: Vec::new(),
             lock_timeout,
             cancelled: Arc::default(),
+            leads: false,
             may_age: false,
             ended: false,
         }
@@ -100,6 +125,7 @@ impl Transaction {
     /// Begins a statement: its reads see the snapshot given back, its writes carry a new xid.
     pub fn begin_statement(&mut self) -> Result<Arc<Snapshot>> {
         self.check_cancelled()?;
+        self.forget_kept();
         self.statement = None;
         self.statement_start = self.used;
         let view = match self.isolation {
@@ -110,7 +136,14 @@ impl Transaction {
             }
         };
         view.check()?;
-        Ok(Arc::new(Snapshot::new(view, Arc::clone(&self.own), self.used)))
+        if let Some(last) = &self.last
+            && last.is(&view, self.used)
+        {
+            return Ok(Arc::clone(last));
+        }
+        let snapshot = Arc::new(Snapshot::new(view, Arc::clone(&self.own), self.used));
+        self.last = (self.isolation == Isolation::Snapshot).then(|| Arc::clone(&snapshot));
+        Ok(snapshot)
     }
 
     /// As [`Transaction::begin_statement`], for a statement that gives row ids to the caller. They
@@ -142,6 +175,14 @@ impl Transaction {
         Some(Snapshot::new(view, Arc::clone(&self.own), bound))
     }
 
+    /// Will the next statement see what `xid`, which has committed or is its own, has done? Not if
+    /// the snapshot of the whole transaction is older.
+    pub fn will_see(&self, xid: Xid) -> Result<bool> {
+        let Some(view) = self.view.as_ref().filter(|_| !self.owns(xid)) else { return Ok(true) };
+        let snapshot = Snapshot::new(Arc::clone(view), Arc::clone(&self.own), 0);
+        Ok(xid < snapshot.xmin() || snapshot.sees(xid)?)
+    }
+
     /// A snapshot of now, whatever the isolation level: index builds must see every row there is.
     pub fn latest_snapshot(&self) -> Arc<Snapshot> {
         let view = View::take(&self.manager, self.id, false);
@@ -154,17 +195,83 @@ impl Transaction {
         if let Some(xid) = self.statement {
             return Ok(xid);
         }
+        let xid = self.next_xid()?;
+        self.statement = Some(xid);
+        Ok(xid)
+    }
+
+    /// An own xid that no statement has had.
+    fn next_xid(&mut self) -> Result<Xid> {
         if self.used == self.own.end() {
             let len = 1 << self.own.runs().len().min(MAX_RUN.ilog2() as usize);
             let run = self.manager.hand_out(self.id, len)?;
             self.used = run.start();
+            self.last = None;
             Arc::make_mut(&mut self.own).push(run);
         }
         let xid = Xid(self.used);
         assert!(self.own.find(xid.0).is_some(), "used xids are own ones");
         self.used += 1;
-        self.statement = Some(xid);
         Ok(xid)
+    }
+
+    /// The group that a row which named `before` and was locked by `others` got last, when `own`
+    /// was added to its locks. Another row may name it, too, once [`Transaction::share_again`] says
+    /// so.
+    pub fn group_after(&self, before: Xid, others: &[Locker], own: Locker) -> Option<Xid> {
+        let last = self.shared.as_ref()?;
+        let same = last.before == before && last.own == own && last.others == others;
+        same.then_some(last.group)
+    }
+
+    /// Takes an xid for another group. The caller holds no latch (R7).
+    pub fn new_group(&mut self) -> Result<Xid> {
+        self.xid()?;
+        self.next_xid()
+    }
+
+    /// Notes that `others` and this statement lock a row that named `before` and names `group` now.
+    /// A latch may be held.
+    pub fn join(
+        &mut self,
+        (before, group): (Xid, Xid),
+        others: Vec<Locker>,
+        own: Locker,
+    ) -> Result<()> {
+        assert_eq!(self.statement, Some(own.xid), "a lock has the statement's xid");
+        let members: Vec<Locker> = others.iter().copied().chain([own]).collect();
+        self.manager.share(self.id, group, &members)?;
+        self.shared = Some(Shared { before, others, own, group });
+        Ok(())
+    }
+
+    /// One more row names `group`, which [`Transaction::group_after`] gave. False: the group is
+    /// gone and the row needs another. A latch may be held.
+    pub fn share_again(&self, group: Xid) -> bool {
+        self.manager.share_again(group)
+    }
+
+    /// A row that named `group` as what locks it does so no longer. A latch may be held.
+    pub fn unname(&self, group: Option<Xid>) {
+        group.into_iter().for_each(|group| self.manager.unname(group));
+    }
+
+    /// Notes that a row which this statement changes is locked by `locks`: earlier ones of this
+    /// transaction hold again if the statement is undone, those of others in any case. Does the new
+    /// version name them, too (`carried`)? A latch may be held.
+    pub fn keep_locks(&self, locks: &[Locker], carried: bool) -> Result<()> {
+        let statement = self.statement.expect("a change has an xid");
+        self.manager.keep((self.id, statement), locks, carried)?;
+        self.kept.store(statement.0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Without a savepoint, what has succeeded is not undone before the locks are.
+    fn forget_kept(&mut self) {
+        let kept = Xid(std::mem::take(self.kept.get_mut()));
+        if kept != Xid::NONE && self.marks.is_empty() && self.owns(kept) {
+            self.manager.ungroup(self.id, kept);
+        }
     }
 
     /// Undoes the current statement: its xid is aborted.
@@ -220,7 +327,29 @@ impl Transaction {
     pub fn wait_for(&mut self, xid: Xid) -> Result<()> {
         assert!(!self.owns(xid), "nobody waits for itself");
         points::hit("txn.wait");
-        self.manager.wait_for(self.id, xid, &self.patience())
+        self.leads |= self.manager.wait_for(self.id, (xid, None), &self.patience())?;
+        Ok(())
+    }
+
+    /// The same, to write what is at `place` then. Others may want that, too, and follow this
+    /// transaction: [`Transaction::settle`] tells them whether it did.
+    pub fn wait_to_write(&mut self, xid: Xid, place: Place) -> Result<()> {
+        assert!(!self.owns(xid), "nobody waits for itself");
+        points::hit("txn.wait");
+        self.leads |= self.manager.wait_for(self.id, (xid, Some(place)), &self.patience())?;
+        Ok(())
+    }
+
+    /// The statement has ended the version of a row at `taken`, or does not write the row that it
+    /// waited for.
+    pub fn settle(&mut self, taken: Option<Place>) {
+        if std::mem::take(&mut self.leads) {
+            let mut state = self.manager.state.lock();
+            match taken.zip(self.statement) {
+                Some((place, xid)) => state.has_taken(self.id, xid, place),
+                None => state.pass_on(self.id),
+            }
+        }
     }
 
     /// Locks a table until the end of the transaction; waits, detects deadlocks.
@@ -238,6 +367,11 @@ impl Transaction {
         Ok(())
     }
 
+    /// Does it hold a lock of `table` that makes asking for `mode` needless?
+    pub fn has_locked(&self, table: ObjectId, mode: LockMode) -> bool {
+        self.locks.iter().any(|(locked, modes)| *locked == table && modes.cover(mode))
+    }
+
     fn patience(&self) -> Patience<'_> {
         Patience { timeout: self.lock_timeout, cancelled: &self.cancelled }
     }
@@ -245,6 +379,11 @@ impl Transaction {
     /// How long later waits may last; `None`: without end.
     pub fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         self.lock_timeout = timeout;
+    }
+
+    /// How long waits may last; `None`: without end.
+    pub fn lock_timeout(&self) -> Option<Duration> {
+        self.lock_timeout
     }
 
     /// A handle by which another thread ends the waits of this transaction.

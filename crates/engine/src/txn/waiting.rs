@@ -2,7 +2,8 @@
 //!
 //! Row waits and table locks are edges of one graph, walked when a transaction is about to block,
 //! under the lock that all edges are made under. A ring needs a last edge, so the transaction that
-//! would close it finds it, and gets the error instead of the wait.
+//! would close it finds it, and gets the error instead of the wait. Who would not wait at all looks
+//! for no ring: what it asked for is busy, and that is all it wants to know.
 //!
 //! Invariants: a transaction waits for one thing at a time; whoever ends a wait clears it before
 //! ringing the bell; a wait given up leaves nothing behind; no latch is held while waiting (R12).
@@ -16,6 +17,7 @@ use rightlink_env::sync::{Arc, AtomicBool, Condvar, MutexGuard, Ordering};
 
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{ObjectId, Xid};
+use crate::txn::heirs::{Place, Waiter};
 use crate::txn::locks::LockMode;
 use crate::txn::manager::{TxnManager, bump};
 use crate::txn::state::{State, TxnId, Wait};
@@ -26,18 +28,28 @@ pub(super) struct Patience<'a> {
     pub(super) cancelled: &'a AtomicBool,
 }
 
+/// A wait that takes longer is worth a message.
+const LONG_WAIT: Duration = Duration::from_secs(1);
 /// How often a wait looks at a simulated clock, which wakes nobody.
 const SIMULATED_LOOK: Duration = Duration::from_millis(1);
 
 impl TxnManager {
-    /// Waits until `xid` is no longer in progress.
-    pub(super) fn wait_for(&self, id: TxnId, xid: Xid, patience: &Patience<'_>) -> Result<()> {
+    /// Waits until `xid` is no longer in progress, or, to write what is at `place`, until others go
+    /// first. Returns whether anybody follows `id`.
+    pub(super) fn wait_for(
+        &self,
+        id: TxnId,
+        (xid, place): (Xid, Option<Place>),
+        patience: &Patience<'_>,
+    ) -> Result<bool> {
         let mut state = self.state.lock();
-        let Some(owner) = state.live_owner(xid.0) else { return Ok(()) };
-        assert_ne!(owner, id, "nobody waits for itself");
-        state.txn(owner).waiters.push((id, xid));
-        state.txn(id).wait = Some(Wait::Xid(xid, owner));
-        self.block(state, id, patience)
+        if let Some(owner) = state.live_owner(xid.0) {
+            assert_ne!(owner, id, "nobody waits for itself");
+            state.txn(owner).waiters.push(Waiter { id, xid, place });
+            state.txn(id).wait = Some(Wait::Xid(xid, owner));
+            state = self.block(state, id, patience)?;
+        }
+        Ok(!state.txn(id).followers.is_empty())
     }
 
     /// Takes `mode` of `table`, waiting if need be.
@@ -56,33 +68,54 @@ impl TxnManager {
             return Ok(());
         }
         state.txn(id).wait = Some(Wait::Lock(table, mode));
-        self.block(state, id, patience)
+        self.block(state, id, patience).map(drop)
     }
 
     /// Sleeps until the wait of `id` is over or given up.
-    fn block(
-        &self,
-        mut state: MutexGuard<'_, State>,
+    fn block<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
         id: TxnId,
         patience: &Patience<'_>,
-    ) -> Result<()> {
+    ) -> Result<MutexGuard<'a, State>> {
         bump(&self.counters.waits);
-        if let Some(closing) = state.closes_ring(id) {
+        let waits = patience.timeout != Some(Duration::ZERO);
+        let mut ring = if waits { state.closes_ring(id) } else { None };
+        if ring.is_some() && !state.txn(id).followers.is_empty() {
+            state.scatter(id);
+            ring = state.closes_ring(id);
+        }
+        if let Some(closing) = ring {
             bump(&self.counters.deadlocks);
             let error = state.deadlock(id, closing);
             state.abandon(id);
             return Err(error);
         }
         let bell = Arc::clone(&state.txn(id).bell);
-        let deadline = patience.timeout.map(|timeout| self.options.clock.now() + timeout);
+        let begun = self.options.clock.now();
+        let deadline = patience.timeout.map(|timeout| begun + timeout);
         while state.txn(id).wait.is_some() {
             if let Err(error) = self.go_on(&state, patience, deadline) {
+                bump(&self.counters.given_up);
                 state.abandon(id);
+                drop(state);
+                self.note_wait(self.options.clock.now() - begun);
                 return Err(error);
             }
             state = self.sleep(&bell, state, deadline);
         }
-        Ok(())
+        self.note_wait(self.options.clock.now() - begun);
+        Ok(state)
+    }
+
+    /// Counts the time of a wait, and tells of a long one.
+    fn note_wait(&self, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.counters.waited_nanos.fetch_add(nanos, Ordering::Relaxed);
+        if took >= LONG_WAIT {
+            let what = format!("waited {} ms for another transaction", took.as_millis());
+            self.options.logger.info(&what);
+        }
     }
 
     /// Fails if the wait is to be given up.
@@ -123,10 +156,10 @@ impl TxnManager {
 
 impl State {
     /// Whom `id` waits for.
-    fn blockers(&self, id: TxnId) -> Vec<TxnId> {
+    pub(super) fn blockers(&self, id: TxnId) -> Vec<TxnId> {
         match self.running.get(&id).and_then(|txn| txn.wait) {
             None => Vec::new(),
-            Some(Wait::Xid(_, owner)) => vec![owner],
+            Some(Wait::Xid(_, owner) | Wait::Behind(owner)) => vec![owner],
             Some(Wait::Lock(table, _)) => self.locks.blockers(id, table),
         }
     }
@@ -168,6 +201,7 @@ impl State {
         let wait = match txn.and_then(|txn| txn.wait) {
             None => String::new(),
             Some(Wait::Xid(xid, _)) => format!(" [wants xid {xid}]"),
+            Some(Wait::Behind(heir)) => format!(" [wants a row after transaction {}]", heir.0),
             Some(Wait::Lock(table, mode)) => format!(" [wants {mode:?} on object {}]", table.0),
         };
         format!("transaction {}{xid}{wait}", id.0)
@@ -178,8 +212,9 @@ impl State {
         match self.txn(id).wait.take() {
             None => {}
             Some(Wait::Xid(_, owner)) => {
-                self.txn(owner).waiters.retain(|(waiter, _)| *waiter != id)
+                self.txn(owner).waiters.retain(|waiter| waiter.id != id);
             }
+            Some(Wait::Behind(heir)) => self.txn(heir).followers.retain(|other| *other != id),
             Some(Wait::Lock(table, _)) => {
                 self.locks.withdraw(id, table).into_iter().for_each(|granted| self.wake(granted));
             }

@@ -48,8 +48,9 @@ impl Known {
     pub(super) fn take(&mut self, dead: &DeadRows) -> Option<Vec<DeadRoot>> {
         let mut rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
-        rows.retain(|row| dead.contains(row.row_id));
         rows.sort_by_key(|row| row.row_id);
+        let mut asked = dead.cursor();
+        rows.retain(|row| asked.contains(row.row_id));
         // A row id that died twice names the last row: the first was freed in between.
         rows.dedup_by(|later, earlier| {
             let same = later.row_id == earlier.row_id;

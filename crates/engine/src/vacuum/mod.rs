@@ -2,8 +2,9 @@
 //!
 //! One run over a table: pages are pruned, frozen and marked one by one while their dead row ids
 //! are collected; when the set is full, or at the end, every index loses its entries for them
-//! (`indexes`); only then are the line pointers freed, behind the recycle clock (R3); at last the
-//! empty tail is cut, if nobody uses the table.
+//! (`indexes`); only then are the line pointers freed, behind the recycle clock (R3); then long
+//! values are given back that no version names any more (`table::long`); at last the empty tail is
+//! cut, if nobody uses the table.
 //!
 //! | file | hides |
 //! |---|---|
@@ -66,6 +67,8 @@ pub struct Report {
     pub cut: u64,
     /// Index pages that became free.
     pub index_pages_freed: u64,
+    /// Overflow pages given back.
+    pub overflow_pages: u64,
     /// Oldest xid left unfrozen in the table.
     pub oldest_unfrozen: Xid,
 }
@@ -178,6 +181,8 @@ impl<'a> Vacuum<'a> {
             next = end;
         }
         self.remove(true)?;
+        let (budget, pace) = (self.memory.0, self.limits.pace);
+        self.report.overflow_pages = self.table.sweep_values(budget, pace)?.pages;
         self.heap().set_oldest_unfrozen(oldest)?;
         self.report.oldest_unfrozen = oldest;
         Ok(())

@@ -2,11 +2,14 @@
 //!
 //! | check | what |
 //! |---|---|
+//! | H2 | a row has no more columns than its table |
+//! | H11 | the pages of a long value are there, in order, and marked as used |
 //! | H12 | a row decodes into the table's columns, to its last byte |
 //! | B13 | a unique key has one visible row |
 //! | X1 | every index entry names a line pointer that is in use and begins a row |
-//! | X2 | every visible row has its entry in every index, and the entry is not marked dead |
-//! | X3 | an entry has the key and the included columns of a version of its row |
+//! | X2 | every visible row has its entry in every index that holds it, and it is not marked dead |
+//! | X3 | an entry has the key and the included columns of a version of its row that belongs here |
+//! | X4 | an index has as many entries of visible rows as there are such rows (the sum of X2) |
 //!
 //! One registered snapshot is compared with each index: the entries that its rows ought to have are
 //! sorted and merged with a scan of the index. What does not match is looked up again, in an order
@@ -27,7 +30,7 @@ use crate::index::am::{LeafBatch, ScanOptions};
 use crate::index::{IndexEntry, IndexMethod, KeyRange};
 use crate::page::header;
 use crate::sort::{MIN_MEMORY, Sorted, Sorter};
-use crate::table::row::read_strictly;
+use crate::table::row::MORE_COLUMNS;
 use crate::table::{Table, TableIndex};
 use crate::txn::{Isolation, Snapshot};
 use crate::verify::{Parts, Place, Report, caught};
@@ -103,17 +106,25 @@ fn row(
     report: &mut Report,
 ) -> Result<()> {
     let place = Place { relation: &table.def().name, file: table.def().heap };
-    let values = match read_strictly(table.def(), bytes) {
-        Ok(values) => values,
-        Err(crate::keycode::Malformed(what)) => {
-            report.add(place.finding("H12", Some(at.block.0), format!("row {at}: {what}")));
+    let values = match table.check_row_bytes(bytes) {
+        Ok(Ok(values)) => values,
+        Ok(Err(malformed)) => {
+            let check = if malformed == MORE_COLUMNS { "H2" } else { "H12" };
+            let what = malformed.0;
+            report.add(place.finding(check, Some(at.block.0), format!("row {at}: {what}")));
             return Ok(());
         }
+        Err(Error::Corruption { file, block, what, .. }) if file == table.def().overflow.path() => {
+            let place = Place { file: table.def().overflow, ..place };
+            report.add(place.finding("H11", block, format!("row {at}: {what}")));
+            return Ok(());
+        }
+        Err(error) => return Err(error),
     };
     for (index, sorter) in table.indexes().iter().zip(sorters) {
         let method = index.def().method;
         match index.with_entry(&values, root, |entry| push(sorter, method, entry)) {
-            Ok(pushed) => pushed?,
+            Ok(pushed) => pushed.transpose().map(drop)?,
             Err(Error::Limit(what)) => {
                 report.add(place.finding("H12", Some(at.block.0), format!("row {at}: {what}")));
             }
@@ -151,11 +162,13 @@ struct Wanted {
     sorted: Sorted,
     current: Option<(Vec<u8>, Vec<u8>)>,
     last_key: Option<Vec<u8>>,
+    /// Rows that ought to have an entry, and those of them that have none.
+    rows: (u64, u64),
 }
 
 impl Merge<'_> {
     fn run(&self, sorted: Sorted, report: &mut Report) -> Result<()> {
-        let mut wanted = Wanted { sorted, current: None, last_key: None };
+        let mut wanted = Wanted { sorted, current: None, last_key: None, rows: (0, 0) };
         self.advance(&mut wanted, report)?;
         let mut scan = self.index.method().begin_scan(KeyRange::all(), ScanOptions::default());
         let mut batch = LeafBatch::default();
@@ -171,7 +184,7 @@ impl Merge<'_> {
                     if order != Ordering::Less {
                         break order;
                     }
-                    self.missing(&wanted, report)?;
+                    self.missing(&mut wanted, report)?;
                     self.advance(&mut wanted, report)?;
                 };
                 let expected = wanted.current.as_ref().map(|(_, payload)| &payload[1..]);
@@ -186,8 +199,13 @@ impl Merge<'_> {
             }
         }
         while wanted.current.is_some() {
-            self.missing(&wanted, report)?;
+            self.missing(&mut wanted, report)?;
             self.advance(&mut wanted, report)?;
+        }
+        if let (rows, missing @ 1..) = wanted.rows {
+            let what =
+                format!("{rows} visible rows belong into the index, it has {}", rows - missing);
+            report.add(self.place.finding("X4", None, what));
         }
         Ok(())
     }
@@ -197,6 +215,7 @@ impl Merge<'_> {
         let next = wanted.sorted.next()?;
         wanted.current = next.map(|(record, payload)| (record.to_vec(), payload.to_vec()));
         let Some((record, payload)) = &wanted.current else { return Ok(()) };
+        wanted.rows.0 += 1;
         if !self.index.def().unique || payload[0] != 0 || !self.is_usable() {
             return Ok(());
         }
@@ -215,7 +234,7 @@ impl Merge<'_> {
 
     /// X2: the scan met no live entry for a visible row. Entries of visible rows never go, so one
     /// more look decides.
-    fn missing(&self, wanted: &Wanted, report: &mut Report) -> Result<()> {
+    fn missing(&self, wanted: &mut Wanted, report: &mut Report) -> Result<()> {
         let Some((record, _)) = &wanted.current else { return Ok(()) };
         if !self.is_usable() {
             return Ok(());
@@ -226,6 +245,7 @@ impl Merge<'_> {
             Entry::Dead => format!("the entry of row {row} is marked dead, but the row is visible"),
             Entry::None => format!("row {row} is visible and has no entry"),
         };
+        wanted.rows.1 += 1;
         report.add(self.place.finding("X2", None, what));
         Ok(())
     }
@@ -270,15 +290,21 @@ impl Merge<'_> {
             Ok(RootState::Versions(versions)) => versions,
             Err(error) => return Err(error),
         };
-        let mut same_key = false;
+        let (mut same_key, mut held) = (false, false);
         for bytes in &versions {
             // A row that cannot be read is another check's business.
-            let Ok(values) = read_strictly(self.table.def(), bytes) else { return Ok(None) };
+            let Ok(Ok(values)) = self.table.check_row_bytes(bytes) else { return Ok(None) };
             let same = |entry: &IndexEntry<'_>| (entry.key == key, entry.payload == included);
             match self.index.with_entry(&values, row, same) {
-                Ok((true, true)) | Err(_) => return Ok(None),
-                Ok((key, _)) => same_key |= key,
+                Ok(Some((true, true))) | Err(_) => return Ok(None),
+                Ok(Some((key, _))) => (held, same_key) = (true, same_key | key),
+                Ok(None) => {}
             }
+        }
+        if !held {
+            let what =
+                format!("an entry names row {row}, of which the index's condition is not true");
+            return Ok(Some(("X3", what)));
         }
         let part = if same_key { "included columns" } else { "key" };
         Ok(Some(("X3", format!("the {part} of an entry are not those of row {row}"))))

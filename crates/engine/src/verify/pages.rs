@@ -16,6 +16,7 @@
 use crate::buffer::{ReadStream, StreamOptions};
 use crate::config::{FORMAT_VERSION, PAGE_SIZE};
 use crate::error::{Error, Result};
+use crate::heap::overflow::GROUP as OVERFLOW_GROUP;
 use crate::ids::PageId;
 use crate::index::IndexMethod;
 use crate::page::header::{self, HEADER_SIZE, PageKind};
@@ -28,6 +29,7 @@ pub(super) enum Role {
     Heap,
     FreeSpace,
     Visibility,
+    Overflow,
     Index(IndexMethod),
     Sequence,
     Status,
@@ -42,6 +44,8 @@ impl Role {
             (Role::Heap, _) => kind == Heap,
             (Role::FreeSpace, _) => kind == FreeSpace,
             (Role::Visibility, _) => kind == Visibility,
+            (Role::Overflow, block) if block.is_multiple_of(OVERFLOW_GROUP) => kind == OverflowMap,
+            (Role::Overflow, _) => kind == Overflow,
             (Role::Sequence, block) => kind == Sequence && block == 0,
             (Role::Status, _) => kind == Status,
             (Role::Index(method), 0) => kind == method.meta_kind(),
@@ -57,6 +61,8 @@ fn reserved_is_set(page: &[u8; PAGE_SIZE], kind: PageKind) -> bool {
         PageKind::HeapMeta => set(36..40),
         PageKind::BtreeMeta => set(37..40),
         PageKind::Sequence => set(41..48),
+        PageKind::Overflow => set(44..48),
+        PageKind::OverflowMap => set(header::OWNER..header::HEADER_SIZE),
         PageKind::HashMeta => set(48..64),
         PageKind::HashBucket => {
             set(header::OWNER..header::HEADER_SIZE) || set(PAGE_SIZE - 8..PAGE_SIZE)
@@ -76,6 +82,9 @@ pub(super) fn table(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Re
     let none = || 0;
     file(parts, place(def.free_space_map()), Role::FreeSpace, &none, report)?;
     file(parts, place(def.visibility_map()), Role::Visibility, &none, report)?;
+    if let Some(overflow) = table.overflow() {
+        file(parts, place(overflow.file()), Role::Overflow, &|| 1, report)?;
+    }
     for index in &def.indexes {
         let place = Place { relation: &index.name, file: index.file };
         file(parts, place, Role::Index(index.method), &|| 1, report)?;

@@ -141,14 +141,14 @@ fn in_parts(
         }
     }
     rest.indexes = opened.iter().map(|index| index.def().clone()).collect();
-    let own = [rest.heap, rest.free_space_map(), rest.visibility_map()];
+    let own = rest.heap_files();
     if !own.iter().any(|file| missing.contains(file)) {
         match Table::open(parts.pool, parts.txns, rest) {
             Ok(whole) => return table(parts, &whole, report),
             Err(error) => caught(place_of(def, def.heap), "X6", Err(error), report)?,
         }
     }
-    let roles = [Role::Heap, Role::FreeSpace, Role::Visibility];
+    let roles = [Role::Heap, Role::FreeSpace, Role::Visibility, Role::Overflow];
     for (file, role) in own.into_iter().zip(roles).filter(|(file, _)| !missing.contains(file)) {
         parts.pool.open_file(file, def.logged)?;
         pages::file(parts, place_of(def, file), role, &|| 0, report)?;

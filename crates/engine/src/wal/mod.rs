@@ -50,7 +50,7 @@ use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use rightlink_env::{Env, Level, Logger, Reservation};
 
-use self::block::{BLOCK, SECTOR, sector_of};
+use self::block::{BLOCK, SECTOR, frame_start, sector_of};
 use self::control::ControlFile;
 use self::frame::MAX_FRAME_BYTES;
 use self::group::Group;
@@ -190,7 +190,11 @@ impl Wal {
         let segments = Segments::open(io, options.segment_bytes, options.max_bytes, end.0)?;
         let tail = settle_tail(env, io, &stored, &segments, end.0)?;
         let wal = Wal::new(env, &options, segments, control, (end.0, tail))?;
-        wal.grow_ahead()?;
+        match wal.grow_ahead() {
+            // What is there can be read, and rows deleted once a checkpoint lets a segment go.
+            Err(Error::DiskFull(what)) => wal.logger.warn(&what),
+            grown => grown?,
+        }
         Ok(wal)
     }
 
@@ -337,6 +341,14 @@ impl Wal {
     /// sticky.
     pub fn admit(&self) -> Result<()> {
         if self.segments.allocated() >= self.end().0 + self.segment_bytes {
+            return Ok(());
+        }
+        self.grow_ahead()
+    }
+
+    /// As [`Wal::admit`], for work that gives space back: it may use half of the reserve.
+    pub fn admit_freeing(&self) -> Result<()> {
+        if self.segments.allocated() >= self.end().0 + self.segment_bytes / 2 {
             return Ok(());
         }
         self.grow_ahead()
@@ -558,7 +570,9 @@ fn settle_tail(
     let database = stored.control.database;
     let source = || Source::new(io, stored.segment_bytes, database);
     let frame = Reader::new(env, source(), end, 0).last_frame(end)?;
-    let mut at = sector_of(frame.durable.min(frame.start));
+    // What lies between the end of the frame before and the start of this one is padding, and may
+    // be in a segment that was let go.
+    let mut at = sector_of(frame_start(frame.durable).min(frame.start));
     let mut buffer = AlignedBuf::zeroed(256 << 10);
     let first = at;
     while at < end {

@@ -53,6 +53,8 @@ pub enum RecordKind {
     Checkpoint = 16,
     /// A sequence was made, or numbers of it reserved.
     Sequence = 17,
+    /// Overflow pages were written or given back.
+    Overflow = 18,
 }
 
 /// Change of one page inside a record.
@@ -81,7 +83,7 @@ pub struct Record {
 
 impl RecordKind {
     /// All kinds, in order of their number.
-    pub const ALL: [RecordKind; 17] = [
+    pub const ALL: [RecordKind; 18] = [
         RecordKind::HeapInsert,
         RecordKind::HeapUpdate,
         RecordKind::HeapDelete,
@@ -99,6 +101,7 @@ impl RecordKind {
         RecordKind::Commit,
         RecordKind::Checkpoint,
         RecordKind::Sequence,
+        RecordKind::Overflow,
     ];
 
     /// The kind that is stored as `byte`.

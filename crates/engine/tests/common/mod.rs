@@ -15,8 +15,8 @@ pub(crate) mod scenarios;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rightlink::{
-    Database, Error, IndexSchema, OnConflict, Options, Predicate, Result, RowId, Savepoint,
-    SequenceSchema, TableSchema, Transaction, TransactionOptions, Type, Value,
+    Busy, Database, Error, IndexSchema, OnConflict, Options, Predicate, Result, RowId, RowLock,
+    Savepoint, SequenceSchema, TableSchema, Transaction, TransactionOptions, Type, Value,
 };
 use rightlink_aio::SimDisk;
 use rightlink_env::Env;
@@ -532,6 +532,25 @@ impl Tx {
         Ok(())
     }
 
+    /// Writes a table anew, with a mark at the end of each text in a column.
+    pub(crate) fn rewrite(&mut self, script: &mut Script, table: &str, column: usize) -> Out {
+        let mark = |value| match value {
+            Value::Text(text) => Value::Text(text + "!"),
+            other => other,
+        };
+        let mut convert = |value| Ok(mark(value));
+        let name = USUAL_COLUMNS[column];
+        let written = self.txn.alter_column_type(table, name, Type::Text, &mut convert);
+        if script.judge(written)?.is_some() {
+            self.note_table(table, move |model| {
+                for row in model.rows.values_mut() {
+                    row[column] = mark(row[column].clone());
+                }
+            });
+        }
+        Ok(())
+    }
+
     /// Gives a column another name.
     pub(crate) fn rename_column(
         &mut self,
@@ -641,6 +660,16 @@ impl Tx {
             self.note_table(table, move |model| {
                 model.rows.remove(&id).expect("the row is there");
             });
+        }
+        Ok(())
+    }
+
+    /// Locks the row with this key, so that others may lock it likewise.
+    pub(crate) fn share(&mut self, script: &mut Script, (table, id): (&str, i64)) -> Out {
+        let Some(row) = self.find(script, table, id)? else { return Ok(()) };
+        let locked = self.txn.lock_row(table, row, RowLock::Shared, Busy::Fail);
+        if let Some(done) = script.judge(locked)? {
+            assert!(done, "the row is there to be shared");
         }
         Ok(())
     }

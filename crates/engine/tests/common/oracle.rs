@@ -111,6 +111,13 @@ fn check_index(
     columns: &[String],
     rows: &BTreeMap<i64, Vec<Value>>,
 ) -> Found<()> {
+    let place = |name: &String| columns.iter().position(|column| column == name).expect("a column");
+    let holds = |row: &Vec<Value>| {
+        let asked = index.predicate.as_ref();
+        asked.is_none_or(|predicate| predicate.judge(|name| &row[place(name)]) == Some(true))
+    };
+    let rows: &BTreeMap<_, _> =
+        &rows.iter().filter(|row| holds(row.1)).map(|(id, row)| (*id, row.clone())).collect();
     if !index.method.is_ordered() {
         return check_equality(db, info, index, (columns, rows));
     }
@@ -124,11 +131,7 @@ fn check_index(
     if let Some(row) = forward.iter().find(|row| rows.get(&id_of(row)) != Some(*row)) {
         return Err(format!("index {name} leads to {row:?}, which the heap does not have"));
     }
-    let keys: Vec<usize> = index
-        .columns
-        .iter()
-        .map(|key| columns.iter().position(|name| *name == key.name).expect("a column"))
-        .collect();
+    let keys: Vec<usize> = index.columns.iter().map(|key| place(&key.name)).collect();
     let order = |a: &Vec<Value>, b: &Vec<Value>| {
         keys.iter()
             .map(|at| compare(&a[*at], &b[*at]))

@@ -5,6 +5,8 @@
 //! Does not do: checking.
 
 mod definitions;
+mod hash;
+mod vacuum;
 
 use rightlink::{Error, IndexMethod, IndexSchema, Predicate, Value};
 use rightlink_env::points;
@@ -13,8 +15,10 @@ use rightlink_env::sync::{AtomicUsize, Ordering};
 use super::{Out, Scenario, Script, Settings, usual_row, usual_rows, usual_table};
 use definitions::{
     alterations, columns, create_index, create_table, definitions_undone, drop_index, drop_table,
-    sequence,
+    online_index, partial_index, reindex, rewrite, sequence,
 };
+use hash::{hash_build, hash_overflow, hash_split, hash_squeeze};
+use vacuum::{between_snapshots, tail_cut, vacuum_interrupted, vacuum_reuse};
 
 const ROOMY: Settings = Settings::ROOMY;
 const TINY: Settings = Settings::TINY_POOL;
@@ -42,6 +46,7 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario!("statements", ROOMY, ["txn.commit.after-append"], statements),
     scenario!("relaxed", ROOMY, ["txn.commit.after-visible", "wal.flush.after-sync"], relaxed),
     scenario!("rollback", ROOMY, ["buffer.mtr.after-append"], rollback),
+    scenario!("row-locks", ROOMY, ["txn.commit.after-append", "heap.prune"], row_locks),
     scenario!("savepoint", ROOMY, ["txn.commit.after-append"], savepoint),
     scenario!("insert-many", ROOMY, ["buffer.extend", "wal.frame.before-write"], insert_many),
     scenario!("leaf-split", ROOMY, ["btree.split.incomplete"], leaf_split),
@@ -94,6 +99,13 @@ pub(crate) const ALL: &[Scenario] = &[
     ),
     scenario!("log-growth", ROOMY, ["wal.segment.created"], log_growth),
     scenario!("create-index", ROOMY, ["catalog.create-index"], create_index),
+    scenario!(
+        "long-values",
+        ROOMY,
+        ["heap.overflow.page-written", "table.long.marked", "heap.overflow.freed"],
+        long_values
+    ),
+    scenario!("partial-index", ROOMY, ["catalog.create-index", "heap.prune"], partial_index),
     scenario!("drop-index", ROOMY, ["catalog.settled"], drop_index),
     scenario!("create-table", ROOMY, ["catalog.create-table"], create_table),
     scenario!("drop-table", ROOMY, ["catalog.drop-table", "catalog.settled"], drop_table),
@@ -102,6 +114,7 @@ pub(crate) const ALL: &[Scenario] = &[
     scenario!("upsert", ROOMY, ["table.upsert.nobody-has-the-key"], upsert),
     scenario!("sequence", ROOMY, ["sequence.reserved", "catalog.settled"], sequence),
     scenario!("alterations", ROOMY, ["catalog.create-index", "catalog.settled"], alterations),
+    scenario!("rewrite", ROOMY, ["catalog.rewritten", "catalog.settled"], rewrite),
     scenario!("unlogged", ROOMY, ["checkpoint.after-control"], unlogged),
     scenario!(
         "double-write",
@@ -111,6 +124,7 @@ pub(crate) const ALL: &[Scenario] = &[
     ),
     scenario!("eviction", TINY, ["buffer.evict", "buffer.evict.write-back"], eviction),
     scenario!("hot-updates", ROOMY, ["heap.prune"], hot_updates),
+    scenario!("cleaned-by-key", ROOMY, ["heap.prune", "heap.freed-by-key"], cleaned_by_key),
     scenario!("indexed-updates", ROOMY, ["txn.commit.after-append"], indexed_updates),
     scenario!("delete-all", ROOMY, ["vacuum.before-free", "btree.merge.unlinked"], delete_all),
     scenario!("creation", ROOMY, ["create.marked", "create.before-unmark"], creation),
@@ -144,51 +158,34 @@ fn delete(script: &mut Script, ids: impl Iterator<Item = i64>) -> Out {
     })
 }
 
+/// Values in overflow pages that come, stay through updates of other columns, are undone, replaced,
+/// and given back.
+fn long_values(script: &mut Script) -> Out {
+    let long = |seed: i64, len: usize| text(format!("{seed:08}").repeat(len / 8));
+    script.open_with_table()?;
+    insert(script, 0..6, 20)?;
+    script.transact(|script, tx| tx.update(script, ("t", 0), NOTE, long(1, 40_000)))?;
+    script.checkpoint()?;
+    script.record();
+    script.transact(|script, tx| {
+        tx.update(script, ("t", 1), NOTE, long(2, 20_000))?;
+        tx.update(script, ("t", 0), NAME, text("another"))
+    })?;
+    let mut tx = script.begin();
+    tx.update(script, ("t", 2), NOTE, long(3, 30_000))?;
+    tx.update(script, ("t", 0), NOTE, text("never"))?;
+    tx.rollback();
+    script.transact(|script, tx| {
+        tx.update(script, ("t", 0), NOTE, long(4, 9_000))?;
+        tx.delete(script, "t", 1)
+    })?;
+    script.vacuum()?;
+    script.transact(|script, tx| tx.update(script, ("t", 3), NOTE, long(5, 25_000)))?;
+    script.checkpoint()
+}
+
 fn text(value: impl Into<String>) -> Value {
     Value::Text(value.into())
-}
-
-/// An index built beside commits that come between its stages.
-fn online_index(script: &mut Script) -> Out {
-    script.open_with_table()?;
-    insert(script, 0..60, 10)?;
-    script.checkpoint()?;
-    script.record();
-    let index = rightlink::IndexSchema::new("t_note").on("note").on("id");
-    let hook = busy_between_stages(script.db().clone());
-    let built = script.create_index_online("t", &index);
-    drop(hook);
-    built?;
-    insert(script, 100..110, 10)
-}
-
-fn reindex(script: &mut Script) -> Out {
-    script.open_with_table()?;
-    insert(script, 0..60, 10)?;
-    delete(script, (0..60).step_by(3))?;
-    script.checkpoint()?;
-    script.record();
-    let hook = busy_between_stages(script.db().clone());
-    let built = script.reindex("t");
-    drop(hook);
-    built?;
-    insert(script, 100..110, 10)
-}
-
-/// Transactions between the stages of a build, which are undone: what they leave is garbage in heap
-/// and indexes, and no state of the script.
-fn busy_between_stages(db: rightlink::Database) -> rightlink_env::points::InstalledLocal {
-    rightlink_env::points::install_local(move |name| {
-        if matches!(name, "online.counted" | "online.sorted" | "online.built" | "online.kept") {
-            let mut txn = db.begin();
-            // With a fault, it fails: the build is what counts.
-            let _ = txn.insert_many("t", &usual_rows(500..510, 10));
-            let found = txn.get("t", &[Value::Int8(7)]).ok().flatten();
-            if let Some(row) = found {
-                let _ = txn.update("t", row.id, &[("note", text("changed"))]);
-            }
-        }
-    })
 }
 
 /// A backup beside commits and checkpoints that recycle log; the next one is made after a kill.
@@ -293,6 +290,38 @@ fn rollback(script: &mut Script) -> Out {
     script.checkpoint()
 }
 
+/// Rows that several transactions share: no lock outlives a crash, and none stays in the way.
+fn row_locks(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..6, 10)?;
+    script.record();
+    let mut sharers = [script.begin(), script.begin(), script.begin()];
+    for sharer in &mut sharers {
+        for id in 0..4 {
+            sharer.share(script, ("t", id))?;
+        }
+    }
+    script.checkpoint()?;
+    let [one, mut two, three] = sharers;
+    script.commit(one)?;
+    three.rollback();
+    let mark = two.savepoint();
+    two.update(script, ("t", 1), NAME, text("never"))?;
+    two.delete(script, "t", 2)?;
+    two.rollback_to(script, mark)?;
+    script.vacuum()?;
+    two.update(script, ("t", 3), NAME, text("once"))?;
+    script.commit(two)?;
+    for round in 0..40 {
+        script.transact(|script, tx| {
+            tx.share(script, ("t", 1))?;
+            tx.update(script, ("t", 1), NOTE, text(format!("{round:0200}")))
+        })?;
+    }
+    delete(script, 1..3)?;
+    script.checkpoint()
+}
+
 fn savepoint(script: &mut Script) -> Out {
     script.open_with_table()?;
     insert(script, 0..4, 10)?;
@@ -361,61 +390,6 @@ fn posting_lists(script: &mut Script) -> Out {
     script.checkpoint()
 }
 
-/// Creates a hash index on the name.
-fn hash_on_name(script: &mut Script) -> Out {
-    script.transact(|script, tx| {
-        let index = IndexSchema::new("t_hash").on("name").method(IndexMethod::Hash);
-        tx.create_index(script, "t", index)
-    })
-}
-
-fn hash_split(script: &mut Script) -> Out {
-    script.open_with_table()?;
-    hash_on_name(script)?;
-    insert(script, 0..14, 400)?;
-    script.checkpoint()?;
-    script.record();
-    for start in [14, 24, 34] {
-        insert(script, start..start + 10, 400)?;
-    }
-    script.checkpoint()
-}
-
-fn hash_overflow(script: &mut Script) -> Out {
-    script.open_with_table()?;
-    hash_on_name(script)?;
-    namesakes(script, 0..16, 2)?;
-    script.checkpoint()?;
-    script.record();
-    namesakes(script, 16..40, 2)?;
-    delete(script, (3..36).step_by(5))?;
-    script.vacuum()?;
-    namesakes(script, 40..52, 2)?;
-    script.checkpoint()
-}
-
-fn hash_squeeze(script: &mut Script) -> Out {
-    script.open_with_table()?;
-    hash_on_name(script)?;
-    insert(script, 0..80, 500)?;
-    delete(script, (0..80).filter(|id| id % 8 != 0))?;
-    script.checkpoint()?;
-    script.record();
-    script.vacuum()?;
-    // The pages that were given back are used again.
-    insert(script, 100..130, 500)?;
-    script.checkpoint()
-}
-
-fn hash_build(script: &mut Script) -> Out {
-    script.open_with_table()?;
-    insert(script, 0..50, 300)?;
-    script.record();
-    hash_on_name(script)?;
-    script.transact(|script, tx| tx.update(script, ("t", 5), NAME, text("another")))?;
-    script.checkpoint()
-}
-
 fn posting_split(script: &mut Script) -> Out {
     script.open_with_table()?;
     namesakes(script, 0..16, 14)?;
@@ -448,87 +422,6 @@ fn page_deletion(script: &mut Script) -> Out {
     script.record();
     script.vacuum()?;
     insert(script, 200..202, 600)?;
-    script.checkpoint()
-}
-
-fn vacuum_reuse(script: &mut Script) -> Out {
-    script.open_with_table()?;
-    insert(script, 0..60, 50)?;
-    delete(script, (0..60).step_by(2))?;
-    script.record();
-    script.vacuum()?;
-    insert(script, 100..120, 50)?;
-    delete(script, 100..110)?;
-    script.vacuum()?;
-    insert(script, 100..104, 50)?;
-    script.checkpoint()
-}
-
-/// A vacuum is cancelled when it has cleaned one index, and the next one takes its rest up.
-fn vacuum_interrupted(script: &mut Script) -> Out {
-    script.open_with_table()?;
-    insert(script, 0..120, 50)?;
-    delete(script, (0..120).filter(|id| id % 3 > 0))?;
-    script.record();
-    // A bit into the second of the three indexes.
-    let pages = |index: &str| script.db().inspect(index, None).map_or(0, |pages| pages.len());
-    let first = pages("t_pkey");
-    let (db, visits) = (script.db().clone(), AtomicUsize::new(0));
-    let hook = points::install_local(move |point| {
-        if point == "btree.vacuum.visit" && visits.fetch_add(1, Ordering::Relaxed) == first {
-            db.cancel_vacuum(None);
-        }
-    });
-    let cancelled = script.db().vacuum(Some("t"));
-    drop(hook);
-    if !matches!(cancelled, Err(Error::Cancelled(_))) {
-        script.judge(cancelled)?;
-    }
-    insert(script, 200..210, 50)?;
-    script.vacuum()?;
-    insert(script, 300..340, 50)?;
-    script.checkpoint()
-}
-
-/// Updates beside an old snapshot: versions in the middle leave, and stubs of those on other pages
-/// stay (R9).
-fn between_snapshots(script: &mut Script) -> Out {
-    script.open_with_table()?;
-    insert(script, 0..4, 1200)?;
-    script.record();
-    let mut reader = script.db().begin();
-    let seen = reader.get("t", &[Value::Int8(1)]);
-    let before = script.judge(seen)?;
-    for round in 0..5i64 {
-        for id in 0..3 {
-            let name = text(format!("{round}{}", "y".repeat(1200)));
-            script.transact(|script, tx| tx.update(script, ("t", id), NAME, name))?;
-            script.transact(|script, tx| tx.update(script, ("t", id), NOTE, text("z")))?;
-        }
-    }
-    script.vacuum()?;
-    let seen = reader.get("t", &[Value::Int8(1)]);
-    let after = script.judge(seen)?;
-    if let (Some(before), Some(after)) = (before, after) {
-        assert_eq!(before, after, "a snapshot goes on seeing what it saw");
-    }
-    drop(reader);
-    script.transact(|script, tx| tx.update(script, ("t", 0), NAME, text("last")))?;
-    script.vacuum()?;
-    script.checkpoint()
-}
-
-fn tail_cut(script: &mut Script) -> Out {
-    script.open_with_table()?;
-    insert(script, 0..120, 200)?;
-    delete(script, 10..120)?;
-    script.checkpoint()?;
-    script.record();
-    script.vacuum()?;
-    insert(script, 200..260, 200)?;
-    delete(script, 200..260)?;
-    script.checkpoint()?;
-    script.vacuum()?;
     script.checkpoint()
 }
 
@@ -664,6 +557,25 @@ fn hot_updates(script: &mut Script) -> Out {
             Ok(())
         })?;
     }
+    script.checkpoint()
+}
+
+/// Entries of pruned rows leave all indexes without a vacuum, and their row ids are used again.
+fn cleaned_by_key(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..6, 400)?;
+    script.record();
+    for round in 0..24 {
+        script.transact(|script, tx| {
+            for id in 0..4 {
+                let name = text(format!("{round}{}", "y".repeat(400)));
+                tx.update(script, ("t", id), NAME, name)?;
+            }
+            Ok(())
+        })?;
+    }
+    insert(script, 10..14, 400)?;
+    script.vacuum()?;
     script.checkpoint()
 }
 

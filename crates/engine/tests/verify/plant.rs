@@ -3,8 +3,8 @@
 
 use rightlink::page::checksum;
 use rightlink::{
-    Database, IndexMethod, IndexSchema, Options, SequenceSchema, TableSchema, Type, Value,
-    VerifyReport,
+    Database, IndexMethod, IndexSchema, Options, Predicate, ScanOptions, SequenceSchema,
+    TableSchema, Type, Value, VerifyReport,
 };
 use rightlink_aio::{Io, IoOptions, Method, OpenMode, SimDisk};
 use rightlink_env::Env;
@@ -33,6 +33,7 @@ pub(crate) enum Kind {
     Bucket = 12,
     Directory = 13,
     Sequence = 15,
+    OverflowMap = 16,
 }
 
 /// Says which seed a panic came from.
@@ -71,8 +72,12 @@ fn build(disk: &SimDisk) -> Database {
     };
     let mut txn = db.begin();
     let hashed = IndexSchema::new("people_hash").on("name").method(IndexMethod::Hash);
-    txn.create_table(&table("people").index(hashed)).unwrap();
+    let some = Predicate::new().at_least("n", Value::Int4(5));
+    let few = IndexSchema::new("people_few").on("id").include(["n"]).only(some);
+    txn.create_table(&table("people").index(hashed).index(few)).unwrap();
     txn.create_table(&table("others").unlogged()).unwrap();
+    let letters = TableSchema::new("letters").column("n", Type::Int4).nullable("body", Type::Bytes);
+    txn.create_table(&letters).unwrap();
     txn.create_sequence(&SequenceSchema::new("people_numbers")).unwrap();
     txn.next_value("people_numbers").unwrap();
     txn.commit().unwrap();
@@ -80,13 +85,17 @@ fn build(disk: &SimDisk) -> Database {
     let rows: Vec<_> = (0..2500).map(|id| row(id, format!("name {id};"))).collect();
     txn.insert_many("people", &rows).unwrap();
     txn.insert_many("others", &rows[..200]).unwrap();
+    for n in 0..3 {
+        let body = Value::Bytes(vec![n as u8; 20_000]);
+        txn.insert("letters", &[Value::Int4(n), body]).unwrap();
+    }
     txn.commit().unwrap();
     let mut txn = db.begin();
     let hot = txn.insert("people", &row(9000, "hot 0;".into())).unwrap();
     let gone = txn.insert("people", &row(9001, "deleted;".into())).unwrap();
     txn.commit().unwrap();
     let mut txn = db.begin();
-    assert!(txn.update("people", hot, &[("n", Value::Int4(77))]).unwrap());
+    assert!(txn.update("people", hot, &[("n", Value::Int4(3))]).unwrap());
     assert!(txn.delete("people", gone).unwrap());
     txn.commit().unwrap();
     let mut txn = db.begin();
@@ -152,10 +161,11 @@ impl Disk {
         let mut owners = BTreeMap::from([(1, "status"), (2, "catalog")]);
         owners.extend([(heap, "people"), (heap + 1, "people"), (heap + 2, "people")]);
         // An unlogged table has no pages on the disk before a checkpoint.
-        let trees = trees.into_iter().zip(["people_pkey", "people_by_name", "others_pkey"]);
-        owners.extend(trees);
+        let names = ["people_pkey", "people_by_name", "people_few", "others_pkey"];
+        owners.extend(trees.into_iter().zip(names));
         owners.insert(self.hash_index(), "people_hash");
         owners.insert(self.sequence(), "people_numbers");
+        owners.insert(self.overflow(), "letters");
         owners
     }
 
@@ -180,7 +190,7 @@ impl Disk {
         Io::simulated(&Env::simulated(1), self.0.clone(), options).unwrap()
     }
 
-    fn len(&self, name: &str) -> u64 {
+    pub(crate) fn len(&self, name: &str) -> u64 {
         self.0.files().into_iter().find(|(found, _)| found == name).expect("the file exists").1
     }
 
@@ -227,6 +237,50 @@ impl Disk {
         });
     }
 
+    /// Copies a page over another one, as it is.
+    pub(crate) fn misdirect(&self, from: (u32, u32), to: (u32, u32)) {
+        let at = |(file, block): (u32, u32)| (data(file), u64::from(block) * PAGE as u64);
+        let ((from, from_at), (to, to_at)) = (at(from), at(to));
+        self.0.misdirect((&from, from_at), (&to, to_at), PAGE);
+    }
+
+    /// Puts back what a page was on `old`.
+    pub(crate) fn make_stale(&self, (file, block): (u32, u32), old: &Disk) {
+        self.0.make_stale(&data(file), u64::from(block) * PAGE as u64, PAGE, &old.0);
+    }
+
+    /// Inserts, deletes and changes rows all over `people`, and closes the database.
+    pub(crate) fn use_it(&self) {
+        let db = options(&self.0).open("db").unwrap();
+        let mut txn = db.begin();
+        let rows: Vec<_> = (3000..3300).map(|id| row(id, format!("new {id};"))).collect();
+        txn.insert_many("people", &rows).unwrap();
+        for id in (0..2500).step_by(20) {
+            let row = txn.get("people", &[Value::Int8(id)]).unwrap().unwrap();
+            match id % 40 {
+                0 => assert!(txn.delete("people", row.id).unwrap()),
+                _ => {
+                    let name = Value::Text(format!("changed {id};"));
+                    assert!(txn.update("people", row.id, &[("name", name)]).unwrap());
+                }
+            }
+        }
+        txn.commit().unwrap();
+        db.close().unwrap();
+    }
+
+    /// All rows of `people`, ascending; `None` if they cannot be read.
+    pub(crate) fn rows(&self) -> Option<Vec<Vec<String>>> {
+        let db = options(&self.0).open("db").ok()?;
+        let mut txn = db.begin();
+        let scan = txn.scan("people", &ScanOptions::all()).ok()?;
+        let text = |row: Vec<Value>| row.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let read = scan.map(|row| row.ok().map(|row| text(row.values)));
+        let mut rows = read.collect::<Option<Vec<_>>>()?;
+        rows.sort();
+        Some(rows)
+    }
+
     pub(crate) fn all_pages(&self) -> Vec<(u32, u32)> {
         let mut pages = Vec::new();
         for (name, len) in self.0.files() {
@@ -267,6 +321,13 @@ impl Disk {
     /// The sequence.
     pub(crate) fn sequence(&self) -> u32 {
         self.files_of(Kind::Sequence)[0]
+    }
+
+    /// The overflow pages of `letters`: a map in block 0, three values in blocks 1 to 9.
+    pub(crate) fn overflow(&self) -> u32 {
+        let files = self.files_of(Kind::OverflowMap);
+        let mut used = files.into_iter().filter(|file| self.page(*file, 0)[32] == 2);
+        used.next_back().expect("a file with a value")
     }
 
     /// The hash index.
@@ -400,12 +461,27 @@ impl Disk {
     /// durable.
     pub(crate) fn damage_log(&self) {
         let at = self.redo() + 80;
-        self.flip(&format!("wal/{:08X}", at / SEGMENT), at % SEGMENT);
+        self.flip(&segment_path(self.damaged_segment()), at % SEGMENT);
+    }
+
+    /// The segment that [`Disk::damage_log`] damages.
+    pub(crate) fn damaged_segment(&self) -> u32 {
+        ((self.redo() + 80) / SEGMENT) as u32
+    }
+
+    /// The segment that redo begins in.
+    pub(crate) fn redo_segment(&self) -> String {
+        segment_path((self.redo() / SEGMENT) as u32)
     }
 
     pub(crate) fn remove_redo_segment(&self) {
-        self.remove(&format!("wal/{:08X}", self.redo() / SEGMENT));
+        self.remove(&self.redo_segment());
     }
+}
+
+/// Path of a segment of the log.
+pub(crate) fn segment_path(number: u32) -> String {
+    format!("wal/{number:08X}")
 }
 
 fn base(page: &Page) -> u64 {

@@ -146,6 +146,14 @@ impl Binder<'_> {
                     let message = format!("{name} is not an aggregate function");
                     return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
                 }
+                if matches!(name.as_str(), "nextval" | "currval" | "setval" | "lastval") {
+                    let node = |arg: &FunctionArg| match arg {
+                        FunctionArg::Unnamed(FunctionArgExpr::Expr(node)) => Ok(node.clone()),
+                        _ => Err(SqlError::unsupported("such an argument of a sequence")),
+                    };
+                    let nodes = list.args.iter().map(node).collect::<Result<Vec<_>>>()?;
+                    return self.sequence_call(&name, &nodes);
+                }
                 self.arguments(&list.args)?
             }
         };
@@ -176,29 +184,51 @@ impl Binder<'_> {
             ("greatest", 1..) => self.extreme(args, Ordering::Greater),
             ("least", 1..) => self.extreme(args, Ordering::Less),
             ("nullif", 2) => {
-                let ty = args[0].ty;
                 let (a, b) = (args.remove(0), args.remove(0));
-                let (a, b) = self.comparable(a, b)?;
-                let ty = if ty == SqlType::Unknown { SqlType::Text } else { ty };
-                // The comparison may have widened the first value.
-                let null_if = Expr::NullIf(Box::new(a), Box::new(b));
-                Ok(Typed::new(Expr::Cast(Box::new(null_if), ty), ty))
+                self.null_if(a, b)
             }
             ("pg_typeof", 1) => Ok(Typed::new(
                 Expr::Const(Datum::Text(args[0].ty.name().to_owned())),
                 SqlType::Text,
             )),
-            ("current_setting", _) => Err(SqlError::unsupported("current_setting; use SHOW")),
             ("row", _) => Err(SqlError::unsupported("a row value")),
             ("generate_series" | "unnest", _) => {
                 Err(SqlError::unsupported(format!("{name} outside of FROM")))
             }
-            ("nextval" | "currval" | "setval" | "lastval", _) => {
-                Err(SqlError::unsupported("a sequence"))
-            }
             // A function that is named like a type is a cast: int4(x).
             _ => self.named(name, args),
         }
+    }
+
+    /// `nullif(a, b)`: of the type that the comparison makes of `a`.
+    fn null_if(&mut self, a: Typed, b: Typed) -> Result<Typed> {
+        use SqlType as T;
+        let types = (a.ty, b.ty);
+        let equal = self.operator("=", vec![a.clone(), b])?.expr;
+        if matches!(types, (T::Bpchar, T::Bpchar | T::Unknown) | (T::Unknown, T::Bpchar)) {
+            // The comparison leaves blanks out that the value has.
+            let value = self.coerce(a, T::Bpchar)?;
+            return Ok(Typed::new(
+                Expr::Case(vec![(equal, Expr::null())], Box::new(value)),
+                T::Bpchar,
+            ));
+        }
+        let Expr::Call(function, mut pair) = equal else { unreachable!("an operator is a call") };
+        let (b, a) = (pair.pop().expect("two operands"), pair.pop().expect("two operands"));
+        // PostgreSQL compares these without making one the other's type.
+        let kin = |list: &[SqlType]| list.contains(&types.0) && list.contains(&types.1);
+        let ty = match function.args.first() {
+            _ if kin(&[T::Int2, T::Int4, T::Int8])
+                || kin(&[T::Float4, T::Float8])
+                || kin(&[T::Date, T::Timestamp, T::Timestamptz]) =>
+            {
+                types.0
+            }
+            Some(T::Unknown) | None => T::Text,
+            Some(ty) => *ty,
+        };
+        let null_if = Expr::NullIf(Box::new(a), Box::new(b));
+        Ok(Typed::new(Expr::Cast(Box::new(null_if), ty), ty))
     }
 
     fn aggregate(&mut self, name: &str, call: &ast::Function) -> Result<Typed> {

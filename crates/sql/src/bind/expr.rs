@@ -7,11 +7,12 @@ use std::cmp::Ordering;
 
 use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator, Value};
 
-use super::{Binder, names};
+use super::{Binder, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
 use crate::expr::{Expr, Typed};
 use crate::types::cast::{self, CastContext};
+use crate::types::declared::Declared;
 use crate::types::{Datum, Decimal, SqlType, text};
 
 impl Binder<'_> {
@@ -128,6 +129,7 @@ impl Binder<'_> {
     /// The operator `name` over its operands.
     pub(crate) fn operator(&mut self, name: &str, operands: Vec<Typed>) -> Result<Typed> {
         let name = if name == "!=" { "<>" } else { name };
+        let operands = self.without_blanks(name, operands)?;
         let types: Vec<SqlType> = operands.iter().map(|operand| operand.ty).collect();
         // Two literals are compared as text.
         let text = types.iter().all(|ty| *ty == SqlType::Unknown) && types.len() == 2;
@@ -137,6 +139,23 @@ impl Binder<'_> {
         };
         let function = found.map_err(|miss| registry::no_operator(name, &types, &miss))?;
         self.apply(function, operands)
+    }
+
+    /// Operands of a comparison of `char(n)`, as texts without the blanks they end in.
+    fn without_blanks(&mut self, name: &str, operands: Vec<Typed>) -> Result<Vec<Typed>> {
+        let compares = matches!(name, "=" | "<>" | "<" | "<=" | ">" | ">=");
+        let fixed = |operand: &Typed| operand.ty == SqlType::Bpchar;
+        let known = |operand: &Typed| matches!(operand.ty, SqlType::Bpchar | SqlType::Unknown);
+        if !compares || !operands.iter().any(fixed) || !operands.iter().all(known) {
+            return Ok(operands);
+        }
+        let mut texts = Vec::with_capacity(operands.len());
+        for operand in operands {
+            let position = operand.position;
+            let expr = trimmed(self.coerce(operand, SqlType::Bpchar)?);
+            texts.push(Typed::new(expr, SqlType::Text).at(position));
+        }
+        Ok(texts)
     }
 
     /// `function` over arguments that it takes.
@@ -187,8 +206,13 @@ impl Binder<'_> {
     fn column(&mut self, source: Option<&str>, name: &ast::Ident) -> Result<Typed> {
         let position = self.lines.position(name.span);
         let wanted = names::ident(name);
-        let columns = &self.scope.columns;
-        let mut found = columns.iter().enumerate().filter(|(_, column)| column.name == wanted);
+        let (first, end) = match (self.scope.second, source) {
+            (Some((second, at)), Some(source)) if source == second => (at, usize::MAX),
+            (Some((_, at)), _) => (0, at),
+            (None, _) => (0, usize::MAX),
+        };
+        let columns = self.scope.columns.iter().enumerate().take(end).skip(first);
+        let mut found = columns.filter(|(_, column)| column.name == wanted);
         let shown = || match source {
             Some(source) => format!("{source}.{wanted}"),
             None => format!("\"{wanted}\""),
@@ -201,7 +225,9 @@ impl Binder<'_> {
             let message = format!("column reference {} is ambiguous", shown());
             return Err(SqlError::new(code::AMBIGUOUS_COLUMN, message).at(position));
         }
-        Ok(Typed::new(Expr::Column(at), column.ty).at(position))
+        let modifier = column.modifier;
+        let expr = padded(Expr::Column(at), modifier);
+        Ok(Typed { modifier, ..Typed::new(expr, column.ty).at(position) })
     }
 
     fn path(&mut self, path: &[ast::Ident]) -> Result<Typed> {
@@ -213,7 +239,8 @@ impl Binder<'_> {
             }
             _ => return Err(SqlError::unsupported("a name of so many parts").at(position)),
         };
-        if source != self.scope.alias {
+        let second = self.scope.second.is_some_and(|(second, _)| second == source);
+        if source != self.scope.alias && !second {
             let message = format!("missing FROM-clause entry for table \"{source}\"");
             return Err(SqlError::new(code::UNDEFINED_TABLE, message).at(position));
         }
@@ -258,15 +285,17 @@ impl Binder<'_> {
     fn cast_to(
         &mut self,
         value: Typed,
-        declared: names::Declared,
+        declared: Declared,
         position: Option<usize>,
     ) -> Result<Typed> {
         let expr = self.coerce_checked(value, declared.ty, CastContext::Explicit)?;
-        let expr = match declared.numeric {
-            Some((precision, scale)) => Expr::FitNumeric(Box::new(expr), precision, scale),
+        let expr = match declared.modifier {
+            Some(modifier) => Expr::Fit(Box::new(expr), modifier, true),
             None => expr,
         };
-        Ok(Typed::new(expr, declared.ty).at(position))
+        let modifier = declared.modifier;
+        let expr = padded(expr, modifier);
+        Ok(Typed { modifier, ..Typed::new(expr, declared.ty).at(position) })
     }
 
     fn typed_string(&mut self, typed: &ast::TypedString) -> Result<Typed> {
@@ -366,6 +395,19 @@ impl Binder<'_> {
         what: &str,
     ) -> Result<(Vec<Expr>, SqlType)> {
         let types: Vec<SqlType> = values.iter().map(|value| value.ty).collect();
+        let mut known = types.iter().filter(|ty| **ty != SqlType::Unknown);
+        if known.next() == Some(&SqlType::Bpchar)
+            && known.all(|ty| matches!(ty, SqlType::Bpchar | SqlType::Text))
+        {
+            // Texts become `char` of any length as they are, blanks included.
+            let list = values.into_iter().map(|value| match (value.ty, value.expr) {
+                (SqlType::Unknown, Expr::Param(at)) => {
+                    self.coerce(Typed::new(Expr::Param(at), SqlType::Unknown), SqlType::Bpchar)
+                }
+                (_, expr) => Ok(expr),
+            });
+            return Ok((list.collect::<Result<_>>()?, SqlType::Bpchar));
+        }
         let Some(ty) = cast::common(&types) else {
             let known: Vec<&SqlType> = types.iter().filter(|ty| **ty != SqlType::Unknown).collect();
             let other = known.iter().find(|ty| cast::common(&[*known[0], ***ty]).is_none());
@@ -406,7 +448,10 @@ impl Binder<'_> {
                 self.operator("=", vec![values[0].clone(), value.clone()])?;
             }
         }
-        let (mut list, _) = self.unified(values, "IN")?;
+        let (mut list, ty) = self.unified(values, "IN")?;
+        if ty == SqlType::Bpchar {
+            list = list.into_iter().map(trimmed).collect();
+        }
         let needle = list.remove(0);
         Ok(Typed::new(Expr::In(Box::new(needle), list, negated), SqlType::Bool))
     }
@@ -418,7 +463,11 @@ impl Binder<'_> {
         pattern: &ast::Expr,
         escape: Option<&ast::Expr>,
     ) -> Result<Typed> {
-        let value = self.expr(inner)?;
+        let mut value = self.expr(inner)?;
+        if value.ty == SqlType::Bpchar {
+            // The blanks of char(n) count here.
+            value.ty = SqlType::Text;
+        }
         let mut pattern = self.expr(pattern)?;
         if let Some(escape) = escape {
             let escape = self.expr(escape)?;

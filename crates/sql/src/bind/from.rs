@@ -8,12 +8,13 @@ use sqlparser::ast::{
 };
 use std::sync::Arc;
 
-use super::{Binder, Place, Scope, ScopeColumn, names};
+use super::{Binder, Place, Scope, ScopeColumn, Slot, names, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
 use crate::plan::path::Path;
-use crate::plan::{Source, Table, TableScan};
+use crate::plan::{Source, Table, TableScan, views};
 use crate::types::cast::CastContext;
+use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType};
 
 /// The hidden column that says where a row lies.
@@ -53,6 +54,11 @@ impl Binder<'_> {
                 sample: None,
                 index_hints,
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
+                if let Ok(parts) = names::parts(name)
+                    && let Some(view) = views::relation(&parts)
+                {
+                    return self.view(view, Vec::new(), alias.as_ref());
+                }
                 let name = names::relation_of(name).map_err(|error| error.at(position))?;
                 let table = self.catalog.table(&name).map_err(|error| error.at(position))?;
                 Ok(Source::Table(Box::new(self.table(&table, alias.as_ref())?)))
@@ -77,16 +83,13 @@ impl Binder<'_> {
         table: &Arc<Table>,
         alias: Option<&TableAlias>,
     ) -> Result<TableScan> {
-        let columns = table.info.columns.iter().zip(&table.types);
-        let column = |(column, ty): (&rightlink::ColumnInfo, &SqlType)| ScopeColumn {
-            name: column.name.clone(),
-            ty: *ty,
-            hidden: false,
+        let mut scope = Scope {
+            alias: table.info.name.clone(),
+            columns: table_columns(table),
+            ..Scope::default()
         };
-        let mut scope =
-            Scope { alias: table.info.name.clone(), columns: columns.map(column).collect() };
         rename(&mut scope, alias)?;
-        scope.columns.push(ScopeColumn { name: TID.to_owned(), ty: SqlType::Tid, hidden: true });
+        scope.columns.push(tid());
         self.scope = scope;
         Ok(TableScan {
             table: Arc::clone(table),
@@ -104,6 +107,19 @@ impl Binder<'_> {
         args: &[FunctionArg],
         alias: Option<&TableAlias>,
     ) -> Result<Source> {
+        if let Some(view) = views::function(name).filter(|view| view.args.len() == args.len()) {
+            self.scope = Scope::default();
+            let mut bound = Vec::with_capacity(args.len());
+            for (arg, ty) in args.iter().zip(view.args) {
+                let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg else {
+                    return Err(SqlError::unsupported("such an argument of a function"));
+                };
+                let place = Place::None("functions in FROM");
+                let value = self.at_place(place, |binder| binder.expr(arg))?;
+                bound.push(self.coerce_checked(value, *ty, CastContext::Implicit)?);
+            }
+            return self.view(view, bound, alias);
+        }
         if name != "generate_series" || !(2..=3).contains(&args.len()) {
             return Err(SqlError::unsupported(format!("the function {name} in FROM")));
         }
@@ -126,8 +142,9 @@ impl Binder<'_> {
             };
             bound.push(self.coerce_checked(value, ty, CastContext::Implicit)?);
         }
-        let column = ScopeColumn { name: name.to_owned(), ty, hidden: false };
-        let mut scope = Scope { alias: name.to_owned(), columns: vec![column] };
+        let column = ScopeColumn { name: name.to_owned(), ty, modifier: None, hidden: false };
+        let (alias_name, columns) = (name.to_owned(), vec![column]);
+        let mut scope = Scope { alias: alias_name, columns, ..Scope::default() };
         if let Some(alias) = alias.filter(|alias| alias.columns.is_empty()) {
             scope.columns[0].name = names::ident(&alias.name);
         }
@@ -136,11 +153,36 @@ impl Binder<'_> {
         Ok(Source::Series(bound, ty))
     }
 
+    fn view(
+        &mut self,
+        view: &'static views::View,
+        args: Vec<Expr>,
+        alias: Option<&TableAlias>,
+    ) -> Result<Source> {
+        let column = |(name, ty): &(&str, SqlType)| ScopeColumn {
+            name: (*name).to_owned(),
+            ty: *ty,
+            modifier: None,
+            hidden: false,
+        };
+        let columns = view.columns.iter().map(column).collect();
+        let mut scope = Scope { alias: view.name.to_owned(), columns, ..Scope::default() };
+        rename(&mut scope, alias)?;
+        self.scope = scope;
+        Ok(Source::View(view, args))
+    }
+
     fn derived(&mut self, query: &Query, alias: Option<&TableAlias>) -> Result<Source> {
         let outer = std::mem::take(&mut self.aggregates);
         let query = self.query(query);
         self.aggregates = outer;
-        let query = query?;
+        let mut query = query?;
+        for (output, column) in query.output.iter_mut().zip(&query.columns) {
+            // Rows of a source have char(n) as tables keep it: it is filled up where it is read.
+            if let Some(Modifier::Char(_)) = column.modifier {
+                *output = trimmed(std::mem::replace(output, Expr::null()));
+            }
+        }
         let Some(alias) = alias else {
             return Err(SqlError::syntax("subquery in FROM must have an alias")
                 .hint("For example, FROM (SELECT ...) [AS] foo."));
@@ -148,10 +190,11 @@ impl Binder<'_> {
         let column = |column: &crate::plan::Column| ScopeColumn {
             name: column.name.clone(),
             ty: column.ty,
+            modifier: column.modifier,
             hidden: false,
         };
-        let mut scope =
-            Scope { alias: String::new(), columns: query.columns.iter().map(column).collect() };
+        let columns = query.columns.iter().map(column).collect();
+        let mut scope = Scope { columns, ..Scope::default() };
         rename(&mut scope, Some(alias))?;
         self.scope = scope;
         Ok(Source::Query(Box::new(query)))
@@ -161,7 +204,7 @@ impl Binder<'_> {
     pub(crate) fn rows(
         &mut self,
         rows: &[Vec<crate::expr::Typed>],
-        targets: Option<&[(String, SqlType)]>,
+        targets: Option<&[Slot]>,
     ) -> Result<(Vec<Vec<Expr>>, Vec<SqlType>)> {
         let width = rows.first().map_or(0, Vec::len);
         if rows.iter().any(|row| row.len() != width) {
@@ -172,11 +215,11 @@ impl Binder<'_> {
         for at in 0..width {
             let column: Vec<_> = rows.iter().map(|row| row[at].clone()).collect();
             match targets.and_then(|targets| targets.get(at)) {
-                Some((name, ty)) => {
+                Some(slot) => {
                     for (row, value) in columns.iter_mut().zip(column) {
-                        row.push(self.assign(value, name, *ty)?);
+                        row.push(self.assign(value, slot)?);
                     }
-                    types.push(*ty);
+                    types.push(slot.ty);
                 }
                 None => {
                     let (values, ty) = self.unified(column, "VALUES")?;
@@ -187,6 +230,22 @@ impl Binder<'_> {
         }
         Ok((columns, types))
     }
+}
+
+/// The columns of a table, as expressions name them.
+pub(crate) fn table_columns(table: &Table) -> Vec<ScopeColumn> {
+    let column = |(at, column): (usize, &rightlink::ColumnInfo)| ScopeColumn {
+        name: column.name.clone(),
+        ty: table.types[at],
+        modifier: table.column_notes[at].modifier,
+        hidden: false,
+    };
+    table.info.columns.iter().enumerate().map(column).collect()
+}
+
+/// The hidden column that stands after those of a table.
+pub(crate) fn tid() -> ScopeColumn {
+    ScopeColumn { name: TID.to_owned(), ty: SqlType::Tid, modifier: None, hidden: true }
 }
 
 fn no_joins(position: Option<usize>) -> SqlError {

@@ -6,6 +6,7 @@
 //! | `expr`, `call` | expressions; calls of functions and aggregates |
 //! | `select`, `target`, `from` | queries: their clauses, their lists, their sources |
 //! | `write` | INSERT, UPDATE, DELETE |
+//! | `rules` | defaults, checks, foreign keys |
 //! | `ddl` | definitions of tables and indexes |
 //!
 //! Invariants: what is not built is refused by name, never skipped; a parameter has one type.
@@ -16,6 +17,7 @@ pub(crate) mod ddl;
 pub(crate) mod expr;
 pub(crate) mod from;
 pub(crate) mod names;
+pub(crate) mod rules;
 pub(crate) mod select;
 pub(crate) mod target;
 pub(crate) mod write;
@@ -30,6 +32,7 @@ use crate::expr::{Expr, Typed};
 use crate::parse::Lines;
 use crate::plan::{Plan, Table};
 use crate::types::cast::{self, CastContext};
+use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType, text};
 
 /// Most parameters of a statement: their number has 16 bits on the wire.
@@ -46,6 +49,8 @@ pub(crate) trait Catalog {
 pub(crate) struct ScopeColumn {
     pub(crate) name: String,
     pub(crate) ty: SqlType,
+    /// Declared length or precision.
+    pub(crate) modifier: Option<Modifier>,
     /// Is it left out of `*`?
     pub(crate) hidden: bool,
 }
@@ -56,6 +61,18 @@ pub(crate) struct Scope {
     /// Name or alias of the source.
     pub(crate) alias: String,
     pub(crate) columns: Vec<ScopeColumn>,
+    /// Name of a second source, whose columns are named with it only: the place of its first one.
+    pub(crate) second: Option<(&'static str, usize)>,
+}
+
+/// A column that a value goes into.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) name: String,
+    pub(crate) ty: SqlType,
+    pub(crate) modifier: Option<Modifier>,
+    /// What DEFAULT means.
+    pub(crate) default: Expr,
 }
 
 /// May aggregates stand here, and if not, what is it called?
@@ -75,6 +92,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) scope: Scope,
     pub(crate) aggregates: Vec<Aggregate>,
     pub(crate) place: Place,
+    /// Sequences that were named.
+    pub(crate) sequences: Vec<String>,
 }
 
 impl<'a> Binder<'a> {
@@ -86,18 +105,26 @@ impl<'a> Binder<'a> {
             scope: Scope::default(),
             aggregates: Vec::new(),
             place: Place::None("here"),
+            sequences: Vec::new(),
         }
     }
 
     /// The plan of a statement that has one.
     pub(crate) fn plan(&mut self, statement: &ast::Statement) -> Result<Option<Plan>> {
-        Ok(Some(match statement {
-            ast::Statement::Query(query) => Plan::Select(self.query(query)?),
-            ast::Statement::Insert(insert) => Plan::Insert(self.insert(insert)?),
-            ast::Statement::Update(update) => Plan::Change(self.update(update)?),
-            ast::Statement::Delete(delete) => Plan::Change(self.delete(delete)?),
+        let mut plan = match statement {
+            ast::Statement::Query(query) => Plan::Select(Arc::new(self.query(query)?)),
+            ast::Statement::Insert(insert) => Plan::Insert(Box::new(self.insert(insert)?)),
+            ast::Statement::Update(update) => Plan::Change(Box::new(self.update(update)?)),
+            ast::Statement::Delete(delete) => Plan::Change(Box::new(self.delete(delete)?)),
             _ => return Ok(None),
-        }))
+        };
+        let named = match &mut plan {
+            Plan::Select(select) => &mut Arc::get_mut(select).expect("nobody has it yet").sequences,
+            Plan::Insert(insert) => &mut insert.sequences,
+            Plan::Change(change) => &mut change.sequences,
+        };
+        *named = std::mem::take(&mut self.sequences);
+        Ok(Some(plan))
     }
 
     /// Types of the parameters, after binding: those that nothing decided are an error.
@@ -137,6 +164,9 @@ impl<'a> Binder<'a> {
     pub(crate) fn coerce(&mut self, value: Typed, to: SqlType) -> Result<Expr> {
         if value.ty == to || to == SqlType::Unknown {
             return Ok(value.expr);
+        }
+        if value.ty == SqlType::Bpchar && to == SqlType::Text {
+            return Ok(trimmed(value.expr));
         }
         if value.ty != SqlType::Unknown {
             return cast_now(value.expr, to).map_err(|error| error.at(value.position));
@@ -182,8 +212,9 @@ impl<'a> Binder<'a> {
     }
 
     /// `value` as it is stored into a column.
-    pub(crate) fn assign(&mut self, value: Typed, column: &str, to: SqlType) -> Result<Expr> {
-        let (ty, position) = (value.ty, value.position);
+    pub(crate) fn assign(&mut self, value: Typed, slot: &Slot) -> Result<Expr> {
+        let (column, to) = (&slot.name, slot.ty);
+        let (ty, position, before) = (value.ty, value.position, value.modifier);
         let mismatch = |_| {
             let message = format!(
                 "column \"{column}\" is of type {} but expression is of type {}",
@@ -195,9 +226,43 @@ impl<'a> Binder<'a> {
                 .at(position)
         };
         match cast::context(ty, to) {
-            Some(needed) if needed <= CastContext::Assignment => self.coerce(value, to),
+            Some(needed) if needed <= CastContext::Assignment => {
+                let expr = self.coerce(value, to)?;
+                let same = ty == to && ty != SqlType::Bpchar;
+                let wanted = slot.modifier.filter(|wanted| !same || before != Some(*wanted));
+                fitted(expr, wanted).map_err(|error| error.at(position))
+            }
             _ => Err(mismatch(())),
         }
+    }
+}
+
+/// `expr` as an assignment to a column that declares `modifier`. A constant is fitted at once.
+fn fitted(expr: Expr, modifier: Option<Modifier>) -> Result<Expr> {
+    match (expr, modifier) {
+        (expr, None) => Ok(expr),
+        (Expr::Const(value), Some(modifier)) => modifier.fit(value, false).map(Expr::Const),
+        (expr, Some(modifier)) => Ok(Expr::Fit(Box::new(expr), modifier, false)),
+    }
+}
+
+/// A value of `char(n)` as it is read: filled up with blanks.
+pub(crate) fn padded(expr: Expr, modifier: Option<Modifier>) -> Expr {
+    match modifier {
+        Some(Modifier::Char(length)) => Expr::Pad(Box::new(expr), length),
+        _ => expr,
+    }
+}
+
+/// A value of `char(n)` as it is compared and as text: without the blanks it ends in.
+pub(crate) fn trimmed(expr: Expr) -> Expr {
+    match expr {
+        Expr::Pad(inner, _) => *inner,
+        Expr::Const(Datum::Text(text)) => {
+            Expr::Const(Datum::Text(text.trim_end_matches(' ').to_owned()))
+        }
+        Expr::Const(value) => Expr::Const(value),
+        other => Expr::Cast(Box::new(other), SqlType::Bpchar),
     }
 }
 

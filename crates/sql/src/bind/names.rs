@@ -3,11 +3,13 @@
 //! Invariants: a name without quotes is in lower case. Does not do: schemas other than `public`.
 
 use sqlparser::ast::{
-    ArrayElemTypeDef, DataType, ExactNumberInfo, Ident, ObjectName, ObjectNamePart, TimezoneInfo,
+    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName,
+    ObjectNamePart, TimezoneInfo,
 };
 
 use crate::error::{Result, SqlError, code};
 use crate::types::SqlType;
+use crate::types::declared::{Declared, Modifier};
 
 /// An identifier as it is meant.
 pub(crate) fn ident(ident: &Ident) -> String {
@@ -60,14 +62,6 @@ pub(crate) fn function(name: &ObjectName) -> Result<String> {
     }
 }
 
-/// A type with what a declaration may add to it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Declared {
-    pub(crate) ty: SqlType,
-    /// Precision and scale of a numeric.
-    pub(crate) numeric: Option<(u32, i32)>,
-}
-
 /// The type that a declaration names.
 pub(crate) fn data_type(kind: &DataType) -> Result<Declared> {
     let ty = match kind {
@@ -86,6 +80,13 @@ pub(crate) fn data_type(kind: &DataType) -> Result<Declared> {
         | DataType::Varchar(None)
         | DataType::CharacterVarying(None)
         | DataType::CharVarying(None) => SqlType::Text,
+        DataType::Varchar(Some(length))
+        | DataType::CharacterVarying(Some(length))
+        | DataType::CharVarying(Some(length)) => return Declared::text(false, count(length)?),
+        DataType::Char(Some(length)) | DataType::Character(Some(length)) => {
+            return Declared::text(true, count(length)?);
+        }
+        DataType::Char(None) | DataType::Character(None) => return Declared::text(true, 1),
         DataType::Bytea => SqlType::Bytea,
         DataType::Uuid => SqlType::Uuid,
         DataType::Date => SqlType::Date,
@@ -106,7 +107,14 @@ pub(crate) fn data_type(kind: &DataType) -> Result<Declared> {
         }
         other => return Err(SqlError::unsupported(format!("type {}", shown(other)))),
     };
-    Ok(Declared { ty, numeric: None })
+    Ok(Declared::plain(ty))
+}
+
+fn count(length: &CharacterLength) -> Result<u64> {
+    match length {
+        CharacterLength::IntegerLength { length, unit: None } => Ok(*length),
+        _ => Err(SqlError::unsupported("a length of this form")),
+    }
 }
 
 fn shown(kind: &DataType) -> String {
@@ -127,7 +135,7 @@ fn float(info: &ExactNumberInfo) -> Result<SqlType> {
 
 fn numeric(info: &ExactNumberInfo) -> Result<Declared> {
     let (precision, scale) = match info {
-        ExactNumberInfo::None => return Ok(Declared { ty: SqlType::Numeric, numeric: None }),
+        ExactNumberInfo::None => return Ok(Declared::plain(SqlType::Numeric)),
         ExactNumberInfo::Precision(precision) => (*precision, 0),
         ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
     };
@@ -139,7 +147,8 @@ fn numeric(info: &ExactNumberInfo) -> Result<Declared> {
         let message = format!("NUMERIC scale {scale} must be between -1000 and 1000");
         return Err(SqlError::new(code::INVALID_PARAMETER, message));
     }
-    Ok(Declared { ty: SqlType::Numeric, numeric: Some((precision as u32, scale as i32)) })
+    let modifier = Some(Modifier::Numeric(precision as u32, scale as i32));
+    Ok(Declared { ty: SqlType::Numeric, modifier })
 }
 
 /// Types that sqlparser has no word for.
@@ -156,13 +165,9 @@ fn custom(name: &ObjectName) -> Result<SqlType> {
         "tid" => Ok(SqlType::Tid),
         "bool" => Ok(SqlType::Bool),
         "text" => Ok(SqlType::Text),
-        "serial" | "bigserial" | "smallserial" | "serial4" | "serial8" => {
-            Err(SqlError::unsupported(format!("type {last} (a sequence)")))
-        }
+        "bpchar" => Ok(SqlType::Bpchar),
         "name" | "oid" | "regclass" | "json" | "jsonb" | "inet" | "cidr" | "money" | "xml"
-        | "bpchar" | "time" | "timetz" | "point" => {
-            Err(SqlError::unsupported(format!("type {last}")))
-        }
+        | "time" | "timetz" | "point" => Err(SqlError::unsupported(format!("type {last}"))),
         _ => {
             let message = format!("type \"{}\" does not exist", parts.join("."));
             Err(SqlError::new(code::UNDEFINED_OBJECT, message))

@@ -3,15 +3,17 @@
 //! Invariants: every clause that syntax can express and this does not bind is refused.
 //! Does not do: set operations, windows, common table expressions.
 
+use rightlink::{Busy, RowLock};
 use sqlparser::ast::{
-    self, Distinct as AstDistinct, GroupByExpr, LimitClause, LockType, OrderByExpr, OrderByKind,
-    Query, SetExpr,
+    self, Distinct as AstDistinct, GroupByExpr, LimitClause, LockType, NonBlock, OrderByExpr,
+    OrderByKind, Query, SetExpr,
 };
 
 use super::target::Target;
-use super::{Binder, Place, Scope, ScopeColumn, names};
+use super::{Binder, Place, Scope, ScopeColumn, Slot, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
+use crate::parse::cursor::KEY_LOCK;
 use crate::plan::path;
 use crate::plan::shape;
 use crate::plan::{Column, Distinct, Group, Select, SortKey, Source};
@@ -24,11 +26,7 @@ impl Binder<'_> {
     }
 
     /// Binds a query; with `targets`, one whose rows go into these columns.
-    pub(crate) fn query_for(
-        &mut self,
-        query: &Query,
-        targets: Option<&[(String, SqlType)]>,
-    ) -> Result<Select> {
+    pub(crate) fn query_for(&mut self, query: &Query, targets: Option<&[Slot]>) -> Result<Select> {
         refuse_query(query)?;
         self.aggregates = Vec::new();
         let order: &[OrderByExpr] = match query.order_by.as_ref().map(|order| &order.kind) {
@@ -111,41 +109,56 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    fn locks(&mut self, query: &Query, select: &Select) -> Result<bool> {
-        for lock in &query.locks {
-            if lock.nonblock.is_some() {
-                return Err(SqlError::unsupported("NOWAIT and SKIP LOCKED"));
-            }
-            if matches!(lock.lock_type, LockType::Share) {
-                return Err(SqlError::unsupported("FOR SHARE (a shared row lock)"));
-            }
+    /// How the rows of a query are to be locked: as the strongest of its clauses says.
+    fn locks(&mut self, query: &Query, select: &Select) -> Result<Option<(RowLock, Busy)>> {
+        let mut found: Option<(RowLock, Busy)> = None;
+        for clause in &query.locks {
+            let busy = match clause.nonblock {
+                None => Busy::Wait,
+                Some(NonBlock::Nowait) => Busy::Fail,
+                Some(NonBlock::SkipLocked) => Busy::Skip,
+            };
+            let first = clause.of.as_ref().and_then(|of| of.0.first()?.as_ident());
+            let of_key = first.is_some_and(|first| first.value == KEY_LOCK);
+            let (lock, name) = match (&clause.lock_type, of_key) {
+                (LockType::Share, true) => (RowLock::KeyShared, "FOR KEY SHARE"),
+                (LockType::Share, false) => (RowLock::Shared, "FOR SHARE"),
+                (LockType::Update, true) => (RowLock::Update, "FOR NO KEY UPDATE"),
+                (LockType::Update, false) => (RowLock::Exclusive, "FOR UPDATE"),
+            };
+            found = Some(match found {
+                None => (lock, busy),
+                Some((other, Busy::Wait)) => (other.max(lock), busy),
+                Some((other, _)) => (other.max(lock), Busy::Fail),
+            });
             let grouped = select.group.is_some() || select.distinct != Distinct::None;
             if grouped {
                 let message =
-                    "FOR UPDATE is not allowed with GROUP BY, DISTINCT or aggregate functions";
+                    format!("{name} is not allowed with GROUP BY, DISTINCT or aggregate functions");
                 return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
             }
             if !matches!(select.source, Source::Table(_)) {
-                return Err(SqlError::unsupported("FOR UPDATE of anything but a table"));
+                return Err(SqlError::unsupported(format!("{name} of anything but a table")));
             }
         }
-        Ok(!query.locks.is_empty())
+        Ok(found)
     }
 
     fn values(
         &mut self,
         values: &ast::Values,
         order: &[OrderByExpr],
-        targets: Option<&[(String, SqlType)]>,
+        targets: Option<&[Slot]>,
     ) -> Result<Select> {
         self.scope = Scope::default();
         let mut rows = Vec::with_capacity(values.rows.len());
         for row in &values.rows {
             let mut bound = Vec::new();
-            for item in row.iter() {
-                bound.push(match targets.is_some() && is_default(item) {
-                    true => super::from::null(),
-                    false => self.at_place(Place::None("VALUES"), |binder| binder.expr(item))?,
+            for (at, item) in row.iter().enumerate() {
+                let slot = targets.and_then(|targets| targets.get(at));
+                bound.push(match slot.filter(|_| is_default(item)) {
+                    Some(slot) => Typed::new(slot.default.clone(), slot.ty),
+                    None => self.at_place(Place::None("VALUES"), |binder| binder.expr(item))?,
                 });
             }
             rows.push(bound);
@@ -154,10 +167,12 @@ impl Binder<'_> {
         let column = |(at, ty): (usize, &SqlType)| ScopeColumn {
             name: format!("column{}", at + 1),
             ty: *ty,
+            modifier: None,
             hidden: false,
         };
         let columns: Vec<ScopeColumn> = types.iter().enumerate().map(column).collect();
-        self.scope = Scope { alias: "*VALUES*".to_owned(), columns: columns.clone() };
+        let alias = "*VALUES*".to_owned();
+        self.scope = Scope { alias, columns: columns.clone(), ..Scope::default() };
         let target = |(at, column): (usize, ScopeColumn)| Target {
             value: Typed::new(Expr::Column(at), column.ty),
             name: column.name,
@@ -170,7 +185,7 @@ impl Binder<'_> {
         &mut self,
         select: &ast::Select,
         order: &[OrderByExpr],
-        targets: Option<&[(String, SqlType)]>,
+        targets: Option<&[Slot]>,
     ) -> Result<Select> {
         refuse_select(select)?;
         let mut source = self.from(&select.from)?;
@@ -187,7 +202,7 @@ impl Binder<'_> {
         for (at, target) in list.iter_mut().enumerate() {
             let value = std::mem::replace(&mut target.value, super::from::null());
             target.value = match targets.and_then(|targets| targets.get(at)) {
-                Some((name, ty)) => Typed::new(self.assign(value, name, *ty)?, *ty),
+                Some(slot) => Typed::new(self.assign(value, slot)?, slot.ty),
                 None => self.settle(value)?,
             };
         }
@@ -271,7 +286,11 @@ impl Binder<'_> {
         (order, distinct): (&[OrderByExpr], Option<&AstDistinct>),
         grouping: Option<(Option<Vec<Expr>>, Option<Expr>)>,
     ) -> Result<Select> {
-        let column = |target: &Target| Column { name: target.name.clone(), ty: target.value.ty };
+        let column = |target: &Target| Column {
+            name: target.name.clone(),
+            ty: target.value.ty,
+            modifier: target.value.modifier,
+        };
         let columns: Vec<Column> = list.iter().map(column).collect();
         let mut output: Vec<Expr> = list.iter().map(|target| target.value.expr.clone()).collect();
         let on = self.distinct_on(distinct, &list, &mut output)?;
@@ -311,7 +330,8 @@ impl Binder<'_> {
             ordered: false,
             limit: None,
             offset: None,
-            locks: false,
+            locks: None,
+            sequences: Vec::new(),
         })
     }
 
@@ -322,7 +342,7 @@ impl Binder<'_> {
         output: &mut Vec<Expr>,
     ) -> Result<Vec<usize>> {
         let Some(AstDistinct::On(nodes)) = distinct else { return Ok(Vec::new()) };
-        nodes.iter().map(|node| self.order_place(node, list, output)).collect()
+        nodes.iter().map(|node| Ok(self.order_place(node, list, output)?.0)).collect()
     }
 
     fn order(
@@ -336,7 +356,7 @@ impl Binder<'_> {
             if item.with_fill.is_some() {
                 return Err(SqlError::unsupported("ORDER BY WITH FILL"));
             }
-            let at = self.order_place(&item.expr, list, output)?;
+            let (at, ty) = self.order_place(&item.expr, list, output)?;
             let descending = match &item.options.sort {
                 None => false,
                 Some(ast::OrderBySort::Asc) => false,
@@ -344,22 +364,24 @@ impl Binder<'_> {
                 Some(_) => return Err(SqlError::unsupported("ORDER BY USING")),
             };
             let nulls_first = item.options.nulls_first.unwrap_or(descending);
+            let padded = matches!(output[at], Expr::Pad(..)) || ty == SqlType::Bpchar;
             if sort.iter().all(|key| key.at != at) {
-                sort.push(SortKey { at, descending, nulls_first });
+                sort.push(SortKey { at, descending, nulls_first, padded });
             }
         }
         Ok(sort)
     }
 
-    /// Where in the output the value of an ORDER BY item stands; it is added if it is not there.
+    /// Where in the output the value of an ORDER BY item stands, and its type; it is added if it is
+    /// not there.
     fn order_place(
         &mut self,
         node: &ast::Expr,
         list: &[Target],
         output: &mut Vec<Expr>,
-    ) -> Result<usize> {
+    ) -> Result<(usize, SqlType)> {
         if let Some(at) = self.ordinal(node, list, "ORDER BY")? {
-            return Ok(at);
+            return Ok((at, list[at].value.ty));
         }
         if let ast::Expr::Identifier(name) = node {
             let wanted = names::ident(name);
@@ -369,16 +391,16 @@ impl Binder<'_> {
                     let message = format!("ORDER BY \"{wanted}\" is ambiguous");
                     return Err(SqlError::new(code::AMBIGUOUS_COLUMN, message));
                 }
-                return Ok(at);
+                return Ok((at, target.value.ty));
             }
         }
         let value = self.at_place(Place::Aggregates, |binder| binder.expr(node))?;
         let value = self.settle(value)?;
         if let Some(at) = output.iter().position(|known| known.same(&value.expr)) {
-            return Ok(at);
+            return Ok((at, value.ty));
         }
         output.push(value.expr);
-        Ok(output.len() - 1)
+        Ok((output.len() - 1, value.ty))
     }
 
     /// Turns what the clauses say over rows of the source into what they say over groups.
@@ -417,7 +439,7 @@ impl Binder<'_> {
     }
 }
 
-fn is_default(node: &ast::Expr) -> bool {
+pub(super) fn is_default(node: &ast::Expr) -> bool {
     matches!(node, ast::Expr::Identifier(name)
         if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
 }

@@ -58,7 +58,9 @@ impl Binder<'_> {
     fn star(&mut self, targets: &mut Vec<Target>) {
         let shown = self.scope.columns.iter().enumerate().filter(|(_, column)| !column.hidden);
         for (at, column) in shown {
-            let value = Typed::new(Expr::Column(at), column.ty);
+            let modifier = column.modifier;
+            let expr = super::padded(Expr::Column(at), modifier);
+            let value = Typed { modifier, ..Typed::new(expr, column.ty) };
             targets.push(Target { value, name: column.name.clone() });
         }
     }
@@ -80,7 +82,8 @@ impl Binder<'_> {
         let mut columns = Vec::with_capacity(items.len());
         for target in self.targets(items)? {
             let value = self.settle(target.value)?;
-            columns.push(Column { name: target.name, ty: value.ty });
+            let (name, ty, modifier) = (target.name, value.ty, value.modifier);
+            columns.push(Column { name, ty, modifier });
             output.push(value.expr);
         }
         Ok(Some(Returning { output, columns }))

@@ -1,17 +1,22 @@
 //! INSERT, UPDATE and DELETE.
 //!
 //! Invariants: a column is written at most once; a value is cast as an assignment.
-//! Does not do: ON CONFLICT, FROM and USING with other tables.
+//! Does not do: FROM and USING with other tables.
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, AssignmentTarget, FromTable, TableFactor, TableObject, TableWithJoins};
+use sqlparser::ast::{
+    self, AssignmentTarget, ConflictTarget, FromTable, OnConflictAction, OnInsert, SetExpr,
+    TableFactor, TableObject, TableWithJoins,
+};
 
-use super::{Binder, Place, names};
+use super::select::is_default;
+use super::{Binder, Place, Slot, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
-use crate::plan::{Change, Insert, Select, Source, Table, TableScan, path, shape};
-use crate::types::SqlType;
+use crate::plan::{
+    Change, Conflict, Given, Insert, Select, Source, Table, TableScan, Target, path, shape,
+};
 
 impl Binder<'_> {
     /// Binds an INSERT.
@@ -23,10 +28,9 @@ impl Binder<'_> {
         let position = self.position(name);
         let table = self.catalog.table(&names::relation_of(name)?).map_err(|e| e.at(position))?;
         let columns = self.insert_columns(&table, &insert.columns)?;
-        let targets: Vec<(String, SqlType)> = columns
-            .iter()
-            .map(|at| (table.info.columns[*at].name.clone(), table.types[*at]))
-            .collect();
+        let targets: Vec<Slot> =
+            columns.iter().map(|at| self.slot(&table, *at)).collect::<Result<_>>()?;
+        refuse_generated(&table, &columns, insert.source.as_deref())?;
         let source = match &insert.source {
             Some(query) => self.query_for(query, Some(&targets))?,
             None => default_row(),
@@ -39,17 +43,63 @@ impl Binder<'_> {
         if width < targets.len() && !insert.columns.is_empty() {
             return Err(SqlError::syntax("INSERT has more target columns than expressions"));
         }
-        let mut places = vec![None; table.types.len()];
-        for (place, at) in columns.iter().take(width).enumerate() {
-            places[*at] = Some(place);
+        let mut given = Vec::with_capacity(table.types.len());
+        for at in 0..table.types.len() {
+            given.push(match columns.iter().take(width).position(|column| *column == at) {
+                Some(place) => Given::Place(place),
+                None => Given::Default(self.default_of(&table, at)?),
+            });
         }
+        let rules = self.rules(&table)?;
         self.table(&table, None)?;
         if let Some(alias) = &insert.table_alias {
             self.scope.alias = names::ident(&alias.alias);
         }
+        let conflict = match &insert.on {
+            None => None,
+            Some(OnInsert::OnConflict(on)) => Some(self.conflict(on, &table)?),
+            Some(_) => return Err(SqlError::unsupported("ON DUPLICATE KEY")),
+        };
+        self.scope.second = None;
+        self.scope.columns.truncate(table.types.len() + 1);
         let returning =
             self.at_place(Place::None("RETURNING"), |b| b.returning(insert.returning.as_deref()))?;
-        Ok(Insert { table, places, source, returning })
+        let (source, sequences) = (Arc::new(source), Vec::new());
+        Ok(Insert { table, given, source, conflict, rules, returning, sequences })
+    }
+
+    fn conflict(&mut self, on: &ast::OnConflict, table: &Arc<Table>) -> Result<Conflict> {
+        let target = match &on.conflict_target {
+            None => Target::Any,
+            Some(ConflictTarget::Columns(columns)) => {
+                let names: Vec<String> = columns.iter().map(names::ident).collect();
+                names.iter().try_for_each(|name| column_of(table, name).map(drop))?;
+                Target::Columns(names)
+            }
+            Some(ConflictTarget::OnConstraint(name)) => Target::Index(names::relation_of(name)?),
+        };
+        check_target(&target, table)?;
+        let OnConflictAction::DoUpdate(update) = &on.action else {
+            return Ok(Conflict { target, assignments: None, condition: None });
+        };
+        if matches!(target, Target::Any) {
+            let message = "ON CONFLICT DO UPDATE requires inference specification or constraint \
+                           name";
+            return Err(SqlError::syntax(message).hint("For example, ON CONFLICT (column_name)."));
+        }
+        self.with_excluded(table);
+        let mut assignments = Vec::new();
+        for assignment in &update.assignments {
+            self.assignment(assignment, table, &mut assignments)?;
+        }
+        let condition = match &update.selection {
+            Some(node) => {
+                let value = self.at_place(Place::None("WHERE"), |binder| binder.expr(node))?;
+                Some(self.condition(value, "WHERE")?)
+            }
+            None => None,
+        };
+        Ok(Conflict { target, assignments: Some(assignments), condition })
     }
 
     fn insert_columns(&self, table: &Table, named: &[ast::ObjectName]) -> Result<Vec<usize>> {
@@ -141,13 +191,21 @@ impl Binder<'_> {
             let message = format!("multiple assignments to same column \"{column}\"");
             return Err(SqlError::syntax(message).at(position));
         }
-        let is_default = matches!(&assignment.value, ast::Expr::Identifier(word)
-            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"));
-        let value = match is_default {
-            true => super::from::null(),
-            false => self.at_place(Place::None("UPDATE"), |b| b.expr(&assignment.value))?,
-        };
-        assignments.push((at, self.assign(value, column, table.types[at])?));
+        if is_default(&assignment.value) {
+            assignments.push((at, self.default_of(table, at)?));
+            return Ok(());
+        }
+        if table.info.columns[at].identity.as_ref().is_some_and(|identity| identity.always) {
+            let message = format!("column \"{column}\" can only be updated to DEFAULT");
+            return Err(
+                SqlError::new(code::GENERATED_ALWAYS, message).detail(always_generated(column))
+            );
+        }
+        let value = self.at_place(Place::None("UPDATE"), |b| b.expr(&assignment.value))?;
+        let (name, ty) = (column.clone(), table.types[at]);
+        let modifier = table.column_notes[at].modifier;
+        let slot = Slot { name, ty, modifier, default: Expr::null() };
+        assignments.push((at, self.assign(value, &slot)?));
         Ok(())
     }
 
@@ -167,7 +225,9 @@ impl Binder<'_> {
         scan.filter = condition.clone();
         shape::narrow_scan(&mut scan, &mut []);
         path::choose_change(&mut scan);
-        Ok(Change { scan, condition, assignments, returning })
+        let rules = self.rules(&std::sync::Arc::clone(&scan.table))?;
+        let sequences = Vec::new();
+        Ok(Change { scan, condition, assignments, rules, returning, sequences })
     }
 }
 
@@ -180,7 +240,65 @@ fn column_of(table: &Table, name: &str) -> Result<usize> {
     })
 }
 
-/// The one row of DEFAULT VALUES, without columns: all become null.
+fn always_generated(column: &str) -> String {
+    format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS.")
+}
+
+/// A column that is always generated takes nothing but DEFAULT.
+fn refuse_generated(table: &Table, columns: &[usize], source: Option<&ast::Query>) -> Result<()> {
+    for (place, at) in columns.iter().enumerate() {
+        let column = &table.info.columns[*at];
+        if !column.identity.as_ref().is_some_and(|identity| identity.always) {
+            continue;
+        }
+        let defaults = match source.map(|query| query.body.as_ref()) {
+            None => true,
+            Some(SetExpr::Values(values)) => {
+                values.rows.iter().all(|row| row.get(place).is_none_or(is_default))
+            }
+            // A query may have fewer columns than the table.
+            Some(SetExpr::Select(select)) => select.projection.len() <= place,
+            Some(_) => false,
+        };
+        if !defaults {
+            let name = &column.name;
+            let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
+            return Err(SqlError::new(code::GENERATED_ALWAYS, message)
+                .detail(always_generated(name))
+                .hint("Use OVERRIDING SYSTEM VALUE to override."));
+        }
+    }
+    Ok(())
+}
+
+/// Is there a unique index that is meant?
+fn check_target(target: &Target, table: &Table) -> Result<()> {
+    let mut unique = table.info.indexes.iter().filter(|index| index.unique);
+    match target {
+        Target::Any => Ok(()),
+        Target::Columns(names) => {
+            let same = |index: &rightlink::IndexInfo| {
+                index.is_whole()
+                    && index.columns.iter().all(|key| names.contains(&key.name))
+                    && names.iter().all(|name| index.columns.iter().any(|key| key.name == *name))
+            };
+            unique.any(same).then_some(()).ok_or_else(|| {
+                let message = "there is no unique or exclusion constraint matching the ON \
+                               CONFLICT specification";
+                SqlError::new(code::INVALID_COLUMN_REFERENCE, message)
+            })
+        }
+        Target::Index(name) => {
+            unique.any(|index| index.name == *name).then_some(()).ok_or_else(|| {
+                let table = &table.info.name;
+                let message = format!("constraint \"{name}\" for table \"{table}\" does not exist");
+                SqlError::new(code::UNDEFINED_OBJECT, message)
+            })
+        }
+    }
+}
+
+/// The one row of DEFAULT VALUES, without columns.
 fn default_row() -> Select {
     Select {
         source: Source::Nothing,
@@ -193,14 +311,12 @@ fn default_row() -> Select {
         ordered: false,
         limit: None,
         offset: None,
-        locks: false,
+        locks: None,
+        sequences: Vec::new(),
     }
 }
 
 fn refuse_insert(insert: &ast::Insert) -> Result<()> {
-    if insert.on.is_some() {
-        return Err(SqlError::unsupported("ON CONFLICT"));
-    }
     let odd = insert.or.is_some()
         || insert.ignore
         || insert.overwrite

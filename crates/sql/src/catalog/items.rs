@@ -3,11 +3,14 @@
 //! Invariants: an item is known by its text, with aliases as psql and pgbench write them.
 //! Does not do: expressions in general.
 
-use rightlink::ColumnInfo;
+use rightlink::{ColumnDefault, ColumnInfo};
 
 use super::objects::{Object, Objects, keys};
-use super::pattern;
+use super::{constraints, pattern};
+use crate::bind::ddl::storage;
 use crate::error::{Result, SqlError};
+use crate::expr::deparse::{identifier, literal};
+use crate::plan::notes::{ColumnNotes, TableNotes};
 use crate::types::SqlType;
 
 /// A row of such a query.
@@ -91,7 +94,8 @@ fn of_columns(object: Object<'_>) -> Vec<Row<'_>> {
         None => table.iter().collect(),
         Some(index) => {
             let find = |name: &String| table.iter().find(|column| column.name == *name);
-            index.columns.iter().filter_map(|key| find(&key.name)).collect()
+            let names = index.columns.iter().map(|key| &key.name).chain(&index.included);
+            names.filter_map(find).collect()
         }
     };
     let row = |(at, column)| Row { object, column: Some((at + 1, column)), of_table: false };
@@ -124,18 +128,17 @@ pub(super) fn value(row: &Row<'_>, text: &str, name: &str) -> Option<Option<Stri
         "c2.relname" => index.map(|_| row.object.table.name.clone()),
         "c.relkind" => Some(row.object.kind().to_string()),
         "c.relpersistence" => Some(row.object.persistence().to_string()),
-        "c.relchecks" | "c.reltablespace" | "c2.reltablespace" | "count(i.inhparent)" => {
-            Some("0".to_owned())
-        }
+        "c.reltablespace" | "c2.reltablespace" | "count(i.inhparent)" => Some("0".to_owned()),
+        "c.relchecks" => Some(constraints::checks(row.object.table).len().to_string()),
+        "c.relhastriggers" => bool(index.is_none() && constraints::has_keys(row.object.table)),
         "c.relhasindex" => bool(!row.object.table.indexes.is_empty() && index.is_none()),
         "c.relhasrules"
-        | "c.relhastriggers"
         | "c.relrowsecurity"
         | "c.relforcerowsecurity"
         | "c.relispartition"
         | "i.indisclustered"
-        | "i.indisreplident"
-        | "i.indnullsnotdistinct" => bool(false),
+        | "i.indisreplident" => bool(false),
+        "i.indnullsnotdistinct" => bool(index.is_some_and(|index| index.nulls_not_distinct)),
         "c.relreplident" => Some("d".to_owned()),
         "am.amname" | "a.amname" => Some(row.object.method().to_owned()),
         "i.indisvalid" => bool(true),
@@ -146,17 +149,19 @@ pub(super) fn value(row: &Row<'_>, text: &str, name: &str) -> Option<Option<Stri
         "p.partstrat" => None,
         // Where "public" stands in the search path, after the catalogs.
         "o.n" => Some("2".to_owned()),
-        _ if text.starts_with("pg_get_indexdef(i.indexrelid") => row.object.definition(),
+        _ if text.starts_with("pg_get_indexdef(i.indexrelid") => row.object.definition(true),
         _ if text.starts_with("pg_get_constraintdef(") => index
             .filter(|index| index.primary)
             .map(|index| format!("PRIMARY KEY ({})", keys(index).join(", "))),
         _ if text.starts_with("array_to_string(c.reloptions") => options(row),
         _ if text.starts_with("case when c.reloftype") => Some(String::new()),
-        _ if text.starts_with("pg_get_expr(i.indpred") => None,
+        _ if text.starts_with("pg_get_expr(i.indpred") => row.object.condition(true),
         _ if text.contains("i.indimmediate") => bool(false),
         _ if text.starts_with("pg_get_userbyid(") => Some(crate::expr::system::USER.to_owned()),
         _ if text.starts_with("pg_size_pretty(") => Some(size(row.object.blocks())),
-        _ if text.starts_with("obj_description(") => None,
+        _ if text.starts_with("obj_description(") => {
+            TableNotes::decode(&row.object.table.note).comment.filter(|_| index.is_none())
+        }
         _ if text.starts_with("case c.relkind") => {
             Some(if index.is_some() { "index" } else { "table" }.to_owned())
         }
@@ -176,35 +181,76 @@ fn of_column(
     name: &str,
 ) -> Option<Option<String>> {
     let index = row.object.index;
+    let notes = ColumnNotes::decode(&column.note);
     Some(match text {
         "a.attname" => Some(column.name.clone()),
         "a.attnum" => Some(number.to_string()),
         "a.attnotnull" => {
             Some(if column.nullable || index.is_some() { "f" } else { "t" }.to_owned())
         }
-        "a.attidentity" | "a.attgenerated" | "a.attcompression" => Some(String::new()),
+        "a.attidentity" => Some(match &column.identity {
+            Some(identity) if !notes.serial && index.is_none() => {
+                if identity.always { "a" } else { "d" }.to_owned()
+            }
+            _ => String::new(),
+        }),
+        "a.attgenerated" | "a.attcompression" => Some(String::new()),
         "a.attstorage" => {
             let varies = SqlType::of_column(column.kind).fixed_len() < 0;
             Some(if varies { "x" } else { "p" }.to_owned())
         }
-        _ if text.starts_with("format_type(") => {
-            Some(SqlType::of_column(column.kind).name().to_owned())
+        _ if text.starts_with("format_type(") => Some(type_name(column, &notes)),
+        _ if text.contains("pg_attrdef") => {
+            default_text(column, &notes).filter(|_| index.is_none())
         }
-        _ if name == "attcollation" || text.contains("pg_attrdef") => None,
+        _ if name == "attcollation" => None,
         _ if text.contains("a.attstattarget") => None,
-        _ if text.starts_with("col_description(") => None,
-        _ if name == "is_key" => Some("yes".to_owned()),
-        _ if name == "indexdef" => index.and_then(|index| keys(index).get(number - 1).cloned()),
+        _ if text.starts_with("col_description(") => notes.comment,
+        _ if name == "is_key" => {
+            let key = index.is_none_or(|index| number <= index.columns.len());
+            Some(if key { "yes" } else { "no" }.to_owned())
+        }
+        _ if name == "indexdef" => index.map(|index| match keys(index).get(number - 1) {
+            Some(key) => key.clone(),
+            None => identifier(&column.name),
+        }),
         _ => return None,
     })
 }
 
-fn options(row: &Row<'_>) -> Option<String> {
-    match row.object.table.fillfactor {
-        _ if row.object.index.is_some() => Some(String::new()),
-        100 => Some(String::new()),
-        fillfactor => Some(format!("fillfactor={fillfactor}")),
+/// The type of a column as it is declared.
+pub(super) fn type_name(column: &ColumnInfo, notes: &ColumnNotes) -> String {
+    match notes.modifier {
+        Some(modifier) => modifier.to_string(),
+        None => SqlType::of_column(column.kind).name().to_owned(),
     }
+}
+
+/// The default of a column as SQL.
+pub(super) fn default_text(column: &ColumnInfo, notes: &ColumnNotes) -> Option<String> {
+    if let Some(identity) = column.identity.as_ref().filter(|_| notes.serial) {
+        return Some(format!("nextval({}::regclass)", literal(&identity.sequence)));
+    }
+    if notes.default.is_some() {
+        return notes.default.clone();
+    }
+    match column.default.as_ref()? {
+        ColumnDefault::Value(value) => {
+            let ty = SqlType::of_column(column.kind).name();
+            Some(format!("{}::{ty}", literal(&value.to_string())))
+        }
+        ColumnDefault::Now => Some("now()".to_owned()),
+        ColumnDefault::RandomUuid => Some("gen_random_uuid()".to_owned()),
+    }
+}
+
+fn options(row: &Row<'_>) -> Option<String> {
+    let table = row.object.table;
+    let shown = match row.object.index {
+        Some(_) => Vec::new(),
+        None => storage::shown(table.fillfactor, table.auto_vacuum),
+    };
+    Some(shown.join(", "))
 }
 
 /// A size as `pg_size_pretty` prints it.

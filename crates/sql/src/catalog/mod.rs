@@ -4,20 +4,29 @@
 //! |---|---|
 //! | `objects` | tables, indexes and their columns under numbers, as catalogs have them |
 //! | `items` | what an item of a known query means for an object |
+//! | `constraints` | checks and foreign keys |
 //! | `pattern` | the names that a client's pattern matches |
+//! | `figures` | who does what, what tables and indexes are used for, locks |
+//! | `views` | rows of catalogs and statistics that queries read one at a time |
 //!
-//! These queries join a dozen catalogs, and joins are not built. But they are few, and programs
-//! write them: psql's `\d`, `\dt` and `\di`, pgbench's look for partitions. So a query is known by
-//! the first catalog it reads and by the conditions on names and numbers that programs put there,
-//! and each of its items by its text. What is not known is refused.
+//! A query of one catalog is a query like any other (`views`). But programs join a dozen of them,
+//! and joins are not built. They are few, and programs write them: psql's `\d`, `\dt` and `\di`,
+//! pgbench's look for partitions. So a query is known by the first catalog it reads and by the
+//! conditions on names and numbers that programs put there, and each of its items by its text. What
+//! is not known is refused.
 //!
 //! Invariants: an answer belongs to one execution and is never kept; numbers (oids) of objects are
 //! the same within a transaction, and others after a definition.
-//! Does not do: catalogs as tables; `information_schema`.
+//! Does not do: `information_schema`.
 
+mod constraints;
+mod figures;
 mod items;
 mod objects;
 mod pattern;
+pub(crate) mod views;
+
+use std::sync::Arc;
 
 use rightlink::Transaction;
 use sqlparser::ast::{Query, Select as AstSelect, SelectItem, SetExpr, Statement, TableFactor};
@@ -27,14 +36,12 @@ use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::plan::{Column, Distinct, Plan, Select, Source};
 use crate::types::{Datum, SqlType};
-use items::Row;
 use objects::Objects;
 
 /// Most parameters of such a query.
 const MAX_PARAMETERS: usize = 16;
 /// Catalogs of what the store does not have: always empty.
-const EMPTY: [&str; 16] = [
-    "pg_constraint",
+const EMPTY: [&str; 15] = [
     "pg_description",
     "pg_event_trigger",
     "pg_extension",
@@ -52,6 +59,16 @@ const EMPTY: [&str; 16] = [
     "pg_type",
 ];
 
+/// Does the statement read one of the relations that are made up, and nothing else?
+pub(crate) fn reads_view(statement: &Statement) -> bool {
+    let Statement::Query(query) = statement else { return false };
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    let [only] = select.from.as_slice() else { return false };
+    let TableFactor::Table { name, args: None, .. } = &only.relation else { return false };
+    only.joins.is_empty()
+        && names::parts(name).is_ok_and(|parts| crate::plan::views::relation(&parts).is_some())
+}
+
 /// The answer to a query that reads catalogs; `None` for any other.
 pub(crate) fn answer(
     statement: &Statement,
@@ -65,8 +82,16 @@ pub(crate) fn answer(
     if !EMPTY.contains(&relation.as_str()) {
         let objects = Objects::of(txn)?;
         let condition = select.selection.as_ref().map(ToString::to_string).unwrap_or_default();
-        for row in items::rows(&relation, &normal(&condition), &objects)? {
-            rows.push(values(select, &row)?);
+        let condition = normal(&condition);
+        if relation == "pg_constraint" {
+            let all = constraints::all(&objects);
+            for one in all.iter().filter(|one| one.fits(&condition)) {
+                rows.push(values(select, &|text, _| one.value(text))?);
+            }
+        } else {
+            for row in items::rows(&relation, &condition, &objects)? {
+                rows.push(values(select, &|text, name| items::value(&row, text, name))?);
+            }
         }
     }
     let params = vec![SqlType::Text; parameters(query)];
@@ -128,14 +153,17 @@ fn item(item: &SelectItem) -> (String, String) {
 }
 
 fn columns(select: &AstSelect) -> Vec<Column> {
-    let column = |projected: &SelectItem| Column { name: item(projected).1, ty: SqlType::Text };
+    let column = |projected: &SelectItem| Column::new(item(projected).1, SqlType::Text);
     select.projection.iter().map(column).collect()
 }
 
-fn values(select: &AstSelect, row: &Row<'_>) -> Result<Vec<Expr>> {
+/// The value of an item of this text and name; `None` if it is not known.
+type Meaning<'m> = &'m dyn Fn(&str, &str) -> Option<Option<String>>;
+
+fn values(select: &AstSelect, meaning: Meaning<'_>) -> Result<Vec<Expr>> {
     let value = |projected: &SelectItem| {
         let (text, name) = item(projected);
-        let value = items::value(row, &text, &name).ok_or_else(|| {
+        let value = meaning(&text, &name).ok_or_else(|| {
             SqlError::unsupported(format!("\"{text}\" in a query of the catalogs"))
         })?;
         Ok(Expr::Const(value.map_or(Datum::Null, Datum::Text)))
@@ -154,7 +182,7 @@ fn parameters(query: &Query) -> usize {
 }
 
 fn plan(columns: Vec<Column>, rows: Vec<Vec<Expr>>) -> Plan {
-    Plan::Select(Select {
+    Plan::Select(Arc::new(Select {
         source: Source::Values(rows),
         filter: None,
         group: None,
@@ -165,8 +193,9 @@ fn plan(columns: Vec<Column>, rows: Vec<Vec<Expr>>) -> Plan {
         ordered: false,
         limit: None,
         offset: None,
-        locks: false,
-    })
+        locks: None,
+        sequences: Vec::new(),
+    }))
 }
 
 #[cfg(test)]

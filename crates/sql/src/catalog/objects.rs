@@ -1,14 +1,15 @@
-//! Tables and indexes under numbers, as catalogs have them.
+//! Tables and indexes under numbers, as catalogs have them: those of the store's catalog.
 //!
-//! Does not do: numbers that outlast a definition.
+//! Does not do: sequences.
 
-use rightlink::{IndexInfo, IndexMethod, TableInfo, Transaction};
+use rightlink::{Comparison, IndexInfo, IndexMethod, TableInfo, Term, Test, Transaction, Value};
 
 use crate::error::Result;
-use crate::expr::deparse::identifier;
+use crate::expr::deparse::{constant, identifier};
+use crate::types::Datum;
 
 /// The first number that PostgreSQL gives to an object of a user.
-const FIRST: u32 = 16_384;
+pub(super) const FIRST: u32 = 16_384;
 
 /// A table, or an index of it.
 #[derive(Clone, Copy)]
@@ -32,9 +33,9 @@ impl Objects {
     pub(super) fn all(&self) -> Vec<Object<'_>> {
         let mut all = Vec::new();
         for table in &self.0 {
-            for index in std::iter::once(None).chain(table.indexes.iter().map(Some)) {
-                let oid = FIRST + u32::try_from(all.len()).unwrap_or(u32::MAX - FIRST);
-                all.push(Object { oid, table, index });
+            all.push(Object { oid: FIRST + table.id, table, index: None });
+            for index in &table.indexes {
+                all.push(Object { oid: FIRST + index.id, table, index: Some(index) });
             }
         }
         all.sort_by(|a, b| a.name().cmp(b.name()));
@@ -45,6 +46,11 @@ impl Objects {
 impl<'o> Object<'o> {
     pub(super) fn name(&self) -> &'o str {
         self.index.map_or(&self.table.name, |index| &index.name)
+    }
+
+    /// The number of the table, also of an index.
+    pub(super) fn table_oid(&self) -> u32 {
+        FIRST + self.table.id
     }
 
     pub(super) fn kind(&self) -> char {
@@ -67,17 +73,47 @@ impl<'o> Object<'o> {
         self.index.map_or(self.table.heap_blocks, |index| index.blocks)
     }
 
-    /// The statement that would make an index.
-    pub(super) fn definition(&self) -> Option<String> {
+    /// The statement that would make an index; `pretty` leaves parentheses out.
+    pub(super) fn definition(&self, pretty: bool) -> Option<String> {
         let index = self.index?;
+        let names: Vec<String> = index.included.iter().map(|name| identifier(name)).collect();
+        let included = match names.is_empty() {
+            true => String::new(),
+            false => format!(" INCLUDE ({})", names.join(", ")),
+        };
+        let nulls = if index.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" };
+        let condition = self.condition(pretty).map(|text| format!(" WHERE {text}"));
         Some(format!(
-            "CREATE {}INDEX {} ON public.{} USING {} ({})",
+            "CREATE {}INDEX {} ON public.{} USING {} ({}){included}{nulls}{}",
             if index.unique { "UNIQUE " } else { "" },
             identifier(&index.name),
             identifier(&self.table.name),
             self.method(),
-            keys(index).join(", ")
+            keys(index).join(", "),
+            condition.unwrap_or_default()
         ))
+    }
+
+    /// Which rows an index holds, as SQL.
+    pub(super) fn condition(&self, pretty: bool) -> Option<String> {
+        let predicate = self.index?.predicate.as_ref()?;
+        let term = |term: &Term| {
+            let name = identifier(&term.column);
+            let text = match &term.test {
+                Test::Null => format!("{name} IS NULL"),
+                Test::NotNull => format!("{name} IS NOT NULL"),
+                Test::Compare(Comparison::Equal, Value::Bool(true)) => return name,
+                Test::Compare(Comparison::Equal, Value::Bool(false)) => format!("NOT {name}"),
+                Test::Compare(how, value) => {
+                    let value = constant(&Datum::from(value.clone()));
+                    format!("{name} {} {value}", how.sign())
+                }
+            };
+            if pretty { text } else { format!("({text})") }
+        };
+        let terms: Vec<String> = predicate.terms.iter().map(term).collect();
+        let text = terms.join(" AND ");
+        Some(if terms.len() > 1 && !pretty { format!("({text})") } else { text })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Memory that grows with the data, counted against the database's one budget.
 //!
-//! Invariants: a row is counted before it is kept. Does not do: spilling to disk; a statement that
-//! needs more than the budget has fails with `53200`.
+//! Invariants: a row is counted before it is kept. Does not do: spilling to disk (`sort` does); a
+//! statement that needs more than the budget has fails with `53200`.
 
 use rightlink::{Budget, Reservation};
 
@@ -52,9 +52,19 @@ impl Memory {
             self.used,
             self.budget.limit()
         );
-        SqlError::new(code::OUT_OF_MEMORY, "out of memory").detail(detail).hint(
-            "Sorts and groups are kept in memory; an index that delivers the order needs none.",
-        )
+        SqlError::new(code::OUT_OF_MEMORY, "out of memory")
+            .detail(detail)
+            .hint("Groups are kept in memory; an index that delivers the order needs none.")
+    }
+
+    /// Gives back what was counted.
+    pub(crate) fn release(&mut self) {
+        (self.used, self.reserved, self.reservation) = (0, 0, None);
+    }
+
+    /// What is counted, in bytes.
+    pub(crate) fn used(&self) -> usize {
+        self.used
     }
 
     /// Counts a row.

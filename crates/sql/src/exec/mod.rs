@@ -4,8 +4,11 @@
 //! |---|---|
 //! | `source` | rows of tables, lists, series |
 //! | `query` | filter, groups, order, duplicates, limits: streams on streams |
+//! | `sort`, `sort_key` | order, in memory or by way of files; rows as bytes for that |
 //! | `memory` | what a stream holds, counted against the database's budget |
-//! | `write` | INSERT, UPDATE, DELETE, rows locked by SELECT |
+//! | `write`, `upsert` | INSERT, UPDATE, DELETE, rows locked by SELECT; ON CONFLICT |
+//! | `rows`, `references` | rules for rows; foreign keys |
+//! | `tables` | tables as a transaction sees them |
 //! | `ddl` | definitions |
 //!
 //! Invariants: a stream holds no latch and no reference into a transaction between two rows; what
@@ -15,17 +18,57 @@
 pub(crate) mod ddl;
 pub(crate) mod memory;
 pub(crate) mod query;
+pub(crate) mod references;
+pub(crate) mod rows;
+mod sort;
+mod sort_key;
 pub(crate) mod source;
+pub(crate) mod tables;
+mod upsert;
 pub(crate) mod write;
 
 use crate::error::Result;
 use crate::expr::Context;
+use crate::expr::probe::{Probe, Stage};
 use crate::types::Row;
 
 /// Rows, one at a time.
 pub(crate) trait Stream: Send {
     /// The next row, `None` at the end.
     fn next(&mut self, context: &Context) -> Result<Option<Row>>;
+}
+
+/// A stream that a probe watches.
+struct Watched {
+    probe: Probe,
+    at: (usize, Stage),
+    inner: Box<dyn Stream>,
+}
+
+/// `stream` under the eyes of the probe, if there is one.
+fn watched(stream: Box<dyn Stream>, stage: Stage, context: &Context) -> Box<dyn Stream> {
+    match &context.probe {
+        Some(probe) => {
+            let (probe, at) = (probe.clone(), (probe.depth(), stage));
+            Box::new(Watched { probe, at, inner: stream })
+        }
+        None => stream,
+    }
+}
+
+impl Stream for Watched {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        let (row, spent) = self.probe.timed(|| self.inner.next(context));
+        let row = row?;
+        self.probe.note(self.at, |figures| {
+            figures.total += spent;
+            if figures.rows == 0 {
+                figures.first = figures.total;
+            }
+            figures.rows += u64::from(row.is_some());
+        });
+        Ok(row)
+    }
 }
 
 /// Rows that are there already.

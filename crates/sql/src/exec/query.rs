@@ -1,18 +1,20 @@
-//! Streams on streams: filter, groups, projection, duplicates, order, limits.
+//! Streams on streams: filter, groups, projection, duplicates, limits.
 //!
 //! Invariants: rows come out with the visible columns only. Groups come out in the order of their
-//! keys. Does not do: spilling (`memory`).
+//! keys. Does not do: spilling groups and duplicates (`memory`).
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rightlink::{Budget, Transaction};
 
 use crate::error::{Result, SqlError, code};
 use crate::exec::memory::Memory;
-use crate::exec::{Ready, Stream, source};
+use crate::exec::sort::Sort;
+use crate::exec::{Ready, Stream, source, watched};
 use crate::expr::aggregate::{Ordered, State};
+use crate::expr::probe::Stage;
 use crate::expr::{Context, Expr};
 use crate::plan::{Distinct, Select, SortKey};
 use crate::types::{Datum, Row};
@@ -35,6 +37,7 @@ pub(crate) fn open(
     if select.filter.is_some() {
         stream = Box::new(Filter { select: Arc::clone(select), input: stream });
     }
+    stream = watched(stream, Stage::Source, context);
     if select.group.is_some() {
         stream = Box::new(Grouped {
             select: Arc::clone(select),
@@ -42,22 +45,18 @@ pub(crate) fn open(
             groups: Ready::new(Vec::new()),
             memory: None,
         });
+        stream = watched(stream, Stage::Group, context);
     }
     stream = Box::new(Project { select: Arc::clone(select), input: stream });
     if select.distinct == Distinct::All {
         stream =
             Box::new(Unique { input: stream, seen: BTreeSet::new(), memory: Memory::new(budget) });
+        stream = watched(stream, Stage::Distinct, context);
     }
     if needs_sort {
         let top = limits.most().filter(|_| !matches!(select.distinct, Distinct::On(_)));
-        let sort = Sort {
-            select: Arc::clone(select),
-            input: Some(stream),
-            rows: Ready::new(Vec::new()),
-            memory: Memory::new(budget),
-            top,
-        };
-        stream = Box::new(sort);
+        let sort = Sort::new(&select.sort, stream, budget, top);
+        stream = watched(Box::new(sort), Stage::Sort, context);
     }
     if let Distinct::On(places) = &select.distinct {
         let places = places.clone();
@@ -67,8 +66,10 @@ pub(crate) fn open(
             seen: BTreeSet::new(),
             memory: Memory::new(budget),
         });
+        stream = watched(stream, Stage::Unique, context);
     }
-    Ok(Box::new(Cut { input: stream, limits, width: select.columns.len() }))
+    let cut = Box::new(Cut { input: stream, limits, width: select.columns.len() });
+    Ok(watched(cut, Stage::Limit, context))
 }
 
 /// LIMIT and OFFSET of one execution.
@@ -256,93 +257,21 @@ pub(crate) fn compare(a: &[Datum], b: &[Datum], keys: &[SortKey]) -> Ordering {
             (true, false) => Ordering::Greater,
             (false, true) if key.nulls_first => Ordering::Greater,
             (false, true) => Ordering::Less,
-            (false, false) if key.descending => y.compare(x),
-            (false, false) => x.compare(y),
+            (false, false) => {
+                let order = match (x, y) {
+                    (Datum::Text(x), Datum::Text(y)) if key.padded => {
+                        x.trim_end_matches(' ').cmp(y.trim_end_matches(' '))
+                    }
+                    _ => x.compare(y),
+                };
+                if key.descending { order.reverse() } else { order }
+            }
         };
         if order.is_ne() {
             return order;
         }
     }
     Ordering::Equal
-}
-
-struct Sort {
-    select: Arc<Select>,
-    input: Option<Box<dyn Stream>>,
-    rows: Ready,
-    memory: Memory,
-    /// Only the first so many are wanted.
-    top: Option<u64>,
-}
-
-impl Stream for Sort {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        if let Some(input) = self.input.take() {
-            let rows = match self.top.and_then(|top| usize::try_from(top).ok()) {
-                Some(top) if top < 10_000 => self.gather_top(input, top, context)?,
-                _ => self.gather(input, context)?,
-            };
-            self.rows = Ready::new(rows);
-        }
-        self.rows.next(context)
-    }
-}
-
-/// A row in a heap of the largest, ties by arrival.
-struct Held<'a>(Row, u64, &'a [SortKey]);
-
-impl Ord for Held<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        compare(&self.0, &other.0, self.2).then(self.1.cmp(&other.1))
-    }
-}
-
-impl PartialOrd for Held<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Held<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Held<'_> {}
-
-impl Sort {
-    fn gather(&mut self, mut input: Box<dyn Stream>, context: &Context) -> Result<Vec<Row>> {
-        let mut rows = Vec::new();
-        while let Some(row) = input.next(context)? {
-            self.memory.charge_row(&row)?;
-            rows.push(row);
-        }
-        rows.sort_by(|a, b| compare(a, b, &self.select.sort));
-        Ok(rows)
-    }
-
-    fn gather_top(
-        &mut self,
-        mut input: Box<dyn Stream>,
-        top: usize,
-        context: &Context,
-    ) -> Result<Vec<Row>> {
-        let select = Arc::clone(&self.select);
-        let mut heap: BinaryHeap<Held<'_>> = BinaryHeap::new();
-        let mut arrived = 0;
-        while let Some(row) = input.next(context)? {
-            if heap.len() < top {
-                self.memory.charge_row(&row)?;
-            }
-            heap.push(Held(row, arrived, &select.sort));
-            arrived += 1;
-            if heap.len() > top {
-                heap.pop();
-            }
-        }
-        Ok(heap.into_sorted_vec().into_iter().map(|held| held.0).collect())
-    }
 }
 
 struct Cut {

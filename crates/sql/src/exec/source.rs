@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use rightlink::{Rows, ScanOptions, Transaction};
 
+use crate::catalog::views;
 use crate::error::{Result, SqlError, code};
 use crate::exec::{Ready, Stream};
+use crate::expr::probe::{Probe, Stage};
 use crate::expr::{Context, Expr};
 use crate::plan::path::Path;
 use crate::plan::{Select, Source, TableScan};
@@ -30,14 +32,34 @@ pub(crate) struct TableRows {
     with_tid: bool,
     filter: Option<Expr>,
     read: u32,
+    /// Who wants to know what was left out and what reading did.
+    probe: Option<(Probe, usize)>,
+    removed: u64,
 }
 
 /// Rows between two looks at the clock.
 const CHECK_EVERY: u32 = 256;
 
 impl TableRows {
-    pub(crate) fn new(rows: Rows, scan: &TableScan) -> TableRows {
-        TableRows { rows, with_tid: scan.with_tid, filter: scan.filter.clone(), read: 0 }
+    pub(crate) fn new(rows: Rows, scan: &TableScan, context: &Context) -> TableRows {
+        let probe = context.probe.clone().map(|probe| {
+            let depth = probe.depth();
+            (probe, depth)
+        });
+        let (with_tid, filter) = (scan.with_tid, scan.filter.clone());
+        TableRows { rows, with_tid, filter, read: 0, probe, removed: 0 }
+    }
+}
+
+impl Drop for TableRows {
+    fn drop(&mut self) {
+        if let Some((probe, depth)) = &self.probe {
+            let (stats, removed) = (self.rows.stats(), self.removed);
+            probe.note((*depth, Stage::Source), |figures| {
+                figures.reads = Some(stats);
+                figures.removed = removed;
+            });
+        }
     }
 }
 
@@ -67,7 +89,7 @@ impl Stream for TableRows {
             }
             let row = convert(row?, self.with_tid)?;
             match &self.filter {
-                Some(filter) if !filter.holds(&row, context)? => {}
+                Some(filter) if !filter.holds(&row, context)? => self.removed += 1,
                 _ => return Ok(Some(row)),
             }
         }
@@ -173,8 +195,17 @@ pub(crate) fn open(
         Source::Nothing => Ok(Box::new(Ready::new(vec![Vec::new()]))),
         Source::Values(_) => Ok(Box::new(ValuesRows { select: Arc::clone(select), at: 0 })),
         Source::Series(args, ty) => Series::open(args, *ty, context),
+        Source::View(view, args) => {
+            let args = args.iter().map(|arg| arg.eval(&[], context)).collect::<Result<Vec<_>>>()?;
+            let rows = views::rows(view, &args, txn, context)?;
+            Ok(Box::new(Ready::new(rows)))
+        }
         Source::Query(query) => {
-            super::query::open(&Arc::new((**query).clone()), txn, context, budget)
+            let query = Arc::new((**query).clone());
+            match &context.probe {
+                Some(probe) => probe.inside(|| super::query::open(&query, txn, context, budget)),
+                None => super::query::open(&query, txn, context, budget),
+            }
         }
         Source::Table(scan) => {
             let Some(mut options) = scan_options(scan, context)? else {
@@ -185,7 +216,7 @@ pub(crate) fn open(
                 && limit.is_none()
                 && (select.group.is_some() || (!select.sort.is_empty() && !select.ordered));
             let rows = txn.scan(&scan.table.info.name, &options)?;
-            Ok(Box::new(TableRows::new(rows, scan)))
+            Ok(Box::new(TableRows::new(rows, scan, context)))
         }
     }
 }

@@ -2,19 +2,20 @@
 //!
 //! Invariants: each is one statement of the engine: it happens as a whole or not at all, and does
 //! not meet its own rows. A row that another transaction changed first is judged again as it is
-//! now, before it is changed. Does not do: constraints that the engine does not have.
+//! now, before it is changed. Does not do: ON CONFLICT (`upsert`), foreign keys (`references`).
 
-use std::sync::Arc;
+use rightlink::{Budget, Busy, RowId, RowLock, Transaction, Value, Writer, Written};
 
-use rightlink::{Budget, RowId, Transaction, Value, Writer, Written};
-
-use crate::error::{Result, SqlError, code};
+use crate::error::{Result, SqlError};
 use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
+use crate::exec::references::{self, Pending};
 use crate::exec::source::{convert, scan_options};
-use crate::expr::Context;
+use crate::exec::{rows, upsert};
+use crate::expr::probe::Stage;
+use crate::expr::{Context, Expr};
 use crate::plan::path::Path;
-use crate::plan::{Change, Insert, Returning, Select, Source, Table};
+use crate::plan::{Change, Insert, Returning, Rules, Select, Source};
 use crate::types::{Datum, Row};
 
 /// Rows that an INSERT hands to the engine at a time.
@@ -31,7 +32,7 @@ pub(crate) struct Changed {
 }
 
 /// Rows of RETURNING in the making.
-struct Returned<'a> {
+pub(super) struct Returned<'a> {
     returning: Option<&'a Returning>,
     rows: Vec<Row>,
     memory: Memory,
@@ -42,7 +43,7 @@ impl<'a> Returned<'a> {
         Self { returning, rows: Vec::new(), memory: Memory::new(budget) }
     }
 
-    fn add(&mut self, mut row: Row, id: RowId, context: &Context) -> Result<()> {
+    pub(super) fn add(&mut self, mut row: Row, id: RowId, context: &Context) -> Result<()> {
         let Some(returning) = self.returning else { return Ok(()) };
         row.push(Datum::Tid(id));
         let output = query::project(&returning.output, &row, context)?;
@@ -63,62 +64,66 @@ pub(crate) fn insert(
     context: &Context,
     budget: &Budget,
 ) -> Result<Changed> {
-    let mut source = query::open(&Arc::new(insert.source.clone()), txn, context, budget)?;
-    let table = &insert.table;
-    txn.write(&table.info.name, |writer| {
+    let mut source = query::open(&insert.source, txn, context, budget)?;
+    let (table, rules) = (&*insert.table, &insert.rules);
+    let mut pending = Pending::new(rules, budget);
+    let changed = txn.write(&table.info.name, |writer| {
         let mut returned = Returned::new(insert.returning.as_ref(), budget);
         let mut count = 0;
         loop {
             let mut batch = Vec::new();
             while batch.len() < BATCH {
                 let Some(row) = source.next(context)? else { break };
-                batch.push(stored(insert, row)?);
+                batch.push(rows::complete((table, rules), &insert.given, row, context)?);
             }
             if batch.is_empty() {
-                return Ok(returned.done(count));
+                return Ok::<_, SqlError>(returned.done(count));
             }
-            count += batch.len() as u64;
-            let ids = writer.insert_many(&batch)?;
-            if returned.returning.is_some() {
-                for (values, id) in batch.into_iter().zip(ids) {
-                    returned.add(values.into_iter().map(Datum::from).collect(), id, context)?;
-                }
-            }
+            let mut to = Inserting { writer, pending: &mut pending, returned: &mut returned };
+            count += match &insert.conflict {
+                None => to.plain(rules, batch, context)?,
+                Some(conflict) => upsert::run(&mut to, insert, conflict, batch, context)?,
+            };
         }
-    })
+    })?;
+    references::settle(pending, (table, rules), txn, (context, budget))?;
+    Ok(changed)
 }
 
-/// A row of the source as a row of the table.
-fn stored(insert: &Insert, mut row: Row) -> Result<Vec<Value>> {
-    let mut values = Vec::with_capacity(insert.places.len());
-    for place in &insert.places {
-        let datum = place.map_or(Datum::Null, |at| std::mem::take(&mut row[at]));
-        values.push(to_value(datum)?);
+/// Where an INSERT puts rows and what it notes of them.
+pub(super) struct Inserting<'i, 't, 'r> {
+    pub(super) writer: &'i mut Writer<'t>,
+    pub(super) pending: &'i mut Pending,
+    pub(super) returned: &'i mut Returned<'r>,
+}
+
+impl Inserting<'_, '_, '_> {
+    fn plain(&mut self, rules: &Rules, batch: Vec<Vec<Value>>, context: &Context) -> Result<u64> {
+        let ids = self.writer.insert_many(&batch)?;
+        let count = batch.len() as u64;
+        for (values, id) in batch.into_iter().zip(ids) {
+            self.took(rules, (None, values), id, context)?;
+        }
+        Ok(count)
     }
-    check_nulls(&insert.table, &values)?;
-    Ok(values)
-}
 
-/// A value of a column's type, to which the binder has cast.
-pub(crate) fn to_value(datum: Datum) -> Result<Value> {
-    let overflow = || SqlError::new(code::NUMERIC_OUT_OF_RANGE, "value overflows numeric format");
-    datum.into_value().ok_or_else(overflow)
-}
-
-/// No null where the table wants none.
-pub(crate) fn check_nulls(table: &Table, values: &[Value]) -> Result<()> {
-    let broken = table.info.columns.iter().zip(values).find(|(c, v)| !c.nullable && v.is_null());
-    let Some((column, _)) = broken else { return Ok(()) };
-    let shown: Vec<String> = values
-        .iter()
-        .map(|value| Datum::from(value.clone()).to_text().unwrap_or_else(|| "null".to_owned()))
-        .collect();
-    let message = format!(
-        "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-        column.name, table.info.name
-    );
-    Err(SqlError::new(code::NOT_NULL_VIOLATION, message)
-        .detail(format!("Failing row contains ({}).", shown.join(", "))))
+    /// Notes a row that was written, in the place of another if there was one.
+    pub(super) fn took(
+        &mut self,
+        rules: &Rules,
+        (old, new): (Option<&[Value]>, Vec<Value>),
+        id: RowId,
+        context: &Context,
+    ) -> Result<()> {
+        self.pending.came(rules, old, &new)?;
+        if let Some(old) = old {
+            self.pending.went(rules, old, Some(&new))?;
+        }
+        if self.returned.returning.is_some() {
+            self.returned.add(new.into_iter().map(Datum::from).collect(), id, context)?;
+        }
+        Ok(())
+    }
 }
 
 /// Runs an UPDATE or DELETE.
@@ -128,13 +133,28 @@ pub(crate) fn change(
     context: &Context,
     budget: &Budget,
 ) -> Result<Changed> {
+    let table = &*change.scan.table;
+    let mut pending = Pending::new(&change.rules, budget);
+    let changed = rewrite(change, txn, (context, budget), &mut pending)?;
+    references::settle(pending, (table, &change.rules), txn, (context, budget))?;
+    Ok(changed)
+}
+
+fn rewrite(
+    change: &Change,
+    txn: &mut Transaction,
+    (context, budget): (&Context, &Budget),
+    pending: &mut Pending,
+) -> Result<Changed> {
     let scan = &change.scan;
+    check_given(change, context)?;
     let mut returned = Returned::new(change.returning.as_ref(), budget);
     if let Path::Tid(place) = &scan.path {
         let Datum::Tid(id) = place.eval(&[], context)? else { return Ok(returned.done(0)) };
         return txn.write(&scan.table.info.name, |writer| {
             // No row lies at slot 0.
-            let done = if id.slot == 0 { None } else { one(change, writer, id, context)? };
+            let done =
+                if id.slot == 0 { None } else { one(change, writer, id, (context, pending))? };
             let count = u64::from(done.is_some());
             if let Some((id, row)) = done {
                 returned.add(row, id, context)?;
@@ -145,33 +165,59 @@ pub(crate) fn change(
     let Some(mut options) = scan_options(scan, context)? else { return Ok(returned.done(0)) };
     options.any_order = options.index.is_some();
     txn.write(&scan.table.info.name, |writer| {
-        let mut count = 0;
-        for row in writer.scan(&options)? {
+        let (mut count, mut found, mut removed) = (0, 0, 0);
+        let mut rows = writer.scan(&options)?;
+        for row in rows.by_ref() {
             let row = row?;
             let id = row.id;
             if let Some(filter) = &scan.filter
                 && !filter.holds(&convert(row, scan.with_tid)?, context)?
             {
+                removed += 1;
                 continue;
             }
-            if let Some((id, row)) = one(change, writer, id, context)? {
+            found += 1;
+            if let Some((id, row)) = one(change, writer, id, (context, pending))? {
                 count += 1;
                 returned.add(row, id, context)?;
             }
         }
+        if let Some(probe) = &context.probe {
+            probe.note((0, Stage::Source), |figures| {
+                (figures.rows, figures.removed) = (found, removed);
+                figures.reads = Some(rows.stats());
+            });
+        }
         Ok(returned.done(count))
     })
+}
+
+/// A parameter that its column cannot hold fails also where there is no row, as a constant does.
+fn check_given(change: &Change, context: &Context) -> Result<()> {
+    fn is_given(expr: &Expr) -> bool {
+        match expr {
+            Expr::Param(_) => true,
+            Expr::Cast(inner, _) => is_given(inner),
+            _ => false,
+        }
+    }
+    for (_, value) in change.assignments.iter().flatten() {
+        if matches!(value, Expr::Fit(inner, ..) if is_given(inner)) {
+            value.eval(&[], context)?;
+        }
+    }
+    Ok(())
 }
 
 fn one(
     change: &Change,
     writer: &mut Writer<'_>,
     id: RowId,
-    context: &Context,
+    (context, pending): (&Context, &mut Pending),
 ) -> Result<Option<(RowId, Row)>> {
     match &change.assignments {
-        Some(_) => update_row(change, writer, id, context),
-        None => delete_row(change, writer, id, context),
+        Some(_) => update_row(change, writer, id, (context, pending)),
+        None => delete_row(change, writer, id, (context, pending)),
     }
 }
 
@@ -187,14 +233,14 @@ fn wanted(change: &Change, old: &[Value], id: RowId, context: &Context) -> Resul
 }
 
 /// Keeps an error of ours while the engine carries a sign of it out.
-fn carry<T>(slot: &mut Option<SqlError>, result: Result<T>) -> rightlink::Result<T> {
+pub(super) fn carry<T>(slot: &mut Option<SqlError>, result: Result<T>) -> rightlink::Result<T> {
     result.map_err(|error| {
         *slot = Some(error);
         rightlink::Error::Invalid("an expression failed".to_owned())
     })
 }
 
-fn unless<T>(failed: Option<SqlError>, result: rightlink::Result<T>) -> Result<T> {
+pub(super) fn unless<T>(failed: Option<SqlError>, result: rightlink::Result<T>) -> Result<T> {
     match failed {
         Some(error) => Err(error),
         None => Ok(result?),
@@ -205,60 +251,72 @@ fn update_row(
     change: &Change,
     writer: &mut Writer<'_>,
     id: RowId,
-    context: &Context,
+    (context, pending): (&Context, &mut Pending),
 ) -> Result<Option<(RowId, Row)>> {
     let assignments = change.assignments.as_ref().expect("an update assigns");
+    let rules = &change.rules;
+    let keeps_old = rules.is_parent || !rules.keys.is_empty();
+    let keeps_new = keeps_old || change.returning.is_some();
     let mut failed = None;
-    let mut written: Vec<Value> = Vec::new();
+    let (mut before, mut written): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
     let result = writer.update(id, &mut |old| {
         let new = || -> Result<Option<Vec<Value>>> {
-            let Some(row) = wanted(change, old, id, context)? else { return Ok(None) };
-            let mut new = old.to_vec();
-            for (at, value) in assignments {
-                new[*at] = to_value(value.eval(&row, context)?)?;
+            let Some(mut row) = wanted(change, old, id, context)? else { return Ok(None) };
+            let mut assigned = Vec::with_capacity(assignments.len());
+            for (_, value) in assignments {
+                assigned.push(value.eval(&row, context)?);
             }
-            check_nulls(&change.scan.table, &new)?;
-            Ok(Some(new))
+            row.pop();
+            for ((at, _), value) in assignments.iter().zip(assigned) {
+                row[*at] = value;
+            }
+            rows::checked((&change.scan.table, rules), row, context).map(Some)
         };
         let new = carry(&mut failed, new())?;
-        if let Some(new) = &new
-            && change.returning.is_some()
-        {
+        if let Some(new) = new.as_ref().filter(|_| keeps_new) {
             written.clone_from(new);
+        }
+        if keeps_old {
+            before = old.to_vec();
         }
         Ok(new)
     });
-    Ok(match unless(failed, result)? {
-        Written::Done(id) => Some((id, written.into_iter().map(Datum::from).collect())),
-        Written::Skipped | Written::Gone => None,
-    })
+    let Written::Done(id) = unless(failed, result)? else { return Ok(None) };
+    if keeps_old {
+        pending.came(rules, Some(&before), &written)?;
+        pending.went(rules, &before, Some(&written))?;
+    }
+    Ok(Some((id, written.into_iter().map(Datum::from).collect())))
 }
 
 fn delete_row(
     change: &Change,
     writer: &mut Writer<'_>,
     id: RowId,
-    context: &Context,
+    (context, pending): (&Context, &mut Pending),
 ) -> Result<Option<(RowId, Row)>> {
     let mut failed = None;
     let mut last: Row = Vec::new();
+    let mut before = Vec::new();
     let result =
         writer.delete(id, &mut |old| match carry(&mut failed, wanted(change, old, id, context))? {
             Some(mut row) => {
                 row.pop();
                 last = row;
+                if change.rules.is_parent {
+                    before = old.to_vec();
+                }
                 Ok(true)
             }
             None => Ok(false),
         });
-    Ok(match unless(failed, result)? {
-        Written::Done(_) => Some((id, last)),
-        Written::Skipped | Written::Gone => None,
-    })
+    let Written::Done(_) = unless(failed, result)? else { return Ok(None) };
+    pending.went(&change.rules, &before, None)?;
+    Ok(Some((id, last)))
 }
 
-/// Runs a SELECT FOR UPDATE: rows are found and ordered, then locked one after the other until
-/// there are enough.
+/// Runs a SELECT FOR UPDATE or FOR SHARE: rows are locked one after the other, as they are found or
+/// after all are found and ordered, until there are enough.
 pub(crate) fn select_locked(
     select: &Select,
     txn: &mut Transaction,
@@ -268,51 +326,77 @@ pub(crate) fn select_locked(
     let Source::Table(scan) = &select.source else {
         unreachable!("the binder allows locks on tables only")
     };
+    let how = select.locks.unwrap_or((RowLock::Exclusive, Busy::Wait));
     let limits = Limits::of(select, context)?;
     let Some(options) = scan_options(scan, context)? else { return Ok(Vec::new()) };
     let mut memory = Memory::new(budget);
+    let mut locked = Locked { select, how, limits, rows: Vec::new() };
     txn.write(&scan.table.info.name, |writer| {
         let mut found: Vec<(RowId, Row)> = Vec::new();
-        for row in writer.scan(&options)? {
-            let row = row?;
+        let mut rows = writer.scan(&options)?;
+        while !locked.is_enough()
+            && let Some(row) = rows.next().transpose()?
+        {
             let id = row.id;
             let row = convert(row, scan.with_tid)?;
-            match &scan.filter {
-                Some(filter) if !filter.holds(&row, context)? => {}
-                _ => {
-                    let output = query::project(&select.output, &row, context)?;
-                    memory.charge_row(&output)?;
-                    found.push((id, output));
+            if let Some(filter) = &scan.filter
+                && !filter.holds(&row, context)?
+            {
+                continue;
+            }
+            if select.sort.is_empty() {
+                // A row that is found may be skipped or not be wanted any more: only those that
+                // are locked count.
+                if locked.take(writer, id, context)? {
+                    memory.charge_row(locked.rows.last().map_or(&[], Vec::as_slice))?;
                 }
+                continue;
             }
-            let enough = limits.most().is_some_and(|most| found.len() as u64 >= most);
-            if enough && select.sort.is_empty() && scan.filter.is_none() {
-                break;
-            }
+            let output = query::project(&select.output, &row, context)?;
+            memory.charge_row(&output)?;
+            found.push((id, output));
         }
         found.sort_by(|a, b| query::compare(&a.1, &b.1, &select.sort));
-        let mut rows = Vec::new();
-        let mut skip = limits.skip;
         for (id, _) in found {
-            if limits.take.is_some_and(|take| rows.len() as u64 >= take) {
+            if locked.is_enough() {
                 break;
             }
-            if let Some(mut row) = lock_row(select, writer, id, context)? {
-                if skip > 0 {
-                    skip -= 1;
-                    continue;
-                }
-                row.truncate(select.columns.len());
-                rows.push(row);
-            }
+            locked.take(writer, id, context)?;
         }
-        Ok(rows)
+        Ok(locked.rows)
     })
+}
+
+/// Rows of a query that are locked.
+struct Locked<'s> {
+    select: &'s Select,
+    how: (RowLock, Busy),
+    limits: Limits,
+    rows: Vec<Row>,
+}
+
+impl Locked<'_> {
+    fn is_enough(&self) -> bool {
+        self.limits.take.is_some_and(|take| self.rows.len() as u64 >= take)
+    }
+
+    /// Locks a row; was it added? One of those that OFFSET skips is locked too.
+    fn take(&mut self, writer: &mut Writer<'_>, id: RowId, context: &Context) -> Result<bool> {
+        let locked = lock_row((self.select, self.how), writer, id, context)?;
+        let Some(mut row) = locked else { return Ok(false) };
+        if self.limits.skip > 0 {
+            self.limits.skip -= 1;
+            return Ok(false);
+        }
+        row.truncate(self.select.columns.len());
+        self.rows.push(row);
+        Ok(true)
+    }
 }
 
 /// Locks a row; its output as it is now, if it is still wanted.
 fn lock_row(
-    select: &Select,
+    (select, (lock, busy)): (&Select, (RowLock, Busy)),
     writer: &mut Writer<'_>,
     id: RowId,
     context: &Context,
@@ -320,7 +404,7 @@ fn lock_row(
     let Source::Table(scan) = &select.source else { return Ok(None) };
     let mut failed = None;
     let mut output = None;
-    let result = writer.lock(id, &mut |values| {
+    let mut judge = |values: &[Value]| {
         let mut judge = || -> Result<bool> {
             let columns = scan.columns.iter().map(|at| Datum::from(values[*at].clone()));
             let mut row: Row = columns.collect();
@@ -340,7 +424,8 @@ fn lock_row(
             Ok(true)
         };
         carry(&mut failed, judge())
-    });
+    };
+    let result = writer.lock_row(id, &mut judge, lock, busy);
     Ok(match unless(failed, result)? {
         Written::Done(_) => output,
         Written::Skipped | Written::Gone => None,

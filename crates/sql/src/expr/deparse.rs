@@ -65,7 +65,8 @@ pub(crate) fn literal(text: &str) -> String {
     if text.contains('\\') { format!("E{}", quoted.replace('\\', "\\\\")) } else { quoted }
 }
 
-fn constant(value: &Datum) -> String {
+/// A constant.
+pub(crate) fn constant(value: &Datum) -> String {
     match value {
         Datum::Null => "NULL".to_owned(),
         Datum::Bool(v) => v.to_string(),
@@ -90,7 +91,9 @@ pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
         Expr::Aggregate(at) => format!("agg{}", at + 1),
         Expr::Call(function, args) => call(function.name, args, names),
         Expr::Cast(value, to) => format!("({})::{}", inner(value), to.name()),
-        Expr::FitNumeric(value, p, s) => format!("({})::numeric({p},{s})", inner(value)),
+        Expr::Fit(value, modifier, _) => format!("({})::{modifier}", inner(value)),
+        Expr::Pad(value, _) => inner(value),
+        Expr::Sequence(_, name, _) => format!("nextval({}::regclass)", literal(name)),
         Expr::And(parts) => format!("({})", list(parts, " AND ")),
         Expr::Or(parts) => format!("({})", list(parts, " OR ")),
         Expr::Not(value) => format!("(NOT {})", inner(value)),

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::expr::{Context, Expr};
 use crate::types::Datum;
 use crate::types::cast::cast;
+use crate::types::declared::pad;
 
 impl Expr {
     /// The value over `row`.
@@ -21,10 +22,15 @@ impl Expr {
             Expr::Aggregate(_) => unreachable!("aggregates are columns by now"),
             Expr::Call(function, args) => call(function, args, row, context),
             Expr::Cast(inner, to) => cast(inner.eval(row, context)?, *to),
-            Expr::FitNumeric(inner, precision, scale) => match inner.eval(row, context)? {
-                Datum::Numeric(number) => Ok(Datum::Numeric(number.fit(*precision, *scale)?)),
-                other => Ok(other),
-            },
+            Expr::Fit(inner, modifier, written) => {
+                modifier.fit(inner.eval(row, context)?, *written)
+            }
+            Expr::Pad(inner, length) => Ok(pad(inner.eval(row, context)?, *length)),
+            Expr::Sequence(ask, name, args) => {
+                let args =
+                    args.iter().map(|arg| arg.eval(row, context)).collect::<Result<Vec<_>>>()?;
+                context.sequences.ask(*ask, name, &args)
+            }
             Expr::And(list) => junction(list, false, row, context),
             Expr::Or(list) => junction(list, true, row, context),
             Expr::Not(inner) => Ok(match inner.eval(row, context)? {

@@ -5,6 +5,8 @@
 //! | `eval` | evaluating, with three-valued logic |
 //! | `registry` | all functions and operators, and which of them a call means |
 //! | `operators`, `math`, `strings`, `moments`, `system`, `md5` | what they do |
+//! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
+//! | `sequences` | numbers of sequences, and which of them a session has got |
 //! | `like` | pattern matching |
 //! | `aggregate` | functions over many rows |
 //! | `deparse` | expressions as text, as EXPLAIN shows them |
@@ -20,15 +22,22 @@ mod math;
 mod md5;
 mod moments;
 mod operators;
+pub(crate) mod probe;
 pub(crate) mod registry;
+pub(crate) mod sequences;
 mod strings;
 pub(crate) mod system;
 
 use std::cell::Cell;
 use std::cmp::Ordering;
 
+use crate::activity::Activity;
+use crate::parse::utility::Level;
+use crate::settings::Settings;
+use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType};
 use registry::Function;
+use sequences::{Ask, Sequences};
 
 /// A bound expression.
 #[derive(Clone, Debug)]
@@ -42,8 +51,12 @@ pub(crate) enum Expr {
     Aggregate(usize),
     Call(&'static Function, Vec<Expr>),
     Cast(Box<Expr>, SqlType),
-    /// To `numeric(precision, scale)`.
-    FitNumeric(Box<Expr>, u32, i32),
+    /// To a declared length or precision; the flag says that a cast is written, not an assignment.
+    Fit(Box<Expr>, Modifier, bool),
+    /// Filled up with blanks, as `char(n)` is shown.
+    Pad(Box<Expr>, u32),
+    /// A number of the sequence of this name.
+    Sequence(Ask, String, Vec<Expr>),
     And(Vec<Expr>),
     Or(Vec<Expr>),
     Not(Box<Expr>),
@@ -70,6 +83,8 @@ pub(crate) struct Typed {
     pub(crate) expr: Expr,
     pub(crate) ty: SqlType,
     pub(crate) position: Option<usize>,
+    /// Declared length or precision, where it is known.
+    pub(crate) modifier: Option<Modifier>,
 }
 
 /// What an evaluation may ask of its surroundings.
@@ -89,8 +104,19 @@ pub(crate) struct Context {
     pub(crate) deadline: Option<i64>,
     /// Wall clock.
     pub(crate) db: Option<Db>,
+    /// Where nodes note what they do, if anybody wants to know.
+    pub(crate) probe: Option<probe::Probe>,
+    /// Sequences of the session.
+    pub(crate) sequences: Sequences,
     /// Whether somebody wants the statement to end.
     pub(crate) interrupt: crate::Interrupt,
+    /// Settings of the session.
+    pub(crate) settings: Settings,
+    /// Level of the transaction, and whether it only reads.
+    pub(crate) modes: (Level, bool),
+    /// Who else is there, and as whom the session is listed.
+    pub(crate) activity: Activity,
+    pub(crate) pid: u32,
 }
 
 /// The database, as functions see it.
@@ -142,11 +168,13 @@ impl Expr {
         match self {
             Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Aggregate(_) => {}
             Expr::Cast(inner, _)
-            | Expr::FitNumeric(inner, ..)
+            | Expr::Fit(inner, ..)
+            | Expr::Pad(inner, _)
             | Expr::Not(inner)
             | Expr::IsNull(inner, _)
             | Expr::Is(inner, ..) => inner.walk(visit),
             Expr::Call(_, list)
+            | Expr::Sequence(_, _, list)
             | Expr::And(list)
             | Expr::Or(list)
             | Expr::Coalesce(list)
@@ -177,11 +205,13 @@ impl Expr {
         match self {
             Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Aggregate(_) => {}
             Expr::Cast(inner, _)
-            | Expr::FitNumeric(inner, ..)
+            | Expr::Fit(inner, ..)
+            | Expr::Pad(inner, _)
             | Expr::Not(inner)
             | Expr::IsNull(inner, _)
             | Expr::Is(inner, ..) => inner.change(change),
             Expr::Call(_, list)
+            | Expr::Sequence(_, _, list)
             | Expr::And(list)
             | Expr::Or(list)
             | Expr::Coalesce(list)
@@ -208,7 +238,7 @@ impl Expr {
     pub(crate) fn is_stable(&self) -> bool {
         let mut stable = true;
         self.walk(&mut |expr| {
-            stable &= !matches!(expr, Expr::Column(_) | Expr::Aggregate(_))
+            stable &= !matches!(expr, Expr::Column(_) | Expr::Aggregate(_) | Expr::Sequence(..))
                 && !matches!(expr, Expr::Call(function, _) if function.volatile);
         });
         stable
@@ -222,7 +252,7 @@ impl Expr {
 
 impl Typed {
     pub(crate) fn new(expr: Expr, ty: SqlType) -> Typed {
-        Typed { expr, ty, position: None }
+        Typed { expr, ty, position: None, modifier: None }
     }
 
     #[must_use]

@@ -5,6 +5,7 @@
 use crate::error::Result;
 use crate::expr::Context;
 use crate::expr::registry::Registry;
+use crate::settings::check_settable;
 use crate::types::{Datum, SqlType};
 
 /// What clients take for the server's version.
@@ -43,8 +44,64 @@ pub(super) fn register(registry: &mut Registry) {
         function.variadic = true;
         function.strict = false;
     }
+    register_session(registry);
     registry.add("pg_sleep", &[T::Float8], T::Text, |v, context| sleep(&v[0], context)).volatile =
         true;
+}
+
+/// Functions about the session that calls them.
+fn register_session(registry: &mut Registry) {
+    use SqlType as T;
+    let pid = registry.add("pg_backend_pid", &[], T::Int4, |_, c| Ok(Datum::Int4(c.pid as i32)));
+    pid.volatile = true;
+    let name = "pg_isolation_test_session_is_blocked";
+    let blocked = registry.add(name, &[T::Int4, T::Text], T::Bool, |v, c| {
+        let Datum::Text(list) = &v[1] else { return Ok(Datum::Null) };
+        let number = |text: &str| text.trim().parse::<u32>().ok();
+        let among: Vec<u32> = list.trim_matches(['{', '}']).split(',').filter_map(number).collect();
+        let pid = v[0].as_int().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
+        Ok(Datum::Bool(is_blocked(c, pid, &among)))
+    });
+    blocked.volatile = true;
+    registry
+        .add("current_setting", &[T::Text], T::Text, |v, c| setting(&v[0], c).map(Datum::Text))
+        .volatile = true;
+    let lenient =
+        registry.add("current_setting", &[T::Text, T::Bool], T::Text, |v, c| {
+            match setting(&v[0], c) {
+                Err(_) if v[1] == Datum::Bool(true) => Ok(Datum::Null),
+                other => other.map(Datum::Text),
+            }
+        });
+    lenient.volatile = true;
+    let set = registry.add("set_config", &[T::Text, T::Text, T::Bool], T::Text, |v, c| {
+        let (Datum::Text(name), Datum::Text(value)) = (&v[0], &v[1]) else {
+            return Ok(Datum::Null);
+        };
+        let local = v[2] == Datum::Bool(true);
+        check_settable(name)?;
+        c.settings.set(name, Some(std::slice::from_ref(value)), local)?;
+        c.settings.show(name).map(Datum::Text)
+    });
+    set.volatile = true;
+}
+
+fn setting(name: &Datum, context: &Context) -> Result<String> {
+    let Datum::Text(name) = name else { return Ok(String::new()) };
+    context.settings.show_in(context.modes, name)
+}
+
+/// Does session `pid` wait for one of the others?
+fn is_blocked(context: &Context, pid: u32, among: &[u32]) -> bool {
+    let Some(db) = &context.db else { return false };
+    let own = context.activity.transactions(&[pid]);
+    let others = context.activity.transactions(among);
+    let waits = |lock: &rightlink::LockInfo| {
+        !lock.granted
+            && own.contains(&lock.transaction)
+            && lock.blocked_by.iter().any(|one| others.contains(one))
+    };
+    db.0.locks().iter().any(waits)
 }
 
 /// Sleeps in pieces, so that it can be interrupted. PostgreSQL gives void, which prints as nothing.

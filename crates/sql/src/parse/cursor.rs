@@ -8,6 +8,9 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use crate::error::{Result, SqlError};
 use crate::parse::{Lines, near, run};
 
+/// In place of a table behind OF, or in front of one: the lock is one that leaves keys alone.
+pub(crate) const KEY_LOCK: &str = "\u{1}key";
+
 /// Tokens and a place among them.
 pub(crate) struct Cursor {
     tokens: Vec<TokenWithSpan>,
@@ -150,6 +153,37 @@ impl Cursor {
         };
         self.at += 1;
         Some(text)
+    }
+
+    /// Spells FOR NO KEY UPDATE as FOR UPDATE OF [`KEY_LOCK`], and FOR KEY SHARE as FOR SHARE OF
+    /// it, in front of the table that it names, if any: sqlparser does not know these two.
+    pub(crate) fn plain_locks(&mut self) {
+        for (words, extra) in
+            [(&["for", "no", "key", "update"][..], 2), (&["for", "key", "share"], 1)]
+        {
+            let mut at = self.at;
+            while at + words.len() <= self.tokens.len() {
+                let found = words.iter().enumerate().all(|(i, w)| self.is_at(at + i - self.at, w));
+                if found {
+                    self.tokens.drain(at + 1..=at + extra);
+                    self.mark_lock(at + 1);
+                }
+                at += 1;
+            }
+        }
+    }
+
+    /// Puts the mark behind the word at `at`, which ends FOR UPDATE or FOR SHARE.
+    fn mark_lock(&mut self, at: usize) {
+        let span = self.tokens[at].span;
+        let has_table = self.is_at(at + 1 - self.at, "of");
+        let mark = Token::make_word(KEY_LOCK, Some('"'));
+        let (place, tokens) = match has_table {
+            true => (at + 2, [mark, Token::Period]),
+            false => (at + 1, [Token::make_keyword("OF"), mark]),
+        };
+        let tokens = tokens.map(|token| TokenWithSpan { token, span });
+        self.tokens.splice(place..place, tokens);
     }
 
     /// Is everything taken?

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `utility` | statements that are no queries, read from the tokens |
 //! | `cursor` | a walk over tokens |
+//! | `order` | options of sequences in one order |
 //!
 //! A message is cut into tokens once and at its semicolons into statements. Utility statements are
 //! read here; everything else by sqlparser.
@@ -13,6 +14,7 @@
 //! Does not do: names, types.
 
 pub(crate) mod cursor;
+mod order;
 pub(crate) mod utility;
 
 use sqlparser::ast;
@@ -86,6 +88,46 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Parsed>> {
     statements.map(|part| statement(part.to_vec(), &lines)).collect()
 }
 
+/// A literal of a message and where it stands.
+pub(crate) struct Place {
+    pub(crate) at: Location,
+    pub(crate) text: String,
+    pub(crate) is_number: bool,
+}
+
+/// The numbers and strings in quotes of a message; `None` if it has literals of other kinds.
+pub(crate) fn places(text: &str) -> Option<Vec<Place>> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().ok()?;
+    let mut places = Vec::new();
+    for token in tokens {
+        let (text, is_number) = match token.token {
+            Token::Number(text, false) => (text, true),
+            Token::SingleQuotedString(text) => (text, false),
+            Token::Number(..)
+            | Token::EscapedStringLiteral(_)
+            | Token::NationalStringLiteral(_)
+            | Token::UnicodeStringLiteral(_)
+            | Token::HexStringLiteral(_)
+            | Token::DollarQuotedString(_)
+            | Token::Placeholder(_) => return None,
+            _ => continue,
+        };
+        places.push(Place { at: token.span.start, text, is_number });
+    }
+    Some(places)
+}
+
+/// One expression, as definitions are kept.
+pub(crate) fn expression(text: &str) -> Result<ast::Expr> {
+    let lines = Lines::of(text);
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
+    let tokens = tokens.map_err(|error| SqlError::syntax(error.message))?;
+    let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
+    let tokens: Vec<TokenWithSpan> = meaningful.collect();
+    check_depth(&tokens)?;
+    run(tokens, &lines, |parser| parser.parse_expr())
+}
+
 /// Does the text end with the semicolon of a statement, outside of quotes and comments?
 pub fn is_complete(text: &str) -> bool {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize();
@@ -99,7 +141,8 @@ pub fn is_complete(text: &str) -> bool {
 }
 
 /// One statement from its tokens.
-pub(crate) fn statement(tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
+pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
+    order::options(&mut tokens);
     check_depth(&tokens)?;
     let lines = lines.clone();
     let mut cursor = Cursor::new(tokens, lines.clone());
@@ -108,7 +151,10 @@ pub(crate) fn statement(tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Par
             cursor.end()?;
             Stmt::Utility(utility)
         }
-        None => Stmt::Sql(Box::new(cursor.parse(|parser| parser.parse_statement())?)),
+        None => {
+            cursor.plain_locks();
+            Stmt::Sql(Box::new(cursor.parse(|parser| parser.parse_statement())?))
+        }
     };
     Ok(Parsed { stmt, lines })
 }

@@ -5,6 +5,7 @@
 //! taken.
 //! Does not do: running them.
 
+use rightlink::LockMode;
 use sqlparser::ast;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
@@ -73,7 +74,23 @@ pub(crate) enum Utility {
         full: bool,
     },
     Analyze(Vec<Vec<String>>),
+    /// An index, or the indexes of a table.
+    Reindex {
+        index: bool,
+        name: Vec<String>,
+    },
+    /// RESTART, `None` with the start.
+    AlterSequence {
+        name: Vec<String>,
+        restart: Option<i64>,
+    },
     Checkpoint,
+    /// LOCK TABLE
+    Lock {
+        tables: Vec<Vec<String>>,
+        mode: LockMode,
+        nowait: bool,
+    },
     Discard(String),
     Explain {
         options: ExplainOptions,
@@ -95,6 +112,29 @@ pub(crate) enum Level {
     ReadCommitted,
     RepeatableRead,
     Serializable,
+}
+
+impl Level {
+    /// As SQL spells it, in lower case.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Level::ReadUncommitted => "read uncommitted",
+            Level::ReadCommitted => "read committed",
+            Level::RepeatableRead => "repeatable read",
+            Level::Serializable => "serializable",
+        }
+    }
+
+    /// The level of a name.
+    pub(crate) fn named(name: &str) -> Option<Level> {
+        let all = [
+            Level::ReadUncommitted,
+            Level::ReadCommitted,
+            Level::RepeatableRead,
+            Level::Serializable,
+        ];
+        all.into_iter().find(|level| level.name() == name)
+    }
 }
 
 /// Which rows of a cursor.
@@ -156,6 +196,9 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
         "notify",
         "unlisten",
     ];
+    if cursor.is("alter") && cursor.is_at(1, "sequence") {
+        return alter_sequence(cursor).map(Some);
+    }
     let Some(word) = cursor.take_any(&words) else { return Ok(None) };
     Ok(Some(match word {
         "begin" | "start" => begin(cursor, word == "start")?,
@@ -185,8 +228,10 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
             Utility::Analyze(tables(cursor)?)
         }
         "checkpoint" => Utility::Checkpoint,
+        "lock" => lock(cursor)?,
         "discard" => Utility::Discard(cursor.name()?),
         "explain" => explain(cursor)?,
+        "reindex" => reindex(cursor)?,
         other => return Err(SqlError::unsupported(other.to_uppercase())),
     }))
 }
@@ -429,6 +474,77 @@ fn vacuum(cursor: &mut Cursor) -> Result<Utility> {
         full |= word == "full";
     }
     Ok(Utility::Vacuum { tables: tables(cursor)?, full })
+}
+
+/// LOCK, in a mode of the store that keeps out everything that PostgreSQL's mode does. Rows are
+/// locked under `Write`, so ROW SHARE is that, and EXCLUSIVE the same as SHARE ROW EXCLUSIVE.
+fn lock(cursor: &mut Cursor) -> Result<Utility> {
+    cursor.take("table");
+    let mut tables = Vec::new();
+    loop {
+        cursor.take("only");
+        tables.push(cursor.qualified()?);
+        cursor.take_token(&Token::Mul);
+        if !cursor.take_token(&Token::Comma) {
+            break;
+        }
+    }
+    let mode = if cursor.take("in") { lock_mode(cursor)? } else { LockMode::Exclusive };
+    Ok(Utility::Lock { tables, mode, nowait: cursor.take("nowait") })
+}
+
+fn lock_mode(cursor: &mut Cursor) -> Result<LockMode> {
+    const MODES: [(&[&str], Option<LockMode>); 8] = [
+        (&["access", "share"], Some(LockMode::Access)),
+        (&["access", "exclusive"], Some(LockMode::Exclusive)),
+        (&["row", "share"], Some(LockMode::Write)),
+        (&["row", "exclusive"], Some(LockMode::Write)),
+        (&["share", "update", "exclusive"], None),
+        (&["share", "row", "exclusive"], Some(LockMode::ShareWrite)),
+        (&["share"], Some(LockMode::Share)),
+        (&["exclusive"], Some(LockMode::ShareWrite)),
+    ];
+    let found = MODES.iter().find(|(words, _)| {
+        let rest = words.iter().chain([&"mode"]);
+        rest.enumerate().all(|(ahead, word)| cursor.is_at(ahead, word))
+    });
+    let Some((words, mode)) = found else { return Err(cursor.unexpected()) };
+    for word in words.iter().chain([&"mode"]) {
+        cursor.expect(word)?;
+    }
+    mode.ok_or_else(|| SqlError::unsupported("LOCK TABLE IN SHARE UPDATE EXCLUSIVE MODE"))
+}
+
+fn reindex(cursor: &mut Cursor) -> Result<Utility> {
+    if cursor.take_token(&Token::LParen) {
+        while !cursor.take_token(&Token::RParen) {
+            if cursor.value().is_none() && !cursor.take_token(&Token::Comma) {
+                return Err(cursor.unexpected());
+            }
+        }
+    }
+    let Some(what) = cursor.take_any(&["index", "table", "schema", "database", "system"]) else {
+        return Err(cursor.unexpected());
+    };
+    // Others are never kept out here.
+    cursor.take("concurrently");
+    match what {
+        "index" | "table" => {
+            Ok(Utility::Reindex { index: what == "index", name: cursor.qualified()? })
+        }
+        other => Err(SqlError::unsupported(format!("REINDEX {}", other.to_uppercase()))),
+    }
+}
+
+fn alter_sequence(cursor: &mut Cursor) -> Result<Utility> {
+    cursor.expect("alter")?;
+    cursor.expect("sequence")?;
+    let name = cursor.qualified()?;
+    if !cursor.take("restart") {
+        return Err(SqlError::unsupported("ALTER SEQUENCE with anything but RESTART"));
+    }
+    cursor.take("with");
+    Ok(Utility::AlterSequence { name, restart: cursor.number() })
 }
 
 fn explain(cursor: &mut Cursor) -> Result<Utility> {

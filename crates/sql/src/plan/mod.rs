@@ -3,22 +3,30 @@
 //! | file | hides |
 //! |---|---|
 //! | `path` | which index a condition and an order ask for |
+//! | `predicate` | conditions as the store keeps them, for partial indexes |
+//! | `notes` | what SQL keeps with definitions |
+//! | `views` | relations that are made up from what the store knows |
 //! | `shape` | rows narrowed to the columns that are used |
 //!
 //! Invariants: a plan holds no value of a parameter and no snapshot, so that it can be run again;
 //! it is good as long as the tables it names have the versions it was bound to.
 //! Does not do: joins; see [`SelectEngine`](crate::SelectEngine).
 
+pub(crate) mod notes;
 pub(crate) mod path;
+pub(crate) mod predicate;
 pub(crate) mod shape;
+pub(crate) mod views;
 
 use std::sync::Arc;
 
-use rightlink::{TableInfo, TableVersion};
+use rightlink::{Busy, RowLock, TableInfo, TableVersion};
 
 use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
 use crate::types::SqlType;
+use crate::types::declared::Modifier;
+use notes::{ColumnNotes, ForeignKey, TableNotes};
 use path::Path;
 
 /// A table as the binder found it.
@@ -26,6 +34,9 @@ pub(crate) struct Table {
     pub(crate) info: TableInfo,
     pub(crate) version: TableVersion,
     pub(crate) types: Vec<SqlType>,
+    pub(crate) notes: TableNotes,
+    /// Of each column.
+    pub(crate) column_notes: Vec<ColumnNotes>,
 }
 
 impl std::fmt::Debug for Table {
@@ -41,6 +52,19 @@ pub struct Column {
     pub name: String,
     /// Its type.
     pub ty: SqlType,
+    pub(crate) modifier: Option<Modifier>,
+}
+
+impl Column {
+    /// A column of a type without a declared length.
+    pub fn new(name: impl Into<String>, ty: SqlType) -> Column {
+        Column { name: name.into(), ty, modifier: None }
+    }
+
+    /// Declared length or precision as clients know it, -1 for none.
+    pub fn type_modifier(&self) -> i32 {
+        self.modifier.map_or(-1, Modifier::number)
+    }
 }
 
 /// Where rows come from.
@@ -52,6 +76,8 @@ pub(crate) enum Source {
     Values(Vec<Vec<Expr>>),
     /// `generate_series`: bounds and step, and the type of the numbers.
     Series(Vec<Expr>, SqlType),
+    /// What the store knows about itself, and arguments.
+    View(&'static views::View, Vec<Expr>),
     Query(Box<Select>),
 }
 
@@ -76,6 +102,8 @@ pub(crate) struct SortKey {
     pub(crate) at: usize,
     pub(crate) descending: bool,
     pub(crate) nulls_first: bool,
+    /// Is it `char(n)`, whose blanks at the end do not count?
+    pub(crate) padded: bool,
 }
 
 /// Grouping.
@@ -114,8 +142,10 @@ pub(crate) struct Select {
     pub(crate) ordered: bool,
     pub(crate) limit: Option<Expr>,
     pub(crate) offset: Option<Expr>,
-    /// FOR UPDATE?
-    pub(crate) locks: bool,
+    /// FOR UPDATE or FOR SHARE, and what is done about a row that somebody else has.
+    pub(crate) locks: Option<(RowLock, Busy)>,
+    /// Sequences that it names.
+    pub(crate) sequences: Vec<String>,
 }
 
 /// What is said about each row that was written.
@@ -130,10 +160,62 @@ pub(crate) struct Returning {
 #[derive(Clone, Debug)]
 pub(crate) struct Insert {
     pub(crate) table: Arc<Table>,
-    /// For each column of the table its place in the source's rows, `None` for null.
-    pub(crate) places: Vec<Option<usize>>,
-    pub(crate) source: Select,
+    /// Where the value of each column of the table comes from.
+    pub(crate) given: Vec<Given>,
+    pub(crate) source: Arc<Select>,
+    pub(crate) conflict: Option<Conflict>,
+    pub(crate) rules: Rules,
     pub(crate) returning: Option<Returning>,
+    pub(crate) sequences: Vec<String>,
+}
+
+/// Where a column of a new row takes its value from.
+#[derive(Clone, Debug)]
+pub(crate) enum Given {
+    /// A place in the row that is given.
+    Place(usize),
+    /// Its default.
+    Default(Expr),
+}
+
+/// ON CONFLICT.
+#[derive(Clone, Debug)]
+pub(crate) struct Conflict {
+    pub(crate) target: Target,
+    /// Columns and their new values over the old row, its `ctid` and the proposed row; `None` does
+    /// nothing.
+    pub(crate) assignments: Option<Vec<(usize, Expr)>>,
+    /// Which rows are changed, over the same.
+    pub(crate) condition: Option<Expr>,
+}
+
+/// Which unique indexes ON CONFLICT means.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    Any,
+    Columns(Vec<String>),
+    Index(String),
+}
+
+/// What rows of a table must meet beyond what the store sees to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rules {
+    /// Names and conditions over the columns of the table.
+    pub(crate) checks: Vec<(String, Expr)>,
+    pub(crate) keys: Vec<ParentKey>,
+    /// Do foreign keys of tables name it?
+    pub(crate) is_parent: bool,
+}
+
+/// A foreign key of the table, resolved.
+#[derive(Clone, Debug)]
+pub(crate) struct ParentKey {
+    pub(crate) key: ForeignKey,
+    pub(crate) parent: Arc<Table>,
+    /// The unique index of the parent.
+    pub(crate) index: String,
+    /// In the order of the index: place in this table, place in the parent, type there.
+    pub(crate) columns: Vec<(usize, usize, SqlType)>,
 }
 
 /// An UPDATE or DELETE.
@@ -145,15 +227,17 @@ pub(crate) struct Change {
     pub(crate) condition: Option<Expr>,
     /// Columns and their new values over the old row; `None` deletes.
     pub(crate) assignments: Option<Vec<(usize, Expr)>>,
+    pub(crate) rules: Rules,
     pub(crate) returning: Option<Returning>,
+    pub(crate) sequences: Vec<String>,
 }
 
 /// A statement with a plan.
 #[derive(Clone, Debug)]
 pub(crate) enum Plan {
-    Select(Select),
-    Insert(Insert),
-    Change(Change),
+    Select(Arc<Select>),
+    Insert(Box<Insert>),
+    Change(Box<Change>),
 }
 
 impl Plan {
@@ -169,7 +253,7 @@ impl Plan {
     /// Does it write?
     pub(crate) fn writes(&self) -> bool {
         match self {
-            Plan::Select(select) => select.locks,
+            Plan::Select(select) => select.locks.is_some(),
             Plan::Insert(_) | Plan::Change(_) => true,
         }
     }
@@ -182,10 +266,23 @@ impl Plan {
             Plan::Insert(insert) => {
                 tables.push(Arc::clone(&insert.table));
                 insert.source.tables(&mut tables);
+                tables.extend(insert.rules.keys.iter().map(|key| Arc::clone(&key.parent)));
             }
-            Plan::Change(change) => tables.push(Arc::clone(&change.scan.table)),
+            Plan::Change(change) => {
+                tables.push(Arc::clone(&change.scan.table));
+                tables.extend(change.rules.keys.iter().map(|key| Arc::clone(&key.parent)));
+            }
         }
         tables
+    }
+
+    /// The sequences that it names.
+    pub(crate) fn sequences(&self) -> &[String] {
+        match self {
+            Plan::Select(select) => &select.sequences,
+            Plan::Insert(insert) => &insert.sequences,
+            Plan::Change(change) => &change.sequences,
+        }
     }
 }
 
@@ -194,7 +291,7 @@ impl Select {
         match &self.source {
             Source::Table(scan) => tables.push(Arc::clone(&scan.table)),
             Source::Query(query) => query.tables(tables),
-            Source::Nothing | Source::Values(_) | Source::Series(..) => {}
+            Source::Nothing | Source::Values(_) | Source::Series(..) | Source::View(..) => {}
         }
     }
 }

@@ -10,11 +10,11 @@
 
 use std::ops::Bound;
 
-use rightlink::{Direction, IndexInfo, IndexMethod, ScanOptions, Value};
+use rightlink::{Comparison, Direction, IndexInfo, IndexMethod, ScanOptions, Test, Value};
 
 use crate::error::Result;
 use crate::expr::{Context, Expr};
-use crate::plan::{Distinct, Select, Source, TableScan};
+use crate::plan::{Distinct, Select, Source, TableScan, predicate};
 use crate::types::{Datum, SqlType};
 
 /// Selectivity of an equality.
@@ -55,7 +55,7 @@ pub(crate) struct IndexPath {
     /// Types of the key columns.
     pub(crate) types: Vec<SqlType>,
     pub(crate) backward: bool,
-    /// Are all columns in the key?
+    /// Are all columns in the index?
     pub(crate) covers: bool,
     /// The conditions it stands for.
     pub(crate) conditions: Vec<Expr>,
@@ -86,8 +86,10 @@ pub(crate) fn choose_select(select: &mut Select) {
         (Some(Expr::Const(Datum::Int8(n))), None, Distinct::None) => Some(*n as f64),
         _ => None,
     };
+    // Rows that are locked are judged again by what the path and the filter say.
+    let asks_all = select.locks.is_some();
     let Source::Table(scan) = &mut select.source else { return };
-    select.ordered = choose(scan, &wanted, fraction);
+    select.ordered = choose(scan, (&wanted, asks_all), fraction);
     select.ordered &= !select.sort.is_empty() && !wanted.is_empty();
 }
 
@@ -98,7 +100,7 @@ pub(crate) fn choose_change(scan: &mut TableScan) {
         scan.filter = None;
         return;
     }
-    choose(scan, &[], None);
+    choose(scan, (&[], false), None);
 }
 
 /// The place that a condition on `ctid` names. The whole condition is asked of the row there.
@@ -121,20 +123,29 @@ fn tid_of(scan: &TableScan, filter: &Expr) -> Option<Expr> {
 /// The order that the query wants as columns of the table; nothing if an index cannot deliver it.
 fn wanted_order(select: &Select) -> Vec<(usize, bool, bool)> {
     let Source::Table(scan) = &select.source else { return Vec::new() };
-    if select.group.is_some() || select.distinct != Distinct::None || select.locks {
+    if select.group.is_some() || select.distinct != Distinct::None || select.locks.is_some() {
         return Vec::new();
     }
-    let column = |key: &crate::plan::SortKey| match &select.output[key.at] {
-        Expr::Column(at) if *at < scan.columns.len() => {
-            Some((scan.columns[*at], key.descending, key.nulls_first))
+    let plain = |expr: &Expr| match expr {
+        Expr::Pad(inner, _) => (**inner).clone(),
+        other => other.clone(),
+    };
+    let column = |key: &crate::plan::SortKey| match plain(&select.output[key.at]) {
+        Expr::Column(at) if at < scan.columns.len() => {
+            Some((scan.columns[at], key.descending, key.nulls_first))
         }
         _ => None,
     };
     select.sort.iter().map(column).collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
-/// Chooses the cheapest path; says whether it delivers the wanted order.
-fn choose(scan: &mut TableScan, order: &[(usize, bool, bool)], limit: Option<f64>) -> bool {
+/// Chooses the cheapest path; says whether it delivers the wanted order. With `asks_all` no
+/// condition is left out that an index by its own terms makes true.
+fn choose(
+    scan: &mut TableScan,
+    (order, asks_all): (&[(usize, bool, bool)], bool),
+    limit: Option<f64>,
+) -> bool {
     let conjuncts = match scan.filter.take() {
         None => Vec::new(),
         Some(Expr::And(list)) => flatten(list),
@@ -145,7 +156,13 @@ fn choose(scan: &mut TableScan, order: &[(usize, bool, bool)], limit: Option<f64
     let mut best = (Path::Sequential, Vec::new(), false);
     let mut best_cost = cost(&sequential(scan, &all), order.is_empty(), limit);
     for index in &table.info.indexes {
-        let (mut path, taken) = candidate(scan, index, &conjuncts);
+        if !has_all(scan, index, &conjuncts) {
+            continue;
+        }
+        let (mut path, mut taken) = candidate(scan, index, &conjuncts);
+        if !asks_all {
+            spare_own_terms(scan, index, &conjuncts, &mut taken);
+        }
         let ordered = order_of(scan, &mut path, order);
         let whole = path.equal.len() + usize::from(path.any_of.is_some()) == index.columns.len();
         if index.method != IndexMethod::BTree
@@ -156,7 +173,7 @@ fn choose(scan: &mut TableScan, order: &[(usize, bool, bool)], limit: Option<f64
             // Other methods find whole keys only, and in no order.
             continue;
         }
-        if taken.is_empty() && !ordered && !path.covers {
+        if taken.is_empty() && !ordered && !path.covers && index.is_whole() {
             continue;
         }
         let left = conjuncts.iter().enumerate().filter(|(at, _)| !taken.contains(at));
@@ -182,6 +199,39 @@ fn choose(scan: &mut TableScan, order: &[(usize, bool, bool)], limit: Option<f64
     };
     scan.path = path;
     ordered
+}
+
+/// Does the index hold every row that all conditions are true of? A whole one does.
+fn has_all(scan: &TableScan, index: &IndexInfo, conjuncts: &[Expr]) -> bool {
+    let Some(predicate) = &index.predicate else { return true };
+    let types = scan_types(scan);
+    predicate.terms.iter().all(|term| {
+        let is_it = |at: &usize| scan.table.info.columns[*at].name == term.column;
+        let place = scan.columns.iter().position(is_it);
+        place.is_some_and(|at| predicate::follows(&term.test, at, conjuncts, &types))
+    })
+}
+
+/// Rows of a partial index meet its terms: conditions that say no more are not asked again.
+fn spare_own_terms(
+    scan: &TableScan,
+    index: &IndexInfo,
+    conjuncts: &[Expr],
+    taken: &mut Vec<usize>,
+) {
+    let Some(predicate) = &index.predicate else { return };
+    let types = scan_types(scan);
+    let name = |at: usize| scan.table.info.columns[scan.columns[at]].name.clone();
+    for (at, conjunct) in conjuncts.iter().enumerate() {
+        if !taken.contains(&at) && predicate::is_own(predicate, conjunct, &types, name) {
+            taken.push(at);
+        }
+    }
+}
+
+/// Types of the columns of the scan's rows.
+fn scan_types(scan: &TableScan) -> Vec<SqlType> {
+    scan.columns.iter().map(|at| scan.table.types[*at]).collect()
 }
 
 fn flatten(list: Vec<Expr>) -> Vec<Expr> {
@@ -210,8 +260,9 @@ fn candidate(scan: &TableScan, index: &IndexInfo, conjuncts: &[Expr]) -> (IndexP
     let column_of = |name: &str| scan.table.info.columns.iter().position(|c| c.name == name);
     let key: Vec<usize> = index.columns.iter().filter_map(|c| column_of(&c.name)).collect();
     let types = key.iter().map(|at| scan.table.types[*at]).collect();
-    let covers =
-        index.method == IndexMethod::BTree && scan.columns.iter().all(|at| key.contains(at));
+    let included: Vec<usize> = index.included.iter().filter_map(|name| column_of(name)).collect();
+    let held = |at: &usize| key.contains(at) || included.contains(at);
+    let covers = index.method == IndexMethod::BTree && scan.columns.iter().all(held);
     let mut path = IndexPath {
         index: index.clone(),
         equal: Vec::new(),
@@ -282,7 +333,9 @@ fn term(scan: &TableScan, conjunct: &Expr, column: usize) -> Option<Term> {
             };
             let [x, y] = function.args.as_slice() else { return None };
             let other = if flipped { *x } else { *y };
-            if !value.is_stable() || !(other == own || is_integer(other) && is_integer(own)) {
+            let text = other == SqlType::Text && own == SqlType::Bpchar;
+            let fits = other == own || text || is_integer(other) && is_integer(own);
+            if !value.is_stable() || !fits {
                 return None;
             }
             let value = value.clone();
@@ -303,11 +356,11 @@ fn term(scan: &TableScan, conjunct: &Expr, column: usize) -> Option<Term> {
     }
 }
 
-fn is_integer(ty: SqlType) -> bool {
+pub(super) fn is_integer(ty: SqlType) -> bool {
     matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8)
 }
 
-fn flip(name: &str) -> &str {
+pub(super) fn flip(name: &str) -> &str {
     match name {
         "<" => ">",
         "<=" => ">=",
@@ -387,6 +440,15 @@ fn selectivity(condition: &Expr) -> f64 {
     }
 }
 
+/// The share of rows that a term of a predicate is true of.
+fn share_of(test: &Test) -> f64 {
+    match test {
+        Test::Null | Test::Compare(Comparison::Equal, _) => EQUAL,
+        Test::NotNull | Test::Compare(Comparison::NotEqual, _) => 1.0 - EQUAL,
+        Test::Compare(..) => ONE_SIDED,
+    }
+}
+
 fn sequential(scan: &TableScan, quals: &[&Expr]) -> Estimate {
     let (pages, rows) = table_size(scan);
     let total = pages + rows * (ROW + OPERATOR * quals.len() as f64);
@@ -407,6 +469,8 @@ fn of_index(scan: &TableScan, path: &IndexPath, quals: &[&Expr]) -> Estimate {
     };
     let unique_list =
         path.index.unique && list > 0 && path.equal.len() + 1 == path.index.columns.len();
+    let terms = path.index.predicate.iter().flat_map(|predicate| &predicate.terms);
+    let all = (all * terms.map(|term| share_of(&term.test)).product::<f64>()).max(1.0);
     let rows = match (whole, unique_list) {
         (true, _) => 1.0,
         (_, true) => (list as f64).min(all),
@@ -439,7 +503,7 @@ pub(crate) fn estimate(scan: &TableScan) -> Estimate {
 // From expressions to the bounds of one execution.
 
 /// A value as its key column holds it.
-enum Fit {
+pub(super) enum Fit {
     Is(Value),
     /// Smaller than everything that the column can hold.
     Below,
@@ -448,7 +512,7 @@ enum Fit {
     Null,
 }
 
-fn fit(value: Datum, ty: SqlType) -> Fit {
+pub(super) fn fit(value: Datum, ty: SqlType) -> Fit {
     if value.is_null() {
         return Fit::Null;
     }

@@ -11,18 +11,20 @@ use std::sync::Arc;
 
 use rightlink::Value;
 
-use super::statement::Tables;
 use super::{Session, Sink};
-use crate::bind::{Catalog, names};
+use crate::bind::{Binder, Catalog, names};
 use crate::copy::options::{CopyFormat, CopyStatement, CopyWhat};
 use crate::copy::read::Reader;
 use crate::copy::write::Writer;
 use crate::error::{Result, SqlError, code};
-use crate::exec::write::{check_nulls, to_value};
+use crate::exec::references::{self, Pending};
+use crate::exec::rows;
+use crate::exec::tables::Tables;
+use crate::expr::Context;
 use crate::expr::deparse::identifier;
-use crate::parse::{Parsed, parse};
-use crate::plan::{Plan, Table};
-use crate::types::{Datum, Row, SqlType};
+use crate::parse::{Lines, Parsed, parse};
+use crate::plan::{Given, Plan, Rules, Table};
+use crate::types::{Row, SqlType};
 
 /// Rows handed to the engine at a time.
 const BATCH: usize = 1_000;
@@ -39,8 +41,11 @@ pub struct CopyHeader {
 /// A COPY FROM under way.
 pub(super) struct CopyIn {
     table: Arc<Table>,
-    /// For each column of the table its place in a row of the data.
-    places: Vec<Option<usize>>,
+    rules: Rules,
+    /// Where each column of the table takes its value from.
+    given: Vec<Given>,
+    context: Context,
+    pending: Pending,
     reader: Reader,
     batch: Vec<Vec<Value>>,
     count: u64,
@@ -48,12 +53,15 @@ pub(super) struct CopyIn {
 
 impl CopyIn {
     fn store(&mut self, mut row: Row) -> Result<()> {
-        let mut values = Vec::with_capacity(self.places.len());
-        for place in &self.places {
-            let datum = place.map_or(Datum::Null, |at| std::mem::take(&mut row[at]));
-            values.push(to_value(datum)?);
+        for (at, given) in self.given.iter().enumerate() {
+            if let (Some(modifier), Given::Place(place)) =
+                (self.table.column_notes[at].modifier, given)
+            {
+                row[*place] = modifier.fit(std::mem::take(&mut row[*place]), false)?;
+            }
         }
-        check_nulls(&self.table, &values)?;
+        let values = rows::complete((&self.table, &self.rules), &self.given, row, &self.context)?;
+        self.pending.came(&self.rules, None, &values)?;
         self.batch.push(values);
         Ok(())
     }
@@ -85,10 +93,12 @@ impl Session {
         let result = self
             .copy_piece(&mut copy, None)
             .and_then(|()| self.copy_flush(&mut copy))
+            .and_then(|()| self.copy_settle(&mut copy))
             .and_then(|()| self.end_message());
         if result.is_err() {
             self.fail();
         }
+        self.rest();
         result.map(|()| format!("COPY {}", copy.count))
     }
 
@@ -96,6 +106,7 @@ impl Session {
     pub fn copy_fail(&mut self, reason: &str) -> SqlError {
         self.copy = None;
         self.fail();
+        self.rest();
         SqlError::new(code::QUERY_CANCELED, format!("COPY from stdin failed: {reason}"))
     }
 
@@ -128,6 +139,15 @@ impl Session {
         Ok(())
     }
 
+    /// What the rows refer to must be there.
+    fn copy_settle(&mut self, copy: &mut CopyIn) -> Result<()> {
+        let budget = self.db.budget().clone();
+        let pending = std::mem::replace(&mut copy.pending, Pending::new(&copy.rules, &budget));
+        let active = self.ensure()?;
+        let table = (&*copy.table, &copy.rules);
+        references::settle(pending, table, &mut active.txn, (&copy.context, &budget))
+    }
+
     /// Begins a COPY. One to the client ends here too and gives its tag.
     pub(super) fn copy(
         &mut self,
@@ -149,12 +169,28 @@ impl Session {
         self.check_writable("COPY FROM")?;
         let active = self.ensure()?;
         active.used = true;
-        let table = Tables(&mut active.txn).table(&names::relation(name)?)?;
+        let mut tables = Tables(&mut active.txn);
+        let table = tables.table(&names::relation(name)?)?;
         let (named, places) = places(&table, columns)?;
+        let lines = Lines::default();
+        let mut binder = Binder::new(&mut tables, &lines, &[]);
+        let mut given = Vec::with_capacity(places.len());
+        for (at, place) in places.into_iter().enumerate() {
+            given.push(match place {
+                Some(place) => Given::Place(place),
+                None => Given::Default(binder.default_of(&table, at)?),
+            });
+        }
+        let rules = binder.rules(&table)?;
+        let sequences = std::mem::take(&mut binder.sequences);
+        let context = self.context(Vec::new());
+        context.sequences.open(&sequences, &mut self.ensure()?.txn)?;
         let header = CopyHeader { format: copy.options.format, columns: named.len() };
         sink.copy_in(header)?;
         let reader = Reader::new(&copy.options, &table.info.name, named);
-        self.copy = Some(CopyIn { table, places, reader, batch: Vec::new(), count: 0 });
+        let pending = Pending::new(&rules, self.db.budget());
+        let (batch, count) = (Vec::new(), 0);
+        self.copy = Some(CopyIn { table, rules, given, context, pending, reader, batch, count });
         Ok(())
     }
 

@@ -5,21 +5,22 @@
 //! | `transaction` | blocks, savepoints, the failed state, implicit transactions |
 //! | `statement` | one statement after the other, and its tag |
 //! | `prepared` | statements with parameters, portals with row limits |
+//! | `cache`, `literals` | plans that are kept; messages that are equal but for their literals |
 //! | `cursor` | DECLARE, FETCH, MOVE, CLOSE |
 //! | `utility` | everything that is neither query nor definition |
 //! | `copy` | rows in bulk |
-//! | `settings` | SET, SHOW, RESET |
 //! | `explain` | plans as text |
 //!
 //! Invariants: after an error the session is usable: outside of a block nothing of the message
 //! stays, inside of one everything but its end is refused until then.
 //! Does not do: the wire, more than one thread.
 
+mod cache;
 mod copy;
 mod cursor;
 mod explain;
+mod literals;
 mod prepared;
-mod settings;
 mod statement;
 mod transaction;
 mod utility;
@@ -33,12 +34,15 @@ pub use copy::CopyHeader;
 pub use prepared::{Description, Execution};
 pub use transaction::TransactionStatus;
 
+use crate::activity::{Activity, Seat, Who};
 use crate::error::{Result, SqlError};
+use crate::expr::probe::Probe;
+use crate::expr::sequences::Sequences;
 use crate::interrupt::Interrupt;
 use crate::plan::Column;
+use crate::settings::Settings;
 use crate::types::Row;
 use prepared::{Portal, Prepared};
-use settings::Settings;
 use transaction::Active;
 
 /// Where the results of a message go, as they come.
@@ -93,10 +97,15 @@ pub struct Session {
     prepared: HashMap<String, Arc<Prepared>>,
     portals: HashMap<String, Portal>,
     cursors: HashMap<String, cursor::Cursor>,
-    cache: prepared::Cache,
+    cache: cache::Cache,
     copy: Option<copy::CopyIn>,
     random: u64,
+    sequences: Sequences,
+    /// Where the statement that runs notes what it does, if EXPLAIN ANALYZE runs it.
+    probe: Option<Probe>,
     interrupt: Interrupt,
+    /// What others see of it.
+    seat: Seat,
 }
 
 impl Session {
@@ -110,11 +119,21 @@ impl Session {
             prepared: HashMap::new(),
             portals: HashMap::new(),
             cursors: HashMap::new(),
-            cache: prepared::Cache::default(),
+            cache: cache::Cache::default(),
             copy: None,
+            sequences: Sequences::default(),
+            probe: None,
             random: db.unix_micros() as u64,
             interrupt: Interrupt::new(),
+            seat: Activity::default().join(Who::embedded(), db.unix_micros()),
         }
+    }
+
+    /// Lists it among the sessions that see each other, as `who`.
+    #[must_use]
+    pub fn join(mut self, activity: &Activity, who: Who) -> Session {
+        self.seat = activity.join(who, self.db.unix_micros());
+        self
     }
 
     /// The name that `current_database()` gives.
@@ -140,7 +159,9 @@ impl Session {
     /// # Errors
     /// `42704` for a setting that there is not, `22023` and `0A000` for a value.
     pub fn set_option(&mut self, name: &str, value: &str) -> Result<()> {
-        self.settings.set(name, Some(&[value.to_owned()]), false)
+        self.settings.set(name, Some(&[value.to_owned()]), false)?;
+        self.rest();
+        Ok(())
     }
 
     /// The settings that a client is told of when it connects and when they change.

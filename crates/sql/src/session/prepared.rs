@@ -1,31 +1,25 @@
-//! Statements that are kept: prepared ones with parameters, portals with row limits, and the plans
-//! of messages that come again.
+//! Statements that are kept: prepared ones with parameters, and portals with row limits.
 //!
 //! Invariants: a plan is used only while the tables it names have the versions it was bound to;
 //! else it is bound anew, and may not change the columns of its results.
 //! Does not do: the bytes of parameters on the wire.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use rightlink::Transaction;
 
-use super::statement::{Tables, verb};
+use super::statement::verb;
 use super::{Session, Sink};
 use crate::bind::{Binder, ddl};
 use crate::error::{Result, SqlError, code};
 use crate::exec::Stream;
+use crate::exec::tables::Tables;
 use crate::exec::write::Changed;
 use crate::expr::Context;
 use crate::parse::utility::Utility;
 use crate::parse::{Parsed, Stmt, parse};
 use crate::plan::{Column, Plan};
 use crate::types::{Datum, Row, SqlType, cast};
-
-/// Most messages whose plans are kept.
-const MAX_CACHED: usize = 256;
-/// Longest message that is kept.
-const MAX_TEXT: usize = 8 << 10;
 
 /// A plan and the types of its parameters.
 #[derive(Clone)]
@@ -38,10 +32,12 @@ pub(super) struct Planned {
 
 /// A prepared statement.
 pub(super) struct Prepared {
+    /// As the client wrote it.
+    pub(super) text: Arc<str>,
     parsed: Option<Arc<Parsed>>,
     /// `None` for a statement without a plan.
-    planned: Option<Planned>,
-    given: Vec<SqlType>,
+    pub(super) planned: Option<Planned>,
+    pub(super) given: Vec<SqlType>,
     description: Description,
 }
 
@@ -67,14 +63,6 @@ pub enum Execution {
     Copying,
 }
 
-/// Plans of messages by their text.
-#[derive(Default)]
-pub(super) struct Cache {
-    plans: HashMap<String, Planned>,
-    /// The plan of the statement that ran last.
-    pub(super) last: Option<Planned>,
-}
-
 /// A statement that is being run.
 pub(super) struct Portal {
     state: State,
@@ -85,7 +73,7 @@ enum State {
     Running {
         plan: Arc<Plan>,
         stream: Box<dyn Stream>,
-        context: Context,
+        context: Box<Context>,
         done: Option<Changed>,
         count: u64,
     },
@@ -106,8 +94,27 @@ pub(super) fn bind(
     let Stmt::Sql(statement) = &parsed.stmt else {
         return Err(SqlError::unsupported("a utility statement here"));
     };
-    if let Some((plan, params)) = crate::catalog::answer(statement, txn)? {
-        return Ok(Planned { plan: Arc::new(plan), params, once: true });
+    let mut refused = None;
+    if crate::catalog::reads_view(statement) {
+        let mut tables = Tables(txn);
+        let mut binder = Binder::new(&mut tables, &parsed.lines, types);
+        let bound = binder.plan(statement).and_then(|plan| Ok((plan, binder.parameter_types()?)));
+        match bound {
+            Ok((Some(plan), params)) => {
+                return Ok(Planned { plan: Arc::new(plan), params, once: false });
+            }
+            Ok((None, _)) => {}
+            Err(error) if error.ends_statement() => return Err(error),
+            Err(error) => refused = Some(error),
+        }
+    }
+    // What cannot be bound may still be a query that is known by its text.
+    match (crate::catalog::answer(statement, txn), refused) {
+        (Ok(Some((plan, params))), _) => {
+            return Ok(Planned { plan: Arc::new(plan), params, once: true });
+        }
+        (_, Some(error)) | (Err(error), None) => return Err(error),
+        (Ok(None), None) => {}
     }
     let mut tables = Tables(txn);
     let mut binder = Binder::new(&mut tables, &parsed.lines, types);
@@ -126,11 +133,21 @@ pub(super) fn bind(
 
 impl Planned {
     /// Are the tables still what they were?
-    fn is_current(&self, txn: &mut Transaction) -> bool {
-        let same = |table: &Arc<crate::plan::Table>, txn: &mut Transaction| {
-            txn.version(&table.info.name).is_ok_and(|version| version == table.version)
-        };
-        !self.once && self.plan.tables().iter().all(|table| same(table, txn))
+    ///
+    /// # Errors
+    /// One that ends the statement, as when a lock was waited for too long.
+    pub(super) fn is_current(&self, txn: &mut Transaction) -> Result<bool> {
+        if self.once {
+            return Ok(false);
+        }
+        for table in self.plan.tables() {
+            match txn.version(&table.info.name).map_err(SqlError::from) {
+                Ok(version) if version == table.version => {}
+                Err(error) if error.ends_statement() => return Err(error),
+                Ok(_) | Err(_) => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -141,6 +158,7 @@ impl Portal {
         context: Context,
         done: Option<Changed>,
     ) -> Portal {
+        let context = Box::new(context);
         Portal { state: State::Running { plan, stream, context, done, count: 0 } }
     }
 
@@ -178,6 +196,11 @@ impl Session {
     }
 
     fn prepare_text(&mut self, name: &str, sql: &str, types: &[SqlType]) -> Result<Description> {
+        if let Some(prepared) = self.prepared_before(name, sql, types)? {
+            let description = prepared.description.clone();
+            self.prepared.insert(name.to_owned(), prepared);
+            return Ok(description);
+        }
         let mut statements = parse(sql)?;
         if statements.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
@@ -188,13 +211,13 @@ impl Session {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(SqlError::new(code::DUPLICATE_STATEMENT, message));
         }
-        self.prepare_parsed(name, parsed, types)
+        self.prepare_parsed(name, (parsed, sql), types)
     }
 
     pub(super) fn prepare_parsed(
         &mut self,
         name: &str,
-        parsed: Option<Arc<Parsed>>,
+        (parsed, text): (Option<Arc<Parsed>>, &str),
         types: &[SqlType],
     ) -> Result<Description> {
         let mut planned = None;
@@ -212,9 +235,12 @@ impl Session {
             Some(Stmt::Utility(utility)) => description.columns = self.utility_columns(utility),
             None => {}
         }
-        let prepared = Prepared { parsed, planned, given: types.to_vec(), description };
+        let (given, text) = (types.to_vec(), text.into());
+        let prepared = Prepared { text, parsed, planned, given, description };
         let description = prepared.description.clone();
-        self.prepared.insert(name.to_owned(), Arc::new(prepared));
+        let prepared = Arc::new(prepared);
+        self.cache.prepared(&prepared);
+        self.prepared.insert(name.to_owned(), prepared);
         Ok(description)
     }
 
@@ -333,6 +359,7 @@ impl Session {
     ) -> Result<Execution> {
         if let State::Bound { statement, params } = &portal.state {
             let (statement, params) = (Arc::clone(statement), params.clone());
+            self.seat.busy(&statement.text, self.db.unix_micros());
             let Some(parsed) = &statement.parsed else { return Ok(Execution::Empty) };
             if let Stmt::Utility(Utility::Copy(copy)) = &parsed.stmt {
                 self.check_usable()?;
@@ -391,7 +418,7 @@ impl Session {
     fn current_plan(&mut self, prepared: &Prepared) -> Result<Arc<Plan>> {
         let planned = prepared.planned.as_ref().expect("a statement with a plan");
         let active = self.ensure()?;
-        if planned.is_current(&mut active.txn) {
+        if planned.is_current(&mut active.txn)? {
             return Ok(Arc::clone(&planned.plan));
         }
         let parsed = prepared.parsed.as_ref().expect("a plan has a statement");
@@ -401,6 +428,7 @@ impl Session {
             return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
         }
         let fresh = Prepared {
+            text: Arc::clone(&prepared.text),
             parsed: prepared.parsed.clone(),
             planned: Some(again.clone()),
             given: prepared.given.clone(),
@@ -419,6 +447,7 @@ impl Session {
         if self.active.is_none() {
             self.portals.clear();
         }
+        self.rest();
         result
     }
 
@@ -466,40 +495,6 @@ impl Session {
         }
         let plan = self.current_plan(&prepared)?;
         self.run_plan(&plan, convert(args, &types)?, sink)
-    }
-
-    /// Runs a message whose plan is kept.
-    pub(super) fn run_cached(&mut self, sql: &str, sink: &mut dyn Sink) -> Option<Result<()>> {
-        let planned = self.cache.plans.get(sql)?.clone();
-        if let Err(error) = self.check_usable() {
-            return Some(Err(error));
-        }
-        let current = match self.ensure() {
-            Ok(active) => planned.is_current(&mut active.txn),
-            Err(error) => return Some(Err(error)),
-        };
-        if !current {
-            self.cache.plans.remove(sql);
-            return None;
-        }
-        let mut run = || {
-            let tag = self.run_plan(&planned.plan, Vec::new(), sink)?;
-            self.end_message()?;
-            sink.complete(&tag)
-        };
-        Some(run())
-    }
-
-    /// Keeps the plan of a message of one statement.
-    pub(super) fn keep(&mut self, sql: &str) {
-        let Some(planned) = self.cache.last.take() else { return };
-        if sql.len() > MAX_TEXT {
-            return;
-        }
-        if self.cache.plans.len() >= MAX_CACHED {
-            self.cache.plans.clear();
-        }
-        self.cache.plans.insert(sql.to_owned(), planned);
     }
 }
 

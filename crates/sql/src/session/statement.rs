@@ -6,34 +6,18 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use rightlink::Transaction;
+use rightlink::RowLock;
 
 use super::prepared::{Planned, Portal};
 use super::{Session, Sink};
-use crate::bind::{Catalog, ddl};
+use crate::bind::ddl;
 use crate::error::{Result, SqlError};
 use crate::exec::{self, Stream};
 use crate::expr::{Context, Db};
 use crate::parse::utility::Utility;
 use crate::parse::{Parsed, Stmt, parse};
-use crate::plan::{Column, Plan, Table};
+use crate::plan::{Column, Plan};
 use crate::types::{Datum, SqlType};
-
-/// Tables as a transaction sees them.
-pub(super) struct Tables<'t>(pub(super) &'t mut Transaction);
-
-impl Catalog for Tables<'_> {
-    fn table(&mut self, name: &str) -> Result<Arc<Table>> {
-        let missing = |error: rightlink::Error| match error {
-            rightlink::Error::NotFound(_) => exec::ddl::no_table(name),
-            other => other.into(),
-        };
-        let version = self.0.version(name).map_err(missing)?;
-        let info = self.0.describe(name).map_err(missing)?;
-        let types = info.columns.iter().map(|column| SqlType::of_column(column.kind)).collect();
-        Ok(Arc::new(Table { info, version, types }))
-    }
-}
 
 impl Session {
     /// Runs the statements of a message and hands what they give to `sink` as it comes.
@@ -42,7 +26,18 @@ impl Session {
     /// The first error ends the message.
     pub fn run(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
         self.begin_message();
-        self.message(sql, sink).map_err(|error| self.failed(error))
+        self.seat.busy(sql, self.db.unix_micros());
+        let result = self.message(sql, sink).map_err(|error| self.failed(error));
+        self.rest();
+        result
+    }
+
+    /// Tells others that the session waits for its client.
+    pub(super) fn rest(&mut self) {
+        if self.is_copying() {
+            return;
+        }
+        self.seat.rest(self.status(), &self.settings, self.db.unix_micros());
     }
 
     fn message(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
@@ -59,6 +54,11 @@ impl Session {
         };
         if count > 1 && statements.iter().any(copies_in) {
             return Err(SqlError::unsupported("COPY FROM in a message with other statements"));
+        }
+        if let [only] = statements.as_slice()
+            && let Some(result) = self.run_shared(sql, only, sink)
+        {
+            return result;
         }
         for (at, parsed) in statements.into_iter().enumerate() {
             self.one(Arc::new(parsed), at + 1 == count, sink)?;
@@ -92,6 +92,8 @@ impl Session {
         };
         if last {
             self.end_message()?;
+        } else {
+            self.follow_settings();
         }
         sink.complete(&tag)
     }
@@ -169,9 +171,26 @@ impl Session {
     ) -> Result<String> {
         self.ensure()?;
         self.check_writable("a definition")?;
+        let context = self.context(Vec::new());
+        if let ddl::Definition::CreateIndex { table, index, concurrently: true, if_not_exists } =
+            definition
+        {
+            self.check_outside("CREATE INDEX CONCURRENTLY")?;
+            let wanted = (table.as_str(), &**index, *if_not_exists);
+            let txn = &mut self.ensure()?.txn;
+            let (schema, notices) = exec::ddl::index_to_make(txn, &context, wanted)?;
+            notices.iter().for_each(|notice| sink.notice("NOTICE", notice));
+            // The build waits for all transactions, this one too.
+            self.commit()?;
+            if let Some(schema) = schema {
+                let built = self.db.create_index_online(table, &schema);
+                built.map_err(|error| exec::ddl::not_unique(&schema.name, error))?;
+            }
+            return Ok("CREATE INDEX".to_owned());
+        }
         let active = self.ensure()?;
         active.used = true;
-        let defined = exec::ddl::run(definition, &mut active.txn)?;
+        let defined = exec::ddl::run(definition, &mut active.txn, &context)?;
         for notice in defined.notices {
             sink.notice("NOTICE", &notice);
         }
@@ -184,7 +203,8 @@ impl Session {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let deadline = self
             .settings
-            .millis("statement_timeout")
+            .often()
+            .statement_timeout
             .map(|millis| statement_time.saturating_add(millis as i64 * 1_000));
         self.interrupt.set_deadline(deadline);
         Context {
@@ -194,8 +214,14 @@ impl Session {
             random: Cell::new(self.random),
             database: self.database.clone(),
             deadline,
+            probe: self.probe.clone(),
+            sequences: self.sequences.clone(),
             db: Some(Db(self.db.clone())),
             interrupt: self.interrupt.clone(),
+            settings: self.settings.clone(),
+            modes: self.modes(),
+            activity: self.seat.activity(),
+            pid: self.seat.pid(),
         }
     }
 
@@ -227,15 +253,15 @@ impl Session {
         let active = self.ensure()?;
         active.used = true;
         let txn = &mut active.txn;
+        if !plan.sequences().is_empty() {
+            context.sequences.open(plan.sequences(), txn)?;
+        }
         let (stream, done): (Box<dyn Stream>, _) = match &*plan {
-            Plan::Select(select) if select.locks => {
+            Plan::Select(select) if select.locks.is_some() => {
                 let rows = exec::write::select_locked(select, txn, &context, &budget)?;
                 (Box::new(exec::Ready::new(rows)), None)
             }
-            Plan::Select(select) => {
-                let select = Arc::new(select.clone());
-                (exec::query::open(&select, txn, &context, &budget)?, None)
-            }
+            Plan::Select(select) => (exec::query::open(select, txn, &context, &budget)?, None),
             Plan::Insert(insert) => {
                 let mut done = exec::write::insert(insert, txn, &context, &budget)?;
                 (Box::new(exec::Ready::new(std::mem::take(&mut done.rows))), Some(done))
@@ -255,7 +281,7 @@ impl Session {
         rows: Vec<Vec<String>>,
         sink: &mut dyn Sink,
     ) -> Result<()> {
-        let column = |name: &&str| Column { name: (*name).to_owned(), ty: SqlType::Text };
+        let column = |name: &&str| Column::new(*name, SqlType::Text);
         sink.columns(&columns.iter().map(column).collect::<Vec<_>>())?;
         rows.into_iter().try_for_each(|row| sink.row(row.into_iter().map(Datum::Text).collect()))
     }
@@ -264,8 +290,11 @@ impl Session {
 /// What a plan is called in messages and tags.
 pub(super) fn verb(plan: &Plan) -> &'static str {
     match plan {
-        Plan::Select(select) if select.locks => "SELECT FOR UPDATE",
-        Plan::Select(_) => "SELECT",
+        Plan::Select(select) => match select.locks {
+            None => "SELECT",
+            Some((RowLock::Shared | RowLock::KeyShared, _)) => "SELECT FOR SHARE",
+            Some(_) => "SELECT FOR UPDATE",
+        },
         Plan::Insert(_) => "INSERT",
         Plan::Change(change) if change.assignments.is_some() => "UPDATE",
         Plan::Change(_) => "DELETE",

@@ -40,22 +40,6 @@ pub(super) struct Active {
     pub(super) used: bool,
 }
 
-fn name_of(level: Level) -> &'static str {
-    match level {
-        Level::ReadUncommitted => "read uncommitted",
-        Level::ReadCommitted => "read committed",
-        Level::RepeatableRead => "repeatable read",
-        Level::Serializable => "serializable",
-    }
-}
-
-/// The level of a name.
-pub(super) fn level_of(name: &str) -> Option<Level> {
-    let all =
-        [Level::ReadUncommitted, Level::ReadCommitted, Level::RepeatableRead, Level::Serializable];
-    all.into_iter().find(|level| name_of(*level) == name)
-}
-
 impl Session {
     /// Where the session stands.
     pub fn status(&self) -> TransactionStatus {
@@ -77,6 +61,15 @@ impl Session {
             && let Some(active) = &mut self.active
         {
             active.txn.clear_cancel();
+        }
+        self.follow_settings();
+    }
+
+    /// The transaction that runs waits as long as the settings say now.
+    pub(super) fn follow_settings(&mut self) {
+        if let Some(active) = &mut self.active {
+            let timeout = self.settings.often().lock_timeout;
+            active.txn.set_lock_timeout(timeout.map(Duration::from_millis));
         }
     }
 
@@ -101,8 +94,8 @@ impl Session {
     }
 
     fn begin_with(&mut self, modes: Modes, block: bool) -> Result<()> {
-        let default = level_of(&self.settings.get("default_transaction_isolation"));
-        let level = modes.isolation.or(default).unwrap_or(Level::ReadCommitted);
+        let often = self.settings.often();
+        let level = modes.isolation.unwrap_or(often.level);
         let isolation = match level {
             Level::ReadUncommitted | Level::ReadCommitted => Isolation::ReadCommitted,
             Level::RepeatableRead => Isolation::Snapshot,
@@ -113,21 +106,22 @@ impl Session {
         };
         let options = TransactionOptions {
             isolation,
-            relaxed: self.settings.get("synchronous_commit") == "off",
-            lock_timeout: self.settings.millis("lock_timeout").map(Duration::from_millis),
+            relaxed: often.relaxed,
+            lock_timeout: often.lock_timeout.map(Duration::from_millis),
             ..TransactionOptions::default()
         };
-        let read_only =
-            modes.read_only.unwrap_or(self.settings.get("default_transaction_read_only") == "on");
+        let read_only = modes.read_only.unwrap_or(often.read_only);
         self.settings.begin();
         let txn = self.db.begin_with(options);
         self.interrupt.watch(txn.cancel_handle());
+        let time = self.now();
+        self.seat.begin_transaction(txn.number(), time);
         self.active = Some(Active {
             txn,
             block,
             failed: false,
             savepoints: Vec::new(),
-            time: self.now(),
+            time,
             read_only,
             level,
             used: false,
@@ -211,19 +205,14 @@ impl Session {
         self.begin_with(Modes { isolation: Some(level), read_only }, block)
     }
 
-    pub(super) fn transaction_setting(&self, name: &str) -> Option<String> {
-        let active = self.active.as_ref();
-        let on = |on: bool| if on { "on" } else { "off" }.to_owned();
-        match name {
-            "transaction_isolation" => Some(match active {
-                Some(active) => name_of(active.level).to_owned(),
-                None => self.settings.get("default_transaction_isolation"),
-            }),
-            "transaction_read_only" => Some(match active {
-                Some(active) => on(active.read_only),
-                None => self.settings.get("default_transaction_read_only"),
-            }),
-            _ => None,
+    /// Level of the transaction that runs, and whether it only reads.
+    pub(super) fn modes(&self) -> (Level, bool) {
+        match &self.active {
+            Some(active) => (active.level, active.read_only),
+            None => {
+                let often = self.settings.often();
+                (often.level, often.read_only)
+            }
         }
     }
 
@@ -276,8 +265,10 @@ impl Session {
         let Some(mut active) = self.active.take() else { return Ok(()) };
         self.interrupt.unwatch();
         self.end_cursors();
-        active.txn.set_relaxed(self.settings.get("synchronous_commit") == "off");
-        match active.txn.commit() {
+        active.txn.set_relaxed(self.settings.often().relaxed);
+        let committed = active.txn.commit();
+        self.seat.end_transaction();
+        match committed {
             Ok(()) => {
                 self.settings.commit();
                 Ok(())
@@ -295,6 +286,7 @@ impl Session {
             self.interrupt.unwatch();
             self.end_cursors();
             active.txn.rollback();
+            self.seat.end_transaction();
             self.settings.rollback();
         }
     }
@@ -307,7 +299,7 @@ impl Session {
         }
     }
 
-    fn block(&mut self, what: &str) -> Result<&mut Active> {
+    pub(super) fn block(&mut self, what: &str) -> Result<&mut Active> {
         match &mut self.active {
             Some(active) if active.block => Ok(active),
             _ => {

@@ -5,16 +5,19 @@
 
 use std::sync::Arc;
 
+use rightlink::Busy;
 use sqlparser::ast;
 
 use super::{Session, Sink};
 use crate::bind::{Binder, Place, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
+use crate::expr::probe::{Probe, Stage};
 use crate::parse::Lines;
 use crate::parse::utility::{ExplainOptions, Utility};
 use crate::parse::{Parsed, Stmt};
 use crate::plan::Column;
+use crate::settings::check_settable;
 use crate::types::{Datum, SqlType};
 
 impl Session {
@@ -80,7 +83,7 @@ impl Session {
     /// Columns of what a utility statement shows, if it shows any.
     pub(super) fn utility_columns(&self, utility: &Utility) -> Option<Vec<Column>> {
         let text = |names: &[&str]| {
-            let column = |name: &&str| Column { name: (*name).to_owned(), ty: SqlType::Text };
+            let column = |name: &&str| Column::new(*name, SqlType::Text);
             Some(names.iter().map(column).collect())
         };
         match utility {
@@ -107,6 +110,18 @@ impl Session {
                     active.txn.describe(&name).map_err(|_| crate::exec::ddl::no_table(&name))?;
                 }
                 "ANALYZE"
+            }
+            Utility::Reindex { index, name } => {
+                self.reindex(*index, name)?;
+                "REINDEX"
+            }
+            Utility::AlterSequence { name, restart } => {
+                self.restart_sequence(name, *restart)?;
+                "ALTER SEQUENCE"
+            }
+            Utility::Lock { tables, mode, nowait } => {
+                self.lock_tables(tables, *mode, *nowait)?;
+                "LOCK TABLE"
             }
             Utility::Checkpoint => {
                 self.db.checkpoint()?;
@@ -137,17 +152,8 @@ impl Session {
             sink.notice("WARNING", "SET LOCAL can only be used in transaction blocks");
             return Ok(());
         }
-        if matches!(name, "transaction_isolation" | "transaction_read_only") {
-            return Err(SqlError::unsupported(format!("SET {name}")).hint("Use SET TRANSACTION."));
-        }
-        self.settings.set(name, value, local)?;
-        if name == "lock_timeout"
-            && let Some(active) = &mut self.active
-        {
-            let timeout = self.settings.millis("lock_timeout");
-            active.txn.set_lock_timeout(timeout.map(std::time::Duration::from_millis));
-        }
-        Ok(())
+        check_settable(name)?;
+        self.settings.set(name, value, local)
     }
 
     fn show_setting(&mut self, name: &str, sink: &mut dyn Sink) -> Result<()> {
@@ -156,10 +162,7 @@ impl Session {
             let rows = rows.map(|(name, value)| vec![name.to_owned(), value, String::new()]);
             return self.show(&["name", "setting", "description"], rows.collect(), sink);
         }
-        let value = match self.transaction_setting(name) {
-            Some(value) => value,
-            None => self.settings.show(name)?,
-        };
+        let value = self.settings.show_in(self.modes(), name)?;
         self.show(&[shown_name(name)], vec![vec![value]], sink)
     }
 
@@ -180,13 +183,14 @@ impl Session {
             .iter()
             .map(|kind| names::data_type(kind).map(|declared| declared.ty))
             .collect::<Result<Vec<SqlType>>>()?;
-        self.prepare_parsed(name, Some(Arc::new(statement.clone())), &types).map(|_| ())
+        let parsed = Some(Arc::new(statement.clone()));
+        self.prepare_parsed(name, (parsed, ""), &types).map(|_| ())
     }
 
     /// Values of expressions without columns.
     fn constants(&mut self, nodes: &[ast::Expr]) -> Result<Vec<Datum>> {
         let active = self.ensure()?;
-        let mut tables = super::statement::Tables(&mut active.txn);
+        let mut tables = crate::exec::tables::Tables(&mut active.txn);
         let lines = Lines::default();
         let mut binder = Binder::new(&mut tables, &lines, &[]);
         let mut bound = Vec::with_capacity(nodes.len());
@@ -220,6 +224,64 @@ impl Session {
         Ok(())
     }
 
+    /// Builds indexes anew beside others who read and write.
+    fn reindex(&mut self, index: bool, name: &[String]) -> Result<()> {
+        self.check_outside("REINDEX")?;
+        let name = names::relation(name)?;
+        let missing = |error: rightlink::Error| match error {
+            rightlink::Error::NotFound(_) => crate::exec::ddl::no_table(&name),
+            other => other.into(),
+        };
+        let txn = &mut self.ensure()?.txn;
+        let (table, one) = match index {
+            true => (txn.table_of_index(&name).map_err(missing)?, Some(name.as_str())),
+            false => (name.clone(), None),
+        };
+        // The build waits for all transactions, this one too.
+        self.commit()?;
+        self.db.reindex(&table, one).map(drop).map_err(missing)
+    }
+
+    fn lock_tables(
+        &mut self,
+        tables: &[Vec<String>],
+        mode: rightlink::LockMode,
+        nowait: bool,
+    ) -> Result<()> {
+        let busy = if nowait { Busy::Fail } else { Busy::Wait };
+        let active = self.block("LOCK TABLE")?;
+        active.used = true;
+        for name in tables {
+            let name = names::relation(name)?;
+            active.txn.lock_table(&name, mode, busy).map_err(|error| match error {
+                rightlink::Error::NotFound(_) => crate::exec::ddl::no_table(&name),
+                // Nobody has waited: what is not a user's cancel is a lock that is not free.
+                rightlink::Error::Cancelled(what) if nowait && what.contains("lock timeout") => {
+                    let message = format!("could not obtain lock on relation \"{name}\"");
+                    SqlError::new(code::LOCK_NOT_AVAILABLE, message)
+                }
+                other => other.into(),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn restart_sequence(&mut self, name: &[String], restart: Option<i64>) -> Result<()> {
+        let name = names::relation(name)?;
+        self.ensure()?;
+        self.check_writable("ALTER SEQUENCE")?;
+        let txn = &mut self.ensure()?.txn;
+        let numbers = txn.numbers(&name).map_err(|error| match error {
+            rightlink::Error::NotFound(_) => crate::exec::ddl::no_table(&name),
+            other => other.into(),
+        })?;
+        let start = restart.unwrap_or(numbers.schema().start);
+        numbers.restart(start).map_err(|error| match error {
+            rightlink::Error::Invalid(what) => SqlError::new(code::INVALID_PARAMETER, what),
+            other => other.into(),
+        })
+    }
+
     fn discard(&mut self, what: &str) -> Result<()> {
         match what {
             "all" => {
@@ -227,9 +289,11 @@ impl Session {
                 self.prepared.clear();
                 self.portals.clear();
                 self.settings.reset_all();
+                self.sequences.forget();
             }
-            "plans" => self.cache = super::prepared::Cache::default(),
-            "sequences" | "temp" | "temporary" => {}
+            "plans" => self.cache = super::cache::Cache::default(),
+            "sequences" => self.sequences.forget(),
+            "temp" | "temporary" => {}
             other => return Err(SqlError::syntax(format!("syntax error at or near \"{other}\""))),
         }
         Ok(())
@@ -241,12 +305,44 @@ impl Session {
         statement: &Parsed,
         sink: &mut dyn Sink,
     ) -> Result<()> {
+        let probe = Probe::new();
+        let (planned, planning) = probe.timed(|| self.plan(&Arc::new(statement.clone()), &[]));
+        let planned = planned?;
+        let mut lines;
         if options.analyze {
-            return Err(SqlError::unsupported("EXPLAIN ANALYZE"));
+            if !planned.params.is_empty() {
+                let message = "there is no parameter $1";
+                return Err(SqlError::new(code::UNDEFINED_PARAMETER, message));
+            }
+            self.probe = Some(probe.clone());
+            let (done, spent) = probe.timed(|| self.run_quietly(&planned.plan));
+            self.probe = None;
+            let count = done?;
+            probe.note((0, Stage::Write), |figures| {
+                (figures.rows, figures.first, figures.total) = (count, spent, spent);
+            });
+            lines = super::explain::show(&planned.plan, options, Some(&probe));
+            if options.timing != Some(false) {
+                let millis = |time: std::time::Duration| time.as_secs_f64() * 1_000.0;
+                lines.push(format!("Planning Time: {:.3} ms", millis(planning)));
+                lines.push(format!("Execution Time: {:.3} ms", millis(spent)));
+            }
+        } else {
+            lines = super::explain::show(&planned.plan, options, None);
         }
-        let planned = self.plan(&Arc::new(statement.clone()), &[])?;
-        let lines = super::explain::show(&planned.plan, options);
         self.show(&["QUERY PLAN"], lines.into_iter().map(|line| vec![line]).collect(), sink)
+    }
+}
+
+impl Session {
+    /// Runs a plan and throws its rows away; how many there were.
+    fn run_quietly(&mut self, plan: &Arc<crate::plan::Plan>) -> Result<u64> {
+        let mut portal = self.open(Arc::clone(plan), Vec::new())?;
+        let mut count = 0;
+        while portal.next()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
     }
 }
 

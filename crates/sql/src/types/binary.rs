@@ -60,6 +60,10 @@ impl Datum {
             SqlType::Timestamp => Datum::Timestamp(i64::from_be_bytes(fixed(bytes)?)),
             SqlType::Timestamptz => Datum::Timestamptz(i64::from_be_bytes(fixed(bytes)?)),
             SqlType::Text | SqlType::Unknown => Datum::Text(utf8(bytes.to_vec())?),
+            SqlType::Bpchar => {
+                let text = utf8(bytes.to_vec())?;
+                Datum::Text(text.trim_end_matches(' ').to_owned())
+            }
             SqlType::Bytea => Datum::Bytes(bytes.to_vec()),
             SqlType::Uuid => Datum::Uuid(fixed(bytes)?),
             SqlType::Numeric => Datum::Numeric(parse_numeric(bytes)?),

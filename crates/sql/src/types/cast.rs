@@ -38,6 +38,9 @@ pub(crate) fn context(from: SqlType, to: SqlType) -> Option<CastContext> {
         return Some(if a < b { Implicit } else { Assignment });
     }
     Some(match (from, to) {
+        (T::Bpchar, T::Text) => Implicit,
+        (T::Bpchar, _) => Explicit,
+        (_, T::Bpchar) => Assignment,
         (T::Bool, T::Int4) | (T::Int4, T::Bool) => Explicit,
         (T::Date, T::Timestamp | T::Timestamptz) | (T::Timestamp, T::Timestamptz) => Implicit,
         (T::Timestamptz, T::Timestamp) | (T::Timestamp | T::Timestamptz, T::Date) => Assignment,
@@ -108,6 +111,10 @@ pub(crate) fn cast(value: Datum, to: SqlType) -> Result<Datum> {
             other => through_text(other, to),
         },
         SqlType::Text | SqlType::Unknown => Ok(to_text(value)),
+        SqlType::Bpchar => Ok(match to_text(value) {
+            Datum::Text(text) => Datum::Text(text.trim_end_matches(' ').to_owned()),
+            other => other,
+        }),
         SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => to_date_time(value, to),
         SqlType::Bytea | SqlType::Uuid | SqlType::Interval | SqlType::Tid => {
             through_text(value, to)

@@ -97,6 +97,22 @@ impl Decimal {
         Self::parse(&format!("{short}e{exponent}"))
     }
 
+    /// Appends the number as it is: sign, scale, groups. For bytes that do not leave the process.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.negative));
+        out.extend_from_slice(&self.scale.to_le_bytes());
+        self.groups.iter().for_each(|group| out.extend_from_slice(&group.to_le_bytes()));
+    }
+
+    /// The number that [`Decimal::write`] wrote; `None` for other bytes.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Decimal> {
+        let (sign, rest) = bytes.split_first()?;
+        let (scale, rest) = rest.split_first_chunk::<4>()?;
+        let (groups, []) = rest.as_chunks::<4>() else { return None };
+        let groups = groups.iter().map(|group| u32::from_le_bytes(*group)).collect();
+        Some(Self::new(*sign != 0, groups, u32::from_le_bytes(*scale)))
+    }
+
     /// The number that the store holds; `None` for one that is not finite.
     pub(crate) fn from_store(value: &rightlink::Decimal) -> Option<Decimal> {
         match value.unscaled() {

@@ -5,6 +5,7 @@
 //! | `decimal` | `numeric`: exact decimal numbers of any size |
 //! | `interval` | `interval`: months, days and microseconds |
 //! | `text`, `binary` | values from and to text and bytes |
+//! | `declared` | lengths, precision and scale that declarations add |
 //! | `cast` | from one type to another |
 //! | `calendar` | fields of dates and times |
 //!
@@ -16,6 +17,7 @@ pub(crate) mod binary;
 pub(crate) mod calendar;
 pub(crate) mod cast;
 pub(crate) mod decimal;
+pub(crate) mod declared;
 pub(crate) mod interval;
 pub(crate) mod text;
 
@@ -46,6 +48,8 @@ pub enum SqlType {
     Numeric,
     /// `text`
     Text,
+    /// `character(n)`: text whose blanks at the end do not matter
+    Bpchar,
     /// `bytea`
     Bytea,
     /// `uuid`
@@ -78,7 +82,7 @@ pub(crate) enum Category {
 
 impl SqlType {
     /// Every type that a value can have.
-    pub const ALL: [SqlType; 15] = [
+    pub const ALL: [SqlType; 16] = [
         SqlType::Bool,
         SqlType::Int2,
         SqlType::Int4,
@@ -87,6 +91,7 @@ impl SqlType {
         SqlType::Float8,
         SqlType::Numeric,
         SqlType::Text,
+        SqlType::Bpchar,
         SqlType::Bytea,
         SqlType::Uuid,
         SqlType::Date,
@@ -107,6 +112,7 @@ impl SqlType {
             SqlType::Float8 => 701,
             SqlType::Numeric => 1700,
             SqlType::Text => 25,
+            SqlType::Bpchar => 1042,
             SqlType::Bytea => 17,
             SqlType::Uuid => 2950,
             SqlType::Date => 1082,
@@ -121,8 +127,8 @@ impl SqlType {
     /// The type that clients know by this number.
     pub fn from_oid(oid: u32) -> Option<SqlType> {
         match oid {
-            // varchar, name and char(n) arrive as text.
-            19 | 1042 | 1043 => Some(SqlType::Text),
+            // varchar and name arrive as text.
+            19 | 1043 => Some(SqlType::Text),
             0 | 705 => Some(SqlType::Unknown),
             _ => SqlType::ALL.into_iter().find(|ty| ty.oid() == oid),
         }
@@ -139,6 +145,7 @@ impl SqlType {
             SqlType::Float8 => "double precision",
             SqlType::Numeric => "numeric",
             SqlType::Text => "text",
+            SqlType::Bpchar => "character",
             SqlType::Bytea => "bytea",
             SqlType::Uuid => "uuid",
             SqlType::Date => "date",
@@ -161,6 +168,7 @@ impl SqlType {
             SqlType::Float8 => "float8",
             SqlType::Timestamp => "timestamp",
             SqlType::Timestamptz => "timestamptz",
+            SqlType::Bpchar => "bpchar",
             other => other.name(),
         }
     }
@@ -175,7 +183,7 @@ impl SqlType {
             SqlType::Uuid | SqlType::Interval => 16,
             SqlType::Tid => 6,
             SqlType::Unknown => -2,
-            SqlType::Numeric | SqlType::Text | SqlType::Bytea => -1,
+            SqlType::Numeric | SqlType::Text | SqlType::Bpchar | SqlType::Bytea => -1,
         }
     }
 
@@ -188,7 +196,7 @@ impl SqlType {
             | SqlType::Float4
             | SqlType::Float8
             | SqlType::Numeric => Category::Number,
-            SqlType::Text => Category::String,
+            SqlType::Text | SqlType::Bpchar => Category::String,
             SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => Category::DateTime,
             SqlType::Interval => Category::Timespan,
             SqlType::Bytea | SqlType::Uuid | SqlType::Tid => Category::User,
@@ -231,6 +239,9 @@ impl SqlType {
 
     /// The column type that holds it, `None` where the store has none.
     pub fn to_column(self) -> Option<Type> {
+        if self == SqlType::Bpchar {
+            return Some(Type::Text);
+        }
         Type::ALL.into_iter().find(|kind| {
             let known = !matches!(SqlType::of_column(*kind), SqlType::Text) || *kind == Type::Text;
             known && SqlType::of_column(*kind) == self

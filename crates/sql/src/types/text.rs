@@ -90,6 +90,7 @@ pub(crate) fn parse(ty: SqlType, text: &str) -> Result<Datum> {
     let trimmed = text.trim();
     match ty {
         SqlType::Text | SqlType::Unknown => Ok(Datum::Text(text.to_owned())),
+        SqlType::Bpchar => Ok(Datum::Text(text.trim_end_matches(' ').to_owned())),
         SqlType::Bool => parse_bool(trimmed).map(Datum::Bool).ok_or_else(|| invalid(ty, text)),
         SqlType::Int2 | SqlType::Int4 | SqlType::Int8 => parse_int(ty, trimmed, text),
         SqlType::Float4 | SqlType::Float8 => parse_float(ty, trimmed, text),

@@ -29,6 +29,46 @@ fn pages_leave_a_small_pool_and_come_back() {
     assert!(stats.double_write_bytes > 300 * 8192, "{stats:?}");
 }
 
+/// A scan over twenty times the pool leaves the pages in memory that are used again and again; with
+/// the least recently used page leaving first, none of them would stay.
+#[test]
+fn a_scan_does_not_drive_out_what_is_used_often() {
+    const HOT: u32 = 40;
+    let test = pool(100, 21);
+    filled(&test, 2100);
+    test.pool.evict_all().unwrap();
+    for _ in 0..4 {
+        (0..HOT).for_each(|block| assert_eq!(get(&test.pool, page(block)).unwrap(), block.into()));
+    }
+    for block in HOT..2100 {
+        assert_eq!(get(&test.pool, page(block)).unwrap(), u64::from(block));
+    }
+    let before = test.pool.stats().reads;
+    (0..HOT).for_each(|block| assert_eq!(get(&test.pool, page(block)).unwrap(), block.into()));
+    let lost = test.pool.stats().reads - before;
+    assert!(lost <= u64::from(HOT) / 10, "{lost} of {HOT} pages had to be read again");
+}
+
+/// Where somebody cleans ahead, nobody who needs a frame has to write first.
+#[test]
+fn cleaning_ahead_spares_whoever_needs_a_frame() {
+    let foreground = |ahead: bool| {
+        let test = pool(256, 22);
+        filled(&test, 1000);
+        test.pool.flush_all().unwrap();
+        let before = test.pool.stats();
+        for block in 0..1000 {
+            set(&test.pool, page(block), 7).unwrap();
+            while ahead && test.pool.clean_ahead().unwrap() > 0 {}
+        }
+        let stats = test.pool.stats();
+        assert!(stats.evictions - before.evictions > 700, "{stats:?}");
+        stats.foreground_groups - before.foreground_groups
+    };
+    assert_eq!(foreground(true), 0);
+    assert!(foreground(false) > 3);
+}
+
 #[test]
 fn a_page_beyond_the_end_is_an_error_and_a_grown_one_is_zero() {
     let test = pool(16, 2);

@@ -4,7 +4,8 @@ use super::*;
 use crate::heap::page::{ALL_FROZEN, ALL_VISIBLE, PRUNE_XID};
 use crate::heap::page_edit::{put_flags, put_header};
 use crate::heap::tuple::{
-    HEAP_ONLY, HOT_UPDATED, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED, from_offset,
+    GROUP, HEAP_ONLY, HOT_UPDATED, SHARED, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED,
+    from_offset,
 };
 use crate::page::header::{self, HEADER_SIZE};
 use rightlink_env::Rng;
@@ -73,6 +74,12 @@ fn verify_finds_damaged_line_pointers_and_tuples() {
     let (fixture, root, _) = small_table();
     set_header(&fixture, root, |head| head.flags |= 0x8000);
     assert_finds(&fixture, "H1", Some(root.slot));
+    let (fixture, root, child) = small_table();
+    // A version that was replaced is not shared, and one without an end has no group.
+    set_header(&fixture, root, |head| head.flags |= SHARED);
+    set_header(&fixture, child, |head| head.flags |= GROUP);
+    assert_finds(&fixture, "H1", Some(root.slot));
+    assert_finds(&fixture, "H1", Some(child.slot));
 }
 
 #[test]
@@ -218,7 +225,7 @@ fn poke(fixture: &Fixture, slots: u16) {
         let _ = heap.fetch(&snapshot, at);
         let _ = heap.liveness(at, &|_| false);
         let _ = heap.newest(at, &|_| false);
-        let _ = heap.lock(&mut txn, at);
+        let _ = heap.lock(&mut txn, at, RowLock::Exclusive);
         let _ = heap.update(&mut txn, at, b"poked", true);
         let _ = heap.delete(&mut txn, at);
     }

@@ -90,6 +90,48 @@ fn crossing() {
     world.assert_sound();
 }
 
+/// Two share a row beside somebody who deletes it: as long as one of them has it, it is there.
+fn sharing() {
+    let world = world();
+    let row = world.insert(b"row");
+    let sharers = [0, 1].map(|_| {
+        start(&world, move |world| {
+            let mut txn = world.begin();
+            txn.begin_statement().expect("a statement");
+            let locked = world.heap.lock(&mut txn, row, RowLock::Shared).expect("judged");
+            if let WriteOutcome::Done { .. } = locked {
+                thread::yield_now();
+                assert!(world.fetch(row).is_some(), "who shares a row keeps it");
+            }
+            txn.commit(true).expect("a commit");
+        })
+    });
+    let deleter = start(&world, move |world| {
+        for _ in 0..3 {
+            let mut txn = world.begin();
+            txn.begin_statement().expect("a statement");
+            match world.heap.delete(&mut txn, row).expect("judged") {
+                WriteOutcome::Done { .. } => {
+                    txn.commit(true).expect("a commit");
+                    return;
+                }
+                WriteOutcome::Wait(xid) => txn.wait_for(xid).expect("nobody waits for it"),
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    for thread in sharers.into_iter().chain([deleter]) {
+        thread.join().expect("no panic");
+    }
+    assert_eq!(world.txns.groups(), 0);
+    world.assert_sound();
+}
+
+#[test]
+fn shared_rows_stay() {
+    survives("sharing", sharing, 400);
+}
+
 #[test]
 fn rows_cross_pages() {
     survives("crossing", crossing, 400);
@@ -111,6 +153,7 @@ fn broken_heaps_are_caught() {
         Case { rule: "r1-hint", world: hints, within: 2000 },
         Case { rule: "r9-horizon", world: pruning, within: 2000 },
         Case { rule: "r9-register", world: pruning, within: 2000 },
+        Case { rule: "lock-group", world: sharing, within: 2000 },
         Case { rule: "r12-order", world: crossing, within: 2000 },
     ]);
 }

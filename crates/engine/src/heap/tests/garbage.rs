@@ -92,7 +92,7 @@ fn vacuum_freezes_and_marks_and_writers_unmark() {
     assert_eq!((pass.pages, pass.skipped), (0, fixture.heap.blocks() - 1));
 
     let last = ids[299];
-    fixture.commit(|txn| done(fixture.heap.lock(txn, last).expect("locked")));
+    fixture.commit(|txn| done(fixture.heap.lock(txn, last, RowLock::Exclusive).expect("locked")));
     let visible = Bits { all_visible: true, all_frozen: false };
     assert_eq!(bits(last.block.0), visible, "a lock hides nothing");
     assert_eq!(fixture.insert(&[7; 100]).block, last.block);

@@ -20,8 +20,9 @@ struct Running {
     began: u64,
     /// Keys whose row it has written.
     wrote: Vec<Key>,
-    /// Keys whose row it has locked and not written.
+    /// Keys whose row it has locked, alone or with others.
     locked: Vec<Key>,
+    shared: Vec<Key>,
 }
 
 struct World {
@@ -44,6 +45,7 @@ struct Counts {
     waits: u32,
     changed: u32,
     hot: u32,
+    shared: u32,
     freed: u64,
 }
 
@@ -74,7 +76,8 @@ impl World {
         txn.begin_statement().expect("a snapshot");
         let sees = self.committed.clone();
         let began = self.sequence;
-        self.running.push(Running { txn, sees, began, wrote: Vec::new(), locked: Vec::new() });
+        let (wrote, locked, shared) = (Vec::new(), Vec::new(), Vec::new());
+        self.running.push(Running { txn, sees, began, wrote, locked, shared });
     }
 
     fn end(&mut self, who: usize) {
@@ -133,27 +136,36 @@ impl World {
         found
     }
 
-    /// What must come of a write of `key` by `who`.
-    fn expect(&self, who: usize, key: Key) -> &'static str {
+    /// What must come of a write of `key` by `who`, or of sharing it.
+    fn expect(&self, who: usize, key: Key, shares: bool) -> &'static str {
         let others = || self.running.iter().enumerate().filter(|(i, _)| *i != who);
         if self.changed.get(&key).is_some_and(|at| *at > self.running[who].began) {
             return "changed";
         }
-        let busy = |other: &Running| other.wrote.contains(&key) || other.locked.contains(&key);
+        let busy = |other: &Running| {
+            let alone = other.wrote.contains(&key) || other.locked.contains(&key);
+            alone || !shares && other.shared.contains(&key)
+        };
         if others().any(|(_, other)| busy(other)) { "wait" } else { "done" }
     }
 
     fn write(&mut self, who: usize) {
-        let keys: Vec<Key> = self.running[who].sees.keys().copied().collect();
+        let mut keys: Vec<Key> = self.running[who].sees.keys().copied().collect();
+        if self.rng.chance(1, 4) {
+            // Keys that are shared already: else few would ever be by two.
+            let shared = |key: &Key| self.running.iter().any(|other| other.shared.contains(key));
+            keys.retain(shared);
+        }
         let Some(key) = self.rng.pick(&keys).copied() else { return };
         let (at, row) = self.find(who, key).expect("it sees the row");
         assert_eq!(Some(&row), self.running[who].sees.get(&key), "key {key}");
-        let (what, hot, new) = (self.rng.index(10), self.rng.chance(3, 4), self.row(key));
+        let (what, hot, new) = (self.rng.index(12), self.rng.chance(3, 4), self.row(key));
         let (heap, running) = (&self.fixture.heap, &mut self.running[who]);
         let outcome = match what {
             0..6 => heap.update(&mut running.txn, at, &new, hot),
             6..8 => heap.delete(&mut running.txn, at),
-            _ => heap.lock(&mut running.txn, at),
+            8..10 => heap.lock(&mut running.txn, at, RowLock::Exclusive),
+            _ => heap.lock(&mut running.txn, at, RowLock::Shared),
         };
         let outcome = outcome.expect("judged");
         let label = match outcome {
@@ -162,12 +174,14 @@ impl World {
             WriteOutcome::Changed { .. } => "changed",
             WriteOutcome::Gone => "gone",
         };
-        assert_eq!(label, self.expect(who, key), "key {key} at {at}: {outcome:?}");
+        assert_eq!(label, self.expect(who, key, what >= 10), "key {key} at {at}: {outcome:?}");
         self.counts.waits += u32::from(label == "wait");
         self.counts.changed += u32::from(label == "changed");
         let WriteOutcome::Done { row_id, heap_only, .. } = outcome else { return };
         self.counts.done += 1;
-        let undo = what < 8 && !self.running[who].locked.contains(&key) && self.rng.chance(1, 8);
+        let undo = self.rng.chance(1, 8);
+        let shared = self.running.iter().filter(|other| other.shared.contains(&key)).count();
+        self.counts.shared += u32::from(what >= 10 && shared > 0);
         if what < 6 && !heap_only {
             self.roots.entry(key).or_default().push(row_id);
         }
@@ -177,7 +191,8 @@ impl World {
             _ if undo => running.txn.rollback_statement(),
             0..6 => drop((running.wrote.push(key), running.sees.insert(key, new))),
             6..8 => drop((running.wrote.push(key), running.sees.remove(&key))),
-            _ => running.locked.push(key),
+            8..10 => running.locked.push(key),
+            _ => running.shared.push(key),
         }
     }
 
@@ -250,9 +265,10 @@ fn interleaved_transactions_match_snapshot_isolation() {
         total.done += world.counts.done;
         total.waits += world.counts.waits;
         total.changed += world.counts.changed;
+        total.shared += world.counts.shared;
         total.hot += world.counts.hot;
         total.freed += world.counts.freed;
     }
     assert!(total.done > 1000 && total.waits > 100 && total.changed > 100, "{total:?}");
-    assert!(total.hot > 500 && total.freed > 100, "{total:?}");
+    assert!(total.hot > 500 && total.freed > 100 && total.shared > 40, "{total:?}");
 }

@@ -70,7 +70,7 @@ fn the_first_updater_wins() {
         [
             fixture.heap.update(txn, root, b"late", true).expect("judged"),
             fixture.heap.delete(txn, root).expect("judged"),
-            fixture.heap.lock(txn, root).expect("judged"),
+            fixture.heap.lock(txn, root, RowLock::Exclusive).expect("judged"),
         ]
     };
     assert_eq!(attempt(&mut second), [WriteOutcome::Wait(by); 3]);
@@ -87,7 +87,10 @@ fn the_first_updater_wins() {
     let nowhere = RowId::new(1, 77);
     assert_eq!(fixture.heap.delete(&mut second, nowhere).expect("judged"), WriteOutcome::Gone);
     let beyond = RowId::new(1000, 1);
-    assert_eq!(fixture.heap.lock(&mut second, beyond).expect("judged"), WriteOutcome::Gone);
+    assert_eq!(
+        fixture.heap.lock(&mut second, beyond, RowLock::Exclusive).expect("judged"),
+        WriteOutcome::Gone
+    );
 }
 
 #[test]
@@ -115,8 +118,11 @@ fn a_row_lock_stops_others_and_hides_nothing() {
     let mut holder = fixture.begin();
     holder.begin_statement().expect("a statement");
     let by = holder.xid().expect("an xid");
-    assert_eq!(done(fixture.heap.lock(&mut holder, root).expect("locked")), root);
-    let again = fixture.heap.lock(&mut holder, root).expect("locked");
+    assert_eq!(
+        done(fixture.heap.lock(&mut holder, root, RowLock::Exclusive).expect("locked")),
+        root
+    );
+    let again = fixture.heap.lock(&mut holder, root, RowLock::Exclusive).expect("locked");
     assert!(matches!(again, WriteOutcome::Done { lsn: Lsn(0), .. }), "nothing to log");
     assert_eq!(fixture.fetch(root), Some(b"one".to_vec()));
     let mut other = fixture.begin();
@@ -139,14 +145,14 @@ fn a_finished_lock_is_no_lock() {
     let root = fixture.insert(b"one");
     for end in [true, false] {
         let mut holder = fixture.begin();
-        done(fixture.heap.lock(&mut holder, root).expect("locked"));
+        done(fixture.heap.lock(&mut holder, root, RowLock::Exclusive).expect("locked"));
         if end {
             holder.commit(false).map(drop).expect("committed")
         } else {
             holder.rollback()
         }
         let mut other = fixture.begin();
-        done(fixture.heap.lock(&mut other, root).expect("locked"));
+        done(fixture.heap.lock(&mut other, root, RowLock::Exclusive).expect("locked"));
         other.rollback();
         assert_eq!(fixture.fetch(root), Some(b"one".to_vec()));
     }

@@ -2,14 +2,16 @@
 //! heap which of its rows are dead.
 //!
 //! A full leaf asks about few blocks: those of the rows marked dead on it, then those that most of
-//! its rows lie in, for versions of hot rows lie close together.
+//! its rows lie in, for versions of hot rows lie close together. Where rows only come in, all that
+//! would be in vain: after some leaves without a dead row only one in so many asks, unless a row on
+//! it is marked dead.
 //!
 //! Invariants: a row that the heap calls dead under the leaf's latch is the row that the entry was
 //! made for: its row id is not given free before this entry is gone (R3). By key, where the verdict
 //! is older than the latch, the caller's check stands in for that. Removals are logged.
 //! Does not do: look at the heap; marks (`scan`).
 
-use std::collections::BTreeMap;
+use rightlink_env::sync::Ordering;
 
 use crate::buffer::{Held, Mtr, Pin};
 use crate::error::Result;
@@ -26,6 +28,9 @@ use crate::wal::RecordKind;
 /// Heap blocks that a full leaf asks about, and rows in them.
 const MAX_BLOCKS: usize = 8;
 const MAX_ROWS: usize = 160;
+/// Full leaves without a dead row after which few ask, and one in how many does.
+const PATIENCE: u32 = 8;
+const ONE_IN: u32 = 16;
 
 /// Entries on their way out.
 struct Removal<'a, 'e> {
@@ -124,6 +129,16 @@ impl Tree {
         Ok(!places.is_empty())
     }
 
+    /// Is a full leaf worth asking the heap about, though none of its rows is marked dead?
+    pub(crate) fn asking_pays(&self) -> bool {
+        let vain = self.vain.load(Ordering::Relaxed);
+        let asks = vain < PATIENCE || vain.is_multiple_of(ONE_IN);
+        if !asks {
+            self.vain.fetch_add(1, Ordering::Relaxed);
+        }
+        asks && self.heap.get().is_some()
+    }
+
     /// Drops rows that the heap calls dead from the entries of a full leaf. `marked`: blocks to ask
     /// about before all others. False: none was found.
     pub(crate) fn drop_dead(&self, entries: &mut Entries, marked: &[BlockNo]) -> bool {
@@ -134,8 +149,10 @@ impl Tree {
         let mut gone: Vec<RowId> =
             asked.iter().zip(&dead).filter(|(_, dead)| **dead).map(|(row, _)| *row).collect();
         if gone.is_empty() {
+            self.vain.fetch_add(1, Ordering::Relaxed);
             return false;
         }
+        self.vain.store(0, Ordering::Relaxed);
         gone.sort_unstable();
         entries.keep_rows(|_, _, member| gone.binary_search(&member.row).is_err());
         rightlink_env::points::hit("btree.put.bottom-up");
@@ -193,22 +210,20 @@ fn rows_under<R: PageRead>(node: &Node<R>, key: &[u8]) -> Checked<Vec<((usize, u
 
 /// Rows of a leaf to ask the heap about, block by block.
 fn candidates(entries: &Entries, marked: &[BlockNo]) -> Vec<RowId> {
-    let mut blocks: BTreeMap<BlockNo, Vec<RowId>> = BTreeMap::new();
-    for i in 0..entries.len() {
-        for member in entries.members(i) {
-            blocks.entry(member.row.block).or_default().push(member.row);
-        }
-    }
-    let mut order: Vec<(bool, usize, BlockNo)> =
-        blocks.iter().map(|(block, rows)| (marked.contains(block), rows.len(), *block)).collect();
-    order.sort_unstable_by(|a, b| b.cmp(a));
+    let members = (0..entries.len()).flat_map(|i| entries.members(i));
+    let mut rows: Vec<RowId> = members.map(|member| member.row).collect();
+    rows.sort_unstable();
+    let mut runs: Vec<_> = rows
+        .chunk_by(|a, b| a.block == b.block)
+        .map(|run| (marked.contains(&run[0].block), run.len(), run))
+        .collect();
+    runs.sort_unstable_by(|a, b| b.cmp(a));
     let mut asked = Vec::new();
-    for (_, _, block) in order.into_iter().take(MAX_BLOCKS) {
-        let rows = &blocks[&block];
-        if !asked.is_empty() && asked.len() + rows.len() > MAX_ROWS {
+    for (_, _, run) in runs.into_iter().take(MAX_BLOCKS) {
+        if !asked.is_empty() && asked.len() + run.len() > MAX_ROWS {
             break;
         }
-        asked.extend_from_slice(rows);
+        asked.extend_from_slice(run);
     }
     asked
 }

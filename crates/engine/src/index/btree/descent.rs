@@ -203,11 +203,12 @@ impl Tree {
     }
 
     /// Runs `read` on the words of the leaf that `key` belongs to, with the place where the search
-    /// for it ended, without pin or latch. `None`: not in memory, moved, or being changed.
+    /// for it ended and the leading bytes that the entry there is known to share with it, without
+    /// pin or latch. `None`: not in memory, moved, or being changed.
     pub(crate) fn glance<T>(
         &self,
         key: &[u8],
-        read: impl FnOnce(&Node<PageView<'_>>, Found) -> Checked<T>,
+        read: impl FnOnce(&Node<PageView<'_>>, Found, usize) -> Checked<T>,
     ) -> Result<Option<T>> {
         let set = self.switches.get();
         if !set.has(Optimisations::OPTIMISTIC) {
@@ -219,7 +220,7 @@ impl Tree {
         let Some(peek) = reading.peek(self.page(block)) else { return Ok(None) };
         let lineage = Lineage::of(set, parent.map(|parent| (&reading, parent)));
         let result = match place_leaf(reading.view(peek), Aim::At(key), &lineage) {
-            Ok(Some((node, Place::Here(found)))) => read(&node, found).map(Some),
+            Ok(Some((node, Place::Here(found), shared))) => read(&node, found, shared).map(Some),
             Ok(_) => Ok(None),
             Err(what) => Err(what),
         };
@@ -256,17 +257,17 @@ impl Tree {
                 let lineage =
                     Lineage::of(set, through.as_ref().map(|(reading, parent)| (reading, *parent)));
                 match place_leaf(page.bytes(), aim, &lineage).map_err(damage)? {
-                    Some((node, Place::Here(found))) => {
+                    Some((node, Place::Here(found), _)) => {
                         drop(through);
                         return read(&page, &node, found).map_err(damage);
                     }
-                    Some((_, Place::Right(block))) => {
+                    Some((_, Place::Right(block), _)) => {
                         drop(page);
                         through = None;
                         self.count_move(&mut moves)?;
                         pin = self.pin_linked(block)?;
                     }
-                    Some((_, Place::Lost)) | None => break,
+                    Some((_, Place::Lost, _)) | None => break,
                 }
             }
         }
@@ -274,8 +275,9 @@ impl Tree {
     }
 }
 
-/// A leaf, and whether it is the one.
-type Placed<R> = (Node<R>, Place);
+/// A leaf, whether it is the one, and the leading bytes of the aim that the entry at the place is
+/// known to share.
+type Placed<R> = (Node<R>, Place, usize);
 
 /// Searches a leaf, if it is one.
 fn place_leaf<R: PageRead>(
@@ -292,5 +294,6 @@ fn place_leaf<R: PageRead>(
         return Ok(None);
     }
     let placed = node.place_with(aim, lineage.lead(), |node| lineage.same_high(node));
-    placed.map(|(place, _)| Some((node, place)))
+    let (place, probe) = placed?;
+    Ok(Some((node, place, probe.map_or(0, |probe| probe.shared_above()))))
 }

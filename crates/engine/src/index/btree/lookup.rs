@@ -16,8 +16,9 @@ use std::cmp::Ordering;
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::RowId;
+use crate::index::am::Few;
 use crate::index::btree::cursor::Cursor;
-use crate::index::btree::node::{Checked, Found, Node, POSTING};
+use crate::index::btree::node::{Checked, Found, Item, Node, POSTING};
 use crate::index::btree::posting::Member;
 use crate::index::btree::probe::Given;
 use crate::index::btree::read::PageRead;
@@ -44,16 +45,32 @@ struct Walk<'k, 'f> {
 }
 
 impl Tree {
+    /// See [`crate::index::am::AccessMethod::few`].
+    pub(crate) fn few(&self, key: &[u8]) -> Result<Option<Few>> {
+        let _registered = self.registrations.enter();
+        let mut few = Few::default();
+        let read = |node: &Node<PageView<'_>>, at: Found, shared| {
+            matches(node, key, (at.pos, shared), |row, _| few.push(row))
+        };
+        let all = self.glance(key, read)? == Some(true);
+        Ok(all.then_some(few))
+    }
+
     /// See [`crate::index::am::AccessMethod::lookup`].
     pub(crate) fn lookup(&self, keys: &[&[u8]], found: FoundFn<'_>) -> Result<()> {
         debug_assert!(keys.is_sorted(), "the keys ascend");
         let _registered = self.registrations.enter();
         if let [key] = keys {
-            let mut matches = Matches::default();
-            let read = |node: &Node<PageView<'_>>, at: Found| matches.copy(node, key, at.pos);
+            let mut copied = Matches::default();
+            let read = |node: &Node<PageView<'_>>, at: Found, shared| {
+                matches(node, key, (at.pos, shared), |row, item| {
+                    copied.take(node, row, item);
+                    true
+                })
+            };
             if self.glance(key, read)? == Some(true) {
-                matches.one.into_iter().for_each(|row| found(0, row, &[]));
-                matches.more.iter().for_each(|(row, payload)| found(0, *row, payload));
+                copied.one.into_iter().for_each(|row| found(0, row, &[]));
+                copied.more.iter().for_each(|(row, payload)| found(0, *row, payload));
                 return Ok(());
             }
         }
@@ -81,38 +98,48 @@ struct Matches {
 }
 
 impl Matches {
-    /// Takes the entries of `key` from `pos` on; false if they may go on in another leaf or lie in
-    /// a list.
-    fn copy<R: PageRead>(&mut self, node: &Node<R>, key: &[u8], pos: usize) -> Checked<bool> {
-        if !node.prefix_opens(key) {
+    fn take<R: PageRead>(&mut self, node: &Node<R>, row: RowId, item: &Item) {
+        if item.extra_len() == 0 && self.one.is_none() && self.more.is_empty() {
+            self.one = Some(row);
+            return;
+        }
+        let mut payload = Vec::new();
+        node.page.append(item.extra, item.extra_len(), &mut payload);
+        self.more.push((row, payload));
+    }
+}
+
+/// Hands the entries of `key` from `pos` on to `take`, as long as it wants more; of the first of
+/// them the leading bytes that it is known to share with the key, which are not looked at again.
+/// False if there may be more of them, on another leaf or in a list.
+fn matches<R: PageRead>(
+    node: &Node<R>,
+    key: &[u8],
+    (from, shared): (usize, usize),
+    mut take: impl FnMut(RowId, &Item) -> bool,
+) -> Checked<bool> {
+    let opens = shared >= key.len();
+    if !opens && !node.prefix_opens(key) {
+        return Ok(true);
+    }
+    for pos in from..node.count {
+        let known = opens && pos == from;
+        if !known && !node.head_opens_with(pos, key) {
             return Ok(true);
         }
-        for pos in pos..node.count {
-            if !node.head_opens_with(pos, key) {
-                return Ok(true);
-            }
-            let item = node.item(pos)?;
-            if !node.rest_opens_with(&item, key) {
-                return Ok(true);
-            }
-            if node.is_dead(pos) {
-                continue;
-            }
-            if item.tags & POSTING != 0 {
-                return Ok(false);
-            }
-            let row = node.row_of(pos, &item);
-            if item.extra_len() == 0 && self.one.is_none() && self.more.is_empty() {
-                self.one = Some(row);
-                continue;
-            }
-            let mut payload = Vec::new();
-            node.page.append(item.extra, item.extra_len(), &mut payload);
-            self.more.push((row, payload));
+        let item = node.item(pos)?;
+        if !known && !node.rest_opens_with(&item, key) {
+            return Ok(true);
         }
-        let goes_on = node.high().is_some_and(|high| high.starts_with(key));
-        Ok(!goes_on)
+        if node.is_dead(pos) {
+            continue;
+        }
+        if item.tags & POSTING != 0 || !take(node.row_of(pos, &item), &item) {
+            return Ok(false);
+        }
     }
+    let goes_on = node.high().is_some_and(|high| high.starts_with(key));
+    Ok(!goes_on)
 }
 
 impl Walk<'_, '_> {

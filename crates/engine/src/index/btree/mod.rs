@@ -2,7 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `read` `node` `probe` `edit` `entries` `posting` | bytes of a page: read, searched, changed |
+//! | `read` `node` `probe` `window` | bytes of a page: read, searched |
+//! | `edit` `entries` `posting` | and changed |
 //! | `meta` `alloc` | root and free pages; blocks for new pages; registered descents |
 //! | `search` `descent` | from the root to the page that a key belongs to |
 //! | `insert` `split` `split_point` `delete` | one leaf at a time, then its parent |
@@ -61,6 +62,7 @@ mod split_point;
 mod tests;
 mod vacuum;
 mod verify;
+mod window;
 
 use rightlink_env::sync::{Arc, OnceLock};
 
@@ -75,8 +77,8 @@ use crate::error::{Error, Result};
 use crate::ids::{FileId, PageId, RowId, Xid};
 use crate::index::IndexMethod;
 use crate::index::am::{
-    AccessMethod, BulkDelete, Clock, DeadRows, Finding, Groups, HeapOracle, IndexEntry, IndexScan,
-    InsertOutcome, LeafBatch, ScanOptions, VerifyStats,
+    AccessMethod, BulkDelete, Clock, DeadRows, Few, Finding, Groups, HeapOracle, IndexEntry,
+    IndexScan, InsertOutcome, LeafBatch, ScanOptions, VerifyStats,
 };
 use crate::index::search_key::{KeyRange, KeySet};
 
@@ -127,6 +129,8 @@ pub(crate) struct Tree {
     cycle: AtomicU32,
     /// Whose rows the entries are.
     heap: OnceLock<Arc<dyn DeadRows>>,
+    /// Full leaves since one had a dead row that the heap was asked about.
+    vain: AtomicU32,
     /// One vacuum at a time, and the cycle id of the last one.
     vacuum: Mutex<u32>,
 }
@@ -155,6 +159,7 @@ impl BTree {
             rightmost: AtomicU32::new(0),
             cycle: AtomicU32::new(0),
             heap: OnceLock::new(),
+            vain: AtomicU32::new(0),
             vacuum: Mutex::new(0),
         };
         let meta = tree.refresh_root()?;
@@ -260,6 +265,14 @@ impl AccessMethod for BTree {
         self.0.insert_ordered(xid, entries, unique, page)
     }
 
+    fn leave_out(&self, names: &[&str]) -> bool {
+        let without = |set: Optimisations, name: &&str| {
+            Optimisations::named(name).map(|one| set.without(one))
+        };
+        let set = names.iter().try_fold(Optimisations::ALL, without);
+        set.map(|set| self.optimise(set)).is_some()
+    }
+
     fn begin_scan(&self, range: KeyRange, options: ScanOptions) -> Box<dyn IndexScan> {
         Box::new(scan::TreeScan::new(self.clone(), range, None, options))
     }
@@ -275,6 +288,10 @@ impl AccessMethod for BTree {
 
     fn lookup(&self, keys: &[&[u8]], found: &mut dyn FnMut(usize, RowId, &[u8])) -> Result<()> {
         self.0.lookup(keys, found)
+    }
+
+    fn few(&self, key: &[u8]) -> Result<Option<Few>> {
+        self.0.few(key)
     }
 
     fn mark_dead(

@@ -431,6 +431,7 @@ impl<R: PageRead> Node<R> {
     #[inline]
     pub(crate) fn prefix_opens(&self, with: &[u8]) -> bool {
         let both = self.prefix.min(with.len());
+        count(|c| c.bytes += self.touched(self.special, both, with));
         self.page.common(self.special, both, with) == both
     }
 
@@ -439,6 +440,7 @@ impl<R: PageRead> Node<R> {
     pub(crate) fn rest_opens_with(&self, item: &Item, with: &[u8]) -> bool {
         let rest = with.get(self.prefix..).unwrap_or(&[]);
         let tail = rest.get(HEAD..).unwrap_or(&[]);
+        count(|c| c.bytes += self.touched(item.rest, tail.len(), tail));
         rest.len() <= item.rem && self.page.common(item.rest, tail.len(), tail) == tail.len()
     }
 
@@ -447,7 +449,9 @@ impl<R: PageRead> Node<R> {
     pub(crate) fn head_opens_with(&self, i: usize, with: &[u8]) -> bool {
         let rest = with.get(self.prefix..).unwrap_or(&[]);
         let differ = (self.head(i) ^ head_of(rest)).leading_zeros() as usize / 8;
-        differ >= rest.len().min(HEAD)
+        let both = rest.len().min(HEAD);
+        count(|c| c.bytes += (differ + 1).min(both) as u64);
+        differ >= both
     }
 
     /// Bytes that a comparison of page bytes with `key` touches.

@@ -3,7 +3,8 @@
 //! A search knows how many bytes of its key are equal to both of its bounds so far, in the page
 //! and, if its parent was unchanged, from there; keys between the bounds share those bytes, and
 //! they are not compared again. On leaves, whose slots are cold, the first guess is interpolated
-//! between the first and the last head, and the search widens from there.
+//! between the first and the last head, and the search widens from there; as a variant the heads
+//! around it are compared all at once (`window`).
 //!
 //! Invariants: every set of optimisations finds the same entry. Damaged or changing bytes give some
 //! answer or damage, never a panic or an endless loop.
@@ -16,6 +17,7 @@ use crate::index::btree::Optimisations;
 use crate::index::btree::counters::{self, count};
 use crate::index::btree::node::{Checked, Found, HEAD, Node, head_of};
 use crate::index::btree::read::PageRead;
+use crate::index::btree::window::{Ranks, STEP, WINDOW, ranks};
 
 /// What is known before a page is searched.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +50,11 @@ pub(crate) struct Probe {
 impl Probe {
     fn at(pos: usize) -> Probe {
         Probe { found: Found { pos, exact: false }, below: None, above: None }
+    }
+
+    /// Leading bytes that the entry at the place is known to share with the key.
+    pub(crate) fn shared_above(&self) -> usize {
+        self.above.unwrap_or(0)
     }
 }
 
@@ -104,13 +111,16 @@ impl<R: PageRead> Node<R> {
         let rem = &key[self.prefix..];
         let search = Heads::<R, COUNT> { node: self, head: head_of(rem) };
         let from = given.from.min(self.count);
-        let guess = self.is_leaf() && given.set.has(Optimisations::SAMPLES);
-        let (low, high) = if guess { search.guess(from) } else { (from, self.count) };
-        match search.first(low, high) {
+        let guesses = self.is_leaf() && given.set.has(Optimisations::SAMPLES);
+        let first = match guesses {
+            true => search.near_guess(from, given.set.has(Optimisations::SIMD)),
+            false => search.first(from, self.count),
+        };
+        match first {
             First::Above(pos) => Ok(Probe::at(pos)),
-            First::Among(low, high) => {
+            First::Among(low, met, high) => {
                 let truncate = given.set.has(Optimisations::TRUNCATION);
-                search.among_equal(rem, (low, high), truncate)
+                search.among_equal(rem, (low, met, high), truncate)
             }
         }
     }
@@ -232,8 +242,19 @@ impl<R: PageRead> Node<R> {
 enum First {
     /// It is this one: the entry before it has a lesser head, the entry there a greater one.
     Above(usize),
-    /// An entry between these has the head that is looked for.
-    Among(usize, usize),
+    /// Of the entries from the first to before the last of these, the one in the middle has the
+    /// head that is looked for.
+    Among(usize, usize, usize),
+}
+
+/// Where a head is, seen from where it should be.
+enum Side {
+    /// There.
+    Inside(First),
+    /// After this entry, which has a lesser one.
+    After(usize),
+    /// Up to this entry, which has none that is less.
+    UpTo(usize),
 }
 
 /// A search among the heads of a page.
@@ -269,7 +290,7 @@ impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
             let half = count.div_ceil(2);
             let entry = self.at(base + half - 1);
             if entry == self.head {
-                return First::Among(base, base + count);
+                return First::Among(base, base + half - 1, base + count);
             }
             // A conditional move: the outcome cannot be predicted.
             base = select_unpredictable(entry < self.head, base + half, base);
@@ -278,25 +299,28 @@ impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
         First::Above(base)
     }
 
-    /// The place of the key that ends with `rem` when an entry has its head. It lies in
+    /// The place of the key that ends with `rem` when entry `met` has its head. It lies in
     /// `low..=high`, or beyond if all of those have lesser keys with that head. No byte that both
     /// bounds share with the key is looked at again; where they share the head, none is asked.
     #[inline(never)]
     fn among_equal(
         &self,
         rem: &[u8],
-        (mut low, mut high): (usize, usize),
+        (mut low, met, mut high): (usize, usize, usize),
         truncate: bool,
     ) -> Checked<Probe> {
         let node = self.node;
         let (mut end, mut step) = (high, 4);
-        let mut probe = Probe::at(low);
+        let (mut probe, mut met) = (Probe::at(low), Some(met));
         // Bytes after the prefix that the entries at the bounds share with the key.
         let (mut below, mut above) = (0, 0);
         loop {
             while low < high {
-                let middle = low.midpoint(high);
-                let skip = if truncate { below.min(above) } else { 0 };
+                let (middle, skip) = match met.take() {
+                    Some(met) => (met, HEAD),
+                    None if truncate => (low.midpoint(high), below.min(above)),
+                    None => (low.midpoint(high), 0),
+                };
                 let head = if skip < HEAD { self.after(middle, skip) } else { self.head };
                 let (order, same) = if head == self.head {
                     let (order, rest) = node.cmp_rest_from(middle, rem, skip.max(HEAD) - HEAD)?;
@@ -323,35 +347,72 @@ impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
         }
     }
 
-    /// Bounds around where the head should be if heads grew evenly from entry `from` on.
+    /// As [`Heads::first`], of `from..`, beginning where the head should be if heads grew evenly:
+    /// with a window of them, if `wide`.
     #[inline]
-    fn guess(&self, from: usize) -> (usize, usize) {
+    fn near_guess(&self, from: usize, wide: bool) -> First {
         let end = self.node.count;
-        if end - from < 16 {
-            return (from, end);
+        if end - from < WINDOW {
+            return self.first(from, end);
         }
         let first = self.at(from);
         if self.head <= first {
-            return (from, from + 1);
+            return self.first(from, from + 1);
         }
         // The high key lies beside the prefix, which was looked at; the last slot lies apart.
         let last = self.node.high_head().unwrap_or_else(|| self.at(end - 1));
         let span = (end - 1 - from) as u64;
         let share = u64::from(self.head - first) * span / u64::from(last.max(self.head) - first);
         let middle = (from + share as usize).min(end - 1);
-        let mut step = 4;
-        if self.at(middle) < self.head {
-            let mut low = middle;
-            while low + step < end && self.at(low + step) < self.head {
-                (low, step) = (low + step, step * 4);
+        let at = match wide {
+            true => match self.around(middle) {
+                Side::Inside(first) => return first,
+                side => side,
+            },
+            false if self.at(middle) < self.head => Side::After(middle),
+            false => Side::UpTo(middle),
+        };
+        self.widen(from, at)
+    }
+
+    /// Where the head is, seen from the window around `middle`.
+    #[inline]
+    fn around(&self, middle: usize) -> Side {
+        let end = self.node.count;
+        let start = middle.saturating_sub(WINDOW / 2).min(end - WINDOW) / STEP * STEP;
+        let Ranks { below, equal } = ranks(self.node.page, start, self.head);
+        if COUNT {
+            (start..start + WINDOW).for_each(|i| _ = self.at(i));
+        }
+        match below {
+            0 => Side::UpTo(start),
+            WINDOW => Side::After(start + WINDOW - 1),
+            _ if equal > 0 => {
+                let at = start + below;
+                Side::Inside(First::Among(at, at, at + equal))
             }
-            (low + 1, (low + step + 1).min(end))
-        } else {
-            let mut high = middle;
-            while high >= from + step && self.at(high - step) >= self.head {
-                (high, step) = (high - step, step * 4);
+            _ => Side::Inside(First::Above(start + below)),
+        }
+    }
+
+    /// The search goes on from a place beside which the head was not found, in growing steps.
+    fn widen(&self, from: usize, at: Side) -> First {
+        let (end, mut step) = (self.node.count, 4);
+        match at {
+            Side::Inside(first) => first,
+            Side::After(mut low) => {
+                while low + step < end && self.at(low + step) < self.head {
+                    (low, step) = (low + step, step * 4);
+                }
+                self.first(low + 1, (low + step + 1).min(end))
             }
-            (high.saturating_sub(step).max(from), high + 1)
+            Side::UpTo(high) => {
+                let mut high = high.max(from);
+                while high >= from + step && self.at(high - step) >= self.head {
+                    (high, step) = (high - step, step * 4);
+                }
+                self.first(high.saturating_sub(step).max(from), high + 1)
+            }
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Putting an entry into a latched page without splitting it.
 //!
 //! In place if there is room: an entry whose row falls among those of a posting list parts the list
-//! there. Else the page is encoded again, on leaves without the rows marked dead, and as far as
-//! that does not suffice without those that the heap calls dead, then with the rows of each key in
-//! posting lists: lazily, because most pages never need it.
+//! there. Else the page is encoded again, on leaves without the rows marked dead and their dead
+//! neighbours on the same heap pages, as far as that does not suffice without others that the heap
+//! calls dead, then with the rows of each key in posting lists: lazily, because most pages never
+//! need it.
 //!
 //! Invariants: nothing is stored unless the entry goes in; whatever is read from the page is judged
 //! before the first store.
@@ -110,8 +111,8 @@ impl Tree {
     ) -> Checked<Option<Box<[u8; PAGE_SIZE]>>> {
         let dead = node.is_leaf() && node.flags & HAS_DEAD != 0;
         let twins = node.is_leaf() && self.deduplicates() && twins(node)?;
-        let may_be_dead = node.is_leaf() && self.heap.get().is_some();
-        if node.cmp_prefix(key).is_eq() && node.garbage == 0 && !dead && !twins && !may_be_dead {
+        let may_ask = node.is_leaf() && (dead || self.asking_pays());
+        if node.cmp_prefix(key).is_eq() && node.garbage == 0 && !dead && !twins && !may_ask {
             return Ok(None);
         }
         let frame = Frame::of(node, self.reserve());
@@ -129,7 +130,9 @@ impl Tree {
         let worth = self.options.capacity / WORTH + frame.reserve;
         let appends = node.right == 0 && pos == node.count;
         let full = node.is_leaf() && image.as_ref().is_none_or(|image| room(image) < worth);
-        if full && !appends && self.drop_dead(&mut entries, &marked) {
+        // Where some are marked, their neighbours have died, too, more often than not.
+        let asks = full || !marked.is_empty();
+        if asks && may_ask && !appends && self.drop_dead(&mut entries, &marked) {
             image = frame.image_of(&entries).filter(|new| image.is_some() || room(new) >= worth);
         }
         if image.is_none() && twins && entries.deduplicate(self.list_bytes()) {

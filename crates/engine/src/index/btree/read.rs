@@ -20,6 +20,11 @@ pub(crate) trait PageRead: Copy {
     fn u32(self, at: usize) -> u32;
     /// The eight bytes from `at` on as a little-endian word.
     fn u64(self, at: usize) -> u64;
+    /// Word `index` of the page, as [`PageRead::u64`].
+    fn word(self, index: usize) -> u64 {
+        self.u64(index * 8)
+    }
+
     /// Copies the bytes from `at`.
     fn read(self, at: usize, out: &mut [u8]);
     /// How many of the `len` page bytes from `at` are equal to the beginning of `with`.
@@ -128,6 +133,11 @@ impl PageRead for PageView<'_> {
     #[inline]
     fn u64(self, at: usize) -> u64 {
         self.eight(at)
+    }
+
+    #[inline]
+    fn word(self, index: usize) -> u64 {
+        PageView::word(&self, index)
     }
 
     #[inline]

@@ -14,6 +14,21 @@ fn build(store: &Store, txn: &mut Transaction, unique: bool) -> Result<Arc<Table
     store.table.build_index(txn, &index, &options)
 }
 
+/// The store's table with an index that was built.
+fn under(store: &Store, built: Arc<TableIndex>) -> Arc<Table> {
+    let mut def = store.table.def().clone();
+    def.indexes.push(built.def().clone());
+    store.table.with_def(def, &[built]).unwrap()
+}
+
+/// The same, built in a transaction of its own.
+fn with_index(store: &Store) -> Arc<Table> {
+    let mut txn = store.begin(Isolation::Snapshot);
+    let built = build(store, &mut txn, false).unwrap();
+    txn.commit(true).unwrap();
+    under(store, built)
+}
+
 fn noted(id: i64, note: u32) -> Vec<Value> {
     let mut row = item(id, "x");
     row[4] = Value::Bytes(note.to_be_bytes().to_vec());
@@ -35,12 +50,7 @@ fn a_built_index_finds_every_row_with_its_newest_key() {
     for row in ids.iter().skip(1).step_by(3) {
         let _ = store.run(|statement| store.table.delete(statement, *row, &mut |_| Ok(true)));
     }
-    let mut txn = store.begin(Isolation::Snapshot);
-    let built = build(&store, &mut txn, false).unwrap();
-    txn.commit(true).unwrap();
-    let mut def = store.table.def().clone();
-    def.indexes.push(built.def().clone());
-    let table = store.table.with_def(def, &[Arc::clone(&built)]).unwrap();
+    let table = with_index(&store);
     let index = table.index("items_note").unwrap();
     let all = Projection::all(table.def());
     let options = IndexScanOptions::new(IndexBounds::all());
@@ -81,9 +91,7 @@ fn a_build_in_a_transaction_sees_its_own_rows() {
     let mut statement = Statement::begin(&mut txn).unwrap();
     store.table.insert_many(&mut statement, &[noted(1, 1), noted(2, 2)]).unwrap();
     let built = build(&store, &mut txn, true).unwrap();
-    let mut def = store.table.def().clone();
-    def.indexes.push(built.def().clone());
-    let table = store.table.with_def(def, &[built]).unwrap();
+    let table = under(&store, built);
     let mut statement = Statement::begin(&mut txn).unwrap();
     let duplicate = table.insert(&mut statement, noted(3, 2));
     assert!(matches!(duplicate, Err(Error::UniqueViolation { .. })));
@@ -114,12 +122,7 @@ fn entries_of_rows_with_older_keys_leave_with_them() {
     };
     ids.iter().for_each(|at| set(&store.table, *at, 2, true));
     ids.iter().for_each(|at| set(&store.table, *at, 3, false));
-    let mut txn = store.begin(Isolation::Snapshot);
-    let built = build(&store, &mut txn, false).unwrap();
-    txn.commit(true).unwrap();
-    let mut def = store.table.def().clone();
-    def.indexes.push(built.def().clone());
-    let table = store.table.with_def(def, &[Arc::clone(&built)]).unwrap();
+    let table = with_index(&store);
     for at in &ids {
         let _ = store.run(|statement| table.delete(statement, *at, &mut |_| Ok(true))).unwrap();
     }

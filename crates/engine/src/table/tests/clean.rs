@@ -1,5 +1,10 @@
 //! Entries of dead rows leave without vacuum and without scans.
 
+use std::ops::Bound;
+
+use rightlink_env::points;
+use rightlink_env::sync::Mutex;
+
 use super::*;
 use crate::table::{IndexBounds, Written};
 
@@ -182,4 +187,90 @@ fn broken_cleaning_is_caught() {
     assert_eq!(caught("r3-free", &[("first", first)]), Some("first"));
     let next: fn() = a_cleaning_does_not_hit_the_next_owner_of_a_row_id;
     assert_eq!(caught("r3-by-key", &[("next", next)]), Some("next"));
+}
+
+/// Names of rows.
+type Name = fn(i64) -> String;
+
+/// Rows with even ids, as many as a leaf of the first index holds; those that are `dead` are
+/// deleted.
+fn full_leaf(name: Name, dead: fn(i64) -> bool) -> (Store, u64) {
+    let fill = |rows: i64| {
+        let store = Store::new(256, 8);
+        let items: Vec<_> = (0..rows).map(|id| item(2 * id, &name(id))).collect();
+        let ids = store.run(|statement| store.table.insert_many(statement, &items)).unwrap();
+        (store, ids)
+    };
+    let mut rows = 100;
+    while pages_and_entries(&fill(rows + 10).0, 0).0 == 1 {
+        rows += 10;
+    }
+    let (store, ids) = fill(rows);
+    let mut txn = store.begin(Isolation::ReadCommitted);
+    let mut statement = Statement::begin(&mut txn).unwrap();
+    for (_, at) in (0..rows).zip(ids).filter(|(id, _)| dead(*id)) {
+        let _ = store.table.delete(&mut statement, at, &mut |_| Ok(true)).unwrap();
+    }
+    drop(statement);
+    txn.commit(false).unwrap();
+    (store, rows as u64)
+}
+
+/// Inserts into the middle of a full leaf; its leaves and entries then, and how often rows were
+/// found dead and duplicates put together.
+fn press(store: &Store, index: usize, (name, first): (Name, i64)) -> (u64, u64, [usize; 2]) {
+    let hits: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+    let hook = {
+        let hits = Arc::clone(&hits);
+        points::install_local(move |point| hits.lock().push(point))
+    };
+    for id in 0..12 {
+        store.insert(first + 2 * id, &name(id)).unwrap();
+    }
+    drop(hook);
+    let (leaves, entries) = pages_and_entries(store, index);
+    let hits = hits.lock();
+    let count = |name| hits.iter().filter(|point| **point == name).count();
+    (leaves, entries, ["btree.put.bottom-up", "btree.put.deduplicated"].map(count))
+}
+
+/// What a full leaf does before it splits, in this order: rows marked dead leave, and with them
+/// their dead neighbours on the same heap pages; then dead rows of the heap pages that most of its
+/// rows lie on; then the rows of each key share an item.
+#[test]
+fn a_full_leaf_makes_room_before_it_splits() {
+    let (unique, same): (Name, Name) = (|id| format!("n{id}"), |_| "same".into());
+    // Two of the dead rows are marked by a scan.
+    let (store, rows) = full_leaf(unique, |id| (20..90).contains(&id));
+    let snapshot = store.begin(Isolation::ReadCommitted).begin_statement().unwrap();
+    let ends = [40, 42].map(|id| Bound::Included(Value::Int8(id)));
+    let [first, last] = ends;
+    let few = IndexScanOptions::new(IndexBounds::between(Vec::new(), first, last));
+    assert!(store.ids_by(&snapshot, 0, &few).is_empty());
+    drop(snapshot);
+    let method = store.table.indexes()[0].method();
+    assert_eq!(method.verify(None, &mut |finding| panic!("{finding:?}")).unwrap().dead, 2);
+    let (leaves, entries, hits) = press(&store, 0, (unique, 101));
+    assert_eq!((leaves, hits), (1, [1, 0]));
+    assert!(entries < rows - 50, "{entries} of {rows}: the neighbours went, too");
+    // None is marked.
+    let (store, rows) = full_leaf(unique, |id| id % 4 > 0);
+    let (leaves, entries, hits) = press(&store, 0, (unique, 101));
+    assert_eq!((leaves, hits), (1, [1, 0]));
+    assert!(entries < rows - 50, "{entries} of {rows}");
+    // None is dead, and all have one key.
+    let store = Store::new(64, 8);
+    let mut inserted = 0;
+    let hits = loop {
+        let (leaves, entries, hits) = press(&store, 1, (same, 2 * inserted as i64));
+        inserted += 12;
+        assert_eq!((leaves, entries), (1, inserted));
+        if hits != [0, 0] {
+            break hits;
+        }
+    };
+    assert_eq!(hits, [0, 1]);
+    // Nothing helps.
+    let (store, rows) = full_leaf(unique, |_| false);
+    assert_eq!(press(&store, 0, (unique, 101)), (2, rows + 12, [0, 0]));
 }

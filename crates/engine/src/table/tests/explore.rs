@@ -2,7 +2,10 @@
 //!
 //! See `schedules` for how worlds are run.
 
+use std::time::Duration;
+
 use rightlink_env::thread;
+use shuttle::rand::RngCore;
 
 use super::*;
 use crate::error::Error;
@@ -12,6 +15,10 @@ use crate::table::{BuildOptions, IndexBounds, Upserted, Written};
 
 /// `id` (unique) and `tag`, with an index each.
 fn world() -> Arc<Store> {
+    Arc::new(Store::with(two_columns(), 48, 1))
+}
+
+fn two_columns() -> TableDef {
     let columns = vec![Column::new("id", Type::Int8, false), Column::new("tag", Type::Int8, false)];
     let mut def = TableDef::new(ObjectId(100), "items", FileId(64), columns);
     let index = |at: u32, name: &str, unique| {
@@ -19,7 +26,7 @@ fn world() -> Arc<Store> {
         IndexDef::new(ObjectId(100 + at), name, FileId(66 + at), key, unique)
     };
     def.indexes = vec![index(1, "items_id", true), index(2, "items_tag", false)];
-    Arc::new(Store::with(def, 48, 1))
+    def
 }
 
 fn row(id: i64, tag: i64) -> Vec<Value> {
@@ -76,6 +83,55 @@ fn recycled_row_ids() {
     assert_eq!(scan(&world, false), [0, 1, 2, 3, 4], "nobody marked the new row dead");
 }
 
+/// Reads by key beside vacuum and the next owner of the row id that their entry names (R3): under
+/// one snapshot they are answered alike, and nobody marks the new row's entry.
+fn recycled_under_a_read_by_key() {
+    let (world, dead, _) = with_a_dead_row(false);
+    let reader = start(&world, |world| {
+        let snapshot = world.begin(Isolation::ReadCommitted).begin_statement().expect("begins");
+        let first = world.find(&snapshot, 2).map(|(_, values)| values);
+        assert!(first.is_none() || first == Some(row(2, 22)));
+        for _ in 0..2 {
+            assert_eq!(world.find(&snapshot, 2).map(|(_, values)| values), first);
+            assert_eq!(world.find(&snapshot, 3).map(|(_, values)| values), Some(row(3, 3)));
+        }
+    });
+    let recycler = start(&world, move |world| {
+        world.vacuum();
+        let new = world.run(|statement| world.table.insert(statement, row(2, 22)));
+        new.expect("the key is free") == dead
+    });
+    reader.join().expect("no panic");
+    let _ = recycler.join().expect("no panic");
+    assert_eq!(scan(&world, false), [0, 1, 2, 3, 4], "nobody marked the new row dead");
+}
+
+/// The same with the next owner in a thread of its own: it may have the row id as soon as that is
+/// free, while the vacuum that gave it free has not gone on.
+fn recycled_at_once() {
+    let (world, ..) = with_a_dead_row(false);
+    let scanner = start(&world, |world| drop(scan(world, false)));
+    let vacuum = start(&world, |world| world.vacuum());
+    let writer = start(&world, |world| {
+        for _ in 0..3 {
+            let mut txn = world.begin(Isolation::ReadCommitted);
+            let mut statement = Statement::begin(&mut txn).expect("begins");
+            let new = world.table.insert(&mut statement, row(2, 22)).expect("the key is free");
+            drop(statement);
+            if new.slot == 3 {
+                txn.commit(true).expect("a commit");
+                return;
+            }
+            txn.rollback();
+        }
+        let _ = world.run(|statement| world.table.insert(statement, row(2, 22))).expect("free");
+    });
+    scanner.join().expect("no panic");
+    vacuum.join().expect("no panic");
+    writer.join().expect("no panic");
+    assert_eq!(scan(&world, false), [0, 1, 2, 3, 4], "nobody marked the new row dead");
+}
+
 /// Entries of a pruned row leave by key, beside a vacuum that frees its row id, too, and the next
 /// owner of that (R3).
 fn cleaned_row_ids() {
@@ -123,6 +179,56 @@ fn snapshots_and_pruning() {
     writer.join().expect("no panic");
     reader.join().expect("no panic");
     assert_eq!(world.all(&old), [row(1, 0)], "what the old snapshot sees stays");
+}
+
+/// A snapshot becomes too old beside one who reads by it: what was read before it is known to be so
+/// is sound. A statement that writes by one is not cut short (R9).
+fn aging_snapshots() {
+    let world = Arc::new(Store::with_txns(two_columns(), (48, 1), |pool| TxnOptions {
+        clock: pool.env.clock.clone(),
+        max_snapshot_age: Some(Duration::from_secs(1)),
+        ..TxnOptions::default()
+    }));
+    let at = world.run(|statement| world.table.insert(statement, row(1, 0))).expect("inserted");
+    let reader = start(&world, |world| {
+        let mut txn = world.begin(Isolation::Snapshot);
+        txn.let_snapshots_age();
+        // It may be too old before it is given out.
+        let Ok(snapshot) = txn.begin_statement() else { return };
+        let mut first = None;
+        for _ in 0..3 {
+            let all = Projection::all(world.table.def());
+            let read = world.table.scan(&snapshot, all, None).map(|row| Ok(row?.values));
+            let read: Result<Vec<_>> = read.collect();
+            if snapshot.check().is_err() {
+                return;
+            }
+            let read = read.expect("a sound row");
+            assert_eq!(read.len(), 1, "R9: a snapshot sees one version of the row");
+            assert_eq!(*first.get_or_insert_with(|| read.clone()), read);
+        }
+    });
+    let changer = start(&world, move |world| {
+        for tag in 1..3 {
+            let mut txn = world.begin(Isolation::Snapshot);
+            txn.let_snapshots_age();
+            let mut statement = Statement::begin(&mut txn).expect("begins");
+            let snapshot = Arc::clone(statement.snapshot());
+            let hold = statement.txn().hold(&snapshot).expect("it is new");
+            world.pool.env.clock.advance(Duration::from_secs(2));
+            world.txns.expire_snapshots();
+            let (now, _) = world.find(&snapshot, 1).expect("the row");
+            let change = &mut |_: &[Value]| Ok(Some(row(1, tag)));
+            let done = world.table.update(&mut statement, now, change);
+            assert!(matches!(done.expect("updated"), Written::Done(_)));
+            drop((hold, snapshot));
+            txn.commit(true).expect("a commit");
+            world.txns.expire_snapshots();
+            world.table.heap().prune_and_queue(at.block).expect("pruned");
+        }
+    });
+    reader.join().expect("no panic");
+    changer.join().expect("no panic");
 }
 
 /// An index-only scan beside vacuum, which removes a dead row and finds its page all-visible (R4).
@@ -178,6 +284,46 @@ fn one_key() {
     let committed = won.iter().filter(|won| **won == Some(true)).count();
     assert_eq!(committed, 1, "of those that commit, one wins: {won:?}");
     assert_eq!(scan(&world, false), [7]);
+}
+
+/// A unique `key` so long that a leaf has few of them, and `by`.
+fn long_keys() -> TableDef {
+    let columns = vec![Column::new("key", Type::Text, false), Column::new("by", Type::Int8, false)];
+    let mut def = TableDef::new(ObjectId(100), "items", FileId(64), columns);
+    let key = vec![IndexColumn::ascending(0)];
+    def.indexes = vec![IndexDef::new(ObjectId(101), "items_key", FileId(67), key, true)];
+    def
+}
+
+/// Two transactions insert keys that are on several leaves, which must be read first, some of them
+/// the same. Whoever comes second to a key waits there, and has none yet that the other still
+/// wants: they go in in one order, whichever leaves arrive first.
+fn several_keys() {
+    // The order in which reads end is the disk's, so each schedule has a disk of its own.
+    let seed = shuttle::rand::thread_rng().next_u64() % 64;
+    let world = Arc::new(Store::with(long_keys(), 64, seed));
+    let row = |number: i64, by: i64| {
+        vec![Value::Text(format!("{number:0>2}{}", "x".repeat(2200))), Value::Int8(by)]
+    };
+    let rows: Vec<_> = (0..24).map(|number| row(2 * number, 0)).collect();
+    world.run(|statement| world.table.insert_many(statement, &rows)).expect("inserted");
+    world.pool.pool.evict_all().expect("a sound disk");
+    let inserter = |from: i64| {
+        start(&world, move |world| {
+            let mut txn = world.begin(Isolation::ReadCommitted);
+            let mut statement = Statement::begin(&mut txn).expect("begins");
+            // On every second leaf, as neighbours would arrive in one read.
+            let rows: Vec<_> = (from..4).map(|number| row(12 * number + 1, from)).collect();
+            match world.table.insert_many(&mut statement, &rows) {
+                Ok(_) => txn.commit(true).map(|_| true).expect("a commit"),
+                Err(Error::UniqueViolation { .. }) => false,
+                Err(error) => panic!("{error}"),
+            }
+        })
+    };
+    let threads = [inserter(0), inserter(1)];
+    let won = threads.map(|thread| thread.join().expect("no panic"));
+    assert!(won[0] != won[1], "the first one to come goes in: {won:?}");
 }
 
 /// Three transactions propose one key: one inserts it, the others add to it (R8).
@@ -283,6 +429,8 @@ fn builds() {
 #[test]
 fn a_row_id_is_recycled_behind_the_clock() {
     survives("recycled row ids", recycled_row_ids, 300);
+    survives("recycled at once", recycled_at_once, 300);
+    survives("recycled under a read by key", recycled_under_a_read_by_key, 300);
 }
 
 #[test]
@@ -293,6 +441,11 @@ fn row_ids_are_freed_by_key_beside_vacuum() {
 #[test]
 fn snapshots_are_registered_before_anyone_prunes() {
     survives("snapshots and pruning", snapshots_and_pruning, 300);
+}
+
+#[test]
+fn a_snapshot_that_is_too_old_is_told_so() {
+    survives("aging snapshots", aging_snapshots, 300);
 }
 
 #[test]
@@ -308,6 +461,11 @@ fn dead_marks_rest_on_durable_commits() {
 #[test]
 fn a_key_is_won_once() {
     survives("one key", one_key, 300);
+}
+
+#[test]
+fn statements_that_share_keys_do_not_wait_for_each_other() {
+    survives("several keys", several_keys, 200);
 }
 
 #[test]
@@ -330,13 +488,16 @@ fn broken_tables_are_caught() {
     catches(&[
         Case { rule: "r1-dead-mark", world: dead_marks, within: 1000 },
         Case { rule: "r3-clock", world: recycled_row_ids, within: 3000 },
+        Case { rule: "r3-late", world: recycled_at_once, within: 12_000 },
         Case { rule: "r3-bucket", world: recycled_row_ids, within: 3000 },
         Case { rule: "r3-mark", world: recycled_row_ids, within: 3000 },
         Case { rule: "r3-by-key", world: cleaned_row_ids, within: 3000 },
         Case { rule: "r3-turn", world: cleaned_row_ids, within: 3000 },
         Case { rule: "r4-clock", world: index_only, within: 3000 },
+        Case { rule: "r9-expired", world: aging_snapshots, within: 2000 },
         Case { rule: "r8-latch", world: one_key, within: 2000 },
         Case { rule: "r8-latch", world: upserts, within: 2000 },
+        Case { rule: "unique-order", world: several_keys, within: 2000 },
         Case { rule: "r10-usable", world: builds, within: 1000 },
         Case { rule: "r10-hot", world: updates, within: 1000 },
     ]);

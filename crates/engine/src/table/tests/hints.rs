@@ -38,6 +38,15 @@ fn a_scan_marks_the_entries_of_rows_that_nobody_sees() {
     assert_eq!(scan_by_id(&store, Projection::all(store.table.def())).count(), 10);
 }
 
+/// A read of one row by its key leaves marks to a scan, which it makes way for.
+#[test]
+fn a_read_by_key_marks_the_entry_of_a_dead_row() {
+    let (store, _) = store_with_a_dead_row(9);
+    let snapshot = store.begin(Isolation::ReadCommitted).begin_statement().unwrap();
+    assert!(store.find(&snapshot, 4).is_some() && marked_dead(&store) == 0);
+    assert_eq!((store.find(&snapshot, 5), marked_dead(&store)), (None, 1));
+}
+
 /// Inserts `row`, again and again until it gets the row id `at`.
 fn insert_at(store: &Store, at: RowId, row: Vec<Value>) {
     for _ in 0..100 {
@@ -127,6 +136,49 @@ fn scans_of_every_kind_mark_every_dead_row() {
                 let again = store.ids_by(&snapshot, index, options);
                 assert_eq!(again, rows, "marks hide dead rows only");
             }
+        }
+    }
+}
+
+/// Under each policy, by each kind of scan, of whole rows and of keys alone, on plain entries,
+/// posting lists and entries with included columns, of logged tables and unlogged ones: `Off`
+/// leaves every entry of a dead row as it is, the others none. Where the leaf changes meanwhile,
+/// they differ (`the_scans_own_inserts_do_not_cost_the_marks`).
+#[test]
+fn every_policy_in_every_kind_of_scan() {
+    for hints in [DeadHints::Off, DeadHints::PageLsn, DeadHints::Epoch] {
+        for (options, columns) in kinds().iter().flat_map(|kind| [(kind, 1), (kind, 5)]) {
+            for (index, logged) in [(0, true), (1, true), (2, true), (0, false), (1, false)] {
+                let store = Store::with(TableDef { logged, ..items() }, 128, 11);
+                store.txns.set_dead_hints(hints);
+                let dead = fill_and_delete(&store, 1500);
+                let snapshot = store.begin(Isolation::ReadCommitted).begin_statement().unwrap();
+                let wanted: Vec<_> = (0..columns).collect();
+                let columns = Projection::new(store.table.def(), &wanted).unwrap();
+                let on = &store.table.indexes()[index];
+                let scan = store.table.scan_index(&snapshot, on, columns, options).unwrap();
+                assert_eq!(scan.count() as u64, 1500 - dead);
+                let marked = if hints == DeadHints::Off { 0 } else { dead };
+                assert_eq!(dead_in(&store, index), marked, "{hints:?}, {options:?}, index {index}");
+            }
+        }
+    }
+}
+
+/// A unique check takes the dead entries away that it meets, whatever the policy for marks.
+#[test]
+fn unique_checks_need_no_policy() {
+    for hints in [DeadHints::Off, DeadHints::PageLsn, DeadHints::Epoch] {
+        for logged in [true, false] {
+            let store = Store::with(TableDef { logged, ..items() }, 64, 12);
+            store.txns.set_dead_hints(hints);
+            for _ in 0..50 {
+                let at = store.insert(1, "x").unwrap();
+                let _ = store.run(|s| store.table.delete(s, at, &mut |_| Ok(true))).unwrap();
+            }
+            let method = store.table.indexes()[0].method();
+            let stats = method.verify(None, &mut |finding| panic!("{finding:?}")).unwrap();
+            assert!(stats.live + stats.dead <= 3, "{hints:?}: {stats:?}");
         }
     }
 }

@@ -2,16 +2,18 @@
 //!
 //! `model` compares long random runs with a map; `race` lets threads and isolation levels meet;
 //! `build` is about indexes made over rows that exist; `hints` about what a scan remembers of a
-//! leaf; `clean` about entries that leave by key; `between` about versions
-//! between snapshots.
+//! leaf; `by_key` about reads of single rows; `clean` about entries that leave by key; `between`
+//! about versions between snapshots; `partial` about indexes of some rows.
 
 mod between;
 mod build;
+mod by_key;
 mod clean;
 #[cfg(feature = "shuttle")]
 mod explore;
 mod hints;
 mod model;
+mod partial;
 mod race;
 mod statements;
 
@@ -22,7 +24,7 @@ use crate::datum::{Type, Value};
 use crate::error::Result;
 use crate::heap::{HeapFiles, Skip, VacuumOptions};
 use crate::ids::{FileId, ObjectId, RowId, Xid};
-use crate::txn::{Isolation, Snapshot, Transaction, TxnManager};
+use crate::txn::{Isolation, Snapshot, Transaction, TxnManager, TxnOptions};
 
 use super::schema::{Column, IndexColumn, IndexDef, TableDef};
 use super::{IndexScanOptions, Projection, Statement, Table};
@@ -65,9 +67,19 @@ impl Store {
     }
 
     pub(crate) fn with(def: TableDef, frames: usize, seed: u64) -> Self {
+        Self::with_txns(def, (frames, seed), |_| TxnOptions::default())
+    }
+
+    /// As [`Store::with`], its transactions with the options made from the pool.
+    pub(crate) fn with_txns(
+        def: TableDef,
+        (frames, seed): (usize, u64),
+        options: impl FnOnce(&TestPool) -> TxnOptions,
+    ) -> Self {
         let pool = testing::pool(frames, seed);
         TxnManager::create(&pool.pool).unwrap();
-        let txns = TxnManager::open(Arc::clone(&pool.pool), Xid::FIRST).unwrap();
+        let (shared, options) = (Arc::clone(&pool.pool), options(&pool));
+        let txns = TxnManager::open_with(shared, Xid::FIRST, options).unwrap();
         let table = Table::create(&pool.pool, &txns, def).unwrap();
         Self { pool, txns, table }
     }
@@ -90,9 +102,9 @@ impl Store {
 
     /// Row id and values of the item `id` as `snapshot` sees it.
     pub(crate) fn find(&self, snapshot: &Arc<Snapshot>, id: i64) -> Option<(RowId, Vec<Value>)> {
-        let all = Projection::all(self.table.def());
+        let all = self.table.all_columns();
         let index = &self.table.indexes()[0];
-        let row = self.table.get(snapshot, index, vec![Value::Int8(id)], &all).unwrap()?;
+        let row = self.table.get(snapshot, index, &[Value::Int8(id)], all).unwrap()?;
         Some((row.row_id, row.values))
     }
 
@@ -132,7 +144,9 @@ impl Store {
             };
             index.method().bulk_delete(&mut is_dead).unwrap();
         }
-        heap.free_slots(&dead).unwrap()
+        let freed = heap.free_slots(&dead).unwrap();
+        self.table.sweep_values(&self.pool.env.budget, &|_| Ok(())).unwrap();
+        freed
     }
 }
 

@@ -1,17 +1,19 @@
 //! Long random runs against a map: heap scan, every index in both directions and with bounds, and
-//! old snapshots, while vacuum runs in between.
+//! old snapshots, while vacuum runs in between; scans that are left and reads that fail in the
+//! middle of them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use rightlink_aio::sim::{FaultKind, OpKind, Repeat};
 use rightlink_env::Rng;
 
 use super::*;
 use crate::buffer::Prefetch;
 use crate::error::Error;
-use crate::index::Direction;
+use crate::index::{Direction, IndexMethod};
 use crate::keycode::Condition;
-use crate::table::{ColumnRange, IndexBounds, TableIndex, Written};
+use crate::table::{ColumnRange, IndexBounds, Scan, TableIndex, Written};
 
 type Model = BTreeMap<i64, Vec<Value>>;
 
@@ -22,14 +24,17 @@ fn random_row(rng: &mut Rng, id: i64) -> Vec<Value> {
     let name = maybe(Value::Text(["", "a", "ab", "b\0", "long name"][id as usize % 5].into()));
     let tag = maybe(Value::Int4((id % 7 - 3) as i32));
     let score = maybe(Value::Float8([0.0, -0.0, f64::NAN, 1.5, -2.0][id as usize % 5]));
-    let len = rng.index(200);
+    let len = if rng.chance(1, 20) { rng.index(20_000) } else { rng.index(200) };
     vec![Value::Int8(id), name, tag, score, Value::Bytes(vec![7; len])]
 }
 
 /// Changes some columns of a row; one time in four only one without an index.
 fn change(rng: &mut Rng, old: &[Value]) -> Vec<Value> {
     let mut new = old.to_vec();
-    new[4] = Value::Bytes(vec![9; rng.index(150)]);
+    // As often as not it stays as it is, long or not.
+    if rng.chance(1, 2) {
+        new[4] = Value::Bytes(vec![9; rng.index(150)]);
+    }
     let other = random_row(rng, rng.clone().below(IDS) as i64);
     match rng.below(8) {
         0 => new[1] = other[1].clone(),
@@ -51,11 +56,31 @@ struct Run {
 
 impl Run {
     fn new(frames: usize, seed: u64) -> Self {
-        let store = Store::new(frames, seed);
+        let mut def = items();
+        def.indexes.push(partial::rated());
+        let tags = vec![IndexColumn::ascending(2), IndexColumn::ascending(3)];
+        let hash = IndexDef::new(ObjectId(105), "items_hash", FileId(71), tags, false);
+        def.indexes.push(IndexDef { method: IndexMethod::Hash, ..hash });
+        def.overflow = FileId(72);
+        let store = Store::with(def, frames, seed);
         Self { store, rng: Rng::from_seed(seed), committed: Model::new(), old: Vec::new() }
     }
 
+    /// Odd distances, for reads and writes alike, often on a cold pool.
+    fn another_distance(&mut self) {
+        let pool = &self.store.pool.pool;
+        let fixed = Prefetch::Fixed(1 + 2 * self.rng.below(20) as u32);
+        let policies = [Prefetch::None, Prefetch::Simple, Prefetch::Adaptive, fixed, fixed];
+        pool.set_prefetch(*self.rng.pick(&policies).unwrap());
+        if self.rng.chance(2, 3) {
+            pool.evict_all().unwrap();
+        }
+    }
+
     fn transaction(&mut self) {
+        if self.rng.chance(1, 3) {
+            self.another_distance();
+        }
         let isolation = *self.rng.pick(&[Isolation::Snapshot, Isolation::ReadCommitted]).unwrap();
         let mut txn = self.store.begin(isolation);
         let mut model = self.committed.clone();
@@ -173,19 +198,17 @@ impl Run {
 
     fn check(&mut self, snapshot: &Arc<Snapshot>, model: &Model) {
         let rows: Vec<Vec<Value>> = model.values().cloned().collect();
-        let pool = &self.store.pool.pool;
-        // Odd distances, often on a cold pool.
-        let fixed = Prefetch::Fixed(1 + 2 * self.rng.below(20) as u32);
-        let policies = [Prefetch::None, Prefetch::Simple, Prefetch::Adaptive, fixed, fixed];
-        pool.set_prefetch(*self.rng.pick(&policies).unwrap());
-        if self.rng.chance(2, 3) {
-            pool.evict_all().unwrap();
-        }
+        self.another_distance();
         assert!(self.store.all(snapshot) == rows, "the heap differs from the model");
         let table = Arc::clone(&self.store.table);
         for index in table.indexes() {
-            let bounds = [IndexBounds::all(), random_bounds(&mut self.rng, index, &rows)];
-            for bounds in bounds {
+            if !index.def().method.is_ordered() {
+                check_keys(&mut self.rng, &self.store, (snapshot, index), &rows);
+                continue;
+            }
+            let one = self.rng.pick(&rows).map_or_else(Vec::new, |row| key_of(index, row));
+            let random = random_bounds(&mut self.rng, index, &rows);
+            for bounds in [IndexBounds::all(), random, IndexBounds::equal(one)] {
                 for direction in [Direction::Forward, Direction::Backward] {
                     let limit = self.rng.chance(1, 3).then(|| self.rng.below(20));
                     let any_order = false;
@@ -193,6 +216,7 @@ impl Run {
                     let options = IndexScanOptions { bounds, direction, limit, any_order };
                     check_index(&self.store, snapshot, index, &options, &rows);
                     check_walk(&mut self.rng, &self.store, (snapshot, index), &options);
+                    check_cut_short(&mut self.rng, &self.store, (snapshot, index), &options);
                 }
             }
         }
@@ -266,6 +290,12 @@ fn meets(value: &Value, condition: &Condition) -> bool {
     }
 }
 
+/// Does the index hold `row`?
+fn holds(index: &TableIndex, row: &[Value]) -> bool {
+    let value = |column: &u16| &row[usize::from(*column)];
+    index.def().predicate.as_ref().is_none_or(|predicate| predicate.judge(value) == Some(true))
+}
+
 /// Is `row` within `bounds`, by comparing values (not key bytes)?
 fn within(index: &TableIndex, bounds: &IndexBounds, row: &[Value]) -> bool {
     let key = key_of(index, row);
@@ -312,6 +342,25 @@ fn order(index: &TableIndex, a: &[Value], b: &[Value]) -> std::cmp::Ordering {
     })
 }
 
+/// The scan that `options` ask for; of a whole key the way that reads of single rows take.
+fn open(
+    store: &Store,
+    (snapshot, index): (&Arc<Snapshot>, &Arc<TableIndex>),
+    all: &Arc<Projection>,
+    options: &IndexScanOptions,
+) -> Scan {
+    let plain = options.direction == Direction::Forward && !options.any_order;
+    match &options.bounds {
+        IndexBounds::Columns { equal, range: ColumnRange::All }
+            if plain && equal.len() == index.def().columns.len() =>
+        {
+            let wanted = (equal.as_slice(), options.limit);
+            store.table.scan_key(snapshot, index, all, wanted).unwrap()
+        }
+        _ => store.table.scan_index(snapshot, index, Arc::clone(all), options).unwrap(),
+    }
+}
+
 fn check_index(
     store: &Store,
     snapshot: &Arc<Snapshot>,
@@ -319,16 +368,15 @@ fn check_index(
     options: &IndexScanOptions,
     rows: &[Vec<Value>],
 ) {
-    let mut wanted: Vec<_> =
-        rows.iter().filter(|row| within(index, &options.bounds, row)).cloned().collect();
+    let wanted = rows.iter().filter(|row| holds(index, row) && within(index, &options.bounds, row));
+    let mut wanted: Vec<_> = wanted.cloned().collect();
     wanted.sort_by(|a, b| order(index, &key_of(index, a), &key_of(index, b)));
     if options.direction == Direction::Backward {
         wanted.reverse();
     }
     let limit = options.limit.map_or(usize::MAX, |limit| limit as usize);
     let def = store.table.def();
-    let all = Projection::all(def);
-    let scan = store.table.scan_index(snapshot, index, all, options).unwrap();
+    let scan = open(store, (snapshot, index), store.table.all_columns(), options);
     let found: Vec<_> = scan.map(|row| row.unwrap().values).collect();
     let keys = |rows: &[Vec<Value>]| rows.iter().map(|row| key_of(index, row)).collect::<Vec<_>>();
     let cut = &wanted[..wanted.len().min(limit)];
@@ -349,6 +397,33 @@ fn check_index(
     assert_eq!(found, keys(cut), "keys of {}", index.def().name);
 }
 
+/// What a method without an order is asked for: a key, or several of them, some of no row.
+fn check_keys(
+    rng: &mut Rng,
+    store: &Store,
+    (snapshot, index): (&Arc<Snapshot>, &Arc<TableIndex>),
+    rows: &[Vec<Value>],
+) {
+    let mut key = || match rng.pick(rows) {
+        Some(row) if rng.chance(4, 5) => key_of(index, row),
+        _ => vec![Value::Int4(rng.below(9) as i32 - 4), Value::Float8(1.5)],
+    };
+    for bounds in [IndexBounds::equal(key()), IndexBounds::AnyOf((0..9).map(|_| key()).collect())] {
+        let mut wanted: Vec<_> =
+            rows.iter().filter(|row| within(index, &bounds, row)).cloned().collect();
+        wanted.sort();
+        for any_order in [false, true] {
+            let bounds = bounds.clone();
+            let options = IndexScanOptions { any_order, ..IndexScanOptions::new(bounds) };
+            let all = store.table.all_columns();
+            let scan = open(store, (snapshot, index), all, &options);
+            let mut found: Vec<_> = scan.map(|row| row.unwrap().values).collect();
+            found.sort();
+            assert!(found == wanted, "{options:?}");
+        }
+    }
+}
+
 /// A scan that turns round and goes back to marks, against the list of its rows; and the same rows
 /// in any order.
 fn check_walk(
@@ -357,10 +432,10 @@ fn check_walk(
     (snapshot, index): (&Arc<Snapshot>, &Arc<TableIndex>),
     options: &IndexScanOptions,
 ) {
-    let all = Projection::all(store.table.def());
+    let all = store.table.all_columns();
     let options = IndexScanOptions { limit: None, ..options.clone() };
     let scan = |options: &IndexScanOptions| {
-        store.table.scan_index(snapshot, index, all.clone(), options).unwrap()
+        store.table.scan_index(snapshot, index, Arc::clone(all), options).unwrap()
     };
     let rows: Vec<RowId> = scan(&options).map(|row| row.unwrap().row_id).collect();
     let unordered = IndexScanOptions { any_order: true, ..options.clone() };
@@ -371,7 +446,7 @@ fn check_walk(
     assert_eq!(any, sorted, "{options:?}");
     assert!(scan(&unordered).turn().is_err());
 
-    let mut walk = scan(&options);
+    let mut walk = open(store, (snapshot, index), all, &options);
     let (mut last, mut mark): (Option<usize>, _) = (None, (walk.mark().unwrap(), None));
     let (mut onward, mut ended, mut inclusive) = (true, false, false);
     for _ in 0..rng.below(80) {
@@ -400,6 +475,42 @@ fn check_walk(
             }
         }
     }
+}
+
+/// A scan that is left in the middle, and one of whose reads fails somewhere in its window, both
+/// from a cold start: the rows before are right, and whoever asks again finds all.
+fn check_cut_short(
+    rng: &mut Rng,
+    store: &Store,
+    (snapshot, index): (&Arc<Snapshot>, &Arc<TableIndex>),
+    options: &IndexScanOptions,
+) {
+    let all = Projection::all(store.table.def());
+    let scan = || {
+        store.pool.pool.evict_all().unwrap();
+        store.table.scan_index(snapshot, index, all.clone(), options).unwrap()
+    };
+    let rows: Vec<RowId> = scan().map(|row| row.unwrap().row_id).collect();
+    let left = rng.index(rows.len() + 1);
+    let found: Vec<RowId> = scan().take(left).map(|row| row.unwrap().row_id).collect();
+    assert_eq!(found, rows[..left], "{options:?}");
+    let failing = scan();
+    store.pool.disk.fail_nth(OpKind::Read, 1 + rng.below(16), FaultKind::Io, Repeat::Once);
+    let (mut found, mut failed) = (Vec::new(), false);
+    for row in failing {
+        match row {
+            Ok(row) => found.push(row.row_id),
+            Err(Error::Io(_)) => {
+                failed = true;
+                break;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    store.pool.disk.clear_faults();
+    assert_eq!(found, rows[..found.len()], "{options:?}");
+    assert!(failed || found.len() == rows.len(), "{options:?}: rows are missing");
+    assert_eq!(scan().count(), rows.len(), "{options:?}");
 }
 
 fn run(frames: usize, seed: u64, rounds: u32) {

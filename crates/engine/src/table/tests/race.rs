@@ -5,6 +5,7 @@ use rightlink_env::thread;
 use super::*;
 use crate::error::Error;
 use crate::table::{Busy, Written};
+use crate::txn::RowLock;
 
 fn rename(to: &'static str) -> impl FnMut(&[Value]) -> Result<Option<Vec<Value>>> {
     move |old| {
@@ -27,7 +28,7 @@ fn under_snapshot_isolation_the_second_writer_has_a_conflict() {
         let result = match case {
             0 => store.table.update(&mut statement, row, &mut rename("second")),
             1 => store.table.delete(&mut statement, row, &mut |_| Ok(true)),
-            _ => store.table.lock_row(&mut statement, row, &mut |_| Ok(true), Busy::Wait),
+            _ => store.table.lock_row(&mut statement, row, None, (RowLock::Exclusive, Busy::Wait)),
         };
         let error = result.unwrap_err();
         assert!(error.is_retryable() && error.to_string().contains("table items"), "{error}");

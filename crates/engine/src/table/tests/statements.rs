@@ -185,10 +185,9 @@ fn a_table_is_there_after_it_is_opened_again() {
     assert_eq!(store.table.heap().files(), files(&def));
     let table = Table::open(&store.pool.pool, &store.txns, def).unwrap();
     let snapshot = store.begin(Isolation::Snapshot).begin_statement().unwrap();
-    let key = vec![Value::Int8(1)];
-    let all = Projection::all(table.def());
+    let all = table.all_columns();
     let index = table.index("items_id").unwrap();
-    let rows = table.get(&snapshot, index, key, &all).unwrap();
+    let rows = table.get(&snapshot, index, &[Value::Int8(1)], all).unwrap();
     assert_eq!(rows.unwrap().values, item(1, "a"));
 }
 
@@ -199,18 +198,18 @@ fn many_keys_are_fetched_at_once_each_in_its_place() {
         (0..500).map(|id| item(id, if id % 2 == 0 { "even" } else { "odd" })).collect();
     store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();
     let snapshot = store.begin(Isolation::Snapshot).begin_statement().unwrap();
-    let all = Projection::all(store.table.def());
+    let all = store.table.all_columns();
     let ids = [77, 499, 3, 1000, 3];
     let keys: Vec<_> = ids.iter().map(|id| vec![Value::Int8(*id)]).collect();
     let index = &store.table.indexes()[0];
-    let found = store.table.fetch_many(&snapshot, index, &keys, &all).unwrap();
+    let found = store.table.fetch_many(&snapshot, index, &keys, all).unwrap();
     let found: Vec<Vec<_>> =
         found.into_iter().map(|rows| rows.into_iter().map(|row| row.values).collect()).collect();
     let one = |id: i64| vec![rows[id as usize].clone()];
     assert_eq!(found, [one(77), one(499), one(3), vec![], one(3)]);
     let prefixes = [vec![Value::Text("odd".into())], vec![Value::Text("none".into())]];
     let index = &store.table.indexes()[1];
-    let found = store.table.fetch_many(&snapshot, index, &prefixes, &all).unwrap();
+    let found = store.table.fetch_many(&snapshot, index, &prefixes, all).unwrap();
     assert_eq!((found[0].len(), found[1].len()), (250, 0));
 }
 

@@ -7,7 +7,7 @@ use rightlink_env::{Clock, Rng, thread};
 
 use super::{OTHER, TABLE, begin, open, small};
 use crate::error::{ConflictKind, Error};
-use crate::ids::Xid;
+use crate::ids::{ObjectId, RowId, Xid};
 use crate::txn::model::ModelFile;
 use crate::txn::*;
 
@@ -251,4 +251,67 @@ fn lock_row(txn: &mut Transaction, row: &Mutex<Xid>) -> crate::Result<()> {
         drop(holder);
         txn.wait_for(in_it)?;
     }
+}
+
+/// Of three who wait to write a row one is woken, and the others follow it: to the next one when it
+/// does not want the row, and to its statement when it has it.
+#[test]
+fn of_those_who_wait_for_a_row_one_goes_on() {
+    const ROW: (ObjectId, RowId) = (TABLE, RowId { block: crate::ids::BlockNo(1), slot: 1 });
+    let (_, manager) = open();
+    let waits_for = |id: u64| {
+        let running = manager.running();
+        match running.iter().find(|txn| txn.id == id).and_then(|txn| txn.waits_for) {
+            Some(WaitsFor::Transaction { xid, id }) => (xid, id),
+            other => panic!("transaction {id} waits for {other:?}"),
+        }
+    };
+    let mut holder = begin(&manager);
+    let xid = holder.xid().unwrap();
+    let (may, order) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let start = |wants: bool| {
+        let mut txn = manager.begin(Isolation::ReadCommitted);
+        let (id, may, order) = (txn.id(), Arc::clone(&may), Arc::clone(&order));
+        let thread = thread::spawn("waits", move || {
+            let own = txn.xid().unwrap();
+            txn.wait_to_write(xid, ROW).unwrap();
+            order.lock().push(id);
+            while !may.lock().contains(&(id, "settle")) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            txn.settle(wants.then_some(ROW));
+            while !may.lock().contains(&(id, "commit")) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            txn.commit(true).unwrap();
+            own
+        });
+        until_waiting(&manager, id);
+        (id, thread)
+    };
+    let (first, leaves) = start(false);
+    let (second, takes) = start(true);
+    let (third, last) = start(true);
+    let until = |done: &dyn Fn() -> bool| {
+        while !done() {
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    holder.commit(true).unwrap();
+    until(&|| *order.lock() == [first]);
+    assert_eq!((waits_for(second), waits_for(third)), ((Xid::NONE, first), (Xid::NONE, first)));
+    may.lock().push((first, "settle"));
+    until(&|| *order.lock() == [first, second]);
+    assert_eq!(waits_for(third), (Xid::NONE, second));
+    may.lock().push((second, "settle"));
+    until(&|| waits_for(third).0 != Xid::NONE);
+    assert_eq!(waits_for(third).1, second);
+    may.lock().push((second, "commit"));
+    takes.join().unwrap();
+    until(&|| *order.lock() == [first, second, third]);
+    for (id, thread) in [(third, last), (first, leaves)] {
+        may.lock().extend([(id, "settle"), (id, "commit")]);
+        thread.join().unwrap();
+    }
+    assert!(manager.running().is_empty());
 }

@@ -26,8 +26,8 @@ const MOST_LISTED: usize = 7;
 /// Bytes before the cells of a ranked form: bitmap of blocks, and the bits before each word of it.
 const RANKS: usize = 40;
 
-/// Words of pairs that are looked through faster than searched.
-const FEW_WORDS: usize = 8;
+/// Most words of pairs that are compared with faster than searched.
+const MOST_WORDS: usize = 8;
 
 const BITS: u16 = 0;
 const LIST: u16 = 1;
@@ -297,45 +297,59 @@ pub(super) fn contains_each(
     mut out: impl FnMut(usize, bool),
 ) {
     let (form, cell) = form_of(value);
+    let rows = rows.enumerate();
     // The form is the same for all rows, so the choice is made once.
     match form {
-        LIST if cell == 1 => {
-            rows.enumerate().for_each(|(i, row)| out(i, in_single(value, LIST, row)))
-        }
+        BITS => rows.for_each(|(i, row)| out(i, in_bits(value, cell, row))),
+        LIST if cell == 1 => rows.for_each(|(i, row)| out(i, in_single(value, LIST, row))),
+        LIST => rows.for_each(|(i, row)| out(i, in_list(value, LIST, cell, row))),
+        RANKED_BITS => rows.for_each(|(i, row)| out(i, in_ranked_bits(value, cell, row))),
         RANKED_LIST if cell == 1 => {
-            rows.enumerate().for_each(|(i, row)| out(i, in_single(value, RANKED_LIST, row)));
+            rows.for_each(|(i, row)| out(i, in_single(value, RANKED_LIST, row)));
         }
-        BITS => rows.enumerate().for_each(|(i, row)| out(i, in_bits(value, BITS, cell, row))),
-        LIST => rows.enumerate().for_each(|(i, row)| out(i, in_list(value, LIST, cell, row))),
-        RANKED_BITS => {
-            rows.enumerate().for_each(|(i, row)| out(i, in_bits(value, RANKED_BITS, cell, row)));
-        }
-        RANKED_LIST => {
-            rows.enumerate().for_each(|(i, row)| out(i, in_list(value, RANKED_LIST, cell, row)));
-        }
-        PAIRS => rows.enumerate().for_each(|(i, row)| out(i, in_pairs(value, row))),
-        _ => rows.enumerate().for_each(|(i, row)| out(i, in_wide_pairs(value, row))),
+        RANKED_LIST => rows.for_each(|(i, row)| out(i, in_list(value, RANKED_LIST, cell, row))),
+        PAIRS => match value.len().div_ceil(8) {
+            0..=2 => in_few_pairs::<2>(value, rows, out),
+            3..=4 => in_few_pairs::<4>(value, rows, out),
+            5..=MOST_WORDS => in_few_pairs::<MOST_WORDS>(value, rows, out),
+            _ => rows.for_each(|(i, row)| out(i, in_pairs(value, row))),
+        },
+        _ => rows.for_each(|(i, row)| out(i, in_wide_pairs(value, row))),
     }
 }
 
+/// The bit of a slot in its cell; that of slot 0 is beyond every cell.
 #[inline(always)]
-fn in_bits(value: Value<'_>, form: u16, cell: usize, (block, slot): (u8, u16)) -> bool {
-    // Slot 0 becomes a bit beyond every cell.
-    let bit = usize::from(slot.wrapping_sub(1));
-    let Some(start) = cell_start(value, form, cell, block) else { return false };
+fn bit_of(slot: u16) -> usize {
+    usize::from(slot.wrapping_sub(1))
+}
+
+#[inline(always)]
+fn in_bits(value: Value<'_>, cell: usize, (block, slot): (u8, u16)) -> bool {
+    // No branch depends on what is found: what lies outside is read and does not count.
+    let (start, bit) = (usize::from(block) * cell, bit_of(slot));
+    let inside = (start < value.len()) & (bit < cell * 8);
     let at = start * 8 + bit;
-    bit < cell * 8 && value.word(at / 64) >> (at % 64) & 1 == 1
+    inside & (value.word(at / 64) >> (at % 64) & 1 == 1)
+}
+
+#[inline(always)]
+fn in_ranked_bits(value: Value<'_>, cell: usize, (block, slot): (u8, u16)) -> bool {
+    let bit = bit_of(slot);
+    let Some(start) = cell_start(value, RANKED_BITS, cell, block) else { return false };
+    let at = start * 8 + bit;
+    (bit < cell * 8) & (value.word(at / 64) >> (at % 64) & 1 == 1)
 }
 
 #[inline(always)]
 fn in_list(value: Value<'_>, form: u16, cell: usize, (block, slot): (u8, u16)) -> bool {
     let Some(start) = cell_start(value, form, cell, block) else { return false };
     let (at, shift) = (start / 8, start % 8 * 8);
-    let low = value.word(at) >> shift;
-    let bytes = if shift + cell * 8 <= 64 { low } else { low | value.word(at + 1) << (64 - shift) };
+    // Both words, whether the list reaches into the second or not: that is hard to foretell.
+    let bytes = value.word(at) >> shift | value.word(at + 1) << 1 << (63 - shift);
     let lanes = u64::MAX >> (64 - cell * 8);
-    let differing = bytes ^ (0x0101_0101_0101_0101 * u64::from(slot as u8));
-    has_zero_byte(differing | !lanes) && (1..256).contains(&slot)
+    let differing = bytes ^ (LANES * u64::from(slot as u8));
+    has_zero_byte(differing | !lanes) & (1..256).contains(&slot)
 }
 
 /// [`in_list`] for lists of one.
@@ -345,29 +359,47 @@ fn in_single(value: Value<'_>, form: u16, (block, slot): (u8, u16)) -> bool {
     slot != 0 && start.is_some_and(|start| u16::from(value.byte(start)) == slot)
 }
 
+/// The byte of each of 8 lanes.
+const LANES: u64 = 0x0101_0101_0101_0101;
+
 #[inline(always)]
 fn has_zero_byte(word: u64) -> bool {
-    word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080 != 0
+    word.wrapping_sub(LANES) & !word & (LANES << 7) != 0
+}
+
+/// All pairs of a few words, compared with at once.
+#[inline(always)]
+fn in_few_pairs<const WORDS: usize>(
+    value: Value<'_>,
+    rows: impl Iterator<Item = (usize, (u8, u16))>,
+    mut out: impl FnMut(usize, bool),
+) {
+    let words = value.len().div_ceil(8);
+    // Pairs past the end are zero, which no row id is.
+    let word = |i| if i < words { value.word(i) } else { 0 };
+    let lanes: [[u16; 4]; WORDS] = std::array::from_fn(|i| {
+        let word = word(i);
+        [word as u16, (word >> 16) as u16, (word >> 32) as u16, (word >> 48) as u16]
+    });
+    rows.for_each(|(i, (block, slot))| {
+        let wanted = u16::from(block) << 8 | (slot & 0xFF);
+        let found =
+            lanes.as_flattened().iter().fold(false, |found, pair| found | (*pair == wanted));
+        out(i, found & (1..256).contains(&slot));
+    });
 }
 
 #[inline(always)]
 fn in_pairs(value: Value<'_>, (block, slot): (u8, u16)) -> bool {
     let wanted = u64::from(block) << 8 | u64::from(slot);
-    let words = value.len().div_ceil(8);
-    let zero = if words <= FEW_WORDS {
-        // No branch depends on what is found. Pairs past the end are zero, which no row id is.
-        (0..words).fold(0, |zero, i| zero | zero_pairs(value.word(i), wanted))
-    } else {
-        // The last word whose first pair is not beyond the wanted one.
-        let (mut low, mut high) = (0, words);
-        while high - low > 1 {
-            let middle = usize::midpoint(low, high);
-            let beyond = value.word(middle) & 0xFFFF > wanted;
-            (low, high) = if beyond { (low, middle) } else { (middle, high) };
-        }
-        zero_pairs(value.word(low), wanted)
-    };
-    zero != 0 && (1..256).contains(&slot)
+    // The last word whose first pair is not beyond the wanted one.
+    let (mut low, mut high) = (0, value.len().div_ceil(8));
+    while high - low > 1 {
+        let middle = usize::midpoint(low, high);
+        let beyond = value.word(middle) & 0xFFFF > wanted;
+        (low, high) = if beyond { (low, middle) } else { (middle, high) };
+    }
+    zero_pairs(value.word(low), wanted) != 0 && (1..256).contains(&slot)
 }
 
 /// Not zero if one of the four pairs in `word` is the wanted one.

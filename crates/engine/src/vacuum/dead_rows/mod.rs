@@ -14,7 +14,7 @@ mod tests;
 use std::ops::Range;
 
 use rightlink_env::{Budget, Reservation};
-use rightlink_radix::{BytesMap, GROUP, Runs};
+use rightlink_radix::{BytesMap, GROUP, Runs, Value};
 
 use crate::error::{Error, Result};
 use crate::heap::MAX_SLOTS;
@@ -28,6 +28,38 @@ const BESIDE: usize =
     Open::BYTES + (PIECE + MAX_SLOTS as usize).next_power_of_two() * size_of::<RowId>();
 /// No chunk is open.
 const NONE: u64 = u64::MAX;
+
+/// Single questions to a set, best in order: neighbours share their way to their chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor<'a> {
+    set: &'a DeadRows,
+    /// The chunk that was asked last, and what is in it.
+    chunk: u64,
+    found: Found<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Found<'a> {
+    Nothing,
+    Open,
+    Sealed(Value<'a>),
+}
+
+impl Cursor<'_> {
+    /// Is this row id in the set?
+    #[inline]
+    pub fn contains(&mut self, row: RowId) -> bool {
+        let (chunk, (block, slot)) = (chunk_of(row), inside(row));
+        if chunk != self.chunk {
+            (self.chunk, self.found) = (chunk, self.set.find(chunk));
+        }
+        match self.found {
+            Found::Sealed(value) => chunk::contains(value, block, slot),
+            Found::Open => self.set.open.contains(block, slot),
+            Found::Nothing => false,
+        }
+    }
+}
 
 /// A bounded set of row ids.
 #[derive(Debug)]
@@ -120,12 +152,19 @@ impl DeadRows {
 
     /// Is this row id in the set?
     pub fn contains(&self, row: RowId) -> bool {
-        let (block, slot) = inside(row);
-        if chunk_of(row) == self.open_chunk {
-            return self.open.contains(block, slot);
+        self.cursor().contains(row)
+    }
+
+    /// For questions that come one after the other, best in order.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor { set: self, chunk: NONE, found: Found::Nothing }
+    }
+
+    fn find(&self, chunk: u64) -> Found<'_> {
+        if chunk == self.open_chunk {
+            return Found::Open;
         }
-        let value = self.chunks.get(chunk_of(row));
-        value.is_some_and(|value| chunk::contains(value, block, slot))
+        self.chunks.get(chunk).map_or(Found::Nothing, Found::Sealed)
     }
 
     /// Answers for a whole leaf which of `rows` are in the set. Any order will do; neighbours in

@@ -56,9 +56,11 @@ fn compare(set: &DeadRows, model: &BTreeSet<RowId>, blocks: u32, rng: &mut Rng) 
     for _ in 0..2 {
         let mut dead = vec![true; leaf.len()];
         set.probe(&leaf, &mut dead);
+        let mut cursor = set.cursor();
         for (row, dead) in leaf.iter().zip(&dead) {
             assert_eq!(*dead, model.contains(row), "{row}");
             assert_eq!(set.contains(*row), *dead, "{row}");
+            assert_eq!(cursor.contains(*row), *dead, "{row}");
         }
         leaf.sort_unstable();
     }

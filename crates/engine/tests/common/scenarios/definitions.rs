@@ -16,6 +16,33 @@ pub(super) fn create_index(script: &mut Script) -> Out {
     script.checkpoint()
 }
 
+/// Rows that go in and out of an index of some rows, with a column beside the key.
+pub(super) fn partial_index(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..40, 150)?;
+    script.record();
+    let few = Predicate::new().at_least("tag", Value::Int8(3));
+    let index = IndexSchema::new("t_few").on("note").on("id").unique().include(["tag"]).only(few);
+    script.transact(|script, tx| tx.create_index(script, "t", index))?;
+    for round in 0..4 {
+        script.transact(|script, tx| {
+            for id in 1..12 {
+                let tag =
+                    if (id + round) % 3 == 0 { Value::Null } else { Value::Int8(id % 5 + round) };
+                tx.update(script, ("t", id), TAG, tag)?;
+            }
+            tx.update(script, ("t", 20 + round), NOTE, text("another"))
+        })?;
+    }
+    let mut tx = script.begin();
+    tx.update(script, ("t", 5), TAG, Value::Int8(-1))?;
+    tx.update(script, ("t", 30), TAG, Value::Int8(9))?;
+    tx.rollback();
+    delete(script, 8..14)?;
+    insert(script, 8..10, 10)?;
+    script.checkpoint()
+}
+
 pub(super) fn drop_index(script: &mut Script) -> Out {
     script.open_with_table()?;
     insert(script, 0..30, 100)?;
@@ -146,4 +173,67 @@ pub(super) fn alterations(script: &mut Script) -> Out {
     })?;
     script.transact(|script, tx| tx.create_table(script, &usual_table("v")))?;
     script.checkpoint()
+}
+
+/// A table in new files, and one that goes back to its old ones.
+pub(super) fn rewrite(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..30, 60)?;
+    delete(script, 4..9)?;
+    script.record();
+    script.transact(|script, tx| {
+        tx.update(script, ("t", 1), NAME, text("before"))?;
+        tx.rewrite(script, "t", NAME)?;
+        tx.update(script, ("t", 2), NOTE, text("after"))
+    })?;
+    let mut tx = script.begin();
+    tx.rewrite(script, "t", NOTE)?;
+    script.checkpoint()?;
+    tx.rollback();
+    insert(script, 40..44, 60)?;
+    script.transact(|script, tx| tx.rewrite(script, "t", NOTE))?;
+    script.checkpoint()
+}
+
+/// An index built beside commits that come between its stages.
+pub(super) fn online_index(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..60, 10)?;
+    script.checkpoint()?;
+    script.record();
+    let index = rightlink::IndexSchema::new("t_note").on("note").on("id");
+    let hook = busy_between_stages(script.db().clone());
+    let built = script.create_index_online("t", &index);
+    drop(hook);
+    built?;
+    insert(script, 100..110, 10)
+}
+
+pub(super) fn reindex(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..60, 10)?;
+    delete(script, (0..60).step_by(3))?;
+    script.checkpoint()?;
+    script.record();
+    let hook = busy_between_stages(script.db().clone());
+    let built = script.reindex("t");
+    drop(hook);
+    built?;
+    insert(script, 100..110, 10)
+}
+
+/// Transactions between the stages of a build, which are undone: what they leave is garbage in heap
+/// and indexes, and no state of the script.
+fn busy_between_stages(db: rightlink::Database) -> rightlink_env::points::InstalledLocal {
+    rightlink_env::points::install_local(move |name| {
+        if matches!(name, "online.counted" | "online.sorted" | "online.built" | "online.kept") {
+            let mut txn = db.begin();
+            // With a fault, it fails: the build is what counts.
+            let _ = txn.insert_many("t", &usual_rows(500..510, 10));
+            let found = txn.get("t", &[Value::Int8(7)]).ok().flatten();
+            if let Some(row) = found {
+                let _ = txn.update("t", row.id, &[("note", text("changed"))]);
+            }
+        }
+    })
 }

@@ -262,6 +262,16 @@ fn every_check_finds_its_damage() {
 
 /// Damage that only one message of a check tells about.
 const SAID: &[(&str, &str, Plan)] = &[
+    ("B12", "a number too long", |t, tree, _| {
+        plant_list(t, tree, |list| list[..6].fill(0xff));
+    }),
+    ("B12", "a posting list without rows", |t, tree, _| {
+        let (block, entry) = list(tree);
+        plant(t, block, |p| {
+            let at = Node::open(&*p).unwrap().item(entry).unwrap().extra;
+            p[at - 1] = 0;
+        });
+    }),
     ("B11", "is not padded with zeroes", |t, _, (_, inner, _)| {
         plant(t, inner, |p| {
             let node = Node::open(&*p).unwrap();

@@ -18,9 +18,10 @@ use crate::page::{PageBuf, PageMut};
 
 const ROW: [u8; 6] = [0, 0, 0, 1, 0, 1];
 
-/// All, none, all but one, and none but one.
+/// All, none, all but one, none but one, and all with the variant.
 fn sets() -> Vec<Optimisations> {
-    let mut sets = vec![Optimisations::ALL, Optimisations::NONE];
+    let variant = Optimisations::ALL.with(Optimisations::SIMD);
+    let mut sets = vec![Optimisations::ALL, Optimisations::NONE, variant];
     for (_, one) in Optimisations::NAMES {
         sets.extend([Optimisations::ALL.without(one), Optimisations::NONE.with(one)]);
     }
@@ -269,6 +270,19 @@ fn lists_of_keys_stay_on_their_leaves() {
     tree.optimise(Optimisations::ALL);
     let far: Vec<&[u8]> = keys.iter().step_by(400).copied().collect();
     assert_eq!(found(&tree, &far).len(), far.len());
+}
+
+/// Parts are left out by name, all or none of those that are named.
+#[test]
+fn parts_are_left_out_by_name() {
+    let (_pool, tree) = tree(8192, 7);
+    assert!(tree.leave_out(&["heads", "batches"]));
+    let without = Optimisations::HEADS.with(Optimisations::BATCHES);
+    assert_eq!(tree.optimisations(), Optimisations::ALL.without(without));
+    assert!(!tree.leave_out(&["truncation", "wheels"]));
+    assert_eq!(tree.optimisations(), Optimisations::ALL.without(without));
+    assert!(tree.leave_out(&[]));
+    assert_eq!(tree.optimisations(), Optimisations::ALL);
 }
 
 /// Two writers split and merge pages of a tiny tree while two readers look keys up that stay.

@@ -3,7 +3,7 @@
 use rightlink_env::sync::{Arc, AtomicU32, Ordering};
 use rightlink_env::{Rng, points};
 
-use crate::ids::{RowId, Xid};
+use crate::ids::{PageId, RowId, Xid};
 use crate::index::am::{AccessMethod, IndexEntry};
 use crate::index::btree::build::Builder;
 use crate::index::btree::tests::{FILE, integer, long_prefix, tree, word};
@@ -162,6 +162,32 @@ fn a_part_follows_to_what_another_has_passed() {
     splits_between_two_parts();
     let caught = points::caught("r5-parts", &[("two parts", splits_between_two_parts)]);
     assert_eq!(caught, Some("two parts"));
+}
+
+/// Readers that hold all leaves without dead entries are in nobody's way: a pass latches only what
+/// it changes for itself.
+#[test]
+fn a_pass_leaves_pages_without_dead_entries_to_readers() {
+    let (pool, tree) = tree(400, 8);
+    let entries: Vec<_> = (0..2000).map(|n| (int8(n), row(n))).collect();
+    suite::insert(&tree, &entries);
+    let dead: Vec<RowId> = (0..2000).step_by(300).map(row).collect();
+    let has_dead = |block| {
+        let items = tree.inspect_items(block).unwrap();
+        items.iter().any(|item| item.row.is_some_and(|row| dead.contains(&row)))
+    };
+    let nodes = (1..tree.blocks()).filter(|block| {
+        let kind = tree.inspect_page(*block).unwrap().kind;
+        kind == "leaf" && !has_dead(*block)
+    });
+    let pins: Vec<_> =
+        nodes.map(|block| pool.pool.pin(PageId::new(FILE, block)).unwrap()).collect();
+    assert!(pins.len() > 50, "{} leaves without dead entries", pins.len());
+    let held: Vec<_> = pins.iter().map(crate::buffer::Pin::shared).collect();
+    let stats = suite::vacuum(&tree, &|row| dead.contains(row));
+    assert_eq!((stats.removed, stats.pages_changed), (dead.len() as u64, dead.len() as u32));
+    drop(held);
+    verify_clean(&tree);
 }
 
 /// A page that splits into a block that vacuum has passed is followed there (R5, cycle id).

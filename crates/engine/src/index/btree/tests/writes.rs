@@ -1,9 +1,11 @@
 //! What writers do beyond the plainest insertion, and that each of it can be switched off.
 
 use rightlink_env::Rng;
+use rightlink_env::sync::{Arc, AtomicU32, Ordering};
 
 use crate::buffer::testing::{self, TestPool};
 use crate::ids::RowId;
+use crate::index::am::{AccessMethod, DeadRows};
 use crate::index::btree::tests::{FILE, few, integer, long_prefix, tree, word};
 use crate::index::btree::{BTree, Optimisations, TreeOptions, counting};
 use crate::index::suite::{self, same, verify_clean};
@@ -179,4 +181,41 @@ fn splits_keep_the_rows_of_a_key_together() {
         assert!(lengths.len() > 60 && long * 100 <= lengths.len() * most, "{lengths:?}");
         assert!(writes == plain || long * 2 > lengths.len(), "the switch does something");
     }
+}
+
+/// A heap whose rows from some block on are dead; it counts how often it is asked.
+struct DeadFrom {
+    block: AtomicU32,
+    asked: AtomicU32,
+}
+
+impl DeadRows for DeadFrom {
+    fn dead_to_all(&self, rows: &[RowId], out: &mut [bool]) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let block = self.block.load(Ordering::Relaxed);
+        rows.iter().zip(out).for_each(|(row, dead)| *dead = row.block.0 >= block);
+    }
+}
+
+/// Where rows only come in, few full leaves ask the heap; where rows have died, that is noticed,
+/// and all of them ask.
+#[test]
+fn full_leaves_ask_where_that_finds_dead_rows() {
+    let (_pool, tree) = tree(600, 9);
+    let heap = Arc::new(DeadFrom { block: AtomicU32::new(u32::MAX), asked: AtomicU32::new(0) });
+    tree.attach(Arc::clone(&heap) as Arc<dyn DeadRows>);
+    let mut rng = Rng::from_seed(9);
+    let mut insert = |first: u32, count: u32| {
+        let entries: Vec<_> = (first..first + count)
+            .map(|block| (rng.next_u64().to_be_bytes().to_vec(), RowId::new(block, 1)))
+            .collect();
+        entries.chunks(50).for_each(|batch| suite::insert(&tree, batch));
+    };
+    insert(10_000, 4000);
+    let (asked, leaves) = (heap.asked.load(Ordering::Relaxed), verify_clean(&tree).leaves);
+    assert!(asked > 8 && u64::from(asked) < 16 + leaves / 8, "{asked} times, {leaves} leaves");
+    heap.block.store(10_000, Ordering::Relaxed);
+    insert(1, 2000);
+    let (after, live) = (heap.asked.load(Ordering::Relaxed), verify_clean(&tree).live);
+    assert!(after - asked > 40 && live < 5700, "{after} times after {asked}, {live} rows");
 }

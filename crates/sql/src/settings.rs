@@ -6,8 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use rightlink_env::sync::{Arc, Mutex};
+
 use crate::error::{Result, SqlError, code};
 use crate::expr::system as version;
+use crate::parse::utility::Level;
 
 /// What values a setting takes.
 #[derive(Clone, Copy)]
@@ -92,16 +95,53 @@ const REPORTED: [(&str, &str); 13] = [
     ("TimeZone", "timezone"),
 ];
 
+/// The settings of a session. Clones are the same settings.
+#[derive(Clone, Default)]
+pub(crate) struct Settings(Arc<Mutex<State>>);
+
+/// What every statement asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Often {
+    pub(crate) level: Level,
+    pub(crate) read_only: bool,
+    /// Is a commit not waited for?
+    pub(crate) relaxed: bool,
+    /// In milliseconds, none for never.
+    pub(crate) lock_timeout: Option<u64>,
+    pub(crate) statement_timeout: Option<u64>,
+}
+
+const OFTEN: Often = Often {
+    level: Level::ReadCommitted,
+    read_only: false,
+    relaxed: false,
+    lock_timeout: None,
+    statement_timeout: None,
+};
+
 /// Values that differ from their defaults.
-#[derive(Default)]
-pub(super) struct Settings {
+struct State {
     /// Grows with every change.
     changes: u64,
     values: BTreeMap<&'static str, String>,
     /// Until the end of the transaction.
     local: BTreeMap<&'static str, String>,
-    /// As they were when the transaction began.
+    /// As they were before the transaction's first change.
     before: Option<BTreeMap<&'static str, String>>,
+    often: Often,
+}
+
+impl Default for State {
+    fn default() -> State {
+        let empty = BTreeMap::new;
+        State { changes: 0, values: empty(), local: empty(), before: None, often: OFTEN }
+    }
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Settings")
+    }
 }
 
 fn find(name: &str) -> Result<&'static Setting> {
@@ -112,19 +152,61 @@ fn find(name: &str) -> Result<&'static Setting> {
     })
 }
 
-impl Settings {
-    /// The value in force of a setting that exists.
-    pub(super) fn get(&self, name: &str) -> String {
+impl State {
+    fn get(&self, name: &str) -> String {
         let own = self.local.get(name).or_else(|| self.values.get(name)).cloned();
         own.unwrap_or_else(|| find(name).map_or(String::new(), |s| s.default.to_owned()))
     }
 
-    /// A time in milliseconds, none for zero.
-    pub(super) fn millis(&self, name: &str) -> Option<u64> {
+    fn millis(&self, name: &str) -> Option<u64> {
         self.get(name).parse().ok().filter(|millis| *millis > 0)
     }
 
-    pub(super) fn show(&self, name: &str) -> Result<String> {
+    /// The values have changed.
+    fn changed(&mut self) {
+        self.changes += 1;
+        let level = self.get("default_transaction_isolation");
+        self.often = Often {
+            level: Level::named(&level).unwrap_or(OFTEN.level),
+            read_only: self.get("default_transaction_read_only") == "on",
+            relaxed: self.get("synchronous_commit") == "off",
+            lock_timeout: self.millis("lock_timeout"),
+            statement_timeout: self.millis("statement_timeout"),
+        };
+    }
+
+    /// Keeps the values as they were before the transaction's first change.
+    fn remember(&mut self) {
+        if self.before.is_none() {
+            self.before = Some(self.values.clone());
+        }
+    }
+
+    fn forget_local(&mut self) {
+        if !self.local.is_empty() {
+            self.local.clear();
+            self.changed();
+        }
+    }
+}
+
+impl Settings {
+    /// The value in force of a setting that exists.
+    pub(crate) fn get(&self, name: &str) -> String {
+        self.0.lock().get(name)
+    }
+
+    /// What every statement asks for.
+    pub(crate) fn often(&self) -> Often {
+        self.0.lock().often
+    }
+
+    /// A time in milliseconds, none for zero.
+    pub(crate) fn millis(&self, name: &str) -> Option<u64> {
+        self.0.lock().millis(name)
+    }
+
+    pub(crate) fn show(&self, name: &str) -> Result<String> {
         let setting = find(name)?;
         let value = self.get(setting.name);
         Ok(match setting.kind {
@@ -133,64 +215,88 @@ impl Settings {
         })
     }
 
+    /// As [`Settings::show`] in a transaction of this level that only reads or does not.
+    pub(crate) fn show_in(&self, (level, read_only): (Level, bool), name: &str) -> Result<String> {
+        match find(name)?.name {
+            "transaction_isolation" => Ok(level.name().to_owned()),
+            "transaction_read_only" => Ok(if read_only { "on" } else { "off" }.to_owned()),
+            name => self.show(name),
+        }
+    }
+
     /// All names with their values.
-    pub(super) fn all(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn all(&self) -> Vec<(&'static str, String)> {
         let mut all: Vec<_> = SETTINGS.iter().map(|s| (s.name, self.get(s.name))).collect();
         all.sort();
         all
     }
 
     /// Sets a value, `None` for the default.
-    pub(super) fn set(&mut self, name: &str, value: Option<&[String]>, local: bool) -> Result<()> {
+    pub(crate) fn set(&self, name: &str, value: Option<&[String]>, local: bool) -> Result<()> {
         let setting = find(name)?;
-        self.changes += 1;
         let value = match value {
             Some(parts) => check(setting, &parts.join(", "))?,
             None => setting.default.to_owned(),
         };
+        let mut state = self.0.lock();
         if local {
-            self.local.insert(setting.name, value);
+            state.local.insert(setting.name, value);
         } else {
-            self.local.remove(setting.name);
-            self.values.insert(setting.name, value);
+            state.remember();
+            state.local.remove(setting.name);
+            state.values.insert(setting.name, value);
         }
+        state.changed();
         Ok(())
     }
 
-    pub(super) fn reset_all(&mut self) {
-        self.changes += 1;
-        self.values.clear();
-        self.local.clear();
+    pub(crate) fn reset_all(&self) {
+        let mut state = self.0.lock();
+        state.remember();
+        state.values.clear();
+        state.local.clear();
+        state.changed();
     }
 
     /// A number that differs after every change.
-    pub(super) fn changes(&self) -> u64 {
-        self.changes
+    pub(crate) fn changes(&self) -> u64 {
+        self.0.lock().changes
     }
 
     /// What clients are told.
-    pub(super) fn reported(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn reported(&self) -> Vec<(&'static str, String)> {
         REPORTED.iter().map(|(shown, name)| (*shown, self.get(name))).collect()
     }
 
-    pub(super) fn begin(&mut self) {
-        self.local.clear();
-        self.before = Some(self.values.clone());
+    pub(crate) fn begin(&self) {
+        let mut state = self.0.lock();
+        state.forget_local();
+        state.before = None;
     }
 
-    pub(super) fn commit(&mut self) {
-        self.local.clear();
-        self.before = None;
+    pub(crate) fn commit(&self) {
+        self.begin();
     }
 
-    pub(super) fn rollback(&mut self) {
-        self.local.clear();
-        if let Some(before) = self.before.take()
-            && before != self.values
+    pub(crate) fn rollback(&self) {
+        let mut state = self.0.lock();
+        state.forget_local();
+        if let Some(before) = state.before.take()
+            && before != state.values
         {
-            self.changes += 1;
-            self.values = before;
+            state.values = before;
+            state.changed();
         }
+    }
+}
+
+/// Refuses settings that are of the transaction.
+pub(crate) fn check_settable(name: &str) -> Result<()> {
+    match name.to_ascii_lowercase().as_str() {
+        name @ ("transaction_isolation" | "transaction_read_only") => {
+            Err(SqlError::unsupported(format!("SET {name}")).hint("Use SET TRANSACTION."))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -279,27 +385,30 @@ mod tests {
 
     #[test]
     fn values_are_checked_and_undone() {
-        let mut settings = Settings::default();
-        let set = |settings: &mut Settings, name: &str, value: &str, local| {
+        let settings = Settings::default();
+        let set = |settings: &Settings, name: &str, value: &str, local| {
             settings.set(name, Some(&[value.to_owned()]), local).map_err(|error| error.sqlstate)
         };
-        assert_eq!(set(&mut settings, "statement_timeout", "2s", false), Ok(()));
+        assert_eq!(set(&settings, "statement_timeout", "2s", false), Ok(()));
         assert_eq!(settings.millis("statement_timeout"), Some(2_000));
-        assert_eq!(set(&mut settings, "timezone", "Europe/Paris", false), Err("0A000"));
-        assert_eq!(set(&mut settings, "nonsense", "1", false), Err("42704"));
-        assert_eq!(set(&mut settings, "server_version", "1", false), Err("55P02"));
+        assert_eq!(set(&settings, "timezone", "Europe/Paris", false), Err("0A000"));
+        assert_eq!(set(&settings, "nonsense", "1", false), Err("42704"));
+        assert_eq!(set(&settings, "server_version", "1", false), Err("55P02"));
         settings.begin();
-        assert_eq!(set(&mut settings, "application_name", "a", false), Ok(()));
-        assert_eq!(set(&mut settings, "lock_timeout", "5", true), Ok(()));
+        assert_eq!(set(&settings, "application_name", "a", false), Ok(()));
+        assert_eq!(set(&settings, "lock_timeout", "5", true), Ok(()));
         settings.rollback();
         assert_eq!(settings.get("application_name"), "");
         settings.begin();
-        assert_eq!(set(&mut settings, "application_name", "b", false), Ok(()));
-        assert_eq!(set(&mut settings, "lock_timeout", "5", true), Ok(()));
+        assert_eq!(set(&settings, "application_name", "b", false), Ok(()));
+        assert_eq!(set(&settings, "lock_timeout", "5", true), Ok(()));
         settings.commit();
-        assert_eq!(
-            (settings.get("application_name"), settings.millis("lock_timeout")),
-            ("b".into(), None)
-        );
+        let now = || (settings.get("application_name"), settings.millis("lock_timeout"));
+        assert_eq!(now(), ("b".into(), None));
+        settings.begin();
+        settings.reset_all();
+        assert_eq!(now(), ("".into(), None));
+        settings.rollback();
+        assert_eq!(now(), ("b".into(), None));
     }
 }

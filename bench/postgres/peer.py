@@ -1,0 +1,118 @@
+"""What the scripts here share: servers of both kinds in directories of their own, and sessions that
+say what a statement gave as text.
+
+Needs psycopg for sessions (`pip install 'psycopg[binary]'`). Does not do: anything by itself.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+
+BIN = pathlib.Path("/usr/lib/postgresql/15/bin")
+
+
+class Postgres:
+    """A PostgreSQL server, gone when it is closed."""
+
+    def __init__(self, folder, settings, port=5432):
+        self.home = pathlib.Path(tempfile.mkdtemp(prefix="peer-postgres-", dir=folder))
+        self.data = self.home / "data"
+        self.port = port
+        if os.geteuid() == 0:
+            shutil.chown(self.home, "postgres", "postgres")
+        self.tool("initdb", "-D", self.data, "-A", "trust", "-U", "postgres",
+                  "--locale=C.UTF-8", "--encoding=UTF8")
+        lines = [f"{name} = {value}" for name, value in settings.items()]
+        lines += ["listen_addresses = ''", f"port = {port}",
+                  f"unix_socket_directories = '{self.home}'"]
+        with open(self.data / "postgresql.auto.conf", "a", encoding="utf-8") as out:
+            out.write("\n".join(lines) + "\n")
+        self.tool("pg_ctl", "-D", self.data, "-l", self.home / "log", "-w", "start")
+
+    def tool(self, name, *args):
+        command = [str(BIN / name), *map(str, args)]
+        if os.geteuid() == 0:
+            command = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=self.home)
+
+    @property
+    def connection(self):
+        return {"host": str(self.home), "port": str(self.port), "user": "postgres",
+                "dbname": "postgres"}
+
+    def close(self):
+        try:
+            self.tool("pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop")
+        finally:
+            shutil.rmtree(self.home, ignore_errors=True)
+
+
+class Rightlink:
+    """Our server, gone when it is closed."""
+
+    def __init__(self, binary, folder, port=5433):
+        self.home = pathlib.Path(tempfile.mkdtemp(prefix="peer-rightlink-", dir=folder))
+        self.port = port
+        self.binary = binary
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [str(self.binary), "serve", str(self.home / "db"), "--listen", "127.0.0.1:0",
+             "--socket", str(self.home), "--port", str(self.port)],
+            stdout=subprocess.DEVNULL)
+        socket = self.home / f".s.PGSQL.{self.port}"
+        for _ in range(200):
+            if socket.exists():
+                return
+            time.sleep(0.05)
+        raise SystemExit("rightlink serve does not listen")
+
+    @property
+    def connection(self):
+        return {"host": str(self.home), "port": str(self.port), "user": "postgres",
+                "dbname": "postgres"}
+
+    def verify(self):
+        """Stops the server and verifies the database."""
+        self.process.terminate()
+        self.process.wait()
+        subprocess.run([str(self.binary), "verify", str(self.home / "db")], check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+class Session:
+    """A connection that gives what a statement gave as text."""
+
+    def __init__(self, server):
+        import psycopg
+        from psycopg import pq
+        self.pq = pq
+        parts = [f"{name}='{value}'" for name, value in server.connection.items()]
+        self.connection = psycopg.connect(" ".join(parts), autocommit=True)
+
+    def run(self, sql):
+        """('error', sqlstate), or (tag, rows with None for null)."""
+        result = self.connection.pgconn.exec_(sql.encode())
+        status = self.pq.ExecStatus(result.status)
+        if status == self.pq.ExecStatus.FATAL_ERROR:
+            state = result.error_field(self.pq.DiagnosticField.SQLSTATE)
+            return ("error", state.decode() if state else "?")
+        rows = []
+        for row in range(result.ntuples):
+            values = [result.get_value(row, column) for column in range(result.nfields)]
+            rows.append([None if value is None else value.decode() for value in values])
+        tag = result.command_status
+        return ((tag or b"").decode(), rows)
+
+    def close(self):
+        self.connection.close()

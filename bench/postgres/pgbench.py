@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Experiment `pgbench`: `rightlink serve` beside PostgreSQL 15, the same client, settings and data,
+turn by turn in one run.
+
+    apt-get install postgresql-15
+    cargo build --release -p rightlink-cli
+    bench/postgres/pgbench.py [--quick] [--binary target/release/rightlink] [--seconds 20]
+        [--script tpcb-like,...] [--protocol prepared] [--transport unix] [--clients 8]
+        [--synchronous-commit off,on] [--scale 10] [--turns 3] [--json FILE] [--dir /tmp]
+
+Both initialise with `pgbench -i` as written. `zipfian-50-50` and `zipfian-95-5` read and update rows
+by a Zipfian key (theta 1.1); an update changes an indexed column, so that indexes of a store that
+does not clean them grow. Bytes of indexes are those before and after the last turn of a cell, after
+a vacuum on either side. A line of JSON for each cell and engine; tps and p99 are medians over turns.
+
+Needs root (it runs PostgreSQL as the user postgres) or any other user but root. Does not do: judging
+a machine that is busy; run it alone.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import peer
+
+SETTINGS = {"shared_buffers": "1GB", "max_connections": "200", "max_wal_size": "10GB",
+            "checkpoint_timeout": "1h", "jit": "off"}
+ROWS = 100_000
+HOT = ["drop table if exists hot",
+       "create table hot (id int primary key, k int, v int) with (fillfactor = 90)",
+       f"insert into hot select g, g, 0 from generate_series(1, {ROWS}) g",
+       "create index hot_k on hot (k)"]
+KEY = f"\\set id random_zipfian(1, {ROWS}, 1.1)\n"
+READ = KEY + "select v from hot where id = :id;\n"
+UPDATE = KEY + "\\set k random(1, 1000000)\nupdate hot set k = :k, v = v + 1 where id = :id;\n"
+MIXES = {"zipfian-50-50": (50, 50), "zipfian-95-5": (95, 5)}
+
+
+class Side:
+    """A server of one kind and how its indexes are measured."""
+
+    def __init__(self, name, server):
+        self.name, self.server = name, server
+
+    def connect(self, transport):
+        parts = dict(self.server.connection)
+        if transport == "tcp":
+            raise SystemExit("only transport unix is built")
+        return ["-h", parts["host"], "-p", parts["port"], "-U", parts["user"]], parts["dbname"]
+
+    def sql(self, *statements):
+        flags, name = self.connect("unix")
+        command = ["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *flags, "-d", name]
+        for statement in statements:
+            command += ["-c", statement]
+        return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout
+
+    def index_bytes(self, tables):
+        names = ", ".join(f"'{name}'" for name in tables)
+        if self.name == "postgresql":
+            text = self.sql("select sum(pg_relation_size(i.indexrelid)) from pg_index i join pg_class c"
+                            f" on c.oid = i.indrelid where c.relname in ({names})")
+            return int(text or 0)
+        text = self.sql(f"select indexname from pg_indexes where tablename in ({names})")
+        total = 0
+        for index in text.split():
+            total += int(self.sql(f"select index_size from pgstatindex('{index}')"))
+        return total
+
+    def vacuum(self, tables):
+        for table in tables:
+            self.sql(f"vacuum {table}")
+
+
+def p99(folder):
+    """The latency, in ms, that 99 of 100 transactions of the logs in `folder` keep below."""
+    times = []
+    for path in folder.iterdir():
+        with open(path, encoding="utf-8") as lines:
+            times += [int(line.split()[2]) for line in lines]
+        path.unlink()
+    times.sort()
+    return times[len(times) * 99 // 100] / 1000 if times else None
+
+
+def turn(side, cell, seconds, scripts, folder):
+    flags, name = side.connect(cell["transport"])
+    if cell["script"] in MIXES:
+        reads, writes = MIXES[cell["script"]]
+        work = ["-f", f"{scripts}/read.sql@{reads}", "-f", f"{scripts}/update.sql@{writes}"]
+    else:
+        work = ["-b", cell["script"]]
+    clients = cell["clients"]
+    logs = pathlib.Path(tempfile.mkdtemp(dir=folder))
+    command = [str(peer.BIN / "pgbench"), "-n", *work, "-M", cell["protocol"], "-c", str(clients),
+               "-j", str(min(clients, 2)), "-T", str(seconds), "-l", *flags, name]
+    environment = {"PGOPTIONS": f"-c synchronous_commit={cell['synchronous_commit']}",
+                   "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, cwd=logs, env=environment, text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    found = [line for line in done.stdout.splitlines() if line.startswith("tps = ")]
+    if done.returncode != 0 or not found:
+        raise SystemExit(f"{side.name}: {' '.join(command)}\n{done.stdout}")
+    result = float(found[0].split()[2]), p99(logs)
+    logs.rmdir()
+    return result
+
+
+def run(sides, cell, args, scripts, folder):
+    tables = ["hot"] if cell["script"] in MIXES else [
+        "pgbench_accounts", "pgbench_tellers", "pgbench_branches"]
+    before = {}
+    for side in sides:
+        if cell["script"] in MIXES:
+            side.sql(*HOT)
+        before[side.name] = side.index_bytes(tables)
+    figures = {side.name: [] for side in sides}
+    for at in range(args.turns):
+        for side in sides if at % 2 == 0 else reversed(sides):
+            figures[side.name].append(turn(side, cell, args.seconds, scripts, folder))
+    lines = []
+    for side in sides:
+        side.vacuum(tables)
+        tps = [one[0] for one in figures[side.name]]
+        late = [one[1] for one in figures[side.name] if one[1] is not None]
+        lines.append({"experiment": "pgbench", "engine": side.name, **cell,
+                      "tps": round(statistics.median(tps), 1),
+                      "p99_ms": round(statistics.median(late), 3) if late else None,
+                      "index_bytes_before": before[side.name],
+                      "index_bytes_after": side.index_bytes(tables)})
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--binary", default="target/release/rightlink")
+    parser.add_argument("--script", default="select-only,tpcb-like,zipfian-50-50,zipfian-95-5")
+    parser.add_argument("--protocol", default="prepared")
+    parser.add_argument("--transport", default="unix")
+    parser.add_argument("--clients", default="")
+    parser.add_argument("--synchronous-commit", default="off,on")
+    parser.add_argument("--scale", type=int, default=10)
+    parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="scale 1, one turn of 2 s")
+    parser.add_argument("--json")
+    parser.add_argument("--dir", default="/tmp")
+    args = parser.parse_args()
+    if args.quick:
+        args.scale, args.seconds, args.turns = 1, 2, 1
+    out = open(args.json, "a", encoding="utf-8") if args.json else None
+    sides = [Side("rightlink", peer.Rightlink(pathlib.Path(args.binary).resolve(), args.dir)),
+             Side("postgresql", peer.Postgres(args.dir, SETTINGS))]
+    with tempfile.TemporaryDirectory(dir=args.dir) as folder:
+        try:
+            for name, text in [("read.sql", READ), ("update.sql", UPDATE)]:
+                pathlib.Path(folder, name).write_text(text, encoding="utf-8")
+            for side in sides:
+                flags, name = side.connect("unix")
+                subprocess.run([str(peer.BIN / "pgbench"), "-i", "-q", "-s", str(args.scale),
+                                *flags, name], check=True, stderr=subprocess.DEVNULL)
+            compare(sides, args, folder, out)
+        finally:
+            for side in sides:
+                side.server.close()
+
+
+def compare(sides, args, folder, out):
+    print(f"{'script':14} {'protocol':9} {'clients':>7} {'sync':5} {'rightlink':>11} "
+          f"{'postgresql':>11} {'ratio':>6}  indexes grew")
+    for script in args.script.split(","):
+        usual = "64" if script in MIXES else "8"
+        for protocol in args.protocol.split(","):
+            for clients in (args.clients or usual).split(","):
+                for commit in args.synchronous_commit.split(","):
+                    if script == "select-only" and commit != args.synchronous_commit.split(",")[0]:
+                        continue
+                    cell = {"script": script, "protocol": protocol, "transport": args.transport,
+                            "clients": int(clients), "synchronous_commit": commit}
+                    ours, theirs = run(sides, cell, args, folder, folder)
+                    grew = [one["index_bytes_after"] / max(one["index_bytes_before"], 1)
+                            for one in (ours, theirs)]
+                    print(f"{script:14} {protocol:9} {clients:>7} {commit:5} {ours['tps']:11.1f} "
+                          f"{theirs['tps']:11.1f} {ours['tps'] / theirs['tps']:6.2f}  "
+                          f"{grew[0]:.2f} {grew[1]:.2f}", flush=True)
+                    for one in (ours, theirs):
+                        if out:
+                            out.write(json.dumps(one) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

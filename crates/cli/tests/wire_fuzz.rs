@@ -1,0 +1,350 @@
+//! Nonsense on the wire against the real process: it goes on serving, within bounded memory.
+//!
+//! Strangers come by TCP and are asked for a password; who comes through the socket is in. Both
+//! send sound messages, messages with bytes changed, lengths that lie, and pieces at any place;
+//! many at a time in one write. `RIGHTLINK_WIRE_SECONDS` (3) says for how long, `RIGHTLINK_SEED`
+//! (random, printed) which. A thousand connections that say nothing are held at the end.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rightlink_env::sync::{Arc, Mutex};
+use rightlink_env::thread::spawn;
+use rightlink_env::{Clock, Rng};
+
+/// Resident memory that the server may have had at most.
+const MAX_RESIDENT: u64 = 256 << 20;
+/// Connections that say nothing.
+const SILENT: usize = 1_000;
+const PORT: &str = "54329";
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("it is a number"))
+}
+
+/// Fewer than `most` bytes.
+fn noise(random: &mut Rng, most: u64) -> Vec<u8> {
+    let mut made = vec![0; random.below(most) as usize];
+    random.fill(&mut made);
+    made
+}
+
+fn pick<'o, T>(random: &mut Rng, of: &'o [T]) -> &'o T {
+    random.pick(of).expect("there is something to choose from")
+}
+
+/// The process, ended when it goes out of scope.
+struct Server {
+    child: Child,
+    address: String,
+    folder: PathBuf,
+    /// What it wrote to its standard error.
+    log: Arc<Mutex<String>>,
+}
+
+impl Server {
+    fn start(folder: &Path) -> Server {
+        let users = folder.join("users");
+        let mut made = Command::new(env!("CARGO_BIN_EXE_rightlink"))
+            .args(["password", "ann"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        made.stdin.take().unwrap().write_all(b"secret\n").unwrap();
+        fs::write(&users, made.wait_with_output().unwrap().stdout).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_rightlink"))
+            .args(["serve".as_ref(), folder.join("db").as_os_str()])
+            .args(["--listen", "127.0.0.1:0", "--port", PORT])
+            .args(["--socket".as_ref(), folder.as_os_str(), "--users".as_ref()])
+            .arg(&users)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut address = None;
+        for line in lines.by_ref() {
+            let line = line.unwrap();
+            address = line.strip_prefix("listening on 127").map(|rest| format!("127{rest}"));
+            if address.is_some() {
+                break;
+            }
+        }
+        // Nobody may block on a full pipe.
+        spawn("output", move || lines.for_each(drop));
+        let log: Arc<Mutex<String>> = Arc::default();
+        let (errors, kept) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&log));
+        spawn("errors", move || {
+            for line in errors.lines().map_while(Result::ok) {
+                let mut kept = kept.lock();
+                kept.push_str(&line);
+                kept.push('\n');
+            }
+        });
+        let address = address.expect("the server says where it listens");
+        Server { child, address, folder: folder.to_owned(), log }
+    }
+
+    fn inside(&self) -> UnixStream {
+        let path = self.folder.join(format!(".s.PGSQL.{PORT}"));
+        let mut last = None;
+        for _ in 0..100 {
+            match UnixStream::connect(&path) {
+                Ok(stream) => return stream,
+                Err(error) => last = Some(error),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("no connection through {}: {last:?}", path.display());
+    }
+
+    /// A figure of `/proc/PID/status`, in bytes.
+    fn memory(&self, name: &str) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    fn is_well(&mut self) {
+        let ended = self.child.try_wait().unwrap();
+        let log = self.log.lock().clone();
+        assert!(ended.is_none(), "the server has ended: {ended:?}\n{log}");
+        assert!(!log.contains("panicked"), "{log}");
+        let (now, most) = (self.memory("VmRSS:"), self.memory("VmHWM:"));
+        assert!(most < MAX_RESIDENT, "{most} bytes were resident, {now} are");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = (body.len() as u32 + 4).to_be_bytes();
+    [&[kind], &length[..], body].concat()
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [text.as_bytes(), b"\0"].concat()
+}
+
+fn startup() -> Vec<u8> {
+    let options = text("user").into_iter().chain(text("ann")).chain(text("database"));
+    let body: Vec<u8> = 196_608u32
+        .to_be_bytes()
+        .into_iter()
+        .chain(options)
+        .chain(text("test"))
+        .chain([0])
+        .collect();
+    [&(body.len() as u32 + 4).to_be_bytes()[..], &body].concat()
+}
+
+const STATEMENTS: [&str; 14] = [
+    "select * from t where a = $1",
+    "insert into t values ($1, $2) on conflict (a) do update set b = excluded.b returning a",
+    "copy t from stdin",
+    "copy t to stdout",
+    "copy t from stdin (format binary)",
+    "begin",
+    "rollback",
+    "select 1; select 2; selec",
+    "select * from generate_series(1, 1000) g order by g desc",
+    "update t set b = b || 'x' where a < 3",
+    "declare c cursor for select 1; fetch all from c",
+    "set statement_timeout = '1s'",
+    "select repeat('x', 100000)",
+    "",
+];
+
+/// One message, mostly sound.
+fn one(random: &mut Rng) -> Vec<u8> {
+    let sql = *pick(random, &STATEMENTS);
+    let name = *pick(random, &["", "s", "p"]);
+    let mut made = match random.below(14) {
+        0 | 1 => message(b'Q', &text(sql)),
+        2 | 3 => message(b'P', &[text(name), text(sql), vec![0, 0]].concat()),
+        4 => {
+            let values = [0, 2, 0, 0, 0, 1, b'7', 0xFF, 0xFF, 0xFF, 0xFF, 0, 0];
+            message(b'B', &[text(name), text(name), vec![0, 0], values.to_vec()].concat())
+        }
+        5 => message(b'B', &[text(name), text(name), noise(random, 40)].concat()),
+        6 => message(b'E', &[text(name), vec![0, 0, 0, random.below(9) as u8]].concat()),
+        7 => message(b'D', &[vec![*pick(random, b"SPX")], text(name)].concat()),
+        8 => message(b'S', b""),
+        9 => message(b'H', b""),
+        10 => message(b'd', &noise(random, 200)),
+        11 => message(*pick(random, b"cf"), &text("x")),
+        12 => message(b'p', &noise(random, 100)),
+        _ => message(*pick(random, b"CFXz\0\xFF"), &noise(random, 30)),
+    };
+    match random.below(12) {
+        // Lengths that lie: far too long, negative, too short.
+        0 => made[1..5].copy_from_slice(&(random.below(1 << 33) as u32).to_be_bytes()),
+        1 => made.truncate(random.below(made.len() as u64 + 1) as usize),
+        2 => {
+            let at = random.below(made.len() as u64) as usize;
+            made[at] = random.below(256) as u8;
+        }
+        _ => {}
+    }
+    made
+}
+
+/// Sends a session's worth of messages in pieces, and reads what comes.
+fn bother(random: &mut Rng, stream: &mut (impl Read + Write), begin: bool) {
+    let mut bytes = if begin { startup() } else { Vec::new() };
+    match random.below(10) {
+        0 if begin => {
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] = random.below(256) as u8;
+        }
+        1 => bytes = noise(random, 64),
+        // TLS, a cancel, another protocol.
+        2 => bytes = [&8u32.to_be_bytes()[..], &80_877_103u32.to_be_bytes()].concat(),
+        3 => bytes = [&16u32.to_be_bytes()[..], &80_877_102u32.to_be_bytes(), &[7; 8]].concat(),
+        _ => {}
+    }
+    for _ in 0..random.below(30) {
+        bytes.extend(one(random));
+    }
+    if random.below(40) == 0 {
+        let long = vec![b'x'; random.below(4 << 20) as usize];
+        bytes.extend(message(b'Q', &long));
+    }
+    let mut rest = bytes.as_slice();
+    let mut answer = vec![0; 64 << 10];
+    while !rest.is_empty() {
+        let piece = (1 + random.below(rest.len() as u64)) as usize;
+        let piece = if random.below(2) == 0 { rest.len() } else { piece };
+        if stream.write_all(&rest[..piece]).is_err() {
+            return;
+        }
+        rest = &rest[piece..];
+        if random.below(4) == 0 && matches!(stream.read(&mut answer), Ok(0)) {
+            return;
+        }
+    }
+    while matches!(stream.read(&mut answer), Ok(n) if n > 0) {}
+}
+
+/// A client that keeps to the protocol.
+struct Healthy(UnixStream);
+
+impl Healthy {
+    fn open(server: &Server) -> Healthy {
+        let mut stream = server.inside();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.write_all(&startup()).unwrap();
+        let mut healthy = Healthy(stream);
+        healthy.answers();
+        healthy
+    }
+
+    /// Kinds of the answers until the server is ready.
+    fn answers(&mut self) -> String {
+        let mut kinds = String::new();
+        while !kinds.ends_with('Z') {
+            let mut head = [0; 5];
+            self.0.read_exact(&mut head).expect("a healthy client is answered");
+            let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+            let mut body = vec![0; length as usize - 4];
+            self.0.read_exact(&mut body).expect("a healthy client is answered");
+            kinds.push(head[0] as char);
+        }
+        kinds
+    }
+
+    fn ask(&mut self, sql: &str) -> String {
+        self.0.write_all(&message(b'Q', &text(sql))).unwrap();
+        self.answers()
+    }
+
+    /// How long 99 of 100 questions take at most.
+    fn slowest(&mut self) -> Duration {
+        let clock = Clock::system();
+        let mut times: Vec<Duration> = (0..2_000)
+            .map(|_| {
+                let start = clock.now();
+                assert_eq!(self.ask("select b from t where a = 1"), "TDCZ");
+                clock.now().since(start)
+            })
+            .collect();
+        times.sort();
+        times[times.len() * 99 / 100]
+    }
+}
+
+#[test]
+fn nonsense_and_silence_harm_nobody() {
+    let seconds = setting("RIGHTLINK_WIRE_SECONDS").unwrap_or(3);
+    let seed = setting("RIGHTLINK_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
+    println!("RIGHTLINK_SEED={seed} RIGHTLINK_WIRE_SECONDS={seconds}");
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(folder.path());
+    let mut healthy = Healthy::open(&server);
+    assert_eq!(healthy.ask("create table t (a int primary key, b text)"), "CZ");
+    assert_eq!(healthy.ask("insert into t values (1, 'one')"), "CZ");
+    assert_eq!(healthy.ask("create table kept (a int primary key)"), "CZ");
+    assert_eq!(healthy.ask("insert into kept select g from generate_series(1, 100) g"), "CZ");
+    let clock = Clock::system();
+    let (mut random, start, mut sessions) = (Rng::from_seed(seed), clock.now(), 0u64);
+    while clock.now().since(start) < Duration::from_secs(seconds) {
+        let patience = Some(Duration::from_millis(5));
+        if random.below(3) == 0 {
+            let mut stranger = TcpStream::connect(&server.address).unwrap();
+            stranger.set_read_timeout(patience).unwrap();
+            stranger.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+            let begin = random.below(4) != 0;
+            bother(&mut random, &mut stranger, begin);
+        } else {
+            let mut insider = server.inside();
+            insider.set_read_timeout(patience).unwrap();
+            insider.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+            bother(&mut random, &mut insider, true);
+        }
+        sessions += 1;
+        if sessions.is_multiple_of(100) {
+            assert_eq!(healthy.ask("select count(*) from kept"), "TDCZ");
+            server.is_well();
+        }
+    }
+    let before = healthy_p99(&server);
+    let mut silent = Vec::with_capacity(SILENT);
+    for at in 0..SILENT {
+        let mut stream = server.inside();
+        // One half has not even said who it is.
+        if at % 2 == 0 {
+            stream.write_all(&startup()).unwrap();
+        }
+        silent.push(stream);
+    }
+    let beside = healthy_p99(&server);
+    server.is_well();
+    println!(
+        "{sessions} sessions of nonsense, {} MiB resident at most; p99 of a healthy client {} us, \
+         beside {SILENT} silent connections {} us",
+        server.memory("VmHWM:") >> 20,
+        before.as_micros(),
+        beside.as_micros()
+    );
+}
+
+fn healthy_p99(server: &Server) -> Duration {
+    let mut healthy = Healthy::open(server);
+    // What nonsense did to the row does not matter.
+    let there = "insert into t values (1, 'one') on conflict do nothing";
+    assert_eq!(healthy.ask(there), "CZ");
+    healthy.slowest()
+}

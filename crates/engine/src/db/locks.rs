@@ -1,0 +1,175 @@
+//! Table locks on request, and what transactions hold and wait for.
+//!
+//! Invariants: what is told was so at one moment. Does not do: rows' locks that nobody waits for,
+//! which are on the rows themselves.
+
+use std::time::Duration;
+
+use crate::db::Database;
+use crate::db::info::{IndexFigures, LockInfo, Locked, TableFigures};
+use crate::db::transaction::Transaction;
+use crate::error::Result;
+use crate::table::schema::{IndexDef, TableDef};
+use crate::table::{Busy, Table};
+use crate::txn::{LockMode, LockTarget};
+
+impl Transaction {
+    /// Locks a table until the end of the transaction. Statements take the modes they need by
+    /// themselves: reading [`LockMode::Access`], writing and locking rows [`LockMode::Write`],
+    /// building an index [`LockMode::Share`], changing the definition [`LockMode::Exclusive`].
+    ///
+    /// # Errors
+    /// With [`Busy::Fail`] and [`Busy::Skip`] `Cancelled` instead of a wait, also where that would
+    /// be a deadlock.
+    pub fn lock_table(&mut self, table: &str, mode: LockMode, busy: Busy) -> Result<()> {
+        let txn = self.running()?;
+        let patience = txn.lock_timeout();
+        if busy != Busy::Wait {
+            txn.set_lock_timeout(Some(Duration::ZERO));
+        }
+        let locked = self.entry(table, mode).map(drop);
+        self.running()?.set_lock_timeout(patience);
+        locked
+    }
+}
+
+impl Database {
+    /// Table locks that running transactions hold, and everything that they wait for.
+    pub fn locks(&self) -> Vec<LockInfo> {
+        let locks = self.engine().txns.locks().into_iter();
+        let info = |lock: crate::txn::LockState| LockInfo {
+            what: match lock.what {
+                LockTarget::Table(table) => Locked::Table(table.0),
+                LockTarget::Transaction(number) => Locked::Transaction(number),
+            },
+            transaction: lock.transaction,
+            mode: lock.mode,
+            granted: lock.granted,
+            blocked_by: lock.blocked_by,
+        };
+        locks.map(info).collect()
+    }
+
+    /// What was done to each table since the database was opened, sorted by name. Waits for nobody.
+    pub fn table_figures(&self) -> Result<Vec<TableFigures>> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let open = engine.catalog.open_tables();
+        let figures = |def: &TableDef| {
+            let mut used = open.iter().map(|entry| &entry.table);
+            let used = used.rfind(|table| table.def().id == def.id);
+            figures(def, used.map(|table| &**table))
+        };
+        Ok(engine.catalog.definitions()?.iter().map(figures).collect())
+    }
+}
+
+fn figures(def: &TableDef, used: Option<&Table>) -> TableFigures {
+    let heap = used.map(|table| table.heap().figures()).unwrap_or_default();
+    let index = |def: &IndexDef| {
+        let used = used.and_then(|table| table.index_by_id(def.id));
+        let (scans, rows) = used.map_or((0, 0), |index| index.figures());
+        IndexFigures { index: def.id.0, name: def.name.clone(), scans, rows }
+    };
+    TableFigures {
+        table: def.id.0,
+        name: def.name.clone(),
+        scans: heap.scans,
+        rows_scanned: heap.rows_scanned,
+        inserted: heap.inserted,
+        updated: heap.updated,
+        heap_only: heap.heap_only,
+        deleted: heap.deleted,
+        garbage: used.map_or(0, |table| table.heap().garbage_since_vacuum()),
+        indexes: def.indexes.iter().map(index).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, IndexSchema, ScanOptions, TableSchema, Type, Value};
+
+    fn database() -> (tempfile::TempDir, Database) {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let mut txn = db.begin();
+        let schema = TableSchema::new("t").column("a", Type::Int4).column("b", Type::Int4);
+        let schema = schema.primary_key(["a"]).index(IndexSchema::new("t_b").on("b"));
+        txn.create_table(&schema).unwrap();
+        txn.commit().unwrap();
+        (dir, db)
+    }
+
+    #[test]
+    fn a_lock_is_seen_and_keeps_writers_out() {
+        let (_dir, db) = database();
+        let (mut one, mut two) = (db.begin(), db.begin());
+        one.lock_table("t", LockMode::ShareWrite, Busy::Wait).unwrap();
+        two.scan("t", &ScanOptions::all()).unwrap();
+        let refused = two.lock_table("t", LockMode::Write, Busy::Fail);
+        assert!(matches!(refused, Err(Error::Cancelled(_))), "{refused:?}");
+        let id = db.describe("t").unwrap().id;
+        let held = db.locks();
+        let held: Vec<_> = held.iter().filter(|lock| lock.what == Locked::Table(id)).collect();
+        assert!(held.iter().any(|lock| {
+            lock.mode == LockMode::ShareWrite && lock.transaction == one.number() && lock.granted
+        }));
+        assert!(held.iter().all(|lock| lock.granted && lock.blocked_by.is_empty()));
+        drop(one);
+        two.lock_table("t", LockMode::Write, Busy::Fail).unwrap();
+        drop(two);
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    /// Two that have read the table want it for themselves. To wait would be a deadlock for the one
+    /// that comes second; it does not want to wait, and hears that the table is busy.
+    #[test]
+    fn who_does_not_wait_is_in_no_deadlock() {
+        let (_dir, db) = database();
+        let (mut one, mut two) = (db.begin(), db.begin());
+        for txn in [&mut one, &mut two] {
+            assert_eq!(txn.scan("t", &ScanOptions::all()).unwrap().count(), 0);
+        }
+        let waiter = rightlink_env::thread::spawn("waiter", move || {
+            two.lock_table("t", LockMode::Exclusive, Busy::Wait).unwrap();
+            two.commit().unwrap();
+        });
+        while db.locks().iter().all(|lock| lock.granted) {
+            rightlink_env::thread::yield_now();
+        }
+        for busy in [Busy::Fail, Busy::Skip] {
+            let refused = one.lock_table("t", LockMode::Exclusive, busy);
+            assert!(matches!(refused, Err(Error::Cancelled(_))), "{refused:?}");
+        }
+        let refused = one.lock_table("t", LockMode::Exclusive, Busy::Wait);
+        let deadlock = |error: &Error| {
+            matches!(error, Error::Conflict { kind: crate::ConflictKind::Deadlock, .. })
+        };
+        assert!(refused.as_ref().is_err_and(deadlock), "{refused:?}");
+        drop(one);
+        waiter.join().unwrap();
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    #[test]
+    fn figures_count_what_was_done() {
+        let (_dir, db) = database();
+        let mut txn = db.begin();
+        let rows: Vec<_> = (0..10).map(|n| vec![Value::Int4(n), Value::Int4(n)]).collect();
+        let ids = txn.insert_many("t", &rows).unwrap();
+        txn.update("t", ids[0], &[("b", Value::Int4(99))]).unwrap();
+        txn.delete("t", ids[1]).unwrap();
+        txn.get("t", &[Value::Int4(3)]).unwrap();
+        assert_eq!(txn.scan("t", &ScanOptions::all()).unwrap().count(), 9);
+        txn.commit().unwrap();
+        let table = db.describe("t").unwrap();
+        let figures = db.table_figures().unwrap();
+        let of = figures.iter().find(|one| one.table == table.id).unwrap();
+        assert_eq!((of.inserted, of.updated, of.heap_only, of.deleted), (10, 1, 0, 1));
+        assert_eq!((of.scans, of.rows_scanned), (1, 9));
+        let primary = of.indexes.iter().find(|one| one.index == table.indexes[0].id).unwrap();
+        assert_eq!((primary.scans, primary.rows), (1, 1));
+        assert!(db.verify().unwrap().is_clean());
+    }
+}

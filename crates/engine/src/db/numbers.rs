@@ -1,0 +1,67 @@
+//! Sequences in the hand of a statement that draws numbers while it does something else.
+//!
+//! Invariants: the transaction holds the sequence until it ends, and has an xid, so that its commit
+//! follows the record of every run of numbers that it used. Does not do: numbers of columns that
+//! inserts fill in (`fill`).
+
+use rightlink_env::sync::Arc;
+
+use crate::db::Handle;
+use crate::db::define::SequenceSchema;
+use crate::db::transaction::Transaction;
+use crate::error::Result;
+use crate::table::schema::SequenceDef;
+use crate::table::sequence::Sequence;
+
+/// A sequence that a transaction holds. See [`Transaction::numbers`].
+#[derive(Clone)]
+pub struct Numbers {
+    handle: Arc<Handle>,
+    sequence: Arc<Sequence>,
+}
+
+impl Transaction {
+    /// The sequence called `sequence`, also of a generated column, to draw numbers of while this
+    /// transaction runs and is busy with a scan or [`Transaction::write`].
+    ///
+    /// ```
+    /// # use rightlink::{Database, SequenceSchema};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Database::open(dir.path()).unwrap();
+    /// let mut txn = db.begin();
+    /// txn.create_sequence(&SequenceSchema::new("tickets")).unwrap();
+    /// let tickets = txn.numbers("tickets").unwrap();
+    /// assert_eq!((tickets.draw().unwrap(), tickets.draw().unwrap()), (1, 2));
+    /// ```
+    pub fn numbers(&mut self, sequence: &str) -> Result<Numbers> {
+        let handle = Arc::clone(&self.handle);
+        handle.engine.admit()?;
+        let txn = self.running()?;
+        let sequence = handle.engine.catalog.sequence(txn, sequence)?;
+        txn.xid()?;
+        Ok(Numbers { handle, sequence })
+    }
+}
+
+impl Numbers {
+    /// The next number: see [`Transaction::next_value`].
+    ///
+    /// # Errors
+    /// `Limit` when there is none left.
+    pub fn draw(&self) -> Result<i64> {
+        self.handle.engine.check_open()?;
+        Ok(self.sequence.take_with_xid(1)?[0])
+    }
+
+    /// Lets it go on with `next`: see [`Transaction::restart_sequence`].
+    pub fn restart(&self, next: i64) -> Result<()> {
+        self.handle.engine.check_open()?;
+        self.sequence.restart_with_xid(next)
+    }
+
+    /// Its definition.
+    pub fn schema(&self) -> SequenceSchema {
+        let SequenceDef { name, start, increment, min, max } = self.sequence.def().clone();
+        SequenceSchema { name, start, increment, min, max }
+    }
+}

@@ -1,0 +1,124 @@
+//! Values that do not fit a row: chains of pages in a file of their own.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `page` | the page of a chain, the map page |
+//! | `space` | which blocks are in use, and which a writer is going to use |
+//! | `chain` | writing and reading a value from front to back |
+//! | `sweep` | giving back chains that no row names any more; checks H11 |
+//!
+//! A row names its value by the chain's first block, its length and the xid that wrote it
+//! ([`Stored`]). Several versions of a row may name one chain: an update that leaves the value
+//! alone copies the name. Nobody counts them; vacuum marks what the rows name and gives back the
+//! rest.
+//!
+//! Invariants: a chain never changes once its row is written; a page of a chain and its mark in the
+//! map reach the log in one record, each page after the one that leads to it, so that a crash
+//! leaves chains that can be walked to their end. A chain is given back only if its writer is below
+//! every horizon and no version of any row names it; from the last page to the first, for the same
+//! reason. No latch is held while another file's page is latched.
+//! Does not do: rows, which values go here, cutting the file.
+
+mod chain;
+mod page;
+mod space;
+mod sweep;
+
+#[cfg(test)]
+mod tests;
+
+use rightlink_env::sync::{Arc, Mutex};
+
+pub use chain::{Reader, Writer};
+pub use page::GROUP;
+pub use sweep::{Marks, Swept};
+
+use crate::buffer::BufferPool;
+use crate::error::Result;
+use crate::ids::{FileId, PageId, Xid};
+use space::Space;
+
+/// Names a value in overflow pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stored {
+    /// First block of its chain.
+    pub first: u32,
+    /// Its bytes.
+    pub len: u32,
+    /// Who wrote it.
+    pub creator: Xid,
+}
+
+impl Stored {
+    /// Bytes of the name.
+    pub const BYTES: usize = 16;
+
+    /// As a row has it.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut out = [0; Self::BYTES];
+        out[..4].copy_from_slice(&self.first.to_le_bytes());
+        out[4..8].copy_from_slice(&self.len.to_le_bytes());
+        out[8..].copy_from_slice(&self.creator.0.to_le_bytes());
+        out
+    }
+
+    /// What [`Stored::to_bytes`] gave.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+        let word =
+            |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let creator = u64::from_le_bytes(bytes[8..].try_into().expect("eight bytes"));
+        Self { first: word(0), len: word(4), creator: Xid(creator) }
+    }
+}
+
+/// The overflow pages of an open table: a cheap handle, all clones share their state.
+#[derive(Clone)]
+pub struct Overflow {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    pool: Arc<BufferPool>,
+    file: FileId,
+    /// Taken without any latch.
+    space: Mutex<Space>,
+}
+
+impl Overflow {
+    /// Creates the file of a new table.
+    pub fn create(pool: &Arc<BufferPool>, file: FileId, logged: bool) -> Result<Self> {
+        pool.create_file(file, logged)?;
+        let made = Self::new(pool, file);
+        made.create_first_map()?;
+        Ok(made)
+    }
+
+    /// Opens the file of a table that exists.
+    pub fn open(pool: &Arc<BufferPool>, file: FileId, logged: bool) -> Result<Self> {
+        pool.open_file(file, logged)?;
+        Ok(Self::new(pool, file))
+    }
+
+    fn new(pool: &Arc<BufferPool>, file: FileId) -> Self {
+        let (pool, space) = (Arc::clone(pool), Mutex::new(Space::default()));
+        Self { shared: Arc::new(Shared { pool, file, space }) }
+    }
+
+    /// The file.
+    pub fn file(&self) -> FileId {
+        self.shared.file
+    }
+
+    /// Its blocks, those of the maps and free ones included.
+    pub fn blocks(&self) -> u32 {
+        self.pool().blocks(self.file())
+    }
+
+    fn pool(&self) -> &BufferPool {
+        &self.shared.pool
+    }
+
+    fn id(&self, block: u32) -> PageId {
+        PageId::new(self.shared.file, block)
+    }
+}

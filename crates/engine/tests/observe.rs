@@ -1,0 +1,122 @@
+//! What the store counts, and what it tells: figures of `Database::stats`, lines to its logger.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rightlink::{
+    Busy, Database, Error, IndexSchema, RowId, ScanOptions, TableSchema, Transaction,
+    TransactionOptions, Type, Value,
+};
+use rightlink_env::Logger;
+
+fn table(db: &Database) {
+    let mut txn = db.begin();
+    let schema = TableSchema::new("t")
+        .column("id", Type::Int8)
+        .column("n", Type::Int8)
+        .primary_key(["id"])
+        .index(IndexSchema::new("by_n").on("n"));
+    txn.create_table(&schema).unwrap();
+    let rows: Vec<_> = (0..500).map(|id| vec![Value::Int8(id), Value::Int8(id)]).collect();
+    txn.insert_many("t", &rows).unwrap();
+    txn.commit().unwrap();
+}
+
+fn find(txn: &mut Transaction, id: i64) -> RowId {
+    txn.get("t", &[Value::Int8(id)]).unwrap().expect("the row").id
+}
+
+fn figure(db: &Database, name: &str) -> u64 {
+    db.stats().get(name).unwrap_or_else(|| panic!("no figure {name}"))
+}
+
+/// The figure for conflicts was never counted up, whatever happened.
+#[test]
+fn conflicts_are_counted_by_kind_and_waits_with_their_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    table(&db);
+    let (mut first, mut second) = (db.begin(), db.begin());
+    let (mine, theirs) = (find(&mut first, 7), find(&mut second, 7));
+    let patient = Some(Duration::from_millis(20));
+    let mut third =
+        db.begin_with(TransactionOptions { lock_timeout: patient, ..Default::default() });
+    let same = find(&mut third, 7);
+    assert!(first.update("t", mine, &[("n", Value::Int8(-1))]).unwrap());
+    assert!(matches!(second.lock_as("t", theirs, Busy::Fail), Err(Error::Conflict { .. })));
+    assert_eq!(figure(&db, "conflicts_row_locked"), 1);
+    assert_eq!((figure(&db, "lock_waits"), figure(&db, "lock_wait_us")), (0, 0));
+    let late = third.update("t", same, &[("n", Value::Int8(-3))]);
+    assert!(matches!(late, Err(Error::Cancelled(_))), "{late:?}");
+    assert_eq!((figure(&db, "lock_waits"), figure(&db, "lock_waits_given_up")), (1, 1));
+    assert!(figure(&db, "lock_wait_us") > 0);
+    first.commit().unwrap();
+    assert_eq!(figure(&db, "conflicts"), 0);
+    let lost = second.update("t", theirs, &[("n", Value::Int8(-2))]);
+    assert!(matches!(lost, Err(Error::Conflict { .. })), "{lost:?}");
+    assert_eq!((figure(&db, "conflicts"), figure(&db, "deadlocks")), (1, 0));
+    drop((second, third));
+    assert!(db.verify().unwrap().is_clean());
+}
+
+#[test]
+fn upkeep_is_counted_by_cause_and_by_what_it_did() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::options().auto_vacuum(false).open(dir.path()).unwrap();
+    table(&db);
+    let asked = figure(&db, "checkpoints_asked");
+    db.checkpoint().unwrap();
+    assert_eq!(figure(&db, "checkpoints_asked"), asked + 1);
+    let stats = db.stats();
+    let causes: u64 = ["log_space", "redo_time", "asked", "disk_full"]
+        .iter()
+        .map(|cause| stats.get(&format!("checkpoints_{cause}")).unwrap())
+        .sum();
+    assert_eq!(Some(causes), stats.get("checkpoints"));
+    assert!(stats.get("longest_checkpoint_us") <= stats.get("checkpoint_us"));
+    let mut txn = db.begin();
+    let ids: Vec<RowId> =
+        txn.scan("t", &ScanOptions::all()).unwrap().map(|row| row.unwrap().id).collect();
+    assert_eq!(txn.delete_many("t", &ids[..300]).unwrap(), 300);
+    txn.commit().unwrap();
+    let report = db.vacuum(Some("t")).unwrap();
+    assert_eq!(figure(&db, "vacuums"), 1);
+    assert_eq!(figure(&db, "vacuum_rows_removed"), report.rows_removed);
+    assert_eq!(figure(&db, "vacuum_entries_removed"), report.entries_removed);
+    assert_eq!(figure(&db, "vacuum_pages"), report.pages_scanned);
+    assert!(figure(&db, "log_syncs") > 0 && figure(&db, "log_written_bytes") > 0);
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// Names are what programs go by: none twice, and each with its unit where it has one.
+#[test]
+fn figures_have_names_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut names: Vec<_> = db.stats().figures.iter().map(|(name, _)| *name).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// A database as a crash would leave it: that is what a copy is.
+fn crashed(dir: &Path) -> PathBuf {
+    let db = Database::open(dir.join("db")).unwrap();
+    table(&db);
+    let copy = dir.join("copy");
+    db.backup(&copy).unwrap();
+    copy
+}
+
+#[test]
+fn recovery_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (logger, lines) = Logger::collecting();
+    let copy = crashed(dir.path());
+    let db = Database::options().logger(logger).open(&copy).unwrap();
+    assert!(figure(&db, "recovered_records") > 0);
+    assert_eq!(lines.containing("records of log"), 1, "{:?}", lines.all());
+    assert!(db.verify().unwrap().is_clean());
+}

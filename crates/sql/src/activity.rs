@@ -1,0 +1,218 @@
+//! Sessions as they see each other: who is there and what each does.
+//!
+//! Invariants: a session is listed as long as it lives; what is told of it may be a moment old.
+//! Does not do: locks (the store knows them), ending sessions (`interrupt`).
+
+use std::collections::BTreeMap;
+
+use rightlink_env::sync::{Arc, AtomicI64, AtomicU8, AtomicU64, Mutex, Ordering};
+
+use crate::TransactionStatus;
+use crate::settings::Settings;
+use crate::types::calendar::EPOCH_SECONDS;
+
+/// Bytes of a statement that others see.
+const MAX_TEXT: usize = 1_024;
+
+/// Sessions that see each other in `pg_stat_activity` and `pg_locks`. Clones are the same list.
+#[derive(Clone, Default)]
+pub struct Activity(Arc<Mutex<BTreeMap<u32, Arc<Client>>>>);
+
+impl std::fmt::Debug for Activity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Activity")
+    }
+}
+
+/// As whom a session is listed.
+#[derive(Clone, Debug, Default)]
+pub struct Who {
+    /// Its number; each is there once.
+    pub pid: u32,
+    /// The user that it says it is.
+    pub user: String,
+    /// Where the client is, unless it is on this machine.
+    pub address: Option<String>,
+    /// The client's port.
+    pub port: Option<u16>,
+}
+
+impl Who {
+    pub(crate) fn embedded() -> Who {
+        let user = crate::expr::system::USER.to_owned();
+        Who { pid: 1, user, address: None, port: None }
+    }
+}
+
+/// What a session does, as a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Doing {
+    Idle,
+    Active,
+    IdleInTransaction,
+    IdleInFailed,
+}
+
+const ALL: [Doing; 4] = [Doing::Idle, Doing::Active, Doing::IdleInTransaction, Doing::IdleInFailed];
+
+impl Doing {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Doing::Idle => "idle",
+            Doing::Active => "active",
+            Doing::IdleInTransaction => "idle in transaction",
+            Doing::IdleInFailed => "idle in transaction (aborted)",
+        }
+    }
+}
+
+/// A session as others see it. Times are microseconds since 2000, 0 for none.
+pub(crate) struct Client {
+    pub(crate) who: Who,
+    pub(crate) started: i64,
+    doing: AtomicU8,
+    changed: AtomicI64,
+    query_started: AtomicI64,
+    /// Number of its transaction in the store, 0 for none.
+    transaction: AtomicU64,
+    transaction_started: AtomicI64,
+    query: Mutex<String>,
+    application: Mutex<(u64, String)>,
+}
+
+fn since_2000(unix_micros: i64) -> i64 {
+    unix_micros - EPOCH_SECONDS * 1_000_000
+}
+
+impl Activity {
+    pub(crate) fn join(&self, who: Who, unix_micros: i64) -> Seat {
+        let now = since_2000(unix_micros);
+        let client = Arc::new(Client {
+            who,
+            started: now,
+            doing: AtomicU8::new(Doing::Idle as u8),
+            changed: AtomicI64::new(now),
+            query_started: AtomicI64::new(0),
+            transaction: AtomicU64::new(0),
+            transaction_started: AtomicI64::new(0),
+            query: Mutex::new(String::new()),
+            application: Mutex::new((0, String::new())),
+        });
+        self.0.lock().insert(client.who.pid, Arc::clone(&client));
+        Seat { activity: self.clone(), client }
+    }
+
+    /// Everybody, by number.
+    pub(crate) fn all(&self) -> Vec<Arc<Client>> {
+        self.0.lock().values().cloned().collect()
+    }
+
+    /// The transactions in the store that these sessions have.
+    pub(crate) fn transactions(&self, pids: &[u32]) -> Vec<u64> {
+        let list = self.0.lock();
+        let clients = pids.iter().filter_map(|pid| list.get(pid));
+        clients.map(|client| client.transaction()).filter(|number| *number != 0).collect()
+    }
+}
+
+impl Client {
+    pub(crate) fn doing(&self) -> Doing {
+        ALL[usize::from(self.doing.load(Ordering::Relaxed))]
+    }
+
+    pub(crate) fn transaction(&self) -> u64 {
+        self.transaction.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn transaction_started(&self) -> i64 {
+        self.transaction_started.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn query_started(&self) -> i64 {
+        self.query_started.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn changed(&self) -> i64 {
+        self.changed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn query(&self) -> String {
+        self.query.lock().clone()
+    }
+
+    pub(crate) fn application(&self) -> String {
+        self.application.lock().1.clone()
+    }
+
+    fn enter(&self, doing: Doing, now: i64) {
+        self.doing.store(doing as u8, Ordering::Relaxed);
+        self.changed.store(now, Ordering::Relaxed);
+    }
+}
+
+/// A session's place on the list; it leaves when this is dropped.
+pub(crate) struct Seat {
+    activity: Activity,
+    client: Arc<Client>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut list = self.activity.0.lock();
+        let own = list.get(&self.client.who.pid);
+        if own.is_some_and(|client| Arc::ptr_eq(client, &self.client)) {
+            list.remove(&self.client.who.pid);
+        }
+    }
+}
+
+impl Seat {
+    pub(crate) fn activity(&self) -> Activity {
+        self.activity.clone()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.client.who.pid
+    }
+
+    /// A statement begins.
+    pub(crate) fn busy(&self, text: &str, unix_micros: i64) {
+        let now = since_2000(unix_micros);
+        let mut end = text.len().min(MAX_TEXT);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut query = self.client.query.lock();
+        query.clear();
+        query.push_str(&text[..end]);
+        drop(query);
+        self.client.query_started.store(now, Ordering::Relaxed);
+        self.client.enter(Doing::Active, now);
+    }
+
+    /// The session waits for its client.
+    pub(crate) fn rest(&self, status: TransactionStatus, settings: &Settings, unix_micros: i64) {
+        let doing = match status {
+            TransactionStatus::Idle => Doing::Idle,
+            TransactionStatus::Block => Doing::IdleInTransaction,
+            TransactionStatus::Failed => Doing::IdleInFailed,
+        };
+        self.client.enter(doing, since_2000(unix_micros));
+        let changes = settings.changes();
+        let mut application = self.client.application.lock();
+        if application.0 != changes {
+            *application = (changes, settings.get("application_name"));
+        }
+    }
+
+    pub(crate) fn begin_transaction(&self, number: u64, started: i64) {
+        self.client.transaction_started.store(started, Ordering::Relaxed);
+        self.client.transaction.store(number, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end_transaction(&self) {
+        self.client.transaction.store(0, Ordering::Relaxed);
+        self.client.transaction_started.store(0, Ordering::Relaxed);
+    }
+}

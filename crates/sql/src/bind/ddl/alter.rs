@@ -1,0 +1,110 @@
+//! ALTER TABLE.
+//!
+//! Does not do: USING.
+
+use rightlink::IndexSchema;
+use sqlparser::ast::{
+    self, AlterColumnOperation, AlterTableOperation, DropBehavior, RenameTableNameKind,
+    TableConstraint,
+};
+
+use super::table::{foreign_key, is_null, new_check};
+use super::{Alteration, Definition, NewIndex, NewTable, names, primary, storage, unique};
+use crate::error::{Result, SqlError};
+
+pub(super) fn table(alter: &ast::AlterTable) -> Result<Definition> {
+    let table = names::relation_of(&alter.name)?;
+    let mut changes = Vec::new();
+    for operation in &alter.operations {
+        one(&table, operation, &mut changes)?;
+    }
+    Ok(Definition::Alter { table, if_exists: alter.if_exists, changes })
+}
+
+fn is_cascade(behavior: &Option<DropBehavior>) -> bool {
+    matches!(behavior, Some(DropBehavior::Cascade))
+}
+
+fn one(table: &str, operation: &AlterTableOperation, changes: &mut Vec<Alteration>) -> Result<()> {
+    use AlterTableOperation as Op;
+    changes.push(match operation {
+        Op::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
+            let mut column = NewTable::new(table);
+            column.column(column_def)?;
+            Alteration::AddColumn { column: Box::new(column), if_not_exists: *if_not_exists }
+        }
+        Op::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+            let (if_exists, cascade) = (*if_exists, is_cascade(drop_behavior));
+            changes.extend(column_names.iter().map(|name| Alteration::DropColumn {
+                name: names::ident(name),
+                if_exists,
+                cascade,
+            }));
+            return Ok(());
+        }
+        Op::AddConstraint { constraint, not_valid: false } => add(table, constraint)?,
+        Op::AddConstraint { .. } => return Err(SqlError::unsupported("NOT VALID")),
+        Op::DropConstraint { if_exists, name, drop_behavior } => Alteration::DropConstraint {
+            name: names::ident(name),
+            if_exists: *if_exists,
+            cascade: is_cascade(drop_behavior),
+        },
+        Op::RenameTable {
+            table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
+        } => Alteration::RenameTable(names::relation_of(name)?),
+        Op::RenameColumn { old_column_name, new_column_name } => {
+            let (old, new) = (names::ident(old_column_name), names::ident(new_column_name));
+            Alteration::RenameColumn(old, new)
+        }
+        Op::RenameConstraint { old_name, new_name } => {
+            Alteration::RenameConstraint(names::ident(old_name), names::ident(new_name))
+        }
+        Op::AlterColumn { column_name, op } => column(names::ident(column_name), op)?,
+        Op::OwnerTo { .. } => Alteration::Owner,
+        Op::SetOptionsParens { options } => {
+            let storage = storage::parameters(options)?;
+            if storage.fillfactor.is_some() {
+                return Err(SqlError::unsupported("another fillfactor for a table with rows"));
+            }
+            Alteration::Storage(storage)
+        }
+        other => return Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
+    });
+    Ok(())
+}
+
+fn add(table: &str, constraint: &TableConstraint) -> Result<Alteration> {
+    Ok(match constraint {
+        TableConstraint::Unique(key) => {
+            let (name, columns) = unique(key)?;
+            let named = name.is_some();
+            let name = name.unwrap_or_else(|| format!("{table}_{}_key", columns.join("_")));
+            let schema = columns.iter().fold(IndexSchema::new(name).unique(), |i, c| i.on(c));
+            Alteration::AddUnique(NewIndex { schema, named, condition: None })
+        }
+        TableConstraint::PrimaryKey(key) => {
+            let (name, columns) = primary(key)?;
+            Alteration::AddPrimary { name, columns }
+        }
+        TableConstraint::Check(check) => {
+            Alteration::AddCheck(new_check(check.name.as_ref().map(names::ident), check)?)
+        }
+        TableConstraint::ForeignKey(key) => Alteration::AddKey(foreign_key(key)?),
+        other => return Err(SqlError::unsupported(format!("adding {other}"))),
+    })
+}
+
+fn column(name: String, operation: &AlterColumnOperation) -> Result<Alteration> {
+    Ok(match operation {
+        AlterColumnOperation::SetNotNull => Alteration::Nullable(name, false),
+        AlterColumnOperation::DropNotNull => Alteration::Nullable(name, true),
+        AlterColumnOperation::SetDefault { value } => {
+            Alteration::Default(name, Some(value.clone()).filter(|value| !is_null(value)))
+        }
+        AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
+            Alteration::Type(name, data_type.clone())
+        }
+        AlterColumnOperation::DropDefault => Alteration::Default(name, None),
+        other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),
+    })
+}

@@ -1,0 +1,342 @@
+//! Definitions of tables, indexes and sequences.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `table` | CREATE TABLE: columns and constraints |
+//! | `alter` | ALTER TABLE |
+//! | `storage` | storage parameters |
+//!
+//! Invariants: every clause that the store cannot keep is refused by name.
+//! Does not do: changing anything (`exec::ddl`).
+
+mod alter;
+pub(crate) mod storage;
+mod table;
+
+use rightlink::{IndexMethod, IndexSchema, KeyColumn, SequenceSchema, TableSchema};
+use sqlparser::ast::{
+    self, CommentObject, DataType, Expr as Ast, IndexType, NullsDistinctOption, ObjectType,
+    SequenceOptions,
+};
+
+use super::names;
+use crate::error::{Result, SqlError, code};
+use crate::plan::notes::{ColumnNotes, ForeignKey};
+use crate::types::SqlType;
+
+/// A definition to make, change or drop.
+#[derive(Clone, Debug)]
+pub(crate) enum Definition {
+    CreateTable { table: Box<NewTable>, if_not_exists: bool },
+    CreateIndex { table: String, index: Box<NewIndex>, concurrently: bool, if_not_exists: bool },
+    CreateSequence { schema: SequenceSchema, if_not_exists: bool },
+    Drop { kind: Kind, names: Vec<String>, if_exists: bool, cascade: bool },
+    Alter { table: String, if_exists: bool, changes: Vec<Alteration> },
+    RenameIndex { name: String, to: String },
+    Truncate { tables: Vec<String>, restart: bool, cascade: bool },
+    Comment { table: String, column: Option<String>, text: Option<String> },
+}
+
+/// What is dropped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    Table,
+    Index,
+    Sequence,
+}
+
+/// A table to make, or columns to add to one.
+#[derive(Clone, Debug)]
+pub(crate) struct NewTable {
+    /// Columns, primary key, unique indexes; no defaults and no notes.
+    pub(crate) schema: TableSchema,
+    /// What is noted with each column.
+    pub(crate) notes: Vec<ColumnNotes>,
+    /// The default of each column.
+    pub(crate) defaults: Vec<Option<Ast>>,
+    pub(crate) checks: Vec<NewCheck>,
+    pub(crate) keys: Vec<ForeignKey>,
+    /// Name of the primary key, if one is given.
+    pub(crate) primary_name: Option<String>,
+}
+
+/// A check to make.
+#[derive(Clone, Debug)]
+pub(crate) struct NewCheck {
+    pub(crate) name: Option<String>,
+    pub(crate) condition: Ast,
+}
+
+/// An index to make; one without a name gets the first free one like its own.
+#[derive(Clone, Debug)]
+pub(crate) struct NewIndex {
+    pub(crate) schema: IndexSchema,
+    pub(crate) named: bool,
+    /// Which rows it holds; not in the schema yet.
+    pub(crate) condition: Option<Ast>,
+}
+
+/// A change of a table.
+#[derive(Clone, Debug)]
+pub(crate) enum Alteration {
+    /// A column with its constraints, in a table of its own.
+    AddColumn {
+        column: Box<NewTable>,
+        if_not_exists: bool,
+    },
+    DropColumn {
+        name: String,
+        if_exists: bool,
+        cascade: bool,
+    },
+    AddUnique(NewIndex),
+    AddPrimary {
+        name: Option<String>,
+        columns: Vec<String>,
+    },
+    AddCheck(NewCheck),
+    AddKey(ForeignKey),
+    DropConstraint {
+        name: String,
+        if_exists: bool,
+        cascade: bool,
+    },
+    RenameTable(String),
+    RenameColumn(String, String),
+    RenameConstraint(String, String),
+    /// `None` is none.
+    Default(String, Option<Ast>),
+    Nullable(String, bool),
+    Storage(storage::Storage),
+    Type(String, DataType),
+    /// There is one user.
+    Owner,
+}
+
+/// Reads a definition, if the statement is one.
+pub(crate) fn definition(statement: &ast::Statement) -> Result<Option<Definition>> {
+    Ok(Some(match statement {
+        ast::Statement::CreateTable(create) => table::create(create)?,
+        ast::Statement::CreateIndex(create) => create_index(create)?,
+        ast::Statement::CreateSequence { .. } => create_sequence(statement)?,
+        ast::Statement::Drop {
+            object_type,
+            if_exists,
+            names,
+            cascade,
+            purge,
+            temporary,
+            table,
+            ..
+        } => {
+            let kind = match object_type {
+                ObjectType::Table => Kind::Table,
+                ObjectType::Index => Kind::Index,
+                ObjectType::Sequence => Kind::Sequence,
+                other => return Err(SqlError::unsupported(format!("DROP {other}"))),
+            };
+            if *purge || *temporary || table.is_some() {
+                return Err(SqlError::unsupported("DROP with such a clause"));
+            }
+            let names = names.iter().map(names::relation_of).collect::<Result<_>>()?;
+            Definition::Drop { kind, names, if_exists: *if_exists, cascade: *cascade }
+        }
+        ast::Statement::AlterTable(alter) => alter::table(alter)?,
+        ast::Statement::AlterIndex { name, operation } => {
+            let ast::AlterIndexOperation::RenameIndex { index_name } = operation;
+            let (name, to) = (names::relation_of(name)?, names::relation_of(index_name)?);
+            Definition::RenameIndex { name, to }
+        }
+        ast::Statement::Truncate(truncate) => self::truncate(truncate)?,
+        ast::Statement::Comment { object_type, object_name, comment, .. } => {
+            self::comment(*object_type, object_name, comment.clone())?
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn comment(
+    kind: CommentObject,
+    name: &ast::ObjectName,
+    text: Option<String>,
+) -> Result<Definition> {
+    let mut parts = names::parts(name)?;
+    let column = match kind {
+        CommentObject::Table => None,
+        CommentObject::Column if parts.len() > 1 => parts.pop(),
+        other => return Err(SqlError::unsupported(format!("COMMENT ON {other}"))),
+    };
+    let text = text.filter(|text| !text.is_empty());
+    Ok(Definition::Comment { table: names::relation(&parts)?, column, text })
+}
+
+fn create_sequence(statement: &ast::Statement) -> Result<Definition> {
+    let ast::Statement::CreateSequence {
+        temporary,
+        if_not_exists,
+        name,
+        data_type,
+        sequence_options,
+        owned_by,
+    } = statement
+    else {
+        unreachable!("the caller has looked")
+    };
+    let nobody = |owner: &ast::ObjectName| owner.to_string().eq_ignore_ascii_case("none");
+    if *temporary || owned_by.as_ref().is_some_and(|owner| !nobody(owner)) {
+        return Err(SqlError::unsupported(
+            "a temporary sequence, or one that is owned by a column",
+        )
+        .hint("Declare the column serial, or GENERATED AS IDENTITY."));
+    }
+    let ty = match data_type {
+        None => SqlType::Int8,
+        Some(kind) => names::data_type(kind)?.ty,
+    };
+    let (smallest, largest) = match ty {
+        SqlType::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        SqlType::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        SqlType::Int8 => (i64::MIN, i64::MAX),
+        _ => {
+            let message = "sequence type must be smallint, integer, or bigint";
+            return Err(SqlError::new(code::INVALID_PARAMETER, message));
+        }
+    };
+    let schema = sequence(names::relation_of(name)?, (smallest, largest), sequence_options)?;
+    Ok(Definition::CreateSequence { schema, if_not_exists: *if_not_exists })
+}
+
+/// A sequence as its options say.
+pub(crate) fn sequence(
+    name: String,
+    (smallest, largest): (i64, i64),
+    options: &[SequenceOptions],
+) -> Result<SequenceSchema> {
+    let number = |node: &Ast| {
+        let refused = || SqlError::syntax(format!("{node} is no number of a sequence"));
+        node.to_string().replace(' ', "").parse::<i64>().map_err(|_| refused())
+    };
+    let (mut start, mut increment, mut min, mut max) = (None, 1, None, None);
+    for option in options {
+        match option {
+            SequenceOptions::IncrementBy(by, _) => increment = number(by)?,
+            SequenceOptions::MinValue(value) => min = value.as_ref().map(number).transpose()?,
+            SequenceOptions::MaxValue(value) => max = value.as_ref().map(number).transpose()?,
+            SequenceOptions::StartWith(value, _) => start = Some(number(value)?),
+            // Numbers are kept ready in runs anyway.
+            SequenceOptions::Cache(_) => {}
+            // sqlparser has it the wrong way round: true is NO CYCLE.
+            SequenceOptions::Cycle(no) if *no => {}
+            SequenceOptions::Cycle(_) => return Err(SqlError::unsupported("CYCLE")),
+        }
+    }
+    let invalid = |what: String| Err(SqlError::new(code::INVALID_PARAMETER, what));
+    if increment == 0 {
+        return invalid("INCREMENT must not be zero".to_owned());
+    }
+    let up = increment > 0;
+    let min = min.unwrap_or(if up { 1 } else { smallest });
+    let max = max.unwrap_or(if up { largest } else { -1 });
+    let start = start.unwrap_or(if up { min } else { max });
+    if min >= max {
+        return invalid(format!("MINVALUE ({min}) must be less than MAXVALUE ({max})"));
+    }
+    if start < min {
+        return invalid(format!("START value ({start}) cannot be less than MINVALUE ({min})"));
+    }
+    if start > max {
+        return invalid(format!("START value ({start}) cannot be greater than MAXVALUE ({max})"));
+    }
+    Ok(SequenceSchema { name, start, increment, min, max })
+}
+
+fn unique(key: &ast::UniqueConstraint) -> Result<(Option<String>, Vec<String>)> {
+    let plain = key.characteristics.is_none()
+        && key.include.is_empty()
+        && key.index_options.is_empty()
+        && !matches!(key.nulls_distinct, NullsDistinctOption::NotDistinct);
+    if !plain {
+        return Err(SqlError::unsupported("such a unique constraint"));
+    }
+    Ok((key.name.as_ref().map(names::ident), plain_columns(&key.columns)?))
+}
+
+/// Name and columns of a primary key.
+fn primary(key: &ast::PrimaryKeyConstraint) -> Result<(Option<String>, Vec<String>)> {
+    let plain = key.characteristics.is_none() && key.include.is_empty();
+    if !plain || !key.index_options.is_empty() {
+        return Err(SqlError::unsupported("such a primary key"));
+    }
+    Ok((key.name.as_ref().map(names::ident), plain_columns(&key.columns)?))
+}
+
+fn plain_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
+    columns.iter().map(|column| key_column(column).map(|key| key.name)).collect()
+}
+
+fn key_column(column: &ast::IndexColumn) -> Result<KeyColumn> {
+    let name = match &column.column.expr {
+        Ast::Identifier(name) => names::ident(name),
+        _ => return Err(SqlError::unsupported("an index on an expression")),
+    };
+    if let Some(class) = &column.operator_class {
+        return Err(SqlError::unsupported(format!("the operator class {class}")));
+    }
+    let options = &column.column.options;
+    let descending = match &options.sort {
+        None | Some(ast::OrderBySort::Asc) => false,
+        Some(ast::OrderBySort::Desc) => true,
+        Some(_) => return Err(SqlError::unsupported("ORDER BY USING")),
+    };
+    let nulls_first = options.nulls_first.unwrap_or(descending);
+    Ok(KeyColumn { name, descending, nulls_first })
+}
+
+fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
+    let method = match &create.using {
+        None | Some(IndexType::BTree) => Some(IndexMethod::BTree),
+        Some(IndexType::Hash) => Some(IndexMethod::Hash),
+        Some(_) => None,
+    };
+    let refused = [
+        (method.is_none(), "an index method other than btree and hash"),
+        (method == Some(IndexMethod::Hash) && create.unique, "a unique hash index"),
+        (!create.with.is_empty(), "a storage parameter of an index"),
+        (!create.index_options.is_empty() || !create.alter_options.is_empty(), "such an index"),
+    ];
+    if let Some((_, what)) = refused.iter().find(|(found, _)| *found) {
+        return Err(SqlError::unsupported(what));
+    }
+    let table = names::relation_of(&create.table_name)?;
+    let columns = create.columns.iter().map(key_column).collect::<Result<Vec<_>>>()?;
+    let named = create.name.is_some();
+    let name = match &create.name {
+        Some(name) => names::relation_of(name)?,
+        None => {
+            let list: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+            format!("{table}_{}_idx", list.join("_"))
+        }
+    };
+    let method = method.unwrap_or(IndexMethod::BTree);
+    let schema = IndexSchema {
+        columns,
+        unique: create.unique,
+        method,
+        nulls_not_distinct: create.unique && create.nulls_distinct == Some(false),
+        included: create.include.iter().map(names::ident).collect(),
+        ..IndexSchema::new(name)
+    };
+    let (concurrently, if_not_exists) = (create.concurrently, create.if_not_exists);
+    let index = Box::new(NewIndex { schema, named, condition: create.predicate.clone() });
+    Ok(Definition::CreateIndex { table, index, concurrently, if_not_exists })
+}
+
+fn truncate(truncate: &ast::Truncate) -> Result<Definition> {
+    if truncate.partitions.is_some() || truncate.on_cluster.is_some() || truncate.if_exists {
+        return Err(SqlError::unsupported("TRUNCATE with such a clause"));
+    }
+    let cascade = matches!(truncate.cascade, Some(ast::CascadeOption::Cascade));
+    let restart = matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart));
+    let tables = truncate.table_names.iter().map(|target| names::relation_of(&target.name));
+    Ok(Definition::Truncate { tables: tables.collect::<Result<_>>()?, restart, cascade })
+}

@@ -1,0 +1,180 @@
+//! Storage parameters of tables: how full pages are made, and when a table is vacuumed unasked.
+//!
+//! The store's threshold is a number of dead versions and so many more for each block of the heap;
+//! a block counts as 100 rows, so a scale factor of 0.1 is 10 a block.
+//!
+//! Invariants: a parameter that the store does not have is refused by name.
+//! Does not do: parameters of indexes.
+
+use rightlink::AutoVacuum;
+use sqlparser::ast::{CreateTableOptions, SqlOption};
+
+use super::names;
+use crate::error::{Result, SqlError, code};
+
+/// Rows that a block is taken to hold.
+const ROWS_OF_BLOCK: f64 = 100.0;
+
+/// Storage parameters that were given.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Storage {
+    pub(crate) fillfactor: Option<u8>,
+    enabled: Option<bool>,
+    least: Option<u32>,
+    per_block: Option<u32>,
+}
+
+impl Storage {
+    /// What is set of `before`, the rest as it was.
+    pub(crate) fn apply(self, before: AutoVacuum) -> AutoVacuum {
+        AutoVacuum {
+            enabled: self.enabled.unwrap_or(before.enabled),
+            least: self.least.unwrap_or(before.least),
+            per_block: self.per_block.unwrap_or(before.per_block),
+        }
+    }
+}
+
+/// Those of CREATE TABLE.
+pub(super) fn of_table(options: &CreateTableOptions) -> Result<Storage> {
+    match options {
+        CreateTableOptions::None => Ok(Storage::default()),
+        CreateTableOptions::With(list) => parameters(list),
+        _ => Err(SqlError::unsupported("such an option of a table")),
+    }
+}
+
+/// Reads `name = value, ...`.
+pub(super) fn parameters(list: &[SqlOption]) -> Result<Storage> {
+    let mut storage = Storage::default();
+    for option in list {
+        let SqlOption::KeyValue { key, value } = option else {
+            return Err(SqlError::unsupported(format!("the option {option}")));
+        };
+        let (name, text) = (names::ident(key), value.to_string());
+        let text = text.trim_matches('\'');
+        match name.as_str() {
+            "fillfactor" => {
+                let (least, most) = (10.0, 100.0);
+                storage.fillfactor = Some(whole(&name, text, (least, most))? as u8);
+            }
+            "autovacuum_enabled" => storage.enabled = Some(flag(&name, text)?),
+            "autovacuum_vacuum_threshold" => {
+                let most = f64::from(i32::MAX);
+                storage.least = Some(whole(&name, text, (0.0, most))? as u32);
+            }
+            "autovacuum_vacuum_scale_factor" => {
+                let factor = number(&name, text, (0.0, 100.0))?;
+                // A factor, however small, does not become none.
+                storage.per_block = Some((factor * ROWS_OF_BLOCK - 1e-9).ceil().max(0.0) as u32);
+            }
+            other => {
+                return Err(SqlError::unsupported(format!("the storage parameter \"{other}\"")));
+            }
+        }
+    }
+    Ok(storage)
+}
+
+fn number(name: &str, text: &str, (least, most): (f64, f64)) -> Result<f64> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    let number = number.ok_or_else(|| {
+        let message = format!("invalid value for numeric option \"{name}\": {text}");
+        SqlError::new(code::INVALID_PARAMETER, message)
+    })?;
+    if !(least..=most).contains(&number) {
+        let message = format!("value {text} out of bounds for option \"{name}\"");
+        let detail = format!("Valid values are between \"{least}\" and \"{most}\".");
+        return Err(SqlError::new(code::INVALID_PARAMETER, message).detail(detail));
+    }
+    Ok(number)
+}
+
+fn whole(name: &str, text: &str, bounds: (f64, f64)) -> Result<f64> {
+    let whole = number(name, text, bounds)?;
+    if whole.fract() != 0.0 {
+        let message = format!("invalid value for integer option \"{name}\": {text}");
+        return Err(SqlError::new(code::INVALID_PARAMETER, message));
+    }
+    Ok(whole)
+}
+
+fn flag(name: &str, text: &str) -> Result<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        _ => {
+            let message = format!("invalid value for boolean option \"{name}\": {text}");
+            Err(SqlError::new(code::INVALID_PARAMETER, message))
+        }
+    }
+}
+
+/// The parameters of a table that are not the store's usual ones, as catalogs show them.
+pub(crate) fn shown(fillfactor: u8, vacuum: AutoVacuum) -> Vec<String> {
+    let (usual, mut shown) = (AutoVacuum::default(), Vec::new());
+    if fillfactor != 100 {
+        shown.push(format!("fillfactor={fillfactor}"));
+    }
+    if vacuum.enabled != usual.enabled {
+        shown.push(format!("autovacuum_enabled={}", vacuum.enabled));
+    }
+    if vacuum.least != usual.least {
+        shown.push(format!("autovacuum_vacuum_threshold={}", vacuum.least));
+    }
+    if vacuum.per_block != usual.per_block {
+        let factor = f64::from(vacuum.per_block) / ROWS_OF_BLOCK;
+        shown.push(format!("autovacuum_vacuum_scale_factor={factor}"));
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlparser::ast::{Expr, Ident, Value};
+
+    fn read(name: &str, value: &str) -> Result<Storage> {
+        let value = Expr::value(Value::SingleQuotedString(value.to_owned()));
+        parameters(&[SqlOption::KeyValue { key: Ident::new(name), value }])
+    }
+
+    #[test]
+    fn what_is_shown_is_what_was_given() {
+        for (name, given) in [
+            ("autovacuum_enabled", "false"),
+            ("autovacuum_vacuum_threshold", "0"),
+            ("autovacuum_vacuum_threshold", "2147483647"),
+            ("autovacuum_vacuum_scale_factor", "0"),
+            ("autovacuum_vacuum_scale_factor", "0.01"),
+            ("autovacuum_vacuum_scale_factor", "0.07"),
+            ("autovacuum_vacuum_scale_factor", "0.29"),
+            ("autovacuum_vacuum_scale_factor", "100"),
+        ] {
+            let storage = read(name, given).expect("it is in bounds");
+            let vacuum = storage.apply(AutoVacuum::default());
+            assert_eq!(shown(100, vacuum), [format!("{name}={given}")]);
+        }
+        let small = read("autovacuum_vacuum_scale_factor", "0.0001").expect("it is in bounds");
+        assert_eq!(small.per_block, Some(1));
+        let usual = read("autovacuum_vacuum_scale_factor", "0.1").expect("it is in bounds");
+        assert_eq!(usual.apply(AutoVacuum::default()), AutoVacuum::default());
+    }
+
+    #[test]
+    fn bad_values_are_refused() {
+        for (name, value) in [
+            ("fillfactor", "9"),
+            ("fillfactor", "50.5"),
+            ("autovacuum_enabled", "perhaps"),
+            ("autovacuum_vacuum_threshold", "-1"),
+            ("autovacuum_vacuum_threshold", "many"),
+            ("autovacuum_vacuum_scale_factor", "101"),
+            ("autovacuum_vacuum_scale_factor", "nan"),
+        ] {
+            let error = read(name, value).expect_err("it is bad");
+            assert!(error.message.contains(name), "{}", error.message);
+        }
+        assert!(read("parallel_workers", "4").is_err());
+    }
+}

@@ -1,0 +1,301 @@
+//! CREATE TABLE: columns and constraints.
+//!
+//! Invariants: a name that a constraint does not have is given where it is made (`exec::ddl`).
+//! Does not do: reading the expressions of defaults and checks.
+
+use rightlink::{ColumnSchema, IdentitySchema, IndexSchema, TableSchema, Type};
+use sqlparser::ast::{
+    self, ColumnOption, ConstraintReferenceMatchKind, DataType, Expr as Ast, GeneratedAs,
+    ReferentialAction, TableConstraint,
+};
+
+use super::{Definition, NewCheck, NewTable, names, primary, sequence, storage, unique};
+use crate::error::{Result, SqlError, code};
+use crate::plan::notes::{Action, ColumnNotes, ForeignKey};
+use crate::types::SqlType;
+
+pub(super) fn create(create: &ast::CreateTable) -> Result<Definition> {
+    refuse_table(create)?;
+    let mut table = NewTable::new(&names::relation_of(&create.name)?);
+    table.schema.logged = !create.unlogged;
+    let storage = storage::of_table(&create.table_options)?;
+    table.schema.fillfactor = storage.fillfactor.unwrap_or(100);
+    table.schema.auto_vacuum = storage.apply(table.schema.auto_vacuum);
+    for column in &create.columns {
+        table.column(column)?;
+    }
+    for constraint in &create.constraints {
+        table.constraint(constraint)?;
+    }
+    for key in table.schema.primary_key.clone() {
+        let column = table.schema.columns.iter_mut().find(|column| column.name == key);
+        let Some(column) = column else {
+            let message = format!("column \"{key}\" named in key does not exist");
+            return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
+        };
+        column.nullable = false;
+    }
+    Ok(Definition::CreateTable { table: Box::new(table), if_not_exists: create.if_not_exists })
+}
+
+fn refuse_table(create: &ast::CreateTable) -> Result<()> {
+    let refused = [
+        (create.or_replace, "CREATE OR REPLACE TABLE"),
+        (create.temporary, "a temporary table"),
+        (create.external || create.dynamic || create.transient || create.volatile, "such a table"),
+        (create.query.is_some(), "CREATE TABLE AS"),
+        (create.like.is_some() || create.clone.is_some(), "CREATE TABLE LIKE"),
+        (create.inherits.is_some(), "INHERITS"),
+        (create.partition_of.is_some() || create.partition_by.is_some(), "partitioning"),
+        (create.on_commit.is_some(), "ON COMMIT"),
+        (create.comment.is_some(), "COMMENT"),
+        (create.without_rowid || create.strict, "WITHOUT ROWID or STRICT"),
+        (create.location.is_some() || create.file_format.is_some(), "such a table"),
+    ];
+    match refused.iter().find(|(found, _)| *found) {
+        Some((_, what)) => Err(SqlError::unsupported(what)),
+        None => Ok(()),
+    }
+}
+
+/// The integer type of a column that is declared `serial`.
+fn serial(kind: &DataType) -> Option<Type> {
+    let DataType::Custom(name, modifiers) = kind else { return None };
+    let name = names::parts(name).ok()?.pop()?;
+    match name.as_str() {
+        "smallserial" | "serial2" => Some(Type::Int2),
+        "serial" | "serial4" => Some(Type::Int4),
+        "bigserial" | "serial8" => Some(Type::Int8),
+        _ => None,
+    }
+    .filter(|_| modifiers.is_empty())
+}
+
+impl NewTable {
+    /// A table called `name` without columns.
+    pub(super) fn new(name: &str) -> NewTable {
+        NewTable {
+            schema: TableSchema::new(name),
+            notes: Vec::new(),
+            defaults: Vec::new(),
+            checks: Vec::new(),
+            keys: Vec::new(),
+            primary_name: None,
+        }
+    }
+
+    /// Adds a column with its constraints.
+    pub(super) fn column(&mut self, column: &ast::ColumnDef) -> Result<()> {
+        let name = names::ident(&column.name);
+        if self.schema.columns.iter().any(|known| known.name == name) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+        if name == super::super::from::TID {
+            let message = format!("column name \"{name}\" conflicts with a system column name");
+            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+        let mut notes = ColumnNotes::default();
+        let schema = match serial(&column.data_type) {
+            Some(kind) => {
+                notes.serial = true;
+                ColumnSchema::new(name.clone(), kind).generated()
+            }
+            None => {
+                let declared = names::data_type(&column.data_type)?;
+                notes.modifier = declared.modifier;
+                let unsupported = || {
+                    SqlError::unsupported(format!("a column of type {}", declared.ty.name()))
+                        .detail("The store has no such type.")
+                };
+                let kind = declared.ty.to_column().filter(|_| declared.ty != SqlType::Unknown);
+                ColumnSchema::new(name.clone(), kind.ok_or_else(unsupported)?).nullable()
+            }
+        };
+        self.schema.columns.push(schema);
+        self.notes.push(notes);
+        self.defaults.push(None);
+        column.options.iter().try_for_each(|option| self.option(&name, option))
+    }
+
+    fn option(&mut self, name: &str, option: &ast::ColumnOptionDef) -> Result<()> {
+        let own = option.name.as_ref().map(names::ident);
+        let last = self.schema.columns.last_mut().expect("a column was added");
+        match &option.option {
+            ColumnOption::Null => {}
+            ColumnOption::NotNull => last.nullable = false,
+            ColumnOption::PrimaryKey(key) if key.characteristics.is_none() => {
+                last.nullable = false;
+                self.set_primary(vec![name.to_owned()], own)?;
+            }
+            ColumnOption::Unique(key) if key.characteristics.is_none() => {
+                self.add_unique(own, &[name.to_owned()]);
+            }
+            ColumnOption::Collation(collation) => {
+                let collation = names::parts(collation)?.pop().unwrap_or_default();
+                if !matches!(collation.as_str(), "C" | "POSIX" | "default" | "ucs_basic") {
+                    return Err(SqlError::unsupported(format!("collation \"{collation}\"")));
+                }
+            }
+            ColumnOption::Default(value) => {
+                if last.identity.is_some() || self.defaults.last().is_some_and(Option::is_some) {
+                    let table = &self.schema.name;
+                    let message = format!(
+                        "multiple default values specified for column \"{name}\" of table \
+                         \"{table}\""
+                    );
+                    return Err(SqlError::syntax(message));
+                }
+                let default = self.defaults.last_mut().expect("a column was added");
+                *default = Some(value.clone()).filter(|value| !is_null(value));
+            }
+            ColumnOption::Check(check) => self.add_check(own, check)?,
+            ColumnOption::ForeignKey(key) => {
+                let mut key = foreign_key(key)?;
+                key.name = own.unwrap_or(key.name);
+                key.columns = vec![name.to_owned()];
+                self.keys.push(key);
+            }
+            ColumnOption::Generated {
+                generated_as,
+                sequence_options,
+                generation_expr: None,
+                ..
+            } => {
+                last.identity = Some(identity(name, last.kind, *generated_as, sequence_options)?);
+                last.nullable = false;
+            }
+            ColumnOption::Generated { .. } | ColumnOption::Identity(_) => {
+                return Err(SqlError::unsupported("a column that is generated from others"));
+            }
+            other => return Err(SqlError::unsupported(format!("the column option {other}"))),
+        }
+        Ok(())
+    }
+
+    /// Adds a constraint of the table.
+    fn constraint(&mut self, constraint: &TableConstraint) -> Result<()> {
+        match constraint {
+            TableConstraint::PrimaryKey(key) => {
+                let (name, columns) = primary(key)?;
+                self.set_primary(columns, name)
+            }
+            TableConstraint::Unique(key) => {
+                let (name, columns) = unique(key)?;
+                self.add_unique(name, &columns);
+                Ok(())
+            }
+            TableConstraint::Check(check) => {
+                self.add_check(check.name.as_ref().map(names::ident), check)
+            }
+            TableConstraint::ForeignKey(key) => {
+                self.keys.push(foreign_key(key)?);
+                Ok(())
+            }
+            other => Err(SqlError::unsupported(format!("the constraint {other}"))),
+        }
+    }
+
+    fn add_check(&mut self, name: Option<String>, check: &ast::CheckConstraint) -> Result<()> {
+        self.checks.push(new_check(name, check)?);
+        Ok(())
+    }
+
+    fn set_primary(&mut self, columns: Vec<String>, name: Option<String>) -> Result<()> {
+        if !self.schema.primary_key.is_empty() {
+            let table = &self.schema.name;
+            let message = format!("multiple primary keys for table \"{table}\" are not allowed");
+            return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+        }
+        self.schema.primary_key = columns;
+        self.primary_name = name;
+        Ok(())
+    }
+
+    /// A unique constraint is a unique index called after its columns.
+    fn add_unique(&mut self, name: Option<String>, columns: &[String]) {
+        let schema = &mut self.schema;
+        let wanted = name.unwrap_or_else(|| format!("{}_{}_key", schema.name, columns.join("_")));
+        let taken = |name: &str| schema.indexes.iter().any(|index| index.name == name);
+        let mut free = wanted.clone();
+        let mut number = 0;
+        while taken(&free) {
+            number += 1;
+            free = format!("{wanted}{number}");
+        }
+        let index =
+            columns.iter().fold(IndexSchema::new(free).unique(), |index, name| index.on(name));
+        schema.indexes.push(index);
+    }
+}
+
+fn identity(
+    name: &str,
+    kind: Type,
+    generated: GeneratedAs,
+    options: &Option<Vec<ast::SequenceOptions>>,
+) -> Result<IdentitySchema> {
+    let largest = match kind {
+        Type::Int2 => i64::from(i16::MAX),
+        Type::Int4 => i64::from(i32::MAX),
+        Type::Int8 => i64::MAX,
+        _ => {
+            let message = "identity column type must be smallint, integer, or bigint";
+            return Err(SqlError::new(code::INVALID_PARAMETER, message));
+        }
+    };
+    let options = options.as_deref().unwrap_or_default();
+    let bounded = |option: &ast::SequenceOptions| {
+        use ast::SequenceOptions as O;
+        matches!(option, O::MinValue(Some(_)) | O::MaxValue(Some(_)))
+    };
+    if options.iter().any(bounded) {
+        return Err(SqlError::unsupported("bounds of an identity column"));
+    }
+    let schema = sequence(name.to_owned(), (-largest, largest), options)?;
+    let always = matches!(generated, GeneratedAs::Always);
+    Ok(IdentitySchema { always, start: schema.start, increment: schema.increment })
+}
+
+pub(super) fn is_null(value: &Ast) -> bool {
+    matches!(value, Ast::Value(value) if matches!(value.value, ast::Value::Null))
+}
+
+pub(super) fn new_check(name: Option<String>, check: &ast::CheckConstraint) -> Result<NewCheck> {
+    if check.enforced.is_some() {
+        return Err(SqlError::unsupported("ENFORCED"));
+    }
+    Ok(NewCheck { name, condition: (*check.expr).clone() })
+}
+
+/// A foreign key; its name is empty where none is given, the parent's columns where they are those
+/// of its primary key.
+pub(super) fn foreign_key(key: &ast::ForeignKeyConstraint) -> Result<ForeignKey> {
+    let action = |action: &Option<ReferentialAction>| match action {
+        None | Some(ReferentialAction::NoAction) => Action::Nothing,
+        Some(ReferentialAction::Restrict) => Action::Restrict,
+        Some(ReferentialAction::Cascade) => Action::Cascade,
+        Some(ReferentialAction::SetNull) => Action::SetNull,
+        Some(ReferentialAction::SetDefault) => Action::SetDefault,
+    };
+    let simple = matches!(key.match_kind, None | Some(ConstraintReferenceMatchKind::Simple));
+    if !simple && key.columns.len() > 1 {
+        return Err(SqlError::unsupported("MATCH FULL and PARTIAL"));
+    }
+    let deferred = key.characteristics.as_ref().is_some_and(|characteristics| {
+        characteristics.deferrable == Some(true)
+            || matches!(characteristics.initially, Some(ast::DeferrableInitial::Deferred))
+            || characteristics.enforced == Some(false)
+    });
+    if deferred {
+        return Err(SqlError::unsupported("a deferrable constraint"));
+    }
+    Ok(ForeignKey {
+        name: key.name.as_ref().map(names::ident).unwrap_or_default(),
+        columns: key.columns.iter().map(names::ident).collect(),
+        parent: names::relation_of(&key.foreign_table)?,
+        parent_columns: key.referred_columns.iter().map(names::ident).collect(),
+        on_delete: action(&key.on_delete),
+        on_update: action(&key.on_update),
+    })
+}

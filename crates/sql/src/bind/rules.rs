@@ -1,0 +1,245 @@
+//! What a table asks of its rows: defaults, checks, foreign keys, from the text that is kept of
+//! them.
+//!
+//! Invariants: a rule that cannot be bound any more fails the statement, it is never skipped.
+//! Does not do: enforcing (`exec`).
+
+use std::sync::Arc;
+
+use rightlink::ColumnDefault;
+
+use super::from::{table_columns, tid};
+use super::{Binder, Place, Scope, Slot};
+use crate::error::{Result, SqlError, code};
+use crate::expr::sequences::Ask;
+use crate::expr::{Expr, Typed};
+use crate::parse;
+use crate::plan::notes::ForeignKey;
+use crate::plan::{ParentKey, Rules, Table};
+use crate::types::{Datum, SqlType};
+
+impl Binder<'_> {
+    /// Where values of column `at` go.
+    pub(crate) fn slot(&mut self, table: &Table, at: usize) -> Result<Slot> {
+        Ok(Slot {
+            name: table.info.columns[at].name.clone(),
+            ty: table.types[at],
+            modifier: table.column_notes[at].modifier,
+            default: self.default_of(table, at)?,
+        })
+    }
+
+    /// What column `at` gets that is not given a value.
+    pub(crate) fn default_of(&mut self, table: &Table, at: usize) -> Result<Expr> {
+        let (column, ty) = (&table.info.columns[at], table.types[at]);
+        if let Some(identity) = &column.identity {
+            self.name_sequence(&identity.sequence);
+            let next = Expr::Sequence(Ask::Next, identity.sequence.clone(), Vec::new());
+            return Ok(match ty {
+                SqlType::Int8 => next,
+                _ => Expr::Cast(Box::new(next), ty),
+            });
+        }
+        let (name, modifier) = (column.name.clone(), table.column_notes[at].modifier);
+        let slot = Slot { name, ty, modifier, default: Expr::null() };
+        if let Some(text) = &table.column_notes[at].default {
+            return self.default_from(&parse::expression(text)?, &slot);
+        }
+        match &column.default {
+            None => Ok(Expr::null()),
+            Some(ColumnDefault::Value(value)) => Ok(Expr::Const(Datum::from(value.clone()))),
+            Some(ColumnDefault::Now) => {
+                let now = self.named("now", Vec::new())?;
+                self.assign(now, &slot)
+            }
+            Some(ColumnDefault::RandomUuid) => Ok(self.named("gen_random_uuid", Vec::new())?.expr),
+        }
+    }
+
+    /// A default as it is written.
+    pub(crate) fn default_from(
+        &mut self,
+        node: &sqlparser::ast::Expr,
+        slot: &Slot,
+    ) -> Result<Expr> {
+        let outer = std::mem::take(&mut self.scope);
+        let value = self.at_place(Place::None("DEFAULT expressions"), |binder| binder.expr(node));
+        self.scope = outer;
+        let value = value.map_err(|error| match error.sqlstate {
+            code::UNDEFINED_COLUMN => {
+                let message = "cannot use column reference in DEFAULT expression";
+                SqlError::new(code::FEATURE_NOT_SUPPORTED, message)
+            }
+            _ => error,
+        })?;
+        self.assign(value, slot)
+    }
+
+    /// A check over the columns of a table.
+    pub(crate) fn check_from(
+        &mut self,
+        node: &sqlparser::ast::Expr,
+        table: &Table,
+    ) -> Result<Expr> {
+        self.condition_of(node, table, ("check constraints", "CHECK"))
+    }
+
+    /// Which rows of a table an index holds.
+    pub(crate) fn index_condition(
+        &mut self,
+        node: &sqlparser::ast::Expr,
+        table: &Table,
+    ) -> Result<Expr> {
+        self.condition_of(node, table, ("index predicates", "WHERE"))
+    }
+
+    fn condition_of(
+        &mut self,
+        node: &sqlparser::ast::Expr,
+        table: &Table,
+        (place, clause): (&'static str, &str),
+    ) -> Result<Expr> {
+        let alias = table.info.name.clone();
+        let scope = Scope { alias, columns: table_columns(table), ..Scope::default() };
+        let outer = std::mem::replace(&mut self.scope, scope);
+        let bound = self.at_place(Place::None(place), |binder| {
+            let value = binder.expr(node)?;
+            binder.condition(value, clause)
+        });
+        self.scope = outer;
+        bound
+    }
+
+    /// The rules of a table.
+    pub(crate) fn rules(&mut self, table: &Table) -> Result<Rules> {
+        let mut rules = Rules { is_parent: !table.notes.children.is_empty(), ..Rules::default() };
+        for (name, text) in &table.notes.checks {
+            let condition = self.check_from(&parse::expression(text)?, table)?;
+            rules.checks.push((name.clone(), condition));
+        }
+        for key in &table.notes.keys {
+            rules.keys.push(self.parent_key(key, table)?);
+        }
+        Ok(rules)
+    }
+
+    /// Resolves a foreign key of `table`.
+    pub(crate) fn parent_key(&mut self, key: &ForeignKey, table: &Table) -> Result<ParentKey> {
+        let parent = self.catalog.table(&key.parent)?;
+        let mut pairs = Vec::with_capacity(key.columns.len());
+        for (own, theirs) in key.columns.iter().zip(&key.parent_columns) {
+            let own = place_in(table, own)?;
+            pairs.push((own, place_in(&parent, theirs)?));
+        }
+        let index = parent.info.indexes.iter().find(|index| {
+            let named = |at: usize| {
+                let name = &parent.info.columns[at].name;
+                index.columns.iter().any(|key| key.name == *name)
+            };
+            index.unique
+                && index.is_whole()
+                && index.columns.len() == pairs.len()
+                && pairs.iter().all(|(_, theirs)| named(*theirs))
+        });
+        let index = index.ok_or_else(|| {
+            let message = format!(
+                "there is no unique constraint matching given keys for referenced table \"{}\"",
+                key.parent
+            );
+            SqlError::new(code::INVALID_FOREIGN_KEY, message)
+        })?;
+        let of_index = |part: &rightlink::KeyColumnInfo| {
+            let is_it = |pair: &&(usize, usize)| parent.info.columns[pair.1].name == part.name;
+            let (own, theirs) = pairs.iter().find(is_it).expect("all key columns are named");
+            (*own, *theirs, parent.types[*theirs])
+        };
+        let columns = index.columns.iter().map(of_index).collect();
+        let index = index.name.clone();
+        Ok(ParentKey { key: key.clone(), parent: Arc::clone(&parent), index, columns })
+    }
+
+    /// Remembers that the statement names a sequence.
+    pub(crate) fn name_sequence(&mut self, name: &str) {
+        if !self.sequences.iter().any(|known| known == name) {
+            self.sequences.push(name.to_owned());
+        }
+    }
+
+    /// The columns of `table` with `ctid` after them, then those of a row that is proposed.
+    pub(super) fn with_excluded(&mut self, table: &Table) {
+        let mut columns = table_columns(table);
+        columns.push(tid());
+        let second = Some(("excluded", columns.len()));
+        columns.extend(table_columns(table));
+        let alias = self.scope.alias.clone();
+        self.scope = Scope { alias, columns, second };
+    }
+
+    /// `nextval('s')` and its like.
+    pub(super) fn sequence_call(
+        &mut self,
+        name: &str,
+        args: &[sqlparser::ast::Expr],
+    ) -> Result<Typed> {
+        let no_such = |count: usize| {
+            let message = format!("function {name} with {count} arguments does not exist");
+            SqlError::new(code::UNDEFINED_FUNCTION, message)
+        };
+        let (ask, count) = match name {
+            "nextval" => (Ask::Next, 1..=1),
+            "currval" => (Ask::Current, 1..=1),
+            "lastval" => (Ask::Last, 0..=0),
+            _ => (Ask::Set, 2..=3),
+        };
+        if !count.contains(&args.len()) {
+            return Err(no_such(args.len()));
+        }
+        let sequence = match args.first() {
+            Some(node) => sequence_name(node)?,
+            None => String::new(),
+        };
+        if matches!(ask, Ask::Next | Ask::Set) {
+            self.name_sequence(&sequence);
+        }
+        let mut bound = Vec::new();
+        for (at, node) in args.iter().enumerate().skip(1) {
+            let ty = if at == 1 { SqlType::Int8 } else { SqlType::Bool };
+            let value = self.expr(node)?;
+            bound.push(self.coerce(value, ty)?);
+        }
+        if ask == Ask::Set && bound.len() == 1 {
+            bound.push(Expr::Const(Datum::Bool(true)));
+        }
+        Ok(Typed::new(Expr::Sequence(ask, sequence, bound), SqlType::Int8))
+    }
+}
+
+/// Place of the column called `name`.
+pub(crate) fn place_in(table: &Table, name: &str) -> Result<usize> {
+    let found = table.info.columns.iter().position(|column| column.name == name);
+    found.ok_or_else(|| {
+        let message =
+            format!("column \"{name}\" of relation \"{}\" does not exist", table.info.name);
+        SqlError::new(code::UNDEFINED_COLUMN, message)
+    })
+}
+
+/// The sequence that an argument names: a string, maybe cast to `regclass` or text.
+fn sequence_name(node: &sqlparser::ast::Expr) -> Result<String> {
+    use sqlparser::ast::{Expr as Ast, Value};
+    match node {
+        Ast::Nested(inner) | Ast::Cast { expr: inner, .. } => sequence_name(inner),
+        Ast::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => {
+                let plain = text.strip_prefix("public.").unwrap_or(text);
+                let quoted = plain.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+                Ok(match quoted {
+                    Some(inner) => inner.replace("\"\"", "\""),
+                    None => plain.to_lowercase(),
+                })
+            }
+            _ => Err(SqlError::unsupported("a sequence that is not named by a string")),
+        },
+        _ => Err(SqlError::unsupported("a sequence that is not named by a string")),
+    }
+}

@@ -1,0 +1,94 @@
+//! Checks and foreign keys, as `pg_constraint` tells of them.
+//!
+//! Does not do: primary keys and unique constraints, which are told as indexes.
+
+use rightlink::TableInfo;
+
+use super::objects::Objects;
+use crate::expr::deparse::identifier;
+use crate::plan::notes::TableNotes;
+
+/// A constraint.
+pub(super) struct Constraint {
+    pub(super) name: String,
+    /// `c` or `f`.
+    pub(super) kind: char,
+    /// The table that has it, and its number.
+    pub(super) table: (u32, String),
+    /// The table that it names.
+    pub(super) parent: Option<u32>,
+    pub(super) definition: String,
+}
+
+/// Names and texts of the checks of a table.
+pub(super) fn checks(table: &TableInfo) -> Vec<(String, String)> {
+    let mut all = TableNotes::decode(&table.note).checks;
+    for check in &table.checks {
+        if !all.iter().any(|(known, _)| *known == check.name) {
+            all.push((check.name.clone(), check.predicate.to_string()));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// Does the table have foreign keys, or do foreign keys name it?
+pub(super) fn has_keys(table: &TableInfo) -> bool {
+    let notes = TableNotes::decode(&table.note);
+    !notes.keys.is_empty() || !notes.children.is_empty()
+}
+
+/// All of them, by name.
+pub(super) fn all(objects: &Objects) -> Vec<Constraint> {
+    let tables: Vec<_> =
+        objects.all().into_iter().filter(|object| object.index.is_none()).collect();
+    let mut found = Vec::new();
+    for object in &tables {
+        let table = (object.oid, object.table.name.clone());
+        for (name, text) in checks(object.table) {
+            let definition = format!("CHECK ({text})");
+            let table = table.clone();
+            found.push(Constraint { name, kind: 'c', table, parent: None, definition });
+        }
+        for key in TableNotes::decode(&object.table.note).keys {
+            let parent = tables.iter().find(|other| other.table.name == key.parent);
+            found.push(Constraint {
+                name: key.name.clone(),
+                kind: 'f',
+                table: table.clone(),
+                parent: parent.map(|parent| parent.oid),
+                definition: key.definition(),
+            });
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
+}
+
+impl Constraint {
+    /// The value of an item of a query of constraints: `None` if the item is not known.
+    pub(super) fn value(&self, text: &str) -> Option<Option<String>> {
+        Some(Some(match text {
+            "true" => "t".to_owned(),
+            _ if text.contains("pg_get_constraintdef") => self.definition.clone(),
+            _ if text.contains("conrelid::regclass") => identifier(&self.table.1),
+            _ if text.ends_with("conname") => self.name.clone(),
+            _ if text.ends_with("contype") => self.kind.to_string(),
+            _ => return None,
+        }))
+    }
+
+    /// Does a condition on constraints, as psql writes it, mean this one?
+    pub(super) fn fits(&self, condition: &str) -> bool {
+        let number = |marker: &str| {
+            let rest = condition.split_once(marker)?.1;
+            rest.split_once('\'')?.0.parse::<u32>().ok()
+        };
+        let kind = |kind: char| condition.contains(&format!("contype = '{kind}'"));
+        let of_kind = !(kind('c') || kind('f')) || kind(self.kind);
+        if condition.contains("confrelid in (") {
+            return of_kind && self.parent.is_some() && number("values ('") == self.parent;
+        }
+        of_kind && number("conrelid = '") == Some(self.table.0)
+    }
+}

@@ -1,0 +1,134 @@
+//! Rows of what changes from moment to moment: sessions, locks, use of tables and indexes.
+//!
+//! Invariants: nothing here takes a lock or waits for anybody, so that a look tells why others
+//! wait. Does not do: one moment for several of these relations.
+
+use rightlink::{Database, LockInfo, LockMode, Locked};
+
+use super::objects::FIRST;
+use super::views::{number, text};
+use crate::activity::{Client, Doing};
+use crate::error::Result;
+use crate::expr::Context;
+use crate::types::{Datum, Row};
+
+pub(super) fn tables(db: &Database) -> Result<Vec<Row>> {
+    let one = |table: rightlink::TableFigures| {
+        let sum =
+            |of: fn(&rightlink::IndexFigures) -> u64| table.indexes.iter().map(of).sum::<u64>();
+        vec![
+            number(FIRST + table.table),
+            text("public"),
+            text(&table.name),
+            number(table.scans),
+            number(table.rows_scanned),
+            number(sum(|index| index.scans)),
+            number(sum(|index| index.rows)),
+            number(table.inserted),
+            number(table.updated),
+            number(table.deleted),
+            number(table.heap_only),
+            number(table.garbage),
+        ]
+    };
+    Ok(db.table_figures()?.into_iter().map(one).collect())
+}
+
+pub(super) fn indexes(db: &Database) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for table in db.table_figures()? {
+        for index in &table.indexes {
+            rows.push(vec![
+                number(FIRST + table.table),
+                number(FIRST + index.index),
+                text("public"),
+                text(&table.name),
+                text(&index.name),
+                number(index.scans),
+                number(index.rows),
+            ]);
+        }
+    }
+    Ok(rows)
+}
+
+fn time(micros: i64) -> Datum {
+    if micros == 0 { Datum::Null } else { Datum::Timestamptz(micros) }
+}
+
+fn optional(value: Option<impl Into<String>>) -> Datum {
+    value.map_or(Datum::Null, text)
+}
+
+fn kind(lock: &LockInfo) -> &'static str {
+    match lock.what {
+        Locked::Table(_) => "relation",
+        Locked::Transaction(_) => "transactionid",
+    }
+}
+
+pub(super) fn activity(db: &Database, context: &Context) -> Vec<Row> {
+    let locks = db.locks();
+    let one = |client: &Client| {
+        let number = client.transaction();
+        let waits = locks.iter().find(|lock| !lock.granted && lock.transaction == number);
+        let (class, event) = match (waits, client.doing()) {
+            (Some(lock), Doing::Active) => (Some("Lock"), Some(kind(lock))),
+            (None, Doing::Active) => (None, None),
+            _ => (Some("Client"), Some("ClientRead")),
+        };
+        let who = &client.who;
+        vec![
+            text(&context.database),
+            Datum::Int4(who.pid as i32),
+            text(&who.user),
+            text(client.application()),
+            optional(who.address.as_deref()),
+            who.port.map_or(Datum::Null, |port| Datum::Int4(i32::from(port))),
+            time(client.started),
+            time(client.transaction_started()),
+            time(client.query_started()),
+            time(client.changed()),
+            optional(class),
+            optional(event),
+            text(client.doing().name()),
+            text(client.query()),
+            text("client backend"),
+        ]
+    };
+    context.activity.all().iter().map(|client| one(client)).collect()
+}
+
+const fn mode(mode: LockMode) -> &'static str {
+    match mode {
+        LockMode::Access => "AccessShareLock",
+        LockMode::Write => "RowExclusiveLock",
+        LockMode::Share => "ShareLock",
+        LockMode::ShareWrite => "ShareRowExclusiveLock",
+        LockMode::Exclusive => "AccessExclusiveLock",
+    }
+}
+
+pub(super) fn locks(db: &Database, context: &Context) -> Result<Vec<Row>> {
+    let clients = context.activity.all();
+    let figures = db.table_figures()?;
+    let one = |lock: LockInfo| {
+        let (table, transaction) = match lock.what {
+            Locked::Table(table) => (Some(table), Datum::Null),
+            Locked::Transaction(owner) => (None, number(owner)),
+        };
+        let name = figures.iter().find(|figures| Some(figures.table) == table);
+        let client = clients.iter().find(|client| client.transaction() == lock.transaction);
+        vec![
+            text(kind(&lock)),
+            table.map_or(Datum::Null, |table| number(FIRST + table)),
+            optional(name.map(|figures| figures.name.as_str())),
+            transaction,
+            text(lock.transaction.to_string()),
+            client.map_or(Datum::Null, |client| Datum::Int4(client.who.pid as i32)),
+            text(mode(lock.mode)),
+            Datum::Bool(lock.granted),
+        ]
+    };
+    Ok(db.locks().into_iter().map(one).collect())
+}

@@ -1,0 +1,279 @@
+//! ALTER TABLE.
+//!
+//! Does not do: identity for a column that is there, columns of another type (`retype`).
+
+use rightlink::{ColumnDefault, ColumnSchema, Error, ScanOptions, Value};
+
+use super::constraints::{depends, unnoted};
+use super::table::constant;
+use super::{Definer, named};
+use crate::bind::Slot;
+use crate::bind::ddl::{Alteration, NewTable};
+use crate::error::{Result, SqlError, code};
+use crate::exec::rows::to_value;
+use crate::exec::write::{carry, unless};
+use crate::expr::Expr;
+use crate::plan::Table;
+
+impl Definer<'_> {
+    pub(super) fn alter(
+        &mut self,
+        table: &str,
+        if_exists: bool,
+        changes: &[Alteration],
+    ) -> Result<()> {
+        match self.txn.describe(table) {
+            Err(Error::NotFound(_)) if if_exists => {
+                self.notices.push(format!("relation \"{table}\" does not exist, skipping"));
+                return Ok(());
+            }
+            other => drop(named(table, other)?),
+        }
+        changes.iter().try_for_each(|change| self.alter_one(table, change))
+    }
+
+    fn alter_one(&mut self, table: &str, change: &Alteration) -> Result<()> {
+        match change {
+            Alteration::AddColumn { column, if_not_exists } => {
+                self.add_column(table, column, *if_not_exists)
+            }
+            Alteration::DropColumn { name, if_exists, cascade } => {
+                self.drop_column(table, name, *if_exists, *cascade)
+            }
+            Alteration::AddUnique(index) => self.create_index(table, index, false),
+            Alteration::AddPrimary { name, columns } => {
+                self.add_primary(table, name.as_deref(), columns)
+            }
+            Alteration::AddCheck(check) => self.add_check(table, check),
+            Alteration::AddKey(key) => self.add_key(table, key),
+            Alteration::DropConstraint { name, if_exists, cascade } => {
+                self.drop_constraint(table, name, (*if_exists, *cascade))
+            }
+            Alteration::RenameTable(to) => self.rename_table(table, to),
+            Alteration::RenameColumn(column, to) => self.rename_column(table, column, to),
+            Alteration::RenameConstraint(old, to) => self.rename_constraint(table, old, to),
+            Alteration::Default(column, default) => {
+                self.set_default(table, column, default.as_ref())
+            }
+            Alteration::Type(column, kind) => self.change_type(table, column, kind),
+            Alteration::Nullable(column, nullable) => self.set_nullable(table, column, *nullable),
+            Alteration::Storage(storage) => {
+                let before = named(table, self.txn.describe(table))?.auto_vacuum;
+                Ok(self.txn.set_auto_vacuum(table, storage.apply(before))?)
+            }
+            Alteration::Owner => Ok(()),
+        }
+    }
+
+    fn add_primary(&mut self, table: &str, name: Option<&str>, columns: &[String]) -> Result<()> {
+        let info = named(table, self.txn.describe(table))?;
+        if info.indexes.iter().any(|index| index.primary) {
+            let message = format!("multiple primary keys for table \"{table}\" are not allowed");
+            return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
+        }
+        for key in columns {
+            if !info.columns.iter().any(|column| column.name == *key) {
+                let message = format!("column \"{key}\" named in key does not exist");
+                return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
+            }
+        }
+        let own = format!("{table}_pkey");
+        let name = name.unwrap_or(&own);
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        match self.txn.add_primary_key_as(table, name, &columns) {
+            Err(error @ (Error::UniqueViolation { .. } | Error::AlreadyExists(_))) => {
+                Err(super::not_unique(name, error))
+            }
+            Err(Error::NotNullViolation { table, column }) => Err(has_nulls(&table, &column)),
+            other => named(table, other),
+        }
+    }
+
+    fn add_column(&mut self, table: &str, column: &NewTable, if_not_exists: bool) -> Result<()> {
+        let mut schema = column.schema.columns[0].clone();
+        let name = schema.name.clone();
+        let info = named(table, self.txn.describe(table))?;
+        if info.columns.iter().any(|known| known.name == name) {
+            let message = format!("column \"{name}\" of relation \"{table}\" already exists");
+            if if_not_exists {
+                self.notices.push(format!("{message}, skipping"));
+                return Ok(());
+            }
+            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+        let default = self.finish_column(column, 0, &mut schema)?;
+        if schema.identity.is_some() {
+            self.txn.add_column_as(table, &schema)?;
+        } else {
+            self.add_plain_column(table, schema, &default)?;
+        }
+        if !column.schema.primary_key.is_empty() {
+            self.add_primary(table, column.primary_name.as_deref(), &column.schema.primary_key)?;
+        }
+        for index in &column.schema.indexes {
+            let made = self.txn.create_index(table, index);
+            made.map_err(|error| super::not_unique(&index.name, error))?;
+        }
+        column.checks.iter().try_for_each(|check| self.add_check(table, check))?;
+        column.keys.iter().try_for_each(|key| self.add_key(table, key))
+    }
+
+    /// Adds a column with a default, or without.
+    fn add_plain_column(
+        &mut self,
+        table: &str,
+        mut schema: ColumnSchema,
+        default: &Expr,
+    ) -> Result<()> {
+        let (name, nullable) = (schema.name.clone(), schema.nullable);
+        schema.nullable = true;
+        if schema.default.is_none() && default.is_stable() {
+            // One value for all rows that are there; what comes later gets its own.
+            let value = to_value(default.eval(&[], self.context)?)?;
+            schema.default = Some(ColumnDefault::Value(value))
+                .filter(|default| *default != ColumnDefault::Value(Value::Null));
+        }
+        self.txn.add_column_as(table, &schema)?;
+        self.txn.set_default(table, &name, constant(default))?;
+        if !default.is_stable() {
+            self.fill_column(table, &name, default)?;
+        }
+        if nullable { Ok(()) } else { self.set_nullable(table, &name, false) }
+    }
+
+    /// Gives each row a value of its own.
+    fn fill_column(&mut self, table: &str, column: &str, default: &Expr) -> Result<()> {
+        let found = self.table(table)?;
+        let at = self.column_at(&found, column)?;
+        let context = self.context;
+        self.txn.write(table, |writer| {
+            for row in writer.scan(&ScanOptions::all())? {
+                let mut failed = None;
+                let written = writer.update(row?.id, &mut |old| {
+                    let value = default.eval(&[], context).and_then(to_value);
+                    let mut new = old.to_vec();
+                    new[at] = carry(&mut failed, value)?;
+                    Ok(Some(new))
+                });
+                let _ = unless(failed, written)?;
+            }
+            Ok::<_, SqlError>(())
+        })
+    }
+
+    /// Indexes, checks and foreign keys of the column go with it, as in PostgreSQL.
+    fn drop_column(
+        &mut self,
+        name: &str,
+        column: &str,
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<()> {
+        let table = self.table(name)?;
+        if if_exists && !table.info.columns.iter().any(|known| known.name == column) {
+            self.notices.push(format!(
+                "column \"{column}\" of relation \"{name}\" does not exist, skipping"
+            ));
+            return Ok(());
+        }
+        let at = self.column_at(&table, column)?;
+        for child in &table.notes.children {
+            let other = self.table(child)?;
+            let uses = |key: &&crate::plan::notes::ForeignKey| {
+                key.parent == name && key.parent_columns.iter().any(|known| known == column)
+            };
+            for key in other.notes.keys.iter().filter(uses) {
+                if !cascade && child != name {
+                    let what = format!("column {column} of table {name}");
+                    return Err(depends(
+                        &what,
+                        &format!("constraint {} on table {child} depends on {what}", key.name),
+                    ));
+                }
+                self.drop_key(child, key)?;
+            }
+        }
+        for key in table.notes.keys.iter().filter(|key| key.columns.iter().any(|c| c == column)) {
+            self.drop_key(name, key)?;
+        }
+        self.drop_checks_of(&table, at)?;
+        for index in &table.info.indexes {
+            if !index.uses(column) {
+                continue;
+            }
+            match index.primary {
+                true => self.txn.drop_primary_key(name)?,
+                false => self.txn.drop_index(&index.name)?,
+            }
+        }
+        Ok(self.txn.drop_column(name, column)?)
+    }
+
+    fn drop_checks_of(&mut self, table: &Table, at: usize) -> Result<()> {
+        let rules = {
+            let mut tables = crate::exec::tables::Tables(self.txn);
+            let lines = crate::parse::Lines::default();
+            crate::bind::Binder::new(&mut tables, &lines, &[]).rules(table)?
+        };
+        for (name, condition) in &rules.checks {
+            let mut uses = false;
+            condition.walk(&mut |expr| uses |= matches!(expr, Expr::Column(c) if *c == at));
+            if uses {
+                self.drop_check(table, name)?;
+            }
+        }
+        let column = &table.info.columns[at].name;
+        let names = |check: &&rightlink::CheckSchema| {
+            check.predicate.terms.iter().any(|term| term.column == *column)
+        };
+        let own: Vec<String> =
+            unnoted(table).filter(names).map(|check| check.name.clone()).collect();
+        own.iter().try_for_each(|check| self.drop_check(table, check))
+    }
+
+    fn set_default(
+        &mut self,
+        name: &str,
+        column: &str,
+        default: Option<&sqlparser::ast::Expr>,
+    ) -> Result<()> {
+        let table = self.table(name)?;
+        let at = self.column_at(&table, column)?;
+        if table.info.columns[at].identity.is_some() {
+            let message =
+                format!("column \"{column}\" of relation \"{name}\" is an identity column");
+            return Err(SqlError::syntax(message));
+        }
+        let slot = Slot {
+            name: column.to_owned(),
+            ty: table.types[at],
+            modifier: table.column_notes[at].modifier,
+            default: Expr::null(),
+        };
+        let bound = match default {
+            Some(node) => self.bind_default(node, &slot)?,
+            None => Expr::null(),
+        };
+        self.txn.set_default(name, column, constant(&bound))?;
+        let text = default.map(ToString::to_string);
+        self.note_column(name, column, |notes| notes.default = text)
+    }
+
+    fn set_nullable(&mut self, name: &str, column: &str, nullable: bool) -> Result<()> {
+        let table = self.table(name)?;
+        self.column_at(&table, column)?;
+        match self.txn.set_nullable(name, column, nullable) {
+            Err(Error::NotNullViolation { table, column }) => Err(has_nulls(&table, &column)),
+            Err(Error::Invalid(_)) if nullable => {
+                let message = format!("column \"{column}\" is in a primary key");
+                Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message))
+            }
+            other => Ok(other?),
+        }
+    }
+}
+
+fn has_nulls(table: &str, column: &str) -> SqlError {
+    let message = format!("column \"{column}\" of relation \"{table}\" contains null values");
+    SqlError::new(code::NOT_NULL_VIOLATION, message)
+}

@@ -1,0 +1,356 @@
+//! Checks and foreign keys: making them, and what goes with them when they go.
+//!
+//! Invariants: rows that are there meet a constraint before it is noted as there.
+//! Does not do: enforcing them later (`exec::rows`, `exec::references`).
+
+use std::collections::BTreeSet;
+
+use rightlink::{CheckSchema, Predicate, ScanOptions, Value};
+
+use super::{Definer, no_column};
+use crate::bind::Binder;
+use crate::bind::ddl::NewCheck;
+use crate::error::{Result, SqlError, code};
+use crate::exec::memory::{Memory, row_bytes};
+use crate::exec::source::convert;
+use crate::exec::tables::Tables;
+use crate::expr::Expr;
+use crate::expr::aggregate::Ordered;
+use crate::parse::Lines;
+use crate::plan::notes::ForeignKey;
+use crate::plan::predicate::comparison;
+use crate::plan::{ParentKey, Table};
+use crate::types::cast::cast;
+use crate::types::{Category, Datum, Row};
+
+impl Definer<'_> {
+    /// Adds a check.
+    pub(super) fn add_check(&mut self, name: &str, check: &NewCheck) -> Result<()> {
+        let table = self.table(name)?;
+        let condition = {
+            let (mut tables, lines) = (Tables(self.txn), Lines::default());
+            Binder::new(&mut tables, &lines, &[]).check_from(&check.condition, &table)?
+        };
+        let mut columns = BTreeSet::new();
+        condition.walk(&mut |expr| {
+            if let Expr::Column(at) = expr {
+                columns.insert(*at);
+            }
+        });
+        let wanted = check.name.clone().unwrap_or_else(|| match columns.first() {
+            Some(at) if columns.len() == 1 => {
+                format!("{name}_{}_check", table.info.columns[*at].name)
+            }
+            _ => format!("{name}_check"),
+        });
+        let own = self.free_name(&table, wanted, check.name.is_some())?;
+        for row in self.txn.scan(name, &ScanOptions::all())? {
+            self.context.check_interrupt()?;
+            if condition.eval(&convert(row?, false)?, self.context)? == Datum::Bool(false) {
+                let message = format!(
+                    "check constraint \"{own}\" of relation \"{name}\" is violated by some row"
+                );
+                return Err(SqlError::new(code::CHECK_VIOLATION, message));
+            }
+        }
+        // What the store can say itself it sees to itself too, whoever writes.
+        if let Some(predicate) = predicate(&condition, &table) {
+            self.txn.add_check(name, &own, predicate)?;
+        }
+        let text = check.condition.to_string();
+        self.note(name, |notes| notes.checks.push((own, text)))
+    }
+
+    /// A name for a constraint that no other one of the table has.
+    fn free_name(&self, table: &Table, wanted: String, given: bool) -> Result<String> {
+        let taken = |name: &str| {
+            let notes = &table.notes;
+            notes.checks.iter().any(|(known, _)| known == name)
+                || notes.keys.iter().any(|key| key.name == name)
+                || table.info.checks.iter().any(|check| check.name == name)
+                || table.info.indexes.iter().any(|index| index.name == name)
+        };
+        if given && taken(&wanted) {
+            let table = &table.info.name;
+            let message =
+                format!("constraint \"{wanted}\" for relation \"{table}\" already exists");
+            return Err(SqlError::new(code::DUPLICATE_OBJECT, message));
+        }
+        let mut free = wanted.clone();
+        let mut number = 0;
+        while taken(&free) {
+            number += 1;
+            free = format!("{wanted}{number}");
+        }
+        Ok(free)
+    }
+
+    /// Adds a foreign key. Rows that are there have their parents, or it fails.
+    pub(super) fn add_key(&mut self, name: &str, key: &ForeignKey) -> Result<()> {
+        let table = self.table(name)?;
+        let parent = self.table(&key.parent)?;
+        let mut key = key.clone();
+        if key.parent_columns.is_empty() {
+            let primary = parent.info.indexes.iter().find(|index| index.primary);
+            let primary = primary.ok_or_else(|| {
+                let message =
+                    format!("there is no primary key for referenced table \"{}\"", key.parent);
+                SqlError::new(code::UNDEFINED_OBJECT, message)
+            })?;
+            key.parent_columns = primary.columns.iter().map(|part| part.name.clone()).collect();
+        }
+        if key.columns.len() != key.parent_columns.len() {
+            let message = "number of referencing and referenced columns for foreign key disagree";
+            return Err(SqlError::new(code::INVALID_FOREIGN_KEY, message));
+        }
+        if let Some(missing) = key.columns.iter().find(|name| !has_column(&table, name)) {
+            let message =
+                format!("column \"{missing}\" referenced in foreign key constraint does not exist");
+            return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
+        }
+        let given = !key.name.is_empty();
+        let wanted = match given {
+            true => key.name.clone(),
+            false => format!("{name}_{}_fkey", key.columns.join("_")),
+        };
+        key.name = self.free_name(&table, wanted, given)?;
+        let resolved = {
+            let (mut tables, lines) = (Tables(self.txn), Lines::default());
+            Binder::new(&mut tables, &lines, &[]).parent_key(&key, &table)?
+        };
+        check_types(&resolved, &table)?;
+        // From here on both tables are locked, so nothing comes between the look and the note.
+        self.note(&key.parent, |notes| notes.add_child(name))?;
+        let noted = key.clone();
+        self.note(name, |notes| notes.keys.push(noted))?;
+        self.check_parents(&table, &resolved)
+    }
+
+    fn check_parents(&mut self, table: &Table, key: &ParentKey) -> Result<()> {
+        let mut seen = BTreeSet::new();
+        let mut memory = Memory::new(
+            self.context
+                .db
+                .as_ref()
+                .map_or_else(|| unreachable!("a definition has a database"), |db| db.0.budget()),
+        );
+        let names = key.columns.iter().map(|(own, ..)| table.info.columns[*own].name.as_str());
+        let options = ScanOptions::all().columns(names);
+        for row in self.txn.scan_latest(&table.info.name, &options)? {
+            self.context.check_interrupt()?;
+            let values = convert(row?, false)?.into_iter().zip(&key.columns);
+            let values = values.map(|(value, (_, _, ty))| cast(value, *ty));
+            let values = values.collect::<Result<Row>>()?;
+            if values.iter().any(Datum::is_null) || seen.contains(&Ordered(values.clone())) {
+                continue;
+            }
+            memory.charge(row_bytes(&values))?;
+            seen.insert(Ordered(values));
+        }
+        for Ordered(values) in seen {
+            let bound: Option<Vec<Value>> = values.iter().cloned().map(Datum::into_value).collect();
+            let options = ScanOptions::index(&key.index).equal(bound.unwrap_or_default()).limit(1);
+            let mut found = self.txn.scan_latest(&key.parent.info.name, &options)?;
+            if found.next().transpose()?.is_none() {
+                let message = format!(
+                    "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+                    table.info.name, key.key.name
+                );
+                let shown: Vec<String> =
+                    values.iter().map(|v| v.to_text().unwrap_or_default()).collect();
+                let detail = format!(
+                    "Key ({})=({}) is not present in table \"{}\".",
+                    key.key.columns.join(", "),
+                    shown.join(", "),
+                    key.key.parent
+                );
+                return Err(SqlError::new(code::FOREIGN_KEY_VIOLATION, message).detail(detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the constraint called `constraint`.
+    pub(super) fn drop_constraint(
+        &mut self,
+        name: &str,
+        constraint: &str,
+        (if_exists, cascade): (bool, bool),
+    ) -> Result<()> {
+        let table = self.table(name)?;
+        if table.notes.checks.iter().any(|(known, _)| known == constraint)
+            || table.info.checks.iter().any(|check| check.name == constraint)
+        {
+            return self.drop_check(&table, constraint);
+        }
+        if let Some(key) = table.notes.keys.iter().find(|key| key.name == constraint) {
+            return self.drop_key(name, &key.clone());
+        }
+        let index = table.info.indexes.iter().find(|index| index.name == constraint);
+        if let Some(index) = index.filter(|index| index.unique) {
+            self.free_index(name, constraint, cascade)?;
+            return match index.primary {
+                true => Ok(self.txn.drop_primary_key(name)?),
+                false => Ok(self.txn.drop_index(constraint)?),
+            };
+        }
+        let message = format!("constraint \"{constraint}\" of relation \"{name}\" does not exist");
+        if if_exists {
+            self.notices.push(format!("{message}, skipping"));
+            return Ok(());
+        }
+        Err(SqlError::new(code::UNDEFINED_OBJECT, message))
+    }
+
+    pub(super) fn drop_check(&mut self, table: &Table, check: &str) -> Result<()> {
+        let name = &table.info.name;
+        if table.info.checks.iter().any(|known| known.name == check) {
+            self.txn.drop_check(name, check)?;
+        }
+        self.note(name, |notes| notes.checks.retain(|(known, _)| known != check))
+    }
+
+    /// Drops a foreign key of the table called `name`.
+    pub(super) fn drop_key(&mut self, name: &str, key: &ForeignKey) -> Result<()> {
+        let mut left = false;
+        self.note(name, |notes| {
+            notes.keys.retain(|known| known.name != key.name);
+            left = notes.keys.iter().any(|known| known.parent == key.parent);
+        })?;
+        match left {
+            true => Ok(()),
+            false => self.note(&key.parent, |notes| notes.children.retain(|known| known != name)),
+        }
+    }
+
+    /// Foreign keys that are looked up in the index go with it, or keep it from going.
+    pub(super) fn free_index(&mut self, name: &str, index: &str, cascade: bool) -> Result<()> {
+        let table = self.table(name)?;
+        for child in &table.notes.children {
+            let child = self.table(child)?;
+            let rules = {
+                let (mut tables, lines) = (Tables(self.txn), Lines::default());
+                Binder::new(&mut tables, &lines, &[]).rules(&child)?
+            };
+            for key in rules.keys {
+                if key.key.parent != name || key.index != index {
+                    continue;
+                }
+                if !cascade {
+                    let on = &child.info.name;
+                    return Err(depends(
+                        &format!("constraint {index} on table {name}"),
+                        &format!(
+                            "constraint {} on table {on} depends on index {index}",
+                            key.key.name
+                        ),
+                    ));
+                }
+                self.drop_key(&child.info.name, &key.key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops a table. Foreign keys of tables that are not `also` dropped go with it, or keep it.
+    pub(super) fn drop_table(&mut self, name: &str, also: &[String], cascade: bool) -> Result<()> {
+        let table = self.table(name)?;
+        for child in table.notes.children.iter().filter(|child| *child != name) {
+            let other = self.table(child)?;
+            for key in other.notes.keys.iter().filter(|key| key.parent == name) {
+                if !cascade && !also.contains(child) {
+                    return Err(depends(
+                        &format!("table {name}"),
+                        &format!(
+                            "constraint {} on table {child} depends on table {name}",
+                            key.name
+                        ),
+                    ));
+                }
+                if cascade && !also.contains(child) {
+                    self.notices
+                        .push(format!("drop cascades to constraint {} on table {child}", key.name));
+                }
+                self.drop_key(child, key)?;
+            }
+        }
+        for key in table.notes.keys.iter().filter(|key| key.parent != name) {
+            self.note(&key.parent, |notes| notes.children.retain(|known| known != name))?;
+        }
+        Ok(self.txn.drop_table(name)?)
+    }
+}
+
+fn has_column(table: &Table, name: &str) -> bool {
+    table.info.columns.iter().any(|column| column.name == name)
+}
+
+/// The error for something that other things need.
+pub(super) fn depends(what: &str, why: &str) -> SqlError {
+    let message = format!("cannot drop {what} because other objects depend on it");
+    SqlError::new(code::DEPENDENT_OBJECTS, message)
+        .detail(format!("{why}."))
+        .hint("Use DROP ... CASCADE to drop the dependent objects too.")
+}
+
+fn check_types(key: &ParentKey, table: &Table) -> Result<()> {
+    for (own, theirs, ty) in &key.columns {
+        let mine = table.types[*own];
+        let numbers = mine.category() == Category::Number && ty.category() == Category::Number;
+        if mine == *ty
+            || numbers
+            || mine.category() == Category::String && ty.category() == mine.category()
+        {
+            continue;
+        }
+        let message = format!("foreign key constraint \"{}\" cannot be implemented", key.key.name);
+        let detail = format!(
+            "Key columns \"{}\" and \"{}\" are of incompatible types: {} and {}.",
+            table.info.columns[*own].name,
+            key.parent.info.columns[*theirs].name,
+            mine.name(),
+            ty.name()
+        );
+        return Err(SqlError::new(code::DATATYPE_MISMATCH, message).detail(detail));
+    }
+    Ok(())
+}
+
+/// The condition as the store understands it: comparisons of columns with constants, all of which
+/// must hold.
+fn predicate(condition: &Expr, table: &Table) -> Option<Predicate> {
+    let parts = match condition {
+        Expr::And(list) => list.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let mut all = Predicate::new();
+    for part in parts {
+        all = match part {
+            Expr::Call(function, args) => {
+                let [Expr::Column(at), Expr::Const(value)] = args.as_slice() else { return None };
+                let comparison = comparison(function.name)?;
+                if value.type_of() != Some(table.types[*at]) {
+                    return None;
+                }
+                let name = &table.info.columns[*at].name;
+                all.compare(name, comparison, value.clone().into_value()?)
+            }
+            _ => return None,
+        };
+    }
+    Some(all)
+}
+
+/// The schema of a check that the store has but nobody noted here.
+pub(super) fn unnoted(table: &Table) -> impl Iterator<Item = &CheckSchema> {
+    let noted = |name: &str| table.notes.checks.iter().any(|(known, _)| known == name);
+    table.info.checks.iter().filter(move |check| !noted(&check.name))
+}
+
+impl Definer<'_> {
+    /// A column of the table, or the error that it is not there.
+    pub(super) fn column_at(&self, table: &Table, column: &str) -> Result<usize> {
+        let found = table.info.columns.iter().position(|known| known.name == column);
+        found.ok_or_else(|| no_column(&table.info.name, column))
+    }
+}

@@ -1,0 +1,317 @@
+//! Definitions made, changed and dropped, in the transaction of the statement.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `table` | CREATE TABLE, TRUNCATE, defaults |
+//! | `alter` | ALTER TABLE |
+//! | `constraints` | checks, foreign keys: making and dropping |
+//! | `rename` | names inside of what is noted with tables |
+//!
+//! Invariants: what fails half-way is undone by the engine or by the transaction's failure. Both
+//! ends of a foreign key note each other.
+//! Does not do: reading syntax (`bind::ddl`).
+
+mod alter;
+mod constraints;
+mod rename;
+mod retype;
+mod table;
+
+use rightlink::{Error, IndexSchema, Predicate, Transaction};
+
+use crate::bind::ddl::{Definition, Kind, NewIndex};
+use crate::bind::{Binder, Catalog};
+use crate::error::{Result, SqlError, code};
+use crate::exec::tables::Tables;
+use crate::expr::Context;
+use crate::parse::Lines;
+use crate::plan::notes::{ColumnNotes, TableNotes};
+
+/// What was done: a tag, and notices for the client.
+pub(crate) struct Defined {
+    pub(crate) tag: &'static str,
+    pub(crate) notices: Vec<String>,
+}
+
+/// A definition in the making.
+struct Definer<'d> {
+    txn: &'d mut Transaction,
+    context: &'d Context,
+    notices: Vec<String>,
+}
+
+/// The error for a table that is not there.
+pub(crate) fn no_table(name: &str) -> SqlError {
+    SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+}
+
+/// Carries a definition out.
+pub(crate) fn run(
+    definition: &Definition,
+    txn: &mut Transaction,
+    context: &Context,
+) -> Result<Defined> {
+    let mut definer = Definer { txn, context, notices: Vec::new() };
+    let tag = definer.run(definition)?;
+    Ok(Defined { tag, notices: definer.notices })
+}
+
+/// The index that CREATE INDEX CONCURRENTLY makes, `None` if it is there; and notices.
+pub(crate) fn index_to_make(
+    txn: &mut Transaction,
+    context: &Context,
+    (table, index, if_not_exists): (&str, &NewIndex, bool),
+) -> Result<(Option<IndexSchema>, Vec<String>)> {
+    let mut definer = Definer { txn, context, notices: Vec::new() };
+    let made = definer.index_to_make(table, index, if_not_exists)?;
+    Ok((made, definer.notices))
+}
+
+/// Names a missing or doubled relation as PostgreSQL does.
+fn named<T>(name: &str, result: rightlink::Result<T>) -> Result<T> {
+    result.map_err(|error| match error {
+        Error::AlreadyExists(_) => {
+            let message = format!("relation \"{name}\" already exists");
+            SqlError::new(code::DUPLICATE_TABLE, message)
+        }
+        Error::NotFound(_) => no_table(name),
+        Error::Invalid(what) => SqlError::new(code::INVALID_TABLE_DEFINITION, what),
+        other => other.into(),
+    })
+}
+
+/// The error for an index that cannot be unique.
+pub(crate) fn not_unique(index: &str, error: Error) -> SqlError {
+    match error {
+        Error::UniqueViolation { key, .. } => {
+            let message = format!("could not create unique index \"{index}\"");
+            SqlError::new(code::UNIQUE_VIOLATION, message)
+                .detail(format!("Key {key} is duplicated."))
+        }
+        Error::AlreadyExists(_) => {
+            let message = format!("relation \"{index}\" already exists");
+            SqlError::new(code::DUPLICATE_TABLE, message)
+        }
+        other => other.into(),
+    }
+}
+
+impl Definer<'_> {
+    fn run(&mut self, definition: &Definition) -> Result<&'static str> {
+        Ok(match definition {
+            Definition::CreateTable { table, if_not_exists } => {
+                self.create_table(table, *if_not_exists)?;
+                "CREATE TABLE"
+            }
+            Definition::CreateIndex { table, index, if_not_exists, .. } => {
+                self.create_index(table, index, *if_not_exists)?;
+                "CREATE INDEX"
+            }
+            Definition::CreateSequence { schema, if_not_exists } => {
+                match self.txn.create_sequence(schema) {
+                    Err(Error::AlreadyExists(_)) if *if_not_exists => {
+                        let name = &schema.name;
+                        self.notices.push(format!("relation \"{name}\" already exists, skipping"));
+                    }
+                    result => named(&schema.name, result)?,
+                }
+                "CREATE SEQUENCE"
+            }
+            Definition::Drop { kind, names, if_exists, cascade } => {
+                self.drop(*kind, names, *if_exists, *cascade)?
+            }
+            Definition::Alter { table, if_exists, changes } => {
+                self.alter(table, *if_exists, changes)?;
+                "ALTER TABLE"
+            }
+            Definition::RenameIndex { name, to } => {
+                match self.txn.rename_index(name, to) {
+                    Err(Error::AlreadyExists(_)) => named(to, Err(taken()))?,
+                    result => named(name, result)?,
+                }
+                "ALTER INDEX"
+            }
+            Definition::Truncate { tables, restart, cascade } => {
+                self.truncate(tables, *restart, *cascade)?;
+                "TRUNCATE TABLE"
+            }
+            Definition::Comment { table, column, text } => {
+                self.comment(table, column.as_deref(), text.clone())?;
+                "COMMENT"
+            }
+        })
+    }
+
+    /// The table called `name`, as the binder knows it.
+    fn table(&mut self, name: &str) -> Result<std::sync::Arc<crate::plan::Table>> {
+        Tables(self.txn).table(name)
+    }
+
+    /// Changes what is noted with a table.
+    fn note(&mut self, table: &str, change: impl FnOnce(&mut TableNotes)) -> Result<()> {
+        let info = named(table, self.txn.describe(table))?;
+        let mut notes = TableNotes::decode(&info.note);
+        let before = notes.clone();
+        change(&mut notes);
+        if notes != before {
+            self.txn.set_note(table, &notes.encode())?;
+        }
+        Ok(())
+    }
+
+    /// Changes what is noted with a column.
+    fn note_column(
+        &mut self,
+        table: &str,
+        column: &str,
+        change: impl FnOnce(&mut ColumnNotes),
+    ) -> Result<()> {
+        let info = named(table, self.txn.describe(table))?;
+        let found = info.columns.iter().find(|known| known.name == column);
+        let found = found.ok_or_else(|| no_column(table, column))?;
+        let mut notes = ColumnNotes::decode(&found.note);
+        let before = notes.clone();
+        change(&mut notes);
+        if notes != before {
+            self.txn.set_column_note(table, column, &notes.encode())?;
+        }
+        Ok(())
+    }
+
+    fn comment(&mut self, table: &str, column: Option<&str>, text: Option<String>) -> Result<()> {
+        match column {
+            Some(column) => self.note_column(table, column, |notes| notes.comment = text),
+            None => self.note(table, |notes| notes.comment = text),
+        }
+    }
+
+    fn create_index(&mut self, table: &str, index: &NewIndex, if_not_exists: bool) -> Result<()> {
+        let Some(schema) = self.index_to_make(table, index, if_not_exists)? else {
+            return Ok(());
+        };
+        let result = self.txn.create_index(table, &schema);
+        match result {
+            Err(error @ (Error::UniqueViolation { .. } | Error::AlreadyExists(_))) => {
+                Err(not_unique(&schema.name, error))
+            }
+            result => named(&schema.name, result),
+        }
+    }
+
+    /// The index with its name settled; `None` if it is there.
+    fn index_to_make(
+        &mut self,
+        table: &str,
+        index: &NewIndex,
+        if_not_exists: bool,
+    ) -> Result<Option<IndexSchema>> {
+        let info = named(table, self.txn.describe(table))?;
+        let key = index.schema.columns.iter().map(|key| &key.name);
+        for name in key.chain(&index.schema.included) {
+            if !info.columns.iter().any(|column| column.name == *name) {
+                let message = format!("column \"{name}\" does not exist");
+                return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
+            }
+        }
+        let mut schema = index.schema.clone();
+        if let Some(condition) = &index.condition {
+            schema.predicate = Some(self.predicate(table, condition)?);
+        }
+        if if_not_exists && index.named && self.txn.table_of_index(&schema.name).is_ok() {
+            self.notices.push(format!("relation \"{}\" already exists, skipping", schema.name));
+            return Ok(None);
+        }
+        if !index.named {
+            let wanted = schema.name.clone();
+            let mut number = 0;
+            while self.txn.table_of_index(&schema.name).is_ok() {
+                number += 1;
+                schema.name = format!("{wanted}{number}");
+            }
+        }
+        Ok(Some(schema))
+    }
+
+    /// The condition of a partial index as the store keeps it.
+    fn predicate(&mut self, table: &str, condition: &sqlparser::ast::Expr) -> Result<Predicate> {
+        let table = self.table(table)?;
+        let (mut tables, lines) = (Tables(self.txn), Lines::default());
+        let mut binder = Binder::new(&mut tables, &lines, &[]);
+        let bound = binder.index_condition(condition, &table)?;
+        crate::plan::predicate::of_condition(&bound, &table).ok_or_else(|| {
+            let what = format!("a partial index of the rows with {condition}");
+            SqlError::unsupported(what)
+                .detail("Columns can be compared with constants of their type, or be null or not.")
+        })
+    }
+
+    fn drop(
+        &mut self,
+        kind: Kind,
+        names: &[String],
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<&'static str> {
+        let (what, tag) = match kind {
+            Kind::Table => ("table", "DROP TABLE"),
+            Kind::Index => ("index", "DROP INDEX"),
+            Kind::Sequence => ("sequence", "DROP SEQUENCE"),
+        };
+        for name in names {
+            let result = match kind {
+                Kind::Table => self.drop_table(name, names, cascade),
+                Kind::Index => self.drop_index(name, cascade),
+                Kind::Sequence => match self.txn.drop_sequence(name) {
+                    Err(Error::Invalid(_)) => {
+                        let message = format!(
+                            "cannot drop sequence {name} because a column of a table requires it"
+                        );
+                        Err(SqlError::new(code::DEPENDENT_OBJECTS, message))
+                    }
+                    other => other.map_err(Into::into),
+                },
+            };
+            let missing = format!("{what} \"{name}\" does not exist");
+            let absent = |error: &SqlError| {
+                matches!(error.sqlstate, code::UNDEFINED_TABLE | code::UNDEFINED_OBJECT)
+            };
+            match result {
+                Err(error) if absent(&error) && if_exists => {
+                    self.notices.push(format!("{missing}, skipping"));
+                }
+                Err(error) if absent(&error) && kind == Kind::Index => {
+                    return Err(SqlError::new(code::UNDEFINED_OBJECT, missing));
+                }
+                Err(error) if absent(&error) => {
+                    return Err(SqlError::new(code::UNDEFINED_TABLE, missing));
+                }
+                other => other?,
+            }
+        }
+        Ok(tag)
+    }
+
+    fn drop_index(&mut self, name: &str, cascade: bool) -> Result<()> {
+        let table = self.txn.table_of_index(name)?;
+        let info = self.txn.describe(&table)?;
+        let primary = info.indexes.iter().any(|index| index.name == name && index.primary);
+        if primary {
+            let message = format!(
+                "cannot drop index {name} because constraint {name} on table {table} requires it"
+            );
+            let hint = format!("You can drop constraint {name} on table {table} instead.");
+            return Err(SqlError::new(code::DEPENDENT_OBJECTS, message).hint(hint));
+        }
+        self.free_index(&table, name, cascade)?;
+        Ok(self.txn.drop_index(name)?)
+    }
+}
+
+fn taken() -> Error {
+    Error::AlreadyExists(String::new())
+}
+
+fn no_column(table: &str, column: &str) -> SqlError {
+    let message = format!("column \"{column}\" of relation \"{table}\" does not exist");
+    SqlError::new(code::UNDEFINED_COLUMN, message)
+}

@@ -1,0 +1,119 @@
+//! INSERT with ON CONFLICT.
+//!
+//! Invariants: a row that is in the way is judged as it is now, and changed at most once by the
+//! statement. Does not do: several rows at a time where they are shown or foreign keys look on.
+
+use rightlink::{OnConflict, RowId, Upserted, Value};
+
+use super::write::{Inserting, carry, unless};
+use crate::error::{Result, SqlError, code};
+use crate::exec::rows;
+use crate::expr::Context;
+use crate::plan::{Conflict, Insert, Target};
+use crate::types::{Datum, Row};
+
+/// Puts rows in or changes those in their way; how many were either.
+pub(super) fn run(
+    to: &mut Inserting<'_, '_, '_>,
+    insert: &Insert,
+    conflict: &Conflict,
+    batch: Vec<Vec<Value>>,
+    context: &Context,
+) -> Result<u64> {
+    let looked_at =
+        insert.returning.is_some() || insert.rules.is_parent || !insert.rules.keys.is_empty();
+    let at_once = if looked_at && conflict.assignments.is_some() { 1 } else { batch.len() };
+    let mut count = 0;
+    let mut rows = batch.into_iter();
+    loop {
+        let part: Vec<Vec<Value>> = rows.by_ref().take(at_once).collect();
+        if part.is_empty() {
+            return Ok(count);
+        }
+        count += some(to, insert, conflict, part, context)?;
+    }
+}
+
+fn some(
+    to: &mut Inserting<'_, '_, '_>,
+    insert: &Insert,
+    conflict: &Conflict,
+    part: Vec<Vec<Value>>,
+    context: &Context,
+) -> Result<u64> {
+    let names: Vec<&str> = match &conflict.target {
+        Target::Columns(names) => names.iter().map(String::as_str).collect(),
+        Target::Any | Target::Index(_) => Vec::new(),
+    };
+    let on = match &conflict.target {
+        Target::Any => OnConflict::Any,
+        Target::Columns(_) => OnConflict::Columns(&names),
+        Target::Index(name) => OnConflict::Index(name),
+    };
+    let mut failed = None;
+    // What a change made, where one row is proposed at a time.
+    let mut changed: Option<(Vec<Value>, Vec<Value>)> = None;
+    let mut merge = |old: &[Value], proposed: &[Value]| {
+        let merged = carry(&mut failed, merged(insert, conflict, (old, proposed), context))?;
+        changed = merged.as_ref().map(|new| (old.to_vec(), new.clone()));
+        Ok(merged)
+    };
+    let result = to.writer.upsert(on, &part, &mut merge);
+    let done = unless(failed, result).map_err(twice)?;
+    let mut count = 0;
+    for (values, upserted) in part.into_iter().zip(done) {
+        match upserted {
+            Upserted::Inserted(id) => to.took(&insert.rules, (None, values), id, context)?,
+            Upserted::Updated(id) => {
+                // Without rules and RETURNING nobody looks at the row.
+                if let Some((old, new)) = changed.take() {
+                    to.took(&insert.rules, (Some(&old), new), id, context)?;
+                }
+            }
+            Upserted::Untouched(_) => continue,
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The row that is there as DO UPDATE makes it; `None` leaves it alone.
+fn merged(
+    insert: &Insert,
+    conflict: &Conflict,
+    (old, proposed): (&[Value], &[Value]),
+    context: &Context,
+) -> Result<Option<Vec<Value>>> {
+    let Some(assignments) = &conflict.assignments else { return Ok(None) };
+    let mut row: Row = Vec::with_capacity(old.len() + 1 + proposed.len());
+    row.extend(old.iter().cloned().map(Datum::from));
+    // Its place is not told.
+    row.push(Datum::Tid(RowId::new(0, 0)));
+    row.extend(proposed.iter().cloned().map(Datum::from));
+    if let Some(condition) = &conflict.condition
+        && !condition.holds(&row, context)?
+    {
+        return Ok(None);
+    }
+    let mut assigned = Vec::with_capacity(assignments.len());
+    for (_, value) in assignments {
+        assigned.push(value.eval(&row, context)?);
+    }
+    row.truncate(old.len());
+    for ((at, _), value) in assignments.iter().zip(assigned) {
+        row[*at] = value;
+    }
+    rows::checked((&insert.table, &insert.rules), row, context).map(Some)
+}
+
+/// A second row with the same key has a message of its own.
+fn twice(error: SqlError) -> SqlError {
+    if error.sqlstate != code::INVALID_PARAMETER || !error.message.contains("have the same key") {
+        return error;
+    }
+    let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+    SqlError::new(code::CARDINALITY, message).hint(
+        "Ensure that no rows proposed for insertion within the same command have duplicate \
+         constrained values.",
+    )
+}

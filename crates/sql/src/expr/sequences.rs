@@ -1,0 +1,140 @@
+//! `nextval`, `currval`, `lastval`, `setval`: sequences and what a session has got of them.
+//!
+//! Invariants: a sequence that a statement names is open before any of it is evaluated.
+//! Does not do: numbers (the store hands them out).
+
+use std::collections::HashMap;
+
+use rightlink::{Numbers, Transaction};
+use rightlink_env::sync::{Arc, Mutex};
+
+use crate::error::{Result, SqlError, code};
+use crate::types::Datum;
+
+/// What is asked of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Ask {
+    Next,
+    Current,
+    /// The number that this session got last, of whatever sequence.
+    Last,
+    /// Go on after (true) or with a number.
+    Set,
+}
+
+/// The sequences of a session.
+#[derive(Clone, Default)]
+pub(crate) struct Sequences(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    open: HashMap<String, Numbers>,
+    current: HashMap<String, i64>,
+    last: Option<String>,
+}
+
+impl std::fmt::Debug for Sequences {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sequences")
+    }
+}
+
+impl Sequences {
+    /// Opens the sequences that a statement names.
+    pub(crate) fn open(&self, names: &[String], txn: &mut Transaction) -> Result<()> {
+        self.0.lock().open.clear();
+        self.open_more(names, txn)
+    }
+
+    /// Opens further ones.
+    pub(crate) fn open_more(&self, names: &[String], txn: &mut Transaction) -> Result<()> {
+        let mut state = self.0.lock();
+        for name in names {
+            let numbers = txn.numbers(name).map_err(|error| match error {
+                rightlink::Error::NotFound(_) => {
+                    let message = format!("relation \"{name}\" does not exist");
+                    SqlError::new(code::UNDEFINED_TABLE, message)
+                }
+                other => other.into(),
+            })?;
+            state.open.insert(name.clone(), numbers);
+        }
+        Ok(())
+    }
+
+    /// Forgets what the session has got.
+    pub(crate) fn forget(&self) {
+        *self.0.lock() = State::default();
+    }
+
+    /// Asks the sequence called `name`.
+    pub(crate) fn ask(&self, ask: Ask, name: &str, args: &[Datum]) -> Result<Datum> {
+        let mut state = self.0.lock();
+        match ask {
+            Ask::Next => {
+                let numbers = state.open.get(name).expect("opened before the statement ran");
+                let number = numbers.draw().map_err(|error| exhausted(error, numbers))?;
+                state.current.insert(name.to_owned(), number);
+                state.last = Some(name.to_owned());
+                Ok(Datum::Int8(number))
+            }
+            Ask::Current => state.current.get(name).map(|n| Datum::Int8(*n)).ok_or_else(|| {
+                let what = format!("currval of sequence \"{name}\"");
+                SqlError::new(
+                    code::NOT_IN_STATE,
+                    format!("{what} is not yet defined in this session"),
+                )
+            }),
+            Ask::Last => {
+                let number = state.last.as_ref().and_then(|last| state.current.get(last));
+                number.map(|n| Datum::Int8(*n)).ok_or_else(|| {
+                    let message = "lastval is not yet defined in this session";
+                    SqlError::new(code::NOT_IN_STATE, message)
+                })
+            }
+            Ask::Set => {
+                let (Some(to), Some(Datum::Bool(after))) = (args[0].as_int(), args.get(1)) else {
+                    return Ok(Datum::Null);
+                };
+                set(state.open.get(name).expect("opened before the statement ran"), to, *after)?;
+                if *after {
+                    state.current.insert(name.to_owned(), to);
+                }
+                Ok(Datum::Int8(to))
+            }
+        }
+    }
+}
+
+fn exhausted(error: rightlink::Error, numbers: &Numbers) -> SqlError {
+    let schema = numbers.schema();
+    let (end, bound) = match schema.increment > 0 {
+        true => ("maximum", schema.max),
+        false => ("minimum", schema.min),
+    };
+    match error {
+        rightlink::Error::Limit(_) => {
+            let name = schema.name;
+            let message = format!("nextval: reached {end} value of sequence \"{name}\" ({bound})");
+            SqlError::new("2200H", message)
+        }
+        other => other.into(),
+    }
+}
+
+fn set(numbers: &Numbers, to: i64, after: bool) -> Result<()> {
+    let schema = numbers.schema();
+    if !(schema.min..=schema.max).contains(&to) {
+        let message = format!(
+            "setval: value {to} is out of bounds for sequence \"{}\" ({}..{})",
+            schema.name, schema.min, schema.max
+        );
+        return Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, message));
+    }
+    numbers.restart(to)?;
+    if after {
+        // The number itself counts as drawn.
+        numbers.draw()?;
+    }
+    Ok(())
+}

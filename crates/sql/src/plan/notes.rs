@@ -1,0 +1,254 @@
+//! What SQL keeps with definitions beyond what the store knows: declared lengths, defaults and
+//! checks that are expressions, foreign keys, comments.
+//!
+//! A note is lines; a line is a word and fields between tabs. Tab, line feed and backslash inside
+//! of a field are written `\t`, `\n` and `\\`.
+//!
+//! Invariants: what is encoded decodes to equal notes; a line whose word is not known is left out.
+//! Does not do: expressions, which stay text here.
+
+use crate::types::declared::Modifier;
+
+/// What is kept with a column.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ColumnNotes {
+    /// Declared length, or precision and scale.
+    pub(crate) modifier: Option<Modifier>,
+    /// The default as SQL.
+    pub(crate) default: Option<String>,
+    /// Was it declared `serial`? Its sequence is the store's.
+    pub(crate) serial: bool,
+    pub(crate) comment: Option<String>,
+}
+
+/// What is kept with a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TableNotes {
+    /// Names and conditions of checks.
+    pub(crate) checks: Vec<(String, String)>,
+    pub(crate) keys: Vec<ForeignKey>,
+    /// Tables with foreign keys that name this one.
+    pub(crate) children: Vec<String>,
+    pub(crate) comment: Option<String>,
+}
+
+/// A foreign key of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ForeignKey {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<String>,
+    pub(crate) parent: String,
+    pub(crate) parent_columns: Vec<String>,
+    pub(crate) on_delete: Action,
+    pub(crate) on_update: Action,
+}
+
+/// What happens to rows whose parent goes.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub(crate) enum Action {
+    #[default]
+    Nothing,
+    Restrict,
+    Cascade,
+    SetNull,
+    SetDefault,
+}
+
+impl Action {
+    const ALL: [Action; 5] =
+        [Action::Nothing, Action::Restrict, Action::Cascade, Action::SetNull, Action::SetDefault];
+
+    /// As SQL spells it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Action::Nothing => "NO ACTION",
+            Action::Restrict => "RESTRICT",
+            Action::Cascade => "CASCADE",
+            Action::SetNull => "SET NULL",
+            Action::SetDefault => "SET DEFAULT",
+        }
+    }
+
+    fn parse(text: &str) -> Action {
+        Action::ALL.into_iter().find(|action| action.name() == text).unwrap_or_default()
+    }
+}
+
+impl ColumnNotes {
+    pub(crate) fn decode(note: &str) -> ColumnNotes {
+        let mut notes = ColumnNotes::default();
+        for fields in lines(note) {
+            match fields.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+                ["type", text] => notes.modifier = Modifier::parse(text),
+                ["default", text] => notes.default = Some((*text).to_owned()),
+                ["serial"] => notes.serial = true,
+                ["comment", text] => notes.comment = Some((*text).to_owned()),
+                _ => {}
+            }
+        }
+        notes
+    }
+
+    pub(crate) fn encode(&self) -> String {
+        let mut out = String::new();
+        if let Some(modifier) = self.modifier {
+            line(&mut out, &["type", &modifier.to_string()]);
+        }
+        if let Some(default) = &self.default {
+            line(&mut out, &["default", default]);
+        }
+        if self.serial {
+            line(&mut out, &["serial"]);
+        }
+        if let Some(comment) = &self.comment {
+            line(&mut out, &["comment", comment]);
+        }
+        out
+    }
+}
+
+impl TableNotes {
+    pub(crate) fn decode(note: &str) -> TableNotes {
+        let mut notes = TableNotes::default();
+        for fields in lines(note) {
+            match fields.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+                ["check", name, condition] => {
+                    notes.checks.push(((*name).to_owned(), (*condition).to_owned()));
+                }
+                ["child", name] => notes.children.push((*name).to_owned()),
+                ["comment", text] => notes.comment = Some((*text).to_owned()),
+                ["key", name, parent, on_delete, on_update, columns @ ..] => {
+                    let (own, theirs) = columns.split_at(columns.len() / 2);
+                    let names = |list: &[&str]| list.iter().map(|n| (*n).to_owned()).collect();
+                    notes.keys.push(ForeignKey {
+                        name: (*name).to_owned(),
+                        columns: names(own),
+                        parent: (*parent).to_owned(),
+                        parent_columns: names(theirs),
+                        on_delete: Action::parse(on_delete),
+                        on_update: Action::parse(on_update),
+                    });
+                }
+                _ => {}
+            }
+        }
+        notes
+    }
+
+    pub(crate) fn encode(&self) -> String {
+        let mut out = String::new();
+        for (name, condition) in &self.checks {
+            line(&mut out, &["check", name, condition]);
+        }
+        for key in &self.keys {
+            let actions = [key.on_delete.name(), key.on_update.name()];
+            let mut fields = vec!["key", &key.name, &key.parent, actions[0], actions[1]];
+            fields.extend(key.columns.iter().chain(&key.parent_columns).map(String::as_str));
+            line(&mut out, &fields);
+        }
+        for child in &self.children {
+            line(&mut out, &["child", child]);
+        }
+        if let Some(comment) = &self.comment {
+            line(&mut out, &["comment", comment]);
+        }
+        out
+    }
+
+    /// Notes that `child` has a foreign key to this table.
+    pub(crate) fn add_child(&mut self, child: &str) {
+        if !self.children.iter().any(|known| known == child) {
+            self.children.push(child.to_owned());
+        }
+    }
+}
+
+impl ForeignKey {
+    /// As SQL spells it, after its name.
+    pub(crate) fn definition(&self) -> String {
+        use crate::expr::deparse::identifier;
+        let list = |names: &[String]| {
+            names.iter().map(|name| identifier(name)).collect::<Vec<_>>().join(", ")
+        };
+        let mut text = format!(
+            "FOREIGN KEY ({}) REFERENCES {}({})",
+            list(&self.columns),
+            identifier(&self.parent),
+            list(&self.parent_columns)
+        );
+        for (what, action) in [("UPDATE", self.on_update), ("DELETE", self.on_delete)] {
+            if action != Action::Nothing {
+                text.push_str(&format!(" ON {what} {}", action.name()));
+            }
+        }
+        text
+    }
+}
+
+fn line(out: &mut String, fields: &[&str]) {
+    for (at, field) in fields.iter().enumerate() {
+        if at > 0 {
+            out.push('\t');
+        }
+        for c in field.chars() {
+            match c {
+                '\\' => out.push_str("\\\\"),
+                '\t' => out.push_str("\\t"),
+                '\n' => out.push_str("\\n"),
+                c => out.push(c),
+            }
+        }
+    }
+    out.push('\n');
+}
+
+fn lines(note: &str) -> impl Iterator<Item = Vec<String>> {
+    note.split('\n').filter(|line| !line.is_empty()).map(|line| {
+        let field = |field: &str| {
+            let mut out = String::with_capacity(field.len());
+            let mut chars = field.chars();
+            while let Some(c) = chars.next() {
+                match (c, if c == '\\' { chars.next() } else { None }) {
+                    (_, Some('t')) => out.push('\t'),
+                    (_, Some('n')) => out.push('\n'),
+                    (_, Some(other)) => out.push(other),
+                    (c, None) => out.push(c),
+                }
+            }
+            out
+        };
+        line.split('\t').map(field).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_round_trip() {
+        let column = ColumnNotes {
+            modifier: Some(Modifier::Char(3)),
+            default: Some("'a\tb\n\\' || 'c'".into()),
+            serial: true,
+            comment: Some(String::new()),
+        };
+        assert_eq!(ColumnNotes::decode(&column.encode()), column);
+        assert_eq!(ColumnNotes::decode(""), ColumnNotes::default());
+        let key = ForeignKey {
+            name: "k".into(),
+            columns: vec!["a".into(), "b\\".into()],
+            parent: "p".into(),
+            parent_columns: vec!["x".into(), "y".into()],
+            on_delete: Action::SetNull,
+            on_update: Action::Nothing,
+        };
+        let table = TableNotes {
+            checks: vec![("c".into(), "a > 0".into())],
+            keys: vec![key],
+            children: vec!["t".into()],
+            comment: Some("two\nlines".into()),
+        };
+        assert_eq!(TableNotes::decode(&table.encode()), table);
+    }
+}

@@ -1,0 +1,201 @@
+//! Plans of what clients ask again: messages by their text or by their shape, and statements that
+//! were prepared.
+//!
+//! Invariants: a plan is used only while the tables it names have the versions it was bound to.
+//! Does not do: sharing between sessions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sqlparser::ast;
+
+use super::literals::{self, Cut, Shapes, Sharing};
+use super::prepared::{Planned, Prepared};
+use super::{Session, Sink};
+use crate::error::Result;
+use crate::parse::{Parsed, Stmt};
+use crate::types::{Datum, SqlType};
+
+/// Most messages whose plans are kept.
+const MAX_CACHED: usize = 256;
+/// Longest message that is kept.
+const MAX_TEXT: usize = 8 << 10;
+
+/// Plans of messages by their text.
+#[derive(Default)]
+pub(super) struct Cache {
+    plans: HashMap<String, Planned>,
+    /// Those of messages that are equal but for their literals.
+    shapes: Shapes,
+    /// Statements that were prepared, by their text.
+    statements: HashMap<String, Arc<Prepared>>,
+    /// The shape of the message that runs, if no parameters could be made of its literals.
+    apart: Option<Cut>,
+    /// The plan of the statement that ran last.
+    pub(super) last: Option<Planned>,
+}
+
+impl Cache {
+    /// Keeps a statement that was prepared, for the next time.
+    pub(super) fn prepared(&mut self, prepared: &Arc<Prepared>) {
+        if prepared.planned.is_none() || !(1..=MAX_TEXT).contains(&prepared.text.len()) {
+            return;
+        }
+        if self.statements.len() >= MAX_CACHED {
+            self.statements.clear();
+        }
+        self.statements.insert(prepared.text.to_string(), Arc::clone(prepared));
+    }
+}
+
+impl Session {
+    /// The statement of this text as it was prepared before, if it still means the same.
+    pub(super) fn prepared_before(
+        &mut self,
+        name: &str,
+        sql: &str,
+        types: &[SqlType],
+    ) -> Result<Option<Arc<Prepared>>> {
+        let known = self.cache.statements.get(sql).filter(|known| known.given == types).cloned();
+        let Some(known) = known else { return Ok(None) };
+        if self.check_usable().is_err() || !name.is_empty() && self.prepared.contains_key(name) {
+            return Ok(None);
+        }
+        let current = match &known.planned {
+            Some(planned) => planned.is_current(&mut self.ensure()?.txn)?,
+            None => false,
+        };
+        if !current {
+            self.cache.statements.remove(sql);
+            return Ok(None);
+        }
+        Ok(Some(known))
+    }
+
+    /// Runs a message whose plan is kept.
+    pub(super) fn run_cached(&mut self, sql: &str, sink: &mut dyn Sink) -> Option<Result<()>> {
+        let own = self.cache.plans.get(sql).cloned();
+        let cut = if own.is_none() { literals::cut(sql) } else { None };
+        let (planned, params) = match own {
+            Some(planned) => (planned, Vec::new()),
+            None => self.cache.shapes.find(cut.as_ref()?)?,
+        };
+        if let Err(error) = self.check_usable() {
+            return Some(Err(error));
+        }
+        let current = self.ensure().and_then(|active| planned.is_current(&mut active.txn));
+        let current = match current {
+            Ok(current) => current,
+            Err(error) => return Some(Err(error)),
+        };
+        if !current {
+            match &cut {
+                Some(cut) => self.cache.shapes.forget(cut),
+                None => drop(self.cache.plans.remove(sql)),
+            }
+            return None;
+        }
+        Some(self.run_only(&planned, params, sink))
+    }
+
+    /// Runs a plan that is all of a message.
+    fn run_only(
+        &mut self,
+        planned: &Planned,
+        params: Vec<Datum>,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        let tag = self.run_plan(&planned.plan, params, sink)?;
+        self.end_message()?;
+        sink.complete(&tag)
+    }
+
+    /// Runs a message by a plan that others of the same shape can use; `None` if it needs its own.
+    pub(super) fn run_shared(
+        &mut self,
+        sql: &str,
+        parsed: &Parsed,
+        sink: &mut dyn Sink,
+    ) -> Option<Result<()>> {
+        self.cache.apart = None;
+        let cut = literals::cut(sql).filter(|cut| self.cache.shapes.may_share(cut))?;
+        self.check_usable().ok()?;
+        let Stmt::Sql(statement) = &parsed.stmt else { return None };
+        let (sharing, planned) = match self.shared_plan(statement, parsed, (sql, &cut)) {
+            Ok(Some(made)) => made,
+            Ok(None) => {
+                self.cache.shapes.set_apart(&cut);
+                return None;
+            }
+            Err(error) if error.ends_statement() => return Some(Err(error)),
+            Err(_) => {
+                // If the message as it stands can be planned, the parameters are to blame.
+                self.cache.apart = Some(cut);
+                return None;
+            }
+        };
+        let params = self.cache.shapes.keep(&cut, sharing, &planned)?;
+        Some(self.run_only(&planned, params, sink))
+    }
+
+    fn shared_plan(
+        &mut self,
+        statement: &ast::Statement,
+        parsed: &Parsed,
+        (sql, cut): (&str, &Cut),
+    ) -> Result<Option<(Sharing, Planned)>> {
+        let Some(sharing) = literals::share(statement, sql, cut) else { return Ok(None) };
+        let stmt = Stmt::Sql(Box::new(sharing.statement.clone()));
+        let again = Arc::new(Parsed { stmt, lines: parsed.lines.clone() });
+        let planned = self.plan(&again, &sharing.types)?;
+        // Which rows a partial index has is a matter of values.
+        let whole = |table: &Arc<crate::plan::Table>| {
+            table.info.indexes.iter().all(rightlink::IndexInfo::is_whole)
+        };
+        let shares = !planned.once && planned.plan.tables().iter().all(whole);
+        Ok(shares.then_some((sharing, planned)))
+    }
+
+    /// Keeps the plan of a message of one statement that has run.
+    pub(super) fn keep(&mut self, sql: &str) {
+        if let Some(cut) = self.cache.apart.take() {
+            self.cache.shapes.set_apart(&cut);
+        }
+        let Some(planned) = self.cache.last.take() else { return };
+        if sql.len() > MAX_TEXT {
+            return;
+        }
+        if self.cache.plans.len() >= MAX_CACHED {
+            self.cache.plans.clear();
+        }
+        self.cache.plans.insert(sql.to_owned(), planned);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only what cannot be shared is set apart, not what failed for another reason.
+    #[test]
+    fn an_error_that_passes_does_not_set_a_shape_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = rightlink::Database::open(dir.path()).unwrap();
+        let (mut session, mut other) = (Session::new(&db), Session::new(&db));
+        let sql = "select a from t where a = 1";
+        let cut = literals::cut(sql).unwrap();
+        let code = |session: &mut Session| session.execute(sql).map_err(|error| error.sqlstate);
+        session.execute("set lock_timeout = 20").unwrap();
+        assert_eq!(code(&mut session), Err("42P01"));
+        other.execute("create table t (a int)").unwrap();
+        other.execute("begin; lock table t").unwrap();
+        assert_eq!(code(&mut session), Err("55P03"));
+        assert!(session.cache.shapes.find(&cut).is_none());
+        other.execute("rollback").unwrap();
+        code(&mut session).unwrap();
+        assert!(session.cache.shapes.find(&cut).is_some(), "the shape is shared");
+        other.execute("create index t_a on t (a) where a > 0").unwrap();
+        code(&mut session).unwrap();
+        assert!(!session.cache.shapes.may_share(&cut), "which index depends on the value");
+    }
+}

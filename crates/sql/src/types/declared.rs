@@ -1,0 +1,162 @@
+//! What a declaration adds to a type: lengths, precision and scale.
+//!
+//! `char(n)` is kept without the blanks it ends in, as it is compared, and filled up where it is
+//! shown.
+//!
+//! Invariants: a value that was stored into a column fits what the column declares.
+//! Does not do: precision of times.
+
+use std::fmt;
+
+use crate::error::{Result, SqlError, code};
+use crate::types::{Datum, SqlType};
+
+/// Longest declared length.
+const MAX_LENGTH: u64 = 10_485_760;
+
+/// A length, or precision and scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Modifier {
+    /// `numeric(precision, scale)`
+    Numeric(u32, i32),
+    /// `character(n)`
+    Char(u32),
+    /// `character varying(n)`
+    Varchar(u32),
+}
+
+/// A type with what a declaration may add to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Declared {
+    pub(crate) ty: SqlType,
+    pub(crate) modifier: Option<Modifier>,
+}
+
+impl Declared {
+    pub(crate) fn plain(ty: SqlType) -> Declared {
+        Declared { ty, modifier: None }
+    }
+
+    /// A text of at most, or exactly, `length` characters.
+    pub(crate) fn text(fixed: bool, length: u64) -> Result<Declared> {
+        let name = if fixed { "char" } else { "varchar" };
+        let refuse = |what: String| Err(SqlError::new(code::INVALID_PARAMETER, what));
+        if length == 0 {
+            return refuse(format!("length for type {name} must be at least 1"));
+        }
+        if length > MAX_LENGTH {
+            return refuse(format!("length for type {name} cannot exceed {MAX_LENGTH}"));
+        }
+        let length = length as u32;
+        Ok(match fixed {
+            true => Declared { ty: SqlType::Bpchar, modifier: Some(Modifier::Char(length)) },
+            false => Declared { ty: SqlType::Text, modifier: Some(Modifier::Varchar(length)) },
+        })
+    }
+}
+
+impl fmt::Display for Modifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Modifier::Numeric(precision, scale) => write!(f, "numeric({precision},{scale})"),
+            Modifier::Char(length) => write!(f, "character({length})"),
+            Modifier::Varchar(length) => write!(f, "character varying({length})"),
+        }
+    }
+}
+
+impl Modifier {
+    /// What [`Modifier`]'s text says.
+    pub(crate) fn parse(text: &str) -> Option<Modifier> {
+        let (name, inner) = text.strip_suffix(')')?.split_once('(')?;
+        match name {
+            "numeric" => {
+                let (precision, scale) = inner.split_once(',')?;
+                Some(Modifier::Numeric(precision.parse().ok()?, scale.parse().ok()?))
+            }
+            "character" => inner.parse().ok().map(Modifier::Char),
+            "character varying" => inner.parse().ok().map(Modifier::Varchar),
+            _ => None,
+        }
+    }
+
+    /// As clients know it: what `pg_attribute` calls `atttypmod`.
+    pub(crate) fn number(self) -> i32 {
+        match self {
+            Modifier::Numeric(precision, scale) => ((precision as i32) << 16 | (scale & 0x7ff)) + 4,
+            Modifier::Char(length) | Modifier::Varchar(length) => length as i32 + 4,
+        }
+    }
+
+    /// `value` as a column so declared holds it. A cast that is written cuts what is too long;
+    /// storing refuses it, blanks at the end aside.
+    pub(crate) fn fit(self, value: Datum, written: bool) -> Result<Datum> {
+        match (self, value) {
+            (Modifier::Numeric(precision, scale), Datum::Numeric(number)) => {
+                Ok(Datum::Numeric(number.fit(precision, scale)?))
+            }
+            (Modifier::Char(length), Datum::Text(text)) => {
+                let mut text = self.cut(text, length, written)?;
+                text.truncate(text.trim_end_matches(' ').len());
+                Ok(Datum::Text(text))
+            }
+            (Modifier::Varchar(length), Datum::Text(text)) => {
+                self.cut(text, length, written).map(Datum::Text)
+            }
+            (_, other) => Ok(other),
+        }
+    }
+
+    fn cut(self, mut text: String, length: u32, written: bool) -> Result<String> {
+        // A character is at least a byte.
+        if text.len() <= length as usize {
+            return Ok(text);
+        }
+        let Some((end, _)) = text.char_indices().nth(length as usize) else { return Ok(text) };
+        if !written && text[end..].contains(|c| c != ' ') {
+            let message = format!("value too long for type {self}");
+            return Err(SqlError::new(code::STRING_TOO_LONG, message));
+        }
+        text.truncate(end);
+        Ok(text)
+    }
+}
+
+/// `value` filled up with blanks to `length` characters, as `char(n)` is shown.
+pub(crate) fn pad(value: Datum, length: u32) -> Datum {
+    match value {
+        Datum::Text(mut text) => {
+            let missing = (length as usize).saturating_sub(text.chars().count());
+            text.extend(std::iter::repeat_n(' ', missing));
+            Datum::Text(text)
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_count_characters_and_blanks_do_not_matter() {
+        let text = |text: &str| Datum::Text(text.to_owned());
+        let fit = |modifier: Modifier, value: &str| modifier.fit(text(value), false);
+        assert_eq!(fit(Modifier::Varchar(3), "äöü  ").unwrap(), text("äöü"));
+        assert_eq!(fit(Modifier::Varchar(3), "a  ").unwrap(), text("a  "));
+        assert_eq!(fit(Modifier::Char(3), "a  ").unwrap(), text("a"));
+        let error = fit(Modifier::Char(3), "abcd").unwrap_err();
+        assert_eq!(error.sqlstate, "22001");
+        assert_eq!(error.message, "value too long for type character(3)");
+        assert_eq!(Modifier::Varchar(2).fit(text("abc"), true).unwrap(), text("ab"));
+        assert_eq!(pad(text("ä"), 3), text("ä  "));
+    }
+
+    #[test]
+    fn text_leads_back() {
+        for modifier in [Modifier::Numeric(7, -2), Modifier::Char(84), Modifier::Varchar(1)] {
+            assert_eq!(Modifier::parse(&modifier.to_string()), Some(modifier));
+        }
+        assert_eq!(Modifier::parse("character(x)"), None);
+    }
+}
