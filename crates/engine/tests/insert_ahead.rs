@@ -170,7 +170,7 @@ fn meet_on_unique_keys(rounds: i64) -> u32 {
 /// Statements that insert the same keys, in whatever order their leaves arrive, hardly ever wait
 /// for each other: one of them goes in, the other is told that the key is there. Rows whose leaves
 /// come late are put aside, and two statements that did so with different rows may meet later; then
-/// one is told of the deadlock. Unordered, most rounds end so (a schedule shows the order itself).
+/// one is told of the deadlock. A schedule shows the order itself.
 #[test]
 fn statements_that_meet_on_unique_keys_hardly_wait_for_each_other() {
     let deadlocks = meet_on_unique_keys(8);
