@@ -219,6 +219,12 @@ impl Heap {
         Ok(Heap { shared: Arc::new(shared) })
     }
 
+    /// Do both share their state? Two that were opened one after the other do not: the recycle
+    /// clock (R3) of one tells nothing about the other.
+    pub fn is_same(&self, other: &Heap) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// The heap's files.
     pub fn files(&self) -> HeapFiles {
         self.shared.files

@@ -150,7 +150,8 @@ impl<'a> Vacuum<'a> {
         // After any other error it is not known what was freed.
         if matches!(result, Err(Error::Cancelled(_))) && !self.clean.is_empty() {
             let (clock, freed_to) = (self.heap().clock().now(), self.freed_to);
-            parked = Some(Parked { dead: self.dead, clean: self.clean, freed_to, clock });
+            let (dead, clean, heap) = (self.dead, self.clean, self.table.heap().clone());
+            parked = Some(Parked { dead, clean, freed_to, clock, heap });
         }
         Ended { report: self.report, result, parked }
     }

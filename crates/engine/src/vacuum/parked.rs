@@ -1,7 +1,8 @@
 //! What an interrupted run leaves to the next one: row ids that some indexes hold no more.
 //!
 //! Invariants: a row id that anyone gave free after the interruption is not taken up again: it may
-//! name a new row. The recycle clock tells (R3), read while nobody else may free.
+//! name a new row. The recycle clock tells (R3), read while nobody else may free; so nothing is
+//! taken up by a heap with another clock.
 //! Does not do: survive the process; what is lost is found again by the next run.
 
 use rightlink_env::Budget;
@@ -21,6 +22,8 @@ pub struct Parked {
     pub(super) freed_to: Option<RowId>,
     /// The recycle clock when it ended.
     pub(super) clock: u64,
+    /// The heap that it ran over, whose clock that is.
+    pub(super) heap: Heap,
 }
 
 impl Parked {
@@ -30,6 +33,10 @@ impl Parked {
         heap: &Heap,
         (budget, bytes): (&Budget, usize),
     ) -> Result<Option<(DeadRows, Vec<ObjectId>)>> {
+        // A table that was written anew, or opened again, has other rows or another clock.
+        if !heap.is_same(&self.heap) && !broken("r3-parked") {
+            return Ok(None);
+        }
         let same = |row: &RowId| {
             let freed = self.freed_to.is_some_and(|last| *row <= last);
             let since = heap.clock().newer_than(row.block, self.clock) && !broken("r3-parked");
