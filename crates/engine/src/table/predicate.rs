@@ -65,7 +65,8 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    const ALL: [Comparison; 6] = [
+    /// All of them.
+    pub const ALL: [Comparison; 6] = [
         Comparison::Equal,
         Comparison::NotEqual,
         Comparison::Less,

@@ -165,9 +165,17 @@ fn an_interrupted_run_is_taken_up_where_it_was() {
     delete(&store, 0..5000);
     let ended = interrupted(&store, 5);
     assert_eq!((ended.report.rows, ended.report.entries), (0, 5000), "one index is clean");
+    // Counted on this thread alone: other tests take runs up at the same time.
+    let taken = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&taken);
+    let hook = points::install_local(move |point| {
+        seen.fetch_add(usize::from(point == "vacuum.taken-up"), Ordering::Relaxed);
+    });
     let progress = Progress::default();
     let ended = run(&store, false, Limits::none(&progress), ended.parked);
     ended.result.unwrap();
+    drop(hook);
+    assert_eq!(taken.load(Ordering::Relaxed), 1);
     assert_eq!(ended.report.rows, 5000);
     assert!(ended.report.entries <= 10_000, "the first index was not passed over again");
     check(&store, 15_000);

@@ -180,16 +180,8 @@ mod tests {
 
     #[test]
     fn what_follows_is_true_of_every_value_that_the_other_is_true_of() {
-        let all = [
-            Comparison::Equal,
-            Comparison::NotEqual,
-            Comparison::Less,
-            Comparison::AtMost,
-            Comparison::Greater,
-            Comparison::AtLeast,
-        ];
         let mut tests = vec![Test::Null, Test::NotNull];
-        for comparison in all {
+        for comparison in Comparison::ALL {
             tests.extend((2..5).map(|n| Test::Compare(comparison, Value::Int4(n))));
         }
         let mut values: Vec<Value> = (0..8).map(Value::Int4).collect();
