@@ -32,6 +32,8 @@ pub enum IoErrorKind {
     Permission,
     /// Interrupted again and again; a few interruptions are retried silently.
     Interrupted,
+    /// A file is where a directory is needed.
+    NotDirectory,
     /// The file ended before the bytes that were asked for.
     ShortRead,
     /// Somebody else holds the lock.
@@ -50,6 +52,7 @@ impl IoErrorKind {
             IoErrorKind::NoSpace => "no space left on device",
             IoErrorKind::Permission => "permission denied",
             IoErrorKind::Interrupted => "interrupted",
+            IoErrorKind::NotDirectory => "not a directory",
             IoErrorKind::ShortRead => "file ends early",
             IoErrorKind::Locked => "locked by another process or instance",
             IoErrorKind::Crashed => "simulated power loss",
@@ -135,6 +138,7 @@ fn kind_of(errno: rustix::io::Errno) -> IoErrorKind {
         Errno::EXIST => IoErrorKind::AlreadyExists,
         Errno::NOSPC | Errno::DQUOT => IoErrorKind::NoSpace,
         Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::BADF => IoErrorKind::Permission,
+        Errno::NOTDIR => IoErrorKind::NotDirectory,
         Errno::INTR | Errno::AGAIN => IoErrorKind::Interrupted,
         _ => IoErrorKind::Other,
     }

@@ -97,18 +97,19 @@ enum Engine {
 }
 
 impl Io {
-    /// Makes a root directory, with its parents, durably. Fine if it is there.
+    /// Makes a root directory, with its parents, durably. Fine if it is there. An error of kind
+    /// `NotDirectory` names the file that is in the way.
     pub fn create_root(root: &Path) -> Result<(), IoError> {
-        sys::create_root(root).map_err(|raw| name("create", &root.to_string_lossy(), raw))
+        sys::create_root(root).map_err(|raw| in_the_way(root, "create", raw))
     }
 
-    /// Opens a root directory that exists. Where the kernel refuses io_uring, workers do the I/O,
+    /// Opens a root directory that exists; errors as [`Io::create_root`]. Where the kernel refuses io_uring, workers do the I/O,
     /// and one line says so.
     pub fn open(env: &Env, root: &Path, options: IoOptions) -> Result<Io, IoError> {
         let depth = options.depth.clamp(1, MAX_DEPTH);
         let options = IoOptions { depth, ..options };
         let text = root.to_string_lossy();
-        let fd = sys::open_root(root).map_err(|raw| name("open", &text, raw))?;
+        let fd = sys::open_root(root).map_err(|raw| in_the_way(root, "open", raw))?;
         let core = Arc::new(Core::new(env, &options));
         let engine = Engine::start(&core, &options);
         let engine = engine.map_err(|raw| name("start I/O workers for", &text, raw))?;
@@ -483,6 +484,15 @@ fn run_inline(core: &Core, op: Op) {
     core.flight.begin_inline();
     let result = op.run();
     op.finish(core, result);
+}
+
+/// The error of a root directory: of the file that takes the place of it or of a parent, if so.
+fn in_the_way(root: &Path, op: &'static str, raw: RawError) -> IoError {
+    let file = match raw.kind {
+        IoErrorKind::NotDirectory => root.ancestors().find(|path| sys::is_file(path)),
+        _ => None,
+    };
+    name(op, &file.unwrap_or(root).to_string_lossy(), raw)
 }
 
 fn lock_os(root: &OwnedFd, file: &str) -> Result<LockFile, IoError> {

@@ -22,6 +22,11 @@ pub(crate) fn open_root(path: &Path) -> Raw<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
+/// Is there something that is no directory?
+pub(crate) fn is_file(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_dir())
+}
+
 /// Makes a directory by absolute path, with its parents, each synced into its own parent.
 pub(crate) fn create_root(path: &Path) -> Raw<()> {
     if path.as_os_str().is_empty() || path.is_dir() {

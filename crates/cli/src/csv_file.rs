@@ -48,6 +48,15 @@ impl Place {
     }
 }
 
+/// The beginning of a field, for messages.
+fn excerpt(field: &str) -> String {
+    const MOST: usize = 40;
+    match field.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &field[..end]),
+        None => field.to_owned(),
+    }
+}
+
 /// Bytes of the files, if all are regular files.
 pub(crate) fn total_bytes(files: &[PathBuf]) -> Option<u64> {
     files
@@ -145,12 +154,16 @@ impl CsvFile {
 
     /// Fails if a row has not the number of fields that the header has.
     pub(crate) fn check_count(&self, fields: &[String], place: &Place) -> Result<(), Failure> {
-        let (fields, wanted) = (fields.len(), self.header.len());
-        if fields == wanted {
-            return Ok(());
+        let wanted = self.header.len();
+        let count = crate::figures::plural(fields.len() as u64, "field");
+        let but = format!("{count}, but the header has {wanted}");
+        if let Some(column) = self.header.get(fields.len()) {
+            return Err(place.bad(Some(column), &format!("no field for it; {but}")));
         }
-        let what = crate::figures::plural(fields as u64, "field");
-        Err(place.bad(None, &format!("{what}, but the header has {wanted}")))
+        let Some(first) = fields.get(wanted) else { return Ok(()) };
+        let number = wanted + 1;
+        let first = excerpt(first);
+        Err(place.bad(None, &format!("field {number}, {first:?}, is one too many; {but}")))
     }
 
     /// The next row, whatever its number of fields, and where it begins.
@@ -217,7 +230,13 @@ mod tests {
         let mut short = file(b"a,b\n1,2\n3\n").expect("the header is good");
         short.next().expect("the first row is good");
         let failure = short.next().expect_err("the second is short");
-        assert_eq!(failure.message, "f.csv: line 3: 1 field, but the header has 2");
+        let said = "f.csv: line 3, column b: no field for it; 1 field, but the header has 2";
+        assert_eq!(failure.message, said);
+        let mut long = file(b"a,b\n1,2,\"x\ny\",4\n").expect("the header is good");
+        let failure = long.next().expect_err("there are two too many");
+        let said =
+            "f.csv: line 2: field 3, \"x\\ny\", is one too many; 4 fields, but the header has 2";
+        assert_eq!(failure.message, said);
         let mut raw = file(b"a,b\n1,\xff\n").expect("the header is good");
         let failure = raw.next().expect_err("not UTF-8");
         assert_eq!(failure.message, "f.csv: line 2, column b: the field is not UTF-8");

@@ -122,6 +122,17 @@ impl Error {
         Error::Corruption { relation: None, file: file.into(), block: None, what: what.into() }
     }
 
+    /// Says which relation the damage is in, if `relation` knows it by the file and nobody has said
+    /// it yet.
+    pub(crate) fn blamed(self, relation: impl FnOnce(&str) -> Option<String>) -> Self {
+        match self {
+            Error::Corruption { relation: None, file, block, what } => {
+                Error::Corruption { relation: relation(&file), file, block, what }
+            }
+            other => other,
+        }
+    }
+
     /// Lost a race for `row` of `table`.
     pub fn conflict(table: &str, row: RowId) -> Self {
         Error::Conflict {

@@ -84,7 +84,7 @@ pub use db::define::{
     KeyColumn, Predicate, SequenceSchema, TableSchema, Term, Test,
 };
 pub use db::info::{
-    ColumnInfo, Finding, IdentityInfo, IndexFigures, IndexInfo, KeyColumnInfo, LockInfo, Locked,
+    ColumnInfo, Finding, HeapFigures, IdentityInfo, IndexFigures, IndexInfo, KeyColumnInfo, LockInfo, Locked,
     PageInfo, SequenceInfo, SnapshotInfo, Stats, TableFigures, TableInfo, VacuumPhase,
     VacuumProgress, VacuumReport, VerifyReport,
 };

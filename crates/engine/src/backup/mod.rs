@@ -105,8 +105,13 @@ pub fn run(parts: &Parts<'_>, target: &Target, pace: Pace<'_>) -> Result<Progres
 fn open_all(parts: &Parts<'_>) -> Result<()> {
     for (file, logged) in parts.catalog.owned_files()? {
         match parts.pool.open_file(file, logged) {
-            Err(_) if !parts.io.exists(&file.path()).map_err(Error::Io)? => {}
-            opened => opened?,
+            Err(error) if !parts.io.exists(&file.path()).map_err(Error::Io)? => {
+                // Dropped meanwhile, or lost: then no copy would be whole.
+                if parts.catalog.files()?.contains(&file) {
+                    return Err(parts.catalog.blamed(error));
+                }
+            }
+            opened => opened.map_err(|error| parts.catalog.blamed(error))?,
         }
     }
     Ok(())

@@ -30,6 +30,8 @@ const MAX_CHUNK: u32 = 512;
 const MIN_CHUNK: u32 = 8;
 /// Most zero blocks at the end of a file that opening it gives back to growth.
 const MAX_TRIM: u32 = MAX_CHUNK;
+/// What is wrong with a file that is not there.
+const MISSING: &str = "the file is missing";
 /// Most blocks of a file.
 const MAX_BLOCKS: u32 = u32::MAX - 1;
 
@@ -257,7 +259,13 @@ impl DataFiles {
             assert_eq!(open.logged, logged, "a file is logged or not, for good");
             return Ok(());
         }
-        let file = self.io.open_file(&name(id), OpenMode::Existing).map_err(io_error)?;
+        let missing = |error: IoError| match error.kind {
+            // Whoever opens a file knows it from the catalog, and it is made durably before that
+            // names it.
+            IoErrorKind::NotFound => Error::corrupt_file(name(id), MISSING),
+            _ => io_error(error),
+        };
+        let file = self.io.open_file(&name(id), OpenMode::Existing).map_err(missing)?;
         self.add(DataFile::new(id, logged, file)?);
         Ok(())
     }

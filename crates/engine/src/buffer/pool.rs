@@ -186,7 +186,7 @@ impl BufferPool {
         self.core.files.create(file, logged)
     }
 
-    /// Makes an existing file known; idempotent.
+    /// Makes an existing file known; idempotent. That it is missing is damage.
     pub fn open_file(&self, file: FileId, logged: bool) -> Result<()> {
         assert_ne!(file, FileId(0), "file 0 is no file");
         self.core.files.open(file, logged)

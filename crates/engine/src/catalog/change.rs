@@ -224,17 +224,10 @@ impl Catalog {
         if let Some(slot) = self.names.get(name) {
             return Ok(slot);
         }
-        let txn = self.txns.begin(crate::txn::Isolation::ReadCommitted);
-        let snapshot = txn.latest_snapshot();
-        let found = self.store.relation(&snapshot, name)?;
-        let Some((_, object)) = found.filter(|(_, object)| object.kind == Kind::Table) else {
-            return Err(no_table(name));
-        };
-        let assembled = self.store.assemble(&snapshot, &object)?;
-        let def = assembled.def.clone();
-        let table = Table::open(&self.pool, &self.txns, assembled.def);
+        let (def, primary) = self.definition(name)?;
+        let table = Table::open(&self.pool, &self.txns, def.clone());
         let table = table.map_err(|error| def.named(error))?;
-        let entry = Arc::new(Entry { table, primary: assembled.primary });
+        let entry = Arc::new(Entry { table, primary });
         self.names.open(name, Arc::clone(&entry));
         Ok(Slot::Open(entry))
     }
@@ -321,15 +314,19 @@ impl Catalog {
         objects
     }
 
-    /// Drops a table with its indexes.
+    /// Drops a table with its indexes. The files of one that damage keeps from being opened stay
+    /// until the database is opened again.
     pub fn drop_table(
         &self,
         statement: &mut Statement<'_>,
         changes: &mut Changes,
         name: &str,
     ) -> Result<()> {
-        let entry = self.begin_change(statement, changes, name)?;
-        let id = entry.table.def().id;
+        let id = match self.begin_change(statement, changes, name) {
+            Ok(entry) => entry.table.def().id,
+            Err(Error::Corruption { .. }) => self.begin_drop(statement, changes, name)?,
+            Err(error) => return Err(error),
+        };
         let snapshot = statement.txn().latest_snapshot();
         let mut rows = self.store.parts(&snapshot, id)?;
         rows.push(self.store.object(&snapshot, id)?);
@@ -433,6 +430,23 @@ impl Catalog {
         statement.txn().lock_table(id, LockMode::Exclusive)?;
         self.mark(changes, name, id)?;
         Ok(entry)
+    }
+
+    /// Locks a table that cannot be opened against everybody and marks its name.
+    fn begin_drop(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        name: &str,
+    ) -> Result<ObjectId> {
+        let id = self.definition(name)?.0.id;
+        statement.txn().lock_table(id, LockMode::Exclusive)?;
+        // Whoever held the lock may have dropped it, and another may have the name.
+        if self.definition(name)?.0.id != id {
+            return Err(no_table(name));
+        }
+        self.mark(changes, name, id)?;
+        Ok(id)
     }
 
     pub(super) fn redefine(

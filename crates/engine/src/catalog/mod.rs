@@ -46,17 +46,19 @@ pub use bootstrap::{FIRST_USER_FILE, FIRST_USER_OBJECT};
 pub use change::{Changes, ChangesMark, Ending, IndexDraft, TableDraft};
 pub use names::{Entry, Known};
 pub use online::{Online, OnlineIndex};
+pub(crate) use rewrite::{Convert, OfRow};
 pub use sequences::StoredSequence;
 
 use crate::buffer::BufferPool;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId};
 use crate::table::Table;
 use crate::table::schema::TableDef;
 use crate::table::sequence::Sequence;
 use crate::txn::{Isolation, Snapshot, TxnManager};
 use names::Names;
-use rows::Object;
+use bootstrap::Kind;
+use rows::{Assembled, Object};
 use store::Store;
 
 /// The catalog of an open database.
@@ -133,7 +135,7 @@ impl Catalog {
         let snapshot = txn.latest_snapshot();
         let mut defs = Vec::new();
         for object in self.store.all(&snapshot)? {
-            if object.kind == bootstrap::Kind::Table {
+            if object.kind == Kind::Table {
                 defs.push(self.store.assemble(&snapshot, &object)?.def);
             }
         }
@@ -152,7 +154,7 @@ impl Catalog {
     /// Names of the tables that `snapshot` sees, sorted.
     pub fn table_names(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<String>> {
         let objects = self.store.all(snapshot)?.into_iter();
-        let tables = objects.filter(|object| object.kind == bootstrap::Kind::Table);
+        let tables = objects.filter(|object| object.kind == Kind::Table);
         let mut names: Vec<String> = tables.map(|object| object.name).collect();
         names.sort();
         Ok(names)
@@ -172,6 +174,33 @@ impl Catalog {
         }
         files.extend(self.free_sequences()?.into_iter().map(|found| (found.file, true)));
         Ok(files)
+    }
+
+    /// Says of damage whose file it is in, where a committed table, index or sequence owns that.
+    pub fn blamed(&self, error: Error) -> Error {
+        let (Ok(defs), Ok(free)) = (self.definitions(), self.free_sequences()) else {
+            return error;
+        };
+        let error = defs.iter().fold(error, |error, def| def.named(error));
+        let owned = defs.iter().flat_map(|def| &def.columns).filter_map(|c| c.identity.as_ref());
+        let owned = owned.map(|identity| (identity.file, &identity.def));
+        let mut all = owned.chain(free.iter().map(|found| (found.file, &found.def)));
+        error.blamed(|file| {
+            let found = all.find(|(known, _)| known.path() == file);
+            found.map(|(_, def)| format!("sequence {}", def.name))
+        })
+    }
+
+    /// The definition of the committed table called `name`, for those who cannot open it.
+    pub fn definition(&self, name: &str) -> Result<(TableDef, Option<ObjectId>)> {
+        let txn = self.txns.begin(Isolation::ReadCommitted);
+        let snapshot = txn.latest_snapshot();
+        let found = self.store.relation(&snapshot, name)?;
+        let Some((_, object)) = found.filter(|(_, object)| object.kind == Kind::Table) else {
+            return Err(change::no_table(name));
+        };
+        let Assembled { def, primary } = self.store.assemble(&snapshot, &object)?;
+        Ok((def, primary))
     }
 
     /// Empties the unlogged tables, which a crash has made unreliable: their files are made anew.
@@ -217,7 +246,7 @@ fn sequence_files(def: &TableDef) -> impl Iterator<Item = FileId> {
 }
 
 /// The files of a table and its indexes.
-fn row_files(def: &TableDef) -> Vec<FileId> {
+pub fn row_files(def: &TableDef) -> Vec<FileId> {
     let mut files = def.heap_files();
     files.extend(def.indexes.iter().map(|index| index.file));
     files

@@ -29,6 +29,9 @@ use crate::txn::Transaction;
 /// What becomes of a value that is not null.
 pub(crate) type Convert<'c> = &'c mut dyn FnMut(Value) -> Result<Value>;
 
+/// What a row, as it was, has in a column of another type.
+pub(crate) type OfRow<'c> = &'c mut dyn FnMut(&[Value]) -> Result<Value>;
+
 /// Values of a new column for so many rows; the sequence is the column's own.
 pub(crate) type FillColumn<'f> =
     &'f mut dyn FnMut(&mut Transaction, Option<&Sequence>, usize) -> Result<Vec<Value>>;
@@ -41,14 +44,14 @@ const BATCH_ROWS: usize = 1000;
 const BATCH_BYTES: usize = 256 << 10;
 
 impl Catalog {
-    /// Changes the type of a column. `convert` is asked about the value of each row, the default,
-    /// and what checks and indexes of some rows compare the column with.
+    /// Changes the type of a column. `convert` is asked about the default, what checks and indexes
+    /// of some rows compare the column with, and the value of each row, unless `of_row` makes that.
     pub fn alter_column_type(
         &self,
         statement: &mut Statement<'_>,
         changes: &mut Changes,
         (name, column): (&str, &str),
-        (ty, convert): (Type, Convert<'_>),
+        (ty, convert, mut of_row): (Type, Convert<'_>, Option<OfRow<'_>>),
         options: &BuildOptions<'_>,
     ) -> Result<()> {
         let entry = self.begin_change(statement, changes, name)?;
@@ -62,8 +65,10 @@ impl Catalog {
         }
         let mut rewrite = |_: &mut Transaction, mut rows: Vec<Vec<Value>>| {
             for row in &mut rows {
-                let old = std::mem::replace(&mut row[place], Value::Null);
-                row[place] = converted(old, convert)?;
+                row[place] = match &mut of_row {
+                    Some(of_row) => of_row(row)?,
+                    None => converted(std::mem::replace(&mut row[place], Value::Null), convert)?,
+                };
             }
             Ok(rows)
         };

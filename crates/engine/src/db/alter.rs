@@ -6,7 +6,7 @@
 
 use rightlink_env::sync::Arc;
 
-use crate::catalog::ColumnChange;
+use crate::catalog::{ColumnChange, Convert, OfRow};
 use crate::datum::{Type, Value};
 use crate::db::Database;
 use crate::db::define::{
@@ -36,12 +36,13 @@ impl Transaction {
         })
     }
 
-    /// Drops a table and its indexes. Their files go with the commit, on a full disk, too.
+    /// Drops a table and its indexes. Their files go with the commit, on a full disk, too; those of
+    /// a table that damage keeps from being opened when the database is opened again.
     pub fn drop_table(&mut self, table: &str) -> Result<()> {
-        self.handle.engine.check_open()?;
-        self.handle.engine.admit_freeing()?;
-        self.define_admitted(|handle, statement, changes| {
-            handle.engine.catalog.drop_table(statement, changes, table)
+        self.freeing(|txn| {
+            txn.define(|handle, statement, changes| {
+                handle.engine.catalog.drop_table(statement, changes, table)
+            })
         })
     }
 
@@ -66,8 +67,10 @@ impl Transaction {
 
     /// Drops an index. The primary key goes by [`Transaction::drop_primary_key`].
     pub fn drop_index(&mut self, index: &str) -> Result<()> {
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.drop_index(statement, changes, index)
+        self.freeing(|txn| {
+            txn.define(|handle, statement, changes| {
+                handle.engine.catalog.drop_index(statement, changes, index)
+            })
         })
     }
 
@@ -195,11 +198,33 @@ impl Transaction {
         to: Type,
         convert: &mut dyn FnMut(Value) -> Result<Value>,
     ) -> Result<()> {
+        self.retype((table, column), (to, convert, None))
+    }
+
+    /// As [`Transaction::alter_column_type`], but what a row has in the column is what `of_row`
+    /// makes of the row as it was, nulls included: the new value may depend on other columns.
+    /// `convert` is asked about the other values only.
+    pub fn alter_column_using(
+        &mut self,
+        table: &str,
+        column: &str,
+        to: Type,
+        of_row: &mut dyn FnMut(&[Value]) -> Result<Value>,
+        convert: &mut dyn FnMut(Value) -> Result<Value>,
+    ) -> Result<()> {
+        self.retype((table, column), (to, convert, Some(of_row)))
+    }
+
+    fn retype(
+        &mut self,
+        (table, column): (&str, &str),
+        to: (Type, Convert<'_>, Option<OfRow<'_>>),
+    ) -> Result<()> {
         let entry = self.entry(table, LockMode::Access)?;
         let made = self.define(|handle, statement, changes| {
             let options = build_options(&handle.engine);
             let (catalog, place) = (&handle.engine.catalog, (table, column));
-            catalog.alter_column_type(statement, changes, place, (to, convert), &options)
+            catalog.alter_column_type(statement, changes, place, to, &options)
         });
         entry.table.naming(made)
     }
@@ -290,8 +315,10 @@ impl Transaction {
 
     /// Drops a sequence that belongs to no column.
     pub fn drop_sequence(&mut self, name: &str) -> Result<()> {
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.drop_sequence(statement, changes, name)
+        self.freeing(|txn| {
+            txn.define(|handle, statement, changes| {
+                handle.engine.catalog.drop_sequence(statement, changes, name)
+            })
         })
     }
 
@@ -303,7 +330,7 @@ impl Transaction {
     /// `Limit` when there is none left.
     pub fn next_value(&mut self, sequence: &str) -> Result<i64> {
         let handle = Arc::clone(&self.handle);
-        handle.engine.admit()?;
+        self.admit()?;
         let txn = self.running()?;
         let numbers = handle.engine.catalog.sequence(txn, sequence)?.take(txn, 1)?;
         Ok(numbers[0])
@@ -313,7 +340,7 @@ impl Transaction {
     /// back: for rows that brought their own numbers.
     pub fn restart_sequence(&mut self, sequence: &str, next: i64) -> Result<()> {
         let handle = Arc::clone(&self.handle);
-        handle.engine.admit()?;
+        self.admit()?;
         let txn = self.running()?;
         handle.engine.catalog.sequence(txn, sequence)?.restart(txn, next)
     }

@@ -182,13 +182,15 @@ fn target(env: &Env, path: &Path, disk: Option<&SimDisk>) -> Result<Target> {
         let io = Io::simulated(env, disk.clone(), options).map_err(Error::Io)?;
         return Target::new(io, name);
     }
+    open::check_path(path)?;
+    let refused = |error| open::no_directory(path, error);
     match Io::open(env, path, options.clone()) {
         Err(error) if error.kind == IoErrorKind::NotFound => {}
-        Err(error) => return Err(Error::Io(error)),
+        Err(error) => return Err(refused(error)),
         Ok(_) => return Err(Error::AlreadyExists(format!("directory {name}"))),
     }
-    Io::create_root(path).map_err(Error::Io)?;
-    Target::new(Io::open(env, path, options).map_err(Error::Io)?, name)
+    Io::create_root(path).map_err(refused)?;
+    Target::new(Io::open(env, path, options).map_err(refused)?, name)
 }
 
 impl Engine {

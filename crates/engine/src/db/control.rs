@@ -32,10 +32,13 @@ impl PartialEq for TableVersion {
 }
 
 impl Transaction {
-    /// One table, as this transaction sees it. Nobody changes it until the transaction ends.
+    /// One table, as this transaction sees it. Nobody changes it until the transaction ends. Of one
+    /// that damage keeps from being opened there is the definition.
     pub fn describe(&mut self, table: &str) -> Result<TableInfo> {
-        let entry = self.entry(table, LockMode::Access)?;
-        Ok(self.handle.engine.table_info(&entry))
+        match self.entry(table, LockMode::Access) {
+            Ok(entry) => Ok(self.handle.engine.table_info(&entry)),
+            Err(error) => self.handle.engine.defined(table, error),
+        }
     }
 
     /// The version of a table's definition. Nobody changes it until the transaction ends.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::datum::Type;
 use crate::db::define::{AutoVacuum, CheckSchema, ColumnDefault, Predicate, SequenceSchema};
+pub use crate::heap::HeapFigures;
 use crate::index::IndexMethod;
 use crate::txn::LockMode;
 pub use crate::vacuum::Phase as VacuumPhase;
@@ -216,18 +217,8 @@ pub struct TableFigures {
     pub table: u32,
     /// Its name.
     pub name: String,
-    /// Scans of all of it.
-    pub scans: u64,
-    /// Rows that they handed out.
-    pub rows_scanned: u64,
-    /// Rows inserted.
-    pub inserted: u64,
-    /// Rows updated.
-    pub updated: u64,
-    /// Those of them whose indexes needed no entry.
-    pub heap_only: u64,
-    /// Rows deleted.
-    pub deleted: u64,
+    /// What was done to its rows.
+    pub rows: HeapFigures,
     /// Row versions that were ended and not removed, roughly.
     pub garbage: u64,
     /// Of each index.

@@ -17,6 +17,7 @@ use crate::db::info::{
 use crate::db::offline;
 use crate::db::options::Options;
 use crate::error::{Error, Result};
+use crate::ids::ObjectId;
 use crate::page::{PageKind, header};
 use crate::table::schema::{Check, ColumnNo, IndexDef, TableDef};
 use crate::txn::{DeadHints, Isolation, LockMode, Transaction};
@@ -38,11 +39,13 @@ impl Database {
         Ok(infos)
     }
 
-    /// One table.
+    /// One table. Of one that damage keeps from being opened there is the definition.
     pub fn describe(&self, table: &str) -> Result<TableInfo> {
         self.engine().check_open()?;
-        let (_txn, entry) = self.engine().use_table(table, LockMode::Access)?;
-        Ok(self.engine().table_info(&entry))
+        match self.engine().use_table(table, LockMode::Access) {
+            Ok((_txn, entry)) => Ok(self.engine().table_info(&entry)),
+            Err(error) => self.engine().defined(table, error),
+        }
     }
 
     /// What scans that begin from now on read ahead, for experiments: see [`Options::prefetch`].
@@ -131,9 +134,27 @@ fn public(report: verify::Report) -> VerifyReport {
 }
 
 impl Engine {
+    /// What there is to say about a table that could not be opened because of `error`, if that is
+    /// damage: what the catalog says. Files that are not open have no size here.
+    pub(crate) fn defined(&self, table: &str, error: Error) -> Result<TableInfo> {
+        match (&error, self.catalog.definition(table)) {
+            (Error::Corruption { .. }, Ok((def, primary))) => Ok(self.info_of(&def, primary)),
+            _ => Err(error),
+        }
+    }
+
     /// What there is to say about a table whose lock is held.
     pub(crate) fn table_info(&self, entry: &Entry) -> TableInfo {
-        let def = entry.table.def();
+        let table = &entry.table;
+        let info = self.info_of(table.def(), entry.primary);
+        TableInfo {
+            heap_blocks: table.heap().blocks(),
+            overflow_blocks: table.overflow().map_or(0, |store| store.blocks()),
+            ..info
+        }
+    }
+
+    fn info_of(&self, def: &TableDef, primary: Option<ObjectId>) -> TableInfo {
         let column = |(_, column): (u16, &crate::table::schema::Column)| ColumnInfo {
             name: column.name.clone(),
             kind: column.ty,
@@ -151,7 +172,7 @@ impl Engine {
             name: check.name.clone(),
             predicate: def.named_predicate(&check.predicate),
         };
-        let index = |index: &IndexDef| self.index_info(def, index, entry);
+        let index = |index: &IndexDef| self.index_info((def, primary), index);
         TableInfo {
             id: def.id.0,
             name: def.name.clone(),
@@ -159,15 +180,19 @@ impl Engine {
             indexes: def.indexes.iter().map(index).collect(),
             logged: def.logged,
             fillfactor: def.fillfactor,
-            heap_blocks: entry.table.heap().blocks(),
-            overflow_blocks: entry.table.overflow().map_or(0, |store| store.blocks()),
+            heap_blocks: 0,
+            overflow_blocks: 0,
             checks: def.checks.iter().map(check).collect(),
             note: def.note.clone(),
             auto_vacuum: def.auto_vacuum,
         }
     }
 
-    fn index_info(&self, def: &TableDef, index: &IndexDef, entry: &Entry) -> IndexInfo {
+    fn index_info(
+        &self,
+        (def, primary): (&TableDef, Option<ObjectId>),
+        index: &IndexDef,
+    ) -> IndexInfo {
         let name = |column: ColumnNo| def.columns[usize::from(column)].name.clone();
         let key = |key: &crate::table::schema::IndexColumn| KeyColumnInfo {
             name: name(key.column),
@@ -182,9 +207,9 @@ impl Engine {
             nulls_not_distinct: index.nulls_equal,
             included: index.included.iter().map(|column| name(*column)).collect(),
             predicate: index.predicate.as_ref().map(|predicate| def.named_predicate(predicate)),
-            primary: entry.primary == Some(index.id),
+            primary: primary == Some(index.id),
             method: index.method,
-            blocks: self.pool.blocks(index.file),
+            blocks: self.pool.open_blocks(index.file).unwrap_or(0),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::db::writer::Writer;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::table::schema::TableDef;
-use crate::table::{Change, Merge, Table, Upserted};
+use crate::table::{Change, Merge, Table, Upserted, Wanted};
 use crate::txn::LockMode;
 
 /// Which unique indexes say that a row is there already.
@@ -176,9 +176,11 @@ impl Transaction {
     /// Deletes the rows at `ids` as one statement. Returns how many were there.
     pub fn delete_many(&mut self, table: &str, ids: &[RowId]) -> Result<u64> {
         let entry = self.entry(table, LockMode::Write)?;
-        let mut statement = self.freeing_statement()?;
-        let written = entry.table.delete_many(&mut statement, ids, None, &mut |_| {});
-        entry.table.naming(written)
+        self.freeing(|txn| {
+            let mut statement = txn.statement()?;
+            let written = entry.table.delete_many(&mut statement, ids, None, &mut |_| {});
+            entry.table.naming(written)
+        })
     }
 
     /// As [`Transaction::delete_many`]; each row as it was, in the order of the table.
@@ -193,9 +195,13 @@ impl Transaction {
             let old = last.take().expect("the row was looked at before it was deleted");
             changed.push(Changed { id, old, new: None });
         };
-        let mut statement = self.statement()?;
-        let written = entry.table.delete_many(&mut statement, ids, Some(&mut wanted), &mut done);
-        entry.table.naming(written).map(|_| changed)
+        self.freeing(|txn| {
+            let mut statement = txn.statement()?;
+            let wanted = Some(&mut wanted as Wanted<'_>);
+            let written = entry.table.delete_many(&mut statement, ids, wanted, &mut done);
+            entry.table.naming(written)
+        })?;
+        Ok(changed)
     }
 }
 

@@ -35,7 +35,7 @@ impl Transaction {
     /// ```
     pub fn numbers(&mut self, sequence: &str) -> Result<Numbers> {
         let handle = Arc::clone(&self.handle);
-        handle.engine.admit()?;
+        self.admit()?;
         let txn = self.running()?;
         let sequence = handle.engine.catalog.sequence(txn, sequence)?;
         txn.xid()?;

@@ -14,7 +14,7 @@
 
 use std::path::Path;
 
-use rightlink_aio::{Io, IoErrorKind, IoOptions, LockFile, OpenMode};
+use rightlink_aio::{Io, IoError, IoErrorKind, IoOptions, LockFile, OpenMode};
 use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::{Env, Level, Logger, Rng, points};
 
@@ -154,23 +154,45 @@ pub(crate) fn open_io(env: &Env, options: &Options) -> Result<Io> {
     if let Some((_, disk)) = &options.simulation {
         return Io::simulated(env, disk.clone(), settings).map_err(Error::Io);
     }
+    let path = &options.path;
+    check_path(path)?;
     if options.create {
-        Io::create_root(&options.path).map_err(Error::Io)?;
+        Io::create_root(path).map_err(|error| no_directory(path, error))?;
     }
-    Io::open(env, &options.path, settings).map_err(|error| match error.kind {
-        IoErrorKind::NotFound => {
-            Error::NotFound(format!("no database in {}", options.path.display()))
-        }
-        _ => Error::Io(error),
-    })
+    Io::open(env, path, settings).map_err(|error| no_directory(path, error))
 }
 
-pub(crate) fn already_open(path: &Path, error: rightlink_aio::IoError) -> Error {
+/// An empty path would be the working directory to some calls and nothing to others.
+pub(crate) fn check_path(path: &Path) -> Result<()> {
+    match path.as_os_str().is_empty() {
+        true => Err(Error::Invalid("the path of the database is empty".into())),
+        false => Ok(()),
+    }
+}
+
+/// Why `path` cannot be made or opened as the directory of a database.
+pub(crate) fn no_directory(path: &Path, error: IoError) -> Error {
+    let name = path.display();
+    match error.kind {
+        IoErrorKind::NotFound => Error::NotFound(format!("no database in {name}")),
+        IoErrorKind::NotDirectory if Path::new(&error.file) == path => {
+            Error::Invalid(format!("{name} is a file, and not the directory of a database"))
+        }
+        IoErrorKind::NotDirectory => {
+            let file = error.file;
+            Error::Invalid(format!("{file} is a file, so there is no directory {name}"))
+        }
+        _ => Error::Io(error),
+    }
+}
+
+pub(crate) fn already_open(path: &Path, error: IoError) -> Error {
     match error.kind {
         IoErrorKind::Locked => {
             Error::Locked(format!("{} is open already: {error}", path.display()))
         }
-        _ => Error::Io(error),
+        // Before anything else says which database it is about.
+        _ => Error::Io(IoError { file: path.join(&error.file).display().to_string(), ..error }),
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Transaction {
     now: Option<i64>,
     /// The table that it used last.
     known: Option<Known>,
+    /// Does it give space back now, and may use the log that is left for that?
+    frees: bool,
 }
 
 /// A place in a transaction to roll back to.
@@ -74,7 +76,18 @@ impl Transaction {
             serial_reads: options.serial_reads,
             now: None,
             known: None,
+            frees: false,
         }
+    }
+
+    /// Runs `work`, which gives space back, on a full disk, too: its statements may use what is left
+    /// of the log for that. [`Transaction::delete`] and [`Transaction::drop_table`] do so by
+    /// themselves; this is for work that deletes, empties or drops by other calls.
+    pub fn freeing<T>(&mut self, work: impl FnOnce(&mut Transaction) -> T) -> T {
+        let before = std::mem::replace(&mut self.frees, true);
+        let result = work(self);
+        self.frees = before;
+        result
     }
 
     /// Inserts a row (values in column order).
@@ -199,8 +212,8 @@ impl Transaction {
     /// Deletes the row at `id`. False if it is gone.
     pub fn delete(&mut self, table: &str, id: RowId) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
-        let written = entry.table.remove(&mut self.freeing_statement()?, id);
-        let written = entry.table.naming(written)?;
+        let written = self.freeing(|txn| Ok(entry.table.remove(&mut txn.statement()?, id)));
+        let written = entry.table.naming(written?)?;
         Ok(matches!(written, Written::Done(_)))
     }
 
@@ -299,15 +312,7 @@ impl Transaction {
         work: impl FnOnce(&Handle, &mut Statement<'_>, &mut Changes) -> Result<T>,
     ) -> Result<T> {
         self.handle.engine.check_open()?;
-        self.handle.engine.admit()?;
-        self.define_admitted(work)
-    }
-
-    /// As [`Transaction::define`], for who asked for log space himself.
-    pub(super) fn define_admitted<T>(
-        &mut self,
-        work: impl FnOnce(&Handle, &mut Statement<'_>, &mut Changes) -> Result<T>,
-    ) -> Result<T> {
+        self.admit()?;
         let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
         let mut statement = Statement::begin(txn)?;
         let mark = self.changes.mark();
@@ -364,19 +369,15 @@ impl Transaction {
         Ok(entry)
     }
 
+    /// Is there log space for a statement that writes?
+    pub(super) fn admit(&self) -> Result<()> {
+        let engine = &self.handle.engine;
+        if self.frees { engine.admit_freeing() } else { engine.admit() }
+    }
+
     /// Begins a statement that writes: there must be log space for it.
     pub(super) fn statement(&mut self) -> Result<Statement<'_>> {
-        self.handle.engine.admit()?;
-        self.begin_statement()
-    }
-
-    /// As [`Transaction::statement`], for one that gives space back.
-    pub(super) fn freeing_statement(&mut self) -> Result<Statement<'_>> {
-        self.handle.engine.admit_freeing()?;
-        self.begin_statement()
-    }
-
-    fn begin_statement(&mut self) -> Result<Statement<'_>> {
+        self.admit()?;
         let serial = self.serial_reads;
         let mut statement = Statement::begin(self.running()?)?;
         if serial {

@@ -448,12 +448,7 @@ impl TableDef {
 
     /// Names the relation in an error of damage in a file of this table.
     pub fn named(&self, error: Error) -> Error {
-        match error {
-            Error::Corruption { relation: None, file, block, what } => {
-                Error::Corruption { relation: self.relation_of(&file), file, block, what }
-            }
-            other => other,
-        }
+        error.blamed(|file| self.relation_of(file))
     }
 
     /// Whose file `path` is, if it is one of this table's.

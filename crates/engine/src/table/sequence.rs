@@ -79,7 +79,7 @@ impl Sequence {
 
     /// Opens a sequence that exists.
     pub fn open(pool: &Arc<BufferPool>, file: FileId, def: &SequenceDef) -> Result<Arc<Self>> {
-        pool.open_file(file, true)?;
+        pool.open_file(file, true).map_err(|error| named(def, error))?;
         Ok(Self::new(pool, file, def))
     }
 
@@ -100,6 +100,10 @@ impl Sequence {
 
     /// What its page says (for verification).
     pub fn stored(&self) -> Result<Reserved> {
+        self.read().map_err(|error| named(&self.def, error))
+    }
+
+    fn read(&self) -> Result<Reserved> {
         let id = PageId::new(self.file, 0);
         let pin = self.pool.pin(id)?;
         let latch = pin.shared();
@@ -219,13 +223,19 @@ impl Sequence {
     }
 
     fn store(&self, next: Option<i64>) -> Result<()> {
-        let pin = self.pool.pin(PageId::new(self.file, 0))?;
+        let pin = self.pool.pin(PageId::new(self.file, 0));
+        let pin = pin.map_err(|error| named(&self.def, error))?;
         let mut mtr = Mtr::new(&self.pool);
         let held = mtr.latch(pin);
         mtr.page(held).put_u64(NEXT, next.unwrap_or(0) as u64);
         mtr.page(held).write(EXHAUSTED, &[u8::from(next.is_none())]);
         mtr.commit(RecordKind::Sequence, Xid::NONE).map(drop)
     }
+}
+
+/// Says which sequence damage is in.
+fn named(def: &SequenceDef, error: Error) -> Error {
+    error.blamed(|_| Some(format!("sequence {}", def.name)))
 }
 
 /// Reads a sequence's page.

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::catalog::{Changes, FIRST_USER_FILE, files_of};
+use crate::catalog::{Changes, FIRST_USER_FILE, files_of, row_files};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, Xid};
@@ -99,10 +99,10 @@ fn owners(defs: &[TableDef], report: &mut Report) -> BTreeMap<FileId, u32> {
     owners
 }
 
-/// The files of the table that are missing, though the catalog still names them.
+/// The files of the table and its indexes that are missing, though the catalog still names them.
 fn missing_files(parts: &Parts<'_>, def: &TableDef, report: &mut Report) -> Result<Vec<FileId>> {
     let on_disk = parts.pool.files_on_disk()?;
-    let mut missing = files_of(def);
+    let mut missing = row_files(def);
     missing.retain(|file| !on_disk.contains(file));
     if missing.is_empty() {
         return Ok(missing);

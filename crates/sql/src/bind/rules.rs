@@ -99,13 +99,46 @@ impl Binder<'_> {
         table: &Table,
         (place, clause): (&'static str, &str),
     ) -> Result<Expr> {
+        self.over(table, place, |binder| {
+            let value = binder.expr(node)?;
+            binder.condition(value, clause)
+        })
+    }
+
+    /// What a row has in column `slot`, which gets the type that this says: what USING says of the
+    /// row as it is.
+    pub(crate) fn transform(
+        &mut self,
+        node: &sqlparser::ast::Expr,
+        table: &Table,
+        slot: &Slot,
+    ) -> Result<Expr> {
+        let value = self.over(table, "transform expressions", |binder| binder.expr(node))?;
+        self.assign(value, slot).map_err(|error| match error.sqlstate {
+            code::DATATYPE_MISMATCH => {
+                let (column, ty) = (&slot.name, slot.ty.name());
+                let message = format!(
+                    "result of USING clause for column \"{column}\" cannot be cast automatically \
+                     to type {ty}"
+                );
+                let hint = "You might need to add an explicit cast.";
+                SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint)
+            }
+            _ => error,
+        })
+    }
+
+    /// Binds where names are the columns of `table`.
+    fn over<T>(
+        &mut self,
+        table: &Table,
+        place: &'static str,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
         let alias = table.info.name.clone();
         let scope = Scope { alias, columns: table_columns(table), ..Scope::default() };
         let outer = std::mem::replace(&mut self.scope, scope);
-        let bound = self.at_place(Place::None(place), |binder| {
-            let value = binder.expr(node)?;
-            binder.condition(value, clause)
-        });
+        let bound = self.at_place(Place::None(place), work);
         self.scope = outer;
         bound
     }

@@ -134,10 +134,14 @@ pub(crate) fn change(
     budget: &Budget,
 ) -> Result<Changed> {
     let table = &*change.scan.table;
-    let mut pending = Pending::new(&change.rules, budget);
-    let changed = rewrite(change, txn, (context, budget), &mut pending)?;
-    references::settle(pending, (table, &change.rules), txn, (context, budget))?;
-    Ok(changed)
+    let run = |txn: &mut Transaction| {
+        let mut pending = Pending::new(&change.rules, budget);
+        let changed = rewrite(change, txn, (context, budget), &mut pending)?;
+        references::settle(pending, (table, &change.rules), txn, (context, budget))?;
+        Ok(changed)
+    };
+    // What a DELETE does to rows that refer to its own is part of it.
+    if change.assignments.is_none() { txn.freeing(run) } else { run(txn) }
 }
 
 fn rewrite(

@@ -1,6 +1,6 @@
 //! ALTER TABLE.
 //!
-//! Does not do: USING.
+//! Does not do: binding expressions, which needs the table.
 
 use rightlink::IndexSchema;
 use sqlparser::ast::{
@@ -101,8 +101,8 @@ fn column(name: String, operation: &AlterColumnOperation) -> Result<Alteration> 
         AlterColumnOperation::SetDefault { value } => {
             Alteration::Default(name, Some(value.clone()).filter(|value| !is_null(value)))
         }
-        AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
-            Alteration::Type(name, data_type.clone())
+        AlterColumnOperation::SetDataType { data_type, using, .. } => {
+            Alteration::Type(name, data_type.clone(), using.clone())
         }
         AlterColumnOperation::DropDefault => Alteration::Default(name, None),
         other => return Err(SqlError::unsupported(format!("ALTER COLUMN {other}"))),

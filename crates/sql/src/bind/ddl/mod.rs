@@ -108,7 +108,8 @@ pub(crate) enum Alteration {
     Default(String, Option<Ast>),
     Nullable(String, bool),
     Storage(storage::Storage),
-    Type(String, DataType),
+    /// With what USING says.
+    Type(String, DataType, Option<Ast>),
     /// There is one user.
     Owner,
 }

@@ -29,10 +29,17 @@ impl Definer<'_> {
             }
             other => drop(named(table, other)?),
         }
-        changes.iter().try_for_each(|change| self.alter_one(table, change))
+        let mut each = changes.iter().enumerate();
+        each.try_for_each(|(at, change)| self.alter_one(table, change, &changes[..at]))
     }
 
-    fn alter_one(&mut self, table: &str, change: &Alteration) -> Result<()> {
+    /// Makes a change; the statement has made those `before` it.
+    fn alter_one(
+        &mut self,
+        table: &str,
+        change: &Alteration,
+        before: &[Alteration],
+    ) -> Result<()> {
         match change {
             Alteration::AddColumn { column, if_not_exists } => {
                 self.add_column(table, column, *if_not_exists)
@@ -55,7 +62,14 @@ impl Definer<'_> {
             Alteration::Default(column, default) => {
                 self.set_default(table, column, default.as_ref())
             }
-            Alteration::Type(column, kind) => self.change_type(table, column, kind),
+            Alteration::Type(column, kind, using) => {
+                let retyped = before.iter().filter_map(|change| match change {
+                    Alteration::Type(column, ..) => Some(column.as_str()),
+                    _ => None,
+                });
+                let retyped: Vec<&str> = retyped.collect();
+                self.change_type(table, (column, kind, using.as_ref()), &retyped)
+            }
             Alteration::Nullable(column, nullable) => self.set_nullable(table, column, *nullable),
             Alteration::Storage(storage) => {
                 let before = named(table, self.txn.describe(table))?.auto_vacuum;
@@ -273,7 +287,7 @@ impl Definer<'_> {
     }
 }
 
-fn has_nulls(table: &str, column: &str) -> SqlError {
+pub(super) fn has_nulls(table: &str, column: &str) -> SqlError {
     let message = format!("column \"{column}\" of relation \"{table}\" contains null values");
     SqlError::new(code::NOT_NULL_VIOLATION, message)
 }

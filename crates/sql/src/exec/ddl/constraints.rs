@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use rightlink::{CheckSchema, Predicate, ScanOptions, Value};
 
-use super::{Definer, no_column};
+use super::{Definer, named, no_column};
 use crate::bind::Binder;
 use crate::bind::ddl::NewCheck;
 use crate::error::{Result, SqlError, code};
@@ -17,7 +17,7 @@ use crate::exec::tables::Tables;
 use crate::expr::Expr;
 use crate::expr::aggregate::Ordered;
 use crate::parse::Lines;
-use crate::plan::notes::ForeignKey;
+use crate::plan::notes::{ForeignKey, TableNotes};
 use crate::plan::predicate::comparison;
 use crate::plan::{ParentKey, Table};
 use crate::types::cast::cast;
@@ -254,8 +254,10 @@ impl Definer<'_> {
 
     /// Drops a table. Foreign keys of tables that are not `also` dropped go with it, or keep it.
     pub(super) fn drop_table(&mut self, name: &str, also: &[String], cascade: bool) -> Result<()> {
-        let table = self.table(name)?;
-        for child in table.notes.children.iter().filter(|child| *child != name) {
+        // Not the table itself: it may be one that damage keeps from being opened.
+        let info = named(name, self.txn.describe(name))?;
+        let notes = TableNotes::decode(&info.note);
+        for child in notes.children.iter().filter(|child| *child != name) {
             let other = self.table(child)?;
             for key in other.notes.keys.iter().filter(|key| key.parent == name) {
                 if !cascade && !also.contains(child) {
@@ -274,7 +276,7 @@ impl Definer<'_> {
                 self.drop_key(child, key)?;
             }
         }
-        for key in table.notes.keys.iter().filter(|key| key.parent != name) {
+        for key in notes.keys.iter().filter(|key| key.parent != name) {
             self.note(&key.parent, |notes| notes.children.retain(|known| known != name))?;
         }
         Ok(self.txn.drop_table(name)?)

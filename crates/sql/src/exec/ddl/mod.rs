@@ -51,9 +51,15 @@ pub(crate) fn run(
     txn: &mut Transaction,
     context: &Context,
 ) -> Result<Defined> {
-    let mut definer = Definer { txn, context, notices: Vec::new() };
-    let tag = definer.run(definition)?;
-    Ok(Defined { tag, notices: definer.notices })
+    let run = |txn: &mut Transaction| {
+        let mut definer = Definer { txn, context, notices: Vec::new() };
+        let tag = definer.run(definition)?;
+        Ok(Defined { tag, notices: definer.notices })
+    };
+    match definition {
+        Definition::Drop { .. } | Definition::Truncate { .. } => txn.freeing(run),
+        _ => run(txn),
+    }
 }
 
 /// The index that CREATE INDEX CONCURRENTLY makes, `None` if it is there; and notices.

@@ -1,46 +1,92 @@
 //! ALTER COLUMN TYPE: every row is written anew, with what its value becomes when it is stored into
-//! a column of the new type.
+//! a column of the new type, or with what USING makes of the row.
 //!
 //! Invariants: defaults and checks are bound again under the new type, checks are asked about every
-//! row. Does not do: USING; columns of foreign keys whose values would change.
+//! row. USING sees rows as they were before the statement.
+//! Does not do: columns of foreign keys whose values would change.
 
-use rightlink::{ColumnDefault, Error, Value};
-use sqlparser::ast::DataType;
+use std::cell::RefCell;
 
+use rightlink::{ColumnDefault, Error, Test, Value};
+use sqlparser::ast::{DataType, Expr as Ast};
+
+use super::alter::has_nulls;
 use super::table::constant;
 use super::{Definer, named, not_unique};
 use crate::bind::ddl::NewCheck;
-use crate::bind::{Binder, names};
+use crate::bind::{Binder, Slot, names};
 use crate::error::{Result, SqlError, code};
 use crate::exec::rows::to_value;
 use crate::exec::tables::Tables;
 use crate::exec::write::{carry, unless};
+use crate::expr::Expr;
 use crate::parse::{self, Lines};
 use crate::plan::Table;
 use crate::types::cast::{CastContext, cast, context};
 use crate::types::declared::Declared;
-use crate::types::{Datum, SqlType};
+use crate::types::{Datum, Row, SqlType};
 
 impl Definer<'_> {
-    pub(super) fn change_type(&mut self, name: &str, column: &str, kind: &DataType) -> Result<()> {
+    /// Gives a column another type. The statement has done so with those of `retyped` before.
+    pub(super) fn change_type(
+        &mut self,
+        name: &str,
+        (column, kind, using): (&str, &DataType, Option<&Ast>),
+        retyped: &[&str],
+    ) -> Result<()> {
         let to = names::data_type(kind)?;
         let table = self.table(name)?;
         let at = self.column_at(&table, column)?;
+        if retyped.contains(&column) {
+            let message = format!("cannot alter type of column \"{column}\" twice");
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
         let from = table.types[at];
-        if !matches!(context(from, to.ty), Some(CastContext::Implicit | CastContext::Assignment)) {
+        let cast = context(from, to.ty);
+        let is_assigned = matches!(cast, Some(CastContext::Implicit | CastContext::Assignment));
+        if using.is_none() && !is_assigned {
             let new = to.ty.name();
             let message = format!("column \"{column}\" cannot be cast automatically to type {new}");
             let hint = format!("You might need to specify \"USING {column}::{new}\".");
             return Err(SqlError::new(code::DATATYPE_MISMATCH, message).hint(hint));
         }
+        let using = using.map(|using| self.transform(&table, (at, to), using)).transpose()?;
+        if let Some(using) = &using {
+            refuse_new_values(using, &table, retyped)?;
+        }
+        let has_default =
+            table.column_notes[at].default.is_some() || table.info.columns[at].default.is_some();
+        if !is_assigned && has_default {
+            return Err(default_stays(column, to.ty));
+        }
+        if cast != Some(CastContext::Implicit) && from.category() != to.ty.category() {
+            refuse_constants(&table, at, to.ty)?;
+        }
         self.refuse_change(&table, at, to)?;
         let checks = self.take_checks(&table, at)?;
         self.txn.set_default(name, column, None)?;
-        self.rewrite(name, column, to)?;
+        self.rewrite(name, column, (to, using.as_ref()))?;
         self.note_column(name, column, |notes| notes.modifier = to.modifier)?;
         let default = self.default_now(name, at)?;
         self.txn.set_default(name, column, default)?;
         checks.iter().try_for_each(|check| self.add_check(name, check))
+    }
+
+    /// What USING makes of a row of `table`, as it is now.
+    fn transform(
+        &mut self,
+        table: &Table,
+        (at, to): (usize, Declared),
+        using: &Ast,
+    ) -> Result<Expr> {
+        let (name, default) = (table.info.columns[at].name.clone(), Expr::null());
+        let slot = Slot { name, ty: to.ty, modifier: to.modifier, default };
+        let (mut tables, lines) = (Tables(self.txn), Lines::default());
+        let mut binder = Binder::new(&mut tables, &lines, &[]);
+        let bound = binder.transform(using, table, &slot)?;
+        let sequences = std::mem::take(&mut binder.sequences);
+        self.context.sequences.open(&sequences, self.txn)?;
+        Ok(bound)
     }
 
     fn refuse_change(&mut self, table: &Table, at: usize, to: Declared) -> Result<()> {
@@ -74,7 +120,7 @@ impl Definer<'_> {
         for (name, condition) in &rules.checks {
             let mut uses = false;
             condition.walk(&mut |expr| {
-                uses |= matches!(expr, crate::expr::Expr::Column(column) if *column == at);
+                uses |= matches!(expr, Expr::Column(column) if *column == at);
             });
             let text = table.notes.checks.iter().find(|(known, _)| known == name);
             if let Some((_, text)) = text.filter(|_| uses) {
@@ -86,25 +132,42 @@ impl Definer<'_> {
         Ok(taken)
     }
 
-    fn rewrite(&mut self, name: &str, column: &str, to: Declared) -> Result<()> {
+    fn rewrite(
+        &mut self,
+        name: &str,
+        column: &str,
+        (to, using): (Declared, Option<&Expr>),
+    ) -> Result<()> {
         let kind = to.ty.to_column().filter(|_| to.ty != SqlType::Unknown);
         let unsupported = || SqlError::unsupported(format!("a column of type {}", to.ty.name()));
         let kind = kind.ok_or_else(unsupported)?;
-        let mut failed = None;
+        let failed = RefCell::new(None);
         let mut convert = |value: Value| {
             let stored = cast(Datum::from(value), to.ty).and_then(|value| match to.modifier {
                 Some(modifier) => modifier.fit(value, false),
                 None => Ok(value),
             });
-            carry(&mut failed, stored.and_then(to_value))
+            carry(&mut failed.borrow_mut(), stored.and_then(to_value))
         };
-        let changed = self.txn.alter_column_type(name, column, kind, &mut convert);
+        let context = self.context;
+        let changed = match using {
+            None => self.txn.alter_column_type(name, column, kind, &mut convert),
+            Some(using) => {
+                let mut of_row = |row: &[Value]| {
+                    let row: Row = row.iter().cloned().map(Datum::from).collect();
+                    let value = using.eval(&row, context).and_then(to_value);
+                    carry(&mut failed.borrow_mut(), value)
+                };
+                self.txn.alter_column_using(name, column, kind, &mut of_row, &mut convert)
+            }
+        };
+        let failed = failed.into_inner();
         match changed {
-            Err(error @ Error::UniqueViolation { .. }) if failed.is_none() => {
-                let Error::UniqueViolation { index, .. } = &error else { unreachable!() };
-                let index = index.clone();
+            Err(Error::UniqueViolation { table, index, key }) if failed.is_none() => {
+                let error = Error::UniqueViolation { table, index: index.clone(), key };
                 Err(not_unique(&index, error))
             }
+            Err(Error::NotNullViolation { table, column }) => Err(has_nulls(&table, &column)),
             other => named(name, Ok(unless(failed, other)?)),
         }
     }
@@ -119,16 +182,50 @@ impl Definer<'_> {
         let (mut tables, lines) = (Tables(self.txn), Lines::default());
         let bound = Binder::new(&mut tables, &lines, &[]).default_of(&table, at);
         let bound = bound.map_err(|error| {
-            let (column, ty) = (&column.name, table.types[at].name());
-            let message = format!(
-                "default for column \"{column}\" cannot be cast automatically to type {ty}"
-            );
-            if error.sqlstate == code::DATATYPE_MISMATCH {
-                SqlError::new(code::DATATYPE_MISMATCH, message)
-            } else {
-                error
+            match error.sqlstate {
+                code::DATATYPE_MISMATCH => default_stays(&column.name, table.types[at]),
+                _ => error,
             }
         })?;
         Ok(constant(&bound))
     }
+}
+
+/// USING is about rows as they were: not about columns that the statement has changed before.
+fn refuse_new_values(using: &Expr, table: &Table, retyped: &[&str]) -> Result<()> {
+    let mut changed = None;
+    using.walk(&mut |expr| {
+        if let Expr::Column(at) = expr {
+            let name = table.info.columns.get(*at).map(|column| column.name.as_str());
+            changed = changed.or(name.filter(|name| retyped.contains(name)));
+        }
+    });
+    match changed {
+        Some(name) => {
+            let what = format!("USING with column \"{name}\", whose type this statement changes");
+            Err(SqlError::unsupported(what).hint("Change it in a statement of its own."))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Constants that an index of some rows compares column `at` with must go with the new type.
+fn refuse_constants(table: &Table, at: usize, to: SqlType) -> Result<()> {
+    let column = &table.info.columns[at].name;
+    let predicates = table.info.indexes.iter().filter_map(|index| index.predicate.as_ref());
+    let terms = predicates.flat_map(|predicate| &predicate.terms);
+    for term in terms.filter(|term| term.column == *column) {
+        if let Test::Compare(comparison, _) = &term.test {
+            let (to, from) = (to.name(), table.types[at].name());
+            let message = format!("operator does not exist: {to} {} {from}", comparison.sign());
+            return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
+        }
+    }
+    Ok(())
+}
+
+fn default_stays(column: &str, ty: SqlType) -> SqlError {
+    let ty = ty.name();
+    let message = format!("default for column \"{column}\" cannot be cast automatically to type {ty}");
+    SqlError::new(code::DATATYPE_MISMATCH, message)
 }
