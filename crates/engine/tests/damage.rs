@@ -102,3 +102,161 @@ fn a_table_that_cannot_be_opened_is_named() {
     assert!(file.starts_with("data/"), "{file}");
     assert_eq!(block, 0);
 }
+
+/// Three tables, each with the files of its own; the number of the first file of each.
+fn three_tables(dir: &Path) -> [u32; 3] {
+    let db = Database::open(dir).unwrap();
+    let mut firsts = [0; 3];
+    for (at, name) in ["a", "b", "c"].into_iter().enumerate() {
+        let before = files(dir);
+        let mut txn = db.begin();
+        let schema = TableSchema::new(name).column("id", Type::Int8).column("name", Type::Text);
+        let by_name = IndexSchema::new(format!("{name}_name")).on("name");
+        txn.create_table(&schema.primary_key(["id"]).index(by_name)).unwrap();
+        txn.insert_many(name, &(0..50).map(row).collect::<Vec<_>>()).unwrap();
+        txn.commit().unwrap();
+        firsts[at] = *files(dir).difference(&before).next().unwrap();
+    }
+    db.close().unwrap();
+    firsts
+}
+
+fn files(dir: &Path) -> BTreeSet<u32> {
+    let names = std::fs::read_dir(dir.join("data")).unwrap();
+    let number = |name: std::ffi::OsString| u32::from_str_radix(name.to_str().unwrap(), 16);
+    names.map(|entry| number(entry.unwrap().file_name()).unwrap()).collect()
+}
+
+fn path(file: u32) -> String {
+    format!("data/{file:08x}")
+}
+
+/// It was an input/output error that named no table.
+#[test]
+fn a_missing_file_is_damage_of_its_table_alone() {
+    // Heap, overflow pages, indexes.
+    let (pkey, by_name) = ("index b_pkey of table b", "index b_name of table b");
+    for (offset, owner) in [(0, "table b"), (3, "table b"), (4, pkey), (5, by_name)] {
+        let dir = tempfile::tempdir().unwrap();
+        let [_, first, _] = three_tables(dir.path());
+        let lost = path(first + offset);
+        std::fs::remove_file(dir.path().join(&lost)).unwrap();
+
+        let offline = Database::verify_offline(dir.path()).unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let mut txn = db.begin();
+        match txn.scan("b", &ScanOptions::all()).map(drop) {
+            Err(Error::Corruption { relation, file, block: None, what }) => {
+                let found = (relation.as_deref(), file.as_str(), what.as_str());
+                assert_eq!(found, (Some(owner), lost.as_str(), "the file is missing"));
+            }
+            other => panic!("{owner}: damage, not {other:?}"),
+        }
+        // The others are not concerned.
+        for table in ["a", "c"] {
+            txn.insert(table, &row(1000)).unwrap();
+            assert_eq!(txn.scan(table, &ScanOptions::all()).unwrap().count(), 51);
+        }
+        txn.commit().unwrap();
+        let names: Vec<_> = db.tables().unwrap().into_iter().map(|table| table.name).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+        let online = db.verify().unwrap();
+        for report in [&offline, &online] {
+            let found = |f: &&rightlink::Finding| f.check == "X6" && f.file == first + offset;
+            assert_eq!(report.findings.iter().filter(found).count(), 1, "{:?}", report.findings);
+            let of_b = |f: &rightlink::Finding| f.relation.starts_with('b');
+            assert!(report.findings.iter().all(of_b), "{:?}", report.findings);
+            assert!(report.rows >= 100, "the other tables were checked: {report:?}");
+        }
+        // Neither is there a whole copy, nor does one say it is.
+        let copied = db.backup(tempfile::tempdir().unwrap().path().join("copy"));
+        assert!(
+            matches!(&copied, Err(Error::Corruption { relation: Some(of), .. }) if of == owner)
+        );
+
+        let mut txn = db.begin();
+        txn.drop_table("b").unwrap();
+        assert!(matches!(txn.describe("b"), Err(Error::NotFound(_))));
+        txn.commit().unwrap();
+        assert!(db.verify().unwrap().is_clean());
+        db.close().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        assert!(files(dir.path()).range(first..first + 6).next().is_none(), "its files are gone");
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("b").column("id", Type::Int8)).unwrap();
+        txn.commit().unwrap();
+        assert!(db.verify().unwrap().is_clean());
+    }
+}
+
+/// A drop that is undone leaves the damage as it was, for everybody.
+#[test]
+fn a_damaged_table_whose_drop_is_undone_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let [_, first, _] = three_tables(dir.path());
+    std::fs::remove_file(dir.path().join(path(first))).unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut txn = db.begin();
+    txn.drop_table("b").unwrap();
+    txn.rollback();
+    let mut txn = db.begin();
+    let met = txn.scan("b", &ScanOptions::all()).map(drop);
+    assert!(matches!(met, Err(Error::Corruption { .. })), "{met:?}");
+    assert_eq!(txn.definition("b").unwrap().columns.len(), 2);
+    drop(txn);
+    assert!(files(dir.path()).contains(&(first + 1)), "the other files are there");
+}
+
+/// The same for the file of a sequence: rows can be read, numbers cannot be drawn.
+#[test]
+fn a_missing_sequence_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let before = files(dir.path());
+    let mut txn = db.begin();
+    txn.create_sequence(&rightlink::SequenceSchema::new("tickets")).unwrap();
+    txn.commit().unwrap();
+    let file = *files(dir.path()).difference(&before).next().unwrap();
+    db.close().unwrap();
+    std::fs::remove_file(dir.path().join(path(file))).unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut txn = db.begin();
+    match txn.next_value("tickets") {
+        Err(Error::Corruption { relation, file: found, block: None, .. }) => {
+            let wanted = (Some("sequence tickets".to_owned()), path(file));
+            assert_eq!((relation, found), wanted);
+        }
+        other => panic!("damage, not {other:?}"),
+    }
+    drop(txn);
+    let report = db.verify().unwrap();
+    let found: Vec<_> = report.findings.iter().map(|f| (f.check, f.relation.as_str())).collect();
+    assert_eq!(found, [("X6", "tickets")]);
+}
+
+/// "os error 20" said neither what is there nor what is wanted.
+#[test]
+fn a_path_that_is_no_directory_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("flights.csv");
+    std::fs::write(&file, "id\n").unwrap();
+    let name = file.display();
+    let is_file = format!("{name} is a file, and not the directory of a database");
+    let inside = format!("{name} is a file, so there is no directory {name}/db");
+    let empty = "the path of the database is empty".to_owned();
+    let sound = dir.path().join("sound");
+    Database::open(&sound).unwrap().close().unwrap();
+    for (path, said) in [(file.clone(), is_file), (file.join("db"), inside), ("".into(), empty)] {
+        let refused = [
+            Database::open(&path).map(drop),
+            Database::options().create(false).open(&path).map(drop),
+            Database::verify_offline(&path).map(drop),
+            Database::restore(&path, dir.path().join("new")).map(drop),
+            Database::restore(&sound, &path).map(drop),
+        ];
+        for refused in refused {
+            assert!(matches!(&refused, Err(Error::Invalid(what)) if *what == said), "{refused:?}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "id\n");
+}

@@ -56,8 +56,8 @@ use crate::table::Table;
 use crate::table::schema::TableDef;
 use crate::table::sequence::Sequence;
 use crate::txn::{Isolation, Snapshot, TxnManager};
-use names::Names;
 use bootstrap::Kind;
+use names::Names;
 use rows::{Assembled, Object};
 use store::Store;
 

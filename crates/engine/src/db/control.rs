@@ -32,13 +32,17 @@ impl PartialEq for TableVersion {
 }
 
 impl Transaction {
-    /// One table, as this transaction sees it. Nobody changes it until the transaction ends. Of one
-    /// that damage keeps from being opened there is the definition.
+    /// One table, as this transaction sees it. Nobody changes it until the transaction ends.
     pub fn describe(&mut self, table: &str) -> Result<TableInfo> {
-        match self.entry(table, LockMode::Access) {
-            Ok(entry) => Ok(self.handle.engine.table_info(&entry)),
-            Err(error) => self.handle.engine.defined(table, error),
-        }
+        let entry = self.entry(table, LockMode::Access)?;
+        Ok(self.handle.engine.table_info(&entry))
+    }
+
+    /// As [`Transaction::describe`]; of a table that damage keeps from being opened there is what the
+    /// catalog says of it, without sizes, so that it can be dropped.
+    pub fn definition(&mut self, table: &str) -> Result<TableInfo> {
+        let described = self.describe(table);
+        described.or_else(|error| self.handle.engine.defined(table, error))
     }
 
     /// The version of a table's definition. Nobody changes it until the transaction ends.
@@ -46,7 +50,8 @@ impl Transaction {
         Ok(TableVersion(Arc::downgrade(&self.entry(table, LockMode::Access)?)))
     }
 
-    /// All tables that this transaction sees, sorted by name.
+    /// All tables that this transaction sees, sorted by name. Of one that damage keeps from being
+    /// opened there is the definition, without sizes.
     pub fn tables(&mut self) -> Result<Vec<TableInfo>> {
         let names = {
             let handle = Arc::clone(&self.handle);
@@ -54,7 +59,7 @@ impl Transaction {
         };
         let mut infos = Vec::with_capacity(names.len());
         for name in names {
-            match self.describe(&name) {
+            match self.definition(&name) {
                 Err(Error::NotFound(_)) => {}
                 info => infos.push(info?),
             }

@@ -24,14 +24,16 @@ use crate::txn::{DeadHints, Isolation, LockMode, Transaction};
 use crate::verify;
 
 impl Database {
-    /// All tables, sorted by name.
+    /// All tables, sorted by name. Of one that damage keeps from being opened there is the
+    /// definition, without sizes.
     pub fn tables(&self) -> Result<Vec<TableInfo>> {
         let engine = self.engine();
         engine.check_open()?;
         let defs = engine.catalog.definitions()?;
         let mut infos = Vec::with_capacity(defs.len());
         for def in defs {
-            match self.describe(&def.name) {
+            let info = self.describe(&def.name);
+            match info.or_else(|error| engine.defined(&def.name, error)) {
                 Err(Error::NotFound(_)) => {}
                 info => infos.push(info?),
             }
@@ -39,13 +41,11 @@ impl Database {
         Ok(infos)
     }
 
-    /// One table. Of one that damage keeps from being opened there is the definition.
+    /// One table.
     pub fn describe(&self, table: &str) -> Result<TableInfo> {
         self.engine().check_open()?;
-        match self.engine().use_table(table, LockMode::Access) {
-            Ok((_txn, entry)) => Ok(self.engine().table_info(&entry)),
-            Err(error) => self.engine().defined(table, error),
-        }
+        let (_txn, entry) = self.engine().use_table(table, LockMode::Access)?;
+        Ok(self.engine().table_info(&entry))
     }
 
     /// What scans that begin from now on read ahead, for experiments: see [`Options::prefetch`].

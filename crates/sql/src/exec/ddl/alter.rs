@@ -34,12 +34,7 @@ impl Definer<'_> {
     }
 
     /// Makes a change; the statement has made those `before` it.
-    fn alter_one(
-        &mut self,
-        table: &str,
-        change: &Alteration,
-        before: &[Alteration],
-    ) -> Result<()> {
+    fn alter_one(&mut self, table: &str, change: &Alteration, before: &[Alteration]) -> Result<()> {
         match change {
             Alteration::AddColumn { column, if_not_exists } => {
                 self.add_column(table, column, *if_not_exists)

@@ -255,7 +255,7 @@ impl Definer<'_> {
     /// Drops a table. Foreign keys of tables that are not `also` dropped go with it, or keep it.
     pub(super) fn drop_table(&mut self, name: &str, also: &[String], cascade: bool) -> Result<()> {
         // Not the table itself: it may be one that damage keeps from being opened.
-        let info = named(name, self.txn.describe(name))?;
+        let info = named(name, self.txn.definition(name))?;
         let notes = TableNotes::decode(&info.note);
         for child in notes.children.iter().filter(|child| *child != name) {
             let other = self.table(child)?;

@@ -181,11 +181,9 @@ impl Definer<'_> {
         }
         let (mut tables, lines) = (Tables(self.txn), Lines::default());
         let bound = Binder::new(&mut tables, &lines, &[]).default_of(&table, at);
-        let bound = bound.map_err(|error| {
-            match error.sqlstate {
-                code::DATATYPE_MISMATCH => default_stays(&column.name, table.types[at]),
-                _ => error,
-            }
+        let bound = bound.map_err(|error| match error.sqlstate {
+            code::DATATYPE_MISMATCH => default_stays(&column.name, table.types[at]),
+            _ => error,
         })?;
         Ok(constant(&bound))
     }
@@ -226,6 +224,7 @@ fn refuse_constants(table: &Table, at: usize, to: SqlType) -> Result<()> {
 
 fn default_stays(column: &str, ty: SqlType) -> SqlError {
     let ty = ty.name();
-    let message = format!("default for column \"{column}\" cannot be cast automatically to type {ty}");
+    let message =
+        format!("default for column \"{column}\" cannot be cast automatically to type {ty}");
     SqlError::new(code::DATATYPE_MISMATCH, message)
 }
