@@ -103,6 +103,7 @@ fn pool(keys: &Keys, dir: &Path) -> Result<Arc<BufferPool>, Failure> {
         clean: false,
         redo_speed: RedoSpeed::default(),
         device_depth: 0,
+        outcomes: 0,
     };
     let wal = Arc::new(Wal::create(&env, &io, WalOptions::default(), &control)?);
     Ok(BufferPool::new(&env, &io, wal, PoolOptions { frames, double_write_pages: 0 })?)

@@ -45,6 +45,7 @@ pub fn control() -> Control {
         clean: false,
         redo_speed: RedoSpeed::default(),
         device_depth: 0,
+        outcomes: 0,
     }
 }
 

@@ -206,6 +206,7 @@ impl Engine {
             clean: false,
             redo_speed: counters.redo_speed,
             device_depth: counters.device_depth,
+            outcomes: 0,
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::ids::{Lsn, Xid};
 use crate::recovery::checkpoint::{Checkpoint, Counters, Pace, RedoWork};
 use crate::recovery::redo::Replayed;
 use crate::sort::TempFiles;
-use crate::txn::TxnManager;
+use crate::txn::{TxnManager, outcomes_stamp};
 use crate::wal::{RedoSpeed, Wal};
 
 /// An open database's parts.
@@ -220,7 +220,10 @@ impl Engine {
         let (next_xid, next_file) = (self.txns.next_xid(), self.catalog.next_file());
         let (database, device_depth) = (self.database, self.device_depth);
         let redo_speed = self.upkeep.redo_speed;
-        Counters { database, next_xid, next_file, clean, redo_speed, device_depth }
+        // Who does not know it looks for nothing.
+        let stamp = || outcomes_stamp(&self.pool, next_xid).unwrap_or(0);
+        let outcomes = if clean { stamp() } else { 0 };
+        Counters { database, next_xid, next_file, clean, redo_speed, device_depth, outcomes }
     }
 
     /// What redo would have to do after a crash now.

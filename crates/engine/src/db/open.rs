@@ -32,7 +32,7 @@ use crate::ids::{Lsn, Xid};
 use crate::recovery::checkpoint::Pace;
 use crate::recovery::redo::{self, Replayed};
 use crate::sort::TempFiles;
-use crate::txn::{TxnManager, TxnOptions};
+use crate::txn::{STATUS_FILE, TxnManager, TxnOptions, outcomes_stamp};
 use crate::wal::{Control, RedoSpeed, UNFINISHED_CONTROL, Wal, WalOptions};
 
 pub(crate) const CREATING: &str = "creating";
@@ -219,6 +219,7 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
         clean: false,
         redo_speed: RedoSpeed::default(),
         device_depth,
+        outcomes: 0,
     };
     let wal = Arc::new(Wal::create(&env, &io, wal_options(options), &control)?);
     let pool = BufferPool::new(&env, &io, Arc::clone(&wal), pool_options(options))?;
@@ -306,6 +307,9 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
         let (records, bytes, ms) = (replayed.records, replayed.bytes, replayed.nanos / 1_000_000);
         env.logger.info(&format!("{records} records of log ({bytes} bytes) applied in {ms} ms"));
     }
+    if control.clean && log.records == 0 {
+        check_outcomes(&pool, &control)?;
+    }
     let txns =
         TxnManager::open_with(Arc::clone(&pool), control.next_xid, txn_options(&env, options))?;
     let used = control.next_file.max(replayed.last_file + 1);
@@ -349,6 +353,20 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
         engine.upkeep.want_checkpoint();
     }
     Ok(Arc::new(engine))
+}
+
+/// A page of outcomes that is an older copy of itself looks sound, and its transactions as if they
+/// had been rolled back. Nothing was written since the clean close that has left a stamp.
+fn check_outcomes(pool: &Arc<BufferPool>, control: &Control) -> Result<()> {
+    match outcomes_stamp(pool, control.next_xid) {
+        Ok(stamp) if control.outcomes != 0 && stamp != control.outcomes => {
+            let what = "outcomes of transactions are not those of the clean close: a page is an \
+                        older copy of itself, and what was committed would look rolled back";
+            Err(Error::corrupt_file(STATUS_FILE.path(), what))
+        }
+        // A page that cannot be read is met by who needs it.
+        _ => Ok(()),
+    }
 }
 
 /// Without these nothing can be read, and redo would make empty ones.

@@ -38,6 +38,8 @@ pub struct Counters {
     pub redo_speed: RedoSpeed,
     /// Reads that the device serves at once, as far as that was ever measured.
     pub device_depth: u32,
+    /// Stamp of the newest pages of outcomes, of a clean close.
+    pub outcomes: u64,
 }
 
 impl Checkpoint {
@@ -78,6 +80,7 @@ impl Checkpoint {
             clean: counters.clean,
             redo_speed: counters.redo_speed,
             device_depth: counters.device_depth,
+            outcomes: counters.outcomes,
         };
         wal.write_control(&control)?;
         points::hit("checkpoint.after-control");

@@ -65,5 +65,5 @@ pub use manager::{
 };
 pub use outcome::{CSN_OLD, Status};
 pub use snapshot::{Hold, Snapshot, SnapshotSet};
-pub use status::STATUS_FILE;
+pub use status::{STATUS_FILE, outcomes_stamp};
 pub use transaction::{CancelHandle, Isolation, Savepoint, Transaction};

@@ -34,6 +34,7 @@ use std::ops::Range;
 
 use rightlink_env::sync::Arc;
 use rightlink_env::{points, thread};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::buffer::{BufferPool, Held, Mtr, Pin};
 use crate::config::PAGE_SIZE;
@@ -116,6 +117,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"RLTXNST\x01");
 const MAGIC_AT: usize = HEADER_SIZE;
 const LIMIT_AT: usize = HEADER_SIZE + 8;
 const OLDEST_AT: usize = HEADER_SIZE + 16;
+/// Pages of outcomes that a stamp is about: 65,280 xids.
+const STAMPED: u32 = 64;
 const META: PageId = PageId::new(STATUS_FILE, 0);
 /// The file doubles until it grows by so many blocks: 65,280 xids.
 const GROW_BLOCKS: u32 = 64;
@@ -208,6 +211,21 @@ fn meta_image(meta: Meta) -> [u8; PAGE_SIZE] {
         image[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
     image
+}
+
+/// Tells the newest pages of outcomes from older copies of them, while nobody writes: those that
+/// xids below `next` were handed out on last. Never 0.
+pub fn outcomes_stamp(pool: &Arc<BufferPool>, next: Xid) -> Result<u64> {
+    let oldest = PooledStatus::open(Arc::clone(pool))?.meta()?.oldest;
+    let newest = page_id(next.0)?.block.0;
+    // The space of older ones may have been given back, or not.
+    let first = newest.saturating_sub(STAMPED - 1).max(page_id(oldest)?.block.0);
+    let mut lsns = Vec::new();
+    for block in std::iter::once(0).chain(first..(newest + 1).min(pool.blocks(STATUS_FILE))) {
+        let pin = pool.pin(PageId::new(STATUS_FILE, block))?;
+        lsns.extend(header::lsn(pin.shared().bytes()).0.to_le_bytes());
+    }
+    Ok(xxh3_64(&lsns).max(1))
 }
 
 impl StatusFile for PooledStatus {

@@ -18,6 +18,8 @@
 //! | 72 | 8 | measured redo: bytes of log per second, 0 if unknown |
 //! | 80 | 8 | measured redo: pages per second, 0 if unknown |
 //! | 88 | 4 | reads that the device serves at once, 0 if unknown |
+//! | 92 | 4 | zero |
+//! | 96 | 8 | stamp of the newest pages of outcomes at a clean close, 0 if unknown |
 //! | 4088 | 8 | checksum of everything before |
 //!
 //! Invariants: magic, version and checksum keep their places in every version, so that a newer file
@@ -78,6 +80,7 @@ fn encode(stored: &Stored, out: &mut [u8]) {
         (64, stored.segment_bytes),
         (72, control.redo_speed.bytes_per_s),
         (80, control.redo_speed.pages_per_s),
+        (96, control.outcomes),
     ];
     for (at, word) in words {
         out[at..at + 8].copy_from_slice(&word.to_le_bytes());
@@ -121,6 +124,7 @@ fn decode_fields(bytes: &[u8]) -> Copy {
         clean: half(bytes, 52) == 1,
         redo_speed: RedoSpeed { bytes_per_s: word(bytes, 72), pages_per_s: word(bytes, 80) },
         device_depth: half(bytes, 88),
+        outcomes: word(bytes, 96),
     };
     let (generation, segment_bytes) = (word(bytes, 16), word(bytes, 64));
     if half(bytes, 12) != PAGE_SIZE as u32 {
@@ -259,6 +263,7 @@ mod tests {
             clean: true,
             redo_speed,
             device_depth: 13,
+            outcomes: 0x1122_3344_5566_7788,
         };
         Stored { control, segment_bytes: 8 * BLOCK, generation: 4 }
     }

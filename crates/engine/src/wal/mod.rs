@@ -109,6 +109,9 @@ pub struct Control {
     pub redo_speed: RedoSpeed,
     /// Reads that the device was measured to serve at once, 0 if unknown.
     pub device_depth: u32,
+    /// What the newest pages of outcomes were when the database was closed cleanly
+    /// (`txn::outcomes_stamp`), 0 if unknown.
+    pub outcomes: u64,
 }
 
 /// How fast redo was measured to be on this machine; 0 where nothing was measured.

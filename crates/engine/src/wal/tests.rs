@@ -32,6 +32,7 @@ fn control() -> Control {
         clean: false,
         redo_speed: RedoSpeed::default(),
         device_depth: 0,
+        outcomes: 0,
     }
 }
 
