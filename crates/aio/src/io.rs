@@ -103,8 +103,8 @@ impl Io {
         sys::create_root(root).map_err(|raw| in_the_way(root, "create", raw))
     }
 
-    /// Opens a root directory that exists; errors as [`Io::create_root`]. Where the kernel refuses io_uring, workers do the I/O,
-    /// and one line says so.
+    /// Opens a root directory that exists; errors as [`Io::create_root`]. Where the kernel refuses
+    /// io_uring, workers do the I/O, and one line says so.
     pub fn open(env: &Env, root: &Path, options: IoOptions) -> Result<Io, IoError> {
         let depth = options.depth.clamp(1, MAX_DEPTH);
         let options = IoOptions { depth, ..options };

@@ -88,10 +88,11 @@ pub(crate) fn restore(
 
 /// Adds what to do about the directory, if a copy was begun there.
 fn failed(error: Error, dir: &Path) -> Failure {
-    let begun = !matches!(
+    let is_about_arguments = matches!(
         error,
         Error::AlreadyExists(_) | Error::NotFound(_) | Error::Invalid(_) | Error::Locked(_)
     );
+    let begun = dir.exists() && !is_about_arguments;
     let failure = Failure::from(error);
     if !begun {
         return failure;

@@ -158,6 +158,15 @@ fn a_missing_file_is_damage_of_its_table_alone() {
             assert_eq!(txn.scan(table, &ScanOptions::all()).unwrap().count(), 51);
         }
         txn.commit().unwrap();
+        let mut txn = db.begin();
+        let gone = txn.scan("c", &ScanOptions::all()).unwrap().next().unwrap().unwrap();
+        assert!(txn.delete("c", gone.id).unwrap());
+        txn.commit().unwrap();
+        let vacuumed = db.vacuum(None).map(drop);
+        assert!(matches!(&vacuumed, Err(Error::Corruption { .. })), "{vacuumed:?}");
+        let figures = db.table_figures().unwrap();
+        let of_c = figures.iter().find(|of| of.name == "c").unwrap();
+        assert_eq!(of_c.garbage, 0, "what comes after the damaged table was vacuumed, too");
         let names: Vec<_> = db.tables().unwrap().into_iter().map(|table| table.name).collect();
         assert_eq!(names, ["a", "b", "c"]);
         let online = db.verify().unwrap();

@@ -89,7 +89,8 @@ fn choose_dir(named: Option<&Path>) -> Result<PathBuf, Failure> {
         if is_free(dir) {
             return Ok(dir.to_path_buf());
         }
-        let what = format!("{} is not empty", dir.display());
+        let how = if dir.is_dir() { "not empty" } else { "a file" };
+        let what = format!("{} is {how}", dir.display());
         return Err(Failure::usage(what).and("the tour wants a new directory"));
     }
     let temporary = std::env::temp_dir();

@@ -38,8 +38,8 @@ impl Transaction {
         Ok(self.handle.engine.table_info(&entry))
     }
 
-    /// As [`Transaction::describe`]; of a table that damage keeps from being opened there is what the
-    /// catalog says of it, without sizes, so that it can be dropped.
+    /// As [`Transaction::describe`]; of a table that damage keeps from being opened there is what
+    /// the catalog says of it, without sizes, so that it can be dropped.
     pub fn definition(&mut self, table: &str) -> Result<TableInfo> {
         let described = self.describe(table);
         described.or_else(|error| self.handle.engine.defined(table, error))

@@ -80,8 +80,8 @@ impl Transaction {
         }
     }
 
-    /// Runs `work`, which gives space back, on a full disk, too: its statements may use what is left
-    /// of the log for that. [`Transaction::delete`] and [`Transaction::drop_table`] do so by
+    /// Runs `work`, which gives space back, on a full disk, too: its statements may use what is
+    /// left of the log for that. [`Transaction::delete`] and [`Transaction::drop_table`] do so by
     /// themselves; this is for work that deletes, empties or drops by other calls.
     pub fn freeing<T>(&mut self, work: impl FnOnce(&mut Transaction) -> T) -> T {
         let before = std::mem::replace(&mut self.frees, true);

@@ -176,11 +176,20 @@ impl Database {
         let catalog = engine.catalog.table();
         let vacuumed = catalog.naming(engine.vacuum_table(catalog, how, &mut total))?;
         let mut oldest = vacuumed.expect("an asked-for vacuum waits for its turn");
+        let mut damage = None;
         for def in engine.catalog.definitions()? {
             match engine.vacuum_named(&def.name, how, &mut total) {
                 Err(Error::NotFound(_)) => {}
+                // The other tables are not concerned.
+                Err(error @ Error::Corruption { .. }) => {
+                    damage.get_or_insert(error);
+                }
                 xid => oldest = oldest.min(xid?),
             }
+        }
+        if let Some(damage) = damage {
+            // It may need any outcome.
+            return Err(damage);
         }
         engine.forget_outcomes(oldest)?;
         Ok(total)

@@ -221,9 +221,13 @@ pub fn outcomes_stamp(pool: &Arc<BufferPool>, next: Xid) -> Result<u64> {
     // The space of older ones may have been given back, or not.
     let first = newest.saturating_sub(STAMPED - 1).max(page_id(oldest)?.block.0);
     let mut lsns = Vec::new();
-    for block in std::iter::once(0).chain(first..(newest + 1).min(pool.blocks(STATUS_FILE))) {
-        let pin = pool.pin(PageId::new(STATUS_FILE, block))?;
-        lsns.extend(header::lsn(pin.shared().bytes()).0.to_le_bytes());
+    for block in std::iter::once(0).chain(first..=newest) {
+        // Blocks that nobody has written may be gone when the file is opened again.
+        let lsn = match block < pool.blocks(STATUS_FILE) {
+            true => header::lsn(pool.pin(PageId::new(STATUS_FILE, block))?.shared().bytes()).0,
+            false => 0,
+        };
+        lsns.extend(lsn.to_le_bytes());
     }
     Ok(xxh3_64(&lsns).max(1))
 }
