@@ -79,6 +79,34 @@ fn entries_added_to_a_fresh_index_survive() {
     assert!(report.is_clean(), "{report:?}");
 }
 
+/// Transactions that wrote and rolled back leave pages of outcomes that nobody has written. Those
+/// are not there any more when the database is opened again, and nothing is the matter with that.
+#[test]
+fn outcomes_that_were_never_written_are_no_damage() {
+    let disk = SimDisk::new(8);
+    for rolled_back in [0, 1, 700, 1500, 1100, 0] {
+        let db = open(&disk);
+        let mut txn = db.begin();
+        if txn.definition("t").is_err() {
+            txn.create_table(&TableSchema::new("t").column("k", Type::Int8)).unwrap();
+        }
+        txn.insert("t", &[Value::Int8(1)]).unwrap();
+        txn.commit().unwrap();
+        for k in 0..rolled_back {
+            let mut txn = db.begin();
+            txn.insert("t", &[Value::Int8(k)]).unwrap();
+            txn.rollback();
+        }
+        db.close().unwrap();
+    }
+    let db = open(&disk);
+    assert_eq!(db.begin().scan("t", &ScanOptions::all()).unwrap().count(), 6);
+    db.vacuum(None).unwrap();
+    db.close().unwrap();
+    let report = open(&disk).verify().unwrap();
+    assert!(report.is_clean(), "{report:?}");
+}
+
 /// Every file below `prefix`, with its bytes.
 fn bytes_under(disk: &SimDisk, prefix: &str) -> Vec<(String, Vec<u8>)> {
     let files = disk.files().into_iter().filter(|(name, _)| name.starts_with(prefix));

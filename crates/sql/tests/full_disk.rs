@@ -48,13 +48,14 @@ fn full() -> SimDisk {
     }
     run(&mut session, "create table child (id int references t on delete cascade)").unwrap();
     run(&mut session, "insert into child values (1), (2), (150)").unwrap();
+    // What ends where redo begins has begun in the same segment.
     for id in 1000.. {
+        let sql = format!("insert into t values ({id}, repeat('x', 1000))");
+        run(&mut session, &sql).unwrap();
         db.checkpoint().unwrap();
-        if redo_position(&disk) % SEGMENT < SEGMENT / 4 {
+        if (SEGMENT / 8..SEGMENT / 4).contains(&(redo_position(&disk) % SEGMENT)) {
             break;
         }
-        let sql = format!("insert into t values ({id}, repeat('x', 4000))");
-        run(&mut session, &sql).unwrap();
     }
     let last = redo_position(&disk) / SEGMENT;
     let disk = disk.crash_image(&CrashChoice::AllKept);
