@@ -95,12 +95,22 @@ fn a_statement_does_not_change_its_own_rows() {
         assert!(matches!(done, Err(Error::Invalid(_))), "{done:?}");
         let done = txn.upsert("t", OnConflict::Any, &twice[..1], &mut add).unwrap();
         assert!(matches!(done[..], [Upserted::Updated(_)]), "{done:?}");
+        // The condition that would spare the row is not asked.
+        let mut spare = |_: &[Value], _: &[Value]| -> Result<_> { panic!("asked about own rows") };
+        let rows = [row(3, None, 1), row(3, None, 2)];
+        let done = txn.upsert("t", OnConflict::Any, &rows, &mut spare);
+        assert!(matches!(done, Err(Error::Invalid(_))), "{done:?}");
         // Whatever way the statement wrote it.
         let both = txn.write("t", |writer| {
             writer.insert_many(&[row(2, None, 1)])?;
             writer.upsert(OnConflict::Any, &[row(2, None, 1)], &mut add)
         });
         assert!(matches!(both, Err(Error::Invalid(_))), "{both:?}");
+        let skipped = txn.write("t", |writer| {
+            writer.insert_many(&[row(2, None, 1)])?;
+            writer.insert_or_skip(OnConflict::Any, &[row(2, None, 1)])
+        });
+        assert!(matches!(skipped.unwrap()[..], [Upserted::Untouched(_)]));
     }
     clean(&db);
 }

@@ -104,8 +104,8 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` if no unique index is meant, or two of the rows have the same key and `merge` does
-    /// not leave the first alone; `UniqueViolation` in other indexes; under snapshot isolation a
+    /// `Invalid` if no unique index is meant, or two of the rows have the same key (which `merge` is
+    /// not asked about); `UniqueViolation` in other indexes; under snapshot isolation a
     /// retryable conflict if a row with the key was committed since.
     pub fn upsert(
         &mut self,
@@ -113,6 +113,16 @@ impl Transaction {
         on: OnConflict<'_>,
         rows: &[Vec<Value>],
         merge: Merge<'_>,
+    ) -> Result<Vec<Upserted>> {
+        self.put(table, on, rows, Some(merge))
+    }
+
+    fn put(
+        &mut self,
+        table: &str,
+        on: OnConflict<'_>,
+        rows: &[Vec<Value>],
+        merge: Option<Merge<'_>>,
     ) -> Result<Vec<Upserted>> {
         let entry = self.entry(table, LockMode::Write)?;
         let arbiters = arbiters(entry.table.def(), on)?;
@@ -127,7 +137,7 @@ impl Transaction {
         on: OnConflict<'_>,
         rows: &[Vec<Value>],
     ) -> Result<Vec<Upserted>> {
-        self.upsert(table, on, rows, &mut |_, _| Ok(None))
+        self.put(table, on, rows, None)
     }
 
     /// Sets columns of the rows at `ids` as one statement: all or none. Returns how many were
@@ -212,6 +222,24 @@ impl Writer<'_> {
         on: OnConflict<'_>,
         rows: &[Vec<Value>],
         merge: Merge<'_>,
+    ) -> Result<Vec<Upserted>> {
+        self.put(on, rows, Some(merge))
+    }
+
+    /// Inserts the rows whose keys nobody has; the others are left alone.
+    pub fn insert_or_skip(
+        &mut self,
+        on: OnConflict<'_>,
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Upserted>> {
+        self.put(on, rows, None)
+    }
+
+    fn put(
+        &mut self,
+        on: OnConflict<'_>,
+        rows: &[Vec<Value>],
+        merge: Option<Merge<'_>>,
     ) -> Result<Vec<Upserted>> {
         let table: Arc<Table> = Arc::clone(&self.entry.table);
         let arbiters = arbiters(table.def(), on)?;

@@ -7,7 +7,8 @@
 //!
 //! Invariants: of two statements that propose a key nobody has, one inserts and the other changes
 //! that row; the row that lost has entries in arbitrating indexes at most, and is dead to everybody
-//! once its statement has ended. A row that this statement wrote is not changed by it again.
+//! once its statement has ended. A row that this statement wrote is not changed by it again, and
+//! `merge` is not asked about it.
 //! Does not do: reading pages ahead for many rows.
 
 use rightlink_env::sync::Arc;
@@ -62,13 +63,14 @@ struct Rival<'i> {
 
 impl Table {
     /// Inserts each of `rows`, or changes the row by `merge` that has its key in one of the unique
-    /// indexes at the places `arbiters`. What became of each, in order.
+    /// indexes at the places `arbiters`; without `merge` that row is left alone. What became of
+    /// each, in order.
     pub fn upsert_many(
         self: &Arc<Self>,
         statement: &mut Statement<'_>,
         rows: &[Vec<Value>],
         arbiters: &[usize],
-        merge: Merge<'_>,
+        mut merge: Option<Merge<'_>>,
     ) -> Result<Vec<Upserted>> {
         assert!(arbiters.iter().all(|at| self.indexes[*at].def.unique), "unique indexes arbitrate");
         statement.write(|statement| {
@@ -80,7 +82,7 @@ impl Table {
                 let keys = self.make_keys(std::slice::from_ref(values))?;
                 let bytes = self.encode_row(xid, values, &[])?;
                 let proposed = Proposed { values, bytes, keys };
-                done.push(self.upsert_one(statement, xid, &proposed, arbiters, merge)?);
+                done.push(self.upsert_one(statement, xid, &proposed, arbiters, &mut merge)?);
             }
             self.clean_some()?;
             Ok(done)
@@ -93,7 +95,7 @@ impl Table {
         xid: Xid,
         proposed: &Proposed<'_>,
         arbiters: &[usize],
-        merge: Merge<'_>,
+        merge: &mut Option<Merge<'_>>,
     ) -> Result<Upserted> {
         loop {
             if let Some(rival) = self.rival(statement, proposed, arbiters)? {
@@ -149,7 +151,7 @@ impl Table {
         statement: &mut Statement<'_>,
         rival: &Rival<'_>,
         proposed: &Proposed<'_>,
-        merge: Merge<'_>,
+        merge: &mut Option<Merge<'_>>,
     ) -> Result<Option<Upserted>> {
         // All that a statement writes has its xid, which tells its rows at no cost in memory.
         let own = self.heap.creator(rival.row)? == Some(statement.txn().xid()?);
@@ -169,11 +171,12 @@ impl Table {
             if elsewhere {
                 return Ok(None);
             }
-            let Some(new) = merge(&old, proposed.values)? else { return Ok(None) };
+            let Some(merge) = merge else { return Ok(None) };
             if own {
                 let what = format!("two rows for table {} have the same key", self.def.name);
                 return Err(Error::Invalid(what));
             }
+            let Some(new) = merge(&old, proposed.values)? else { return Ok(None) };
             let old = OldRow { bytes, values: old, unread: Vec::new() };
             self.prepare_update(statement, old, new, None).map(Some)
         };

@@ -9,6 +9,7 @@ use sqlparser::ast::{
     TrimWhereField,
 };
 
+use super::expr::varchar_of;
 use super::{Binder, Place, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::{self, Aggregate, Kind};
@@ -178,8 +179,9 @@ impl Binder<'_> {
     fn special(&mut self, name: &str, mut args: Vec<Typed>) -> Result<Typed> {
         match (name, args.len()) {
             ("coalesce", 1..) => {
+                let modifier = varchar_of(&args);
                 let (list, ty) = self.unified(args, "COALESCE")?;
-                Ok(Typed::new(Expr::Coalesce(list), ty))
+                Ok(Typed { modifier, ..Typed::new(Expr::Coalesce(list), ty) })
             }
             ("greatest", 1..) => self.extreme(args, Ordering::Greater),
             ("least", 1..) => self.extreme(args, Ordering::Less),
@@ -204,10 +206,12 @@ impl Binder<'_> {
     fn null_if(&mut self, a: Typed, b: Typed) -> Result<Typed> {
         use SqlType as T;
         let types = (a.ty, b.ty);
+        let blanks = a.is_varchar() && b.ty == T::Bpchar || a.ty == T::Bpchar && b.is_varchar();
         let equal = self.operator("=", vec![a.clone(), b])?.expr;
-        if matches!(types, (T::Bpchar, T::Bpchar | T::Unknown) | (T::Unknown, T::Bpchar)) {
+        if blanks || matches!(types, (T::Bpchar, T::Bpchar | T::Unknown) | (T::Unknown, T::Bpchar))
+        {
             // The comparison leaves blanks out that the value has.
-            let value = self.coerce(a, T::Bpchar)?;
+            let value = if a.ty == T::Text { a.expr } else { self.coerce(a, T::Bpchar)? };
             return Ok(Typed::new(
                 Expr::Case(vec![(equal, Expr::null())], Box::new(value)),
                 T::Bpchar,

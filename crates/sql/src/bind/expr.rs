@@ -12,7 +12,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
 use crate::expr::{Expr, Typed};
 use crate::types::cast::{self, CastContext};
-use crate::types::declared::Declared;
+use crate::types::declared::{Declared, Modifier};
 use crate::types::{Datum, Decimal, SqlType, text};
 
 impl Binder<'_> {
@@ -141,18 +141,24 @@ impl Binder<'_> {
         self.apply(function, operands)
     }
 
-    /// Operands of a comparison of `char(n)`, as texts without the blanks they end in.
+    /// Operands of a comparison of `char(n)`, as texts without the blanks they end in. That is how
+    /// `char(n)` and `varchar` compare; with `text`, blanks at the end of the text count.
     fn without_blanks(&mut self, name: &str, operands: Vec<Typed>) -> Result<Vec<Typed>> {
         let compares = matches!(name, "=" | "<>" | "<" | "<=" | ">" | ">=");
         let fixed = |operand: &Typed| operand.ty == SqlType::Bpchar;
-        let known = |operand: &Typed| matches!(operand.ty, SqlType::Bpchar | SqlType::Unknown);
+        let known = |operand: &Typed| {
+            matches!(operand.ty, SqlType::Bpchar | SqlType::Unknown) || operand.is_varchar()
+        };
         if !compares || !operands.iter().any(fixed) || !operands.iter().all(known) {
             return Ok(operands);
         }
         let mut texts = Vec::with_capacity(operands.len());
         for operand in operands {
             let position = operand.position;
-            let expr = trimmed(self.coerce(operand, SqlType::Bpchar)?);
+            let expr = match operand.ty {
+                SqlType::Text => trimmed(operand.expr),
+                _ => trimmed(self.coerce(operand, SqlType::Bpchar)?),
+            };
             texts.push(Typed::new(expr, SqlType::Text).at(position));
         }
         Ok(texts)
@@ -378,14 +384,17 @@ impl Binder<'_> {
             });
             results.push(self.expr(&arm.result)?);
         }
-        results.push(match rest {
+        // What stands last decides first of which type the result is.
+        let rest = match rest {
             Some(rest) => self.expr(rest)?,
             None => Typed::new(Expr::null(), SqlType::Unknown),
-        });
+        };
+        results.insert(0, rest);
+        let modifier = varchar_of(&results);
         let (mut results, ty) = self.unified(results, "CASE")?;
-        let rest = results.pop().expect("pushed above");
+        let rest = results.remove(0);
         let arms = conditions.into_iter().zip(results).collect();
-        Ok(Typed::new(Expr::Case(arms, Box::new(rest)), ty))
+        Ok(Typed { modifier, ..Typed::new(Expr::Case(arms, Box::new(rest)), ty) })
     }
 
     /// All values as their common type.
@@ -448,12 +457,30 @@ impl Binder<'_> {
                 self.operator("=", vec![values[0].clone(), value.clone()])?;
             }
         }
+        let fixed = types.contains(&SqlType::Bpchar);
+        let read =
+            |value: &Typed| value.ty == SqlType::Text && !matches!(value.expr, Expr::Const(_));
+        if fixed && values.iter().any(read) {
+            return self.each_equal(values, negated);
+        }
         let (mut list, ty) = self.unified(values, "IN")?;
         if ty == SqlType::Bpchar {
             list = list.into_iter().map(trimmed).collect();
         }
         let needle = list.remove(0);
         Ok(Typed::new(Expr::In(Box::new(needle), list, negated), SqlType::Bool))
+    }
+
+    /// Does the first of `values` equal one of the others, each compared as the two types are?
+    fn each_equal(&mut self, mut values: Vec<Typed>, negated: bool) -> Result<Typed> {
+        let needle = values.remove(0);
+        let mut list = Vec::with_capacity(values.len());
+        for value in values {
+            let name = if negated { "<>" } else { "=" };
+            list.push(self.operator(name, vec![needle.clone(), value])?.expr);
+        }
+        let joined = if negated { Expr::And(list) } else { Expr::Or(list) };
+        Ok(Typed::new(joined, SqlType::Bool))
     }
 
     fn like(
@@ -511,9 +538,17 @@ impl Binder<'_> {
     /// Largest or smallest of a list.
     pub(crate) fn extreme(&mut self, args: Vec<Typed>, wanted: Ordering) -> Result<Typed> {
         let what = if wanted.is_gt() { "GREATEST" } else { "LEAST" };
+        let modifier = varchar_of(&args);
         let (list, ty) = self.unified(args, what)?;
-        Ok(Typed::new(Expr::Extreme(list, wanted), ty))
+        Ok(Typed { modifier, ..Typed::new(Expr::Extreme(list, wanted), ty) })
     }
+}
+
+/// `varchar` of no declared length if the common type of `values` is that: of several types of text
+/// the first is it.
+pub(crate) fn varchar_of(values: &[Typed]) -> Option<Modifier> {
+    let mut known = values.iter().filter(|value| value.ty != SqlType::Unknown);
+    known.next().is_some_and(Typed::is_varchar).then_some(Modifier::Varchar(0))
 }
 
 /// A number has the smallest of integer, bigint and numeric that holds it.

@@ -58,7 +58,10 @@ fn some(
         changed = merged.as_ref().map(|new| (old.to_vec(), new.clone()));
         Ok(merged)
     };
-    let result = to.writer.upsert(on, &part, &mut merge);
+    let result = match &conflict.assignments {
+        Some(_) => to.writer.upsert(on, &part, &mut merge),
+        None => to.writer.insert_or_skip(on, &part),
+    };
     let done = unless(failed, result).map_err(twice)?;
     let mut count = 0;
     for (values, upserted) in part.into_iter().zip(done) {

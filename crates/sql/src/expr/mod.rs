@@ -255,6 +255,11 @@ impl Typed {
         Typed { expr, ty, position: None, modifier: None }
     }
 
+    /// Is it `varchar`, as far as that is known here? Kept as text, it compares otherwise.
+    pub(crate) fn is_varchar(&self) -> bool {
+        self.ty == SqlType::Text && matches!(self.modifier, Some(Modifier::Varchar(_)))
+    }
+
     #[must_use]
     pub(crate) fn at(mut self, position: Option<usize>) -> Typed {
         self.position = self.position.or(position);

@@ -21,7 +21,7 @@ pub(crate) enum Modifier {
     Numeric(u32, i32),
     /// `character(n)`
     Char(u32),
-    /// `character varying(n)`
+    /// `character varying(n)`; 0 is one of no declared length, which only expressions have.
     Varchar(u32),
 }
 
@@ -84,6 +84,7 @@ impl Modifier {
     pub(crate) fn number(self) -> i32 {
         match self {
             Modifier::Numeric(precision, scale) => ((precision as i32) << 16 | (scale & 0x7ff)) + 4,
+            Modifier::Varchar(0) => -1,
             Modifier::Char(length) | Modifier::Varchar(length) => length as i32 + 4,
         }
     }
@@ -100,7 +101,7 @@ impl Modifier {
                 text.truncate(text.trim_end_matches(' ').len());
                 Ok(Datum::Text(text))
             }
-            (Modifier::Varchar(length), Datum::Text(text)) => {
+            (Modifier::Varchar(length), Datum::Text(text)) if length > 0 => {
                 self.cut(text, length, written).map(Datum::Text)
             }
             (_, other) => Ok(other),
@@ -149,6 +150,7 @@ mod tests {
         assert_eq!(error.sqlstate, "22001");
         assert_eq!(error.message, "value too long for type character(3)");
         assert_eq!(Modifier::Varchar(2).fit(text("abc"), true).unwrap(), text("ab"));
+        assert_eq!(Modifier::Varchar(0).fit(text("abc"), false).unwrap(), text("abc"));
         assert_eq!(pad(text("ä"), 3), text("ä  "));
     }
 

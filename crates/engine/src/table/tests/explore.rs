@@ -336,7 +336,7 @@ fn upserts() {
             let mut merge =
                 |old: &[Value], new: &[Value]| Ok(Some(row(7, as_int(&old[1]) + as_int(&new[1]))));
             let rows = [row(7, tag)];
-            let done = world.table.upsert_many(&mut statement, &rows, &[0], &mut merge);
+            let done = world.table.upsert_many(&mut statement, &rows, &[0], Some(&mut merge));
             let inserted = matches!(done.expect("no conflict")[..], [Upserted::Inserted(_)]);
             txn.commit(true).expect("a commit");
             inserted
