@@ -4,24 +4,30 @@ rows and error codes, must be equal.
 
     apt-get install postgresql-15; pip install 'psycopg[binary]'
     cargo build --release -p rightlink-cli
-    bench/postgres/differential.py [--statements 100000] [--seed 1] [--binary FILE] [--show 20]
+    bench/postgres/differential.py [--statements 100000] [--part 5000] [--seed 1] [--resume FILE]
+        [--binary FILE] [--show 20]
+
+Every part has fresh tables and statements of its own (seed 1 part 3 is `--seed 1.3`, alone), so that
+a run can be stopped: with `--resume FILE`, parts that the file lists as done are not run again, and
+those that get done are added to it, a line of JSON each.
 
 Values lie at the limits of their types, are null, empty, or hardly differ; statements insert, change
 and read, with operators, functions, casts, aggregates, groups, order, limits, constraints that break,
 ON CONFLICT and RETURNING. Statements that we refuse with 0A000 are counted and left out. Equal seeds
 give equal statements. Both sides end with the same rows, and ours is verified.
 
-Some differences are known and counted by name (`explained`). Known and not excused: varchar is text
-here, so `char = varchar` compares blanks; ON CONFLICT DO UPDATE whose WHERE spares a row of its own
-statement is no error. Does not do: values that are equal and look different (-0, 1.0 and 1.00) as
+Some differences are known and counted by name (`explained`). Does not do: values that are equal and look different (-0, 1.0 and 1.00) as
 groups; transactions of several sessions; several tables.
 """
 
 import argparse
 import collections
+import json
+import pathlib
 import random
 import re
 import sys
+import time
 
 import peer
 
@@ -260,59 +266,100 @@ def rounded(answer):
     return answer[0], [[plain(value) for value in row] for row in answer[1]]
 
 
+def prepare(sessions):
+    for sql in ["drop table if exists t", TABLE, *INDEXES]:
+        for session in sessions:
+            answer = session.run(sql)
+            if answer[0] == "error":
+                raise SystemExit(f"{sql}: {answer}")
+
+
+def run_part(sessions, name, statements, show):
+    """How many answers of each kind there were."""
+    count = collections.Counter()
+    prepare(sessions)
+    maker = Maker(name)
+    for at in range(statements):
+        sql = maker.statement()
+        mine = settled(sessions[0].run(sql), sql)
+        if mine == ("error", "0A000"):
+            count["refused"] += 1
+            continue
+        other = settled(sessions[1].run(sql), sql)
+        count["error" if other[0] == "error" else "rows"] += 1
+        reason = explained(mine, other, sql, sessions[1])
+        if reason:
+            count[reason] += 1
+        elif mine != other:
+            count["different"] += 1
+            if count["different"] <= show:
+                print(f"{name} {at}: {sql}\n  ours:   {str(mine)[:300]}\n  theirs: {str(other)[:300]}",
+                      flush=True)
+        wrote = any(answer[0] != "error" and not answer[0].endswith(" 0") for answer in (mine, other))
+        if not sql.startswith("select") and "error" in (mine[0], other[0]) and wrote:
+            # The tables differ from here on: make them equal.
+            for session in sessions:
+                session.run("delete from t")
+    final = [session.run("select * from t order by id") for session in sessions]
+    if final[0] != final[1]:
+        count["different"] += 1
+        print(f"{name}: the tables differ at the end", flush=True)
+    return count
+
+
+def parts_of(args):
+    """Names of the parts and how many statements each has."""
+    if "." in args.seed:
+        return [(args.seed, min(args.part, args.statements))]
+    starts = range(0, args.statements, args.part)
+    return [(f"{args.seed}.{at}", min(args.part, args.statements - start))
+            for at, start in enumerate(starts)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--statements", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--part", type=int, default=5_000)
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--resume")
     parser.add_argument("--binary", default="target/release/rightlink")
     parser.add_argument("--show", type=int, default=20)
     parser.add_argument("--dir", default="/tmp")
     args = parser.parse_args()
+    done = {}
+    if args.resume and pathlib.Path(args.resume).exists():
+        lines = pathlib.Path(args.resume).read_text(encoding="utf-8").splitlines()
+        done = {one["part"]: one for one in map(json.loads, lines)}
+    total = collections.Counter()
     settings = {"fsync": "off", "timezone": "'UTC'", "jit": "off"}
     ours, theirs = peer.Rightlink(args.binary, args.dir), peer.Postgres(args.dir, settings)
-    count = collections.Counter()
     try:
         sessions = [peer.Session(ours), peer.Session(theirs)]
-        for sql in [TABLE, *INDEXES]:
-            for session in sessions:
-                answer = session.run(sql)
-                if answer[0] == "error":
-                    raise SystemExit(f"{sql}: {answer}")
+        # Nobody kills either here.
+        sessions[0].run("set synchronous_commit = off")
         sessions[1].run(PROBE)
-        maker = Maker(args.seed)
-        for at in range(args.statements):
-            sql = maker.statement()
-            mine = settled(sessions[0].run(sql), sql)
-            if mine == ("error", "0A000"):
-                count["refused"] += 1
+        for name, statements in parts_of(args):
+            known = done.get(name)
+            if known and known["statements"] == statements:
+                total.update(known["count"])
                 continue
-            other = settled(sessions[1].run(sql), sql)
-            count["error" if other[0] == "error" else "rows"] += 1
-            reason = explained(mine, other, sql, sessions[1])
-            if reason:
-                count[reason] += 1
-            elif mine != other:
-                count["different"] += 1
-                if count["different"] <= args.show:
-                    print(f"{at}: {sql}\n  ours:   {str(mine)[:300]}\n  theirs: {str(other)[:300]}")
-            wrote = any(answer[0] != "error" and not answer[0].endswith(" 0")
-                        for answer in (mine, other))
-            if not sql.startswith("select") and "error" in (mine[0], other[0]) and wrote:
-                # The tables differ from here on: make them equal.
-                for session in sessions:
-                    session.run("delete from t")
-        final = [session.run("select * from t order by id") for session in sessions]
-        if final[0] != final[1]:
-            count["different"] += 1
-            print("the tables differ at the end")
+            start = time.monotonic()
+            count = run_part(sessions, name, statements, args.show)
+            seconds = time.monotonic() - start
+            total.update(count)
+            print(f"part {name}: {statements / seconds:.0f} statements/s, {dict(count)}", flush=True)
+            if args.resume:
+                with open(args.resume, "a", encoding="utf-8") as out:
+                    out.write(json.dumps({"part": name, "statements": statements,
+                                          "seconds": round(seconds, 1), "count": count}) + "\n")
         for session in sessions:
             session.close()
         ours.verify()
     finally:
         ours.close()
         theirs.close()
-    print(f"seed {args.seed}: {dict(count)}")
-    return count["different"] != 0
+    print(f"seed {args.seed}: {dict(total)}")
+    return total["different"] != 0
 
 
 if __name__ == "__main__":

@@ -705,3 +705,102 @@ fn long_rows_are_sorted_by_way_of_files() {
     let files = std::fs::read_dir(dir.path().join("tmp")).unwrap().count();
     assert_eq!(files, 0, "temporary files go with their statement");
 }
+
+fn files_in(dir: &tempfile::TempDir) -> usize {
+    std::fs::read_dir(dir.path().join("tmp")).unwrap().count()
+}
+
+/// Groups and duplicates that a small budget does not hold are the same as in a large one.
+#[test]
+fn groups_that_memory_does_not_hold_go_to_files() {
+    let (small_dir, large_dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let small = Database::options().memory(8 << 20).open(small_dir.path()).unwrap();
+    let large = Database::open(large_dir.path()).unwrap();
+    let mut sessions = [Session::new(&small), Session::new(&large)];
+    let many = "from generate_series(1, 40000) g";
+    let few = "from generate_series(1, 900) g";
+    let statements = [
+        // More groups than fit, met again and again, some of them in memory.
+        format!(
+            "select g % 15000 as k, count(*), sum(g * 0.1::float8), avg(g::numeric / 7), min(g::text), \
+             max(g), bool_and(g > 9), count(*) filter (where g % 2 = 0) {many} group by k"
+        ),
+        format!("select g % 15000, count(*) as n {many} group by 1 having count(*) = 2 order by 1"),
+        // Long keys that differ at their ends only, and keys that are null.
+        format!(
+            "select repeat('x', 20000) || g % 300 as k, nullif(g % 2, 0) as l, sum(g) {few} \
+             group by k, l"
+        ),
+        format!("select g % 3000 as k, string_agg(repeat('y', 100) || g, ',') {many} group by k"),
+        // Distinct values: more than fit in a few groups, in many groups, in one.
+        format!("select g % 3, count(distinct g), sum(distinct g % 20000) {many} group by 1"),
+        format!(
+            "select g % 15000, count(distinct g % 10), string_agg(distinct (g % 4)::text, '-'), \
+             count(*) {many} group by 1"
+        ),
+        format!("select count(distinct g::text), sum(distinct g * 0.1::float8), max(g) {many}"),
+        format!("select count(distinct repeat('x', 20000) || g % 300), count(g) {few}"),
+        format!("select distinct g % 30000, repeat('z', 50) {many}"),
+        format!("select distinct repeat('x', 20000) || g % 300, nullif(g % 2, 0) {few}"),
+        format!("select distinct g % 30000 as k, repeat('z', 50) {many} order by k desc"),
+        format!("select distinct on (k) g % 30000 as k, g {many} order by k, g desc"),
+        format!("select distinct on (k, g % 2) g % 10000 as k, g {many} order by k limit 50"),
+        format!(
+            "select count(*), sum(n) from (select distinct n, k from (select g % 20000 as k, \
+             count(*) as n {many} group by 1) a) b"
+        ),
+    ];
+    for sql in &statements {
+        let [mut few, mut lots] = sessions.each_mut().map(|session| {
+            let outcome = session.execute(sql).map_err(|error| panic!("{sql}: {error:?}"));
+            let rows = outcome.unwrap().pop().unwrap().rows;
+            let shown = |row: Row| row.iter().map(|v| v.to_text()).collect::<Vec<_>>();
+            rows.into_iter().map(shown).collect::<Vec<_>>()
+        });
+        if !sql.contains("order by") {
+            few.sort();
+            lots.sort();
+        }
+        assert!(!few.is_empty() && few == lots, "{sql}: {} and {} rows", few.len(), lots.len());
+        assert_eq!(files_in(&small_dir), 0, "{sql}: temporary files go with their statement");
+    }
+    // One group beyond the budget, an error, too little time: nothing stays behind.
+    let [mut session, _] = sessions;
+    let fails = [
+        (format!("select string_agg(repeat('x', 1000), ',') {many}"), "53200"),
+        (format!("select g, sum(1 / (40000 - g)) {many} group by g"), "22012"),
+        (format!("select distinct 1 / (40000 - g), repeat('x', 200) || g {many}"), "22012"),
+        (
+            format!("set statement_timeout = 1; select g, count(distinct g) {many} group by 1"),
+            "57014",
+        ),
+    ];
+    for (sql, code) in &fails {
+        assert_eq!(session.execute(sql).unwrap_err().sqlstate, *code, "{sql}");
+        assert_eq!(files_in(&small_dir), 0, "{sql}: temporary files go with their statement");
+    }
+    drop(session);
+    assert!(small.verify().unwrap().is_clean());
+}
+
+/// An index gives the order of what has no duplicates, also when it goes to files.
+#[test]
+fn rows_without_duplicates_keep_the_order_of_an_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::options().memory(8 << 20).open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    session
+        .execute(
+            "create table t (a int, b text, c int primary key); create index on t (a, b); \
+             insert into t select g / 2, repeat('x', 100) || g / 2, g from generate_series(1, 30000) g",
+        )
+        .unwrap();
+    session.execute("vacuum analyze t").unwrap();
+    let sql = "select distinct a, b from t order by a, b";
+    assert!(!one(&mut session, &format!("explain {sql}")).contains("Sort"));
+    let rows = session.execute(sql).unwrap().pop().unwrap().rows;
+    let found = rows.iter().map(|row| row[0].to_text().unwrap().parse::<usize>().unwrap());
+    assert!(found.eq(0..=15_000));
+    assert_eq!(files_in(&dir), 0, "temporary files go with their statement");
+    assert!(db.verify().unwrap().is_clean());
+}

@@ -294,7 +294,7 @@ impl Binder<'_> {
         let columns: Vec<Column> = list.iter().map(column).collect();
         let mut output: Vec<Expr> = list.iter().map(|target| target.value.expr.clone()).collect();
         let on = self.distinct_on(distinct, &list, &mut output)?;
-        let sort = self.order(order, &list, &mut output)?;
+        let mut sort = self.order(order, &list, &mut output)?;
         let distinct = match (distinct, on) {
             (None | Some(AstDistinct::All), _) => Distinct::None,
             (Some(AstDistinct::Distinct), _) => {
@@ -306,8 +306,15 @@ impl Binder<'_> {
                 Distinct::All
             }
             (Some(AstDistinct::On(_)), on) => {
-                check_distinct_on(&on, &sort)?;
-                Distinct::On(on)
+                let places: Vec<usize> = on.iter().map(|(at, _)| *at).collect();
+                check_distinct_on(&places, &sort)?;
+                // Rows that agree become neighbours.
+                for (at, ty) in on {
+                    if sort.iter().all(|key| key.at != at) {
+                        sort.push(sort_key(&output, (at, ty), (false, false)));
+                    }
+                }
+                Distinct::On(places)
             }
         };
         let (keys, having) = grouping.unwrap_or((None, None));
@@ -340,9 +347,9 @@ impl Binder<'_> {
         distinct: Option<&AstDistinct>,
         list: &[Target],
         output: &mut Vec<Expr>,
-    ) -> Result<Vec<usize>> {
+    ) -> Result<Vec<(usize, SqlType)>> {
         let Some(AstDistinct::On(nodes)) = distinct else { return Ok(Vec::new()) };
-        nodes.iter().map(|node| Ok(self.order_place(node, list, output)?.0)).collect()
+        nodes.iter().map(|node| self.order_place(node, list, output)).collect()
     }
 
     fn order(
@@ -364,9 +371,8 @@ impl Binder<'_> {
                 Some(_) => return Err(SqlError::unsupported("ORDER BY USING")),
             };
             let nulls_first = item.options.nulls_first.unwrap_or(descending);
-            let padded = matches!(output[at], Expr::Pad(..)) || ty == SqlType::Bpchar;
             if sort.iter().all(|key| key.at != at) {
-                sort.push(SortKey { at, descending, nulls_first, padded });
+                sort.push(sort_key(output, (at, ty), (descending, nulls_first)));
             }
         }
         Ok(sort)
@@ -442,6 +448,15 @@ impl Binder<'_> {
 pub(super) fn is_default(node: &ast::Expr) -> bool {
     matches!(node, ast::Expr::Identifier(name)
         if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
+}
+
+fn sort_key(
+    output: &[Expr],
+    (at, ty): (usize, SqlType),
+    (descending, nulls_first): (bool, bool),
+) -> SortKey {
+    let padded = matches!(output[at], Expr::Pad(..)) || ty == SqlType::Bpchar;
+    SortKey { at, descending, nulls_first, padded }
 }
 
 fn check_distinct_on(on: &[usize], sort: &[SortKey]) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Memory that grows with the data, counted against the database's one budget.
 //!
-//! Invariants: a row is counted before it is kept. Does not do: spilling to disk (`sort` does); a
+//! Invariants: a row is counted before it is kept. Does not do: spilling to disk (`spill` does); a
 //! statement that needs more than the budget has fails with `53200`.
 
 use rightlink::{Budget, Reservation};
@@ -52,14 +52,20 @@ impl Memory {
             self.used,
             self.budget.limit()
         );
-        SqlError::new(code::OUT_OF_MEMORY, "out of memory")
-            .detail(detail)
-            .hint("Groups are kept in memory; an index that delivers the order needs none.")
+        SqlError::new(code::OUT_OF_MEMORY, "out of memory").detail(detail).hint(
+            "What one group gathers, and rows that are put in order by more than half of a \
+                 record, are kept in memory.",
+        )
     }
 
     /// Gives back what was counted.
     pub(crate) fn release(&mut self) {
         (self.used, self.reserved, self.reservation) = (0, 0, None);
+    }
+
+    /// What the budget has left.
+    pub(crate) fn available(&self) -> usize {
+        self.budget.available()
     }
 
     /// What is counted, in bytes.

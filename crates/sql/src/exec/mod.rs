@@ -3,8 +3,9 @@
 //! | file | hides |
 //! |---|---|
 //! | `source` | rows of tables, lists, series |
-//! | `query` | filter, groups, order, duplicates, limits: streams on streams |
-//! | `sort`, `sort_key` | order, in memory or by way of files; rows as bytes for that |
+//! | `query` | filter, projection, limits: streams on streams |
+//! | `group`, `unique`, `sort` | groups, duplicates, order, in memory or by way of files |
+//! | `spill`, `sort_key` | rows in temporary files; values as bytes that compare as they do |
 //! | `memory` | what a stream holds, counted against the database's budget |
 //! | `write`, `upsert` | INSERT, UPDATE, DELETE, rows locked by SELECT; ON CONFLICT |
 //! | `rows`, `references` | rules for rows; foreign keys |
@@ -16,6 +17,7 @@
 //! Does not do: transactions (`session`).
 
 pub(crate) mod ddl;
+mod group;
 pub(crate) mod memory;
 pub(crate) mod query;
 pub(crate) mod references;
@@ -23,7 +25,9 @@ pub(crate) mod rows;
 mod sort;
 mod sort_key;
 pub(crate) mod source;
+mod spill;
 pub(crate) mod tables;
+mod unique;
 mod upsert;
 pub(crate) mod write;
 

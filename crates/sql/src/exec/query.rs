@@ -1,19 +1,18 @@
-//! Streams on streams: filter, groups, projection, duplicates, limits.
+//! Streams on streams: filter, projection, limits, and the others in their order.
 //!
-//! Invariants: rows come out with the visible columns only. Groups come out in the order of their
-//! keys. Does not do: spilling groups and duplicates (`memory`).
+//! Invariants: rows come out with the visible columns only. Does not do: groups (`group`),
+//! duplicates (`unique`), order (`sort`).
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rightlink::{Budget, Transaction};
 
 use crate::error::{Result, SqlError, code};
-use crate::exec::memory::Memory;
+use crate::exec::group::Grouped;
 use crate::exec::sort::Sort;
-use crate::exec::{Ready, Stream, source, watched};
-use crate::expr::aggregate::{Ordered, State};
+use crate::exec::unique::{Unique, UniqueOn};
+use crate::exec::{Stream, source, watched};
 use crate::expr::probe::Stage;
 use crate::expr::{Context, Expr};
 use crate::plan::{Distinct, Select, SortKey};
@@ -39,18 +38,13 @@ pub(crate) fn open(
     }
     stream = watched(stream, Stage::Source, context);
     if select.group.is_some() {
-        stream = Box::new(Grouped {
-            select: Arc::clone(select),
-            input: Some((stream, Memory::new(budget))),
-            groups: Ready::new(Vec::new()),
-            memory: None,
-        });
+        stream = Box::new(Grouped::new(select, stream, budget));
         stream = watched(stream, Stage::Group, context);
     }
     stream = Box::new(Project { select: Arc::clone(select), input: stream });
     if select.distinct == Distinct::All {
-        stream =
-            Box::new(Unique { input: stream, seen: BTreeSet::new(), memory: Memory::new(budget) });
+        let order = if select.ordered { &select.sort[..] } else { &[] };
+        stream = Box::new(Unique::new(stream, order, budget));
         stream = watched(stream, Stage::Distinct, context);
     }
     if needs_sort {
@@ -59,13 +53,7 @@ pub(crate) fn open(
         stream = watched(Box::new(sort), Stage::Sort, context);
     }
     if let Distinct::On(places) = &select.distinct {
-        let places = places.clone();
-        stream = Box::new(UniqueOn {
-            input: stream,
-            places,
-            seen: BTreeSet::new(),
-            memory: Memory::new(budget),
-        });
+        stream = Box::new(UniqueOn::new(stream, &select.sort, places));
         stream = watched(stream, Stage::Unique, context);
     }
     let cut = Box::new(Cut { input: stream, limits, width: select.columns.len() });
@@ -136,115 +124,6 @@ impl Stream for Project {
 /// The values of `output` over `row`.
 pub(crate) fn project(output: &[Expr], row: &[Datum], context: &Context) -> Result<Row> {
     output.iter().map(|expr| expr.eval(row, context)).collect()
-}
-
-struct Grouped {
-    select: Arc<Select>,
-    input: Option<(Box<dyn Stream>, Memory)>,
-    groups: Ready,
-    /// Held as long as the groups are.
-    memory: Option<Memory>,
-}
-
-impl Stream for Grouped {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        if let Some((input, memory)) = self.input.take() {
-            self.gather(input, memory, context)?;
-        }
-        let group = self.select.group.as_ref().expect("opened for groups");
-        while let Some(row) = self.groups.next(context)? {
-            match &group.having {
-                Some(having) if !having.holds(&row, context)? => {}
-                _ => return Ok(Some(row)),
-            }
-        }
-        Ok(None)
-    }
-}
-
-impl Grouped {
-    fn gather(
-        &mut self,
-        mut input: Box<dyn Stream>,
-        mut memory: Memory,
-        context: &Context,
-    ) -> Result<()> {
-        let group = self.select.group.as_ref().expect("opened for groups");
-        let fresh = || -> Vec<State> { group.aggregates.iter().map(|a| a.start()).collect() };
-        let mut groups: BTreeMap<Ordered, Vec<State>> = BTreeMap::new();
-        if group.keys.is_empty() {
-            groups.insert(Ordered(Vec::new()), fresh());
-        }
-        while let Some(row) = input.next(context)? {
-            let key = Ordered(project(&group.keys, &row, context)?);
-            let states = match groups.entry(key) {
-                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-                std::collections::btree_map::Entry::Vacant(entry) => {
-                    let states = size_of::<State>() * group.aggregates.len();
-                    memory.charge(64 + states)?;
-                    memory.charge_row(&entry.key().0)?;
-                    entry.insert(fresh())
-                }
-            };
-            for (aggregate, state) in group.aggregates.iter().zip(states) {
-                let grown = aggregate.step(state, &row, context)?;
-                if grown > 0 {
-                    memory.charge(grown)?;
-                }
-            }
-        }
-        let mut rows = Vec::with_capacity(groups.len());
-        for (Ordered(mut row), states) in groups {
-            for (aggregate, state) in group.aggregates.iter().zip(&states) {
-                row.push(aggregate.finish(state)?);
-            }
-            rows.push(row);
-        }
-        self.groups = Ready::new(rows);
-        self.memory = Some(memory);
-        Ok(())
-    }
-}
-
-struct Unique {
-    input: Box<dyn Stream>,
-    seen: BTreeSet<Ordered>,
-    memory: Memory,
-}
-
-impl Stream for Unique {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        while let Some(row) = self.input.next(context)? {
-            let key = Ordered(row);
-            if !self.seen.contains(&key) {
-                self.memory.charge_row(&key.0)?;
-                self.seen.insert(key.clone());
-                return Ok(Some(key.0));
-            }
-        }
-        Ok(None)
-    }
-}
-
-struct UniqueOn {
-    input: Box<dyn Stream>,
-    places: Vec<usize>,
-    seen: BTreeSet<Ordered>,
-    memory: Memory,
-}
-
-impl Stream for UniqueOn {
-    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        while let Some(row) = self.input.next(context)? {
-            let key = Ordered(self.places.iter().map(|at| row[*at].clone()).collect());
-            if !self.seen.contains(&key) {
-                self.memory.charge_row(&key.0)?;
-                self.seen.insert(key);
-                return Ok(Some(row));
-            }
-        }
-        Ok(None)
-    }
 }
 
 /// Order of two output rows.

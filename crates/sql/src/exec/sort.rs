@@ -8,10 +8,11 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use rightlink::{Budget, Sorted, Sorter};
+use rightlink::Budget;
 
 use super::sort_key;
-use crate::error::{Result, SqlError, code};
+use super::spill::{Spill, Spilled};
+use crate::error::Result;
 use crate::exec::memory::Memory;
 use crate::exec::query::compare;
 use crate::exec::{Ready, Stream};
@@ -20,7 +21,7 @@ use crate::plan::SortKey;
 use crate::types::Row;
 
 /// Of what the memory budget has left, what a sort takes before it uses files, and then.
-const SHARE: usize = 4;
+pub(super) const SHARE: usize = 4;
 /// Largest number of rows of which only the first are kept while more come.
 const MAX_TOP: usize = 10_000;
 
@@ -49,13 +50,17 @@ impl Sort {
         top: Option<u64>,
     ) -> Sort {
         let (keys, memory) = (keys.to_vec(), Memory::new(budget));
-        let (rows, most) = (Output::Memory(Ready::new(Vec::new())), budget.available() / SHARE);
-        Sort { keys, input: Some(input), rows, memory, most, top }
+        let rows = Output::Memory(Ready::new(Vec::new()));
+        Sort { keys, input: Some(input), rows, memory, most: 0, top }
     }
 
     fn gather(&mut self, mut input: Box<dyn Stream>, context: &Context) -> Result<Output> {
         let mut rows = Vec::new();
         while let Some(row) = input.next(context)? {
+            if rows.is_empty() {
+                // What is below has taken its share by now.
+                self.most = self.memory.available() / SHARE;
+            }
             let full = self.memory.charge_row(&row).is_err();
             if full || self.memory.used() > self.most {
                 rows.push(row);
@@ -78,28 +83,22 @@ impl Sort {
         mut input: Box<dyn Stream>,
         context: &Context,
     ) -> Result<Files> {
-        let db = &context.db.as_ref().expect("a statement has a database").0;
-        let mut sorter = db.sorter(self.most).map_err(too_much)?;
-        let longest = sorter.max_record();
-        let (mut key, mut bytes) = (Vec::new(), Vec::new());
-        let mut push = |sorter: &mut Sorter, row: &Row| {
+        let mut spill = Spill::new(self.most, context)?;
+        let (cut, mut key) = (spill.key_room(), Vec::new());
+        let mut push = |spill: &mut Spill, row: &Row| {
             key.clear();
-            bytes.clear();
             self.keys.iter().for_each(|part| sort_key::encode(&mut key, &row[part.at], *part));
-            key.truncate(longest / 2);
-            sort_key::write_row(&mut bytes, row);
-            push_pieces(sorter, &key, &bytes, longest)
+            key.truncate(cut);
+            spill.push(&key, row)
         };
         for row in rows {
-            push(&mut sorter, &row)?;
+            push(&mut spill, &row)?;
         }
         self.memory.release();
         while let Some(row) = input.next(context)? {
-            push(&mut sorter, &row)?;
+            push(&mut spill, &row)?;
         }
-        let sorted = sorter.finish().map_err(too_much)?;
-        let ties = Ready::new(Vec::new());
-        Ok(Files { sorted, cut: longest / 2, ties, ahead: None })
+        Ok(Files { spilled: spill.finish()?, cut, ties: Ready::new(Vec::new()), ahead: None })
     }
 
     fn gather_top(
@@ -125,34 +124,9 @@ impl Sort {
     }
 }
 
-/// A row whose bytes are too many for one record is several with the same key, one behind the other
-/// as records with equal keys are.
-fn push_pieces(sorter: &mut Sorter, key: &[u8], row: &[u8], longest: usize) -> Result<()> {
-    let room = longest - key.len() - 1;
-    let mut piece = Vec::new();
-    let mut rest = row;
-    loop {
-        let (part, more) = rest.split_at(rest.len().min(room));
-        rest = more;
-        piece.clear();
-        piece.push(u8::from(!rest.is_empty()));
-        piece.extend_from_slice(part);
-        sorter.push(key, &piece).map_err(too_much)?;
-        if rest.is_empty() {
-            return Ok(());
-        }
-    }
-}
-
-/// Whether there is more of the row behind a piece, and the row's bytes in it.
-fn split(piece: &[u8]) -> (bool, &[u8]) {
-    let (more, bytes) = piece.split_first().expect("a piece says whether there is more");
-    (*more != 0, bytes)
-}
-
 /// Rows in order from files.
 struct Files {
-    sorted: Sorted,
+    spilled: Spilled,
     /// Keys of this length may have been cut: rows with equal ones are put in order here.
     cut: usize,
     ties: Ready,
@@ -171,7 +145,7 @@ impl Files {
         }
         let first = match self.ahead.take() {
             Some(ahead) => Some(ahead),
-            None => self.read()?,
+            None => self.spilled.next(context)?,
         };
         let Some((key, row)) = first else { return Ok(None) };
         if key.len() < self.cut {
@@ -180,7 +154,7 @@ impl Files {
         memory.release();
         memory.charge_row(&row)?;
         let mut ties = vec![row];
-        while let Some((other, row)) = self.read()? {
+        while let Some((other, row)) = self.spilled.next(context)? {
             if other != key {
                 self.ahead = Some((other, row));
                 break;
@@ -191,35 +165,6 @@ impl Files {
         ties.sort_by(|a, b| compare(a, b, keys));
         self.ties = Ready::new(ties);
         self.ties.next(context)
-    }
-
-    /// The next row in the order of the files, and its key.
-    fn read(&mut self) -> Result<Option<(Vec<u8>, Row)>> {
-        let Some((key, piece)) = self.sorted.next()? else { return Ok(None) };
-        let (key, (more, piece)) = (key.to_vec(), split(piece));
-        if !more {
-            return Ok(Some((key, sort_key::read_row(piece)?)));
-        }
-        let mut bytes = piece.to_vec();
-        loop {
-            let next = self.sorted.next()?;
-            let (_, piece) = next.expect("a row ends with its last piece");
-            let (more, piece) = split(piece);
-            bytes.extend_from_slice(piece);
-            if !more {
-                return Ok(Some((key, sort_key::read_row(&bytes)?)));
-            }
-        }
-    }
-}
-
-/// A sort that the budget or the size of its rows forbids.
-fn too_much(error: rightlink::Error) -> SqlError {
-    match error {
-        rightlink::Error::Limit(what) => {
-            SqlError::new(code::OUT_OF_MEMORY, "out of memory").detail(what)
-        }
-        other => other.into(),
     }
 }
 

@@ -93,7 +93,7 @@ fn decimal(out: &mut Vec<u8>, value: &Decimal) {
 }
 
 /// Appends a row.
-pub(super) fn write_row(out: &mut Vec<u8>, row: &Row) {
+pub(super) fn write_row(out: &mut Vec<u8>, row: &[Datum]) {
     for value in row {
         let Some(ty) = value.type_of() else {
             out.push(NULL);

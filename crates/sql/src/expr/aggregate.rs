@@ -1,13 +1,15 @@
 //! Functions over many rows.
 //!
-//! Invariants: nulls do not count, except for `count(*)`; sums of integers are exact however many.
+//! Invariants: nulls do not count, except for `count(*)`; sums of integers are exact however many;
+//! distinct values are taken in their order.
 //! Does not do: ordered-set aggregates, statistics such as `stddev`.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Context, Expr};
-use crate::types::{Datum, Decimal, Interval, SqlType};
+use crate::types::{Datum, Decimal, Interval, Row, SqlType};
 
 /// What is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,9 +97,12 @@ pub(crate) struct State {
     /// Sum of integers.
     whole: i128,
     value: Datum,
-    /// Values met, for DISTINCT.
-    seen: Option<std::collections::BTreeSet<Ordered>>,
+    /// Values met that are still to be taken, for DISTINCT.
+    seen: BTreeSet<Ordered>,
 }
+
+/// What an aggregate takes of a row: its first argument, and the second or null.
+pub(crate) type Input = [Datum; 2];
 
 /// A value by its order.
 #[derive(Clone, Debug)]
@@ -124,51 +129,84 @@ impl PartialEq for Ordered {
 
 impl Eq for Ordered {}
 
+impl State {
+    /// Appends what was taken so far.
+    pub(crate) fn write(self, out: &mut Row) {
+        let whole = self.whole.to_le_bytes().to_vec();
+        out.extend([Datum::Int8(self.count), Datum::Bytes(whole), self.value]);
+    }
+
+    /// What [`State::write`] wrote.
+    pub(crate) fn read(values: &mut impl Iterator<Item = Datum>) -> State {
+        let (Some(Datum::Int8(count)), Some(Datum::Bytes(whole)), Some(value)) =
+            (values.next(), values.next(), values.next())
+        else {
+            unreachable!("a state was written")
+        };
+        let whole = i128::from_le_bytes(whole.try_into().expect("sixteen bytes were written"));
+        State { count, whole, value, seen: BTreeSet::new() }
+    }
+
+    /// The distinct values that are still to be taken, in order.
+    pub(crate) fn give_up(&mut self) -> impl Iterator<Item = Input> + use<> {
+        let pair = |Ordered(values): Ordered| match <Input>::try_from(values) {
+            Ok(input) => input,
+            Err(_) => unreachable!("two values were put in"),
+        };
+        std::mem::take(&mut self.seen).into_iter().map(pair)
+    }
+}
+
 impl Aggregate {
     /// Nothing met yet.
     pub(crate) fn start(&self) -> State {
-        let seen = self.distinct.then(std::collections::BTreeSet::new);
-        State { count: 0, whole: 0, value: Datum::Null, seen }
+        State { count: 0, whole: 0, value: Datum::Null, seen: BTreeSet::new() }
     }
 
-    /// Takes a row in. Returns how many bytes the state has grown by.
-    pub(crate) fn step(
-        &self,
-        state: &mut State,
-        row: &[Datum],
-        context: &Context,
-    ) -> Result<usize> {
+    /// What it takes of a row; `None` if the row does not count.
+    pub(crate) fn input(&self, row: &[Datum], context: &Context) -> Result<Option<Input>> {
         if let Some(filter) = &self.filter
             && !filter.holds(row, context)?
         {
-            return Ok(0);
+            return Ok(None);
         }
         if self.kind == Kind::CountAll {
-            state.count += 1;
-            return Ok(0);
+            return Ok(Some([Datum::Null, Datum::Null]));
         }
         let value = self.args[0].eval(row, context)?;
         if value.is_null() {
-            return Ok(0);
-        }
-        let mut grown = 0;
-        if let Some(seen) = &mut state.seen {
-            grown += 64 + value.heap_bytes();
-            if !seen.insert(Ordered(vec![value.clone()])) {
-                return Ok(0);
-            }
+            return Ok(None);
         }
         let separator = match self.args.get(1) {
             Some(separator) => separator.eval(row, context)?,
             None => Datum::Null,
         };
-        grown += if self.kind == Kind::StringAgg { value.heap_bytes() + 8 } else { 0 };
-        self.take(state, value, &separator)?;
+        Ok(Some([value, separator]))
+    }
+
+    /// Takes a value in; one of several distinct ones when all are there. Returns how many bytes
+    /// the state has grown by.
+    pub(crate) fn add(&self, state: &mut State, input: Input) -> Result<usize> {
+        if self.distinct {
+            let bytes = 64 + input.iter().map(Datum::heap_bytes).sum::<usize>();
+            let grown = state.seen.insert(Ordered(input.into()));
+            return Ok(if grown { bytes + size_of::<Input>() } else { 0 });
+        }
+        self.take(state, input)
+    }
+
+    /// Takes a value in, the only one like it if they are to be distinct.
+    pub(crate) fn take(&self, state: &mut State, [value, separator]: Input) -> Result<usize> {
+        let grown = match self.kind {
+            Kind::StringAgg => value.heap_bytes() + separator.heap_bytes() + 8,
+            _ => 0,
+        };
+        self.fold(state, value, &separator)?;
         state.count += 1;
         Ok(grown)
     }
 
-    fn take(&self, state: &mut State, value: Datum, separator: &Datum) -> Result<()> {
+    fn fold(&self, state: &mut State, value: Datum, separator: &Datum) -> Result<()> {
         match self.kind {
             Kind::CountAll | Kind::Count => {}
             Kind::Sum | Kind::Average => sum(state, value)?,
@@ -198,7 +236,10 @@ impl Aggregate {
     }
 
     /// The result over the rows taken in.
-    pub(crate) fn finish(&self, state: &State) -> Result<Datum> {
+    pub(crate) fn finish(&self, mut state: State) -> Result<Datum> {
+        for value in state.give_up() {
+            self.take(&mut state, value)?;
+        }
         match self.kind {
             Kind::CountAll | Kind::Count => Ok(Datum::Int8(state.count)),
             _ if state.count == 0 => Ok(Datum::Null),
@@ -207,10 +248,10 @@ impl Aggregate {
                     .map(Datum::Int8)
                     .map_err(|_| SqlError::new(code::NUMERIC_OUT_OF_RANGE, "bigint out of range")),
                 SqlType::Int8 => Ok(Datum::Numeric(Decimal::from(state.whole))),
-                _ => Ok(state.value.clone()),
+                _ => Ok(state.value),
             },
-            Kind::Average => average(state),
-            _ => Ok(state.value.clone()),
+            Kind::Average => average(&state),
+            _ => Ok(state.value),
         }
     }
 }

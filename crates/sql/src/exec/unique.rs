@@ -1,0 +1,164 @@
+//! Rows without duplicates.
+//!
+//! Invariants: of equal rows the first comes out. Rows come out as they are met while memory holds
+//! those that were; what comes later goes to files and comes out behind, in the order that is asked
+//! for, if any is.
+//! Does not do: DISTINCT ON of rows that are not in order.
+
+use std::collections::BTreeSet;
+
+use rightlink::Budget;
+
+use super::sort::{SHARE, Sort};
+use super::spill::{Spill, Spilled, identify};
+use crate::error::Result;
+use crate::exec::Stream;
+use crate::exec::memory::Memory;
+use crate::exec::query::compare;
+use crate::expr::Context;
+use crate::expr::aggregate::Ordered;
+use crate::plan::SortKey;
+use crate::types::Row;
+
+/// DISTINCT.
+pub(super) struct Unique {
+    input: Box<dyn Stream>,
+    seen: BTreeSet<Ordered>,
+    memory: Memory,
+    budget: Budget,
+    /// The order that the rows come in and keep.
+    order: Vec<SortKey>,
+    /// The share of the budget, once there was a row.
+    most: Option<usize>,
+    /// What is not among those seen.
+    rest: Option<Spill>,
+    /// That without duplicates, when all have come.
+    behind: Option<Box<dyn Stream>>,
+}
+
+impl Unique {
+    pub(super) fn new(input: Box<dyn Stream>, order: &[SortKey], budget: &Budget) -> Unique {
+        Unique {
+            input,
+            seen: BTreeSet::new(),
+            memory: Memory::new(budget),
+            budget: budget.clone(),
+            order: order.to_vec(),
+            most: None,
+            rest: None,
+            behind: None,
+        }
+    }
+
+    /// Is the row one that comes out now?
+    fn take(&mut self, row: &Ordered, context: &Context) -> Result<bool> {
+        if self.seen.contains(row) {
+            return Ok(false);
+        }
+        if let Some(rest) = &mut self.rest {
+            put(rest, row)?;
+            return Ok(false);
+        }
+        let most = *self.most.get_or_insert_with(|| self.memory.available() / SHARE);
+        let full = self.memory.charge_row(&row.0).is_err();
+        self.seen.insert(row.clone());
+        if full || self.memory.used() > most {
+            if full {
+                self.memory.release();
+            }
+            self.rest = Some(Spill::new(most / 2, context)?);
+        }
+        Ok(true)
+    }
+
+    /// All rows have come: those in files are next.
+    fn turn(&mut self) -> Result<()> {
+        let Some(rest) = self.rest.take() else { return Ok(()) };
+        self.seen = BTreeSet::new();
+        self.memory.release();
+        let spilled = Dedup { spilled: rest.finish()?, key: Vec::new(), same: Vec::new() };
+        self.behind = Some(match self.order.is_empty() {
+            true => Box::new(spilled),
+            false => Box::new(Sort::new(&self.order, Box::new(spilled), &self.budget, None)),
+        });
+        Ok(())
+    }
+}
+
+impl Stream for Unique {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        if self.behind.is_none() {
+            while let Some(row) = self.input.next(context)? {
+                let row = Ordered(row);
+                if self.take(&row, context)? {
+                    return Ok(Some(row.0));
+                }
+            }
+            self.turn()?;
+        }
+        match &mut self.behind {
+            Some(behind) => behind.next(context),
+            None => Ok(None),
+        }
+    }
+}
+
+fn put(rest: &mut Spill, Ordered(row): &Ordered) -> Result<()> {
+    let (mut identity, room) = (Vec::new(), rest.key_room());
+    identify(&mut identity, row, room);
+    rest.push(&identity, row)
+}
+
+/// Rows from files, the first of each that are equal.
+struct Dedup {
+    spilled: Spilled,
+    key: Vec<u8>,
+    /// Those that came out with that key: one, unless rows are long.
+    same: Vec<Ordered>,
+}
+
+impl Stream for Dedup {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        while let Some((key, row)) = self.spilled.next(context)? {
+            if key != self.key {
+                self.same.clear();
+                self.key = key;
+            }
+            let row = Ordered(row);
+            if !self.same.contains(&row) {
+                self.same.push(row.clone());
+                return Ok(Some(row.0));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// DISTINCT ON: the first of neighbours that agree in some columns, in an order that makes all
+/// that agree neighbours.
+pub(super) struct UniqueOn {
+    input: Box<dyn Stream>,
+    keys: Vec<SortKey>,
+    last: Option<Row>,
+}
+
+impl UniqueOn {
+    /// `order` is what the rows come in, which `places` begin.
+    pub(super) fn new(input: Box<dyn Stream>, order: &[SortKey], places: &[usize]) -> UniqueOn {
+        let keys = order.iter().copied().filter(|key| places.contains(&key.at)).collect();
+        UniqueOn { input, keys, last: None }
+    }
+}
+
+impl Stream for UniqueOn {
+    fn next(&mut self, context: &Context) -> Result<Option<Row>> {
+        while let Some(row) = self.input.next(context)? {
+            let agrees = |last: &Row| compare(last, &row, &self.keys).is_eq();
+            if !self.last.as_ref().is_some_and(agrees) {
+                self.last = Some(row.clone());
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+}
