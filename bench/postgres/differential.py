@@ -16,8 +16,8 @@ and read, with operators, functions, casts, aggregates, groups, order, limits, c
 ON CONFLICT and RETURNING. Statements that we refuse with 0A000 are counted and left out. Equal seeds
 give equal statements. Both sides end with the same rows, and ours is verified.
 
-Some differences are known and counted by name (`explained`). Does not do: values that are equal and look different (-0, 1.0 and 1.00) as
-groups; transactions of several sessions; several tables.
+Some differences are known and counted by name (`explained`). Does not do: values that are equal and
+look different (-0, 1.0 and 1.00) as groups; transactions of several sessions; several tables.
 """
 
 import argparse
@@ -192,6 +192,11 @@ def fails(session, query):
     return answer[0] == "error" and answer[1].startswith("22")
 
 
+def without_columns(part):
+    """With nulls for columns outside of literals."""
+    return re.sub(COLUMN + r"(?=[^']*(?:'[^']*'[^']*)*$)", "null", part)
+
+
 def constant_fails(session, sql):
     """Does a part of the statement fail whatever the row is? `session` has the table `probe`."""
     assigned = re.match(r"update t set (\w+) = (.*) where ", sql)
@@ -199,7 +204,7 @@ def constant_fails(session, sql):
     plain = assigned and "(" in COLUMNS[assigned[1]] and re.fullmatch(LITERAL, assigned[2])
     if assigned and not plain:
         # With nulls for columns: what fails then does not wait for a row.
-        value = re.sub(COLUMN + r"(?=[^']*(?:'[^']*'[^']*)*$)", "null", assigned[2])
+        value = without_columns(assigned[2])
         if fails(session, f"insert into probe ({assigned[1]}) select {value}"):
             return True
     starts = []
@@ -210,8 +215,8 @@ def constant_fails(session, sql):
             start = starts.pop()
             call = re.search(rf"\b(?:{CALLS})$", sql[:start])
             part = sql[call.start() if call else start:at + 1]
-            if re.search(COLUMN, re.sub(r"'[^']*'", "", part)):
-                continue
+            # With nulls for columns: what fails then does not wait for a row either.
+            part = without_columns(part)
             casts = re.match(r"(?:::\w+(?:\(\d+(?:, \d+)?\))?)*", sql[at + 1:])[0]
             if fails(session, f"select {part}") or fails(session, f"select {part}{casts}"):
                 return True
@@ -225,8 +230,11 @@ def part_fails(session, sql, state):
         if char == "(":
             starts.append(at)
         elif char == ")" and starts:
-            part = sql[starts.pop():at + 1]
-            for one in [part, *re.split(" and | or ", part[1:-1])]:
+            start = starts.pop()
+            call = re.search(rf"\b(?:{CALLS})$", sql[:start])
+            part = sql[start:at + 1]
+            whole = sql[call.start() if call else start:at + 1]
+            for one in [whole, *re.split(" and | or ", part[1:-1])]:
                 if session.run(f"select {one} from t") == ("error", state):
                     return True
     return False
@@ -247,7 +255,8 @@ def explained(mine, other, sql, session):
     # What is selected may be left out where a limit leaves out the row.
     if " limit " in sql and ours != theirs and (mine if ours else other)[1].startswith("22"):
         return "evaluated beyond the limit"
-    # Parts of a condition are asked in whatever order; one fails that another one would spare.
+    # Parts of a condition are asked in whatever order, and not at all where a constant null decides;
+    # one fails that another one would spare.
     if ours and not theirs and mine[1].startswith("22") and part_fails(session, sql, mine[1]):
         return "another part of the condition first"
     # Which of several equal numbers stands for its group is nobody's promise.

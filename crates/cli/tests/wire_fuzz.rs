@@ -96,7 +96,8 @@ impl Server {
     fn inside(&self) -> UnixStream {
         let path = self.folder.join(format!(".s.PGSQL.{PORT}"));
         let mut last = None;
-        for _ in 0..100 {
+        // A busy machine may take its time to accept those who wait.
+        for _ in 0..1_500 {
             match UnixStream::connect(&path) {
                 Ok(stream) => return stream,
                 Err(error) => last = Some(error),

@@ -45,12 +45,14 @@ const LEVELS: &[&str] = &["read uncommitted", "read committed", "repeatable read
 const MESSAGES: &[&str] =
     &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
 
-static SETTINGS: [Setting; 30] = [
+static SETTINGS: [Setting; 31] = [
     setting("application_name", "", Kind::Text),
     setting("bytea_output", "hex", Kind::Only(&["hex"])),
     setting("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode"])),
     setting("client_min_messages", "notice", Kind::OneOf(MESSAGES)),
     setting("datestyle", "ISO, MDY", Kind::Only(&["iso", "iso, mdy", "mdy"])),
+    // A deadlock is seen when the last wait begins.
+    setting("deadlock_timeout", "1s", Kind::Text),
     setting("default_transaction_isolation", "read committed", Kind::OneOf(LEVELS)),
     setting("default_transaction_read_only", "off", Kind::Bool),
     setting("extra_float_digits", "1", Kind::Int(1, 3)),

@@ -10,6 +10,8 @@ insert into flight select g, 'N' || g % 3, g * 10, g / 4.0 from generate_series(
 \d flight_pkey
 \d nothing
 \dt f*
+\dn
+\dn p*
 select tail, count(*), sum(price) from flight group by tail order by tail;
 \copy flight (id, tail) from stdin
 100	a

@@ -23,7 +23,7 @@ pub(super) struct Row<'o> {
 }
 
 /// The text in quotes after `marker`.
-fn quoted<'t>(text: &'t str, marker: &str) -> Option<&'t str> {
+pub(super) fn quoted<'t>(text: &'t str, marker: &str) -> Option<&'t str> {
     let rest = text.split_once(marker)?.1.strip_prefix('\'')?;
     rest.split_once('\'').map(|(inner, _)| inner)
 }

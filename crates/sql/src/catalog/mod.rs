@@ -66,7 +66,26 @@ pub(crate) fn reads_view(statement: &Statement) -> bool {
     let [only] = select.from.as_slice() else { return false };
     let TableFactor::Table { name, args: None, .. } = &only.relation else { return false };
     only.joins.is_empty()
+        && !lists_schemas(select)
         && names::parts(name).is_ok_and(|parts| crate::plan::views::relation(&parts).is_some())
+}
+
+/// Is it psql's `\dn`, which has regular expressions in its condition?
+fn lists_schemas(select: &AstSelect) -> bool {
+    let condition = select.selection.as_ref().map(ToString::to_string).unwrap_or_default();
+    let condition = normal(&condition);
+    condition.contains("n.nspname !~ '^pg_'") || condition.contains("n.nspname operator(~) '")
+}
+
+/// What an item of `\dn` is for the one schema there is; `None` if it is not known.
+fn of_schema(text: &str) -> Option<Option<String>> {
+    Some(match text {
+        "n.nspname" => Some("public".to_owned()),
+        _ if text.starts_with("pg_get_userbyid(") => Some(crate::expr::system::USER.to_owned()),
+        _ if text.starts_with("array_to_string(n.nspacl") => None,
+        _ if text.starts_with("obj_description(") => Some("standard public schema".to_owned()),
+        _ => return None,
+    })
 }
 
 /// The answer to a query that reads catalogs; `None` for any other.
@@ -83,7 +102,12 @@ pub(crate) fn answer(
         let objects = Objects::of(txn)?;
         let condition = select.selection.as_ref().map(ToString::to_string).unwrap_or_default();
         let condition = normal(&condition);
-        if relation == "pg_constraint" {
+        if relation == "pg_namespace" && lists_schemas(select) {
+            let wanted = items::quoted(&condition, "n.nspname operator(~) ");
+            if wanted.is_none_or(|wanted| pattern::matches(wanted, "public")) {
+                rows.push(values(select, &|text, _| of_schema(text))?);
+            }
+        } else if relation == "pg_constraint" {
             let all = constraints::all(&objects);
             for one in all.iter().filter(|one| one.fits(&condition)) {
                 rows.push(values(select, &|text, _| one.value(text))?);

@@ -197,16 +197,19 @@ impl Session {
         Ok(defined.tag.to_owned())
     }
 
+    /// When the statement that begins now has taken too long.
+    pub(super) fn set_deadline(&mut self) -> Option<i64> {
+        let timeout = self.settings.often().statement_timeout;
+        let deadline = timeout.map(|millis| self.now().saturating_add(millis as i64 * 1_000));
+        self.interrupt.set_deadline(deadline);
+        deadline
+    }
+
     /// What evaluations of a statement may ask.
     pub(super) fn context(&mut self, params: Vec<Datum>) -> Context {
         let statement_time = self.now();
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let deadline = self
-            .settings
-            .often()
-            .statement_timeout
-            .map(|millis| statement_time.saturating_add(millis as i64 * 1_000));
-        self.interrupt.set_deadline(deadline);
+        let deadline = self.set_deadline();
         Context {
             params,
             transaction_time: self.active.as_ref().map_or(statement_time, |active| active.time),

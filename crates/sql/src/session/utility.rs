@@ -23,6 +23,7 @@ use crate::types::{Datum, SqlType};
 impl Session {
     /// Runs a utility statement and gives its tag.
     pub(super) fn utility(&mut self, utility: &Utility, sink: &mut dyn Sink) -> Result<String> {
+        self.set_deadline();
         let tag = match utility {
             Utility::Set { name, value, local } => {
                 self.set(name, value.as_deref(), *local, sink)?;
