@@ -19,6 +19,7 @@ a machine that is busy; run it alone.
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -57,7 +58,9 @@ class Side:
         command = ["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *flags, "-d", name]
         for statement in statements:
             command += ["-c", statement]
-        return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout
+        quiet = dict(os.environ, PGOPTIONS="-c client_min_messages=warning")
+        return subprocess.run(command, check=True, text=True, env=quiet,
+                              stdout=subprocess.PIPE).stdout
 
     def index_bytes(self, tables):
         names = ", ".join(f"'{name}'" for name in tables)

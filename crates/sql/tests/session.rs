@@ -782,25 +782,3 @@ fn groups_that_memory_does_not_hold_go_to_files() {
     drop(session);
     assert!(small.verify().unwrap().is_clean());
 }
-
-/// An index gives the order of what has no duplicates, also when it goes to files.
-#[test]
-fn rows_without_duplicates_keep_the_order_of_an_index() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Database::options().memory(8 << 20).open(dir.path()).unwrap();
-    let mut session = Session::new(&db);
-    session
-        .execute(
-            "create table t (a int, b text, c int primary key); create index on t (a, b); \
-             insert into t select g / 2, repeat('x', 100) || g / 2, g from generate_series(1, 30000) g",
-        )
-        .unwrap();
-    session.execute("vacuum analyze t").unwrap();
-    let sql = "select distinct a, b from t order by a, b";
-    assert!(!one(&mut session, &format!("explain {sql}")).contains("Sort"));
-    let rows = session.execute(sql).unwrap().pop().unwrap().rows;
-    let found = rows.iter().map(|row| row[0].to_text().unwrap().parse::<usize>().unwrap());
-    assert!(found.eq(0..=15_000));
-    assert_eq!(files_in(&dir), 0, "temporary files go with their statement");
-    assert!(db.verify().unwrap().is_clean());
-}

@@ -66,8 +66,8 @@ pub(crate) fn reads_view(statement: &Statement) -> bool {
     let [only] = select.from.as_slice() else { return false };
     let TableFactor::Table { name, args: None, .. } = &only.relation else { return false };
     only.joins.is_empty()
-        && !lists_schemas(select)
         && names::parts(name).is_ok_and(|parts| crate::plan::views::relation(&parts).is_some())
+        && !lists_schemas(select)
 }
 
 /// Is it psql's `\dn`, which has regular expressions in its condition?

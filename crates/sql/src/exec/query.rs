@@ -43,8 +43,8 @@ pub(crate) fn open(
     }
     stream = Box::new(Project { select: Arc::clone(select), input: stream });
     if select.distinct == Distinct::All {
-        let order = if select.ordered { &select.sort[..] } else { &[] };
-        stream = Box::new(Unique::new(stream, order, budget));
+        assert!(!select.ordered, "a plan without duplicates asks no index for its order");
+        stream = Box::new(Unique::new(stream, budget));
         stream = watched(stream, Stage::Distinct, context);
     }
     if needs_sort {

@@ -1,15 +1,14 @@
 //! Rows without duplicates.
 //!
 //! Invariants: of equal rows the first comes out. Rows come out as they are met while memory holds
-//! those that were; what comes later goes to files and comes out behind, in the order that is asked
-//! for, if any is.
-//! Does not do: DISTINCT ON of rows that are not in order.
+//! those that were; what comes later goes to files and comes out behind.
+//! Does not do: keeping an order (`sort` comes behind); DISTINCT ON of rows that are not in order.
 
 use std::collections::BTreeSet;
 
 use rightlink::Budget;
 
-use super::sort::{SHARE, Sort};
+use super::sort::SHARE;
 use super::spill::{Spill, Spilled, identify};
 use crate::error::Result;
 use crate::exec::Stream;
@@ -18,32 +17,27 @@ use crate::exec::query::compare;
 use crate::expr::Context;
 use crate::expr::aggregate::Ordered;
 use crate::plan::SortKey;
-use crate::types::Row;
+use crate::types::{Datum, Row};
 
 /// DISTINCT.
 pub(super) struct Unique {
     input: Box<dyn Stream>,
     seen: BTreeSet<Ordered>,
     memory: Memory,
-    budget: Budget,
-    /// The order that the rows come in and keep.
-    order: Vec<SortKey>,
     /// The share of the budget, once there was a row.
     most: Option<usize>,
     /// What is not among those seen.
     rest: Option<Spill>,
     /// That without duplicates, when all have come.
-    behind: Option<Box<dyn Stream>>,
+    behind: Option<Dedup>,
 }
 
 impl Unique {
-    pub(super) fn new(input: Box<dyn Stream>, order: &[SortKey], budget: &Budget) -> Unique {
+    pub(super) fn new(input: Box<dyn Stream>, budget: &Budget) -> Unique {
         Unique {
             input,
             seen: BTreeSet::new(),
             memory: Memory::new(budget),
-            budget: budget.clone(),
-            order: order.to_vec(),
             most: None,
             rest: None,
             behind: None,
@@ -56,7 +50,7 @@ impl Unique {
             return Ok(false);
         }
         if let Some(rest) = &mut self.rest {
-            put(rest, row)?;
+            put(rest, row, false)?;
             return Ok(false);
         }
         let most = *self.most.get_or_insert_with(|| self.memory.available() / SHARE);
@@ -64,9 +58,16 @@ impl Unique {
         self.seen.insert(row.clone());
         if full || self.memory.used() > most {
             if full {
+                // What is held goes to the sort that it goes to.
                 self.memory.release();
             }
-            self.rest = Some(Spill::new(most / 2, context)?);
+            let mut rest = Spill::new(most / 2, context)?;
+            if full {
+                for row in std::mem::take(&mut self.seen) {
+                    put(&mut rest, &row, true)?;
+                }
+            }
+            self.rest = Some(rest);
         }
         Ok(true)
     }
@@ -76,11 +77,8 @@ impl Unique {
         let Some(rest) = self.rest.take() else { return Ok(()) };
         self.seen = BTreeSet::new();
         self.memory.release();
-        let spilled = Dedup { spilled: rest.finish()?, key: Vec::new(), same: Vec::new() };
-        self.behind = Some(match self.order.is_empty() {
-            true => Box::new(spilled),
-            false => Box::new(Sort::new(&self.order, Box::new(spilled), &self.budget, None)),
-        });
+        let spilled = rest.finish()?;
+        self.behind = Some(Dedup { spilled, key: Vec::new(), same: Vec::new() });
         Ok(())
     }
 }
@@ -103,23 +101,27 @@ impl Stream for Unique {
     }
 }
 
-fn put(rest: &mut Spill, Ordered(row): &Ordered) -> Result<()> {
+/// A row for the files, behind whether it came out already.
+fn put(rest: &mut Spill, Ordered(row): &Ordered, out: bool) -> Result<()> {
     let (mut identity, room) = (Vec::new(), rest.key_room());
     identify(&mut identity, row, room);
-    rest.push(&identity, row)
+    let mut marked = vec![Datum::Bool(out)];
+    marked.extend_from_slice(row);
+    rest.push(&identity, &marked)
 }
 
 /// Rows from files, the first of each that are equal.
 struct Dedup {
     spilled: Spilled,
     key: Vec<u8>,
-    /// Those that came out with that key: one, unless rows are long.
+    /// Those that have come out with that key: one, unless rows are long.
     same: Vec<Ordered>,
 }
 
 impl Stream for Dedup {
     fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        while let Some((key, row)) = self.spilled.next(context)? {
+        while let Some((key, mut row)) = self.spilled.next(context)? {
+            let out = row.remove(0) == Datum::Bool(true);
             if key != self.key {
                 self.same.clear();
                 self.key = key;
@@ -127,7 +129,9 @@ impl Stream for Dedup {
             let row = Ordered(row);
             if !self.same.contains(&row) {
                 self.same.push(row.clone());
-                return Ok(Some(row.0));
+                if !out {
+                    return Ok(Some(row.0));
+                }
             }
         }
         Ok(None)
