@@ -11,8 +11,6 @@ mod chunk;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
-
 use rightlink_env::{Budget, Reservation};
 use rightlink_radix::{BytesMap, GROUP, Runs, Value};
 
@@ -207,24 +205,6 @@ impl DeadRows {
             let (block, slot) = inside(*row);
             *dead = self.open.contains(block, slot);
         }
-    }
-
-    /// Is any row id of these blocks in the set? An index pass may leave out what holds none.
-    pub fn any_in(&self, blocks: Range<u32>) -> bool {
-        let whole =
-            u64::from(blocks.start).div_ceil(BLOCKS as u64)..u64::from(blocks.end) / BLOCKS as u64;
-        let sealed = |chunk| chunk != self.open_chunk;
-        if self.chunks.range(whole.clone()).any(|(chunk, _)| sealed(chunk)) {
-            return true;
-        }
-        let edges = [whole.start.wrapping_sub(1), whole.end, self.open_chunk];
-        edges.into_iter().any(|chunk| self.any_of_chunk(chunk, &blocks))
-    }
-
-    fn any_of_chunk(&self, chunk: u64, blocks: &Range<u32>) -> bool {
-        let mut any = false;
-        self.for_each_of(chunk, &mut |row| any |= blocks.contains(&row.block.0));
-        any
     }
 
     /// Calls `each` with the row ids of a chunk, in order.

@@ -64,12 +64,6 @@ fn compare(set: &DeadRows, model: &BTreeSet<RowId>, blocks: u32, rng: &mut Rng) 
         }
         leaf.sort_unstable();
     }
-    for _ in 0..50 {
-        let start = rng.below(u64::from(blocks)) as u32;
-        let range = start..start + rng.below(600) as u32;
-        let expected = model.range(RowId::new(range.start, 0)..RowId::new(range.end, 0));
-        assert_eq!(set.any_in(range.clone()), expected.count() > 0, "{range:?}");
-    }
 }
 
 #[test]
@@ -88,7 +82,7 @@ fn the_set_is_the_ordered_set_whatever_the_garbage() {
         }
         compare(&set, &model, 3000, &mut rng);
         set.clear();
-        assert!(set.is_empty() && all(&set).is_empty() && !set.any_in(0..u32::MAX));
+        assert!(set.is_empty() && all(&set).is_empty());
     }
 }
 
@@ -117,7 +111,7 @@ fn the_last_blocks_of_the_largest_table_are_blocks() {
     set.extend(&rows);
     assert_eq!(all(&set), rows);
     set.extend(&[RowId::new(0, 1)]);
-    assert!(rows.iter().all(|row| set.contains(*row)) && set.any_in(u32::MAX - 1..u32::MAX));
+    assert!(rows.iter().all(|row| set.contains(*row)));
     assert!(!set.contains(RowId::new(u32::MAX, 0)) && !set.contains(RowId::new(7, u16::MAX)));
 }
 
