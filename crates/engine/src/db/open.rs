@@ -423,11 +423,14 @@ fn wal_options(options: &Options) -> WalOptions {
 }
 
 fn vacuum_settings(options: &Options) -> vacuum::Settings {
-    let threads = match options.threads {
-        true => options.vacuum_threads.unwrap_or_else(rightlink_env::thread::parallelism),
-        false => 1,
+    let (threads, processors) = match options.threads {
+        true => {
+            let processors = rightlink_env::thread::parallelism();
+            (options.vacuum_threads.unwrap_or(processors), processors)
+        }
+        false => (1, 1),
     };
-    vacuum::Settings { rate: options.vacuum_rate, threads }
+    vacuum::Settings { rate: options.vacuum_rate, threads, processors }
 }
 
 fn txn_options(env: &Env, options: &Options) -> TxnOptions {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rightlink_env::sync::{Arc, Mutex};
-use rightlink_env::{Nanos, thread};
+use rightlink_env::{Nanos, points, thread};
 
 use crate::catalog::Entry;
 use crate::config::PAGE_SIZE;
@@ -64,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) rate: Option<u64>,
     /// Threads for the indexes of a run that somebody asked for.
     pub(crate) threads: usize,
+    /// Transactions beyond which no processor counts as idle.
+    pub(crate) processors: usize,
 }
 
 /// A run.
@@ -264,6 +266,7 @@ impl Pacer<'_> {
     /// An error ends the run. The only thread of a run that rests does so here; those of others
     /// only look whether they are to end.
     fn pace(&self, blocks: u32) -> Result<()> {
+        points::hit("vacuum.pace");
         self.check()?;
         if self.running.how == How::Fast {
             return Ok(());
@@ -281,7 +284,7 @@ impl Pacer<'_> {
         self.check_lock()?;
         let busy = std::mem::replace(&mut slice.commits, commits) != commits;
         // The run's own transaction is among them.
-        let idle = self.engine.txns.running().len() <= settings.threads;
+        let idle = self.engine.txns.running().len() <= settings.processors;
         let rests = if idle { REST_IDLE } else { REST };
         let share = rests * self.engine.upkeep.vacuums.resting().max(1);
         let rest = if busy { (worked * share).min(LONGEST_REST) } else { Duration::ZERO };
@@ -398,7 +401,8 @@ impl Engine {
             progress: Progress::default(),
         };
         let Some(listed) = vacuums.list(running) else { return Ok(None) };
-        let slice = Slice { since: self.env.clock.now(), blocks: 0, commits: 0 };
+        let commits = self.txns.counters().commits;
+        let slice = Slice { since: self.env.clock.now(), blocks: 0, commits };
         let pacer = Pacer { engine: self, running: &listed.running, slice: Mutex::new(slice) };
         let threads = Threads(if how == How::Fast { vacuums.settings.threads } else { 1 });
         let pace = |blocks| pacer.pace(blocks);
@@ -443,9 +447,132 @@ fn add(total: &mut VacuumReport, report: &vacuum::Report) {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
+    use std::time::Duration;
+
+    use super::{LONGEST_REST, REST, REST_IDLE, SLICE};
     use crate::{Database, ScanOptions, TableSchema, Type, Value};
     use rightlink_aio::SimDisk;
-    use rightlink_env::Env;
+    use rightlink_env::sync::{Arc, AtomicU64, Ordering};
+    use rightlink_env::{Env, points};
+
+    /// A database in simulated time, where nothing takes time but what a test says: a table with
+    /// many dead rows, and one for others to write to.
+    fn to_be_vacuumed(seed: u64, rate: Option<u64>) -> (Env, Database) {
+        let env = Env::simulated(seed);
+        let options = Database::options().simulation(env.clone(), SimDisk::new(seed));
+        let db = options.auto_vacuum(false).vacuum_rate(rate).open("db").unwrap();
+        let mut txn = db.begin();
+        for name in ["t", "beside"] {
+            let schema = TableSchema::new(name).column("id", Type::Int8);
+            txn.create_table(&schema.column("pad", Type::Text).primary_key(["id"])).unwrap();
+        }
+        let row = |id| vec![Value::Int8(id), Value::Text("x".repeat(400).into())];
+        txn.insert_many("t", &(0..8000).map(row).collect::<Vec<_>>()).unwrap();
+        txn.commit().unwrap();
+        let mut txn = db.begin();
+        let rows: Vec<_> = txn.scan("t", &ScanOptions::all()).unwrap().collect();
+        for row in rows {
+            let row = row.unwrap();
+            if row.values[0] < Value::Int8(6000) {
+                assert!(txn.delete("t", row.id).unwrap());
+            }
+        }
+        txn.commit().unwrap();
+        (env, db)
+    }
+
+    /// A vacuum of `t` whose every piece of work takes `piece`, with `others` at work between two
+    /// of them: the time of its work and of its rests.
+    fn vacuumed(
+        (env, db): (&Env, &Database),
+        gently: bool,
+        piece: Duration,
+        others: impl Fn(&Database, u64) + Send + Sync + 'static,
+    ) -> (Duration, Duration) {
+        let pieces = Arc::new(AtomicU64::new(0));
+        let hook = {
+            let (env, db, pieces) = (env.clone(), db.clone(), Arc::clone(&pieces));
+            points::install_local(move |point| {
+                if point == "vacuum.pace" {
+                    env.clock.advance(piece);
+                    others(&db, pieces.fetch_add(1, Ordering::Relaxed));
+                }
+            })
+        };
+        let began = env.clock.now();
+        let report =
+            if gently { db.vacuum_gently(Some("t")) } else { db.vacuum(Some("t")) }.unwrap();
+        drop(hook);
+        assert_eq!((report.rows_removed, report.entries_removed), (6000, 6000));
+        let work = piece * pieces.load(Ordering::Relaxed) as u32;
+        assert!(work >= 12 * piece, "enough pieces to tell: {work:?}");
+        assert!(db.verify().unwrap().is_clean());
+        (work, env.clock.now() - began - work)
+    }
+
+    fn commit_one(db: &Database, number: u64) {
+        let mut txn = db.begin();
+        let row = [Value::Int8(number as i64), Value::Text("y".into())];
+        txn.insert("beside", &row).unwrap();
+        txn.commit().unwrap();
+    }
+
+    /// A vacuum that rests does so while others commit, as long as it should for the time that it
+    /// worked, longer where no processor is idle; and not at all when nobody commits, from its
+    /// first slice on.
+    #[test]
+    fn a_gentle_vacuum_rests_for_those_who_commit() {
+        let slice = |work: Duration| SLICE * (work.as_nanos() / SLICE.as_nanos()) as u32;
+        let piece = SLICE / 2;
+        let (env, db) = to_be_vacuumed(11, None);
+        let (work, rests) = vacuumed((&env, &db), true, piece, commit_one);
+        assert_eq!(rests, slice(work) * REST_IDLE, "of {work:?}");
+
+        let (env, db) = to_be_vacuumed(12, None);
+        let parked = db.begin();
+        let (work, rests) = vacuumed((&env, &db), true, piece, commit_one);
+        assert_eq!(rests, slice(work) * REST, "of {work:?}, no processor is idle");
+        drop(parked);
+
+        for (gently, commits) in [(true, false), (false, true)] {
+            let (env, db) = to_be_vacuumed(13, None);
+            let others = move |db: &Database, number| match commits {
+                true => commit_one(db, number),
+                false => drop(db.begin()),
+            };
+            let (_, rests) = vacuumed((&env, &db), gently, piece, others);
+            assert_eq!(rests, Duration::ZERO, "gently {gently}, commits {commits}");
+        }
+    }
+
+    /// It rests after slices in which others committed, and goes on when they have ended.
+    #[test]
+    fn a_gentle_vacuum_rests_no_longer_than_others_commit() {
+        let (env, db) = to_be_vacuumed(14, None);
+        let (_, rests) = vacuumed((&env, &db), true, SLICE, |db, number| {
+            if number < 5 {
+                commit_one(db, number);
+            }
+        });
+        assert_eq!(rests, SLICE * REST_IDLE * 5);
+    }
+
+    /// A long piece of work is not rested from for ever, and the rate holds whoever commits.
+    #[test]
+    fn rests_are_bounded_and_a_rate_is_kept() {
+        let (env, db) = to_be_vacuumed(15, None);
+        let piece = LONGEST_REST;
+        let (work, rests) = vacuumed((&env, &db), true, piece, commit_one);
+        assert_eq!(rests, work);
+
+        let rate = 1 << 20;
+        let (env, db) = to_be_vacuumed(16, Some(rate));
+        let (work, rests) = vacuumed((&env, &db), true, SLICE, |_, _| {});
+        let info = db.describe("t").unwrap();
+        let bytes = u64::from(info.heap_blocks) * 8192;
+        let least = Duration::from_secs_f64(bytes as f64 / rate as f64);
+        assert!(work + rests >= least * 9 / 10, "{work:?} and {rests:?} for {least:?}");
+    }
 
     fn insert(db: &Database, rows: i64) {
         for id in 0..rows {
