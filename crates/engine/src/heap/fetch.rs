@@ -7,13 +7,15 @@
 //! snapshot that was registered before (R3, R4).
 //! Does not do: follow updates to other pages for a snapshot: those versions have index entries.
 
+use rightlink_env::points::broken;
+
 use crate::buffer::Pin;
 use crate::error::{Error, Result};
 use crate::heap::page::{HeapPage, Slot, Tuple, walk_chain};
 use crate::heap::visibility::{Birth, End, Hints, Judge, Seer};
 use crate::heap::{Heap, Target};
 use crate::ids::{RowId, Xid};
-use crate::txn::{Snapshot, Transaction};
+use crate::txn::{Snapshot, Transaction, Version};
 
 /// Walks along the updates of a row that ended nowhere, after which that is called damage.
 const MAX_WALKS: u32 = 10_000;
@@ -170,16 +172,28 @@ impl Heap {
     /// version on the way was removed meanwhile, the version before it leads on (R9): the walk
     /// begins again at `start`, which is never removed. Changes of xids that the caller `owns`
     /// count as committed.
+    ///
+    /// `ahead` is a later version of the row, as far as is known: the walk begins there if it is
+    /// still there and did not end with whoever made it.
     pub fn newest(
         &self,
         start: RowId,
+        ahead: Option<Version>,
         owns: &dyn Fn(Xid) -> bool,
     ) -> Result<Option<(Target, Vec<u8>)>> {
         let mut judge = Judge::new(self.txns());
-        let (mut at, mut born_by) = (start, None);
+        let (mut at, mut born_by) = match ahead {
+            Some((at, by)) => (at, Some(by)),
+            None => (start, None),
+        };
+        let mut unsure = ahead.is_some();
         let mut walks = 0;
         loop {
             if !self.is_data_block(at.block.0) {
+                if std::mem::take(&mut unsure) {
+                    (at, born_by) = (start, None);
+                    continue;
+                }
                 return Ok(None);
             }
             let pin = self.pin(at.block)?;
@@ -197,14 +211,20 @@ impl Heap {
                         format!("updates of {start} end at {at}"),
                     ));
                 }
-                (at, born_by) = (start, None);
+                (at, born_by, unsure) = (start, None, false);
                 continue;
             };
-            let Some(end) = judge.end(&tuple.header) else {
+            let born = if unsure { is_born(&tuple, &mut judge, owns) } else { Some(true) };
+            let Some((born, end)) = born.zip(judge.end(&tuple.header)) else {
                 drop(latch);
                 judge.resolve()?;
                 continue;
             };
+            unsure = false;
+            if !born && !broken("r9-ahead") {
+                (at, born_by) = (start, None);
+                continue;
+            }
             let ended = match end {
                 End::Ended(by) => Some(by),
                 End::Ending(by) if owns(by) => Some(by),
@@ -269,6 +289,15 @@ impl Heap {
         hints.set(pin, version);
         Ok(verdict)
     }
+}
+
+/// Does the version count: is whoever made it committed, or one that the caller `owns`? `None` when
+/// a status must be read first.
+fn is_born(tuple: &Tuple<'_>, judge: &mut Judge<'_>, owns: &dyn Fn(Xid) -> bool) -> Option<bool> {
+    Some(match judge.birth(&tuple.header)? {
+        Birth::InProgress => owns(tuple.header.xmin),
+        birth => birth != Birth::Aborted,
+    })
 }
 
 /// State of one version, and whether its successor decides instead.

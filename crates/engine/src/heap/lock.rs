@@ -6,10 +6,11 @@
 //! rolled back to, by itself; it hides the version from nobody, so the page stays all-visible, but
 //! not all-frozen. What a statement that is undone has done about a row brings back the locks that
 //! its transaction had on it.
-//! Does not do: queues: who shares a row passes by those that wait for it alone.
+//! Does not do: queues: who shares a row first lets those go that wait to write it (`table`).
 
 use crate::error::Result;
 use crate::heap::Heap;
+use crate::heap::page::HeapPage;
 use crate::heap::page_edit;
 use crate::heap::page_set::Maps;
 use crate::heap::tuple::fits;
@@ -79,6 +80,27 @@ impl Heap {
             let lsn = set.commit(RecordKind::HeapLock, xid)?;
             txn.unname(head.group());
             return Ok(done(at, lsn));
+        }
+    }
+}
+
+impl Heap {
+    /// Has `txn` made or locked the version at `at`?
+    pub fn is_locked_by(&self, txn: &Transaction, at: RowId) -> Result<bool> {
+        if !self.is_data_block(at.block.0) {
+            return Ok(false);
+        }
+        let (pin, mut judge) = (self.pin(at.block)?, Judge::new(self.txns()));
+        loop {
+            let latch = pin.shared();
+            let page = HeapPage::open(pin.page(), latch.bytes())?;
+            let Some(tuple) = page.tuple(at.slot)? else { return Ok(false) };
+            if let Some(lockers) = judge.lockers(&tuple.header) {
+                let locks = lockers.iter().any(|locker| txn.owns(locker.xid));
+                return Ok(locks || txn.owns(tuple.header.xmin));
+            }
+            drop(latch);
+            judge.resolve()?;
         }
     }
 }

@@ -26,7 +26,7 @@
 //!   pages, the lower block first; free-space-map pages one at a time, with no other latch held.
 //! - No I/O under a latch (R7): status pages through [`visibility::Judge`] and
 //!   [`visibility::Seer`], map pages pinned before; no waiting for a transaction in this room at
-//!   all: writes return [`WriteOutcome::Wait`].
+//!   all: writes return [`WriteOutcome::Wait`] or [`WriteOutcome::Locked`].
 //!
 //! Does not do: columns, indexes, waiting, retries of a statement. A row lock is
 //! one xid: when a transaction locks a row, then updates it and rolls that update back, the lock

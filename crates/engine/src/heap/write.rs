@@ -56,8 +56,15 @@ pub enum WriteOutcome {
         /// End of the log record; `Lsn(0)` when nothing was to be logged.
         lsn: Lsn,
     },
-    /// A running transaction ends or locks the version: wait for it, then try again.
+    /// A running transaction ends the version: wait for it, then try again.
     Wait(Xid),
+    /// A running transaction locks the version against what is wanted: the same.
+    Locked {
+        /// One of those that do.
+        by: Xid,
+        /// What the writer wants.
+        wants: RowLock,
+    },
     /// A committed transaction, or an earlier or the same statement of this one, ended the version.
     Changed {
         /// The xid that did.
@@ -109,7 +116,8 @@ fn judge_end(
     let changed = |by| Some(WriteOutcome::Changed { by, newest: head.next });
     Some(match judge.end(head)? {
         End::Open => None,
-        End::Locked(_) => in_the_way(&judge.lockers(head)?, writer).map(WriteOutcome::Wait),
+        End::Locked(_) => in_the_way(&judge.lockers(head)?, writer)
+            .map(|by| WriteOutcome::Locked { by, wants: writer.wants }),
         End::Ending(by) if writer.txn.owns(by) => changed(by),
         End::Ending(by) => Some(WriteOutcome::Wait(by)),
         End::Ended(by) => changed(by),

@@ -28,10 +28,30 @@ impl Table {
                 let Some(wanted) = &mut wanted else { return Ok(Some(())) };
                 Ok(wanted(&self.read_row(at, bytes)?)?.then_some(()))
             };
+            let mut asked = None;
             self.write_row(statement, row, prepare, |statement, row, ()| {
+                if asked.replace(row.at) != Some(row.at) {
+                    self.let_writer_go_first(statement, row.at, lock)?;
+                }
                 self.heap.lock(statement.txn(), row, lock)
             })
         };
         statement.write(|statement| statement.when_busy(busy, work))
+    }
+
+    /// Before sharing the row at `at`, lets somebody go first who waits for those that share it
+    /// already. Who has a lock of it need not, and who would not wait for a lock does not.
+    fn let_writer_go_first(
+        &self,
+        statement: &mut Statement<'_>,
+        at: RowId,
+        lock: RowLock,
+    ) -> Result<()> {
+        let (place, waits) = ((self.def.id, at), statement.busy() == Busy::Wait);
+        let txn = statement.txn();
+        if !waits || !txn.is_contended(place, lock) || self.heap.is_locked_by(txn, at)? {
+            return Ok(());
+        }
+        txn.let_writer_go_first(place, lock)
     }
 }

@@ -318,7 +318,7 @@ impl Table {
             Some(bytes) => Some(bytes),
             // Changed since: the newest version, as for a write.
             None if self.heap.fetch_handed_out(txn, row)?.is_some() => {
-                let newest = self.heap.newest(row, &|by| txn.owns(by))?;
+                let newest = self.heap.newest(row, None, &|by| txn.owns(by))?;
                 newest.map(|(_, bytes)| bytes)
             }
             None => None,

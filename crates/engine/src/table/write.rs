@@ -61,8 +61,13 @@ impl Table {
         let mut target = Target::from(start);
         let written = self.try_from(statement, (&mut target, bytes), prepare, attempt);
         // Whoever waits for the row behind this statement learns what became of it.
-        let done = matches!(written, Ok(Written::Done(_)));
-        statement.txn().settle(done.then_some((self.def.id, target.at)));
+        let taken = match &written {
+            Ok(Written::Done(made)) => {
+                Some(((self.def.id, target.at), Some(*made).filter(|made| *made != target.at)))
+            }
+            _ => None,
+        };
+        statement.txn().settle(taken);
         written
     }
 
@@ -79,38 +84,49 @@ impl Table {
                 return Ok(Written::Skipped);
             };
             let outcome = loop {
-                match attempt(statement, *target, &prepared)? {
-                    WriteOutcome::Wait(xid) => match statement.busy() {
-                        Busy::Wait if statement.only_locks() => statement.txn().wait_for(xid)?,
-                        Busy::Wait => {
-                            statement.txn().wait_to_write(xid, (self.def.id, target.at))?;
-                        }
-                        Busy::Skip => return Ok(Written::Skipped),
-                        Busy::Fail => {
-                            let error = Error::row_locked(&self.def.name, target.at);
-                            return Err(statement.txn().manager().conflict(error));
-                        }
-                    },
+                let outcome = attempt(statement, *target, &prepared)?;
+                let (xid, locked_against) = match outcome {
+                    WriteOutcome::Wait(xid) => (xid, None),
+                    WriteOutcome::Locked { by, wants } => (by, Some(wants)),
                     outcome => break outcome,
+                };
+                match statement.busy() {
+                    Busy::Wait => {}
+                    Busy::Skip => return Ok(Written::Skipped),
+                    Busy::Fail => {
+                        let error = Error::row_locked(&self.def.name, target.at);
+                        return Err(statement.txn().manager().conflict(error));
+                    }
+                }
+                let place = (self.def.id, target.at);
+                if let Some(wants) = locked_against {
+                    statement.txn().contend(place, wants);
+                }
+                if statement.only_locks() {
+                    statement.txn().wait_for(xid)?;
+                } else if let Some((at, by)) = statement.txn().wait_to_write(xid, place)? {
+                    break WriteOutcome::Changed { by, newest: Some(at) };
                 }
             };
-            let by = match outcome {
+            let (by, ahead) = match outcome {
                 WriteOutcome::Done { row_id, .. } => return Ok(Written::Done(row_id)),
                 WriteOutcome::Gone if target.at == start => return Ok(Written::Gone),
                 // The version that was waited for left between two snapshots.
-                WriteOutcome::Gone => None,
-                WriteOutcome::Changed { by, .. } => Some(by),
-                WriteOutcome::Wait(_) => unreachable!("the inner loop waits"),
+                WriteOutcome::Gone => (None, None),
+                WriteOutcome::Changed { by, newest } => (Some(by), newest.map(|at| (at, by))),
+                WriteOutcome::Wait(_) | WriteOutcome::Locked { .. } => {
+                    unreachable!("the inner loop waits")
+                }
             };
             if let Some(by) = by
                 && !self.may_go_on(statement, target.at, by)?
             {
                 return Ok(Written::Skipped);
             }
-            // R9: from a version that a registered snapshot sees, which nobody removes.
+            // R9: else from a version that a registered snapshot sees, which nobody removes.
             let xid = statement.txn().xid()?;
             let txn = statement.txn();
-            match self.heap.newest(start, &|by| by != xid && txn.owns(by))? {
+            match self.heap.newest(start, ahead, &|by| by != xid && txn.owns(by))? {
                 Some(newest) => (*target, bytes) = newest,
                 None => return Ok(Written::Gone),
             }

@@ -153,11 +153,11 @@ fn lock_row(txn: &mut Transaction, row: &Mutex<Xid>, number: usize) -> crate::Re
             break Ok(());
         }
         drop(holder);
-        if let Err(error) = txn.wait_to_write(in_it, place) {
+        if let Err(error) = txn.wait_to_write(in_it, place).map(drop) {
             break Err(error);
         }
     };
-    txn.settle(locked.is_ok().then_some(place));
+    txn.settle(locked.is_ok().then_some((place, None)));
     locked
 }
 
@@ -184,6 +184,60 @@ fn heirs_end() {
     };
     let workers = [worker(true), worker(true), worker(false), worker(true)];
     workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
+    assert!(manager.running().is_empty());
+}
+
+/// Two share a row for a moment, again and again, while a third wants it alone: whoever came to
+/// share it after that waited does so after it had the row, and nobody waits for ever.
+fn writers_are_not_passed_by() {
+    const PLACE: Place = (ObjectId(1), RowId { block: crate::ids::BlockNo(1), slot: 1 });
+    #[derive(Default)]
+    struct Row {
+        lockers: Vec<Xid>,
+        contended: bool,
+    }
+    let manager = open();
+    let row = Arc::new(Mutex::new(Row::default()));
+    let runs = |manager: &Arc<TxnManager>, xid: &Xid| {
+        manager.status(*xid).expect("the model has it") == Status::InProgress
+    };
+    let sharer = || {
+        let (manager, row) = (Arc::clone(&manager), Arc::clone(&row));
+        thread::spawn("sharer", move || {
+            for _ in 0..2 {
+                let mut txn = manager.begin(Isolation::ReadCommitted);
+                let xid = txn.xid().expect("the model has room");
+                let contended = row.lock().contended;
+                if txn.is_contended(PLACE, RowLock::Shared) {
+                    txn.let_writer_go_first(PLACE, RowLock::Shared).expect("no ring");
+                }
+                let mut row = row.lock();
+                assert!(!contended || !row.contended, "a writer that waited goes first");
+                row.lockers.push(xid);
+                drop(row);
+                txn.commit(true).expect("the model takes it");
+            }
+        })
+    };
+    let sharers = [sharer(), sharer()];
+    let mut txn = manager.begin(Isolation::ReadCommitted);
+    txn.xid().expect("the model has room");
+    loop {
+        let mut held = row.lock();
+        let Some(by) = held.lockers.iter().copied().find(|xid| runs(&manager, xid)) else {
+            held.contended = false;
+            break;
+        };
+        if !held.contended {
+            txn.contend(PLACE, RowLock::Exclusive);
+            held.contended = true;
+        }
+        drop(held);
+        let _ = txn.wait_to_write(by, PLACE).expect("no ring");
+    }
+    txn.settle(None);
+    txn.commit(true).expect("the model takes it");
+    sharers.into_iter().for_each(|sharer| sharer.join().expect("no panic"));
     assert!(manager.running().is_empty());
 }
 
@@ -224,6 +278,11 @@ fn heirs_end_in_every_schedule() {
 }
 
 #[test]
+fn writers_are_not_passed_by_in_any_schedule() {
+    survives("writers are not passed by", writers_are_not_passed_by, RUNS);
+}
+
+#[test]
 fn a_cancel_is_never_lost_in_any_schedule() {
     shuttle::check_random(a_cancel_is_never_lost, RUNS);
 }
@@ -239,6 +298,7 @@ fn broken_transactions_are_caught() {
         Case { rule: "commit-torn", world: snapshots_stay_consistent, within: 4000 },
         Case { rule: "commit-not-durable", world: commits_are_durable_first, within: 1000 },
         Case { rule: "r1-durable", world: commits_are_durable_first, within: 4000 },
+        Case { rule: "lock-fair", world: writers_are_not_passed_by, within: 4000 },
         Case { rule: "txn-heir", world: heirs_end, within: 4000 },
     ]);
 }

@@ -342,7 +342,7 @@ impl TxnManager {
     /// The running transactions, oldest first.
     pub fn running(&self) -> Vec<RunningTxn> {
         let state = self.state.lock();
-        state.running.iter().map(|(id, txn)| describe(*id, txn)).collect()
+        state.running.iter().map(|(id, txn)| describe(&state, *id, txn)).collect()
     }
 
     /// Numbers of the transactions that hold `mode` of `table`, or a mode that covers it.
@@ -360,11 +360,14 @@ impl TxnManager {
             all.push(LockState { what, transaction: txn.0, mode, granted, blocked_by });
         }
         for (id, running) in &state.running {
-            if let Some(Wait::Xid(_, owner)) = running.wait {
-                let (what, blocked_by) = (LockTarget::Transaction(owner.0), vec![owner.0]);
-                let (transaction, mode) = (id.0, LockMode::Share);
-                all.push(LockState { what, transaction, mode, granted: false, blocked_by });
-            }
+            let owner = match running.wait {
+                Some(Wait::Xid(_, owner) | Wait::Contender(owner)) => owner,
+                Some(Wait::Queue(queue)) => state.front(queue).owner(),
+                _ => continue,
+            };
+            let (what, blocked_by) = (LockTarget::Transaction(owner.0), vec![owner.0]);
+            let (transaction, mode) = (id.0, LockMode::Share);
+            all.push(LockState { what, transaction, mode, granted: false, blocked_by });
         }
         all
     }
@@ -498,10 +501,14 @@ fn numbers(transactions: Vec<TxnId>) -> Vec<u64> {
     transactions.into_iter().map(|txn| txn.0).collect()
 }
 
-fn describe(id: TxnId, txn: &Running) -> RunningTxn {
+fn describe(state: &State, id: TxnId, txn: &Running) -> RunningTxn {
     let waits_for = txn.wait.map(|wait| match wait {
         Wait::Xid(xid, owner) => WaitsFor::Transaction { xid, id: owner.0 },
-        Wait::Behind(heir) => WaitsFor::Transaction { xid: Xid::NONE, id: heir.0 },
+        Wait::Contender(writer) => WaitsFor::Transaction { xid: Xid::NONE, id: writer.0 },
+        Wait::Queue(queue) => {
+            let front = state.front(queue);
+            WaitsFor::Transaction { xid: front.xid(), id: front.owner().0 }
+        }
         Wait::Lock(table, mode) => WaitsFor::Table { table, mode },
     });
     RunningTxn {

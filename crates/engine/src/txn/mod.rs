@@ -16,6 +16,7 @@
 //! | `heirs` | who goes on when several wait to write one row |
 //! | `locks` | table locks: modes and the fair queue |
 //! | `lockers` | row locks that one xid in the row cannot tell |
+//! | `contenders` | writers that who shares a row lets go first |
 //!
 //! Invariants:
 //! - The order of a commit is durable, visible, acknowledged (relaxed: visible, acknowledged,
@@ -32,6 +33,7 @@
 //! none), retries.
 
 mod commit;
+mod contenders;
 mod dead_hints;
 #[cfg(test)]
 #[cfg(feature = "shuttle")]
@@ -57,7 +59,7 @@ mod model;
 mod tests;
 
 pub use dead_hints::DeadHints;
-pub use heirs::Place;
+pub use heirs::{Place, Version};
 pub use lockers::{Locker, RowLock};
 pub use locks::LockMode;
 pub use manager::{

@@ -15,8 +15,8 @@ use rightlink_env::sync::{Arc, AtomicBool, Condvar, Ordering};
 use crate::error::{Error, Result};
 use crate::ids::{Csn, ObjectId, Xid};
 use crate::txn::Isolation;
-use crate::txn::heirs::Waiter;
-use crate::txn::lockers::Groups;
+use crate::txn::heirs::{Place, Queue, QueueId, Version, Waiter};
+use crate::txn::lockers::{Groups, RowLock};
 use crate::txn::locks::{LockMode, LockTable};
 use crate::txn::outcome::Late;
 use crate::txn::own::{OwnSet, Run};
@@ -30,8 +30,10 @@ pub(super) struct TxnId(pub(super) u64);
 pub(super) enum Wait {
     /// The end of `xid`, which belongs to the transaction.
     Xid(Xid, TxnId),
-    /// Whether the transaction takes the row that both want to write.
-    Behind(TxnId),
+    /// What the queue waits for, then its turn.
+    Queue(QueueId),
+    /// Whether the transaction takes the row that it would be shared with.
+    Contender(TxnId),
     /// A table lock.
     Lock(ObjectId, LockMode),
 }
@@ -46,8 +48,14 @@ pub(super) struct Running {
     pub(super) bell: Arc<Condvar>,
     /// Who waits for one of its xids, in the order of arrival.
     pub(super) waiters: Vec<Waiter>,
-    /// Who waits for it to take a row or not, in the order of arrival.
-    pub(super) followers: Vec<TxnId>,
+    /// The queue that waits for it to take a row or not.
+    pub(super) leads: Option<QueueId>,
+    /// The version that the queue knew when it was woken.
+    pub(super) newest: Option<Version>,
+    /// The row whose lockers it waits for, to write it.
+    pub(super) contends: Option<Place>,
+    /// Who waits for it to have that row.
+    pub(super) behind: Vec<TxnId>,
     pub(super) locks: Vec<ObjectId>,
     /// Groups of row lockers that it is in.
     pub(super) groups: BTreeSet<u64>,
@@ -89,6 +97,11 @@ pub(super) struct State {
     pub(super) late: Vec<Arc<Late>>,
     pub(super) locks: LockTable,
     pub(super) groups: Groups,
+    /// Those who wait to write rows.
+    pub(super) queues: BTreeMap<QueueId, Queue>,
+    pub(super) next_queue: u64,
+    /// Who waits for the lockers of a row, and what for.
+    pub(super) contenders: BTreeMap<Place, Vec<(TxnId, RowLock)>>,
     /// Why no transaction may commit or wait any more.
     pub(super) poisoned: Option<String>,
     /// No xid is given out any more: the database is being closed.
@@ -112,6 +125,9 @@ impl State {
             late: Vec::new(),
             locks: LockTable::default(),
             groups: Groups::default(),
+            queues: BTreeMap::new(),
+            next_queue: 0,
+            contenders: BTreeMap::new(),
             poisoned: None,
             sealed: false,
         }
@@ -128,7 +144,10 @@ impl State {
             wait: None,
             bell: Arc::new(Condvar::new()),
             waiters: Vec::new(),
-            followers: Vec::new(),
+            leads: None,
+            newest: None,
+            contends: None,
+            behind: Vec::new(),
             locks: Vec::new(),
             groups: BTreeSet::new(),
         };
@@ -243,6 +262,7 @@ impl State {
             self.owners.remove(&run.start());
         }
         self.pass_on(id);
+        self.settle_contest(id);
         let ended = self.running.remove(&id).expect("a transaction ends once");
         assert!(ended.wait.is_none(), "who waits cannot end");
         if let Some(first) = ended.first {

@@ -14,10 +14,10 @@ use rightlink_env::points;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
-use crate::ids::{Lsn, ObjectId, Xid};
+use crate::ids::{Lsn, ObjectId, RowId, Xid};
 use crate::txn::commit::Ending;
-use crate::txn::heirs::Place;
-use crate::txn::lockers::Locker;
+use crate::txn::heirs::{Place, Version};
+use crate::txn::lockers::{Locker, RowLock};
 use crate::txn::locks::{LockMode, Modes};
 use crate::txn::manager::TxnManager;
 use crate::txn::own::{MAX_RUN, OwnSet};
@@ -81,8 +81,10 @@ pub struct Transaction {
     locks: Vec<(ObjectId, Modes)>,
     lock_timeout: Option<Duration>,
     cancelled: Arc<AtomicBool>,
-    /// Others may follow it: [`Transaction::settle`].
+    /// Others may queue behind it: [`Transaction::settle`].
     leads: bool,
+    /// It contends for a row.
+    contends: bool,
     /// May its snapshots become too old?
     may_age: bool,
     ended: bool,
@@ -111,6 +113,7 @@ impl Transaction {
             lock_timeout,
             cancelled: Arc::default(),
             leads: false,
+            contends: false,
             may_age: false,
             ended: false,
         }
@@ -327,26 +330,51 @@ impl Transaction {
     pub fn wait_for(&mut self, xid: Xid) -> Result<()> {
         assert!(!self.owns(xid), "nobody waits for itself");
         points::hit("txn.wait");
-        self.leads |= self.manager.wait_for(self.id, (xid, None), &self.patience())?;
+        self.leads |= self.manager.wait_for(self.id, (xid, None), &self.patience())?.leads;
         Ok(())
     }
 
-    /// The same, to write what is at `place` then. Others may want that, too, and follow this
-    /// transaction: [`Transaction::settle`] tells them whether it did.
-    pub fn wait_to_write(&mut self, xid: Xid, place: Place) -> Result<()> {
+    /// The same, to write what is at `place` then. Others may want that, too, and queue behind this
+    /// transaction: [`Transaction::settle`] tells them whether it did. If others were first, a
+    /// version of the row that is at least as new as the one at `place` may be known; whoever made
+    /// it may be aborted, and it may be gone.
+    pub fn wait_to_write(&mut self, xid: Xid, place: Place) -> Result<Option<Version>> {
         assert!(!self.owns(xid), "nobody waits for itself");
         points::hit("txn.wait");
-        self.leads |= self.manager.wait_for(self.id, (xid, Some(place)), &self.patience())?;
-        Ok(())
+        let waited = self.manager.wait_for(self.id, (xid, Some(place)), &self.patience())?;
+        self.leads |= waited.leads;
+        Ok(waited.newest)
     }
 
-    /// The statement has ended the version of a row at `taken`, or does not write the row that it
-    /// waited for.
-    pub fn settle(&mut self, taken: Option<Place>) {
+    /// From here on it waits to write the row at `place`, which others lock: no more may come to
+    /// share it, until [`Transaction::settle`].
+    pub fn contend(&mut self, place: Place, wants: RowLock) {
+        self.contends = true;
+        self.manager.contend(self.id, place, wants);
+    }
+
+    /// Does somebody wait to write the row at `place` whom this `lock` would keep waiting?
+    pub fn is_contended(&self, place: Place, lock: RowLock) -> bool {
+        self.lock_timeout != Some(Duration::ZERO) && self.manager.contended(self.id, place, lock)
+    }
+
+    /// Waits until such a writer has the row or gives up, unless that would be a deadlock. Errors:
+    /// cancelled, lock timeout. The caller holds no latch (R12).
+    pub fn let_writer_go_first(&mut self, place: Place, lock: RowLock) -> Result<()> {
+        points::hit("txn.wait");
+        self.manager.wait_behind(self.id, (place, lock), &self.patience())
+    }
+
+    /// The statement has ended the version of a row at `taken` and made another one of it, if it
+    /// does not delete the row; or it does not write the row that it waited for.
+    pub fn settle(&mut self, taken: Option<(Place, Option<RowId>)>) {
+        if std::mem::take(&mut self.contends) {
+            self.manager.state.lock().settle_contest(self.id);
+        }
         if std::mem::take(&mut self.leads) {
             let mut state = self.manager.state.lock();
             match taken.zip(self.statement) {
-                Some((place, xid)) => state.has_taken(self.id, xid, place),
+                Some((taken, xid)) => state.has_taken(self.id, xid, taken),
                 None => state.pass_on(self.id),
             }
         }

@@ -17,7 +17,7 @@ use rightlink_env::sync::{Arc, AtomicBool, Condvar, MutexGuard, Ordering};
 
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{ObjectId, Xid};
-use crate::txn::heirs::{Place, Waiter};
+use crate::txn::heirs::{Front, Place, Version};
 use crate::txn::locks::LockMode;
 use crate::txn::manager::{TxnManager, bump};
 use crate::txn::state::{State, TxnId, Wait};
@@ -28,28 +28,36 @@ pub(super) struct Patience<'a> {
     pub(super) cancelled: &'a AtomicBool,
 }
 
+/// What a transaction learns when a wait is over.
+pub(super) struct Waited {
+    /// Does a queue wait for what it does about the row?
+    pub(super) leads: bool,
+    /// The version that the queue knew last.
+    pub(super) newest: Option<Version>,
+}
+
 /// A wait that takes longer is worth a message.
 const LONG_WAIT: Duration = Duration::from_secs(1);
 /// How often a wait looks at a simulated clock, which wakes nobody.
 const SIMULATED_LOOK: Duration = Duration::from_millis(1);
 
 impl TxnManager {
-    /// Waits until `xid` is no longer in progress, or, to write what is at `place`, until others go
-    /// first. Returns whether anybody follows `id`.
+    /// Waits until `xid` is no longer in progress, or, to write what is at `place`, until it is the
+    /// turn of `id` after that.
     pub(super) fn wait_for(
         &self,
         id: TxnId,
         (xid, place): (Xid, Option<Place>),
         patience: &Patience<'_>,
-    ) -> Result<bool> {
+    ) -> Result<Waited> {
         let mut state = self.state.lock();
         if let Some(owner) = state.live_owner(xid.0) {
             assert_ne!(owner, id, "nobody waits for itself");
-            state.txn(owner).waiters.push(Waiter { id, xid, place });
-            state.txn(id).wait = Some(Wait::Xid(xid, owner));
+            state.wait_in_turn(id, (xid, owner), place);
             state = self.block(state, id, patience)?;
         }
-        Ok(!state.txn(id).followers.is_empty())
+        let txn = state.txn(id);
+        Ok(Waited { leads: txn.leads.is_some(), newest: txn.newest.take() })
     }
 
     /// Takes `mode` of `table`, waiting if need be.
@@ -72,7 +80,7 @@ impl TxnManager {
     }
 
     /// Sleeps until the wait of `id` is over or given up.
-    fn block<'a>(
+    pub(super) fn block<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         id: TxnId,
@@ -81,8 +89,11 @@ impl TxnManager {
         bump(&self.counters.waits);
         let waits = patience.timeout != Some(Duration::ZERO);
         let mut ring = if waits { state.closes_ring(id) } else { None };
-        if ring.is_some() && !state.txn(id).followers.is_empty() {
+        if ring.is_some() && state.txn(id).leads.is_some() {
             state.scatter(id);
+            ring = state.closes_ring(id);
+        }
+        if ring.is_some() && state.dissolve_contests(id) {
             ring = state.closes_ring(id);
         }
         if let Some(closing) = ring {
@@ -159,7 +170,8 @@ impl State {
     pub(super) fn blockers(&self, id: TxnId) -> Vec<TxnId> {
         match self.running.get(&id).and_then(|txn| txn.wait) {
             None => Vec::new(),
-            Some(Wait::Xid(_, owner) | Wait::Behind(owner)) => vec![owner],
+            Some(Wait::Xid(_, owner) | Wait::Contender(owner)) => vec![owner],
+            Some(Wait::Queue(queue)) => vec![self.front(queue).owner()],
             Some(Wait::Lock(table, _)) => self.locks.blockers(id, table),
         }
     }
@@ -201,7 +213,13 @@ impl State {
         let wait = match txn.and_then(|txn| txn.wait) {
             None => String::new(),
             Some(Wait::Xid(xid, _)) => format!(" [wants xid {xid}]"),
-            Some(Wait::Behind(heir)) => format!(" [wants a row after transaction {}]", heir.0),
+            Some(Wait::Queue(queue)) => match self.front(queue) {
+                Front::Statement(xid, _) => format!(" [wants xid {xid}]"),
+                Front::Heir(heir) => format!(" [wants a row after transaction {}]", heir.0),
+            },
+            Some(Wait::Contender(writer)) => {
+                format!(" [wants to share a row after transaction {}]", writer.0)
+            }
             Some(Wait::Lock(table, mode)) => format!(" [wants {mode:?} on object {}]", table.0),
         };
         format!("transaction {}{xid}{wait}", id.0)
@@ -211,10 +229,9 @@ impl State {
     fn abandon(&mut self, id: TxnId) {
         match self.txn(id).wait.take() {
             None => {}
-            Some(Wait::Xid(_, owner)) => {
-                self.txn(owner).waiters.retain(|waiter| waiter.id != id);
-            }
-            Some(Wait::Behind(heir)) => self.txn(heir).followers.retain(|other| *other != id),
+            Some(Wait::Xid(_, owner)) => self.give_up_waiting(id, owner),
+            Some(Wait::Queue(queue)) => self.leave_queue(id, queue),
+            Some(Wait::Contender(writer)) => self.leave_contest(id, writer),
             Some(Wait::Lock(table, _)) => {
                 self.locks.withdraw(id, table).into_iter().for_each(|granted| self.wake(granted));
             }

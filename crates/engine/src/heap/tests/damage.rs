@@ -224,7 +224,7 @@ fn poke(fixture: &Fixture, slots: u16) {
         let at = RowId::new(1, slot);
         let _ = heap.fetch(&snapshot, at);
         let _ = heap.liveness(at, &|_| false);
-        let _ = heap.newest(at, &|_| false);
+        let _ = heap.newest(at, None, &|_| false);
         let _ = heap.lock(&mut txn, at, RowLock::Exclusive);
         let _ = heap.update(&mut txn, at, b"poked", true);
         let _ = heap.delete(&mut txn, at);

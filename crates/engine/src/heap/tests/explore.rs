@@ -115,7 +115,9 @@ fn sharing() {
                     txn.commit(true).expect("a commit");
                     return;
                 }
-                WriteOutcome::Wait(xid) => txn.wait_for(xid).expect("nobody waits for it"),
+                WriteOutcome::Locked { by: xid, .. } => {
+                    txn.wait_for(xid).expect("nobody waits for it")
+                }
                 other => panic!("{other:?}"),
             }
         }

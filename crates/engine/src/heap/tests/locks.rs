@@ -21,7 +21,7 @@ fn is_free(fixture: &Fixture, at: RowId) -> bool {
     other.rollback();
     match outcome {
         WriteOutcome::Done { .. } => true,
-        WriteOutcome::Wait(_) => false,
+        WriteOutcome::Locked { .. } => false,
         other => panic!("{other:?}"),
     }
 }
@@ -61,18 +61,20 @@ fn an_exclusive_lock_is_not_shared() {
     let (mut holder, mut other) = (fixture.begin(), fixture.begin());
     done(lock(&fixture, &mut holder, root, RowLock::Exclusive));
     let by = holder.xid().expect("an xid");
-    assert_eq!(lock(&fixture, &mut other, root, RowLock::Shared), WriteOutcome::Wait(by));
+    let locked = WriteOutcome::Locked { by, wants: RowLock::Shared };
+    assert_eq!(lock(&fixture, &mut other, root, RowLock::Shared), locked);
     assert_eq!(share(&fixture, &mut holder, root), root, "held already");
     holder.rollback();
     share(&fixture, &mut other, root);
     let mut third = fixture.begin();
     share(&fixture, &mut third, root);
     // An upgrade waits for the other one, and is no other's business then.
-    assert!(matches!(lock(&fixture, &mut other, root, RowLock::Exclusive), WriteOutcome::Wait(_)));
+    let locked = |outcome| matches!(outcome, WriteOutcome::Locked { .. });
+    assert!(locked(lock(&fixture, &mut other, root, RowLock::Exclusive)));
     drop(third);
     done(lock(&fixture, &mut other, root, RowLock::Exclusive));
     let mut fourth = fixture.begin();
-    assert!(matches!(lock(&fixture, &mut fourth, root, RowLock::Shared), WriteOutcome::Wait(_)));
+    assert!(locked(lock(&fixture, &mut fourth, root, RowLock::Shared)));
     drop(other);
     share(&fixture, &mut fourth, root);
     fixture.assert_sound();
@@ -369,7 +371,7 @@ fn rows_are_locked_as_a_list_of_locks_says() {
                             assert!(!in_the_way, "seed {seed}");
                             txns[at].1.push((row, how));
                         }
-                        WriteOutcome::Wait(_) => assert!(in_the_way, "seed {seed}"),
+                        WriteOutcome::Locked { .. } => assert!(in_the_way, "seed {seed}"),
                         other => panic!("{other:?}"),
                     }
                 }

@@ -1,10 +1,16 @@
 //! Updates, deletes and locks: HOT chains, who wins, what a unique check learns.
 
+use rightlink_env::points;
+
 use super::*;
 
 /// The newest version and where it is.
 fn newest(fixture: &Fixture, start: RowId) -> Option<(RowId, Vec<u8>)> {
-    fixture.heap.newest(start, &|_| false).expect("read").map(|(target, row)| (target.at, row))
+    fixture
+        .heap
+        .newest(start, None, &|_| false)
+        .expect("read")
+        .map(|(target, row)| (target.at, row))
 }
 
 #[test]
@@ -127,7 +133,7 @@ fn a_row_lock_stops_others_and_hides_nothing() {
     assert_eq!(fixture.fetch(root), Some(b"one".to_vec()));
     let mut other = fixture.begin();
     let outcome = fixture.heap.update(&mut other, root, b"no", true).expect("judged");
-    assert_eq!(outcome, WriteOutcome::Wait(by));
+    assert_eq!(outcome, WriteOutcome::Locked { by, wants: RowLock::Exclusive });
     holder.begin_statement().expect("the next statement");
     let new = done(fixture.heap.update(&mut holder, root, b"two", true).expect("updated"));
     holder.rollback();
@@ -211,4 +217,38 @@ fn a_scan_does_not_meet_the_updates_of_its_own_statement() {
     txn.commit(false).expect("committed");
     assert!(fixture.scan().iter().all(|(_, row)| row.len() == 301));
     fixture.assert_sound();
+}
+
+/// A walk may begin at a later version, and begins at the start after all where that did not come
+/// to be or is not there.
+#[test]
+fn a_later_version_is_believed_if_it_came_to_be() {
+    for rule in [None, Some("r9-ahead")] {
+        let broken = rule.map(points::break_rule);
+        let fixture = Fixture::new();
+        let root = fixture.insert(b"one");
+        let mut txn = fixture.begin();
+        txn.begin_statement().expect("a statement");
+        let by = txn.xid().expect("an xid");
+        let undone = done(fixture.heap.update(&mut txn, root, b"undone", true).expect("updated"));
+        txn.rollback();
+        let newest = |at, by| {
+            let found = fixture.heap.newest(root, Some((at, by)), &|_| false).expect("read");
+            found.map(|(_, row)| row)
+        };
+        assert_eq!(newest(undone, by) == Some(b"one".to_vec()), rule.is_none(), "{rule:?}");
+        drop(broken);
+        let mut txn = fixture.begin();
+        txn.begin_statement().expect("a statement");
+        let by = txn.xid().expect("an xid");
+        let at = done(fixture.heap.update(&mut txn, root, b"two", true).expect("updated"));
+        assert_eq!(newest(at, by), Some(b"one".to_vec()), "not yet");
+        txn.commit(true).expect("committed");
+        let two = Some(b"two".to_vec());
+        let (elsewhere, later) = (RowId::new(at.block.0, 200), RowId::new(9999, 1));
+        for (at, by) in [(at, by), (at, Xid(by.0 - 1)), (elsewhere, by), (later, by)] {
+            assert_eq!(newest(at, by), two, "{at}");
+        }
+        fixture.assert_sound();
+    }
 }

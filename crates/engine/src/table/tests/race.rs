@@ -5,7 +5,7 @@ use rightlink_env::thread;
 use super::*;
 use crate::error::Error;
 use crate::table::{Busy, Written};
-use crate::txn::RowLock;
+use crate::txn::{RowLock, WaitsFor};
 
 fn rename(to: &'static str) -> impl FnMut(&[Value]) -> Result<Option<Vec<Value>>> {
     move |old| {
@@ -199,4 +199,160 @@ fn a_ring_of_waiters_ends_with_a_deadlock_and_the_other_goes_on() {
     let lost: Vec<_> = lost.into_iter().flatten().collect();
     assert_eq!(lost.len(), 1, "{lost:?}");
     assert!(lost[0].is_retryable() && lost[0].to_string().contains("deadlock"), "{lost:?}");
+}
+
+fn until_waiting(store: &Store, count: usize) {
+    let waiting = || store.txns.running().iter().filter(|it| it.waits_for.is_some()).count();
+    while waiting() < count {
+        thread::yield_now();
+    }
+}
+
+fn share(table: &Arc<Table>, txn: &mut Transaction, row: RowId) -> Result<Written> {
+    let mut statement = Statement::begin(txn)?;
+    table.lock_row(&mut statement, row, None, (RowLock::Shared, Busy::Wait))
+}
+
+/// Who comes to share a row while somebody waits to write it, waits until that has it. Who shares
+/// it already, or would not wait, need not.
+#[test]
+fn a_writer_that_waits_stops_new_sharers() {
+    let store = Store::new(64, 6);
+    let row = store.insert(1, "a").unwrap();
+    let mut first = store.begin(Isolation::ReadCommitted);
+    assert_eq!(share(&store.table, &mut first, row).unwrap(), Written::Done(row));
+    let mut second = store.begin(Isolation::ReadCommitted);
+    assert_eq!(share(&store.table, &mut second, row).unwrap(), Written::Done(row));
+    let run = |work: fn(&Arc<Table>, &mut Transaction, RowId) -> Result<Written>| {
+        let (table, txns) = (Arc::clone(&store.table), Arc::clone(&store.txns));
+        thread::spawn("waits", move || {
+            let mut txn = txns.begin(Isolation::ReadCommitted);
+            let written = work(&table, &mut txn, row).unwrap();
+            txn.commit(true).unwrap();
+            written
+        })
+    };
+    let writer = run(|table, txn, row| {
+        let mut statement = Statement::begin(txn)?;
+        table.update(&mut statement, row, &mut rename("written"))
+    });
+    until_waiting(&store, 1);
+    let late = run(share);
+    until_waiting(&store, 2);
+    assert_eq!(share(&store.table, &mut first, row).unwrap(), Written::Done(row));
+    let mut hasty = store.begin(Isolation::ReadCommitted);
+    let mut statement = Statement::begin(&mut hasty).unwrap();
+    let how = (RowLock::Shared, Busy::Skip);
+    let passed = store.table.lock_row(&mut statement, row, None, how).unwrap();
+    assert_eq!(passed, Written::Done(row), "who does not wait passes by");
+    drop(statement);
+    hasty.rollback();
+    let waits_for = |id: u64| {
+        let waits = |it: &crate::txn::RunningTxn| match it.waits_for {
+            Some(WaitsFor::Transaction { id: owner, .. }) => owner == id,
+            _ => false,
+        };
+        store.txns.running().iter().any(waits)
+    };
+    // The writer waits for one of them, then for the other; who came late waits for both.
+    let (ends, stays) = if waits_for(first.id()) { (first, second) } else { (second, first) };
+    ends.commit(true).unwrap();
+    while !waits_for(stays.id()) {
+        thread::yield_now();
+    }
+    let waiting = store.txns.running().iter().filter(|it| it.waits_for.is_some()).count();
+    assert_eq!(waiting, 2, "who came late waits as long as the writer");
+    stays.commit(true).unwrap();
+    let Written::Done(new) = writer.join().unwrap() else { panic!("it was there") };
+    // It shares what the writer made of the row.
+    assert_eq!(late.join().unwrap(), Written::Done(new));
+    assert_eq!(store.txns.groups(), 0);
+}
+
+/// A newcomer lets a writer go first who waits for somebody who then waits for the newcomer: that
+/// is no deadlock, the newcomer passes by.
+#[test]
+fn letting_a_writer_go_first_is_no_deadlock() {
+    let store = Store::new(64, 7);
+    let rows = [store.insert(1, "a").unwrap(), store.insert(2, "b").unwrap()];
+    let mut first = store.begin(Isolation::ReadCommitted);
+    assert_eq!(share(&store.table, &mut first, rows[0]).unwrap(), Written::Done(rows[0]));
+    let run = |work: fn(&Arc<Table>, &mut Transaction, [RowId; 2])| {
+        let (table, txns) = (Arc::clone(&store.table), Arc::clone(&store.txns));
+        thread::spawn("waits", move || {
+            let mut txn = txns.begin(Isolation::ReadCommitted);
+            work(&table, &mut txn, rows);
+            txn.commit(true).unwrap();
+        })
+    };
+    let writer = run(|table, txn, rows| {
+        let mut statement = Statement::begin(txn).unwrap();
+        let written = table.update(&mut statement, rows[0], &mut rename("written"));
+        assert!(matches!(written, Ok(Written::Done(_))));
+    });
+    until_waiting(&store, 1);
+    let newcomer = run(|table, txn, rows| {
+        let mut statement = Statement::begin(txn).unwrap();
+        let written = table.update(&mut statement, rows[1], &mut rename("mine"));
+        assert!(matches!(written, Ok(Written::Done(_))));
+        drop(statement);
+        assert!(matches!(share(table, txn, rows[0]), Ok(Written::Done(_))));
+    });
+    until_waiting(&store, 2);
+    let mut statement = Statement::begin(&mut first).unwrap();
+    let written = store.table.update(&mut statement, rows[1], &mut rename("too"));
+    assert!(matches!(written, Ok(Written::Done(_))), "{written:?}");
+    drop(statement);
+    newcomer.join().unwrap();
+    first.commit(true).unwrap();
+    writer.join().unwrap();
+    assert_eq!(store.txns.counters().deadlocks, 0);
+}
+
+/// Many queue for one row, some give up by a timeout, some roll back what they wrote: nothing that
+/// was committed is lost, whatever version a hand-over names.
+#[test]
+fn a_row_that_is_handed_on_loses_no_update() {
+    let store = Store::new(256, 8);
+    let _ = store.insert(1, "a").unwrap();
+    let worker = |who: u64| {
+        let (table, txns) = (Arc::clone(&store.table), Arc::clone(&store.txns));
+        thread::spawn("worker", move || {
+            let mut done = 0;
+            for round in 0..60 {
+                let mut txn = txns.begin(Isolation::ReadCommitted);
+                let all = table.all_columns();
+                let snapshot = txn.begin_read().unwrap();
+                let id = [Value::Int8(1)];
+                let at = table.get(&snapshot, &table.indexes()[0], &id, all).unwrap().unwrap();
+                drop(snapshot);
+                if round % 7 == who {
+                    txn.set_lock_timeout(Some(std::time::Duration::ZERO));
+                }
+                let mut statement = Statement::begin(&mut txn).unwrap();
+                let written = table.update(&mut statement, at.row_id, &mut |old| {
+                    let Value::Int4(count) = old[2] else { panic!("a number") };
+                    let mut new = old.to_vec();
+                    new[2] = Value::Int4(count + 1);
+                    Ok(Some(new))
+                });
+                drop(statement);
+                match written {
+                    Ok(Written::Done(_)) if round % 5 != who => {
+                        txn.commit(true).unwrap();
+                        done += 1;
+                    }
+                    Ok(Written::Done(_)) | Err(Error::Cancelled(_)) => txn.rollback(),
+                    other => panic!("{other:?}"),
+                }
+            }
+            done
+        })
+    };
+    let workers: Vec<_> = (0..6).map(worker).collect();
+    let done: i32 = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+    let snapshot = store.begin(Isolation::Snapshot).begin_statement().unwrap();
+    assert_eq!(store.find(&snapshot, 1).unwrap().1[2], Value::Int4(1 + done));
+    drop(snapshot);
+    assert!(store.txns.running().is_empty());
 }

@@ -279,7 +279,7 @@ fn of_those_who_wait_for_a_row_one_goes_on() {
             while !may.lock().contains(&(id, "settle")) {
                 thread::sleep(Duration::from_millis(1));
             }
-            txn.settle(wants.then_some(ROW));
+            txn.settle(wants.then_some((ROW, None)));
             while !may.lock().contains(&(id, "commit")) {
                 thread::sleep(Duration::from_millis(1));
             }
