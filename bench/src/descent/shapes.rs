@@ -130,7 +130,7 @@ impl Shape {
 }
 
 fn ascending(ty: Type) -> KeyColumn {
-    KeyColumn { ty, descending: false, nulls_first: false }
+    KeyColumn::ascending(ty)
 }
 
 fn int(n: u64) -> Value {

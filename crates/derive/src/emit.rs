@@ -62,9 +62,9 @@ fn index(index: &Index) -> TokenStream {
     let keys = index.keys.iter().map(|Key { column, descending, nulls_first }| {
         quote! {
             .key(::rightlink::KeyColumn {
-                name: ::std::convert::Into::into(#column),
                 descending: #descending,
                 nulls_first: #nulls_first,
+                ..::rightlink::KeyColumn::ascending(#column)
             })
         }
     });

@@ -66,6 +66,14 @@ pub enum Error {
         /// What the row has there, for a person.
         value: String,
     },
+    /// Text cannot be compared as a definition says: an index was built with other Unicode data and
+    /// must be built anew (`reindex`), or this build does not know the collation.
+    Collation {
+        /// `index i of table t`, or `column c of table t`.
+        of: String,
+        /// What is the matter, and what helps.
+        what: String,
+    },
     /// The caller asked for something that cannot be done: a bad name, type, bound or value.
     Invalid(String),
     /// A named table, index or column does not exist.
@@ -175,6 +183,7 @@ impl fmt::Display for Error {
             Error::CheckViolation { table, check, column, value } => {
                 write!(f, "value {value} in column {column} fails check {check} of table {table}")
             }
+            Error::Collation { of, what } => write!(f, "{of}: {what}"),
             Error::Invalid(what) => write!(f, "invalid: {what}"),
             Error::NotFound(what) => write!(f, "not found: {what}"),
             Error::AlreadyExists(what) => write!(f, "exists already: {what}"),

@@ -51,6 +51,7 @@
 //! Start at [`Database`], [`Transaction`] and [`ScanOptions`]; errors are [`Error`], sorted by what
 //! a caller can do.
 
+pub mod collation;
 pub mod config;
 pub mod datum;
 pub mod error;
@@ -75,13 +76,14 @@ pub mod verify;
 pub mod wal;
 
 pub use buffer::{Prefetch, StreamStats};
+pub use collation::Collation;
 pub use datum::{Decimal, Interval, Type, Value};
 pub use db::backup::{BackupOptions, BackupProgress, RestoreReport};
 pub use db::control::TableVersion;
 pub use db::cursor::Cursor;
 pub use db::define::{
     AutoVacuum, CheckSchema, ColumnDefault, ColumnSchema, Comparison, IdentitySchema, IndexSchema,
-    KeyColumn, Predicate, SequenceSchema, TableSchema, Term, Test,
+    KeyCollation, KeyColumn, Predicate, SequenceSchema, TableSchema, Term, Test,
 };
 pub use db::info::{
     ColumnInfo, Finding, HeapFigures, IdentityInfo, IndexFigures, IndexInfo, KeyColumnInfo,

@@ -32,7 +32,8 @@ pub fn target(data: &[u8]) {
 
 fn column(input: &mut Input<'_>) -> KeyColumn {
     let order = input.byte();
-    KeyColumn { ty: input.kind(), descending: order & 1 == 1, nulls_first: order & 2 == 2 }
+    let (descending, nulls_first) = (order & 1 == 1, order & 2 == 2);
+    KeyColumn { ty: input.kind(), descending, nulls_first, collation: None }
 }
 
 /// What the room's head promises, said once more without bytes.

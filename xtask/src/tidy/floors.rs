@@ -34,6 +34,7 @@ pub(super) const ROOMS: [(&str, u8); 21] = [
     ("error", 0),
     ("ids", 0),
     ("datum", 0),
+    ("collation", 0),
     ("keycode", 0),
     ("config", 0),
     ("schedules", 0),

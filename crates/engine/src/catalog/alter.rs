@@ -244,9 +244,13 @@ impl Catalog {
         let numbers: Vec<ColumnNo> =
             columns.iter().map(|column| def.column_no(column)).collect::<Result<_>>()?;
         self.expect_values(statement, &entry, &numbers)?;
+        let key = |no: &ColumnNo| {
+            let collation = def.columns[usize::from(*no)].collation.clone();
+            IndexColumn { collation, ..IndexColumn::ascending(*no) }
+        };
         let draft = IndexDraft {
             name: index.to_owned(),
-            columns: numbers.iter().map(|no| IndexColumn::ascending(*no)).collect(),
+            columns: numbers.iter().map(key).collect(),
             unique: true,
             ..IndexDraft::default()
         };

@@ -1,13 +1,13 @@
 //! The catalog's own definition: the one table that is not found by reading the catalog.
 //!
-//! One row describes one object: a table, a column, an index or a sequence.
+//! One row describes one object: a table, a column, an index, a sequence or a collation.
 //!
 //! | column | type | meaning |
 //! |---|---|---|
 //! | id | int4 | number of the object, never reused |
 //! | kind | int2 | [`Kind`] |
 //! | parent | int4 | table of a column or index, 0 for a table |
-//! | namespace | int4 | 0 for tables and indexes, which share one; the table's id for its columns |
+//! | namespace | int4 | 0 for tables and indexes, which share one; the table's id for its columns, 5 for collations |
 //! | position | int2 | number of a column in its table, order of an index |
 //! | name | text | unique in its namespace |
 //! | definition | bytes | the rest, see `codec` |
@@ -21,6 +21,8 @@ use crate::table::schema::{Column, IndexColumn, IndexDef, TableDef};
 
 /// Object number of the catalog table.
 pub const CATALOG: ObjectId = ObjectId(1);
+/// Where the names of collations are unique: no object has this number.
+pub const COLLATIONS: ObjectId = ObjectId(5);
 /// Heap file of the catalog; its maps are the next two.
 pub const CATALOG_HEAP: FileId = FileId(2);
 /// First file number for tables and indexes of users.
@@ -47,12 +49,14 @@ pub enum Kind {
     Index = 3,
     /// A sequence, of a column or by itself.
     Sequence = 4,
+    /// A collation with a name of its own.
+    Collation = 5,
 }
 
 impl Kind {
     /// The kind with this number.
     pub fn from_number(number: i16) -> Option<Kind> {
-        let all = [Kind::Table, Kind::Column, Kind::Index, Kind::Sequence];
+        let all = [Kind::Table, Kind::Column, Kind::Index, Kind::Sequence, Kind::Collation];
         all.into_iter().find(|kind| *kind as i16 == number)
     }
 }

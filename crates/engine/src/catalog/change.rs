@@ -267,6 +267,9 @@ impl Catalog {
             let file = self.new_files(1);
             def.indexes.push(index.define(*id, file));
         }
+        for at in 0..def.indexes.len() {
+            def.indexes[at].data_version = def.indexes[at].current_data(&def);
+        }
         let primary = draft.primary.map(|at| ids[at]);
         def.indexes.sort_by_key(|index| (Some(index.id) != primary, !index.unique, index.id));
         def.validate()?;

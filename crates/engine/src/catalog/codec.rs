@@ -5,6 +5,7 @@
 //! | table | version, heap, overflow u32, logged, fill u8, primary u32, checks, note, vacuum|
 //! | column | version, type u8, nullable u8, dropped u8, missing value, default, identity, note |
 //! | index | version, file u32, unique u8, method u8, usable-from xid u64, keys, included, rows |
+//! | collation | version (not inside of columns and indexes), name, locale, deterministic u8 |
 //! | sequence | version, file u32, start, increment, smallest, largest i64 |
 //!
 //! Keys: count u16, then column u16 and order u8 (1 descending, 2 nulls first) each; included
@@ -16,10 +17,14 @@
 //! null, 17 not null); without terms an index holds all rows. Note: text that is not read
 //! here. Vacuum: unasked for u8, garbage at least u32, garbage for each block u32.
 //!
+//! The version is 1, or 2 where there is a collation: a column's follows its note; what follows the
+//! rows of an index is for each key column 0, or 1 and its collation, then the data version (text).
+//!
 //! All numbers little-endian. Invariants: decoding never trusts a length or a tag; what is encoded
 //! decodes to an equal definition.
 //! Does not do: names, ids and parents, which are columns of their own.
 
+use crate::collation::Collation;
 use crate::datum::{Type, Value};
 use crate::ids::{FileId, ObjectId, Xid};
 use crate::table::predicate::{Comparison, Predicate, Term, Test};
@@ -29,6 +34,8 @@ use crate::table::schema::{
 };
 
 const VERSION: u8 = 1;
+/// Collations follow what version 1 has.
+const COLLATED: u8 = 2;
 const DESCENDING: u8 = 1;
 const NULLS_FIRST: u8 = 2;
 const DEFAULT_VALUE: u8 = 1;
@@ -124,7 +131,8 @@ fn put_predicate(out: &mut Vec<u8>, predicate: &Predicate<ColumnNo>) {
 
 /// Encodes a column.
 pub fn encode_column(column: &Column) -> Vec<u8> {
-    let mut out = vec![VERSION, column.ty.tag()];
+    let version = if column.collation.is_some() { COLLATED } else { VERSION };
+    let mut out = vec![version, column.ty.tag()];
     out.extend([u8::from(column.nullable), u8::from(column.dropped)]);
     out.push(u8::from(!column.missing.is_null()));
     if !column.missing.is_null() {
@@ -148,12 +156,36 @@ pub fn encode_column(column: &Column) -> Vec<u8> {
         }
     }
     put_text(&mut out, &column.note);
+    if let Some(collation) = &column.collation {
+        put_collation(&mut out, collation);
+    }
     out
+}
+
+/// Encodes a collation with a name of its own.
+pub fn encode_collation(collation: &Collation) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    put_collation(&mut out, collation);
+    out
+}
+
+/// Decodes a collation with a name of its own.
+pub fn decode_collation(bytes: &[u8]) -> Result<Collation, &'static str> {
+    let mut cursor = Cursor::open(bytes)?;
+    let collation = cursor.collation()?;
+    cursor.end()?;
+    Ok(collation)
+}
+
+fn put_collation(out: &mut Vec<u8>, collation: &Collation) {
+    put_text(out, collation.name());
+    put_text(out, collation.locale());
+    out.push(u8::from(collation.is_deterministic()));
 }
 
 /// Decodes a column called `name`. Of a generated one the sequence is still to be looked up.
 pub fn decode_column(name: &str, bytes: &[u8]) -> Result<Column, &'static str> {
-    let mut cursor = Cursor::open(bytes)?;
+    let (mut cursor, collated) = Cursor::open_collated(bytes)?;
     let ty = Type::from_tag(cursor.u8()?).ok_or("unknown type tag")?;
     let (nullable, dropped) = (cursor.flag()?, cursor.flag()?);
     let missing = if cursor.flag()? { cursor.value(ty)? } else { Value::Null };
@@ -175,8 +207,10 @@ pub fn decode_column(name: &str, bytes: &[u8]) -> Result<Column, &'static str> {
         _ => return Err("unknown kind of identity"),
     };
     let note = cursor.text()?.to_owned();
+    let collation = if collated { Some(cursor.collation()?) } else { None };
     cursor.end()?;
-    Ok(Column { missing, dropped, default, identity, note, ..Column::new(name, ty, nullable) })
+    let base = Column::new(name, ty, nullable);
+    Ok(Column { missing, dropped, default, identity, note, collation, ..base })
 }
 
 /// Encodes a sequence.
@@ -202,7 +236,9 @@ pub fn decode_sequence(name: &str, bytes: &[u8]) -> Result<(FileId, SequenceDef)
 
 /// Encodes an index.
 pub fn encode_index(index: &IndexDef) -> Vec<u8> {
-    let mut out = vec![VERSION];
+    let collated =
+        !index.data_version.is_empty() || index.columns.iter().any(|part| part.collation.is_some());
+    let mut out = vec![if collated { COLLATED } else { VERSION }];
     out.extend(index.file.0.to_le_bytes());
     let unique = match (index.unique, index.nulls_equal) {
         (false, _) => 0,
@@ -225,12 +261,19 @@ pub fn encode_index(index: &IndexDef) -> Vec<u8> {
         None => out.extend(0u16.to_le_bytes()),
         Some(predicate) => put_predicate(&mut out, predicate),
     }
+    if collated {
+        for key in &index.columns {
+            out.push(u8::from(key.collation.is_some()));
+            key.collation.iter().for_each(|collation| put_collation(&mut out, collation));
+        }
+        put_text(&mut out, &index.data_version);
+    }
     out
 }
 
 /// Decodes the index `id` called `name`.
 pub fn decode_index(id: ObjectId, name: &str, bytes: &[u8]) -> Result<IndexDef, &'static str> {
-    let mut cursor = Cursor::open(bytes)?;
+    let (mut cursor, collated) = Cursor::open_collated(bytes)?;
     let file = FileId(cursor.u32()?);
     let (unique, nulls_equal) = match cursor.u8()? {
         0 => (false, false),
@@ -244,16 +287,23 @@ pub fn decode_index(id: ObjectId, name: &str, bytes: &[u8]) -> Result<IndexDef, 
     for _ in 0..cursor.u16()? {
         let (column, order) = (cursor.u16()?, cursor.u8()?);
         let (descending, nulls_first) = (order & DESCENDING != 0, order & NULLS_FIRST != 0);
-        columns.push(IndexColumn { column, descending, nulls_first });
+        columns.push(IndexColumn { column, descending, nulls_first, collation: None });
     }
     let mut included = Vec::new();
     for _ in 0..cursor.u16()? {
         included.push(cursor.u16()?);
     }
     let predicate = Some(cursor.predicate()?).filter(|predicate| !predicate.terms.is_empty());
+    let mut data_version = String::new();
+    if collated {
+        for key in &mut columns {
+            key.collation = if cursor.flag()? { Some(cursor.collation()?) } else { None };
+        }
+        cursor.text()?.clone_into(&mut data_version);
+    }
     cursor.end()?;
     let base = IndexDef::new(id, name, file, columns, unique);
-    Ok(IndexDef { included, method, usable_from, nulls_equal, predicate, ..base })
+    Ok(IndexDef { included, method, usable_from, nulls_equal, predicate, data_version, ..base })
 }
 
 struct Cursor<'a>(&'a [u8]);
@@ -262,6 +312,21 @@ impl<'a> Cursor<'a> {
     fn open(bytes: &'a [u8]) -> Result<Self, &'static str> {
         let mut cursor = Cursor(bytes);
         if cursor.u8()? == VERSION { Ok(cursor) } else { Err("unknown definition version") }
+    }
+
+    /// Of a definition that may have collations; does it?
+    fn open_collated(bytes: &'a [u8]) -> Result<(Self, bool), &'static str> {
+        let mut cursor = Cursor(bytes);
+        match cursor.u8()? {
+            VERSION => Ok((cursor, false)),
+            COLLATED => Ok((cursor, true)),
+            _ => Err("unknown definition version"),
+        }
+    }
+
+    fn collation(&mut self) -> Result<Collation, &'static str> {
+        let (name, locale) = (self.text()?, self.text()?);
+        Ok(Collation::stored(name, locale, self.flag()?))
     }
 
     fn take<const N: usize>(&mut self) -> Result<[u8; N], &'static str> {

@@ -31,6 +31,7 @@ pub mod rows;
 
 mod alter;
 mod change;
+mod collations;
 mod names;
 mod online;
 mod rewrite;

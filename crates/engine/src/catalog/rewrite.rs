@@ -59,6 +59,11 @@ impl Catalog {
         let no = def.column_no(column)?;
         let place = def.place(no);
         let from = std::mem::replace(&mut def.columns[usize::from(no)].ty, ty);
+        if ty != Type::Text {
+            def.columns[usize::from(no)].collation = None;
+            let keys = def.indexes.iter_mut().flat_map(|index| &mut index.columns);
+            keys.filter(|key| key.column == no).for_each(|key| key.collation = None);
+        }
         convert_constants(&mut def, no, convert)?;
         if let Some(identity) = &mut def.columns[usize::from(no)].identity {
             self.widen(statement, changes, identity, (from, ty))?;

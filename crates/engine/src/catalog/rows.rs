@@ -159,6 +159,7 @@ pub fn assemble(table: &Object, parts: Vec<(RowId, Object)>) -> Result<Assembled
                 (identity.file, identity.def) = sequence;
             }
             Kind::Table => return Err(damage(&part.name, "a table inside a table")),
+            Kind::Collation => return Err(damage(&part.name, "a collation inside a table")),
         }
     }
     let lost = |column: &&Column| column.identity.as_ref().is_some_and(|own| own.file.0 == 0);
@@ -170,7 +171,7 @@ pub fn assemble(table: &Object, parts: Vec<(RowId, Object)>) -> Result<Assembled
     Ok(Assembled { def, primary: bytes.primary })
 }
 
-fn damage(name: &str, what: &str) -> Error {
+pub(super) fn damage(name: &str, what: &str) -> Error {
     Error::corrupt_file("catalog", format!("object {name}: {what}"))
 }
 

@@ -43,7 +43,17 @@ impl Store {
         snapshot: &Arc<Snapshot>,
         name: &str,
     ) -> Result<Option<(RowId, Object)>> {
-        let key = vec![Value::Int4(0), Value::Text(name.to_owned())];
+        self.named(snapshot, ObjectId(0), name)
+    }
+
+    /// The object called `name` in a namespace.
+    pub(super) fn named(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        namespace: ObjectId,
+        name: &str,
+    ) -> Result<Option<(RowId, Object)>> {
+        let key = vec![Value::Int4(namespace.0 as i32), Value::Text(name.to_owned())];
         Ok(self.find(snapshot, BY_NAME, key)?.pop())
     }
 

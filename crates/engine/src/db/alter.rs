@@ -7,6 +7,7 @@
 use rightlink_env::sync::Arc;
 
 use crate::catalog::{ColumnChange, Convert, OfRow};
+use crate::collation::Collation;
 use crate::datum::{Type, Value};
 use crate::db::Database;
 use crate::db::define::{
@@ -311,6 +312,31 @@ impl Transaction {
         self.define(|handle, statement, changes| {
             handle.engine.catalog.create_sequence(statement, changes, &def)
         })
+    }
+
+    /// Keeps a collation under its name, for layers above that look collations up. Columns and
+    /// indexes need none that is kept.
+    pub fn create_collation(&mut self, collation: &Collation) -> Result<()> {
+        self.define(|handle, statement, _| {
+            handle.engine.catalog.create_collation(statement, collation)
+        })
+    }
+
+    /// Forgets a collation, which no column and no index must have.
+    pub fn drop_collation(&mut self, name: &str) -> Result<()> {
+        self.define(|handle, statement, _| handle.engine.catalog.drop_collation(statement, name))
+    }
+
+    /// The collation that was created under this name.
+    pub fn collation(&mut self, name: &str) -> Result<Option<Collation>> {
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.collation(self.running()?, name)
+    }
+
+    /// All collations that were created, by name.
+    pub fn collations(&mut self) -> Result<Vec<Collation>> {
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.collations(self.running()?)
     }
 
     /// Drops a sequence that belongs to no column.

@@ -3,6 +3,7 @@
 //! Invariants: plain data; names, types and limits are checked by the catalog when it is used.
 //! Does not do: identifiers and files (the catalog resolves them).
 
+use crate::collation::Collation;
 use crate::datum::Type;
 use crate::index::IndexMethod;
 pub use crate::table::predicate::{Comparison, Predicate, Term, Test};
@@ -57,6 +58,8 @@ pub struct ColumnSchema {
     pub identity: Option<IdentitySchema>,
     /// What a layer above keeps with it: text that is stored and never read here.
     pub note: String,
+    /// How its text compares, in indexes and checks; `None`: by its bytes.
+    pub collation: Option<Collation>,
 }
 
 /// Description of a column whose values are generated: the sequence is called `TABLE_COLUMN_seq`.
@@ -167,6 +170,40 @@ pub struct KeyColumn {
     pub descending: bool,
     /// Nulls before all other values? Default: nulls last ascending, first descending.
     pub nulls_first: bool,
+    /// How its text compares.
+    pub collation: KeyCollation,
+}
+
+/// How the text of a key column compares.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum KeyCollation {
+    /// As the column says.
+    #[default]
+    OfColumn,
+    /// By its bytes.
+    Bytes,
+    /// So.
+    Given(Collation),
+}
+
+impl KeyColumn {
+    /// Ascending, nulls last, as the column compares.
+    pub fn ascending(name: impl Into<String>) -> Self {
+        let (name, collation) = (name.into(), KeyCollation::OfColumn);
+        Self { name, descending: false, nulls_first: false, collation }
+    }
+
+    /// Descending, nulls first, as the column compares.
+    pub fn descending(name: impl Into<String>) -> Self {
+        Self { descending: true, nulls_first: true, ..Self::ascending(name) }
+    }
+
+    /// Its text compares so, whatever the column says.
+    #[must_use]
+    pub fn collate(mut self, collation: &Collation) -> Self {
+        self.collation = KeyCollation::Given(collation.clone());
+        self
+    }
 }
 
 impl TableSchema {
@@ -250,14 +287,38 @@ impl TableSchema {
 impl ColumnSchema {
     /// A column that is never null and has no default.
     pub fn new(name: impl Into<String>, kind: Type) -> Self {
-        let (name, note) = (name.into(), String::new());
-        Self { name, kind, nullable: false, default: None, identity: None, note }
+        Self {
+            name: name.into(),
+            kind,
+            nullable: false,
+            default: None,
+            identity: None,
+            note: String::new(),
+            collation: None,
+        }
     }
 
     /// It may be null.
     #[must_use]
     pub fn nullable(mut self) -> Self {
         self.nullable = true;
+        self
+    }
+
+    /// Its text compares so. Needs the feature `icu` (see [`Collation`]).
+    ///
+    /// ```
+    /// # #[cfg(feature = "icu")] {
+    /// use rightlink::{Collation, ColumnSchema, TableSchema, Type};
+    /// let name = ColumnSchema::new("name", Type::Text).collate(&Collation::new("sv", true)?);
+    /// let schema = TableSchema::new("person").with_column(name).primary_key(["name"]);
+    /// assert_eq!(schema.columns[0].collation.as_ref().unwrap().locale(), "sv");
+    /// # }
+    /// # Ok::<(), rightlink::Error>(())
+    /// ```
+    #[must_use]
+    pub fn collate(mut self, collation: &Collation) -> Self {
+        self.collation = Some(collation.clone());
         self
     }
 
@@ -293,13 +354,13 @@ impl IndexSchema {
     /// Adds an ascending key column, nulls last.
     #[must_use]
     pub fn on(self, column: impl Into<String>) -> Self {
-        self.key(KeyColumn { name: column.into(), descending: false, nulls_first: false })
+        self.key(KeyColumn::ascending(column))
     }
 
     /// Adds a descending key column, nulls first.
     #[must_use]
     pub fn on_desc(self, column: impl Into<String>) -> Self {
-        self.key(KeyColumn { name: column.into(), descending: true, nulls_first: true })
+        self.key(KeyColumn::descending(column))
     }
 
     /// Adds a key column with its order spelled out.

@@ -6,7 +6,9 @@
 use crate::catalog::{IndexDraft, TableDraft};
 use crate::config::MAX_NAME_BYTES;
 use crate::datum::Value;
-use crate::db::define::{CheckSchema, ColumnSchema, IndexSchema, KeyColumn, TableSchema};
+use crate::db::define::{
+    CheckSchema, ColumnSchema, IndexSchema, KeyCollation, KeyColumn, TableSchema,
+};
 use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId};
 use crate::table::schema::{Check, Column, ColumnNo, Identity, IndexColumn, SequenceDef, TableDef};
@@ -39,7 +41,7 @@ pub(crate) fn table(schema: &TableSchema) -> Result<TableDraft> {
 
 /// A column to create in the table called `table`.
 pub(crate) fn column(schema: &ColumnSchema, table: &str) -> Column {
-    let ColumnSchema { name, kind, nullable, default, identity, note } = schema;
+    let ColumnSchema { name, kind, nullable, default, identity, note, collation } = schema;
     let identity = identity.as_ref().map(|wanted| {
         let largest = kind.largest().unwrap_or(i64::MAX);
         let (start, increment) = (wanted.start, wanted.increment);
@@ -48,8 +50,8 @@ pub(crate) fn column(schema: &ColumnSchema, table: &str) -> Column {
         let def = SequenceDef { start, increment, min, ..base };
         Identity { always: wanted.always, sequence: ObjectId(0), file: FileId(0), def }
     });
-    let (default, note) = (default.clone(), note.clone());
-    Column { default, identity, note, ..Column::new(name, *kind, *nullable) }
+    let (default, note, collation) = (default.clone(), note.clone(), collation.clone());
+    Column { default, identity, note, collation, ..Column::new(name, *kind, *nullable) }
 }
 
 /// Name of the sequence of a column, cut where the parts are long.
@@ -88,7 +90,12 @@ pub(crate) fn index(schema: &IndexSchema, def: &TableDef) -> Result<IndexDraft> 
     let key = |key: &KeyColumn| -> Result<IndexColumn> {
         let column = def.column_no(&key.name)?;
         let (descending, nulls_first) = (key.descending, key.nulls_first);
-        Ok(IndexColumn { column, descending, nulls_first })
+        let collation = match &key.collation {
+            KeyCollation::OfColumn => def.columns[usize::from(column)].collation.clone(),
+            KeyCollation::Bytes => None,
+            KeyCollation::Given(collation) => Some(collation.clone()),
+        };
+        Ok(IndexColumn { column, descending, nulls_first, collation })
     };
     let columns = schema.columns.iter().map(key).collect::<Result<Vec<_>>>()?;
     let included = schema.included.iter().map(|name| def.column_no(name));

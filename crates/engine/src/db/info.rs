@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::collation::Collation;
 use crate::datum::Type;
 use crate::db::define::{AutoVacuum, CheckSchema, ColumnDefault, Predicate, SequenceSchema};
 pub use crate::heap::HeapFigures;
@@ -54,6 +55,8 @@ pub struct ColumnInfo {
     pub identity: Option<IdentityInfo>,
     /// What a layer above keeps with it.
     pub note: String,
+    /// How its text compares; `None`: by its bytes.
+    pub collation: Option<Collation>,
 }
 
 /// Where the values of a generated column come from.
@@ -145,6 +148,8 @@ pub struct KeyColumnInfo {
     pub descending: bool,
     /// Nulls before other values?
     pub nulls_first: bool,
+    /// How its text compares, whatever the column says; `None`: by its bytes.
+    pub collation: Option<Collation>,
 }
 
 /// What a vacuum did.

@@ -167,6 +167,7 @@ impl Engine {
                 increment: identity.def.increment,
             }),
             note: column.note.clone(),
+            collation: column.collation.clone(),
         };
         let check = |check: &Check| CheckSchema {
             name: check.name.clone(),
@@ -198,6 +199,7 @@ impl Engine {
             name: name(key.column),
             descending: key.descending,
             nulls_first: key.nulls_first,
+            collation: key.collation.clone(),
         };
         IndexInfo {
             id: index.id.0,

@@ -4,6 +4,7 @@
 //! values or [`Malformed`], and no allocation exceeds their length.
 
 use super::{DECIMAL_BIAS, ESCAPE, ESCAPED_ONE, ESCAPED_ZERO, KeyColumn, PRESENT, TERMINATOR};
+use crate::collation::Collation;
 use crate::datum::{Decimal, Interval, Type, Value};
 
 /// Kind of a decimal below zero.
@@ -17,7 +18,7 @@ pub struct Malformed(pub &'static str);
 pub fn decode(columns: &[KeyColumn], mut key: &[u8]) -> Result<Vec<Value>, Malformed> {
     let values = columns
         .iter()
-        .map(|column| decode_column(*column, &mut key))
+        .map(|column| decode_column(column, &mut key))
         .collect::<Result<Vec<_>, _>>()?;
     if !key.is_empty() {
         return Err(Malformed("bytes after the last key column"));
@@ -25,8 +26,9 @@ pub fn decode(columns: &[KeyColumn], mut key: &[u8]) -> Result<Vec<Value>, Malfo
     Ok(values)
 }
 
-/// Decodes one column from the front of `key` and moves past it.
-pub fn decode_column(column: KeyColumn, key: &mut &[u8]) -> Result<Value, Malformed> {
+/// Decodes one column from the front of `key` and moves past it. Of collated text that is not
+/// told apart by its bytes only the sort key is there.
+pub fn decode_column(column: &KeyColumn, key: &mut &[u8]) -> Result<Value, Malformed> {
     let [marker] = take(key)?;
     if marker == column.null_byte() {
         return Ok(Value::Null);
@@ -35,6 +37,11 @@ pub fn decode_column(column: KeyColumn, key: &mut &[u8]) -> Result<Value, Malfor
         return Err(Malformed("unknown null byte in a key"));
     }
     let mask = column.mask();
+    if let Some(collation) = &column.collation {
+        let weights = take_weights(key, mask)?;
+        let deterministic = collation.is_deterministic();
+        return if deterministic { Ok(Value::Text(take_text(key, mask)?)) } else { Ok(weights) };
+    }
     let value = match column.ty {
         Type::Bool => match masked::<1>(key, mask)? {
             [0] => Value::Bool(false),
@@ -68,6 +75,15 @@ fn take_text(key: &mut &[u8], mask: u8) -> Result<String, Malformed> {
     text.map_err(|_| Malformed("text in a key is not UTF-8"))
 }
 
+/// A sort key, which no text can be made from.
+fn take_weights(key: &mut &[u8], mask: u8) -> Result<Value, Malformed> {
+    let terminator = TERMINATOR ^ mask;
+    let end = key.iter().position(|byte| *byte == terminator);
+    let (weights, rest) = key.split_at(end.ok_or(Malformed("key ends early"))?);
+    *key = &rest[1..];
+    Ok(Value::Bytes(weights.iter().map(|byte| byte ^ mask).collect()))
+}
+
 fn take_interval(key: &mut &[u8], mask: u8) -> Result<Interval, Malformed> {
     let total = (u128::from_be_bytes(masked(key, mask)?) ^ 1 << 127).cast_signed();
     Interval::from_total(total).ok_or(Malformed("interval in a key is out of range"))
@@ -94,7 +110,7 @@ fn take_decimal(key: &mut &[u8], mask: u8) -> Result<Decimal, Malformed> {
 }
 
 /// Bytes of the first column of `key`.
-pub fn column_len(column: KeyColumn, key: &[u8]) -> Result<usize, Malformed> {
+pub fn column_len(column: &KeyColumn, key: &[u8]) -> Result<usize, Malformed> {
     let (marker, rest) = key.split_first().ok_or(Malformed("key ends early"))?;
     if *marker == column.null_byte() {
         return Ok(1);
@@ -111,10 +127,17 @@ pub fn column_len(column: KeyColumn, key: &[u8]) -> Result<usize, Malformed> {
         }
         _ => {
             let terminator = TERMINATOR ^ column.mask();
-            rest.iter().position(|byte| *byte == terminator).unwrap_or(rest.len()) + 1
+            let parts = 1 + usize::from(column.collation.as_ref().is_some_and(two_parts));
+            let mut ends = rest.iter().enumerate().filter(|(_, byte)| **byte == terminator);
+            ends.nth(parts - 1).map_or(rest.len(), |(at, _)| at) + 1
         }
     };
     if len > rest.len() { Err(Malformed("key ends early")) } else { Ok(1 + len) }
+}
+
+/// Does the text follow its sort key?
+fn two_parts(collation: &Collation) -> bool {
+    collation.is_deterministic()
 }
 
 fn take<const N: usize>(key: &mut &[u8]) -> Result<[u8; N], Malformed> {

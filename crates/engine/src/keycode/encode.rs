@@ -6,6 +6,7 @@
 use super::{
     DECIMAL_BIAS, ESCAPE, ESCAPED_ONE, ESCAPED_ZERO, KeyColumn, MAX_ENCODED, PRESENT, TERMINATOR,
 };
+use crate::collation::Collation;
 use crate::datum::{Decimal, Value, normal_float4, normal_float8};
 use crate::error::{Error, Result};
 
@@ -20,7 +21,7 @@ pub fn encode_prefix(columns: &[KeyColumn], values: &[Value]) -> Result<Vec<u8>>
     assert!(values.len() <= columns.len(), "a prefix has no more columns than the key");
     let mut out = Vec::with_capacity(values.len() * 9);
     for (column, value) in columns.iter().zip(values) {
-        encode_column(&mut out, *column, value);
+        encode_column(&mut out, column, value);
     }
     if out.len() > MAX_ENCODED {
         let len = out.len();
@@ -32,7 +33,7 @@ pub fn encode_prefix(columns: &[KeyColumn], values: &[Value]) -> Result<Vec<u8>>
 }
 
 /// Appends one column to `out`. Does not check the length of the key.
-pub fn encode_column(out: &mut Vec<u8>, column: KeyColumn, value: &Value) {
+pub fn encode_column(out: &mut Vec<u8>, column: &KeyColumn, value: &Value) {
     assert!(value.fits(column.ty), "a key column of type {} cannot hold {value:?}", column.ty);
     if value.is_null() {
         out.push(column.null_byte());
@@ -40,7 +41,10 @@ pub fn encode_column(out: &mut Vec<u8>, column: KeyColumn, value: &Value) {
     }
     out.push(PRESENT);
     let start = out.len();
-    push_value(out, value);
+    match (value, &column.collation) {
+        (Value::Text(text), Some(collation)) => push_collated(out, collation, text),
+        _ => push_value(out, value),
+    }
     if column.descending {
         out[start..].iter_mut().for_each(|byte| *byte ^= 0xFF);
     }
@@ -74,6 +78,20 @@ fn push_value(out: &mut Vec<u8>, value: &Value) {
         Value::Decimal(v) => push_decimal(out, v),
         Value::Text(v) | Value::Json(v) => push_terminated(out, v.as_bytes()),
         Value::Bytes(v) => push_terminated(out, v),
+    }
+}
+
+/// The sort key, and the text itself where that tells equal ones apart.
+fn push_collated(out: &mut Vec<u8>, collation: &Collation, text: &str) {
+    let start = out.len();
+    if collation.push_weights(text, out) {
+        let weights = out.split_off(start);
+        push_escaped(out, &weights);
+    }
+    debug_assert!(!out[start..].contains(&TERMINATOR), "a sort key ends where it says");
+    out.push(TERMINATOR);
+    if collation.is_deterministic() {
+        push_terminated(out, text.as_bytes());
     }
 }
 

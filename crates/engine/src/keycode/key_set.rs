@@ -66,7 +66,7 @@ struct Column {
 }
 
 /// The wanted ranges of a column's bytes, ascending and disjoint.
-fn ranges_of(column: KeyColumn, condition: &Condition) -> Result<Vec<KeyRange>> {
+fn ranges_of(column: &KeyColumn, condition: &Condition) -> Result<Vec<KeyRange>> {
     let point = |value: &Value| {
         let mut bytes = Vec::new();
         encode_column(&mut bytes, column, value);
@@ -74,14 +74,18 @@ fn ranges_of(column: KeyColumn, condition: &Condition) -> Result<Vec<KeyRange>> 
     };
     let between = |low: &Bound<Value>, high: &Bound<Value>| {
         let range = ColumnRange::Between(low.clone(), high.clone());
-        prefix_range(&[column], &[], &range)
+        prefix_range(std::slice::from_ref(column), &[], &range)
     };
     let mut ranges = match condition {
         Condition::Equal(value) => vec![point(value)],
         Condition::AnyOf(values) => values.iter().map(point).collect(),
         Condition::Between(low, high) => vec![between(low, high)?],
         Condition::StartsWith(start) => {
-            vec![prefix_range(&[column], &[], &ColumnRange::StartsWith(start.clone()))?]
+            vec![prefix_range(
+                std::slice::from_ref(column),
+                &[],
+                &ColumnRange::StartsWith(start.clone()),
+            )?]
         }
     };
     ranges.retain(|range| !range.is_empty());
@@ -92,10 +96,10 @@ fn ranges_of(column: KeyColumn, condition: &Condition) -> Result<Vec<KeyRange>> 
 }
 
 impl Column {
-    fn new(column: KeyColumn, condition: Option<&Condition>) -> Result<Column> {
+    fn new(column: &KeyColumn, condition: Option<&Condition>) -> Result<Column> {
         let ranges = condition.map(|condition| ranges_of(column, condition)).transpose()?;
         let points = matches!(condition, Some(Condition::Equal(_) | Condition::AnyOf(_)));
-        Ok(Column { column, ranges, points })
+        Ok(Column { column: column.clone(), ranges, points })
     }
 }
 
@@ -132,7 +136,7 @@ impl KeySet {
         assert!(last <= columns.len(), "conditions are on key columns");
         let condition = |at: usize| conditions.iter().find(|(on, _)| *on == at).map(|(_, c)| c);
         let columns = columns[..last].iter().enumerate();
-        let columns = columns.map(|(at, column)| Column::new(*column, condition(at)));
+        let columns = columns.map(|(at, column)| Column::new(column, condition(at)));
         let columns = columns.collect::<Result<Vec<Column>>>()?;
         let empty = |column: &Column| column.ranges.as_ref().is_some_and(Vec::is_empty);
         Ok((!columns.iter().any(empty)).then_some(KeySet(Kind::Columns(columns))))
@@ -184,7 +188,7 @@ impl KeySet {
         };
         let (mut start, mut detour) = (0, None);
         for (i, column) in columns.iter().enumerate() {
-            let len = column_len(column.column, &key[start..])?;
+            let len = column_len(&column.column, &key[start..])?;
             let bytes = &key[start..start + len];
             let Some(ranges) = &column.ranges else {
                 start += len;
@@ -224,7 +228,7 @@ impl KeySet {
         };
         let (mut start, mut detour) = (0, None);
         for (i, column) in columns.iter().enumerate() {
-            let len = column_len(column.column, &key[start..])?;
+            let len = column_len(&column.column, &key[start..])?;
             let bytes = &key[start..start + len];
             let Some(ranges) = &column.ranges else {
                 start += len;
@@ -394,6 +398,7 @@ mod tests {
                 ty: *ty,
                 descending: rng.chance(1, 2),
                 nulls_first: rng.chance(1, 2),
+                collation: None,
             };
             let columns: Vec<KeyColumn> = types.iter().map(column).collect();
             let places: Vec<usize> = (0..types.len()).filter(|_| rng.chance(2, 3)).collect();

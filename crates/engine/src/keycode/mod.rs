@@ -12,14 +12,16 @@
 //! | decimal | kind, then unless 0 or special: exponent + 2^23 in three bytes, pairs of digits |
 //! | | plus 1 each, a terminator 00, all this complemented below zero |
 //! | text, bytes | 00 becomes 01 01, 01 becomes 01 02, then a terminator 00 |
+//! | collated text | sort key, a terminator 00; if deterministic then the text as above |
 //! | descending column | the value's bytes complemented, the null byte not |
 //!
 //! Invariants: a key is prefix-free (no key of a layout is a proper prefix of another), so whatever
 //! is appended (the row id) never changes the order of different keys; the same values give the
 //! same bytes. Decoding gives values equal to the encoded ones; the *same* ones only for types that
 //! [`is_reversible`] names: floats are not, since -0.0 and the kinds of NaN were normalised away,
-//! nor are decimals (their scale) and intervals (their parts).
-//! Does not do: collations, row ids (the access method appends them), bytes of included columns.
+//! nor are decimals (their scale), intervals (their parts) and collated text. A sort key has no byte
+//! 0; where it might (strength `identic`), it is written as bytes are.
+//! Does not do: row ids (the access method appends them), bytes of included columns.
 
 mod decode;
 mod encode;
@@ -33,6 +35,7 @@ pub use key_range::{KeyRange, successor};
 pub use key_set::{Condition, KeySet, Standing};
 pub use range::{ColumnRange, prefix_range};
 
+use crate::collation::Collation;
 use crate::config::MAX_KEY_BYTES;
 use crate::datum::Type;
 use crate::ids::RowId;
@@ -53,7 +56,7 @@ const ESCAPED_ONE: u8 = 0x02;
 const DECIMAL_BIAS: i32 = 1 << 23;
 
 /// How one column of a key is ordered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyColumn {
     /// Type of the values.
     pub ty: Type,
@@ -61,25 +64,32 @@ pub struct KeyColumn {
     pub descending: bool,
     /// Do nulls come before all values (whatever the direction)?
     pub nulls_first: bool,
+    /// How text compares; `None`: by its bytes.
+    pub collation: Option<Collation>,
 }
 
 impl KeyColumn {
     /// Ascending, nulls last.
     pub const fn ascending(ty: Type) -> Self {
-        Self { ty, descending: false, nulls_first: false }
+        Self { ty, descending: false, nulls_first: false, collation: None }
     }
 
     /// Descending, nulls first: the exact reverse of [`KeyColumn::ascending`].
     pub const fn descending(ty: Type) -> Self {
-        Self { ty, descending: true, nulls_first: true }
+        Self { ty, descending: true, nulls_first: true, collation: None }
     }
 
-    const fn null_byte(self) -> u8 {
+    /// Does decoding give back exactly the encoded value?
+    pub const fn is_reversible(&self) -> bool {
+        is_reversible(self.ty) && self.collation.is_none()
+    }
+
+    const fn null_byte(&self) -> u8 {
         if self.nulls_first { NULL_FIRST } else { NULL_LAST }
     }
 
     /// What every byte of a value is combined with.
-    const fn mask(self) -> u8 {
+    const fn mask(&self) -> u8 {
         if self.descending { 0xFF } else { 0x00 }
     }
 }

@@ -38,15 +38,15 @@ pub fn prefix_range(
         (ColumnRange::All, _) => Ok(KeyRange::starting_with(&prefix)),
         (_, None) => Err(Error::Invalid("a range needs a key column after the equalities".into())),
         (ColumnRange::Between(low, high), Some(column)) => {
-            Ok(between(&prefix, *column, low.as_ref(), high.as_ref()))
+            Ok(between(&prefix, column, low.as_ref(), high.as_ref()))
         }
         (ColumnRange::StartsWith(start), Some(column)) => {
-            Ok(KeyRange::starting_with(&starts_with(prefix, *column, start)?))
+            Ok(KeyRange::starting_with(&starts_with(prefix, column, start)?))
         }
     }
 }
 
-fn between(prefix: &[u8], column: KeyColumn, low: Bound<&Value>, high: Bound<&Value>) -> KeyRange {
+fn between(prefix: &[u8], column: &KeyColumn, low: Bound<&Value>, high: Bound<&Value>) -> KeyRange {
     // In a descending column the larger values come first, so the bounds change places.
     let (first, last) = if column.descending { (high, low) } else { (low, high) };
     let encoded = |value: &Value| {
@@ -69,10 +69,17 @@ fn between(prefix: &[u8], column: KeyColumn, low: Bound<&Value>, high: Bound<&Va
     KeyRange { low: low.expect("an encoded column has a successor"), high }
 }
 
-fn starts_with(mut prefix: Vec<u8>, column: KeyColumn, start: &[u8]) -> Result<Vec<u8>> {
+fn starts_with(mut prefix: Vec<u8>, column: &KeyColumn, start: &[u8]) -> Result<Vec<u8>> {
     if !matches!(column.ty, Type::Text | Type::Bytes) {
         let ty = column.ty;
         return Err(Error::Invalid(format!("a column of type {ty} has no prefix to search for")));
+    }
+    if let Some(collation) = &column.collation {
+        let what = format!(
+            "text under collation {} has no prefix to search for: filter instead",
+            collation.name()
+        );
+        return Err(Error::Invalid(what));
     }
     prefix.push(PRESENT);
     let from = prefix.len();

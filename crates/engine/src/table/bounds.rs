@@ -156,7 +156,7 @@ impl Checker<'_> {
         if let (ColumnRange::Between(low, high), Some(column)) =
             (range, self.columns.get(equal.len()))
         {
-            self.check_ends((low, high), *column)?;
+            self.check_ends((low, high), column)?;
         }
         if !self.index.method.is_ordered() {
             return self.whole_key(equal, range);
@@ -256,11 +256,11 @@ impl Checker<'_> {
                 return Err(self.invalid(&format!("two conditions on column {at} of the key")));
             }
             match condition {
-                Condition::Equal(value) => self.check_type(value, *column)?,
+                Condition::Equal(value) => self.check_type(value, column)?,
                 Condition::AnyOf(values) => {
-                    values.iter().try_for_each(|value| self.check_type(value, *column))?;
+                    values.iter().try_for_each(|value| self.check_type(value, column))?;
                 }
-                Condition::Between(low, high) => self.check_ends((low, high), *column)?,
+                Condition::Between(low, high) => self.check_ends((low, high), column)?,
                 Condition::StartsWith(_) => {}
             }
         }
@@ -271,7 +271,7 @@ impl Checker<'_> {
     fn check_ends(
         &self,
         (low, high): (&Bound<Value>, &Bound<Value>),
-        column: KeyColumn,
+        column: &KeyColumn,
     ) -> Result<()> {
         for value in [low, high].into_iter().filter_map(bound_value) {
             self.check_type(value, column)?;
@@ -288,10 +288,10 @@ impl Checker<'_> {
             return Err(self.invalid(&format!("{} values for the key", values.len())));
         }
         let mut typed = values.iter().zip(self.columns);
-        typed.try_for_each(|(value, column)| self.check_type(value, *column))
+        typed.try_for_each(|(value, column)| self.check_type(value, column))
     }
 
-    fn check_type(&self, value: &Value, column: KeyColumn) -> Result<()> {
+    fn check_type(&self, value: &Value, column: &KeyColumn) -> Result<()> {
         if value.fits(column.ty) {
             return Ok(());
         }

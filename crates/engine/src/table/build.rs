@@ -54,6 +54,7 @@ impl Table {
         let snapshot = txn.latest_snapshot();
         let mut index = index.clone();
         index.usable_from = self.txns.next_xid();
+        index.data_version = index.current_data(&self.def);
         let keys = KeyMaker::new(&self.def, &index);
         let sorted = self.sort_entries((&index, &keys), &snapshot, options, &mut || Ok(()))?;
         self.pool.create_file(index.file, self.def.logged)?;

@@ -5,7 +5,7 @@
 //! Does not do: whether an entry stands for a row (`index_scan`, R4).
 
 use crate::datum::{Type, Value};
-use crate::keycode::{KeyColumn, Malformed, decode_column, is_reversible};
+use crate::keycode::{KeyColumn, Malformed, column_len, decode_column};
 
 use super::TableIndex;
 use super::row::{self, Projection};
@@ -25,7 +25,7 @@ impl KeyReader {
     pub(super) fn serves(index: &TableIndex, projection: &Projection) -> bool {
         let holds = |wanted: ColumnNo| {
             let mut keys = index.def.columns.iter().zip(index.keys.columns());
-            keys.any(|(part, column)| part.column == wanted && is_reversible(column.ty))
+            keys.any(|(part, column)| part.column == wanted && column.is_reversible())
                 || index.def.included.contains(&wanted)
         };
         projection.wants().all(holds)
@@ -40,7 +40,7 @@ impl KeyReader {
         let place = |wanted: ColumnNo| {
             let mut keys = index.def.columns.iter().zip(&columns);
             let key =
-                keys.position(|(part, column)| part.column == wanted && is_reversible(column.ty));
+                keys.position(|(part, column)| part.column == wanted && column.is_reversible());
             let included = || index.def.included.iter().position(|column| *column == wanted);
             key.or_else(|| included().map(|at| columns.len() + at))
         };
@@ -59,7 +59,13 @@ impl KeyReader {
         let last = self.places.iter().max().map_or(0, |place| place + 1);
         let mut values = Vec::with_capacity(last);
         for column in self.columns.iter().take(last) {
-            values.push(decode_column(*column, &mut key)?);
+            if column.is_reversible() {
+                values.push(decode_column(column, &mut key)?);
+                continue;
+            }
+            // It is not wanted, but something behind it is.
+            key = &key[column_len(column, key)?..];
+            values.push(Value::Null);
         }
         for ty in self.included.iter().take(last.saturating_sub(self.columns.len())) {
             values.push(row::take_alone(*ty, &mut payload)?);

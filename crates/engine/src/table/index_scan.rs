@@ -160,6 +160,7 @@ fn memory_for(
 
 /// Fails where `snapshot` must not read by `index` (R10).
 pub(super) fn check_usable(index: &TableIndex, snapshot: &Snapshot) -> Result<()> {
+    index.keys.check()?;
     if index.is_usable(snapshot) {
         return Ok(());
     }

@@ -9,6 +9,7 @@
 
 use rightlink_env::points::broken;
 
+use crate::collation::Collation;
 use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
@@ -32,6 +33,12 @@ pub(crate) struct KeyMaker {
     nulls_exempt: bool,
     /// What is true of rows that have an entry, by places.
     predicate: Option<Predicate<usize>>,
+    /// Collations of the live columns, where there is a predicate.
+    collations: Vec<Option<Collation>>,
+    /// Names of the key columns, for messages.
+    names: Vec<String>,
+    /// Why no key can be made that the index would understand.
+    trouble: Option<Error>,
 }
 
 /// The entries of many rows for one index, without row ids, in one allocation.
@@ -66,13 +73,28 @@ impl KeyMaker {
             places: index.columns.iter().map(|part| place(part.column)).collect(),
             included: index.included.iter().map(|column| place(*column)).collect(),
             nulls_exempt: !index.nulls_equal,
+            collations: match predicate {
+                Some(_) => def.live().map(|(_, column)| column.collation.clone()).collect(),
+                None => Vec::new(),
+            },
             predicate,
+            names: index
+                .columns
+                .iter()
+                .map(|part| def.columns[usize::from(part.column)].name.clone())
+                .collect(),
+            trouble: index.check_collations(def).err(),
         }
     }
 
     /// How the key is encoded.
     pub(crate) fn columns(&self) -> &[KeyColumn] {
         &self.columns
+    }
+
+    /// Fails if the index orders text otherwise than this build does.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.trouble.clone().map_or(Ok(()), Err)
     }
 
     /// Encodes the entries of all `rows`. Refuses keys beyond the limit.
@@ -84,7 +106,9 @@ impl KeyMaker {
 
     /// Appends the entry of one row, or that it has none.
     pub(crate) fn push(&self, keys: &mut Keys, row: &[Value]) -> Result<()> {
-        let holds = |predicate: &Predicate<usize>| predicate.judge(|place| &row[*place]);
+        self.check()?;
+        let with = |place: &usize| (&row[*place], self.collations[*place].as_ref());
+        let holds = |predicate: &Predicate<usize>| predicate.judge_by(with);
         if self.predicate.as_ref().is_some_and(|predicate| holds(predicate) != Some(true)) {
             keys.spans.push(None);
             return Ok(());
@@ -92,7 +116,7 @@ impl KeyMaker {
         let key = keys.bytes.len();
         let mut exempt = false;
         for (column, place) in self.columns.iter().zip(&self.places) {
-            encode_column(&mut keys.bytes, *column, &row[*place]);
+            encode_column(&mut keys.bytes, column, &row[*place]);
             exempt |= self.nulls_exempt && row[*place].is_null();
         }
         let payload = keys.bytes.len();
@@ -101,13 +125,25 @@ impl KeyMaker {
         }
         let end = keys.bytes.len();
         if end - key > MAX_ENTRY_BYTES {
-            let (len, name) = (end - key, &self.name);
-            let what =
-                format!("key of {len} bytes for index {name}; at most {MAX_ENTRY_BYTES} fit");
-            return Err(Error::Limit(what));
+            return Err(self.too_long(end - key, row));
         }
         keys.spans.push(Some(Span { key, payload, end, exempt }));
         Ok(())
+    }
+
+    /// An entry of `len` bytes is beyond the limit: which column has most of it?
+    fn too_long(&self, len: usize, row: &[Value]) -> Error {
+        let mut largest = (0, "");
+        for ((column, place), name) in self.columns.iter().zip(&self.places).zip(&self.names) {
+            let mut bytes = Vec::new();
+            encode_column(&mut bytes, column, &row[*place]);
+            largest = largest.max((bytes.len(), name));
+        }
+        let ((of, column), name) = (largest, &self.name);
+        Error::Limit(format!(
+            "key of {len} bytes for index {name}; at most {MAX_ENTRY_BYTES} fit, and column {column} \
+             takes {of} of them"
+        ))
     }
 
     /// An encoded key for a person.

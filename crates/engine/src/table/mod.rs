@@ -273,6 +273,12 @@ impl TableIndex {
         built || since == Xid::NONE || snapshot.xmin() >= since || broken("r10-usable")
     }
 
+    /// Fails if this build would order its text otherwise than it is: neither reads nor writes go
+    /// through it then, and `reindex` makes it anew.
+    pub fn check_usable(&self) -> Result<()> {
+        self.keys.check()
+    }
+
     /// Is the key of a version of `table` one that is searched for?
     fn matches(&self, table: &Table, at: RowId, bytes: &[u8], search: &Search) -> Result<bool> {
         let keys = self.keys.make(&[table.read_row(at, bytes)?])?;

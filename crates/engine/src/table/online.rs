@@ -57,7 +57,9 @@ impl Table {
 
     /// Stage 1: the same table, whose updates count `index` in.
     pub fn counting(&self, index: &IndexDef) -> Arc<Table> {
-        let keys = Arc::new(KeyMaker::new(&self.def, index));
+        let data_version = index.current_data(&self.def);
+        let index = IndexDef { data_version, ..index.clone() };
+        let keys = Arc::new(KeyMaker::new(&self.def, &index));
         self.restaged(self.indexes.clone(), Unfinished::Counted(keys))
     }
 
@@ -96,7 +98,11 @@ impl Table {
         options: &BuildOptions<'_>,
         go_on: GoOn<'_>,
     ) -> Result<Arc<TableIndex>> {
-        let index = IndexDef { usable_from: Xid(u64::MAX), ..index.clone() };
+        let index = IndexDef {
+            usable_from: Xid(u64::MAX),
+            data_version: index.current_data(&self.def),
+            ..index.clone()
+        };
         let keys = KeyMaker::new(&self.def, &index);
         let sorted = self.sort_entries((&index, &keys), snapshot, options, go_on)?;
         hit("online.sorted");

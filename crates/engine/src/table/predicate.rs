@@ -4,11 +4,13 @@
 //! true nor false: a check refuses only what is false, a partial index holds only what is true.
 //!
 //! Invariants: a predicate that passed [`Predicate::check`] compares each column with a value of
-//! the column's type, and only columns whose values have an order; comparison is that of keys.
+//! the column's type, and only columns whose values have an order; comparison is that of keys, under
+//! the column's collation.
 //! Does not do: expressions, several columns in one term.
 
 use std::fmt;
 
+use crate::collation::Collation;
 use crate::datum::{Type, Value};
 
 use super::schema::ColumnNo;
@@ -105,13 +107,24 @@ impl Comparison {
 }
 
 impl Test {
-    /// True, false, or `None` where null makes it unknown.
+    /// True, false, or `None` where null makes it unknown; text by its bytes.
     pub fn judge(&self, value: &Value) -> Option<bool> {
+        self.judge_by(value, None)
+    }
+
+    /// As [`Test::judge`], text under a collation.
+    pub fn judge_by(&self, value: &Value, collation: Option<&Collation>) -> Option<bool> {
         match self {
             Test::Null => Some(value.is_null()),
             Test::NotNull => Some(!value.is_null()),
             Test::Compare(..) if value.is_null() => None,
-            Test::Compare(comparison, with) => Some(comparison.holds(value.cmp(with))),
+            Test::Compare(comparison, with) => {
+                let order = match (collation, value, with) {
+                    (Some(collation), Value::Text(a), Value::Text(b)) => collation.compare(a, b),
+                    _ => value.cmp(with),
+                };
+                Some(comparison.holds(order))
+            }
         }
     }
 }
@@ -178,11 +191,20 @@ impl Predicate {
 }
 
 impl<C> Predicate<C> {
-    /// True, false, or `None` for unknown, of a row whose columns `value` gives.
+    /// True, false, or `None` for unknown, of a row whose columns `value` gives; text by its bytes.
     pub fn judge<'v>(&self, value: impl Fn(&C) -> &'v Value) -> Option<bool> {
+        self.judge_by(|column| (value(column), None))
+    }
+
+    /// As [`Predicate::judge`], for columns whose values come with their collations.
+    pub fn judge_by<'v>(
+        &self,
+        value: impl Fn(&C) -> (&'v Value, Option<&'v Collation>),
+    ) -> Option<bool> {
         let mut known = true;
         for term in &self.terms {
-            match term.test.judge(value(&term.column)) {
+            let (value, collation) = value(&term.column);
+            match term.test.judge_by(value, collation) {
                 Some(false) => return Some(false),
                 Some(true) => {}
                 None => known = false,

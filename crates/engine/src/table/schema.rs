@@ -8,6 +8,9 @@
 
 use std::collections::HashSet;
 
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::collation::Collation;
 use crate::config::{MAX_COLUMNS, MAX_KEY_COLUMNS, MAX_NAME_BYTES, MAX_NOTE_BYTES};
 use crate::datum::{Type, Value};
 use crate::error::{Error, Result};
@@ -15,7 +18,7 @@ use crate::ids::{FileId, ObjectId, Xid};
 use crate::index::IndexOptions;
 use crate::keycode::KeyColumn;
 
-use super::predicate::{Predicate, Term};
+use super::predicate::{Predicate, Term, Test};
 
 pub use super::settings::AutoVacuum;
 pub use crate::index::IndexMethod;
@@ -90,10 +93,12 @@ pub struct Column {
     pub identity: Option<Identity>,
     /// What a layer above keeps with it.
     pub note: String,
+    /// How its text compares where nobody says otherwise; `None`: by its bytes.
+    pub collation: Option<Collation>,
 }
 
 /// A column of an index key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexColumn {
     /// Which column of the table.
     pub column: ColumnNo,
@@ -101,6 +106,8 @@ pub struct IndexColumn {
     pub descending: bool,
     /// Nulls before all values, whatever the direction?
     pub nulls_first: bool,
+    /// How its text compares here, whatever the column says; `None`: by its bytes.
+    pub collation: Option<Collation>,
 }
 
 /// An index of a table.
@@ -126,6 +133,8 @@ pub struct IndexDef {
     pub method: IndexMethod,
     /// Snapshots that may not see all xids below this do not use it (R10); `Xid::NONE`: all may.
     pub usable_from: Xid,
+    /// Which Unicode data it was built with; empty if it holds no collated text.
+    pub data_version: String,
 }
 
 /// A table, everything resolved.
@@ -167,6 +176,7 @@ impl Column {
             default: None,
             identity: None,
             note: String::new(),
+            collation: None,
         }
     }
 
@@ -175,6 +185,10 @@ impl Column {
         check_name("column", &self.name)?;
         check_note(&self.name, &self.note)?;
         let (name, ty) = (&self.name, self.ty);
+        if self.collation.is_some() && ty != Type::Text {
+            let what = format!("column {name} of type {ty} has a collation, which only text has");
+            return Err(Error::Invalid(what));
+        }
         if !self.missing.fits(ty) {
             return Err(Error::Invalid(format!("missing value of column {name} is no {ty}")));
         }
@@ -235,12 +249,12 @@ impl SequenceDef {
 impl IndexColumn {
     /// Ascending, nulls last.
     pub const fn ascending(column: ColumnNo) -> Self {
-        Self { column, descending: false, nulls_first: false }
+        Self { column, descending: false, nulls_first: false, collation: None }
     }
 
     /// Descending, nulls first.
     pub const fn descending(column: ColumnNo) -> Self {
-        Self { column, descending: true, nulls_first: true }
+        Self { column, descending: true, nulls_first: true, collation: None }
     }
 }
 
@@ -269,7 +283,48 @@ impl IndexDef {
             predicate: None,
             method: IndexMethod::default(),
             usable_from: Xid::NONE,
+            data_version: String::new(),
         }
+    }
+
+    /// The collations that its entries rest on: of the key, then of what its condition compares.
+    fn collations<'a>(&'a self, table: &'a TableDef) -> impl Iterator<Item = &'a Collation> {
+        let key = self.columns.iter().filter_map(|part| part.collation.as_ref());
+        let terms = self.predicate.iter().flat_map(|predicate| &predicate.terms);
+        let compared = terms.filter(|term| matches!(term.test, Test::Compare(..)));
+        key.chain(
+            compared.filter_map(|term| table.columns[usize::from(term.column)].collation.as_ref()),
+        )
+    }
+
+    /// Which Unicode data this build would make its entries with.
+    pub(crate) fn current_data(&self, table: &TableDef) -> String {
+        let mut versions: Vec<&str> = self.collations(table).map(Collation::data_version).collect();
+        versions.dedup();
+        let Some((first, rest)) = versions.split_first() else { return String::new() };
+        if rest.is_empty() {
+            return (*first).to_owned();
+        }
+        let release = first.split('/').next().unwrap_or_default();
+        format!("{release}/{:016x}", xxh3_64(versions.join(" ").as_bytes()))
+    }
+
+    /// Fails if this build would order its text otherwise than it is.
+    pub(crate) fn check_collations(&self, table: &TableDef) -> Result<()> {
+        if self.data_version.is_empty() && self.collations(table).next().is_none() {
+            return Ok(());
+        }
+        let of = format!("index {} of table {}", self.name, table.name);
+        self.collations(table).try_for_each(|collation| collation.check(&of))?;
+        let (built, now) = (&self.data_version, self.current_data(table));
+        if *built == now {
+            return Ok(());
+        }
+        let what = format!(
+            "built with collation data {built}, but this build has {now}: run reindex before it is \
+             used"
+        );
+        Err(Error::Collation { of, what })
     }
 
     /// Does a change of `column` change entries of this index (R10)?
@@ -290,6 +345,7 @@ impl IndexDef {
             ty: table.columns[usize::from(part.column)].ty,
             descending: part.descending,
             nulls_first: part.nulls_first,
+            collation: part.collation.clone(),
         };
         self.columns.iter().map(key).collect()
     }
@@ -320,6 +376,13 @@ impl IndexDef {
             if !column.ty.is_ordered() {
                 let what = format!(
                     "index {name} cannot have column {} as a key: values of type {} have no order",
+                    column.name, column.ty
+                );
+                return Err(Error::Invalid(what));
+            }
+            if part.collation.is_some() && column.ty != Type::Text {
+                let what = format!(
+                    "index {name} has a collation for column {} of type {}",
                     column.name, column.ty
                 );
                 return Err(Error::Invalid(what));
@@ -487,13 +550,24 @@ impl TableDef {
 
     /// Refuses a row (one value per live column) that `check` is false of.
     pub fn check_one(&self, check: &Check, values: &[Value]) -> Result<()> {
-        let value = |column: &ColumnNo| &values[self.place(*column)];
-        if check.predicate.judge(value) != Some(false) {
+        let value = |column: &ColumnNo| {
+            (&values[self.place(*column)], self.columns[usize::from(*column)].collation.as_ref())
+        };
+        for term in &check.predicate.terms {
+            if let Some(collation) = value(&term.column).1.filter(|known| !known.is_usable()) {
+                let column = &self.columns[usize::from(term.column)].name;
+                collation.check(&format!("column {column} of table {}", self.name))?;
+            }
+        }
+        if check.predicate.judge_by(value) != Some(false) {
             return Ok(());
         }
-        let failed = |term: &&Term<ColumnNo>| term.test.judge(value(&term.column)) == Some(false);
+        let failed = |term: &&Term<ColumnNo>| {
+            let (value, collation) = value(&term.column);
+            term.test.judge_by(value, collation) == Some(false)
+        };
         let term = check.predicate.terms.iter().find(failed).expect("one term is false");
-        let (column, value) = (term.column, value(&term.column));
+        let (column, value) = (term.column, value(&term.column).0);
         Err(Error::CheckViolation {
             table: self.name.clone(),
             check: check.name.clone(),

@@ -10,6 +10,7 @@
 //! | X2 | every visible row has its entry in every index that holds it, and it is not marked dead |
 //! | X3 | an entry has the key and the included columns of a version of its row that belongs here |
 //! | X4 | an index has as many entries of visible rows as there are such rows (the sum of X2) |
+//! | X9 | an index has the Unicode data that this build orders text by |
 //!
 //! One registered snapshot is compared with each index: the entries that its rows ought to have are
 //! sorted and merged with a scan of the index. What does not match is looked up again, in an order
@@ -21,6 +22,8 @@
 //! Does not do: structure of pages (H and B checks).
 
 use std::cmp::Ordering;
+
+use rightlink_env::sync::Arc;
 
 use crate::buffer::{ReadStream, StreamOptions};
 use crate::error::{Error, Result};
@@ -44,12 +47,18 @@ const SORT_SHARE: usize = 4;
 pub(super) fn check(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Result<()> {
     let txn = parts.txns.begin(Isolation::ReadCommitted);
     let snapshot = txn.latest_snapshot();
-    let indexes = table.indexes();
+    let (indexes, stale): (Vec<_>, Vec<_>) =
+        table.indexes().iter().partition(|index| index.check_usable().is_ok());
+    for index in stale {
+        let place = Place { relation: &index.def().name, file: index.def().file };
+        let what = index.check_usable().err().map(|error| error.to_string());
+        report.add(place.finding("X9", None, what.unwrap_or_default()));
+    }
     let memory = parts.env.budget.available() / SORT_SHARE / indexes.len().max(1);
     let sorter = |_| Sorter::new(&parts.env.budget, parts.temp, memory.max(MIN_MEMORY));
     let mut sorters = indexes.iter().map(sorter).collect::<Result<Vec<_>>>()?;
-    rows(parts, table, &snapshot, &mut sorters, report)?;
-    for (index, sorter) in indexes.iter().zip(sorters) {
+    rows(parts, (table, &indexes), &snapshot, &mut sorters, report)?;
+    for (index, sorter) in indexes.into_iter().zip(sorters) {
         let place = Place { relation: &index.def().name, file: index.def().file };
         let merge = Merge { table, index, snapshot: &snapshot, place };
         caught(place, "B0", merge.run(sorter.finish()?, report), report)?;
@@ -60,7 +69,7 @@ pub(super) fn check(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Re
 /// Collects the entries that the visible rows ought to have.
 fn rows(
     parts: &Parts<'_>,
-    table: &Table,
+    (table, indexes): (&Table, &[&Arc<TableIndex>]),
     snapshot: &Snapshot,
     sorters: &mut [Sorter],
     report: &mut Report,
@@ -87,7 +96,7 @@ fn rows(
             match heap.fetch_on(&pin, snapshot, root) {
                 Ok(found) => {
                     if let Some((at, bytes)) = found.row {
-                        row(table, (root, at), &bytes, sorters, report)?;
+                        row((table, indexes), (root, at), &bytes, sorters, report)?;
                     }
                 }
                 Err(Error::Corruption { .. }) => {}
@@ -99,7 +108,7 @@ fn rows(
 }
 
 fn row(
-    table: &Table,
+    (table, indexes): (&Table, &[&Arc<TableIndex>]),
     (root, at): (RowId, RowId),
     bytes: &[u8],
     sorters: &mut [Sorter],
@@ -121,7 +130,7 @@ fn row(
         }
         Err(error) => return Err(error),
     };
-    for (index, sorter) in table.indexes().iter().zip(sorters) {
+    for (index, sorter) in indexes.iter().zip(sorters) {
         let method = index.def().method;
         match index.with_entry(&values, root, |entry| push(sorter, method, entry)) {
             Ok(pushed) => pushed.transpose().map(drop)?,

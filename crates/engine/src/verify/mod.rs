@@ -5,7 +5,7 @@
 //! | `pages` | P1 kind, version; P2 checksum; P3 bounds; P5 zero pages; P6 LSN; P7 reserved bytes |
 //! | `status` | T2 T3: the commit status of transactions (opening refuses a bad meta page: R1) |
 //! | `tables` | X5 a file has one owner; X6 catalog, files and sizes; X7 counters; X8 sequences |
-//! | `cross` | H2 H12 rows decode; H11 long values; X1 to X4 entries against rows; B13 unique |
+//! | `cross` | H2 H12 rows decode; H11 long values; X1 to X4 entries, X9 data; B13 unique |
 //! | `log` | W1 to W5 log and control file (offline); P2 of files that cannot be recovered |
 //! | `heap/verify.rs`, `index/btree/verify.rs` | H0 to H10, B1 to B16, P3, P4 |
 //!

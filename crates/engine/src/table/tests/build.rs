@@ -9,7 +9,7 @@ fn build(store: &Store, txn: &mut Transaction, unique: bool) -> Result<Arc<Table
     let temp = TempFiles::open(&store.pool.io, &store.pool.env.logger).unwrap();
     let options = BuildOptions { budget: &store.pool.env.budget, temp: &temp, memory: 0 };
     let key = vec![IndexColumn::descending(4), IndexColumn::ascending(0)];
-    let key = if unique { vec![key[0]] } else { key };
+    let key = if unique { vec![key[0].clone()] } else { key };
     let index = IndexDef::new(ObjectId(200), "items_note", FileId(80), key, unique);
     store.table.build_index(txn, &index, &options)
 }

@@ -1,0 +1,93 @@
+//! Collations with names of their own.
+//!
+//! Invariants: columns and indexes keep the whole collation, not its name: dropping one changes
+//! nothing that is stored. It is refused all the same while a column or an index has it.
+//! Does not do: comparing.
+
+use crate::catalog::Catalog;
+use crate::catalog::bootstrap::{COLLATIONS, Kind};
+use crate::catalog::codec;
+use crate::catalog::rows::{Object, damage};
+use crate::collation::Collation;
+use crate::error::{Error, Result};
+use crate::ids::{ObjectId, RowId};
+use crate::table::Statement;
+use crate::table::schema::check_name;
+use crate::txn::Transaction;
+
+impl Catalog {
+    /// Keeps a collation under its name.
+    pub fn create_collation(
+        &self,
+        statement: &mut Statement<'_>,
+        collation: &Collation,
+    ) -> Result<()> {
+        check_name("collation", collation.name())?;
+        collation.check(&format!("collation {}", collation.name()))?;
+        let object = Object {
+            id: self.new_object(),
+            kind: Kind::Collation,
+            parent: ObjectId(0),
+            namespace: COLLATIONS,
+            position: 0,
+            name: collation.name().to_owned(),
+            definition: codec::encode_collation(collation),
+        };
+        self.store.insert(statement, &[object])
+    }
+
+    /// Forgets a collation.
+    pub fn drop_collation(&self, statement: &mut Statement<'_>, name: &str) -> Result<()> {
+        let found = self.find_collation(statement.txn(), name)?;
+        let missing = || Error::NotFound(format!("collation {name}"));
+        let (row, object) = found.ok_or_else(missing)?;
+        let snapshot = statement.txn().latest_snapshot();
+        for other in self.store.all(&snapshot)? {
+            let uses = match other.kind {
+                Kind::Column => codec::decode_column(&other.name, &other.definition)
+                    .is_ok_and(|column| !column.dropped && is_called(&column.collation, name)),
+                Kind::Index => codec::decode_index(other.id, &other.name, &other.definition)
+                    .is_ok_and(|index| {
+                        index.columns.iter().any(|part| is_called(&part.collation, name))
+                    }),
+                _ => false,
+            };
+            if uses {
+                let what = match other.kind {
+                    Kind::Column => "column",
+                    _ => "index",
+                };
+                let what = format!("collation {name}: {what} {} has it", other.name);
+                return Err(Error::Invalid(what));
+            }
+        }
+        self.store.delete(statement, &(row, object))
+    }
+
+    /// The collation called `name`, as the transaction sees it.
+    pub fn collation(&self, txn: &Transaction, name: &str) -> Result<Option<Collation>> {
+        let found = self.find_collation(txn, name)?;
+        found.map(|(_, object)| to_collation(&object)).transpose()
+    }
+
+    /// All collations that have names, as the transaction sees them.
+    pub fn collations(&self, txn: &Transaction) -> Result<Vec<Collation>> {
+        let objects = self.store.all(&txn.latest_snapshot())?;
+        let named = objects.iter().filter(|object| object.kind == Kind::Collation);
+        let mut found = named.map(to_collation).collect::<Result<Vec<_>>>()?;
+        found.sort_by(|a, b| a.name().cmp(b.name()));
+        Ok(found)
+    }
+
+    fn find_collation(&self, txn: &Transaction, name: &str) -> Result<Option<(RowId, Object)>> {
+        self.store.named(&txn.latest_snapshot(), COLLATIONS, name)
+    }
+}
+
+fn is_called(collation: &Option<Collation>, name: &str) -> bool {
+    collation.as_ref().is_some_and(|collation| collation.name() == name)
+}
+
+fn to_collation(object: &Object) -> Result<Collation> {
+    codec::decode_collation(&object.definition).map_err(|what| damage(&object.name, what))
+}
