@@ -66,6 +66,9 @@ pub(crate) mod code {
     pub(crate) const DUPLICATE_TABLE: &str = "42P07";
     pub(crate) const INVALID_COLUMN_REFERENCE: &str = "42P10";
     pub(crate) const INVALID_TABLE_DEFINITION: &str = "42P16";
+    pub(crate) const INVALID_OBJECT_DEFINITION: &str = "42P17";
+    pub(crate) const COLLATION_MISMATCH: &str = "42P21";
+    pub(crate) const INDETERMINATE_COLLATION: &str = "42P22";
     pub(crate) const INDETERMINATE_DATATYPE: &str = "42P18";
     pub(crate) const DISK_FULL: &str = "53100";
     pub(crate) const OUT_OF_MEMORY: &str = "53200";
@@ -193,6 +196,7 @@ impl From<Error> for SqlError {
             Error::AlreadyExists(what) => {
                 Self::new(code::DUPLICATE_OBJECT, format!("{what} already exists"))
             }
+            Error::Collation { of, what } => Self::new(code::NOT_IN_STATE, format!("{of}: {what}")),
             Error::Invalid(what) => Self::new(code::INVALID_PARAMETER, what),
             Error::Limit(what) => Self::new(code::PROGRAM_LIMIT, what),
             Error::Io(_) | Error::Poisoned(_) => Self::new(code::IO_ERROR, message),

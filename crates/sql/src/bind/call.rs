@@ -9,6 +9,7 @@ use sqlparser::ast::{
     TrimWhereField,
 };
 
+use super::collate::Collated;
 use super::expr::varchar_of;
 use super::{Binder, Place, names};
 use crate::error::{Result, SqlError, code};
@@ -180,8 +181,9 @@ impl Binder<'_> {
         match (name, args.len()) {
             ("coalesce", 1..) => {
                 let modifier = varchar_of(&args);
+                let collated = Collated::of_all(&args)?;
                 let (list, ty) = self.unified(args, "COALESCE")?;
-                Ok(Typed { modifier, ..Typed::new(Expr::Coalesce(list), ty) })
+                Ok(Typed { modifier, collated, ..Typed::new(Expr::Coalesce(list), ty) })
             }
             ("greatest", 1..) => self.extreme(args, Ordering::Greater),
             ("least", 1..) => self.extreme(args, Ordering::Less),
@@ -207,6 +209,7 @@ impl Binder<'_> {
         use SqlType as T;
         let types = (a.ty, b.ty);
         let blanks = a.is_varchar() && b.ty == T::Bpchar || a.ty == T::Bpchar && b.is_varchar();
+        let collated = a.collated.clone();
         let equal = self.operator("=", vec![a.clone(), b])?.expr;
         if blanks || matches!(types, (T::Bpchar, T::Bpchar | T::Unknown) | (T::Unknown, T::Bpchar))
         {
@@ -216,6 +219,11 @@ impl Binder<'_> {
                 Expr::Case(vec![(equal, Expr::null())], Box::new(value)),
                 T::Bpchar,
             ));
+        }
+        if matches!(&equal, Expr::Call(_, pair) if matches!(pair[0], Expr::Weights(..))) {
+            let value = self.coerce(a, T::Text)?;
+            let case = Expr::Case(vec![(equal, Expr::null())], Box::new(value));
+            return Ok(Typed { collated, ..Typed::new(case, T::Text) });
         }
         let Expr::Call(function, mut pair) = equal else { unreachable!("an operator is a call") };
         let (b, a) = (pair.pop().expect("two operands"), pair.pop().expect("two operands"));
@@ -232,7 +240,7 @@ impl Binder<'_> {
             Some(ty) => *ty,
         };
         let null_if = Expr::NullIf(Box::new(a), Box::new(b));
-        Ok(Typed::new(Expr::Cast(Box::new(null_if), ty), ty))
+        Ok(Typed { collated, ..Typed::new(Expr::Cast(Box::new(null_if), ty), ty) })
     }
 
     fn aggregate(&mut self, name: &str, call: &ast::Function) -> Result<Typed> {
@@ -272,6 +280,7 @@ impl Binder<'_> {
                 result: SqlType::Int8,
                 distinct: false,
                 filter,
+                collation: None,
             }
         } else {
             let args =
@@ -279,12 +288,13 @@ impl Binder<'_> {
             self.typed_aggregate(name, args, (distinct, filter))?
         };
         let result = aggregate.result;
+        let collated = Collated::of_column(aggregate.collation.as_ref());
         let known = self.aggregates.iter().position(|other| same(other, &aggregate));
         let at = known.unwrap_or_else(|| {
             self.aggregates.push(aggregate);
             self.aggregates.len() - 1
         });
-        Ok(Typed::new(Expr::Aggregate(at), result))
+        Ok(Typed { collated, ..Typed::new(Expr::Aggregate(at), result) })
     }
 
     fn typed_aggregate(
@@ -299,11 +309,19 @@ impl Binder<'_> {
         let Some((kind, input, result)) = found.filter(|_| types.len() == wanted) else {
             return Err(registry::no_function(name, &types, &registry::Miss::None));
         };
+        let collated = Collated::of_all(&args)?;
+        if distinct {
+            collated.refuse_unequal("DISTINCT")?;
+        }
+        let collation = match kind {
+            Kind::Min | Kind::Max => collated.used()?.cloned(),
+            _ => collated.of_result(),
+        };
         let mut bound = Vec::with_capacity(args.len());
         for (at, arg) in args.into_iter().enumerate() {
             bound.push(self.coerce(arg, if at == 0 { input } else { SqlType::Text })?);
         }
-        Ok(Aggregate { kind, args: bound, input, result, distinct, filter })
+        Ok(Aggregate { kind, args: bound, input, result, distinct, filter, collation })
     }
 }
 

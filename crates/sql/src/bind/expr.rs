@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator, Value};
 
+use super::collate::Collated;
 use super::{Binder, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
@@ -138,6 +139,9 @@ impl Binder<'_> {
             false => registry::resolve_operator(name, &types),
         };
         let function = found.map_err(|miss| registry::no_operator(name, &types, &miss))?;
+        if let Some(compared) = self.collated(function, &operands)? {
+            return Ok(compared);
+        }
         self.apply(function, operands)
     }
 
@@ -154,12 +158,12 @@ impl Binder<'_> {
         }
         let mut texts = Vec::with_capacity(operands.len());
         for operand in operands {
-            let position = operand.position;
+            let (position, collated) = (operand.position, operand.collated.clone());
             let expr = match operand.ty {
                 SqlType::Text => trimmed(operand.expr),
                 _ => trimmed(self.coerce(operand, SqlType::Bpchar)?),
             };
-            texts.push(Typed::new(expr, SqlType::Text).at(position));
+            texts.push(Typed { collated, ..Typed::new(expr, SqlType::Text).at(position) });
         }
         Ok(texts)
     }
@@ -167,6 +171,7 @@ impl Binder<'_> {
     /// `function` over arguments that it takes.
     pub(crate) fn apply(&mut self, function: &'static Function, args: Vec<Typed>) -> Result<Typed> {
         let last = function.args.last().copied().unwrap_or(SqlType::Unknown);
+        let collated = Collated::of_all(&args)?;
         let mut bound = Vec::with_capacity(args.len());
         for (at, arg) in args.into_iter().enumerate() {
             let wanted = function.args.get(at).copied().unwrap_or(last);
@@ -177,7 +182,8 @@ impl Binder<'_> {
             };
             bound.push(self.coerce(arg, wanted)?);
         }
-        Ok(Typed::new(Expr::Call(function, bound), function.result))
+        let value = Typed::new(Expr::Call(function, bound), function.result);
+        Ok(if value.ty == SqlType::Text { Typed { collated, ..value } } else { value })
     }
 
     fn unary(&mut self, op: UnaryOperator, inner: &ast::Expr, node: &ast::Expr) -> Result<Typed> {
@@ -233,7 +239,8 @@ impl Binder<'_> {
         }
         let modifier = column.modifier;
         let expr = padded(Expr::Column(at), modifier);
-        Ok(Typed { modifier, ..Typed::new(expr, column.ty).at(position) })
+        let collated = Collated::of_column(column.collation.as_ref());
+        Ok(Typed { modifier, collated, ..Typed::new(expr, column.ty).at(position) })
     }
 
     fn path(&mut self, path: &[ast::Ident]) -> Result<Typed> {
@@ -294,6 +301,11 @@ impl Binder<'_> {
         declared: Declared,
         position: Option<usize>,
     ) -> Result<Typed> {
+        let text = |ty| matches!(ty, SqlType::Text | SqlType::Bpchar);
+        let collated = match text(value.ty) && text(declared.ty) {
+            true => value.collated.clone(),
+            false => Collated::Default,
+        };
         let expr = self.coerce_checked(value, declared.ty, CastContext::Explicit)?;
         let expr = match declared.modifier {
             Some(modifier) => Expr::Fit(Box::new(expr), modifier, true),
@@ -301,7 +313,7 @@ impl Binder<'_> {
         };
         let modifier = declared.modifier;
         let expr = padded(expr, modifier);
-        Ok(Typed { modifier, ..Typed::new(expr, declared.ty).at(position) })
+        Ok(Typed { modifier, collated, ..Typed::new(expr, declared.ty).at(position) })
     }
 
     fn typed_string(&mut self, typed: &ast::TypedString) -> Result<Typed> {
@@ -391,10 +403,11 @@ impl Binder<'_> {
         };
         results.insert(0, rest);
         let modifier = varchar_of(&results);
+        let collated = Collated::of_all(&results)?;
         let (mut results, ty) = self.unified(results, "CASE")?;
         let rest = results.remove(0);
         let arms = conditions.into_iter().zip(results).collect();
-        Ok(Typed { modifier, ..Typed::new(Expr::Case(arms, Box::new(rest)), ty) })
+        Ok(Typed { modifier, collated, ..Typed::new(Expr::Case(arms, Box::new(rest)), ty) })
     }
 
     /// All values as their common type.
@@ -463,10 +476,12 @@ impl Binder<'_> {
         if fixed && values.iter().any(read) {
             return self.each_equal(values, negated);
         }
+        let collated = Collated::of_all(&values)?;
         let (mut list, ty) = self.unified(values, "IN")?;
         if ty == SqlType::Bpchar {
             list = list.into_iter().map(trimmed).collect();
         }
+        list = self.collated_list(&collated, list)?;
         let needle = list.remove(0);
         Ok(Typed::new(Expr::In(Box::new(needle), list, negated), SqlType::Bool))
     }
@@ -505,14 +520,6 @@ impl Binder<'_> {
         self.operator(name, vec![value, pattern])
     }
 
-    fn collate(&mut self, inner: &ast::Expr, collation: &ast::ObjectName) -> Result<Typed> {
-        let name = names::parts(collation)?.pop().unwrap_or_default();
-        if matches!(name.as_str(), "C" | "POSIX" | "default" | "ucs_basic") {
-            return self.expr(inner);
-        }
-        Err(SqlError::unsupported(format!("collation \"{name}\"")).at(self.position(inner)))
-    }
-
     /// `= ANY (ARRAY[..])` is IN.
     fn any(&mut self, node: &ast::Expr) -> Result<Typed> {
         let (left, op, right, all) = match node {
@@ -539,8 +546,12 @@ impl Binder<'_> {
     pub(crate) fn extreme(&mut self, args: Vec<Typed>, wanted: Ordering) -> Result<Typed> {
         let what = if wanted.is_gt() { "GREATEST" } else { "LEAST" };
         let modifier = varchar_of(&args);
+        let collated = Collated::of_all(&args)?;
+        if collated.used()?.is_some() {
+            return Err(SqlError::unsupported(format!("{what} of texts under a collation")));
+        }
         let (list, ty) = self.unified(args, what)?;
-        Ok(Typed { modifier, ..Typed::new(Expr::Extreme(list, wanted), ty) })
+        Ok(Typed { modifier, collated, ..Typed::new(Expr::Extreme(list, wanted), ty) })
     }
 }
 

@@ -142,7 +142,13 @@ impl Binder<'_> {
             };
             bound.push(self.coerce_checked(value, ty, CastContext::Implicit)?);
         }
-        let column = ScopeColumn { name: name.to_owned(), ty, modifier: None, hidden: false };
+        let column = ScopeColumn {
+            name: name.to_owned(),
+            ty,
+            modifier: None,
+            hidden: false,
+            collation: None,
+        };
         let (alias_name, columns) = (name.to_owned(), vec![column]);
         let mut scope = Scope { alias: alias_name, columns, ..Scope::default() };
         if let Some(alias) = alias.filter(|alias| alias.columns.is_empty()) {
@@ -164,6 +170,7 @@ impl Binder<'_> {
             ty: *ty,
             modifier: None,
             hidden: false,
+            collation: None,
         };
         let columns = view.columns.iter().map(column).collect();
         let mut scope = Scope { alias: view.name.to_owned(), columns, ..Scope::default() };
@@ -192,6 +199,7 @@ impl Binder<'_> {
             ty: column.ty,
             modifier: column.modifier,
             hidden: false,
+            collation: column.collation.clone(),
         };
         let columns = query.columns.iter().map(column).collect();
         let mut scope = Scope { columns, ..Scope::default() };
@@ -239,13 +247,20 @@ pub(crate) fn table_columns(table: &Table) -> Vec<ScopeColumn> {
         ty: table.types[at],
         modifier: table.column_notes[at].modifier,
         hidden: false,
+        collation: column.collation.clone(),
     };
     table.info.columns.iter().enumerate().map(column).collect()
 }
 
 /// The hidden column that stands after those of a table.
 pub(crate) fn tid() -> ScopeColumn {
-    ScopeColumn { name: TID.to_owned(), ty: SqlType::Tid, modifier: None, hidden: true }
+    ScopeColumn {
+        name: TID.to_owned(),
+        ty: SqlType::Tid,
+        modifier: None,
+        hidden: true,
+        collation: None,
+    }
 }
 
 fn no_joins(position: Option<usize>) -> SqlError {

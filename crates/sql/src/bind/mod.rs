@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `names` | identifiers and names of types |
 //! | `expr`, `call` | expressions; calls of functions and aggregates |
+//! | `collate` | how texts compare |
 //! | `select`, `target`, `from` | queries: their clauses, their lists, their sources |
 //! | `write` | INSERT, UPDATE, DELETE |
 //! | `rules` | defaults, checks, foreign keys |
@@ -13,6 +14,7 @@
 //! Does not do: reading rows.
 
 pub(crate) mod call;
+pub(crate) mod collate;
 pub(crate) mod ddl;
 pub(crate) mod expr;
 pub(crate) mod from;
@@ -24,6 +26,7 @@ pub(crate) mod write;
 
 use std::sync::Arc;
 
+use rightlink::Collation;
 use sqlparser::ast;
 
 use crate::error::{Result, SqlError, code};
@@ -42,6 +45,9 @@ const MAX_PARAMETERS: usize = 65_535;
 pub(crate) trait Catalog {
     /// The table called `name`, as the transaction sees it.
     fn table(&mut self, name: &str) -> Result<Arc<Table>>;
+
+    /// The collation called `name`; `None` for those by bytes.
+    fn collation(&mut self, name: &str) -> Result<Option<Collation>>;
 }
 
 /// A column that expressions may name.
@@ -53,6 +59,8 @@ pub(crate) struct ScopeColumn {
     pub(crate) modifier: Option<Modifier>,
     /// Is it left out of `*`?
     pub(crate) hidden: bool,
+    /// How its text compares; `None`: by its bytes.
+    pub(crate) collation: Option<Collation>,
 }
 
 /// What names mean.
@@ -94,6 +102,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) place: Place,
     /// Sequences that were named.
     pub(crate) sequences: Vec<String>,
+    /// Was something named that may be another thing the next time, whatever the tables are?
+    pub(crate) once: bool,
 }
 
 impl<'a> Binder<'a> {
@@ -106,6 +116,7 @@ impl<'a> Binder<'a> {
             aggregates: Vec::new(),
             place: Place::None("here"),
             sequences: Vec::new(),
+            once: false,
         }
     }
 

@@ -169,8 +169,12 @@ impl Binder<'_> {
                 let name = &parent.info.columns[at].name;
                 index.columns.iter().any(|key| key.name == *name)
             };
+            let by_bytes = |part: &rightlink::KeyColumnInfo| {
+                part.collation.as_ref().is_none_or(rightlink::Collation::is_deterministic)
+            };
             index.unique
                 && index.is_whole()
+                && index.columns.iter().all(by_bytes)
                 && index.columns.len() == pairs.len()
                 && pairs.iter().all(|(_, theirs)| named(*theirs))
         });

@@ -9,6 +9,7 @@ use sqlparser::ast::{
     OrderByKind, Query, SetExpr,
 };
 
+use super::collate::Collated;
 use super::target::Target;
 use super::{Binder, Place, Scope, ScopeColumn, Slot, names};
 use crate::error::{Result, SqlError, code};
@@ -169,6 +170,7 @@ impl Binder<'_> {
             ty: *ty,
             modifier: None,
             hidden: false,
+            collation: None,
         };
         let columns: Vec<ScopeColumn> = types.iter().enumerate().map(column).collect();
         let alias = "*VALUES*".to_owned();
@@ -238,6 +240,7 @@ impl Binder<'_> {
                 return Err(SqlError::new(code::GROUPING_ERROR, message).at(key.position));
             }
             let key = self.settle(key)?;
+            key.collated.refuse_unequal("GROUP BY")?;
             keys.push(key.expr);
         }
         Ok((!keys.is_empty()).then_some(keys))
@@ -290,6 +293,7 @@ impl Binder<'_> {
             name: target.name.clone(),
             ty: target.value.ty,
             modifier: target.value.modifier,
+            collation: target.value.collated.of_result(),
         };
         let columns: Vec<Column> = list.iter().map(column).collect();
         let mut output: Vec<Expr> = list.iter().map(|target| target.value.expr.clone()).collect();
@@ -303,6 +307,8 @@ impl Binder<'_> {
                         "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
                     return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
                 }
+                let mut collated = list.iter().map(|target| &target.value.collated);
+                collated.try_for_each(|collated| collated.refuse_unequal("DISTINCT"))?;
                 Distinct::All
             }
             (Some(AstDistinct::On(_)), on) => {
@@ -349,7 +355,12 @@ impl Binder<'_> {
         output: &mut Vec<Expr>,
     ) -> Result<Vec<(usize, SqlType)>> {
         let Some(AstDistinct::On(nodes)) = distinct else { return Ok(Vec::new()) };
-        nodes.iter().map(|node| self.order_place(node, list, output)).collect()
+        let place = |node| {
+            let (at, ty, collated) = self.order_place(node, list, output)?;
+            collated.refuse_unequal("DISTINCT ON")?;
+            Ok((at, ty))
+        };
+        nodes.iter().map(place).collect()
     }
 
     fn order(
@@ -363,7 +374,8 @@ impl Binder<'_> {
             if item.with_fill.is_some() {
                 return Err(SqlError::unsupported("ORDER BY WITH FILL"));
             }
-            let (at, ty) = self.order_place(&item.expr, list, output)?;
+            let (at, ty, collated) = self.order_place(&item.expr, list, output)?;
+            let collation = collated.used()?.cloned();
             let descending = match &item.options.sort {
                 None => false,
                 Some(ast::OrderBySort::Asc) => false,
@@ -371,23 +383,24 @@ impl Binder<'_> {
                 Some(_) => return Err(SqlError::unsupported("ORDER BY USING")),
             };
             let nulls_first = item.options.nulls_first.unwrap_or(descending);
-            if sort.iter().all(|key| key.at != at) {
-                sort.push(sort_key(output, (at, ty), (descending, nulls_first)));
+            if sort.iter().all(|key| key.at != at || key.collation != collation) {
+                let key = sort_key(output, (at, ty), (descending, nulls_first));
+                sort.push(SortKey { collation, ..key });
             }
         }
         Ok(sort)
     }
 
-    /// Where in the output the value of an ORDER BY item stands, and its type; it is added if it is
-    /// not there.
+    /// Where in the output the value of an ORDER BY item stands, its type, and how it compares; it
+    /// is added if it is not there.
     fn order_place(
         &mut self,
         node: &ast::Expr,
         list: &[Target],
         output: &mut Vec<Expr>,
-    ) -> Result<(usize, SqlType)> {
+    ) -> Result<(usize, SqlType, Collated)> {
         if let Some(at) = self.ordinal(node, list, "ORDER BY")? {
-            return Ok((at, list[at].value.ty));
+            return Ok((at, list[at].value.ty, list[at].value.collated.clone()));
         }
         if let ast::Expr::Identifier(name) = node {
             let wanted = names::ident(name);
@@ -397,16 +410,16 @@ impl Binder<'_> {
                     let message = format!("ORDER BY \"{wanted}\" is ambiguous");
                     return Err(SqlError::new(code::AMBIGUOUS_COLUMN, message));
                 }
-                return Ok((at, target.value.ty));
+                return Ok((at, target.value.ty, target.value.collated.clone()));
             }
         }
         let value = self.at_place(Place::Aggregates, |binder| binder.expr(node))?;
         let value = self.settle(value)?;
         if let Some(at) = output.iter().position(|known| known.same(&value.expr)) {
-            return Ok((at, value.ty));
+            return Ok((at, value.ty, value.collated));
         }
         output.push(value.expr);
-        Ok((output.len() - 1, value.ty))
+        Ok((output.len() - 1, value.ty, value.collated))
     }
 
     /// Turns what the clauses say over rows of the source into what they say over groups.
@@ -456,7 +469,7 @@ fn sort_key(
     (descending, nulls_first): (bool, bool),
 ) -> SortKey {
     let padded = matches!(output[at], Expr::Pad(..)) || ty == SqlType::Bpchar;
-    SortKey { at, descending, nulls_first, padded }
+    SortKey { at, descending, nulls_first, padded, collation: None }
 }
 
 fn check_distinct_on(on: &[usize], sort: &[SortKey]) -> Result<()> {

@@ -5,6 +5,7 @@
 
 use sqlparser::ast::{self, SelectItem, SelectItemQualifiedWildcardKind};
 
+use super::collate::Collated;
 use super::{Binder, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
@@ -60,7 +61,8 @@ impl Binder<'_> {
         for (at, column) in shown {
             let modifier = column.modifier;
             let expr = super::padded(Expr::Column(at), modifier);
-            let value = Typed { modifier, ..Typed::new(expr, column.ty) };
+            let collated = Collated::of_column(column.collation.as_ref());
+            let value = Typed { modifier, collated, ..Typed::new(expr, column.ty) };
             targets.push(Target { value, name: column.name.clone() });
         }
     }
@@ -70,9 +72,9 @@ impl Binder<'_> {
         if value.ty != SqlType::Unknown {
             return Ok(value);
         }
-        let position = value.position;
+        let (position, collated) = (value.position, value.collated.clone());
         let expr = self.coerce(value, SqlType::Text)?;
-        Ok(Typed::new(expr, SqlType::Text).at(position))
+        Ok(Typed { collated, ..Typed::new(expr, SqlType::Text).at(position) })
     }
 
     /// Binds RETURNING over the scope.
@@ -83,7 +85,7 @@ impl Binder<'_> {
         for target in self.targets(items)? {
             let value = self.settle(target.value)?;
             let (name, ty, modifier) = (target.name, value.ty, value.modifier);
-            columns.push(Column { name, ty, modifier });
+            columns.push(Column { modifier, ..Column::new(name, ty) });
             output.push(value.expr);
         }
         Ok(Some(Returning { output, columns }))

@@ -152,7 +152,7 @@ pub(super) fn value(row: &Row<'_>, text: &str, name: &str) -> Option<Option<Stri
         _ if text.starts_with("pg_get_indexdef(i.indexrelid") => row.object.definition(true),
         _ if text.starts_with("pg_get_constraintdef(") => index
             .filter(|index| index.primary)
-            .map(|index| format!("PRIMARY KEY ({})", keys(index).join(", "))),
+            .map(|index| format!("PRIMARY KEY ({})", keys(index, row.object.table).join(", "))),
         _ if text.starts_with("array_to_string(c.reloptions") => options(row),
         _ if text.starts_with("case when c.reloftype") => Some(String::new()),
         _ if text.starts_with("pg_get_expr(i.indpred") => row.object.condition(true),
@@ -203,17 +203,22 @@ fn of_column(
         _ if text.contains("pg_attrdef") => {
             default_text(column, &notes).filter(|_| index.is_none())
         }
-        _ if name == "attcollation" => None,
+        _ if name == "attcollation" => match index {
+            None => column.collation.as_ref().map(|known| known.name().to_owned()),
+            Some(_) => None,
+        },
         _ if text.contains("a.attstattarget") => None,
         _ if text.starts_with("col_description(") => notes.comment,
         _ if name == "is_key" => {
             let key = index.is_none_or(|index| number <= index.columns.len());
             Some(if key { "yes" } else { "no" }.to_owned())
         }
-        _ if name == "indexdef" => index.map(|index| match keys(index).get(number - 1) {
-            Some(key) => key.clone(),
-            None => identifier(&column.name),
-        }),
+        _ if name == "indexdef" => {
+            index.map(|index| match keys(index, row.object.table).get(number - 1) {
+                Some(key) => key.clone(),
+                None => identifier(&column.name),
+            })
+        }
         _ => return None,
     })
 }

@@ -89,7 +89,7 @@ impl<'o> Object<'o> {
             identifier(&index.name),
             identifier(&self.table.name),
             self.method(),
-            keys(index).join(", "),
+            keys(index, self.table).join(", "),
             condition.unwrap_or_default()
         ))
     }
@@ -118,9 +118,14 @@ impl<'o> Object<'o> {
 }
 
 /// The key columns of an index, as they are declared.
-pub(super) fn keys(index: &IndexInfo) -> Vec<String> {
+pub(super) fn keys(index: &IndexInfo, table: &TableInfo) -> Vec<String> {
     let key = |key: &rightlink::KeyColumnInfo| {
         let mut text = identifier(&key.name);
+        let column = table.columns.iter().find(|column| column.name == key.name);
+        if column.is_some_and(|column| column.collation != key.collation) {
+            let name = key.collation.as_ref().map_or("C", rightlink::Collation::name);
+            text.push_str(&format!(" COLLATE {}", identifier(name)));
+        }
         text.push_str(if key.descending { " DESC" } else { "" });
         if key.nulls_first != key.descending {
             text.push_str(if key.nulls_first { " NULLS FIRST" } else { " NULLS LAST" });

@@ -7,6 +7,7 @@ use rightlink::{Database, PageInfo, RowId, Transaction};
 
 use super::objects::{Object, Objects};
 use super::{constraints, figures};
+use crate::bind::collate;
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::system::USER;
@@ -49,6 +50,7 @@ pub(crate) fn rows(
     let db = &context.db.as_ref().expect("a statement has a database").0;
     let rows = match view.kind {
         Kind::Namespace => namespaces(),
+        Kind::Collation => collations(txn)?,
         Kind::Type => SqlType::ALL.into_iter().map(of_type).collect(),
         Kind::Method => methods(),
         Kind::Class => objects(txn, &mut |o, rows| rows.push(class(o)))?,
@@ -90,6 +92,44 @@ fn objects(
 fn namespaces() -> Vec<Row> {
     let one = |(oid, name): (i64, &str)| vec![number(oid), text(name), number(OWNER)];
     [(CATALOGS, "pg_catalog"), (PUBLIC, "public")].into_iter().map(one).collect()
+}
+
+/// Those that are there without being made have numbers from 100, others from 20,000 on: nothing
+/// else goes by these numbers.
+fn collations(txn: &mut Transaction) -> Result<Vec<Row>> {
+    let by_bytes = |oid: usize, name: &str| {
+        let (provider, locale) = match name {
+            "default" => ("d", Datum::Null),
+            _ => ("c", text(name)),
+        };
+        let [null, version] = [Datum::Null, Datum::Null];
+        let mut row = vec![number(oid), text(name), number(CATALOGS), number(OWNER)];
+        row.extend([text(provider), Datum::Bool(true), Datum::Int4(-1)]);
+        row.extend([locale.clone(), locale, null, version]);
+        row
+    };
+    let icu = |oid: usize, namespace: i64, known: &rightlink::Collation| {
+        let mut row = vec![number(oid), text(known.name()), number(namespace), number(OWNER)];
+        row.extend([text("i"), Datum::Bool(known.is_deterministic()), Datum::Int4(-1)]);
+        // Data versions of all built-in ones would take a while to find out.
+        let version = match namespace {
+            CATALOGS => Datum::Null,
+            _ => text(known.data_version()),
+        };
+        row.extend([Datum::Null, Datum::Null, text(known.locale()), version]);
+        row
+    };
+    let mut rows = Vec::new();
+    for (at, name) in collate::all_built_in().enumerate() {
+        rows.push(match collate::built_in(&name) {
+            Ok(Some(known)) => icu(100 + at, CATALOGS, &known),
+            _ => by_bytes(100 + at, &name),
+        });
+    }
+    for (at, known) in txn.collations()?.iter().enumerate() {
+        rows.push(icu(20_000 + at, PUBLIC, known));
+    }
+    Ok(rows)
 }
 
 fn methods() -> Vec<Row> {

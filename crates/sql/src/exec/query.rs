@@ -138,6 +138,11 @@ pub(crate) fn compare(a: &[Datum], b: &[Datum], keys: &[SortKey]) -> Ordering {
             (false, true) => Ordering::Less,
             (false, false) => {
                 let order = match (x, y) {
+                    (Datum::Text(x), Datum::Text(y)) if key.collation.is_some() => {
+                        let end: &[char] = if key.padded { &[' '] } else { &[] };
+                        let (x, y) = (x.trim_end_matches(end), y.trim_end_matches(end));
+                        key.collation.as_ref().map_or(Ordering::Equal, |known| known.compare(x, y))
+                    }
                     (Datum::Text(x), Datum::Text(y)) if key.padded => {
                         x.trim_end_matches(' ').cmp(y.trim_end_matches(' '))
                     }

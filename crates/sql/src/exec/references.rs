@@ -281,7 +281,14 @@ impl Visit<'_> {
             let own = self.key.columns[at].0;
             Some(cast(key[at].clone(), table.types[own]).and_then(rows::to_value))
         };
+        let by_bytes = |part: &rightlink::KeyColumnInfo| {
+            part.collation.as_ref().is_none_or(rightlink::Collation::is_deterministic)
+        };
         for index in table.info.indexes.iter().filter(|index| index.is_whole()) {
+            if !index.columns.iter().take(key.len()).all(by_bytes) {
+                // It would find more than equals the key.
+                continue;
+            }
             let whole = index.columns.len() == key.len();
             let parts = index.columns.iter().take(key.len()).map(|part| value(&part.name));
             let Some(values) = parts.collect::<Option<Vec<_>>>() else { continue };

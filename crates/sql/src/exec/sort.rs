@@ -87,7 +87,7 @@ impl Sort {
         let (cut, mut key) = (spill.key_room(), Vec::new());
         let mut push = |spill: &mut Spill, row: &Row| {
             key.clear();
-            self.keys.iter().for_each(|part| sort_key::encode(&mut key, &row[part.at], *part));
+            self.keys.iter().for_each(|part| sort_key::encode(&mut key, &row[part.at], part));
             key.truncate(cut);
             spill.push(&key, row)
         };

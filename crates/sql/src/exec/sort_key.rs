@@ -13,7 +13,7 @@ const NULL: u8 = u8::MAX;
 const SIGN: u64 = 1 << 63;
 
 /// Appends a value's part of the key.
-pub(super) fn encode(out: &mut Vec<u8>, value: &Datum, key: SortKey) {
+pub(super) fn encode(out: &mut Vec<u8>, value: &Datum, key: &SortKey) {
     out.push(u8::from(value.is_null() != key.nulls_first));
     let start = out.len();
     match value {
@@ -26,6 +26,12 @@ pub(super) fn encode(out: &mut Vec<u8>, value: &Datum, key: SortKey) {
         }
         Datum::Float4(value) => float(out, f64::from(*value)),
         Datum::Float8(value) => float(out, *value),
+        Datum::Text(text) if key.collation.is_some() => {
+            let text = if key.padded { text.trim_end_matches(' ') } else { text.as_str() };
+            let mut weights = Vec::new();
+            key.collation.iter().for_each(|known| known.sort_key(text, &mut weights));
+            bytes(out, &weights);
+        }
         Datum::Text(text) if key.padded => bytes(out, text.trim_end_matches(' ').as_bytes()),
         Datum::Text(text) => bytes(out, text.as_bytes()),
         Datum::Bytes(value) => bytes(out, value),
@@ -181,7 +187,8 @@ mod tests {
             for (descending, nulls_first) in
                 [(false, false), (false, true), (true, false), (true, true)]
             {
-                let key = SortKey { at: 0, descending, nulls_first, padded: descending };
+                let key =
+                    SortKey { at: 0, descending, nulls_first, padded: descending, collation: None };
                 for a in &values {
                     for b in &values {
                         let bytes = |value| {

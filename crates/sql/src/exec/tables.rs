@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rightlink::Transaction;
 
-use crate::bind::Catalog;
+use crate::bind::{Catalog, collate};
 use crate::error::Result;
 use crate::exec::ddl;
 use crate::plan::Table;
@@ -35,5 +35,13 @@ impl Catalog for Tables<'_> {
             };
         let types = info.columns.iter().zip(&column_notes).map(of_column).collect();
         Ok(Arc::new(Table { info, version, types, notes, column_notes }))
+    }
+
+    fn collation(&mut self, name: &str) -> Result<Option<rightlink::Collation>> {
+        if let Ok(known) = collate::built_in(name) {
+            return Ok(known);
+        }
+        let found = self.0.collation(name)?;
+        found.map(Some).ok_or_else(|| collate::no_collation(name))
     }
 }

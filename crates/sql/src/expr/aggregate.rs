@@ -7,6 +7,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use rightlink::Collation;
+
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Context, Expr};
 use crate::types::{Datum, Decimal, Interval, Row, SqlType};
@@ -37,6 +39,8 @@ pub(crate) struct Aggregate {
     pub(crate) result: SqlType,
     pub(crate) distinct: bool,
     pub(crate) filter: Option<Expr>,
+    /// How the texts of `min` and `max` compare; `None`: by their bytes.
+    pub(crate) collation: Option<Collation>,
 }
 
 /// The aggregate called `name` over a first argument of type `input`: the type to cast it to, and
@@ -210,8 +214,18 @@ impl Aggregate {
         match self.kind {
             Kind::CountAll | Kind::Count => {}
             Kind::Sum | Kind::Average => sum(state, value)?,
-            Kind::Min => keep(state, value, Ordering::Less),
-            Kind::Max => keep(state, value, Ordering::Greater),
+            Kind::Min | Kind::Max => {
+                let wanted =
+                    if self.kind == Kind::Min { Ordering::Less } else { Ordering::Greater };
+                match (&self.collation, &state.value, &value) {
+                    (Some(collation), Datum::Text(old), Datum::Text(new)) => {
+                        if collation.compare(new, old) == wanted {
+                            state.value = value;
+                        }
+                    }
+                    _ => keep(state, value, wanted),
+                }
+            }
             Kind::And | Kind::Or => {
                 let decides = value == Datum::Bool(self.kind == Kind::Or);
                 if state.count == 0 || decides {

@@ -92,7 +92,7 @@ pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
         Expr::Call(function, args) => call(function.name, args, names),
         Expr::Cast(value, to) => format!("({})::{}", inner(value), to.name()),
         Expr::Fit(value, modifier, _) => format!("({})::{modifier}", inner(value)),
-        Expr::Pad(value, _) => inner(value),
+        Expr::Pad(value, _) | Expr::Weights(value, _) => inner(value),
         Expr::Sequence(_, name, _) => format!("nextval({}::regclass)", literal(name)),
         Expr::And(parts) => format!("({})", list(parts, " AND ")),
         Expr::Or(parts) => format!("({})", list(parts, " OR ")),

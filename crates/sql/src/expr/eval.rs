@@ -25,6 +25,14 @@ impl Expr {
             Expr::Fit(inner, modifier, written) => {
                 modifier.fit(inner.eval(row, context)?, *written)
             }
+            Expr::Weights(inner, collation) => Ok(match inner.eval(row, context)? {
+                Datum::Text(text) => {
+                    let mut key = Vec::with_capacity(text.len() * 2);
+                    collation.sort_key(&text, &mut key);
+                    Datum::Bytes(key)
+                }
+                other => other,
+            }),
             Expr::Pad(inner, length) => Ok(pad(inner.eval(row, context)?, *length)),
             Expr::Sequence(ask, name, args) => {
                 let args =

@@ -31,7 +31,10 @@ pub(crate) mod system;
 use std::cell::Cell;
 use std::cmp::Ordering;
 
+use rightlink::Collation;
+
 use crate::activity::Activity;
+use crate::bind::collate::Collated;
 use crate::parse::utility::Level;
 use crate::settings::Settings;
 use crate::types::declared::Modifier;
@@ -53,6 +56,8 @@ pub(crate) enum Expr {
     Cast(Box<Expr>, SqlType),
     /// To a declared length or precision; the flag says that a cast is written, not an assignment.
     Fit(Box<Expr>, Modifier, bool),
+    /// The sort key of a text, as bytes.
+    Weights(Box<Expr>, Collation),
     /// Filled up with blanks, as `char(n)` is shown.
     Pad(Box<Expr>, u32),
     /// A number of the sequence of this name.
@@ -85,6 +90,8 @@ pub(crate) struct Typed {
     pub(crate) position: Option<usize>,
     /// Declared length or precision, where it is known.
     pub(crate) modifier: Option<Modifier>,
+    /// How it compares, if it is text.
+    pub(crate) collated: Collated,
 }
 
 /// What an evaluation may ask of its surroundings.
@@ -170,6 +177,7 @@ impl Expr {
             Expr::Cast(inner, _)
             | Expr::Fit(inner, ..)
             | Expr::Pad(inner, _)
+            | Expr::Weights(inner, _)
             | Expr::Not(inner)
             | Expr::IsNull(inner, _)
             | Expr::Is(inner, ..) => inner.walk(visit),
@@ -207,6 +215,7 @@ impl Expr {
             Expr::Cast(inner, _)
             | Expr::Fit(inner, ..)
             | Expr::Pad(inner, _)
+            | Expr::Weights(inner, _)
             | Expr::Not(inner)
             | Expr::IsNull(inner, _)
             | Expr::Is(inner, ..) => inner.change(change),
@@ -252,7 +261,7 @@ impl Expr {
 
 impl Typed {
     pub(crate) fn new(expr: Expr, ty: SqlType) -> Typed {
-        Typed { expr, ty, position: None, modifier: None }
+        Typed { expr, ty, position: None, modifier: None, collated: Collated::Default }
     }
 
     /// Is it `varchar`, as far as that is known here? Kept as text, it compares otherwise.

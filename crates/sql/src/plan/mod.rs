@@ -20,7 +20,7 @@ pub(crate) mod views;
 
 use std::sync::Arc;
 
-use rightlink::{Busy, RowLock, TableInfo, TableVersion};
+use rightlink::{Busy, Collation, RowLock, TableInfo, TableVersion};
 
 use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
@@ -53,12 +53,14 @@ pub struct Column {
     /// Its type.
     pub ty: SqlType,
     pub(crate) modifier: Option<Modifier>,
+    /// How its text compares where it is read from.
+    pub(crate) collation: Option<Collation>,
 }
 
 impl Column {
     /// A column of a type without a declared length.
     pub fn new(name: impl Into<String>, ty: SqlType) -> Column {
-        Column { name: name.into(), ty, modifier: None }
+        Column { name: name.into(), ty, modifier: None, collation: None }
     }
 
     /// Declared length or precision as clients know it, -1 for none.
@@ -96,7 +98,7 @@ pub(crate) struct TableScan {
 }
 
 /// One key of a sort.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SortKey {
     /// Place in the output row.
     pub(crate) at: usize,
@@ -104,6 +106,8 @@ pub(crate) struct SortKey {
     pub(crate) nulls_first: bool,
     /// Is it `char(n)`, whose blanks at the end do not count?
     pub(crate) padded: bool,
+    /// How texts compare; `None`: by their bytes.
+    pub(crate) collation: Option<Collation>,
 }
 
 /// Grouping.

@@ -10,7 +10,9 @@
 
 use std::ops::Bound;
 
-use rightlink::{Comparison, Direction, IndexInfo, IndexMethod, ScanOptions, Test, Value};
+use rightlink::{
+    Collation, Comparison, Direction, IndexInfo, IndexMethod, ScanOptions, Test, Value,
+};
 
 use crate::error::Result;
 use crate::expr::{Context, Expr};
@@ -120,8 +122,16 @@ fn tid_of(scan: &TableScan, filter: &Expr) -> Option<Expr> {
     }
 }
 
+/// A column of the table that the query wants rows in the order of.
+struct Wanted {
+    column: usize,
+    descending: bool,
+    nulls_first: bool,
+    collation: Option<Collation>,
+}
+
 /// The order that the query wants as columns of the table; nothing if an index cannot deliver it.
-fn wanted_order(select: &Select) -> Vec<(usize, bool, bool)> {
+fn wanted_order(select: &Select) -> Vec<Wanted> {
     let Source::Table(scan) = &select.source else { return Vec::new() };
     if select.group.is_some() || select.distinct != Distinct::None || select.locks.is_some() {
         return Vec::new();
@@ -131,9 +141,12 @@ fn wanted_order(select: &Select) -> Vec<(usize, bool, bool)> {
         other => other.clone(),
     };
     let column = |key: &crate::plan::SortKey| match plain(&select.output[key.at]) {
-        Expr::Column(at) if at < scan.columns.len() => {
-            Some((scan.columns[at], key.descending, key.nulls_first))
-        }
+        Expr::Column(at) if at < scan.columns.len() => Some(Wanted {
+            column: scan.columns[at],
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+            collation: key.collation.clone(),
+        }),
         _ => None,
     };
     select.sort.iter().map(column).collect::<Option<Vec<_>>>().unwrap_or_default()
@@ -141,11 +154,7 @@ fn wanted_order(select: &Select) -> Vec<(usize, bool, bool)> {
 
 /// Chooses the cheapest path; says whether it delivers the wanted order. With `asks_all` no
 /// condition is left out that an index by its own terms makes true.
-fn choose(
-    scan: &mut TableScan,
-    (order, asks_all): (&[(usize, bool, bool)], bool),
-    limit: Option<f64>,
-) -> bool {
+fn choose(scan: &mut TableScan, (order, asks_all): (&[Wanted], bool), limit: Option<f64>) -> bool {
     let conjuncts = match scan.filter.take() {
         None => Vec::new(),
         Some(Expr::And(list)) => flatten(list),
@@ -259,9 +268,12 @@ fn cost(estimate: &Estimate, sorted: bool, limit: Option<f64>) -> f64 {
 fn candidate(scan: &TableScan, index: &IndexInfo, conjuncts: &[Expr]) -> (IndexPath, Vec<usize>) {
     let column_of = |name: &str| scan.table.info.columns.iter().position(|c| c.name == name);
     let key: Vec<usize> = index.columns.iter().filter_map(|c| column_of(&c.name)).collect();
+    let collations: Vec<_> = index.columns.iter().map(|c| c.collation.as_ref()).collect();
+    // Collated text is not in the key in a form that can be read.
+    let read = |at: &usize| key.iter().zip(&collations).any(|(k, c)| k == at && c.is_none());
     let types = key.iter().map(|at| scan.table.types[*at]).collect();
     let included: Vec<usize> = index.included.iter().filter_map(|name| column_of(name)).collect();
-    let held = |at: &usize| key.contains(at) || included.contains(at);
+    let held = |at: &usize| read(at) || included.contains(at);
     let covers = index.method == IndexMethod::BTree && scan.columns.iter().all(held);
     let mut path = IndexPath {
         index: index.clone(),
@@ -275,12 +287,12 @@ fn candidate(scan: &TableScan, index: &IndexInfo, conjuncts: &[Expr]) -> (IndexP
         conditions: Vec::new(),
     };
     let mut taken = Vec::new();
-    for column in key {
+    for (column, collation) in key.iter().copied().zip(collations.iter().copied()) {
         let before = path.equal.len();
         for (at, conjunct) in
             conjuncts.iter().enumerate().filter(|(at, _)| !taken.contains(at)).collect::<Vec<_>>()
         {
-            if let Some(term) = term(scan, conjunct, column)
+            if let Some(term) = term(scan, conjunct, (column, collation))
                 && add(&mut path, term, before)
             {
                 taken.push(at);
@@ -316,7 +328,11 @@ fn add(path: &mut IndexPath, term: Term, before: usize) -> bool {
 }
 
 /// What `conjunct` says about a column of the table, in a form that an index can use.
-fn term(scan: &TableScan, conjunct: &Expr, column: usize) -> Option<Term> {
+fn term(
+    scan: &TableScan,
+    conjunct: &Expr,
+    (column, collation): (usize, Option<&Collation>),
+) -> Option<Term> {
     let is_column = |expr: &Expr| match expr {
         Expr::Column(at) => scan.columns.get(*at) == Some(&column),
         _ => false,
@@ -325,6 +341,7 @@ fn term(scan: &TableScan, conjunct: &Expr, column: usize) -> Option<Term> {
     match conjunct {
         Expr::Call(function, args) => {
             let [a, b] = args.as_slice() else { return None };
+            let ((a, b), under) = (without_weights(a, b), weights_of(a));
             let flipped = is_column(b);
             let (name, value) = match (is_column(a), flipped) {
                 (true, false) => (function.name, b),
@@ -333,6 +350,10 @@ fn term(scan: &TableScan, conjunct: &Expr, column: usize) -> Option<Term> {
             };
             let [x, y] = function.args.as_slice() else { return None };
             let other = if flipped { *x } else { *y };
+            let other = if under.is_some() { SqlType::Text } else { other };
+            if !serves(collation, under, name == "=") {
+                return None;
+            }
             let text = other == SqlType::Text && own == SqlType::Bpchar;
             let fits = other == own || text || is_integer(other) && is_integer(own);
             if !value.is_stable() || !fits {
@@ -348,12 +369,38 @@ fn term(scan: &TableScan, conjunct: &Expr, column: usize) -> Option<Term> {
                 _ => None,
             }
         }
-        Expr::In(needle, list, false) if is_column(needle) && list.iter().all(Expr::is_stable) => {
-            Some(Term::AnyOf(list.clone()))
+        Expr::In(needle, list, false) if list.iter().all(Expr::is_stable) => {
+            let plain = |expr: &Expr| without_weights(expr, expr).0.clone();
+            let under = weights_of(needle);
+            let found = is_column(&plain(needle)) && serves(collation, under, true);
+            found.then(|| Term::AnyOf(list.iter().map(plain).collect()))
         }
         Expr::IsNull(inner, false) if is_column(inner) => Some(Term::Null),
         _ => None,
     }
+}
+
+/// Texts in place of their sort keys.
+fn without_weights<'e>(a: &'e Expr, b: &'e Expr) -> (&'e Expr, &'e Expr) {
+    match (a, b) {
+        (Expr::Weights(a, _), Expr::Weights(b, _)) => (a, b),
+        both => both,
+    }
+}
+
+/// What a text is compared under.
+fn weights_of(expr: &Expr) -> Option<&Collation> {
+    match expr {
+        Expr::Weights(_, collation) => Some(collation),
+        _ => None,
+    }
+}
+
+/// Can a key column under `own` tell how a comparison under `wanted` comes out? Of texts that are
+/// equal to the byte any key can that tells others apart.
+fn serves(own: Option<&Collation>, wanted: Option<&Collation>, equality: bool) -> bool {
+    let exact = wanted.is_none() && equality && own.is_some_and(Collation::is_deterministic);
+    own == wanted || exact
 }
 
 pub(super) fn is_integer(ty: SqlType) -> bool {
@@ -371,7 +418,7 @@ pub(super) fn flip(name: &str) -> &str {
 }
 
 /// Does the path deliver the order? Turns it if backward does.
-fn order_of(scan: &TableScan, path: &mut IndexPath, order: &[(usize, bool, bool)]) -> bool {
+fn order_of(scan: &TableScan, path: &mut IndexPath, order: &[Wanted]) -> bool {
     if order.is_empty() {
         return false;
     }
@@ -382,10 +429,19 @@ fn order_of(scan: &TableScan, path: &mut IndexPath, order: &[(usize, bool, bool)
     };
     let mut next = path.equal.len();
     let mut backward = None;
-    for (column, descending, nulls_first) in order {
+    for Wanted { column, descending, nulls_first, collation } in order {
         let Some(at) = place(*column) else { return false };
+        let own = &columns[at].collation;
+        let same = own == collation;
         if at < path.equal.len() {
+            // What a nondeterministic collation takes for equal is not in every other order.
+            if !same && own.as_ref().is_some_and(|own| !own.is_deterministic()) {
+                return false;
+            }
             continue;
+        }
+        if !same {
+            return false;
         }
         if at != next {
             return false;

@@ -4,7 +4,7 @@
 //! Invariants: a condition becomes a predicate only if both are true of the same rows. Does not do:
 //! what is true of the same rows for other reasons than each term by itself.
 
-use rightlink::{Comparison, Predicate, Term, Test, Value};
+use rightlink::{Collation, Comparison, Predicate, Term, Test, Value};
 
 use super::Table;
 use super::path::{Fit, fit, flip, is_integer};
@@ -20,11 +20,27 @@ pub(crate) fn of_condition(condition: &Expr, table: &Table) -> Option<Predicate>
             Expr::And(list) => parts.extend(list.iter().rev()),
             part => {
                 let (at, test) = exact(part, &table.types)?;
+                let collation = table.info.columns[at].collation.as_ref();
+                if !means_the_same(&test, collation) {
+                    return None;
+                }
                 terms.push(Term { column: table.info.columns[at].name.clone(), test });
             }
         }
     }
     Some(Predicate { terms })
+}
+
+/// Would the store, which compares under the column's collation, find the same as bytes do?
+fn means_the_same(test: &Test, collation: Option<&Collation>) -> bool {
+    let Some(collation) = collation else { return true };
+    match test {
+        Test::Null | Test::NotNull => true,
+        Test::Compare(comparison, _) => {
+            matches!(comparison, Comparison::Equal | Comparison::NotEqual)
+                && collation.is_deterministic()
+        }
+    }
 }
 
 /// Place and test of a condition on one column with a constant; rows have `types`.
@@ -120,7 +136,10 @@ fn follows_from(term: &Test, column: usize, condition: &Expr, types: &[SqlType])
 fn compares(condition: &Expr, column: usize) -> bool {
     match condition {
         Expr::Call(function, args) => {
-            let is_column = |arg: &Expr| matches!(plain(arg), Expr::Column(at) if *at == column);
+            let is_column = |arg: &Expr| match arg {
+                Expr::Weights(text, _) => matches!(**text, Expr::Column(at) if at == column),
+                arg => matches!(plain(arg), Expr::Column(at) if *at == column),
+            };
             function.strict && comparison(function.name).is_some() && args.iter().any(is_column)
         }
         _ => false,

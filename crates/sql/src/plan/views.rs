@@ -19,6 +19,7 @@ pub(crate) struct View {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Namespace,
+    Collation,
     Class,
     Attribute,
     Type,
@@ -46,8 +47,25 @@ const fn view(name: &'static str, kind: Kind, columns: &'static [(&'static str, 
     View { name, kind, columns, args: &[] }
 }
 
-static VIEWS: [View; 20] = [
+static VIEWS: [View; 21] = [
     view("pg_namespace", Kind::Namespace, &[("oid", Int8), ("nspname", Text), ("nspowner", Int8)]),
+    view(
+        "pg_collation",
+        Kind::Collation,
+        &[
+            ("oid", Int8),
+            ("collname", Text),
+            ("collnamespace", Int8),
+            ("collowner", Int8),
+            ("collprovider", Text),
+            ("collisdeterministic", Bool),
+            ("collencoding", Int4),
+            ("collcollate", Text),
+            ("collctype", Text),
+            ("colliculocale", Text),
+            ("collversion", Text),
+        ],
+    ),
     view(
         "pg_class",
         Kind::Class,

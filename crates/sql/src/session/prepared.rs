@@ -101,7 +101,7 @@ pub(super) fn bind(
         let bound = binder.plan(statement).and_then(|plan| Ok((plan, binder.parameter_types()?)));
         match bound {
             Ok((Some(plan), params)) => {
-                return Ok(Planned { plan: Arc::new(plan), params, once: false });
+                return Ok(Planned { plan: Arc::new(plan), params, once: binder.once });
             }
             Ok((None, _)) => {}
             Err(error) if error.ends_statement() => return Err(error),
@@ -121,7 +121,7 @@ pub(super) fn bind(
     match binder.plan(statement)? {
         Some(plan) => {
             let params = binder.parameter_types()?;
-            Ok(Planned { plan: Arc::new(plan), params, once: false })
+            Ok(Planned { plan: Arc::new(plan), params, once: binder.once })
         }
         None => {
             let text = statement.to_string();

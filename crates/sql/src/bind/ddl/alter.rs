@@ -80,7 +80,12 @@ fn add(table: &str, constraint: &TableConstraint) -> Result<Alteration> {
             let named = name.is_some();
             let name = name.unwrap_or_else(|| format!("{table}_{}_key", columns.join("_")));
             let schema = columns.iter().fold(IndexSchema::new(name).unique(), |i, c| i.on(c));
-            Alteration::AddUnique(NewIndex { schema, named, condition: None })
+            Alteration::AddUnique(NewIndex {
+                schema,
+                named,
+                condition: None,
+                collations: Vec::new(),
+            })
         }
         TableConstraint::PrimaryKey(key) => {
             let (name, columns) = primary(key)?;

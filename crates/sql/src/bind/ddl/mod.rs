@@ -16,10 +16,10 @@ mod table;
 use rightlink::{IndexMethod, IndexSchema, KeyColumn, SequenceSchema, TableSchema};
 use sqlparser::ast::{
     self, CommentObject, DataType, Expr as Ast, IndexType, NullsDistinctOption, ObjectType,
-    SequenceOptions,
+    SequenceOptions, SqlOption,
 };
 
-use super::names;
+use super::{collate, names};
 use crate::error::{Result, SqlError, code};
 use crate::plan::notes::{ColumnNotes, ForeignKey};
 use crate::types::SqlType;
@@ -30,6 +30,7 @@ pub(crate) enum Definition {
     CreateTable { table: Box<NewTable>, if_not_exists: bool },
     CreateIndex { table: String, index: Box<NewIndex>, concurrently: bool, if_not_exists: bool },
     CreateSequence { schema: SequenceSchema, if_not_exists: bool },
+    CreateCollation { name: String, from: NewCollation, if_not_exists: bool },
     Drop { kind: Kind, names: Vec<String>, if_exists: bool, cascade: bool },
     Alter { table: String, if_exists: bool, changes: Vec<Alteration> },
     RenameIndex { name: String, to: String },
@@ -43,6 +44,7 @@ pub(crate) enum Kind {
     Table,
     Index,
     Sequence,
+    Collation,
 }
 
 /// A table to make, or columns to add to one.
@@ -54,6 +56,8 @@ pub(crate) struct NewTable {
     pub(crate) notes: Vec<ColumnNotes>,
     /// The default of each column.
     pub(crate) defaults: Vec<Option<Ast>>,
+    /// The name of the collation of each column.
+    pub(crate) collations: Vec<Option<String>>,
     pub(crate) checks: Vec<NewCheck>,
     pub(crate) keys: Vec<ForeignKey>,
     /// Name of the primary key, if one is given.
@@ -67,6 +71,15 @@ pub(crate) struct NewCheck {
     pub(crate) condition: Ast,
 }
 
+/// What a collation is made from.
+#[derive(Clone, Debug)]
+pub(crate) enum NewCollation {
+    /// A locale, and whether the collation is deterministic.
+    Locale(String, bool),
+    /// Another collation.
+    From(String),
+}
+
 /// An index to make; one without a name gets the first free one like its own.
 #[derive(Clone, Debug)]
 pub(crate) struct NewIndex {
@@ -74,6 +87,8 @@ pub(crate) struct NewIndex {
     pub(crate) named: bool,
     /// Which rows it holds; not in the schema yet.
     pub(crate) condition: Option<Ast>,
+    /// Names of collations of the key columns; not in the schema yet.
+    pub(crate) collations: Vec<Option<String>>,
 }
 
 /// A change of a table.
@@ -120,6 +135,7 @@ pub(crate) fn definition(statement: &ast::Statement) -> Result<Option<Definition
         ast::Statement::CreateTable(create) => table::create(create)?,
         ast::Statement::CreateIndex(create) => create_index(create)?,
         ast::Statement::CreateSequence { .. } => create_sequence(statement)?,
+        ast::Statement::CreateCollation(create) => create_collation(create)?,
         ast::Statement::Drop {
             object_type,
             if_exists,
@@ -134,6 +150,7 @@ pub(crate) fn definition(statement: &ast::Statement) -> Result<Option<Definition
                 ObjectType::Table => Kind::Table,
                 ObjectType::Index => Kind::Index,
                 ObjectType::Sequence => Kind::Sequence,
+                ObjectType::Collation => Kind::Collation,
                 other => return Err(SqlError::unsupported(format!("DROP {other}"))),
             };
             if *purge || *temporary || table.is_some() {
@@ -272,11 +289,20 @@ fn primary(key: &ast::PrimaryKeyConstraint) -> Result<(Option<String>, Vec<Strin
 }
 
 fn plain_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {
-    columns.iter().map(|column| key_column(column).map(|key| key.name)).collect()
+    let name = |column| match key_column(column)? {
+        (key, None) => Ok(key.name),
+        (_, Some(_)) => Err(SqlError::syntax("syntax error at or near \"COLLATE\"")),
+    };
+    columns.iter().map(name).collect()
 }
 
-fn key_column(column: &ast::IndexColumn) -> Result<KeyColumn> {
-    let name = match &column.column.expr {
+/// A key column and the name of its collation.
+fn key_column(column: &ast::IndexColumn) -> Result<(KeyColumn, Option<String>)> {
+    let (expr, collation) = match &column.column.expr {
+        Ast::Collate { expr, collation } => (&**expr, Some(collate::name_of(collation)?)),
+        expr => (expr, None),
+    };
+    let name = match expr {
         Ast::Identifier(name) => names::ident(name),
         _ => return Err(SqlError::unsupported("an index on an expression")),
     };
@@ -290,7 +316,71 @@ fn key_column(column: &ast::IndexColumn) -> Result<KeyColumn> {
         Some(_) => return Err(SqlError::unsupported("ORDER BY USING")),
     };
     let nulls_first = options.nulls_first.unwrap_or(descending);
-    Ok(KeyColumn { name, descending, nulls_first })
+    Ok((KeyColumn { descending, nulls_first, ..KeyColumn::ascending(name) }, collation))
+}
+
+fn create_collation(create: &ast::CreateCollation) -> Result<Definition> {
+    let options = match &create.definition {
+        ast::CreateCollationDefinition::From(other) => {
+            let from = NewCollation::From(collate::name_of(other)?);
+            return named_collation(create, from);
+        }
+        ast::CreateCollationDefinition::Options(options) => options,
+    };
+    let (mut locale, mut deterministic, mut icu) = (None, true, false);
+    for option in options {
+        let SqlOption::KeyValue { key, value } = option else {
+            return Err(SqlError::syntax(format!("syntax error at or near \"{option}\"")));
+        };
+        let value = option_text(value);
+        match (names::ident(key).as_str(), value.to_lowercase().as_str()) {
+            ("provider", "icu") => icu = true,
+            ("provider", other) => {
+                let what = format!("the collation provider \"{other}\"");
+                return Err(SqlError::unsupported(what).hint("Use provider = icu."));
+            }
+            ("locale" | "lc_collate" | "lc_ctype", _) => locale = Some(value),
+            ("deterministic", "true" | "on" | "1" | "yes") => deterministic = true,
+            ("deterministic", "false" | "off" | "0" | "no") => deterministic = false,
+            ("deterministic", _) => {
+                let message = "deterministic requires a Boolean value";
+                return Err(SqlError::new(code::SYNTAX_ERROR, message));
+            }
+            // What another build was made with.
+            ("version", _) => {}
+            (other, _) => {
+                let message = format!("collation attribute \"{other}\" not recognized");
+                return Err(SqlError::new(code::SYNTAX_ERROR, message));
+            }
+        }
+    }
+    if !icu {
+        return Err(
+            SqlError::unsupported("a collation of the C library").hint("Use provider = icu.")
+        );
+    }
+    let Some(locale) = locale else {
+        let message = "parameter \"locale\" must be specified";
+        return Err(SqlError::new(code::INVALID_OBJECT_DEFINITION, message));
+    };
+    named_collation(create, NewCollation::Locale(locale, deterministic))
+}
+
+fn named_collation(create: &ast::CreateCollation, from: NewCollation) -> Result<Definition> {
+    let (name, if_not_exists) = (collate::name_of(&create.name)?, create.if_not_exists);
+    Ok(Definition::CreateCollation { name, from, if_not_exists })
+}
+
+/// The text of an option that is a word or a string.
+fn option_text(value: &Ast) -> String {
+    match value {
+        Ast::Identifier(name) => name.value.clone(),
+        Ast::Value(value) => match &value.value {
+            ast::Value::SingleQuotedString(text) => text.clone(),
+            other => other.to_string(),
+        },
+        other => other.to_string(),
+    }
 }
 
 fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
@@ -310,6 +400,7 @@ fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
     }
     let table = names::relation_of(&create.table_name)?;
     let columns = create.columns.iter().map(key_column).collect::<Result<Vec<_>>>()?;
+    let (columns, collations): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
     let named = create.name.is_some();
     let name = match &create.name {
         Some(name) => names::relation_of(name)?,
@@ -328,7 +419,8 @@ fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
         ..IndexSchema::new(name)
     };
     let (concurrently, if_not_exists) = (create.concurrently, create.if_not_exists);
-    let index = Box::new(NewIndex { schema, named, condition: create.predicate.clone() });
+    let condition = create.predicate.clone();
+    let index = Box::new(NewIndex { schema, named, condition, collations });
     Ok(Definition::CreateIndex { table, index, concurrently, if_not_exists })
 }
 

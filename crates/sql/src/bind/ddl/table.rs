@@ -9,6 +9,7 @@ use sqlparser::ast::{
     ReferentialAction, TableConstraint,
 };
 
+use super::super::collate;
 use super::{Definition, NewCheck, NewTable, names, primary, sequence, storage, unique};
 use crate::error::{Result, SqlError, code};
 use crate::plan::notes::{Action, ColumnNotes, ForeignKey};
@@ -78,6 +79,7 @@ impl NewTable {
             schema: TableSchema::new(name),
             notes: Vec::new(),
             defaults: Vec::new(),
+            collations: Vec::new(),
             checks: Vec::new(),
             keys: Vec::new(),
             primary_name: None,
@@ -115,6 +117,7 @@ impl NewTable {
         self.schema.columns.push(schema);
         self.notes.push(notes);
         self.defaults.push(None);
+        self.collations.push(None);
         column.options.iter().try_for_each(|option| self.option(&name, option))
     }
 
@@ -132,10 +135,13 @@ impl NewTable {
                 self.add_unique(own, &[name.to_owned()]);
             }
             ColumnOption::Collation(collation) => {
-                let collation = names::parts(collation)?.pop().unwrap_or_default();
-                if !matches!(collation.as_str(), "C" | "POSIX" | "default" | "ucs_basic") {
-                    return Err(SqlError::unsupported(format!("collation \"{collation}\"")));
+                if last.kind != Type::Text {
+                    let ty = SqlType::of_column(last.kind).name();
+                    let message = format!("collations are not supported by type {ty}");
+                    return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
                 }
+                let named = self.collations.last_mut().expect("a column was added");
+                *named = Some(collate::name_of(collation)?);
             }
             ColumnOption::Default(value) => {
                 if last.identity.is_some() || self.defaults.last().is_some_and(Option::is_some) {

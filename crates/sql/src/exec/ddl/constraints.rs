@@ -119,6 +119,15 @@ impl Definer<'_> {
             Binder::new(&mut tables, &lines, &[]).parent_key(&key, &table)?
         };
         check_types(&resolved, &table)?;
+        let vague = |table: &Table, at: usize| {
+            let collation = table.info.columns[at].collation.as_ref();
+            collation.is_some_and(|collation| !collation.is_deterministic())
+        };
+        let mut pairs = resolved.columns.iter();
+        if pairs.any(|(own, theirs, _)| vague(&table, *own) || vague(&parent, *theirs)) {
+            let what = "a foreign key of columns with a nondeterministic collation";
+            return Err(SqlError::unsupported(what));
+        }
         // From here on both tables are locked, so nothing comes between the look and the note.
         self.note(&key.parent, |notes| notes.add_child(name))?;
         let noted = key.clone();

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `table` | CREATE TABLE, TRUNCATE, defaults |
 //! | `alter` | ALTER TABLE |
+//! | `collation` | CREATE and DROP COLLATION |
 //! | `constraints` | checks, foreign keys: making and dropping |
 //! | `rename` | names inside of what is noted with tables |
 //!
@@ -12,12 +13,13 @@
 //! Does not do: reading syntax (`bind::ddl`).
 
 mod alter;
+mod collation;
 mod constraints;
 mod rename;
 mod retype;
 mod table;
 
-use rightlink::{Error, IndexSchema, Predicate, Transaction};
+use rightlink::{Error, IndexSchema, KeyCollation, Predicate, Transaction};
 
 use crate::bind::ddl::{Definition, Kind, NewIndex};
 use crate::bind::{Binder, Catalog};
@@ -123,6 +125,10 @@ impl Definer<'_> {
                 }
                 "CREATE SEQUENCE"
             }
+            Definition::CreateCollation { name, from, if_not_exists } => {
+                self.create_collation(name, from, *if_not_exists)?;
+                "CREATE COLLATION"
+            }
             Definition::Drop { kind, names, if_exists, cascade } => {
                 self.drop(*kind, names, *if_exists, *cascade)?
             }
@@ -220,6 +226,13 @@ impl Definer<'_> {
             }
         }
         let mut schema = index.schema.clone();
+        for (key, name) in schema.columns.iter_mut().zip(&index.collations) {
+            let Some(name) = name else { continue };
+            key.collation = match Tables(self.txn).collation(name)? {
+                Some(collation) => KeyCollation::Given(collation),
+                None => KeyCollation::Bytes,
+            };
+        }
         if let Some(condition) = &index.condition {
             schema.predicate = Some(self.predicate(table, condition)?);
         }
@@ -262,11 +275,13 @@ impl Definer<'_> {
             Kind::Table => ("table", "DROP TABLE"),
             Kind::Index => ("index", "DROP INDEX"),
             Kind::Sequence => ("sequence", "DROP SEQUENCE"),
+            Kind::Collation => ("collation", "DROP COLLATION"),
         };
         for name in names {
             let result = match kind {
                 Kind::Table => self.drop_table(name, names, cascade),
                 Kind::Index => self.drop_index(name, cascade),
+                Kind::Collation => self.drop_collation(name),
                 Kind::Sequence => match self.txn.drop_sequence(name) {
                     Err(Error::Invalid(_)) => {
                         let message = format!(
@@ -285,7 +300,7 @@ impl Definer<'_> {
                 Err(error) if absent(&error) && if_exists => {
                     self.notices.push(format!("{missing}, skipping"));
                 }
-                Err(error) if absent(&error) && kind == Kind::Index => {
+                Err(error) if absent(&error) && matches!(kind, Kind::Index | Kind::Collation) => {
                     return Err(SqlError::new(code::UNDEFINED_OBJECT, missing));
                 }
                 Err(error) if absent(&error) => {

@@ -3,13 +3,13 @@
 //! Does not do: changes of tables that are there (`alter`).
 
 use rightlink::{
-    ColumnDefault, ColumnSchema, Error, IdentitySchema, IndexSchema, KeyColumn, TableInfo,
-    TableSchema,
+    ColumnDefault, ColumnSchema, Error, IdentitySchema, IndexSchema, KeyCollation, KeyColumn,
+    TableInfo, TableSchema,
 };
 
 use super::{Definer, named};
 use crate::bind::ddl::NewTable;
-use crate::bind::{Binder, Slot};
+use crate::bind::{Binder, Catalog, Slot};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::expr::Expr;
@@ -53,6 +53,9 @@ impl Definer<'_> {
         at: usize,
         column: &mut ColumnSchema,
     ) -> Result<Expr> {
+        if let Some(name) = &table.collations[at] {
+            column.collation = Tables(self.txn).collation(name)?;
+        }
         let mut notes = table.notes[at].clone();
         let mut bound = Expr::null();
         if let Some(node) = &table.defaults[at] {
@@ -170,6 +173,7 @@ fn schema_of(info: &TableInfo) -> TableSchema {
             default: column.default.clone(),
             identity,
             note: column.note.clone(),
+            collation: column.collation.clone(),
             ..ColumnSchema::new(column.name.clone(), column.kind)
         });
     }
@@ -182,6 +186,10 @@ fn schema_of(info: &TableInfo) -> TableSchema {
             name: column.name.clone(),
             descending: column.descending,
             nulls_first: column.nulls_first,
+            collation: match &column.collation {
+                Some(collation) => KeyCollation::Given(collation.clone()),
+                None => KeyCollation::Bytes,
+            },
         };
         let columns = index.columns.iter().map(key).collect();
         let (unique, method) = (index.unique, index.method);
