@@ -243,7 +243,7 @@ pub(crate) struct LoadArgs {
     /// CSV files, - for standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Column types instead of inferred ones: "col type [null], ..."
+    /// Column types instead of inferred ones: "col type [collate locale] [null], ..."
     #[arg(long, value_name = "COLUMNS")]
     pub(crate) schema: Option<String>,
     /// Columns of the primary key: a[,b]

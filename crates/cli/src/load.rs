@@ -408,7 +408,15 @@ fn rows_memory(db: &Database) -> Result<Reservation, Failure> {
 
 fn info_of(column: &ColumnSchema) -> ColumnInfo {
     let (name, kind, nullable) = (column.name.clone(), column.kind, column.nullable);
-    ColumnInfo { name, kind, nullable, default: None, identity: None, note: String::new() }
+    ColumnInfo {
+        name,
+        kind,
+        nullable,
+        default: None,
+        identity: None,
+        note: String::new(),
+        collation: column.collation.clone(),
+    }
 }
 
 /// The table that the options and the first file describe.

@@ -191,6 +191,7 @@ mod tests {
             default: None,
             identity: None,
             note: String::new(),
+            collation: None,
         };
         vec![column("id", Type::Int4, false), column("name", Type::Text, true)]
     }

@@ -3,18 +3,25 @@
 //! Invariants: what cannot be read is refused with the piece that is wrong.
 //! Does not do: limits and name clashes, which the catalog checks.
 
-use rightlink::{ColumnSchema, IndexInfo, IndexMethod, IndexSchema, KeyColumn, TableInfo, Type};
+use rightlink::{
+    Collation, ColumnSchema, IndexInfo, IndexMethod, IndexSchema, KeyCollation, KeyColumn,
+    TableInfo, Type,
+};
 
 use crate::clauses;
 use crate::failure::Failure;
 
-/// Reads `col type [null], ...`.
+/// Reads `col type [collate locale [nondeterministic]] [null], ...`.
 pub(crate) fn columns(text: &str) -> Result<Vec<ColumnSchema>, Failure> {
     text.split(',').map(|part| column(part.trim())).collect()
 }
 
 fn column(part: &str) -> Result<ColumnSchema, Failure> {
-    let bad = || Failure::usage(format!("--schema: {part:?} is not \"column type [null]\""));
+    let bad = || {
+        Failure::usage(format!(
+            "--schema: {part:?} is not \"column type [collate LOCALE [nondeterministic]] [null]\""
+        ))
+    };
     let mut words: Vec<&str> = part.split_whitespace().collect();
     let nullable = words.last().is_some_and(|word| word.eq_ignore_ascii_case("null"));
     if nullable {
@@ -24,13 +31,30 @@ fn column(part: &str) -> Result<ColumnSchema, Failure> {
             return Ok(ColumnSchema { nullable: false, ..column(&words.join(" "))? });
         }
     }
+    let (words, collation) =
+        collation(&words).map_err(|what| Failure::usage(format!("--schema: {part:?}: {what}")))?;
     let (name, kind) = words.split_first().ok_or_else(bad)?;
     if kind.is_empty() {
         return Err(bad());
     }
     let kind = kind.join(" ");
     let kind = Type::from_name(&kind).ok_or_else(|| unknown_type(name, &kind))?;
-    Ok(ColumnSchema { nullable, ..ColumnSchema::new(*name, kind) })
+    Ok(ColumnSchema { nullable, collation, ..ColumnSchema::new(*name, kind) })
+}
+
+/// What stands before `collate LOCALE [nondeterministic]` at the end of `words`, and that.
+fn collation<'w, 't>(words: &'w [&'t str]) -> Result<(&'w [&'t str], Option<Collation>), String> {
+    let is = |word: &str, known: &str| word.eq_ignore_ascii_case(known);
+    let Some(at) = words.iter().position(|word| is(word, "collate")) else {
+        return Ok((words, None));
+    };
+    let deterministic = match &words[at + 1..] {
+        [_] => true,
+        [_, last] if is(last, "nondeterministic") => false,
+        _ => return Err("collate is followed by a locale such as en-US".to_owned()),
+    };
+    let made = Collation::new(words[at + 1], deterministic);
+    Ok((&words[..at], Some(made.map_err(|error| error.to_string())?)))
 }
 
 fn unknown_type(column: &str, kind: &str) -> Failure {
@@ -85,11 +109,20 @@ fn split_method(text: &str) -> Option<(IndexMethod, &str)> {
     Some((IndexMethod::from_name(name.trim())?, rest.strip_suffix(')')?))
 }
 
-/// Reads `col [asc|desc] [nulls first|last]`.
+/// Reads `col [collate locale [nondeterministic]] [asc|desc] [nulls first|last]`.
 fn key_column(text: &str) -> Option<KeyColumn> {
     let lower = text.to_ascii_lowercase();
     let words: Vec<&str> = lower.split_whitespace().collect();
     let name = text.split_whitespace().next()?.to_owned();
+    let (words, collation) = match words.iter().position(|word| *word == "collate") {
+        Some(at) => {
+            let nondeterministic = words.get(at + 2) == Some(&"nondeterministic");
+            let end = at + 2 + usize::from(nondeterministic);
+            let (_, given) = collation(words.get(at..end)?).ok()?;
+            ([&words[..at], &words[end..]].concat(), given.map(KeyCollation::Given))
+        }
+        None => (words, None),
+    };
     let (descending, rest) = match words.get(1).copied() {
         Some("desc") => (true, &words[2..]),
         Some("asc") => (false, &words[2..]),
@@ -101,7 +134,8 @@ fn key_column(text: &str) -> Option<KeyColumn> {
         ["nulls", "last"] => false,
         _ => return None,
     };
-    Some(KeyColumn { name, descending, nulls_first })
+    let collation = collation.unwrap_or_default();
+    Some(KeyColumn { name, descending, nulls_first, collation })
 }
 
 /// Does the table have an index exactly as wanted?
@@ -115,7 +149,16 @@ pub(crate) fn has_index(table: &TableInfo, wanted: &IndexSchema) -> bool {
             && index.method == wanted.method
             && index.columns.len() == wanted.columns.len()
             && index.columns.iter().zip(&wanted.columns).all(|(a, b)| {
-                (&a.name, a.descending, a.nulls_first) == (&b.name, b.descending, b.nulls_first)
+                let of_column =
+                    || table.columns.iter().find(|own| own.name == a.name)?.collation.as_ref();
+                let wanted = match &b.collation {
+                    KeyCollation::OfColumn => of_column(),
+                    KeyCollation::Bytes => None,
+                    KeyCollation::Given(collation) => Some(collation),
+                };
+                let same = (&a.name, a.descending, a.nulls_first)
+                    == (&b.name, b.descending, b.nulls_first);
+                same && a.collation.as_ref() == wanted
             })
     };
     table.indexes.iter().any(same)
@@ -172,6 +215,31 @@ mod tests {
         let expected =
             [("a", false, false), ("b", true, true), ("c", false, true), ("d", true, false)];
         assert_eq!(columns, expected);
+    }
+
+    #[test]
+    fn collations_are_read() {
+        let read =
+            columns("a text collate sv null, b text COLLATE und-u-ks-level2 nondeterministic")
+                .expect("all are good");
+        let shown = |column: &ColumnSchema| column.collation.as_ref().map(ToString::to_string);
+        assert_eq!(shown(&read[0]).as_deref(), Some("sv"));
+        assert_eq!(shown(&read[1]).as_deref(), Some("und-u-ks-level2 nondeterministic"));
+        assert!(read[0].nullable && !read[1].nullable);
+        for bad in ["a text collate", "a text collate x y", "a text collate en nondeterministic b"]
+        {
+            assert!(columns(bad).is_err(), "{bad}");
+        }
+        let text = "i=a collate de desc, b collate en_US nondeterministic nulls first, c";
+        let read = index(text, false, &[]).expect("good");
+        let by = |key: &KeyColumn| match &key.collation {
+            KeyCollation::Given(collation) => collation.to_string(),
+            other => format!("{other:?}"),
+        };
+        let shown: Vec<String> = read.columns.iter().map(by).collect();
+        assert_eq!(shown, ["de", "en-US nondeterministic", "OfColumn"]);
+        assert!(read.columns[0].descending && read.columns[1].nulls_first);
+        assert!(index("i=a collate", false, &[]).is_err());
     }
 
     #[test]

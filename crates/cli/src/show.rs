@@ -137,7 +137,9 @@ fn describe_columns(table: &TableInfo, output: &mut Output) -> Result<(), Failur
     };
     for column in &table.columns {
         let null = if column.nullable { "yes" } else { "no" };
-        let mut cells = vec![column.name.clone(), column.kind.to_string(), null.to_owned()];
+        let collate = column.collation.as_ref().map(|known| format!(" collate {known}"));
+        let kind = format!("{}{}", column.kind, collate.unwrap_or_default());
+        let mut cells = vec![column.name.clone(), kind, null.to_owned()];
         if defaults {
             cells.push(default(column));
         }
@@ -181,7 +183,8 @@ fn key_columns(index: &IndexInfo) -> Vec<String> {
             (false, true) => " nulls first",
             _ => "",
         };
-        format!("{}{order}{nulls}", column.name)
+        let collate = column.collation.as_ref().map(|known| format!(" collate {known}"));
+        format!("{}{}{order}{nulls}", column.name, collate.unwrap_or_default())
     };
     index.columns.iter().map(text).collect()
 }
@@ -197,6 +200,7 @@ fn whole(table: &TableInfo) -> Json {
         object([
             ("name", column.name.as_str().into()),
             ("type", column.kind.name().into()),
+            ("collation", column.collation.as_ref().map(ToString::to_string).into()),
             ("nullable", column.nullable.into()),
             ("default", Some(default(column)).filter(|text| !text.is_empty()).into()),
         ])
