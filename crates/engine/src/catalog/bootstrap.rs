@@ -7,7 +7,8 @@
 //! | id | int4 | number of the object, never reused |
 //! | kind | int2 | [`Kind`] |
 //! | parent | int4 | table of a column or index, 0 for a table |
-//! | namespace | int4 | 0 for tables and indexes, which share one; the table's id for its columns, 5 for collations |
+//! | namespace | int4 | 0 for tables and indexes, which share one; the table's id for columns; 5: |
+//! | | | collations |
 //! | position | int2 | number of a column in its table, order of an index |
 //! | name | text | unique in its namespace |
 //! | definition | bytes | the rest, see `codec` |

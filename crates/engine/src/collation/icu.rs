@@ -1,8 +1,8 @@
 //! Collations by `icu_collator`.
 //!
 //! Invariants: the data version changes whenever a sort key does: it names the release that sort
-//! keys come from, and hashes those of a sample of all scripts under this locale, which catches data
-//! that was mended within a release.
+//! keys come from, and hashes those of a sample of all scripts under this locale, which catches
+//! data that was mended within a release.
 //! Does not do: keywords whose effect the collator cannot give (`kb`, `kr`, `vt`): refused.
 
 use std::cmp::Ordering;
@@ -24,8 +24,8 @@ pub(super) struct Collator {
     locale: String,
     collator: CollatorBorrowed<'static>,
     identical: bool,
-    /// Are spaces and punctuation shifted? The collator's own comparison then goes wrong where marks
-    /// follow them in a prefix that both texts share, so sort keys are compared instead.
+    /// Are spaces and punctuation shifted? The collator's own comparison then goes wrong where
+    /// marks follow them in a prefix that both texts share, so sort keys are compared instead.
     shifted: bool,
 }
 

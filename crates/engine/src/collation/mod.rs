@@ -7,15 +7,15 @@
 //! store it, and one made with other data is not used before it was built anew.
 //!
 //! Invariants: byte order of sort keys is the order of [`Collation::compare`], whatever the text; a
-//! sort key of a strength below `identic` has no byte 0; whatever a definition on disk says, opening
-//! it succeeds, and only use of the collation fails. Without the feature `icu` all of them fail so.
+//! sort key of a strength below `identic` has no byte 0; whatever a definition on disk says,
+//! opening it succeeds, and only use of the collation fails. Without the feature `icu` all of them
+//! fail so.
 //! Does not do: byte order, which is no collation (`None` wherever one could be); names of its own.
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::sync::OnceLock;
 
-use rightlink_env::sync::Arc;
+use rightlink_env::sync::{Arc, OnceLock};
 
 use crate::config::MAX_NAME_BYTES;
 use crate::error::{Error, Result};

@@ -19,8 +19,8 @@
 //! is appended (the row id) never changes the order of different keys; the same values give the
 //! same bytes. Decoding gives values equal to the encoded ones; the *same* ones only for types that
 //! [`is_reversible`] names: floats are not, since -0.0 and the kinds of NaN were normalised away,
-//! nor are decimals (their scale), intervals (their parts) and collated text. A sort key has no byte
-//! 0; where it might (strength `identic`), it is written as bytes are.
+//! nor are decimals (their scale), intervals (their parts) and collated text. A sort key has no
+//! byte 0; where it might (strength `identic`), it is written as bytes are.
 //! Does not do: row ids (the access method appends them), bytes of included columns.
 
 mod decode;

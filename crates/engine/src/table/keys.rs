@@ -141,8 +141,8 @@ impl KeyMaker {
         }
         let ((of, column), name) = (largest, &self.name);
         Error::Limit(format!(
-            "key of {len} bytes for index {name}; at most {MAX_ENTRY_BYTES} fit, and column {column} \
-             takes {of} of them"
+            "key of {len} bytes for index {name}; at most {MAX_ENTRY_BYTES} fit, and column \
+             {column} takes {of} of them"
         ))
     }
 

@@ -4,8 +4,8 @@
 //! true nor false: a check refuses only what is false, a partial index holds only what is true.
 //!
 //! Invariants: a predicate that passed [`Predicate::check`] compares each column with a value of
-//! the column's type, and only columns whose values have an order; comparison is that of keys, under
-//! the column's collation.
+//! the column's type, and only columns whose values have an order; comparison is that of keys,
+//! under the column's collation.
 //! Does not do: expressions, several columns in one term.
 
 use std::fmt;

@@ -1,8 +1,9 @@
 //! Which collation an expression has, and comparisons under it.
 //!
 //! As in PostgreSQL: COLLATE says it for good, a column suggests its own, and two suggestions that
-//! differ leave it open, which fails where texts are compared. A comparison that bytes do not decide
-//! compares sort keys instead ([`Expr::Weights`]), so that whatever handles bytes handles it.
+//! differ leave it open, which fails where texts are compared. A comparison that bytes do not
+//! decide compares sort keys instead ([`Expr::Weights`]), so that whatever handles bytes handles
+//! it.
 //!
 //! Invariants: texts under a deterministic collation are equal exactly if their bytes are, so `=`,
 //! `<>`, IN and grouping leave them as they are, and any index finds them.
