@@ -105,7 +105,7 @@ impl BufferPool {
 
 impl Reading<'_> {
     /// The page, if it is in memory and nobody is changing it right now.
-    #[inline]
+    #[inline(always)]
     pub fn peek(&self, page: PageId) -> Option<Peek> {
         let index = self.core.table.find(&self.core.arena, page)?;
         let frame = self.core.arena.frame(index);

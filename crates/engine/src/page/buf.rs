@@ -93,9 +93,18 @@ impl PageBuf {
     #[inline]
     fn eight(&self, at: usize) -> u64 {
         let (word, shift) = (at / 8, at % 8 * 8);
-        let next = if word < WORDS - 1 { self.word(word + 1) } else { 0 };
+        // One comparison is all that most reads need.
+        if word >= WORDS - 1 {
+            return self.last_eight(at);
+        }
         // Shifted in two steps: by 64 at once would be too far.
-        self.word(word) >> shift | next << 1 << (63 - shift)
+        self.word(word) >> shift | self.word(word + 1) << 1 << (63 - shift)
+    }
+
+    /// As [`PageBuf::eight`], from a place in the last word or outside the page.
+    #[cold]
+    fn last_eight(&self, at: usize) -> u64 {
+        if at < PAGE_SIZE { self.word(WORDS - 1) >> (at % 8 * 8) } else { 0 }
     }
 
     /// Moves `len` bytes from `from` up to `to`, the last word first, so that nothing is
@@ -180,7 +189,9 @@ pub(crate) fn gather(bytes: &[u8]) -> u64 {
         let high = u64::from(u32::from_le_bytes(*high)) << (8 * (len - 4));
         return high | u64::from(u32::from_le_bytes(*low));
     }
-    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+    // Three that may be the same one do for fewer.
+    let at = |i: usize| bytes.get(i).map_or(0, |byte| u64::from(*byte) << (8 * i));
+    at(0) | at(len / 2) | at(len.saturating_sub(1))
 }
 
 /// Stores into a page whose exclusive latch is held. Logged stores are recorded in a delta.
@@ -303,7 +314,7 @@ impl PageView<'_> {
     /// The eight bytes from `offset` on as a little-endian word; zero outside the page.
     #[inline]
     pub fn eight(&self, offset: usize) -> u64 {
-        if offset < PAGE_SIZE { self.0.eight(offset) } else { 0 }
+        self.0.eight(offset)
     }
 
     /// Little-endian u16 at `offset`, zero outside the page.

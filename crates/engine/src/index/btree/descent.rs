@@ -280,6 +280,7 @@ impl Tree {
 type Placed<R> = (Node<R>, Place, usize);
 
 /// Searches a leaf, if it is one.
+#[inline(always)]
 fn place_leaf<R: PageRead>(
     page: R,
     aim: Aim<'_>,

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::ids::RowId;
 use crate::index::am::Few;
 use crate::index::btree::cursor::Cursor;
-use crate::index::btree::node::{Checked, Found, Item, Node, POSTING};
+use crate::index::btree::node::{Checked, DEAD, Found, Item, Node, POSTING};
 use crate::index::btree::posting::Member;
 use crate::index::btree::probe::Given;
 use crate::index::btree::read::PageRead;
@@ -131,7 +131,7 @@ fn matches<R: PageRead>(
         if !known && !node.rest_opens_with(&item, key) {
             return Ok(true);
         }
-        if node.is_dead(pos) {
+        if item.tags & DEAD != 0 {
             continue;
         }
         if item.tags & POSTING != 0 || !take(node.row_of(pos, &item), &item) {

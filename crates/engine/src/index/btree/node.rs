@@ -54,6 +54,7 @@ use crate::index::btree::probe::Given;
 use crate::index::btree::read::PageRead;
 pub(crate) use crate::index::btree::read::common;
 use crate::page::PageKind;
+use crate::page::buf::gather;
 use crate::page::header::{self, FLAGS, GARBAGE, HEADER_SIZE, KIND, LOWER, OWNER, SPECIAL, UPPER};
 
 /// Bytes of a slot.
@@ -176,11 +177,7 @@ pub(crate) struct Found {
 pub(crate) fn head_of(rem: &[u8]) -> u32 {
     match rem.first_chunk::<HEAD>() {
         Some(four) => u32::from_be_bytes(*four),
-        None => {
-            let mut four = [0; HEAD];
-            four[..rem.len()].copy_from_slice(rem);
-            u32::from_be_bytes(four)
-        }
+        None => (gather(rem) as u32).swap_bytes(),
     }
 }
 
@@ -198,11 +195,12 @@ pub(crate) fn cycle_of(page: &[u8; PAGE_SIZE]) -> u32 {
 
 impl<R: PageRead> Node<R> {
     /// Opens a leaf or inner page: its header and trailer are judged here.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn open(page: R) -> Checked<Self> {
         // Five words hold all of header and trailer that is asked for.
-        let (head, owner) = (page.u64(0), page.u64(OWNER));
-        let (bounds, links, lengths) = (page.u64(LOWER), page.u64(LEFT), page.u64(LOW_LEN));
+        let (head, owner) = (page.word(0), page.word(OWNER / 8));
+        let (bounds, links) = (page.word(LOWER / 8), page.word(LEFT / 8));
+        let lengths = page.word(LOW_LEN / 8);
         let (kind, level) = ((head >> 32) as u8, owner as u8);
         let expected = if level == 0 { PageKind::BtreeLeaf } else { PageKind::BtreeInner };
         if kind != expected as u8 {
@@ -229,7 +227,7 @@ impl<R: PageRead> Node<R> {
         Ok(node)
     }
 
-    #[inline]
+    #[inline(always)]
     fn judge(&self, lower: usize) -> Checked<()> {
         if lower != HEADER_SIZE + self.count * SLOT || lower > self.upper {
             return Err("the slot array does not end where it should");
@@ -272,7 +270,7 @@ impl<R: PageRead> Node<R> {
     }
 
     /// The head of entry `i`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn head(&self, i: usize) -> u32 {
         debug_assert!(i < self.count);
         u32::from_be(self.page.u32(HEADER_SIZE + i * SLOT + 2))
@@ -308,15 +306,16 @@ impl<R: PageRead> Node<R> {
     #[inline]
     pub(crate) fn item(&self, i: usize) -> Checked<Item> {
         let (word, start) = (self.word(i), self.start(i)?);
-        let mut at = start;
-        let mut child = 0;
-        if !self.is_leaf() {
-            child = self.page.u32(at);
-            at += 4;
-        }
-        let rem = self.varint(&mut at);
-        let mut item =
-            Item { start, end: 0, child, rem, rest: at, extra: 0, tags: word & !OFFSET_MASK };
+        // Child and length lie in the first eight bytes, which are read at once.
+        let first = self.page.u64(start);
+        let (child, first, at) =
+            if self.is_leaf() { (0, first, start) } else { (first as u32, first >> 32, start + 4) };
+        let (rem, mut at) = match first & 0x80 {
+            0 => (first & 0x7f, at + 1),
+            _ => (first & 0x7f | (first >> 8 & 0xff) << 7, at + 2),
+        };
+        let (rem, tags) = (rem as usize, word & !OFFSET_MASK);
+        let mut item = Item { start, end: 0, child, rem, rest: at, extra: 0, tags };
         at += item.rest_len();
         if word & EXTRA != 0 && at < self.special {
             let len = self.varint(&mut at);
@@ -337,14 +336,14 @@ impl<R: PageRead> Node<R> {
     }
 
     /// Child of entry `i`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn child(&self, i: usize) -> Checked<u32> {
         debug_assert!(!self.is_leaf());
         Ok(self.page.u32(self.start(i)?))
     }
 
     /// Where the item of entry `i` starts.
-    #[inline]
+    #[inline(always)]
     fn start(&self, i: usize) -> Checked<usize> {
         let start = usize::from(self.word(i) & OFFSET_MASK);
         if start < self.upper || start >= self.special {
@@ -406,6 +405,13 @@ impl<R: PageRead> Node<R> {
         if item.rest_len() >= RowId::SIZE {
             let word = self.page.u64(item.rest + item.rest_len() - RowId::SIZE);
             let [a, b, c, d, e, f, ..] = word.to_le_bytes();
+            return RowId::from_bytes([a, b, c, d, e, f]);
+        }
+        if item.rem >= RowId::SIZE {
+            // It begins in the head: the head's bytes are put in front of the others.
+            let rest = self.page.u64(item.rest).swap_bytes() >> (64 - 8 * item.rest_len());
+            let word = u64::from(self.head(i)) << (8 * item.rest_len()) | rest;
+            let [.., a, b, c, d, e, f] = word.to_be_bytes();
             return RowId::from_bytes([a, b, c, d, e, f]);
         }
         let mut bytes = [0; RowId::SIZE];

@@ -48,6 +48,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
+    #[inline(always)]
     fn at(pos: usize) -> Probe {
         Probe { found: Found { pos, exact: false }, below: None, above: None }
     }
@@ -71,25 +72,28 @@ fn same_head(a: u32, b: u32) -> usize {
 
 impl<R: PageRead> Node<R> {
     /// First entry not below `key`.
+    #[inline(always)]
     pub(crate) fn probe(&self, key: &[u8], given: Given) -> Checked<Probe> {
+        if counters::is_on() || !given.set.has(Optimisations::HEADS) {
+            return self.probe_otherwise(key, given);
+        }
+        self.probe_heads::<false>(key, given)
+    }
+
+    /// Searches that are counted, and those without heads: apart from the others, which are short.
+    #[cold]
+    #[inline(never)]
+    fn probe_otherwise(&self, key: &[u8], given: Given) -> Checked<Probe> {
         count(|c| c.pages += 1);
-        if !given.set.has(Optimisations::HEADS) {
-            return self.probe_keys(key, given);
-        }
-        match self.rest_of_prefix(key, given.known) {
-            Ordering::Less => return Ok(Probe::at(0)),
-            Ordering::Greater => return Ok(Probe::at(self.count)),
-            Ordering::Equal => {}
-        }
-        if counters::is_on() {
+        if given.set.has(Optimisations::HEADS) {
             self.probe_heads::<true>(key, given)
         } else {
-            self.probe_heads::<false>(key, given)
+            self.probe_keys(key, given)
         }
     }
 
     /// Order of `key` against what all keys of the page share, of which `known` bytes are equal.
-    #[inline]
+    #[inline(always)]
     fn rest_of_prefix(&self, key: &[u8], known: usize) -> Ordering {
         if known >= self.prefix && key.len() >= self.prefix {
             return Ordering::Equal;
@@ -107,7 +111,13 @@ impl<R: PageRead> Node<R> {
         key[from + same].cmp(&self.page.u8(self.special + from + same))
     }
 
+    #[inline(always)]
     fn probe_heads<const COUNT: bool>(&self, key: &[u8], given: Given) -> Checked<Probe> {
+        match self.rest_of_prefix(key, given.known) {
+            Ordering::Less => return Ok(Probe::at(0)),
+            Ordering::Greater => return Ok(Probe::at(self.count)),
+            Ordering::Equal => {}
+        }
         let rem = &key[self.prefix..];
         let search = Heads::<R, COUNT> { node: self, head: head_of(rem) };
         let from = given.from.min(self.count);
@@ -152,6 +162,7 @@ impl<R: PageRead> Node<R> {
     }
 
     /// The plain way: whole keys, prefix and head like any other bytes.
+    #[inline(never)]
     fn probe_keys(&self, key: &[u8], given: Given) -> Checked<Probe> {
         let truncate = given.set.has(Optimisations::TRUNCATION);
         let (mut low, mut high) = (given.from.min(self.count), self.count);
@@ -214,6 +225,7 @@ impl<R: PageRead> Node<R> {
 
     /// Leading bytes of `key` known to be equal to both bounds of child `child`, where a search
     /// ended at `probe`. No byte counts that an end of the level does not bound.
+    #[inline(always)]
     pub(crate) fn shared(&self, key: &[u8], probe: &Probe, child: usize) -> usize {
         if self.left == 0 && child == 0 || self.right == 0 && child + 1 == self.count {
             return 0;
@@ -270,7 +282,7 @@ impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
     }
 
     /// As [`Heads::at`]; the first `skip` bytes are known to be equal.
-    #[inline]
+    #[inline(always)]
     fn after(&self, i: usize, skip: usize) -> u32 {
         let found = self.node.head(i);
         if COUNT {
@@ -283,7 +295,7 @@ impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
     }
 
     /// The first of `low..high` that is not below the head, if none is met that is equal to it.
-    #[inline]
+    #[inline(always)]
     fn first(&self, low: usize, high: usize) -> First {
         let (mut base, mut count) = (low, high - low);
         while count > 0 {
@@ -349,7 +361,7 @@ impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
 
     /// As [`Heads::first`], of `from..`, beginning where the head should be if heads grew evenly:
     /// with a window of them, if `wide`.
-    #[inline]
+    #[inline(always)]
     fn near_guess(&self, from: usize, wide: bool) -> First {
         let end = self.node.count;
         if end - from < WINDOW {

@@ -142,7 +142,8 @@ impl PageRead for PageView<'_> {
 
     #[inline]
     fn u8(self, at: usize) -> u8 {
-        self.eight(at) as u8
+        let inside = at < PAGE_SIZE;
+        if inside { (PageView::word(&self, at / 8) >> (at % 8 * 8)) as u8 } else { 0 }
     }
 
     fn read(self, at: usize, out: &mut [u8]) {

@@ -83,6 +83,7 @@ impl<R: PageRead> Node<R> {
 
     /// As [`Node::place`], with what is known already. `same_high` may tell that the high key is
     /// the separator right of the downlink that led here, and so above the aim.
+    #[inline(always)]
     pub(crate) fn place_with(
         &self,
         aim: Aim<'_>,
@@ -153,6 +154,7 @@ impl<R: PageRead> Node<R> {
     }
 
     /// Entry of an inner page whose child is the next page of a descent that found `found` here.
+    #[inline(always)]
     pub(crate) fn child_index(&self, found: Found, aim: Aim<'_>) -> Option<usize> {
         if found.exact && matches!(aim, Aim::At(_)) {
             Some(found.pos)
@@ -199,6 +201,7 @@ pub(crate) enum Next {
 }
 
 /// The next step from an inner page that should be at `level`.
+#[inline(always)]
 pub(crate) fn next<R: PageRead>(
     page: R,
     (aim, level): (Aim<'_>, u8),
