@@ -105,6 +105,7 @@ impl IndexBounds {
 
     /// The keys that this means, in the order of the index's method.
     pub(crate) fn resolve(&self, checker: &Checker<'_>) -> Result<Search> {
+        checker.check_collations()?;
         match self {
             IndexBounds::Prefixes { from, to } if !checker.index.method.is_ordered() => {
                 Ok(Search::whole(checker.same(from, to)?))
@@ -280,6 +281,17 @@ impl Checker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Can this build make keys of the index at all?
+    fn check_collations(&self) -> Result<()> {
+        let unknown = |column: &&KeyColumn| {
+            column.collation.as_ref().is_some_and(|collation| !collation.is_usable())
+        };
+        match self.columns.iter().find(unknown) {
+            Some(_) => self.index.check_collations(self.def),
+            None => Ok(()),
+        }
     }
 
     /// Are these values of the first key columns?
