@@ -193,7 +193,7 @@ mod tests {
                     for b in &values {
                         let bytes = |value| {
                             let mut out = Vec::new();
-                            encode(&mut out, value, key);
+                            encode(&mut out, value, &key);
                             out
                         };
                         let wanted = super::super::query::compare(

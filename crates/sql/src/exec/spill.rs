@@ -109,8 +109,9 @@ fn split(piece: &[u8]) -> (bool, &[u8]) {
 /// them is the beginning of another.
 pub(super) fn identify(out: &mut Vec<u8>, values: &[Datum], room: usize) {
     let start = out.len();
-    let key = SortKey { at: 0, descending: false, nulls_first: false, padded: false };
-    values.iter().for_each(|value| sort_key::encode(out, value, key));
+    let key =
+        SortKey { at: 0, descending: false, nulls_first: false, padded: false, collation: None };
+    values.iter().for_each(|value| sort_key::encode(out, value, &key));
     let kept = start + room - HASH;
     if out.len() > kept {
         let mut hasher = DefaultHasher::new();

@@ -149,7 +149,7 @@ pub(super) struct UniqueOn {
 impl UniqueOn {
     /// `order` is what the rows come in, which `places` begin.
     pub(super) fn new(input: Box<dyn Stream>, order: &[SortKey], places: &[usize]) -> UniqueOn {
-        let keys = order.iter().copied().filter(|key| places.contains(&key.at)).collect();
+        let keys = order.iter().filter(|key| places.contains(&key.at)).cloned().collect();
         UniqueOn { input, keys, last: None }
     }
 }

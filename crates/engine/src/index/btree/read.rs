@@ -197,6 +197,7 @@ mod tests {
         PageMut::owned(&mut page).write_unlogged(0, &image);
         for at in (0..100).chain(PAGE_SIZE - 70..PAGE_SIZE) {
             assert_eq!(page.view().u8(at), PageRead::u8(&image, at));
+            assert_eq!(PageRead::u64(page.view(), at), PageRead::u64(&image, at), "{at}");
             if at + 4 <= PAGE_SIZE {
                 assert_eq!(PageRead::u16(page.view(), at), PageRead::u16(&image, at), "{at}");
                 assert_eq!(PageRead::u32(page.view(), at), PageRead::u32(&image, at), "{at}");
@@ -214,5 +215,8 @@ mod tests {
         }
         assert_eq!(PageRead::u32(&image, PAGE_SIZE), 0);
         assert_eq!(PageRead::u32(page.view(), PAGE_SIZE + 9), 0);
+        for at in [PAGE_SIZE, PAGE_SIZE + 9, usize::MAX - 8] {
+            assert_eq!((page.view().u8(at), PageRead::u64(page.view(), at)), (0, 0));
+        }
     }
 }

@@ -215,6 +215,27 @@ fn descents_touch_few_bytes() {
     assert!(none.bytes > 2 * all.bytes && none.high_keys > 9_000, "{none:?} {all:?}");
 }
 
+/// A row id may begin in what the page's keys share, in the head, or after it.
+#[test]
+fn rows_are_read_wherever_they_begin() {
+    for tail in 0..8 {
+        let (_pool, tree) = tree(8192, 3);
+        let entry = |n: u32| {
+            let spread = u64::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes();
+            let key = [&b"same"[..], &spread[..tail]].concat();
+            (key, RowId::new(n.wrapping_mul(0x0135_79BD) >> 4, 1 + (n % 200) as u16))
+        };
+        let mut entries: Vec<_> = (0..150).map(entry).collect();
+        suite::insert(&tree, &entries);
+        entries.sort_unstable();
+        for same in entries.chunk_by(|a, b| a.0 == b.0) {
+            let rows: Vec<(usize, RowId)> = same.iter().map(|(_, row)| (0, *row)).collect();
+            assert_eq!(found(&tree, &[&same[0].0]), rows, "{tail} bytes of key");
+        }
+        suite::verify_clean(&tree);
+    }
+}
+
 #[test]
 fn lists_of_keys_find_what_single_lookups_find() {
     for (seed, make) in [(1, integer as fn(&mut Rng) -> Vec<u8>), (2, word), (3, long_prefix)] {
