@@ -722,8 +722,9 @@ fn groups_that_memory_does_not_hold_go_to_files() {
     let statements = [
         // More groups than fit, met again and again, some of them in memory.
         format!(
-            "select g % 15000 as k, count(*), sum(g * 0.1::float8), avg(g::numeric / 7), min(g::text), \
-             max(g), bool_and(g > 9), count(*) filter (where g % 2 = 0) {many} group by k"
+            "select g % 15000 as k, count(*), sum(g * 0.1::float8), avg(g::numeric / 7), \
+             min(g::text), max(g), bool_and(g > 9), count(*) filter (where g % 2 = 0) {many} \
+             group by k"
         ),
         format!("select g % 15000, count(*) as n {many} group by 1 having count(*) = 2 order by 1"),
         // Long keys that differ at their ends only, and keys that are null.

@@ -104,8 +104,8 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` if no unique index is meant, or two of the rows have the same key (which `merge` is
-    /// not asked about); `UniqueViolation` in other indexes; under snapshot isolation a
+    /// `Invalid` if no unique index is meant, or two of the rows have the same key (`merge` is not
+    /// asked about those); `UniqueViolation` in other indexes; under snapshot isolation a
     /// retryable conflict if a row with the key was committed since.
     pub fn upsert(
         &mut self,
