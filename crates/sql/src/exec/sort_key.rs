@@ -199,7 +199,7 @@ mod tests {
                         let wanted = super::super::query::compare(
                             std::slice::from_ref(a),
                             std::slice::from_ref(b),
-                            &[key],
+                            std::slice::from_ref(&key),
                         );
                         assert_eq!(bytes(a).cmp(&bytes(b)), wanted, "{a:?} {b:?} {key:?}");
                     }
