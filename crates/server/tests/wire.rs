@@ -129,14 +129,18 @@ fn within_a_second(work: impl FnOnce()) {
     work();
     // A second is meant; a busy machine gets more, though less than what would end by itself takes.
     let spent = clock.now().since(start);
-    assert!(spent < Duration::from_secs(25), "{spent:?}");
+    assert!(spent < Duration::from_secs(10), "{spent:?}");
 }
 
 /// Waits until the server runs a message of another client.
 fn until_it_runs(observer: &mut Client, sql: &str) {
     let running =
         format!("select count(*) from pg_stat_activity where state = 'active' and query = '{sql}'");
-    while observer.told(&running) != ["1", "SELECT 1"] {
+    for turn in 0.. {
+        if observer.told(&running) == ["1", "SELECT 1"] {
+            break;
+        }
+        assert!(turn < 3_000, "it does not run: {sql}");
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(50));
@@ -215,7 +219,7 @@ fn a_server_that_stops_lets_statements_finish() {
     let mut client = server.client();
     client.query("create table t (a int primary key)");
     let (mut idle, mut new) = (server.client(), Client::open(server.address));
-    let sql = "select pg_sleep(0.7); insert into t values (1)";
+    let sql = "select pg_sleep(2); insert into t values (1)";
     client.send(b'Q', &text(sql));
     until_it_runs(&mut idle, sql);
     server.stopper.stop();

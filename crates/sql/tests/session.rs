@@ -298,7 +298,8 @@ fn memory_is_bounded_by_the_budget() {
     let mut session = Session::new(&db);
     let groups = "select t, count(*) from (select repeat('x', 1000) || g as t from \
                   generate_series(1, 100000) g) s group by t";
-    assert_eq!(session.execute(groups).unwrap_err().sqlstate, "53200");
+    // More groups than memory holds go by way of files.
+    assert_eq!(session.execute(groups).unwrap()[0].tag, "SELECT 100000");
     // The same rows without a sort, and the first of them with one, need no memory.
     assert_eq!(one(&mut session, "select count(*) from generate_series(1, 100000)"), "100000");
     assert_eq!(

@@ -196,7 +196,7 @@ fn target(env: &Env, path: &Path, disk: Option<&SimDisk>) -> Result<Target> {
 impl Engine {
     /// The control file of a copy whose log reaches from `redo` to `durable`.
     fn control_of_copy(&self, redo: Lsn, durable: Lsn) -> Control {
-        let counters = self.counters(false);
+        let counters = self.counters(false, Lsn(0));
         Control {
             database: counters.database,
             redo,

@@ -203,7 +203,7 @@ impl Engine {
     fn finish(&self, underway: Underway, clean: bool) -> Result<()> {
         let Underway { checkpoint, cause, begun } = underway;
         let dirtied = checkpoint.dirtied();
-        let redo = checkpoint.finish(&self.pool, || self.counters(clean))?;
+        let redo = checkpoint.finish(&self.pool, |durable| self.counters(clean, durable))?;
         self.upkeep.redo.store(redo.0, Ordering::Release);
         self.upkeep.dirtied.store(dirtied, Ordering::Release);
         let took = self.env.clock.now() - begun;
@@ -216,12 +216,13 @@ impl Engine {
         Ok(())
     }
 
-    pub(crate) fn counters(&self, clean: bool) -> Counters {
+    /// What the control file is to say; the log is durable up to `durable`.
+    pub(crate) fn counters(&self, clean: bool, durable: Lsn) -> Counters {
         let (next_xid, next_file) = (self.txns.next_xid(), self.catalog.next_file());
         let (database, device_depth) = (self.database, self.device_depth);
         let redo_speed = self.upkeep.redo_speed;
         // Who does not know it looks for nothing.
-        let stamp = || outcomes_stamp(&self.pool, next_xid).unwrap_or(0);
+        let stamp = || outcomes_stamp(&self.pool, next_xid, durable).unwrap_or(0);
         let outcomes = if clean { stamp() } else { 0 };
         Counters { database, next_xid, next_file, clean, redo_speed, device_depth, outcomes }
     }

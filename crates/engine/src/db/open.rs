@@ -358,7 +358,7 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
 /// A page of outcomes that is an older copy of itself looks sound, and its transactions as if they
 /// had been rolled back. Nothing was written since the clean close that has left a stamp.
 fn check_outcomes(pool: &Arc<BufferPool>, control: &Control) -> Result<()> {
-    match outcomes_stamp(pool, control.next_xid) {
+    match outcomes_stamp(pool, control.next_xid, control.redo) {
         Ok(stamp) if control.outcomes != 0 && stamp != control.outcomes => {
             let what = "outcomes of transactions are not those of the clean close: a page is an \
                         older copy of itself, and what was committed would look rolled back";

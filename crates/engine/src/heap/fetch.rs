@@ -182,6 +182,8 @@ impl Heap {
         owns: &dyn Fn(Xid) -> bool,
     ) -> Result<Option<(Target, Vec<u8>)>> {
         let mut judge = Judge::new(self.txns());
+        // Where the walk begins, anyhow, it need not be told who made it: that may be frozen.
+        let ahead = ahead.filter(|(at, _)| *at != start);
         let (mut at, mut born_by) = match ahead {
             Some((at, by)) => (at, Some(by)),
             None => (start, None),

@@ -61,8 +61,9 @@ impl Checkpoint {
         Ok(pool.write_back(self.below)? > 0)
     }
 
-    /// Makes the pages durable and moves the redo position. Returns it.
-    pub fn finish(self, pool: &BufferPool, counters: impl FnOnce() -> Counters) -> Result<Lsn> {
+    /// Makes the pages durable and moves the redo position. Returns it. `counters` is told how far
+    /// the log is durable for certain.
+    pub fn finish(self, pool: &BufferPool, counters: impl FnOnce(Lsn) -> Counters) -> Result<Lsn> {
         // In this order: what is clean when the horizon is taken is made durable by the sync.
         let redo = pool.redo_horizon();
         assert!(redo >= self.below, "every page dirtied before the checkpoint was written back");
@@ -70,7 +71,7 @@ impl Checkpoint {
         points::hit("checkpoint.after-sync");
         let wal = pool.wal();
         wal.flush(redo)?;
-        let counters = counters();
+        let counters = counters(redo);
         let control = Control {
             database: counters.database,
             redo,

@@ -214,8 +214,9 @@ fn meta_image(meta: Meta) -> [u8; PAGE_SIZE] {
 }
 
 /// Tells the newest pages of outcomes from older copies of them, while nobody writes: those that
-/// xids below `next` were handed out on last. Never 0.
-pub fn outcomes_stamp(pool: &Arc<BufferPool>, next: Xid) -> Result<u64> {
+/// xids below `next` were handed out on last. 0 if one has a change that the log up to `durable`
+/// does not have, and might lose it; else never 0.
+pub fn outcomes_stamp(pool: &Arc<BufferPool>, next: Xid, durable: Lsn) -> Result<u64> {
     let oldest = PooledStatus::open(Arc::clone(pool))?.meta()?.oldest;
     let newest = page_id(next.0)?.block.0;
     // The space of older ones may have been given back, or not.
@@ -227,6 +228,9 @@ pub fn outcomes_stamp(pool: &Arc<BufferPool>, next: Xid) -> Result<u64> {
             true => header::lsn(pool.pin(PageId::new(STATUS_FILE, block))?.shared().bytes()).0,
             false => 0,
         };
+        if lsn > durable.0 {
+            return Ok(0);
+        }
         lsns.extend(lsn.to_le_bytes());
     }
     Ok(xxh3_64(&lsns).max(1))

@@ -215,10 +215,8 @@ impl Binder<'_> {
         {
             // The comparison leaves blanks out that the value has.
             let value = if a.ty == T::Text { a.expr } else { self.coerce(a, T::Bpchar)? };
-            return Ok(Typed::new(
-                Expr::Case(vec![(equal, Expr::null())], Box::new(value)),
-                T::Bpchar,
-            ));
+            let case = Expr::Case(vec![(equal, Expr::null())], Box::new(value));
+            return Ok(Typed { collated, ..Typed::new(case, T::Bpchar) });
         }
         if matches!(&equal, Expr::Call(_, pair) if matches!(pair[0], Expr::Weights(..))) {
             let value = self.coerce(a, T::Text)?;
@@ -315,7 +313,8 @@ impl Binder<'_> {
         }
         let collation = match kind {
             Kind::Min | Kind::Max => collated.used()?.cloned(),
-            _ => collated.of_result(),
+            _ if result == SqlType::Text => collated.of_result(),
+            _ => None,
         };
         let mut bound = Vec::with_capacity(args.len());
         for (at, arg) in args.into_iter().enumerate() {

@@ -13,7 +13,7 @@
 use rightlink::Collation;
 use sqlparser::ast;
 
-use super::{Binder, names};
+use super::{Binder, Place, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
 use crate::expr::{Expr, Typed};
@@ -170,9 +170,17 @@ impl Binder<'_> {
     ) -> Result<Typed> {
         let position = self.position(inner);
         let name = name_of(collation)?;
-        self.once |= built_in(&name).is_err();
+        let made = built_in(&name).is_err();
+        self.once |= made;
         let collation = self.catalog.collation(&name);
         let collation = collation.map_err(|error| error.at(position))?;
+        // Kept as text and bound again at each change: who drops it would not find it there.
+        if let (true, Place::None(place @ ("check constraints" | "DEFAULT expressions"))) =
+            (made, self.place)
+        {
+            let what = format!("the collation \"{name}\" in {place}");
+            return Err(SqlError::unsupported(what).at(position));
+        }
         let value = self.expr(inner)?;
         let value = self.settle(value)?;
         if !matches!(value.ty, SqlType::Text | SqlType::Bpchar) {

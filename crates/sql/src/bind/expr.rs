@@ -473,7 +473,9 @@ impl Binder<'_> {
         let fixed = types.contains(&SqlType::Bpchar);
         let read =
             |value: &Typed| value.ty == SqlType::Text && !matches!(value.expr, Expr::Const(_));
-        if fixed && values.iter().any(read) {
+        let several = values.windows(2).any(|pair| pair[0].collated != pair[1].collated);
+        let constant = |value: &Typed| matches!(value.expr, Expr::Const(_));
+        if fixed && values.iter().any(read) || several && !values[1..].iter().all(constant) {
             return self.each_equal(values, negated);
         }
         let collated = Collated::of_all(&values)?;

@@ -312,7 +312,9 @@ impl Binder<'_> {
                 Distinct::All
             }
             (Some(AstDistinct::On(_)), on) => {
-                let places: Vec<usize> = on.iter().map(|(at, _)| *at).collect();
+                let mut places: Vec<usize> = on.iter().map(|(at, _)| *at).collect();
+                places.sort_unstable();
+                places.dedup();
                 check_distinct_on(&places, &sort)?;
                 // Rows that agree become neighbours.
                 for (at, ty) in on {
@@ -472,13 +474,25 @@ fn sort_key(
     SortKey { at, descending, nulls_first, padded, collation: None }
 }
 
+/// The rows that agree in the places `on` must be neighbours: no other key may stand before all of
+/// those, and none may take texts for equal that are not.
 fn check_distinct_on(on: &[usize], sort: &[SortKey]) -> Result<()> {
-    let leading = sort.iter().take(on.len()).all(|key| on.contains(&key.at));
-    if leading {
-        return Ok(());
+    let mut missing: Vec<usize> = on.to_vec();
+    for key in sort {
+        if missing.is_empty() {
+            break;
+        }
+        if !on.contains(&key.at) {
+            let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+            return Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message));
+        }
+        missing.retain(|at| *at != key.at);
     }
-    let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
-    Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message))
+    let equal = |key: &&SortKey| key.collation.as_ref().is_some_and(|one| !one.is_deterministic());
+    match sort.iter().filter(|key| on.contains(&key.at)).find(equal) {
+        Some(_) => Err(SqlError::unsupported("DISTINCT ON under a nondeterministic collation")),
+        None => Ok(()),
+    }
 }
 
 fn refuse_query(query: &Query) -> Result<()> {

@@ -149,7 +149,9 @@ pub(super) struct UniqueOn {
 impl UniqueOn {
     /// `order` is what the rows come in, which `places` begin.
     pub(super) fn new(input: Box<dyn Stream>, order: &[SortKey], places: &[usize]) -> UniqueOn {
-        let keys = order.iter().filter(|key| places.contains(&key.at)).cloned().collect();
+        let keys = order.iter().filter(|key| places.contains(&key.at));
+        // Bytes decide what is equal, whatever decides the order.
+        let keys = keys.map(|key| SortKey { collation: None, ..key.clone() }).collect();
         UniqueOn { input, keys, last: None }
     }
 }

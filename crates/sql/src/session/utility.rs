@@ -23,7 +23,10 @@ use crate::types::{Datum, SqlType};
 impl Session {
     /// Runs a utility statement and gives its tag.
     pub(super) fn utility(&mut self, utility: &Utility, sink: &mut dyn Sink) -> Result<String> {
-        self.set_deadline();
+        // Of those that run by themselves this one waits, and can be told to stop.
+        if matches!(utility, Utility::Lock { .. }) {
+            self.set_deadline();
+        }
         let tag = match utility {
             Utility::Set { name, value, local } => {
                 self.set(name, value.as_deref(), *local, sink)?;

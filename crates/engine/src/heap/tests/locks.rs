@@ -21,7 +21,7 @@ fn is_free(fixture: &Fixture, at: RowId) -> bool {
     other.rollback();
     match outcome {
         WriteOutcome::Done { .. } => true,
-        WriteOutcome::Locked { .. } => false,
+        WriteOutcome::Locked { .. } | WriteOutcome::Wait(_) => false,
         other => panic!("{other:?}"),
     }
 }
