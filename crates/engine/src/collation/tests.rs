@@ -177,7 +177,7 @@ fn locales_are_read_as_postgres_reads_them() {
     let german = Collation::new("de-DE", true).unwrap();
     assert!(german.compare("Zebra", "Äpfel").is_gt() && "Zebra" < "Äpfel");
     let named = german.named("de_DE");
-    assert_eq!((named.name(), named.locale(), &named == &german), ("de_DE", "de-DE", true));
+    assert_eq!((named.name(), named.locale(), named == german), ("de_DE", "de-DE", true));
 }
 
 /// What is stored with indexes. Fails with other data: users are to be told to run `reindex` then,

@@ -466,7 +466,7 @@ mod tests {
             let schema = TableSchema::new(name).column("id", Type::Int8);
             txn.create_table(&schema.column("pad", Type::Text).primary_key(["id"])).unwrap();
         }
-        let row = |id| vec![Value::Int8(id), Value::Text("x".repeat(400).into())];
+        let row = |id| vec![Value::Int8(id), Value::Text("x".repeat(400))];
         txn.insert_many("t", &(0..8000).map(row).collect::<Vec<_>>()).unwrap();
         txn.commit().unwrap();
         let mut txn = db.begin();
