@@ -5,10 +5,11 @@
 
 use rightlink_aio::sim::{FaultKind, OpKind, Recording, Repeat};
 use rightlink_aio::{Io, SimDisk};
-use rightlink_env::sync::{Arc, Mutex};
+use rightlink_env::sync::{Arc, AtomicBool, Mutex, Ordering};
+use rightlink_env::thread::{self, JoinHandle};
 use rightlink_env::{Env, Rng, points};
 
-use super::{FILE, get, init, page, set};
+use super::{FILE, filled, get, init, page, set};
 use crate::buffer::testing::{self, TestPool, control, io_options, wal_options};
 use crate::buffer::{BufferPool, DoubleWrite, PoolOptions};
 use crate::error::{Error, Result};
@@ -368,6 +369,49 @@ fn a_failed_sync_poisons() {
     }
 }
 
+/// Write-back waits for the latch of a page that somebody changes; meanwhile the log fails, so that
+/// he cannot log the change. The page's LSN is that of its last record: nothing else tells.
+#[test]
+fn a_change_that_could_not_be_logged_stays_in_memory() {
+    let test = testing::pool(64, 14);
+    filled(&test, 1);
+    set(&test.pool, page(0), 1).unwrap();
+    test.pool.flush_all().unwrap();
+    set(&test.pool, page(0), 2).unwrap();
+    test.pool.wal().flush(test.pool.wal().end()).unwrap();
+    let started = Arc::new(Mutex::new(None));
+    let (theirs, pool) = (Arc::clone(&started), Arc::clone(&test.pool));
+    let hook = points::install_local(move |name| {
+        if name == "buffer.mtr.before-append" {
+            *theirs.lock() = Some(wait_for_the_latch(&pool));
+            pool.wal().poison("a sync failed");
+        }
+    });
+    assert!(matches!(set(&test.pool, page(0), 3), Err(Error::Poisoned(_))));
+    drop(hook);
+    let writer = started.lock().take().unwrap();
+    let written = writer.join().unwrap();
+    assert!(matches!(written, Err(Error::Poisoned(_))), "{written:?}");
+    let home = test.disk.peek("data/00000046", 4096, 8);
+    assert_eq!(home, 1u64.to_le_bytes(), "nothing was written");
+}
+
+/// Starts to write everything back; the pool was found sound, and a page is about to be latched.
+fn wait_for_the_latch(pool: &Arc<BufferPool>) -> JoinHandle<Result<usize>> {
+    let (arrived, theirs) = (Arc::new(AtomicBool::new(false)), Arc::clone(pool));
+    let told = Arc::clone(&arrived);
+    let writer = thread::spawn("writes back", move || {
+        let _hook = points::install_local(move |name| {
+            told.fetch_or(name == "buffer.writeback.before-copy", Ordering::SeqCst);
+        });
+        theirs.write_back(Lsn(u64::MAX))
+    });
+    while !arrived.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+    writer
+}
+
 /// A block that was cut off, grown again and not formatted: old changes in the log leave it alone.
 #[test]
 fn redo_skips_changes_of_pages_that_were_cut_off() {
@@ -408,7 +452,8 @@ fn redo_makes_missing_files() {
 /// Each rule of write-back, broken, is caught by the test beside it.
 #[test]
 fn broken_write_back_is_caught() {
-    let cases: [(&'static str, &'static str, fn()); 5] = [
+    let cases: [(&'static str, &'static str, fn()); 6] = [
+        ("copies-though-poisoned", "not logged", a_change_that_could_not_be_logged_stays_in_memory),
         ("wal-before-data", "log first", no_page_reaches_the_disk_before_its_log),
         ("no-double-write", "torn homes", torn_homes_are_healed_from_the_area),
         ("dirty-after-append", "checkpoint", a_checkpoint_between_mark_and_append_loses_nothing),
