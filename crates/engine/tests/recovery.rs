@@ -1,7 +1,9 @@
 //! What a crash must not take away, case by case. The enumeration of all crash points is in
 //! `crash.rs`; here stand the stories of single bugs.
 
-use rightlink::{Database, Error, IndexSchema, ScanOptions, TableSchema, Type, Value};
+use rightlink::{
+    Database, Error, IndexSchema, ScanOptions, TableSchema, TransactionOptions, Type, Value,
+};
 use rightlink_aio::SimDisk;
 use rightlink_aio::sim::{CrashChoice, FaultKind, OpKind, Repeat};
 use rightlink_env::sync::Mutex;
@@ -105,6 +107,46 @@ fn outcomes_that_were_never_written_are_no_damage() {
     db.close().unwrap();
     let report = open(&disk).verify().unwrap();
     assert!(report.is_clean(), "{report:?}");
+}
+
+/// A close beside transactions that have written fails, and whoever ends the last of them closes
+/// the database: that close did nothing, so that relaxed commits were lost and unlogged tables
+/// emptied at an orderly end.
+#[test]
+fn a_close_beside_a_writer_is_finished_by_the_writer() {
+    for commits in [true, false] {
+        let disk = SimDisk::new(9);
+        let db = open(&disk);
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("kept").column("k", Type::Int8)).unwrap();
+        txn.create_table(&TableSchema::new("loose").column("k", Type::Int8).unlogged()).unwrap();
+        txn.insert("loose", &[Value::Int8(1)]).unwrap();
+        txn.commit().unwrap();
+        let relaxed = || TransactionOptions { relaxed: true, ..TransactionOptions::default() };
+        let mut early = db.begin_with(relaxed());
+        early.insert("kept", &[Value::Int8(1)]).unwrap();
+        let mut late = db.begin_with(relaxed());
+        late.insert("kept", &[Value::Int8(2)]).unwrap();
+        early.commit().unwrap();
+        let refused = db.close();
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        let rows = |disk: &SimDisk| {
+            let db = open(disk);
+            let count = |table| db.begin().scan(table, &ScanOptions::all()).unwrap().count();
+            let found = (count("kept"), count("loose"));
+            assert!(db.verify().unwrap().is_clean());
+            found
+        };
+        let cut = disk.crash_image(&CrashChoice::AllLost);
+        assert_eq!(rows(&cut), (1, 0), "what was committed is durable");
+        assert!(late.insert("kept", &[Value::Int8(3)]).is_err(), "new work is refused");
+        match commits {
+            true => late.commit().unwrap(),
+            false => late.rollback(),
+        }
+        let cut = disk.crash_image(&CrashChoice::AllLost);
+        assert_eq!(rows(&cut), (1 + usize::from(commits), 1), "that was a clean close");
+    }
 }
 
 /// Every file below `prefix`, with its bytes.
