@@ -4,7 +4,7 @@
 //! found, and that end covers everything whose flush had returned before the cut.
 
 use rightlink_aio::sim::{FaultKind, OpKind, Recording, Repeat};
-use rightlink_aio::{Io, SimDisk};
+use rightlink_aio::{AlignedBuf, Io, OpenMode, SimDisk};
 use rightlink_env::sync::{Arc, AtomicBool, Mutex, Ordering};
 use rightlink_env::thread::{self, JoinHandle};
 use rightlink_env::{Env, Rng, points};
@@ -289,6 +289,56 @@ fn a_valid_home_is_never_replaced() {
     assert_eq!(bytes, 2u64.to_le_bytes(), "the younger copy wins");
 }
 
+/// Of the last group the head gets to the device and the copy does not: in its place lies a sound
+/// copy of the same page, left by the group that was there eight groups before. The torn home needs
+/// that of the last group but one.
+#[test]
+fn a_copy_left_by_an_older_group_does_not_count() {
+    const SLOT: u64 = 257 * 8192;
+    let test = testing::pool(64, 15);
+    filled(&test, 1);
+    let write = |value| {
+        set(&test.pool, page(0), value).unwrap();
+        assert_eq!(test.pool.write_back(Lsn(u64::MAX)).unwrap(), 1);
+    };
+    (1..=9).for_each(write);
+    let before = test.disk.snapshot();
+    let (disk, cut) = (test.disk.clone(), Arc::new(Mutex::new(None)));
+    let theirs = Arc::clone(&cut);
+    let hook = points::install_local(move |name| {
+        if name == "buffer.double-write.before-sync" {
+            *theirs.lock() = Some(disk.snapshot());
+        }
+    });
+    write(10);
+    drop(hook);
+    let disk = cut.lock().take().unwrap();
+    disk.make_stale("doublewrite", SLOT + 8192, 8192, &before);
+    disk.flip_bit("data/00000046", 5000, 0);
+    let io = Io::simulated(&Env::simulated(2), disk.clone(), io_options()).unwrap();
+    assert_eq!(DoubleWrite::recover(&io, true).unwrap(), [page(0)]);
+    let found = disk.peek("data/00000046", 4096, 8);
+    assert_eq!(found, 9u64.to_le_bytes());
+}
+
+/// An area whose heads have no checksums of copies is refused if it has copies that may be needed.
+#[test]
+fn an_area_of_an_older_version_is_refused_unless_it_is_empty() {
+    let test = testing::pool(64, 16);
+    filled(&test, 1);
+    test.pool.flush_all().unwrap();
+    let mut head = test.disk.peek("doublewrite", 0, 8192);
+    head[..8].copy_from_slice(b"RLDWRT02");
+    let area = test.io.open_file("doublewrite", OpenMode::Existing).unwrap();
+    let mut bytes = AlignedBuf::zeroed(8192);
+    bytes.copy_from_slice(&head);
+    area.write_all_at(&bytes, 0).unwrap();
+    let refused = DoubleWrite::recover(&test.io, true);
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    area.write_all_at(&AlignedBuf::zeroed(8192), 0).unwrap();
+    assert_eq!(DoubleWrite::recover(&test.io, true).unwrap(), []);
+}
+
 /// A checkpoint that runs between the marking of a page and its record does not lose the record.
 #[test]
 fn a_checkpoint_between_mark_and_append_loses_nothing() {
@@ -452,7 +502,8 @@ fn redo_makes_missing_files() {
 /// Each rule of write-back, broken, is caught by the test beside it.
 #[test]
 fn broken_write_back_is_caught() {
-    let cases: [(&'static str, &'static str, fn()); 6] = [
+    let cases: [(&'static str, &'static str, fn()); 7] = [
+        ("any-sound-copy", "older group", a_copy_left_by_an_older_group_does_not_count),
         ("copies-though-poisoned", "not logged", a_change_that_could_not_be_logged_stays_in_memory),
         ("wal-before-data", "log first", no_page_reaches_the_disk_before_its_log),
         ("no-double-write", "torn homes", torn_homes_are_healed_from_the_area),
