@@ -5,8 +5,10 @@
 
 use rightlink::{
     ColumnDefault, ColumnSchema, Database, Error, IdentitySchema, IndexSchema, Predicate, Result,
-    ScanOptions, SequenceSchema, TableSchema, Transaction, Type, Value,
+    Row, ScanOptions, SequenceSchema, TableSchema, Transaction, Type, Value,
 };
+use rightlink_env::sync::{Arc, AtomicU64, Ordering};
+use rightlink_env::{points, thread};
 
 fn empty() -> (tempfile::TempDir, Database) {
     let dir = tempfile::tempdir().unwrap();
@@ -386,6 +388,99 @@ fn notes_are_kept_with_definitions() {
     assert!(matches!(run(&db, |txn| txn.set_note("sales", &long)), Err(Error::Limit(_))));
     assert_eq!(notes(&db), ("another".into(), kept));
     clean(&db);
+}
+
+/// How far the two threads of `looked_up_beside_a_creation` are.
+#[derive(Clone, Default)]
+struct Stage(Arc<AtomicU64>);
+
+impl Stage {
+    fn reach(&self, stage: u64) {
+        self.0.fetch_max(stage, Ordering::SeqCst);
+    }
+
+    fn wait(&self, stage: u64) {
+        while self.0.load(Ordering::SeqCst) < stage {
+            thread::yield_now();
+        }
+    }
+}
+
+/// What becomes of a table while another thread, which found its name unknown, reads its
+/// definition.
+#[derive(Clone, Copy, PartialEq)]
+enum Fate {
+    /// Its creation has committed and its name is still marked.
+    Marked,
+    /// It is open.
+    Open,
+    /// It is open, and then dropped.
+    Dropped,
+}
+
+/// The creator has found the name free, the reader that nobody knows it; then the table is made,
+/// and only then the reader reads the catalog. Answers what the reader got.
+fn looked_up_beside_a_creation(fate: Fate) -> Result<Option<Row>> {
+    let (_dir, db) = empty();
+    let stage = Stage::default();
+    let (creator, theirs) = (db.clone(), stage.clone());
+    let creator = thread::spawn("creates", move || {
+        let stage = theirs.clone();
+        let _hook = points::install_local(move |name| match name {
+            "catalog.create-table.free" => {
+                stage.reach(1);
+                stage.wait(2);
+            }
+            "catalog.before-settle" if fate == Fate::Marked => {
+                stage.reach(3);
+                stage.wait(4);
+            }
+            _ => {}
+        });
+        let schema = TableSchema::new("t").column("id", Type::Int8).primary_key(["id"]);
+        run(&creator, |txn| txn.create_table(&schema)).unwrap();
+        theirs.reach(3);
+        if fate == Fate::Dropped {
+            theirs.wait(4);
+            run(&creator, |txn| txn.drop_table("t")).unwrap();
+        }
+        theirs.reach(5);
+    });
+    stage.wait(1);
+    let mine = stage.clone();
+    let hook = points::install_local(move |name| match name {
+        "catalog.lookup" => {
+            mine.reach(2);
+            mine.wait(3);
+        }
+        "catalog.looked-up" => {
+            mine.reach(4);
+            if fate == Fate::Dropped {
+                mine.wait(5);
+            }
+        }
+        _ => {}
+    });
+    let got = db.begin().get("t", &[Value::Int8(1)]);
+    drop(hook);
+    creator.join().expect("the name is still the creator's to settle");
+    if fate != Fate::Dropped {
+        run(&db, |txn| txn.insert("t", &[Value::Int8(1)])).unwrap();
+        assert_eq!(rows(&db, "t").len(), 1);
+    }
+    clean(&db);
+    got
+}
+
+/// A reader put its own opening of the table into the place of the creator's mark, or of the
+/// creator's opening, and the one or the other thread panicked; or he opened what was dropped.
+#[test]
+fn a_table_is_created_while_another_looks_for_it() {
+    for fate in [Fate::Marked, Fate::Open] {
+        assert_eq!(looked_up_beside_a_creation(fate).unwrap(), None);
+    }
+    let gone = looked_up_beside_a_creation(Fate::Dropped);
+    assert!(matches!(gone, Err(Error::NotFound(_))), "{gone:?}");
 }
 
 /// Numbers can be drawn while a statement holds the transaction, and never come twice.

@@ -1,11 +1,13 @@
 //! What a crash must not take away, case by case. The enumeration of all crash points is in
 //! `crash.rs`; here stand the stories of single bugs.
 
-use rightlink::{Database, Error, IndexSchema, ScanOptions, TableSchema, Type, Value};
+use rightlink::{
+    Database, Error, IndexSchema, ScanOptions, TableSchema, TransactionOptions, Type, Value,
+};
 use rightlink_aio::SimDisk;
 use rightlink_aio::sim::{CrashChoice, FaultKind, OpKind, Repeat};
 use rightlink_env::sync::Mutex;
-use rightlink_env::{Env, points};
+use rightlink_env::{Env, Logger, points};
 
 fn open(disk: &SimDisk) -> Database {
     Database::options()
@@ -105,6 +107,134 @@ fn outcomes_that_were_never_written_are_no_damage() {
     db.close().unwrap();
     let report = open(&disk).verify().unwrap();
     assert!(report.is_clean(), "{report:?}");
+}
+
+/// A close beside transactions that have written fails, and whoever ends the last of them closes
+/// the database: that close did nothing, so that relaxed commits were lost and unlogged tables
+/// emptied at an orderly end.
+#[test]
+fn a_close_beside_a_writer_is_finished_by_the_writer() {
+    for commits in [true, false] {
+        let disk = SimDisk::new(9);
+        let db = open(&disk);
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("kept").column("k", Type::Int8)).unwrap();
+        txn.create_table(&TableSchema::new("loose").column("k", Type::Int8).unlogged()).unwrap();
+        txn.insert("loose", &[Value::Int8(1)]).unwrap();
+        txn.commit().unwrap();
+        let relaxed = || TransactionOptions { relaxed: true, ..TransactionOptions::default() };
+        let mut early = db.begin_with(relaxed());
+        early.insert("kept", &[Value::Int8(1)]).unwrap();
+        let mut late = db.begin_with(relaxed());
+        late.insert("kept", &[Value::Int8(2)]).unwrap();
+        early.commit().unwrap();
+        let refused = db.close();
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        let rows = |disk: &SimDisk| {
+            let db = open(disk);
+            let count = |table| db.begin().scan(table, &ScanOptions::all()).unwrap().count();
+            let found = (count("kept"), count("loose"));
+            assert!(db.verify().unwrap().is_clean());
+            found
+        };
+        let cut = disk.crash_image(&CrashChoice::AllLost);
+        assert_eq!(rows(&cut), (1, 0), "what was committed is durable");
+        assert!(late.insert("kept", &[Value::Int8(3)]).is_err(), "new work is refused");
+        match commits {
+            true => late.commit().unwrap(),
+            false => late.rollback(),
+        }
+        let cut = disk.crash_image(&CrashChoice::AllLost);
+        assert_eq!(rows(&cut), (1 + usize::from(commits), 1), "that was a clean close");
+    }
+}
+
+fn is_data(name: &str) -> bool {
+    name.starts_with("data/")
+}
+
+/// A table whose dropping has committed and whose files are still there, as a crash leaves them.
+fn with_orphans() -> SimDisk {
+    let disk = SimDisk::new(10);
+    let db = open(&disk);
+    let mut txn = db.begin();
+    for name in ["kept", "gone"] {
+        txn.create_table(&TableSchema::new(name).column("k", Type::Int8)).unwrap();
+        txn.insert(name, &[Value::Int8(1)]).unwrap();
+    }
+    txn.commit().unwrap();
+    let mut txn = db.begin();
+    txn.drop_table("gone").unwrap();
+    disk.fail_nth(OpKind::Remove, 0, FaultKind::Io, Repeat::Forever);
+    txn.commit().unwrap();
+    disk.clear_faults();
+    disk.crash_image(&CrashChoice::AllLost)
+}
+
+/// A file that belongs to no table and cannot be removed kept the whole database from opening.
+#[test]
+fn an_orphan_that_cannot_be_removed_is_in_nobodys_way() {
+    let disk = with_orphans();
+    let orphans = |disk: &SimDisk| disk.files().iter().filter(|(name, _)| is_data(name)).count();
+    let before = orphans(&disk);
+    let theirs = disk.clone();
+    let hook = points::install_local(move |point| {
+        if point == "open.orphan" {
+            theirs.fail_nth(OpKind::Remove, 0, FaultKind::Io, Repeat::Once);
+        }
+    });
+    let (logger, lines) = Logger::collecting();
+    let options = || Database::options().simulation(Env::simulated(1), disk.clone());
+    let db = options().logger(logger).open("db").expect("the database opens");
+    drop(hook);
+    assert_eq!(orphans(&disk), before, "they are still there");
+    assert!(lines.containing("belongs to no table and stays") >= 4, "{:?}", lines.all());
+    assert_eq!(db.begin().scan("kept", &ScanOptions::all()).unwrap().count(), 1);
+    // A new table takes the numbers of none of them.
+    let mut txn = db.begin();
+    txn.create_table(&TableSchema::new("new").column("k", Type::Int8)).unwrap();
+    txn.insert("new", &[Value::Int8(1)]).unwrap();
+    txn.commit().unwrap();
+    disk.clear_faults();
+    db.close().unwrap();
+    let db = open(&disk);
+    assert_eq!(orphans(&disk), before, "four went and four came");
+    assert_eq!(db.begin().scan("new", &ScanOptions::all()).unwrap().count(), 1);
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// Torn pages were healed before the log was found damaged, in a directory that was then refused.
+#[test]
+fn a_database_whose_log_is_damaged_is_left_as_it_is() {
+    let disk = SimDisk::new(11);
+    let db = open(&disk);
+    let mut txn = db.begin();
+    txn.create_table(&TableSchema::new("t").column("k", Type::Int8)).unwrap();
+    txn.insert("t", &[Value::Int8(1)]).unwrap();
+    txn.commit().unwrap();
+    db.checkpoint().unwrap();
+    let log = |disk: &SimDisk| disk.peek("wal/00000000", 0, 1 << 20);
+    let before = log(&disk);
+    for k in 2..6 {
+        let mut txn = db.begin();
+        txn.insert("t", &[Value::Int8(k)]).unwrap();
+        txn.commit().unwrap();
+    }
+    let killed = disk.snapshot();
+    // The first commit after the checkpoint, which the later ones say was durable.
+    let changed = before.iter().zip(&log(&killed)).position(|(a, b)| a != b).unwrap() as u64;
+    killed.flip_bit("wal/00000000", changed + 40, 0);
+    let torn = killed.snapshot();
+    for (name, len) in killed.files() {
+        if is_data(&name) && len > 0 {
+            torn.flip_bit(&name, 5000, 0);
+        }
+    }
+    let found = torn.live_hash_under("data");
+    let options = Database::options().simulation(Env::simulated(1), torn.clone());
+    let refused = options.open("db");
+    assert!(matches!(refused, Err(Error::Corruption { .. })), "{:?}", refused.err());
+    assert_eq!(torn.live_hash_under("data"), found, "nothing was changed");
 }
 
 /// Every file below `prefix`, with its bytes.

@@ -11,13 +11,16 @@
 //! | 16 | 8 | sequence number of the group |
 //! | 24 | 4 | number of copies |
 //! | 28 | 4 | groups before this one whose homes may not have been durable when it was written |
-//! | 32 | 8 each | file and block of each copy |
+//! | 32 | 12 each | file, block and checksum of each copy |
 //!
 //! Invariants:
 //! - The area is durable before the first home of its group is written. All homes are made durable
 //!   when every slot is used, before the first one is used again: one sync of a file for eight
 //!   groups. So a home that a crash tore has a valid copy, and the youngest valid copy of a page is
 //!   not older than its home.
+//! - A copy counts only if its checksum is that in the head: where the head of the last group got to
+//!   the device and a copy did not, there may be a sound copy of the same page, left by an older
+//!   group.
 //! - Recovery replaces a home only if its bytes are not a valid page, and never makes a file
 //!   longer: what growth was lost, redo makes again. A home that it keeps it writes again: after a
 //!   kill it may be in the page cache only, or even not on its way to the device any more, if a
@@ -40,7 +43,9 @@ use crate::page::checksum;
 
 /// Name of the area's file.
 pub(crate) const NAME: &str = "doublewrite";
-const MAGIC: u64 = u64::from_le_bytes(*b"RLDWRT02");
+const MAGIC: u64 = u64::from_le_bytes(*b"RLDWRT03");
+/// Without the checksums of copies.
+const OLD_MAGIC: u64 = u64::from_le_bytes(*b"RLDWRT02");
 /// Most pages of a group.
 pub(super) const MAX_PAGES: usize = 256;
 /// Groups whose homes may be unsynced at once.
@@ -48,7 +53,8 @@ const SLOTS: u32 = 8;
 /// Bytes of a slot, the same whatever the group size, so that recovery finds all.
 const SLOT: u64 = ((1 + MAX_PAGES) * PAGE_SIZE) as u64;
 const ENTRIES: usize = 32;
-const _: () = assert!(ENTRIES + 8 * MAX_PAGES <= PAGE_SIZE);
+const ENTRY: usize = 12;
+const _: () = assert!(ENTRIES + ENTRY * MAX_PAGES <= PAGE_SIZE);
 
 /// The area of an open database.
 #[derive(Debug)]
@@ -70,7 +76,8 @@ struct Head {
     sequence: u64,
     /// Groups before this one whose homes may be unsynced.
     back: u32,
-    pages: Vec<PageId>,
+    /// What is copied, and the checksum of each copy.
+    copies: Vec<(PageId, u32)>,
 }
 
 impl DoubleWrite {
@@ -135,7 +142,8 @@ impl DoubleWrite {
     fn put(&mut self, group: &mut AlignedBuf, pages: &[PageId]) -> Result<()> {
         assert!(self.used < self.slots, "the homes of the group before in this slot are durable");
         let sequence = self.sequence + 1;
-        fill_head(&mut group[..PAGE_SIZE], (sequence, self.used), pages);
+        let (head, copies) = group.split_at_mut(PAGE_SIZE);
+        fill_head(head, (sequence, self.used), pages, copies);
         let bytes = &group[..(1 + pages.len()) * PAGE_SIZE];
         self.file.write_all_at(bytes, SLOT * u64::from(self.used)).map_err(io_error)?;
         // Not before: heads count back without gaps.
@@ -225,8 +233,10 @@ struct Healing<'a> {
 
 impl Healing<'_> {
     fn group(&mut self, head: &Head, slot: &[u8]) -> Result<()> {
-        for (copy, page) in slot.chunks_exact(PAGE_SIZE).skip(1).zip(&head.pages) {
-            if is_valid(*page, copy) && self.seen.insert(*page) && self.page(*page, copy)? {
+        for (copy, (page, sum)) in slot.chunks_exact(PAGE_SIZE).skip(1).zip(&head.copies) {
+            let meant = sum_of(copy) == *sum || points::broken("any-sound-copy");
+            let youngest = meant && is_valid(*page, copy) && self.seen.insert(*page);
+            if youngest && self.page(*page, copy)? {
                 self.restored.push(*page);
             }
         }
@@ -268,15 +278,17 @@ impl Healing<'_> {
     }
 }
 
-fn fill_head(head: &mut [u8], (sequence, back): (u64, u32), pages: &[PageId]) {
+fn fill_head(head: &mut [u8], (sequence, back): (u64, u32), pages: &[PageId], copies: &[u8]) {
     head.fill(0);
     head[..8].copy_from_slice(&MAGIC.to_le_bytes());
     head[16..24].copy_from_slice(&sequence.to_le_bytes());
     head[24..28].copy_from_slice(&(pages.len() as u32).to_le_bytes());
     head[28..32].copy_from_slice(&back.to_le_bytes());
-    for (entry, page) in head[ENTRIES..].chunks_exact_mut(8).zip(pages) {
+    let copies = pages.iter().zip(copies.chunks_exact(PAGE_SIZE));
+    for (entry, (page, copy)) in head[ENTRIES..].chunks_exact_mut(ENTRY).zip(copies) {
         entry[..4].copy_from_slice(&page.file.0.to_le_bytes());
-        entry[4..].copy_from_slice(&page.block.0.to_le_bytes());
+        entry[4..8].copy_from_slice(&page.block.0.to_le_bytes());
+        entry[8..].copy_from_slice(&sum_of(copy).to_le_bytes());
     }
     let sum = xxh3_64(&head[16..]);
     head[8..16].copy_from_slice(&sum.to_le_bytes());
@@ -287,25 +299,46 @@ fn read_heads(file: &File) -> Result<Vec<(Head, u32)>> {
     let mut bytes = AlignedBuf::zeroed(PAGE_SIZE);
     let mut read = |slot: u32| -> Result<(Head, u32)> {
         let got = file.read_at(&mut bytes, SLOT * u64::from(slot)).map_err(io_error)?;
+        if got == PAGE_SIZE && sequence_of(&bytes, OLD_MAGIC).is_some_and(|number| number > 0) {
+            return Err(older());
+        }
         let head = (got == PAGE_SIZE).then(|| parse_head(&bytes)).flatten();
         Ok((head.unwrap_or_default(), slot))
     };
     (0..SLOTS).map(&mut read).collect()
 }
 
+/// A clean close leaves no group behind, so one of an older version is needed to open the database.
+fn older() -> Error {
+    let what = "the double-write area is of an older version, and the database was not closed \
+                cleanly: it must be opened and closed with the program that wrote it";
+    Error::Invalid(what.into())
+}
+
 fn parse_head(head: &[u8]) -> Option<Head> {
-    let u64_at = |at: usize| head.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
     let u32_of = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_le_bytes);
-    if u64_at(0)? != MAGIC || u64_at(8)? != xxh3_64(head.get(16..)?) {
-        return None;
-    }
+    let sequence = sequence_of(head, MAGIC)?;
     let count = u32_of(head.get(24..28)?)? as usize;
-    let entries = head.get(ENTRIES..ENTRIES + count.checked_mul(8)?)?.chunks_exact(8);
-    let page = |entry: &[u8]| {
-        Some(PageId::new(FileId(u32_of(entry.get(..4)?)?), u32_of(entry.get(4..)?)?))
+    let entries = head.get(ENTRIES..ENTRIES + count.checked_mul(ENTRY)?)?.chunks_exact(ENTRY);
+    let copy = |entry: &[u8]| {
+        let page = PageId::new(FileId(u32_of(entry.get(..4)?)?), u32_of(entry.get(4..8)?)?);
+        Some((page, u32_of(entry.get(8..)?)?))
     };
-    let (sequence, back) = (u64_at(16)?, u32_of(head.get(28..32)?)?);
-    Some(Head { sequence, back, pages: entries.map(page).collect::<Option<_>>()? })
+    let back = u32_of(head.get(28..32)?)?;
+    Some(Head { sequence, back, copies: entries.map(copy).collect::<Option<_>>()? })
+}
+
+/// The sequence number in a sound head of this kind.
+fn sequence_of(head: &[u8], magic: u64) -> Option<u64> {
+    let u64_at = |at: usize| head.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+    let sound = u64_at(0)? == magic && u64_at(8)? == xxh3_64(head.get(16..)?);
+    if sound { u64_at(16) } else { None }
+}
+
+/// The checksum that a copy bears.
+fn sum_of(copy: &[u8]) -> u32 {
+    let sum = copy.first_chunk().expect("the copy is a page");
+    u32::from_le_bytes(*sum)
 }
 
 fn is_valid(page: PageId, bytes: &[u8]) -> bool {

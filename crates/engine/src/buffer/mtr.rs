@@ -118,6 +118,7 @@ impl<'p> Mtr<'p> {
         let latched = latched.as_mut().expect("a released page is not used again");
         if !latched.changing() {
             let from = if *logged { pool.wal.end().0 } else { NO_REDO };
+            points::hit("buffer.mtr.before-mark");
             let late = points::broken("dirty-after-append");
             pool.core.mark_dirty(latched.pin().frame(), if late { NO_REDO } else { from });
             let (slots, spare) = SPARE.take();

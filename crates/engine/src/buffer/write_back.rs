@@ -7,6 +7,8 @@
 //!
 //! Invariants:
 //! - WAL before data: the log is durable up to the LSN of a page before its copy leaves memory.
+//! - A change that could not be logged stays in memory: whoever made it has poisoned the pool before
+//!   he unlatches the page, and the pool is found sound after the last copy was taken.
 //! - A frame becomes clean only after its write has completed, and its file is marked as unsynced
 //!   before that: a checkpoint that sees the clean frame syncs the file.
 //! - A failed home write leaves the page dirty and is reported. A failed sync poisons the instance.
@@ -235,6 +237,11 @@ impl BufferPool {
         for page in pages {
             self.copy(&mut group, *page, taste)?;
         }
+        // Whoever could not log a store has poisoned the pool before he let go of the page: if it
+        // is sound now, the log has what was copied.
+        if !points::broken("copies-though-poisoned") {
+            self.check_sound()?;
+        }
         if group.copies.is_empty() {
             state.spare = Some(group.bytes);
             return Ok(0);
@@ -258,6 +265,7 @@ impl BufferPool {
         else {
             return Ok(());
         };
+        points::hit("buffer.writeback.before-copy");
         let latch = match taste {
             Taste::All => Some(pin.shared()),
             Taste::Free => pin.try_shared(),

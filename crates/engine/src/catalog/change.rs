@@ -221,15 +221,31 @@ impl Catalog {
             return Ok(slot);
         }
         let _turn = self.names.loading();
-        if let Some(slot) = self.names.get(name) {
-            return Ok(slot);
+        loop {
+            let edition = self.names.edition();
+            if let Some(slot) = self.names.get(name) {
+                return Ok(slot);
+            }
+            points::hit("catalog.lookup");
+            let entry = self.open_entry(name);
+            points::hit("catalog.looked-up");
+            match entry {
+                Ok(entry) if self.names.open(name, &entry, edition) => {
+                    return Ok(Slot::Open(entry));
+                }
+                // Files of a table that was dropped meanwhile are missing without any damage.
+                Err(error) if self.names.edition() == edition => return Err(error),
+                _ => {}
+            }
         }
+    }
+
+    /// Opens the committed table called `name`, for [`Catalog::lookup`] alone.
+    fn open_entry(&self, name: &str) -> Result<Arc<Entry>> {
         let (def, primary) = self.definition(name)?;
         let table = Table::open(&self.pool, &self.txns, def.clone());
         let table = table.map_err(|error| def.named(error))?;
-        let entry = Arc::new(Entry { table, primary });
-        self.names.open(name, Arc::clone(&entry));
-        Ok(Slot::Open(entry))
+        Ok(Arc::new(Entry { table, primary }))
     }
 
     /// Marks `name` as changed by this transaction, which holds the exclusive lock of `id`.
@@ -273,6 +289,7 @@ impl Catalog {
         let primary = draft.primary.map(|at| ids[at]);
         def.indexes.sort_by_key(|index| (Some(index.id) != primary, !index.unique, index.id));
         def.validate()?;
+        points::hit("catalog.create-table.free");
         statement.txn().lock_table(def.id, LockMode::Exclusive)?;
         self.mark(changes, &def.name, def.id)?;
         self.store.insert(statement, &self.objects_of(&def, primary))?;
@@ -493,6 +510,7 @@ impl Catalog {
                 kept.insert(*file);
             }
         }
+        points::hit("catalog.before-settle");
         for name in changes.before.keys() {
             self.names.settle(name, outcome.get(name).cloned().flatten());
         }

@@ -98,10 +98,18 @@ impl Names {
         }
     }
 
-    /// Opens a table under a name that was unknown; the caller holds [`Names::loading`].
-    pub(super) fn open(&self, name: &str, entry: Arc<Entry>) {
-        let before = self.change().insert(name.to_owned(), Slot::Open(entry));
+    /// Opens a table under a name that was unknown in `edition`, before its definition was read;
+    /// the caller holds [`Names::loading`]. False, and nothing done, in another edition: marks are
+    /// set without that lock, so the name may be a change's by now, or the definition an old one.
+    pub(super) fn open(&self, name: &str, entry: &Arc<Entry>, edition: u64) -> bool {
+        let mut slots = self.slots.lock();
+        if self.edition() != edition {
+            return false;
+        }
+        self.edition.fetch_add(1, Ordering::AcqRel);
+        let before = slots.insert(name.to_owned(), Slot::Open(Arc::clone(entry)));
         assert!(!matches!(before, Some(Slot::Open(_))), "a table is opened once");
+        true
     }
 
     /// Puts `new` into the place of `old`, whose table it is, without a mark: the caller holds the

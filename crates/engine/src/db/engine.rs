@@ -55,7 +55,10 @@ pub(crate) struct Upkeep {
     wanted: AtomicBool,
     auto_vacuums: AtomicU64,
     pub(crate) tally: Tally,
+    /// New work is refused.
     closed: AtomicBool,
+    /// The last checkpoint was made, or has failed: nothing is left for a close to do.
+    ended: Mutex<bool>,
     wake: (Mutex<bool>, Condvar),
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) vacuums: Vacuums,
@@ -85,6 +88,7 @@ impl Upkeep {
             auto_vacuums: AtomicU64::new(0),
             tally: Tally::default(),
             closed: AtomicBool::new(false),
+            ended: Mutex::new(false),
             wake: (Mutex::new(false), Condvar::new()),
             threads: Mutex::new(Vec::new()),
             vacuums: Vacuums::new(vacuum),
@@ -259,11 +263,30 @@ impl Engine {
         Ok(true)
     }
 
-    /// Stops the threads, then checkpoints one last time. Later calls do nothing.
+    /// Refuses new work, stops the threads, then checkpoints one last time; later calls do nothing.
+    /// But while transactions that have written still run, it only makes durable what is committed,
+    /// and a later call does the rest: at the latest that of the last handle, of which they have one.
     pub(crate) fn close(&self) -> Result<()> {
-        if self.upkeep.closed.swap(true, Ordering::AcqRel) {
+        let mut ended = self.upkeep.ended.lock();
+        if *ended {
             return Ok(());
         }
+        self.stop_threads();
+        *ended = true;
+        self.wal.check()?;
+        self.catalog.give_back_numbers()?;
+        match self.txns.seal() {
+            Err(running @ Error::Invalid(_)) => {
+                *ended = false;
+                self.wal.flush(self.wal.end())?;
+                Err(running)
+            }
+            sealed => sealed.and_then(|()| self.checkpoint(Cause::Asked, true)),
+        }
+    }
+
+    fn stop_threads(&self) {
+        self.upkeep.closed.store(true, Ordering::Release);
         self.wake();
         let threads = std::mem::take(&mut *self.upkeep.threads.lock());
         for thread in threads {
@@ -271,10 +294,6 @@ impl Engine {
                 self.env.logger.error(&format!("a background thread panicked: {panicked:?}"));
             }
         }
-        self.wal.check()?;
-        self.catalog.give_back_numbers()?;
-        self.txns.seal()?;
-        self.checkpoint(Cause::Asked, true)
     }
 
     /// Wakes the background threads.

@@ -173,7 +173,12 @@ impl Database {
     }
 
     /// Closes cleanly: refuses new work, makes everything durable, checkpoints. Also done by the
-    /// last drop, where errors are only logged. Transactions that still run fail from here on.
+    /// last drop, where errors are only logged. Statements of transactions that still run fail from
+    /// here on; what they wrote before can be committed.
+    ///
+    /// # Errors
+    /// `Invalid` while transactions that have written still run: what is committed is durable then,
+    /// and the end of the last of them closes the database.
     pub fn close(self) -> Result<()> {
         self.engine().close()
     }

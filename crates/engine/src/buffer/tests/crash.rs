@@ -4,11 +4,12 @@
 //! found, and that end covers everything whose flush had returned before the cut.
 
 use rightlink_aio::sim::{FaultKind, OpKind, Recording, Repeat};
-use rightlink_aio::{Io, SimDisk};
-use rightlink_env::sync::{Arc, Mutex};
+use rightlink_aio::{AlignedBuf, Io, OpenMode, SimDisk};
+use rightlink_env::sync::{Arc, AtomicBool, Mutex, Ordering};
+use rightlink_env::thread::{self, JoinHandle};
 use rightlink_env::{Env, Rng, points};
 
-use super::{FILE, get, init, page, set};
+use super::{FILE, filled, get, init, page, set};
 use crate::buffer::testing::{self, TestPool, control, io_options, wal_options};
 use crate::buffer::{BufferPool, DoubleWrite, PoolOptions};
 use crate::error::{Error, Result};
@@ -288,6 +289,56 @@ fn a_valid_home_is_never_replaced() {
     assert_eq!(bytes, 2u64.to_le_bytes(), "the younger copy wins");
 }
 
+/// Of the last group the head gets to the device and the copy does not: in its place lies a sound
+/// copy of the same page, left by the group that was there eight groups before. The torn home needs
+/// that of the last group but one.
+#[test]
+fn a_copy_left_by_an_older_group_does_not_count() {
+    const SLOT: u64 = 257 * 8192;
+    let test = testing::pool(64, 15);
+    filled(&test, 1);
+    let write = |value| {
+        set(&test.pool, page(0), value).unwrap();
+        assert_eq!(test.pool.write_back(Lsn(u64::MAX)).unwrap(), 1);
+    };
+    (1..=9).for_each(write);
+    let before = test.disk.snapshot();
+    let (disk, cut) = (test.disk.clone(), Arc::new(Mutex::new(None)));
+    let theirs = Arc::clone(&cut);
+    let hook = points::install_local(move |name| {
+        if name == "buffer.double-write.before-sync" {
+            *theirs.lock() = Some(disk.snapshot());
+        }
+    });
+    write(10);
+    drop(hook);
+    let disk = cut.lock().take().unwrap();
+    disk.make_stale("doublewrite", SLOT + 8192, 8192, &before);
+    disk.flip_bit("data/00000046", 5000, 0);
+    let io = Io::simulated(&Env::simulated(2), disk.clone(), io_options()).unwrap();
+    assert_eq!(DoubleWrite::recover(&io, true).unwrap(), [page(0)]);
+    let found = disk.peek("data/00000046", 4096, 8);
+    assert_eq!(found, 9u64.to_le_bytes());
+}
+
+/// An area whose heads have no checksums of copies is refused if it has copies that may be needed.
+#[test]
+fn an_area_of_an_older_version_is_refused_unless_it_is_empty() {
+    let test = testing::pool(64, 16);
+    filled(&test, 1);
+    test.pool.flush_all().unwrap();
+    let mut head = test.disk.peek("doublewrite", 0, 8192);
+    head[..8].copy_from_slice(b"RLDWRT02");
+    let area = test.io.open_file("doublewrite", OpenMode::Existing).unwrap();
+    let mut bytes = AlignedBuf::zeroed(8192);
+    bytes.copy_from_slice(&head);
+    area.write_all_at(&bytes, 0).unwrap();
+    let refused = DoubleWrite::recover(&test.io, true);
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    area.write_all_at(&AlignedBuf::zeroed(8192), 0).unwrap();
+    assert_eq!(DoubleWrite::recover(&test.io, true).unwrap(), []);
+}
+
 /// A checkpoint that runs between the marking of a page and its record does not lose the record.
 #[test]
 fn a_checkpoint_between_mark_and_append_loses_nothing() {
@@ -368,6 +419,49 @@ fn a_failed_sync_poisons() {
     }
 }
 
+/// Write-back waits for the latch of a page that somebody changes; meanwhile the log fails, so that
+/// he cannot log the change. The page's LSN is that of its last record: nothing else tells.
+#[test]
+fn a_change_that_could_not_be_logged_stays_in_memory() {
+    let test = testing::pool(64, 14);
+    filled(&test, 1);
+    set(&test.pool, page(0), 1).unwrap();
+    test.pool.flush_all().unwrap();
+    set(&test.pool, page(0), 2).unwrap();
+    test.pool.wal().flush(test.pool.wal().end()).unwrap();
+    let started = Arc::new(Mutex::new(None));
+    let (theirs, pool) = (Arc::clone(&started), Arc::clone(&test.pool));
+    let hook = points::install_local(move |name| {
+        if name == "buffer.mtr.before-append" {
+            *theirs.lock() = Some(wait_for_the_latch(&pool));
+            pool.wal().poison("a sync failed");
+        }
+    });
+    assert!(matches!(set(&test.pool, page(0), 3), Err(Error::Poisoned(_))));
+    drop(hook);
+    let writer = started.lock().take().unwrap();
+    let written = writer.join().unwrap();
+    assert!(matches!(written, Err(Error::Poisoned(_))), "{written:?}");
+    let home = test.disk.peek("data/00000046", 4096, 8);
+    assert_eq!(home, 1u64.to_le_bytes(), "nothing was written");
+}
+
+/// Starts to write everything back; the pool was found sound, and a page is about to be latched.
+fn wait_for_the_latch(pool: &Arc<BufferPool>) -> JoinHandle<Result<usize>> {
+    let (arrived, theirs) = (Arc::new(AtomicBool::new(false)), Arc::clone(pool));
+    let told = Arc::clone(&arrived);
+    let writer = thread::spawn("writes back", move || {
+        let _hook = points::install_local(move |name| {
+            told.fetch_or(name == "buffer.writeback.before-copy", Ordering::SeqCst);
+        });
+        theirs.write_back(Lsn(u64::MAX))
+    });
+    while !arrived.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+    writer
+}
+
 /// A block that was cut off, grown again and not formatted: old changes in the log leave it alone.
 #[test]
 fn redo_skips_changes_of_pages_that_were_cut_off() {
@@ -408,7 +502,9 @@ fn redo_makes_missing_files() {
 /// Each rule of write-back, broken, is caught by the test beside it.
 #[test]
 fn broken_write_back_is_caught() {
-    let cases: [(&'static str, &'static str, fn()); 5] = [
+    let cases: [(&'static str, &'static str, fn()); 7] = [
+        ("any-sound-copy", "older group", a_copy_left_by_an_older_group_does_not_count),
+        ("copies-though-poisoned", "not logged", a_change_that_could_not_be_logged_stays_in_memory),
         ("wal-before-data", "log first", no_page_reaches_the_disk_before_its_log),
         ("no-double-write", "torn homes", torn_homes_are_healed_from_the_area),
         ("dirty-after-append", "checkpoint", a_checkpoint_between_mark_and_append_loses_nothing),
