@@ -343,6 +343,56 @@ fn a_database_on_a_full_disk_opens_and_makes_space() {
     assert_eq!(content(&db)["other"].rows.len(), 40);
 }
 
+/// A database with a table "t" of `rows` rows and little log, on a disk of its own.
+fn little(rows: i64) -> (SimDisk, Database) {
+    let disk = SimDisk::new(9);
+    let db = Settings::LITTLE_LOG.open(&disk).expect("no fault");
+    let mut txn = db.begin();
+    txn.create_table(&common::usual_table("t")).expect("no fault");
+    txn.commit().expect("no fault");
+    for start in (0..rows).step_by(50) {
+        let mut txn = db.begin();
+        let rows = usual_rows(start..rows.min(start + 50), 60);
+        txn.insert_many("t", &rows).expect("no fault");
+        txn.commit().expect("no fault");
+    }
+    // The first vacuum makes the maps, and needs space for them.
+    db.vacuum(None).expect("no fault");
+    db.checkpoint().expect("no fault");
+    (disk, db)
+}
+
+/// Files of one table cannot be written, so that no checkpoint ends: others are written, however
+/// far behind checkpoints are, and that table is read.
+#[test]
+fn an_unwritable_table_stops_no_other() {
+    let files = |disk: &SimDisk| -> Vec<String> {
+        let names = disk.files().into_iter().map(|(name, _)| name);
+        names.filter(|name| name.starts_with("data/")).collect()
+    };
+    let (disk, db) = little(300);
+    let before = files(&disk);
+    let mut txn = db.begin();
+    txn.create_table(&common::usual_table("bad")).expect("no fault");
+    txn.insert_many("bad", &usual_rows(0..300, 60)).expect("no fault");
+    txn.commit().expect("no fault");
+    for file in files(&disk).iter().filter(|name| !before.contains(name)) {
+        disk.fail_writes_of(file, FaultKind::Io);
+    }
+    assert!(matches!(db.checkpoint(), Err(Error::Io(_))));
+    for id in (1000..9000).step_by(20) {
+        let mut txn = db.begin();
+        txn.insert_many("t", &usual_rows(id..id + 20, 60)).expect("another table's fault");
+        txn.commit().expect("another table's fault");
+        let row = db.begin().get("bad", &[rightlink::Value::Int8(id % 300)]).expect("a read");
+        assert!(row.is_some());
+    }
+    disk.clear_faults();
+    db.checkpoint().expect("the fault is over");
+    let found = content(&db);
+    assert_eq!((found["t"].rows.len(), found["bad"].rows.len()), (8300, 300));
+}
+
 /// Where the control file says that redo begins.
 fn redo_position(script: &Script) -> u64 {
     let word = |copy: u64, at: u64| {

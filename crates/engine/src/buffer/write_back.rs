@@ -127,7 +127,7 @@ impl BufferPool {
         if pages.len() < state.group.div_ceil(2) {
             return Ok(0);
         }
-        self.write_group(&mut state, &pages, Taste::Free)
+        self.write_leaving(&mut state, &pages)
     }
 
     /// Writes a group because somebody needs a frame and found none clean. If a group is being
@@ -141,7 +141,16 @@ impl BufferPool {
         };
         self.core.counters.foreground_groups.add(1);
         let pages = self.leaving(self.frames(), state.group, Leaving::Ever);
-        self.write_group(&mut state, &pages, Taste::Free)
+        self.write_leaving(&mut state, &pages)
+    }
+
+    /// Writes `pages`, which were to leave next; if that fails, others are.
+    fn write_leaving(&self, state: &mut WriteBack, pages: &[PageId]) -> Result<usize> {
+        let written = self.write_group(state, pages, Taste::Free);
+        if written.is_err() {
+            self.core.replacement.lock().postpone(&self.core.arena, pages);
+        }
+        written
     }
 
     /// Up to `limit` dirty pages among the `window` frames that leave next, in file order.

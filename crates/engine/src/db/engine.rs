@@ -53,6 +53,8 @@ pub(crate) struct Upkeep {
     redo_speed: RedoSpeed,
     /// A checkpoint is wanted, however little it would spare.
     wanted: AtomicBool,
+    /// The logger knows that checkpoints fail.
+    told: AtomicBool,
     auto_vacuums: AtomicU64,
     pub(crate) tally: Tally,
     closed: AtomicBool,
@@ -82,6 +84,7 @@ impl Upkeep {
             dirtied: AtomicU64::new(0),
             redo_speed,
             wanted: AtomicBool::new(false),
+            told: AtomicBool::new(false),
             auto_vacuums: AtomicU64::new(0),
             tally: Tally::default(),
             closed: AtomicBool::new(false),
@@ -175,7 +178,7 @@ impl Engine {
     /// checkpoint lets segments be used again, so that rows can be deleted to make space.
     pub(crate) fn admit(&self) -> Result<()> {
         if self.upkeep.pace.is_late(self.redo_work()) {
-            self.step_checkpoint()?;
+            self.unless_poisoned(self.step_checkpoint())?;
             self.upkeep.tally.help();
         }
         match self.wal.admit() {
@@ -193,6 +196,21 @@ impl Engine {
             Err(Error::DiskFull(_)) => self.wal.admit_freeing(),
             admitted => admitted,
         }
+    }
+
+    /// What became of a checkpoint that somebody made who writes: what keeps another table's page
+    /// from its file is not his concern, and said once.
+    fn unless_poisoned<T>(&self, result: Result<T>) -> Result<()> {
+        match result {
+            Ok(_) => self.upkeep.told.store(false, Ordering::Relaxed),
+            Err(error @ Error::Poisoned(_)) => return Err(error),
+            Err(error) => {
+                if !self.upkeep.told.swap(true, Ordering::Relaxed) {
+                    self.env.logger.error(&format!("a checkpoint does not get on: {error}"));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn begin(&self, cause: Cause) -> Underway {
