@@ -20,7 +20,7 @@ use crate::recovery::checkpoint::{Checkpoint, Counters, Pace, RedoWork};
 use crate::recovery::redo::Replayed;
 use crate::sort::TempFiles;
 use crate::txn::{TxnManager, outcomes_stamp};
-use crate::wal::{RedoSpeed, Wal};
+use crate::wal::{Admission, RedoSpeed, Wal};
 
 /// An open database's parts.
 pub(crate) struct Engine {
@@ -181,19 +181,33 @@ impl Engine {
             self.unless_poisoned(self.step_checkpoint())?;
             self.upkeep.tally.help();
         }
-        match self.wal.admit() {
-            Err(Error::DiskFull(_)) => {
-                self.checkpoint(Cause::DiskFull, false)?;
-                self.wal.admit()
-            }
-            admitted => admitted,
-        }
+        self.admit_to_log(Admission::Begin)
     }
 
     /// As [`Engine::admit`], for work that gives space back: on a full disk, too.
     pub(crate) fn admit_freeing(&self) -> Result<()> {
         match self.admit() {
-            Err(Error::DiskFull(_)) => self.wal.admit_freeing(),
+            Err(Error::DiskFull(_)) => self.wal.admit(Admission::Free),
+            admitted => admitted,
+        }
+    }
+
+    /// As [`Engine::admit`], or [`Engine::admit_freeing`], between two steps of such work: a look
+    /// at the log, as long as that has room. No latch is held.
+    pub(crate) fn admit_more(&self, frees: bool) -> Result<()> {
+        let work = if frees { Admission::Step } else { Admission::GoOn };
+        if self.wal.has_room(work) {
+            return Ok(());
+        }
+        self.admit_to_log(work)
+    }
+
+    fn admit_to_log(&self, work: Admission) -> Result<()> {
+        match self.wal.admit(work) {
+            Err(Error::DiskFull(_)) => {
+                self.unless_poisoned(self.checkpoint(Cause::DiskFull, false))?;
+                self.wal.admit(work)
+            }
             admitted => admitted,
         }
     }
