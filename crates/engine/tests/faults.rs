@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use common::scenarios::ALL;
 use common::{Content, Scenario, Script, Settings, oracle, usual_row, usual_rows};
-use rightlink::{Database, Error};
+use rightlink::{Database, Error, RowId, ScanOptions, Transaction, Written};
 use rightlink_aio::SimDisk;
 use rightlink_aio::sim::{CrashChoice, FaultKind, OpKind, Repeat};
 use rightlink_env::sync::{Arc, AtomicUsize, Mutex, Ordering};
@@ -341,6 +341,169 @@ fn a_database_on_a_full_disk_opens_and_makes_space() {
     txn.insert_many("other", &usual_rows(0..40, 60)).expect("freed space is used");
     txn.commit().expect("there is space");
     assert_eq!(content(&db)["other"].rows.len(), 40);
+}
+
+/// A database with a table "t" of `rows` rows and little log, on a disk of its own.
+fn little(rows: i64) -> (SimDisk, Database) {
+    let disk = SimDisk::new(9);
+    let db = Settings::LITTLE_LOG.open(&disk).expect("no fault");
+    let mut txn = db.begin();
+    txn.create_table(&common::usual_table("t")).expect("no fault");
+    txn.commit().expect("no fault");
+    for start in (0..rows).step_by(50) {
+        let mut txn = db.begin();
+        let rows = usual_rows(start..rows.min(start + 50), 60);
+        txn.insert_many("t", &rows).expect("no fault");
+        txn.commit().expect("no fault");
+    }
+    // The first vacuum makes the maps, and needs space for them.
+    db.vacuum(None).expect("no fault");
+    db.checkpoint().expect("no fault");
+    (disk, db)
+}
+
+fn all_ids(txn: &mut Transaction) -> Vec<RowId> {
+    let rows = txn.scan("t", &ScanOptions::all()).expect("reads go on");
+    rows.map(|row| row.expect("reads go on").id).collect()
+}
+
+/// Not a byte is left when a statement deletes all rows, which takes several times the log that
+/// there is, and when vacuum removes them. Both had one admission at most, and what they logged
+/// then poisoned the instance where the log ended.
+#[test]
+fn on_a_full_disk_large_deletes_and_vacuum_succeed() {
+    type Delete = fn(&mut Transaction) -> rightlink::Result<u64>;
+    let by_writer: Delete = |txn| {
+        txn.freeing(|txn| {
+            txn.write("t", |writer| {
+                let mut deleted = 0;
+                for row in writer.scan(&ScanOptions::all())? {
+                    let written = writer.delete(row?.id, &mut |_| Ok(true))?;
+                    deleted += u64::from(matches!(written, Written::Done(_)));
+                }
+                Ok(deleted)
+            })
+        })
+    };
+    let by_ids: Delete = |txn| {
+        let ids = all_ids(txn);
+        txn.delete_many("t", &ids)
+    };
+    for delete in [by_writer, by_ids] {
+        let (disk, db) = little(5000);
+        disk.capacity(disk.allocated());
+        let mut txn = db.begin();
+        assert_eq!(delete(&mut txn).expect("a delete needs no new space"), 5000);
+        txn.commit().expect("a commit needs no new space");
+        assert_eq!(all_ids(&mut db.begin()).len(), 0);
+        db.vacuum(None).expect("vacuum makes space");
+        let mut txn = db.begin();
+        txn.insert_many("t", &usual_rows(0..500, 60)).expect("freed space is used");
+        txn.commit().expect("there is space");
+        assert_eq!(content(&db)["t"].rows.len(), 500);
+    }
+}
+
+/// Several at a time insert, update and delete on a full disk, in statements of any size, between
+/// readers: what takes space may fail, but as such, and the instance goes on.
+#[test]
+fn on_a_full_disk_several_writers_fail_without_harm() {
+    const WRITERS: i64 = 4;
+    let (disk, db) = little(1000);
+    disk.capacity(disk.allocated());
+    let work = |writer: i64, db: &Database| {
+        let (mut done, mut full) = (0, 0);
+        for round in 0..40 {
+            let first = 10_000 * (writer + 1) + 100 * round;
+            let mut txn = db.begin();
+            let rows = usual_rows(first..first + 10 + 2 * round, 40 + 10 * round as usize);
+            let inserted = txn.insert_many("t", &rows);
+            let changed = inserted.and_then(|ids| {
+                let keep = ids.len() / 8;
+                txn.delete_many("t", &ids[keep..])
+            });
+            assert!(!all_ids(&mut txn).is_empty());
+            match changed.and_then(|_| txn.commit()) {
+                Ok(()) => done += 1,
+                Err(Error::DiskFull(_)) => full += 1,
+                Err(error) => panic!("writer {writer}, round {round}: {error}"),
+            }
+        }
+        (done, full)
+    };
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let db = db.clone();
+            thread::spawn(&format!("writer-{writer}"), move || work(writer, &db))
+        })
+        .collect();
+    let counts: Vec<_> = writers.into_iter().map(|writer| writer.join().expect("sound")).collect();
+    println!("done and full, by writer: {counts:?}");
+    assert!(counts.iter().all(|(done, full)| done + full == 40));
+    let mut txn = db.begin();
+    let ids = all_ids(&mut txn);
+    txn.delete_many("t", &ids).expect("a delete needs no new space");
+    txn.commit().expect("a commit needs no new space");
+    db.vacuum(None).expect("vacuum makes space");
+    disk.capacity(1 << 40);
+    let mut txn = db.begin();
+    txn.insert_many("t", &usual_rows(0..2000, 60)).expect("there is space");
+    txn.commit().expect("there is space");
+    assert_eq!(content(&db)["t"].rows.len(), 2000);
+}
+
+/// An instance that takes no more writes is read on, also pages that a read would prune: that is
+/// logged, so such reads once failed.
+#[test]
+fn a_poisoned_instance_is_read() {
+    let (disk, db) = little(1000);
+    let mut txn = db.begin();
+    let ids = all_ids(&mut txn);
+    assert_eq!(txn.delete_many("t", &ids[..500]).expect("no fault"), 500);
+    txn.commit().expect("no fault");
+    disk.fail_nth(OpKind::Sync, 0, FaultKind::Io, Repeat::Forever);
+    let mut txn = db.begin();
+    let refused = txn.insert("t", &usual_row(5000, 10)).and_then(|_| txn.commit());
+    assert!(matches!(refused, Err(Error::Poisoned(_))), "{refused:?}");
+    for _ in 0..2 {
+        assert_eq!(all_ids(&mut db.begin()).len(), 500);
+    }
+    let mut txn = db.begin();
+    for id in 500..1000 {
+        let row = txn.get("t", &[rightlink::Value::Int8(id)]).expect("reads go on");
+        assert!(row.is_some());
+    }
+}
+
+/// Files of one table cannot be written, so that no checkpoint ends: others are written, however
+/// far behind checkpoints are, and that table is read.
+#[test]
+fn an_unwritable_table_stops_no_other() {
+    let files = |disk: &SimDisk| -> Vec<String> {
+        let names = disk.files().into_iter().map(|(name, _)| name);
+        names.filter(|name| name.starts_with("data/")).collect()
+    };
+    let (disk, db) = little(300);
+    let before = files(&disk);
+    let mut txn = db.begin();
+    txn.create_table(&common::usual_table("bad")).expect("no fault");
+    txn.insert_many("bad", &usual_rows(0..300, 60)).expect("no fault");
+    txn.commit().expect("no fault");
+    for file in files(&disk).iter().filter(|name| !before.contains(name)) {
+        disk.fail_writes_of(file, FaultKind::Io);
+    }
+    assert!(matches!(db.checkpoint(), Err(Error::Io(_))));
+    for id in (1000..9000).step_by(20) {
+        let mut txn = db.begin();
+        txn.insert_many("t", &usual_rows(id..id + 20, 60)).expect("another table's fault");
+        txn.commit().expect("another table's fault");
+        let row = db.begin().get("bad", &[rightlink::Value::Int8(id % 300)]).expect("a read");
+        assert!(row.is_some());
+    }
+    disk.clear_faults();
+    db.checkpoint().expect("the fault is over");
+    let found = content(&db);
+    assert_eq!((found["t"].rows.len(), found["bad"].rows.len()), (8300, 300));
 }
 
 /// Where the control file says that redo begins.

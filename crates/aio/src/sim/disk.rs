@@ -46,6 +46,8 @@ struct State {
     capacity_pages: Option<u64>,
     /// Bytes of files that no read may touch.
     unreadable: Vec<(Ino, Range<u64>)>,
+    /// Files that no write reaches, and why.
+    unwritable: Vec<(Ino, FaultKind)>,
     recording: Option<Log>,
     rng: Rng,
 }
@@ -73,6 +75,7 @@ impl State {
             crash_at: None,
             capacity_pages: None,
             unreadable: Vec::new(),
+            unwritable: Vec::new(),
             recording: None,
             rng: Rng::from_seed(seed),
         }
@@ -255,11 +258,23 @@ impl SimDisk {
         state.unreadable.push((ino, offset..offset + len));
     }
 
-    /// Forgets all planned faults, unreadable bytes and the planned power cut.
+    /// Lets every write to a file fail with EIO or ENOSPC, as `kind` says.
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn fail_writes_of(&self, file: &str, kind: FaultKind) {
+        assert!(matches!(kind, FaultKind::Io | FaultKind::NoSpace), "an error of a write");
+        let mut state = self.state.lock();
+        let (ino, _) = state.live.file(file).expect("the file exists");
+        state.unwritable.push((ino, kind));
+    }
+
+    /// Forgets all planned faults, unreadable bytes, unwritable files and the planned power cut.
     pub fn clear_faults(&self) {
         let mut state = self.state.lock();
         state.plan.clear();
         state.unreadable.clear();
+        state.unwritable.clear();
         state.crash_at = None;
     }
 
@@ -461,6 +476,11 @@ impl SimDisk {
         let mut state = self.state.lock();
         let fault = state.begin(OpKind::Write, ino ^ at.rotate_left(20), &self.counts)?;
         state.log_hash.bytes(&bytes);
+        if let Some((_, kind)) = state.unwritable.iter().find(|(of, _)| *of == ino) {
+            self.counts.add("unwritable file");
+            let full = *kind == FaultKind::NoSpace;
+            return Err(RawError::from_os(if full { number::NOSPC } else { number::IO }));
+        }
         if fault == Some(FaultKind::ShortWrite) {
             bytes.truncate(short(bytes.len()));
         }

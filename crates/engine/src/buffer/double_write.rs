@@ -151,12 +151,18 @@ impl DoubleWrite {
         Ok(())
     }
 
-    /// Makes all homes durable: every slot can be used again.
+    /// Makes all homes durable: every slot can be used again, and one more if a full disk took
+    /// slots away and has room now.
     fn settle(&mut self, sync_home: impl Fn(&DataFile) -> Result<()>) -> Result<()> {
         points::hit("buffer.double-write.settle");
         self.homes.iter().try_for_each(|home| sync_home(home))?;
         self.homes.clear();
         self.used = 0;
+        if self.slots < SLOTS {
+            let bytes = ((1 + self.group) * PAGE_SIZE) as u64;
+            let room = self.file.allocate(SLOT * u64::from(self.slots), bytes);
+            self.slots += u32::from(room.is_ok());
+        }
         Ok(())
     }
 
@@ -344,4 +350,33 @@ fn sum_of(copy: &[u8]) -> u32 {
 fn is_valid(page: PageId, bytes: &[u8]) -> bool {
     let bytes: &[u8; PAGE_SIZE] = bytes.try_into().expect("the buffer is a page");
     checksum::verify(page, bytes).is_ok()
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use rightlink_aio::{IoOptions, Method, SimDisk};
+    use rightlink_env::Env;
+
+    use super::*;
+
+    /// A full disk takes slots away; where it has room again they come back, without reopening.
+    #[test]
+    fn slots_come_back_when_there_is_space() {
+        let (env, disk) = (Env::simulated(3), SimDisk::new(3));
+        let options = IoOptions::with_method(Method::Sync);
+        let io = Io::simulated(&env, disk.clone(), options).unwrap();
+        let mut area = DoubleWrite::open(&io, 4).unwrap().expect("an area is wanted");
+        let mut group = AlignedBuf::zeroed(5 * PAGE_SIZE);
+        let pages: Vec<_> = (0..4).map(|block| PageId::new(FileId(70), block)).collect();
+        let mut write = |area: &mut DoubleWrite| area.write(&mut group, &pages, |_| Ok(()));
+        write(&mut area).unwrap();
+        disk.capacity(disk.allocated());
+        for _ in 0..10 {
+            write(&mut area).expect("a full disk still has the first slot");
+            assert_eq!(area.slots, 1);
+        }
+        disk.capacity(1 << 30);
+        (0..40).for_each(|_| write(&mut area).unwrap());
+        assert_eq!(area.slots, SLOTS);
+    }
 }

@@ -5,6 +5,8 @@
 //!   itself: nobody depends on a background thread.
 //! - R7: no latch is held, since this may write and wait.
 //! - It ends: when every frame stays pinned, with `Error::Limit`.
+//! - Pages that cannot be written keep nobody from a frame as long as there are others: a clean one
+//!   is looked for everywhere, and then others are written.
 //!
 //! Does not do: policy (`replacement`).
 
@@ -16,13 +18,16 @@ use rightlink_env::{points, thread};
 use crate::buffer::frame::{DIRTY, Frame};
 use crate::buffer::latched;
 use crate::buffer::pool::{BufferPool, Core};
-use crate::buffer::replacement::{Attempt, Victim};
+use crate::buffer::replacement::{Attempt, Depth, Victim};
 use crate::error::{Error, Result};
 
 /// How often the pool is looked through for an unpinned frame before the wait is given up.
 const PATIENCE: u32 = 1000;
 /// Longest wait for an unpinned frame between two looks.
 const NAP: Duration = Duration::from_millis(1);
+
+/// Groups that fail to be written before somebody who needs a frame is told so.
+const MOST_FAILED: u32 = 8;
 
 /// What a frame is needed for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,19 +80,22 @@ impl BufferPool {
     pub(super) fn claim(&self, need: Need) -> Result<u32> {
         latched::assert_none();
         let tries = if need == Need::Now { PATIENCE } else { 2 };
+        let (mut depth, mut failed) = (Depth::Usual, 0);
         for _ in 0..tries {
-            match self.find_victim() {
+            match self.find_victim(depth) {
                 Victim::Free(index) => return Ok(index),
                 Victim::Evicted(index) => {
                     points::hit("buffer.evict");
                     self.core.counters.evictions.add(1);
                     return Ok(index);
                 }
-                Victim::AllDirty => {
-                    if self.clean_for_eviction()? == 0 && need == Need::Now {
-                        self.core.wait_for_unpin();
-                    }
-                }
+                Victim::AllDirty => match self.clean_for_eviction() {
+                    Ok(0) if need == Need::Now => self.core.wait_for_unpin(),
+                    Ok(_) => {}
+                    // Who comes next goes on behind what has failed.
+                    Err(error) if failed == MOST_FAILED => return Err(error),
+                    Err(_) => (depth, failed) = (Depth::Whole, failed + 1),
+                },
                 Victim::AllPinned if need == Need::Now => self.core.wait_for_unpin(),
                 Victim::AllPinned => break,
             }
@@ -96,8 +104,9 @@ impl BufferPool {
         Err(Error::Limit(format!("all {frames} pages of the buffer pool are in use at once")))
     }
 
-    fn find_victim(&self) -> Victim {
+    fn find_victim(&self, depth: Depth) -> Victim {
         let mut replacement = self.core.replacement.lock();
-        replacement.victim(&self.core.arena, |frame, index| self.core.try_evict(frame, index))
+        let take = |frame: &Frame, index| self.core.try_evict(frame, index);
+        replacement.victim(&self.core.arena, depth, take)
     }
 }

@@ -7,6 +7,9 @@
 //!   shorter image. So redo can make lost growth again, and can tell a page that was cut off.
 //! - All latches are held until every page carries the record's end as its LSN.
 //! - A panic between stores poisons the log and breaks the latches: half a change is never seen.
+//! - A record that finds no room in the log while that is known to be short takes its stores back,
+//!   under the latches they were made under: then nothing has happened, and the error is one of the
+//!   statement. If the pages as they were have not been kept, the instance is poisoned.
 //!
 //! Does not do: choose latch order (R12 binds the caller); undo.
 
@@ -19,7 +22,7 @@ use crate::buffer::frame::UNLOGGED;
 use crate::buffer::pin::{Exclusive, Pin};
 use crate::buffer::pool::BufferPool;
 use crate::config::PAGE_SIZE;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{Lsn, PageId, Xid};
 use crate::page::{PageMut, delta, header};
 use crate::wal::{PagePart, RecordKind};
@@ -53,6 +56,8 @@ struct Slot {
     latched: Option<Exclusive>,
     delta: Vec<u8>,
     logged: bool,
+    /// The page before the first store, kept while the log is short.
+    before: Option<Box<[u8; PAGE_SIZE]>>,
 }
 
 impl Slot {
@@ -102,7 +107,8 @@ impl<'p> Mtr<'p> {
 
     fn add(&mut self, latched: Exclusive) -> Held {
         let logged = latched.pin().frame().state() & UNLOGGED == 0;
-        self.slots.push(Slot { latched: Some(latched), delta: Vec::new(), logged });
+        let latched = Some(latched);
+        self.slots.push(Slot { latched, delta: Vec::new(), logged, before: None });
         self.slots.len() - 1
     }
 
@@ -114,10 +120,14 @@ impl<'p> Mtr<'p> {
     /// Stores into the page (marks it dirty on first use).
     pub fn page(&mut self, held: Held) -> PageMut<'_> {
         let pool = self.pool;
-        let Slot { latched, delta, logged } = &mut self.slots[held];
+        let Slot { latched, delta, logged, before } = &mut self.slots[held];
         let latched = latched.as_mut().expect("a released page is not used again");
         if !latched.changing() {
-            let from = if *logged { pool.wal.end().0 } else { NO_REDO };
+            let end = pool.wal.end();
+            if pool.wal.is_short(end) {
+                *before = Some(Box::new(*latched.bytes()));
+            }
+            let from = if *logged { end.0 } else { NO_REDO };
             points::hit("buffer.mtr.before-mark");
             let late = points::broken("dirty-after-append");
             pool.core.mark_dirty(latched.pin().frame(), if late { NO_REDO } else { from });
@@ -147,6 +157,9 @@ impl<'p> Mtr<'p> {
 
     /// Logs all stores as one record of `kind` by `xid`, stamps LSNs, unlatches. Returns the
     /// record's end (`Lsn(0)` when nothing was changed or every changed file is unlogged).
+    ///
+    /// # Errors
+    /// Any error but `Poisoned` means that nothing was changed.
     pub fn commit(mut self, kind: RecordKind, xid: Xid) -> Result<Lsn> {
         let mut slots = std::mem::take(&mut self.slots);
         let logged = |slot: &&mut Slot| slot.changed() && slot.logged && !slot.delta.is_empty();
@@ -169,10 +182,10 @@ impl<'p> Mtr<'p> {
         };
         points::hit("buffer.mtr.before-append");
         let appended = self.pool.wal.append(kind, xid, parts);
-        let end = appended.inspect_err(|error| {
-            // The pages have changes that the log does not know: they must not reach their files.
-            self.pool.poison(&format!("append failed: {error}"));
-        })?;
+        let end = match appended {
+            Ok(end) => end,
+            Err(error) => return Err(self.give_up(slots, error)),
+        };
         points::hit("buffer.mtr.after-append");
         for slot in slots.iter_mut().filter(|slot| !slot.delta.is_empty()) {
             let latched = slot.latched.as_mut().expect("a page with a delta is latched");
@@ -180,6 +193,30 @@ impl<'p> Mtr<'p> {
         }
         give_back(slots);
         Ok(end)
+    }
+}
+
+impl Mtr<'_> {
+    /// The record could not be appended: takes the stores back, if that can be done.
+    fn give_up(&self, mut slots: Vec<Slot>, error: Error) -> Error {
+        let kept = slots.iter().all(|slot| !slot.changed() || slot.before.is_some());
+        if !kept || matches!(error, Error::Poisoned(_)) {
+            // The pages have changes that the log does not know: they must not reach their files.
+            let why = format!("append failed: {error}");
+            self.pool.poison(&why);
+            return match error {
+                Error::Poisoned(_) => error,
+                _ => Error::Poisoned(why),
+            };
+        }
+        points::hit("buffer.mtr.taken-back");
+        for slot in &mut slots {
+            if let (Some(latched), Some(before)) = (&mut slot.latched, slot.before.take()) {
+                latched.page_mut(None).replace(&before);
+            }
+        }
+        give_back(slots);
+        error
     }
 }
 

@@ -13,7 +13,7 @@
 //!
 //! Does not do: write-back, waiting.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::buffer::frame::{Arena, DIRTY, Frame, VALID, pins};
 use crate::buffer::page_table::spread;
@@ -44,6 +44,15 @@ pub(super) enum Victim {
     AllDirty,
     /// Every frame is pinned.
     AllPinned,
+}
+
+/// How much is looked through for a frame to take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Depth {
+    /// A few frames of each queue, unless all of those are pinned.
+    Usual,
+    /// Everything.
+    Whole,
 }
 
 /// Which frames are looked for.
@@ -115,6 +124,7 @@ impl Replacement {
     pub(super) fn victim(
         &mut self,
         arena: &Arena,
+        whole: Depth,
         take: impl Fn(&Frame, u32) -> Attempt,
     ) -> Victim {
         if let Some(frame) = self.free.pop() {
@@ -132,11 +142,11 @@ impl Replacement {
                     (None, saw_dirty) => dirty |= saw_dirty,
                 }
             }
-            if dirty {
+            if dirty && whole == Depth::Usual {
                 return Victim::AllDirty;
             }
         }
-        Victim::AllPinned
+        if dirty { Victim::AllDirty } else { Victim::AllPinned }
     }
 
     fn search(
@@ -178,6 +188,24 @@ impl Replacement {
             self.main.push_back(moved);
         }
         again
+    }
+
+    /// Those of `pages` (in ascending order) that are still dirty leave last: they cannot be written
+    /// now, and others might.
+    pub(super) fn postpone(&mut self, arena: &Arena, pages: &[PageId]) {
+        assert!(pages.is_sorted(), "the pages are searched by bisection");
+        let goes = |frame: &u32| {
+            let frame = arena.frame(*frame);
+            frame.state() & DIRTY != 0 && pages.binary_search(&frame.tag()).is_ok()
+        };
+        let mut last: Vec<u32> = Vec::with_capacity(pages.len());
+        for queue in [&mut self.small, &mut self.main] {
+            last.extend(queue.iter().copied().filter(goes));
+        }
+        let goes: BTreeSet<u32> = last.iter().copied().collect();
+        self.small.retain(|frame| !goes.contains(frame));
+        self.main.retain(|frame| !goes.contains(frame));
+        self.main.extend(last);
     }
 
     fn queue(&mut self, which: Queue) -> &mut VecDeque<u32> {

@@ -7,8 +7,8 @@
 //!
 //! Invariants:
 //! - WAL before data: the log is durable up to the LSN of a page before its copy leaves memory.
-//! - A change that could not be logged stays in memory: whoever made it has poisoned the pool before
-//!   he unlatches the page, and the pool is found sound after the last copy was taken.
+//! - A change that could not be logged stays in memory: whoever made it has taken it back, or
+//!   poisoned the pool, before he unlatches the page; the pool is sound after the last copy.
 //! - A frame becomes clean only after its write has completed, and its file is marked as unsynced
 //!   before that: a checkpoint that sees the clean frame syncs the file.
 //! - A failed home write leaves the page dirty and is reported. A failed sync poisons the instance.
@@ -129,7 +129,7 @@ impl BufferPool {
         if pages.len() < state.group.div_ceil(2) {
             return Ok(0);
         }
-        self.write_group(&mut state, &pages, Taste::Free)
+        self.write_leaving(&mut state, &pages)
     }
 
     /// Writes a group because somebody needs a frame and found none clean. If a group is being
@@ -143,7 +143,16 @@ impl BufferPool {
         };
         self.core.counters.foreground_groups.add(1);
         let pages = self.leaving(self.frames(), state.group, Leaving::Ever);
-        self.write_group(&mut state, &pages, Taste::Free)
+        self.write_leaving(&mut state, &pages)
+    }
+
+    /// Writes `pages`, which were to leave next; if that fails, others are.
+    fn write_leaving(&self, state: &mut WriteBack, pages: &[PageId]) -> Result<usize> {
+        let written = self.write_group(state, pages, Taste::Free);
+        if written.is_err() {
+            self.core.replacement.lock().postpone(&self.core.arena, pages);
+        }
+        written
     }
 
     /// Up to `limit` dirty pages among the `window` frames that leave next, in file order.
@@ -237,8 +246,8 @@ impl BufferPool {
         for page in pages {
             self.copy(&mut group, *page, taste)?;
         }
-        // Whoever could not log a store has poisoned the pool before he let go of the page: if it
-        // is sound now, the log has what was copied.
+        // Whoever could not log a store has taken it back or poisoned the pool before he let go of
+        // the page: if the pool is sound now, the log has what was copied.
         if !points::broken("copies-though-poisoned") {
             self.check_sound()?;
         }

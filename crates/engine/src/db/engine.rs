@@ -20,7 +20,7 @@ use crate::recovery::checkpoint::{Checkpoint, Counters, Pace, RedoWork};
 use crate::recovery::redo::Replayed;
 use crate::sort::TempFiles;
 use crate::txn::{TxnManager, outcomes_stamp};
-use crate::wal::{RedoSpeed, Wal};
+use crate::wal::{Admission, RedoSpeed, Wal};
 
 /// An open database's parts.
 pub(crate) struct Engine {
@@ -53,6 +53,8 @@ pub(crate) struct Upkeep {
     redo_speed: RedoSpeed,
     /// A checkpoint is wanted, however little it would spare.
     wanted: AtomicBool,
+    /// The logger knows that checkpoints fail.
+    told: AtomicBool,
     auto_vacuums: AtomicU64,
     pub(crate) tally: Tally,
     /// New work is refused.
@@ -85,6 +87,7 @@ impl Upkeep {
             dirtied: AtomicU64::new(0),
             redo_speed,
             wanted: AtomicBool::new(false),
+            told: AtomicBool::new(false),
             auto_vacuums: AtomicU64::new(0),
             tally: Tally::default(),
             closed: AtomicBool::new(false),
@@ -179,24 +182,53 @@ impl Engine {
     /// checkpoint lets segments be used again, so that rows can be deleted to make space.
     pub(crate) fn admit(&self) -> Result<()> {
         if self.upkeep.pace.is_late(self.redo_work()) {
-            self.step_checkpoint()?;
+            self.unless_poisoned(self.step_checkpoint())?;
             self.upkeep.tally.help();
         }
-        match self.wal.admit() {
-            Err(Error::DiskFull(_)) => {
-                self.checkpoint(Cause::DiskFull, false)?;
-                self.wal.admit()
-            }
-            admitted => admitted,
-        }
+        self.admit_to_log(Admission::Begin)
     }
 
     /// As [`Engine::admit`], for work that gives space back: on a full disk, too.
     pub(crate) fn admit_freeing(&self) -> Result<()> {
         match self.admit() {
-            Err(Error::DiskFull(_)) => self.wal.admit_freeing(),
+            Err(Error::DiskFull(_)) => self.wal.admit(Admission::Free),
             admitted => admitted,
         }
+    }
+
+    /// As [`Engine::admit`], or [`Engine::admit_freeing`], between two steps of such work: a look
+    /// at the log, as long as that has room. No latch is held.
+    pub(crate) fn admit_more(&self, frees: bool) -> Result<()> {
+        let work = if frees { Admission::Step } else { Admission::GoOn };
+        if self.wal.has_room(work) {
+            return Ok(());
+        }
+        self.admit_to_log(work)
+    }
+
+    fn admit_to_log(&self, work: Admission) -> Result<()> {
+        match self.wal.admit(work) {
+            Err(Error::DiskFull(_)) => {
+                self.unless_poisoned(self.checkpoint(Cause::DiskFull, false))?;
+                self.wal.admit(work)
+            }
+            admitted => admitted,
+        }
+    }
+
+    /// What became of a checkpoint that somebody made who writes: what keeps another table's page
+    /// from its file is not his concern, and said once.
+    fn unless_poisoned<T>(&self, result: Result<T>) -> Result<()> {
+        match result {
+            Ok(_) => self.upkeep.told.store(false, Ordering::Relaxed),
+            Err(error @ Error::Poisoned(_)) => return Err(error),
+            Err(error) => {
+                if !self.upkeep.told.swap(true, Ordering::Relaxed) {
+                    self.env.logger.error(&format!("a checkpoint does not get on: {error}"));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn begin(&self, cause: Cause) -> Underway {

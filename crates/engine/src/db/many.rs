@@ -15,7 +15,7 @@ use crate::db::writer::Writer;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::table::schema::TableDef;
-use crate::table::{Change, Merge, Table, Upserted, Wanted};
+use crate::table::{Change, Done, GoOn, Merge, Table, Upserted, Wanted};
 use crate::txn::LockMode;
 
 /// Which unique indexes say that a row is there already.
@@ -152,9 +152,12 @@ impl Transaction {
         let assignments = draft::assignments(set, entry.table.def())?;
         let mut change = |old: &[Value]| Ok(Some(assigned(old, &assignments)));
         let only: Vec<usize> = assignments.iter().map(|(at, _)| *at).collect();
+        let (handle, frees) = (Arc::clone(&self.handle), self.frees);
+        let mut go_on = || handle.engine.admit_more(frees);
         let mut statement = self.statement()?;
         let change = (Some(&only[..]), &mut change as Change<'_>);
-        let written = entry.table.update_many(&mut statement, ids, change, &mut |_| {});
+        let how = (&mut go_on as GoOn<'_>, &mut (|_| {}) as Done<'_>);
+        let written = entry.table.update_many(&mut statement, ids, change, how);
         entry.table.naming(written)
     }
 
@@ -178,17 +181,24 @@ impl Transaction {
             let (old, new) = last.take().expect("the row was made before it was written");
             changed.push(Changed { id, old, new: Some(new) });
         };
+        let (handle, frees) = (Arc::clone(&self.handle), self.frees);
+        let mut go_on = || handle.engine.admit_more(frees);
         let mut statement = self.statement()?;
-        let written = entry.table.update_many(&mut statement, ids, (None, &mut change), &mut done);
+        let change = (None, &mut change as Change<'_>);
+        let how = (&mut go_on as GoOn<'_>, &mut done as Done<'_>);
+        let written = entry.table.update_many(&mut statement, ids, change, how);
         entry.table.naming(written).map(|_| changed)
     }
 
     /// Deletes the rows at `ids` as one statement. Returns how many were there.
     pub fn delete_many(&mut self, table: &str, ids: &[RowId]) -> Result<u64> {
         let entry = self.entry(table, LockMode::Write)?;
+        let handle = Arc::clone(&self.handle);
+        let mut go_on = || handle.engine.admit_more(true);
         self.freeing(|txn| {
             let mut statement = txn.statement()?;
-            let written = entry.table.delete_many(&mut statement, ids, None, &mut |_| {});
+            let how = (&mut go_on as GoOn<'_>, &mut (|_| {}) as Done<'_>);
+            let written = entry.table.delete_many(&mut statement, ids, None, how);
             entry.table.naming(written)
         })
     }
@@ -205,10 +215,13 @@ impl Transaction {
             let old = last.take().expect("the row was looked at before it was deleted");
             changed.push(Changed { id, old, new: None });
         };
+        let handle = Arc::clone(&self.handle);
+        let mut go_on = || handle.engine.admit_more(true);
         self.freeing(|txn| {
             let mut statement = txn.statement()?;
             let wanted = Some(&mut wanted as Wanted<'_>);
-            let written = entry.table.delete_many(&mut statement, ids, wanted, &mut done);
+            let how = (&mut go_on as GoOn<'_>, &mut done as Done<'_>);
+            let written = entry.table.delete_many(&mut statement, ids, wanted, how);
             entry.table.naming(written)
         })?;
         Ok(changed)
@@ -243,6 +256,7 @@ impl Writer<'_> {
     ) -> Result<Vec<Upserted>> {
         let table: Arc<Table> = Arc::clone(&self.entry.table);
         let arbiters = arbiters(table.def(), on)?;
+        self.admit(false)?;
         table.naming(table.upsert_many(&mut self.statement, rows, &arbiters, merge))
     }
 }

@@ -52,7 +52,7 @@ pub struct Transaction {
     /// The table that it used last.
     known: Option<Known>,
     /// Does it give space back now, and may use the log that is left for that?
-    frees: bool,
+    pub(super) frees: bool,
 }
 
 /// A place in a transaction to roll back to.

@@ -268,6 +268,7 @@ impl Pacer<'_> {
     fn pace(&self, blocks: u32) -> Result<()> {
         points::hit("vacuum.pace");
         self.check()?;
+        self.engine.admit_more(true)?;
         if self.running.how == How::Fast {
             return Ok(());
         }
@@ -374,7 +375,9 @@ impl Engine {
         txn.set_lock_timeout(Some(TAIL_PATIENCE));
         match txn.lock_table(entry.table.def().id, LockMode::Exclusive) {
             Ok(()) => {
-                let cut = entry.table.naming(vacuum::cut_tail(entry.table.heap()))?;
+                let heap = entry.table.heap();
+                let go_on = || self.admit_more(true);
+                let cut = entry.table.naming(vacuum::cut_tail(heap, &go_on))?;
                 total.blocks_cut += u64::from(cut);
             }
             Err(Error::Cancelled(_) | Error::Conflict { .. }) => {}
@@ -391,6 +394,7 @@ impl Engine {
         how: How,
         total: &mut VacuumReport,
     ) -> Result<Option<Xid>> {
+        self.admit_freeing()?;
         self.txns.expire_snapshots();
         let (vacuums, id) = (&self.upkeep.vacuums, table.def().id);
         let running = Running {
@@ -407,7 +411,8 @@ impl Engine {
         let threads = Threads(if how == How::Fast { vacuums.settings.threads } else { 1 });
         let pace = |blocks| pacer.pace(blocks);
         let progress = &listed.running.progress;
-        let limits = Limits { workers: &threads, pace: &pace, progress };
+        let admit = || self.admit_more(true);
+        let limits = Limits { workers: &threads, pace: &pace, admit: &admit, progress };
         let memory = (&self.env.budget, self.env.budget.limit() / MEMORY_SHARE);
         // No row may be left to a later run twice.
         let may_skip = how == How::Automatic && !vacuums.skipped.lock().contains(&id);

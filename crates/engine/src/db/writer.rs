@@ -26,6 +26,8 @@ pub struct Writer<'t> {
     alive: Alive,
     handle: Arc<Handle>,
     now: i64,
+    /// May it use the log that is left for giving space back?
+    frees: bool,
 }
 
 impl Transaction {
@@ -41,7 +43,8 @@ impl Transaction {
             let edition = self.edition();
             let entry = self.entry(table, LockMode::Write)?;
             let (alive, handle, now) = (self.alive(), Arc::clone(&self.handle), self.now());
-            let mut writer = Writer { statement: self.statement()?, entry, alive, handle, now };
+            let (frees, statement) = (self.frees, self.statement()?);
+            let mut writer = Writer { statement, entry, alive, handle, now, frees };
             if writer.handle.engine.catalog.edition() != edition {
                 continue;
             }
@@ -55,6 +58,12 @@ impl Transaction {
 }
 
 impl Writer<'_> {
+    /// Is there log space for one more piece of the statement, which has no bound? A full disk ends
+    /// the statement.
+    pub(super) fn admit(&self, frees: bool) -> Result<()> {
+        self.handle.engine.admit_more(self.frees || frees)
+    }
+
     /// Rows of the table, as the statement's snapshot sees them.
     pub fn scan(&mut self, options: &ScanOptions) -> Result<Rows> {
         let rows = scan::start(&self.alive, &self.entry, self.statement.snapshot(), options);
@@ -63,6 +72,7 @@ impl Writer<'_> {
 
     /// Inserts rows (values in column order).
     pub fn insert_many(&mut self, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
+        self.admit(false)?;
         self.entry.table.naming(self.entry.table.insert_many(&mut self.statement, rows))
     }
 
@@ -80,11 +90,13 @@ impl Writer<'_> {
     /// committed `change` is called again with the newest version if another transaction changed
     /// the row first.
     pub fn update(&mut self, id: RowId, change: Change<'_>) -> Result<Written> {
+        self.admit(false)?;
         self.entry.table.naming(self.entry.table.update(&mut self.statement, id, change))
     }
 
     /// Deletes the row at `id` if it is `wanted`, asked again as in [`Writer::update`].
     pub fn delete(&mut self, id: RowId, wanted: Wanted<'_>) -> Result<Written> {
+        self.admit(true)?;
         self.entry.table.naming(self.entry.table.delete(&mut self.statement, id, wanted))
     }
 
@@ -111,6 +123,7 @@ impl Writer<'_> {
         lock: RowLock,
         busy: Busy,
     ) -> Result<Written> {
+        self.admit(false)?;
         let how = (lock, busy);
         let locked = self.entry.table.lock_row(&mut self.statement, id, Some(wanted), how);
         self.entry.table.naming(locked)

@@ -16,7 +16,7 @@ use crate::heap::page_set::Maps;
 use crate::heap::tuple::{TUPLE_HEADER, TupleHeader};
 use crate::heap::{Heap, TARGETS, check_row, free_space};
 use crate::ids::{RowId, Xid};
-use crate::wal::RecordKind;
+use crate::wal::{Admission, RecordKind};
 use rightlink_env::sync::Ordering;
 
 /// Disappointments with the free-space map after which an insert grows the table.
@@ -41,6 +41,8 @@ impl Heap {
         let group = self.target_group();
         let mut search = Search::new(xid, group);
         while ids.len() < rows.len() {
+            // A statement has no bound, a page has one.
+            self.pool().wal().admit(Admission::Step)?;
             let rest = &rows[ids.len()..];
             let need = TUPLE_HEADER + rest[0].len();
             let block = self.page_with_room(&mut search, need, estimate_blocks(rest))?;

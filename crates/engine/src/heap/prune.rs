@@ -12,7 +12,7 @@
 //! Does not do: call an index.
 
 use crate::buffer::Pin;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::heap::page::{HeapPage, Slot, Tuple, walk_chain};
 use crate::heap::page_edit::{self, Rewrite};
 use crate::heap::page_set::Maps;
@@ -22,7 +22,7 @@ use crate::heap::{Heap, Shared};
 use crate::ids::{BlockNo, RowId, Xid};
 use crate::page::PageMut;
 use crate::txn::SnapshotSet;
-use crate::wal::RecordKind;
+use crate::wal::{Admission, RecordKind};
 use rightlink_env::sync::Ordering;
 
 /// Most bytes of roots kept for [`Heap::take_dead_roots`]; vacuum finds the others.
@@ -298,12 +298,17 @@ impl Heap {
         self.prune_and_queue(BlockNo(block)).map(drop)
     }
 
-    /// Prunes `pin`'s page if that is worth it, and queues the roots that died.
+    /// Prunes `pin`'s page if that is worth it, and queues the roots that died. Whoever reads needs
+    /// none of this: where nothing can be logged, nothing is done.
     pub(super) fn prune_on_read(&self, pin: &Pin) -> Result<()> {
-        if self.should_prune(pin) {
-            self.prune_for_room(pin.page().block.0)?;
+        let wal = self.pool().wal();
+        if !self.should_prune(pin) || !wal.has_room(Admission::GoOn) || wal.check().is_err() {
+            return Ok(());
         }
-        Ok(())
+        match self.prune_for_room(pin.page().block.0) {
+            Err(Error::DiskFull(_) | Error::Poisoned(_)) => Ok(()),
+            pruned => pruned,
+        }
     }
 }
 

@@ -56,7 +56,9 @@ impl Heap {
         Heap::store_extent(&mut mtr, held_meta, block);
         // Before the latch goes: whoever finds the page zeroed finds it beyond the extent, too.
         self.shared.extent.store(block, Ordering::Release);
-        mtr.commit(RecordKind::Extend, Xid::NONE)?;
+        let cut = mtr.commit(RecordKind::Extend, Xid::NONE);
+        // A page that stays was out of reach for a moment, which an empty one may be.
+        cut.inspect_err(|_| self.shared.extent.store(block + 1, Ordering::Release))?;
         Ok(true)
     }
 

@@ -174,8 +174,9 @@ impl Heap {
     }
 
     /// Frees dead line pointers whose row ids are in no index any more. `rows` is sorted. A line
-    /// pointer that is not dead is left alone.
-    pub fn free_slots(&self, rows: &[RowId]) -> Result<u64> {
+    /// pointer that is not dead is left alone. An error of `go_on`, which is asked before each page
+    /// with nothing latched, ends it.
+    pub fn free_slots(&self, rows: &[RowId], go_on: &dyn Fn() -> Result<()>) -> Result<u64> {
         assert!(rows.is_sorted(), "row ids in order: one visit per page");
         let mut chunks = rows.chunk_by(|a, b| a.block == b.block);
         let mut stream = ReadStream::new(self.pool(), StreamOptions::ORDERED, move || {
@@ -184,6 +185,7 @@ impl Heap {
         });
         let mut freed = 0;
         while let Some((pin, chunk)) = stream.next()? {
+            go_on()?;
             freed += self.free_slots_of(chunk)?;
             drop(pin);
         }

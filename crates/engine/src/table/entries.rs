@@ -25,6 +25,7 @@ use crate::ids::{RowId, Xid};
 use crate::index::am::InsertOutcome;
 use crate::index::{HeapOracle, IndexEntry};
 use crate::txn::Transaction;
+use crate::wal::Admission;
 
 use super::keys::Keys;
 use super::oracle::TableOracle;
@@ -86,6 +87,7 @@ impl Table {
             let txn = statement.txn();
             let owns = |xid| txn.owns(xid);
             let oracle = TableOracle::new(&self.heap, &owns);
+            self.heap.pool().wal().admit(Admission::Step)?;
             match work.insert(xid, &oracle, page.take())? {
                 InsertOutcome::Inserted => return Ok(None),
                 InsertOutcome::Duplicate(..) => return Err(self.violation(work)),

@@ -21,9 +21,13 @@ use super::Table;
 use super::delete::Wanted;
 use super::entries::options;
 use super::insert::{ENTRY_BYTES, LEAST_MEMORY, MEMORY_SHARE, ROW_BYTES};
+use super::online::GoOn;
 use super::statement::Statement;
 use super::update::{Change, NEW, Update};
 use super::write::Written;
+
+/// Told of each row that was written.
+pub type Done<'a> = &'a mut dyn FnMut(RowId);
 
 /// New versions whose entries are still to go in.
 #[derive(Default)]
@@ -35,19 +39,21 @@ struct Pending {
 impl Table {
     /// Updates rows; how many. A row that is named twice is updated once. `change` is called for
     /// the rows in the heap's order, and after its last call for a row that was written `done`. As
-    /// for [`Table::update_only`], it may change and look at the places `only` alone.
+    /// for [`Table::update_only`], it may change and look at the places `only` alone. An error of
+    /// `go_on` is one of the statement.
     pub fn update_many(
         &self,
         statement: &mut Statement<'_>,
         rows: &[RowId],
         (only, change): (Option<&[usize]>, Change<'_>),
-        done: &mut dyn FnMut(RowId),
+        (go_on, done): (GoOn<'_>, Done<'_>),
     ) -> Result<u64> {
         statement.write(|statement| {
             let memory = self.memory_for_many(rows.len());
             let most = memory.as_ref().map_or(0, Reservation::bytes).max(LEAST_MEMORY);
             let mut pending = Pending::default();
             let count = self.in_heap_order(statement, rows, &mut |statement, row| {
+                go_on()?;
                 let written =
                     self.update_later(statement, row, (only, &mut *change), &mut pending)?;
                 if let Written::Done(id) = written {
@@ -71,10 +77,11 @@ impl Table {
         statement: &mut Statement<'_>,
         rows: &[RowId],
         mut wanted: Option<Wanted<'_>>,
-        done: &mut dyn FnMut(RowId),
+        (go_on, done): (GoOn<'_>, Done<'_>),
     ) -> Result<u64> {
         statement.write(|statement| {
             self.in_heap_order(statement, rows, &mut |statement, row| {
+                go_on()?;
                 let wanted = wanted.as_mut().map(|wanted| &mut **wanted as Wanted<'_>);
                 let written = self.delete_one(statement, row, wanted)?;
                 if let Written::Done(id) = written {

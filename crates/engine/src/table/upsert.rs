@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::heap::WriteOutcome;
 use crate::ids::{RowId, Xid};
 use crate::txn::{Isolation, LockMode, Snapshot};
+use crate::wal::Admission;
 
 use super::keys::Keys;
 use super::row::Projection;
@@ -79,6 +80,7 @@ impl Table {
             let xid = statement.txn().xid()?;
             let mut done = Vec::with_capacity(rows.len());
             for values in rows {
+                self.heap.pool().wal().admit(Admission::Step)?;
                 let keys = self.make_keys(std::slice::from_ref(values))?;
                 let bytes = self.encode_row(xid, values, &[])?;
                 let proposed = Proposed { values, bytes, keys };

@@ -314,8 +314,7 @@ impl StatusFile for PooledStatus {
                 store(&mut mtr, pages[at].1, part, *value);
             }
         }
-        // Whatever the reason: the pages hold stores that the log does not know.
-        mtr.commit(kind, xid).map_err(|error| Error::Poisoned(error.to_string()))
+        mtr.commit(kind, xid)
     }
 
     fn hint(&self, first: u64, numbers: &[u64]) -> Result<()> {

@@ -43,7 +43,7 @@ fn run(store: &Store, stop: bool, parked: Option<Parked>) -> Ended {
         true => Err(Error::Cancelled("by the test".into())),
         false => Ok(()),
     };
-    let limits = Limits { workers: &Alone, pace: &pace, progress: &progress };
+    let limits = Limits { workers: &Alone, pace: &pace, admit: &|| Ok(()), progress: &progress };
     let memory = (&store.pool.env.budget, 1 << 16);
     let vacuum = Vacuum::new(&store.table, memory, (store.txns.horizon(), false), limits);
     vacuum.expect("memory").run(parked)

@@ -197,6 +197,6 @@ impl Workers for Alone {
 impl<'a> Limits<'a> {
     /// Nothing rests, nobody helps.
     pub fn none(progress: &'a Progress) -> Limits<'a> {
-        Limits { workers: &Alone, pace: &|_| Ok(()), progress }
+        Limits { workers: &Alone, pace: &|_| Ok(()), admit: &|| Ok(()), progress }
     }
 }

@@ -45,6 +45,8 @@ use known::Known;
 
 /// Blocks whose dead row ids are collected before the set is asked for room.
 const CHUNK: u32 = 32;
+/// Blocks that are cut off a table's end between two looks at the log.
+const CUT: u32 = 64;
 /// One of so many heap blocks with dead rows is too few for a pass over the indexes.
 const FEW: u64 = 50;
 /// Of the memory of a run, the part for rows whose entries may go by key.
@@ -81,6 +83,9 @@ pub struct Limits<'a> {
     /// Called between pieces of work, with the number of blocks done and nothing latched, by every
     /// thread. An error of it ends the run.
     pub pace: &'a (dyn Fn(u32) -> Result<()> + Sync),
+    /// Called between pages that are changed, with nothing latched: may more be logged? An error of
+    /// it ends the run.
+    pub admit: &'a (dyn Fn() -> Result<()> + Sync),
     /// Told how far it is.
     pub progress: &'a Progress,
 }
@@ -198,6 +203,7 @@ impl<'a> Vacuum<'a> {
         let mut done = 0;
         let pass = heap.scan_dead(blocks, options, Skip::AllFrozen, &mut |block, page| {
             done += 1;
+            (limits.admit)()?;
             if found.first().is_some_and(|first| block.0 - first.block.0 >= CHUNK) {
                 self.collect(&mut found)?;
             }
@@ -279,7 +285,7 @@ impl<'a> Vacuum<'a> {
         let (heap, limits) = (self.heap(), self.limits);
         let (report, freed_to) = (&mut self.report, &mut self.freed_to);
         self.dead.for_each_piece(|rows| {
-            report.rows += heap.free_slots(rows)?;
+            report.rows += heap.free_slots(rows, limits.admit)?;
             *freed_to = rows.last().copied();
             let blocks = rows.chunk_by(|a, b| a.block == b.block).count();
             (limits.pace)(blocks as u32)
@@ -288,7 +294,16 @@ impl<'a> Vacuum<'a> {
 }
 
 /// Cuts the empty tail of a table whose exclusive lock the caller holds. Returns the blocks cut.
-pub fn cut_tail(heap: &Heap) -> Result<u32> {
+/// `admit` is as in [`Limits`].
+pub fn cut_tail(heap: &Heap, admit: &dyn Fn() -> Result<()>) -> Result<u32> {
     points::hit("vacuum.cut-tail");
-    heap.cut_tail(u32::MAX)
+    let mut cut = 0;
+    loop {
+        admit()?;
+        let more = heap.cut_tail(CUT)?;
+        cut += more;
+        if more < CUT {
+            return Ok(cut);
+        }
+    }
 }

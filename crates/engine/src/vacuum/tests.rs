@@ -126,7 +126,7 @@ fn parts_of_indexes_are_done_on_several_threads() {
         paced.fetch_add(blocks.into(), Ordering::Relaxed);
         Ok(())
     };
-    let limits = Limits { workers: &Two, pace: &pace, progress: &progress };
+    let limits = Limits { workers: &Two, pace: &pace, admit: &|| Ok(()), progress: &progress };
     let ended = run(&store, true, limits, None);
     ended.result.unwrap();
     assert_eq!(ended.report.index_passes, 1);
@@ -152,7 +152,7 @@ fn interrupted(store: &Store, after: u32) -> Ended {
         }
         Ok(())
     };
-    let limits = Limits { workers: &Alone, pace: &pace, progress: &progress };
+    let limits = Limits { workers: &Alone, pace: &pace, admit: &|| Ok(()), progress: &progress };
     let ended = run(store, false, limits, None);
     assert!(matches!(ended.result, Err(Error::Cancelled(_))), "{:?}", ended.result);
     assert_eq!(left.into_inner(), 0);

@@ -123,6 +123,33 @@ pub struct RedoSpeed {
     pub pages_per_s: u64,
 }
 
+/// Work that wants log space, and the part of the reserve (one segment) that must be left before
+/// it: on a full disk what takes space stops first, then what gives space back. The last quarter is
+/// for what asks no more: what everybody does between two admissions, commits, and the records of a
+/// checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// A statement begins.
+    Begin,
+    /// A statement that takes space goes on.
+    GoOn,
+    /// A statement, or a vacuum, begins that gives space back.
+    Free,
+    /// One more step of work that has begun, whatever it is for.
+    Step,
+}
+
+impl Admission {
+    fn of_reserve(self, reserve: u64) -> u64 {
+        match self {
+            Admission::Begin => reserve,
+            Admission::GoOn => reserve / 2,
+            Admission::Free => reserve * 3 / 8,
+            Admission::Step => reserve / 4,
+        }
+    }
+}
+
 /// The log of an open database. All methods may be called from any thread.
 pub struct Wal {
     database: u64,
@@ -301,8 +328,9 @@ impl Wal {
     }
 
     /// Appends a record and returns its end: the record is durable once `durable() >= end`. Blocks
-    /// only when both groups are full. Fails when the instance is poisoned, or with `DiskFull`, and
-    /// nothing appended, when even the reserve that [`Wal::admit`] guards is used up.
+    /// only when both groups are full. Fails when the instance is poisoned; with any other error
+    /// (`DiskFull`, when even the reserve that [`Wal::admit`] guards is used up) nothing is
+    /// appended and the log is sound.
     pub fn append(&self, kind: RecordKind, xid: Xid, parts: &[PagePart<'_>]) -> Result<Lsn> {
         let len = record::encoded_len(xid, parts);
         let mut state = self.room_for(len)?;
@@ -338,23 +366,28 @@ impl Wal {
         }
     }
 
-    /// Is there log space for a piece of work, its commit and a checkpoint? To be asked before the
-    /// first store of a statement or batch: below a reserve of one segment it answers `DiskFull` as
-    /// long as no segment can be made, while what has begun may go on to use the reserve. Not
-    /// sticky.
-    pub fn admit(&self) -> Result<()> {
-        if self.segments.allocated() >= self.end().0 + self.segment_bytes {
-            return Ok(());
-        }
-        self.grow_ahead()
+    /// Is there log space for `work`, its commit and a checkpoint? If there is not, and no segment
+    /// can be made, `DiskFull`. To be asked before the first store, with no latch held; costs two
+    /// loads as long as there is room. Not sticky.
+    pub fn admit(&self, work: Admission) -> Result<()> {
+        if self.has_room(work) { Ok(()) } else { self.grow_ahead() }
     }
 
-    /// As [`Wal::admit`], for work that gives space back: it may use half of the reserve.
-    pub fn admit_freeing(&self) -> Result<()> {
-        if self.segments.allocated() >= self.end().0 + self.segment_bytes / 2 {
-            return Ok(());
-        }
-        self.grow_ahead()
+    /// Is there log space for `work` without a new segment? Two loads.
+    pub fn has_room(&self, work: Admission) -> bool {
+        self.left(self.end()) >= work.of_reserve(self.segment_bytes)
+    }
+
+    /// Might a record that is about to be made find no room, where the log ends at `end`? Said so
+    /// early that nobody uses up the rest between this and the record: [`Wal::admit`] stops them
+    /// before.
+    pub(crate) fn is_short(&self, end: Lsn) -> bool {
+        self.left(end) < self.segment_bytes / 2
+    }
+
+    /// Bytes of log that are on disk behind `end`.
+    fn left(&self, end: Lsn) -> u64 {
+        self.segments.allocated().saturating_sub(end.0)
     }
 
     fn grow_ahead(&self) -> Result<()> {

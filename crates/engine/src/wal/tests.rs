@@ -499,7 +499,7 @@ fn a_full_disk_leaves_a_reserve() {
     disk.capacity(disk.files().iter().map(|(_, len)| len).sum());
     let mut i = 0;
     let refused = loop {
-        match wal.admit() {
+        match wal.admit(Admission::Begin) {
             Ok(()) => append(&wal, i).unwrap(),
             Err(error) => break error,
         };
@@ -511,9 +511,9 @@ fn a_full_disk_leaves_a_reserve() {
     wal.append(RecordKind::Checkpoint, Xid::NONE, &[]).unwrap();
     wal.flush(wal.end()).unwrap();
     wal.write_control(&Control { redo: wal.end(), ..control() }).unwrap();
-    assert!(wal.admit().is_err(), "the only segment is still in use");
+    assert!(wal.admit(Admission::Begin).is_err(), "the only segment is still in use");
     disk.capacity(1 << 20);
-    wal.admit().unwrap();
+    wal.admit(Admission::Begin).unwrap();
     append(&wal, i).unwrap();
     wal.flush(wal.end()).unwrap();
     assert_eq!(recover(&disk).unwrap().1.len(), 1);

@@ -5,11 +5,14 @@ use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 use rightlink_env::{Rng, thread};
 
 use super::{FILE, filled, get, init, page, set};
-use crate::buffer::testing::pool;
-use crate::buffer::{Mtr, Pin};
-use crate::error::Error;
-use crate::ids::{Lsn, Xid};
-use crate::page::header;
+use crate::buffer::data_file;
+use crate::buffer::testing::{TestPool, pool};
+use crate::buffer::{BufferPool, Mtr, Pin};
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::ids::{FileId, Lsn, PageId, Xid};
+use crate::page::PageKind;
+use crate::page::header::{self, HEADER_SIZE};
 use crate::wal::RecordKind;
 
 #[test]
@@ -301,4 +304,90 @@ fn a_panic_between_stores_poisons_and_hides_the_page() {
     assert!(matches!(set(&test.pool, page(0), 1), Err(Error::Poisoned(_))));
     assert!(test.pool.write_back(Lsn(u64::MAX)).is_err());
     assert_eq!(get(&test.pool, page(0)).unwrap(), 1, "a change in memory that failed to be logged");
+}
+
+/// Stores `value` in both pages, in one long record.
+fn set_both(pool: &BufferPool, value: u64) -> Result<Lsn> {
+    let pins = (pool.pin(page(0))?, pool.pin(page(1))?);
+    let mut mtr = Mtr::new(pool);
+    for pin in [pins.0, pins.1] {
+        let held = mtr.latch(pin);
+        let mut image = Box::new([value as u8 | 1; PAGE_SIZE]);
+        image[..HEADER_SIZE].copy_from_slice(&header::format(PageKind::Heap, 0)[..HEADER_SIZE]);
+        image[4096..4104].copy_from_slice(&value.to_le_bytes());
+        mtr.page(held).replace(&image);
+    }
+    mtr.commit(RecordKind::HeapUpdate, Xid(5))
+}
+
+/// The log has no room for a record and the disk none for a segment: the pages are as they were,
+/// nothing is poisoned, and when there is space work goes on.
+#[test]
+fn a_record_without_room_takes_its_stores_back() {
+    let test = pool(16, 31);
+    filled(&test, 2);
+    test.disk.capacity(test.disk.allocated());
+    let (done, refused) = change_until_refused(&test);
+    assert!(matches!(refused, Error::DiskFull(_)), "{refused}");
+    assert!(done > 60, "a segment and more was used: {done}");
+    let lsn = |block| header::lsn(test.pool.pin(page(block)).unwrap().shared().bytes());
+    let before = (lsn(0), lsn(1));
+    for _ in 0..3 {
+        assert!(matches!(set_both(&test.pool, 7777), Err(Error::DiskFull(_))));
+        for block in 0..2 {
+            assert_eq!(get(&test.pool, page(block)).unwrap(), done + 1);
+        }
+    }
+    assert_eq!((lsn(0), lsn(1)), before);
+    test.pool.wal().check().expect("the log is sound");
+    test.pool.flush_all().expect("a checkpoint needs no new space");
+    test.disk.capacity(1 << 30);
+    set_both(&test.pool, 8888).expect("there is space");
+    test.pool.evict_all().unwrap();
+    assert_eq!(get(&test.pool, page(1)).unwrap(), 8888);
+}
+
+/// Changes both pages until that is refused: how often that went well, and why it did not.
+fn change_until_refused(test: &TestPool) -> (u64, Error) {
+    let mut done = 0;
+    loop {
+        match set_both(&test.pool, 2 + done) {
+            Ok(_) => done += 1,
+            Err(error) => return (done, error),
+        }
+    }
+}
+
+/// The pages that leave next are all of a file that cannot be written, more of them than a search
+/// for a frame looks at: other files are read and written all the same. Every miss once failed.
+#[test]
+fn an_unwritable_file_stops_nobody_else() {
+    const OTHER: FileId = FileId(71);
+    let other = |block| PageId::new(OTHER, block);
+    for kind in [FaultKind::Io, FaultKind::NoSpace] {
+        let test = pool(600, 32);
+        test.pool.create_file(OTHER, true).unwrap();
+        test.pool.extend(OTHER, 900).unwrap();
+        for block in 0..900 {
+            init(&test.pool, other(block), u64::from(block)).unwrap();
+        }
+        test.pool.flush_all().unwrap();
+        test.pool.evict_all().unwrap();
+        filled(&test, 300);
+        test.disk.fail_writes_of(&data_file::name(FILE), kind);
+        for block in (0..900).chain(0..900) {
+            assert_eq!(get(&test.pool, other(block)).unwrap(), u64::from(block), "{kind:?}");
+        }
+        for block in 0..900 {
+            set(&test.pool, other(block), u64::from(block) + 5000).unwrap();
+        }
+        for block in 0..900 {
+            assert_eq!(get(&test.pool, other(block)).unwrap(), u64::from(block) + 5000);
+        }
+        assert!(test.pool.flush_all().is_err(), "{kind:?}: a checkpoint would not end");
+        test.disk.clear_faults();
+        test.pool.flush_all().unwrap();
+        test.pool.evict_all().unwrap();
+        (0..300).for_each(|at| assert_eq!(get(&test.pool, page(at)).unwrap(), u64::from(at)));
+    }
 }

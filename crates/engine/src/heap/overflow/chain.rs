@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::heap::overflow::page::{self, CAPACITY, Link};
 use crate::heap::overflow::{Overflow, Stored};
 use crate::ids::Xid;
-use crate::wal::RecordKind;
+use crate::wal::{Admission, RecordKind};
 
 /// Most blocks that are put aside at a time.
 const MAX_ASIDE: usize = 64;
@@ -122,6 +122,7 @@ impl Writer {
 
     /// Writes the buffer as a page that leads to `next`, and marks its block, in one record.
     fn flush(&mut self, next: u32) -> Result<()> {
+        self.store.pool().wal().admit(Admission::Step)?;
         let block = self.aside[0];
         let link = Link { first: self.first, next, number: self.written, creator: self.creator };
         let image = page::image(link, &self.buffer);

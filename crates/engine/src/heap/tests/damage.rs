@@ -231,7 +231,7 @@ fn poke(fixture: &Fixture, slots: u16) {
     }
     let _ = heap.prune(BlockNo(1));
     let _ = heap.vacuum_page(BlockNo(1), VacuumOptions { freeze_below: fixture.txns.horizon() });
-    let _ = heap.free_slots(&[RowId::new(1, 1), RowId::new(1, 3)]);
+    let _ = heap.free_slots(&[RowId::new(1, 1), RowId::new(1, 3)], &|| Ok(()));
     let _ = heap.verify(&mut |_| {});
     txn.rollback();
 }

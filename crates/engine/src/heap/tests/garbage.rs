@@ -50,7 +50,11 @@ fn a_dead_root_is_reported_and_its_slot_waits_for_the_indexes() {
 
     let before = fixture.heap.clock().now();
     assert!(!fixture.heap.clock().newer_than(root.block, before));
-    assert_eq!(fixture.heap.free_slots(&[root, other]).expect("freed"), 1, "only the dead one");
+    assert_eq!(
+        fixture.heap.free_slots(&[root, other], &|| Ok(())).expect("freed"),
+        1,
+        "only the dead one"
+    );
     assert!(fixture.heap.clock().newer_than(root.block, before), "R3");
     assert_eq!(fixture.slot(root), Slot::Unused);
     assert_eq!(fixture.insert(b"four"), root, "now it may be taken");
@@ -140,7 +144,7 @@ fn freed_space_is_found_again() {
     let died = fixture.heap.take_dead_roots().len();
     assert!(died <= dead.len());
     assert_eq!(dead, ids, "every row id, in order");
-    assert_eq!(fixture.heap.free_slots(&dead).expect("freed"), 500);
+    assert_eq!(fixture.heap.free_slots(&dead, &|| Ok(())).expect("freed"), 500);
     for i in 0..500u32 {
         fixture.insert(&[i as u8; 400]);
     }
@@ -161,7 +165,7 @@ fn empty_pages_at_the_end_are_cut_off() {
     assert_eq!(fixture.heap.cut_tail(u32::MAX).expect("cut"), 0, "versions are left");
     let (dead, _) = fixture.vacuum_all();
     assert_eq!(fixture.heap.cut_tail(u32::MAX).expect("cut"), 0, "row ids are left");
-    fixture.heap.free_slots(&dead).expect("freed");
+    fixture.heap.free_slots(&dead, &|| Ok(())).expect("freed");
     fixture.vacuum_all();
     let time = fixture.heap.clock().now();
     assert_eq!(fixture.heap.cut_tail(3).expect("cut"), 3, "as many as asked for");

@@ -144,7 +144,7 @@ impl Store {
             };
             index.method().bulk_delete(&mut is_dead).unwrap();
         }
-        let freed = heap.free_slots(&dead).unwrap();
+        let freed = heap.free_slots(&dead, &|| Ok(())).unwrap();
         self.table.sweep_values(&self.pool.env.budget, &|_| Ok(())).unwrap();
         freed
     }
