@@ -296,6 +296,44 @@ fn a_statement_does_not_read_an_index_that_was_replaced_before_its_snapshot() {
     }
 }
 
+/// A scan that takes its rows from an index alone goes on while that index is replaced. Vacuum then
+/// removes the entries of dead rows from the new one only, and finds their pages all-visible: what
+/// the old one still says would have brought the rows back.
+#[test]
+fn a_scan_of_a_replaced_index_brings_no_dead_rows_back() {
+    for rule in [None, Some("r4-replaced")] {
+        let db = filled(&SimDisk::new(3), 4000);
+        let mut txn = db.begin();
+        for id in (0..4000).filter(|id| id % 10 == 9) {
+            let found = txn.get("t", &[Value::Int8(id)]).unwrap().unwrap();
+            assert!(txn.delete("t", found.id).unwrap());
+        }
+        txn.commit().unwrap();
+        let begun = Arc::new(Mutex::new(None));
+        let (other, slot) = (db.clone(), Arc::clone(&begun));
+        let hook = points::install_local(move |name: &'static str| {
+            if name == "online.caught-up" {
+                let mut txn = other.begin();
+                let options = ScanOptions::index("t_pkey").columns(["id"]);
+                let mut rows = txn.scan("t", &options).unwrap();
+                let first = rows.next().unwrap().unwrap();
+                assert_eq!(first.values, [Value::Int8(0)]);
+                *slot.lock() = Some((txn, rows));
+            }
+        });
+        db.reindex("t", Some("t_pkey")).unwrap();
+        drop(hook);
+        db.vacuum(Some("t")).unwrap();
+        let broken = rule.map(points::break_rule);
+        let (txn, rows) = begun.lock().take().expect("the scan was begun");
+        let found: Vec<_> = rows.map(|row| int(&row.unwrap().values[0])).collect();
+        let wanted: Vec<_> = (1..4000).filter(|id| id % 10 != 9).collect();
+        assert_eq!(found == wanted, rule.is_none(), "rule {rule:?}: {} rows", found.len());
+        drop((broken, txn));
+        check(&db);
+    }
+}
+
 /// Two rows with one key end the build, whenever the second one comes; the name is free again, and
 /// so is the space.
 #[test]
