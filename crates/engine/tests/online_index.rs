@@ -436,6 +436,54 @@ fn an_upsert_does_not_believe_a_replaced_index_for_ever() {
     check(&db);
 }
 
+/// Pages that were read to know whether a row counts are let go before another transaction is
+/// waited for.
+#[test]
+fn a_build_waits_for_a_row_without_a_pin() {
+    let db = filled(&SimDisk::new(3), 500);
+    let cold_reads = |db: &Database| {
+        db.evict().unwrap();
+        let reads = || db.stats().get("pool_reads").unwrap();
+        let before = reads();
+        assert!(db.begin().scan("t", &ScanOptions::all()).unwrap().count() > 0);
+        reads() - before
+    };
+    let named = |id: i64| {
+        let mut row = row(id, 1);
+        row[2] = Value::Text("the same".into());
+        row
+    };
+    let (other, rival) = (db.clone(), Mutex::new(None));
+    let waited = Arc::new(AtomicI64::new(-1));
+    let seen = Arc::clone(&waited);
+    let hook = points::install_local(move |name: &'static str| match name {
+        // The build knows nothing of it.
+        "online.sorted" => {
+            let mut txn = other.begin();
+            txn.insert("t", &named(9001)).unwrap();
+            txn.commit().unwrap();
+        }
+        "online.missing" => {
+            let mut txn = other.begin();
+            txn.insert("t", &named(9002)).unwrap();
+            *rival.lock() = Some(txn);
+            other.evict().unwrap();
+        }
+        "txn.wait" => {
+            let rival: Option<Transaction> = rival.lock().take();
+            let Some(rival) = rival else { return };
+            seen.store(cold_reads(&other) as i64, Ordering::SeqCst);
+            rival.rollback();
+        }
+        _ => {}
+    });
+    db.create_index_online("t", &IndexSchema::new("t_unique").on("name").unique()).unwrap();
+    drop(hook);
+    let waited = waited.load(Ordering::SeqCst);
+    assert_eq!(waited, cold_reads(&db) as i64, "pages read while the build waits, and afterwards");
+    check(&db);
+}
+
 /// Two rows with one key end the build, whenever the second one comes; the name is free again, and
 /// so is the space.
 #[test]
