@@ -412,6 +412,12 @@ fn backups_under_load_each_verify() {
         check(&copied);
         let (sum, count) = totals(&copied);
         assert_eq!(sum, ACCOUNTS * 100, "backup {number}");
+        let mut txn = copied.begin();
+        for id in 0..ACCOUNTS {
+            let row = txn.get("account", &[Value::Int8(id)]).unwrap();
+            assert!(row.is_some(), "backup {number}: account {id} by its key");
+        }
+        drop(txn);
         assert!((floor..=ceiling).contains(&count), "backup {number}: {floor} {count} {ceiling}");
     }
     load.stop.store(true, Ordering::SeqCst);

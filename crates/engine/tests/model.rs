@@ -9,18 +9,19 @@
 //!
 //! And at the end the committed writes of a pair form one chain from its first value to its last:
 //! no write was lost, none that was rolled back stayed. Meanwhile one thread vacuums all the time,
-//! and another checkpoints, verifies, and creates and drops an index, a column and a table of
-//! its own, keeping or rolling back; in one test, vacuums are cancelled and snapshots become too
-//! old; in another, reads go ahead at odd distances, by every method of I/O, on a pool that is made
-//! cold all the time, and scans are left in the middle. The writers go on until each of these has
-//! succeeded beside them, and every run ends with `verify`.
+//! and another checkpoints, verifies, copies the database and looks at the copy, and creates and
+//! drops an index, a column and a table of its own, keeping or rolling back; in one test, vacuums
+//! are cancelled and snapshots become too old; in another, reads go ahead at odd distances, by every
+//! method of I/O, on a pool that is made cold all the time, and scans are left in the middle. The
+//! writers go on until each of these has succeeded beside them, and every run ends with `verify`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use rightlink::{
-    Database, Error, IndexMethod, IndexSchema, Isolation, Method, Predicate, Prefetch, Result, Row,
-    ScanOptions, SequenceSchema, TableSchema, Transaction, TransactionOptions, Type, Value,
+    ConflictKind, Database, Error, IndexMethod, IndexSchema, Isolation, Method, OnConflict,
+    Predicate, Prefetch, Result, Row, ScanOptions, SequenceSchema, TableSchema, Transaction,
+    TransactionOptions, Type, Upserted, Value,
 };
 use rightlink_env::Rng;
 use rightlink_env::sync::{AtomicBool, AtomicU64, Ordering};
@@ -84,25 +85,53 @@ fn read_pair(txn: &mut Transaction, k: i64) -> Result<Option<(Row, Row)>> {
     }
 }
 
-/// Inserts both members. The extra column may be there or not, but not change under a transaction.
-fn insert_pair(txn: &mut Transaction, k: i64, v: i64) -> Result<()> {
+/// Writes both members by `write`. The extra column may be there or not, but not change under a
+/// transaction.
+fn write_rows<T>(
+    (k, v): (i64, i64),
+    mut write: impl FnMut(&[Vec<Value>]) -> Result<T>,
+) -> Result<T> {
     let mut rows = [row(k, v), row(k + PAIR, v)];
-    match txn.insert_many("pairs", &rows) {
+    match write(&rows) {
         Err(Error::Invalid(_)) => {
             rows.iter_mut().for_each(|row| row.push(Value::Int4(v as i32)));
-            txn.insert_many("pairs", &rows).map(|_| ())
+            write(&rows)
         }
-        inserted => inserted.map(|_| ()),
+        written => written,
     }
 }
 
-/// Writes a pair: inserts, replaces or deletes it.
+/// Inserts both members, or puts them in the place of those that are there.
+fn put_pair(txn: &mut Transaction, k: i64, v: i64, there: bool) -> Result<()> {
+    let done = write_rows((k, v), |rows| {
+        let mut replace = |_: &[Value], new: &[Value]| Ok(Some(new.to_vec()));
+        txn.upsert("pairs", OnConflict::Columns(&["k"]), rows, &mut replace)
+    })?;
+    let updated = done.iter().filter(|done| matches!(done, Upserted::Updated(_))).count();
+    assert!(there || updated == 0, "pair {k} that came since the snapshot is a conflict");
+    if there && updated < done.len() {
+        // Inserting in the place of a row that was deleted since is allowed, but breaks the chain.
+        let what = format!("pair {k} was deleted");
+        return Err(Error::Conflict { kind: ConflictKind::Serialization, what });
+    }
+    Ok(())
+}
+
+/// Writes a pair: inserts, replaces or deletes it, by single writes or by upserts.
 fn write_pair(txn: &mut Transaction, rng: &mut Rng, k: i64, v: i64) -> Result<Write> {
+    let upsert = rng.chance(1, 4);
     let Some((a, b)) = read_pair(txn, k)? else {
-        insert_pair(txn, k, v)?;
+        match upsert {
+            true => put_pair(txn, k, v, false)?,
+            false => write_rows((k, v), |rows| txn.insert_many("pairs", rows).map(drop))?,
+        }
         return Ok((k, v, 0));
     };
     let old = int(&a, 1);
+    if upsert {
+        put_pair(txn, k, v, true)?;
+        return Ok((k, v, old));
+    }
     if rng.chance(1, 6) {
         assert!(txn.delete("pairs", a.id)? && txn.delete("pairs", b.id)?);
         return Ok((k, 0, old));
@@ -169,6 +198,13 @@ fn look(db: &Database) -> Result<()> {
         let both = ScanOptions::index("pairs_both").equal(vec![pad, Value::Int8(*k)]);
         let rows: Result<Vec<Row>> = txn.scan("pairs", &both)?.collect();
         assert_eq!(rows?.len(), 1, "row {k} by its pad and key");
+        let has = |found: Option<Row>| found.map(|row| (int(&row, 0), int(&row, 1)));
+        assert_eq!(has(read(&mut txn, *k)?), Some((*k, *v)), "row {k} by its key");
+        let pad = row(*k, *v).remove(2);
+        let found = txn.get_by("pairs", "pairs_pad", &[pad, Value::Int8(*k)])?;
+        assert_eq!(has(found), Some((*k, *v)), "row {k} by a tree of its pad and key");
+        let found = has(txn.get_by("pairs", "pairs_v", &[Value::Int8(*v)])?);
+        assert!(found.is_some_and(|found| found.1 == *v), "{found:?} by a tree of {v}");
     }
     let few = ScanOptions::index("pairs_wide").columns(["k", "v"]);
     let rows: Result<Vec<Row>> = txn.scan("pairs", &few)?.collect();
@@ -267,9 +303,31 @@ fn change_name(txn: &mut Transaction) -> Result<()> {
     Ok(())
 }
 
+/// A copy that is made beside the writers is whole: what holds of the database holds of it.
+fn copy(db: &Database) -> Result<()> {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("copy");
+    db.backup(&to)?;
+    let copied = Database::options().pool_pages(300).open(&to)?;
+    look(&copied)?;
+    let report = copied.verify()?;
+    assert!(report.is_clean(), "{:?}", report.findings);
+    copied.close()
+}
+
 /// What goes on beside the writers.
-const DISTURBANCES: [&str; 9] =
-    ["checkpoint", "index", "online", "column", "check", "table", "name", "type", "verify"];
+const DISTURBANCES: [&str; 10] = [
+    "checkpoint",
+    "index",
+    "online",
+    "column",
+    "check",
+    "table",
+    "name",
+    "type",
+    "backup",
+    "verify",
+];
 
 /// How often each disturbance succeeded beside the writers.
 #[derive(Default, Debug)]
@@ -277,12 +335,21 @@ struct Done([AtomicU64; DISTURBANCES.len()]);
 
 impl Done {
     fn is_all(&self) -> bool {
-        self.0.iter().all(|times| times.load(Ordering::Relaxed) > 0)
+        (0..self.0.len()).all(|at| self.has(at))
+    }
+
+    fn has(&self, at: usize) -> bool {
+        self.0[at].load(Ordering::Relaxed) > 0
     }
 }
 
 fn disturb(db: &Database, rng: &mut Rng, done: &Done) -> Result<()> {
-    let chosen = rng.index(DISTURBANCES.len());
+    // Some succeed seldom: what is still missing is tried more often.
+    let missing: Vec<_> = (0..DISTURBANCES.len()).filter(|at| !done.has(*at)).collect();
+    let chosen = match rng.pick(&missing) {
+        Some(at) if rng.chance(1, 2) => *at,
+        _ => rng.index(DISTURBANCES.len()),
+    };
     match DISTURBANCES[chosen] {
         "checkpoint" => db.checkpoint()?,
         "index" => define(db, rng, change_index)?,
@@ -292,6 +359,7 @@ fn disturb(db: &Database, rng: &mut Rng, done: &Done) -> Result<()> {
         "table" => define(db, rng, change_table)?,
         "name" => define(db, rng, change_name)?,
         "type" => define(db, rng, change_type)?,
+        "backup" => copy(db)?,
         _ => {
             let report = db.verify()?;
             assert!(report.is_clean(), "{:?}", report.findings);

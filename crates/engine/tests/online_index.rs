@@ -6,8 +6,8 @@
 //! (`held_up.rs`).
 
 use rightlink::{
-    Busy, Database, Error, IndexMethod, IndexSchema, Isolation, LockMode, Options, ScanOptions,
-    TableSchema, Transaction, TransactionOptions, Type, Value,
+    Busy, Database, Error, IndexMethod, IndexSchema, Isolation, LockMode, OnConflict, Options,
+    ScanOptions, TableSchema, Transaction, TransactionOptions, Type, Upserted, Value,
 };
 use rightlink_aio::SimDisk;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicI64, Mutex, Ordering};
@@ -294,6 +294,194 @@ fn a_statement_does_not_read_an_index_that_was_replaced_before_its_snapshot() {
         drop(txn);
         check(&db);
     }
+}
+
+/// A scan that takes its rows from an index alone goes on while that index is replaced. Vacuum then
+/// removes the entries of dead rows from the new one only, and finds their pages all-visible: what
+/// the old one still says would have brought the rows back.
+#[test]
+fn a_scan_of_a_replaced_index_brings_no_dead_rows_back() {
+    for rule in [None, Some("r4-replaced")] {
+        let db = filled(&SimDisk::new(3), 4000);
+        let mut txn = db.begin();
+        for id in (0..4000).filter(|id| id % 10 == 9) {
+            let found = txn.get("t", &[Value::Int8(id)]).unwrap().unwrap();
+            assert!(txn.delete("t", found.id).unwrap());
+        }
+        txn.commit().unwrap();
+        let begun = Arc::new(Mutex::new(None));
+        let (other, slot) = (db.clone(), Arc::clone(&begun));
+        let hook = points::install_local(move |name: &'static str| {
+            if name == "online.caught-up" {
+                let mut txn = other.begin();
+                let options = ScanOptions::index("t_pkey").columns(["id"]);
+                let mut rows = txn.scan("t", &options).unwrap();
+                let first = rows.next().unwrap().unwrap();
+                assert_eq!(first.values, [Value::Int8(0)]);
+                *slot.lock() = Some((txn, rows));
+            }
+        });
+        db.reindex("t", Some("t_pkey")).unwrap();
+        drop(hook);
+        db.vacuum(Some("t")).unwrap();
+        let broken = rule.map(points::break_rule);
+        let (txn, rows) = begun.lock().take().expect("the scan was begun");
+        let found: Vec<_> = rows.map(|row| int(&row.unwrap().values[0])).collect();
+        let wanted: Vec<_> = (1..4000).filter(|id| id % 10 != 9).collect();
+        assert_eq!(found == wanted, rule.is_none(), "rule {rule:?}: {} rows", found.len());
+        drop((broken, txn));
+        check(&db);
+    }
+}
+
+/// Proposes the row `id` in a statement that found the table while its key was being built anew, so
+/// that it writes to both indexes; once the old one has said that nobody has the key, `meanwhile`
+/// happens, which calls what ends the build. How often the row was proposed, and what became of it.
+fn upsert_beside_reindex(
+    db: &Database,
+    id: i64,
+    meanwhile: impl Fn(&Database, &dyn Fn()) + Send + Sync + 'static,
+) -> (u32, Vec<Upserted>) {
+    let (reached, go_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (builder, said, told) = (db.clone(), Arc::clone(&reached), Arc::clone(&go_on));
+    let build = thread::spawn("build", move || {
+        let _hook = points::install_local(move |name: &'static str| {
+            if name == "online.caught-up" {
+                said.store(true, Ordering::SeqCst);
+                wait_until(&told);
+            }
+        });
+        builder.reindex("t", Some("t_pkey")).unwrap();
+    });
+    wait_until(&reached);
+    let (other, build) = (db.clone(), Mutex::new(Some(build)));
+    let _hook = points::install_local(move |name: &'static str| {
+        if name != "table.upsert.nobody-has-the-key" {
+            return;
+        }
+        if !go_on.load(Ordering::SeqCst) {
+            meanwhile(&other, &|| {
+                go_on.store(true, Ordering::SeqCst);
+                build.lock().take().expect("it ends once").join().unwrap();
+            });
+        }
+    });
+    let mut set = |_: &[Value], new: &[Value]| Ok(Some(new.to_vec()));
+    for tries in 1.. {
+        let isolation = Isolation::ReadCommitted;
+        let mut txn = db.begin_with(TransactionOptions { isolation, ..Default::default() });
+        match txn.upsert("t", OnConflict::Columns(&["id"]), &[row(id, 1)], &mut set) {
+            Err(error) if error.is_retryable() => {}
+            done => {
+                let done = done.unwrap();
+                txn.commit().unwrap();
+                return (tries, done);
+            }
+        }
+    }
+    unreachable!("it goes on until it is done")
+}
+
+fn wait_until(flag: &AtomicBool) {
+    while !flag.load(Ordering::SeqCst) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// The key came with a row that only the new index has: a conflict, not a violation.
+#[test]
+fn an_upsert_that_began_before_an_index_was_replaced_is_tried_again() {
+    let db = filled(&SimDisk::new(3), 200);
+    let (tries, done) = upsert_beside_reindex(&db, 9000, |db, end_build| {
+        end_build();
+        let mut txn = db.begin();
+        txn.insert("t", &row(9000, 7)).unwrap();
+        txn.commit().unwrap();
+    });
+    assert!(matches!(done[..], [Upserted::Updated(_)]) && tries == 2, "{tries} {done:?}");
+    assert_eq!(rows(&db, &ScanOptions::index("t_pkey")).len(), 201);
+    check(&db);
+}
+
+/// The old index says of a row id that was used again that it is a row with the key, for ever.
+#[test]
+fn an_upsert_does_not_believe_a_replaced_index_for_ever() {
+    let db = filled(&SimDisk::new(3), 40);
+    // Nobody marks the entry of a row that somebody sees.
+    let mut seer = db.begin();
+    let gone = seer.get("t", &[Value::Int8(5)]).unwrap().unwrap().id;
+    let seer = Mutex::new(Some(seer));
+    let mut txn = db.begin();
+    assert!(txn.get("t", &[Value::Int8(5)]).unwrap().is_some_and(|row| row.id == gone));
+    assert!(txn.delete("t", gone).unwrap());
+    txn.commit().unwrap();
+    let (tries, done) = upsert_beside_reindex(&db, 5, move |db, end_build| {
+        drop(seer.lock().take());
+        end_build();
+        db.vacuum(Some("t")).unwrap();
+        let again = (0..100).any(|n| {
+            let mut txn = db.begin();
+            let used = txn.insert("t", &row(20_000 + n, 7)).unwrap() == gone;
+            if used {
+                txn.commit().unwrap()
+            } else {
+                txn.rollback()
+            }
+            used
+        });
+        assert!(again, "the row id {gone} is not used again");
+    });
+    assert!(matches!(done[..], [Upserted::Inserted(_)]) && tries == 2, "{tries} {done:?}");
+    assert_eq!(rows(&db, &ScanOptions::index("t_pkey")).len(), 41);
+    check(&db);
+}
+
+/// Pages that were read to know whether a row counts are let go before another transaction is
+/// waited for.
+#[test]
+fn a_build_waits_for_a_row_without_a_pin() {
+    let db = filled(&SimDisk::new(3), 500);
+    let cold_reads = |db: &Database| {
+        db.evict().unwrap();
+        let reads = || db.stats().get("pool_reads").unwrap();
+        let before = reads();
+        assert!(db.begin().scan("t", &ScanOptions::all()).unwrap().count() > 0);
+        reads() - before
+    };
+    let named = |id: i64| {
+        let mut row = row(id, 1);
+        row[2] = Value::Text("the same".into());
+        row
+    };
+    let (other, rival) = (db.clone(), Mutex::new(None));
+    let waited = Arc::new(AtomicI64::new(-1));
+    let seen = Arc::clone(&waited);
+    let hook = points::install_local(move |name: &'static str| match name {
+        // The build knows nothing of it.
+        "online.sorted" => {
+            let mut txn = other.begin();
+            txn.insert("t", &named(9001)).unwrap();
+            txn.commit().unwrap();
+        }
+        "online.missing" => {
+            let mut txn = other.begin();
+            txn.insert("t", &named(9002)).unwrap();
+            *rival.lock() = Some(txn);
+            other.evict().unwrap();
+        }
+        "txn.wait" => {
+            let rival: Option<Transaction> = rival.lock().take();
+            let Some(rival) = rival else { return };
+            seen.store(cold_reads(&other) as i64, Ordering::SeqCst);
+            rival.rollback();
+        }
+        _ => {}
+    });
+    db.create_index_online("t", &IndexSchema::new("t_unique").on("name").unique()).unwrap();
+    drop(hook);
+    let waited = waited.load(Ordering::SeqCst);
+    assert_eq!(waited, cold_reads(&db) as i64, "pages read while the build waits, and afterwards");
+    check(&db);
 }
 
 /// Two rows with one key end the build, whenever the second one comes; the name is free again, and

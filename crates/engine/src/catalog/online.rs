@@ -249,9 +249,14 @@ impl Build<'_> {
         txn.commit(false)?;
         hit("online.committed");
         let table = self.before.table.with_def(def, &[finished])?;
+        let old = self.before.table.index_by_id(index.id).cloned();
+        // Whoever still reads by it knows, before a vacuum leaves it out.
+        if let Some(old) = &old {
+            old.replace();
+        }
         self.stage(table)?;
-        if let Some(old) = self.before.table.index_by_id(index.id) {
-            self.catalog.retired.0.lock().push(Arc::clone(old));
+        if let Some(old) = old {
+            self.catalog.retired.0.lock().push(old);
         }
         Ok(())
     }

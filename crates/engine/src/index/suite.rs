@@ -90,6 +90,31 @@ pub(crate) fn same(am: &dyn AccessMethod, model: &Model) {
     }
 }
 
+/// Marks the entries of all rows that are `dead`; how many were not marked yet.
+pub(crate) fn mark(am: &dyn AccessMethod, dead: &dyn Fn(RowId) -> bool) -> usize {
+    let mut scan = am.begin_scan(KeyRange::all(), ScanOptions::default());
+    let (mut batch, mut marked) = (LeafBatch::default(), 0);
+    while scan.next_batch(&|| 0, &mut batch).unwrap() {
+        let all: Vec<usize> = (0..batch.len()).collect();
+        marked += am.mark_dead(&batch, &all, false, &mut |row| dead(row));
+    }
+    marked
+}
+
+/// A lookup of each key alone, and its few rows where the method tells them, are the model.
+pub(crate) fn each_key(am: &dyn AccessMethod, model: &Model) {
+    let keys: BTreeSet<&[u8]> = model.iter().map(|(key, _)| key.as_slice()).collect();
+    for key in keys {
+        let equal = || model.iter().filter(|(k, _)| k == key).map(|(_, row)| *row);
+        let mut found = BTreeSet::new();
+        am.lookup(&[key], &mut |_, row, _| assert!(found.insert(row), "row {row} twice")).unwrap();
+        assert!(found.iter().copied().eq(equal()), "{key:?}: {found:?}");
+        if let Some(few) = am.few(key).unwrap() {
+            assert!(few.rows().iter().copied().eq(equal()), "{key:?}: {:?}", few.rows());
+        }
+    }
+}
+
 fn random_bound(am: &dyn AccessMethod, rng: &mut Rng, make: MakeKey) -> Bound<Vec<u8>> {
     let mut place = am.method().place(&make(rng));
     if rng.chance(1, 3) {
@@ -150,7 +175,7 @@ pub(crate) fn interrupted_scans(am: &dyn AccessMethod, make: MakeKey) {
     }
 }
 
-/// Lists of keys, some of them not there.
+/// Lists of keys, some of them not there, and keys alone; then once more, beside marked entries.
 pub(crate) fn lookups(am: &dyn AccessMethod, make: MakeKey) {
     let mut rng = Rng::from_seed(31);
     let mut model = Model::new();
@@ -158,8 +183,16 @@ pub(crate) fn lookups(am: &dyn AccessMethod, make: MakeKey) {
         model.insert((make(&mut rng), RowId::new(rng.below(1 << 20) as u32, 1)));
     }
     insert(am, &model.iter().cloned().collect::<Vec<_>>());
+    lists_of_keys(am, &model, &mut rng, make);
+    let dead = |row: RowId| row.block.0.is_multiple_of(3);
+    assert!(mark(am, &dead) > 100, "enough rows are marked");
+    model.retain(|(_, row)| !dead(*row));
+    lists_of_keys(am, &model, &mut rng, make);
+}
+
+fn lists_of_keys(am: &dyn AccessMethod, model: &Model, rng: &mut Rng, make: MakeKey) {
     for size in [1, 2, 30, 200] {
-        let keys: BTreeSet<Vec<u8>> = (0..size).map(|_| make(&mut rng)).collect();
+        let keys: BTreeSet<Vec<u8>> = (0..size).map(|_| make(rng)).collect();
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         let mut found = Model::new();
         am.lookup(&keys, &mut |at, row, payload| {
@@ -172,12 +205,9 @@ pub(crate) fn lookups(am: &dyn AccessMethod, make: MakeKey) {
             let equal: Vec<_> = model.iter().filter(|(k, _)| k == key).cloned().collect();
             let range = KeyRange::starting_with(&am.method().place(key));
             assert_eq!(scan(am, range, Direction::Forward), equal);
-            if let Some(few) = am.few(key).unwrap() {
-                let rows: Vec<_> = equal.iter().map(|(_, row)| *row).collect();
-                assert_eq!(few.rows(), rows);
-            }
         }
     }
+    each_key(am, model);
 }
 
 /// A random history against a model: batches, single deletions, vacuums, scans of every kind.

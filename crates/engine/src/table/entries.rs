@@ -20,7 +20,7 @@
 use rightlink_env::points::broken;
 
 use crate::buffer::{Delivery, Pin, ReadStream, StreamOptions};
-use crate::error::{Error, Result};
+use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{RowId, Xid};
 use crate::index::am::InsertOutcome;
 use crate::index::{HeapOracle, IndexEntry};
@@ -90,7 +90,7 @@ impl Table {
             self.heap.pool().wal().admit(Admission::Step)?;
             match work.insert(xid, &oracle, page.take())? {
                 InsertOutcome::Inserted => return Ok(None),
-                InsertOutcome::Duplicate(..) => return Err(self.violation(work)),
+                InsertOutcome::Duplicate(..) => return Err(self.violation(statement, work)),
                 InsertOutcome::Wait(_, other) => statement.txn().wait_for(other)?,
                 InsertOutcome::NeedsRow(_, row) => return Ok(Some(Waiting { work, row })),
             }
@@ -117,7 +117,7 @@ impl Table {
             while !work.entries.is_empty() {
                 let outcome = self.ask_for(statement.txn(), xid, &mut work, row.take())?;
                 match outcome {
-                    InsertOutcome::Duplicate(..) => return Err(self.violation(work)),
+                    InsertOutcome::Duplicate(..) => return Err(self.violation(statement, work)),
                     InsertOutcome::Wait(_, other) => statement.txn().wait_for(other)?,
                     InsertOutcome::Inserted | InsertOutcome::NeedsRow(..) => {}
                 }
@@ -164,7 +164,10 @@ impl Table {
             let mut work = Work { index: &self.indexes[*at], entries: &entries };
             while !work.entries.is_empty() {
                 match self.ask_for(statement.txn(), xid, &mut work, None)? {
-                    InsertOutcome::Duplicate(..) => return Ok(false),
+                    InsertOutcome::Duplicate(..) => {
+                        self.still_arbitrates(statement, work.index)?;
+                        return Ok(false);
+                    }
                     InsertOutcome::Wait(_, other) => statement.txn().wait_for(other)?,
                     InsertOutcome::Inserted | InsertOutcome::NeedsRow(..) => {}
                 }
@@ -178,11 +181,31 @@ impl Table {
         Ok(true)
     }
 
-    fn violation(&self, Work { index, entries }: Work<'_>) -> Error {
-        Error::UniqueViolation {
-            table: self.def.name.clone(),
-            index: index.def.name.clone(),
-            key: index.keys.show(entries[0].key),
+    /// Fails if another index was built in the place of `index`, or of the one whose place it
+    /// takes: that alone tells who has a key, and this statement began too early to ask it first.
+    pub(super) fn still_arbitrates(
+        &self,
+        statement: &mut Statement<'_>,
+        index: &TableIndex,
+    ) -> Result<()> {
+        let mut same = self.indexes.iter().filter(|known| known.def.id == index.def.id);
+        if !same.any(|known| known.is_replaced()) {
+            return Ok(());
+        }
+        let (index, table) = (&index.def.name, &self.def.name);
+        let what = format!("index {index} of table {table} was built anew meanwhile");
+        let error = Error::Conflict { kind: ConflictKind::Serialization, what };
+        Err(statement.txn().manager().conflict(error))
+    }
+
+    fn violation(&self, statement: &mut Statement<'_>, Work { index, entries }: Work<'_>) -> Error {
+        match self.still_arbitrates(statement, index) {
+            Err(conflict) => conflict,
+            Ok(()) => Error::UniqueViolation {
+                table: self.def.name.clone(),
+                index: index.def.name.clone(),
+                key: index.keys.show(entries[0].key),
+            },
         }
     }
 }

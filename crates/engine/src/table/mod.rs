@@ -51,7 +51,7 @@ mod write;
 pub(crate) mod tests;
 
 use rightlink_env::points::broken;
-use rightlink_env::sync::{Arc, AtomicU64, Ordering};
+use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 
 pub use crate::keycode::ColumnRange;
 pub use bounds::IndexBounds;
@@ -108,6 +108,9 @@ pub struct TableIndex {
     built_at: Csn,
     /// Scans that began, and rows that they handed out: the same under every definition.
     used: Arc<[AtomicU64; 2]>,
+    /// Has another been built in its place? From then on nobody cleans it, so what its entries say
+    /// is a guess: the heap is asked what they stand for (R4), the other index who has a key (R8).
+    replaced: Arc<AtomicBool>,
 }
 
 impl Table {
@@ -252,15 +255,25 @@ impl TableIndex {
         built_at: Csn,
     ) -> Arc<Self> {
         let keys = KeyMaker::new(def, index);
-        let used = Arc::default();
-        Arc::new(Self { def: index.clone(), keys, method, built_at, used })
+        let (used, replaced) = Default::default();
+        Arc::new(Self { def: index.clone(), keys, method, built_at, used, replaced })
     }
 
     /// The same index under a changed definition of it or of its table.
     fn redefined(&self, def: &TableDef, index: &IndexDef) -> Result<Arc<Self>> {
         let (keys, method) = (KeyMaker::new(def, index), Arc::clone(&self.method));
         let (built_at, used) = (self.built_at, Arc::clone(&self.used));
-        Ok(Arc::new(Self { def: index.clone(), keys, method, built_at, used }))
+        let replaced = Arc::clone(&self.replaced);
+        Ok(Arc::new(Self { def: index.clone(), keys, method, built_at, used, replaced }))
+    }
+
+    /// Another one takes its place. Before anybody can keep, or clean, that one alone.
+    pub(crate) fn replace(&self) {
+        self.replaced.store(true, Ordering::SeqCst);
+    }
+
+    fn is_replaced(&self) -> bool {
+        self.replaced.load(Ordering::SeqCst) && !broken("r4-replaced")
     }
 
     /// May `snapshot` read by this index (R10)? It lacks versions that were replaced before it was

@@ -150,6 +150,7 @@ impl Table {
         let mut missing = 0;
         for entry in &entries {
             if !self.has_entry(index, entry)? {
+                hit("online.missing");
                 self.add_entry(txn, index, entry)?;
                 missing += 1;
             }
@@ -177,34 +178,47 @@ impl Table {
     ) -> Result<()> {
         let mut unique = index.def.unique;
         loop {
-            let owns = |xid| txn.owns(xid);
-            let oracle = TableOracle::new(&self.heap, &owns);
-            let outcome = loop {
-                let asked = unique.then_some(&oracle as &dyn HeapOracle);
-                match index.method.insert_group(Xid::NONE, &[*entry], asked, None)? {
-                    InsertOutcome::NeedsRow(_, row) => oracle.prepare(row)?,
-                    outcome => break outcome,
-                }
-            };
-            let wait = match outcome {
+            let wait = match self.try_entry(txn, index, entry, unique)? {
                 InsertOutcome::Inserted => return Ok(()),
                 InsertOutcome::Wait(_, other) => other,
-                InsertOutcome::Duplicate(..) => {
-                    let _page = self.heap.prepare_liveness(entry.row)?;
-                    match self.heap.liveness(entry.row, &owns)? {
-                        Liveness::Live => return Err(index.violation(&self.def.name, entry.key)),
-                        Liveness::InProgress(other) => other,
-                        Liveness::NeedsRead => continue,
-                        Liveness::Dead => {
-                            unique = false;
-                            continue;
-                        }
+                InsertOutcome::Duplicate(..) => match self.counts(txn, entry.row)? {
+                    Liveness::Live => return Err(index.violation(&self.def.name, entry.key)),
+                    Liveness::InProgress(other) => other,
+                    Liveness::NeedsRead => continue,
+                    Liveness::Dead => {
+                        unique = false;
+                        continue;
                     }
-                }
-                InsertOutcome::NeedsRow(..) => unreachable!("the inner loop reads"),
+                },
+                InsertOutcome::NeedsRow(..) => unreachable!("an attempt reads what it needs"),
             };
             txn.wait_for(wait)?;
         }
+    }
+
+    /// One attempt, which reads the heap pages that it needs to know, and lets go of them (R12).
+    fn try_entry(
+        &self,
+        txn: &Transaction,
+        index: &TableIndex,
+        entry: &IndexEntry<'_>,
+        unique: bool,
+    ) -> Result<InsertOutcome> {
+        let owns = |xid| txn.owns(xid);
+        let oracle = TableOracle::new(&self.heap, &owns);
+        loop {
+            let asked = unique.then_some(&oracle as &dyn HeapOracle);
+            match index.method.insert_group(Xid::NONE, &[*entry], asked, None)? {
+                InsertOutcome::NeedsRow(_, row) => oracle.prepare(row)?,
+                outcome => return Ok(outcome),
+            }
+        }
+    }
+
+    /// What to think of `row` now.
+    fn counts(&self, txn: &Transaction, row: RowId) -> Result<Liveness> {
+        let _page = self.heap.prepare_liveness(row)?;
+        self.heap.liveness(row, &|xid| txn.owns(xid))
     }
 }
 

@@ -104,6 +104,7 @@ impl Table {
                 if let Some(done) = self.change_rival(statement, &rival, proposed, merge)? {
                     return Ok(done);
                 }
+                self.still_arbitrates(statement, rival.index)?;
                 continue;
             }
             points::hit("table.upsert.nobody-has-the-key");

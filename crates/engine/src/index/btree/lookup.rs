@@ -131,10 +131,12 @@ fn matches<R: PageRead>(
         if !known && !node.rest_opens_with(&item, key) {
             return Ok(true);
         }
-        if item.tags & DEAD != 0 {
-            continue;
+        // First, as the mark of a list speaks of its first row alone.
+        if item.tags & POSTING != 0 {
+            return Ok(false);
         }
-        if item.tags & POSTING != 0 || !take(node.row_of(pos, &item), &item) {
+        let dead = item.tags & DEAD != 0;
+        if !dead && !take(node.row_of(pos, &item), &item) {
             return Ok(false);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::index::Direction;
-use crate::table::{IndexBounds, Scan};
+use crate::table::{IndexBounds, Scan, Written};
 use crate::txn::DeadHints;
 
 /// Ten rows; the fifth is deleted, durably, and nobody has cleaned up.
@@ -45,6 +45,45 @@ fn a_read_by_key_marks_the_entry_of_a_dead_row() {
     let snapshot = store.begin(Isolation::ReadCommitted).begin_statement().unwrap();
     assert!(store.find(&snapshot, 4).is_some() && marked_dead(&store) == 0);
     assert_eq!((store.find(&snapshot, 5), marked_dead(&store)), (None, 1));
+}
+
+/// Versions of a row lie in a list of its key's index since a leaf was full. A read by key finds the
+/// first of them dead and has it marked: the others are found all the same.
+#[test]
+fn a_read_by_key_finds_the_row_behind_a_marked_version() {
+    let store = Store::new(256, 11);
+    let insert = |ids: &mut dyn Iterator<Item = i64>| {
+        let rows: Vec<_> = ids.map(|id| item(id, "same")).collect();
+        store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();
+    };
+    insert(&mut (0..4000).step_by(2));
+    let (wanted, versions) = (2000, 40);
+    // Every version is still seen by somebody, so that a full leaf finds none of them dead.
+    let mut held = Vec::new();
+    for version in 0..versions {
+        let snapshot = store.begin(Isolation::Snapshot).begin_statement().unwrap();
+        let (row, _) = store.find(&snapshot, wanted).unwrap();
+        held.push(snapshot);
+        let new = item(wanted, &format!("name {version}"));
+        let mut rename = |_: &[Value]| Ok(Some(new.clone()));
+        let update =
+            |statement: &mut Statement<'_>| store.table.update(statement, row, &mut rename);
+        assert!(matches!(store.run(update).unwrap(), Written::Done(_)));
+    }
+    // The leaf is full, and its entries are put together.
+    insert(&mut (1..4000).step_by(2));
+    drop(held);
+    // Marks rest on commits that are durable.
+    let mut txn = store.begin(Isolation::ReadCommitted);
+    txn.xid().unwrap();
+    txn.commit(false).unwrap();
+    let last = item(wanted, &format!("name {}", versions - 1));
+    for read in 0..4 {
+        let snapshot = store.begin(Isolation::ReadCommitted).begin_statement().unwrap();
+        let found = store.find(&snapshot, wanted).map(|(_, row)| row);
+        assert_eq!(found.as_ref(), Some(&last), "read {read}");
+    }
+    assert!(marked_dead(&store) > 0, "the reads leave marks");
 }
 
 /// Inserts `row`, again and again until it gets the row id `at`.

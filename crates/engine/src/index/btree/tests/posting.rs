@@ -196,16 +196,6 @@ fn lookups_hand_out_the_rows_of_lists() {
     assert_eq!(found, entries.iter().filter(wanted).cloned().collect());
 }
 
-fn mark(tree: &BTree, dead: &dyn Fn(RowId) -> bool) -> usize {
-    let mut scan = tree.begin_scan(KeyRange::all(), ScanOptions::default());
-    let (mut batch, mut marked) = (LeafBatch::default(), 0);
-    while scan.next_batch(&|| 0, &mut batch).unwrap() {
-        let all: Vec<usize> = (0..batch.len()).collect();
-        marked += tree.mark_dead(&batch, &all, false, &mut |row| dead(row));
-    }
-    marked
-}
-
 /// Each row of a list has a mark of its own; marked rows leave when the page is full, and come back
 /// when they are inserted again.
 #[test]
@@ -215,8 +205,8 @@ fn rows_of_lists_are_marked_one_by_one() {
     suite::insert(&tree, &entries);
     assert!(in_lists(&tree) > 500, "{} rows in lists", in_lists(&tree));
     let dead = |row: RowId| row.block.0 % 4 == 1;
-    assert_eq!(mark(&tree, &dead), 250);
-    assert_eq!(mark(&tree, &dead), 0, "marked once");
+    assert_eq!(suite::mark(&tree, &dead), 250);
+    assert_eq!(suite::mark(&tree, &dead), 0, "marked once");
     let live: Model = entries.iter().filter(|(_, row)| !dead(*row)).cloned().collect();
     same(&tree, &live);
     assert_eq!(with_dead(&tree).len(), 1000, "marks are hints");
@@ -229,11 +219,32 @@ fn rows_of_lists_are_marked_one_by_one() {
     same(&tree, &model);
     // Room is made from marked rows before pages split.
     let blocks = tree.blocks();
-    mark(&tree, &|row| row.block.0 % 4 != 0);
+    suite::mark(&tree, &|row| row.block.0 % 4 != 0);
     let more: Vec<_> = (0..300u32).map(|n| (key(u64::from(n % 3)), RowId::new(n * 4, 2))).collect();
     suite::insert(&tree, &more);
     assert_eq!(tree.blocks(), blocks);
     verify_clean(&tree);
+}
+
+/// The mark of the first row of a list hides none of the others, in reads of its key alone either.
+#[test]
+fn rows_behind_a_marked_first_one_are_found() {
+    for capacity in [700, 2000] {
+        let (_pool, tree) = tree(capacity, 6);
+        let entries: Vec<_> =
+            (0..600u32).map(|n| (key(u64::from(n % 3)), RowId::new(n, 1))).collect();
+        suite::insert(&tree, &entries);
+        let dead = |row: RowId| row.block.0 < 20 || row.block.0 % 5 == 1;
+        let items = (1..tree.blocks()).flat_map(|block| tree.inspect_items(block).unwrap());
+        let lists = items.filter(|item| item.row.is_some_and(dead));
+        let hiding = lists.filter(|item| item.further.iter().any(|row| !dead(*row))).count();
+        assert!(hiding > 0, "some list begins with a dead row");
+        suite::mark(&tree, &dead);
+        let live: Model = entries.into_iter().filter(|(_, row)| !dead(*row)).collect();
+        suite::each_key(&tree, &live);
+        same(&tree, &live);
+        verify_clean(&tree);
+    }
 }
 
 /// The log alone gives the same rows, wherever marks were set and lost: redo reads no hint (R1).
@@ -249,7 +260,7 @@ fn lists_are_replayed_without_their_marks() {
             let batch: Vec<_> = (0..60).map(|_| entry(&mut rng)).collect();
             suite::insert(&tree, &batch);
             let part = rng.below(7);
-            mark(&tree, &|row| u64::from(row.block.0) % 7 == part);
+            suite::mark(&tree, &|row| u64::from(row.block.0) % 7 == part);
             for (key, row) in &batch[..rng.index(20)] {
                 tree.delete(Xid(5), &IndexEntry::new(key, *row)).unwrap();
             }
