@@ -7,6 +7,8 @@
 //!   shorter image. So redo can make lost growth again, and can tell a page that was cut off.
 //! - All latches are held until every page carries the record's end as its LSN.
 //! - A panic between stores poisons the log and breaks the latches: half a change is never seen.
+//! - R7 has an exception here: where the log lacks room, the append writes, syncs or makes a
+//!   segment while the latches are held. The log takes no latch.
 //!
 //! Does not do: choose latch order (R12 binds the caller); undo.
 

@@ -7,8 +7,8 @@
 //!
 //! Invariants:
 //! - WAL before data: the log is durable up to the LSN of a page before its copy leaves memory.
-//! - A change that could not be logged stays in memory: whoever made it has poisoned the pool before
-//!   he unlatches the page, and the pool is found sound after the last copy was taken.
+//! - A change that could not be logged stays in memory: whoever made it has poisoned the pool
+//!   before he unlatches the page, and the pool is found sound after the last copy was taken.
 //! - A frame becomes clean only after its write has completed, and its file is marked as unsynced
 //!   before that: a checkpoint that sees the clean frame syncs the file.
 //! - A failed home write leaves the page dirty and is reported. A failed sync poisons the instance.
