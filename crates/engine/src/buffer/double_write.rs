@@ -18,8 +18,8 @@
 //!   when every slot is used, before the first one is used again: one sync of a file for eight
 //!   groups. So a home that a crash tore has a valid copy, and the youngest valid copy of a page is
 //!   not older than its home.
-//! - A copy counts only if its checksum is that in the head: where the head of the last group got to
-//!   the device and a copy did not, there may be a sound copy of the same page, left by an older
+//! - A copy counts only if its checksum is that in the head: where the head of the last group got
+//!   to the device and a copy did not, there may be a sound copy of the same page, left by an older
 //!   group.
 //! - Recovery replaces a home only if its bytes are not a valid page, and never makes a file
 //!   longer: what growth was lost, redo makes again. A home that it keeps it writes again: after a

@@ -297,7 +297,7 @@ impl Engine {
 
     /// Refuses new work, stops the threads, then checkpoints one last time; later calls do nothing.
     /// But while transactions that have written still run, it only makes durable what is committed,
-    /// and a later call does the rest: at the latest that of the last handle, of which they have one.
+    /// and a later call does the rest: at the latest that of the last handle, and they have some.
     pub(crate) fn close(&self) -> Result<()> {
         let mut ended = self.upkeep.ended.lock();
         if *ended {
