@@ -372,6 +372,7 @@ fn all_ids(txn: &mut Transaction) -> Vec<RowId> {
 /// then poisoned the instance where the log ended.
 #[test]
 fn on_a_full_disk_large_deletes_and_vacuum_succeed() {
+    const ROWS: i64 = 20_000;
     type Delete = fn(&mut Transaction) -> rightlink::Result<u64>;
     let by_writer: Delete = |txn| {
         txn.freeing(|txn| {
@@ -390,10 +391,10 @@ fn on_a_full_disk_large_deletes_and_vacuum_succeed() {
         txn.delete_many("t", &ids)
     };
     for delete in [by_writer, by_ids] {
-        let (disk, db) = little(5000);
+        let (disk, db) = little(ROWS);
         disk.capacity(disk.allocated());
         let mut txn = db.begin();
-        assert_eq!(delete(&mut txn).expect("a delete needs no new space"), 5000);
+        assert_eq!(delete(&mut txn).expect("a delete needs no new space"), ROWS as u64);
         txn.commit().expect("a commit needs no new space");
         assert_eq!(all_ids(&mut db.begin()).len(), 0);
         db.vacuum(None).expect("vacuum makes space");
@@ -409,14 +410,27 @@ fn on_a_full_disk_large_deletes_and_vacuum_succeed() {
 #[test]
 fn on_a_full_disk_several_writers_fail_without_harm() {
     const WRITERS: i64 = 4;
-    let (disk, db) = little(1000);
+    const ROUNDS: i64 = 12;
+    let (disk, db) = little(6000);
+    // Files with room, so that it is the log that ends first.
+    let mut txn = db.begin();
+    let mut ids = all_ids(&mut txn);
+    let mut at = 0;
+    ids.retain(|_| {
+        at += 1;
+        at % 6 != 0
+    });
+    txn.delete_many("t", &ids).expect("no fault");
+    txn.commit().expect("no fault");
+    db.vacuum(None).expect("no fault");
+    db.checkpoint().expect("no fault");
     disk.capacity(disk.allocated());
     let work = |writer: i64, db: &Database| {
         let (mut done, mut full) = (0, 0);
-        for round in 0..40 {
-            let first = 10_000 * (writer + 1) + 100 * round;
+        for round in 0..ROUNDS {
+            let first = 10_000 * (writer + 1) + 500 * round;
             let mut txn = db.begin();
-            let rows = usual_rows(first..first + 10 + 2 * round, 40 + 10 * round as usize);
+            let rows = usual_rows(first..first + 50 + 30 * round, 60);
             let inserted = txn.insert_many("t", &rows);
             let changed = inserted.and_then(|ids| {
                 let keep = ids.len() / 8;
@@ -427,6 +441,10 @@ fn on_a_full_disk_several_writers_fail_without_harm() {
                 Ok(()) => done += 1,
                 Err(Error::DiskFull(_)) => full += 1,
                 Err(error) => panic!("writer {writer}, round {round}: {error}"),
+            }
+            match db.vacuum(None) {
+                Ok(_) | Err(Error::DiskFull(_)) => {}
+                Err(error) => panic!("a vacuum of writer {writer}, round {round}: {error}"),
             }
         }
         (done, full)
@@ -439,7 +457,7 @@ fn on_a_full_disk_several_writers_fail_without_harm() {
         .collect();
     let counts: Vec<_> = writers.into_iter().map(|writer| writer.join().expect("sound")).collect();
     println!("done and full, by writer: {counts:?}");
-    assert!(counts.iter().all(|(done, full)| done + full == 40));
+    assert!(counts.iter().all(|(done, full)| done + full == ROUNDS));
     let mut txn = db.begin();
     let ids = all_ids(&mut txn);
     txn.delete_many("t", &ids).expect("a delete needs no new space");

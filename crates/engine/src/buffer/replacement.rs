@@ -190,8 +190,8 @@ impl Replacement {
         again
     }
 
-    /// Those of `pages` (in ascending order) that are still dirty leave last: they cannot be written
-    /// now, and others might.
+    /// Those of `pages` (in ascending order) that are still dirty leave last: they cannot be
+    /// written now, and others might.
     pub(super) fn postpone(&mut self, arena: &Arena, pages: &[PageId]) {
         assert!(pages.is_sorted(), "the pages are searched by bisection");
         let goes = |frame: &u32| {

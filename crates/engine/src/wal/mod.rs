@@ -123,6 +123,10 @@ pub struct RedoSpeed {
     pub pages_per_s: u64,
 }
 
+/// Log that nobody uses up while another makes one record: 16 threads, of which each splits every
+/// level of a tree. With small segments that is more than the reserve.
+const LEAST_SURE: u64 = 1 << 20;
+
 /// Work that wants log space, and the part of the reserve (one segment) that must be left before
 /// it: on a full disk what takes space stops first, then what gives space back. The last quarter is
 /// for what asks no more: what everybody does between two admissions, commits, and the records of a
@@ -382,7 +386,7 @@ impl Wal {
     /// early that nobody uses up the rest between this and the record: [`Wal::admit`] stops them
     /// before.
     pub(crate) fn is_short(&self, end: Lsn) -> bool {
-        self.left(end) < self.segment_bytes / 2
+        self.left(end) < LEAST_SURE.max(self.segment_bytes / 2)
     }
 
     /// Bytes of log that are on disk behind `end`.
