@@ -11,9 +11,10 @@
 //! no write was lost, none that was rolled back stayed. Meanwhile one thread vacuums all the time,
 //! and another checkpoints, verifies, copies the database and looks at the copy, and creates and
 //! drops an index, a column and a table of its own, keeping or rolling back; in one test, vacuums
-//! are cancelled and snapshots become too old; in another, reads go ahead at odd distances, by every
-//! method of I/O, on a pool that is made cold all the time, and scans are left in the middle. The
-//! writers go on until each of these has succeeded beside them, and every run ends with `verify`.
+//! are cancelled and snapshots become too old; in another, reads go ahead at odd distances, by
+//! every method of I/O, on a pool that is made cold all the time, and scans are left in the middle.
+//! The writers go on until each of these has succeeded beside them, and every run ends with
+//! `verify`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;

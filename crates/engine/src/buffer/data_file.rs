@@ -266,7 +266,14 @@ impl DataFiles {
             _ => io_error(error),
         };
         let file = self.io.open_file(&name(id), OpenMode::Existing).map_err(missing)?;
+        points::hit("buffer.file-opened");
         self.add(DataFile::new(id, logged, file)?);
+        // Who removes a file closes it, removes its name and closes it again: a handle that came in
+        // between goes there, one that came later here.
+        if !self.io.exists(&name(id)).map_err(io_error)? {
+            self.open.write().remove(&id);
+            return Err(Error::corrupt_file(name(id), MISSING));
+        }
         Ok(())
     }
 
@@ -290,10 +297,13 @@ impl DataFiles {
     /// Closes the file and removes it, durably.
     pub(super) fn remove(&self, id: FileId) -> Result<()> {
         self.open.write().remove(&id);
+        points::hit("buffer.file-closed");
         match self.io.remove(&name(id)) {
             Err(error) if error.kind == IoErrorKind::NotFound => Ok(()),
             result => result.map_err(io_error),
         }?;
+        // A backup opens the files that the catalog named a moment ago.
+        self.open.write().remove(&id);
         self.io.sync_dir(DIRECTORY).map_err(io_error)
     }
 

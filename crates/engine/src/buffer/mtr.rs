@@ -7,14 +7,11 @@
 //!   shorter image. So redo can make lost growth again, and can tell a page that was cut off.
 //! - All latches are held until every page carries the record's end as its LSN.
 //! - A panic between stores poisons the log and breaks the latches: half a change is never seen.
-<<<<<<< HEAD
 //! - A record that finds no room in the log while that is known to be short takes its stores back,
 //!   under the latches they were made under: then nothing has happened, and the error is one of the
 //!   statement. If the pages as they were have not been kept, the instance is poisoned.
-=======
 //! - R7 has an exception here: where the log lacks room, the append writes, syncs or makes a
 //!   segment while the latches are held. The log takes no latch.
->>>>>>> core
 //!
 //! Does not do: choose latch order (R12 binds the caller); undo.
 

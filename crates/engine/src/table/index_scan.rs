@@ -9,11 +9,11 @@
 //! Invariants: a leaf's entries outlive its latch, hence these rules: a row id is followed under a
 //! registered snapshot only, which does not see what a recycled row id (R3) names later; an entry
 //! stands for a row only by R4: the all-visible bit is read, then the clock is asked whether row
-//! ids of the block were given free since the leaf was read, then the index whether it is cleaned at
-//! all, which one that was replaced is not; dead marks rest on R1 (the heap vouches) and on R3 (the
-//! clock was read before the leaf, and is asked again under the leaf's latch). A scan that turns
-//! round or goes back to a mark serves the rest of that leaf from the batch it holds, and goes on
-//! beyond the leaf's fences (R5).
+//! ids of the block were given free since the leaf was read, then the index whether it is cleaned
+//! at all, which one that was replaced is not; dead marks rest on R1 (the heap vouches) and on R3
+//! (the clock was read before the leaf, and is asked again under the leaf's latch). A scan that
+//! turns round or goes back to a mark serves the rest of that leaf from the batch it holds, and goes
+//! on beyond the leaf's fences (R5).
 //! Does not do: decode keys (`index_only`).
 
 use std::ops::Range;

@@ -1,8 +1,9 @@
 //! Pages in and out of memory, by one thread and by many.
 
+use rightlink_aio::OpenMode;
 use rightlink_aio::sim::{FaultKind, OpKind, Repeat};
 use rightlink_env::sync::{Arc, AtomicU64, Ordering};
-use rightlink_env::{Rng, thread};
+use rightlink_env::{Rng, points, thread};
 
 use super::{FILE, filled, get, init, page, set};
 use crate::buffer::data_file;
@@ -390,4 +391,37 @@ fn an_unwritable_file_stops_nobody_else() {
         test.pool.evict_all().unwrap();
         (0..300).for_each(|at| assert_eq!(get(&test.pool, page(at)).unwrap(), u64::from(at)));
     }
+}
+
+/// A file is opened by somebody who knew it from before, as a backup does, while it is dropped: it
+/// does not stay open, whichever of the two is in the middle of it when the other comes.
+#[test]
+fn a_file_that_is_opened_while_it_is_dropped_does_not_stay_open() {
+    let test = pool(16, 3);
+    let gone = || {
+        assert!(!test.io.exists(&FILE.path()).unwrap() && !test.pool.is_open(FILE));
+        assert_eq!(test.pool.logged_files(), []);
+    };
+    test.pool.create_file(FILE, true).unwrap();
+    let other = Arc::clone(&test.pool);
+    let hook = points::install_local(move |name: &'static str| {
+        if name == "buffer.file-closed" {
+            other.open_file(FILE, true).unwrap();
+        }
+    });
+    test.pool.drop_file(FILE).unwrap();
+    drop(hook);
+    gone();
+    // It is there, and nobody has opened it yet.
+    drop(test.io.open_file(&FILE.path(), OpenMode::Create).unwrap());
+    let other = Arc::clone(&test.pool);
+    let hook = points::install_local(move |name: &'static str| {
+        if name == "buffer.file-opened" {
+            other.drop_file(FILE).unwrap();
+        }
+    });
+    let opened = test.pool.open_file(FILE, true);
+    assert!(matches!(opened, Err(Error::Corruption { .. })), "{opened:?}");
+    drop(hook);
+    gone();
 }

@@ -47,8 +47,8 @@ fn a_read_by_key_marks_the_entry_of_a_dead_row() {
     assert_eq!((store.find(&snapshot, 5), marked_dead(&store)), (None, 1));
 }
 
-/// Versions of a row lie in a list of its key's index since a leaf was full. A read by key finds the
-/// first of them dead and has it marked: the others are found all the same.
+/// Versions of a row lie in a list of its key's index since a leaf was full. A read by key finds
+/// the first of them dead and has it marked: the others are found all the same.
 #[test]
 fn a_read_by_key_finds_the_row_behind_a_marked_version() {
     let store = Store::new(256, 11);
