@@ -18,7 +18,7 @@ use rightlink::index::am::AccessMethod;
 use rightlink::index::btree::Optimisations;
 
 const ROUNDS: usize = 7;
-/// Most bytes that an entry of a tree built from int8 may take.
+/// Most bytes of leaves that an entry of a tree built from int8 may take.
 const BUILT_BYTES: f64 = 14.0;
 
 /// Compares with every peer that was built in.
@@ -51,7 +51,7 @@ fn btree_map(rows: u64, dir: &Path) -> Result<(), Failure> {
     compare(&format!("{rows} int8, both built"), &keys, &ours, &map);
     let bytes = ours.tree.verify(None, &mut |_| {})?.bytes_per_entry;
     let word = if bytes <= BUILT_BYTES { "within" } else { "MISSES" };
-    say(&format!("{rows} int8, built: bytes an entry: {bytes:.3}: {word} {BUILT_BYTES}"));
+    say(&format!("{rows} int8, built: bytes of leaves an entry: {bytes:.3}: {word} {BUILT_BYTES}"));
     Ok(())
 }
 

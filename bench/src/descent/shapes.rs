@@ -1,16 +1,19 @@
 //! Shapes of keys: what the rows of the experiment look like.
 //!
-//! A row is a function of its number, so that keys are made again instead of kept. Collated columns
-//! hold bytes of the form of a collation's sort key (one weight a letter, then the weaker levels),
-//! since the engine has no collations yet; what a descent sees of them is the same.
+//! A row is a function of its number, so that keys are made again instead of kept. The collated
+//! columns of `collated`, `ten-filled` and `thirty-one` hold bytes of the form of a sort key (one
+//! weight a letter, then the weaker levels, then the text), made without a collation: an imitation,
+//! older than the engine's collations, kept so that figures can be compared over time.
+//! `collated-icu` has the words of `collated` in a column with an ICU collation.
 //!
 //! Invariants: rows of different numbers differ in every shape but `duplicates`, where a hundred
 //! share a key.
 //! Does not do: order (rows come in random order of their keys, but for `ascending`).
 
 use rightlink::keycode::{self, KeyColumn};
-use rightlink::{Type, Value};
+use rightlink::{Collation, Type, Value};
 use rightlink_env::Rng;
+use rightlink_env::sync::OnceLock;
 
 /// A shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +26,10 @@ pub(crate) enum Shape {
     Uuid,
     /// Words in byte order.
     Text,
-    /// Words as sort keys of a collation.
+    /// Words as bytes of the form of sort keys.
     Collated,
+    /// Words in the order of English, by ICU.
+    CollatedIcu,
     /// Ten empty texts and a uuid.
     TenEmpty,
     /// Ten collated texts, a few different values each, and a uuid.
@@ -38,12 +43,13 @@ pub(crate) enum Shape {
 }
 
 /// Every shape with its name.
-pub(crate) const SHAPES: [(&str, Shape); 10] = [
+pub(crate) const SHAPES: [(&str, Shape); 11] = [
     ("int8", Shape::Int8),
     ("ascending", Shape::Ascending),
     ("uuid", Shape::Uuid),
     ("text", Shape::Text),
     ("collated", Shape::Collated),
+    ("collated-icu", Shape::CollatedIcu),
     ("ten-empty", Shape::TenEmpty),
     ("ten-filled", Shape::TenFilled),
     ("thirty-one", Shape::ThirtyOne),
@@ -94,12 +100,19 @@ impl Shape {
         match self {
             Shape::Int8 | Shape::Ascending | Shape::Duplicates => vec![Type::Int8],
             Shape::Uuid => vec![Type::Uuid],
-            Shape::Text | Shape::LongPrefix => vec![Type::Text],
+            Shape::Text | Shape::CollatedIcu | Shape::LongPrefix => vec![Type::Text],
             Shape::Collated => vec![Type::Bytes],
             Shape::TenEmpty => wide(10, Type::Text),
             Shape::TenFilled => wide(10, Type::Bytes),
             Shape::ThirtyOne => wide(30, Type::Bytes),
         }
+    }
+
+    /// How its texts compare; none: by their bytes.
+    pub(crate) fn collation(self) -> Option<&'static Collation> {
+        static ENGLISH: OnceLock<Collation> = OnceLock::new();
+        let english = || Collation::new("en", true).expect("a locale that is built in");
+        (self == Shape::CollatedIcu).then(|| ENGLISH.get_or_init(english))
     }
 
     /// Values of row `n` of `rows`.
@@ -111,7 +124,7 @@ impl Shape {
             Shape::Ascending => vec![int(n)],
             Shape::Duplicates => vec![int(shuffled(n, rows) / ROWS_PER_KEY)],
             Shape::Uuid => vec![uuid(&mut rng)],
-            Shape::Text => vec![Value::Text(word(&mut rng, n))],
+            Shape::Text | Shape::CollatedIcu => vec![Value::Text(word(&mut rng, n))],
             Shape::Collated => vec![sort_key(&word(&mut rng, n))],
             Shape::LongPrefix => {
                 vec![Value::Text(format!("{ADDRESS}{:016x}", rng.next_u64()))]
@@ -124,13 +137,11 @@ impl Shape {
 
     /// Encoded key of row `n`.
     pub(crate) fn key(self, n: u64, rows: u64) -> Vec<u8> {
-        let columns: Vec<_> = self.columns().into_iter().map(ascending).collect();
+        let collation = self.collation();
+        let column = |ty| KeyColumn { collation: collation.cloned(), ..KeyColumn::ascending(ty) };
+        let columns: Vec<_> = self.columns().into_iter().map(column).collect();
         keycode::encode(&columns, &self.values(n, rows)).expect("shapes keep to the limit")
     }
-}
-
-fn ascending(ty: Type) -> KeyColumn {
-    KeyColumn::ascending(ty)
 }
 
 fn int(n: u64) -> Value {

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use rightlink::index::btree::{Counters, Optimisations, counting};
-use rightlink::{Database, IndexSchema, ScanOptions, TableSchema, TransactionOptions};
+use rightlink::{
+    ColumnSchema, Database, IndexSchema, ScanOptions, TableSchema, TransactionOptions,
+};
 use rightlink_env::{Clock, Rng};
 
 use crate::Failure;
@@ -24,6 +26,7 @@ pub(crate) struct Reached {
     pub(crate) lookup_ns: f64,
     pub(crate) counted: Counters,
     pub(crate) leaf_fill: f64,
+    /// Of all blocks of the index, inner and free ones included.
     pub(crate) bytes_per_entry: f64,
 }
 
@@ -31,7 +34,11 @@ fn schema(shape: Shape) -> TableSchema {
     let mut schema = TableSchema::new(TABLE).unlogged();
     let mut index = IndexSchema::new(INDEX);
     for (number, kind) in shape.columns().into_iter().enumerate() {
-        schema = schema.column(format!("c{number}"), kind);
+        let column = ColumnSchema::new(format!("c{number}"), kind);
+        schema = schema.with_column(match shape.collation() {
+            Some(collation) => column.collate(collation),
+            None => column,
+        });
         index = index.on(format!("c{number}"));
     }
     schema.index(index)
@@ -68,10 +75,21 @@ pub(crate) fn run(
     let info = db.describe(TABLE)?;
     let blocks = info.indexes.iter().find(|index| index.name == INDEX).map_or(0, |i| i.blocks);
     let bytes_per_entry = f64::from(blocks) * PAGE_BYTES / rows as f64;
-    // Of whole pages, inner and free ones counted in.
-    let leaf_fill = (shape.key(0, rows).len() + 13) as f64 / bytes_per_entry;
+    let leaf_fill = leaf_fill(&db)?;
     let rows_per_s = rows as f64 / time.as_secs_f64();
     Ok(Reached { rows_per_s, lookup_ns, counted, leaf_fill, bytes_per_entry })
+}
+
+/// The part of the leaves that is used.
+fn leaf_fill(db: &Database) -> Result<f64, Failure> {
+    let pages = db.inspect(INDEX, None)?;
+    let leaves = pages.iter().filter(|page| page.level == 0 && matches!(page.kind, 'l' | 'r'));
+    let (mut bytes, mut free) = (0, 0);
+    for page in leaves {
+        bytes += u64::from(page.page_size);
+        free += u64::from(page.free_size);
+    }
+    Ok(1.0 - free as f64 / bytes as f64)
 }
 
 fn lookups(db: &Database, shape: Shape, rows: u64) -> Result<(f64, Counters), Failure> {

@@ -293,7 +293,8 @@ impl Few {
 pub struct VacuumStats {
     /// Blocks of the index when the pass ended.
     pub blocks: u32,
-    /// Entries that stay.
+    /// Entries that stay: with writers beside the pass a guess, since entries that a split or merge
+    /// moves meanwhile may be counted where they were and where they are.
     pub live: u64,
     /// Entries removed.
     pub removed: u64,

@@ -11,6 +11,7 @@ use crate::buffer::testing::{self, TestPool};
 use crate::ids::{FileId, RowId, Xid};
 use crate::index::am::{AccessMethod, HeapOracle, IndexEntry, InsertOutcome, LeafBatch, Liveness};
 use crate::index::am::{ScanOptions, VacuumStats};
+use crate::index::btree::alloc::Registrations;
 use crate::index::btree::node::{Node, is_node};
 use crate::index::btree::search::Aim;
 use crate::index::btree::{BTree, Optimisations, TreeOptions, inspect};
@@ -172,7 +173,7 @@ fn short(n: u64, row: RowId) -> Entry {
 }
 
 /// A tree of three leaves, the middle one of which has a higher block than the right one, and
-/// dead rows; with what must leave the middle one to make it underfull.
+/// a dead row; with what must leave the middle one to have it merged.
 fn three_leaves() -> (TestPool, BTree, Vec<Entry>) {
     let (pool, tree) = tree_of(400);
     let lives = |n: u64| short(n, RowId::new(n as u32, 2));
@@ -187,12 +188,12 @@ fn three_leaves() -> (TestPool, BTree, Vec<Entry>) {
     let items = tree.inspect_items(low.block).expect("a sound tree");
     let entry = |item: &inspect::ItemInfo| (item.key.clone(), item.row.expect("a leaf has rows"));
     let entries: Vec<Entry> = items.iter().map(entry).collect();
-    // Two of them are garbage; the others will go.
-    let (garbage, rest) = entries.split_at(2);
+    // Beside garbage with the key of the first one there is what will go.
+    let (garbage, rest) = entries.split_at(1);
     let garbage = garbage.iter().enumerate();
     let garbage: Vec<_> =
         garbage.map(|(n, (key, _))| (key.clone(), RowId::new(DEAD + n as u32, 9))).collect();
-    let rest: Vec<Entry> = rest.iter().chain(&entries[..2]).cloned().collect();
+    let rest: Vec<Entry> = rest.iter().chain(&entries[..1]).cloned().collect();
     suite::insert(&tree, &garbage);
     (pool, tree, rest)
 }
@@ -204,6 +205,11 @@ fn delete_all(tree: &BTree, entries: &[Entry]) {
     }
 }
 
+fn free_pages(tree: &BTree) -> usize {
+    let page = |block: u32| tree.inspect_page(block).expect("a sound tree");
+    (1..tree.blocks()).map(page).filter(|page| page.kind == "free").count()
+}
+
 /// A page that deletions make underfull is merged into one that vacuum has passed: what was dead
 /// before is gone after.
 fn vacuum_beside_merges() {
@@ -213,8 +219,7 @@ fn vacuum_beside_merges() {
         vacuum(tree);
     });
     join([deleter, vacuum]);
-    let pages = (1..tree.blocks()).map(|block| tree.inspect_page(block).expect("a sound tree"));
-    assert!(pages.filter(|page| page.kind == "free").count() > 0, "pages were merged");
+    assert!(free_pages(&tree) > 0, "pages were merged");
     let left = suite::scan(&tree, KeyRange::all(), Direction::Forward);
     let garbage = left.iter().filter(|(_, row)| row.block.0 >= DEAD).count();
     assert_eq!(garbage, 0, "vacuum leaves dead rows of {}", left.len());
@@ -238,13 +243,25 @@ fn scans_beside_merges() {
             assert_eq!(seen, stay.len(), "{direction:?}");
         })
     });
+    let reader = start(&tree, move |tree| {
+        for (key, row) in stay.iter().step_by(4) {
+            assert!(look_up(tree, key).contains(row), "a lookup");
+        }
+    });
     let deleter = start(&tree, move |tree| delete_all(tree, &rest));
-    join(scans.into_iter().chain([deleter]));
+    join(scans.into_iter().chain([reader, deleter]));
+    assert!(free_pages(&tree) > 0, "a page was merged");
     verify_clean(&tree);
 }
 
-/// Inserts that split a leaf beside descents for keys on both sides of the split (move right) and
-/// deletions of some of them.
+fn look_up(tree: &BTree, key: &[u8]) -> Vec<RowId> {
+    let mut found = Vec::new();
+    tree.lookup(&[key], &mut |_, row, _| found.push(row)).expect("a sound tree");
+    found
+}
+
+/// Inserts that split a leaf beside descents for keys on both sides of the split (move right), and
+/// for keys that are being deleted: there until they are gone for good.
 fn descents_beside_splits() {
     let (_pool, tree) = tree();
     let stay: Vec<_> = (0..40).step_by(8).map(stable).collect();
@@ -253,16 +270,59 @@ fn descents_beside_splits() {
     let splitter = start(&tree, |tree| {
         suite::insert(tree, &(10..20).filter(|n| n % 8 != 0).map(fresh).collect::<Vec<_>>());
     });
-    let deleter = start(&tree, |tree| delete_all(tree, &(20..24).map(fresh).collect::<Vec<_>>()));
+    let going: Vec<_> = (20..24).map(fresh).collect();
+    let gone = going.clone();
+    let deleter = start(&tree, move |tree| delete_all(tree, &gone));
     let reader = start(&tree, move |tree| {
+        let mut left = going.len();
         for (key, row) in &stay {
-            let mut found = Vec::new();
-            tree.lookup(&[key], &mut |_, row, _| found.push(row)).expect("a sound tree");
-            assert_eq!(found, [*row]);
+            assert_eq!(look_up(tree, key), [*row]);
+            // They go in their order.
+            let there = going.iter().filter(|(key, row)| look_up(tree, key) == [*row]).count();
+            assert!(there <= left, "{left} were left, and now {there}");
+            left = there;
         }
     });
     join([splitter, deleter, reader]);
     assert_eq!(scan(&tree, Direction::Forward).len(), 5 + 9);
+    verify_clean(&tree);
+}
+
+/// A merge beside insertions that fill the page it would go into, and others that split a page
+/// under the same parent: it is refused where not everything would fit, and the downlink that goes
+/// is that of the page (R5).
+fn merges_beside_insertions() {
+    let (_pool, tree) = tree_of(400);
+    let lives = |n: u64| short(n, RowId::new(n as u32, 2));
+    suite::insert(&tree, &(0..150).map(|n| lives(4 * n)).collect::<Vec<_>>());
+    let page = |block: u32| tree.inspect_page(block).expect("a sound tree");
+    let first = (1..tree.blocks()).map(page).find(|page| page.kind == "leaf" && page.left == 0);
+    let first = first.expect("a leftmost leaf");
+    let third = page(page(first.right).right);
+    let (thin, fourth) = (entries_of(&tree, third.block), page(third.right));
+    let full = entries_of(&tree, fourth.block);
+    // What fits beside all that are there now.
+    let room = (400 - (fourth.page_size - fourth.free)) / fourth.average_item;
+    let more = full.iter().take(room as usize).map(|(key, row)| {
+        let n = u64::from_be_bytes(*key.first_chunk().expect("eight bytes"));
+        short(n + 1, RowId::new(row.block.0 + 1, 2))
+    });
+    let (half, more) = (full.split_at(full.len() / 2).1.to_vec(), more.collect::<Vec<_>>());
+    delete_all(&tree, &half);
+    let (gone, rest) = thin.split_at(thin.len() - 4);
+    delete_all(&tree, gone);
+    let rest = rest[..3].to_vec();
+    let others: Vec<_> = (0..8).map(|n| lives(4 * n + 1)).collect();
+    let all = suite::scan(&tree, KeyRange::all(), Direction::Forward);
+    let stay = all.into_iter().filter(|entry| !rest.contains(entry));
+    let mut expected: Vec<Entry> =
+        stay.chain(half.clone()).chain(more.clone()).chain(others.clone()).collect();
+    expected.sort_unstable();
+    let deleter = start(&tree, move |tree| delete_all(tree, &rest));
+    let filler = start(&tree, move |tree| suite::insert(tree, &[half, more].concat()));
+    let splitter = start(&tree, move |tree| suite::insert(tree, &others));
+    join([deleter, filler, splitter]);
+    assert!(suite::scan(&tree, KeyRange::all(), Direction::Forward) == expected, "all that stays");
     verify_clean(&tree);
 }
 
@@ -334,8 +394,7 @@ fn scans_beside_lists() {
     let lookup = {
         let stay = stay.clone();
         start(&tree, move |tree| {
-            let (key, mut found) = (&stay[0].0, Vec::new());
-            tree.lookup(&[key], &mut |_, row, _| found.push(row)).expect("a sound tree");
+            let found = look_up(tree, &stay[0].0);
             let seen = found.iter().filter(|row| row.slot == STABLE);
             assert!(seen.eq(stay.iter().map(|(_, row)| row)), "a lookup");
         })
@@ -377,9 +436,7 @@ fn bounds_beside_merges() {
     let stay = stay.to_vec();
     let reader = start(&tree, move |tree| {
         for (key, row) in stay.iter().take(4) {
-            let mut found = Vec::new();
-            tree.lookup(&[key], &mut |_, row, _| found.push(row)).expect("a sound tree");
-            assert_eq!(found, [*row], "it was there all the time");
+            assert_eq!(look_up(tree, key), [*row], "it was there all the time");
         }
     });
     let deleter = start(&tree, move |tree| delete_all(tree, &left[2..]));
@@ -438,6 +495,27 @@ fn registered_descents() {
     });
     join([reader, writer]);
     verify_clean(&tree);
+}
+
+/// More operations that register within each other than there are slots: nobody waits for one, and
+/// what is freed while one is registered is not used again (R6).
+fn nested_registrations() {
+    let registrations = Arc::new(Registrations::default());
+    let entrant = || {
+        let registrations = Arc::clone(&registrations);
+        thread::spawn("explores", move || {
+            let outer = registrations.enter();
+            let inner = registrations.enter();
+            for registered in [inner, outer] {
+                let freed = registrations.tick();
+                thread::yield_now();
+                assert!(freed >= registrations.oldest(), "R6: used again under a registration");
+                drop(registered);
+            }
+        })
+    };
+    join(std::array::from_fn::<_, 5, _>(|_| entrant()));
+    assert!(registrations.tick() < registrations.oldest(), "nobody is left");
 }
 
 fn low_fence(pin: &Pin) -> Option<Vec<u8>> {
@@ -552,6 +630,7 @@ fn vacuum_follows_splits() {
 fn vacuum_and_scans_survive_merges() {
     survives("vacuum beside merges", vacuum_beside_merges, 300);
     survives("scans beside merges", scans_beside_merges, 300);
+    survives("merges beside insertions", merges_beside_insertions, 300);
     survives("key lists beside merges", key_lists_beside_merges, 300);
     survives("bounds beside merges", bounds_beside_merges, 500);
 }
@@ -566,6 +645,7 @@ fn descents_end_where_they_should() {
     survives("descents beside splits", descents_beside_splits, 500);
     survives("descents beside reuse", descents_beside_reuse, 500);
     survives("registered descents", registered_descents, 500);
+    survives("nested registrations", nested_registrations, 500);
 }
 
 #[test]
@@ -591,9 +671,11 @@ fn broken_trees_are_caught() {
         Case { rule: "r5-cycle", world: vacuum_beside_splits, within: 2000 },
         Case { rule: "r5-merge-cycle", world: vacuum_beside_merges, within: 4000 },
         Case { rule: "r5-judged", world: vacuum_beside_merges, within: 4000 },
+        Case { rule: "r5-fits", world: merges_beside_insertions, within: 4000 },
         Case { rule: "r5-carried", world: bounds_beside_merges, within: 4000 },
         Case { rule: "r6-near", world: key_lists_beside_merges, within: 2000 },
         Case { rule: "r6-recycle", world: registered_descents, within: 4000 },
+        Case { rule: "r6-late", world: nested_registrations, within: 2000 },
         Case { rule: "r6-fences", world: remembered_leaf, within: 4000 },
         Case { rule: "r6-growing", world: vacuum_beside_growth, within: 4000 },
         Case { rule: "r7-no-io", world: writers_of_a_cold_tree, within: 2000 },

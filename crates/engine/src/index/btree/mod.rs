@@ -160,7 +160,8 @@ impl BTree {
             cycle: AtomicU32::new(0),
             heap: OnceLock::new(),
             vain: AtomicU32::new(0),
-            vacuum: Mutex::new(0),
+            // The log has grown since the ids that the last process stamped on pages.
+            vacuum: Mutex::new(pool.wal().end().0 as u32),
         };
         let meta = tree.refresh_root()?;
         tree.blocks.hint(&meta.free);

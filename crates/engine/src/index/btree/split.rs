@@ -5,6 +5,10 @@
 //! second record puts the downlink into the parent and clears the flag. In between, and after a
 //! crash in between, readers use the right link, and the next writer who meets the flag finishes.
 //!
+//! Fences and a new entry may be so long that no two pages hold what is to be held: then the page
+//! is split without the entry, which meets shorter fences on the next try. That always does: both
+//! halves hold less than the page did, and two entries of any length part.
+//!
 //! Invariants: the separator is above every key left of it and not above any right of it, and on
 //! leaves no byte longer than that needs; a page with the flag is not split again; child before
 //! parent before meta (R12).
@@ -12,14 +16,14 @@
 
 use crate::buffer::{Held, Mtr};
 use crate::config::PAGE_SIZE;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::Xid;
 use crate::index::btree::Tree;
 use crate::index::btree::edit::{Frame, Value};
 use crate::index::btree::entries::Entries;
 use crate::index::btree::insert::{Attempt, Lack, Luggage};
 use crate::index::btree::meta;
-use crate::index::btree::node::{INCOMPLETE, LEFT, Node, ROOT, common};
+use crate::index::btree::node::{Checked, INCOMPLETE, LEFT, Node, ROOT, common};
 use crate::index::btree::posting::Spot;
 use crate::index::btree::put::Put;
 use crate::index::btree::search::{Aim, Reached, Target};
@@ -79,6 +83,15 @@ fn halve(
     })
 }
 
+/// Both halves of a page as it is, parted as near the middle as can be.
+fn halve_without(page: &[u8; PAGE_SIZE], frame: &Frame, blocks: (u32, u32)) -> Checked<Halves> {
+    rightlink_env::points::hit("btree.split.without");
+    let entries = Entries::load(&Node::open(page)?)?;
+    let mut order: Vec<usize> = (1..entries.len()).collect();
+    order.sort_by_key(|at| at.abs_diff(entries.len() / 2));
+    halve(&entries, frame, blocks, &order).ok_or("a page that cannot be split")
+}
+
 /// The separator of a split in front of entry `at`.
 pub(crate) fn separator_at(entries: &Entries, at: usize, level: u8) -> &[u8] {
     match level {
@@ -93,7 +106,8 @@ fn clear_incomplete(mut page: PageMut<'_>) {
 }
 
 impl Tree {
-    /// Splits the page, puts the entry into one of the halves, and tells the parent.
+    /// Splits the page, puts the entry into one of the halves, and tells the parent. Where that is
+    /// not to be had in one step, it lacks luck when the page has been split.
     pub(crate) fn split<'t>(
         &'t self,
         mut mtr: Mtr<'t>,
@@ -130,22 +144,25 @@ impl Tree {
         // Read only now that the new page is latched: a vacuum that began later will wait there.
         frame.cycle = self.cycle.load(Ordering::SeqCst);
         let halves = halve(&entries, &frame, (block, spare.block), &order);
-        let Some(halves) = halves else {
-            return Err(Error::Limit("an index page cannot be split around this key".into()));
+        let is_in = halves.is_some();
+        let halves = match halves {
+            Some(halves) => halves,
+            None => halve_without(mtr.bytes(job.held), &frame, (block, spare.block))
+                .map_err(|what| self.corrupt(block, what))?,
         };
         mtr.page(job.held).replace(&halves.left);
         mtr.page(new).replace(&halves.right);
         if let Some(sibling) = sibling {
             mtr.page(sibling).put_u32(LEFT, spare.block);
         }
-        if let Some(child) = job.child {
+        if let Some(child) = job.child.filter(|_| is_in) {
             clear_incomplete(mtr.page(child));
         }
         mtr.commit(RecordKind::IndexSplit, job.xid)?;
         luggage.spare.take().expect("it was there").used();
         rightlink_env::points::hit("btree.split.incomplete");
         self.complete_split(block, level)?;
-        Ok(Ok(()))
+        Ok(if is_in { Ok(()) } else { Err(Lack::Luck) })
     }
 
     /// What a split encodes anyway gets posting lists, unless one item would be left.

@@ -9,7 +9,13 @@
 //!
 //! A pass may be done in parts, ranges of blocks, by several threads. A part cannot know how far
 //! the others are, so it follows to every block but those of its own range that it will still come
-//! to; that a page is visited twice does no harm.
+//! to; that a page is visited twice does no harm, but that its entries may be counted twice.
+//!
+//! A chain of such pages may be as long as all splits since the pass began, and each of its pages a
+//! place to follow it from. So a part remembers the pages that it followed from. Into a page, and
+//! past it, entries come from the left only by a merge, which gives the page another left sibling;
+//! the one before is not used again while the pass is registered (R6). So behind a page that has
+//! the left sibling it had there is nothing that was not there when it was followed from.
 //!
 //! Invariants: a page without dead entries is latched shared only; what is removed under the
 //! exclusive latch was judged dead by the same bytes. Row ids in the dead set are not reused before
@@ -18,6 +24,7 @@
 
 use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::{AtomicU32, Mutex, MutexGuard, Ordering};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::buffer::{Mtr, Pin, ReadStream, StreamOptions};
@@ -27,10 +34,13 @@ use crate::ids::Xid;
 use crate::index::am::{Between, BulkDelete, IsDead, VacuumStats};
 use crate::index::btree::Tree;
 use crate::index::btree::alloc::Registration;
-use crate::index::btree::node::{Checked, Node, RIGHT, cycle_of, is_node};
+use crate::index::btree::node::{Checked, LEFT, Node, RIGHT, cycle_of, is_node};
 use crate::page::PageKind;
 use crate::page::header::{KIND, is_zero, u32_at};
 use crate::wal::RecordKind;
+
+/// Pages that a part remembers, twice this many at most: 2 MiB.
+const REMEMBERED: usize = 1 << 14;
 
 /// The cycle id is valid while this lives.
 struct Cycle<'a>(&'a AtomicU32);
@@ -68,7 +78,55 @@ struct Part<'a> {
     tree: &'a Tree,
     cycle: u32,
     blocks: Range<u32>,
+    followed: Followed,
     found: Found,
+}
+
+/// Pages that were visited and followed from. Those that were met longest ago are forgotten where
+/// there are too many; that costs a visit.
+#[derive(Default)]
+struct Followed {
+    lately: BTreeMap<u32, Visit>,
+    before: BTreeMap<u32, Visit>,
+}
+
+/// What a page was like when it was visited.
+#[derive(Clone, Copy)]
+struct Visit {
+    place: Where,
+    /// Entries that stayed.
+    live: u64,
+}
+
+/// Where a page is along its level.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Where {
+    /// Right of this page; 0: it is the leftmost.
+    RightOf(u32),
+    /// Out of the tree; what it had went to this page.
+    Left(u32),
+}
+
+impl Where {
+    fn of(page: &[u8; PAGE_SIZE]) -> Where {
+        match is_node(page) {
+            true => Where::RightOf(u32_at(page, LEFT)),
+            false => Where::Left(u32_at(page, RIGHT)),
+        }
+    }
+}
+
+impl Followed {
+    fn note(&mut self, block: u32, visit: Visit) {
+        if self.lately.len() >= REMEMBERED {
+            self.before = std::mem::take(&mut self.lately);
+        }
+        self.lately.insert(block, visit);
+    }
+
+    fn get(&self, block: u32) -> Option<Visit> {
+        self.lately.get(&block).or_else(|| self.before.get(&block)).copied()
+    }
 }
 
 /// A leaf, judged.
@@ -78,6 +136,7 @@ struct Judged {
     dead: Vec<(usize, usize)>,
     /// Right link to follow, if the page was split during this pass.
     follow: Option<u32>,
+    place: Where,
     /// Should it be merged with a neighbour when the pass is over?
     underfull: bool,
 }
@@ -126,6 +185,7 @@ impl BulkDelete for Pass<'_> {
             tree: self.tree,
             cycle: *self.turn,
             blocks: self.parts[part].clone(),
+            followed: Followed::default(),
             found: Found::default(),
         };
         part.run(is_dead, between)?;
@@ -186,9 +246,35 @@ impl Part<'_> {
             hit("btree.vacuum.follow");
             moves += 1;
             self.tree.bound_moves(moves)?;
-            follow = self.visit(self.tree.pin_linked(block)?, block, is_dead)?;
+            let pin = self.tree.pin_linked(block)?;
+            if self.is_followed(&pin, block) {
+                break;
+            }
+            follow = self.visit(pin, block, is_dead)?;
+        }
+        // The next chain most likely leads here: remembered last, it is forgotten last.
+        if moves > 0
+            && let Some(visit) = self.followed.get(start)
+        {
+            self.followed.note(start, visit);
         }
         Ok(())
+    }
+
+    /// Was this page followed from, and has nothing come to it or past it since?
+    fn is_followed(&self, pin: &Pin, block: u32) -> bool {
+        let Some(visit) = self.followed.get(block) else { return false };
+        broken("r5-followed") || visit.place == Where::of(pin.shared().bytes())
+    }
+
+    /// A page was visited with this result; remembered if it is followed from.
+    fn visited(&mut self, block: u32, visit: Visit, follow: Option<u32>) {
+        let earlier = self.followed.get(block).map_or(0, |earlier| earlier.live);
+        let live = &mut self.found.stats.live;
+        *live = (*live + visit.live).saturating_sub(earlier);
+        if follow.is_some() {
+            self.followed.note(block, visit);
+        }
     }
 
     fn visit(&mut self, pin: Pin, block: u32, is_dead: IsDead<'_>) -> Result<Option<u32>> {
@@ -196,12 +282,14 @@ impl Part<'_> {
         let page = pin.shared();
         let bytes = page.bytes();
         if is_zero(bytes) || bytes[KIND] == PageKind::BtreeFree as u8 {
-            let right = u32_at(bytes, RIGHT);
+            let (right, place) = (u32_at(bytes, RIGHT), Where::of(bytes));
             let merged = !is_zero(bytes) && cycle_of(bytes) == self.cycle && right != 0;
             drop(page);
             drop(pin);
             self.tree.found_free(block)?;
-            return Ok(merged.then_some(right));
+            let follow = merged.then_some(right);
+            self.visited(block, Visit { place, live: 0 }, follow);
+            return Ok(follow);
         }
         if !is_node(bytes) {
             return Err(damage("not a page of a tree"));
@@ -220,7 +308,8 @@ impl Part<'_> {
                 None => return self.visit(self.tree.pin_linked(block)?, block, is_dead),
             };
         }
-        self.found.stats.live += (judged.count - judged.dead.len()) as u64;
+        let live = (judged.count - judged.dead.len()) as u64;
+        self.visited(block, Visit { place: judged.place, live }, judged.follow);
         if judged.count == judged.dead.len() {
             self.found.empty.push(block);
         } else if judged.underfull {
@@ -338,5 +427,6 @@ fn judge(
     let tagged = cycle_of(page) == cycle && !broken("r5-cycle");
     let follow = (tagged && node.right != 0).then_some(node.right);
     let underfull = tree.is_underfull(&node);
-    Ok(Some(Judged { count: rows.len(), dead, follow, underfull }))
+    let place = Where::of(page);
+    Ok(Some(Judged { count: rows.len(), dead, follow, place, underfull }))
 }

@@ -130,3 +130,27 @@ fn readers_writers_and_vacuum_do_not_disturb_each_other() {
     storm(300, 60);
     storm(700, 60);
 }
+
+/// Every operation, while more are registered than there are slots: who finds none does not wait,
+/// since those who have one may be waiting for a second one.
+#[test]
+fn operations_beyond_the_slots_do_not_wait() {
+    let (_pool, tree) = tree(400, 3);
+    let _others: Vec<_> = (0..100).map(|_| tree.0.registrations.enter()).collect();
+    let entries: Vec<_> = (0..600).map(|n| (key(n), stable(n))).collect();
+    suite::insert(&tree, &entries);
+    let (gone, kept) = entries.split_at(300);
+    let (by_key, by_vacuum) = gone.split_at(150);
+    let (one_by_one, listed) = by_key.split_at(75);
+    for (key, row) in one_by_one {
+        assert!(tree.delete(crate::ids::Xid(5), &IndexEntry::new(key, *row)).unwrap());
+    }
+    let dead: Vec<_> = listed.iter().map(|(key, row)| IndexEntry::new(key, *row)).collect();
+    let mut removed = vec![false; dead.len()];
+    assert_eq!(tree.remove_dead(&dead, true, &mut |_| true, &mut removed).unwrap(), 75);
+    let stats = suite::vacuum(&tree, &|row| by_vacuum.iter().any(|(_, dead)| dead == row));
+    assert_eq!(stats.removed, 150);
+    assert!(stats.pages_free > 0 && stats.pages_deleted > 0, "pages wait for those registered");
+    same(&tree, &kept.iter().cloned().collect());
+    verify_clean(&tree);
+}

@@ -8,6 +8,7 @@ mod merge;
 mod posting;
 mod shape;
 mod skip;
+mod vacuum;
 mod writes;
 
 use rightlink_env::Rng;

@@ -1,13 +1,14 @@
 //! What writers do beyond the plainest insertion, and that each of it can be switched off.
 
-use rightlink_env::Rng;
 use rightlink_env::sync::{Arc, AtomicU32, Ordering};
+use rightlink_env::{Rng, points};
 
 use crate::buffer::testing::{self, TestPool};
-use crate::ids::RowId;
-use crate::index::am::{AccessMethod, DeadRows};
+use crate::ids::{RowId, Xid};
+use crate::index::am::{AccessMethod, DeadRows, IndexEntry, InsertOutcome};
+use crate::index::btree::inspect::PageInfo;
 use crate::index::btree::tests::{FILE, few, integer, long_prefix, tree, word};
-use crate::index::btree::{BTree, Optimisations, TreeOptions, counting};
+use crate::index::btree::{BTree, MAX_ENTRY_BYTES, Optimisations, TreeOptions, counting};
 use crate::index::suite::{self, same, verify_clean};
 
 fn row(n: u64) -> RowId {
@@ -218,4 +219,50 @@ fn full_leaves_ask_where_that_finds_dead_rows() {
     insert(1, 2000);
     let (after, live) = (heap.asked.load(Ordering::Relaxed), verify_clean(&tree).live);
     assert!(after - asked > 40 && live < 5700, "{after} times after {asked}, {live} rows");
+}
+
+/// A leaf between two fences as long as any, with two rows of one key, gets an entry between them
+/// that is as long as any: no two pages hold all that, three do.
+#[test]
+fn the_longest_entries_go_between_the_longest_fences() {
+    let parted = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&parted);
+    let _counting = points::install_local(move |name| {
+        count.fetch_add(u32::from(name == "btree.split.without"), Ordering::Relaxed);
+    });
+    for len in 1345..1370 {
+        let test = testing::pool(64, 1);
+        test.pool.create_file(FILE, true).unwrap();
+        let options = TreeOptions { deduplicate: false, ..TreeOptions::default() };
+        let tree = BTree::create(&test.pool, FILE, options).unwrap();
+        tree.optimise(Optimisations::ALL.without(Optimisations::MERGING));
+        let insert = |key: &[u8], slot: u16, payload: &[u8]| {
+            let entry = IndexEntry { payload, ..IndexEntry::new(key, RowId::new(1, slot)) };
+            let outcome = tree.insert_batch(Xid(5), &mut [entry], None).unwrap();
+            assert_eq!(outcome, InsertOutcome::Inserted);
+        };
+        // Without it the first page would share the bytes of the next keys.
+        insert(b"A", 1, &[]);
+        for key in [vec![b'a'; MAX_ENTRY_BYTES], vec![b'z'; MAX_ENTRY_BYTES]] {
+            (1..6).for_each(|slot| insert(&key, slot, &[]));
+            for slot in 1..6 {
+                let entry = IndexEntry::new(&key, RowId::new(1, slot));
+                assert!(tree.delete(Xid(5), &entry).unwrap());
+            }
+        }
+        let between = (1..tree.blocks()).map(|block| tree.inspect_page(block).unwrap());
+        let most = MAX_ENTRY_BYTES + RowId::SIZE;
+        let long = |page: &PageInfo| page.low.len().min(page.high.clone().unwrap().len()) == most;
+        assert!(between.filter(|page| page.left != 0 && page.right != 0).any(|page| long(&page)));
+        let key = vec![b'm'; len];
+        insert(&key, 1, &[]);
+        insert(&key, 3, &[]);
+        insert(&key, 2, &vec![7; MAX_ENTRY_BYTES - len]);
+        let mut expected: suite::Model =
+            (1..4).map(|slot| (key.clone(), RowId::new(1, slot))).collect();
+        expected.insert((b"A".to_vec(), RowId::new(1, 1)));
+        same(&tree, &expected);
+        verify_clean(&tree);
+    }
+    assert!(parted.load(Ordering::Relaxed) > 0, "some did not fit in one step");
 }
