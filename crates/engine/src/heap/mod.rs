@@ -265,6 +265,14 @@ impl Heap {
         queue.take()
     }
 
+    /// As [`Heap::take_dead_roots`], with those that cleanings could not give free. Vacuum finds
+    /// their line pointers anyway; this tells it their keys.
+    pub fn take_all_dead_roots(&self) -> Vec<DeadRoot> {
+        let mut roots = self.take_dead_roots();
+        roots.extend(self.shared.dead_roots.lock().take_left());
+        roots
+    }
+
     /// How many [`Heap::take_dead_roots`] would give.
     pub fn dead_roots(&self) -> usize {
         self.shared.dead_count.load(Ordering::Relaxed)
@@ -309,9 +317,18 @@ impl Heap {
         shared.vacuumed_at.store(next.0, Ordering::Relaxed);
     }
 
-    /// Dead roots could not be given free by key: they count as garbage again, for vacuum.
-    pub fn leave_to_vacuum(&self, roots: u64) {
-        self.add_garbage(roots);
+    /// Dead roots could not be given free by key, nor could `others`, whose keys are not known: they
+    /// count as garbage again, for vacuum.
+    pub fn leave_to_vacuum(&self, roots: Vec<DeadRoot>, others: u64) {
+        self.add_garbage(roots.len() as u64 + others);
+        self.keep_dead_roots(roots);
+    }
+
+    /// Keeps the keys of dead roots for the next vacuum, as far as there is room.
+    pub fn keep_dead_roots(&self, mut roots: Vec<DeadRoot>) {
+        // A row id that was given free since may name another row.
+        roots.retain(|root| !self.clock().newer_than(root.row_id.block, root.pruned_at));
+        self.shared.dead_roots.lock().leave(roots);
     }
 
     /// Versions were ended.
