@@ -307,9 +307,11 @@ impl Heap {
     pub fn vacuumed(&self, next: Xid) {
         let shared = &self.shared;
         let garbage = shared.garbage.load(Ordering::Relaxed);
+        rightlink_env::points::hit("heap.vacuumed");
         if self.txns().horizon() >= next {
-            // All that is left was ended by now, or is none.
-            shared.garbage.fetch_sub(garbage, Ordering::Relaxed);
+            // All that is left was ended by now, or is none. Who prunes meanwhile counts it down,
+            // too: not below nothing.
+            self.take_garbage(garbage);
             shared.left.store(0, Ordering::Relaxed);
         } else {
             shared.left.store(garbage, Ordering::Relaxed);
