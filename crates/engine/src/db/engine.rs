@@ -272,6 +272,7 @@ impl Engine {
             }
         }
         self.wal.check()?;
+        self.forget_outcomes_at_close()?;
         self.catalog.give_back_numbers()?;
         self.txns.seal()?;
         self.checkpoint(Cause::Asked, true)

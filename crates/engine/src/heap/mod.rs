@@ -138,6 +138,8 @@ struct Shared {
     reserve: usize,
     /// Initialised blocks; written under `extension`, never ahead of the meta page.
     extent: AtomicU32,
+    /// Oldest xid that may be unfrozen: as the meta page says.
+    oldest: AtomicU64,
     /// Serialises growing and cutting of the file; taken without any latch.
     extension: Mutex<()>,
     /// Block of the last insert, per group of threads; 0 is none.
@@ -170,8 +172,10 @@ impl Heap {
         for file in [files.heap, files.free_space, files.visibility] {
             pool.create_file(file, options.logged)?;
         }
-        extent::create_meta(pool, files.heap)?;
-        Self::with_extent(pool, txns, files, options, 1)
+        // Whoever will write here runs already, or has no xid yet.
+        let meta = extent::Meta { extent: 1, oldest_unfrozen: txns.horizon() };
+        extent::create_meta(pool, files.heap, meta.oldest_unfrozen)?;
+        Self::with_meta(pool, txns, files, options, meta)
     }
 
     /// Opens a heap that [`Heap::create`] made.
@@ -185,15 +189,15 @@ impl Heap {
             pool.open_file(file, options.logged)?;
         }
         let meta = extent::read_meta(pool, files.heap)?;
-        Self::with_extent(pool, txns, files, options, meta.extent)
+        Self::with_meta(pool, txns, files, options, meta)
     }
 
-    fn with_extent(
+    fn with_meta(
         pool: &Arc<BufferPool>,
         txns: &Arc<TxnManager>,
         files: HeapFiles,
         options: HeapOptions,
-        extent: u32,
+        meta: extent::Meta,
     ) -> Result<Heap> {
         if !(10..=100).contains(&options.fillfactor) {
             return Err(Error::Invalid("a fillfactor lies between 10 and 100".into()));
@@ -203,7 +207,8 @@ impl Heap {
             txns: Arc::clone(txns),
             files,
             reserve: crate::config::PAGE_SIZE * usize::from(100 - options.fillfactor) / 100,
-            extent: AtomicU32::new(extent),
+            extent: AtomicU32::new(meta.extent),
+            oldest: AtomicU64::new(meta.oldest_unfrozen.0),
             extension: Mutex::new(()),
             targets: [const { AtomicU32::new(0) }; TARGETS],
             clock: RecycleClock::default(),
