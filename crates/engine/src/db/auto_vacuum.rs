@@ -24,8 +24,8 @@ use crate::ids::Xid;
 use crate::table::Table;
 use crate::txn::{Isolation, LockMode};
 
-/// A table with xids this much older than the horizon is vacuumed, so that their outcomes, 32 MiB of
-/// them, can go; also one where nothing is ever deleted.
+/// A table with xids this much older than the horizon is vacuumed, so that their outcomes, 32 MiB
+/// of them, can go; also one where nothing is ever deleted.
 const OLD: u64 = if cfg!(test) { 1000 } else { 4 << 20 };
 /// Xids handed out between two looks at all tables, and worth one: half a MiB of outcomes.
 const LOOK_XIDS: u64 = if cfg!(test) { 200 } else { 1 << 16 };

@@ -630,8 +630,8 @@ mod tests {
         }
     }
 
-    /// A vacuum of all tables and a clean close give outcomes back: a process that does nothing else
-    /// gave back none.
+    /// A vacuum of all tables and a clean close give outcomes back: a process that does nothing
+    /// else gave back none.
     #[test]
     fn outcomes_go_at_the_close_after_a_vacuum() {
         let disk = SimDisk::new(4);

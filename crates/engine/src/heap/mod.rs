@@ -324,8 +324,8 @@ impl Heap {
         shared.vacuumed_at.store(next.0, Ordering::Relaxed);
     }
 
-    /// Dead roots could not be given free by key, nor could `others`, whose keys are not known: they
-    /// count as garbage again, for vacuum.
+    /// Dead roots could not be given free by key, nor could `others`, whose keys are not known:
+    /// they count as garbage again, for vacuum.
     pub fn leave_to_vacuum(&self, roots: Vec<DeadRoot>, others: u64) {
         self.add_garbage(roots.len() as u64 + others);
         self.keep_dead_roots(roots);
