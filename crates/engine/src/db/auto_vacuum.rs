@@ -13,37 +13,85 @@
 
 use std::time::Duration;
 
-use rightlink_env::sync::Arc;
+use rightlink_env::sync::{Arc, Ordering};
 
 use crate::catalog::{Changes, Entry};
 use crate::db::engine::Engine;
 use crate::db::info::VacuumReport;
 use crate::db::vacuum::How;
 use crate::error::{Error, Result};
+use crate::ids::Xid;
 use crate::table::Table;
 use crate::txn::{Isolation, LockMode};
 
-/// Has the table gathered enough?
-fn is_due(table: &Table) -> bool {
-    let heap = table.heap();
-    table.def().auto_vacuum.is_due(heap.blocks(), heap.garbage_since_vacuum())
+/// A table with xids this much older than the horizon is vacuumed, so that their outcomes, 32 MiB
+/// of them, can go; also one where nothing is ever deleted.
+const OLD: u64 = if cfg!(test) { 1000 } else { 4 << 20 };
+/// Xids handed out between two looks at all tables, and worth one: half a MiB of outcomes.
+const LOOK_XIDS: u64 = if cfg!(test) { 200 } else { 1 << 16 };
+/// Of so many tables at most, those that nobody uses are opened for such a look.
+const MOST_TABLES: usize = 1000;
+
+/// Has the table gathered enough, or has it become old?
+fn is_due(table: &Table, horizon: Xid) -> bool {
+    let (heap, when) = (table.heap(), table.def().auto_vacuum);
+    let is_old = when.enabled && horizon.0.saturating_sub(heap.vacuumed_below().0) >= OLD;
+    is_old || when.is_due(heap.blocks(), heap.garbage_since_vacuum())
 }
 
 impl Engine {
-    /// Looks at every open table once; false if none needed anything.
+    /// Looks at every open table once; false if none needed anything. One that fails does not keep
+    /// the others waiting: its failure, the first of them, is told when all have had their turn.
     pub(crate) fn step_vacuum(&self) -> Result<bool> {
-        let mut worked = false;
+        let (mut worked, mut failure) = (false, None);
         self.txns.expire_snapshots();
+        if let Err(error) = self.look_for_old_xids() {
+            failure = Some(error);
+        }
+        let horizon = self.txns.horizon();
         let tables = self.catalog.open_tables();
         self.upkeep
             .vacuums
             .forget_all_but(&tables.iter().map(|entry| entry.table.def().id).collect());
         for entry in tables {
-            if entry.table.heap().dead_roots() > 0 || is_due(&entry.table) {
-                worked |= self.tend(&entry.table.def().name)?;
+            if entry.table.heap().dead_roots() > 0 || is_due(&entry.table, horizon) {
+                match self.tend(&entry.table.def().name) {
+                    Ok(did) => worked |= did,
+                    Err(error @ Error::Poisoned(_)) => return Err(error),
+                    Err(error) => _ = failure.get_or_insert(entry.table.def().named(error)),
+                }
             }
         }
-        Ok(worked)
+        failure.map_or(Ok(worked), Err)
+    }
+
+    /// Now and then, forgets the outcomes that no table needs any more. Opens tables that nobody
+    /// uses: what is old there keeps outcomes, too, until it is vacuumed.
+    fn look_for_old_xids(&self) -> Result<()> {
+        let (next, looked_at) = (self.txns.next_xid().0, &self.upkeep.vacuums.looked_at);
+        let kept = next.saturating_sub(self.txns.oldest_xid().0);
+        let before = looked_at.load(Ordering::Relaxed);
+        if kept < LOOK_XIDS || next < before + LOOK_XIDS {
+            return Ok(());
+        }
+        // Another thread may be about to look.
+        let turn = looked_at.compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
+        if turn.is_err() {
+            return Ok(());
+        }
+        let horizon = self.txns.horizon();
+        let catalog = self.catalog.table();
+        if is_due(catalog, horizon) {
+            let mut report = VacuumReport::default();
+            match self.vacuum_table(catalog, How::Automatic, &mut report) {
+                Err(Error::Cancelled(_)) => return Ok(()),
+                vacuumed => catalog.naming(vacuumed)?,
+            };
+        }
+        match self.oldest_unfrozen(MOST_TABLES)? {
+            Some(oldest) => self.forget_outcomes(oldest),
+            None => Ok(()),
+        }
     }
 
     /// Cleans one table, by key or as a whole.
@@ -62,8 +110,9 @@ impl Engine {
             // R3: never beside a build.
             return Ok(false);
         }
+        self.admit_more(true)?;
         let cleaned = entry.table.clean()?;
-        if !is_due(&entry.table) {
+        if !is_due(&entry.table, self.txns.horizon()) {
             return Ok(cleaned.rows > 0);
         }
         match self.vacuum_table(&entry.table, How::Automatic, &mut VacuumReport::default()) {
@@ -82,7 +131,7 @@ impl Engine {
 mod tests {
     use crate::db::info::VacuumReport;
     use crate::db::vacuum::How;
-    use crate::{AutoVacuum, Database, IndexSchema, ScanOptions, TableSchema, Type, Value};
+    use crate::{AutoVacuum, Database, Error, IndexSchema, ScanOptions, TableSchema, Type, Value};
     use rightlink_aio::SimDisk;
     use rightlink_env::sync::{Arc, OnceLock};
     use rightlink_env::{Env, points, thread};
@@ -100,6 +149,47 @@ mod tests {
         txn.insert_many("t", &rows).unwrap();
         txn.commit().unwrap();
         db
+    }
+
+    /// A page of one table that cannot be read once kept vacuum from all tables after it.
+    #[test]
+    fn a_damaged_table_does_not_keep_the_others_waiting() {
+        let disk = SimDisk::new(5);
+        let options = Database::options().simulation(Env::simulated(5), disk.clone());
+        let db = fill(options.open("db").unwrap(), 5000);
+        let mut txn = db.begin();
+        let schema = TableSchema::new("u").column("id", Type::Int8).primary_key(["id"]);
+        txn.create_table(&schema).unwrap();
+        let rows: Vec<_> = (0..5000).map(|id| vec![Value::Int8(id)]).collect();
+        let ids = txn.insert_many("u", &rows).unwrap();
+        txn.commit().unwrap();
+        delete_below(&db, 3000);
+        let mut txn = db.begin();
+        assert_eq!(txn.delete_many("u", &ids[..3000]).unwrap(), 3000);
+        txn.commit().unwrap();
+        db.evict().unwrap();
+        let file = table(&db, "t").heap().files().heap.path();
+        let found = disk.files().into_iter().find(|(name, _)| name.ends_with(&file)).unwrap();
+        disk.flip_bit(&found.0, 3 * 8192 + 5000, 1);
+        for _ in 0..2 {
+            match db.engine().step_vacuum() {
+                Err(Error::Corruption { relation, block, .. }) => {
+                    assert_eq!((relation.as_deref(), block), (Some("table t"), Some(3)));
+                }
+                other => panic!("the damage is told, not {other:?}"),
+            }
+            assert_eq!(db.stats().get("auto_vacuums"), Some(1), "u was vacuumed, once");
+        }
+        assert_eq!(db.vacuum(Some("u")).unwrap().rows_removed, 0);
+        disk.flip_bit(&found.0, 3 * 8192 + 5000, 1);
+        assert!(db.engine().step_vacuum().unwrap(), "the page is there again");
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    fn table(db: &Database, name: &str) -> Arc<crate::table::Table> {
+        let open = db.engine().catalog.open_tables();
+        let found = open.into_iter().find(|entry| entry.table.def().name == name).unwrap();
+        Arc::clone(&found.table)
     }
 
     fn delete_below(db: &Database, id: i64) {
@@ -181,6 +271,36 @@ mod tests {
         let (took, bytes) = ((env.clock.now() - began).as_secs_f64(), f64::from(blocks) * 8192.0);
         let seconds = bytes / f64::from(1 << 20);
         assert!(took >= 0.9 * seconds && took < 4.0 * seconds, "{took} s for {seconds} s of pages");
+    }
+
+    /// Outcomes are given back unasked, also where nothing is deleted and from under tables that
+    /// nobody uses.
+    #[test]
+    fn outcomes_of_long_ago_go_unasked() {
+        let disk = SimDisk::new(5);
+        let options = || Database::options().simulation(Env::simulated(5), disk.clone());
+        let db = fill(options().open("db").unwrap(), 100);
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("log").column("id", Type::Int8)).unwrap();
+        txn.commit().unwrap();
+        db.close().unwrap();
+        let db = options().open("db").unwrap();
+        let kept = || db.engine().txns.next_xid().0 - db.engine().txns.oldest_xid().0;
+        let mut most = 0;
+        for id in 0..5000 {
+            let mut txn = db.begin();
+            txn.insert("log", &[Value::Int8(id)]).unwrap();
+            txn.commit().unwrap();
+            if id % 100 == 0 {
+                db.engine().step_vacuum().unwrap();
+                most = kept().max(most);
+            }
+        }
+        assert!(most > super::OLD && most < 2 * super::OLD, "{most} outcomes were kept");
+        assert!(db.stats().get("auto_vacuums") < Some(20));
+        assert_eq!(db.begin().scan("log", &ScanOptions::all()).unwrap().count(), 5000);
+        assert_eq!(db.begin().scan("t", &ScanOptions::all()).unwrap().count(), 100);
+        assert!(db.verify().unwrap().is_clean());
     }
 
     /// A vacuum that an old snapshot kept from removing anything is not repeated for nothing, and

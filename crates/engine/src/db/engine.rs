@@ -306,7 +306,12 @@ impl Engine {
         self.stop_threads();
         *ended = true;
         self.wal.check()?;
-        self.catalog.give_back_numbers()?;
+        self.forget_outcomes_at_close()?;
+        match self.catalog.give_back_numbers() {
+            // The numbers stay taken, that is all; the checkpoint makes room.
+            Err(Error::DiskFull(_)) => {}
+            given_back => given_back?,
+        }
         match self.txns.seal() {
             Err(running @ Error::Invalid(_)) => {
                 *ended = false;

@@ -14,10 +14,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rightlink_env::sync::{Arc, Mutex};
+use rightlink_env::sync::{Arc, AtomicU64, Mutex};
 use rightlink_env::{Nanos, points, thread};
 
-use crate::catalog::Entry;
+use crate::catalog::{Changes, Entry};
 use crate::config::PAGE_SIZE;
 use crate::db::Database;
 use crate::db::engine::Engine;
@@ -26,7 +26,7 @@ use crate::db::tally::SLOW_VACUUM;
 use crate::error::{Error, Result};
 use crate::ids::{ObjectId, Xid};
 use crate::table::Table;
-use crate::txn::{LockMode, RunningTxn, Transaction, WaitsFor};
+use crate::txn::{Isolation, LockMode, RunningTxn, Transaction, WaitsFor};
 use crate::vacuum::{self, Limits, Parked, Progress, Vacuum, Workers};
 
 /// Wait for the lock that cutting a table's tail needs: none, the tail can be cut another time.
@@ -54,6 +54,8 @@ pub(crate) struct Vacuums {
     parked: Mutex<BTreeMap<ObjectId, Parked>>,
     /// Tables whose last run left rows to the next one.
     skipped: Mutex<BTreeSet<ObjectId>>,
+    /// First xid not handed out when all tables were looked at for old xids.
+    pub(crate) looked_at: AtomicU64,
     settings: Settings,
 }
 
@@ -106,6 +108,7 @@ impl Vacuums {
             running: Mutex::new(Vec::new()),
             parked: Mutex::new(BTreeMap::new()),
             skipped: Mutex::new(BTreeSet::new()),
+            looked_at: AtomicU64::new(0),
             settings,
         }
     }
@@ -176,8 +179,7 @@ impl Database {
             return Ok(total);
         }
         let catalog = engine.catalog.table();
-        let vacuumed = catalog.naming(engine.vacuum_table(catalog, how, &mut total))?;
-        let mut oldest = vacuumed.expect("an asked-for vacuum waits for its turn");
+        catalog.naming(engine.vacuum_table(catalog, how, &mut total))?;
         let mut damage = None;
         for def in engine.catalog.definitions()? {
             match engine.vacuum_named(&def.name, how, &mut total) {
@@ -186,14 +188,16 @@ impl Database {
                 Err(error @ Error::Corruption { .. }) => {
                     damage.get_or_insert(error);
                 }
-                xid => oldest = oldest.min(xid?),
+                vacuumed => vacuumed?,
             }
         }
         if let Some(damage) = damage {
             // It may need any outcome.
             return Err(damage);
         }
-        engine.forget_outcomes(oldest)?;
+        if let Some(oldest) = engine.oldest_unfrozen(usize::MAX)? {
+            engine.forget_outcomes(oldest)?;
+        }
         Ok(total)
     }
 
@@ -343,7 +347,7 @@ impl Engine {
     /// once every snapshot is gone that was there before. Its reader may have met such an xid on a
     /// page that was frozen after it let go of the latch, and may be about to ask for the outcome.
     /// So they go at a later vacuum, when the horizon has passed all xids of today.
-    fn forget_outcomes(&self, oldest: Xid) -> Result<()> {
+    pub(crate) fn forget_outcomes(&self, oldest: Xid) -> Result<()> {
         let mut waiting = self.upkeep.outcomes_to_forget.lock();
         if let Some((below, _)) = waiting.filter(|(_, fence)| self.txns.horizon() > *fence) {
             self.txns.cut_off(below)?;
@@ -351,6 +355,51 @@ impl Engine {
         }
         waiting.get_or_insert((oldest, self.txns.next_xid()));
         Ok(())
+    }
+
+    /// At a clean close, what waits goes, if nobody is there who may ask.
+    pub(crate) fn forget_outcomes_at_close(&self) -> Result<()> {
+        let waiting = self.upkeep.outcomes_to_forget.lock().take();
+        let Some((below, _)) = waiting else { return Ok(()) };
+        let vacuumed = !self.upkeep.vacuums.running.lock().is_empty();
+        let read = !self.txns.running().is_empty() || !self.txns.snapshots().is_empty();
+        if vacuumed || read {
+            return Ok(());
+        }
+        match self.txns.cut_off(below) {
+            // The space stays taken, that is all.
+            Err(Error::DiskFull(_)) => Ok(()),
+            cut => cut,
+        }
+    }
+
+    /// The oldest xid that a row of any table may name unfrozen; `None` if a table cannot
+    /// be opened or is being changed. Tables are told by their files: a name may pass from one to
+    /// another meanwhile. If there are more than `most`, none is opened for this.
+    pub(crate) fn oldest_unfrozen(&self, most: usize) -> Result<Option<Xid>> {
+        // Before the list: what a table that is not in it holds is of transactions that had not
+        // ended by then.
+        let mut oldest = self.txns.horizon();
+        oldest = oldest.min(self.catalog.table().heap().frozen_below());
+        let (defs, open) = (self.catalog.definitions()?, self.catalog.open_tables());
+        for def in &defs {
+            let is_it = |entry: &Arc<Entry>| entry.table.def().heap == def.heap;
+            let found = match open.iter().find(|entry| is_it(entry)) {
+                Some(found) => Some(Arc::clone(found)),
+                None if defs.len() > most => None,
+                None => self.table_at_once(&def.name),
+            };
+            let Some(entry) = found.filter(is_it) else { return Ok(None) };
+            oldest = oldest.min(entry.table.heap().frozen_below());
+        }
+        Ok(Some(oldest))
+    }
+
+    /// The table called `name`, if it can be had without waiting.
+    fn table_at_once(&self, name: &str) -> Option<Arc<Entry>> {
+        let mut txn = self.txns.begin(Isolation::ReadCommitted);
+        txn.set_lock_timeout(Some(Duration::ZERO));
+        self.catalog.resolve(&mut txn, &Changes::default(), name, LockMode::Access).ok()
     }
 
     /// The table called `name` for a vacuum, which waits for index builds beside writers (R3).
@@ -367,11 +416,10 @@ impl Engine {
         }
     }
 
-    /// Vacuums the table called `name`; returns its oldest unfrozen xid.
-    fn vacuum_named(&self, name: &str, how: How, total: &mut VacuumReport) -> Result<Xid> {
+    /// Vacuums the table called `name`.
+    fn vacuum_named(&self, name: &str, how: How, total: &mut VacuumReport) -> Result<()> {
         let (mut txn, entry) = self.use_table_to_vacuum(name)?;
-        let vacuumed = entry.table.naming(self.vacuum_table(&entry.table, how, total))?;
-        let oldest = vacuumed.expect("an asked-for vacuum waits for its turn");
+        entry.table.naming(self.vacuum_table(&entry.table, how, total))?;
         txn.set_lock_timeout(Some(TAIL_PATIENCE));
         match txn.lock_table(entry.table.def().id, LockMode::Exclusive) {
             Ok(()) => {
@@ -383,7 +431,7 @@ impl Engine {
             Err(Error::Cancelled(_) | Error::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }
-        Ok(oldest)
+        Ok(())
     }
 
     /// Vacuums `table`, whose write lock the caller holds; its oldest unfrozen xid. `None`: the run
@@ -585,6 +633,65 @@ mod tests {
             txn.insert("t", &[Value::Int8(id)]).unwrap();
             txn.commit().unwrap();
         }
+    }
+
+    /// A vacuum of all tables and a clean close give outcomes back: a process that does nothing
+    /// else gave back none.
+    #[test]
+    fn outcomes_go_at_the_close_after_a_vacuum() {
+        let disk = SimDisk::new(4);
+        let open = || {
+            let options = Database::options().simulation(Env::simulated(4), disk.clone());
+            options.open("db").unwrap()
+        };
+        let db = open();
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("t").column("id", Type::Int8)).unwrap();
+        txn.commit().unwrap();
+        insert(&db, 20);
+        let before = db.engine().txns.oldest_xid();
+        db.vacuum(None).unwrap();
+        assert_eq!(db.engine().txns.oldest_xid(), before, "somebody may ask");
+        db.close().unwrap();
+        let db = open();
+        assert!(db.engine().txns.oldest_xid().0 >= before.0 + 20);
+        assert_eq!(db.begin().scan("t", &ScanOptions::all()).unwrap().count(), 20);
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    /// A table that had another name each time that vacuum came to it was not vacuumed, and the
+    /// outcomes that its rows need were forgotten.
+    #[test]
+    fn a_table_that_is_renamed_under_a_vacuum_keeps_its_outcomes() {
+        let options = Database::options().simulation(Env::simulated(4), SimDisk::new(4));
+        let db = options.open("db").unwrap();
+        for name in ["b", "t"] {
+            let mut txn = db.begin();
+            txn.create_table(&TableSchema::new(name).column("id", Type::Int8)).unwrap();
+            txn.commit().unwrap();
+        }
+        for id in 0..20 {
+            let mut txn = db.begin();
+            txn.insert("t", &[Value::Int8(id)]).unwrap();
+            txn.commit().unwrap();
+        }
+        for names in [["t", "u"], ["u", "t"], ["t", "u"]] {
+            let other = db.clone();
+            let left = AtomicU64::new(1);
+            let hook = points::install_local(move |point| {
+                // After the first table, before the second.
+                if point == "vacuum.cut-tail" && left.swap(0, Ordering::Relaxed) > 0 {
+                    let mut txn = other.begin();
+                    txn.rename_table(names[0], names[1]).unwrap();
+                    txn.commit().unwrap();
+                }
+            });
+            db.vacuum(None).unwrap();
+            drop(hook);
+        }
+        db.evict().unwrap();
+        assert_eq!(db.begin().scan("u", &ScanOptions::all()).unwrap().count(), 20);
+        assert!(db.verify().unwrap().is_clean());
     }
 
     /// A reader lets go of a page's latch, then asks what became of an xid it met there. Vacuum

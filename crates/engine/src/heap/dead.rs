@@ -50,13 +50,13 @@ impl Heap {
     }
 
     /// Frees the line pointers of those of `roots`, sorted by row id, of whose blocks no row id was
-    /// given free since they died. Their entries have left every index. Gives up, with 0, while
-    /// another frees.
-    pub fn free_cleaned(&self, roots: &[DeadRoot]) -> Result<u64> {
+    /// given free since they died. Their entries have left every index. Returns how many were freed
+    /// and how many others were, or may have been, no more those of `roots`. `None`: another frees.
+    pub fn free_cleaned(&self, roots: &[DeadRoot]) -> Result<Option<(u64, u64)>> {
         assert!(roots.is_sorted_by_key(|root| root.row_id), "one visit per page");
         let turn = self.shared.freeing.try_lock();
         if turn.is_none() && !broken("r3-turn") {
-            return Ok(0);
+            return Ok(None);
         }
         // All are asked before the first is freed: blocks share buckets of the clock.
         let same = |root: &&DeadRoot| {
@@ -67,7 +67,7 @@ impl Heap {
         for run in rows.chunk_by(|a, b| a.block == b.block) {
             freed += self.free_on(run)?;
         }
-        Ok(freed)
+        Ok(Some((freed, (roots.len() - rows.len()) as u64)))
     }
 
     fn free_on(&self, rows: &[RowId]) -> Result<u64> {

@@ -35,12 +35,13 @@ pub(super) struct Meta {
 }
 
 /// Formats the meta page of a new, empty file.
-pub(super) fn create_meta(pool: &BufferPool, file: FileId) -> Result<()> {
+/// No xid below `oldest` will ever write there.
+pub(super) fn create_meta(pool: &BufferPool, file: FileId, oldest: Xid) -> Result<()> {
     let block = pool.extend(file, 1)?;
     assert!(block.0 == 0, "the file is new");
     let mut image = header::format(PageKind::HeapMeta, 0);
     image[EXTENT..EXTENT + 4].copy_from_slice(&1u32.to_le_bytes());
-    image[OLDEST_UNFROZEN..OLDEST_UNFROZEN + 8].copy_from_slice(&Xid::FIRST.0.to_le_bytes());
+    image[OLDEST_UNFROZEN..OLDEST_UNFROZEN + 8].copy_from_slice(&oldest.0.to_le_bytes());
     let pin = pool.pin_new(PageId::new(file, 0))?;
     let mut mtr = Mtr::new(pool);
     let held = mtr.latch(pin);
@@ -131,6 +132,19 @@ impl Heap {
         if oldest > meta.oldest_unfrozen {
             mtr.page(held).put_u64(OLDEST_UNFROZEN, oldest.0);
         }
-        mtr.commit(RecordKind::HeapVacuum, Xid::NONE).map(drop)
+        mtr.commit(RecordKind::HeapVacuum, Xid::NONE)?;
+        self.shared.oldest.fetch_max(oldest.0, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// As [`Heap::oldest_unfrozen`], without a look at the page.
+    pub fn frozen_below(&self) -> Xid {
+        Xid(self.shared.oldest.load(Ordering::Acquire))
+    }
+
+    /// Where its vacuum got to: xids from here on are new since, or since it was made.
+    pub fn vacuumed_below(&self) -> Xid {
+        let vacuumed = Xid(self.shared.vacuumed_at.load(Ordering::Relaxed));
+        self.frozen_below().max(vacuumed)
     }
 }

@@ -138,6 +138,8 @@ struct Shared {
     reserve: usize,
     /// Initialised blocks; written under `extension`, never ahead of the meta page.
     extent: AtomicU32,
+    /// Oldest xid that may be unfrozen: as the meta page says.
+    oldest: AtomicU64,
     /// Serialises growing and cutting of the file; taken without any latch.
     extension: Mutex<()>,
     /// Block of the last insert, per group of threads; 0 is none.
@@ -170,8 +172,10 @@ impl Heap {
         for file in [files.heap, files.free_space, files.visibility] {
             pool.create_file(file, options.logged)?;
         }
-        extent::create_meta(pool, files.heap)?;
-        Self::with_extent(pool, txns, files, options, 1)
+        // Whoever will write here runs already, or has no xid yet.
+        let meta = extent::Meta { extent: 1, oldest_unfrozen: txns.horizon() };
+        extent::create_meta(pool, files.heap, meta.oldest_unfrozen)?;
+        Self::with_meta(pool, txns, files, options, meta)
     }
 
     /// Opens a heap that [`Heap::create`] made.
@@ -185,15 +189,15 @@ impl Heap {
             pool.open_file(file, options.logged)?;
         }
         let meta = extent::read_meta(pool, files.heap)?;
-        Self::with_extent(pool, txns, files, options, meta.extent)
+        Self::with_meta(pool, txns, files, options, meta)
     }
 
-    fn with_extent(
+    fn with_meta(
         pool: &Arc<BufferPool>,
         txns: &Arc<TxnManager>,
         files: HeapFiles,
         options: HeapOptions,
-        extent: u32,
+        meta: extent::Meta,
     ) -> Result<Heap> {
         if !(10..=100).contains(&options.fillfactor) {
             return Err(Error::Invalid("a fillfactor lies between 10 and 100".into()));
@@ -203,7 +207,8 @@ impl Heap {
             txns: Arc::clone(txns),
             files,
             reserve: crate::config::PAGE_SIZE * usize::from(100 - options.fillfactor) / 100,
-            extent: AtomicU32::new(extent),
+            extent: AtomicU32::new(meta.extent),
+            oldest: AtomicU64::new(meta.oldest_unfrozen.0),
             extension: Mutex::new(()),
             targets: [const { AtomicU32::new(0) }; TARGETS],
             clock: RecycleClock::default(),
@@ -265,6 +270,14 @@ impl Heap {
         queue.take()
     }
 
+    /// As [`Heap::take_dead_roots`], with those that cleanings could not give free. Vacuum finds
+    /// their line pointers anyway; this tells it their keys.
+    pub fn take_all_dead_roots(&self) -> Vec<DeadRoot> {
+        let mut roots = self.take_dead_roots();
+        roots.extend(self.shared.dead_roots.lock().take_left());
+        roots
+    }
+
     /// How many [`Heap::take_dead_roots`] would give.
     pub fn dead_roots(&self) -> usize {
         self.shared.dead_count.load(Ordering::Relaxed)
@@ -299,9 +312,11 @@ impl Heap {
     pub fn vacuumed(&self, next: Xid) {
         let shared = &self.shared;
         let garbage = shared.garbage.load(Ordering::Relaxed);
+        rightlink_env::points::hit("heap.vacuumed");
         if self.txns().horizon() >= next {
-            // All that is left was ended by now, or is none.
-            shared.garbage.fetch_sub(garbage, Ordering::Relaxed);
+            // All that is left was ended by now, or is none. Who prunes meanwhile counts it down,
+            // too: not below nothing.
+            self.take_garbage(garbage);
             shared.left.store(0, Ordering::Relaxed);
         } else {
             shared.left.store(garbage, Ordering::Relaxed);
@@ -309,9 +324,18 @@ impl Heap {
         shared.vacuumed_at.store(next.0, Ordering::Relaxed);
     }
 
-    /// Dead roots could not be given free by key: they count as garbage again, for vacuum.
-    pub fn leave_to_vacuum(&self, roots: u64) {
-        self.add_garbage(roots);
+    /// Dead roots could not be given free by key, nor could `others`, whose keys are not known:
+    /// they count as garbage again, for vacuum.
+    pub fn leave_to_vacuum(&self, roots: Vec<DeadRoot>, others: u64) {
+        self.add_garbage(roots.len() as u64 + others);
+        self.keep_dead_roots(roots);
+    }
+
+    /// Keeps the keys of dead roots for the next vacuum, as far as there is room.
+    pub fn keep_dead_roots(&self, mut roots: Vec<DeadRoot>) {
+        // A row id that was given free since may name another row.
+        roots.retain(|root| !self.clock().newer_than(root.row_id.block, root.pruned_at));
+        self.shared.dead_roots.lock().leave(roots);
     }
 
     /// Versions were ended.

@@ -55,13 +55,24 @@ impl DeadRoot {
 #[derive(Default)]
 pub(super) struct DeadQueue {
     roots: Vec<DeadRoot>,
+    /// Those that a cleaning could not give free: for vacuum, as long as others need no room.
+    left: Vec<DeadRoot>,
     bytes: usize,
 }
 
 impl DeadQueue {
+    fn has_room(&self, root: &DeadRoot) -> bool {
+        self.bytes + root.memory() <= MAX_DEAD_BYTES
+    }
+
     /// False: there is no room for it.
     fn push(&mut self, root: DeadRoot) -> bool {
-        let room = self.bytes + root.memory() <= MAX_DEAD_BYTES;
+        while !self.has_room(&root)
+            && let Some(left) = self.left.pop()
+        {
+            self.bytes -= left.memory();
+        }
+        let room = self.has_room(&root);
         if room {
             self.bytes += root.memory();
             self.roots.push(root);
@@ -69,8 +80,26 @@ impl DeadQueue {
         room
     }
 
+    /// Keeps what a cleaning left, as far as there is room.
+    pub(super) fn leave(&mut self, roots: Vec<DeadRoot>) {
+        for root in roots {
+            if self.has_room(&root) {
+                self.bytes += root.memory();
+                self.left.push(root);
+            }
+        }
+    }
+
     pub(super) fn take(&mut self) -> Vec<DeadRoot> {
-        std::mem::take(self).roots
+        let roots = std::mem::take(&mut self.roots);
+        self.bytes -= roots.iter().map(DeadRoot::memory).sum::<usize>();
+        roots
+    }
+
+    pub(super) fn take_left(&mut self) -> Vec<DeadRoot> {
+        let left = std::mem::take(&mut self.left);
+        self.bytes -= left.iter().map(DeadRoot::memory).sum::<usize>();
+        left
     }
 }
 

@@ -11,7 +11,7 @@
 
 use crate::buffer::Mtr;
 use crate::config::PAGE_SIZE;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::heap::page::{ALL_VISIBLE, HeapPage};
 use crate::heap::page_set::Maps;
@@ -25,16 +25,28 @@ impl Heap {
         let turn = self.shared.extension.lock();
         let before = self.blocks();
         let mut cut = 0;
-        while cut < limit && self.blocks() > 1 && self.cut_last()? {
-            cut += 1;
-        }
-        if cut > 0 {
-            self.free_space().forget_from(self.blocks(), before)?;
-            self.pool().truncate(self.files().heap, self.blocks())?;
-        }
+        let ended = loop {
+            if cut == limit || self.blocks() == 1 {
+                break Ok(());
+            }
+            match self.cut_last() {
+                Ok(true) => cut += 1,
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        // What was cut is logged: it goes, too, where the page before it could not be cut.
+        let given_back = if cut > 0 { self.give_back_from(before) } else { Ok(()) };
         drop(turn);
+        ended.and(given_back)?;
         assert!(self.blocks() + cut == before, "the extent changes only under the turn");
         Ok(cut)
+    }
+
+    /// Shortens the file, which had `before` blocks, to the extent. The caller has the turn.
+    fn give_back_from(&self, before: u32) -> Result<()> {
+        self.free_space().forget_from(self.blocks(), before)?;
+        self.pool().truncate(self.files().heap, self.blocks())
     }
 
     /// Cuts the last page if it is empty. The caller has the turn.
@@ -56,10 +68,16 @@ impl Heap {
         Heap::store_extent(&mut mtr, held_meta, block);
         // Before the latch goes: whoever finds the page zeroed finds it beyond the extent, too.
         self.shared.extent.store(block, Ordering::Release);
-        let cut = mtr.commit(RecordKind::Extend, Xid::NONE);
-        // A page that stays was out of reach for a moment, which an empty one may be.
-        cut.inspect_err(|_| self.shared.extent.store(block + 1, Ordering::Release))?;
-        Ok(true)
+        match mtr.commit(RecordKind::Extend, Xid::NONE) {
+            Ok(_) => Ok(true),
+            // The page is zeroed for good: nobody may come to it.
+            Err(error @ Error::Poisoned(_)) => Err(error),
+            Err(error) => {
+                // A page that stays was out of reach for a moment, which an empty one may be.
+                self.shared.extent.store(block + 1, Ordering::Release);
+                Err(error)
+            }
+        }
     }
 
     /// Takes the marks of `block` away; false if the page is not empty.

@@ -11,10 +11,12 @@
 
 use rightlink_env::points::broken;
 
-use crate::error::Result;
+use crate::datum::Value;
+use crate::error::{Error, Result};
 use crate::heap::{DeadRoot, Heap};
 use crate::ids::RowId;
 use crate::index::am::DeadRows;
+use crate::wal::Admission;
 
 use super::keys::Keys;
 use super::{Table, TableIndex};
@@ -43,11 +45,16 @@ pub struct Cleaned {
 }
 
 impl Table {
-    /// Called where a statement has written and holds nothing: cleans up if there is enough to do.
+    /// Called where a statement has written and holds nothing: cleans up if there is enough to do,
+    /// and log for it. What is left out does the statement no harm.
     pub(super) fn clean_some(&self) -> Result<()> {
-        match self.heap.dead_roots() >= BATCH {
-            true => self.clean().map(drop),
-            false => Ok(()),
+        let has_room = || self.heap.pool().wal().has_room(Admission::GoOn);
+        if self.heap.dead_roots() < BATCH || !has_room() {
+            return Ok(());
+        }
+        match self.clean() {
+            Err(Error::DiskFull(_)) => Ok(()),
+            cleaned => cleaned.map(drop),
         }
     }
 
@@ -59,20 +66,23 @@ impl Table {
         if self.is_being_indexed() {
             return Ok(Cleaned::default());
         }
-        let roots = self.heap.take_dead_roots();
-        let died = roots.len() as u64;
-        let cleaned = self.clean_roots(roots);
-        let freed = cleaned.as_ref().map_or(0, |cleaned| cleaned.freed);
-        self.heap.leave_to_vacuum(died - freed);
+        let (mut dead, rows, mut unread) = self.read_dead(self.heap.take_dead_roots());
+        let cleaned = self.clean_dead(&mut dead, &rows, &mut unread);
+        self.heap.leave_to_vacuum(dead, unread);
         cleaned
     }
 
-    fn clean_roots(&self, mut roots: Vec<DeadRoot>) -> Result<Cleaned> {
+    /// Dead rows in order, what their keys are made of, and how many could not be read.
+    fn read_dead(&self, mut roots: Vec<DeadRoot>) -> (Vec<DeadRoot>, Vec<Vec<Value>>, u64) {
         roots.sort_by_key(|root| (root.row_id, root.pruned_at));
-        let (mut dead, mut rows) = (Vec::<DeadRoot>::new(), Vec::new());
+        let (mut dead, mut rows, mut unread) = (Vec::<DeadRoot>::new(), Vec::new(), 0);
+        let defs: Vec<_> = self.indexes.iter().map(|index| index.def()).collect();
         for root in roots {
             // A row that cannot be read is found by whoever verifies; vacuum removes it.
-            let Ok(values) = self.read_row(root.row_id, &root.row) else { continue };
+            let Ok(values) = self.read_for(&defs, root.row_id, &root.row) else {
+                unread += 1;
+                continue;
+            };
             if dead.last().is_some_and(|last| last.row_id == root.row_id) {
                 // Freed by vacuum since, used again, and dead again: the last death counts.
                 dead.pop();
@@ -81,15 +91,37 @@ impl Table {
             dead.push(root);
             rows.push(values);
         }
+        (dead, rows, unread)
+    }
+
+    /// Cleans up `dead`, and leaves those of them there that vacuum must see to; `others` grows by
+    /// those whose row ids may be another row's.
+    fn clean_dead(
+        &self,
+        dead: &mut Vec<DeadRoot>,
+        rows: &[Vec<Value>],
+        others: &mut u64,
+    ) -> Result<Cleaned> {
         let mut gone = vec![true; dead.len()];
         let mut cleaned = Cleaned { rows: dead.len() as u64, ..Cleaned::default() };
         for index in &self.indexes {
-            let Ok(keys) = index.keys.make(&rows) else { return Ok(cleaned) };
-            cleaned.entries += self.clean_index(index, (&dead, &keys), false, &mut gone)?;
+            let Ok(keys) = index.keys.make(rows) else { return Ok(cleaned) };
+            cleaned.entries += self.clean_index(index, (dead, &keys), false, &mut gone)?;
         }
         let mut gone = gone.into_iter();
-        dead.retain(|_| gone.next() == Some(true));
-        cleaned.freed = self.heap.free_cleaned(&dead)?;
+        let free = dead.extract_if(.., |_| gone.next() == Some(true)).collect::<Vec<_>>();
+        match self.heap.free_cleaned(&free) {
+            // What is not freed has no dead line pointer: a forwarding stub, which stays.
+            Ok(Some((freed, recycled))) => {
+                cleaned.freed = freed;
+                *others += recycled;
+            }
+            Ok(None) => dead.extend(free),
+            Err(error) => {
+                dead.extend(free);
+                return Err(error);
+            }
+        }
         Ok(cleaned)
     }
 
@@ -100,7 +132,8 @@ impl Table {
         let mut rows = Vec::with_capacity(dead.len());
         for root in dead {
             // A row that cannot be read is found by whoever verifies.
-            let Ok(values) = self.read_row(root.row_id, &root.row) else { return Ok(None) };
+            let read = self.read_for(&[index.def()], root.row_id, &root.row);
+            let Ok(values) = read else { return Ok(None) };
             rows.push(values);
         }
         let Ok(keys) = index.keys.make(&rows) else { return Ok(None) };

@@ -62,6 +62,12 @@ impl Known {
         (rows.len() == dead.len()).then_some(rows)
     }
 
+    /// Takes all out.
+    pub(super) fn drain(&mut self) -> Vec<DeadRoot> {
+        self.bytes = 0;
+        std::mem::take(&mut self.rows)
+    }
+
     /// Forgets all, for the next pass.
     pub(super) fn clear(&mut self) {
         self.forget();

@@ -30,6 +30,8 @@ mod progress;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
 
+use std::collections::VecDeque;
+
 use rightlink_env::{Budget, points};
 
 pub use dead_rows::DeadRows;
@@ -38,8 +40,8 @@ pub use parked::Parked;
 pub use progress::{Phase, Progress};
 
 use crate::error::{Error, Result};
-use crate::heap::{DeadRoot, Heap, Skip, VacuumOptions};
-use crate::ids::{ObjectId, RowId, Xid};
+use crate::heap::{DeadRoot, Heap, Skip, VacuumOptions, VacuumPage};
+use crate::ids::{BlockNo, ObjectId, RowId, Xid};
 use crate::table::Table;
 use known::Known;
 
@@ -97,6 +99,12 @@ pub struct Vacuum<'a> {
     limits: Limits<'a>,
     dead: DeadRows,
     known: Known,
+    /// Of rows of `dead`, whose entries are about to go by key.
+    roots: Option<Vec<DeadRoot>>,
+    /// Rows that readers pruned before the run, in order, of pages that it has not come to.
+    queued: VecDeque<RowId>,
+    /// `dead` has forwarding stubs, which no later run takes for dead.
+    has_stubs: bool,
     /// May a pass over the indexes be left out?
     may_skip: bool,
     horizon: Xid,
@@ -138,6 +146,9 @@ impl<'a> Vacuum<'a> {
             limits,
             dead,
             known,
+            roots: None,
+            queued: VecDeque::new(),
+            has_stubs: false,
             may_skip,
             horizon,
             clean: Vec::new(),
@@ -152,10 +163,17 @@ impl<'a> Vacuum<'a> {
         let _turn = self.heap().freeing();
         let result = self.run_alone(parked);
         let mut parked = None;
+        if result.is_err() {
+            // By these the entries of stubs are found: nobody else knows of them.
+            let roots = self.roots.take().into_iter().flatten().chain(self.known.drain());
+            self.heap().keep_dead_roots(roots.collect());
+        }
         // After any other error it is not known what was freed.
         if matches!(result, Err(Error::Cancelled(_))) && !self.clean.is_empty() {
             let (clock, freed_to) = (self.heap().clock().now(), self.freed_to);
-            let (dead, clean, heap) = (self.dead, self.clean, self.table.heap().clone());
+            let (mut dead, clean, heap) = (self.dead, self.clean, self.table.heap().clone());
+            // Nobody may come for it in a long time.
+            dead.shrink();
             parked = Some(Parked { dead, clean, freed_to, clock, heap });
         }
         Ended { report: self.report, result, parked }
@@ -171,14 +189,13 @@ impl<'a> Vacuum<'a> {
             && let Some((dead, clean)) = parked.take_up(self.heap(), self.memory)?
         {
             points::hit("vacuum.taken-up");
-            (self.dead, self.clean) = (dead, clean);
+            self.clean = clean;
+            // It has no room for others.
+            let empty = std::mem::replace(&mut self.dead, dead);
             self.remove(false)?;
+            self.dead = empty;
         }
-        let queued = self.heap().take_dead_roots().into_iter();
-        // Row ids of the others may name new rows.
-        let clock = self.heap().clock();
-        let same = |root: &DeadRoot| !clock.newer_than(root.row_id.block, root.pruned_at);
-        self.known.add(queued.filter(same).collect());
+        self.take_queued();
         let (mut next, mut oldest) = (1, self.horizon);
         while next < self.heap().blocks() {
             let end = self.heap().blocks();
@@ -194,6 +211,34 @@ impl<'a> Vacuum<'a> {
         Ok(())
     }
 
+    /// Takes over what readers pruned: the turn keeps others from giving their row ids free.
+    fn take_queued(&mut self) {
+        let mut queued = self.heap().take_all_dead_roots();
+        // Row ids of the others may name new rows.
+        let clock = self.heap().clock();
+        queued.retain(|root| !clock.newer_than(root.row_id.block, root.pruned_at));
+        let mut rows: Vec<RowId> = queued.iter().map(|root| root.row_id).collect();
+        rows.sort_unstable();
+        self.queued = rows.into();
+        self.known.add(queued);
+    }
+
+    /// The row ids of a page whose entries are to go: those of dead line pointers, and of
+    /// forwarding stubs that were made now or are in the queue. A stub's line pointer is not dead
+    /// and is not given free; but its row, and with it the keys of its entries, is gone for good.
+    fn dead_on(&mut self, block: BlockNo, page: &VacuumPage) -> Vec<RowId> {
+        let mut rows: Vec<RowId> = page.died.iter().map(|root| root.row_id).collect();
+        let come = self.queued.partition_point(|row| row.block <= block);
+        // A page that was left out has neither stubs nor dead line pointers.
+        rows.extend(self.queued.drain(..come).filter(|row| row.block == block));
+        rows.retain(|row| page.dead.binary_search(row).is_err());
+        self.has_stubs |= !rows.is_empty();
+        rows.extend_from_slice(&page.dead);
+        rows.sort_unstable();
+        rows.dedup();
+        rows
+    }
+
     /// Prunes a range of pages and collects their dead rows; the oldest xid left there.
     fn prune(&mut self, blocks: std::ops::Range<u32>) -> Result<Option<Xid>> {
         let (heap, limits, end) = (self.heap(), self.limits, blocks.end);
@@ -207,8 +252,9 @@ impl<'a> Vacuum<'a> {
             if found.first().is_some_and(|first| block.0 - first.block.0 >= CHUNK) {
                 self.collect(&mut found)?;
             }
-            self.dead_pages += u64::from(!page.dead.is_empty());
-            found.extend_from_slice(&page.dead);
+            let dead = self.dead_on(block, &page);
+            self.dead_pages += u64::from(!dead.is_empty());
+            found.extend_from_slice(&dead);
             self.known.add(page.died);
             if done == CHUNK {
                 limits.progress.heap_at(block.0, end);
@@ -242,14 +288,15 @@ impl<'a> Vacuum<'a> {
         }
         points::hit("vacuum.before-indexes");
         self.limits.progress.enter(Phase::Indexes);
-        let roots = self.known.take(&self.dead);
-        if last && self.may_skip && roots.is_none() && self.are_few() {
+        self.roots = self.known.take(&self.dead);
+        if last && self.may_skip && self.roots.is_none() && self.are_few() && !self.has_stubs {
             points::hit("vacuum.skipped");
             self.report.rows_left += self.dead.len() as u64;
         } else {
-            self.clean_indexes(roots.as_deref())?;
+            self.clean_indexes()?;
             self.free()?;
         }
+        (self.roots, self.has_stubs) = (None, false);
         self.dead.clear();
         self.known.clear();
         self.clean.clear();
@@ -264,8 +311,8 @@ impl<'a> Vacuum<'a> {
         self.report.index_passes == 0 && self.dead_pages * FEW < blocks
     }
 
-    fn clean_indexes(&mut self, roots: Option<&[DeadRoot]>) -> Result<()> {
-        let rows = (&self.dead, roots);
+    fn clean_indexes(&mut self) -> Result<()> {
+        let rows = (&self.dead, self.roots.as_deref());
         let (cleaned, result) = indexes::clean(self.table, rows, &self.clean, &self.limits);
         self.clean.extend(cleaned.clean);
         self.report.entries += cleaned.entries;

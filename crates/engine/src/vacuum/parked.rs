@@ -53,7 +53,10 @@ impl Parked {
         if lost == self.dead.len() {
             return Ok(None);
         }
-        let mut dead = DeadRows::new(budget, bytes)?;
+        // They are collected again where there is no memory for a second set.
+        let Ok(mut dead) = DeadRows::new(budget, bytes) else {
+            return Ok(None);
+        };
         self.dead.for_each_piece(|rows| {
             for block in rows.chunk_by(|a, b| a.block == b.block) {
                 let kept: Vec<RowId> = block.iter().copied().filter(same).collect();

@@ -4,8 +4,9 @@ use rightlink_env::sync::{Arc, AtomicU64, AtomicUsize, Ordering};
 use rightlink_env::{points, thread};
 
 use super::*;
-use crate::table::Statement;
+use crate::datum::Value;
 use crate::table::tests::{Store, item};
+use crate::table::{Statement, Written};
 use crate::txn::Isolation;
 
 /// A store with `rows` rows, three indexes over them.
@@ -99,6 +100,78 @@ fn few_unknown_rows_wait_for_the_next_run() {
     check(&store, 19_997);
 }
 
+/// What a cleaning beside a vacuum could not give free is known to the next one, by its key.
+#[test]
+fn rows_that_a_cleaning_left_leave_by_key() {
+    let store = filled(20_000);
+    delete(&store, [7, 8, 9].into_iter());
+    let snapshot = store.begin(Isolation::Snapshot).begin_statement().unwrap();
+    let (at, _) = store.find(&snapshot, 6).unwrap();
+    drop(snapshot);
+    let heap = store.table.heap();
+    assert_eq!(heap.prune_and_queue(at.block).unwrap(), 3);
+    let turn = heap.freeing();
+    assert_eq!(store.table.clean().unwrap().freed, 0);
+    drop(turn);
+    assert_eq!(heap.dead_roots(), 0, "no cleaning tries again");
+    let report = whole(&store, true);
+    assert_eq!((report.rows, report.rows_left, report.index_passes), (3, 0, 0));
+    check(&store, 19_997);
+}
+
+/// A row so long that an update moves it to another page.
+fn wide(id: i64, n: i64) -> Vec<Value> {
+    let mut row = item(id, &format!("name {n}"));
+    row[4] = Value::Bytes(vec![n as u8; 3000]);
+    row
+}
+
+/// Rows move from page to page under a snapshot that sees where they began. What was between
+/// leaves stubs, whose rows are gone; their entries, once, stayed as long as the snapshot.
+fn entries_of_stubs_leave(bytes: usize, queued: bool) {
+    let store = Store::new(1024, 3);
+    let rows: Vec<_> = (0..30).map(|id| wide(id, 0)).collect();
+    let mut ids = store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();
+    let old = store.begin(Isolation::Snapshot).begin_statement().unwrap();
+    let heap = store.table.heap();
+    for n in 1..4 {
+        for id in 0..30 {
+            let mut change = |_: &[Value]| Ok(Some(wide(id, n)));
+            let at = &mut ids[id as usize];
+            let written = store.run(|s| store.table.update(s, *at, &mut change)).unwrap();
+            let Written::Done(to) = written else { panic!("{written:?}") };
+            *at = to;
+        }
+    }
+    if queued {
+        (1..heap.blocks()).for_each(|at| _ = heap.prune_and_queue(BlockNo(at)).unwrap());
+        assert!(heap.dead_roots() > 0);
+    }
+    let progress = Progress::default();
+    for _ in 0..2 {
+        let memory = (&store.pool.env.budget, bytes);
+        let with = (store.txns.horizon(), true);
+        let vacuum = Vacuum::new(&store.table, memory, with, Limits::none(&progress)).unwrap();
+        vacuum.run(None).result.unwrap();
+    }
+    check(&store, 60);
+    assert_eq!(store.all(&old), rows);
+    drop(old);
+    for _ in 0..2 {
+        whole(&store, true);
+    }
+    check(&store, 30);
+}
+
+#[test]
+fn entries_of_forwarding_stubs_leave_beside_an_old_snapshot() {
+    entries_of_stubs_leave(1 << 20, false);
+    entries_of_stubs_leave(1 << 20, true);
+    // No memory for the bytes of rows: by a pass.
+    entries_of_stubs_leave(1, false);
+    entries_of_stubs_leave(1, true);
+}
+
 /// What does not fit in memory at once leaves in several passes.
 #[test]
 fn a_full_set_is_emptied_on_the_way() {
@@ -181,6 +254,27 @@ fn an_interrupted_run_is_taken_up_where_it_was() {
     check(&store, 15_000);
 }
 
+/// Few rows of an interrupted run take little memory until the next, which has all of its own.
+#[test]
+fn what_a_run_left_takes_no_more_memory_than_it_needs() {
+    let store = filled(20_000);
+    delete(&store, 0..5000);
+    let budget = &store.pool.env.budget;
+    let before = budget.used();
+    let ended = interrupted(&store, 5);
+    assert!(ended.parked.is_some());
+    let kept = budget.used() - before;
+    assert!(kept < 200 << 10, "{kept} bytes for 5000 row ids");
+    // More rows than there were: they do not all fit with what was left.
+    delete(&store, 5000..15_000);
+    let progress = Progress::default();
+    let ended = run(&store, false, Limits::none(&progress), ended.parked);
+    ended.result.unwrap();
+    assert_eq!((ended.report.rows, ended.report.index_passes), (15_000, 2));
+    assert_eq!(budget.used(), before);
+    check(&store, 5000);
+}
+
 /// A table whose definition changes is opened again, with a recycle clock that begins anew: once,
 /// what a run had left was taken up by the new one, whose clock knew of nothing that was freed in
 /// between, and entries of rows that had been inserted since left the indexes.
@@ -215,7 +309,7 @@ fn row_ids_used_again() {
     for index in store.table.indexes() {
         assert!(store.table.remove_by_key(index, &roots).unwrap().is_some());
     }
-    assert_eq!(store.table.heap().free_cleaned(&roots).unwrap(), 3000);
+    assert_eq!(store.table.heap().free_cleaned(&roots).unwrap(), Some((3000, 0)));
     let new: Vec<_> = (0..3000).map(|id| item(id, "again")).collect();
     let ids = store.run(|statement| store.table.insert_many(statement, &new)).unwrap();
     let again = ids.iter().filter(|id| roots.iter().any(|root| root.row_id == **id)).count();

@@ -222,3 +222,23 @@ fn a_hint_is_no_change_of_what_vacuum_decides() {
     assert_eq!(page.bits, Bits { all_visible: true, all_frozen: false });
     assert_eq!(page.oldest_unfrozen, Some(fixture.header(root).xmin));
 }
+
+/// A reader prunes between two looks of a vacuum's end at the count of garbage: it once went below
+/// nothing, and the table was due for ever.
+#[test]
+fn garbage_is_counted_down_once() {
+    let fixture = Fixture::new();
+    let heap = fixture.heap.clone();
+    heap.leave_to_vacuum(Vec::new(), 10);
+    let hook = rightlink_env::points::install_local({
+        let heap = heap.clone();
+        move |point| {
+            if point == "heap.vacuumed" {
+                heap.take_garbage(3);
+            }
+        }
+    });
+    heap.vacuumed(fixture.txns.horizon());
+    drop(hook);
+    assert_eq!(heap.garbage_since_vacuum(), 0);
+}

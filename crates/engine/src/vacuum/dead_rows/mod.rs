@@ -68,7 +68,7 @@ pub struct DeadRows {
     open_chunk: u64,
     len: usize,
     limit: usize,
-    _memory: Reservation,
+    memory: Reservation,
 }
 
 fn chunk_of(row: RowId) -> u64 {
@@ -89,7 +89,7 @@ impl DeadRows {
         loop {
             if let Some(memory) = budget.try_reserve(limit) {
                 let open = Open::new();
-                return Ok(Self { chunks, open, open_chunk: NONE, len: 0, limit, _memory: memory });
+                return Ok(Self { chunks, open, open_chunk: NONE, len: 0, limit, memory });
             }
             if limit <= least {
                 return Err(Error::Limit("no memory left for a vacuum".into()));
@@ -245,6 +245,13 @@ impl DeadRows {
         let sealed = self.chunks.range(from..).next().map(|(chunk, _)| chunk);
         let open = Some(self.open_chunk).filter(|open| *open != NONE && *open >= from);
         sealed.into_iter().chain(open).min()
+    }
+
+    /// Gives the memory back that what is in the set does not need: nothing more is added to it.
+    pub fn shrink(&mut self) {
+        let spare = self.limit - self.memory().min(self.limit);
+        self.memory.shrink(spare);
+        self.limit -= spare;
     }
 
     /// Empties the set for the next pass.
