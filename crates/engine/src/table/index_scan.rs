@@ -12,8 +12,8 @@
 //! ids of the block were given free since the leaf was read, then the index whether it is cleaned
 //! at all, which one that was replaced is not; dead marks rest on R1 (the heap vouches) and on R3
 //! (the clock was read before the leaf, and is asked again under the leaf's latch). A scan that
-//! turns round or goes back to a mark serves the rest of that leaf from the batch it holds, and goes
-//! on beyond the leaf's fences (R5).
+//! turns round or goes back to a mark serves the rest of that leaf from the batch it holds, and
+//! goes on beyond the leaf's fences (R5).
 //! Does not do: decode keys (`index_only`).
 
 use std::ops::Range;
