@@ -670,6 +670,7 @@ mod tests {
             txn.create_table(&TableSchema::new(name).column("id", Type::Int8)).unwrap();
             txn.commit().unwrap();
         }
+        let first = db.engine().txns.next_xid();
         for id in 0..20 {
             let mut txn = db.begin();
             txn.insert("t", &[Value::Int8(id)]).unwrap();
@@ -689,6 +690,7 @@ mod tests {
             db.vacuum(None).unwrap();
             drop(hook);
         }
+        assert!(db.engine().txns.oldest_xid() <= first, "no vacuum came to the table");
         db.evict().unwrap();
         assert_eq!(db.begin().scan("u", &ScanOptions::all()).unwrap().count(), 20);
         assert!(db.verify().unwrap().is_clean());
