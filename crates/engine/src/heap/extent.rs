@@ -76,6 +76,8 @@ impl Heap {
         if self.blocks() > before {
             return Ok(None);
         }
+        // A growth that could not be logged is on the meta page all the same, and poisons the log.
+        self.pool().wal().check()?;
         let chunk = wanted.max(before / 8).clamp(1, MAX_CHUNK);
         let first = self.format_blocks(chunk, xid)?;
         drop(turn);
