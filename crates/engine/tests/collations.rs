@@ -14,21 +14,14 @@ use rightlink::{
 };
 use rightlink_env::Rng;
 
+#[path = "common/fresh.rs"]
+mod fresh;
+
+use fresh::{empty, run};
+
 const PAGE: usize = 8192;
 /// The catalog's heap.
 const CATALOG: u32 = 2;
-
-fn empty() -> (tempfile::TempDir, Database) {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Database::open(dir.path()).unwrap();
-    (dir, db)
-}
-
-fn run<T>(db: &Database, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
-    let mut txn = db.begin();
-    let done = work(&mut txn)?;
-    txn.commit().map(|()| done)
-}
 
 fn text(value: &str) -> Value {
     Value::Text(value.into())

@@ -10,18 +10,10 @@ use rightlink::{
 use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 use rightlink_env::{points, thread};
 
-fn empty() -> (tempfile::TempDir, Database) {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Database::open(dir.path()).unwrap();
-    (dir, db)
-}
+#[path = "common/fresh.rs"]
+mod fresh;
 
-/// Runs `work` in a transaction of its own and commits.
-fn run<T>(db: &Database, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
-    let mut txn = db.begin();
-    let done = work(&mut txn)?;
-    txn.commit().map(|()| done)
-}
+use fresh::{empty, run};
 
 fn rows(db: &Database, table: &str) -> Vec<Vec<Value>> {
     let mut txn = db.begin();
