@@ -132,3 +132,47 @@ fn cursors_end_early() {
     drop(outlived);
     assert!(db.verify().unwrap().is_clean());
 }
+
+/// A waker that fails, in the thread that reads ahead.
+#[derive(Default)]
+struct Fails(AtomicU64);
+
+impl Wake for Fails {
+    fn wake(self: Arc<Self>) {
+        self.0.store(1, Ordering::Release);
+        panic!("the test's waker");
+    }
+}
+
+/// A reader whose scan broke off by a panic used to see the end of the rows, as if it had them all.
+#[test]
+fn a_scan_that_panics_does_not_end_like_a_whole_one() {
+    let (_dir, db) = database();
+    let mut txn = db.begin();
+    // A thread that reads ahead may be faster than the first poll.
+    let fails = Arc::new(Fails::default());
+    let waker = Waker::from(Arc::clone(&fails));
+    let mut cursor = loop {
+        let mut cursor = txn.scan("t", &ScanOptions::all()).unwrap().into_cursor().unwrap();
+        if cursor.poll_next(&mut Context::from_waker(&waker)).is_pending() {
+            break cursor;
+        }
+    };
+    while fails.0.load(Ordering::Acquire) == 0 {
+        thread::yield_now();
+    }
+    let mut rows = 0;
+    let error = block_on(async {
+        loop {
+            match next(&mut cursor).await {
+                Ok(Some(_)) => rows += 1,
+                Ok(None) => panic!("{rows} rows of {ROWS} and no error"),
+                Err(error) => return error,
+            }
+        }
+    });
+    assert!(error.to_string().contains("panicked"), "{error}");
+    assert_eq!(block_on(next(&mut cursor)).unwrap(), None);
+    drop(cursor);
+    assert!(db.verify().unwrap().is_clean());
+}

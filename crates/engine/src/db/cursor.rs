@@ -4,8 +4,9 @@
 //! the reader when a row is there. No runtime is asked for: any that polls will do.
 //!
 //! Invariants: what is in the queue was reserved from the memory budget when the cursor was made;
-//! the thread ends soon after the cursor or the transaction does; rows, order and errors are those
-//! of the [`Rows`] that the cursor was made of.
+//! the thread ends soon after the cursor does, or after the transaction, if it is not waiting for
+//! room then; rows, order and errors are those of the [`Rows`] that the cursor was made of; a scan
+//! that panics ends with an error; wakers are called with nothing locked.
 //! Does not do: writes, which may wait for other transactions: a runtime has a place for those.
 
 use std::collections::VecDeque;
@@ -96,9 +97,10 @@ impl Shared {
         if state.abandoned {
             return false;
         }
-        state.bytes += weight(&row);
-        state.ready.push_back(row);
-        state.wake();
+        state.push(row);
+        let reader = state.reader.take();
+        drop(state);
+        wake(reader);
         true
     }
 }
@@ -109,16 +111,28 @@ struct Ending<'s>(&'s Shared);
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
+        if thread::panicking() {
+            // Without it, what came so far would pass for all.
+            state.push(Err(Error::Invalid("the scan of a cursor panicked".into())));
+        }
         state.ended = true;
-        state.wake();
+        let reader = state.reader.take();
+        drop(state);
+        wake(reader);
     }
 }
 
 impl State {
-    fn wake(&mut self) {
-        if let Some(reader) = self.reader.take() {
-            reader.wake();
-        }
+    fn push(&mut self, row: Result<Row>) {
+        self.bytes += weight(&row);
+        self.ready.push_back(row);
+    }
+}
+
+/// Wakes who polls: code of somebody else's, which may poll or drop the cursor at once.
+fn wake(reader: Option<Waker>) {
+    if let Some(reader) = reader {
+        reader.wake();
     }
 }
 

@@ -228,8 +228,8 @@ impl Plan {
     /// last one; a stub does not know its keys any more, vacuum finds the entries.
     fn entries_go(&mut self, root: RowId, head: &TupleHeader, row: &[u8]) {
         if !head.has(STUB) {
-            let (row, pruned_at) = (row.to_vec(), self.now);
-            self.dead.push(DeadRoot { row_id: root, row, pruned_at });
+            let (row, born, pruned_at) = (row.to_vec(), head.xmin, self.now);
+            self.dead.push(DeadRoot { row_id: root, row, born, pruned_at });
         }
     }
 }

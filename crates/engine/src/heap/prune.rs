@@ -40,6 +40,9 @@ pub struct DeadRoot {
     pub row_id: RowId,
     /// Bytes of a version of its HOT chain: all of them have the same index keys.
     pub row: Vec<u8>,
+    /// Who created that version. An index that is younger may have been built from a later one with
+    /// other keys (R10), which left before this one did (R9).
+    pub born: Xid,
     /// The recycle clock while the root died (R3): until row ids of its block are given free after
     /// that, its row id names nothing else.
     pub pruned_at: u64,
@@ -204,8 +207,8 @@ impl Plan {
             None => {
                 self.set(root, Slot::Dead);
                 let row_id = RowId { block: page.id().block, slot: root };
-                if let Some(row) = row_of_entries(&chain, judge) {
-                    self.dead.push(DeadRoot { row_id, row, pruned_at: self.now });
+                if let Some((born, row)) = row_of_entries(&chain, judge) {
+                    self.dead.push(DeadRoot { row_id, row, born, pruned_at: self.now });
                 }
             }
         }
@@ -270,12 +273,12 @@ impl Plan {
 
 /// The row whose keys the entries of a chain have. That is its last version that was ever seen: an
 /// index that is younger than the chain knows nothing of the keys before. A stub does not tell its
-/// keys any more; vacuum finds the entries.
-fn row_of_entries(chain: &[(u16, Tuple<'_>)], judge: &mut Judge<'_>) -> Option<Vec<u8>> {
+/// keys any more; vacuum finds the entries. With its creator.
+fn row_of_entries(chain: &[(u16, Tuple<'_>)], judge: &mut Judge<'_>) -> Option<(Xid, Vec<u8>)> {
     let mut seen =
         chain.iter().rev().filter(|(_, it)| judge.birth(&it.header) != Some(Birth::Aborted));
     let (_, last) = seen.next().or(chain.last())?;
-    (!last.header.has(STUB)).then(|| last.row.to_vec())
+    (!last.header.has(STUB)).then(|| (last.header.xmin, last.row.to_vec()))
 }
 
 impl Heap {

@@ -59,6 +59,17 @@ pub trait HeapOracle {
     fn liveness(&self, rows: &[RowId], out: &mut [Liveness]);
 }
 
+/// What became of an entry that was to be removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trace {
+    /// It may still be there.
+    Unknown,
+    /// There was none with this key and row id.
+    Absent,
+    /// It was there and is removed.
+    Removed,
+}
+
 /// The heap, as a method that makes room on a page asks it. Called under a latch: no I/O, no
 /// waiting.
 pub trait DeadRows: Send + Sync {
@@ -467,15 +478,15 @@ pub trait AccessMethod: Send + Sync {
 
     /// Removes the entries of rows that are dead to everyone, which are in the method's order; each
     /// is found by key and row id, and `check` is asked under the latch (R3). Logged, so that it
-    /// needs no durable commit (R1). Sets `gone` (equally long) of those that are in the index no
-    /// more, removed now or earlier. Pages that are not in memory are read only if `reads`. Returns
-    /// how many entries it removed.
+    /// needs no durable commit (R1). Says in `traces` (equally long, [`Trace::Unknown`] before) what
+    /// became of each. Pages that are not in memory are read only if `reads`. Returns how many
+    /// entries it removed.
     fn remove_dead(
         &self,
         entries: &[IndexEntry<'_>],
         reads: bool,
         check: &mut dyn FnMut(RowId) -> bool,
-        gone: &mut [bool],
+        traces: &mut [Trace],
     ) -> Result<u64>;
 
     /// Removes one entry; false if it is not there.

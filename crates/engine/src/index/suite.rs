@@ -10,7 +10,7 @@ use rightlink_env::Rng;
 use crate::buffer::BufferPool;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{
-    AccessMethod, HeapOracle, IndexEntry, InsertOutcome, LeafBatch, Liveness, ScanOptions,
+    AccessMethod, HeapOracle, IndexEntry, InsertOutcome, LeafBatch, Liveness, ScanOptions, Trace,
     VacuumStats,
 };
 use crate::index::search_key::{Direction, KeyRange};
@@ -473,17 +473,23 @@ pub(crate) fn removals_by_key(am: &dyn AccessMethod, make: MakeKey) {
     let mut entries: Vec<_> = wanted.iter().map(|(key, row)| IndexEntry::new(key, *row)).collect();
     am.order(&mut entries);
     let admitted = |row: RowId| row.block.0.is_multiple_of(4);
-    let mut gone = vec![false; entries.len()];
-    let removed = am.remove_dead(&entries, true, &mut |row| admitted(row), &mut gone).unwrap();
-    let before = model.len();
+    let mut traces = vec![Trace::Unknown; entries.len()];
+    let removed = am.remove_dead(&entries, true, &mut |row| admitted(row), &mut traces).unwrap();
+    let before = model.clone();
     model.retain(|(_, row)| !admitted(*row));
-    assert_eq!(removed as usize, before - model.len());
-    for (entry, gone) in entries.iter().zip(&gone) {
-        let there = model.contains(&(entry.key.to_vec(), entry.row));
-        assert_eq!(*gone, !there, "{entry:?}");
+    assert_eq!(removed as usize, before.len() - model.len());
+    for (entry, trace) in entries.iter().zip(&traces) {
+        let pair = (entry.key.to_vec(), entry.row);
+        let wanted = match (before.contains(&pair), model.contains(&pair)) {
+            (true, true) => Trace::Unknown,
+            (true, false) => Trace::Removed,
+            (false, _) => Trace::Absent,
+        };
+        assert_eq!(*trace, wanted, "{entry:?}");
     }
-    let again = am.remove_dead(&entries, true, &mut |row| admitted(row), &mut gone).unwrap();
+    let again = am.remove_dead(&entries, true, &mut |row| admitted(row), &mut traces).unwrap();
     assert_eq!(again, 0);
+    assert!(!traces.contains(&Trace::Removed), "nothing is removed twice");
     same(am, &model);
     verify_clean(am);
 }

@@ -14,8 +14,8 @@ use rightlink_env::points::broken;
 use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::heap::{DeadRoot, Heap};
-use crate::ids::RowId;
-use crate::index::am::DeadRows;
+use crate::ids::{RowId, Xid};
+use crate::index::am::{DeadRows, Trace};
 use crate::wal::Admission;
 
 use super::keys::Keys;
@@ -30,6 +30,15 @@ pub(super) struct HeapOfIndex(pub(super) Heap);
 impl DeadRows for HeapOfIndex {
     fn dead_to_all(&self, rows: &[RowId], out: &mut [bool]) {
         self.0.dead_to_all(rows, out);
+    }
+}
+
+impl TableIndex {
+    /// Has it had an entry for these bytes of a dead row, if for any of the row's? One that is
+    /// younger may have been built from a later version of the HOT chain, with another key, that
+    /// left before this one did (R9): then nothing but a pass finds that entry.
+    fn knew(&self, root: &DeadRoot) -> bool {
+        self.def.usable_from == Xid::NONE || root.born >= self.def.usable_from
     }
 }
 
@@ -160,10 +169,19 @@ impl Table {
             let root = &dead[place(row)];
             !clock.newer_than(row.block, root.pruned_at) || broken("r3-by-key")
         };
-        let mut absent = vec![false; entries.len()];
-        let removed = index.method.remove_dead(&entries, reads, &mut check, &mut absent)?;
-        for (entry, absent) in entries.iter().zip(absent) {
-            gone[place(entry.row)] &= absent;
+        let mut traces = vec![Trace::Unknown; entries.len()];
+        let removed = index.method.remove_dead(&entries, reads, &mut check, &mut traces)?;
+        // A row without an entry is like one whose entry is not there.
+        let mut found = vec![Trace::Absent; dead.len()];
+        for (entry, trace) in entries.iter().zip(traces) {
+            found[place(entry.row)] = trace;
+        }
+        for ((gone, root), found) in gone.iter_mut().zip(dead).zip(found) {
+            *gone &= match found {
+                Trace::Unknown => false,
+                Trace::Removed => true,
+                Trace::Absent => index.knew(root) || broken("r10-by-key"),
+            };
         }
         Ok(removed)
     }

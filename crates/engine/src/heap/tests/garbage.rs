@@ -36,7 +36,9 @@ fn a_dead_root_is_reported_and_its_slot_waits_for_the_indexes() {
     drop(old);
     old_txn.rollback();
     let dead = fixture.heap.prune(root.block).expect("pruned");
-    assert_eq!(dead, [DeadRoot { row_id: root, row: b"two".to_vec(), pruned_at: 0 }]);
+    let born = dead[0].born;
+    assert!(born > Xid::FIRST, "the second version's creator");
+    assert_eq!(dead, [DeadRoot { row_id: root, row: b"two".to_vec(), born, pruned_at: 0 }]);
     assert_eq!((fixture.slot(root), fixture.slot(newest)), (Slot::Dead, Slot::Unused));
     fixture.assert_sound();
     let reused = fixture.insert(b"three");
@@ -70,7 +72,8 @@ fn roots_pruned_on_access_are_queued() {
     fixture.delete(ids[3]);
     assert_eq!(fixture.scan().len(), 6);
     let dead = fixture.heap.take_dead_roots();
-    assert_eq!(dead, [DeadRoot { row_id: ids[3], row: vec![3; 1100], pruned_at: 0 }]);
+    let born = dead[0].born;
+    assert_eq!(dead, [DeadRoot { row_id: ids[3], row: vec![3; 1100], born, pruned_at: 0 }]);
     assert_eq!(fixture.heap.take_dead_roots(), []);
 }
 

@@ -16,7 +16,7 @@ use rightlink_env::sync::Ordering;
 use crate::buffer::{Held, Mtr, Pin};
 use crate::error::Result;
 use crate::ids::{BlockNo, RowId, Xid};
-use crate::index::am::{Group, IndexEntry};
+use crate::index::am::{Group, IndexEntry, Trace};
 use crate::index::btree::entries::Entries;
 use crate::index::btree::node::{Checked, Node};
 use crate::index::btree::posting::{Spot, whose};
@@ -36,7 +36,7 @@ const ONE_IN: u32 = 16;
 struct Removal<'a, 'e> {
     entries: &'a [IndexEntry<'e>],
     check: &'a mut dyn FnMut(RowId) -> bool,
-    gone: &'a mut [bool],
+    traces: &'a mut [Trace],
     removed: u64,
 }
 
@@ -47,12 +47,12 @@ impl Tree {
         entries: &[IndexEntry<'_>],
         reads: bool,
         check: &mut dyn FnMut(RowId) -> bool,
-        gone: &mut [bool],
+        traces: &mut [Trace],
     ) -> Result<u64> {
-        assert_eq!(entries.len(), gone.len(), "one answer per entry");
+        assert_eq!(entries.len(), traces.len(), "one answer per entry");
         debug_assert!(entries.is_sorted_by_key(|entry| (entry.key, entry.row)));
         let _registered = self.registrations.enter();
-        let mut removal = Removal { entries, check, gone, removed: 0 };
+        let mut removal = Removal { entries, check, traces, removed: 0 };
         for group in self.groups(entries, false) {
             let Group { page, entries } = group?;
             let (mut at, mut block) = (entries.start, page.block.0);
@@ -107,7 +107,7 @@ impl Tree {
                 self.merge_underfull(block)?;
             }
         }
-        found.absent.into_iter().for_each(|at| removal.gone[at] = true);
+        found.traces.into_iter().for_each(|(at, trace)| removal.traces[at] = trace);
         Ok(Some((found.next, right)))
     }
 
@@ -166,8 +166,8 @@ struct FoundOn {
     next: usize,
     /// Rows to take out, by entry and place in it.
     places: Vec<(usize, usize)>,
-    /// Entries that the index will not have afterwards.
-    absent: Vec<usize>,
+    /// What becomes of entries that the index will not have afterwards.
+    traces: Vec<(usize, Trace)>,
 }
 
 impl Removal<'_, '_> {
@@ -176,7 +176,7 @@ impl Removal<'_, '_> {
         node: &Node<R>,
         range: std::ops::Range<usize>,
     ) -> Checked<FoundOn> {
-        let mut out = FoundOn { next: range.start, places: Vec::new(), absent: Vec::new() };
+        let mut out = FoundOn { next: range.start, places: Vec::new(), traces: Vec::new() };
         for at in range {
             let entry = &self.entries[at];
             let key = tree_key(entry.key, entry.row);
@@ -185,10 +185,10 @@ impl Removal<'_, '_> {
             match node.locate(found, &key)? {
                 Spot::There(place, member) if (self.check)(entry.row) => {
                     out.places.push((place, member));
-                    out.absent.push(at);
+                    out.traces.push((at, Trace::Removed));
                 }
                 Spot::There(..) => {}
-                Spot::Gap(_) | Spot::Inside(..) => out.absent.push(at),
+                Spot::Gap(_) | Spot::Inside(..) => out.traces.push((at, Trace::Absent)),
             }
         }
         Ok(out)

@@ -78,7 +78,7 @@ use crate::ids::{FileId, PageId, RowId, Xid};
 use crate::index::IndexMethod;
 use crate::index::am::{
     AccessMethod, BulkDelete, Clock, DeadRows, Few, Finding, Groups, HeapOracle, IndexEntry,
-    IndexScan, InsertOutcome, LeafBatch, ScanOptions, VerifyStats,
+    IndexScan, InsertOutcome, LeafBatch, ScanOptions, Trace, VerifyStats,
 };
 use crate::index::search_key::{KeyRange, KeySet};
 
@@ -315,9 +315,9 @@ impl AccessMethod for BTree {
         entries: &[IndexEntry<'_>],
         reads: bool,
         check: &mut dyn FnMut(RowId) -> bool,
-        gone: &mut [bool],
+        traces: &mut [Trace],
     ) -> Result<u64> {
-        self.0.remove_dead(entries, reads, check, gone)
+        self.0.remove_dead(entries, reads, check, traces)
     }
 
     fn delete(&self, xid: Xid, entry: &IndexEntry<'_>) -> Result<bool> {

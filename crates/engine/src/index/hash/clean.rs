@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::buffer::{Mtr, Pin};
 use crate::error::Result;
 use crate::ids::{RowId, Xid};
-use crate::index::am::IndexEntry;
+use crate::index::am::{IndexEntry, Trace};
 use crate::index::hash::Index;
 use crate::index::hash::bucket::{Bucket, Checked, Place, is_bucket};
 use crate::index::hash::code::whole;
@@ -27,7 +27,7 @@ const MAX_ROWS: usize = 160;
 struct Removal<'a, 'e> {
     entries: &'a [IndexEntry<'e>],
     check: &'a mut dyn FnMut(RowId) -> bool,
-    gone: &'a mut [bool],
+    traces: &'a mut [Trace],
     removed: u64,
 }
 
@@ -37,8 +37,8 @@ struct FoundOn {
     next: usize,
     /// Places to take out.
     places: Vec<usize>,
-    /// Entries that the index will not have afterwards.
-    absent: Vec<usize>,
+    /// What becomes of entries that the index will not have afterwards.
+    traces: Vec<(usize, Trace)>,
 }
 
 impl Index {
@@ -48,10 +48,10 @@ impl Index {
         entries: &[IndexEntry<'_>],
         reads: bool,
         check: &mut dyn FnMut(RowId) -> bool,
-        gone: &mut [bool],
+        traces: &mut [Trace],
     ) -> Result<u64> {
-        assert_eq!(entries.len(), gone.len(), "one answer per entry");
-        let mut removal = Removal { entries, check, gone, removed: 0 };
+        assert_eq!(entries.len(), traces.len(), "one answer per entry");
+        let mut removal = Removal { entries, check, traces, removed: 0 };
         let mut at = 0;
         while at < entries.len() {
             let position = whole(entries[at].key, entries[at].row);
@@ -90,7 +90,7 @@ impl Index {
             removal.removed += found.places.len() as u64;
         }
         mtr.commit(RecordKind::IndexDelete, Xid::NONE)?;
-        found.absent.into_iter().for_each(|at| removal.gone[at] = true);
+        found.traces.into_iter().for_each(|(at, trace)| removal.traces[at] = trace);
         Ok(found.next)
     }
 
@@ -113,7 +113,7 @@ impl Index {
 
 impl Removal<'_, '_> {
     fn find(&mut self, bucket: &Bucket<'_>, range: Range<usize>) -> Checked<FoundOn> {
-        let mut out = FoundOn { next: range.start, places: Vec::new(), absent: Vec::new() };
+        let mut out = FoundOn { next: range.start, places: Vec::new(), traces: Vec::new() };
         for at in range {
             let entry = &self.entries[at];
             let position = whole(entry.key, entry.row);
@@ -124,10 +124,10 @@ impl Removal<'_, '_> {
             match bucket.find(&position)? {
                 (place, true) if (self.check)(entry.row) => {
                     out.places.push(place);
-                    out.absent.push(at);
+                    out.traces.push((at, Trace::Removed));
                 }
                 (_, true) => {}
-                (_, false) => out.absent.push(at),
+                (_, false) => out.traces.push((at, Trace::Absent)),
             }
         }
         out.places.dedup();

@@ -4,7 +4,7 @@ use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 use rightlink_env::{Rng, thread};
 
 use crate::ids::RowId;
-use crate::index::am::{AccessMethod, IndexEntry, LeafBatch, ScanOptions};
+use crate::index::am::{AccessMethod, IndexEntry, LeafBatch, ScanOptions, Trace};
 use crate::index::btree::BTree;
 use crate::index::btree::tests::tree;
 use crate::index::search_key::{Direction, KeyRange};
@@ -146,7 +146,7 @@ fn operations_beyond_the_slots_do_not_wait() {
         assert!(tree.delete(crate::ids::Xid(5), &IndexEntry::new(key, *row)).unwrap());
     }
     let dead: Vec<_> = listed.iter().map(|(key, row)| IndexEntry::new(key, *row)).collect();
-    let mut removed = vec![false; dead.len()];
+    let mut removed = vec![Trace::Unknown; dead.len()];
     assert_eq!(tree.remove_dead(&dead, true, &mut |_| true, &mut removed).unwrap(), 75);
     let stats = suite::vacuum(&tree, &|row| by_vacuum.iter().any(|(_, dead)| dead == row));
     assert_eq!(stats.removed, 150);
