@@ -7,6 +7,10 @@
 //! latched the new page, so a pass that saw that block before the split is a pass whose id the
 //! splitter sees.
 //!
+//! The last blocks are those that the file has after the last visit, not those that it had when
+//! reading ahead met its end: a split right of the pass may have sent entries to a block in between,
+//! and nothing is followed there, since it is still to come.
+//!
 //! A pass may be done in parts, ranges of blocks, by several threads. A part cannot know how far
 //! the others are, so it follows to every block but those of its own range that it will still come
 //! to; that a page is visited twice does no harm, but that its entries may be counted twice.
@@ -212,21 +216,27 @@ impl BulkDelete for Pass<'_> {
 
 impl Part<'_> {
     fn run(&mut self, is_dead: IsDead<'_>, between: Between<'_>) -> Result<()> {
-        let tree = self.tree;
-        let (mut next, end) = (self.blocks.start, self.blocks.end);
-        let options = StreamOptions::ORDERED;
-        // The file may grow meanwhile: the number of blocks is asked anew each time.
-        let mut stream = ReadStream::new(&tree.pool, options, || {
-            let block = next;
-            next += 1;
-            let within = block < end && block < tree.pool.blocks(tree.file);
-            Ok(within.then(|| (tree.page(block), block)))
-        });
-        while let Some((pin, block)) = stream.next()? {
-            self.visit_chain(pin, block, is_dead)?;
-            between(1)?;
+        let (tree, end) = (self.tree, self.blocks.end);
+        let mut next = self.blocks.start;
+        loop {
+            let mut stream = ReadStream::new(&tree.pool, StreamOptions::ORDERED, || {
+                let block = next;
+                let within = block < end && block < tree.pool.blocks(tree.file);
+                next += u32::from(within);
+                Ok(within.then(|| (tree.page(block), block)))
+            });
+            while let Some((pin, block)) = stream.next()? {
+                self.visit_chain(pin, block, is_dead)?;
+                between(1)?;
+            }
+            drop(stream);
+            // Looking ahead, the stream may have met the end of the file when the last visits were
+            // still to come, and the pages that grew there since are to come as well. Those that
+            // grow from now on get nothing that was not visited.
+            if next >= end.min(tree.pool.blocks(tree.file)) || broken("r5-end") {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// May this part, which is at `start`, or another one have passed `block` already?

@@ -3,10 +3,12 @@
 use rightlink_env::points;
 use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 
+use crate::buffer::Prefetch;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{AccessMethod, IndexEntry, VacuumStats};
 use crate::index::btree::tests::{FILE, tree};
 use crate::index::btree::{BTree, TreeOptions};
+use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, verify_clean};
 
 /// Blocks from here on hold dead rows.
@@ -69,6 +71,50 @@ fn descending_insertions_beside_a_pass_cost_it_little() {
     assert_eq!((stats.live, judged), (5010, leaves));
     assert_eq!(followed.load(Ordering::Relaxed), 0, "nothing was split beside this pass");
     verify_clean(&tree);
+}
+
+/// Seen on a slow device beside a writer of ascending keys: the pass had just begun when its stream,
+/// which reads ahead, met the end of the file and was over. The rightmost leaf, still to come, was
+/// split; the last of its dead entries went to a block that the file grew by. The pass did not
+/// follow them, for that block was to come, and it never came. Their row ids were free from then on,
+/// and the next rows to get them were found under the keys of the dead.
+fn split_beyond_the_end_that_was_met() {
+    let (pool, tree) = tree(CAPACITY, 1);
+    pool.pool.set_prefetch(Prefetch::Fixed(64));
+    suite::insert(&tree, &(256..300).map(live).collect::<Vec<_>>());
+    // The file grows with each split of the rightmost leaf, and those come at regular intervals.
+    let (mut blocks, mut grew, mut next) = (tree.blocks(), Vec::new(), 300);
+    while grew.len() < 2 {
+        suite::insert(&tree, &[dead(next)]);
+        next += 1;
+        if tree.blocks() > blocks {
+            grew.push(next);
+            blocks = tree.blocks();
+        }
+    }
+    let full = 2 * grew[1] - grew[0] - 1;
+    suite::insert(&tree, &(next..full).map(dead).collect::<Vec<_>>());
+    assert_eq!(tree.blocks(), blocks, "the rightmost leaf is full");
+    let (stats, _) = pass(&tree, &mut |block| {
+        if block == 1 {
+            suite::insert(&tree, &[live(full)]);
+            assert_eq!(tree.blocks(), blocks + 1, "it is split");
+            let rows = tree.inspect_items(blocks).unwrap().into_iter().filter_map(|item| item.row);
+            let gone = rows.filter(|row| row.block.0 >= DEAD).count();
+            assert!(gone > 0, "dead entries are in the block that the file grew by");
+        }
+    });
+    let left = suite::scan(&tree, KeyRange::all(), Direction::Forward);
+    let left = left.iter().filter(|(_, row)| row.block.0 >= DEAD).count();
+    assert_eq!((left, stats.removed), (0, full - 300), "dead entries: left, removed");
+    verify_clean(&tree);
+}
+
+#[test]
+fn what_is_split_beyond_the_end_that_was_met_is_visited() {
+    split_beyond_the_end_that_was_met();
+    let checks: [(&str, fn()); 1] = [("split", split_beyond_the_end_that_was_met)];
+    assert_eq!(points::caught("r5-end", &checks), Some("split"));
 }
 
 /// A page takes in its left sibling after the pass has followed it: what comes with it is met when
