@@ -164,7 +164,7 @@ impl BTree {
             vacuum: Mutex::new(pool.wal().end().0 as u32),
         };
         let meta = tree.refresh_root()?;
-        tree.blocks.hint(&meta.free);
+        tree.blocks.hint(&meta.free, pool.blocks(file));
         Ok(BTree(Arc::new(tree)))
     }
 

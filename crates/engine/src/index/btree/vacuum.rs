@@ -67,6 +67,8 @@ pub(crate) struct Pass<'a> {
     // Before the turn: no other pass has begun when the id is taken back.
     cycle_is_valid: Cycle<'a>,
     turn: MutexGuard<'a, u32>,
+    /// Blocks that the meta page names and nobody has asked for.
+    hints: Vec<u32>,
 }
 
 /// What parts found.
@@ -82,6 +84,7 @@ struct Part<'a> {
     tree: &'a Tree,
     cycle: u32,
     blocks: Range<u32>,
+    hints: &'a [u32],
     followed: Followed,
     found: Found,
 }
@@ -160,6 +163,7 @@ impl Tree {
             registered,
             cycle_is_valid: Cycle(&self.cycle),
             turn,
+            hints: self.blocks.hints(),
         }
     }
 }
@@ -189,6 +193,7 @@ impl BulkDelete for Pass<'_> {
             tree: self.tree,
             cycle: *self.turn,
             blocks: self.parts[part].clone(),
+            hints: &self.hints,
             followed: Followed::default(),
             found: Found::default(),
         };
@@ -305,10 +310,12 @@ impl Part<'_> {
             return Err(damage("not a page of a tree"));
         }
         let version = page.version();
-        let Some(mut judged) = judge(self.tree, bytes, self.cycle, is_dead).map_err(damage)? else {
-            return Ok(None);
-        };
+        let judged = judge(self.tree, bytes, self.cycle, is_dead).map_err(damage)?;
         drop(page);
+        if self.hints.binary_search_by(|hint| block.cmp(hint)).is_ok() {
+            self.tree.blocks.in_use(block);
+        }
+        let Some(mut judged) = judged else { return Ok(None) };
         if !judged.dead.is_empty() {
             hit("btree.vacuum.judged");
             judged = match self.remove(pin, version, judged, is_dead)? {
