@@ -443,4 +443,6 @@ fn readers_see_the_model_while_pages_split_and_merge() {
     let there = (0..known.states.len()).filter(|n| Known::is_there(known.state(*n)));
     same(&tree, &there.map(|n| known.entries[n].clone()).collect());
     verify_clean(&tree);
+    let merges = tree.0.merges.load(Ordering::SeqCst);
+    assert!(merges > 10, "{merges} merges");
 }
