@@ -5,8 +5,14 @@
 //! there are none, so every `BtreeFree` or never written block is free. A block is handed out
 //! before any latch is taken, because finding one may read or grow the file (R7).
 //!
+//! The meta page names blocks that were free once. Those that have been used again since are named
+//! still, so a hint says nothing of a page that leaves the tree in this process: before it does, it
+//! stops being one, and what a hint's page says counts only under the lock, while it is one. A hint
+//! whose page says that it is free has been free since the tree was opened.
+//!
 //! Invariants: a block is in at most one of `ready`, `pending`, `out`, `hints`; one in `out`
-//! belongs to a change under way and is nobody else's until [`Blocks::done`].
+//! belongs to a change under way and is nobody else's until [`Blocks::done`]. Hints are blocks that
+//! the file had when the tree was opened, in descending order.
 //! Does not do: persist anything but through `meta`.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -32,7 +38,7 @@ struct State {
     pending: VecDeque<(u64, u32)>,
     /// Handed out, change not yet made.
     out: BTreeSet<u32>,
-    /// Named by the meta page; free if the page says so.
+    /// Named by the meta page, in descending order; free if the page says so.
     hints: Vec<u32>,
     /// Being given back, once for each attempt: the page may say that it is free a moment before
     /// the block is in `pending`.
@@ -41,10 +47,42 @@ struct State {
     growing: u32,
 }
 
+/// A block that may be had.
+enum Known {
+    /// Free, and handed out.
+    Free(u32),
+    /// Said to be free by the meta page.
+    Hint(u32),
+}
+
+impl State {
+    /// The meta page's word on `block` does not count any more.
+    fn forget_hint(&mut self, block: u32) {
+        if let Ok(at) = self.hints.binary_search_by(|hint| block.cmp(hint)) {
+            self.hints.remove(at);
+        }
+    }
+}
+
 impl Blocks {
-    /// Blocks that the meta page names.
-    pub(crate) fn hint(&self, blocks: &[u32]) {
-        self.0.lock().hints.extend(blocks);
+    /// Blocks that the meta page names, as the tree is opened with so many blocks in its file: a
+    /// crash may have taken others off its end.
+    pub(crate) fn hint(&self, named: &[u32], blocks: u32) {
+        let mut hints: Vec<u32> =
+            named.iter().copied().filter(|block| (1..blocks).contains(block)).collect();
+        hints.sort_unstable_by(|a, b| b.cmp(a));
+        hints.dedup();
+        self.0.lock().hints = hints;
+    }
+
+    /// The hints, in descending order.
+    pub(crate) fn hints(&self) -> Vec<u32> {
+        self.0.lock().hints.clone()
+    }
+
+    /// A page of the tree is at `block`.
+    pub(crate) fn in_use(&self, block: u32) {
+        self.0.lock().forget_hint(block);
     }
 
     /// A block was emptied under registration number `at`.
@@ -56,7 +94,12 @@ impl Blocks {
     /// An attempt to give back `block` begins. Hold no latch: whoever looks for free blocks latches
     /// pages under the lock.
     pub(crate) fn leaving(&self, block: u32) -> Leaving<'_> {
-        self.0.lock().leaving.push(block);
+        let mut state = self.0.lock();
+        state.leaving.push(block);
+        if !broken("r6-hints") {
+            state.forget_hint(block);
+        }
+        drop(state);
         Leaving(self, block)
     }
 
@@ -129,18 +172,16 @@ impl Tree {
     fn take_block(&self) -> Result<u32> {
         loop {
             match self.take_known() {
-                Some((block, true)) => return Ok(block),
-                Some((block, false)) if self.is_free(block)? => return Ok(block),
-                Some((block, false)) => {
-                    self.blocks.0.lock().out.remove(&block);
-                }
+                Some(Known::Free(block)) => return Ok(block),
+                Some(Known::Hint(block)) if self.take_hint(block)? => return Ok(block),
+                Some(Known::Hint(_)) => {}
                 None => self.grow()?,
             }
         }
     }
 
-    /// A block that is free, or (second part false) said to be.
-    fn take_known(&self) -> Option<(u32, bool)> {
+    /// A block that is free, else the next one that is said to be.
+    fn take_known(&self) -> Option<Known> {
         let mut state = self.blocks.0.lock();
         let oldest = self.registrations.oldest();
         let gone = |at: u64| at < oldest || broken("r6-recycle");
@@ -148,23 +189,29 @@ impl Tree {
             let block = state.pending.pop_front().expect("there is a front").1;
             state.ready.push(block);
         }
-        let found = match state.ready.pop() {
-            Some(block) => Some((block, true)),
-            None => state.hints.pop().map(|block| (block, false)),
+        let Some(block) = state.ready.pop() else {
+            return state.hints.last().copied().map(Known::Hint);
         };
-        if let Some((block, _)) = found {
-            state.out.insert(block);
-        }
-        found
+        state.out.insert(block);
+        Some(Known::Free(block))
     }
 
-    fn is_free(&self, block: u32) -> Result<bool> {
-        if block == 0 || block >= self.pool.blocks(self.file) {
+    /// Takes the last hint, if that is still `block` and its page says that it is free. An error
+    /// costs the hint.
+    fn take_hint(&self, block: u32) -> Result<bool> {
+        let pin = self.pool.pin(self.page(block));
+        let mut state = self.blocks.0.lock();
+        if state.hints.last() != Some(&block) {
             return Ok(false);
         }
-        let pin = self.pool.pin(self.page(block))?;
-        let page = pin.shared();
-        Ok(is_zero(page.bytes()) || kind(page.bytes()) == Some(PageKind::BtreeFree))
+        state.hints.pop();
+        // No attempt to take it out of the tree has begun, and nobody uses a hint without the lock:
+        // what the page says now holds.
+        let free = says_free(&pin?);
+        if free {
+            state.out.insert(block);
+        }
+        Ok(free)
     }
 
     fn grow(&self) -> Result<()> {
@@ -174,9 +221,6 @@ impl Tree {
         let mut state = self.blocks.0.lock();
         state.growing -= 1;
         let first = grown?.0;
-        // The meta page may name blocks that a crash took off the end of the file; here they are
-        // anew.
-        state.hints.retain(|block| *block < first);
         state.ready.extend((first..first + count).rev());
         Ok(())
     }
@@ -192,8 +236,7 @@ impl Tree {
         }
         // Nobody can be about to use a block that is in none of the sets, so what the page says now
         // holds.
-        let page = pin.shared();
-        if is_zero(page.bytes()) || kind(page.bytes()) == Some(PageKind::BtreeFree) {
+        if says_free(&pin) {
             state.ready.push(block);
         }
         Ok(())
@@ -211,6 +254,12 @@ impl Tree {
         self.store_free(&free)?;
         Ok(free.len() as u32)
     }
+}
+
+/// Is this a page that was given back, or never written?
+fn says_free(pin: &Pin) -> bool {
+    let page = pin.shared();
+    is_zero(page.bytes()) || kind(page.bytes()) == Some(PageKind::BtreeFree)
 }
 
 /// How many descents register without meeting each other.

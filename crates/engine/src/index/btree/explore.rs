@@ -580,6 +580,29 @@ fn vacuum_beside_growth() {
     verify_clean(&tree);
 }
 
+/// In a tree that was opened anew, pages that the meta page names as free though they were used
+/// again are merged while others split: each block is handed out once (R6).
+fn stale_hints() {
+    let (pool, tree) = tree();
+    suite::insert(&tree, &(0..16).map(dead).chain([stable(40)]).collect::<Vec<_>>());
+    vacuum(&tree);
+    let again: Vec<_> = (0..16).map(fresh).collect();
+    suite::insert(&tree, &again);
+    drop(tree);
+    let options = TreeOptions { capacity: 256, ..TreeOptions::default() };
+    let tree = BTree::open(&pool.pool, FILE, options).expect("a sound tree");
+    assert!(!tree.0.blocks.hints().is_empty(), "the meta page names some");
+    let gone = again[2..12].to_vec();
+    let deleter = start(&tree, move |tree| delete_all(tree, &gone));
+    let writer = start(&tree, |tree| {
+        suite::insert(tree, &(50..60).map(fresh).collect::<Vec<_>>());
+    });
+    join([deleter, writer]);
+    suite::insert(&tree, &(60..76).map(fresh).collect::<Vec<_>>());
+    assert_eq!(scan(&tree, Direction::Forward).len(), 1 + 6 + 26);
+    verify_clean(&tree);
+}
+
 /// Writers whose pages leave memory all the time hold no latch while they read (R7).
 fn writers_of_a_cold_tree() {
     let (pool, tree) = tree();
@@ -645,6 +668,7 @@ fn descents_end_where_they_should() {
     survives("descents beside splits", descents_beside_splits, 500);
     survives("descents beside reuse", descents_beside_reuse, 500);
     survives("registered descents", registered_descents, 500);
+    survives("stale hints", stale_hints, 500);
     survives("nested registrations", nested_registrations, 500);
 }
 
@@ -675,6 +699,7 @@ fn broken_trees_are_caught() {
         Case { rule: "r5-carried", world: bounds_beside_merges, within: 4000 },
         Case { rule: "r6-near", world: key_lists_beside_merges, within: 2000 },
         Case { rule: "r6-recycle", world: registered_descents, within: 4000 },
+        Case { rule: "r6-hints", world: stale_hints, within: 2000 },
         Case { rule: "r6-late", world: nested_registrations, within: 2000 },
         Case { rule: "r6-fences", world: remembered_leaf, within: 4000 },
         Case { rule: "r6-growing", world: vacuum_beside_growth, within: 4000 },

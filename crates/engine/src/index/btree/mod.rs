@@ -131,6 +131,8 @@ pub(crate) struct Tree {
     heap: OnceLock<Arc<dyn DeadRows>>,
     /// Full leaves since one had a dead row that the heap was asked about.
     vain: AtomicU32,
+    /// Merges so far, raised before the pages of each can be seen.
+    merges: AtomicU64,
     /// One vacuum at a time, and the cycle id of the last one.
     vacuum: Mutex<u32>,
 }
@@ -160,11 +162,12 @@ impl BTree {
             cycle: AtomicU32::new(0),
             heap: OnceLock::new(),
             vain: AtomicU32::new(0),
+            merges: AtomicU64::new(0),
             // The log has grown since the ids that the last process stamped on pages.
             vacuum: Mutex::new(pool.wal().end().0 as u32),
         };
         let meta = tree.refresh_root()?;
-        tree.blocks.hint(&meta.free);
+        tree.blocks.hint(&meta.free, pool.blocks(file));
         Ok(BTree(Arc::new(tree)))
     }
 

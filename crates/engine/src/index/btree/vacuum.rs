@@ -7,15 +7,20 @@
 //! latched the new page, so a pass that saw that block before the split is a pass whose id the
 //! splitter sees.
 //!
+//! The last blocks are those that the file has after the last visit, not those that it had when
+//! reading ahead met its end: a split right of the pass may have sent entries to a block in
+//! between, and nothing is followed there, since it is still to come.
+//!
 //! A pass may be done in parts, ranges of blocks, by several threads. A part cannot know how far
 //! the others are, so it follows to every block but those of its own range that it will still come
 //! to; that a page is visited twice does no harm, but that its entries may be counted twice.
 //!
 //! A chain of such pages may be as long as all splits since the pass began, and each of its pages a
 //! place to follow it from. So a part remembers the pages that it followed from. Into a page, and
-//! past it, entries come from the left only by a merge, which gives the page another left sibling;
-//! the one before is not used again while the pass is registered (R6). So behind a page that has
-//! the left sibling it had there is nothing that was not there when it was followed from.
+//! past it, entries come from the left only by a merge: while none has been made since a page was
+//! visited, wherever in the tree, there is nothing behind it that was not there when it was
+//! followed from. (Its left sibling does not say so. That one may be split, its upper half merged
+//! into the page, and the page is right of the same sibling again.)
 //!
 //! Invariants: a page without dead entries is latched shared only; what is removed under the
 //! exclusive latch was judged dead by the same bytes. Row ids in the dead set are not reused before
@@ -34,7 +39,7 @@ use crate::ids::Xid;
 use crate::index::am::{Between, BulkDelete, IsDead, VacuumStats};
 use crate::index::btree::Tree;
 use crate::index::btree::alloc::Registration;
-use crate::index::btree::node::{Checked, LEFT, Node, RIGHT, cycle_of, is_node};
+use crate::index::btree::node::{Checked, Node, RIGHT, cycle_of, is_node};
 use crate::page::PageKind;
 use crate::page::header::{KIND, is_zero, u32_at};
 use crate::wal::RecordKind;
@@ -63,6 +68,8 @@ pub(crate) struct Pass<'a> {
     // Before the turn: no other pass has begun when the id is taken back.
     cycle_is_valid: Cycle<'a>,
     turn: MutexGuard<'a, u32>,
+    /// Blocks that the meta page names and nobody has asked for.
+    hints: Vec<u32>,
 }
 
 /// What parts found.
@@ -78,6 +85,7 @@ struct Part<'a> {
     tree: &'a Tree,
     cycle: u32,
     blocks: Range<u32>,
+    hints: &'a [u32],
     followed: Followed,
     found: Found,
 }
@@ -90,30 +98,13 @@ struct Followed {
     before: BTreeMap<u32, Visit>,
 }
 
-/// What a page was like when it was visited.
+/// The visit of a page.
 #[derive(Clone, Copy)]
 struct Visit {
-    place: Where,
+    /// Merges that had been made before.
+    merges: u64,
     /// Entries that stayed.
     live: u64,
-}
-
-/// Where a page is along its level.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Where {
-    /// Right of this page; 0: it is the leftmost.
-    RightOf(u32),
-    /// Out of the tree; what it had went to this page.
-    Left(u32),
-}
-
-impl Where {
-    fn of(page: &[u8; PAGE_SIZE]) -> Where {
-        match is_node(page) {
-            true => Where::RightOf(u32_at(page, LEFT)),
-            false => Where::Left(u32_at(page, RIGHT)),
-        }
-    }
 }
 
 impl Followed {
@@ -136,7 +127,6 @@ struct Judged {
     dead: Vec<(usize, usize)>,
     /// Right link to follow, if the page was split during this pass.
     follow: Option<u32>,
-    place: Where,
     /// Should it be merged with a neighbour when the pass is over?
     underfull: bool,
 }
@@ -156,6 +146,7 @@ impl Tree {
             registered,
             cycle_is_valid: Cycle(&self.cycle),
             turn,
+            hints: self.blocks.hints(),
         }
     }
 }
@@ -185,6 +176,7 @@ impl BulkDelete for Pass<'_> {
             tree: self.tree,
             cycle: *self.turn,
             blocks: self.parts[part].clone(),
+            hints: &self.hints,
             followed: Followed::default(),
             found: Found::default(),
         };
@@ -212,21 +204,27 @@ impl BulkDelete for Pass<'_> {
 
 impl Part<'_> {
     fn run(&mut self, is_dead: IsDead<'_>, between: Between<'_>) -> Result<()> {
-        let tree = self.tree;
-        let (mut next, end) = (self.blocks.start, self.blocks.end);
-        let options = StreamOptions::ORDERED;
-        // The file may grow meanwhile: the number of blocks is asked anew each time.
-        let mut stream = ReadStream::new(&tree.pool, options, || {
-            let block = next;
-            next += 1;
-            let within = block < end && block < tree.pool.blocks(tree.file);
-            Ok(within.then(|| (tree.page(block), block)))
-        });
-        while let Some((pin, block)) = stream.next()? {
-            self.visit_chain(pin, block, is_dead)?;
-            between(1)?;
+        let (tree, end) = (self.tree, self.blocks.end);
+        let mut next = self.blocks.start;
+        loop {
+            let mut stream = ReadStream::new(&tree.pool, StreamOptions::ORDERED, || {
+                let block = next;
+                let within = block < end && block < tree.pool.blocks(tree.file);
+                next += u32::from(within);
+                Ok(within.then(|| (tree.page(block), block)))
+            });
+            while let Some((pin, block)) = stream.next()? {
+                self.visit_chain(pin, block, is_dead)?;
+                between(1)?;
+            }
+            drop(stream);
+            // Looking ahead, the stream may have met the end of the file when the last visits were
+            // still to come, and the pages that grew there since are to come as well. Those that
+            // grow from now on get nothing that was not visited.
+            if next >= end.min(tree.pool.blocks(tree.file)) || broken("r5-end") {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// May this part, which is at `start`, or another one have passed `block` already?
@@ -246,11 +244,10 @@ impl Part<'_> {
             hit("btree.vacuum.follow");
             moves += 1;
             self.tree.bound_moves(moves)?;
-            let pin = self.tree.pin_linked(block)?;
-            if self.is_followed(&pin, block) {
+            if self.is_followed(block) {
                 break;
             }
-            follow = self.visit(pin, block, is_dead)?;
+            follow = self.visit(self.tree.pin_linked(block)?, block, is_dead)?;
         }
         // The next chain most likely leads here: remembered last, it is forgotten last.
         if moves > 0
@@ -262,9 +259,9 @@ impl Part<'_> {
     }
 
     /// Was this page followed from, and has nothing come to it or past it since?
-    fn is_followed(&self, pin: &Pin, block: u32) -> bool {
+    fn is_followed(&self, block: u32) -> bool {
         let Some(visit) = self.followed.get(block) else { return false };
-        broken("r5-followed") || visit.place == Where::of(pin.shared().bytes())
+        broken("r5-followed") || visit.merges == self.tree.merges.load(Ordering::SeqCst)
     }
 
     /// A page was visited with this result; remembered if it is followed from.
@@ -279,26 +276,30 @@ impl Part<'_> {
 
     fn visit(&mut self, pin: Pin, block: u32, is_dead: IsDead<'_>) -> Result<Option<u32>> {
         let damage = |what| Error::corrupt(self.tree.page(block), what);
+        // Read first: a merge that the page does not show is none of these.
+        let merges = self.tree.merges.load(Ordering::SeqCst);
         let page = pin.shared();
         let bytes = page.bytes();
         if is_zero(bytes) || bytes[KIND] == PageKind::BtreeFree as u8 {
-            let (right, place) = (u32_at(bytes, RIGHT), Where::of(bytes));
+            let right = u32_at(bytes, RIGHT);
             let merged = !is_zero(bytes) && cycle_of(bytes) == self.cycle && right != 0;
             drop(page);
             drop(pin);
             self.tree.found_free(block)?;
             let follow = merged.then_some(right);
-            self.visited(block, Visit { place, live: 0 }, follow);
+            self.visited(block, Visit { merges, live: 0 }, follow);
             return Ok(follow);
         }
         if !is_node(bytes) {
             return Err(damage("not a page of a tree"));
         }
         let version = page.version();
-        let Some(mut judged) = judge(self.tree, bytes, self.cycle, is_dead).map_err(damage)? else {
-            return Ok(None);
-        };
+        let judged = judge(self.tree, bytes, self.cycle, is_dead).map_err(damage)?;
         drop(page);
+        if self.hints.binary_search_by(|hint| block.cmp(hint)).is_ok() {
+            self.tree.blocks.in_use(block);
+        }
+        let Some(mut judged) = judged else { return Ok(None) };
         if !judged.dead.is_empty() {
             hit("btree.vacuum.judged");
             judged = match self.remove(pin, version, judged, is_dead)? {
@@ -309,7 +310,7 @@ impl Part<'_> {
             };
         }
         let live = (judged.count - judged.dead.len()) as u64;
-        self.visited(block, Visit { place: judged.place, live }, judged.follow);
+        self.visited(block, Visit { merges, live }, judged.follow);
         if judged.count == judged.dead.len() {
             self.found.empty.push(block);
         } else if judged.underfull {
@@ -427,6 +428,5 @@ fn judge(
     let tagged = cycle_of(page) == cycle && !broken("r5-cycle");
     let follow = (tagged && node.right != 0).then_some(node.right);
     let underfull = tree.is_underfull(&node);
-    let place = Where::of(page);
-    Ok(Some(Judged { count: rows.len(), dead, follow, place, underfull }))
+    Ok(Some(Judged { count: rows.len(), dead, follow, underfull }))
 }

@@ -347,6 +347,7 @@ fn lookups_hold_while_writers_split_and_merge() {
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     let rounds: u64 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
     assert!(rounds > 0);
+    assert!(tree.0.merges.load(Ordering::SeqCst) > 0, "pages were merged");
     suite::verify_clean(&tree);
 }
 
