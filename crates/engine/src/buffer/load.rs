@@ -183,16 +183,26 @@ impl BufferPool {
         frame::read(&file.file, offset, target)
     }
 
-    /// A zeroed frame for `page`, pinned. `None` if somebody else was faster.
-    pub(super) fn adopt_zeroed(&self, page: PageId) -> Result<Option<Pin>> {
+    /// A zeroed frame for `page`, pinned. `None` if somebody else was faster. Where `is_new`, asked
+    /// while nobody else can bring the page in, says that somebody wrote it after all, it is read.
+    pub(super) fn adopt_zeroed(
+        &self,
+        page: PageId,
+        is_new: &dyn Fn() -> bool,
+    ) -> Result<Option<Pin>> {
         let file = self.check_inside(page)?;
         let Some(index) = self.reserve_frame(&file, page, Need::Now)? else {
             return Ok(None);
         };
         self.core.arena.frame(index).add_pin();
+        let pin = Pin::adopt(&self.core, index);
+        if !is_new() {
+            self.core.io.submit_reads([self.read_into(&file, vec![index])]);
+            return self.core.wait(pin).map(Some).map_err(|unread| unread.error);
+        }
         self.core.arena.clear(index, 0);
         self.core.finish(index, Ok(()));
-        Ok(Some(Pin::adopt(&self.core, index)))
+        Ok(Some(pin))
     }
 }
 

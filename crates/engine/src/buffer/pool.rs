@@ -320,9 +320,16 @@ impl BufferPool {
         Some(pin)
     }
 
-    /// Pins a block whose old bytes do not matter (it is about to be replaced): no read, zeroes. A
-    /// page that is in memory keeps its bytes.
+    /// Pins a block whose old bytes do not matter (it is about to be replaced, by nobody but the
+    /// caller): no read, zeroes. A page that is in memory keeps its bytes.
     pub fn pin_new(&self, page: PageId) -> Result<Pin> {
+        self.pin_unwritten(page, &|| true)
+    }
+
+    /// As [`BufferPool::pin_new`], for a block that others may write first: zeroes only if `is_new`
+    /// says that nobody has, else it is read. That is asked while the page cannot come into memory
+    /// otherwise, so it may latch another page, but neither read nor wait for a read.
+    pub fn pin_unwritten(&self, page: PageId, is_new: &dyn Fn() -> bool) -> Result<Pin> {
         self.check_inside(page)?;
         loop {
             match self.core.find(page) {
@@ -334,7 +341,7 @@ impl BufferPool {
                 },
                 Found::Absent => {}
             }
-            if let Some(pin) = self.adopt_zeroed(page)? {
+            if let Some(pin) = self.adopt_zeroed(page, is_new)? {
                 return Ok(pin);
             }
         }
