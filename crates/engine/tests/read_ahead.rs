@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use rightlink::{
-    Database, IndexSchema, Options, Prefetch, ScanOptions, TableSchema, TransactionOptions, Type,
-    Value,
+    Database, IndexMethod, IndexSchema, Options, Prefetch, ScanOptions, TableSchema,
+    TransactionOptions, Type, Value,
 };
 use rightlink_aio::SimDisk;
 use rightlink_aio::sim::CrashChoice;
@@ -222,6 +222,41 @@ fn changes_of_many_rows_keep_the_device_busy() {
     assert!(delete.pages > 8.0, "{delete:?}");
     assert_eq!(count(&bed.db, &ScanOptions::all()), ROWS as usize - others.len());
     assert!(bed.db.verify().unwrap().is_clean());
+}
+
+/// Keys of one leaf, or of a bucket, whose deleted rows lie scattered over the heap are used again:
+/// the rows that the unique check must look at are read together, not one after the other.
+#[test]
+fn unique_checks_of_many_rows_keep_the_device_busy() {
+    const KEYS: i64 = 300;
+    for method in [IndexMethod::BTree, IndexMethod::Hash] {
+        let (env, disk) = (Env::simulated(6), SimDisk::new(6));
+        let db = options(&env, &disk).open("db").unwrap();
+        let schema = TableSchema::new("t").column("id", Type::Int8);
+        let schema = schema.column("s", Type::Int8).column("pad", Type::Text);
+        let unique = IndexSchema::new("t_id").on("id").unique().method(method);
+        let mut txn = db.begin();
+        txn.create_table(&schema.index(unique)).unwrap();
+        let keys: Vec<i64> = (0..ROWS / 2).map(|n| n * 7919 % (ROWS / 2)).collect();
+        let rows: Vec<_> = keys.iter().map(|key| row(*key)).collect();
+        let ids = txn.insert_many("t", &rows).unwrap();
+        txn.commit().unwrap();
+        let mut txn = db.begin();
+        let first = keys.iter().zip(ids).filter(|(key, _)| **key < KEYS);
+        let first: Vec<_> = first.map(|(_, id)| id).collect();
+        assert_eq!(txn.delete_many("t", &first).unwrap(), KEYS as u64);
+        txn.commit().unwrap();
+        db.checkpoint().unwrap();
+        let bed = Bed { env, disk, db };
+        let again = busy(&bed, |db| {
+            let mut txn = db.begin();
+            txn.insert_many("t", &(0..KEYS).map(row).collect::<Vec<_>>()).unwrap();
+            txn.commit().unwrap();
+        });
+        assert!(again.reads > 50 && again.pages > 8.0, "{method:?}: {again:?}");
+        assert_eq!(count(&bed.db, &ScanOptions::all()), ROWS as usize / 2);
+        assert!(bed.db.verify().unwrap().is_clean());
+    }
 }
 
 /// One row needs a leaf of every index: they are read at once, not one after the other.

@@ -36,6 +36,14 @@ pub(super) enum Found {
     Absent,
 }
 
+/// Why a page did not come.
+#[derive(Clone, Debug)]
+pub(super) struct Unread {
+    pub(super) error: Error,
+    /// Other pages were in the same read: perhaps one of them is at fault.
+    pub(super) joined: bool,
+}
+
 impl Core {
     /// Pins frame `index` if it holds `page`.
     #[inline]
@@ -74,7 +82,7 @@ impl Core {
     }
 
     /// Waits until the page behind `pin` is read; the error of the read if it failed.
-    pub(super) fn wait(&self, pin: Pin) -> Result<Pin> {
+    pub(super) fn wait(&self, pin: Pin) -> std::result::Result<Pin, Unread> {
         let reading = || pin.frame().state() & LOADING != 0;
         if reading() {
             latched::assert_none();
@@ -96,12 +104,12 @@ impl Core {
         }
         let failures = self.failures.lock();
         let found = failures.iter().find(|(frame, _)| *frame == pin.index());
-        let error = found.map(|(_, error)| error.clone());
+        let unread = found.map(|(_, unread)| unread.clone());
         drop(failures);
-        Err(error.expect("a failed read leaves its error until the last pin has gone"))
+        Err(unread.expect("a failed read leaves its error until the last pin has gone"))
     }
 
-    fn finish(&self, index: u32, outcome: Result<()>) {
+    fn finish(&self, index: u32, outcome: std::result::Result<(), Unread>) {
         let frame = self.arena.frame(index);
         let page = frame.tag();
         let awaited = match outcome {
@@ -111,10 +119,10 @@ impl Core {
                 self.replacement.lock().admit(index, page);
                 frame.loaded(VALID)
             }
-            Err(error) => {
+            Err(unread) => {
                 self.counters.read_errors.add(1);
                 self.table.lock(page).remove(&self.arena, index);
-                self.failures.lock().push((index, error));
+                self.failures.lock().push((index, unread));
                 frame.loaded(FAILED)
             }
         };
@@ -175,16 +183,26 @@ impl BufferPool {
         frame::read(&file.file, offset, target)
     }
 
-    /// A zeroed frame for `page`, pinned. `None` if somebody else was faster.
-    pub(super) fn adopt_zeroed(&self, page: PageId) -> Result<Option<Pin>> {
+    /// A zeroed frame for `page`, pinned. `None` if somebody else was faster. Where `is_new`, asked
+    /// while nobody else can bring the page in, says that somebody wrote it after all, it is read.
+    pub(super) fn adopt_zeroed(
+        &self,
+        page: PageId,
+        is_new: &dyn Fn() -> bool,
+    ) -> Result<Option<Pin>> {
         let file = self.check_inside(page)?;
         let Some(index) = self.reserve_frame(&file, page, Need::Now)? else {
             return Ok(None);
         };
         self.core.arena.frame(index).add_pin();
+        let pin = Pin::adopt(&self.core, index);
+        if !is_new() {
+            self.core.io.submit_reads([self.read_into(&file, vec![index])]);
+            return self.core.wait(pin).map(Some).map_err(|unread| unread.error);
+        }
         self.core.arena.clear(index, 0);
         self.core.finish(index, Ok(()));
-        Ok(Some(Pin::adopt(&self.core, index)))
+        Ok(Some(pin))
     }
 }
 
@@ -232,10 +250,13 @@ impl FrameRead for ReadOp {
 impl Completion for ReadOp {
     fn complete(&self, _tag: u64, result: std::result::Result<usize, IoError>) {
         points::hit("buffer.read.complete");
+        let joined = self.frames.len() > 1;
         for (place, &index) in self.frames.iter().enumerate() {
             let outcome = match &result {
-                Ok(bytes) => self.outcome(place, *bytes),
-                Err(error) => Err(data_file::io_error(error.clone())),
+                Ok(bytes) => {
+                    self.outcome(place, *bytes).map_err(|error| Unread { error, joined: false })
+                }
+                Err(error) => Err(Unread { error: data_file::io_error(error.clone()), joined }),
             };
             self.core.finish(index, outcome);
         }

@@ -19,7 +19,7 @@ use crate::buffer::data_file::{DataFile, DataFiles};
 use crate::buffer::double_write::DoubleWrite;
 use crate::buffer::frame::{Arena, DIRTY, Frame, NO_REDO, PEEKED, VALID, pins};
 use crate::buffer::latched;
-use crate::buffer::load::Found;
+use crate::buffer::load::{Found, Unread};
 use crate::buffer::page_table::PageTable;
 use crate::buffer::pin::Pin;
 use crate::buffer::prefetch::Streams;
@@ -53,7 +53,7 @@ pub(super) struct Core {
     pub(super) counters: Counters,
     pub(super) streams: Streams,
     /// Errors of reads, by frame, until the last waiter has gone.
-    pub(super) failures: Mutex<Vec<(u32, Error)>>,
+    pub(super) failures: Mutex<Vec<(u32, Unread)>>,
     pub(super) reads_in_flight: AtomicUsize,
     /// Not less than any version that a page that has left memory ever had.
     pub(super) last_version: AtomicU64,
@@ -284,17 +284,19 @@ impl BufferPool {
             match self.core.find(page) {
                 Found::Valid(pin) => return self.hit(pin),
                 Found::Loading(pin) => match self.core.wait(pin) {
-                    // Perhaps a neighbour in the same read was at fault: its own read tells.
-                    Err(Error::Io(_)) if !again => {
+                    // Perhaps a neighbour in the same read was at fault, how often it may be read
+                    // with others: a read of its own tells.
+                    Err(Unread { error: Error::Io(_), joined }) if joined || !again => {
                         again = true;
+                        points::hit("buffer.pin.again");
                         continue;
                     }
-                    outcome => return outcome,
+                    outcome => return outcome.map_err(|unread| unread.error),
                 },
                 Found::Absent => {}
             }
             if let Some(pin) = self.start_read(page)? {
-                return self.core.wait(pin);
+                return self.core.wait(pin).map_err(|unread| unread.error);
             }
         }
     }
@@ -318,9 +320,16 @@ impl BufferPool {
         Some(pin)
     }
 
-    /// Pins a block whose old bytes do not matter (it is about to be replaced): no read, zeroes. A
-    /// page that is in memory keeps its bytes.
+    /// Pins a block whose old bytes do not matter (it is about to be replaced, by nobody but the
+    /// caller): no read, zeroes. A page that is in memory keeps its bytes.
     pub fn pin_new(&self, page: PageId) -> Result<Pin> {
+        self.pin_unwritten(page, &|| true)
+    }
+
+    /// As [`BufferPool::pin_new`], for a block that others may write first: zeroes only if `is_new`
+    /// says that nobody has, else it is read. That is asked while the page cannot come into memory
+    /// otherwise, so it may latch another page, but neither read nor wait for a read.
+    pub fn pin_unwritten(&self, page: PageId, is_new: &dyn Fn() -> bool) -> Result<Pin> {
         self.check_inside(page)?;
         loop {
             match self.core.find(page) {
@@ -332,7 +341,7 @@ impl BufferPool {
                 },
                 Found::Absent => {}
             }
-            if let Some(pin) = self.adopt_zeroed(page)? {
+            if let Some(pin) = self.adopt_zeroed(page, is_new)? {
                 return Ok(pin);
             }
         }

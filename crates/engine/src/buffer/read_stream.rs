@@ -22,7 +22,7 @@ use rightlink_env::Reservation;
 use rightlink_env::sync::Arc;
 
 use crate::buffer::Prefetch;
-use crate::buffer::load::Found;
+use crate::buffer::load::{Found, Unread};
 use crate::buffer::pin::Pin;
 use crate::buffer::pool::BufferPool;
 use crate::buffer::prefetch::{Bounds, Distance, TOGETHER};
@@ -537,8 +537,11 @@ impl<'p, T> ReadStream<'p, T> {
                 self.stats.waits += 1;
                 match self.pool.core.wait(pin) {
                     // Perhaps a neighbour in the same read was at fault: its own read tells.
-                    Err(Error::Io(_)) => self.pool.pin(page).map(|pin| (pin, How::Read)),
-                    outcome => outcome.map(|pin| (pin, How::Waited)),
+                    Err(Unread { error: Error::Io(_), .. }) => {
+                        self.pool.pin(page).map(|pin| (pin, How::Read))
+                    }
+                    Err(Unread { error, .. }) => Err(error),
+                    Ok(pin) => Ok((pin, How::Waited)),
                 }
             }
             Found::Absent => {

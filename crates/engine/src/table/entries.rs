@@ -8,7 +8,8 @@
 //! place of the descent that found it.
 //!
 //! A group that must know whether a row with an equal key still counts, and finds its heap page not
-//! in memory, is put aside; the heap pages of all such groups are read through one stream, too.
+//! in memory, is put aside; the heap pages of all such groups, of each those of all rows that have a
+//! key of it, are read through one stream, too.
 //!
 //! Invariants: of the waits for others none holds a latch or a pin, and a group goes on where it
 //! stopped. Unique indexes come first (`schema`), each in its own order: statements that meet on
@@ -21,7 +22,7 @@ use rightlink_env::points::broken;
 
 use crate::buffer::{Delivery, Pin, ReadStream, StreamOptions};
 use crate::error::{ConflictKind, Error, Result};
-use crate::ids::{RowId, Xid};
+use crate::ids::{BlockNo, RowId, Xid};
 use crate::index::am::InsertOutcome;
 use crate::index::{HeapOracle, IndexEntry};
 use crate::txn::Transaction;
@@ -34,8 +35,10 @@ use super::{Table, TableIndex};
 
 /// Pages that are read ahead, if pool and device bear it.
 const MAX_AHEAD: u32 = 256;
-/// Groups put aside until the heap pages they must look at are read.
-const MAX_WAITING: usize = 256;
+/// Heap pages to be read for groups that were put aside, before these go on.
+const MAX_WAITING: usize = 1024;
+/// Of a group at most one page in so many of the pool, so that they are still there in its turn.
+const PART_OF_POOL: usize = 8;
 
 impl Table {
     /// Inserts `batches`, the entries for every index.
@@ -60,15 +63,20 @@ impl Table {
             Ok(Some((group.page, (which, group.entries))))
         };
         let mut stream = ReadStream::new(self.heap.pool(), options, source);
-        let mut waiting = Vec::new();
+        let (mut waiting, mut pages) = (Vec::new(), 0);
         while let Some((page, (which, entries))) = stream.next()? {
             let index = &self.indexes[which];
             let ordered = index.def.unique && !broken("unique-order");
             stream.deliver(if ordered { Delivery::Ordered } else { Delivery::AnyOrder });
             let group = Work { index, entries: &batches[which][entries] };
-            waiting.extend(self.insert_group(statement, xid, group, Some(page))?);
-            if waiting.len() >= MAX_WAITING {
+            let Some(stopped) = self.insert_group(statement, xid, group, Some(page))? else {
+                continue;
+            };
+            pages += stopped.blocks.len();
+            waiting.push(stopped);
+            if pages >= MAX_WAITING {
                 self.settle(statement, xid, std::mem::take(&mut waiting))?;
+                pages = 0;
             }
         }
         self.settle(statement, xid, waiting)
@@ -92,9 +100,34 @@ impl Table {
                 InsertOutcome::Inserted => return Ok(None),
                 InsertOutcome::Duplicate(..) => return Err(self.violation(statement, work)),
                 InsertOutcome::Wait(_, other) => statement.txn().wait_for(other)?,
-                InsertOutcome::NeedsRow(_, row) => return Ok(Some(Waiting { work, row })),
+                InsertOutcome::NeedsRow(_, row) => {
+                    let blocks = match statement.reads_ahead() {
+                        true => self.blocks_for(&work, row)?,
+                        false => vec![row.block],
+                    };
+                    return Ok(Some(Waiting { work, row, blocks }));
+                }
             }
         }
+    }
+
+    /// The heap blocks that must be read to judge a group, in the order in which it will ask: that
+    /// of `row`, which it has asked for, and those of the other rows with a key of it.
+    fn blocks_for(&self, work: &Work<'_>, row: RowId) -> Result<Vec<BlockNo>> {
+        let pool = self.heap.pool();
+        let most = (pool.frames() / PART_OF_POOL).clamp(1, MAX_WAITING);
+        let mut blocks = vec![row.block];
+        let asked = work.entries.iter().filter(|entry| !entry.exempt);
+        let mut keys: Vec<&[u8]> = asked.map(|entry| entry.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        work.index.method.lookup(&keys, &mut |_, row, _| {
+            let missing = || !pool.is_near(self.heap.page_id(row.block.0));
+            if blocks.len() < most && blocks.last() != Some(&row.block) && missing() {
+                blocks.push(row.block);
+            }
+        })?;
+        Ok(blocks)
     }
 
     /// Inserts groups whose heap pages must be read first: all of them through one stream.
@@ -108,12 +141,18 @@ impl Table {
             return Ok(());
         }
         let options = options(statement);
-        let mut left = waiting.into_iter();
-        let source = || Ok(left.next().map(|w| (self.heap.page_id(w.row.block.0), w)));
+        let mut pages = waiting.into_iter().flat_map(|Waiting { work, row, blocks }| {
+            let last = blocks.len() - 1;
+            let group = move |at| (at == last).then_some((work, row));
+            blocks.into_iter().enumerate().map(move |(at, block)| (block, group(at)))
+        });
+        let source = || Ok(pages.next().map(|(block, group)| (self.heap.page_id(block.0), group)));
         let mut stream = ReadStream::new(self.heap.pool(), options, source);
-        while let Some((page, Waiting { mut work, row })) = stream.next()? {
-            let mut row = Some(row);
+        while let Some((page, group)) = stream.next()? {
             drop(page);
+            // With its last page a group goes on.
+            let Some((mut work, row)) = group else { continue };
+            let mut row = Some(row);
             while !work.entries.is_empty() {
                 let outcome = self.ask_for(statement.txn(), xid, &mut work, row.take())?;
                 match outcome {
@@ -236,6 +275,8 @@ impl Work<'_> {
 struct Waiting<'w> {
     work: Work<'w>,
     row: RowId,
+    /// Heap blocks that it needs, the row's among them.
+    blocks: Vec<BlockNo>,
 }
 
 pub(super) fn options(statement: &Statement<'_>) -> StreamOptions {

@@ -182,6 +182,8 @@ struct Feed {
     run: Option<(Arc<Leaf>, Range<usize>, bool)>,
     /// Entries of several leaves that are not handed over yet, the next one last.
     sorted: Vec<Wanted>,
+    /// What the budget gave for these; none if they are few, or it had nothing.
+    room: Option<Reservation>,
     /// Values come from keys where the heap need not be asked.
     index_only: bool,
     /// Leaves to sort at a time; 0: the index's order is kept.
@@ -195,8 +197,9 @@ struct Feed {
 impl Feed {
     fn new(leaves: Leaves, index_only: bool, goes_on: &Arc<AtomicBool>) -> Self {
         let by_leaf = leaves.table.pool.prefetch() == Prefetch::Simple;
-        let (run, sorted, goes_on) = (None, Vec::new(), Arc::clone(goes_on));
-        Self { leaves, run, sorted, index_only, sort: 0, by_leaf, between: false, goes_on }
+        let goes_on = Arc::clone(goes_on);
+        let (run, sorted, room) = (None, Vec::new(), None);
+        Self { leaves, run, sorted, room, index_only, sort: 0, by_leaf, between: false, goes_on }
     }
 
     fn next(&mut self) -> Result<Option<(Option<PageId>, Wanted)>> {
@@ -243,18 +246,32 @@ impl Feed {
             self.run = leaf.map(|leaf| (Arc::clone(&leaf), 0..leaf.batch.len(), false));
             return Ok(self.run.is_some());
         }
-        self.run = None;
+        (self.run, self.sorted, self.room) = (None, Vec::new(), None);
         for _ in 0..self.sort {
             let Some(leaf) = self.leaves.next()? else { break };
             let wanted = |at| Wanted { leaf: Arc::clone(&leaf), at };
             self.sorted.extend((0..leaf.batch.len()).map(wanted));
-            if leaf.memory.is_none() {
+            // Where memory ends it is the entries of one leaf that there was none for.
+            if leaf.memory.is_none() || !self.reserve() {
                 break;
             }
         }
         self.sorted.sort_unstable_by_key(|wanted| std::cmp::Reverse(wanted.row()));
         self.sort = (self.sort * 2).min(MAX_LEAVES);
         Ok(!self.sorted.is_empty())
+    }
+
+    /// Reserves the memory that the list of sorted entries takes.
+    fn reserve(&mut self) -> bool {
+        let bytes = self.sorted.capacity() * size_of::<Wanted>();
+        match &mut self.room {
+            _ if bytes <= SMALL => true,
+            Some(room) => room.grow(bytes - room.bytes()),
+            None => {
+                self.room = self.leaves.table.pool.scan_budget().try_reserve(bytes);
+                self.room.is_some()
+            }
+        }
     }
 
     /// The heap page that is needed for an entry, if one is.

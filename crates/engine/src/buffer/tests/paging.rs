@@ -171,6 +171,37 @@ fn a_failed_read_reaches_every_waiter_and_a_later_pin_reads_again() {
     assert_eq!(pins.len(), 16);
 }
 
+/// Whoever waits for a page in a read that fails because of another page of it reads again, also if
+/// it then waits for another such read: only its own read tells.
+#[test]
+fn a_page_is_spared_the_failures_of_its_neighbours_however_often() {
+    let test = pool(64, 23);
+    filled(&test, 60);
+    test.pool.evict_all().unwrap();
+    let (pool, disk) = (Arc::clone(&test.pool), test.disk.clone());
+    let together = move || {
+        disk.clear_faults();
+        disk.fail_nth(OpKind::Read, 0, FaultKind::Io, Repeat::Once);
+        let started = pool.read_ahead(&mut vec![page(10), page(11), page(12)]);
+        assert_eq!((started.reads, started.joined), (1, 2));
+    };
+    together();
+    let times = Arc::new(AtomicU64::new(1));
+    let counted = Arc::clone(&times);
+    let hook = points::install_local(move |name| {
+        if name == "buffer.pin.again" && counted.fetch_add(1, Ordering::Relaxed) < 4 {
+            together();
+        }
+    });
+    assert_eq!(get(&test.pool, page(11)).unwrap(), 11);
+    drop(hook);
+    assert_eq!(times.load(Ordering::Relaxed), 5, "four reads failed");
+    assert_eq!(test.pool.stats().read_errors, 12);
+    for block in 0..60 {
+        assert_eq!(get(&test.pool, page(block)).unwrap(), u64::from(block));
+    }
+}
+
 #[test]
 fn a_damaged_page_is_named_and_the_others_go_on() {
     let test = pool(16, 7);

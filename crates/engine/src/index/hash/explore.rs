@@ -19,6 +19,9 @@ const FILE: FileId = FileId(70);
 const DEAD: u32 = 1_000_000;
 /// Slot of the rows that stay.
 const STABLE: u16 = 1;
+/// Rows of one key that fill three pages, and those on the first two.
+const CHAIN: u32 = 12;
+const KEPT: u32 = 8;
 
 type Entry = (Vec<u8>, RowId);
 
@@ -205,6 +208,29 @@ fn unique_over_pages() {
     one_wins(9);
 }
 
+/// A unique key's chain of pages is walked while vacuum squeezes its last page into the one before.
+/// The rows of the other pages died too late for this vacuum, so that those stay as they are.
+fn unique_beside_squeezes() {
+    let (_pool, index) = index();
+    let row = |i| (key(7), RowId::new(DEAD + i, STABLE));
+    suite::insert(&index, &(0..CHAIN).map(row).collect::<Vec<_>>());
+    let inserter = start(&index, |index| {
+        for block in 1..=3 {
+            let key = key(7);
+            let entry = IndexEntry::new(&key, RowId::new(block, 2));
+            let outcome = index.insert_batch(Xid(5), &mut [entry], Some(&Oracle));
+            assert_eq!(outcome.expect("a sound index"), InsertOutcome::Inserted);
+            assert!(index.delete(Xid(5), &entry).expect("a sound index"));
+        }
+    });
+    let vacuum = start(&index, |index| {
+        suite::vacuum(index, &|row| row.block.0 >= DEAD + KEPT);
+    });
+    join([inserter, vacuum]);
+    assert_eq!(scan(&index).len(), KEPT as usize);
+    verify_clean(&index);
+}
+
 #[test]
 fn hash_scans_miss_nothing() {
     survives("hash scans beside splits", scans_beside_splits, 500);
@@ -225,6 +251,7 @@ fn hash_vacuum_passes_nothing_by() {
 fn a_unique_hash_key_is_won_once() {
     survives("hash unique", unique, 500);
     survives("hash unique over pages", unique_over_pages, 500);
+    survives("hash unique beside squeezes", unique_beside_squeezes, 500);
 }
 
 #[test]
@@ -234,5 +261,6 @@ fn broken_hash_indexes_are_caught() {
         Case { rule: "hash-guess", world: inserts_beside_splits, within: 2000 },
         Case { rule: "hash-judge", world: vacuum_beside_splits, within: 4000 },
         Case { rule: "hash-unique", world: unique, within: 2000 },
+        Case { rule: "hash-walk", world: unique_beside_squeezes, within: 4000 },
     ]);
 }

@@ -13,6 +13,7 @@
 //! Invariants: the first page of entries is block 1, for ever.
 //! Does not do: bucket numbers (`directory`).
 
+use rightlink_env::points::{broken, hit};
 use rightlink_env::sync::Arc;
 
 use crate::buffer::{BufferPool, Held, Mtr, Pin};
@@ -189,7 +190,14 @@ impl Index {
         if used >= self.pool.blocks(self.file) {
             self.grow(used)?;
         }
-        let pin = self.pool.pin_new(self.page(used))?;
+        hit("hash.spare.known");
+        // Others know the block, too: one may have taken it by now, and its page may have been
+        // written and have left memory. Zeroes would then stand in its place.
+        let is_new = || {
+            let now = parse(meta.shared().bytes());
+            now.is_ok_and(|now| now.used == used) || broken("hash-spare")
+        };
+        let pin = self.pool.pin_unwritten(self.page(used), &is_new)?;
         Ok(Spare { block: used, pin, meta, recycled: false })
     }
 

@@ -11,6 +11,7 @@ use rightlink_env::Rng;
 use super::*;
 use crate::buffer::Prefetch;
 use crate::error::Error;
+use crate::index::am::BatchEntry;
 use crate::index::{Direction, IndexMethod};
 use crate::keycode::Condition;
 use crate::table::{ColumnRange, IndexBounds, Scan, TableIndex, Written};
@@ -581,6 +582,43 @@ fn open_scans_stay_within_their_share() {
         assert!(ids.into_iter().eq(0..2000));
     }
     assert_eq!(budget.available(), room);
+}
+
+/// The entries of several leaves that are sorted by row id are reserved, too: the leaves' batches
+/// and a list of the entries.
+#[test]
+fn entries_sorted_by_row_id_are_part_of_the_budget() {
+    let store = Store::new(256, 33);
+    let rows: Vec<_> = (0..4000).map(|n| item(n * 37 % 4000, "name")).collect();
+    store.run(|statement| store.table.insert_many(statement, &rows).map(drop)).unwrap();
+    let mut txn = store.begin(Isolation::ReadCommitted);
+    let snapshot = txn.begin_statement().unwrap();
+    let budget = store.pool.pool.scan_budget();
+    let mut options = IndexScanOptions::new(IndexBounds::all());
+    options.any_order = true;
+    let ids = |most: &mut usize| {
+        let id = Projection::new(store.table.def(), &[0]).unwrap();
+        let index = &store.table.indexes()[0];
+        let scan = store.table.scan_index(&snapshot, index, id, &options).unwrap();
+        let mut rows = Vec::new();
+        for row in scan {
+            rows.push(row.unwrap());
+            *most = budget.used().max(*most);
+        }
+        assert_eq!(rows.len(), 4000);
+        rows
+    };
+    let mut most = 0;
+    let rows = ids(&mut most);
+    let sorted = rows.chunk_by(|a, b| a.row_id < b.row_id).map(<[_]>::len).max().unwrap();
+    assert!(sorted > 1000, "{sorted} entries were sorted together");
+    let batches = sorted * (size_of::<BatchEntry>() + 8);
+    let list = sorted * (size_of::<RowId>() + size_of::<usize>());
+    assert!(most >= batches + list, "{sorted} entries: {most} of {batches} and {list} bytes");
+    // With less memory fewer leaves are sorted together, and all rows come.
+    let _rest = budget.try_reserve(budget.available() - (16 << 10)).unwrap();
+    ids(&mut most);
+    assert_eq!(budget.available(), 16 << 10);
 }
 
 /// What a limit asks for is known: looking ahead reads not one page more.
