@@ -429,7 +429,6 @@ impl BufferPool {
     fn forget(&self, file: &DataFile, blocks: u32) -> Result<()> {
         // No group that contains one of these pages is on its way to the file.
         let mut write_back = self.write_back.lock();
-        write_back.forget_plan();
         file.hide(blocks);
         let mut gone = Vec::new();
         for index in 0..self.core.arena.len() as u32 {
@@ -437,6 +436,7 @@ impl BufferPool {
                 gone.push(index);
             }
         }
+        write_back.forget(file.id, blocks);
         self.core.replacement.lock().forget(&gone);
         Ok(())
     }
