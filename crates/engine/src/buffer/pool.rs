@@ -183,7 +183,8 @@ impl BufferPool {
     /// logged.
     pub fn create_file(&self, file: FileId, logged: bool) -> Result<()> {
         assert_ne!(file, FileId(0), "file 0 is no file");
-        self.core.files.create(file, logged)
+        let created = self.core.files.create(file, logged);
+        created.map_err(|error| self.fatal_if_sync("creation of a data file", error))
     }
 
     /// Makes an existing file known; idempotent. That it is missing is damage.
@@ -230,7 +231,8 @@ impl BufferPool {
             let _whole = open.whole.write();
             self.forget(&open, 0)?;
         }
-        self.core.files.remove(file)
+        let removed = self.core.files.remove(file);
+        removed.map_err(|error| self.fatal_if_sync("removal of a data file", error))
     }
 
     /// Blocks of the file, grown ones included.

@@ -503,6 +503,43 @@ fn a_failed_sync_poisons() {
     }
 }
 
+/// A sync of the directory that fails may have given up the name of a file that another makes at
+/// the same time, whose own sync then succeeds. Other calls that fail leave what was there.
+#[test]
+fn a_failed_sync_of_a_name_poisons() {
+    const OTHER: FileId = FileId(71);
+    let make = |pool: &BufferPool| pool.create_file(OTHER, true);
+    let drop = |pool: &BufferPool| pool.drop_file(FILE);
+    type Call = fn(&BufferPool) -> Result<()>;
+    let calls: [(OpKind, Call, bool); 6] = [
+        (OpKind::Open, make, false),
+        (OpKind::SetLen, make, false),
+        (OpKind::Sync, make, true),
+        (OpKind::SyncDir, make, true),
+        (OpKind::Remove, drop, false),
+        (OpKind::SyncDir, drop, true),
+    ];
+    for (op, call, poisons) in calls {
+        for kind in [FaultKind::Io, FaultKind::NoSpace].into_iter().filter(|k| k.fits(op)) {
+            let test = testing::pool(64, 22);
+            filled(&test, 1);
+            test.disk.fail_nth(op, 0, kind, Repeat::Once);
+            let failed = call(&test.pool);
+            match poisons {
+                true => assert!(matches!(failed, Err(Error::Poisoned(_))), "{op:?}: {failed:?}"),
+                false => assert!(
+                    matches!(failed, Err(Error::Io(_) | Error::DiskFull(_))),
+                    "{op:?}: {failed:?}"
+                ),
+            }
+            assert_eq!(test.pool.wal().check().is_err(), poisons, "{op:?} {kind:?}");
+            if !poisons {
+                call(&test.pool).unwrap();
+            }
+        }
+    }
+}
+
 /// Write-back waits for the latch of a page that somebody changes; meanwhile the log fails, so that
 /// he cannot log the change. The page's LSN is that of its last record: nothing else tells.
 #[test]
