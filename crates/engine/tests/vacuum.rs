@@ -103,9 +103,9 @@ fn what_a_cancelled_vacuum_did_stays_done() {
     assert!(db.verify().unwrap().is_clean());
 }
 
-/// A vacuum that waits for another one of its table ends when it is asked to, and when it has waited
-/// as long as for a lock: it could not be reached until it had its turn. The other goes on here
-/// only when it has ended.
+/// A vacuum that waits for another one of its table ends when it is asked to, and when it has
+/// waited as long as for a lock: it could not be reached until it had its turn. The other goes on
+/// here only when it has ended.
 #[test]
 fn a_vacuum_that_waits_for_another_can_be_cancelled() {
     for cancel in [true, false] {

@@ -11,8 +11,8 @@
 //!   poisoned the pool, before he unlatches the page; the pool is sound after the last copy.
 //! - A frame becomes clean only after its write has completed, and its file is marked as unsynced
 //!   before that: a checkpoint that sees the clean frame syncs the file.
-//! - A failed home write leaves the page dirty and is reported, and the double-write area keeps what
-//!   it may have torn. A failed sync poisons the instance.
+//! - A failed home write leaves the page dirty and is reported; the double-write area keeps a copy
+//!   of what it may have torn. A failed sync poisons the instance.
 //! - One group at a time; the homes of several may be unsynced (`double_write`).
 //!
 //! Does not do: decide when (the caller does: checkpoint, cleaner, or whoever needs a frame).
