@@ -460,8 +460,8 @@ impl Group {
 /// Tells the area what became of the homes of a run. What is torn of files that are
 /// not logged, nobody needs after a crash.
 fn tell(area: &mut DoubleWrite, run: &Run, copies: &[Copy], well: bool) {
-    for number in run.first..run.first + run.len {
-        let Copy { page, file, .. } = &copies[number];
+    for (number, copy) in copies.iter().enumerate().skip(run.first).take(run.len) {
+        let Copy { page, file, .. } = copy;
         if well {
             area.trust(*page);
         } else if file.logged {

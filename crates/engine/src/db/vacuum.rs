@@ -6,10 +6,10 @@
 //! looks at more pages a second than [`Options::vacuum_rate`](crate::Options::vacuum_rate) says.
 //!
 //! Invariants: one run per table; a table's write lock is held by its run; a run waits for nobody
-//! but index builds, definitions being changed and another run, which it asks to end unless somebody
-//! asked for that; it ends between two pieces of work, and while it waits for another run, when the
-//! database is closed, when it is asked to, and, unasked for, when somebody waits for its table's
-//! lock.
+//! but index builds, definitions being changed and another run, which it asks to end unless
+//! somebody asked for that; it ends between two pieces of work, and while it waits for another run,
+//! when the database is closed, when it is asked to, and, unasked for, when somebody waits for its
+//! table's lock.
 //! Does not do: deciding when (`auto_vacuum`); the work (`vacuum`).
 
 use std::collections::{BTreeMap, BTreeSet};
