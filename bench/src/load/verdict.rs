@@ -1,8 +1,9 @@
 //! What the figures say beside the peers': a line for each target.
 //!
-//! Invariants: only cells with 5 indexes, batches of 1,000 and relaxed commits are judged; a target
-//! that needs a peer says nothing without one. Reads are judged where everything fits: beyond
-//! memory engines reach tables of different sizes in the same time.
+//! Invariants: the time to open after a kill is judged of all cells; the rest only of those with 5
+//! indexes, batches of 1,000 and relaxed commits. A target that needs a peer says nothing without
+//! one. Reads are judged where everything fits: beyond memory engines reach tables of different
+//! sizes in the same time.
 //! Does not do: ending the run.
 
 use crate::Failure;
@@ -16,6 +17,7 @@ const OPEN_MS: f64 = 5_000.0;
 
 /// Says for each memory whether the targets are kept.
 pub(super) fn say_all(cells: &[Figures]) -> Result<(), Failure> {
+    openings(cells)?;
     for roomy in [true, false] {
         let mut judged = Vec::new();
         for cell in cells {
@@ -69,13 +71,30 @@ fn beside(
     Ok(())
 }
 
-/// Our memory and the time to open.
+/// The longest time that one of ours took to open after a kill.
+fn openings(cells: &[Figures]) -> Result<(), Failure> {
+    let mut worst: Option<(f64, &Figures)> = None;
+    for cell in cells {
+        let open: f64 = cell.get("open_after_kill_ms")?;
+        let slower = worst.is_none_or(|(most, _)| open > most);
+        if cell.get::<String>("engine")? == OURS && slower {
+            worst = Some((open, cell));
+        }
+    }
+    if let Some((open, cell)) = worst {
+        let (indexes, rows): (u32, u64) = (cell.get("indexes")?, cell.get("rows")?);
+        let word = if open <= OPEN_MS { "within" } else { "MISSES" };
+        let what =
+            format!("open after a kill: at most {open:.0} ms, {rows} rows, {indexes} indexes");
+        say(&format!("{what}: {word} {OPEN_MS:.0}"));
+    }
+    Ok(())
+}
+
+/// Our memory.
 fn limits(ours: &Figures) -> Result<(), Failure> {
     let (rss, memory) = (ours.get::<f64>("peak_rss_bytes")?, ours.get::<f64>("memory_bytes")?);
     let word = if rss <= memory * 1.1 { "within" } else { "MISSES" };
     say(&format!("resident memory {:.2} of the budget: {word} 1.1", rss / memory));
-    let open: f64 = ours.get("open_after_kill_ms")?;
-    let word = if open <= OPEN_MS { "within" } else { "MISSES" };
-    say(&format!("open after a kill: {open:.0} ms: {word} {OPEN_MS:.0}"));
     Ok(())
 }

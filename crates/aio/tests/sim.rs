@@ -452,6 +452,17 @@ fn lost_and_misdirected_writes_report_success() {
     assert_eq!((at(0), at(8192)), (b'c', b'b'));
 }
 
+/// A write that fails half-way is an error, with half of it there; the next one is well.
+#[test]
+fn a_torn_write_fails_and_leaves_its_first_half() {
+    let (disk, _io, file) = disk_with(&[b'-'; 8192]);
+    disk.fail_nth(OpKind::Write, 0, FaultKind::TornWrite, Repeat::Once);
+    assert_eq!(file.write_all_at(&[b'a'; 8192], 0).unwrap_err().os, Some(5));
+    assert_eq!(disk.peek("f", 0, 8192), [[b'a'; 4096], [b'-'; 4096]].concat());
+    file.write_all_at(&[b'b'; 8192], 0).unwrap();
+    assert_eq!(disk.peek("f", 0, 8192), [b'b'; 8192]);
+}
+
 #[test]
 fn a_flipped_read_leaves_the_disk_alone() {
     let (disk, _io, file) = disk_with(&[0; 8192]);

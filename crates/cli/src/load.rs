@@ -44,10 +44,12 @@ pub(crate) struct Loader {
     bytes: usize,
     /// Half for rows looked at ahead, half for a batch.
     memory: Reservation,
-    /// A commit has begun and not returned well: only recovery can tell what became of it.
+    /// A commit has begun and failed so that only recovery can tell what became of it.
     unsure: bool,
     /// Rows committed so far.
     pub(crate) committed: u64,
+    /// Bad lines put aside by the time of the last commit.
+    settled: u64,
     /// Batches committed so far.
     pub(crate) batches: u64,
 }
@@ -155,6 +157,7 @@ impl Loader {
             memory,
             unsure: false,
             committed: 0,
+            settled: 0,
             batches: 0,
         })
     }
@@ -268,11 +271,13 @@ impl Loader {
         if let Some(rejects) = &mut self.rejects {
             rejects.settle()?;
         }
-        self.unsure = true;
-        work.commit()?;
-        self.unsure = false;
+        if let Err(error) = work.commit() {
+            self.unsure = matches!(error, Error::Poisoned(_));
+            return Err(error.into());
+        }
         self.create = None;
         self.committed += self.rows.len() as u64;
+        self.settled = self.rejected();
         self.batches += u64::from(!self.rows.is_empty());
         self.rows.clear();
         self.places.clear();
@@ -303,6 +308,9 @@ impl Loader {
         let Some(mut work) = work else { return error.into() };
         for (row, place) in self.rows.iter().zip(&self.places) {
             if let Err(error) = work.insert(&self.table, row) {
+                if !is_data(&error) {
+                    return error.into();
+                }
                 let column = self.column_of(&error);
                 return place.bad(column.as_deref(), &error.to_string());
             }
@@ -351,7 +359,8 @@ impl Loader {
             "nothing of this batch was kept"
         };
         let kept = format!("{batch}, {kept} committed");
-        let resume = args.skip + self.committed + self.rejected();
+        // Bad lines of a batch that was not kept are looked at again with the rest of it.
+        let resume = args.skip + self.committed + self.settled;
         let failure = failure.and(kept).with("committed_rows", self.committed);
         if self.committed > 0 && !self.unsure {
             failure.and(format!("after mending it, go on with --skip {resume}"))

@@ -93,12 +93,13 @@ const OPS: [OpKind; 11] = [
     OpKind::CreateDir,
     OpKind::List,
 ];
-const KINDS: [FaultKind; 5] = [
+const KINDS: [FaultKind; 6] = [
     FaultKind::Io,
     FaultKind::NoSpace,
     FaultKind::Interrupted,
     FaultKind::ShortRead,
     FaultKind::ShortWrite,
+    FaultKind::TornWrite,
 ];
 
 /// Every call of `scenario` with every fault that fits it.

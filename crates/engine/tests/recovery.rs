@@ -149,6 +149,50 @@ fn a_close_beside_a_writer_is_finished_by_the_writer() {
     }
 }
 
+/// A close that fails once is tried again by the next one, at the latest by the last handle: it was
+/// taken for done, so that relaxed commits were lost and unlogged tables emptied at an orderly end.
+#[test]
+fn a_close_that_failed_is_made_again() {
+    let mut failed = 0;
+    for nth in 0..8 {
+        let disk = SimDisk::new(9);
+        let db = open(&disk);
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("kept").column("k", Type::Int8)).unwrap();
+        txn.create_table(&TableSchema::new("loose").column("k", Type::Int8).unlogged()).unwrap();
+        txn.insert("loose", &[Value::Int8(1)]).unwrap();
+        txn.commit().unwrap();
+        let relaxed = TransactionOptions { relaxed: true, ..TransactionOptions::default() };
+        let mut txn = db.begin_with(relaxed);
+        txn.insert("kept", &[Value::Int8(1)]).unwrap();
+        txn.commit().unwrap();
+        let last = db.clone();
+        disk.fail_nth(OpKind::Write, nth, FaultKind::Io, Repeat::Once);
+        match db.close() {
+            // A write of the log: nobody knows what is there.
+            Err(Error::Poisoned(_)) => continue,
+            Err(Error::Io(_)) => failed += 1,
+            other => other.unwrap(),
+        }
+        let rows = |disk: &SimDisk| {
+            let db = open(disk);
+            let count = |table| db.begin().scan(table, &ScanOptions::all()).unwrap().count();
+            let found = (count("kept"), count("loose"));
+            assert!(db.verify().unwrap().is_clean());
+            found
+        };
+        let cut = disk.crash_image(&CrashChoice::AllLost);
+        assert_eq!(rows(&cut).0, 1, "write {nth}: the log is durable by then");
+        match nth % 2 {
+            0 => last.close().unwrap(),
+            _ => drop(last),
+        }
+        let cut = disk.crash_image(&CrashChoice::AllLost);
+        assert_eq!(rows(&cut), (1, 1), "write {nth}: that was a clean close");
+    }
+    assert!(failed >= 3, "{failed} closes failed");
+}
+
 fn is_data(name: &str) -> bool {
     name.starts_with("data/")
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use rightlink::{
     Database, Error, IndexSchema, Isolation, Options, ScanOptions, TableSchema, TransactionOptions,
-    Type, VacuumPhase, Value,
+    Type, VacuumPhase, VacuumReport, Value,
 };
 use rightlink_aio::SimDisk;
 use rightlink_env::sync::{Arc, Mutex};
-use rightlink_env::{Env, points};
+use rightlink_env::{Env, points, thread};
 
 const ROWS: i64 = 20_000;
 
@@ -101,6 +101,50 @@ fn what_a_cancelled_vacuum_did_stays_done() {
     let again = *visits.lock();
     assert!(again <= whole - first + 1, "{again} of {whole} index pages were visited again");
     assert!(db.verify().unwrap().is_clean());
+}
+
+/// A vacuum that waits for another one of its table ends when it is asked to, and when it has
+/// waited as long as for a lock: it could not be reached until it had its turn. The other goes on
+/// here only when it has ended.
+#[test]
+fn a_vacuum_that_waits_for_another_can_be_cancelled() {
+    for cancel in [true, false] {
+        let patience = (!cancel).then_some(Duration::from_secs(5));
+        let db = database(&Env::simulated(5), |options| options.lock_timeout(patience));
+        delete_below(&db, 9000);
+        let waited: Arc<Mutex<Option<_>>> = Arc::default();
+        let hook = {
+            let (db, waited) = (db.clone(), Arc::clone(&waited));
+            points::install_local(move |point| {
+                if point == "vacuum.before-indexes" && waited.lock().is_none() {
+                    *waited.lock() = Some(waiting_vacuum(&db, cancel));
+                }
+            })
+        };
+        let first = db.vacuum(Some("t"));
+        drop(hook);
+        let second = waited.lock().take().expect("it has ended");
+        let Err(Error::Cancelled(why)) = second else { panic!("{second:?}") };
+        assert_eq!(why.contains("lock timeout"), !cancel, "{why}");
+        assert_eq!(first.is_err(), cancel, "both were asked to end");
+        db.vacuum(Some("t")).unwrap();
+        assert!(db.verify().unwrap().is_clean());
+    }
+}
+
+/// Begins a vacuum of the table that is being vacuumed, and cancels it, if wanted, when it waits.
+fn waiting_vacuum(db: &Database, cancel: bool) -> rightlink::Result<VacuumReport> {
+    let theirs = db.clone();
+    let vacuum = thread::spawn("waits", move || {
+        let cancelled = theirs.clone();
+        let _hook = points::install_local(move |point| {
+            if cancel && point == "vacuum.waits" {
+                assert_eq!(cancelled.cancel_vacuum(Some("t")), 2);
+            }
+        });
+        theirs.vacuum(Some("t"))
+    });
+    vacuum.join().expect("no panic")
 }
 
 #[test]

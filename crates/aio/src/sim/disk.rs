@@ -481,7 +481,7 @@ impl SimDisk {
             let full = *kind == FaultKind::NoSpace;
             return Err(RawError::from_os(if full { number::NOSPC } else { number::IO }));
         }
-        if fault == Some(FaultKind::ShortWrite) {
+        if matches!(fault, Some(FaultKind::ShortWrite | FaultKind::TornWrite)) {
             bytes.truncate(short(bytes.len()));
         }
         let len = bytes.len();
@@ -493,6 +493,10 @@ impl SimDisk {
         match fault {
             Some(FaultKind::LostWrite) => {}
             Some(FaultKind::MisdirectedWrite) => state.write(ino, at ^ MISDIRECTION, bytes),
+            Some(FaultKind::TornWrite) => {
+                state.write(ino, at, bytes);
+                return Err(RawError::from_os(number::IO));
+            }
             _ => state.write(ino, at, bytes),
         }
         Ok(len)

@@ -43,6 +43,8 @@ pub enum FaultKind {
     ShortRead,
     /// A write takes about half of what it was given.
     ShortWrite,
+    /// A write fails (EIO), and about half of it is there.
+    TornWrite,
     /// A write reports success and does nothing.
     LostWrite,
     /// A write goes to the neighbouring 8 KiB block and leaves its own as it was.
@@ -53,12 +55,13 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [FaultKind; 8] = [
+    pub const ALL: [FaultKind; 9] = [
         FaultKind::Io,
         FaultKind::NoSpace,
         FaultKind::Interrupted,
         FaultKind::ShortRead,
         FaultKind::ShortWrite,
+        FaultKind::TornWrite,
         FaultKind::LostWrite,
         FaultKind::MisdirectedWrite,
         FaultKind::FlippedRead,
@@ -70,9 +73,10 @@ impl FaultKind {
             FaultKind::Io | FaultKind::Interrupted => true,
             FaultKind::NoSpace => !matches!(op, OpKind::Read | OpKind::List | OpKind::Remove),
             FaultKind::ShortRead | FaultKind::FlippedRead => op == OpKind::Read,
-            FaultKind::ShortWrite | FaultKind::LostWrite | FaultKind::MisdirectedWrite => {
-                op == OpKind::Write
-            }
+            FaultKind::ShortWrite
+            | FaultKind::TornWrite
+            | FaultKind::LostWrite
+            | FaultKind::MisdirectedWrite => op == OpKind::Write,
         }
     }
 
@@ -84,6 +88,7 @@ impl FaultKind {
             FaultKind::Interrupted => "EINTR",
             FaultKind::ShortRead => "short read",
             FaultKind::ShortWrite => "short write",
+            FaultKind::TornWrite => "EIO after half a write",
             FaultKind::LostWrite => "lost write",
             FaultKind::MisdirectedWrite => "misdirected write",
             FaultKind::FlippedRead => "flipped bit in a read",

@@ -8,7 +8,8 @@
 //!   the same (redo grows files without a sync), redo makes again: the first record of a page that
 //!   was all zero is an image (`mtr`). A change that finds neither page nor image while redoing
 //!   belongs to a page that was cut off later.
-//! - A file whose sync failed is never synced again: the instance is poisoned.
+//! - A file whose sync failed is never synced again: the instance is poisoned. So it is after a
+//!   failed sync of the directory, which may have given up the names of files made beside.
 //!
 //! Does not do: pages, checksums, who owns which file.
 
@@ -247,8 +248,9 @@ impl DataFiles {
         }
         let file = self.io.open_file(&name(id), OpenMode::Create).map_err(io_error)?;
         file.set_len(0).map_err(io_error)?;
-        file.sync_all().map_err(io_error)?;
-        self.io.sync_dir(DIRECTORY).map_err(io_error)?;
+        // As in `DataFile::sync`: whatever the reason.
+        file.sync_all().map_err(Error::Io)?;
+        self.io.sync_dir(DIRECTORY).map_err(Error::Io)?;
         self.add(DataFile::new(id, logged, file)?);
         Ok(())
     }
@@ -304,7 +306,7 @@ impl DataFiles {
         }?;
         // A backup opens the files that the catalog named a moment ago.
         self.open.write().remove(&id);
-        self.io.sync_dir(DIRECTORY).map_err(io_error)
+        self.io.sync_dir(DIRECTORY).map_err(Error::Io)
     }
 
     /// Makes the names of the files durable.

@@ -18,6 +18,8 @@
 //!   when every slot is used, before the first one is used again: one sync of a file for eight
 //!   groups. So a home that a crash tore has a valid copy, and the youngest valid copy of a page is
 //!   not older than its home.
+//! - A write that fails may have torn its homes, too. Until they are written well their copies are
+//!   needed: before any slot is used again, each such home is made whole from its copy.
 //! - A copy counts only if its checksum is that in the head: where the head of the last group got
 //!   to the device and a copy did not, there may be a sound copy of the same page, left by an older
 //!   group.
@@ -68,6 +70,16 @@ pub struct DoubleWrite {
     slots: u32,
     /// Files whose homes were written since all homes were durable.
     homes: Vec<Arc<DataFile>>,
+    /// Homes that a failed write may have torn.
+    doubtful: BTreeMap<PageId, Doubtful>,
+}
+
+/// A page whose home may be torn.
+#[derive(Debug)]
+struct Doubtful {
+    home: Arc<DataFile>,
+    /// Where its copy is.
+    copy: u64,
 }
 
 /// What a head says.
@@ -102,7 +114,8 @@ impl DoubleWrite {
             io.sync_dir("").map_err(io_error)?;
         }
         let sequence = read_heads(&file)?.iter().map(|(head, _)| head.sequence).max().unwrap_or(0);
-        Ok(Some(DoubleWrite { file, sequence, group, used: 0, slots: SLOTS, homes: Vec::new() }))
+        let (homes, doubtful) = (Vec::new(), BTreeMap::new());
+        Ok(Some(DoubleWrite { file, sequence, group, used: 0, slots: SLOTS, homes, doubtful }))
     }
 
     /// Pages of the largest group that there is room for.
@@ -155,6 +168,9 @@ impl DoubleWrite {
     /// slots away and has room now.
     fn settle(&mut self, sync_home: impl Fn(&DataFile) -> Result<()>) -> Result<()> {
         points::hit("buffer.double-write.settle");
+        if !points::broken("torn-homes-left") {
+            self.mend()?;
+        }
         self.homes.iter().try_for_each(|home| sync_home(home))?;
         self.homes.clear();
         self.used = 0;
@@ -173,6 +189,45 @@ impl DoubleWrite {
         self.homes.sort_unstable_by_key(|file| file.id);
         // A file that was made anew under its old number has another handle.
         self.homes.dedup_by(|a, b| Arc::ptr_eq(a, b));
+    }
+
+    /// Writing page number `number` of the last group home has failed.
+    pub(super) fn doubt(&mut self, page: PageId, number: usize, home: &Arc<DataFile>) {
+        assert!(self.used > 0, "homes follow their copies");
+        let copy = SLOT * u64::from(self.used - 1) + ((1 + number) * PAGE_SIZE) as u64;
+        self.doubtful.insert(page, Doubtful { home: Arc::clone(home), copy });
+    }
+
+    /// The page was written home well.
+    pub(super) fn trust(&mut self, page: PageId) {
+        self.doubtful.remove(&page);
+    }
+
+    /// The pages of `file` at and above `blocks` are no more.
+    pub(super) fn forget(&mut self, file: FileId, blocks: u32) {
+        self.doubtful.retain(|page, _| page.file != file || page.block.0 < blocks);
+    }
+
+    /// Makes whole what failed writes have torn. Nobody else has written these homes since, as
+    /// their pages are still dirty: what the copies lack is in the log.
+    fn mend(&mut self) -> Result<()> {
+        let mut bytes = AlignedBuf::zeroed(PAGE_SIZE);
+        while let Some((page, doubtful)) = self.doubtful.first_key_value() {
+            let (home, offset) = (&doubtful.home, data_file::offset(page.block));
+            let read = home.file.read_at(&mut bytes, offset);
+            if !matches!(read, Ok(got) if got == PAGE_SIZE && is_valid(*page, &bytes)) {
+                points::hit("buffer.double-write.mend");
+                self.file.read_exact_at(&mut bytes, doubtful.copy).map_err(io_error)?;
+                home.written();
+                match home.file.write_all_at(&bytes, offset) {
+                    // Nor could recovery: what is dead as a whole is no reason to stop the others.
+                    Err(_) if read.is_err() => {}
+                    written => written.map_err(io_error)?,
+                }
+            }
+            self.doubtful.pop_first();
+        }
+        Ok(())
     }
 
     /// All homes are durable, and nothing is written any more: the area names no pages afterwards,

@@ -183,7 +183,8 @@ impl BufferPool {
     /// logged.
     pub fn create_file(&self, file: FileId, logged: bool) -> Result<()> {
         assert_ne!(file, FileId(0), "file 0 is no file");
-        self.core.files.create(file, logged)
+        let created = self.core.files.create(file, logged);
+        created.map_err(|error| self.fatal_if_sync("creation of a data file", error))
     }
 
     /// Makes an existing file known; idempotent. That it is missing is damage.
@@ -230,7 +231,8 @@ impl BufferPool {
             let _whole = open.whole.write();
             self.forget(&open, 0)?;
         }
-        self.core.files.remove(file)
+        let removed = self.core.files.remove(file);
+        removed.map_err(|error| self.fatal_if_sync("removal of a data file", error))
     }
 
     /// Blocks of the file, grown ones included.
@@ -438,7 +440,6 @@ impl BufferPool {
     fn forget(&self, file: &DataFile, blocks: u32) -> Result<()> {
         // No group that contains one of these pages is on its way to the file.
         let mut write_back = self.write_back.lock();
-        write_back.forget_plan();
         file.hide(blocks);
         let mut gone = Vec::new();
         for index in 0..self.core.arena.len() as u32 {
@@ -446,6 +447,7 @@ impl BufferPool {
                 gone.push(index);
             }
         }
+        write_back.forget(file.id, blocks);
         self.core.replacement.lock().forget(&gone);
         Ok(())
     }

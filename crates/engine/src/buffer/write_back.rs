@@ -11,7 +11,8 @@
 //!   poisoned the pool, before he unlatches the page; the pool is sound after the last copy.
 //! - A frame becomes clean only after its write has completed, and its file is marked as unsynced
 //!   before that: a checkpoint that sees the clean frame syncs the file.
-//! - A failed home write leaves the page dirty and is reported. A failed sync poisons the instance.
+//! - A failed home write leaves the page dirty and is reported; the double-write area keeps a copy
+//!   of what it may have torn. A failed sync poisons the instance.
 //! - One group at a time; the homes of several may be unsynced (`double_write`).
 //!
 //! Does not do: decide when (the caller does: checkpoint, cleaner, or whoever needs a frame).
@@ -66,9 +67,12 @@ impl WriteBack {
         WriteBack { group, area, spare: None, plan: Vec::new(), plan_below: Lsn(0) }
     }
 
-    /// The planned pages may be gone.
-    pub(super) fn forget_plan(&mut self) {
+    /// The pages of `file` at and above `blocks` are gone.
+    pub(super) fn forget(&mut self, file: FileId, blocks: u32) {
         self.plan.clear();
+        if let Some(area) = &mut self.area {
+            area.forget(file, blocks);
+        }
     }
 
     /// The next pages that were first dirtied before `below`, in file order.
@@ -325,7 +329,7 @@ impl BufferPool {
             files.dedup_by_key(|file| file.id);
             area.remember_homes(files);
         }
-        let written = self.finish(&op, &runs, &copies);
+        let written = self.finish(&op, &runs, &copies, state.area.as_mut().filter(|_| in_area));
         state.spare = Arc::into_inner(op).and_then(|op| Arc::into_inner(op.bytes));
         written
     }
@@ -350,16 +354,26 @@ impl BufferPool {
     }
 
     /// Marks clean what has been written; the first error, if a write failed.
-    fn finish(&self, op: &WriteOp, runs: &[Run], copies: &[Copy]) -> Result<usize> {
+    fn finish(
+        &self,
+        op: &WriteOp,
+        runs: &[Run],
+        copies: &[Copy],
+        mut area: Option<&mut DoubleWrite>,
+    ) -> Result<usize> {
         let failed = op.failed.lock();
         let mut written = 0;
         for (number, run) in runs.iter().enumerate() {
             let pages = &copies[run.first..run.first + run.len];
             // Also a failed write may have changed something.
             pages[0].file.written();
-            if failed.iter().all(|(tag, _)| *tag != number as u64) {
+            let well = failed.iter().all(|(tag, _)| *tag != number as u64);
+            if well {
                 pages.iter().for_each(|copy| self.finish_page(copy));
                 written += run.len;
+            }
+            if let Some(area) = &mut area {
+                tell(area, run, copies, well);
             }
         }
         self.core.counters.written.add(written as u64);
@@ -439,6 +453,19 @@ impl Group {
                     bytes[4..].copy_from_slice(&copy.pin.shared().bytes()[4..]);
                 }
             }
+        }
+    }
+}
+
+/// Tells the area what became of the homes of a run. What is torn of files that are
+/// not logged, nobody needs after a crash.
+fn tell(area: &mut DoubleWrite, run: &Run, copies: &[Copy], well: bool) {
+    for (number, copy) in copies.iter().enumerate().skip(run.first).take(run.len) {
+        let Copy { page, file, .. } = copy;
+        if well {
+            area.trust(*page);
+        } else if file.logged {
+            area.doubt(*page, number, file);
         }
     }
 }

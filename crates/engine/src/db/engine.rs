@@ -59,7 +59,7 @@ pub(crate) struct Upkeep {
     pub(crate) tally: Tally,
     /// New work is refused.
     closed: AtomicBool,
-    /// The last checkpoint was made, or has failed: nothing is left for a close to do.
+    /// The last checkpoint was made, or can never be: nothing is left for a close to do.
     ended: Mutex<bool>,
     wake: (Mutex<bool>, Condvar),
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
@@ -298,14 +298,23 @@ impl Engine {
     /// Refuses new work, stops the threads, then checkpoints one last time; later calls do nothing.
     /// But while transactions that have written still run, it only makes durable what is committed,
     /// and a later call does the rest: at the latest that of the last handle, and they have some.
+    /// A later call also tries again what has failed, unless the log takes no more.
     pub(crate) fn close(&self) -> Result<()> {
         let mut ended = self.upkeep.ended.lock();
         if *ended {
             return Ok(());
         }
         self.stop_threads();
-        *ended = true;
+        let closed = self.end();
+        *ended = matches!(closed, Ok(()) | Err(Error::Poisoned(_)));
+        closed
+    }
+
+    /// What is left to do when the threads have stopped. Each step can be made again.
+    fn end(&self) -> Result<()> {
         self.wal.check()?;
+        // Whatever fails after this: nobody will make relaxed commits durable but this.
+        self.wal.flush(self.wal.end())?;
         self.forget_outcomes_at_close()?;
         match self.catalog.give_back_numbers() {
             // The numbers stay taken, that is all; the checkpoint makes room.
@@ -314,7 +323,6 @@ impl Engine {
         }
         match self.txns.seal() {
             Err(running @ Error::Invalid(_)) => {
-                *ended = false;
                 self.wal.flush(self.wal.end())?;
                 Err(running)
             }

@@ -6,15 +6,16 @@
 //! looks at more pages a second than [`Options::vacuum_rate`](crate::Options::vacuum_rate) says.
 //!
 //! Invariants: one run per table; a table's write lock is held by its run; a run waits for nobody
-//! but index builds, definitions being changed and another run, which it asks to end; it ends
-//! between two pieces of work when the database is closed, when it is asked to, and, unasked for,
-//! when somebody waits for its table's lock.
+//! but index builds, definitions being changed and another run, which it asks to end unless
+//! somebody asked for that; it ends between two pieces of work, and while it waits for another run,
+//! when the database is closed, when it is asked to, and, unasked for, when somebody waits for its
+//! table's lock.
 //! Does not do: deciding when (`auto_vacuum`); the work (`vacuum`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rightlink_env::sync::{Arc, AtomicU64, Mutex};
+use rightlink_env::sync::{Arc, AtomicU64, Mutex, MutexGuard};
 use rightlink_env::{Nanos, points, thread};
 
 use crate::catalog::{Changes, Entry};
@@ -31,7 +32,7 @@ use crate::vacuum::{self, Limits, Parked, Progress, Vacuum, Workers};
 
 /// Wait for the lock that cutting a table's tail needs: none, the tail can be cut another time.
 const TAIL_PATIENCE: Duration = Duration::ZERO;
-/// Pause between two looks at an index build.
+/// Pause between two looks at an index build, or at another run.
 const BUILD_LOOK: Duration = Duration::from_millis(2);
 /// Work between two rests.
 const SLICE: Duration = Duration::from_millis(4);
@@ -271,7 +272,7 @@ impl Pacer<'_> {
     /// only look whether they are to end.
     fn pace(&self, blocks: u32) -> Result<()> {
         points::hit("vacuum.pace");
-        self.check()?;
+        self.engine.check_run(self.running)?;
         self.engine.admit_more(true)?;
         if self.running.how == How::Fast {
             return Ok(());
@@ -303,16 +304,9 @@ impl Pacer<'_> {
             let nap = rest.min(LONGEST_SLEEP);
             self.engine.env.clock.sleep(nap);
             rest -= nap;
-            self.check()?;
+            self.engine.check_run(self.running)?;
         }
         Ok(())
-    }
-
-    fn check(&self) -> Result<()> {
-        match self.engine.upkeep.is_closed() || self.running.progress.is_stopped() {
-            true => Err(Error::Cancelled("vacuum, by request".into())),
-            false => Ok(()),
-        }
     }
 
     /// Does anybody wait for the table of a run that nobody asked for?
@@ -434,6 +428,32 @@ impl Engine {
         Ok(())
     }
 
+    /// Is a run to end?
+    fn check_run(&self, running: &Running) -> Result<()> {
+        match self.upkeep.is_closed() || running.progress.is_stopped() {
+            true => Err(Error::Cancelled("vacuum, by request".into())),
+            false => Ok(()),
+        }
+    }
+
+    /// The turn of a run, after other runs of its table.
+    fn turn<'a>(&self, table: &'a Table, running: &Running) -> Result<MutexGuard<'a, ()>> {
+        let patience = self.txns.lock_timeout();
+        loop {
+            if let Some(turn) = table.heap().try_freeing() {
+                return Ok(turn);
+            }
+            self.check_run(running)?;
+            let waited = self.env.clock.now() - running.started;
+            if patience.is_some_and(|most| waited >= most) {
+                let ms = waited.as_millis();
+                return Err(Error::Cancelled(format!("lock timeout of {ms} ms, by a vacuum")));
+            }
+            points::hit("vacuum.waits");
+            self.env.clock.sleep(BUILD_LOOK);
+        }
+    }
+
     /// Vacuums `table`, whose write lock the caller holds; its oldest unfrozen xid. `None`: the run
     /// is an automatic one, and there is another.
     pub(crate) fn vacuum_table(
@@ -453,6 +473,7 @@ impl Engine {
             progress: Progress::default(),
         };
         let Some(listed) = vacuums.list(running) else { return Ok(None) };
+        let turn = self.turn(table, &listed.running)?;
         let commits = self.txns.counters().commits;
         let slice = Slice { since: self.env.clock.now(), blocks: 0, commits };
         let pacer = Pacer { engine: self, running: &listed.running, slice: Mutex::new(slice) };
@@ -466,7 +487,7 @@ impl Engine {
         let may_skip = how == How::Automatic && !vacuums.skipped.lock().contains(&id);
         let run = Vacuum::new(table, memory, (self.txns.horizon(), may_skip), limits)?;
         let left = vacuums.parked.lock().remove(&id);
-        let ended = run.run(left);
+        let ended = run.run(turn, left);
         if let Some(parked) = ended.parked {
             vacuums.parked.lock().insert(id, parked);
         }

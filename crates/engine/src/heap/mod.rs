@@ -351,7 +351,13 @@ impl Heap {
 
     /// Keeps everyone else from giving row ids of this table free. Who collects dead row ids first
     /// and frees them later, as vacuum does, holds it in between: a row id that another freed
-    /// meanwhile may be a new row's.
+    /// meanwhile may be a new row's. `None` if somebody else does.
+    pub fn try_freeing(&self) -> Option<MutexGuard<'_, ()>> {
+        self.shared.freeing.try_lock()
+    }
+
+    /// As [`Heap::try_freeing`], after a wait.
+    #[cfg(test)]
     pub fn freeing(&self) -> MutexGuard<'_, ()> {
         self.shared.freeing.lock()
     }

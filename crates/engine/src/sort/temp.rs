@@ -28,14 +28,20 @@ pub(super) struct TempFile {
 }
 
 impl TempFiles {
-    /// Makes the folder, or empties it of what an earlier process left.
+    /// Makes the folder, or empties it of what an earlier process left. What cannot be removed is
+    /// in nobody's way.
     pub fn open(io: &Io, logger: &Logger) -> Result<Arc<Self>> {
         io.create_dir(FOLDER).map_err(io_error)?;
+        let mut next = 0;
         for name in io.list(FOLDER).map_err(io_error)? {
-            io.remove(&format!("{FOLDER}/{name}")).map_err(io_error)?;
+            if let Err(error) = io.remove(&format!("{FOLDER}/{name}")) {
+                logger.warn(&format!("temporary file {FOLDER}/{name} stays: {error}"));
+                let number = u64::from_str_radix(&name, 16).unwrap_or(0);
+                next = next.max(number.saturating_add(1));
+            }
         }
         let (io, logger) = (io.clone(), logger.clone());
-        Ok(Arc::new(Self { io, logger, next: AtomicU64::new(0) }))
+        Ok(Arc::new(Self { io, logger, next: AtomicU64::new(next) }))
     }
 
     pub(super) fn create(self: &Arc<Self>) -> Result<TempFile> {

@@ -189,6 +189,29 @@ fn errors_of_the_device_leave_nothing_behind() {
     }
 }
 
+/// Files that an earlier process left, and that cannot be removed, keep nobody from opening, nor
+/// later files from their names.
+#[test]
+fn temporary_files_that_stay_are_in_nobodys_way() {
+    let env = Env::simulated(1);
+    let disk = SimDisk::new(1);
+    let io = Io::simulated(&env, disk.clone(), IoOptions::default()).unwrap();
+    io.create_dir("tmp").unwrap();
+    for name in ["tmp/00000000", "tmp/0000001f", "tmp/strange"] {
+        io.open_file(name, OpenMode::CreateNew).unwrap();
+    }
+    disk.fail_nth(OpKind::Remove, 0, FaultKind::Io, Repeat::Forever);
+    let (logger, lines) = rightlink_env::Logger::collecting();
+    let temp = TempFiles::open(&io, &logger).unwrap();
+    disk.clear_faults();
+    assert_eq!(lines.containing("stays"), 3, "{:?}", lines.all());
+    let budget = Budget::new(MIN_MEMORY);
+    sort_all(Sorter::new(&budget, &temp, 0).unwrap()).unwrap();
+    assert_eq!(io.list("tmp").unwrap().len(), 3);
+    let _temp = TempFiles::open(&io, &logger).unwrap();
+    assert_eq!(io.list("tmp").unwrap(), Vec::<String>::new());
+}
+
 fn sort_all(mut sorter: Sorter) -> Result<()> {
     for (key, payload) in records(20_000, u64::MAX, 9) {
         sorter.push(&key, &payload)?;

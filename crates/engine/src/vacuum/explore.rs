@@ -46,7 +46,7 @@ fn run(store: &Store, stop: bool, parked: Option<Parked>) -> Ended {
     let limits = Limits { workers: &Alone, pace: &pace, admit: &|| Ok(()), progress: &progress };
     let memory = (&store.pool.env.budget, 1 << 16);
     let vacuum = Vacuum::new(&store.table, memory, (store.txns.horizon(), false), limits);
-    vacuum.expect("memory").run(parked)
+    vacuum.expect("memory").run(store.table.heap().freeing(), parked)
 }
 
 /// A run is interrupted between two indexes and taken up again, beside cleaning by key and a row

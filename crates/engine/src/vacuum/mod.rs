@@ -32,6 +32,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use rightlink_env::sync::MutexGuard;
 use rightlink_env::{Budget, points};
 
 pub use dead_rows::DeadRows;
@@ -158,9 +159,9 @@ impl<'a> Vacuum<'a> {
         })
     }
 
-    /// Runs over the whole table, after what an earlier run left.
-    pub fn run(mut self, parked: Option<Parked>) -> Ended {
-        let _turn = self.heap().freeing();
+    /// Runs over the whole table, after what an earlier run left. The caller got the `turn` to free
+    /// row ids, which ends with the run.
+    pub fn run(mut self, turn: MutexGuard<'_, ()>, parked: Option<Parked>) -> Ended {
         let result = self.run_alone(parked);
         let mut parked = None;
         if result.is_err() {
@@ -176,6 +177,7 @@ impl<'a> Vacuum<'a> {
             dead.shrink();
             parked = Some(Parked { dead, clean, freed_to, clock, heap });
         }
+        drop(turn);
         Ended { report: self.report, result, parked }
     }
 

@@ -47,7 +47,9 @@ impl Workers for Two {
 fn run(store: &Store, may_skip: bool, limits: Limits<'_>, parked: Option<Parked>) -> Ended {
     let memory = (&store.pool.env.budget, 1 << 20);
     let with = (store.txns.horizon(), may_skip);
-    Vacuum::new(&store.table, memory, with, limits).unwrap().run(parked)
+    Vacuum::new(&store.table, memory, with, limits)
+        .unwrap()
+        .run(store.table.heap().freeing(), parked)
 }
 
 fn whole(store: &Store, may_skip: bool) -> Report {
@@ -152,7 +154,7 @@ fn entries_of_stubs_leave(bytes: usize, queued: bool) {
         let memory = (&store.pool.env.budget, bytes);
         let with = (store.txns.horizon(), true);
         let vacuum = Vacuum::new(&store.table, memory, with, Limits::none(&progress)).unwrap();
-        vacuum.run(None).result.unwrap();
+        vacuum.run(heap.freeing(), None).result.unwrap();
     }
     check(&store, 60);
     assert_eq!(store.all(&old), rows);
@@ -181,7 +183,7 @@ fn a_full_set_is_emptied_on_the_way() {
     let memory = (&store.pool.env.budget, 1);
     let with = (store.txns.horizon(), true);
     let vacuum = Vacuum::new(&store.table, memory, with, Limits::none(&progress)).unwrap();
-    let ended = vacuum.run(None);
+    let ended = vacuum.run(store.table.heap().freeing(), None);
     ended.result.unwrap();
     assert_eq!((ended.report.rows, ended.report.entries), (15_000, 45_000));
     assert_eq!((progress.dead(), progress.phase()), (0, Phase::Freeing));
@@ -290,7 +292,7 @@ fn what_a_run_left_is_not_taken_up_by_a_heap_with_another_clock() {
     assert!(parked.take_up(again.heap(), memory).unwrap().is_none());
     let (progress, with) = (Progress::default(), (store.txns.horizon(), false));
     let vacuum = Vacuum::new(&again, memory, with, Limits::none(&progress)).unwrap();
-    let ended = vacuum.run(None);
+    let ended = vacuum.run(again.heap().freeing(), None);
     ended.result.unwrap();
     assert_eq!(ended.report.rows, 3000, "they were collected again");
     check(&store, 3000);

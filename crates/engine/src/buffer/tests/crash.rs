@@ -402,6 +402,90 @@ fn a_failed_home_write_leaves_the_page_dirty_and_can_be_tried_again() {
     assert_eq!(test.pool.stats().dirty, 0);
 }
 
+/// A pool with a page of `FILE` whose home was half written before the write failed, and another
+/// file, a page of which goes home as often as the returned closure is told.
+fn torn_by_a_failure(seed: u64) -> (TestPool, impl Fn(&TestPool, u64) -> Result<()>) {
+    let other = PageId::new(FileId(71), 0);
+    let test = testing::pool(64, seed);
+    filled(&test, 2);
+    test.pool.create_file(other.file, true).unwrap();
+    test.pool.extend(other.file, 1).unwrap();
+    init(&test.pool, other, 0).unwrap();
+    // The log has no images of the pages any more.
+    checkpoint(&test.pool).unwrap();
+    set(&test.pool, page(1), 7).unwrap();
+    // The first write is the log's, the second one goes to the double-write area, the third home.
+    test.disk.fail_nth(OpKind::Write, 2, FaultKind::TornWrite, Repeat::Once);
+    assert!(matches!(test.pool.sync_file(FILE), Err(Error::Io(_))));
+    let home: [u8; 8192] = test.disk.peek("data/00000046", 8192, 8192).try_into().unwrap();
+    assert!(checksum::verify(page(1), &home).is_err(), "half of the page is there");
+    let groups = move |test: &TestPool, count: u64| {
+        (0..count).try_for_each(|round| {
+            set(&test.pool, other, round)?;
+            test.pool.sync_file(other.file)
+        })
+    };
+    (test, groups)
+}
+
+/// Groups of other pages go home until every slot was used again: the page is not among them, and
+/// its only whole copy was once overwritten.
+fn a_home_torn_by_a_failed_write_is_mended() {
+    let (test, groups) = torn_by_a_failure(18);
+    for _ in 0..10 {
+        groups(&test, 1).unwrap();
+        let pending = test.disk.pending();
+        for choice in pending.choices(3) {
+            let (pool, _) = recover(&test.disk.crash_image(&choice)).unwrap();
+            assert_eq!(get(&pool, page(1)).expect("a torn home is mended"), 7, "{choice:?}");
+        }
+    }
+    let (pool, _) = recover(&test.disk.snapshot()).unwrap();
+    assert_eq!(get(&pool, page(1)).expect("a torn home is mended"), 7);
+    test.pool.flush_all().unwrap();
+    assert_eq!(test.pool.stats().dirty, 0);
+}
+
+#[test]
+fn a_torn_home_keeps_its_copy_until_it_is_mended() {
+    a_home_torn_by_a_failed_write_is_mended();
+    // As long as it cannot be mended, no slot is used again.
+    let (test, groups) = torn_by_a_failure(19);
+    test.disk.fail_writes_of("data/00000046", FaultKind::Io);
+    for _ in 0..3 {
+        assert!(matches!(groups(&test, 20), Err(Error::Io(_))));
+        let (pool, _) = recover(&test.disk.snapshot()).unwrap();
+        assert_eq!(get(&pool, page(1)).unwrap(), 7);
+    }
+    test.disk.clear_faults();
+    groups(&test, 20).unwrap();
+    // What is cut off needs no mending.
+    let (test, groups) = torn_by_a_failure(20);
+    test.pool.truncate(FILE, 1).unwrap();
+    groups(&test, 20).unwrap();
+    let files = test.disk.files();
+    assert!(files.contains(&("data/00000046".into(), 8192)), "{files:?}");
+}
+
+/// Writes of a file that change nothing, and a file that is dead as a whole, stop no other file.
+#[test]
+fn a_dead_file_stops_no_other() {
+    for dead in [false, true] {
+        let (test, groups) = torn_by_a_failure(21);
+        test.pool.flush_all().unwrap();
+        set(&test.pool, page(1), 8).unwrap();
+        test.disk.fail_writes_of("data/00000046", FaultKind::Io);
+        if dead {
+            test.disk.fail_reads_of("data/00000046", 0, 2 * 8192);
+        }
+        assert!(matches!(test.pool.sync_file(FILE), Err(Error::Io(_))));
+        groups(&test, 20).unwrap();
+        test.disk.clear_faults();
+        let (pool, _) = recover(&test.disk.snapshot()).unwrap();
+        assert_eq!(get(&pool, page(1)).unwrap(), 8);
+    }
+}
+
 #[test]
 fn a_failed_sync_poisons() {
     for nth in 0..2 {
@@ -416,6 +500,43 @@ fn a_failed_sync_poisons() {
         assert!(matches!(test.pool.write_back(Lsn(u64::MAX)), Err(Error::Poisoned(_))));
         assert!(test.pool.wal().check().is_err());
         assert_eq!(get(&test.pool, page(0)).unwrap(), 7, "reads go on");
+    }
+}
+
+/// A sync of the directory that fails may have given up the name of a file that another makes at
+/// the same time, whose own sync then succeeds. Other calls that fail leave what was there.
+#[test]
+fn a_failed_sync_of_a_name_poisons() {
+    const OTHER: FileId = FileId(71);
+    let make = |pool: &BufferPool| pool.create_file(OTHER, true);
+    let drop = |pool: &BufferPool| pool.drop_file(FILE);
+    type Call = fn(&BufferPool) -> Result<()>;
+    let calls: [(OpKind, Call, bool); 6] = [
+        (OpKind::Open, make, false),
+        (OpKind::SetLen, make, false),
+        (OpKind::Sync, make, true),
+        (OpKind::SyncDir, make, true),
+        (OpKind::Remove, drop, false),
+        (OpKind::SyncDir, drop, true),
+    ];
+    for (op, call, poisons) in calls {
+        for kind in [FaultKind::Io, FaultKind::NoSpace].into_iter().filter(|k| k.fits(op)) {
+            let test = testing::pool(64, 22);
+            filled(&test, 1);
+            test.disk.fail_nth(op, 0, kind, Repeat::Once);
+            let failed = call(&test.pool);
+            match poisons {
+                true => assert!(matches!(failed, Err(Error::Poisoned(_))), "{op:?}: {failed:?}"),
+                false => assert!(
+                    matches!(failed, Err(Error::Io(_) | Error::DiskFull(_))),
+                    "{op:?}: {failed:?}"
+                ),
+            }
+            assert_eq!(test.pool.wal().check().is_err(), poisons, "{op:?} {kind:?}");
+            if !poisons {
+                call(&test.pool).unwrap();
+            }
+        }
     }
 }
 
@@ -502,8 +623,9 @@ fn redo_makes_missing_files() {
 /// Each rule of write-back, broken, is caught by the test beside it.
 #[test]
 fn broken_write_back_is_caught() {
-    let cases: [(&'static str, &'static str, fn()); 7] = [
+    let cases: [(&'static str, &'static str, fn()); 8] = [
         ("any-sound-copy", "older group", a_copy_left_by_an_older_group_does_not_count),
+        ("torn-homes-left", "failed write", a_home_torn_by_a_failed_write_is_mended),
         ("copies-though-poisoned", "not logged", a_change_that_could_not_be_logged_stays_in_memory),
         ("wal-before-data", "log first", no_page_reaches_the_disk_before_its_log),
         ("no-double-write", "torn homes", torn_homes_are_healed_from_the_area),
