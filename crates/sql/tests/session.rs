@@ -784,3 +784,55 @@ fn groups_that_memory_does_not_hold_go_to_files() {
     drop(session);
     assert!(small.verify().unwrap().is_clean());
 }
+
+/// Other statements of the session name other sequences meanwhile.
+#[test]
+fn a_suspended_portal_keeps_its_sequences() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create sequence s; create sequence r start 50; begin").unwrap();
+    session.prepare("a", "select nextval('s') from generate_series(1, 9)", &[]).unwrap();
+    session.prepare("b", "select nextval('r')", &[]).unwrap();
+    session.bind("pa", "a", Vec::new()).unwrap();
+    let mut got = Gather::default();
+    assert_eq!(session.execute_portal("pa", 2, &mut got).unwrap(), Execution::Suspended);
+    session.bind("pb", "b", Vec::new()).unwrap();
+    session.execute_portal("pb", 0, &mut got).unwrap();
+    assert_eq!(session.execute_portal("pa", 1, &mut got).unwrap(), Execution::Suspended);
+    let rows: Vec<_> = got.rows.iter().map(|row| row[0].to_text().unwrap()).collect();
+    assert_eq!(rows, ["1", "2", "50", "3"]);
+    session.sync().unwrap();
+    session.execute("commit").unwrap();
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// A session that ends in a panic lets go of what it held, as one does that ends.
+#[test]
+fn a_session_that_panics_holds_nothing() {
+    struct Panics;
+    impl Sink for Panics {
+        fn columns(&mut self, _: &[Column]) -> Result<()> {
+            Ok(())
+        }
+        fn row(&mut self, _: Row) -> Result<()> {
+            panic!("as a defect would")
+        }
+        fn complete(&mut self, _: &str) -> Result<()> {
+            Ok(())
+        }
+        fn notice(&mut self, _: &str, _: &str) {}
+    }
+    let (_dir, db) = open();
+    let mut other = Session::new(&db);
+    other.execute("create table t (id int primary key); insert into t values (1)").unwrap();
+    let mut session = Session::new(&db);
+    let died = spawn("dies", move || {
+        session.execute("begin; lock table t; update t set id = 2").unwrap();
+        let _ = session.run("select * from t", &mut Panics);
+    });
+    assert!(died.join().is_err());
+    other.execute("set lock_timeout = '10s'").unwrap();
+    assert_eq!(one(&mut other, "update t set id = 3 where id = 1 returning id"), "3");
+    assert!(db.locks().is_empty());
+    assert!(db.verify().unwrap().is_clean());
+}

@@ -218,7 +218,7 @@ impl Session {
             database: self.database.clone(),
             deadline,
             probe: self.probe.clone(),
-            sequences: self.sequences.clone(),
+            sequences: self.sequences.of_statement(),
             db: Some(Db(self.db.clone())),
             interrupt: self.interrupt.clone(),
             settings: self.settings.clone(),

@@ -201,7 +201,11 @@ impl Session {
         for node in nodes {
             bound.push(binder.at_place(Place::None("EXECUTE parameters"), |b| b.expr(node))?.expr);
         }
+        let sequences = std::mem::take(&mut binder.sequences);
         let context: Context = self.context(Vec::new());
+        let active = self.ensure()?;
+        active.used = true;
+        context.sequences.open(&sequences, &mut active.txn)?;
         bound.iter().map(|expr| expr.eval(&[], &context)).collect()
     }
 
