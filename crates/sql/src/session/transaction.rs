@@ -111,10 +111,16 @@ impl Session {
             ..TransactionOptions::default()
         };
         let read_only = modes.read_only.unwrap_or(often.read_only);
-        self.settings.begin();
+        // One that takes the place of another goes on with its settings and its time.
+        let time = match &self.active {
+            Some(active) => active.time,
+            None => {
+                self.settings.begin();
+                self.now()
+            }
+        };
         let txn = self.db.begin_with(options);
         self.interrupt.watch(txn.cancel_handle());
-        let time = self.now();
         self.seat.begin_transaction(txn.number(), time);
         self.active = Some(Active {
             txn,
