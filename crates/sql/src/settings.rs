@@ -121,10 +121,18 @@ const OFTEN: Often = Often {
     statement_timeout: None,
 };
 
+/// The values at a savepoint.
+pub(crate) struct Mark {
+    values: BTreeMap<&'static str, String>,
+    local: BTreeMap<&'static str, String>,
+}
+
 /// Values that differ from their defaults.
 struct State {
     /// Grows with every change.
     changes: u64,
+    /// What the client asked for when it connected: what RESET returns to.
+    startup: BTreeMap<&'static str, String>,
     values: BTreeMap<&'static str, String>,
     /// Until the end of the transaction.
     local: BTreeMap<&'static str, String>,
@@ -136,7 +144,8 @@ struct State {
 impl Default for State {
     fn default() -> State {
         let empty = BTreeMap::new;
-        State { changes: 0, values: empty(), local: empty(), before: None, often: OFTEN }
+        let (startup, values, local) = (empty(), empty(), empty());
+        State { changes: 0, startup, values, local, before: None, often: OFTEN }
     }
 }
 
@@ -157,7 +166,13 @@ fn find(name: &str) -> Result<&'static Setting> {
 impl State {
     fn get(&self, name: &str) -> String {
         let own = self.local.get(name).or_else(|| self.values.get(name)).cloned();
-        own.unwrap_or_else(|| find(name).map_or(String::new(), |s| s.default.to_owned()))
+        own.unwrap_or_else(|| find(name).map_or(String::new(), |setting| self.reset(setting)))
+    }
+
+    /// What RESET sets.
+    fn reset(&self, setting: &Setting) -> String {
+        let startup = self.startup.get(setting.name).cloned();
+        startup.unwrap_or_else(|| setting.default.to_owned())
     }
 
     fn millis(&self, name: &str) -> Option<u64> {
@@ -236,11 +251,9 @@ impl Settings {
     /// Sets a value, `None` for the default.
     pub(crate) fn set(&self, name: &str, value: Option<&[String]>, local: bool) -> Result<()> {
         let setting = find(name)?;
-        let value = match value {
-            Some(parts) => check(setting, &parts.join(", "))?,
-            None => setting.default.to_owned(),
-        };
+        let value = value.map(|parts| check(setting, &parts.join(", "))).transpose()?;
         let mut state = self.0.lock();
+        let value = value.unwrap_or_else(|| state.reset(setting));
         if local {
             state.local.insert(setting.name, value);
         } else {
@@ -248,6 +261,16 @@ impl Settings {
             state.local.remove(setting.name);
             state.values.insert(setting.name, value);
         }
+        state.changed();
+        Ok(())
+    }
+
+    /// Sets what RESET returns to.
+    pub(crate) fn set_at_start(&self, name: &str, value: &str) -> Result<()> {
+        let setting = find(name)?;
+        let value = check(setting, value)?;
+        let mut state = self.0.lock();
+        state.startup.insert(setting.name, value);
         state.changed();
         Ok(())
     }
@@ -268,6 +291,20 @@ impl Settings {
     /// What clients are told.
     pub(crate) fn reported(&self) -> Vec<(&'static str, String)> {
         REPORTED.iter().map(|(shown, name)| (*shown, self.get(name))).collect()
+    }
+
+    /// The values as they are now, to return to.
+    pub(crate) fn mark(&self) -> Mark {
+        let state = self.0.lock();
+        Mark { values: state.values.clone(), local: state.local.clone() }
+    }
+
+    pub(crate) fn return_to(&self, mark: &Mark) {
+        let mut state = self.0.lock();
+        if state.values != mark.values || state.local != mark.local {
+            (state.values, state.local) = (mark.values.clone(), mark.local.clone());
+            state.changed();
+        }
     }
 
     pub(crate) fn begin(&self) {

@@ -836,3 +836,62 @@ fn a_session_that_panics_holds_nothing() {
     assert!(db.locks().is_empty());
     assert!(db.verify().unwrap().is_clean());
 }
+
+/// What a client asked for when it connected is what RESET returns to.
+#[test]
+fn reset_returns_to_what_the_client_asked_for() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.set_option("application_name", "own").unwrap();
+    session.set_option("statement_timeout", "90s").unwrap();
+    let shown = |session: &mut Session| {
+        let name = one(session, "show application_name");
+        (name, one(session, "show statement_timeout"))
+    };
+    let own = ("own".to_owned(), "90s".to_owned());
+    for reset in ["reset all", "discard all", "set statement_timeout = default"] {
+        session.execute("set statement_timeout = 7").unwrap();
+        session.execute(reset).unwrap();
+        assert_eq!(shown(&mut session), own, "{reset}");
+        session.execute("set application_name = 'x'; reset application_name").unwrap();
+        assert_eq!(shown(&mut session), own, "{reset}");
+    }
+    session.execute("begin; reset all; rollback").unwrap();
+    assert_eq!(shown(&mut session), own);
+}
+
+/// In a pipeline, too, SET is undone with what fails after it.
+#[test]
+fn a_setting_is_undone_with_its_pipeline() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    let mut got = Gather::default();
+    for (name, sql) in [("a", "set application_name = 'x'"), ("b", "select 1 / 0")] {
+        session.prepare(name, sql, &[]).unwrap();
+        session.bind(name, name, Vec::new()).unwrap();
+    }
+    session.execute_portal("a", 0, &mut got).unwrap();
+    assert_eq!(session.execute_portal("b", 0, &mut got).unwrap_err().sqlstate, "22012");
+    session.sync().unwrap();
+    assert_eq!(one(&mut session, "show application_name"), "");
+}
+
+/// A portal that began after the savepoint ends with it; one that began before goes on.
+#[test]
+fn portals_end_with_their_savepoint() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    let mut got = Gather::default();
+    session.execute("begin").unwrap();
+    session.prepare("g", "select * from generate_series(1, 9)", &[]).unwrap();
+    session.bind("before", "g", Vec::new()).unwrap();
+    session.execute_portal("before", 2, &mut got).unwrap();
+    session.execute("savepoint s").unwrap();
+    session.bind("after", "g", Vec::new()).unwrap();
+    session.execute_portal("after", 2, &mut got).unwrap();
+    session.execute("rollback to s").unwrap();
+    assert_eq!(session.execute_portal("before", 1, &mut got).unwrap(), Execution::Suspended);
+    assert_eq!(got.rows.last().unwrap()[0].to_text().unwrap(), "3");
+    assert_eq!(session.execute_portal("after", 1, &mut got).unwrap_err().sqlstate, "34000");
+    session.execute("rollback").unwrap();
+}

@@ -12,6 +12,7 @@ use super::{Session, Sink};
 use crate::error::{Result, SqlError, code};
 use crate::interrupt::Interrupt;
 use crate::parse::utility::{Level, Modes};
+use crate::settings;
 use crate::types::calendar::EPOCH_SECONDS;
 
 /// Where a session stands, as clients are told after every message.
@@ -31,13 +32,23 @@ pub(super) struct Active {
     /// Was it begun by BEGIN?
     pub(super) block: bool,
     failed: bool,
-    savepoints: Vec<(String, Savepoint)>,
+    savepoints: Vec<Mark>,
     /// Start, in microseconds since 2000.
     pub(super) time: i64,
     read_only: bool,
     level: Level,
     /// Has a statement run in it?
     pub(super) used: bool,
+}
+
+/// A savepoint: where the session stood.
+struct Mark {
+    name: String,
+    savepoint: Savepoint,
+    settings: settings::Mark,
+    read_only: bool,
+    /// Cursors and portals that had begun.
+    begun: u64,
 }
 
 impl Session {
@@ -57,11 +68,14 @@ impl Session {
 
     /// A message begins: what interrupted the one before does not concern it.
     pub(super) fn begin_message(&mut self) {
-        if self.interrupt.begin()
-            && let Some(active) = &mut self.active
-        {
-            active.txn.clear_cancel();
-        }
+        let active = &mut self.active;
+        self.interrupt.begin(|| {
+            if let Some(active) = active {
+                active.txn.clear_cancel();
+            }
+        });
+        self.several = false;
+        self.set_deadline();
         self.follow_settings();
     }
 
@@ -162,15 +176,19 @@ impl Session {
         }
     }
 
-    /// Refuses a statement that cannot be undone inside of a block.
+    /// Refuses a statement that cannot be undone inside of a block, also where the statements of a
+    /// message are one.
     pub(super) fn check_outside(&self, what: &str) -> Result<()> {
-        match &self.active {
-            Some(active) if active.block => {
-                let message = format!("{what} cannot run inside a transaction block");
-                Err(SqlError::new(code::ACTIVE_TRANSACTION, message))
-            }
-            _ => Ok(()),
+        if self.is_block() {
+            let message = format!("{what} cannot run inside a transaction block");
+            return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
         }
+        Ok(())
+    }
+
+    /// Will more statements share the transaction: of a block, or of a message with several?
+    pub(super) fn is_block(&self) -> bool {
+        self.several || matches!(&self.active, Some(active) if active.block)
     }
 
     /// BEGIN
@@ -305,6 +323,11 @@ impl Session {
         }
     }
 
+    /// The transaction of a block, or of a message with several statements.
+    pub(super) fn shared(&mut self, what: &str) -> Result<&mut Active> {
+        if self.several { self.ensure() } else { self.block(what) }
+    }
+
     pub(super) fn block(&mut self, what: &str) -> Result<&mut Active> {
         match &mut self.active {
             Some(active) if active.block => Ok(active),
@@ -317,17 +340,19 @@ impl Session {
 
     /// SAVEPOINT
     pub(super) fn savepoint(&mut self, name: &str) -> Result<()> {
+        let (settings, begun) = (self.settings.mark(), self.begun);
         let active = self.block("SAVEPOINT")?;
-        let savepoint = active.txn.savepoint();
-        active.savepoints.push((name.to_owned(), savepoint));
+        let (name, savepoint) = (name.to_owned(), active.txn.savepoint());
+        let read_only = active.read_only;
+        active.savepoints.push(Mark { name, savepoint, settings, read_only, begun });
         Ok(())
     }
 
     fn find_savepoint(&mut self, name: &str, what: &str) -> Result<(usize, Savepoint)> {
         let active = self.block(what)?;
-        let found = active.savepoints.iter().rposition(|(known, _)| known == name);
+        let found = active.savepoints.iter().rposition(|mark| mark.name == name);
         match found {
-            Some(at) => Ok((at, active.savepoints[at].1)),
+            Some(at) => Ok((at, active.savepoints[at].savepoint)),
             None => {
                 let message = format!("savepoint \"{name}\" does not exist");
                 Err(SqlError::new(code::INVALID_SAVEPOINT, message))
@@ -344,14 +369,22 @@ impl Session {
         Ok(())
     }
 
-    /// ROLLBACK TO
+    /// ROLLBACK TO: locks of tables stay, all else is as it was.
     pub(super) fn rollback_to(&mut self, name: &str) -> Result<()> {
         let (at, savepoint) = self.find_savepoint(name, "ROLLBACK TO SAVEPOINT")?;
+        let active = self.block("ROLLBACK TO SAVEPOINT")?;
+        let begun = active.savepoints[at].begun;
+        self.end_cursors_after(begun);
+        let settings = self.settings.clone();
         let active = self.block("ROLLBACK TO SAVEPOINT")?;
         active.txn.clear_cancel();
         active.txn.rollback_to(savepoint)?;
         active.savepoints.truncate(at + 1);
         active.failed = false;
+        let mark = &active.savepoints[at];
+        active.read_only = mark.read_only;
+        settings.return_to(&mark.settings);
+        self.follow_settings();
         Ok(())
     }
 }

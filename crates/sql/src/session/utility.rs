@@ -23,10 +23,6 @@ use crate::types::{Datum, SqlType};
 impl Session {
     /// Runs a utility statement and gives its tag.
     pub(super) fn utility(&mut self, utility: &Utility, sink: &mut dyn Sink) -> Result<String> {
-        // Of those that run by themselves this one waits, and can be told to stop.
-        if matches!(utility, Utility::Lock { .. }) {
-            self.set_deadline();
-        }
         let tag = match utility {
             Utility::Set { name, value, local } => {
                 self.set(name, value.as_deref(), *local, sink)?;
@@ -50,6 +46,7 @@ impl Session {
                 "SHOW"
             }
             Utility::Reset(name) => {
+                self.ensure()?;
                 match name {
                     Some(name) => self.settings.set(name, None, false)?,
                     None => self.settings.reset_all(),
@@ -151,12 +148,13 @@ impl Session {
         local: bool,
         sink: &mut dyn Sink,
     ) -> Result<()> {
-        let block = matches!(&self.active, Some(active) if active.block);
-        if local && !block {
+        if local && !self.is_block() {
             sink.notice("WARNING", "SET LOCAL can only be used in transaction blocks");
             return Ok(());
         }
         check_settable(name)?;
+        // It is undone with what comes after it in a pipeline.
+        self.ensure()?;
         self.settings.set(name, value, local)
     }
 
@@ -257,7 +255,7 @@ impl Session {
         nowait: bool,
     ) -> Result<()> {
         let busy = if nowait { Busy::Fail } else { Busy::Wait };
-        let active = self.block("LOCK TABLE")?;
+        let active = self.shared("LOCK TABLE")?;
         active.used = true;
         for name in tables {
             let name = names::relation(name)?;
