@@ -6,8 +6,8 @@
 use rightlink::Database;
 use rightlink_aio::SimDisk;
 use rightlink_env::sync::{Arc, AtomicBool, Ordering};
-use rightlink_env::{Env, thread};
-use rightlink_sql::{Interrupt, Outcome, Result, Session};
+use rightlink_env::{Env, points, thread};
+use rightlink_sql::{Interrupt, Outcome, Reason, Result, Session};
 
 fn open() -> (tempfile::TempDir, Database) {
     let dir = tempfile::tempdir().unwrap();
@@ -47,7 +47,8 @@ const TIMEOUT: &str = "57014 canceling statement due to statement timeout";
 fn a_statement_timeout_holds_while_a_statement_is_planned() {
     let (_dir, db) = open();
     let mut holder = Session::new(&db);
-    holder.execute("create table t (a int); begin; lock table t").unwrap();
+    holder.execute("create table t (a int)").unwrap();
+    holder.execute("begin; lock table t").unwrap();
     let impatient = || {
         let mut session = Session::new(&db);
         session.execute("set statement_timeout = '5ms'").unwrap();
@@ -84,4 +85,109 @@ fn a_fetch_has_a_time_of_its_own() {
     session.interrupt().expire(db.unix_micros());
     assert_eq!(rows(session.execute("fetch all c").unwrap()), 2000);
     session.execute("commit").unwrap();
+}
+
+/// Raises `reason` when the session's own thread comes to `point`.
+fn raising_at(point: &'static str, session: &Session) -> points::InstalledLocal {
+    let interrupt = session.interrupt();
+    points::install_local(move |at| {
+        if at == point {
+            interrupt.raise(Reason::Request);
+        }
+    })
+}
+
+const CANCELLED: &str = "57014 canceling statement due to user request";
+
+fn error_of(session: &mut Session, sql: &str) -> String {
+    let error = session.execute(sql).expect_err(sql);
+    format!("{} {}", error.sqlstate, error.message)
+}
+
+#[test]
+fn an_index_build_beside_an_idle_writer_is_ended() {
+    let (_dir, db) = open();
+    let mut writer = Session::new(&db);
+    writer.execute("create table t (a int)").unwrap();
+    writer.execute("begin; insert into t values (1)").unwrap();
+    let build = "create index concurrently t_a on t (a)";
+    for (reason, error) in
+        [(Reason::Request, CANCELLED), (Reason::Gone, "08006 connection to client lost")]
+    {
+        // It waits for the writer from here on.
+        let waits = Arc::new(AtomicBool::new(false));
+        let reached = Arc::clone(&waits);
+        let run = move |session: &mut Session| {
+            let _hook = points::install_local(move |at| {
+                if at == "online.counted" {
+                    reached.store(true, Ordering::SeqCst);
+                }
+            });
+            session.execute(build).map(drop)
+        };
+        let found = ended(Session::new(&db), run, |interrupt| {
+            if waits.load(Ordering::SeqCst) {
+                interrupt.raise(reason);
+            }
+        });
+        assert_eq!(found, error);
+    }
+    let mut session = Session::new(&db);
+    session.execute("set statement_timeout = '5ms'").unwrap();
+    // It looks at the time by itself.
+    assert_eq!(error_of(&mut session, build), TIMEOUT);
+    session.execute("set statement_timeout = 0").unwrap();
+    session.execute("set lock_timeout = '5ms'").unwrap();
+    assert_eq!(error_of(&mut session, build), "55P03 canceling statement due to lock timeout");
+    writer.execute("commit").unwrap();
+    session.execute(build).unwrap();
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// The first thing that each of these waits for is the table's lock.
+#[test]
+fn upkeep_that_waits_for_a_lock_is_ended() {
+    let (_dir, db) = open();
+    let mut holder = Session::new(&db);
+    holder.execute("create table t (a int); create index t_a on t (a)").unwrap();
+    holder.execute("begin; lock table t").unwrap();
+    for sql in ["vacuum t", "vacuum", "reindex table t"] {
+        let run = move |session: &mut Session| session.execute(sql).map(drop);
+        let impatient = |setting: &str| {
+            let mut session = Session::new(&db);
+            session.execute(&format!("set {setting} = '5ms'")).unwrap();
+            session
+        };
+        let found = ended(impatient("statement_timeout"), run, timed_out(&db));
+        assert_eq!(found, TIMEOUT, "{sql}");
+        let found = ended(impatient("lock_timeout"), run, |_| {});
+        assert_eq!(found, "55P03 canceling statement due to lock timeout", "{sql}");
+    }
+    holder.execute("commit").unwrap();
+    assert!(db.verify().unwrap().is_clean());
+}
+
+#[test]
+fn builds_and_vacuums_are_ended_in_the_middle() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create table t (a int, b text)").unwrap();
+    let rows = "insert into t select g, repeat('x', 400) from generate_series(1, 5000) g";
+    session.execute(rows).unwrap();
+    for sql in ["create index t_a on t (a)", "create index concurrently t_a on t (a)"] {
+        let hook = raising_at("build.rows", &session);
+        assert_eq!(error_of(&mut session, sql), CANCELLED);
+        drop(hook);
+        assert!(session.tables().unwrap()[0].indexes.is_empty(), "{sql}");
+    }
+    session.execute("create index t_a on t (a)").unwrap();
+    let hook = raising_at("build.rows", &session);
+    assert_eq!(error_of(&mut session, "reindex index t_a"), CANCELLED);
+    drop(hook);
+    session.execute("delete from t where a < 3000").unwrap();
+    let hook = raising_at("vacuum.pace", &session);
+    assert_eq!(error_of(&mut session, "vacuum t"), CANCELLED);
+    drop(hook);
+    assert_eq!(session.execute("vacuum t").unwrap()[0].tag, "VACUUM");
+    assert!(db.verify().unwrap().is_clean());
 }

@@ -77,9 +77,8 @@ impl Sequences {
         let mut state = self.session.lock();
         match ask {
             Ask::Next => {
-                let draw = |numbers: &Numbers| {
-                    numbers.draw().map_err(|error| exhausted(error, numbers))
-                };
+                let draw =
+                    |numbers: &Numbers| numbers.draw().map_err(|error| exhausted(error, numbers));
                 let number = self.with(name, draw)?;
                 state.current.insert(name.to_owned(), number);
                 state.last = Some(name.to_owned());

@@ -191,7 +191,8 @@ impl Session {
             // The build waits for all transactions, this one too.
             self.commit()?;
             if let Some(schema) = schema {
-                let built = self.db.create_index_online(table, &schema);
+                let built =
+                    self.watched(|db, watch| db.create_index_online_with(table, &schema, watch));
                 built.map_err(|error| exec::ddl::not_unique(&schema.name, error))?;
             }
             return Ok("CREATE INDEX".to_owned());

@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use rightlink::{Isolation, Savepoint, Transaction, TransactionOptions};
+use rightlink::{
+    CancelHandle, Database, Isolation, Savepoint, Transaction, TransactionOptions, Watch,
+};
 
 use super::{Session, Sink};
 use crate::error::{Result, SqlError, code};
@@ -313,6 +315,32 @@ impl Session {
             self.seat.end_transaction();
             self.settings.rollback();
         }
+    }
+
+    /// Does work of the database that is in no transaction of the session, and ends it as what is
+    /// in one is ended.
+    pub(super) fn watched<T>(
+        &mut self,
+        work: impl FnOnce(&Database, Watch<'_>) -> rightlink::Result<T>,
+    ) -> rightlink::Result<T> {
+        let (db, interrupt, seat) = (&self.db, &self.interrupt, &self.seat);
+        let go_on = || {
+            interrupt.expire(db.unix_micros());
+            match interrupt.reason() {
+                Some(_) => Err(rightlink::Error::Cancelled("by request".into())),
+                None => Ok(()),
+            }
+        };
+        let started = self.now();
+        let begun = |handle: CancelHandle| {
+            seat.begin_transaction(handle.transaction(), started);
+            interrupt.watch(handle);
+        };
+        let lock_timeout = self.settings.often().lock_timeout.map(Duration::from_millis);
+        let done = work(db, Watch { lock_timeout, go_on: &go_on, begun: &begun });
+        interrupt.unwatch();
+        seat.end_transaction();
+        done
     }
 
     /// After an error: the block has failed, or what was begun for the message is undone.

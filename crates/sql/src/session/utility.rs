@@ -215,11 +215,11 @@ impl Session {
         // A transaction of the message would hold locks that a vacuum waits for.
         self.commit()?;
         if tables.is_empty() {
-            self.db.vacuum(None)?;
+            self.watched(|db, watch| db.vacuum_with(None, watch))?;
         }
         for name in tables {
             let name = names::relation(name)?;
-            match self.db.vacuum(Some(&name)) {
+            match self.watched(|db, watch| db.vacuum_with(Some(&name), watch)) {
                 Err(rightlink::Error::NotFound(_)) => {
                     return Err(crate::exec::ddl::no_table(&name));
                 }
@@ -245,7 +245,7 @@ impl Session {
         };
         // The build waits for all transactions, this one too.
         self.commit()?;
-        self.db.reindex(&table, one).map(drop).map_err(missing)
+        self.watched(|db, watch| db.reindex_with(&table, one, watch)).map(drop).map_err(missing)
     }
 
     fn lock_tables(
