@@ -2,6 +2,8 @@
 //! limits, COPY in pieces, two sessions at once, kept plans when tables change.
 
 use rightlink::{Database, IndexSchema, Predicate, Value};
+use rightlink_aio::SimDisk;
+use rightlink_env::Env;
 use rightlink_env::thread::spawn;
 use rightlink_sql::{
     Activity, Column, CopyFormat, CopyHeader, Datum, Execution, Result, Row, Session, Sink,
@@ -894,4 +896,102 @@ fn portals_end_with_their_savepoint() {
     assert_eq!(got.rows.last().unwrap()[0].to_text().unwrap(), "3");
     assert_eq!(session.execute_portal("after", 1, &mut got).unwrap_err().sqlstate, "34000");
     session.execute("rollback").unwrap();
+}
+
+/// Settings of reading ahead and of memory do what they say, for the session that sets them.
+#[test]
+fn settings_of_reading_ahead_are_heeded() {
+    let options = Database::options().pool_pages(400);
+    let db = options.simulation(Env::simulated(5), SimDisk::new(5)).open("db").unwrap();
+    let (mut session, mut other) = (Session::new(&db), Session::new(&db));
+    session.execute("create table t (id int primary key, s bigint, pad text)").unwrap();
+    // Neighbours in the index are far from each other in the table.
+    let rows = "insert into t select g, g::bigint * 7919 % 4001, repeat('x', 400) \
+                from generate_series(1, 4000) g";
+    session.execute(rows).unwrap();
+    session.execute("create index t_s on t (s)").unwrap();
+    let distance = |session: &mut Session, sql: &str| -> f64 {
+        db.evict().unwrap();
+        let explain = format!("explain (analyze, buffers, timing off, costs off) {sql}");
+        let lines = one(session, &explain);
+        let found = lines.split("distance=").nth(1).expect(&lines);
+        found.split(' ').next().unwrap().parse().unwrap()
+    };
+    let by_index = "select pad from t where s between 100 and 900 order by s";
+    let whole = "select count(pad) from t";
+    assert!(distance(&mut session, by_index) > 1.0);
+    session.execute("set enable_indexscan_prefetch = off").unwrap();
+    assert_eq!(distance(&mut session, by_index), 1.0);
+    assert!(distance(&mut session, whole) > 1.0, "it is not about this");
+    assert!(distance(&mut other, by_index) > 1.0, "others read ahead");
+    session.execute("reset enable_indexscan_prefetch; set effective_io_concurrency = 0").unwrap();
+    assert_eq!(distance(&mut session, by_index), 1.0);
+    assert_eq!(distance(&mut session, whole), 1.0);
+    session.execute("set effective_io_concurrency = 2").unwrap();
+    let two = distance(&mut session, by_index);
+    assert!(two > 1.0 && two <= 2.0, "{two}");
+    session.execute("reset effective_io_concurrency").unwrap();
+    assert!(distance(&mut session, by_index) > 2.0);
+
+    let figures = |name| db.stats().get(name).unwrap();
+    // Reads under way at once.
+    let written = |session: &mut Session, from: i32| -> f64 {
+        db.evict().unwrap();
+        let before = (figures("stream_depth_sum"), figures("stream_reads"));
+        let sql = format!(
+            "insert into t select g, g::bigint * 104729 % 3989, '' \
+             from generate_series({from}, {from} + 199) g"
+        );
+        session.execute(&sql).unwrap();
+        let now = (figures("stream_depth_sum"), figures("stream_reads"));
+        assert!(now.1 > before.1, "something is read");
+        (now.0 - before.0) as f64 / (now.1 - before.1) as f64
+    };
+    assert!(written(&mut session, 10_000) > 1.0);
+    session.execute("set enable_insert_prefetch = off").unwrap();
+    assert_eq!(written(&mut session, 11_000), 1.0);
+    session.execute("begin; set local enable_insert_prefetch = on").unwrap();
+    assert!(written(&mut session, 12_000) > 1.0);
+    session.execute("commit").unwrap();
+    assert!(db.verify().unwrap().is_clean());
+}
+
+#[test]
+fn settings_are_shown_with_units_and_checked() {
+    let (dir, db) = open();
+    let mut session = Session::new(&db);
+    assert_eq!(one(&mut session, "show io_method"), db.method().to_string());
+    let depth = db.device_depth().min(1_000).to_string();
+    assert_eq!(one(&mut session, "show effective_io_concurrency"), depth);
+    let refused = |session: &mut Session, sql: &str| session.execute(sql).unwrap_err();
+    let error = refused(&mut session, "set io_method = 'sync'");
+    assert_eq!(error.sqlstate, "55P02");
+    assert!(error.message.ends_with("cannot be changed without restarting the server"));
+    for (set, shown) in
+        [("'16MB'", "16MB"), ("64", "64kB"), ("'1500kB'", "1500kB"), ("2048", "2MB")]
+    {
+        session.execute(&format!("set work_mem = {set}")).unwrap();
+        assert_eq!(one(&mut session, "show work_mem"), shown);
+    }
+    for set in ["work_mem = 63", "work_mem = '1 parsec'", "maintenance_work_mem = 1"] {
+        assert_eq!(refused(&mut session, &format!("set {set}")).sqlstate, "22023", "{set}");
+    }
+    session.execute("reset work_mem; set maintenance_work_mem = '1GB'").unwrap();
+    assert_eq!(one(&mut session, "show work_mem"), "4MB");
+    assert_eq!(one(&mut session, "show maintenance_work_mem"), "1GB");
+
+    // Little memory for a statement is a matter of files.
+    let sql = "select g, repeat('x', 100) from generate_series(1, 20000) g order by -g";
+    let files = |session: &mut Session| {
+        session.prepare("", sql, &[]).unwrap();
+        session.bind("", "", Vec::new()).unwrap();
+        session.execute_portal("", 10, &mut Gather::default()).unwrap();
+        let files = files_in(&dir);
+        session.close_portal("");
+        session.sync().unwrap();
+        files
+    };
+    assert_eq!(files(&mut session), 0);
+    session.execute("set work_mem = '256kB'").unwrap();
+    assert!(files(&mut session) > 0);
 }

@@ -115,11 +115,13 @@ pub struct Session {
 impl Session {
     /// A session with default settings.
     pub fn new(db: &Database) -> Session {
+        let settings = Settings::default();
+        settings.opened(&db.method().to_string(), db.device_depth());
         Session {
             db: db.clone(),
             database: "rightlink".to_owned(),
             active: None,
-            settings: Settings::default(),
+            settings,
             prepared: HashMap::new(),
             portals: HashMap::new(),
             cursors: HashMap::new(),

@@ -81,11 +81,12 @@ impl Session {
         self.follow_settings();
     }
 
-    /// The transaction that runs waits as long as the settings say now.
+    /// The transaction that runs waits as long and reads ahead as the settings say now.
     pub(super) fn follow_settings(&mut self) {
         if let Some(active) = &mut self.active {
-            let timeout = self.settings.often().lock_timeout;
-            active.txn.set_lock_timeout(timeout.map(Duration::from_millis));
+            let often = self.settings.often();
+            active.txn.set_lock_timeout(often.lock_timeout.map(Duration::from_millis));
+            active.txn.set_serial_reads(!often.insert_prefetch);
         }
     }
 
@@ -123,6 +124,7 @@ impl Session {
         let options = TransactionOptions {
             isolation,
             relaxed: often.relaxed,
+            serial_reads: !often.insert_prefetch,
             lock_timeout: often.lock_timeout.map(Duration::from_millis),
             ..TransactionOptions::default()
         };
