@@ -9,9 +9,10 @@ use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 use rightlink_env::{Env, points, thread};
 use rightlink_sql::{Interrupt, Outcome, Reason, Result, Session};
 
+/// Where nobody vacuums unasked.
 fn open() -> (tempfile::TempDir, Database) {
     let dir = tempfile::tempdir().unwrap();
-    let db = Database::open(dir.path()).unwrap();
+    let db = Database::options().auto_vacuum(false).open(dir.path()).unwrap();
     (dir, db)
 }
 
@@ -189,5 +190,39 @@ fn builds_and_vacuums_are_ended_in_the_middle() {
     assert_eq!(error_of(&mut session, "vacuum t"), CANCELLED);
     drop(hook);
     assert_eq!(session.execute("vacuum t").unwrap()[0].tag, "VACUUM");
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// One that waits for another over the same table is ended, and the other goes on.
+#[test]
+fn a_vacuum_that_waits_for_another_is_ended_alone() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create table t (a int, b text)").unwrap();
+    let rows = "insert into t select g, repeat('x', 400) from generate_series(1, 2000) g";
+    session.execute(rows).unwrap();
+    session.execute("delete from t where a < 1500").unwrap();
+    let go_on = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&go_on);
+    let first = thread::spawn("first", move || {
+        let _hook = points::install_local(move |at| {
+            while at == "vacuum.pace" && !told.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+        });
+        session.execute("vacuum t").map(drop)
+    });
+    while db.vacuum_progress().is_empty() {
+        thread::yield_now();
+    }
+    let second = |session: &mut Session| session.execute("vacuum t").map(drop);
+    let found = ended(Session::new(&db), second, |interrupt| {
+        if db.vacuum_progress().len() == 2 {
+            interrupt.raise(Reason::Request);
+        }
+    });
+    assert_eq!(found, CANCELLED);
+    go_on.store(true, Ordering::SeqCst);
+    first.join().unwrap().unwrap();
     assert!(db.verify().unwrap().is_clean());
 }

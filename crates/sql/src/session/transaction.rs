@@ -126,7 +126,6 @@ impl Session {
             relaxed: often.relaxed,
             serial_reads: !often.insert_prefetch,
             lock_timeout: often.lock_timeout.map(Duration::from_millis),
-            ..TransactionOptions::default()
         };
         let read_only = modes.read_only.unwrap_or(often.read_only);
         // One that takes the place of another goes on with its settings and its time.
