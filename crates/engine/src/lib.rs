@@ -92,6 +92,7 @@ pub use db::info::{
 };
 pub use db::many::{Changed, OnConflict};
 pub use db::numbers::Numbers;
+pub use db::online::Watch;
 pub use db::options::Options;
 pub use db::record::{Date, Field, Fields, Json, Record, Records, Time, Timestamp, TimestampTz};
 pub use db::rows::Rows;

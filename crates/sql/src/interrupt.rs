@@ -57,9 +57,11 @@ impl Interrupt {
     /// Ends the message that runs. The first reason counts.
     pub fn raise(&self, reason: Reason) {
         let place = REASONS.iter().position(|known| *known == reason).expect("a known reason");
+        // No message begins between the two.
+        let running = self.0.running.lock();
         let _ =
             self.0.reason.compare_exchange(0, place as u8 + 1, Ordering::AcqRel, Ordering::Acquire);
-        if let Some(handle) = &*self.0.running.lock() {
+        if let Some(handle) = &*running {
             handle.cancel();
         }
     }
@@ -67,9 +69,19 @@ impl Interrupt {
     /// Ends the message if its `statement_timeout` is over; `now` in microseconds since 1970.
     pub fn expire(&self, now: i64) {
         let now = now - crate::types::calendar::EPOCH_SECONDS * 1_000_000;
-        if now > self.0.deadline.load(Ordering::Relaxed) {
+        if self.is_late(now) {
             self.raise(Reason::Timeout);
         }
+    }
+
+    /// May the statement last only so long?
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.0.deadline.load(Ordering::Relaxed) != NEVER
+    }
+
+    /// Has it taken too long at `now`, in microseconds since 2000?
+    pub(crate) fn is_late(&self, now: i64) -> bool {
+        now > self.0.deadline.load(Ordering::Relaxed)
     }
 
     /// Why the message must end, if it must.
@@ -78,10 +90,13 @@ impl Interrupt {
         REASONS.get(usize::from(place)).copied()
     }
 
-    /// A message begins; was the one before interrupted?
-    pub(crate) fn begin(&self) -> bool {
+    /// A message begins; if the one before was interrupted, `forget` lets its transaction go on.
+    pub(crate) fn begin(&self, forget: impl FnOnce()) {
+        let _running = self.0.running.lock();
         self.0.deadline.store(NEVER, Ordering::Relaxed);
-        self.0.reason.swap(0, Ordering::AcqRel) != 0
+        if self.0.reason.swap(0, Ordering::AcqRel) != 0 {
+            forget();
+        }
     }
 
     pub(crate) fn set_deadline(&self, deadline: Option<i64>) {

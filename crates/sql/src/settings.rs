@@ -28,6 +28,10 @@ enum Kind {
     Int(i64, i64),
     /// Milliseconds, with units.
     Millis,
+    /// Kilobytes, with units, no less than so many.
+    Memory(u64),
+    /// Is what the database was opened with.
+    Opened,
 }
 
 struct Setting {
@@ -45,7 +49,7 @@ const LEVELS: &[&str] = &["read uncommitted", "read committed", "repeatable read
 const MESSAGES: &[&str] =
     &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
 
-static SETTINGS: [Setting; 31] = [
+static SETTINGS: [Setting; 37] = [
     setting("application_name", "", Kind::Text),
     setting("bytea_output", "hex", Kind::Only(&["hex"])),
     setting("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode"])),
@@ -55,13 +59,20 @@ static SETTINGS: [Setting; 31] = [
     setting("deadlock_timeout", "1s", Kind::Text),
     setting("default_transaction_isolation", "read committed", Kind::OneOf(LEVELS)),
     setting("default_transaction_read_only", "off", Kind::Bool),
+    // The device's depth, unless less is asked for.
+    setting("effective_io_concurrency", "0", Kind::Int(0, 1_000)),
+    setting("enable_indexscan_prefetch", "on", Kind::Bool),
+    setting("enable_insert_prefetch", "on", Kind::Bool),
     setting("extra_float_digits", "1", Kind::Int(1, 3)),
     setting("idle_in_transaction_session_timeout", "0", Kind::Millis),
     setting("in_hot_standby", "off", Kind::Fixed),
     setting("integer_datetimes", "on", Kind::Fixed),
     setting("intervalstyle", "postgres", Kind::Only(&["postgres"])),
+    setting("io_method", "", Kind::Opened),
     setting("is_superuser", "on", Kind::Fixed),
     setting("lock_timeout", "0", Kind::Millis),
+    // The database's memory budget alone bounds what builds and vacuums take.
+    setting("maintenance_work_mem", "65536", Kind::Memory(1_024)),
     setting("max_identifier_length", "63", Kind::Fixed),
     setting("search_path", "\"$user\", public", Kind::Text),
     setting("server_encoding", "UTF8", Kind::Fixed),
@@ -78,6 +89,8 @@ static SETTINGS: [Setting; 31] = [
     setting("enable_indexscan", "on", Kind::Only(&["on", "true"])),
     setting("row_security", "on", Kind::Bool),
     setting("default_table_access_method", "heap", Kind::Only(&["heap"])),
+    // Bounds sorts and groups below their share of the budget, once it is set.
+    setting("work_mem", "4096", Kind::Memory(64)),
 ];
 
 /// The settings that clients are told of, as they are spelled to them.
@@ -111,6 +124,8 @@ pub(crate) struct Often {
     /// In milliseconds, none for never.
     pub(crate) lock_timeout: Option<u64>,
     pub(crate) statement_timeout: Option<u64>,
+    /// Are index pages that a statement writes to read ahead?
+    pub(crate) insert_prefetch: bool,
 }
 
 const OFTEN: Often = Often {
@@ -119,12 +134,21 @@ const OFTEN: Often = Often {
     relaxed: false,
     lock_timeout: None,
     statement_timeout: None,
+    insert_prefetch: true,
 };
+
+/// The values at a savepoint.
+pub(crate) struct Mark {
+    values: BTreeMap<&'static str, String>,
+    local: BTreeMap<&'static str, String>,
+}
 
 /// Values that differ from their defaults.
 struct State {
     /// Grows with every change.
     changes: u64,
+    /// What the client asked for when it connected: what RESET returns to.
+    startup: BTreeMap<&'static str, String>,
     values: BTreeMap<&'static str, String>,
     /// Until the end of the transaction.
     local: BTreeMap<&'static str, String>,
@@ -136,7 +160,8 @@ struct State {
 impl Default for State {
     fn default() -> State {
         let empty = BTreeMap::new;
-        State { changes: 0, values: empty(), local: empty(), before: None, often: OFTEN }
+        let (startup, values, local) = (empty(), empty(), empty());
+        State { changes: 0, startup, values, local, before: None, often: OFTEN }
     }
 }
 
@@ -157,7 +182,19 @@ fn find(name: &str) -> Result<&'static Setting> {
 impl State {
     fn get(&self, name: &str) -> String {
         let own = self.local.get(name).or_else(|| self.values.get(name)).cloned();
-        own.unwrap_or_else(|| find(name).map_or(String::new(), |s| s.default.to_owned()))
+        own.unwrap_or_else(|| find(name).map_or(String::new(), |setting| self.reset(setting)))
+    }
+
+    /// What RESET sets.
+    fn reset(&self, setting: &Setting) -> String {
+        let startup = self.startup.get(setting.name).cloned();
+        startup.unwrap_or_else(|| setting.default.to_owned())
+    }
+
+    /// A number that somebody has set.
+    fn asked(&self, name: &str) -> Option<u64> {
+        let values = [&self.local, &self.values];
+        values.into_iter().find_map(|values| values.get(name))?.parse().ok()
     }
 
     fn millis(&self, name: &str) -> Option<u64> {
@@ -174,6 +211,7 @@ impl State {
             relaxed: self.get("synchronous_commit") == "off",
             lock_timeout: self.millis("lock_timeout"),
             statement_timeout: self.millis("statement_timeout"),
+            insert_prefetch: self.get("enable_insert_prefetch") == "on",
         };
     }
 
@@ -208,11 +246,36 @@ impl Settings {
         self.0.lock().millis(name)
     }
 
+    /// Most reads at once of the pages of a table, for a scan by an index or of all of it; `None`
+    /// where the device decides.
+    pub(crate) fn read_ahead(&self, by_index: bool) -> Option<u32> {
+        let state = self.0.lock();
+        if by_index && state.get("enable_indexscan_prefetch") == "off" {
+            return Some(1);
+        }
+        state.asked("effective_io_concurrency").map(|most| u32::try_from(most).unwrap_or(1).max(1))
+    }
+
+    /// Bytes that a sort or the groups of a statement may take of the `share` that they would.
+    pub(crate) fn work_memory(&self, share: usize) -> usize {
+        let asked = self.0.lock().asked("work_mem");
+        let bytes = asked.map(|kilobytes| usize::try_from(kilobytes << 10).unwrap_or(usize::MAX));
+        bytes.map_or(share, |bytes| bytes.min(share))
+    }
+
+    /// What the session is told of how the database was opened.
+    pub(crate) fn opened(&self, method: &str, depth: u32) {
+        let mut state = self.0.lock();
+        state.startup.insert("io_method", method.to_owned());
+        state.startup.insert("effective_io_concurrency", depth.min(1_000).to_string());
+    }
+
     pub(crate) fn show(&self, name: &str) -> Result<String> {
         let setting = find(name)?;
         let value = self.get(setting.name);
         Ok(match setting.kind {
-            Kind::Millis => with_unit(&value),
+            Kind::Millis => with_unit(&value, &TIMES),
+            Kind::Memory(_) => with_unit(&value, &SIZES),
             _ => value,
         })
     }
@@ -236,18 +299,29 @@ impl Settings {
     /// Sets a value, `None` for the default.
     pub(crate) fn set(&self, name: &str, value: Option<&[String]>, local: bool) -> Result<()> {
         let setting = find(name)?;
-        let value = match value {
-            Some(parts) => check(setting, &parts.join(", "))?,
-            None => setting.default.to_owned(),
-        };
+        let value = value.map(|parts| check(setting, &parts.join(", "))).transpose()?;
         let mut state = self.0.lock();
         if local {
+            let value = value.unwrap_or_else(|| state.reset(setting));
             state.local.insert(setting.name, value);
         } else {
             state.remember();
             state.local.remove(setting.name);
-            state.values.insert(setting.name, value);
+            match value {
+                Some(value) => state.values.insert(setting.name, value),
+                None => state.values.remove(setting.name),
+            };
         }
+        state.changed();
+        Ok(())
+    }
+
+    /// Sets what RESET returns to.
+    pub(crate) fn set_at_start(&self, name: &str, value: &str) -> Result<()> {
+        let setting = find(name)?;
+        let value = check(setting, value)?;
+        let mut state = self.0.lock();
+        state.startup.insert(setting.name, value);
         state.changed();
         Ok(())
     }
@@ -268,6 +342,20 @@ impl Settings {
     /// What clients are told.
     pub(crate) fn reported(&self) -> Vec<(&'static str, String)> {
         REPORTED.iter().map(|(shown, name)| (*shown, self.get(name))).collect()
+    }
+
+    /// The values as they are now, to return to.
+    pub(crate) fn mark(&self) -> Mark {
+        let state = self.0.lock();
+        Mark { values: state.values.clone(), local: state.local.clone() }
+    }
+
+    pub(crate) fn return_to(&self, mark: &Mark) {
+        let mut state = self.0.lock();
+        if state.values != mark.values || state.local != mark.local {
+            (state.values, state.local) = (mark.values.clone(), mark.local.clone());
+            state.changed();
+        }
     }
 
     pub(crate) fn begin(&self) {
@@ -314,6 +402,10 @@ fn check(setting: &Setting, value: &str) -> Result<String> {
             let message = format!("parameter \"{}\" cannot be changed", setting.name);
             Err(SqlError::new("55P02", message))
         }
+        Kind::Opened => {
+            let what = "cannot be changed without restarting the server";
+            Err(SqlError::new("55P02", format!("parameter \"{}\" {what}", setting.name)))
+        }
         Kind::Text => Ok(value.to_owned()),
         Kind::Bool => match lower.as_str() {
             "on" | "true" | "yes" | "1" | "t" => Ok("on".to_owned()),
@@ -343,8 +435,20 @@ fn check(setting: &Setting, value: &str) -> Result<String> {
             Err(_) => Err(invalid(setting, value)),
         },
         Kind::Millis => {
-            millis(&lower).map(|n| n.to_string()).ok_or_else(|| invalid(setting, value))
+            in_units(&lower, &TIMES).map(|n| n.to_string()).ok_or_else(|| invalid(setting, value))
         }
+        Kind::Memory(least) => match in_units(&lower, &SIZES) {
+            Some(number) if (least..=MOST_MEMORY).contains(&number) => Ok(number.to_string()),
+            Some(number) => {
+                let name = setting.name;
+                let message = format!(
+                    "{number} kB is outside the valid range for parameter \"{name}\" ({least} \
+                     .. {MOST_MEMORY})"
+                );
+                Err(SqlError::new(code::INVALID_PARAMETER, message))
+            }
+            None => Err(invalid(setting, value)),
+        },
     }
 }
 
@@ -357,26 +461,31 @@ fn synonyms(value: &str) -> Option<&'static str> {
     }
 }
 
-/// Milliseconds in the largest unit without a rest, as SHOW prints them.
-fn with_unit(millis: &str) -> String {
-    let number: u64 = millis.parse().unwrap_or(0);
-    let units = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
+/// Units of a setting, the largest first, in its smallest.
+type Units = [(&'static str, u64)];
+
+const TIMES: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
+const SIZES: [(&str, u64); 4] = [("TB", 1 << 30), ("GB", 1 << 20), ("MB", 1 << 10), ("kB", 1)];
+/// Most kilobytes, as in PostgreSQL.
+const MOST_MEMORY: u64 = 2_147_483_647;
+
+/// A number in the largest unit without a rest, as SHOW prints it.
+fn with_unit(value: &str, units: &Units) -> String {
+    let number: u64 = value.parse().unwrap_or(0);
     match units.iter().find(|(_, size)| number > 0 && number.is_multiple_of(*size)) {
         Some((unit, size)) => format!("{}{unit}", number / size),
-        None => millis.to_owned(),
+        None => value.to_owned(),
     }
 }
 
-fn millis(text: &str) -> Option<u64> {
+/// A number with or without a unit, in lower case.
+fn in_units(text: &str, units: &Units) -> Option<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
     let factor = match unit.trim() {
-        "" | "ms" => 1,
-        "s" => 1_000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
+        "" => 1,
+        unit => units.iter().find(|(known, _)| known.eq_ignore_ascii_case(unit))?.1,
     };
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }

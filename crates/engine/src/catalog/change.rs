@@ -156,7 +156,7 @@ impl Catalog {
             }
             let found = self.lookup(name).map_err(|error| self.table().def().named(error));
             match found? {
-                Slot::Changing(id) => self.wait_for_change(txn, name, id)?,
+                Slot::Changing(id, _) => self.wait_for_change(txn, name, id)?,
                 Slot::Open(entry) => {
                     txn.lock_table(entry.table.def().id, mode)?;
                     if self.names.is_current(name, &entry) {
@@ -210,7 +210,7 @@ impl Catalog {
     fn wait_for_change(&self, txn: &mut Transaction, name: &str, id: ObjectId) -> Result<()> {
         txn.lock_table(id, LockMode::Access)?;
         // The lock is free a moment before the name is settled.
-        if matches!(self.names.get(name), Some(Slot::Changing(now)) if now == id) {
+        if matches!(self.names.get(name), Some(Slot::Changing(now, _)) if now == id) {
             thread::yield_now();
         }
         Ok(())

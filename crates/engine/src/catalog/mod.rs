@@ -152,6 +152,12 @@ impl Catalog {
         open
     }
 
+    /// As [`Catalog::open_tables`], with those that are being changed as they were before: for
+    /// figures about them.
+    pub fn known_tables(&self) -> Vec<Arc<Entry>> {
+        self.names.all_known()
+    }
+
     /// Names of the tables that `snapshot` sees, sorted.
     pub fn table_names(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<String>> {
         let objects = self.store.all(snapshot)?.into_iter();

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use rightlink_env::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
+use rightlink_env::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, Weak};
 
 use crate::ids::ObjectId;
 use crate::table::Table;
@@ -39,8 +39,9 @@ pub struct Known {
 pub(super) enum Slot {
     /// Open for everybody who holds the table's lock.
     Open(Arc<Entry>),
-    /// A transaction that holds the exclusive lock of this object changes it.
-    Changing(ObjectId),
+    /// A transaction that holds the exclusive lock of this object changes it, and keeps what it
+    /// was.
+    Changing(ObjectId, Weak<Entry>),
 }
 
 /// All names.
@@ -80,9 +81,19 @@ impl Names {
         let slots = self.slots.lock();
         let open = slots.values().filter_map(|slot| match slot {
             Slot::Open(entry) => Some(Arc::clone(entry)),
-            Slot::Changing(_) => None,
+            Slot::Changing(..) => None,
         });
         open.collect()
+    }
+
+    /// The tables that are open, as they were where one is being changed: to be looked at.
+    pub(super) fn all_known(&self) -> Vec<Arc<Entry>> {
+        let slots = self.slots.lock();
+        let known = slots.values().filter_map(|slot| match slot {
+            Slot::Open(entry) => Some(Arc::clone(entry)),
+            Slot::Changing(_, before) => before.upgrade(),
+        });
+        known.collect()
     }
 
     /// Whoever holds this is the only one who opens tables.
@@ -129,14 +140,15 @@ impl Names {
     pub(super) fn mark(&self, name: &str, id: ObjectId) -> Result<Option<Arc<Entry>>, ObjectId> {
         let mut slots = self.change();
         match slots.get(name) {
-            Some(Slot::Changing(other)) => Err(*other),
+            Some(Slot::Changing(other, _)) => Err(*other),
             Some(Slot::Open(entry)) => {
                 let entry = Arc::clone(entry);
-                slots.insert(name.to_owned(), Slot::Changing(id));
+                let before = Arc::downgrade(&entry);
+                slots.insert(name.to_owned(), Slot::Changing(id, before));
                 Ok(Some(entry))
             }
             None => {
-                slots.insert(name.to_owned(), Slot::Changing(id));
+                slots.insert(name.to_owned(), Slot::Changing(id, Weak::new()));
                 Ok(None)
             }
         }
@@ -149,6 +161,9 @@ impl Names {
             Some(entry) => slots.insert(name.to_owned(), Slot::Open(entry)),
             None => slots.remove(name),
         };
-        assert!(matches!(before, Some(Slot::Changing(_))), "{name} was marked by this transaction");
+        assert!(
+            matches!(before, Some(Slot::Changing(..))),
+            "{name} was marked by this transaction"
+        );
     }
 }

@@ -50,6 +50,8 @@ pub struct Online<'a> {
     pub patience: Option<Duration>,
     /// Asked now and then; an error ends the build.
     pub go_on: GoOn<'a>,
+    /// Told of the transaction that waits for the table.
+    pub begun: &'a dyn Fn(&Transaction),
 }
 
 /// Indexes without a name whose files somebody may still use.
@@ -82,7 +84,7 @@ impl Catalog {
         what: OnlineIndex<'_>,
         mut online: Online<'_>,
     ) -> Result<()> {
-        let mut build = self.begin_online(table, what)?;
+        let mut build = self.begin_online(table, what, &online)?;
         let result = build.run(&mut online);
         if let Err(error) = &result {
             build.undo(matches!(error, Error::Poisoned(_)));
@@ -94,8 +96,15 @@ impl Catalog {
         result
     }
 
-    fn begin_online(&self, name: &str, what: OnlineIndex<'_>) -> Result<Build<'_>> {
+    fn begin_online(
+        &self,
+        name: &str,
+        what: OnlineIndex<'_>,
+        online: &Online<'_>,
+    ) -> Result<Build<'_>> {
         let mut txn = self.txns.begin(Isolation::ReadCommitted);
+        txn.set_lock_timeout(online.patience);
+        (online.begun)(&txn);
         let before = self.resolve(&mut txn, &Changes::default(), name, LockMode::Access)?;
         if before.table.is_being_indexed() {
             return Err(busy(name));
@@ -221,7 +230,8 @@ impl Build<'_> {
         give_way(self.catalog, self.table)?;
         (online.go_on)()?;
         if until.is_some_and(|until| online.clock.now() >= until) {
-            return Err(Error::Cancelled(format!("an index build that waited for {whom}")));
+            let what = format!("lock timeout of an index build that waited for {whom}");
+            return Err(Error::Cancelled(what));
         }
         online.clock.sleep(LOOK);
         if online.clock.is_simulated() {

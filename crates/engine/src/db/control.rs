@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use rightlink_aio::Method;
 use rightlink_env::sync::{Arc, Weak};
 
 use crate::catalog::Entry;
@@ -110,6 +111,14 @@ impl Transaction {
         self.relaxed = relaxed;
     }
 
+    /// Read the index pages of later statements one at a time? See
+    /// [`TransactionOptions::serial_reads`].
+    ///
+    /// [`TransactionOptions::serial_reads`]: crate::TransactionOptions::serial_reads
+    pub fn set_serial_reads(&mut self, serial: bool) {
+        self.serial_reads = serial;
+    }
+
     /// Fails if the transaction was cancelled; long loops ask now and then.
     pub fn check_cancelled(&mut self) -> Result<()> {
         self.running()?.check_cancelled()
@@ -138,6 +147,16 @@ impl Database {
         let engine = self.engine();
         engine.check_open()?;
         Sorter::new(&engine.env.budget, &engine.temp, memory)
+    }
+
+    /// How reads and writes reach the device in truth, after a fallback.
+    pub fn method(&self) -> Method {
+        self.engine().io.method()
+    }
+
+    /// Most reads at once that the device serves well.
+    pub fn device_depth(&self) -> u32 {
+        self.engine().pool.device_depth()
     }
 
     /// Wall-clock time in microseconds since 1970-01-01 00:00 UTC, simulated if the database's

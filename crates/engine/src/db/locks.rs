@@ -54,7 +54,7 @@ impl Database {
     pub fn table_figures(&self) -> Result<Vec<TableFigures>> {
         let engine = self.engine();
         engine.check_open()?;
-        let open = engine.catalog.open_tables();
+        let open = engine.catalog.known_tables();
         let figures = |def: &TableDef| {
             let mut used = open.iter().map(|entry| &entry.table);
             let used = used.rfind(|table| table.def().id == def.id);
@@ -165,6 +165,13 @@ mod tests {
         assert_eq!((rows.scans, rows.rows_scanned), (1, 9));
         let primary = of.indexes.iter().find(|one| one.index == table.indexes[0].id).unwrap();
         assert_eq!((primary.scans, primary.rows), (1, 1));
+        // They are there while its definition changes, too.
+        let mut txn = db.begin();
+        txn.create_index("t", &IndexSchema::new("t_b_a").on("b").on("a")).unwrap();
+        let figures = db.table_figures().unwrap();
+        let of = figures.iter().find(|one| one.table == table.id).unwrap();
+        assert_eq!((of.rows.inserted, of.indexes[0].scans), (10, 1));
+        drop(txn);
         assert!(db.verify().unwrap().is_clean());
     }
 }

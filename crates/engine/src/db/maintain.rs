@@ -15,6 +15,7 @@ use crate::db::info::{
     VerifyReport,
 };
 use crate::db::offline;
+use crate::db::online::Watch;
 use crate::db::options::Options;
 use crate::error::{Error, Result};
 use crate::ids::ObjectId;
@@ -221,7 +222,17 @@ impl Engine {
         table: &str,
         mode: LockMode,
     ) -> Result<(Transaction, Arc<Entry>)> {
+        self.use_table_with(table, mode, Watch::default())
+    }
+
+    pub(crate) fn use_table_with(
+        &self,
+        table: &str,
+        mode: LockMode,
+        watch: Watch<'_>,
+    ) -> Result<(Transaction, Arc<Entry>)> {
         let mut txn = self.txns.begin(Isolation::ReadCommitted);
+        watch.begin(&mut txn);
         let entry = self.catalog.resolve(&mut txn, &Changes::default(), table, mode)?;
         Ok((txn, entry))
     }

@@ -45,7 +45,7 @@ mod inspect;
 mod locks;
 mod maintain;
 mod offline;
-mod online;
+pub mod online;
 mod open;
 mod tally;
 #[cfg(feature = "tracing")]

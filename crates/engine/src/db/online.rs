@@ -3,13 +3,51 @@
 //! Invariants: nobody is held up; what fails leaves nothing behind.
 //! Does not do: the build (`catalog`, `table`); several at a time on one table.
 
+use std::time::Duration;
+
 use crate::catalog::{Online, OnlineIndex};
 use crate::db::Database;
 use crate::db::define::IndexSchema;
 use crate::db::draft;
 use crate::error::Result;
 use crate::table::BuildOptions;
-use crate::txn::LockMode;
+use crate::txn::{self, CancelHandle, LockMode};
+
+/// How work that is in no transaction of the caller's is ended: an index build beside writers, a
+/// vacuum. The default ends it by nothing but the lock timeout of the database.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Longest wait for a lock or for another transaction, instead of the database's setting.
+    pub lock_timeout: Option<Duration>,
+    /// Asked between two pieces of work and while others are waited for, maybe by several threads;
+    /// an error ends the work and is what it fails with.
+    pub go_on: &'a (dyn Fn() -> Result<()> + Sync),
+    /// Told of each transaction that the work begins, one at a time: waits for locks are ended by
+    /// these.
+    pub begun: &'a (dyn Fn(CancelHandle) + Sync),
+}
+
+impl Default for Watch<'_> {
+    fn default() -> Self {
+        Self { lock_timeout: None, go_on: &|| Ok(()), begun: &|_| {} }
+    }
+}
+
+impl std::fmt::Debug for Watch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Watch(lock timeout {:?})", self.lock_timeout)
+    }
+}
+
+impl Watch<'_> {
+    /// A transaction has begun, which is watched from now on.
+    pub(super) fn begin(&self, txn: &mut txn::Transaction) {
+        if self.lock_timeout.is_some() {
+            txn.set_lock_timeout(self.lock_timeout);
+        }
+        (self.begun)(txn.cancel_handle());
+    }
+}
 
 impl Database {
     /// Creates an index while others go on reading and writing the table. It is there when the call
@@ -42,13 +80,26 @@ impl Database {
     /// the table, `Cancelled` when a wait took longer than the lock timeout of the database.
     /// Nothing stays.
     pub fn create_index_online(&self, table: &str, index: &IndexSchema) -> Result<()> {
+        self.create_index_online_with(table, index, Watch::default())
+    }
+
+    /// As [`Database::create_index_online`], and can be ended.
+    ///
+    /// # Errors
+    /// As there; what [`Watch::go_on`] gave, and `Cancelled`.
+    pub fn create_index_online_with(
+        &self,
+        table: &str,
+        index: &IndexSchema,
+        watch: Watch<'_>,
+    ) -> Result<()> {
         let engine = self.engine();
         engine.check_open()?;
         let draft = {
-            let (_txn, entry) = engine.use_table(table, LockMode::Access)?;
+            let (_txn, entry) = engine.use_table_with(table, LockMode::Access, watch)?;
             draft::index(index, entry.table.def())?
         };
-        self.build_online(table, OnlineIndex::New(draft))
+        self.build_online(table, OnlineIndex::New(draft), watch)
     }
 
     /// Builds an index of `table` anew while others go on, or all of its indexes one after the
@@ -61,10 +112,23 @@ impl Database {
     /// As [`Database::create_index_online`]; `NotFound` when there is no such index. The index that
     /// failed is as it was.
     pub fn reindex(&self, table: &str, index: Option<&str>) -> Result<usize> {
+        self.reindex_with(table, index, Watch::default())
+    }
+
+    /// As [`Database::reindex`], and can be ended. Indexes that were built before that stay so.
+    ///
+    /// # Errors
+    /// As there; what [`Watch::go_on`] gave, and `Cancelled`.
+    pub fn reindex_with(
+        &self,
+        table: &str,
+        index: Option<&str>,
+        watch: Watch<'_>,
+    ) -> Result<usize> {
         let engine = self.engine();
         engine.check_open()?;
         let names: Vec<String> = {
-            let (_txn, entry) = engine.use_table(table, LockMode::Access)?;
+            let (_txn, entry) = engine.use_table_with(table, LockMode::Access, watch)?;
             let def = entry.table.def();
             match index {
                 Some(name) => vec![def.index(name)?.name.clone()],
@@ -72,19 +136,22 @@ impl Database {
             }
         };
         for name in &names {
-            self.build_online(table, OnlineIndex::Again(name))?;
+            self.build_online(table, OnlineIndex::Again(name), watch)?;
         }
         Ok(names.len())
     }
 
-    fn build_online(&self, table: &str, what: OnlineIndex<'_>) -> Result<()> {
+    fn build_online(&self, table: &str, what: OnlineIndex<'_>, watch: Watch<'_>) -> Result<()> {
         let engine = self.engine();
         engine.admit()?;
         let memory = engine.env.budget.limit() / 8;
         let options = BuildOptions { budget: &engine.env.budget, temp: &engine.temp, memory };
-        let mut go_on = || engine.check_open().and_then(|()| engine.admit());
-        let (clock, patience) = (&engine.env.clock, engine.txns.lock_timeout());
-        let online = Online { options, clock, patience, go_on: &mut go_on };
+        let mut go_on =
+            || engine.check_open().and_then(|()| engine.admit()).and_then(|()| (watch.go_on)());
+        let begun = |txn: &txn::Transaction| (watch.begun)(txn.cancel_handle());
+        let patience = watch.lock_timeout.or_else(|| engine.txns.lock_timeout());
+        let clock = &engine.env.clock;
+        let online = Online { options, clock, patience, go_on: &mut go_on, begun: &begun };
         engine.catalog.build_online(table, what, online)
     }
 }

@@ -58,6 +58,9 @@ pub struct ScanOptions {
     pub columns: Option<Vec<String>>,
     /// Rows of an index scan may come in any order: the heap is read in its own order then.
     pub any_order: bool,
+    /// Most reads of the table's pages that are under way at once; 1 reads none ahead. `None`: as
+    /// many as the device serves. Pages of the index do not count.
+    pub read_ahead: Option<u32>,
 }
 
 impl Default for ScanOptions {
@@ -72,6 +75,7 @@ impl Default for ScanOptions {
             limit: None,
             columns: None,
             any_order: false,
+            read_ahead: None,
         }
     }
 }
@@ -162,9 +166,10 @@ pub(crate) fn start(
     let table = &entry.table;
     let budget = table.heap().pool().budget();
     let projection = projection(table, options)?;
+    let ahead = options.read_ahead.map_or(u32::MAX, |most| most.max(1));
     let Some(name) = &options.index else {
         check_heap_scan(options)?;
-        let scan = table.scan(snapshot, projection, options.limit);
+        let scan = table.scan_ahead(snapshot, projection, (options.limit, ahead));
         return Ok(Rows::new(alive, snapshot, scan, budget));
     };
     let index = table.index(name)?;
@@ -177,6 +182,7 @@ pub(crate) fn start(
         direction: direction(options),
         limit: options.limit,
         any_order: options.any_order,
+        ahead,
     };
     let scan = table.scan_index(snapshot, index, projection, &wanted)?;
     Ok(Rows::new(alive, snapshot, scan, budget))

@@ -46,7 +46,7 @@ pub struct Transaction {
     pub(super) savepoints: Vec<(Savepoint, ChangesMark)>,
     alive: Alive,
     pub(super) relaxed: bool,
-    serial_reads: bool,
+    pub(super) serial_reads: bool,
     /// The time as of its first use, which stays the transaction's.
     now: Option<i64>,
     /// The table that it used last.

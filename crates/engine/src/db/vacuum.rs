@@ -23,6 +23,7 @@ use crate::config::PAGE_SIZE;
 use crate::db::Database;
 use crate::db::engine::Engine;
 use crate::db::info::{SnapshotInfo, VacuumProgress, VacuumReport};
+use crate::db::online::Watch;
 use crate::db::tally::SLOW_VACUUM;
 use crate::error::{Error, Result};
 use crate::ids::{ObjectId, Xid};
@@ -33,7 +34,7 @@ use crate::vacuum::{self, Limits, Parked, Progress, Vacuum, Workers};
 /// Wait for the lock that cutting a table's tail needs: none, the tail can be cut another time.
 const TAIL_PATIENCE: Duration = Duration::ZERO;
 /// Pause between two looks at an index build, or at another run.
-const BUILD_LOOK: Duration = Duration::from_millis(2);
+const LOOK: Duration = Duration::from_millis(2);
 /// Work between two rests.
 const SLICE: Duration = Duration::from_millis(4);
 /// Rests, of the time that the work before took, while others commit: a run takes nine times as
@@ -161,29 +162,37 @@ impl Database {
     /// # Errors
     /// `Cancelled` after [`Database::cancel_vacuum`].
     pub fn vacuum(&self, table: Option<&str>) -> Result<VacuumReport> {
-        self.vacuum_as(How::Fast, table)
+        self.vacuum_as(How::Fast, table, Watch::default())
+    }
+
+    /// As [`Database::vacuum`], and can be ended without ending those of others.
+    ///
+    /// # Errors
+    /// As there; what [`Watch::go_on`] gave.
+    pub fn vacuum_with(&self, table: Option<&str>, watch: Watch<'_>) -> Result<VacuumReport> {
+        self.vacuum_as(How::Fast, table, watch)
     }
 
     /// As [`Database::vacuum`], but resting as a vacuum does that nobody asked for: while others
     /// commit, it works a ninth of the time, a fifth where a processor is idle, and they notice
     /// little of it.
     pub fn vacuum_gently(&self, table: Option<&str>) -> Result<VacuumReport> {
-        self.vacuum_as(How::Gently, table)
+        self.vacuum_as(How::Gently, table, Watch::default())
     }
 
-    fn vacuum_as(&self, how: How, table: Option<&str>) -> Result<VacuumReport> {
+    fn vacuum_as(&self, how: How, table: Option<&str>, watch: Watch<'_>) -> Result<VacuumReport> {
         let engine = self.engine();
         engine.check_open()?;
         let mut total = VacuumReport::default();
         if let Some(table) = table {
-            engine.vacuum_named(table, how, &mut total)?;
+            engine.vacuum_named(table, (how, watch), &mut total)?;
             return Ok(total);
         }
         let catalog = engine.catalog.table();
-        catalog.naming(engine.vacuum_table(catalog, how, &mut total))?;
+        catalog.naming(engine.vacuum_table_with(catalog, (how, watch), &mut total))?;
         let mut damage = None;
         for def in engine.catalog.definitions()? {
-            match engine.vacuum_named(&def.name, how, &mut total) {
+            match engine.vacuum_named(&def.name, (how, watch), &mut total) {
                 Err(Error::NotFound(_)) => {}
                 // The other tables are not concerned.
                 Err(error @ Error::Corruption { .. }) => {
@@ -257,6 +266,7 @@ impl Running {
 struct Pacer<'a> {
     engine: &'a Engine,
     running: &'a Running,
+    watch: Watch<'a>,
     slice: Mutex<Slice>,
 }
 
@@ -272,7 +282,7 @@ impl Pacer<'_> {
     /// only look whether they are to end.
     fn pace(&self, blocks: u32) -> Result<()> {
         points::hit("vacuum.pace");
-        self.engine.check_run(self.running)?;
+        self.engine.check_run(self.running, self.watch)?;
         self.engine.admit_more(true)?;
         if self.running.how == How::Fast {
             return Ok(());
@@ -304,7 +314,7 @@ impl Pacer<'_> {
             let nap = rest.min(LONGEST_SLEEP);
             self.engine.env.clock.sleep(nap);
             rest -= nap;
-            self.engine.check_run(self.running)?;
+            self.engine.check_run(self.running, self.watch)?;
         }
         Ok(())
     }
@@ -397,28 +407,38 @@ impl Engine {
     }
 
     /// The table called `name` for a vacuum, which waits for index builds beside writers (R3).
-    fn use_table_to_vacuum(&self, name: &str) -> Result<(Transaction, Arc<Entry>)> {
+    fn use_table_to_vacuum(
+        &self,
+        name: &str,
+        watch: Watch<'_>,
+    ) -> Result<(Transaction, Arc<Entry>)> {
         loop {
-            let (txn, entry) = self.use_table(name, LockMode::Write)?;
+            let (txn, entry) = self.use_table_with(name, LockMode::Write, watch)?;
             if !entry.table.is_being_indexed() {
                 return Ok((txn, entry));
             }
             // The build waits for writers: the lock must go.
             drop((txn, entry));
             self.check_open()?;
-            self.env.clock.sleep(BUILD_LOOK);
+            (watch.go_on)()?;
+            self.env.clock.sleep(LOOK);
         }
     }
 
     /// Vacuums the table called `name`.
-    fn vacuum_named(&self, name: &str, how: How, total: &mut VacuumReport) -> Result<()> {
-        let (mut txn, entry) = self.use_table_to_vacuum(name)?;
-        entry.table.naming(self.vacuum_table(&entry.table, how, total))?;
+    fn vacuum_named(
+        &self,
+        name: &str,
+        (how, watch): (How, Watch<'_>),
+        total: &mut VacuumReport,
+    ) -> Result<()> {
+        let (mut txn, entry) = self.use_table_to_vacuum(name, watch)?;
+        entry.table.naming(self.vacuum_table_with(&entry.table, (how, watch), total))?;
         txn.set_lock_timeout(Some(TAIL_PATIENCE));
         match txn.lock_table(entry.table.def().id, LockMode::Exclusive) {
             Ok(()) => {
                 let heap = entry.table.heap();
-                let go_on = || self.admit_more(true);
+                let go_on = || self.admit_more(true).and_then(|()| (watch.go_on)());
                 let cut = entry.table.naming(vacuum::cut_tail(heap, &go_on))?;
                 total.blocks_cut += u64::from(cut);
             }
@@ -429,28 +449,35 @@ impl Engine {
     }
 
     /// Is a run to end?
-    fn check_run(&self, running: &Running) -> Result<()> {
+    fn check_run(&self, running: &Running, watch: Watch<'_>) -> Result<()> {
         match self.upkeep.is_closed() || running.progress.is_stopped() {
             true => Err(Error::Cancelled("vacuum, by request".into())),
-            false => Ok(()),
+            false => (watch.go_on)(),
         }
     }
 
     /// The turn of a run, after other runs of its table.
-    fn turn<'a>(&self, table: &'a Table, running: &Running) -> Result<MutexGuard<'a, ()>> {
+    fn turn<'a>(
+        &self,
+        table: &'a Table,
+        (running, watch): (&Running, Watch<'_>),
+    ) -> Result<MutexGuard<'a, ()>> {
         let patience = self.txns.lock_timeout();
         loop {
             if let Some(turn) = table.heap().try_freeing() {
                 return Ok(turn);
             }
-            self.check_run(running)?;
+            self.check_run(running, watch)?;
             let waited = self.env.clock.now() - running.started;
             if patience.is_some_and(|most| waited >= most) {
                 let ms = waited.as_millis();
                 return Err(Error::Cancelled(format!("lock timeout of {ms} ms, by a vacuum")));
             }
             points::hit("vacuum.waits");
-            self.env.clock.sleep(BUILD_LOOK);
+            self.env.clock.sleep(LOOK);
+            if self.env.clock.is_simulated() {
+                thread::yield_now();
+            }
         }
     }
 
@@ -460,6 +487,15 @@ impl Engine {
         &self,
         table: &Table,
         how: How,
+        total: &mut VacuumReport,
+    ) -> Result<Option<Xid>> {
+        self.vacuum_table_with(table, (how, Watch::default()), total)
+    }
+
+    fn vacuum_table_with(
+        &self,
+        table: &Table,
+        (how, watch): (How, Watch<'_>),
         total: &mut VacuumReport,
     ) -> Result<Option<Xid>> {
         self.admit_freeing()?;
@@ -473,10 +509,11 @@ impl Engine {
             progress: Progress::default(),
         };
         let Some(listed) = vacuums.list(running) else { return Ok(None) };
-        let turn = self.turn(table, &listed.running)?;
+        let turn = self.turn(table, (&listed.running, watch))?;
         let commits = self.txns.counters().commits;
         let slice = Slice { since: self.env.clock.now(), blocks: 0, commits };
-        let pacer = Pacer { engine: self, running: &listed.running, slice: Mutex::new(slice) };
+        let slice = Mutex::new(slice);
+        let pacer = Pacer { engine: self, running: &listed.running, watch, slice };
         let threads = Threads(if how == How::Fast { vacuums.settings.threads } else { 1 });
         let pace = |blocks| pacer.pace(blocks);
         let progress = &listed.running.progress;

@@ -10,6 +10,7 @@
 //! Does not do: building beside writers (`online`), the catalog's row.
 
 use rightlink_env::Budget;
+use rightlink_env::points::hit;
 use rightlink_env::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -39,7 +40,8 @@ pub struct BuildOptions<'a> {
 
 impl Table {
     /// Builds `index` over the rows of this table. Its `usable_from` is set in the definition of
-    /// the result. Fails with a violation if it is unique and two rows have the same key.
+    /// the result. Fails with a violation if it is unique and two rows have the same key, and when
+    /// the transaction is cancelled.
     pub fn build_index(
         &self,
         txn: &mut Transaction,
@@ -56,10 +58,11 @@ impl Table {
         index.usable_from = self.txns.next_xid();
         index.data_version = index.current_data(&self.def);
         let keys = KeyMaker::new(&self.def, &index);
-        let sorted = self.sort_entries((&index, &keys), &snapshot, options, &mut || Ok(()))?;
+        let mut go_on = || txn.check_cancelled();
+        let sorted = self.sort_entries((&index, &keys), &snapshot, options, &mut go_on)?;
         self.pool.create_file(index.file, self.def.logged)?;
         let builder = index.method.builder(&self.pool, index.file, index.options())?;
-        let built = self.load(&index, &keys, sorted, builder, &mut || Ok(()))?;
+        let built = self.load(&index, &keys, sorted, builder, &mut go_on)?;
         Ok(TableIndex::new(&self.def, &index, built, snapshot.csn()))
     }
 
@@ -118,7 +121,11 @@ impl Table {
 /// Asks every few thousand rows.
 fn ask(rows: &mut u64, go_on: GoOn<'_>) -> Result<()> {
     *rows += 1;
-    if rows.is_multiple_of(ROWS_BETWEEN) { go_on() } else { Ok(()) }
+    if !rows.is_multiple_of(ROWS_BETWEEN) {
+        return Ok(());
+    }
+    hit("build.rows");
+    go_on()
 }
 
 /// An entry from the two parts of a sort record.

@@ -319,12 +319,12 @@ impl IndexRows {
         let mut feed = Feed::new(leaves, keys.is_some(), &goes_on);
         feed.sort = usize::from(any_order);
         Self {
+            stream: stream_of(feed, reader.ahead),
             reader,
             index,
             search,
             direction,
             keys,
-            stream: stream_of(feed),
             goes_on,
             last: None,
             ended: false,
@@ -407,7 +407,8 @@ impl IndexRows {
     pub(super) fn restore(&mut self, mark: &Mark) {
         self.leave();
         let feed = self.feed_from(mark.0.clone(), false);
-        (self.stream, self.last, self.ended) = (stream_of(feed), mark.0.clone(), false);
+        (self.stream, self.last, self.ended) =
+            (stream_of(feed, self.reader.ahead), mark.0.clone(), false);
     }
 
     /// Goes on the other way: with the row before the one that was handed over last, or with that
@@ -422,7 +423,7 @@ impl IndexRows {
             Direction::Backward => Direction::Forward,
         };
         let feed = self.feed_from(self.last.clone(), self.ended);
-        (self.stream, self.ended) = (stream_of(feed), false);
+        (self.stream, self.ended) = (stream_of(feed, self.reader.ahead), false);
         Ok(())
     }
 
@@ -455,9 +456,10 @@ impl IndexRows {
     }
 }
 
-fn stream_of(mut feed: Feed) -> ReadStream<'static, Wanted> {
+fn stream_of(mut feed: Feed, ahead: u32) -> ReadStream<'static, Wanted> {
     let pool = Arc::clone(&feed.leaves.table.pool);
-    ReadStream::sparse(&pool, StreamOptions::ORDERED, move || feed.next())
+    let options = StreamOptions { max_distance: ahead, ..StreamOptions::ORDERED };
+    ReadStream::sparse(&pool, options, move || feed.next())
 }
 
 impl Drop for IndexRows {

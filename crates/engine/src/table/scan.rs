@@ -56,6 +56,8 @@ pub(super) struct Reader {
     pub(super) table: Arc<Table>,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) projection: Arc<Projection>,
+    /// Most reads of heap pages at once.
+    pub(super) ahead: u32,
 }
 
 /// A heap scan, a page at a time.
@@ -86,12 +88,15 @@ pub struct IndexScanOptions {
     pub limit: Option<u64>,
     /// The rows may come in any order: the heap is read in its own.
     pub any_order: bool,
+    /// Most reads of heap pages at once; 1 reads none ahead.
+    pub ahead: u32,
 }
 
 impl IndexScanOptions {
     /// All rows within `bounds`, in the index's order.
     pub fn new(bounds: IndexBounds) -> Self {
-        Self { bounds, direction: Direction::Forward, limit: None, any_order: false }
+        let direction = Direction::Forward;
+        Self { bounds, direction, limit: None, any_order: false, ahead: u32::MAX }
     }
 }
 
@@ -103,7 +108,17 @@ impl Table {
         projection: impl Into<Arc<Projection>>,
         limit: Option<u64>,
     ) -> Scan {
-        let reader = Reader::new(self, snapshot, projection.into());
+        self.scan_ahead(snapshot, projection, (limit, u32::MAX))
+    }
+
+    /// As [`Table::scan`], with at most so many reads at once; 1 reads none ahead.
+    pub fn scan_ahead(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        projection: impl Into<Arc<Projection>>,
+        (limit, ahead): (Option<u64>, u32),
+    ) -> Scan {
+        let reader = Reader { ahead, ..Reader::new(self, snapshot, projection.into()) };
         Scan::new(Source::Heap(Box::new(HeapRows::new(reader))), limit)
     }
 
@@ -115,7 +130,8 @@ impl Table {
         projection: impl Into<Arc<Projection>>,
         options: &IndexScanOptions,
     ) -> Result<Scan> {
-        let reader = Reader::new(self, snapshot, projection.into());
+        let reader =
+            Reader { ahead: options.ahead, ..Reader::new(self, snapshot, projection.into()) };
         let search = options.bounds.resolve(&checker(self, index))?;
         let leaves = Leaves::new(&reader, index, (search, options.direction))?;
         let keys = KeyReader::new(&self.def, index, &reader.projection);
@@ -151,7 +167,8 @@ impl Reader {
         snapshot: &Arc<Snapshot>,
         projection: Arc<Projection>,
     ) -> Self {
-        Self { table: Arc::clone(table), snapshot: Arc::clone(snapshot), projection }
+        let (table, snapshot) = (Arc::clone(table), Arc::clone(snapshot));
+        Self { table, snapshot, projection, ahead: u32::MAX }
     }
 
     /// The wanted columns of a version.
@@ -172,7 +189,8 @@ impl HeapRows {
             next += 1;
             Ok(block.map(|block| (PageId::new(table.def.heap, block), ())))
         };
-        let stream = ReadStream::shared(&pool, StreamOptions::ORDERED, pages);
+        let options = StreamOptions { max_distance: reader.ahead, ..StreamOptions::ORDERED };
+        let stream = ReadStream::shared(&pool, options, pages);
         reader.table.heap.count_scan();
         let page = PageRows::default();
         Self { reader, stream, page, used: 0, again: None, memory: None }

@@ -479,6 +479,11 @@ pub struct CancelHandle {
 }
 
 impl CancelHandle {
+    /// The transaction's number in this process.
+    pub fn transaction(&self) -> u64 {
+        self.id.0
+    }
+
     /// Cancels: the wait of now fails with [`Error::Cancelled`], and so does every wait and
     /// statement from here on until [`Transaction::clear_cancel`]. Nothing happens if the
     /// transaction has ended.

@@ -113,7 +113,8 @@ impl<'a> Gathering<'a> {
     /// Bytes of the budget that the groups may have.
     fn most(&mut self) -> usize {
         // Asked first when there is a row: what is below has taken its share by then.
-        *self.most.get_or_insert_with(|| self.held.available() / SHARE)
+        let share = || self.context.settings.work_memory(self.held.available() / SHARE);
+        *self.most.get_or_insert_with(share)
     }
 
     fn take(&mut self, row: &[Datum]) -> Result<()> {

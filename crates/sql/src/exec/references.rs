@@ -213,7 +213,7 @@ impl Child {
             }
         }
         let sequences = std::mem::take(&mut binder.sequences);
-        context.sequences.open_more(&sequences, txn)?;
+        context.sequences.open(&sequences, txn)?;
         Ok(Child { table, rules, defaults })
     }
 }

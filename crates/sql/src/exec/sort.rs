@@ -59,7 +59,7 @@ impl Sort {
         while let Some(row) = input.next(context)? {
             if rows.is_empty() {
                 // What is below has taken its share by now.
-                self.most = self.memory.available() / SHARE;
+                self.most = context.settings.work_memory(self.memory.available() / SHARE);
             }
             let full = self.memory.charge_row(&row).is_err();
             if full || self.memory.used() > self.most {

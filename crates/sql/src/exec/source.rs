@@ -23,7 +23,10 @@ pub(crate) fn scan_options(scan: &TableScan, context: &Context) -> Result<Option
         Path::Index(path) => path.options(context)?,
     };
     let names = scan.columns.iter().map(|at| scan.table.info.columns[*at].name.as_str());
-    Ok(options.map(|options| options.columns(names)))
+    Ok(options.map(|options| {
+        let read_ahead = context.settings.read_ahead(options.index.is_some());
+        ScanOptions { read_ahead, ..options.columns(names) }
+    }))
 }
 
 /// Rows of a table.

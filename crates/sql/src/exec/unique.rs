@@ -53,7 +53,8 @@ impl Unique {
             put(rest, row, false)?;
             return Ok(false);
         }
-        let most = *self.most.get_or_insert_with(|| self.memory.available() / SHARE);
+        let share = || context.settings.work_memory(self.memory.available() / SHARE);
+        let most = *self.most.get_or_insert_with(share);
         let full = self.memory.charge_row(&row.0).is_err();
         self.seen.insert(row.clone());
         if full || self.memory.used() > most {

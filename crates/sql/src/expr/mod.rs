@@ -107,8 +107,6 @@ pub(crate) struct Context {
     pub(crate) random: Cell<u64>,
     /// Name of the database.
     pub(crate) database: String,
-    /// When the statement has taken too long.
-    pub(crate) deadline: Option<i64>,
     /// Wall clock.
     pub(crate) db: Option<Db>,
     /// Where nodes note what they do, if anybody wants to know.
@@ -140,8 +138,8 @@ impl Context {
     /// Fails when the statement has taken too long or is not wanted any more. Asked now and then.
     pub(crate) fn check(&self) -> crate::error::Result<()> {
         self.check_interrupt()?;
-        match (self.deadline, &self.db) {
-            (Some(deadline), Some(db)) if db.now() > deadline => {
+        match &self.db {
+            Some(db) if self.interrupt.has_deadline() && self.interrupt.is_late(db.now()) => {
                 Err(crate::interrupt::Reason::Timeout.error())
             }
             _ => Ok(()),

@@ -1,6 +1,7 @@
 //! `nextval`, `currval`, `lastval`, `setval`: sequences and what a session has got of them.
 //!
-//! Invariants: a sequence that a statement names is open before any of it is evaluated.
+//! Invariants: a sequence that a statement names is open before any of it is evaluated, and as long
+//! as anything of it is: cursors and portals outlive the statement after them.
 //! Does not do: numbers (the store hands them out).
 
 use std::collections::HashMap;
@@ -22,13 +23,16 @@ pub(crate) enum Ask {
     Set,
 }
 
-/// The sequences of a session.
+/// The sequences of a statement, and what its session has got of them. Clones are the same.
 #[derive(Clone, Default)]
-pub(crate) struct Sequences(Arc<Mutex<State>>);
+pub(crate) struct Sequences {
+    session: Arc<Mutex<State>>,
+    open: Arc<Mutex<HashMap<String, Numbers>>>,
+}
 
+/// What a session has got.
 #[derive(Default)]
 struct State {
-    open: HashMap<String, Numbers>,
     current: HashMap<String, i64>,
     last: Option<String>,
 }
@@ -40,40 +44,42 @@ impl std::fmt::Debug for Sequences {
 }
 
 impl Sequences {
-    /// Opens the sequences that a statement names.
-    pub(crate) fn open(&self, names: &[String], txn: &mut Transaction) -> Result<()> {
-        self.0.lock().open.clear();
-        self.open_more(names, txn)
+    /// For another statement of the session, none open.
+    pub(crate) fn of_statement(&self) -> Sequences {
+        Sequences { session: Arc::clone(&self.session), open: Arc::default() }
     }
 
-    /// Opens further ones.
-    pub(crate) fn open_more(&self, names: &[String], txn: &mut Transaction) -> Result<()> {
-        let mut state = self.0.lock();
+    /// Opens sequences that the statement names.
+    pub(crate) fn open(&self, names: &[String], txn: &mut Transaction) -> Result<()> {
         for name in names {
             let numbers = txn.numbers(name).map_err(|error| match error {
-                rightlink::Error::NotFound(_) => {
-                    let message = format!("relation \"{name}\" does not exist");
-                    SqlError::new(code::UNDEFINED_TABLE, message)
-                }
+                rightlink::Error::NotFound(_) => no_sequence(name),
                 other => other.into(),
             })?;
-            state.open.insert(name.clone(), numbers);
+            self.open.lock().insert(name.clone(), numbers);
         }
         Ok(())
     }
 
     /// Forgets what the session has got.
     pub(crate) fn forget(&self) {
-        *self.0.lock() = State::default();
+        *self.session.lock() = State::default();
+    }
+
+    /// Does `work` with a sequence that is open.
+    fn with<T>(&self, name: &str, work: impl FnOnce(&Numbers) -> Result<T>) -> Result<T> {
+        let open = self.open.lock();
+        work(open.get(name).ok_or_else(|| no_sequence(name))?)
     }
 
     /// Asks the sequence called `name`.
     pub(crate) fn ask(&self, ask: Ask, name: &str, args: &[Datum]) -> Result<Datum> {
-        let mut state = self.0.lock();
+        let mut state = self.session.lock();
         match ask {
             Ask::Next => {
-                let numbers = state.open.get(name).expect("opened before the statement ran");
-                let number = numbers.draw().map_err(|error| exhausted(error, numbers))?;
+                let draw =
+                    |numbers: &Numbers| numbers.draw().map_err(|error| exhausted(error, numbers));
+                let number = self.with(name, draw)?;
                 state.current.insert(name.to_owned(), number);
                 state.last = Some(name.to_owned());
                 Ok(Datum::Int8(number))
@@ -96,7 +102,7 @@ impl Sequences {
                 let (Some(to), Some(Datum::Bool(after))) = (args[0].as_int(), args.get(1)) else {
                     return Ok(Datum::Null);
                 };
-                set(state.open.get(name).expect("opened before the statement ran"), to, *after)?;
+                self.with(name, |numbers| set(numbers, to, *after))?;
                 if *after {
                     state.current.insert(name.to_owned(), to);
                 }
@@ -104,6 +110,10 @@ impl Sequences {
             }
         }
     }
+}
+
+fn no_sequence(name: &str) -> SqlError {
+    SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
 }
 
 fn exhausted(error: rightlink::Error, numbers: &Numbers) -> SqlError {

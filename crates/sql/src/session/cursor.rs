@@ -157,10 +157,7 @@ impl Session {
         if hold {
             return Err(SqlError::unsupported("a cursor WITH HOLD"));
         }
-        if !matches!(&self.active, Some(active) if active.block) {
-            let message = "DECLARE CURSOR can only be used in transaction blocks";
-            return Err(SqlError::new(code::NO_ACTIVE_TRANSACTION, message));
-        }
+        self.shared("DECLARE CURSOR")?;
         if self.cursors.contains_key(name) {
             let message = format!("cursor \"{name}\" already exists");
             return Err(SqlError::new(code::DUPLICATE_CURSOR, message));
@@ -218,6 +215,20 @@ impl Session {
     pub(super) fn end_cursors(&mut self) {
         self.cursors.clear();
         self.portals.clear();
+    }
+}
+
+impl Session {
+    /// A cursor or portal begins: its number.
+    pub(super) fn begins(&mut self) -> u64 {
+        self.begun += 1;
+        self.begun
+    }
+
+    /// Cursors and portals end that began after the one of this number.
+    pub(super) fn end_cursors_after(&mut self, begun: u64) {
+        self.cursors.retain(|_, cursor| cursor.portal.number() <= begun);
+        self.portals.retain(|_, portal| portal.number() <= begun);
     }
 }
 

@@ -97,6 +97,10 @@ pub struct Session {
     prepared: HashMap<String, Arc<Prepared>>,
     portals: HashMap<String, Portal>,
     cursors: HashMap<String, cursor::Cursor>,
+    /// Cursors and portals so far.
+    begun: u64,
+    /// Is the message one of several statements, which makes it a block of its own?
+    several: bool,
     cache: cache::Cache,
     copy: Option<copy::CopyIn>,
     random: u64,
@@ -111,14 +115,18 @@ pub struct Session {
 impl Session {
     /// A session with default settings.
     pub fn new(db: &Database) -> Session {
+        let settings = Settings::default();
+        settings.opened(&db.method().to_string(), db.device_depth());
         Session {
             db: db.clone(),
             database: "rightlink".to_owned(),
             active: None,
-            settings: Settings::default(),
+            settings,
             prepared: HashMap::new(),
             portals: HashMap::new(),
             cursors: HashMap::new(),
+            begun: 0,
+            several: false,
             cache: cache::Cache::default(),
             copy: None,
             sequences: Sequences::default(),
@@ -154,12 +162,13 @@ impl Session {
         Ok(gather.done)
     }
 
-    /// Sets a setting outside of any transaction, as a client does when it connects.
+    /// Sets a setting outside of any transaction, as a client does when it connects; RESET returns
+    /// to it.
     ///
     /// # Errors
     /// `42704` for a setting that there is not, `22023` and `0A000` for a value.
     pub fn set_option(&mut self, name: &str, value: &str) -> Result<()> {
-        self.settings.set(name, Some(&[value.to_owned()]), false)?;
+        self.settings.set_at_start(name, value)?;
         self.rest();
         Ok(())
     }

@@ -66,6 +66,8 @@ pub enum Execution {
 /// A statement that is being run.
 pub(super) struct Portal {
     state: State,
+    /// When it began, among the session's cursors and portals.
+    number: u64,
 }
 
 enum State {
@@ -153,13 +155,17 @@ impl Planned {
 
 impl Portal {
     pub(super) fn new(
-        plan: Arc<Plan>,
-        stream: Box<dyn Stream>,
+        number: u64,
+        (plan, stream): (Arc<Plan>, Box<dyn Stream>),
         context: Context,
         done: Option<Changed>,
     ) -> Portal {
         let context = Box::new(context);
-        Portal { state: State::Running { plan, stream, context, done, count: 0 } }
+        Portal { state: State::Running { plan, stream, context, done, count: 0 }, number }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Row>> {
@@ -192,7 +198,10 @@ impl Session {
     /// What is wrong with the statement; more than one statement.
     pub fn prepare(&mut self, name: &str, sql: &str, types: &[SqlType]) -> Result<Description> {
         self.begin_message();
-        self.prepare_text(name, sql, types).map_err(|error| self.failed(error))
+        self.seat.busy(sql, self.db.unix_micros());
+        let prepared = self.prepare_text(name, sql, types).map_err(|error| self.failed(error));
+        self.stop_deadline();
+        prepared
     }
 
     fn prepare_text(&mut self, name: &str, sql: &str, types: &[SqlType]) -> Result<Description> {
@@ -326,7 +335,8 @@ impl Session {
             return Err(SqlError::new(code::DUPLICATE_CURSOR, message));
         }
         let state = State::Bound { statement: prepared, params };
-        self.portals.insert(portal.to_owned(), Portal { state });
+        let number = self.begins();
+        self.portals.insert(portal.to_owned(), Portal { state, number });
         Ok(())
     }
 
@@ -348,7 +358,9 @@ impl Session {
         if result.is_ok() {
             self.portals.insert(name.to_owned(), portal);
         }
-        result.map_err(|error| self.failed(error))
+        let result = result.map_err(|error| self.failed(error));
+        self.stop_deadline();
+        result
     }
 
     fn advance(

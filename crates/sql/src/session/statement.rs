@@ -37,6 +37,7 @@ impl Session {
         if self.is_copying() {
             return;
         }
+        self.stop_deadline();
         self.seat.rest(self.status(), &self.settings, self.db.unix_micros());
     }
 
@@ -47,6 +48,7 @@ impl Session {
         }
         let statements = parse(sql)?;
         let count = statements.len();
+        self.several = count > 1;
         self.cache.last = None;
         let copies_in = |parsed: &Parsed| match &parsed.stmt {
             Stmt::Utility(Utility::Copy(copy)) => copy.from,
@@ -71,11 +73,17 @@ impl Session {
 
     /// Runs a statement of a message; after the last one what was begun for the message ends.
     fn one(&mut self, parsed: Arc<Parsed>, last: bool, sink: &mut dyn Sink) -> Result<()> {
+        if self.several {
+            self.set_deadline();
+        }
         let tag = match &parsed.stmt {
             Stmt::Utility(utility) => match self.control(utility, sink)? {
                 Some(tag) => tag.to_owned(),
                 None => {
                     self.check_usable()?;
+                    if self.several {
+                        self.ensure()?;
+                    }
                     match utility {
                         Utility::Copy(copy) => match self.copy(copy, sink)? {
                             Some(tag) => tag,
@@ -183,7 +191,8 @@ impl Session {
             // The build waits for all transactions, this one too.
             self.commit()?;
             if let Some(schema) = schema {
-                let built = self.db.create_index_online(table, &schema);
+                let built =
+                    self.watched(|db, watch| db.create_index_online_with(table, &schema, watch));
                 built.map_err(|error| exec::ddl::not_unique(&schema.name, error))?;
             }
             return Ok("CREATE INDEX".to_owned());
@@ -197,28 +206,33 @@ impl Session {
         Ok(defined.tag.to_owned())
     }
 
-    /// When the statement that begins now has taken too long.
-    pub(super) fn set_deadline(&mut self) -> Option<i64> {
+    /// The statement that begins now, its planning and waiting included, has as long as the
+    /// settings say.
+    pub(super) fn set_deadline(&mut self) {
         let timeout = self.settings.often().statement_timeout;
         let deadline = timeout.map(|millis| self.now().saturating_add(millis as i64 * 1_000));
         self.interrupt.set_deadline(deadline);
-        deadline
+    }
+
+    /// A message is done: what the client takes until the next one does not count.
+    pub(super) fn stop_deadline(&mut self) {
+        if !self.is_copying() {
+            self.interrupt.set_deadline(None);
+        }
     }
 
     /// What evaluations of a statement may ask.
     pub(super) fn context(&mut self, params: Vec<Datum>) -> Context {
         let statement_time = self.now();
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let deadline = self.set_deadline();
         Context {
             params,
             transaction_time: self.active.as_ref().map_or(statement_time, |active| active.time),
             statement_time,
             random: Cell::new(self.random),
             database: self.database.clone(),
-            deadline,
             probe: self.probe.clone(),
-            sequences: self.sequences.clone(),
+            sequences: self.sequences.of_statement(),
             db: Some(Db(self.db.clone())),
             interrupt: self.interrupt.clone(),
             settings: self.settings.clone(),
@@ -274,7 +288,7 @@ impl Session {
                 (Box::new(exec::Ready::new(std::mem::take(&mut done.rows))), Some(done))
             }
         };
-        Ok(Portal::new(plan, stream, context, done))
+        Ok(Portal::new(self.begins(), (plan, stream), context, done))
     }
 
     /// Tells `sink` rows that are there already.

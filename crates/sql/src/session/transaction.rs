@@ -6,12 +6,15 @@
 
 use std::time::Duration;
 
-use rightlink::{Isolation, Savepoint, Transaction, TransactionOptions};
+use rightlink::{
+    CancelHandle, Database, Isolation, Savepoint, Transaction, TransactionOptions, Watch,
+};
 
 use super::{Session, Sink};
 use crate::error::{Result, SqlError, code};
 use crate::interrupt::Interrupt;
 use crate::parse::utility::{Level, Modes};
+use crate::settings;
 use crate::types::calendar::EPOCH_SECONDS;
 
 /// Where a session stands, as clients are told after every message.
@@ -31,13 +34,23 @@ pub(super) struct Active {
     /// Was it begun by BEGIN?
     pub(super) block: bool,
     failed: bool,
-    savepoints: Vec<(String, Savepoint)>,
+    savepoints: Vec<Mark>,
     /// Start, in microseconds since 2000.
     pub(super) time: i64,
     read_only: bool,
     level: Level,
     /// Has a statement run in it?
     pub(super) used: bool,
+}
+
+/// A savepoint: where the session stood.
+struct Mark {
+    name: String,
+    savepoint: Savepoint,
+    settings: settings::Mark,
+    read_only: bool,
+    /// Cursors and portals that had begun.
+    begun: u64,
 }
 
 impl Session {
@@ -57,19 +70,23 @@ impl Session {
 
     /// A message begins: what interrupted the one before does not concern it.
     pub(super) fn begin_message(&mut self) {
-        if self.interrupt.begin()
-            && let Some(active) = &mut self.active
-        {
-            active.txn.clear_cancel();
-        }
+        let active = &mut self.active;
+        self.interrupt.begin(|| {
+            if let Some(active) = active {
+                active.txn.clear_cancel();
+            }
+        });
+        self.several = false;
+        self.set_deadline();
         self.follow_settings();
     }
 
-    /// The transaction that runs waits as long as the settings say now.
+    /// The transaction that runs waits as long and reads ahead as the settings say now.
     pub(super) fn follow_settings(&mut self) {
         if let Some(active) = &mut self.active {
-            let timeout = self.settings.often().lock_timeout;
-            active.txn.set_lock_timeout(timeout.map(Duration::from_millis));
+            let often = self.settings.often();
+            active.txn.set_lock_timeout(often.lock_timeout.map(Duration::from_millis));
+            active.txn.set_serial_reads(!often.insert_prefetch);
         }
     }
 
@@ -107,14 +124,20 @@ impl Session {
         let options = TransactionOptions {
             isolation,
             relaxed: often.relaxed,
+            serial_reads: !often.insert_prefetch,
             lock_timeout: often.lock_timeout.map(Duration::from_millis),
-            ..TransactionOptions::default()
         };
         let read_only = modes.read_only.unwrap_or(often.read_only);
-        self.settings.begin();
+        // One that takes the place of another goes on with its settings and its time.
+        let time = match &self.active {
+            Some(active) => active.time,
+            None => {
+                self.settings.begin();
+                self.now()
+            }
+        };
         let txn = self.db.begin_with(options);
         self.interrupt.watch(txn.cancel_handle());
-        let time = self.now();
         self.seat.begin_transaction(txn.number(), time);
         self.active = Some(Active {
             txn,
@@ -156,15 +179,19 @@ impl Session {
         }
     }
 
-    /// Refuses a statement that cannot be undone inside of a block.
+    /// Refuses a statement that cannot be undone inside of a block, also where the statements of a
+    /// message are one.
     pub(super) fn check_outside(&self, what: &str) -> Result<()> {
-        match &self.active {
-            Some(active) if active.block => {
-                let message = format!("{what} cannot run inside a transaction block");
-                Err(SqlError::new(code::ACTIVE_TRANSACTION, message))
-            }
-            _ => Ok(()),
+        if self.is_block() {
+            let message = format!("{what} cannot run inside a transaction block");
+            return Err(SqlError::new(code::ACTIVE_TRANSACTION, message));
         }
+        Ok(())
+    }
+
+    /// Will more statements share the transaction: of a block, or of a message with several?
+    pub(super) fn is_block(&self) -> bool {
+        self.several || matches!(&self.active, Some(active) if active.block)
     }
 
     /// BEGIN
@@ -291,12 +318,43 @@ impl Session {
         }
     }
 
+    /// Does work of the database that is in no transaction of the session, and ends it as what is
+    /// in one is ended.
+    pub(super) fn watched<T>(
+        &mut self,
+        work: impl FnOnce(&Database, Watch<'_>) -> rightlink::Result<T>,
+    ) -> rightlink::Result<T> {
+        let (db, interrupt, seat) = (&self.db, &self.interrupt, &self.seat);
+        let go_on = || {
+            interrupt.expire(db.unix_micros());
+            match interrupt.reason() {
+                Some(_) => Err(rightlink::Error::Cancelled("by request".into())),
+                None => Ok(()),
+            }
+        };
+        let started = self.now();
+        let begun = |handle: CancelHandle| {
+            seat.begin_transaction(handle.transaction(), started);
+            interrupt.watch(handle);
+        };
+        let lock_timeout = self.settings.often().lock_timeout.map(Duration::from_millis);
+        let done = work(db, Watch { lock_timeout, go_on: &go_on, begun: &begun });
+        interrupt.unwatch();
+        seat.end_transaction();
+        done
+    }
+
     /// After an error: the block has failed, or what was begun for the message is undone.
     pub(super) fn fail(&mut self) {
         match &mut self.active {
             Some(active) if active.block => active.failed = true,
             _ => self.abort(),
         }
+    }
+
+    /// The transaction of a block, or of a message with several statements.
+    pub(super) fn shared(&mut self, what: &str) -> Result<&mut Active> {
+        if self.several { self.ensure() } else { self.block(what) }
     }
 
     pub(super) fn block(&mut self, what: &str) -> Result<&mut Active> {
@@ -311,17 +369,19 @@ impl Session {
 
     /// SAVEPOINT
     pub(super) fn savepoint(&mut self, name: &str) -> Result<()> {
+        let (settings, begun) = (self.settings.mark(), self.begun);
         let active = self.block("SAVEPOINT")?;
-        let savepoint = active.txn.savepoint();
-        active.savepoints.push((name.to_owned(), savepoint));
+        let (name, savepoint) = (name.to_owned(), active.txn.savepoint());
+        let read_only = active.read_only;
+        active.savepoints.push(Mark { name, savepoint, settings, read_only, begun });
         Ok(())
     }
 
     fn find_savepoint(&mut self, name: &str, what: &str) -> Result<(usize, Savepoint)> {
         let active = self.block(what)?;
-        let found = active.savepoints.iter().rposition(|(known, _)| known == name);
+        let found = active.savepoints.iter().rposition(|mark| mark.name == name);
         match found {
-            Some(at) => Ok((at, active.savepoints[at].1)),
+            Some(at) => Ok((at, active.savepoints[at].savepoint)),
             None => {
                 let message = format!("savepoint \"{name}\" does not exist");
                 Err(SqlError::new(code::INVALID_SAVEPOINT, message))
@@ -338,14 +398,22 @@ impl Session {
         Ok(())
     }
 
-    /// ROLLBACK TO
+    /// ROLLBACK TO: locks of tables stay, all else is as it was.
     pub(super) fn rollback_to(&mut self, name: &str) -> Result<()> {
         let (at, savepoint) = self.find_savepoint(name, "ROLLBACK TO SAVEPOINT")?;
+        let active = self.block("ROLLBACK TO SAVEPOINT")?;
+        let begun = active.savepoints[at].begun;
+        self.end_cursors_after(begun);
+        let settings = self.settings.clone();
         let active = self.block("ROLLBACK TO SAVEPOINT")?;
         active.txn.clear_cancel();
         active.txn.rollback_to(savepoint)?;
         active.savepoints.truncate(at + 1);
         active.failed = false;
+        let mark = &active.savepoints[at];
+        active.read_only = mark.read_only;
+        settings.return_to(&mark.settings);
+        self.follow_settings();
         Ok(())
     }
 }

@@ -23,10 +23,6 @@ use crate::types::{Datum, SqlType};
 impl Session {
     /// Runs a utility statement and gives its tag.
     pub(super) fn utility(&mut self, utility: &Utility, sink: &mut dyn Sink) -> Result<String> {
-        // Of those that run by themselves this one waits, and can be told to stop.
-        if matches!(utility, Utility::Lock { .. }) {
-            self.set_deadline();
-        }
         let tag = match utility {
             Utility::Set { name, value, local } => {
                 self.set(name, value.as_deref(), *local, sink)?;
@@ -50,6 +46,7 @@ impl Session {
                 "SHOW"
             }
             Utility::Reset(name) => {
+                self.ensure()?;
                 match name {
                     Some(name) => self.settings.set(name, None, false)?,
                     None => self.settings.reset_all(),
@@ -151,12 +148,13 @@ impl Session {
         local: bool,
         sink: &mut dyn Sink,
     ) -> Result<()> {
-        let block = matches!(&self.active, Some(active) if active.block);
-        if local && !block {
+        if local && !self.is_block() {
             sink.notice("WARNING", "SET LOCAL can only be used in transaction blocks");
             return Ok(());
         }
         check_settable(name)?;
+        // It is undone with what comes after it in a pipeline.
+        self.ensure()?;
         self.settings.set(name, value, local)
     }
 
@@ -201,7 +199,11 @@ impl Session {
         for node in nodes {
             bound.push(binder.at_place(Place::None("EXECUTE parameters"), |b| b.expr(node))?.expr);
         }
+        let sequences = std::mem::take(&mut binder.sequences);
         let context: Context = self.context(Vec::new());
+        let active = self.ensure()?;
+        active.used = true;
+        context.sequences.open(&sequences, &mut active.txn)?;
         bound.iter().map(|expr| expr.eval(&[], &context)).collect()
     }
 
@@ -213,11 +215,11 @@ impl Session {
         // A transaction of the message would hold locks that a vacuum waits for.
         self.commit()?;
         if tables.is_empty() {
-            self.db.vacuum(None)?;
+            self.watched(|db, watch| db.vacuum_with(None, watch))?;
         }
         for name in tables {
             let name = names::relation(name)?;
-            match self.db.vacuum(Some(&name)) {
+            match self.watched(|db, watch| db.vacuum_with(Some(&name), watch)) {
                 Err(rightlink::Error::NotFound(_)) => {
                     return Err(crate::exec::ddl::no_table(&name));
                 }
@@ -243,7 +245,7 @@ impl Session {
         };
         // The build waits for all transactions, this one too.
         self.commit()?;
-        self.db.reindex(&table, one).map(drop).map_err(missing)
+        self.watched(|db, watch| db.reindex_with(&table, one, watch)).map(drop).map_err(missing)
     }
 
     fn lock_tables(
@@ -253,7 +255,7 @@ impl Session {
         nowait: bool,
     ) -> Result<()> {
         let busy = if nowait { Busy::Fail } else { Busy::Wait };
-        let active = self.block("LOCK TABLE")?;
+        let active = self.shared("LOCK TABLE")?;
         active.used = true;
         for name in tables {
             let name = names::relation(name)?;

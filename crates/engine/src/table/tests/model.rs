@@ -214,7 +214,10 @@ impl Run {
                     let limit = self.rng.chance(1, 3).then(|| self.rng.below(20));
                     let any_order = false;
                     let bounds = bounds.clone();
-                    let options = IndexScanOptions { bounds, direction, limit, any_order };
+                    let options = {
+                        let plain = IndexScanOptions::new(bounds);
+                        IndexScanOptions { direction, limit, any_order, ..plain }
+                    };
                     check_index(&self.store, snapshot, index, &options, &rows);
                     check_walk(&mut self.rng, &self.store, (snapshot, index), &options);
                     check_cut_short(&mut self.rng, &self.store, (snapshot, index), &options);

@@ -27,10 +27,11 @@ impl Definer<'_> {
     /// Adds a check.
     pub(super) fn add_check(&mut self, name: &str, check: &NewCheck) -> Result<()> {
         let table = self.table(name)?;
-        let condition = {
-            let (mut tables, lines) = (Tables(self.txn), Lines::default());
-            Binder::new(&mut tables, &lines, &[]).check_from(&check.condition, &table)?
-        };
+        let (mut tables, lines) = (Tables(self.txn), Lines::default());
+        let mut binder = Binder::new(&mut tables, &lines, &[]);
+        let condition = binder.check_from(&check.condition, &table)?;
+        let sequences = std::mem::take(&mut binder.sequences);
+        self.context.sequences.open(&sequences, self.txn)?;
         let mut columns = BTreeSet::new();
         condition.walk(&mut |expr| {
             if let Expr::Column(at) = expr {
