@@ -488,6 +488,40 @@ fn who_waits_for_whom_is_shown() {
     assert_eq!(one(&mut looker, "select count(*) from t"), "1");
 }
 
+/// A change of the row that was waited for is one that a place says, as later statements see it.
+#[test]
+fn a_place_is_no_longer_that_of_a_row_that_changed() {
+    let (_dir, db) = open();
+    let activity = Activity::default();
+    let who = |pid| Who { pid, ..Who::default() };
+    let mut first = Session::new(&db).join(&activity, who(1));
+    first.execute("create table t (a int primary key, b int)").unwrap();
+    for (sql, found) in [
+        ("delete from t where ctid = '(1,1)' returning ctid = '(1,1)'", ""),
+        ("update t set b = 9 where ctid = '(1,1)' returning b", ""),
+        ("select b from t where ctid = '(1,1)' for update", ""),
+        ("select b, ctid = '(1,1)' from t where a = 1 for update", "2|f"),
+        ("delete from t where a = 1 returning b, ctid = '(1,1)'", "2|f"),
+    ] {
+        first.execute("truncate t; insert into t values (1, 1)").unwrap();
+        first.execute("begin; update t set b = 2").unwrap();
+        let mut second = Session::new(&db).join(&activity, who(2));
+        let waiter = spawn("waiter", move || {
+            let rows = second.execute(sql).map(|outcomes| outcomes[0].rows.clone());
+            let shown = |row: Row| row.iter().map(|v| v.to_text().unwrap()).collect::<Vec<_>>();
+            rows.map(|rows| rows.into_iter().map(|row| shown(row).join("|")).collect::<String>())
+        });
+        let blocked = "select pg_isolation_test_session_is_blocked(2, '{1}')";
+        let mut looker = Session::new(&db).join(&activity, who(3));
+        while one(&mut looker, blocked) != "t" {
+            std::thread::yield_now();
+        }
+        first.execute("commit").unwrap();
+        assert_eq!(waiter.join().unwrap().unwrap(), found, "{sql}");
+    }
+    assert!(db.verify().unwrap().is_clean());
+}
+
 /// Six times the memory that the database has.
 #[test]
 fn what_memory_does_not_hold_is_sorted_by_way_of_files() {

@@ -16,6 +16,7 @@ use crate::catalog::Entry;
 use crate::datum::Value;
 use crate::db::rows::{Alive, Rows};
 use crate::error::{Error, Result};
+use crate::ids::RowId;
 use crate::index;
 use crate::keycode::Condition;
 use crate::table::schema::{IndexDef, TableDef};
@@ -58,6 +59,9 @@ pub struct ScanOptions {
     pub columns: Option<Vec<String>>,
     /// Rows of an index scan may come in any order: the heap is read in its own order then.
     pub any_order: bool,
+    /// Only the version that lies at this place, if the transaction sees it: a row that was read
+    /// there earlier, unless it has changed since. Goes through no index.
+    pub at: Option<RowId>,
 }
 
 impl Default for ScanOptions {
@@ -72,6 +76,7 @@ impl Default for ScanOptions {
             limit: None,
             columns: None,
             any_order: false,
+            at: None,
         }
     }
 }
@@ -80,6 +85,11 @@ impl ScanOptions {
     /// All rows, in no particular order.
     pub fn all() -> Self {
         Self::default()
+    }
+
+    /// What lies at `id`.
+    pub fn at(id: RowId) -> Self {
+        Self { at: Some(id), ..Self::default() }
     }
 
     /// Through `index`.
@@ -164,9 +174,16 @@ pub(crate) fn start(
     let projection = projection(table, options)?;
     let Some(name) = &options.index else {
         check_heap_scan(options)?;
+        if let Some(at) = options.at {
+            let scan = table.scan_place(snapshot, projection, (at, options.limit));
+            return Ok(Rows::new(alive, snapshot, scan, budget));
+        }
         let scan = table.scan(snapshot, projection, options.limit);
         return Ok(Rows::new(alive, snapshot, scan, budget));
     };
+    if options.at.is_some() {
+        return Err(Error::Invalid("a scan of one place goes through no index".into()));
+    }
     let index = table.index(name)?;
     if let Some(key) = whole_key(index.def(), options) {
         let scan = table.scan_key(snapshot, index, &projection, (key, options.limit))?;

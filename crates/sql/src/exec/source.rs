@@ -19,7 +19,11 @@ use crate::types::{Datum, Decimal, Row, SqlType, calendar};
 /// What the engine is asked for; `None` if no row can match.
 pub(crate) fn scan_options(scan: &TableScan, context: &Context) -> Result<Option<ScanOptions>> {
     let options = match &scan.path {
-        Path::Sequential | Path::Tid(_) => Some(ScanOptions::all()),
+        Path::Sequential => Some(ScanOptions::all()),
+        Path::Tid(place) => match place.eval(&[], context)? {
+            Datum::Tid(id) => Some(ScanOptions::at(id)),
+            _ => None,
+        },
         Path::Index(path) => path.options(context)?,
     };
     let names = scan.columns.iter().map(|at| scan.table.info.columns[*at].name.as_str());

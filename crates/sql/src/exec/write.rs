@@ -153,19 +153,6 @@ fn rewrite(
     let scan = &change.scan;
     check_given(change, context)?;
     let mut returned = Returned::new(change.returning.as_ref(), budget);
-    if let Path::Tid(place) = &scan.path {
-        let Datum::Tid(id) = place.eval(&[], context)? else { return Ok(returned.done(0)) };
-        return txn.write(&scan.table.info.name, |writer| {
-            // No row lies at slot 0.
-            let done =
-                if id.slot == 0 { None } else { one(change, writer, id, (context, pending))? };
-            let count = u64::from(done.is_some());
-            if let Some((id, row)) = done {
-                returned.add(row, id, context)?;
-            }
-            Ok(returned.done(count))
-        });
-    }
     let Some(mut options) = scan_options(scan, context)? else { return Ok(returned.done(0)) };
     options.any_order = options.index.is_some();
     txn.write(&scan.table.info.name, |writer| {
@@ -263,9 +250,9 @@ fn update_row(
     let keeps_new = keeps_old || change.returning.is_some();
     let mut failed = None;
     let (mut before, mut written): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
-    let result = writer.update(id, &mut |old| {
+    let result = writer.update_at(id, &mut |at, old| {
         let new = || -> Result<Option<Vec<Value>>> {
-            let Some(mut row) = wanted(change, old, id, context)? else { return Ok(None) };
+            let Some(mut row) = wanted(change, old, at, context)? else { return Ok(None) };
             let mut assigned = Vec::with_capacity(assignments.len());
             for (_, value) in assignments {
                 assigned.push(value.eval(&row, context)?);
@@ -300,23 +287,22 @@ fn delete_row(
     (context, pending): (&Context, &mut Pending),
 ) -> Result<Option<(RowId, Row)>> {
     let mut failed = None;
-    let mut last: Row = Vec::new();
+    let mut last = (id, Vec::new());
     let mut before = Vec::new();
-    let result =
-        writer.delete(id, &mut |old| match carry(&mut failed, wanted(change, old, id, context))? {
-            Some(mut row) => {
-                row.pop();
-                last = row;
-                if change.rules.is_parent {
-                    before = old.to_vec();
-                }
-                Ok(true)
-            }
-            None => Ok(false),
-        });
+    let result = writer.delete_at(id, &mut |at, old| {
+        let Some(mut row) = carry(&mut failed, wanted(change, old, at, context))? else {
+            return Ok(false);
+        };
+        row.pop();
+        last = (at, row);
+        if change.rules.is_parent {
+            before = old.to_vec();
+        }
+        Ok(true)
+    });
     let Written::Done(_) = unless(failed, result)? else { return Ok(None) };
     pending.went(&change.rules, &before, None)?;
-    Ok(Some((id, last)))
+    Ok(Some(last))
 }
 
 /// Runs a SELECT FOR UPDATE or FOR SHARE: rows are locked one after the other, as they are found or
@@ -408,15 +394,16 @@ fn lock_row(
     let Source::Table(scan) = &select.source else { return Ok(None) };
     let mut failed = None;
     let mut output = None;
-    let mut judge = |values: &[Value]| {
+    let mut judge = |at: RowId, values: &[Value]| {
         let mut judge = || -> Result<bool> {
             let columns = scan.columns.iter().map(|at| Datum::from(values[*at].clone()));
             let mut row: Row = columns.collect();
             if scan.with_tid {
-                row.push(Datum::Tid(id));
+                row.push(Datum::Tid(at));
             }
             let of_path = match &scan.path {
                 Path::Index(path) => path.conditions.as_slice(),
+                Path::Tid(_) if at != id => return Ok(false),
                 Path::Sequential | Path::Tid(_) => &[],
             };
             for condition in of_path.iter().chain(&scan.filter) {
@@ -429,7 +416,7 @@ fn lock_row(
         };
         carry(&mut failed, judge())
     };
-    let result = writer.lock_row(id, &mut judge, lock, busy);
+    let result = writer.lock_row_at(id, &mut judge, lock, busy);
     Ok(match unless(failed, result)? {
         Written::Done(_) => output,
         Written::Skipped | Written::Gone => None,
