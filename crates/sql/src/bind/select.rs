@@ -12,7 +12,7 @@ use sqlparser::ast::{
 };
 
 use super::collate::Collated;
-use super::target::Target;
+use super::target::{Target, check_width};
 use super::{Binder, Place, Scope, ScopeColumn, Slot, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
@@ -225,6 +225,9 @@ impl Binder<'_> {
                 });
             }
             rows.push(bound);
+        }
+        if into.is_none() {
+            check_width(rows.first().map_or(0, Vec::len))?;
         }
         let (rows, types) = self.rows(&rows, into)?;
         let column = |(at, ty): (usize, &SqlType)| ScopeColumn {
