@@ -291,6 +291,55 @@ fn a_statement_that_takes_too_long_is_ended() {
     assert_eq!(one(&mut session, "select count(*) from t"), "200000");
 }
 
+/// Whatever a statement does with the rows that it goes through.
+#[test]
+fn changes_and_locks_that_take_too_long_are_ended() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create table t (a int); create table u (a int primary key)").unwrap();
+    session.execute("insert into t select g from generate_series(1, 100000) g").unwrap();
+    for sql in [
+        "update t set a = 0 where md5(a::text) = 'x'",
+        "delete from t where md5(a::text) = 'x'",
+        "select a from t where md5(a::text) = 'x' for update",
+        "select a from t where md5(a::text) <> 'x' order by a for share",
+    ] {
+        session.execute("set statement_timeout = 1").unwrap();
+        let error = session.execute(sql).unwrap_err();
+        assert_eq!(error.sqlstate, "57014", "{sql}");
+        assert!(error.message.contains("statement timeout"), "{sql}: {error}");
+        session.execute("set statement_timeout = 0").unwrap();
+    }
+    assert_eq!(one(&mut session, "select count(*), min(a) from t"), "100000|1");
+    drop(session);
+    assert!(db.verify().unwrap().is_clean());
+}
+
+#[test]
+fn a_copy_that_takes_too_long_is_told_so() {
+    let (_dir, db) = open();
+    let activity = Activity::default();
+    let who = |pid| Who { pid, ..Who::default() };
+    let mut session = Session::new(&db).join(&activity, who(1));
+    let mut looker = Session::new(&db).join(&activity, who(2));
+    session.execute("create table t (a int); set statement_timeout = 1").unwrap();
+    session.run("copy t from stdin", &mut Gather::default()).unwrap();
+    let state = "select state from pg_stat_activity where pid = 1";
+    assert_eq!(one(&mut looker, state), "active");
+    let error = loop {
+        // Whatever the clock says of the first pieces.
+        if let Err(error) = session.copy_data("1\n".repeat(10_000).as_bytes()) {
+            break error;
+        }
+    };
+    assert_eq!(error.sqlstate, "57014");
+    assert!(error.message.contains("statement timeout"), "{error}");
+    assert_eq!(one(&mut looker, state), "idle");
+    assert!(!session.is_copying());
+    session.execute("set statement_timeout = 0").unwrap();
+    assert_eq!(one(&mut session, "select count(*) from t"), "0");
+}
+
 #[test]
 fn memory_is_bounded_by_the_budget() {
     let dir = tempfile::tempdir().unwrap();
@@ -375,6 +424,77 @@ fn copy_that_fails_leaves_nothing() {
     session.copy_data(b"2\tx\n").unwrap();
     assert_eq!(session.copy_fail("changed my mind").sqlstate, "57014");
     assert_eq!(one(&mut session, "select count(*) from t"), "1");
+}
+
+/// Lines end as the first one does, in pieces of any size; an end that is data is quoted.
+#[test]
+fn copy_takes_lines_that_end_alike() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create table t (a text, b text)").unwrap();
+    for (format, data, found) in [
+        ("text", "1\t2\n3\t4\r\n", Err("22P04")),
+        ("text", "1\t2\r\n3\t4\n", Err("22P04")),
+        ("text", "1\t2\r\n3\t4\r5\t6\r\n", Err("22P04")),
+        ("text", "1\t2\r\n3\t4\r\n", Ok("1|2 3|4")),
+        ("text", "1\t2\r\n3\t4", Ok("1|2 3|4")),
+        ("text", "1\t2\n3\t4", Ok("1|2 3|4")),
+        ("text", "1\t2\r3\t4\r", Ok("1|2 3|4")),
+        ("text", "1\t2\r3\t4\r\n", Err("22P04")),
+        ("text", "1\t2\\\r\n3\t4\\\n\n", Ok("1|2\r 3|4\n")),
+        ("text", "1\t2\\r\n", Ok("1|2\r")),
+        ("text", "1\t\\000\n", Err("22021")),
+        ("text", "1\t\0\n", Err("22021")),
+        ("csv", "1,2\n3,4\r\n", Err("22P04")),
+        ("csv", "1,2\r\n3,4\n", Err("22P04")),
+        ("csv", "1,2\r\n3,4", Ok("1|2 3|4")),
+        ("csv", "1,\"2\r\n\"\n3,\"\r\"\n", Ok("1|2\r\n 3|\r")),
+        ("csv", "1,\0\n", Err("22021")),
+        ("csv, header", "a,b\r\n1,2\r\n\\.\r\nrest", Ok("1|2")),
+        ("csv, escape '\\'", "1,\"2\\\"\n\"\n3,\"\\\\\"\n", Ok("1|2\"\n 3|\\")),
+    ] {
+        for pieces in [1, 2, 3, 1_000] {
+            session.execute("truncate t").unwrap();
+            let copy = format!("copy t from stdin (format {format})");
+            session.run(&copy, &mut Gather::default()).unwrap();
+            let mut pieces_of = data.as_bytes().chunks(pieces);
+            let result = pieces_of.try_for_each(|piece| session.copy_data(piece));
+            let result = result.and_then(|()| session.copy_done());
+            let stored = match &result {
+                Ok(_) => Ok(one(&mut session, "select * from t")),
+                Err(error) => Err(error.sqlstate),
+            };
+            assert_eq!(stored, found.map(str::to_owned), "{data:?} in pieces of {pieces}");
+        }
+    }
+}
+
+/// A piece of many rows, and rows of many pieces.
+#[test]
+fn copy_takes_many_rows_in_a_piece_and_many_pieces_in_a_row() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create table t (a text, b bytea)").unwrap();
+    let long = "x".repeat(300_000);
+    let insert = format!("insert into t values ('{long}', null), ('', ''), (null, 'abc')");
+    session.execute(&insert).unwrap();
+    let mut out = Gather::default();
+    session.run("copy t to stdout (format binary)", &mut out).unwrap();
+    session.run("copy t from stdin (format binary)", &mut Gather::default()).unwrap();
+    out.data.chunks(10).try_for_each(|piece| session.copy_data(piece)).unwrap();
+    assert_eq!(session.copy_done().unwrap(), "COPY 3");
+    let sizes = "select length(a), length(b), count(*) from t group by 1, 2 order by 1";
+    assert_eq!(one(&mut session, sizes), "0|0|2 300000|NULL|2 NULL|3|2");
+    session.execute("truncate t").unwrap();
+    session.run("copy t (a) from stdin", &mut Gather::default()).unwrap();
+    session.copy_data("\n".repeat(20_000).as_bytes()).unwrap();
+    assert_eq!(session.copy_done().unwrap(), "COPY 20000");
+    // A row after one that is wrong is not looked at.
+    session.run("copy t from stdin", &mut Gather::default()).unwrap();
+    assert!(session.copy_data(b"1\t2\t3\n\0\0\n").unwrap_err().sqlstate == "22P04");
+    assert_eq!(one(&mut session, "select count(*) from t"), "20000");
+    drop(session);
+    assert!(db.verify().unwrap().is_clean());
 }
 
 /// A row that refers to another keeps it, seen or not: its parent is locked until it is committed,
@@ -547,6 +667,46 @@ fn what_memory_does_not_hold_is_sorted_by_way_of_files() {
     session.close_portal("");
     let files = std::fs::read_dir(dir.path().join("tmp")).unwrap().count();
     assert_eq!(files, 0, "temporary files go with their statement");
+}
+
+/// The first rows of many, which memory does not hold, or which grow while they are gathered.
+#[test]
+fn first_rows_that_are_long_are_sorted_by_way_of_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::options().memory(8 << 20).open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    let sql = "select g, g % 3 as k, repeat('x', case when g <= 600 then 1 else 20000 end) as t \
+               from generate_series(1, 1200) g order by k desc, g > 600 desc limit";
+    let tail = |limit: usize, offset: usize| {
+        // By descending k, long ones before short ones, equal ones as they came.
+        let mut rows: Vec<i32> = (1..=1200).collect();
+        rows.sort_by_key(|g| (-(g % 3), *g <= 600));
+        rows[offset..offset + limit].to_vec()
+    };
+    for (limit, offset) in [(10, 0), (500, 0), (1, 600), (700, 499)] {
+        let sql = format!("select g from ({sql} {limit} offset {offset}) s");
+        let rows = session.execute(&sql).unwrap().remove(0).rows;
+        let found: Vec<i32> = rows
+            .iter()
+            .map(|row| match row[0] {
+                Datum::Int4(g) => g,
+                _ => panic!("a number"),
+            })
+            .collect();
+        assert_eq!(found, tail(limit, offset), "{limit} from {offset}");
+        assert_eq!(files_in(&dir), 0, "temporary files go with their statement");
+    }
+    assert_eq!(
+        one(&mut session, "select 1 / g from generate_series(0, 9) g order by 1 limit 0"),
+        ""
+    );
+    // Long rows go in where a thousand of them would not fit.
+    session.execute("create table t (t text)").unwrap();
+    let many = "insert into t select repeat('x', 100000) || g from generate_series(1, 150) g";
+    assert_eq!(session.execute(many).unwrap()[0].tag, "INSERT 0 150");
+    assert_eq!(one(&mut session, "select count(distinct length(t)) from t"), "3");
+    drop(session);
+    assert!(db.verify().unwrap().is_clean());
 }
 
 /// Messages that differ in their literals alone have one plan, and what their own would do.

@@ -11,15 +11,12 @@ use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
 use crate::exec::references::{self, Pending};
 use crate::exec::source::{convert, scan_options};
-use crate::exec::{rows, upsert};
+use crate::exec::{Pace, rows, upsert};
 use crate::expr::probe::Stage;
 use crate::expr::{Context, Expr};
 use crate::plan::path::Path;
 use crate::plan::{Change, Insert, Returning, Rules, Select, Source};
 use crate::types::{Datum, Row};
-
-/// Rows that an INSERT hands to the engine at a time.
-const BATCH: usize = 1_000;
 
 /// What a statement that writes has done.
 #[derive(Default)]
@@ -69,21 +66,24 @@ pub(crate) fn insert(
     let mut pending = Pending::new(rules, budget);
     let changed = txn.write(&table.info.name, |writer| {
         let mut returned = Returned::new(insert.returning.as_ref(), budget);
-        let mut count = 0;
+        let (mut count, mut pace) = (0, Pace::default());
+        let mut batch = rows::Batch::new(budget);
         loop {
-            let mut batch = Vec::new();
-            while batch.len() < BATCH {
-                let Some(row) = source.next(context)? else { break };
+            while !batch.is_full()
+                && let Some(row) = source.next(context)?
+            {
+                pace.step(context)?;
                 batch.push(rows::complete((table, rules), &insert.given, row, context)?);
             }
-            if batch.is_empty() {
+            if batch.rows().is_empty() {
                 return Ok::<_, SqlError>(returned.done(count));
             }
             let mut to = Inserting { writer, pending: &mut pending, returned: &mut returned };
             count += match &insert.conflict {
-                None => to.plain(rules, batch, context)?,
-                Some(conflict) => upsert::run(&mut to, insert, conflict, batch, context)?,
+                None => to.plain(rules, batch.take(), context)?,
+                Some(conflict) => upsert::run(&mut to, insert, conflict, batch.take(), context)?,
             };
+            batch.clear();
         }
     })?;
     references::settle(pending, (table, rules), txn, (context, budget))?;
@@ -157,8 +157,9 @@ fn rewrite(
     options.any_order = options.index.is_some();
     txn.write(&scan.table.info.name, |writer| {
         let (mut count, mut found, mut removed) = (0, 0, 0);
-        let mut rows = writer.scan(&options)?;
+        let (mut rows, mut pace) = (writer.scan(&options)?, Pace::default());
         for row in rows.by_ref() {
+            pace.step(context)?;
             let row = row?;
             let id = row.id;
             if let Some(filter) = &scan.filter
@@ -319,7 +320,7 @@ pub(crate) fn select_locked(
     let how = select.locks.unwrap_or((RowLock::Exclusive, Busy::Wait));
     let limits = Limits::of(select, context)?;
     let Some(options) = scan_options(scan, context)? else { return Ok(Vec::new()) };
-    let mut memory = Memory::new(budget);
+    let (mut memory, mut pace) = (Memory::new(budget), Pace::default());
     let mut locked = Locked { select, how, limits, rows: Vec::new() };
     txn.write(&scan.table.info.name, |writer| {
         let mut found: Vec<(RowId, Row)> = Vec::new();
@@ -327,6 +328,7 @@ pub(crate) fn select_locked(
         while !locked.is_enough()
             && let Some(row) = rows.next().transpose()?
         {
+            pace.step(context)?;
             let id = row.id;
             let row = convert(row, scan.with_tid)?;
             if let Some(filter) = &scan.filter
@@ -337,9 +339,7 @@ pub(crate) fn select_locked(
             if select.sort.is_empty() {
                 // A row that is found may be skipped or not be wanted any more: only those that
                 // are locked count.
-                if locked.take(writer, id, context)? {
-                    memory.charge_row(locked.rows.last().map_or(&[], Vec::as_slice))?;
-                }
+                locked.take(writer, id, (context, &mut memory))?;
                 continue;
             }
             let output = query::project(&select.output, &row, context)?;
@@ -347,11 +347,14 @@ pub(crate) fn select_locked(
             found.push((id, output));
         }
         found.sort_by(|a, b| query::compare(&a.1, &b.1, &select.sort));
-        for (id, _) in found {
+        for (id, row) in found {
             if locked.is_enough() {
                 break;
             }
-            locked.take(writer, id, context)?;
+            pace.step(context)?;
+            memory.give_back_row(&row);
+            drop(row);
+            locked.take(writer, id, (context, &mut memory))?;
         }
         Ok(locked.rows)
     })
@@ -370,17 +373,23 @@ impl Locked<'_> {
         self.limits.take.is_some_and(|take| self.rows.len() as u64 >= take)
     }
 
-    /// Locks a row; was it added? One of those that OFFSET skips is locked too.
-    fn take(&mut self, writer: &mut Writer<'_>, id: RowId, context: &Context) -> Result<bool> {
+    /// Locks a row. One of those that OFFSET skips is locked too.
+    fn take(
+        &mut self,
+        writer: &mut Writer<'_>,
+        id: RowId,
+        (context, memory): (&Context, &mut Memory),
+    ) -> Result<()> {
         let locked = lock_row((self.select, self.how), writer, id, context)?;
-        let Some(mut row) = locked else { return Ok(false) };
+        let Some(mut row) = locked else { return Ok(()) };
         if self.limits.skip > 0 {
             self.limits.skip -= 1;
-            return Ok(false);
+            return Ok(());
         }
         row.truncate(self.select.columns.len());
+        memory.charge_row(&row)?;
         self.rows.push(row);
-        Ok(true)
+        Ok(())
     }
 }
 
