@@ -218,7 +218,7 @@ mod tests {
             txn.scan("n", &ScanOptions::at(id)).unwrap().map(Result::unwrap).collect()
         };
         let old = txn.get("n", &[Value::Int8(1)]).unwrap().unwrap();
-        assert_eq!(at(&mut txn, old.id), [old.clone()]);
+        assert_eq!(at(&mut txn, old.id).pop().unwrap(), old);
         let mut seen = Vec::new();
         let written = txn.write("n", |writer| {
             writer.update_at(old.id, &mut |place, values| {

@@ -14,8 +14,8 @@ use super::write::Written;
 
 impl Table {
     /// Locks the row at `row` if it is `wanted`, or whatever it is. The closure's last call saw the
-    /// locked version and where it lies. What is done about a row that another transaction has is for `busy` to say;
-    /// a failure undoes what the statement has done.
+    /// locked version and where it lies. What is done about a row that another transaction has is
+    /// for `busy` to say; a failure undoes what the statement has done.
     pub fn lock_row(
         &self,
         statement: &mut Statement<'_>,

@@ -3,8 +3,8 @@
 //! COPY FROM is a conversation: the statement puts the session into copying, pieces of data follow,
 //! and an end or a failure. COPY TO hands its pieces to the sink.
 //!
-//! Invariants: rows go in as soon as they are a batch, all in the transaction of the statement; after an
-//! error the transaction has failed and the session is out of copying.
+//! Invariants: rows go in as soon as they are a batch, all in the transaction of the statement;
+//! after an error the transaction has failed and the session is out of copying.
 //! Does not do: COPY FROM in a message with other statements.
 
 use std::sync::Arc;
