@@ -37,6 +37,8 @@ COLUMNS = {"id": "int", "i2": "smallint", "i4": "int", "i8": "bigint", "n": "num
 TABLE = """create table t (id int primary key, i2 smallint, i4 int check (i4 <> 13), i8 bigint,
  n numeric, p numeric(8, 2) default 1.5, t text, v varchar(5) unique, c char(4), b boolean,
  d date, ts timestamp, f8 double precision, u uuid, check (i2 > -32768 or i4 is null))"""
+# What is read from one table is stored into columns of other types here.
+OTHER = "create table k (i int, n numeric(8, 1), t text, c char(4))"
 INDEXES = ["create index on t (i4, i8)", "create index on t (t)", "create index on t (c)",
            "create index on t (d desc)", "create index on t (n)", "create index on t using hash (i8)"]
 LITERALS = {
@@ -170,7 +172,19 @@ class Maker:
         return f"delete from t where id between {self.random.randrange(300)} and 0 or {where}" \
             if self.chance(30) else f"delete from t where id = {self.random.randrange(300)}{returning}"
 
+    def stored(self):
+        """Duplicates, groups, order and limit are of the values that are read."""
+        column = self.one([name for name in ORDERED if name not in ("n", "f8")])
+        where = f" where {self.condition(1)}" if self.chance(50) else ""
+        limit = f" limit {self.random.randrange(9)}" if self.chance(50) else ""
+        into = f"insert into k ({self.one(['i', 'n', 't', 'c'])}"
+        if self.chance(30):
+            return f"{into}, i) select {column}, count(*) from t{where} group by 1 order by 1{limit}"
+        return f"{into}) select {self.one(['', 'distinct '])}{column} from t{where} order by 1{limit}"
+
     def statement(self):
+        if self.chance(4):
+            return self.stored()
         return self.select() if self.chance(60) else self.write()
 
 
@@ -276,7 +290,7 @@ def rounded(answer):
 
 
 def prepare(sessions):
-    for sql in ["drop table if exists t", TABLE, *INDEXES]:
+    for sql in ["drop table if exists t, k", TABLE, OTHER, *INDEXES]:
         for session in sessions:
             answer = session.run(sql)
             if answer[0] == "error":
@@ -309,10 +323,12 @@ def run_part(sessions, name, statements, show):
             # The tables differ from here on: make them equal.
             for session in sessions:
                 session.run("delete from t")
-    final = [session.run("select * from t order by id") for session in sessions]
-    if final[0] != final[1]:
-        count["different"] += 1
-        print(f"{name}: the tables differ at the end", flush=True)
+                session.run("delete from k")
+    for query in ["select * from t order by id", "select * from k order by i, n, t, c"]:
+        final = [session.run(query) for session in sessions]
+        if final[0] != final[1]:
+            count["different"] += 1
+            print(f"{name}: the tables differ at the end: {query}", flush=True)
     return count
 
 

@@ -110,5 +110,5 @@ pub use rightlink_aio::{DeviceModel, Method};
 pub use rightlink_derive::Record;
 pub use rightlink_env::{Budget, Reservation};
 pub use sort::{Sorted, Sorter};
-pub use table::{Busy, Change, Mark, Merge, Upserted, Wanted, Written};
+pub use table::{Busy, Change, ChangeAt, Mark, Merge, Upserted, Wanted, WantedAt, Written};
 pub use txn::{DeadHints, LockMode, RowLock};

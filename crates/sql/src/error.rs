@@ -73,6 +73,7 @@ pub(crate) mod code {
     pub(crate) const DISK_FULL: &str = "53100";
     pub(crate) const OUT_OF_MEMORY: &str = "53200";
     pub(crate) const PROGRAM_LIMIT: &str = "54000";
+    pub(crate) const TOO_MANY_COLUMNS: &str = "54011";
     pub(crate) const TOO_COMPLEX: &str = "54001";
     pub(crate) const NOT_IN_STATE: &str = "55000";
     pub(crate) const OBJECT_IN_USE: &str = "55006";

@@ -1,11 +1,10 @@
 //! What a server asks of a session: prepared statements with inferred parameters, portals with row
-//! limits, COPY in pieces, two sessions at once, kept plans when tables change.
+//! limits, two sessions at once, kept plans when tables change.
 
 use rightlink::{Database, IndexSchema, Predicate, Value};
 use rightlink_env::thread::spawn;
 use rightlink_sql::{
-    Activity, Column, CopyFormat, CopyHeader, Datum, Execution, Result, Row, Session, Sink,
-    SqlType, TransactionStatus, Who,
+    Activity, Column, Datum, Execution, Result, Row, Session, Sink, SqlType, TransactionStatus, Who,
 };
 
 fn open() -> (tempfile::TempDir, Database) {
@@ -17,9 +16,6 @@ fn open() -> (tempfile::TempDir, Database) {
 #[derive(Default)]
 struct Gather {
     rows: Vec<Row>,
-    tags: Vec<String>,
-    header: Option<CopyHeader>,
-    data: Vec<u8>,
 }
 
 impl Sink for Gather {
@@ -32,27 +28,11 @@ impl Sink for Gather {
         Ok(())
     }
 
-    fn complete(&mut self, tag: &str) -> Result<()> {
-        self.tags.push(tag.to_owned());
+    fn complete(&mut self, _: &str) -> Result<()> {
         Ok(())
     }
 
     fn notice(&mut self, _: &str, _: &str) {}
-
-    fn copy_in(&mut self, header: CopyHeader) -> Result<()> {
-        self.header = Some(header);
-        Ok(())
-    }
-
-    fn copy_out(&mut self, header: CopyHeader) -> Result<()> {
-        self.header = Some(header);
-        Ok(())
-    }
-
-    fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
-        self.data.extend_from_slice(bytes);
-        Ok(())
-    }
 }
 
 fn one(session: &mut Session, sql: &str) -> String {
@@ -291,6 +271,30 @@ fn a_statement_that_takes_too_long_is_ended() {
     assert_eq!(one(&mut session, "select count(*) from t"), "200000");
 }
 
+/// Whatever a statement does with the rows that it goes through.
+#[test]
+fn changes_and_locks_that_take_too_long_are_ended() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create table t (a int); create table u (a int primary key)").unwrap();
+    session.execute("insert into t select g from generate_series(1, 100000) g").unwrap();
+    for sql in [
+        "update t set a = 0 where md5(a::text) = 'x'",
+        "delete from t where md5(a::text) = 'x'",
+        "select a from t where md5(a::text) = 'x' for update",
+        "select a from t where md5(a::text) <> 'x' order by a for share",
+    ] {
+        session.execute("set statement_timeout = 1").unwrap();
+        let error = session.execute(sql).unwrap_err();
+        assert_eq!(error.sqlstate, "57014", "{sql}");
+        assert!(error.message.contains("statement timeout"), "{sql}: {error}");
+        session.execute("set statement_timeout = 0").unwrap();
+    }
+    assert_eq!(one(&mut session, "select count(*), min(a) from t"), "100000|1");
+    drop(session);
+    assert!(db.verify().unwrap().is_clean());
+}
+
 #[test]
 fn memory_is_bounded_by_the_budget() {
     let dir = tempfile::tempdir().unwrap();
@@ -306,75 +310,6 @@ fn memory_is_bounded_by_the_budget() {
         one(&mut session, "select g from generate_series(1, 100000) g order by g desc limit 1"),
         "100000"
     );
-}
-
-const ROWS: &str = "1\tone\t1.5\n2\t\\N\t-2\n3\ttab\\there\\\\and\\nline\t\\N\n";
-
-fn copied(format: &str, pieces: usize) -> (Session, tempfile::TempDir, Vec<u8>) {
-    let (dir, db) = open();
-    let mut session = Session::new(&db);
-    session.execute("create table t (a int primary key, b text, c float8)").unwrap();
-    let mut sink = Gather::default();
-    session.run("copy t from stdin", &mut sink).unwrap();
-    assert_eq!(sink.header, Some(CopyHeader { format: CopyFormat::Text, columns: 3 }));
-    session.copy_data(ROWS.as_bytes()).unwrap();
-    assert_eq!(session.copy_done().unwrap(), "COPY 3");
-    let mut out = Gather::default();
-    session.run(&format!("copy t to stdout ({format})"), &mut out).unwrap();
-    assert_eq!(out.tags, ["COPY 3"]);
-    session.execute("truncate t").unwrap();
-    session.run(&format!("copy t from stdin ({format})"), &mut Gather::default()).unwrap();
-    for piece in out.data.chunks(pieces) {
-        session.copy_data(piece).unwrap();
-    }
-    assert_eq!(session.copy_done().unwrap(), "COPY 3");
-    (session, dir, out.data)
-}
-
-#[test]
-fn copy_reads_what_it_writes_in_pieces_of_any_size() {
-    for format in
-        ["format text", "format csv, header", "format csv, force_quote *", "format binary"]
-    {
-        for pieces in [1, 2, 7, 100_000] {
-            let (mut session, _dir, data) = copied(format, pieces);
-            let mut again = Gather::default();
-            session.run(&format!("copy t to stdout ({format})"), &mut again).unwrap();
-            assert_eq!(again.data, data, "{format} in pieces of {pieces}");
-            if format == "format text" {
-                assert_eq!(String::from_utf8(data).unwrap(), ROWS);
-            }
-            assert!(session.database().verify().unwrap().is_clean());
-        }
-    }
-}
-
-#[test]
-fn copy_that_fails_leaves_nothing() {
-    let (_dir, db) = open();
-    let mut session = Session::new(&db);
-    session.execute("create table t (a int primary key, b text not null)").unwrap();
-    for (data, sqlstate) in [
-        ("1\tx\n2\n", "22P04"),
-        ("1\tx\ty\n", "22P04"),
-        ("1\tx\nz\ty\n", "22P02"),
-        ("1\tx\n1\ty\n", "23505"),
-        ("1\t\\N\n", "23502"),
-    ] {
-        session.run("copy t from stdin with (freeze on)", &mut Gather::default()).unwrap();
-        let result = session.copy_data(data.as_bytes()).and_then(|()| session.copy_done());
-        assert_eq!(result.unwrap_err().sqlstate, sqlstate, "{data:?}");
-        assert!(!session.is_copying());
-        assert_eq!(one(&mut session, "select count(*) from t"), "0", "{data:?}");
-    }
-    session.run("copy t (b, a) from stdin csv", &mut Gather::default()).unwrap();
-    session.copy_data(b"\"a \"\"quoted\"\" one\",1\r\n\\.\r\nignored").unwrap();
-    assert_eq!(session.copy_done().unwrap(), "COPY 1");
-    assert_eq!(one(&mut session, "select * from t"), "1|a \"quoted\" one");
-    session.run("copy t from stdin", &mut Gather::default()).unwrap();
-    session.copy_data(b"2\tx\n").unwrap();
-    assert_eq!(session.copy_fail("changed my mind").sqlstate, "57014");
-    assert_eq!(one(&mut session, "select count(*) from t"), "1");
 }
 
 /// A row that refers to another keeps it, seen or not: its parent is locked until it is committed,
@@ -407,33 +342,6 @@ fn a_parent_does_not_go_beside_a_child_that_comes() {
     assert_eq!(code(&mut two, "insert into c values (3)"), "23503");
     drop((one, two));
     assert!(db.verify().unwrap().is_clean());
-}
-
-/// What COPY brings is held to the same rules as what INSERT brings.
-#[test]
-fn copied_rows_meet_defaults_lengths_checks_and_foreign_keys() {
-    let (_dir, db) = open();
-    let mut session = Session::new(&db);
-    session.execute("create table p (a int primary key, up int references p)").unwrap();
-    let child = "create table c (id serial, a int references p, s char(3) check (s <> 'bad'), \
-                 n int default 7)";
-    session.execute(child).unwrap();
-    let mut copy = |table: &str, data: &str| {
-        session.run(&format!("copy {table} from stdin"), &mut Gather::default()).unwrap();
-        session.copy_data(data.as_bytes()).and_then(|()| session.copy_done())
-    };
-    // A later row may be the parent of an earlier one.
-    assert_eq!(copy("p", "1\t2\n2\t\\N\n").unwrap(), "COPY 2");
-    assert_eq!(copy("p", "3\t9\n").unwrap_err().sqlstate, "23503");
-    assert_eq!(copy("c (a, s)", "1\tab \n2\tx\n").unwrap(), "COPY 2");
-    assert_eq!(copy("c (a, s)", "5\tx\n").unwrap_err().sqlstate, "23503");
-    assert_eq!(copy("c (a, s)", "1\tbad\n").unwrap_err().sqlstate, "23514");
-    assert_eq!(copy("c (a, s)", "1\tlong\n").unwrap_err().sqlstate, "22001");
-    let rows = session.execute("select id, a, s, n from c order by id").unwrap().remove(0).rows;
-    let shown = |row: &Vec<Datum>| {
-        row.iter().map(|d| d.to_text().unwrap_or_default()).collect::<Vec<_>>().join("|")
-    };
-    assert_eq!(rows.iter().map(shown).collect::<Vec<_>>(), ["1|1|ab |7", "2|2|x  |7"]);
 }
 
 /// A partial index was taken for one of all rows: rows that it leaves out lost their parent.
@@ -488,6 +396,40 @@ fn who_waits_for_whom_is_shown() {
     assert_eq!(one(&mut looker, "select count(*) from t"), "1");
 }
 
+/// A change of the row that was waited for is one that a place says, as later statements see it.
+#[test]
+fn a_place_is_no_longer_that_of_a_row_that_changed() {
+    let (_dir, db) = open();
+    let activity = Activity::default();
+    let who = |pid| Who { pid, ..Who::default() };
+    let mut first = Session::new(&db).join(&activity, who(1));
+    first.execute("create table t (a int primary key, b int)").unwrap();
+    for (sql, found) in [
+        ("delete from t where ctid = '(1,1)' returning ctid = '(1,1)'", ""),
+        ("update t set b = 9 where ctid = '(1,1)' returning b", ""),
+        ("select b from t where ctid = '(1,1)' for update", ""),
+        ("select b, ctid = '(1,1)' from t where a = 1 for update", "2|f"),
+        ("delete from t where a = 1 returning b, ctid = '(1,1)'", "2|f"),
+    ] {
+        first.execute("truncate t; insert into t values (1, 1)").unwrap();
+        first.execute("begin; update t set b = 2").unwrap();
+        let mut second = Session::new(&db).join(&activity, who(2));
+        let waiter = spawn("waiter", move || {
+            let rows = second.execute(sql).map(|outcomes| outcomes[0].rows.clone());
+            let shown = |row: Row| row.iter().map(|v| v.to_text().unwrap()).collect::<Vec<_>>();
+            rows.map(|rows| rows.into_iter().map(|row| shown(row).join("|")).collect::<String>())
+        });
+        let blocked = "select pg_isolation_test_session_is_blocked(2, '{1}')";
+        let mut looker = Session::new(&db).join(&activity, who(3));
+        while one(&mut looker, blocked) != "t" {
+            std::thread::yield_now();
+        }
+        first.execute("commit").unwrap();
+        assert_eq!(waiter.join().unwrap().unwrap(), found, "{sql}");
+    }
+    assert!(db.verify().unwrap().is_clean());
+}
+
 /// Six times the memory that the database has.
 #[test]
 fn what_memory_does_not_hold_is_sorted_by_way_of_files() {
@@ -513,6 +455,46 @@ fn what_memory_does_not_hold_is_sorted_by_way_of_files() {
     session.close_portal("");
     let files = std::fs::read_dir(dir.path().join("tmp")).unwrap().count();
     assert_eq!(files, 0, "temporary files go with their statement");
+}
+
+/// The first rows of many, which memory does not hold, or which grow while they are gathered.
+#[test]
+fn first_rows_that_are_long_are_sorted_by_way_of_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::options().memory(8 << 20).open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    let sql = "select g, g % 3 as k, repeat('x', case when g <= 600 then 1 else 20000 end) as t \
+               from generate_series(1, 1200) g order by k desc, g > 600 desc limit";
+    let tail = |limit: usize, offset: usize| {
+        // By descending k, long ones before short ones, equal ones as they came.
+        let mut rows: Vec<i32> = (1..=1200).collect();
+        rows.sort_by_key(|g| (-(g % 3), *g <= 600));
+        rows[offset..offset + limit].to_vec()
+    };
+    for (limit, offset) in [(10, 0), (500, 0), (1, 600), (700, 499)] {
+        let sql = format!("select g from ({sql} {limit} offset {offset}) s");
+        let rows = session.execute(&sql).unwrap().remove(0).rows;
+        let found: Vec<i32> = rows
+            .iter()
+            .map(|row| match row[0] {
+                Datum::Int4(g) => g,
+                _ => panic!("a number"),
+            })
+            .collect();
+        assert_eq!(found, tail(limit, offset), "{limit} from {offset}");
+        assert_eq!(files_in(&dir), 0, "temporary files go with their statement");
+    }
+    assert_eq!(
+        one(&mut session, "select 1 / g from generate_series(0, 9) g order by 1 limit 0"),
+        ""
+    );
+    // Long rows go in where a thousand of them would not fit.
+    session.execute("create table t (t text)").unwrap();
+    let many = "insert into t select repeat('x', 100000) || g from generate_series(1, 150) g";
+    assert_eq!(session.execute(many).unwrap()[0].tag, "INSERT 0 150");
+    assert_eq!(one(&mut session, "select count(distinct length(t)) from t"), "3");
+    drop(session);
+    assert!(db.verify().unwrap().is_clean());
 }
 
 /// Messages that differ in their literals alone have one plan, and what their own would do.

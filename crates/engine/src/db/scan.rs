@@ -16,6 +16,7 @@ use crate::catalog::Entry;
 use crate::datum::Value;
 use crate::db::rows::{Alive, Rows};
 use crate::error::{Error, Result};
+use crate::ids::RowId;
 use crate::index;
 use crate::keycode::Condition;
 use crate::table::schema::{IndexDef, TableDef};
@@ -61,6 +62,9 @@ pub struct ScanOptions {
     /// Most reads of the table's pages that are under way at once; 1 reads none ahead. `None`: as
     /// many as the device serves. Pages of the index do not count.
     pub read_ahead: Option<u32>,
+    /// Only the version that lies at this place, if the transaction sees it: a row that was read
+    /// there earlier, unless it has changed since. Goes through no index.
+    pub at: Option<RowId>,
 }
 
 impl Default for ScanOptions {
@@ -76,6 +80,7 @@ impl Default for ScanOptions {
             columns: None,
             any_order: false,
             read_ahead: None,
+            at: None,
         }
     }
 }
@@ -84,6 +89,11 @@ impl ScanOptions {
     /// All rows, in no particular order.
     pub fn all() -> Self {
         Self::default()
+    }
+
+    /// What lies at `id`.
+    pub fn at(id: RowId) -> Self {
+        Self { at: Some(id), ..Self::default() }
     }
 
     /// Through `index`.
@@ -169,9 +179,16 @@ pub(crate) fn start(
     let ahead = options.read_ahead.map_or(u32::MAX, |most| most.max(1));
     let Some(name) = &options.index else {
         check_heap_scan(options)?;
+        if let Some(at) = options.at {
+            let scan = table.scan_place(snapshot, projection, (at, options.limit));
+            return Ok(Rows::new(alive, snapshot, scan, budget));
+        }
         let scan = table.scan_ahead(snapshot, projection, (options.limit, ahead));
         return Ok(Rows::new(alive, snapshot, scan, budget));
     };
+    if options.at.is_some() {
+        return Err(Error::Invalid("a scan of one place goes through no index".into()));
+    }
     let index = table.index(name)?;
     if let Some(key) = whole_key(index.def(), options) {
         let scan = table.scan_key(snapshot, index, &projection, (key, options.limit))?;

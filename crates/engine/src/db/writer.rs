@@ -16,7 +16,7 @@ use crate::db::scan::{self, ScanOptions};
 use crate::db::transaction::Transaction;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::table::{Busy, Change, Statement, Wanted, Written};
+use crate::table::{Busy, Change, ChangeAt, Statement, Wanted, WantedAt, Written};
 use crate::txn::{LockMode, RowLock};
 
 /// A statement that reads and writes one table. See [`Transaction::write`].
@@ -94,10 +94,23 @@ impl Writer<'_> {
         self.entry.table.naming(self.entry.table.update(&mut self.statement, id, change))
     }
 
+    /// As [`Writer::update`]; `change` is told where the version lies that it is given: at `id`
+    /// unless the row has changed.
+    pub fn update_at(&mut self, id: RowId, change: ChangeAt<'_>) -> Result<Written> {
+        self.admit(false)?;
+        self.entry.table.naming(self.entry.table.update_at(&mut self.statement, id, change))
+    }
+
     /// Deletes the row at `id` if it is `wanted`, asked again as in [`Writer::update`].
     pub fn delete(&mut self, id: RowId, wanted: Wanted<'_>) -> Result<Written> {
         self.admit(true)?;
         self.entry.table.naming(self.entry.table.delete(&mut self.statement, id, wanted))
+    }
+
+    /// As [`Writer::delete`]; `wanted` is told where the version lies that it is given.
+    pub fn delete_at(&mut self, id: RowId, wanted: WantedAt<'_>) -> Result<Written> {
+        self.admit(true)?;
+        self.entry.table.naming(self.entry.table.delete_at(&mut self.statement, id, wanted))
     }
 
     /// Locks the row at `id` until the end of the transaction if it is `wanted`; the last call of
@@ -120,6 +133,17 @@ impl Writer<'_> {
         &mut self,
         id: RowId,
         wanted: Wanted<'_>,
+        lock: RowLock,
+        busy: Busy,
+    ) -> Result<Written> {
+        self.lock_row_at(id, &mut |_, values| wanted(values), lock, busy)
+    }
+
+    /// As [`Writer::lock_row`]; `wanted` is told where the version lies that it is given.
+    pub fn lock_row_at(
+        &mut self,
+        id: RowId,
+        wanted: WantedAt<'_>,
         lock: RowLock,
         busy: Busy,
     ) -> Result<Written> {
@@ -183,6 +207,34 @@ mod tests {
         let (_dir, db) = numbers(50);
         assert_eq!(move_all(&db, None).unwrap(), 50);
         assert_eq!(all(&db), (100..150).collect::<Vec<_>>());
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    #[test]
+    fn a_place_is_that_of_one_version() {
+        let (_dir, db) = numbers(2);
+        let mut txn = db.begin();
+        let at = |txn: &mut crate::Transaction, id| -> Vec<crate::Row> {
+            txn.scan("n", &ScanOptions::at(id)).unwrap().map(Result::unwrap).collect()
+        };
+        let old = txn.get("n", &[Value::Int8(1)]).unwrap().unwrap();
+        assert_eq!(at(&mut txn, old.id).pop().unwrap(), old);
+        let mut seen = Vec::new();
+        let written = txn.write("n", |writer| {
+            writer.update_at(old.id, &mut |place, values| {
+                seen.push(place);
+                Ok(Some(values.to_vec()))
+            })
+        });
+        let Written::Done(new) = written.unwrap() else { panic!("nobody else has the row") };
+        assert_eq!((seen, at(&mut txn, old.id)), (vec![old.id], Vec::new()));
+        assert_eq!(at(&mut txn, new)[0].values, old.values);
+        assert!(
+            txn.scan("n", &ScanOptions { at: Some(new), ..ScanOptions::index("n_pkey") }).is_err()
+        );
+        assert!(at(&mut txn, crate::RowId::new(new.block.0, 0)).is_empty());
+        assert!(at(&mut txn, crate::RowId::new(1_000_000, 1)).is_empty());
+        txn.commit().unwrap();
         assert!(db.verify().unwrap().is_clean());
     }
 

@@ -110,6 +110,15 @@ impl Heap {
         }
     }
 
+    /// The version at `at` itself, heap-only or not, if `snapshot` sees it.
+    pub fn fetch_at(&self, snapshot: &Snapshot, at: RowId) -> Result<Option<Vec<u8>>> {
+        // No row lies at slot 0.
+        if at.slot == 0 || !self.is_data_block(at.block.0) {
+            return Ok(None);
+        }
+        self.exactly(&self.pin(at.block)?, snapshot, at)
+    }
+
     /// The version at `at` and no other, if `snapshot` sees it.
     fn exactly(&self, pin: &Pin, snapshot: &Snapshot, at: RowId) -> Result<Option<Vec<u8>>> {
         let mut seer = Seer::new(snapshot);

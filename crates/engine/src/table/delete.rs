@@ -13,6 +13,9 @@ use super::write::Written;
 /// Is the row still wanted? Called again if it has changed.
 pub type Wanted<'a> = &'a mut dyn FnMut(&[Value]) -> Result<bool>;
 
+/// As [`Wanted`]; told where the version lies, too.
+pub type WantedAt<'a> = &'a mut dyn FnMut(RowId, &[Value]) -> Result<bool>;
+
 impl Table {
     /// Deletes the row at `row` if it is `wanted`.
     pub fn delete(
@@ -20,6 +23,17 @@ impl Table {
         statement: &mut Statement<'_>,
         row: RowId,
         wanted: Wanted<'_>,
+    ) -> Result<Written> {
+        let mut wanted = |_, values: &[Value]| wanted(values);
+        self.delete_at(statement, row, &mut wanted)
+    }
+
+    /// As [`Table::delete`], where `wanted` is told which version it is that it is given.
+    pub fn delete_at(
+        &self,
+        statement: &mut Statement<'_>,
+        row: RowId,
+        wanted: WantedAt<'_>,
     ) -> Result<Written> {
         statement.write(|statement| self.delete_one(statement, row, Some(wanted)))
     }
@@ -34,11 +48,11 @@ impl Table {
         &self,
         statement: &mut Statement<'_>,
         row: RowId,
-        mut wanted: Option<Wanted<'_>>,
+        mut wanted: Option<WantedAt<'_>>,
     ) -> Result<Written> {
         let prepare = |_: &mut Statement<'_>, at, bytes: &[u8]| {
             let Some(wanted) = &mut wanted else { return Ok(Some(())) };
-            Ok(wanted(&self.read_row(at, bytes)?)?.then_some(()))
+            Ok(wanted(at, &self.read_row(at, bytes)?)?.then_some(()))
         };
         self.write_row(statement, row, prepare, |statement, old, ()| {
             self.heap.delete(statement.txn(), old)

@@ -8,25 +8,25 @@ use crate::ids::RowId;
 use crate::txn::RowLock;
 
 use super::Table;
-use super::delete::Wanted;
+use super::delete::WantedAt;
 use super::statement::{Busy, Statement};
 use super::write::Written;
 
 impl Table {
     /// Locks the row at `row` if it is `wanted`, or whatever it is. The closure's last call saw the
-    /// locked version. What is done about a row that another transaction has is for `busy` to say;
-    /// a failure undoes what the statement has done.
+    /// locked version and where it lies. What is done about a row that another transaction has is
+    /// for `busy` to say; a failure undoes what the statement has done.
     pub fn lock_row(
         &self,
         statement: &mut Statement<'_>,
         row: RowId,
-        mut wanted: Option<Wanted<'_>>,
+        mut wanted: Option<WantedAt<'_>>,
         (lock, busy): (RowLock, Busy),
     ) -> Result<Written> {
         let work = |statement: &mut Statement<'_>| {
             let prepare = |_: &mut Statement<'_>, at, bytes: &[u8]| {
                 let Some(wanted) = &mut wanted else { return Ok(Some(())) };
-                Ok(wanted(&self.read_row(at, bytes)?)?.then_some(()))
+                Ok(wanted(at, &self.read_row(at, bytes)?)?.then_some(()))
             };
             let mut asked = None;
             self.write_row(statement, row, prepare, |statement, row, ()| {

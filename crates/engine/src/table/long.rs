@@ -393,7 +393,7 @@ impl Table {
             None => row::value_of(ty, &start)
                 .map_err(|Malformed(what)| Error::Invalid(what.to_owned()))?,
         };
-        let mut change = |old: &[Value]| {
+        let mut change = |_, old: &[Value]| {
             let mut new = old.to_vec();
             new[place] = value.clone();
             Ok(Some(new))

@@ -82,8 +82,12 @@ impl Table {
         statement.write(|statement| {
             self.in_heap_order(statement, rows, &mut |statement, row| {
                 go_on()?;
-                let wanted = wanted.as_mut().map(|wanted| &mut **wanted as Wanted<'_>);
-                let written = self.delete_one(statement, row, wanted)?;
+                let written = match &mut wanted {
+                    Some(wanted) => {
+                        self.delete_one(statement, row, Some(&mut |_, values| wanted(values)))?
+                    }
+                    None => self.delete_one(statement, row, None)?,
+                };
                 if let Written::Done(id) = written {
                     done(id);
                 }

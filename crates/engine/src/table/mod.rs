@@ -58,7 +58,7 @@ pub use bounds::IndexBounds;
 use bounds::Search;
 pub use build::BuildOptions;
 pub use clean::Cleaned;
-pub use delete::Wanted;
+pub use delete::{Wanted, WantedAt};
 pub use index_scan::Mark;
 pub use long::{LongReader, LongWriter};
 pub use many::Done;
@@ -68,7 +68,7 @@ pub use oracle::TableOracle;
 pub use row::Projection;
 pub use scan::{IndexScanOptions, Row, Scan};
 pub use statement::{Busy, Statement};
-pub use update::Change;
+pub use update::{Change, ChangeAt};
 pub use upsert::{Merge, Upserted};
 pub use write::Written;
 

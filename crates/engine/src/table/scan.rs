@@ -48,6 +48,8 @@ enum Source {
     Heap(Box<HeapRows>),
     Index(Box<IndexRows>),
     Key(KeyRows),
+    /// One place, until it was looked at.
+    Place(Box<Reader>, Option<RowId>),
 }
 
 /// What all sources read by.
@@ -122,6 +124,17 @@ impl Table {
         Scan::new(Source::Heap(Box::new(HeapRows::new(reader))), limit)
     }
 
+    /// Scans one place: for the version that lies there, if the snapshot sees it.
+    pub fn scan_place(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        projection: impl Into<Arc<Projection>>,
+        (at, limit): (RowId, Option<u64>),
+    ) -> Scan {
+        let reader = Reader::new(self, snapshot, projection.into());
+        Scan::new(Source::Place(Box::new(reader), Some(at)), limit)
+    }
+
     /// Scans `index`, one of this table's, in its order.
     pub fn scan_index(
         self: &Arc<Self>,
@@ -169,6 +182,14 @@ impl Reader {
     ) -> Self {
         let (table, snapshot) = (Arc::clone(table), Arc::clone(snapshot));
         Self { table, snapshot, projection, ahead: u32::MAX }
+    }
+
+    /// The version at `at`.
+    fn row_at(&self, at: RowId) -> Result<Option<Row>> {
+        match self.table.heap.fetch_at(&self.snapshot, at)? {
+            Some(bytes) => self.row(at, &bytes).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The wanted columns of a version.
@@ -237,6 +258,7 @@ impl Source {
             Source::Heap(rows) => &rows.reader.table,
             Source::Index(rows) => rows.table(),
             Source::Key(rows) => rows.table(),
+            Source::Place(reader, _) => &reader.table,
         }
     }
 }
@@ -271,6 +293,10 @@ impl Scan {
             Source::Key(rows) => match rows.next()? {
                 Next::Row(row) => row,
                 Next::Scan => self.through_index()?.next(left)?,
+            },
+            Source::Place(reader, at) => match at.take() {
+                Some(at) => reader.row_at(at)?,
+                None => None,
             },
         };
         self.left -= u64::from(next.is_some());
@@ -321,7 +347,7 @@ impl Scan {
         match &self.source {
             Source::Heap(rows) => rows.stream.stats(),
             Source::Index(rows) => rows.stats(),
-            Source::Key(_) => StreamStats::default(),
+            Source::Key(_) | Source::Place(..) => StreamStats::default(),
         }
     }
 }
@@ -333,6 +359,7 @@ impl Drop for Scan {
             Source::Heap(scan) => scan.reader.table.heap.count_scanned(rows),
             Source::Index(scan) => scan.index().count_scan(rows),
             Source::Key(scan) => scan.index().count_scan(rows),
+            Source::Place(..) => {}
         }
     }
 }

@@ -24,6 +24,9 @@ use super::write::Written;
 /// version if another transaction changed the row first.
 pub type Change<'a> = &'a mut dyn FnMut(&[Value]) -> Result<Option<Vec<Value>>>;
 
+/// As [`Change`]; told where the version lies, too.
+pub type ChangeAt<'a> = &'a mut dyn FnMut(RowId, &[Value]) -> Result<Option<Vec<Value>>>;
+
 /// A new row, ready to be written.
 pub(super) struct Update {
     pub(super) bytes: Vec<u8>,
@@ -53,6 +56,16 @@ impl Table {
         row: RowId,
         change: Change<'_>,
     ) -> Result<Written> {
+        self.update_with(statement, row, (None, &mut |_, old| change(old)), None)
+    }
+
+    /// As [`Table::update`], where `change` is told which version it is that it is given.
+    pub fn update_at(
+        &self,
+        statement: &mut Statement<'_>,
+        row: RowId,
+        change: ChangeAt<'_>,
+    ) -> Result<Written> {
         self.update_with(statement, row, (None, change), None)
     }
 
@@ -65,7 +78,7 @@ impl Table {
         only: &[usize],
         change: Change<'_>,
     ) -> Result<Written> {
-        self.update_with(statement, row, (Some(only), change), None)
+        self.update_with(statement, row, (Some(only), &mut |_, old| change(old)), None)
     }
 
     /// The same; the value at the place that `long` says is stored already.
@@ -73,13 +86,13 @@ impl Table {
         &self,
         statement: &mut Statement<'_>,
         row: RowId,
-        (only, change): (Option<&[usize]>, Change<'_>),
+        (only, change): (Option<&[usize]>, ChangeAt<'_>),
         long: Option<(usize, Stored)>,
     ) -> Result<Written> {
         statement.write(|statement| {
             let prepare = |statement: &mut Statement<'_>, at, bytes: &[u8]| {
                 let old = self.read_old(at, bytes, only)?;
-                let Some(new) = change(&old.values)? else { return Ok(None) };
+                let Some(new) = change(at, &old.values)? else { return Ok(None) };
                 self.prepare_update(statement, old, new, long).map(Some)
             };
             let written = self.write_row(statement, row, prepare, |statement, old, update| {

@@ -8,13 +8,13 @@ use sqlparser::ast::{
 };
 use std::sync::Arc;
 
-use super::{Binder, Place, Scope, ScopeColumn, Slot, names, trimmed};
+use super::select::{self, Stored};
+use super::{Binder, Place, Scope, ScopeColumn, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
 use crate::plan::path::Path;
 use crate::plan::{Source, Table, TableScan, views};
 use crate::types::cast::CastContext;
-use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType};
 
 /// The hidden column that says where a row lies.
@@ -184,12 +184,8 @@ impl Binder<'_> {
         let query = self.query(query);
         self.aggregates = outer;
         let mut query = query?;
-        for (output, column) in query.output.iter_mut().zip(&query.columns) {
-            // Rows of a source have char(n) as tables keep it: it is filled up where it is read.
-            if let Some(Modifier::Char(_)) = column.modifier {
-                *output = trimmed(std::mem::replace(output, Expr::null()));
-            }
-        }
+        select::refuse_locks(&query)?;
+        select::unpad(&mut query);
         let Some(alias) = alias else {
             return Err(SqlError::syntax("subquery in FROM must have an alias")
                 .hint("For example, FROM (SELECT ...) [AS] foo."));
@@ -208,11 +204,12 @@ impl Binder<'_> {
         Ok(Source::Query(Box::new(query)))
     }
 
-    /// Rows of VALUES, and the types of their columns; unknown ones take those of `targets`.
-    pub(crate) fn rows(
+    /// Rows of VALUES, and the types of their columns; unknown ones take those of the
+    /// columns that they are stored into.
+    pub(super) fn rows(
         &mut self,
         rows: &[Vec<crate::expr::Typed>],
-        targets: Option<&[Slot]>,
+        into: Option<Stored<'_>>,
     ) -> Result<(Vec<Vec<Expr>>, Vec<SqlType>)> {
         let width = rows.first().map_or(0, Vec::len);
         if rows.iter().any(|row| row.len() != width) {
@@ -222,7 +219,8 @@ impl Binder<'_> {
         let mut types = Vec::with_capacity(width);
         for at in 0..width {
             let column: Vec<_> = rows.iter().map(|row| row[at].clone()).collect();
-            match targets.and_then(|targets| targets.get(at)) {
+            let typed = column.iter().any(|value| value.ty != SqlType::Unknown);
+            match into.filter(|into| !into.late || !typed).and_then(|into| into.slot(at)) {
                 Some(slot) => {
                     for (row, value) in columns.iter_mut().zip(column) {
                         row.push(self.assign(value, slot)?);

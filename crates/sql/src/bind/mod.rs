@@ -224,28 +224,29 @@ impl<'a> Binder<'a> {
 
     /// `value` as it is stored into a column.
     pub(crate) fn assign(&mut self, value: Typed, slot: &Slot) -> Result<Expr> {
-        let (column, to) = (&slot.name, slot.ty);
+        assignable(&value, slot)?;
         let (ty, position, before) = (value.ty, value.position, value.modifier);
-        let mismatch = |_| {
-            let message = format!(
-                "column \"{column}\" is of type {} but expression is of type {}",
-                to.name(),
-                ty.name()
-            );
-            SqlError::new(code::DATATYPE_MISMATCH, message)
-                .hint("You will need to rewrite or cast the expression.")
-                .at(position)
-        };
-        match cast::context(ty, to) {
-            Some(needed) if needed <= CastContext::Assignment => {
-                let expr = self.coerce(value, to)?;
-                let same = ty == to && ty != SqlType::Bpchar;
-                let wanted = slot.modifier.filter(|wanted| !same || before != Some(*wanted));
-                fitted(expr, wanted).map_err(|error| error.at(position))
-            }
-            _ => Err(mismatch(())),
-        }
+        let expr = self.coerce(value, slot.ty)?;
+        let same = ty == slot.ty && ty != SqlType::Bpchar;
+        let wanted = slot.modifier.filter(|wanted| !same || before != Some(*wanted));
+        fitted(expr, wanted).map_err(|error| error.at(position))
     }
+}
+
+/// Fails if a column does not take values of the type that `value` has.
+pub(crate) fn assignable(value: &Typed, slot: &Slot) -> Result<()> {
+    if cast::context(value.ty, slot.ty).is_some_and(|needed| needed <= CastContext::Assignment) {
+        return Ok(());
+    }
+    let message = format!(
+        "column \"{}\" is of type {} but expression is of type {}",
+        slot.name,
+        slot.ty.name(),
+        value.ty.name()
+    );
+    Err(SqlError::new(code::DATATYPE_MISMATCH, message)
+        .hint("You will need to rewrite or cast the expression.")
+        .at(value.position))
 }
 
 /// `expr` as an assignment to a column that declares `modifier`. A constant is fitted at once.

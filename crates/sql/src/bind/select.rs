@@ -1,6 +1,8 @@
 //! Queries: clauses in the order in which they mean something.
 //!
-//! Invariants: every clause that syntax can express and this does not bind is refused.
+//! Invariants: every clause that syntax can express and this does not bind is refused. Duplicates,
+//! groups, order and limits are of the values that a query gives, not of what they become in the
+//! columns that they are stored into.
 //! Does not do: set operations, windows, common table expressions.
 
 use rightlink::{Busy, RowLock};
@@ -10,15 +12,32 @@ use sqlparser::ast::{
 };
 
 use super::collate::Collated;
-use super::target::Target;
-use super::{Binder, Place, Scope, ScopeColumn, Slot, names};
+use super::target::{Target, check_width};
+use super::{Binder, Place, Scope, ScopeColumn, Slot, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Expr, Typed};
 use crate::parse::cursor::KEY_LOCK;
 use crate::plan::path;
 use crate::plan::shape;
 use crate::plan::{Column, Distinct, Group, Select, SortKey, Source};
+use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType};
+
+/// Columns that the rows of a query are stored into.
+#[derive(Clone, Copy)]
+pub(super) struct Stored<'a> {
+    pub(super) slots: &'a [Slot],
+    /// Are the values made those of the columns only when duplicates, groups, order and limit have
+    /// had them? Then what has no type of its own gets that of its column and the rest is left.
+    pub(super) late: bool,
+}
+
+impl<'a> Stored<'a> {
+    /// The column that value `at` is stored into.
+    pub(super) fn slot(self, at: usize) -> Option<&'a Slot> {
+        self.slots.get(at)
+    }
+}
 
 impl Binder<'_> {
     /// Binds a query whose results go to a client or another query.
@@ -35,12 +54,12 @@ impl Binder<'_> {
             Some(OrderByKind::Expressions(list)) => list,
             Some(OrderByKind::All(_)) => return Err(SqlError::unsupported("ORDER BY ALL")),
         };
+        let cuts = !order.is_empty() || query.limit_clause.is_some() || query.fetch.is_some();
+        let into = targets.map(|slots| Stored { slots, late: cuts || gathers(&query.body) });
         let mut select = match query.body.as_ref() {
-            SetExpr::Select(select) => self.select(select, order, targets)?,
-            SetExpr::Values(values) => self.values(values, order, targets)?,
-            SetExpr::Query(inner) if order.is_empty() && query.limit_clause.is_none() => {
-                self.query_for(inner, targets)?
-            }
+            SetExpr::Select(select) => self.select(select, order, into)?,
+            SetExpr::Values(values) => self.values(values, order, into)?,
+            SetExpr::Query(inner) if !cuts => self.query_for(inner, targets)?,
             SetExpr::Table(table) => {
                 return Err(SqlError::unsupported(format!("{table}")).hint("Use SELECT * FROM."));
             }
@@ -48,10 +67,39 @@ impl Binder<'_> {
             _ => return Err(SqlError::unsupported("such a query")),
         };
         self.limits(query, &mut select)?;
-        select.locks = self.locks(query, &select)?;
+        let locks = self.locks(query, &select)?;
+        select.locks = match (select.locks, locks) {
+            (Some(_), Some(_)) => return Err(SqlError::unsupported("locking a query that locks")),
+            (inner, own) => inner.or(own),
+        };
         shape::narrow(&mut select);
         path::choose_select(&mut select);
-        Ok(select)
+        match into.filter(|into| into.late) {
+            Some(into) => self.stored(select, into),
+            None => Ok(select),
+        }
+    }
+
+    /// A query whose rows are those of `query` as they are stored.
+    fn stored(&mut self, mut query: Select, into: Stored<'_>) -> Result<Select> {
+        let mut output = Vec::with_capacity(query.columns.len());
+        for (at, Column { ty, modifier, .. }) in query.columns.iter().enumerate() {
+            let expr = padded(Expr::Column(at), *modifier);
+            let value = Typed { modifier: *modifier, ..Typed::new(expr, *ty) };
+            output.push(match into.slot(at) {
+                Some(slot) => self.assign(value, slot)?,
+                None => value.expr,
+            });
+        }
+        let unpadded = unpad(&mut query);
+        if !unpadded && output.iter().all(|expr| matches!(expr, Expr::Column(_))) {
+            return Ok(query);
+        }
+        Ok(Select {
+            output,
+            columns: query.columns.clone(),
+            ..Select::over(Source::Query(Box::new(query)))
+        })
     }
 
     fn limits(&mut self, query: &Query, select: &mut Select) -> Result<()> {
@@ -132,11 +180,21 @@ impl Binder<'_> {
                 Some((other, Busy::Wait)) => (other.max(lock), busy),
                 Some((other, _)) => (other.max(lock), Busy::Fail),
             });
+            let of = clause.of.iter().flat_map(|of| &of.0).nth(usize::from(of_key));
             let grouped = select.group.is_some() || select.distinct != Distinct::None;
             if grouped {
                 let message =
                     format!("{name} is not allowed with GROUP BY, DISTINCT or aggregate functions");
                 return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+            }
+            if let Some(of) = of.and_then(ast::ObjectNamePart::as_ident)
+                && names::ident(of) != self.scope.alias
+            {
+                let of = names::ident(of);
+                let message =
+                    format!("relation \"{of}\" in {name} clause not found in FROM clause");
+                let position = clause.of.as_ref().and_then(|of| self.position(of));
+                return Err(SqlError::new(code::UNDEFINED_TABLE, message).at(position));
             }
             if !matches!(select.source, Source::Table(_)) {
                 return Err(SqlError::unsupported(format!("{name} of anything but a table")));
@@ -149,22 +207,29 @@ impl Binder<'_> {
         &mut self,
         values: &ast::Values,
         order: &[OrderByExpr],
-        targets: Option<&[Slot]>,
+        into: Option<Stored<'_>>,
     ) -> Result<Select> {
         self.scope = Scope::default();
         let mut rows = Vec::with_capacity(values.rows.len());
         for row in &values.rows {
             let mut bound = Vec::new();
             for (at, item) in row.iter().enumerate() {
-                let slot = targets.and_then(|targets| targets.get(at));
+                let slot = into.and_then(|into| into.slot(at));
                 bound.push(match slot.filter(|_| is_default(item)) {
+                    Some(_) if into.is_some_and(|into| into.late) => {
+                        let message = "DEFAULT is not allowed in this context";
+                        return Err(SqlError::syntax(message).at(self.position(item)));
+                    }
                     Some(slot) => Typed::new(slot.default.clone(), slot.ty),
                     None => self.at_place(Place::None("VALUES"), |binder| binder.expr(item))?,
                 });
             }
             rows.push(bound);
         }
-        let (rows, types) = self.rows(&rows, targets)?;
+        if into.is_none() {
+            check_width(rows.first().map_or(0, Vec::len))?;
+        }
+        let (rows, types) = self.rows(&rows, into)?;
         let column = |(at, ty): (usize, &SqlType)| ScopeColumn {
             name: format!("column{}", at + 1),
             ty: *ty,
@@ -187,7 +252,7 @@ impl Binder<'_> {
         &mut self,
         select: &ast::Select,
         order: &[OrderByExpr],
-        targets: Option<&[Slot]>,
+        into: Option<Stored<'_>>,
     ) -> Result<Select> {
         refuse_select(select)?;
         let mut source = self.from(&select.from)?;
@@ -203,8 +268,15 @@ impl Binder<'_> {
             self.at_place(Place::Aggregates, |binder| binder.targets(&select.projection))?;
         for (at, target) in list.iter_mut().enumerate() {
             let value = std::mem::replace(&mut target.value, super::from::null());
-            target.value = match targets.and_then(|targets| targets.get(at)) {
-                Some(slot) => Typed::new(self.assign(value, slot)?, slot.ty),
+            target.value = match into.and_then(|into| Some((into.slot(at)?, into.late))) {
+                Some((slot, true)) if value.ty != SqlType::Unknown => {
+                    super::assignable(&value, slot)?;
+                    value
+                }
+                Some((slot, late)) => {
+                    let modifier = slot.modifier.filter(|_| late);
+                    Typed { modifier, ..Typed::new(self.assign(value, slot)?, slot.ty) }
+                }
                 None => self.settle(value)?,
             };
         }
@@ -334,20 +406,7 @@ impl Binder<'_> {
         } else {
             None
         };
-        Ok(Select {
-            source,
-            filter: None,
-            group,
-            output,
-            columns,
-            distinct,
-            sort,
-            ordered: false,
-            limit: None,
-            offset: None,
-            locks: None,
-            sequences: Vec::new(),
-        })
+        Ok(Select { group, output, columns, distinct, sort, ..Select::over(source) })
     }
 
     fn distinct_on(
@@ -457,6 +516,38 @@ impl Binder<'_> {
             self.scope.alias
         );
         Err(SqlError::new(code::GROUPING_ERROR, message))
+    }
+}
+
+/// Gives `char(n)` as tables keep it: whoever reads from the query fills it up.
+/// Was there any?
+pub(super) fn unpad(query: &mut Select) -> bool {
+    let mut found = false;
+    for (output, column) in query.output.iter_mut().zip(&query.columns) {
+        if let Some(Modifier::Char(_)) = column.modifier {
+            *output = trimmed(std::mem::replace(output, Expr::null()));
+            found = true;
+        }
+    }
+    found
+}
+
+/// Only a query whose rows go to the client locks them.
+pub(super) fn refuse_locks(query: &Select) -> Result<()> {
+    match query.locks {
+        None => Ok(()),
+        Some(_) => Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in a part of a statement")),
+    }
+}
+
+/// Does it take rows together?
+fn gathers(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Select(select) => {
+            let GroupByExpr::Expressions(keys, _) = &select.group_by else { return true };
+            select.distinct.is_some() || !keys.is_empty()
+        }
+        _ => false,
     }
 }
 

@@ -12,6 +12,18 @@ use crate::expr::{Expr, Typed};
 use crate::plan::{Column, Returning};
 use crate::types::SqlType;
 
+/// Most columns of a result, as in PostgreSQL: their number has 16 bits on the wire.
+const MAX_COLUMNS: usize = 1_664;
+
+/// Fails if a result has too many columns.
+pub(crate) fn check_width(columns: usize) -> Result<()> {
+    if columns <= MAX_COLUMNS {
+        return Ok(());
+    }
+    let message = format!("target lists can have at most {MAX_COLUMNS} entries");
+    Err(SqlError::new(code::TOO_MANY_COLUMNS, message))
+}
+
 /// An item of a list.
 pub(crate) struct Target {
     pub(crate) value: Typed,
@@ -21,6 +33,7 @@ pub(crate) struct Target {
 impl Binder<'_> {
     /// Binds a list.
     pub(crate) fn targets(&mut self, items: &[SelectItem]) -> Result<Vec<Target>> {
+        check_width(items.len())?;
         let mut targets = Vec::with_capacity(items.len());
         for item in items {
             match item {
@@ -53,6 +66,7 @@ impl Binder<'_> {
                 other => return Err(SqlError::unsupported(format!("the select item {other}"))),
             }
         }
+        check_width(targets.len())?;
         Ok(targets)
     }
 

@@ -10,7 +10,7 @@ use sqlparser::ast::{
     TableFactor, TableObject, TableWithJoins,
 };
 
-use super::select::is_default;
+use super::select::{is_default, refuse_locks};
 use super::{Binder, Place, Slot, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
@@ -33,8 +33,10 @@ impl Binder<'_> {
         refuse_generated(&table, &columns, insert.source.as_deref())?;
         let source = match &insert.source {
             Some(query) => self.query_for(query, Some(&targets))?,
-            None => default_row(),
+            // The one row of DEFAULT VALUES, without columns.
+            None => Select::over(Source::Nothing),
         };
+        refuse_locks(&source)?;
         let width = source.columns.len();
         if width > targets.len() {
             let message = "INSERT has more expressions than target columns";
@@ -295,24 +297,6 @@ fn check_target(target: &Target, table: &Table) -> Result<()> {
                 SqlError::new(code::UNDEFINED_OBJECT, message)
             })
         }
-    }
-}
-
-/// The one row of DEFAULT VALUES, without columns.
-fn default_row() -> Select {
-    Select {
-        source: Source::Nothing,
-        filter: None,
-        group: None,
-        output: Vec::new(),
-        columns: Vec::new(),
-        distinct: crate::plan::Distinct::None,
-        sort: Vec::new(),
-        ordered: false,
-        limit: None,
-        offset: None,
-        locks: None,
-        sequences: Vec::new(),
     }
 }
 

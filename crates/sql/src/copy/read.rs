@@ -1,5 +1,8 @@
 //! Rows in: text, CSV, binary, from pieces that may end anywhere.
 //!
+//! Lines all end as the first one does. A line break that is part of a value is quoted in CSV and
+//! behind a backslash in text.
+//!
 //! Invariants: bytes of a row that is not whole yet are kept, at most [`MAX_ROW`] of them; an error
 //! names the line. Does not do: storing rows.
 
@@ -11,6 +14,14 @@ use crate::types::{Datum, Row, SqlType, text};
 
 /// Longest row: nothing longer fits the store.
 const MAX_ROW: usize = 16 << 20;
+
+/// How lines end.
+#[derive(Clone, Copy, PartialEq)]
+enum Eol {
+    Lf,
+    CrLf,
+    Cr,
+}
 
 /// Reads rows of these types.
 pub(crate) struct Reader {
@@ -27,6 +38,8 @@ pub(crate) struct Reader {
     looked: usize,
     /// Is the place after `looked` inside of quotes?
     quoted: bool,
+    /// As the first line told.
+    eol: Option<Eol>,
     line: u64,
     /// The signature of a binary file has been read.
     begun: bool,
@@ -49,6 +62,7 @@ impl Reader {
             pending: Vec::new(),
             looked: 0,
             quoted: false,
+            eol: None,
             line: 0,
             begun: false,
             ended: false,
@@ -111,39 +125,69 @@ impl Reader {
         error.detail(format!("COPY {}, line {}", self.table, self.line.max(1)))
     }
 
-    /// The end of the line that begins at `from`, if it is there.
-    fn line_end(&mut self, from: usize, last: bool) -> Option<usize> {
+    /// The end of the line that begins at `from` and the place after it, if it is there.
+    fn line_end(&mut self, from: usize, last: bool) -> Result<Option<(usize, usize)>> {
+        let csv = self.format == CopyFormat::Csv;
         let mut at = self.looked.max(from);
-        while let Some(byte) = self.pending.get(at) {
-            if self.format == CopyFormat::Csv {
-                if self.quoted && *byte == self.escape && self.escape != self.quote {
-                    at += 1;
-                } else if *byte == self.quote {
-                    self.quoted = !self.quoted;
-                }
+        while let Some(byte) = self.pending.get(at).copied() {
+            let next = self.pending.get(at + 1).copied();
+            let escapes = self.quoted && byte == self.escape && self.escape != self.quote;
+            if next.is_none() && !last && (escapes || byte == b'\r') {
+                // What comes next decides.
+                break;
             }
-            if *byte == b'\n' && !self.quoted {
-                // A backslash before a line's end makes it part of the value in text format.
-                let slashes =
-                    self.pending[from..at].iter().rev().take_while(|b| **b == b'\\').count();
-                if self.format == CopyFormat::Csv || slashes % 2 == 0 {
-                    return Some(at);
-                }
+            if escapes {
+                at += 2;
+                continue;
+            }
+            if csv && byte == self.quote {
+                self.quoted = !self.quoted;
+            }
+            if matches!(byte, b'\r' | b'\n') && !self.quoted && !self.is_escaped(from, at) {
+                let next = at + 1 + usize::from(self.ends_in_two(byte, next)?);
+                return Ok(Some((at, next)));
             }
             at += 1;
         }
         self.looked = at.min(self.pending.len());
-        last.then_some(self.pending.len())
+        Ok(last.then_some((self.pending.len(), self.pending.len())))
+    }
+
+    /// A backslash before a line's end makes it part of the value in text format.
+    fn is_escaped(&self, from: usize, at: usize) -> bool {
+        let slashes =
+            self.pending[from..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+        self.format != CopyFormat::Csv && slashes % 2 == 1
+    }
+
+    /// Does the line end in two characters at `byte`, which `next` follows?
+    fn ends_in_two(&mut self, byte: u8, next: Option<u8>) -> Result<bool> {
+        let found = match (byte, next) {
+            (b'\n', _) => Eol::Lf,
+            (_, Some(b'\n')) if self.eol != Some(Eol::Cr) => Eol::CrLf,
+            _ => Eol::Cr,
+        };
+        if *self.eol.get_or_insert(found) == found {
+            return Ok(found == Eol::CrLf);
+        }
+        let what = if byte == b'\n' { "newline" } else { "carriage return" };
+        self.line += 1;
+        Err(match self.format {
+            CopyFormat::Csv => self
+                .bad(format!("unquoted {what} found in data"))
+                .hint(format!("Use quoted CSV field to represent {what}.")),
+            _ => {
+                let letter = if byte == b'\n' { 'n' } else { 'r' };
+                self.bad(format!("literal {what} found in data"))
+                    .hint(format!("Use \"\\{letter}\" to represent {what}."))
+            }
+        })
     }
 
     /// A row of text or CSV, and where it ends; no row for a header or the end mark.
     fn text(&mut self, from: usize, last: bool) -> Result<Option<(usize, Option<Row>)>> {
-        let Some(end) = self.line_end(from, last) else { return Ok(None) };
-        let next = (end + 1).min(self.pending.len().max(end));
-        let mut line = self.pending[from..end].to_vec();
-        if line.last() == Some(&b'\r') {
-            line.pop();
-        }
+        let Some((end, next)) = self.line_end(from, last)? else { return Ok(None) };
+        let line = self.pending[from..end].to_vec();
         self.line += 1;
         if self.header && self.line == 1 {
             return Ok(Some((next, None)));
@@ -260,31 +304,44 @@ impl Reader {
             let wanted = self.columns.len();
             return Err(self.bad(format!("row field count is {count}, expected {wanted}")));
         }
-        let mut at = 2;
-        let mut row = Vec::with_capacity(self.columns.len());
-        for (_, ty) in &self.columns {
+        let Some(fields) = self.fields(data)? else {
+            self.line -= 1;
+            return Ok(None);
+        };
+        let end = fields.last().map_or(2, |field| field.1);
+        let value = |((start, end, null), (_, ty)): (&Field, &(String, SqlType))| match null {
+            true => Ok(Datum::Null),
+            false => Datum::from_binary(*ty, &data[*start..*end]),
+        };
+        let row = fields.iter().zip(&self.columns).map(value).collect::<Result<Row>>()?;
+        Ok(Some((from + end, Some(row))))
+    }
+
+    /// Where the fields of the row lie that `data` begins with, if it is whole: nothing is decoded
+    /// of a part of a row, which comes again with more.
+    fn fields(&self, data: &[u8]) -> Result<Option<Vec<Field>>> {
+        let (mut at, mut fields) = (2, Vec::new());
+        for _ in &self.columns {
             let Some(len) = number::<4>(data, at).map(i32::from_be_bytes) else {
-                self.line -= 1;
                 return Ok(None);
             };
             at += 4;
-            let Ok(len) = usize::try_from(len) else {
-                if len != -1 {
-                    return Err(self.bad("invalid field size".to_owned()));
-                }
-                row.push(Datum::Null);
-                continue;
-            };
-            let Some(bytes) = at.checked_add(len).and_then(|end| data.get(at..end)) else {
-                self.line -= 1;
+            let (start, null) = (at, len == -1);
+            if !null {
+                let bad = |_| self.bad("invalid field size".to_owned());
+                at += usize::try_from(len).map_err(bad)?;
+            }
+            if at > data.len() {
                 return Ok(None);
-            };
-            row.push(Datum::from_binary(*ty, bytes)?);
-            at += len;
+            }
+            fields.push((start, at, null));
         }
-        Ok(Some((from + at, Some(row))))
+        Ok(Some(fields))
     }
 }
+
+/// Start and end of a field of binary data, and whether it is null.
+type Field = (usize, usize, bool);
 
 fn number<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
     data.get(at..at + N)?.try_into().ok()

@@ -58,6 +58,11 @@ impl Memory {
         )
     }
 
+    /// Counts a row no more; what is reserved for it stays for others.
+    pub(crate) fn give_back_row(&mut self, row: &[Datum]) {
+        self.used = self.used.saturating_sub(row_bytes(row));
+    }
+
     /// Gives back what was counted.
     pub(crate) fn release(&mut self) {
         (self.used, self.reserved, self.reservation) = (0, 0, None);

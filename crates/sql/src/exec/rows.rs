@@ -1,14 +1,72 @@
 //! Whole rows of a table from what a statement gives: defaults filled in, rules asked.
 //!
-//! Invariants: a row that gets through is what the table's definition says. Does not do: foreign
-//! keys (`references`).
+//! Invariants: a row that gets through is what the table's definition says; rows that wait for the
+//! engine are counted. Does not do: foreign keys (`references`).
 
-use rightlink::Value;
+use rightlink::{Budget, Value};
 
 use crate::error::{Result, SqlError, code};
+use crate::exec::memory::Memory;
 use crate::expr::Context;
 use crate::plan::{Given, Rules, Table};
 use crate::types::{Datum, Row};
+
+/// Rows that are handed to the engine at a time.
+const BATCH: usize = 1_000;
+/// Bytes from which on they are counted against the budget.
+const COUNTED: usize = 64 << 10;
+/// Of the budget, what they take at most, and in bytes.
+const SHARE: usize = 16;
+const MOST: usize = 4 << 20;
+
+/// Rows that wait until they are enough to be handed to the engine.
+pub(crate) struct Batch {
+    rows: Vec<Vec<Value>>,
+    memory: Memory,
+    bytes: usize,
+    most: usize,
+    /// Had the budget nothing left?
+    refused: bool,
+}
+
+impl Batch {
+    pub(crate) fn new(budget: &Budget) -> Batch {
+        let most = (budget.limit() / SHARE).min(MOST);
+        let (rows, memory) = (Vec::new(), Memory::new(budget));
+        Batch { rows, memory, bytes: 0, most, refused: false }
+    }
+
+    pub(crate) fn push(&mut self, row: Vec<Value>) {
+        let own = size_of::<Vec<Value>>() + size_of_val(row.as_slice());
+        self.bytes += own + row.iter().map(Value::heap_bytes).sum::<usize>();
+        self.rows.push(row);
+        if self.bytes > COUNTED {
+            let more = self.bytes - self.memory.used();
+            self.refused |= self.memory.charge(more).is_err();
+        }
+    }
+
+    /// Is it time to hand the rows over?
+    pub(crate) fn is_full(&self) -> bool {
+        self.rows.len() >= BATCH || self.bytes > self.most || self.refused
+    }
+
+    pub(crate) fn rows(&self) -> &[Vec<Value>] {
+        &self.rows
+    }
+
+    /// The rows; they are counted until [`Batch::clear`].
+    pub(crate) fn take(&mut self) -> Vec<Vec<Value>> {
+        std::mem::take(&mut self.rows)
+    }
+
+    /// The rows are stored.
+    pub(crate) fn clear(&mut self) {
+        self.rows.clear();
+        self.memory.release();
+        (self.bytes, self.refused) = (0, false);
+    }
+}
 
 /// A row of `table` from a row that is given.
 pub(crate) fn complete(
@@ -63,4 +121,39 @@ fn failing(row: &[Datum]) -> String {
 pub(crate) fn to_value(datum: Datum) -> Result<Value> {
     let overflow = || SqlError::new(code::NUMERIC_OUT_OF_RANGE, "value overflows numeric format");
     datum.into_value().ok_or_else(overflow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many rows with a text of `length` bytes are handed over at a time, and what they take.
+    fn filled(budget: &Budget, length: usize) -> (usize, usize) {
+        let mut batch = Batch::new(budget);
+        while !batch.is_full() {
+            batch.push(vec![Value::Text("x".repeat(length)), Value::Null]);
+        }
+        let (count, taken) = (batch.rows().len(), budget.limit() - budget.available());
+        assert_eq!(batch.take().len(), count);
+        batch.clear();
+        assert_eq!(budget.available(), budget.limit());
+        assert!(!batch.is_full());
+        (count, taken)
+    }
+
+    #[test]
+    fn rows_wait_for_as_many_as_memory_allows() {
+        let budget = Budget::new(16 << 20);
+        assert_eq!(filled(&budget, 10).0, BATCH, "few bytes: by number");
+        let (count, taken) = filled(&budget, 100_000);
+        assert!((5..=11).contains(&count), "a sixteenth: {count}");
+        assert!(taken >= count * 100_000, "{taken} bytes are counted");
+        assert_eq!(filled(&budget, 2_000_000).0, 1);
+        let _rest = budget.try_reserve((16 << 20) - (300 << 10)).unwrap();
+        let mut batch = Batch::new(&budget);
+        while !batch.is_full() {
+            batch.push(vec![Value::Text("x".repeat(100_000))]);
+        }
+        assert!((2..=4).contains(&batch.rows().len()), "nothing left of the budget");
+    }
 }

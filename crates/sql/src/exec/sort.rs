@@ -109,14 +109,34 @@ impl Sort {
     ) -> Result<Output> {
         let mut heap: BinaryHeap<Held<'_>> = BinaryHeap::new();
         let mut arrived = 0;
-        while let Some(row) = input.next(context)? {
-            if heap.len() < top {
-                self.memory.charge_row(&row)?;
+        while top > 0
+            && let Some(row) = input.next(context)?
+        {
+            if arrived == 0 {
+                // What is below has taken its share by now.
+                self.most = self.memory.available() / SHARE;
             }
-            heap.push(Held(row, arrived, &self.keys));
+            let held = Held(row, arrived, &self.keys);
             arrived += 1;
-            if heap.len() > top {
-                heap.pop();
+            if heap.len() == top {
+                if heap.peek().is_some_and(|last| *last < held) {
+                    continue;
+                }
+                if let Some(last) = heap.pop() {
+                    self.memory.give_back_row(&last.0);
+                }
+            }
+            let full = self.memory.charge_row(&held.0).is_err();
+            heap.push(held);
+            if full || self.memory.used() > self.most {
+                // None of those that went is among the first; the others go on as they came.
+                let mut held = heap.into_vec();
+                held.sort_unstable_by_key(|held| held.1);
+                let rows = held.into_iter().map(|held| held.0).collect();
+                if full {
+                    self.memory.release();
+                }
+                return self.spill(rows, input, context).map(|files| Output::Files(files.into()));
             }
         }
         let rows = heap.into_sorted_vec().into_iter().map(|held| held.0).collect();

@@ -9,7 +9,7 @@ use rightlink::{Rows, ScanOptions, Transaction};
 
 use crate::catalog::views;
 use crate::error::{Result, SqlError, code};
-use crate::exec::{Ready, Stream};
+use crate::exec::{Pace, Ready, Stream};
 use crate::expr::probe::{Probe, Stage};
 use crate::expr::{Context, Expr};
 use crate::plan::path::Path;
@@ -19,7 +19,11 @@ use crate::types::{Datum, Decimal, Row, SqlType, calendar};
 /// What the engine is asked for; `None` if no row can match.
 pub(crate) fn scan_options(scan: &TableScan, context: &Context) -> Result<Option<ScanOptions>> {
     let options = match &scan.path {
-        Path::Sequential | Path::Tid(_) => Some(ScanOptions::all()),
+        Path::Sequential => Some(ScanOptions::all()),
+        Path::Tid(place) => match place.eval(&[], context)? {
+            Datum::Tid(id) => Some(ScanOptions::at(id)),
+            _ => None,
+        },
         Path::Index(path) => path.options(context)?,
     };
     let names = scan.columns.iter().map(|at| scan.table.info.columns[*at].name.as_str());
@@ -34,14 +38,11 @@ pub(crate) struct TableRows {
     rows: Rows,
     with_tid: bool,
     filter: Option<Expr>,
-    read: u32,
+    pace: Pace,
     /// Who wants to know what was left out and what reading did.
     probe: Option<(Probe, usize)>,
     removed: u64,
 }
-
-/// Rows between two looks at the clock.
-const CHECK_EVERY: u32 = 256;
 
 impl TableRows {
     pub(crate) fn new(rows: Rows, scan: &TableScan, context: &Context) -> TableRows {
@@ -50,7 +51,7 @@ impl TableRows {
             (probe, depth)
         });
         let (with_tid, filter) = (scan.with_tid, scan.filter.clone());
-        TableRows { rows, with_tid, filter, read: 0, probe, removed: 0 }
+        TableRows { rows, with_tid, filter, pace: Pace::default(), probe, removed: 0 }
     }
 }
 
@@ -86,10 +87,7 @@ pub(crate) fn convert(row: rightlink::Row, with_tid: bool) -> Result<Row> {
 impl Stream for TableRows {
     fn next(&mut self, context: &Context) -> Result<Option<Row>> {
         for row in self.rows.by_ref() {
-            self.read = self.read.wrapping_add(1);
-            if self.read.is_multiple_of(CHECK_EVERY) {
-                context.check()?;
-            }
+            self.pace.step(context)?;
             let row = convert(row?, self.with_tid)?;
             match &self.filter {
                 Some(filter) if !filter.holds(&row, context)? => self.removed += 1,
@@ -123,7 +121,7 @@ struct Series {
     stop: Datum,
     step: Datum,
     backward: bool,
-    given: u32,
+    pace: Pace,
 }
 
 impl Series {
@@ -150,7 +148,7 @@ impl Series {
         if zero {
             return Err(SqlError::new(code::INVALID_PARAMETER, "step size cannot equal zero"));
         }
-        Ok(Box::new(Series { next: Some(start), stop, step, backward, given: 0 }))
+        Ok(Box::new(Series { next: Some(start), stop, step, backward, pace: Pace::default() }))
     }
 
     /// The number after `value`; none past the end of its type.
@@ -172,10 +170,7 @@ impl Series {
 
 impl Stream for Series {
     fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        self.given = self.given.wrapping_add(1);
-        if self.given.is_multiple_of(CHECK_EVERY) {
-            context.check()?;
-        }
+        self.pace.step(context)?;
         let Some(value) = self.next.take() else { return Ok(None) };
         let order = value.compare(&self.stop);
         if if self.backward { order.is_lt() } else { order.is_gt() } {

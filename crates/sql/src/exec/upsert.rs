@@ -7,7 +7,7 @@ use rightlink::{OnConflict, RowId, Upserted, Value};
 
 use super::write::{Inserting, carry, unless};
 use crate::error::{Result, SqlError, code};
-use crate::exec::rows;
+use crate::exec::{Pace, rows};
 use crate::expr::Context;
 use crate::plan::{Conflict, Insert, Target};
 use crate::types::{Datum, Row};
@@ -24,8 +24,9 @@ pub(super) fn run(
         insert.returning.is_some() || insert.rules.is_parent || !insert.rules.keys.is_empty();
     let at_once = if looked_at && conflict.assignments.is_some() { 1 } else { batch.len() };
     let mut count = 0;
-    let mut rows = batch.into_iter();
+    let (mut rows, mut pace) = (batch.into_iter(), Pace::default());
     loop {
+        pace.step(context)?;
         let part: Vec<Vec<Value>> = rows.by_ref().take(at_once).collect();
         if part.is_empty() {
             return Ok(count);

@@ -11,15 +11,12 @@ use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
 use crate::exec::references::{self, Pending};
 use crate::exec::source::{convert, scan_options};
-use crate::exec::{rows, upsert};
+use crate::exec::{Pace, rows, upsert};
 use crate::expr::probe::Stage;
 use crate::expr::{Context, Expr};
 use crate::plan::path::Path;
 use crate::plan::{Change, Insert, Returning, Rules, Select, Source};
 use crate::types::{Datum, Row};
-
-/// Rows that an INSERT hands to the engine at a time.
-const BATCH: usize = 1_000;
 
 /// What a statement that writes has done.
 #[derive(Default)]
@@ -69,21 +66,24 @@ pub(crate) fn insert(
     let mut pending = Pending::new(rules, budget);
     let changed = txn.write(&table.info.name, |writer| {
         let mut returned = Returned::new(insert.returning.as_ref(), budget);
-        let mut count = 0;
+        let (mut count, mut pace) = (0, Pace::default());
+        let mut batch = rows::Batch::new(budget);
         loop {
-            let mut batch = Vec::new();
-            while batch.len() < BATCH {
-                let Some(row) = source.next(context)? else { break };
+            while !batch.is_full()
+                && let Some(row) = source.next(context)?
+            {
+                pace.step(context)?;
                 batch.push(rows::complete((table, rules), &insert.given, row, context)?);
             }
-            if batch.is_empty() {
+            if batch.rows().is_empty() {
                 return Ok::<_, SqlError>(returned.done(count));
             }
             let mut to = Inserting { writer, pending: &mut pending, returned: &mut returned };
             count += match &insert.conflict {
-                None => to.plain(rules, batch, context)?,
-                Some(conflict) => upsert::run(&mut to, insert, conflict, batch, context)?,
+                None => to.plain(rules, batch.take(), context)?,
+                Some(conflict) => upsert::run(&mut to, insert, conflict, batch.take(), context)?,
             };
+            batch.clear();
         }
     })?;
     references::settle(pending, (table, rules), txn, (context, budget))?;
@@ -153,25 +153,13 @@ fn rewrite(
     let scan = &change.scan;
     check_given(change, context)?;
     let mut returned = Returned::new(change.returning.as_ref(), budget);
-    if let Path::Tid(place) = &scan.path {
-        let Datum::Tid(id) = place.eval(&[], context)? else { return Ok(returned.done(0)) };
-        return txn.write(&scan.table.info.name, |writer| {
-            // No row lies at slot 0.
-            let done =
-                if id.slot == 0 { None } else { one(change, writer, id, (context, pending))? };
-            let count = u64::from(done.is_some());
-            if let Some((id, row)) = done {
-                returned.add(row, id, context)?;
-            }
-            Ok(returned.done(count))
-        });
-    }
     let Some(mut options) = scan_options(scan, context)? else { return Ok(returned.done(0)) };
     options.any_order = options.index.is_some();
     txn.write(&scan.table.info.name, |writer| {
         let (mut count, mut found, mut removed) = (0, 0, 0);
-        let mut rows = writer.scan(&options)?;
+        let (mut rows, mut pace) = (writer.scan(&options)?, Pace::default());
         for row in rows.by_ref() {
+            pace.step(context)?;
             let row = row?;
             let id = row.id;
             if let Some(filter) = &scan.filter
@@ -263,9 +251,9 @@ fn update_row(
     let keeps_new = keeps_old || change.returning.is_some();
     let mut failed = None;
     let (mut before, mut written): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
-    let result = writer.update(id, &mut |old| {
+    let result = writer.update_at(id, &mut |at, old| {
         let new = || -> Result<Option<Vec<Value>>> {
-            let Some(mut row) = wanted(change, old, id, context)? else { return Ok(None) };
+            let Some(mut row) = wanted(change, old, at, context)? else { return Ok(None) };
             let mut assigned = Vec::with_capacity(assignments.len());
             for (_, value) in assignments {
                 assigned.push(value.eval(&row, context)?);
@@ -300,23 +288,22 @@ fn delete_row(
     (context, pending): (&Context, &mut Pending),
 ) -> Result<Option<(RowId, Row)>> {
     let mut failed = None;
-    let mut last: Row = Vec::new();
+    let mut last = (id, Vec::new());
     let mut before = Vec::new();
-    let result =
-        writer.delete(id, &mut |old| match carry(&mut failed, wanted(change, old, id, context))? {
-            Some(mut row) => {
-                row.pop();
-                last = row;
-                if change.rules.is_parent {
-                    before = old.to_vec();
-                }
-                Ok(true)
-            }
-            None => Ok(false),
-        });
+    let result = writer.delete_at(id, &mut |at, old| {
+        let Some(mut row) = carry(&mut failed, wanted(change, old, at, context))? else {
+            return Ok(false);
+        };
+        row.pop();
+        last = (at, row);
+        if change.rules.is_parent {
+            before = old.to_vec();
+        }
+        Ok(true)
+    });
     let Written::Done(_) = unless(failed, result)? else { return Ok(None) };
     pending.went(&change.rules, &before, None)?;
-    Ok(Some((id, last)))
+    Ok(Some(last))
 }
 
 /// Runs a SELECT FOR UPDATE or FOR SHARE: rows are locked one after the other, as they are found or
@@ -333,7 +320,7 @@ pub(crate) fn select_locked(
     let how = select.locks.unwrap_or((RowLock::Exclusive, Busy::Wait));
     let limits = Limits::of(select, context)?;
     let Some(options) = scan_options(scan, context)? else { return Ok(Vec::new()) };
-    let mut memory = Memory::new(budget);
+    let (mut memory, mut pace) = (Memory::new(budget), Pace::default());
     let mut locked = Locked { select, how, limits, rows: Vec::new() };
     txn.write(&scan.table.info.name, |writer| {
         let mut found: Vec<(RowId, Row)> = Vec::new();
@@ -341,6 +328,7 @@ pub(crate) fn select_locked(
         while !locked.is_enough()
             && let Some(row) = rows.next().transpose()?
         {
+            pace.step(context)?;
             let id = row.id;
             let row = convert(row, scan.with_tid)?;
             if let Some(filter) = &scan.filter
@@ -351,9 +339,7 @@ pub(crate) fn select_locked(
             if select.sort.is_empty() {
                 // A row that is found may be skipped or not be wanted any more: only those that
                 // are locked count.
-                if locked.take(writer, id, context)? {
-                    memory.charge_row(locked.rows.last().map_or(&[], Vec::as_slice))?;
-                }
+                locked.take(writer, id, (context, &mut memory))?;
                 continue;
             }
             let output = query::project(&select.output, &row, context)?;
@@ -361,11 +347,14 @@ pub(crate) fn select_locked(
             found.push((id, output));
         }
         found.sort_by(|a, b| query::compare(&a.1, &b.1, &select.sort));
-        for (id, _) in found {
+        for (id, row) in found {
             if locked.is_enough() {
                 break;
             }
-            locked.take(writer, id, context)?;
+            pace.step(context)?;
+            memory.give_back_row(&row);
+            drop(row);
+            locked.take(writer, id, (context, &mut memory))?;
         }
         Ok(locked.rows)
     })
@@ -384,17 +373,23 @@ impl Locked<'_> {
         self.limits.take.is_some_and(|take| self.rows.len() as u64 >= take)
     }
 
-    /// Locks a row; was it added? One of those that OFFSET skips is locked too.
-    fn take(&mut self, writer: &mut Writer<'_>, id: RowId, context: &Context) -> Result<bool> {
+    /// Locks a row. One of those that OFFSET skips is locked too.
+    fn take(
+        &mut self,
+        writer: &mut Writer<'_>,
+        id: RowId,
+        (context, memory): (&Context, &mut Memory),
+    ) -> Result<()> {
         let locked = lock_row((self.select, self.how), writer, id, context)?;
-        let Some(mut row) = locked else { return Ok(false) };
+        let Some(mut row) = locked else { return Ok(()) };
         if self.limits.skip > 0 {
             self.limits.skip -= 1;
-            return Ok(false);
+            return Ok(());
         }
         row.truncate(self.select.columns.len());
+        memory.charge_row(&row)?;
         self.rows.push(row);
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -408,15 +403,16 @@ fn lock_row(
     let Source::Table(scan) = &select.source else { return Ok(None) };
     let mut failed = None;
     let mut output = None;
-    let mut judge = |values: &[Value]| {
+    let mut judge = |at: RowId, values: &[Value]| {
         let mut judge = || -> Result<bool> {
             let columns = scan.columns.iter().map(|at| Datum::from(values[*at].clone()));
             let mut row: Row = columns.collect();
             if scan.with_tid {
-                row.push(Datum::Tid(id));
+                row.push(Datum::Tid(at));
             }
             let of_path = match &scan.path {
                 Path::Index(path) => path.conditions.as_slice(),
+                Path::Tid(_) if at != id => return Ok(false),
                 Path::Sequential | Path::Tid(_) => &[],
             };
             for condition in of_path.iter().chain(&scan.filter) {
@@ -429,7 +425,7 @@ fn lock_row(
         };
         carry(&mut failed, judge())
     };
-    let result = writer.lock_row(id, &mut judge, lock, busy);
+    let result = writer.lock_row_at(id, &mut judge, lock, busy);
     Ok(match unless(failed, result)? {
         Written::Done(_) => output,
         Written::Skipped | Written::Gone => None,

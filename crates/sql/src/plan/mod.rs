@@ -291,6 +291,24 @@ impl Plan {
 }
 
 impl Select {
+    /// All rows of a source, without columns yet.
+    pub(crate) fn over(source: Source) -> Select {
+        Select {
+            source,
+            filter: None,
+            group: None,
+            output: Vec::new(),
+            columns: Vec::new(),
+            distinct: Distinct::None,
+            sort: Vec::new(),
+            ordered: false,
+            limit: None,
+            offset: None,
+            locks: None,
+            sequences: Vec::new(),
+        }
+    }
+
     fn tables(&self, tables: &mut Vec<Arc<Table>>) {
         match &self.source {
             Source::Table(scan) => tables.push(Arc::clone(&scan.table)),

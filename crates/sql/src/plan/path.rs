@@ -39,7 +39,7 @@ pub(crate) enum Path {
     /// All of them.
     Sequential,
     Index(Box<IndexPath>),
-    /// The one row at this place.
+    /// The version at this place.
     Tid(Expr),
 }
 
@@ -91,28 +91,53 @@ pub(crate) fn choose_select(select: &mut Select) {
     // Rows that are locked are judged again by what the path and the filter say.
     let asks_all = select.locks.is_some();
     let Source::Table(scan) = &mut select.source else { return };
+    if let Some(place) = take_tid(scan) {
+        scan.path = Path::Tid(place);
+        return;
+    }
     select.ordered = choose(scan, (&wanted, asks_all), fraction);
     select.ordered &= !select.sort.is_empty() && !wanted.is_empty();
 }
 
 /// Chooses for an UPDATE or DELETE.
 pub(crate) fn choose_change(scan: &mut TableScan) {
-    if let Some(place) = scan.filter.as_ref().and_then(|filter| tid_of(scan, filter)) {
+    if let Some(place) = take_tid(scan) {
         scan.path = Path::Tid(place);
+        // The whole condition is asked of the row there.
         scan.filter = None;
         return;
     }
     choose(scan, (&[], false), None);
 }
 
-/// The place that a condition on `ctid` names. The whole condition is asked of the row there.
-fn tid_of(scan: &TableScan, filter: &Expr) -> Option<Expr> {
+/// Takes a condition out of the filter that says where the row lies, and gives the place.
+fn take_tid(scan: &mut TableScan) -> Option<Expr> {
+    let mut conjuncts = match scan.filter.as_ref()? {
+        Expr::And(list) => flatten(list.clone()),
+        other => vec![other.clone()],
+    };
+    let place = |conjunct: &Expr| tid_of(scan, conjunct);
+    let (at, place) = conjuncts.iter().enumerate().find_map(|(at, one)| Some((at, place(one)?)))?;
+    conjuncts.remove(at);
+    scan.filter = joined(conjuncts);
+    Some(place)
+}
+
+/// All of these conditions as one.
+fn joined(mut conjuncts: Vec<Expr>) -> Option<Expr> {
+    match conjuncts.len() {
+        0 | 1 => conjuncts.pop(),
+        _ => Some(Expr::And(conjuncts)),
+    }
+}
+
+/// The place that a condition on `ctid` names.
+fn tid_of(scan: &TableScan, condition: &Expr) -> Option<Expr> {
     let is_tid = |expr: &Expr| match expr {
         Expr::Column(at) => scan.with_tid && *at == scan.columns.len(),
         _ => false,
     };
-    match filter {
-        Expr::And(list) => list.iter().find_map(|part| tid_of(scan, part)),
+    match condition {
         Expr::Call(function, args) if function.name == "=" => match args.as_slice() {
             [a, b] if is_tid(a) && b.is_stable() => Some(b.clone()),
             [a, b] if is_tid(b) && a.is_stable() => Some(a.clone()),
@@ -201,11 +226,7 @@ fn choose(scan: &mut TableScan, (order, asks_all): (&[Wanted], bool), limit: Opt
             rest.push(conjunct);
         }
     }
-    scan.filter = match rest.len() {
-        0 => None,
-        1 => rest.pop(),
-        _ => Some(Expr::And(rest)),
-    };
+    scan.filter = joined(rest);
     scan.path = path;
     ordered
 }

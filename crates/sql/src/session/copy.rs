@@ -3,13 +3,11 @@
 //! COPY FROM is a conversation: the statement puts the session into copying, pieces of data follow,
 //! and an end or a failure. COPY TO hands its pieces to the sink.
 //!
-//! Invariants: rows go in a thousand at a time, all in the transaction of the statement; after an
-//! error the transaction has failed and the session is out of copying.
+//! Invariants: rows go in as soon as they are a batch, all in the transaction of the statement;
+//! after an error the transaction has failed and the session is out of copying.
 //! Does not do: COPY FROM in a message with other statements.
 
 use std::sync::Arc;
-
-use rightlink::Value;
 
 use super::{Session, Sink};
 use crate::bind::{Binder, Catalog, names};
@@ -17,17 +15,15 @@ use crate::copy::options::{CopyFormat, CopyStatement, CopyWhat};
 use crate::copy::read::Reader;
 use crate::copy::write::Writer;
 use crate::error::{Result, SqlError, code};
+use crate::exec::Pace;
 use crate::exec::references::{self, Pending};
-use crate::exec::rows;
+use crate::exec::rows::{self, Batch};
 use crate::exec::tables::Tables;
 use crate::expr::Context;
 use crate::expr::deparse::identifier;
 use crate::parse::{Lines, Parsed, parse};
 use crate::plan::{Given, Plan, Rules, Table};
 use crate::types::{Row, SqlType};
-
-/// Rows handed to the engine at a time.
-const BATCH: usize = 1_000;
 
 /// What a client must know before data flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,19 +36,26 @@ pub struct CopyHeader {
 
 /// A COPY FROM under way.
 pub(super) struct CopyIn {
+    reader: Reader,
+    rows: Arriving,
+}
+
+/// Rows of a COPY FROM.
+struct Arriving {
     table: Arc<Table>,
     rules: Rules,
     /// Where each column of the table takes its value from.
     given: Vec<Given>,
     context: Context,
     pending: Pending,
-    reader: Reader,
-    batch: Vec<Vec<Value>>,
+    batch: Batch,
+    pace: Pace,
     count: u64,
 }
 
-impl CopyIn {
-    fn store(&mut self, mut row: Row) -> Result<()> {
+impl Arriving {
+    fn take(&mut self, mut row: Row) -> Result<()> {
+        self.pace.step(&self.context)?;
         for (at, given) in self.given.iter().enumerate() {
             if let (Some(modifier), Given::Place(place)) =
                 (self.table.column_notes[at].modifier, given)
@@ -79,12 +82,17 @@ impl Session {
     /// Data that is no row, or a row that the table refuses: the COPY has failed.
     pub fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(mut copy) = self.copy.take() else { return Err(not_copying()) };
-        let result = self.copy_piece(&mut copy, Some(bytes));
-        match result {
-            Ok(()) => self.copy = Some(copy),
-            Err(_) => self.fail(),
+        match self.copy_piece(&mut copy, Some(bytes)) {
+            Ok(()) => {
+                self.copy = Some(copy);
+                Ok(())
+            }
+            Err(error) => {
+                let error = self.failed(error);
+                self.rest();
+                Err(error)
+            }
         }
-        result
     }
 
     /// The data is complete: gives the tag.
@@ -92,14 +100,12 @@ impl Session {
         let Some(mut copy) = self.copy.take() else { return Err(not_copying()) };
         let result = self
             .copy_piece(&mut copy, None)
-            .and_then(|()| self.copy_flush(&mut copy))
-            .and_then(|()| self.copy_settle(&mut copy))
-            .and_then(|()| self.end_message());
-        if result.is_err() {
-            self.fail();
-        }
+            .and_then(|()| self.copy_flush(&mut copy.rows))
+            .and_then(|()| self.copy_settle(&mut copy.rows))
+            .and_then(|()| self.end_message())
+            .map_err(|error| self.failed(error));
         self.rest();
-        result.map(|()| format!("COPY {}", copy.count))
+        result.map(|()| format!("COPY {}", copy.rows.count))
     }
 
     /// The client has given up.
@@ -111,36 +117,29 @@ impl Session {
     }
 
     fn copy_piece(&mut self, copy: &mut CopyIn, bytes: Option<&[u8]>) -> Result<()> {
-        let mut rows = Vec::new();
+        let CopyIn { reader, rows } = copy;
         let mut take = |row: Row| {
-            rows.push(row);
-            Ok(())
+            rows.take(row)?;
+            if rows.batch.is_full() { self.copy_flush(rows) } else { Ok(()) }
         };
         match bytes {
-            Some(bytes) => copy.reader.push(bytes, &mut take)?,
-            None => copy.reader.finish(&mut take)?,
+            Some(bytes) => reader.push(bytes, &mut take),
+            None => reader.finish(&mut take),
         }
-        for row in rows {
-            copy.store(row)?;
-            if copy.batch.len() >= BATCH {
-                self.copy_flush(copy)?;
-            }
-        }
-        Ok(())
     }
 
-    fn copy_flush(&mut self, copy: &mut CopyIn) -> Result<()> {
-        if !copy.batch.is_empty() {
-            let active = self.ensure()?;
-            active.txn.insert_many(&copy.table.info.name, &copy.batch)?;
-            copy.count += copy.batch.len() as u64;
+    fn copy_flush(&mut self, copy: &mut Arriving) -> Result<()> {
+        let rows = copy.batch.rows();
+        if !rows.is_empty() {
+            self.ensure()?.txn.insert_many(&copy.table.info.name, rows)?;
+            copy.count += rows.len() as u64;
             copy.batch.clear();
         }
         Ok(())
     }
 
     /// What the rows refer to must be there.
-    fn copy_settle(&mut self, copy: &mut CopyIn) -> Result<()> {
+    fn copy_settle(&mut self, copy: &mut Arriving) -> Result<()> {
         let budget = self.db.budget().clone();
         let pending = std::mem::replace(&mut copy.pending, Pending::new(&copy.rules, &budget));
         let active = self.ensure()?;
@@ -189,8 +188,9 @@ impl Session {
         sink.copy_in(header)?;
         let reader = Reader::new(&copy.options, &table.info.name, named);
         let pending = Pending::new(&rules, self.db.budget());
-        let (batch, count) = (Vec::new(), 0);
-        self.copy = Some(CopyIn { table, rules, given, context, pending, reader, batch, count });
+        let (batch, pace) = (Batch::new(self.db.budget()), Pace::default());
+        let rows = Arriving { table, rules, given, context, pending, batch, pace, count: 0 };
+        self.copy = Some(CopyIn { reader, rows });
         Ok(())
     }
 

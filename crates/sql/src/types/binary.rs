@@ -93,10 +93,14 @@ fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| malformed())
 }
 
-/// Text that must be UTF-8.
+/// Text that must be UTF-8, and without a zero byte.
 pub(crate) fn utf8(bytes: Vec<u8>) -> Result<String> {
-    String::from_utf8(bytes)
-        .map_err(|_| SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\""))
+    let bad = |what| {
+        let message = format!("invalid byte sequence for encoding \"UTF8\"{what}");
+        SqlError::new("22021", message)
+    };
+    let text = String::from_utf8(bytes).map_err(|_| bad(""))?;
+    if text.contains('\0') { Err(bad(": 0x00")) } else { Ok(text) }
 }
 
 /// Digits of base 10000 around the point, with a weight, a sign and a scale in front.
