@@ -26,11 +26,17 @@ pub(crate) fn run(common: &Common, args: ServeArgs, output: &mut Output) -> Resu
     let db = args.db.clone();
     let config = config(args)?;
     let socket = config.socket.as_ref().map(|folder| folder.display().to_string());
-    let port = config.port;
+    let (port, wanted) = (config.port, config.max_connections);
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure::file("signals", &error))?;
     let db = open::or_create(common, &db)?;
     let server = Server::bind(&db, name, config).map_err(refused)?;
+    let room = server.max_connections();
+    if room < wanted {
+        eprintln!(
+            "rightlink: at most {room} connections at a time: the limit of open files has no room for {wanted}"
+        );
+    }
     for address in server.addresses() {
         let json = Json::Object(vec![("listen".to_owned(), address.to_string().into())]);
         output.either(&json, format_args!("listening on {address}"))?;

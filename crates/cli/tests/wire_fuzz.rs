@@ -51,6 +51,11 @@ struct Server {
 
 impl Server {
     fn start(folder: &Path) -> Server {
+        Server::start_under(folder, "true")
+    }
+
+    /// As [`Server::start`] by a shell that has run `first`.
+    fn start_under(folder: &Path, first: &str) -> Server {
         let users = folder.join("users");
         let mut made = Command::new(env!("CARGO_BIN_EXE_rightlink"))
             .args(["password", "ann"])
@@ -60,7 +65,9 @@ impl Server {
             .unwrap();
         made.stdin.take().unwrap().write_all(b"secret\n").unwrap();
         fs::write(&users, made.wait_with_output().unwrap().stdout).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_rightlink"))
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("{first} && exec \"$@\""), "sh"])
+            .arg(env!("CARGO_BIN_EXE_rightlink"))
             .args(["serve".as_ref(), folder.join("db").as_os_str()])
             .args(["--listen", "127.0.0.1:0", "--port", PORT])
             .args(["--socket".as_ref(), folder.as_os_str(), "--users".as_ref()])
@@ -129,6 +136,35 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// One test at a time has its many connections.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// More connections than the limit of open files has room for: the database still gets its own.
+#[test]
+fn strangers_do_not_use_up_descriptors() {
+    const LIMIT: usize = 500;
+    let _alone = ALONE.lock();
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start_under(folder.path(), &format!("ulimit -n {LIMIT}"));
+    let mut healthy = Healthy::open(&server);
+    let silent: Vec<TcpStream> =
+        (0..LIMIT).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    // Who comes now is refused or not, and everybody before was looked at.
+    for turn in 0.. {
+        let open = fs::read_dir(format!("/proc/{}/fd", server.child.id())).unwrap().count();
+        assert!(open < LIMIT - 200, "{open} descriptors are open");
+        if healthy.ask(&format!("create table t{turn} (a int primary key)")) == "CZ" && turn > 20 {
+            break;
+        }
+        assert!(turn < 100, "a table needs files");
+    }
+    assert_eq!(healthy.ask("insert into t0 values (1)"), "CZ");
+    let log = server.log.lock().clone();
+    assert!(log.contains("at most 122 connections at a time"), "{log}");
+    drop(silent);
+    server.is_well();
 }
 
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -292,6 +328,7 @@ fn nonsense_and_silence_harm_nobody() {
     let seconds = setting("RIGHTLINK_WIRE_SECONDS").unwrap_or(3);
     let seed = setting("RIGHTLINK_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
     println!("RIGHTLINK_SEED={seed} RIGHTLINK_WIRE_SECONDS={seconds}");
+    let _alone = ALONE.lock();
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::start(folder.path());
     let mut healthy = Healthy::open(&server);

@@ -22,6 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::auth::scram::random;
 use crate::config::{Config, ConfigError};
 use crate::connection::Connection;
+use crate::descriptors;
 use crate::peers::{Peer, Peers, Phase, Registered, Rules, Stop};
 use crate::protocol::backend::Out;
 use crate::startup::{Refused, Starting, apply};
@@ -60,9 +61,11 @@ impl AsFd for Listener {
 impl Listener {
     fn accept(&self) -> io::Result<Socket> {
         match self {
-            Listener::Tcp(listener) => listener.accept().map(|(socket, _)| Socket::Tcp(socket)),
+            Listener::Tcp(listener) => {
+                listener.accept().map(|(socket, _)| Socket::Tcp(socket.into()))
+            }
             Listener::Unix(listener, _) => {
-                listener.accept().map(|(socket, _)| Socket::Unix(socket))
+                listener.accept().map(|(socket, _)| Socket::Unix(socket.into()))
             }
         }
     }
@@ -99,7 +102,8 @@ struct Shared {
 }
 
 impl Server {
-    /// Listens; nobody is served before [`Server::run`]. `name` is what `current_database()` gives:
+    /// Listens; nobody is served before [`Server::run`]. The process's limit of open files is raised
+    /// as far as it goes. `name` is what `current_database()` gives:
     /// a server has one database, whatever name a client asks for.
     ///
     /// # Errors
@@ -107,9 +111,11 @@ impl Server {
     pub fn bind(
         db: &Database,
         name: impl Into<String>,
-        config: Config,
+        mut config: Config,
     ) -> Result<Server, ConfigError> {
         config.check()?;
+        let files = descriptors::raise();
+        config.max_connections = descriptors::room_for(config.max_connections, files);
         let mut listeners = Vec::new();
         for address in &config.listen {
             let failed = |error| ConfigError::Io(address.to_string(), error);
@@ -138,6 +144,12 @@ impl Server {
             Listener::Unix(..) => None,
         };
         self.listeners.iter().filter_map(address).collect()
+    }
+
+    /// Connections at a time: as many as it was told, or fewer where the limit of open files has no
+    /// room for them. The database's own files come first.
+    pub fn max_connections(&self) -> usize {
+        self.shared.config.max_connections
     }
 
     /// What ends it.
@@ -213,8 +225,10 @@ impl Server {
         if peers.count() >= self.shared.config.max_connections + SPARE {
             return;
         }
-        let Ok(watched) = socket.prepare().and_then(|()| socket.again()) else { return };
-        let registered = peers.register(watched);
+        if socket.prepare().is_err() {
+            return;
+        }
+        let registered = peers.register(socket.clone());
         let shared = Arc::clone(&self.shared);
         // Without a thread the socket is dropped, which the client sees.
         let _ = thread::try_spawn("client", move || shared.serve(socket, &registered));

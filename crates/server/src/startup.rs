@@ -132,8 +132,7 @@ impl Starting<'_> {
             return Err(Refused::With(SqlError::new("08P01", message)));
         }
         let Transport::Plain(socket) = &self.transport else { return Err(Refused::Silently) };
-        let socket = socket.again()?;
-        self.transport = Transport::Plain(socket).encrypt(&config)?;
+        self.transport = Transport::Plain(socket.clone()).encrypt(&config)?;
         Ok(())
     }
 

@@ -16,21 +16,14 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// Bytes asked for at a time.
 const CHUNK: usize = 16 << 10;
-/// A connected socket.
+/// A connected socket. Clones are the same descriptor, which closes with the last of them.
+#[derive(Clone)]
 pub(crate) enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+    Tcp(Arc<TcpStream>),
+    Unix(Arc<UnixStream>),
 }
 
 impl Socket {
-    /// The same socket once more, for whoever watches it.
-    pub(crate) fn again(&self) -> io::Result<Socket> {
-        Ok(match self {
-            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
-            Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
-        })
-    }
-
     /// Ends one direction or both; whoever blocks there comes back.
     pub(crate) fn shutdown(&self, how: Shutdown) {
         // It fails where the peer has ended it already.
@@ -98,8 +91,8 @@ impl AsFd for Socket {
 impl Read for Socket {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
-            Socket::Tcp(socket) => socket.read(buf),
-            Socket::Unix(socket) => socket.read(buf),
+            Socket::Tcp(socket) => (&**socket).read(buf),
+            Socket::Unix(socket) => (&**socket).read(buf),
         }
     }
 }
@@ -107,8 +100,8 @@ impl Read for Socket {
 impl Write for Socket {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         match self {
-            Socket::Tcp(socket) => socket.write(buf),
-            Socket::Unix(socket) => socket.write(buf),
+            Socket::Tcp(socket) => (&**socket).write(buf),
+            Socket::Unix(socket) => (&**socket).write(buf),
         }
     }
 
