@@ -5,6 +5,7 @@
 
 use std::io::{self, BufRead};
 use std::path::Path;
+use std::time::Duration;
 
 use rightlink_server::{Config, ConfigError, Server, Users};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -66,6 +67,7 @@ fn config(args: ServeArgs) -> Result<Config, Failure> {
         users,
         insecure: args.insecure,
         max_connections: args.max_connections,
+        tcp_user_timeout: Duration::from_secs(args.tcp_user_timeout.into()),
         ..Config::default()
     };
     match (&args.tls_cert, &args.tls_key) {

@@ -19,6 +19,7 @@ use rightlink_env::{Clock, Nanos, thread};
 use rightlink_sql::{Activity, Session, SqlError, Who};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::auth::Users;
 use crate::auth::scram::random;
 use crate::config::{Config, ConfigError};
 use crate::connection::Connection;
@@ -130,7 +131,7 @@ impl Server {
         }
         let clock = Clock::system();
         let peers = Arc::new(Peers::new(clock.clone()));
-        let secret = random();
+        let secret = config.users.as_ref().map_or_else(random, Users::secret);
         let (db, name, activity) = (db.clone(), name.into(), Activity::default());
         let shared = Shared { db, name, config, peers, secret, activity };
         let stopper = Stopper(Arc::new(AtomicBool::new(false)));
@@ -225,7 +226,8 @@ impl Server {
         if peers.count() >= self.shared.config.max_connections + SPARE {
             return;
         }
-        if socket.prepare().is_err() {
+        let limit = self.shared.config.tcp_user_timeout;
+        if !socket.is_ours() || socket.prepare(limit).is_err() {
             return;
         }
         let registered = peers.register(socket.clone());
@@ -268,7 +270,10 @@ impl Shared {
         let Starting { mut transport, input, mut out, .. } = starting;
         let started = result.and_then(|options| self.open(&options, peer));
         let session = match started {
-            Ok(session) => session,
+            Ok((session, warnings)) => {
+                warnings.iter().for_each(|warning| out.notice("WARNING", warning));
+                session
+            }
             Err(Refused::Silently) => return,
             Err(Refused::With(error)) => {
                 out.error(&error, "FATAL");
@@ -282,15 +287,20 @@ impl Shared {
         Connection::new(session, (transport, input, out), peer).serve(&self.config);
     }
 
-    fn open(&self, options: &[(String, String)], peer: &Peer) -> Result<Session, Refused> {
+    /// The client's session, and what it must be warned of.
+    fn open(
+        &self,
+        options: &[(String, String)],
+        peer: &Peer,
+    ) -> Result<(Session, Vec<String>), Refused> {
         if self.peers.count() > self.config.max_connections {
             let error = SqlError::new("53300", "sorry, too many clients already");
             return Err(Refused::With(error));
         }
         let mut session = Session::new(&self.db).named(self.name.clone());
         session = session.join(&self.activity, who(options, peer));
-        apply(&mut session, options)?;
-        Ok(session)
+        let warnings = apply(&mut session, options)?;
+        Ok((session, warnings))
     }
 }
 

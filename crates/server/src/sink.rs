@@ -11,7 +11,7 @@ use crate::protocol::backend::Out;
 use crate::transport::Transport;
 
 /// Bytes that wait before they are sent.
-const FULL: usize = 32 << 10;
+pub(crate) const FULL: usize = 32 << 10;
 
 /// A client as a place for results.
 pub(crate) struct Client<'c> {
