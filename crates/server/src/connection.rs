@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::peers::{End, Peer, Phase};
 use crate::protocol::backend::Out;
 use crate::protocol::frontend::{self, Bind, Message, Target, Violation, format_at};
-use crate::sink::{Client, FULL, lost};
+use crate::sink::{Client, FULL, check_count, lost};
 use crate::transport::{Input, Transport};
 
 /// Messages longer than this are counted against the database's memory budget.
@@ -289,20 +289,27 @@ impl Core<'_> {
             Message::Describe(Target::Statement(name)) => {
                 let out = &mut self.out;
                 self.session.with_description(name, |description| {
+                    check_count(description.parameters.len())?;
+                    check_count(description.columns.as_ref().map_or(0, Vec::len))?;
                     out.parameters(&description.parameters);
                     match &description.columns {
                         Some(columns) => out.columns(columns, &[]),
                         None => out.plain(b'n'),
                     }
-                })?;
+                    Ok::<(), SqlError>(())
+                })??;
             }
             Message::Describe(Target::Portal(name)) => {
                 let formats = self.formats.get(name).map_or(&[][..], Vec::as_slice);
                 let out = &mut self.out;
-                self.session.with_portal(name, |columns| match columns {
-                    Some(columns) => out.columns(columns, formats),
-                    None => out.plain(b'n'),
-                })?;
+                self.session.with_portal(name, |columns| {
+                    check_count(columns.map_or(0, <[Column]>::len))?;
+                    match columns {
+                        Some(columns) => out.columns(columns, formats),
+                        None => out.plain(b'n'),
+                    }
+                    Ok::<(), SqlError>(())
+                })??;
             }
             Message::Execute { portal, limit } => self.execute(portal, limit)?,
             Message::Close(Target::Statement(name)) => {

@@ -150,6 +150,21 @@ fn what_is_wrong_with_a_message_during_copy_ends_the_copy() {
     assert_eq!((kinds(&answers), answers[0].field(b'S')), ("E".into(), "FATAL".into()));
 }
 
+/// More columns than the protocol can count.
+#[test]
+fn too_many_columns_are_an_error() {
+    let server = start();
+    let mut client = server.client();
+    let many = format!("select 1{}", ",1".repeat(70_000));
+    assert_eq!(told(&client.query(&many)), ["54011"]);
+    for last in [describe(b'S', ""), describe(b'P', ""), execute("", 0)] {
+        client.raw(&[parse("", &many), bind("", "", &[]), last, sync()].concat());
+        assert_eq!(told(&client.answers()), ["54011"]);
+    }
+    assert_eq!(told(&client.query(&format!("copy ({many}) to stdout"))), ["54011"]);
+    assert_eq!(client.told("select 1"), ["1", "SELECT 1"]);
+}
+
 #[test]
 fn a_client_of_a_newer_version_hears_which_is_spoken() {
     let server = start();
