@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rightlink_server::{Config, ConfigError, Server, Users};
+use rustix::termios::{self, LocalModes, OptionalActions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -94,11 +95,7 @@ pub(crate) fn password(name: &str, output: &mut Output) -> Result<Exit, Failure>
     if name.is_empty() || name.contains([':', '\n']) {
         return Err(Failure::usage("a name is not empty and holds no colon"));
     }
-    let mut line = String::new();
-    io::stdin()
-        .lock()
-        .read_line(&mut line)
-        .map_err(|error| Failure::file("standard input", &error))?;
+    let line = typed()?;
     let password = line.trim_end_matches(['\r', '\n']);
     let Some(verifier) = rightlink_server::verifier(password) else {
         return Err(Failure::usage("a password is not empty and of printable ASCII characters"));
@@ -109,4 +106,25 @@ pub(crate) fn password(name: &str, output: &mut Output) -> Result<Exit, Failure>
     ]);
     output.either(&json, format_args!("{name}:{verifier}"))?;
     Ok(Exit::Done)
+}
+
+/// A line of standard input, which a terminal does not show.
+fn typed() -> Result<String, Failure> {
+    let stdin = io::stdin();
+    let before = termios::tcgetattr(&stdin).ok();
+    if let Some(before) = &before {
+        let mut quiet = before.clone();
+        quiet.local_modes.remove(LocalModes::ECHO);
+        quiet.local_modes.insert(LocalModes::ECHONL);
+        // Where it is shown all the same, it is still a password.
+        let _ = termios::tcsetattr(&stdin, OptionalActions::Flush, &quiet);
+        eprint!("Password: ");
+    }
+    let mut line = String::new();
+    let read = stdin.lock().read_line(&mut line);
+    if let Some(before) = &before {
+        let _ = termios::tcsetattr(&stdin, OptionalActions::Flush, before);
+    }
+    read.map_err(|error| Failure::file("standard input", &error))?;
+    Ok(line)
 }
