@@ -36,7 +36,8 @@ pub(crate) fn run(common: &Common, args: ServeArgs, output: &mut Output) -> Resu
     let room = server.max_connections();
     if room < wanted {
         eprintln!(
-            "rightlink: at most {room} connections at a time: the limit of open files has no room for {wanted}"
+            "rightlink: at most {room} connections at a time: the limit of open files has no \
+             room for {wanted}"
         );
     }
     for address in server.addresses() {

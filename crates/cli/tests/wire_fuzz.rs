@@ -4,8 +4,8 @@
 //! send sound messages, messages with bytes changed, lengths that lie, and pieces at any place;
 //! many at a time in one write; also rows of a COPY in pieces, long lists of columns, and many
 //! questions with long answers. `RIGHTLINK_WIRE_SECONDS` (3) says for how long, `RIGHTLINK_SEED`
-//! (random, printed) which. A thousand connections that say nothing are held at the end, beside which
-//! a healthy client is answered as fast as before.
+//! (random, printed) which. A thousand connections that say nothing are held at the end; a healthy
+//! client beside them is answered as fast as before.
 #![cfg(target_os = "linux")]
 
 use std::fs;

@@ -133,8 +133,8 @@ fn private_key_is_private(key: &Path) -> Result<(), ConfigError> {
     let file = std::fs::metadata(key).map_err(|error| ConfigError::Io(name.clone(), error))?;
     let forbidden = if file.uid() == 0 { 0o027 } else { 0o077 };
     if file.is_file() && file.mode() & forbidden != 0 {
-        let what = "group or others can read or write the key: its mode must be 0600, or 0640 if it \
-                    belongs to root";
+        let what = "group or others can read or write the key: its mode must be 0600, or 0640 if \
+                    it belongs to root";
         return Err(ConfigError::Invalid(format!("{name}: {what}")));
     }
     Ok(())

@@ -1,8 +1,9 @@
 //! One client: messages in, answers out.
 //!
-//! Invariants: answers are sent when the client is waited for or asks for it, or when there are many,
-//! so a short pipelined sequence costs one send. After an error of the extended protocol everything up to the next Sync
-//! is skipped. A connection that ends, in whatever way, rolls its transaction back.
+//! Invariants: answers are sent when the client is waited for or asks for it, or when they are many,
+//! so a short pipelined sequence costs one send. After an error of the extended protocol everything
+//! up to the next Sync is skipped. A connection that ends, in whatever way, rolls its transaction
+//! back.
 //! Does not do: bytes of messages (`protocol`), SQL.
 
 use std::collections::HashMap;
@@ -210,8 +211,8 @@ impl Core<'_> {
         Ok(Flow::On)
     }
 
-    /// A message that is not what its kind says. Where the next one begins is known all the same, so
-    /// only what nobody expects ends the connection.
+    /// A message that is not what its kind says. Where the next one begins is known all the same,
+    /// so only what nobody expects ends the connection.
     fn malformed(&mut self, kind: u8, what: Violation) -> Handled {
         match (self.copying, kind) {
             (Copying::No, _) => {}

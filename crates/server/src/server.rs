@@ -103,9 +103,9 @@ struct Shared {
 }
 
 impl Server {
-    /// Listens; nobody is served before [`Server::run`]. The process's limit of open files is raised
-    /// as far as it goes. `name` is what `current_database()` gives:
-    /// a server has one database, whatever name a client asks for.
+    /// Listens; nobody is served before [`Server::run`]. The process's limit of open files is
+    /// raised as far as it goes. `name` is what `current_database()` gives: a server has one
+    /// database, whatever name a client asks for.
     ///
     /// # Errors
     /// A configuration that lets strangers in, an address or a file that cannot be had.

@@ -76,8 +76,8 @@ impl Socket {
         matches!(self, Socket::Unix(_))
     }
 
-    /// May its maker be here? A socket in the file system is for its owner and for root; between its
-    /// making and the change of its mode others might have found it open.
+    /// May its maker be here? A socket in the file system is for its owner and for root; between
+    /// its making and the change of its mode others might have found it open.
     pub(crate) fn is_ours(&self) -> bool {
         match self {
             Socket::Tcp(_) => true,

@@ -14,7 +14,7 @@ pub(super) struct FileCopy {
 }
 
 impl FileCopy {
-    /// Reads `TABLE [(COLUMNS)] | (QUERY) from | to FILE [OPTIONS]`; `None` if it is something else.
+    /// Reads `TABLE [(COLUMNS)] | (QUERY) from | to FILE [OPTIONS]`; `None` for something else.
     pub(super) fn parse(text: &str) -> Option<FileCopy> {
         let text = text.trim().trim_end_matches(';');
         let (at, from) = direction(text)?;

@@ -5,8 +5,8 @@
 //! Does not do: knowing what a line means.
 
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 
-use rightlink_env::thread::{JoinHandle, spawn};
 use rightlink_sql::{Interrupt, Reason};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -180,7 +180,8 @@ impl Watch {
         let mut signals =
             Signals::new([SIGINT]).map_err(|error| Failure::file("signals", &error))?;
         let handle = signals.handle();
-        let thread = spawn("interrupts", move || {
+        #[expect(clippy::disallowed_methods, reason = "it waits for signals, which no model has")]
+        let thread = std::thread::spawn(move || {
             for _ in signals.forever() {
                 interrupt.raise(Reason::Request);
             }
