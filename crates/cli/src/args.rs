@@ -449,6 +449,10 @@ pub(crate) struct ServeArgs {
     /// Connections at a time
     #[arg(long, value_name = "N", default_value_t = 2_000)]
     pub(crate) max_connections: usize,
+    /// Give up a client of TCP that takes nothing of what it was sent for so long, also one that
+    /// only does not read [default: never one that lives]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true)]
+    pub(crate) tcp_user_timeout: u32,
 }
 
 /// Arguments of `tour`.

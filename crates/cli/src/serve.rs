@@ -5,8 +5,10 @@
 
 use std::io::{self, BufRead};
 use std::path::Path;
+use std::time::Duration;
 
 use rightlink_server::{Config, ConfigError, Server, Users};
+use rustix::termios::{self, LocalModes, OptionalActions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -26,11 +28,18 @@ pub(crate) fn run(common: &Common, args: ServeArgs, output: &mut Output) -> Resu
     let db = args.db.clone();
     let config = config(args)?;
     let socket = config.socket.as_ref().map(|folder| folder.display().to_string());
-    let port = config.port;
+    let (port, wanted) = (config.port, config.max_connections);
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure::file("signals", &error))?;
     let db = open::or_create(common, &db)?;
     let server = Server::bind(&db, name, config).map_err(refused)?;
+    let room = server.max_connections();
+    if room < wanted {
+        eprintln!(
+            "rightlink: at most {room} connections at a time: the limit of open files has no \
+             room for {wanted}"
+        );
+    }
     for address in server.addresses() {
         let json = Json::Object(vec![("listen".to_owned(), address.to_string().into())]);
         output.either(&json, format_args!("listening on {address}"))?;
@@ -60,6 +69,7 @@ fn config(args: ServeArgs) -> Result<Config, Failure> {
         users,
         insecure: args.insecure,
         max_connections: args.max_connections,
+        tcp_user_timeout: Duration::from_secs(args.tcp_user_timeout.into()),
         ..Config::default()
     };
     match (&args.tls_cert, &args.tls_key) {
@@ -86,11 +96,7 @@ pub(crate) fn password(name: &str, output: &mut Output) -> Result<Exit, Failure>
     if name.is_empty() || name.contains([':', '\n']) {
         return Err(Failure::usage("a name is not empty and holds no colon"));
     }
-    let mut line = String::new();
-    io::stdin()
-        .lock()
-        .read_line(&mut line)
-        .map_err(|error| Failure::file("standard input", &error))?;
+    let line = typed()?;
     let password = line.trim_end_matches(['\r', '\n']);
     let Some(verifier) = rightlink_server::verifier(password) else {
         return Err(Failure::usage("a password is not empty and of printable ASCII characters"));
@@ -101,4 +107,25 @@ pub(crate) fn password(name: &str, output: &mut Output) -> Result<Exit, Failure>
     ]);
     output.either(&json, format_args!("{name}:{verifier}"))?;
     Ok(Exit::Done)
+}
+
+/// A line of standard input, which a terminal does not show.
+fn typed() -> Result<String, Failure> {
+    let stdin = io::stdin();
+    let before = termios::tcgetattr(&stdin).ok();
+    if let Some(before) = &before {
+        let mut quiet = before.clone();
+        quiet.local_modes.remove(LocalModes::ECHO);
+        quiet.local_modes.insert(LocalModes::ECHONL);
+        // Where it is shown all the same, it is still a password.
+        let _ = termios::tcsetattr(&stdin, OptionalActions::Flush, &quiet);
+        eprint!("Password: ");
+    }
+    let mut line = String::new();
+    let read = stdin.lock().read_line(&mut line);
+    if let Some(before) = &before {
+        let _ = termios::tcsetattr(&stdin, OptionalActions::Flush, before);
+    }
+    read.map_err(|error| Failure::file("standard input", &error))?;
+    Ok(line)
 }

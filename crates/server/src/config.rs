@@ -6,6 +6,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +40,10 @@ pub struct Config {
     pub max_message: usize,
     /// Time from the connection to the end of the authentication.
     pub startup_timeout: Duration,
+    /// How long a client of TCP may leave what it was sent unacknowledged, or its own buffers full;
+    /// zero leaves that to the system, which gives up a peer without power after many minutes and
+    /// one that only does not read never.
+    pub tcp_user_timeout: Duration,
     /// Time that statements get to finish when the server stops.
     pub grace: Duration,
 }
@@ -55,6 +60,7 @@ impl Default for Config {
             max_connections: 2_000,
             max_message: 64 << 20,
             startup_timeout: Duration::from_secs(10),
+            tcp_user_timeout: Duration::ZERO,
             grace: Duration::from_secs(30),
         }
     }
@@ -93,6 +99,7 @@ impl Config {
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(|error| broken(certificates, &error))?;
         let private = PrivateKeyDer::from_pem_file(key).map_err(|error| broken(key, &error))?;
+        private_key_is_private(key)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -120,9 +127,39 @@ impl Config {
     }
 }
 
+/// A key that others can read is no secret. As in PostgreSQL, one of root's may have a group.
+fn private_key_is_private(key: &Path) -> Result<(), ConfigError> {
+    let name = key.display().to_string();
+    let file = std::fs::metadata(key).map_err(|error| ConfigError::Io(name.clone(), error))?;
+    let forbidden = if file.uid() == 0 { 0o027 } else { 0o077 };
+    if file.is_file() && file.mode() & forbidden != 0 {
+        let what = "group or others can read or write the key: its mode must be 0600, or 0640 if \
+                    it belongs to root";
+        return Err(ConfigError::Invalid(format!("{name}: {what}")));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn a_key_that_others_can_read_is_refused() {
+        let tls = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls");
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("key.pem");
+        std::fs::copy(tls.join("key.pem"), &key).unwrap();
+        let read = |mode| {
+            std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
+            Config::default().with_tls(&tls.join("cert.pem"), &key)
+        };
+        assert!(matches!(read(0o644), Err(ConfigError::Invalid(_))));
+        assert!(matches!(read(0o660), Err(ConfigError::Invalid(_))));
+        assert!(read(0o600).is_ok());
+    }
 
     #[test]
     fn an_open_address_needs_users_and_tls() {

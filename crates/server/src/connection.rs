@@ -1,24 +1,28 @@
 //! One client: messages in, answers out.
 //!
-//! Invariants: answers are sent when the client is waited for or asks for it, so a pipelined
-//! sequence costs one send. After an error of the extended protocol everything up to the next Sync
-//! is skipped. A connection that ends, in whatever way, rolls its transaction back.
+//! Invariants: answers are sent when the client is waited for or asks for it, or when they are many,
+//! so a short pipelined sequence costs one send. After an error of the extended protocol everything
+//! up to the next Sync is skipped. A connection that ends, in whatever way, rolls its transaction
+//! back.
 //! Does not do: bytes of messages (`protocol`), SQL.
 
 use std::collections::HashMap;
 
 use rightlink::{Database, Reservation};
-use rightlink_sql::{Datum, Execution, Session, SqlError, SqlType, TransactionStatus};
+use rightlink_sql::{Column, Datum, Execution, Session, SqlError, SqlType, TransactionStatus};
 
 use crate::config::Config;
 use crate::peers::{End, Peer, Phase};
 use crate::protocol::backend::Out;
 use crate::protocol::frontend::{self, Bind, Message, Target, Violation, format_at};
-use crate::sink::{Client, lost};
+use crate::sink::{Client, FULL, check_count, lost};
 use crate::transport::{Input, Transport};
 
 /// Messages longer than this are counted against the database's memory budget.
 const LONG: usize = 64 << 10;
+
+/// Messages whose contents may be wrong without more being wrong.
+const KINDS: &[u8] = b"QPBDECHcdf";
 
 /// Is the client sending rows, and in which protocol did it ask to?
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,13 +98,17 @@ impl<'s> Connection<'s> {
         let mut memory: Option<Reservation> = None;
         loop {
             let waiting = self.input.waiting();
-            let frame = frontend::frame(waiting, config.max_message).map_err(violation)?;
+            let frame = frontend::frame(waiting, config.max_message)?;
             if let Some((kind, body, taken)) = frame {
                 if let Flow::End = self.core.handle(kind, body)? {
                     return Ok(());
                 }
                 self.input.take(taken);
                 memory = None;
+                // A short message may have a long answer, and many of them lie in one read.
+                if self.core.out.bytes().len() > FULL {
+                    self.core.flush()?;
+                }
                 continue;
             }
             let claimed = frontend::claimed(waiting).unwrap_or(0);
@@ -121,10 +129,6 @@ fn reserve(db: &Database, bytes: usize) -> Result<Reservation, SqlError> {
     db.budget().try_reserve(bytes).ok_or_else(|| {
         SqlError::new("53200", format!("out of memory for a message of {bytes} bytes"))
     })
-}
-
-fn violation(Violation(what): Violation) -> SqlError {
-    SqlError::new("08P01", what)
 }
 
 impl Core<'_> {
@@ -178,12 +182,7 @@ impl Core<'_> {
         self.peer.enter(Phase::Busy);
         let message = match frontend::message(kind, body) {
             Ok(message) => message,
-            Err(what) if kind == b'Q' => {
-                self.fail(&violation(what));
-                self.ready();
-                return Ok(Flow::On);
-            }
-            Err(what) => return Err(violation(what)),
+            Err(what) => return self.malformed(kind, what),
         };
         if self.copying != Copying::No {
             return self.copy_in(&message);
@@ -196,7 +195,7 @@ impl Core<'_> {
             Message::Flush => self.flush()?,
             // What a client sent before it heard that its COPY has failed.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => {}
-            Message::Password(_) => return Err(violation(Violation("unexpected password"))),
+            Message::Password(_) => return Err(Violation::new("unexpected password").into()),
             Message::FunctionCall => {
                 let what = "function calls of the protocol are not supported";
                 self.fail(&SqlError::new("0A000", what));
@@ -207,6 +206,40 @@ impl Core<'_> {
                     self.fail(&error);
                     self.skip = true;
                 }
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    /// A message that is not what its kind says. Where the next one begins is known all the same,
+    /// so only what nobody expects ends the connection.
+    fn malformed(&mut self, kind: u8, what: Violation) -> Handled {
+        match (self.copying, kind) {
+            (Copying::No, _) => {}
+            (_, b'c' | b'd' | b'f') => {
+                // The reason is told below.
+                let _ = self.session.copy_fail("");
+                return self.copy_ended(Err(what.into()));
+            }
+            (_, b'H' | b'S' | b'X') => {}
+            _ => return Err(unexpected()),
+        }
+        match kind {
+            b'X' => return Ok(Flow::End),
+            b'S' => {
+                self.fail(&what.into());
+                self.sync();
+            }
+            _ if !KINDS.contains(&kind) => return Err(what.into()),
+            _ if self.skip => {}
+            b'c' | b'd' | b'f' => {}
+            b'Q' => {
+                self.fail(&what.into());
+                self.ready();
+            }
+            _ => {
+                self.fail(&what.into());
+                self.skip = true;
             }
         }
         Ok(Flow::On)
@@ -243,6 +276,10 @@ impl Core<'_> {
         if let Err(error) = self.session.sync() {
             self.out.error(&error, "ERROR");
         }
+        if self.session.status() == TransactionStatus::Idle {
+            // No portal outlives its transaction.
+            self.formats.clear();
+        }
         self.ready();
     }
 
@@ -253,20 +290,27 @@ impl Core<'_> {
             Message::Describe(Target::Statement(name)) => {
                 let out = &mut self.out;
                 self.session.with_description(name, |description| {
+                    check_count(description.parameters.len())?;
+                    check_count(description.columns.as_ref().map_or(0, Vec::len))?;
                     out.parameters(&description.parameters);
                     match &description.columns {
                         Some(columns) => out.columns(columns, &[]),
                         None => out.plain(b'n'),
                     }
-                })?;
+                    Ok::<(), SqlError>(())
+                })??;
             }
             Message::Describe(Target::Portal(name)) => {
                 let formats = self.formats.get(name).map_or(&[][..], Vec::as_slice);
                 let out = &mut self.out;
-                self.session.with_portal(name, |columns| match columns {
-                    Some(columns) => out.columns(columns, formats),
-                    None => out.plain(b'n'),
-                })?;
+                self.session.with_portal(name, |columns| {
+                    check_count(columns.map_or(0, <[Column]>::len))?;
+                    match columns {
+                        Some(columns) => out.columns(columns, formats),
+                        None => out.plain(b'n'),
+                    }
+                    Ok::<(), SqlError>(())
+                })??;
             }
             Message::Execute { portal, limit } => self.execute(portal, limit)?,
             Message::Close(Target::Statement(name)) => {
@@ -297,9 +341,10 @@ impl Core<'_> {
     }
 
     fn bind(&mut self, bind: &Bind<'_>) -> Result<(), SqlError> {
-        let values = self
-            .session
-            .with_description(bind.statement, |description| values(bind, &description.parameters));
+        let values = self.session.with_description(bind.statement, |description| {
+            check_formats(bind, description.columns.as_deref())?;
+            values(bind, &description.parameters)
+        });
         self.session.bind(bind.portal, bind.statement, values??)?;
         match self.formats.get_mut(bind.portal) {
             Some(formats) => formats.clone_from(&bind.results),
@@ -344,8 +389,12 @@ impl Core<'_> {
             // The client sent them before it knew that a COPY begins.
             Message::Flush | Message::Sync => return Ok(Flow::On),
             Message::Terminate => return Ok(Flow::End),
-            _ => return Err(violation(Violation("unexpected message during COPY"))),
+            _ => return Err(unexpected()),
         };
+        self.copy_ended(ended)
+    }
+
+    fn copy_ended(&mut self, ended: Result<String, SqlError>) -> Handled {
         let was = std::mem::replace(&mut self.copying, Copying::No);
         match ended {
             Ok(tag) => self.out.complete(&tag),
@@ -358,6 +407,24 @@ impl Core<'_> {
             self.ready();
         }
         Ok(Flow::On)
+    }
+}
+
+fn unexpected() -> SqlError {
+    Violation::new("unexpected message during COPY").into()
+}
+
+/// Formats of results are none, one for all, or one each.
+fn check_formats(bind: &Bind<'_>, columns: Option<&[Column]>) -> Result<(), SqlError> {
+    let (formats, columns) = (bind.results.len(), columns.map(<[Column]>::len));
+    match columns {
+        Some(columns) if formats > 1 && formats != columns => {
+            let what = format!(
+                "bind message has {formats} result formats but query has {columns} columns"
+            );
+            Err(SqlError::new("08P01", what))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -20,6 +20,7 @@
 //! | `server` | listening, connections and their limit, stopping |
 //! | `peers` | who is connected; cancel, timeouts, clients that are gone |
 //! | `connection` | one client: messages in, answers out |
+//! | `descriptors` | how many connections the limit of open files has room for |
 //! | `startup` | from the first byte to the first query: TLS, options, authentication |
 //! | `auth/` | users, SCRAM-SHA-256 |
 //! | `sink` | results as messages |
@@ -39,6 +40,7 @@
 mod auth;
 mod config;
 mod connection;
+mod descriptors;
 mod peers;
 mod protocol;
 mod server;

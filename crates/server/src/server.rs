@@ -19,9 +19,11 @@ use rightlink_env::{Clock, Nanos, thread};
 use rightlink_sql::{Activity, Session, SqlError, Who};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::auth::Users;
 use crate::auth::scram::random;
 use crate::config::{Config, ConfigError};
 use crate::connection::Connection;
+use crate::descriptors;
 use crate::peers::{Peer, Peers, Phase, Registered, Rules, Stop};
 use crate::protocol::backend::Out;
 use crate::startup::{Refused, Starting, apply};
@@ -60,9 +62,11 @@ impl AsFd for Listener {
 impl Listener {
     fn accept(&self) -> io::Result<Socket> {
         match self {
-            Listener::Tcp(listener) => listener.accept().map(|(socket, _)| Socket::Tcp(socket)),
+            Listener::Tcp(listener) => {
+                listener.accept().map(|(socket, _)| Socket::Tcp(socket.into()))
+            }
             Listener::Unix(listener, _) => {
-                listener.accept().map(|(socket, _)| Socket::Unix(socket))
+                listener.accept().map(|(socket, _)| Socket::Unix(socket.into()))
             }
         }
     }
@@ -99,17 +103,20 @@ struct Shared {
 }
 
 impl Server {
-    /// Listens; nobody is served before [`Server::run`]. `name` is what `current_database()` gives:
-    /// a server has one database, whatever name a client asks for.
+    /// Listens; nobody is served before [`Server::run`]. The process's limit of open files is
+    /// raised as far as it goes. `name` is what `current_database()` gives: a server has one
+    /// database, whatever name a client asks for.
     ///
     /// # Errors
     /// A configuration that lets strangers in, an address or a file that cannot be had.
     pub fn bind(
         db: &Database,
         name: impl Into<String>,
-        config: Config,
+        mut config: Config,
     ) -> Result<Server, ConfigError> {
         config.check()?;
+        let files = descriptors::raise();
+        config.max_connections = descriptors::room_for(config.max_connections, files);
         let mut listeners = Vec::new();
         for address in &config.listen {
             let failed = |error| ConfigError::Io(address.to_string(), error);
@@ -124,7 +131,7 @@ impl Server {
         }
         let clock = Clock::system();
         let peers = Arc::new(Peers::new(clock.clone()));
-        let secret = random();
+        let secret = config.users.as_ref().map_or_else(random, Users::secret);
         let (db, name, activity) = (db.clone(), name.into(), Activity::default());
         let shared = Shared { db, name, config, peers, secret, activity };
         let stopper = Stopper(Arc::new(AtomicBool::new(false)));
@@ -138,6 +145,12 @@ impl Server {
             Listener::Unix(..) => None,
         };
         self.listeners.iter().filter_map(address).collect()
+    }
+
+    /// Connections at a time: as many as it was told, or fewer where the limit of open files has no
+    /// room for them. The database's own files come first.
+    pub fn max_connections(&self) -> usize {
+        self.shared.config.max_connections
     }
 
     /// What ends it.
@@ -213,8 +226,11 @@ impl Server {
         if peers.count() >= self.shared.config.max_connections + SPARE {
             return;
         }
-        let Ok(watched) = socket.prepare().and_then(|()| socket.again()) else { return };
-        let registered = peers.register(watched);
+        let limit = self.shared.config.tcp_user_timeout;
+        if !socket.is_ours() || socket.prepare(limit).is_err() {
+            return;
+        }
+        let registered = peers.register(socket.clone());
         let shared = Arc::clone(&self.shared);
         // Without a thread the socket is dropped, which the client sees.
         let _ = thread::try_spawn("client", move || shared.serve(socket, &registered));
@@ -254,7 +270,10 @@ impl Shared {
         let Starting { mut transport, input, mut out, .. } = starting;
         let started = result.and_then(|options| self.open(&options, peer));
         let session = match started {
-            Ok(session) => session,
+            Ok((session, warnings)) => {
+                warnings.iter().for_each(|warning| out.notice("WARNING", warning));
+                session
+            }
             Err(Refused::Silently) => return,
             Err(Refused::With(error)) => {
                 out.error(&error, "FATAL");
@@ -268,15 +287,20 @@ impl Shared {
         Connection::new(session, (transport, input, out), peer).serve(&self.config);
     }
 
-    fn open(&self, options: &[(String, String)], peer: &Peer) -> Result<Session, Refused> {
+    /// The client's session, and what it must be warned of.
+    fn open(
+        &self,
+        options: &[(String, String)],
+        peer: &Peer,
+    ) -> Result<(Session, Vec<String>), Refused> {
         if self.peers.count() > self.config.max_connections {
             let error = SqlError::new("53300", "sorry, too many clients already");
             return Err(Refused::With(error));
         }
         let mut session = Session::new(&self.db).named(self.name.clone());
         session = session.join(&self.activity, who(options, peer));
-        apply(&mut session, options)?;
-        Ok(session)
+        let warnings = apply(&mut session, options)?;
+        Ok((session, warnings))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::protocol::backend::Out;
 use crate::transport::Transport;
 
 /// Bytes that wait before they are sent.
-const FULL: usize = 32 << 10;
+pub(crate) const FULL: usize = 32 << 10;
 
 /// A client as a place for results.
 pub(crate) struct Client<'c> {
@@ -29,6 +29,16 @@ pub(crate) struct Client<'c> {
 /// The client cannot be reached any more.
 pub(crate) fn lost(error: &io::Error) -> SqlError {
     SqlError::new("08006", format!("could not send data to client: {error}"))
+}
+
+/// Messages count columns and parameters in 16 bits.
+pub(crate) fn check_count(count: usize) -> Result<()> {
+    const MOST: usize = u16::MAX as usize;
+    if count <= MOST {
+        return Ok(());
+    }
+    let message = format!("{count} columns or parameters, where the protocol has room for {MOST}");
+    Err(SqlError::new("54011", message))
 }
 
 impl Client<'_> {
@@ -51,6 +61,7 @@ impl Client<'_> {
 
 impl Sink for Client<'_> {
     fn columns(&mut self, columns: &[Column]) -> Result<()> {
+        check_count(columns.len())?;
         if self.formats.is_none() {
             self.out.columns(columns, &[]);
         }
@@ -58,6 +69,7 @@ impl Sink for Client<'_> {
     }
 
     fn row(&mut self, row: Row) -> Result<()> {
+        check_count(row.len())?;
         self.out.row(&row, self.formats.unwrap_or(&[]));
         self.send_if_full()
     }
@@ -74,12 +86,14 @@ impl Sink for Client<'_> {
     }
 
     fn copy_in(&mut self, header: CopyHeader) -> Result<()> {
+        check_count(header.columns)?;
         self.any = true;
         self.out.copy(b'G', header.format, header.columns);
         Ok(())
     }
 
     fn copy_out(&mut self, header: CopyHeader) -> Result<()> {
+        check_count(header.columns)?;
         self.copying_out = true;
         self.out.copy(b'H', header.format, header.columns);
         Ok(())

@@ -34,8 +34,8 @@ pub(crate) enum Refused {
 }
 
 impl From<Violation> for Refused {
-    fn from(Violation(what): Violation) -> Self {
-        Refused::With(SqlError::new("08P01", what))
+    fn from(violation: Violation) -> Self {
+        Refused::With(violation.into())
     }
 }
 
@@ -132,8 +132,7 @@ impl Starting<'_> {
             return Err(Refused::With(SqlError::new("08P01", message)));
         }
         let Transport::Plain(socket) = &self.transport else { return Err(Refused::Silently) };
-        let socket = socket.again()?;
-        self.transport = Transport::Plain(socket).encrypt(&config)?;
+        self.transport = Transport::Plain(socket.clone()).encrypt(&config)?;
         Ok(())
     }
 
@@ -189,7 +188,7 @@ impl Starting<'_> {
         loop {
             if let Some((kind, body, taken)) = frontend::frame(self.input.waiting(), MAX_PACKET)? {
                 let Message::Password(answer) = frontend::message(kind, body)? else {
-                    return Err(Violation("expected an answer about authentication").into());
+                    return Err(Violation::new("expected an answer about authentication").into());
                 };
                 let answer = answer.to_vec();
                 self.input.take(taken);
@@ -204,7 +203,7 @@ impl Starting<'_> {
 
 /// The data of the first answer, after the name of the method and a length.
 fn initial(body: &[u8]) -> Result<&[u8], Refused> {
-    let malformed = || Refused::from(Violation("invalid SASL response"));
+    let malformed = || Refused::from(Violation::new("invalid SASL response"));
     let rest = body.strip_prefix(b"SCRAM-SHA-256\0").ok_or_else(malformed)?;
     let (length, data) = rest.split_first_chunk::<4>().ok_or_else(malformed)?;
     if u32::from_be_bytes(*length) as usize != data.len() {
@@ -223,21 +222,38 @@ fn refused(refusal: &Refusal, user: &str) -> Refused {
     })
 }
 
-/// Sets what a client asks for when it starts.
-pub(crate) fn apply(session: &mut Session, options: &[(String, String)]) -> Result<(), SqlError> {
+/// Sets what a client asks for when it starts; gives what it must be warned of.
+pub(crate) fn apply(
+    session: &mut Session,
+    options: &[(String, String)],
+) -> Result<Vec<String>, SqlError> {
+    let mut warnings = Vec::new();
     for (name, value) in options {
         match name.as_str() {
             "user" | "database" | "replication" => {}
             "options" => {
                 for (name, value) in switches(value)? {
-                    session.set_option(&name, &value)?;
+                    warnings.extend(set(session, &name, &value)?);
                 }
             }
             name if name.starts_with("_pq_.") => {}
-            name => session.set_option(name, value)?,
+            name => warnings.extend(set(session, name, value)?),
         }
     }
-    Ok(())
+    Ok(warnings)
+}
+
+/// Sets a setting. Drivers send the zone of their machine without being asked: another than UTC is
+/// a warning, since without it nobody outside of UTC could connect.
+fn set(session: &mut Session, name: &str, value: &str) -> Result<Option<String>, SqlError> {
+    match session.set_option(name, value) {
+        Ok(()) => Ok(None),
+        Err(_) if name.eq_ignore_ascii_case("timezone") => Ok(Some(format!(
+            "time zones other than UTC are not supported yet: this session is in UTC and not in \
+             \"{value}\""
+        ))),
+        Err(error) => Err(error),
+    }
 }
 
 /// Settings written as `-c name=value` or `--name=value`; a backslash keeps a blank.

@@ -12,25 +12,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Uid;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// Bytes asked for at a time.
 const CHUNK: usize = 16 << 10;
-/// A connected socket.
+/// A connected socket. Clones are the same descriptor, which closes with the last of them.
+#[derive(Clone)]
 pub(crate) enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+    Tcp(Arc<TcpStream>),
+    Unix(Arc<UnixStream>),
 }
 
 impl Socket {
-    /// The same socket once more, for whoever watches it.
-    pub(crate) fn again(&self) -> io::Result<Socket> {
-        Ok(match self {
-            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
-            Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
-        })
-    }
-
     /// Ends one direction or both; whoever blocks there comes back.
     pub(crate) fn shutdown(&self, how: Shutdown) {
         // It fails where the peer has ended it already.
@@ -40,8 +34,9 @@ impl Socket {
         };
     }
 
-    /// How a blocking connection behaves: no delays, and a peer without power is noticed.
-    pub(crate) fn prepare(&self) -> io::Result<()> {
+    /// How a blocking connection behaves: no delays, and a peer without power is noticed when it is
+    /// idle; what was sent it must take within `limit`, unless that is zero.
+    pub(crate) fn prepare(&self, limit: Duration) -> io::Result<()> {
         match self {
             Socket::Tcp(socket) => {
                 socket.set_nonblocking(false)?;
@@ -49,7 +44,12 @@ impl Socket {
                 rustix::net::sockopt::set_socket_keepalive(socket, true)?;
                 rustix::net::sockopt::set_tcp_keepidle(socket, Duration::from_secs(60))?;
                 rustix::net::sockopt::set_tcp_keepintvl(socket, Duration::from_secs(10))?;
-                Ok(rustix::net::sockopt::set_tcp_keepcnt(socket, 3)?)
+                rustix::net::sockopt::set_tcp_keepcnt(socket, 3)?;
+                if !limit.is_zero() {
+                    let millis = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+                    rustix::net::sockopt::set_tcp_user_timeout(socket, millis)?;
+                }
+                Ok(())
             }
             Socket::Unix(socket) => socket.set_nonblocking(false),
         }
@@ -76,6 +76,16 @@ impl Socket {
         matches!(self, Socket::Unix(_))
     }
 
+    /// May its maker be here? A socket in the file system is for its owner and for root; between
+    /// its making and the change of its mode others might have found it open.
+    pub(crate) fn is_ours(&self) -> bool {
+        match self {
+            Socket::Tcp(_) => true,
+            Socket::Unix(socket) => rustix::net::sockopt::socket_peercred(socket)
+                .is_ok_and(|peer| may_enter(peer.uid, rustix::process::geteuid())),
+        }
+    }
+
     /// Has the other side gone away? Bytes that wait to be read do not hide it.
     pub(crate) fn is_gone(&self) -> bool {
         let wanted = PollFlags::RDHUP;
@@ -84,6 +94,11 @@ impl Socket {
         let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
         poll(&mut fds, Some(&now)).is_ok_and(|_| fds[0].revents().intersects(gone))
     }
+}
+
+/// Is a user the server's own, or root?
+fn may_enter(user: Uid, own: Uid) -> bool {
+    user == own || user.is_root()
 }
 
 impl AsFd for Socket {
@@ -98,8 +113,8 @@ impl AsFd for Socket {
 impl Read for Socket {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
-            Socket::Tcp(socket) => socket.read(buf),
-            Socket::Unix(socket) => socket.read(buf),
+            Socket::Tcp(socket) => (&**socket).read(buf),
+            Socket::Unix(socket) => (&**socket).read(buf),
         }
     }
 }
@@ -107,8 +122,8 @@ impl Read for Socket {
 impl Write for Socket {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         match self {
-            Socket::Tcp(socket) => socket.write(buf),
-            Socket::Unix(socket) => socket.write(buf),
+            Socket::Tcp(socket) => (&**socket).write(buf),
+            Socket::Unix(socket) => (&**socket).write(buf),
         }
     }
 
@@ -217,5 +232,30 @@ impl Input {
         let count = transport.read(&mut self.bytes[self.to..])?;
         self.to += count;
         Ok(count > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_in_the_file_system_is_for_its_owner_and_for_root() {
+        let (ours, _other) = UnixStream::pair().unwrap();
+        assert!(Socket::Unix(Arc::new(ours)).is_ours());
+        let user = |number| Uid::from_raw(number);
+        assert!(may_enter(user(1_000), user(1_000)) && may_enter(user(0), user(1_000)));
+        assert!(!may_enter(user(1_001), user(1_000)) && !may_enter(user(1_000), user(0)));
+    }
+
+    #[test]
+    fn who_takes_nothing_is_given_up_only_where_that_is_asked_for() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        for (limit, millis) in [(Duration::ZERO, 0), (Duration::from_secs(7), 7_000)] {
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let socket = Socket::Tcp(Arc::new(stream));
+            socket.prepare(limit).unwrap();
+            assert_eq!(rustix::net::sockopt::tcp_user_timeout(&socket).unwrap(), millis);
+        }
     }
 }

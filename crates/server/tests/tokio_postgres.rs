@@ -7,6 +7,7 @@ mod client;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -126,7 +127,12 @@ async fn connect(address: SocketAddr, password: &str) -> Result<Client, SqlState
 async fn the_same_under_tls() {
     let folder = Path::new(FOLDER);
     let config = Config { users: users(), ..Config::default() };
-    let config = config.with_tls(&folder.join("cert.pem"), &folder.join("key.pem")).unwrap();
+    // A clone of the repository has the key for all to read, which the server refuses.
+    let private = tempfile::tempdir().unwrap();
+    let key = private.path().join("key.pem");
+    std::fs::copy(folder.join("key.pem"), &key).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let config = config.with_tls(&folder.join("cert.pem"), &key).unwrap();
     let server = start_with(config);
     let mut settings = settings(server.address, "secret");
     settings.ssl_mode(SslMode::Require);

@@ -55,6 +55,157 @@ fn a_pipeline_is_skipped_from_its_error_to_sync() {
     assert_eq!(client.told("select count(*) from t"), ["0", "SELECT 1"]);
 }
 
+/// A client may send many short messages with long answers before the server waits for it.
+#[test]
+fn long_answers_do_not_wait_for_the_end_of_a_pipeline() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create table t (a int primary key, b int); insert into t values (1, 1)");
+    let mut holder = server.client();
+    holder.query("begin; update t set b = 2");
+    let columns: Vec<String> = (0..500).map(|at| format!("1 as c{at}")).collect();
+    let described = parse("s", &format!("select {}", columns.join(", ")));
+    client.raw(&[described, message(b'H', b"")].concat());
+    assert_eq!(client.answer().unwrap().kind, '1');
+    // 100 answers of 10 KB, then a lock that is not to be had: all but the last arrive before.
+    let mut pipeline = describe(b'S', "s").repeat(100);
+    pipeline.extend([parse("", "update t set b = 3"), bind("", "", &[])].concat());
+    pipeline.extend([execute("", 0), sync()].concat());
+    client.raw(&pipeline);
+    let early: Vec<_> = (0..180).map_while(|_| client.answer()).collect();
+    assert_eq!(kinds(&early), "tT".repeat(90));
+    holder.query("rollback");
+    assert_eq!(kinds(&client.answers()), "tT".repeat(10) + "12CZ");
+}
+
+#[test]
+fn what_is_wrong_with_a_message_ends_no_connection() {
+    let server = start();
+    let mut client = server.client();
+    let column = [0, 1];
+    // Formats of parameters, parameters, formats of results.
+    let bound = |shorts: &[u8]| message(b'B', &[&text("")[..], &text(""), shorts].concat());
+    let wrong = [
+        (message(b'P', b"\0select '\xff'\0\0\0"), "22021"),
+        (message(b'P', b"\0select 1\0\0\x09"), "08P01"),
+        (bound(&[0, 2, 0, 0, 0, 0, 0, 0, 0, 0]), "08P01"),
+        (bound(&[0, 0, 0, 0, 0, 1, 0, 7]), "22023"),
+        (bound(&[0, 0, 0, 0, 0, 2, 0, 0, 0, 0]), "08P01"),
+        (message(b'D', b"?x\0"), "08P01"),
+        (message(b'E', b"\0"), "08P01"),
+        (message(b'C', b""), "08P01"),
+        (message(b'H', b"x"), "08P01"),
+    ];
+    for (bytes, sqlstate) in wrong {
+        let before = parse("", "select 1 as a");
+        client.raw(&[before, bytes.clone(), describe(b'S', ""), sync()].concat());
+        let answers = client.answers();
+        assert_eq!((kinds(&answers), answers[1].field(b'C')), ("1EZ".into(), sqlstate.into()));
+        assert_eq!((answers[1].field(b'S'), bytes[0]), ("ERROR".into(), bytes[0]));
+    }
+    // As many formats as columns, and one for all.
+    for count in [&column[..], &[0, 0]] {
+        let formats = [&[0, 0, 0, 0][..], count, &vec![0; usize::from(count[1]) * 2]].concat();
+        client.raw(&[parse("", "select 1 as a"), bound(&formats), sync()].concat());
+        assert_eq!(kinds(&client.answers()), "12Z");
+    }
+    let answers = {
+        client.send(b'Q', b"select '\xff'\0");
+        client.answers()
+    };
+    assert_eq!(told(&answers), ["22021"]);
+    client.send(b'S', b"x");
+    assert_eq!(kinds(&client.answers()), "EZ");
+    // Within a block they are errors of the transaction.
+    client.query("begin");
+    client.send(b'Q', b"\xff\0");
+    assert_eq!(client.answers().last().unwrap().body, b"E");
+    assert_eq!(client.told("select 1"), ["25P02"]);
+    assert_eq!(client.told("rollback"), ["ROLLBACK"]);
+    // Nobody knows what such a message was meant to be.
+    client.send(b'?', b"");
+    assert_eq!(client.answers()[0].field(b'S'), "FATAL");
+    assert!(client.answer().is_none());
+}
+
+#[test]
+fn what_is_wrong_with_a_message_during_copy_ends_the_copy() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create table t (a int primary key)");
+    client.query("copy t from stdin");
+    client.raw(&[message(b'd', b"1\n"), message(b'f', b"no end")].concat());
+    assert_eq!(told(&client.answers()), ["08P01"]);
+    assert_eq!(client.told("select count(*) from t"), ["0", "SELECT 1"]);
+    client.raw(&[parse("", "copy t from stdin"), bind("", "", &[]), execute("", 0)].concat());
+    client.raw(&message(b'H', b""));
+    assert_eq!(kinds(&client.answers()), "12G");
+    client.raw(&[message(b'c', b"x"), message(b'd', b"1\n"), sync()].concat());
+    assert_eq!(told(&client.answers()), ["08P01"]);
+    assert_eq!(client.told("select count(*) from t"), ["0", "SELECT 1"]);
+    // No client sends a query here that has not lost its way.
+    client.query("copy t from stdin");
+    client.send(b'Q', b"\xff\0");
+    let answers = client.answers();
+    assert_eq!((kinds(&answers), answers[0].field(b'S')), ("E".into(), "FATAL".into()));
+}
+
+/// More columns than the protocol can count.
+#[test]
+fn too_many_columns_are_an_error() {
+    let server = start();
+    let mut client = server.client();
+    let many = format!("select 1{}", ",1".repeat(70_000));
+    assert_eq!(told(&client.query(&many)), ["54011"]);
+    for last in [describe(b'S', ""), describe(b'P', ""), execute("", 0)] {
+        client.raw(&[parse("", &many), bind("", "", &[]), last, sync()].concat());
+        assert_eq!(told(&client.answers()), ["54011"]);
+    }
+    assert_eq!(told(&client.query(&format!("copy ({many}) to stdout"))), ["54011"]);
+    assert_eq!(client.told("select 1"), ["1", "SELECT 1"]);
+}
+
+#[test]
+fn a_client_of_a_newer_version_hears_which_is_spoken() {
+    let server = start();
+    for (version, option, unknown) in
+        [(0x0003_0002, "application_name", 0u8), (196_608, "_pq_.compression", 1)]
+    {
+        let mut client = Client::open(server.address);
+        client.start_as(version, &[("user", "ann"), (option, "x")]);
+        let answers = client.answers();
+        let mut expected = vec![0, 3, 0, 0, 0, 0, 0, unknown];
+        if unknown > 0 {
+            expected.extend(text(option));
+        }
+        assert_eq!((answers[0].kind, &answers[0].body), ('v', &expected));
+        assert_eq!(answers.last().unwrap().kind, 'Z');
+    }
+}
+
+/// Drivers send what their machine is set to.
+#[test]
+fn clients_of_any_zone_and_locale_get_in() {
+    let server = start();
+    for options in [[("TimeZone", "Europe/Paris")], [("options", "-c timezone=Asia/Tokyo")]] {
+        let mut client = Client::open(server.address);
+        client.start(&[("user", "ann"), options[0]]);
+        let answers = client.answers();
+        assert_eq!(answers.last().unwrap().kind, 'Z');
+        let warned = answers.iter().find(|answer| answer.kind == 'N').unwrap();
+        assert_eq!((warned.field(b'S'), warned.field(b'C')), ("WARNING".into(), "01000".into()));
+        let zone = |answer: &&client::Answer| answer.body.starts_with(b"TimeZone\0");
+        assert_eq!(answers.iter().find(zone).unwrap().body, b"TimeZone\0UTC\0");
+        assert_eq!(client.told("show timezone"), ["UTC", "SHOW"]);
+        assert_eq!(client.told("set timezone = 'Europe/Paris'"), ["0A000"]);
+    }
+    let mut client = Client::open(server.address);
+    client.start(&[("user", "ann"), ("client_encoding", "SQL_ASCII"), ("timezone", "utc")]);
+    let answers = client.answers();
+    assert!(answers.last().unwrap().kind == 'Z' && !kinds(&answers).contains('N'));
+    assert_eq!(client.told("select 'é'"), ["é", "SELECT 1"]);
+}
+
 #[test]
 fn portals_hand_out_rows_in_portions() {
     let server = start();
@@ -211,6 +362,38 @@ fn a_client_that_goes_away_frees_its_locks() {
         drop(gone);
         within_a_second(|| assert_eq!(client.told("update t set b = 7"), ["UPDATE 1"]));
     }
+}
+
+/// What the client that goes away was doing: waiting for a lock, not reading, sending rows.
+#[test]
+fn a_client_that_goes_away_in_the_middle_frees_its_locks() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create table t (a int primary key, b int); insert into t values (1, 1), (2, 2)");
+    let (mut holder, mut observer) = (server.client(), server.client());
+    holder.query("begin; update t set b = 0 where a = 2");
+    let middles = [
+        ("update t set b = 4 where a = 2", true),
+        ("select repeat('x', 1000) from generate_series(1, 1000000000000)", true),
+        ("copy t from stdin", false),
+    ];
+    for (sql, runs) in middles {
+        let mut gone = server.client();
+        gone.query("begin; update t set b = 3 where a = 1");
+        gone.send(b'Q', &text(sql));
+        if runs {
+            until_it_runs(&mut observer, &sql.replace('\'', "''"));
+        } else {
+            assert_eq!(kinds(&gone.answers()), "G");
+            gone.send(b'd', b"5\t5\n6");
+        }
+        drop(gone);
+        within_a_second(|| {
+            assert_eq!(client.told("update t set b = 7 where a = 1"), ["UPDATE 1"], "{sql}");
+        });
+    }
+    holder.query("rollback");
+    assert_eq!(client.told("select count(*) from t"), ["2", "SELECT 1"]);
 }
 
 #[test]

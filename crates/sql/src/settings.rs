@@ -52,7 +52,8 @@ const MESSAGES: &[&str] =
 static SETTINGS: [Setting; 37] = [
     setting("application_name", "", Kind::Text),
     setting("bytea_output", "hex", Kind::Only(&["hex"])),
-    setting("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode"])),
+    // SQL_ASCII is no conversion: the bytes are those of UTF8.
+    setting("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode", "sql_ascii"])),
     setting("client_min_messages", "notice", Kind::OneOf(MESSAGES)),
     setting("datestyle", "ISO, MDY", Kind::Only(&["iso", "iso, mdy", "mdy"])),
     // A deadlock is seen when the last wait begins.

@@ -3,13 +3,17 @@
 //! | file | hides |
 //! |---|---|
 //! | `shell` | lines to statements, commands that begin with a backslash |
+//! | `terminal` | lines from somebody who types: editing, history, completion, Ctrl-C |
+//! | `file_copy` | what `\copy` asks for |
 //! | `sink` | results as table, CSV or JSON |
 //!
 //! Invariants: without a terminal the first error ends the command, and what its transaction did is
-//! undone. Does not do: editing of lines; `rlwrap rightlink sql DB` does.
+//! undone. Does not do: variables.
 
+mod file_copy;
 mod shell;
 mod sink;
+mod terminal;
 
 use std::io::{self, IsTerminal};
 
@@ -28,18 +32,21 @@ pub(crate) fn run(common: &Common, args: &SqlArgs, output: &mut Output) -> Resul
     let format = if output.json() { Format::Json } else { args.format };
     let mut shell = Shell::new(Session::new(&db).named(name), format);
     let exit = match (&args.command, &args.file) {
-        (Some(sql), _) => shell.text(sql, output).map(|()| Exit::Done),
+        (Some(sql), _) => shell
+            .text(sql, output)
+            .and_then(|()| shell.data(io::stdin().lock(), output))
+            .map(|()| Exit::Done),
         (None, Some(path)) => {
             let name = path.display().to_string();
             let file = std::fs::OpenOptions::new()
                 .read(true)
                 .open(path)
                 .map_err(|error| Failure::file(&name, &error))?;
-            shell.lines(io::BufReader::new(file), false, output)
+            shell.lines(io::BufReader::new(file), output)
         }
         (None, None) => {
             let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
-            shell.lines(io::stdin().lock(), terminal, output)
+            if terminal { shell.talk(output) } else { shell.lines(io::stdin().lock(), output) }
         }
     }?;
     drop(shell);

@@ -1,15 +1,17 @@
 //! Lines to statements, and the commands that begin with a backslash.
 //!
 //! Invariants: a statement runs when its semicolon has come; lines after a COPY FROM are its data
-//! up to `\.`. Does not do: variables, conditions.
+//! up to `\.`, also after it has failed. Does not do: variables, conditions.
 
-use std::io::BufRead;
+use std::io::{self, BufRead, Read, Write};
 
 use rightlink::{IndexInfo, IndexMethod, TableInfo};
 use rightlink_sql::{Session, TransactionStatus, is_complete};
 
 use super::failure;
+use super::file_copy::FileCopy;
 use super::sink::Printer;
+use super::terminal::{Terminal, Typed, Watch};
 use crate::args::Format;
 use crate::clock::Stopwatch;
 use crate::failure::{Exit, Failure};
@@ -20,6 +22,7 @@ use crate::output::Output;
 const HELP: &str = "\
   \\d [TABLE]       columns and indexes of a table; without a name all tables
   \\dt, \\di         tables, indexes
+  \\copy ...        COPY with a file of this machine: \\copy TABLE from 'FILE' csv
   \\timing          show how long statements take, or stop it
   \\format FORMAT   table, csv or json
   \\q               leave
@@ -30,11 +33,18 @@ pub(super) struct Shell {
     session: Session,
     format: Format,
     timing: bool,
+    /// Is the data of the COPY under way something else than lines?
+    binary: bool,
+    /// Is the rest of a COPY's data passed over, which has failed?
+    passing: bool,
 }
+
+/// Bytes that are read at a time.
+const PIECE: usize = 64 << 10;
 
 impl Shell {
     pub(super) fn new(session: Session, format: Format) -> Self {
-        Self { session, format, timing: false }
+        Self { session, format, timing: false, binary: false, passing: false }
     }
 
     /// Runs a message.
@@ -42,9 +52,21 @@ impl Shell {
         if let Some(command) = sql.trim().strip_prefix('\\') {
             return self.command(command, output).map(|_| ());
         }
+        self.statement(sql, None, output)
+    }
+
+    /// Runs a statement; what a COPY sends goes to `file` if there is one.
+    fn statement(
+        &mut self,
+        sql: &str,
+        file: Option<Box<dyn Write>>,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
         let clock = Stopwatch::start();
         let mut printer = Printer::new(output, self.format);
+        printer.file = file;
         let result = self.session.run(sql, &mut printer);
+        self.binary = printer.binary;
         if let Some(failure) = printer.failed.take() {
             return Err(failure);
         }
@@ -55,29 +77,39 @@ impl Shell {
         Ok(())
     }
 
-    /// Runs what the lines say; at a terminal errors are told and the next line is read.
+    /// Hands over the data of a COPY that waits for some, up to the end or `\.`.
+    pub(super) fn data(
+        &mut self,
+        mut input: impl BufRead,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let mut line = Vec::new();
+        while self.session.is_copying() {
+            line.clear();
+            let read = input.by_ref().take(PIECE as u64).read_until(b'\n', &mut line);
+            read.map_err(|error| Failure::file("standard input", &error))?;
+            let marked = matches!(line.as_slice(), b"\\." | b"\\.\n" | b"\\.\r\n");
+            if line.is_empty() || (marked && !self.binary) {
+                self.copy_line("\\.", output)?;
+            } else {
+                self.session.copy_data(&line).map_err(|error| failure(&error, ""))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs what the lines say.
     pub(super) fn lines(
         &mut self,
         input: impl BufRead,
-        terminal: bool,
         output: &mut Output,
     ) -> Result<Exit, Failure> {
         let mut pending = String::new();
-        self.prompt(terminal, "", output)?;
         for line in input.lines() {
             let line = line.map_err(|error| Failure::file("input", &error))?;
-            let result = match self.line(&line, &mut pending, output) {
-                Ok(true) => return Ok(Exit::Done),
-                Ok(false) => Ok(()),
-                Err(failure) if terminal && !failure.message.is_empty() => {
-                    output.flush()?;
-                    eprintln!("{}", failure.message);
-                    Ok(())
-                }
-                Err(failure) => Err(failure),
-            };
-            result?;
-            self.prompt(terminal, &pending, output)?;
+            if self.line(&line, &mut pending, output)? {
+                return Ok(Exit::Done);
+            }
         }
         if self.session.is_copying() {
             self.copy_line("\\.", output)?;
@@ -88,18 +120,107 @@ impl Shell {
         Ok(Exit::Done)
     }
 
-    fn prompt(&self, terminal: bool, pending: &str, output: &mut Output) -> Result<(), Failure> {
-        if terminal && !self.session.is_copying() {
-            let state = match self.session.status() {
-                TransactionStatus::Idle => "",
-                TransactionStatus::Block => "*",
-                TransactionStatus::Failed => "!",
-            };
-            let sign = if pending.is_empty() { "=" } else { "-" };
-            output.bytes(format!("rightlink{sign}{state}> ").as_bytes())?;
+    /// Runs what somebody types: errors are told, and the next line is read.
+    pub(super) fn talk(&mut self, output: &mut Output) -> Result<Exit, Failure> {
+        let mut terminal = Terminal::open()?;
+        let _watch = Watch::new(self.session.interrupt())?;
+        let mut pending = String::new();
+        loop {
             output.flush()?;
+            let typing_data = self.session.is_copying() || self.passing;
+            if pending.is_empty() && !typing_data {
+                terminal.know(self.names());
+            }
+            let done = match terminal.line(&self.prompt(&pending))? {
+                Typed::Line(line) => {
+                    if !typing_data {
+                        terminal.remember(&line);
+                    }
+                    self.several(&line, &mut pending, output)?
+                }
+                Typed::Interrupted => {
+                    pending.clear();
+                    self.passing = false;
+                    if self.session.is_copying() {
+                        let error = self.session.copy_fail("canceled by user");
+                        self.tell(&failure(&error, ""), output)?;
+                    }
+                    false
+                }
+                Typed::End if typing_data => self.step("\\.", &mut pending, output)?,
+                Typed::End => true,
+            };
+            if done {
+                return Ok(Exit::Done);
+            }
         }
+    }
+
+    /// Takes what was typed at once: lines that are pasted are several.
+    fn several(
+        &mut self,
+        text: &str,
+        pending: &mut String,
+        output: &mut Output,
+    ) -> Result<bool, Failure> {
+        for line in text.split('\n') {
+            if self.step(line, pending, output)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes a line and tells what is wrong; true if it was the wish to leave. Data that was sent
+    /// after a COPY has failed is no statement.
+    fn step(
+        &mut self,
+        line: &str,
+        pending: &mut String,
+        output: &mut Output,
+    ) -> Result<bool, Failure> {
+        if self.passing {
+            self.passing = line != "\\.";
+            return Ok(false);
+        }
+        let was_copying = self.session.is_copying();
+        match self.line(line, pending, output) {
+            Err(failure) if !failure.message.is_empty() => {
+                self.passing = was_copying && line != "\\.";
+                self.tell(&failure, output).map(|()| false)
+            }
+            other => other,
+        }
+    }
+
+    fn tell(&self, failure: &Failure, output: &mut Output) -> Result<(), Failure> {
+        output.flush()?;
+        eprintln!("{}", failure.message);
         Ok(())
+    }
+
+    fn prompt(&self, pending: &str) -> String {
+        if self.session.is_copying() || self.passing {
+            return String::new();
+        }
+        let state = match self.session.status() {
+            TransactionStatus::Idle => "",
+            TransactionStatus::Block => "*",
+            TransactionStatus::Failed => "!",
+        };
+        let sign = if pending.is_empty() { "=" } else { "-" };
+        format!("rightlink{sign}{state}> ")
+    }
+
+    /// Names of tables, columns and indexes; none while the transaction has failed.
+    fn names(&mut self) -> Vec<String> {
+        let mut names = Vec::new();
+        for table in self.session.tables().unwrap_or_default() {
+            names.extend(table.columns.into_iter().map(|column| column.name));
+            names.extend(table.indexes.into_iter().map(|index| index.name));
+            names.push(table.name);
+        }
+        names
     }
 
     /// Takes a line; true if it was the wish to leave.
@@ -135,6 +256,36 @@ impl Shell {
         self.session.copy_data(bytes.as_bytes()).map_err(|error| failure(&error, ""))
     }
 
+    /// A COPY with a file of this machine.
+    fn copy_file(&mut self, text: &str, output: &mut Output) -> Result<(), Failure> {
+        let wanted = "\\copy takes TABLE [(COLUMNS)] or (QUERY), from or to, 'FILE', [OPTIONS]";
+        let copy = FileCopy::parse(text).ok_or_else(|| Failure::usage(wanted))?;
+        let Some(name) = copy.path else { return self.statement(&copy.sql, None, output) };
+        let broken = |error: io::Error| Failure::file(&name, &error);
+        let mut options = std::fs::OpenOptions::new();
+        if !copy.from {
+            let file = options.write(true).create(true).truncate(true).open(&name);
+            let file = io::BufWriter::new(file.map_err(broken)?);
+            return self.statement(&copy.sql, Some(Box::new(file)), output);
+        }
+        let mut file = options.read(true).open(&name).map_err(broken)?;
+        self.statement(&copy.sql, None, output)?;
+        let mut piece = vec![0; PIECE];
+        loop {
+            let count = match file.read(&mut piece) {
+                Ok(count) => count,
+                Err(error) => {
+                    let _ = self.session.copy_fail("the file cannot be read");
+                    return Err(broken(error));
+                }
+            };
+            if count == 0 {
+                return self.copy_line("\\.", output);
+            }
+            self.session.copy_data(&piece[..count]).map_err(|error| failure(&error, ""))?;
+        }
+    }
+
     fn command(&mut self, command: &str, output: &mut Output) -> Result<bool, Failure> {
         let mut words = command.split_whitespace();
         let (name, arg) = (words.next().unwrap_or(""), words.next());
@@ -153,6 +304,7 @@ impl Shell {
                     _ => return Err(Failure::usage("a format is table, csv or json")),
                 };
             }
+            ("copy", _) => self.copy_file(command.strip_prefix("copy").unwrap_or(""), output)?,
             ("d" | "dt", None) => self.tables(output)?,
             ("di", _) => self.indexes(output)?,
             ("d", Some(table)) => self.table(table, output)?,
@@ -231,4 +383,42 @@ fn definition(index: &IndexInfo) -> String {
     let columns: Vec<String> = index.columns.iter().map(column).collect();
     let definition = format!("{kind}{method} ({}) {}", columns.join(", "), index.clauses());
     definition.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use rightlink::Database;
+
+    use super::*;
+
+    fn shell() -> (tempfile::TempDir, Shell) {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(folder.path().join("db")).unwrap();
+        (folder, Shell::new(Session::new(&db), Format::Table))
+    }
+
+    #[test]
+    fn the_rest_of_a_copy_that_failed_is_no_statement() {
+        let (_folder, mut shell) = shell();
+        let (mut pending, mut output) = (String::new(), Output::stdout(false));
+        let mut step = |shell: &mut Shell, line: &str| {
+            assert!(!shell.step(line, &mut pending, &mut output).unwrap(), "{line}");
+        };
+        step(&mut shell, "create table t (a int primary key);");
+        step(&mut shell, "copy t from stdin;");
+        for line in ["1", "no number", "delete from t;", "drop table t;"] {
+            step(&mut shell, line);
+        }
+        assert!(shell.passing && !shell.session.is_copying());
+        step(&mut shell, "\\.");
+        assert!(!shell.passing);
+        step(&mut shell, "insert into t values (2);");
+        let done = shell.session.execute("select a from t").unwrap();
+        assert_eq!(done[0].rows.len(), 1, "{done:?}");
+        // One that fails at its end has no rest.
+        step(&mut shell, "copy t from stdin;");
+        step(&mut shell, "2");
+        step(&mut shell, "\\.");
+        assert!(!shell.passing);
+    }
 }

@@ -3,7 +3,9 @@
 //! Invariants: rows are printed in bounded memory; null is empty in a table and in CSV, `null` in
 //! JSON. Does not do: binary COPY on a terminal.
 
-use rightlink_sql::{Column, CopyHeader, Datum, Result, Row, Sink, SqlError, SqlType};
+use std::io::Write;
+
+use rightlink_sql::{Column, CopyFormat, CopyHeader, Datum, Result, Row, Sink, SqlError, SqlType};
 
 use crate::args::Format;
 use crate::csv;
@@ -19,13 +21,29 @@ pub(super) struct Printer<'o> {
     columns: Vec<Column>,
     grid: Option<Grid>,
     rows: u64,
+    /// Where the data of a COPY goes instead of `output`.
+    pub(super) file: Option<Box<dyn Write>>,
+    /// Is data of a COPY printed? A tag would be taken for more of it.
+    printed: bool,
+    /// Is the data of the COPY that began something else than lines?
+    pub(super) binary: bool,
     /// A failure of the output, which is no failure of the statement.
     pub(super) failed: Option<Failure>,
 }
 
 impl<'o> Printer<'o> {
     pub(super) fn new(output: &'o mut Output, format: Format) -> Self {
-        Self { output, format, columns: Vec::new(), grid: None, rows: 0, failed: None }
+        Self {
+            output,
+            format,
+            columns: Vec::new(),
+            grid: None,
+            rows: 0,
+            file: None,
+            printed: false,
+            binary: false,
+            failed: None,
+        }
     }
 
     fn keep(&mut self, result: std::result::Result<(), Failure>) -> Result<()> {
@@ -110,7 +128,12 @@ impl Sink for Printer<'_> {
     fn complete(&mut self, tag: &str) -> Result<()> {
         let has_rows = self.grid.is_some();
         let mut result = self.finish();
-        let quiet = has_rows || self.format != Format::Table || tag.starts_with("SELECT");
+        if let (Ok(()), Some(file)) = (&result, &mut self.file) {
+            result = file.flush().map_err(|error| Failure::file("file", &error));
+        }
+        let printed = std::mem::take(&mut self.printed);
+        let quiet =
+            has_rows || printed || self.format != Format::Table || tag.starts_with("SELECT");
         if result.is_ok() && !quiet {
             result = self.output.line(tag);
         }
@@ -123,16 +146,21 @@ impl Sink for Printer<'_> {
         eprintln!("{severity}:  {message}");
     }
 
-    fn copy_in(&mut self, _: CopyHeader) -> Result<()> {
+    fn copy_in(&mut self, header: CopyHeader) -> Result<()> {
+        self.binary = header.format == CopyFormat::Binary;
         Ok(())
     }
 
     fn copy_out(&mut self, _: CopyHeader) -> Result<()> {
+        self.printed = self.file.is_none();
         Ok(())
     }
 
     fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
-        let result = self.output.bytes(bytes);
+        let result = match &mut self.file {
+            Some(file) => file.write_all(bytes).map_err(|error| Failure::file("file", &error)),
+            None => self.output.bytes(bytes),
+        };
         self.keep(result)
     }
 }

@@ -53,7 +53,34 @@ impl Users {
         Ok(Users(users))
     }
 
+    /// A secret that stays the same as long as the users do, so that what stands in for names that
+    /// do not exist looks the same at every start.
+    pub(crate) fn secret(&self) -> [u8; scram::KEY] {
+        let mut lines: Vec<String> = self
+            .0
+            .iter()
+            .map(|(name, verifier)| format!("{name}:{}\n", verifier.to_text()))
+            .collect();
+        lines.sort();
+        scram::mac(b"rightlink stand-ins", lines.concat().as_bytes())
+    }
+
     pub(crate) fn find(&self, name: &str) -> Option<&scram::Verifier> {
         self.0.get(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secret_follows_from_the_users() {
+        let (ann, bob) = (verifier("one").unwrap(), verifier("two").unwrap());
+        let users = |text: &str| Users::parse(text).unwrap().secret();
+        let both = users(&format!("ann:{ann}\nbob:{bob}\n"));
+        assert_eq!(both, users(&format!("# a comment\nbob:{bob}\nann:{ann}\n")));
+        assert_ne!(both, users(&format!("ann:{bob}\nbob:{ann}\n")));
+        assert_ne!(both, users(&format!("ann:{ann}\n")));
     }
 }

@@ -13,7 +13,7 @@ use ring::{digest, hmac, pbkdf2};
 
 /// Rounds of new verifiers, as PostgreSQL has them.
 const ITERATIONS: u32 = 4_096;
-const KEY: usize = digest::SHA256_OUTPUT_LEN;
+pub(crate) const KEY: usize = digest::SHA256_OUTPUT_LEN;
 const SALT: usize = 16;
 
 /// What verifies a password and does not tell it.
@@ -25,7 +25,7 @@ pub(crate) struct Verifier {
     server_key: [u8; KEY],
 }
 
-fn mac(key: &[u8], data: &[u8]) -> [u8; KEY] {
+pub(super) fn mac(key: &[u8], data: &[u8]) -> [u8; KEY] {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), data);
     tag.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
@@ -80,7 +80,7 @@ impl Verifier {
         Verifier { iterations: ITERATIONS, salt, stored_key: [0; KEY], server_key: [0; KEY] }
     }
 
-    fn to_text(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         let coded = |bytes: &[u8]| BASE64.encode(bytes);
         format!(
             "SCRAM-SHA-256${}:{}${}:{}",

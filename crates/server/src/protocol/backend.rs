@@ -6,6 +6,7 @@
 
 use rightlink_sql::{Column, CopyFormat, Datum, SqlError, SqlType, TransactionStatus};
 
+use super::VERSION;
 use super::frontend::format_at;
 
 /// Messages that wait to be sent.
@@ -67,10 +68,11 @@ impl Out {
         });
     }
 
-    /// Options that are not known, to a client of a newer minor version.
+    /// The version that is spoken and options that are not known, to a client that asked for more.
+    /// The whole version, as PostgreSQL sends it: clients take less for a downgrade.
     pub(crate) fn negotiate(&mut self, unknown: &[&str]) {
         self.message(b'v', |out| {
-            out.long(0);
+            out.long(VERSION);
             out.long(u32::try_from(unknown.len()).unwrap_or(u32::MAX));
             unknown.iter().for_each(|name| out.text(name));
         });

@@ -4,11 +4,28 @@
 //! nothing is allocated by a number that a client claims.
 //! Does not do: reading from a socket.
 
+use rightlink_sql::SqlError;
+
 use super::LENGTH;
 
 /// Bytes that are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Violation(pub(crate) &'static str);
+pub(crate) struct Violation {
+    sqlstate: &'static str,
+    what: &'static str,
+}
+
+impl Violation {
+    pub(crate) fn new(what: &'static str) -> Violation {
+        Violation { sqlstate: "08P01", what }
+    }
+}
+
+impl From<Violation> for SqlError {
+    fn from(violation: Violation) -> SqlError {
+        SqlError::new(violation.sqlstate, violation.what)
+    }
+}
 
 type Parsed<T> = Result<T, Violation>;
 
@@ -73,10 +90,10 @@ pub(crate) fn frame(bytes: &[u8], longest: usize) -> Parsed<Option<(u8, &[u8], u
     let [kind, a, b, c, d, rest @ ..] = bytes else { return Ok(None) };
     let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
     if length < LENGTH {
-        return Err(Violation("invalid message length"));
+        return Err(Violation::new("invalid message length"));
     }
     if length > longest {
-        return Err(Violation("message is too long"));
+        return Err(Violation::new("message is too long"));
     }
     Ok(rest.get(..length - LENGTH).map(|body| (*kind, body, length + 1)))
 }
@@ -92,8 +109,10 @@ struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
     fn bytes(&mut self, count: usize) -> Parsed<&'a [u8]> {
-        let (taken, rest) =
-            self.0.split_at_checked(count).ok_or(Violation("insufficient data left in message"))?;
+        let (taken, rest) = self
+            .0
+            .split_at_checked(count)
+            .ok_or(Violation::new("insufficient data left in message"))?;
         self.0 = rest;
         Ok(taken)
     }
@@ -112,10 +131,11 @@ impl<'a> Body<'a> {
 
     fn text(&mut self) -> Parsed<&'a str> {
         let end = self.0.iter().position(|byte| *byte == 0);
-        let end = end.ok_or(Violation("invalid string in message"))?;
+        let end = end.ok_or(Violation::new("invalid string in message"))?;
         let bytes = self.bytes(end)?;
         self.byte()?;
-        std::str::from_utf8(bytes).map_err(|_| Violation("invalid byte sequence for \"UTF8\""))
+        let what = "invalid byte sequence for encoding \"UTF8\"";
+        std::str::from_utf8(bytes).map_err(|_| Violation { sqlstate: "22021", what })
     }
 
     fn shorts(&mut self) -> Parsed<Vec<i16>> {
@@ -128,12 +148,12 @@ impl<'a> Body<'a> {
         match self.byte()? {
             b'S' => self.text().map(Target::Statement),
             b'P' => self.text().map(Target::Portal),
-            _ => Err(Violation("invalid DESCRIBE or CLOSE message subtype")),
+            _ => Err(Violation::new("invalid DESCRIBE or CLOSE message subtype")),
         }
     }
 
     fn end<T>(&self, parsed: T) -> Parsed<T> {
-        if self.0.is_empty() { Ok(parsed) } else { Err(Violation("invalid message format")) }
+        if self.0.is_empty() { Ok(parsed) } else { Err(Violation::new("invalid message format")) }
     }
 }
 
@@ -161,7 +181,7 @@ pub(crate) fn message(kind: u8, body: &[u8]) -> Parsed<Message<'_>> {
         b'f' => Message::CopyFail(body.text()?),
         b'p' => return Ok(Message::Password(body.0)),
         b'F' => return Ok(Message::FunctionCall),
-        _ => return Err(Violation("invalid frontend message type")),
+        _ => return Err(Violation::new("invalid frontend message type")),
     };
     body.end(parsed)
 }
@@ -182,11 +202,11 @@ fn bind<'a>(body: &mut Body<'a>) -> Parsed<Message<'a>> {
         values.push(value);
     }
     if formats.len() > 1 && formats.len() != count {
-        return Err(Violation("bind message has the wrong number of parameter formats"));
+        return Err(Violation::new("bind message has the wrong number of parameter formats"));
     }
     let results = body.shorts()?;
     if formats.iter().chain(&results).any(|format| !matches!(format, 0 | 1)) {
-        return Err(Violation("unsupported format code"));
+        return Err(Violation { sqlstate: "22023", what: "unsupported format code" });
     }
     Ok(Message::Bind(Bind { portal, statement, formats, values, results }))
 }
@@ -212,7 +232,7 @@ pub(crate) fn startup(bytes: &[u8], longest: usize) -> Parsed<Option<(Startup<'_
     let Some(head) = bytes.first_chunk::<LENGTH>() else { return Ok(None) };
     let length = u32::from_be_bytes(*head) as usize;
     if length < LENGTH + 4 || length > longest {
-        return Err(Violation("invalid length of startup packet"));
+        return Err(Violation::new("invalid length of startup packet"));
     }
     let Some(body) = bytes.get(LENGTH..length) else { return Ok(None) };
     let mut body = Body(body);
@@ -226,11 +246,11 @@ pub(crate) fn startup(bytes: &[u8], longest: usize) -> Parsed<Option<(Startup<'_
                 options.push((body.text()?, body.text()?));
             }
             if body.0 != [0] {
-                return Err(Violation("invalid startup packet layout"));
+                return Err(Violation::new("invalid startup packet layout"));
             }
             Startup::Start { minor: version & 0xffff, options }
         }
-        _ => return Err(Violation("unsupported frontend protocol")),
+        _ => return Err(Violation::new("unsupported frontend protocol")),
     };
     Ok(Some((packet, length)))
 }

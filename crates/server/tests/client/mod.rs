@@ -118,7 +118,12 @@ impl Client {
     }
 
     pub(crate) fn start(&mut self, options: &[(&str, &str)]) {
-        let mut body = 196_608u32.to_be_bytes().to_vec();
+        self.start_as(196_608, options);
+    }
+
+    /// As [`Client::start`], of another version.
+    pub(crate) fn start_as(&mut self, version: u32, options: &[(&str, &str)]) {
+        let mut body = version.to_be_bytes().to_vec();
         for (name, value) in options {
             body.extend([name.as_bytes(), b"\0", value.as_bytes(), b"\0"].concat());
         }
