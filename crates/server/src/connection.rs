@@ -1,6 +1,6 @@
 //! One client: messages in, answers out.
 //!
-//! Invariants: answers are sent when the client is waited for or asks for it, or when they are many,
+//! Invariants: answers are sent when the client is waited for, asks for it, or when they are many,
 //! so a short pipelined sequence costs one send. After an error of the extended protocol everything
 //! up to the next Sync is skipped. A connection that ends, in whatever way, rolls its transaction
 //! back.

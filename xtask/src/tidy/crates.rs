@@ -16,7 +16,7 @@ const DEPENDENCIES: [(&str, &[&str]); 9] = [
     ("crates/engine/", &["rightlink-env", "rightlink-aio", "rightlink-radix", "rightlink-derive"]),
     ("crates/sql/", &["rightlink", "rightlink-env"]),
     ("crates/server/", &["rightlink", "rightlink-env", "rightlink-sql"]),
-    ("crates/cli/", &["rightlink", "rightlink-sql", "rightlink-server"]),
+    ("crates/cli/", &["rightlink", "rightlink-env", "rightlink-sql", "rightlink-server"]),
     ("xtask/", &[]),
 ];
 

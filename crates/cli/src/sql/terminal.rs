@@ -5,8 +5,8 @@
 //! Does not do: knowing what a line means.
 
 use std::path::PathBuf;
-use std::thread::JoinHandle;
 
+use rightlink_env::thread::{JoinHandle, spawn};
 use rightlink_sql::{Interrupt, Reason};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -180,8 +180,7 @@ impl Watch {
         let mut signals =
             Signals::new([SIGINT]).map_err(|error| Failure::file("signals", &error))?;
         let handle = signals.handle();
-        #[expect(clippy::disallowed_methods, reason = "it waits for signals, which no model has")]
-        let thread = std::thread::spawn(move || {
+        let thread = spawn("interrupts", move || {
             for _ in signals.forever() {
                 interrupt.raise(Reason::Request);
             }
