@@ -8,8 +8,8 @@
 //! place of the descent that found it.
 //!
 //! A group that must know whether a row with an equal key still counts, and finds its heap page not
-//! in memory, is put aside; the heap pages of all such groups, of each those of all rows that have a
-//! key of it, are read through one stream, too.
+//! in memory, is put aside. The heap pages of all such groups, and of all rows with keys of theirs,
+//! are read through one stream, too.
 //!
 //! Invariants: of the waits for others none holds a latch or a pin, and a group goes on where it
 //! stopped. Unique indexes come first (`schema`), each in its own order: statements that meet on
