@@ -211,6 +211,7 @@ impl Session {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let deadline = self.set_deadline();
         Context {
+            operands: std::cell::RefCell::default(),
             params,
             transaction_time: self.active.as_ref().map_or(statement_time, |active| active.time),
             statement_time,
