@@ -805,7 +805,6 @@ fn statements_as_deep_as_they_may_be_leave_the_stack_whole() {
             ("select 1", "+null", 1_000),
             ("select 2", "^-1", 20),
             ("select 'a'", " || 'b'", 1_000),
-            ("select 'a' collate \"C\"", " collate \"C\"", 999),
             ("select true", " in (true)", 999),
             ("select 1 from t where a = 1", " or a = 1", 4_000),
             ("select 1 from t where a = 1", " and a = 1", 4_000),
