@@ -4,7 +4,9 @@
 use std::ops::Bound;
 
 use rightlink::index::btree::counting;
-use rightlink::{Condition, Database, IndexSchema, ScanOptions, TableSchema, Type, Value};
+use rightlink::{
+    Condition, Database, IndexMethod, IndexSchema, ScanOptions, TableSchema, Type, Value,
+};
 
 const DAYS: i64 = 6000;
 const SHOPS: [Option<&str>; 5] = [Some("Delft"), None, Some("Gent"), Some("Lund"), Some("")];
@@ -143,4 +145,61 @@ fn what_makes_no_sense_is_refused() {
         let refused = refused.expect_err("it makes no sense");
         assert!(matches!(refused, rightlink::Error::Invalid(_)), "{options:?}: {refused}");
     }
+}
+
+/// A text that is too long for a key of the index is a bound like any other, and equal to none.
+#[test]
+fn bounds_that_are_too_long_for_a_key_are_met() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let schema = TableSchema::new("sales")
+        .column("id", Type::Int8)
+        .column("name", Type::Text)
+        .primary_key(["id"])
+        .index(IndexSchema::new("up").on("name").unique())
+        .index(IndexSchema::new("down").on_desc("name").on("id"))
+        .index(IndexSchema::new("hash").on("name").method(IndexMethod::Hash));
+    let name = |id: i64| Value::Text(format!("{id:04}"));
+    let mut txn = db.begin();
+    txn.create_table(&schema).unwrap();
+    let rows: Vec<_> = (0..2000).map(|id| vec![Value::Int8(id), name(id)]).collect();
+    txn.insert_many("sales", &rows).unwrap();
+    txn.commit().unwrap();
+    let long = Value::Text("1234".to_owned() + &"x".repeat(5000));
+    let found = |options: ScanOptions| {
+        let there = scan(&db, &options);
+        let mut back = scan(&db, &options.backward());
+        back.reverse();
+        assert_eq!(there, back);
+        there
+    };
+    for index in ["up", "down", "hash"] {
+        let options = ScanOptions::index(index).equal(vec![long.clone()]);
+        assert!(scan(&db, &options).is_empty(), "{index}");
+        let mut options = ScanOptions::index(index);
+        options.any_of = vec![vec![name(7)], vec![long.clone()], vec![name(9)]];
+        assert_eq!(sorted(scan(&db, &options)), [7, 9], "{index}");
+    }
+    let after: Vec<i64> = (1235..2000).collect();
+    let before: Vec<i64> = (0..=1234).collect();
+    for bound in [Bound::Included(vec![long.clone()]), Bound::Excluded(vec![long.clone()])] {
+        let mut options = ScanOptions::index("up");
+        options.from = bound.clone();
+        assert_eq!(found(options), after);
+        let mut options = ScanOptions::index("up");
+        options.to = bound.clone();
+        assert_eq!(found(options), before);
+        let mut options = ScanOptions::index("down");
+        options.from = bound.clone();
+        assert_eq!(sorted(found(options)), before);
+        let mut options = ScanOptions::index("down");
+        options.to = bound;
+        assert_eq!(sorted(found(options)), after);
+    }
+    let between = Condition::Between(Bound::Excluded(long.clone()), Bound::Unbounded);
+    assert_eq!(found(ScanOptions::index("up").matching("name", between)), after);
+    let mut txn = db.begin();
+    assert!(txn.get_by("sales", "up", &[long]).unwrap().is_none());
+    drop(txn);
+    assert!(db.verify().unwrap().is_clean());
 }

@@ -766,3 +766,63 @@ fn groups_that_memory_does_not_hold_go_to_files() {
     drop(session);
     assert!(small.verify().unwrap().is_clean());
 }
+
+/// Stack of a thread of the server's.
+const STACK: usize = 2 << 20;
+
+/// The deepest statements that are taken, and what is beyond them: bound, run and dropped on a
+/// thread like a session's.
+#[test]
+fn statements_as_deep_as_they_may_be_leave_the_stack_whole() {
+    let deep = || {
+        let (_dir, db) = open();
+        let mut session = Session::new(&db);
+        session.execute("create table t (a int primary key, b text)").unwrap();
+        session.execute("insert into t values (1, 'x'), (2, null)").unwrap();
+        for (start, link, most) in [
+            ("select 1", "+1", 1_000),
+            ("select 1", " is null", 1_000),
+            ("select true", " is null = true", 500),
+            ("select 1", "::int", 1_000),
+            ("select 1", "+null", 1_000),
+            ("select 2", "^-1", 20),
+            ("select 'a'", " || 'b'", 1_000),
+            ("select true", " in (true)", 999),
+            ("select 1 from t where a = 1", " or a = 1", 4_000),
+            ("select 1 from t where a = 1", " and a = 1", 4_000),
+            ("select 1 from t where a > 0", " and a = 1 or b is null", 2_000),
+            ("update t set a = a where true", " or (a = 1 and b is null)", 2_000),
+        ] {
+            let fits = start.to_owned() + &link.repeat(most);
+            if let Err(error) = session.execute(&fits) {
+                assert_eq!(error.sqlstate, "22003", "{start}{link}: {error}");
+            }
+            let text = start.to_owned() + &link.repeat(20_000);
+            assert_eq!(session.execute(&text).unwrap_err().sqlstate, "54001", "{start}{link}");
+        }
+        assert_eq!(one(&mut session, "select count(*) from t"), "2");
+        drop(session);
+        assert!(db.verify().unwrap().is_clean());
+    };
+    std::thread::Builder::new().stack_size(STACK).spawn(deep).unwrap().join().unwrap();
+}
+
+/// What is written once and evaluated twice doubles with each level.
+#[test]
+fn copies_of_copies_are_bounded() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    let between =
+        (0..40).fold("true".to_owned(), |inner, _| format!("{inner} between false and true"));
+    let nested =
+        (0..40).fold("a".to_owned(), |inner, _| format!("({inner} between false and true)"));
+    for expr in [between, nested] {
+        let text = format!("select {expr} from (values (true)) t(a)");
+        assert_eq!(session.execute(&text).unwrap_err().sqlstate, "54001");
+    }
+    let case = (0..30).fold("a".to_owned(), |inner, _| {
+        format!("case {inner} + 1 when 0 then 1 when 1 then 2 when 2 then 3 else 4 end")
+    });
+    assert_eq!(one(&mut session, &format!("select {case} from (values (0)) t(a)")), "4");
+    assert_eq!(one(&mut session, "select 1"), "1");
+}

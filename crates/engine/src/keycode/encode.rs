@@ -13,16 +13,7 @@ use crate::error::{Error, Result};
 /// Encodes a whole key. A key beyond the limit is refused.
 pub fn encode(columns: &[KeyColumn], values: &[Value]) -> Result<Vec<u8>> {
     assert_eq!(columns.len(), values.len(), "a key has one value per column");
-    encode_prefix(columns, values)
-}
-
-/// Encodes the first columns of a key, as many as there are `values`.
-pub fn encode_prefix(columns: &[KeyColumn], values: &[Value]) -> Result<Vec<u8>> {
-    assert!(values.len() <= columns.len(), "a prefix has no more columns than the key");
-    let mut out = Vec::with_capacity(values.len() * 9);
-    for (column, value) in columns.iter().zip(values) {
-        encode_column(&mut out, column, value);
-    }
+    let out = encode_prefix(columns, values);
     if out.len() > MAX_ENCODED {
         let len = out.len();
         return Err(Error::Limit(format!(
@@ -30,6 +21,17 @@ pub fn encode_prefix(columns: &[KeyColumn], values: &[Value]) -> Result<Vec<u8>>
         )));
     }
     Ok(out)
+}
+
+/// Encodes the first columns of a key, as many as there are `values`. It may be longer than any key
+/// that is kept: then no key begins with it.
+pub fn encode_prefix(columns: &[KeyColumn], values: &[Value]) -> Vec<u8> {
+    assert!(values.len() <= columns.len(), "a prefix has no more columns than the key");
+    let mut out = Vec::with_capacity(values.len() * 9);
+    for (column, value) in columns.iter().zip(values) {
+        encode_column(&mut out, column, value);
+    }
+    out
 }
 
 /// Appends one column to `out`. Does not check the length of the key.

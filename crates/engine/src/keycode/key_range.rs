@@ -12,6 +12,8 @@
 
 use std::ops::Bound;
 
+use super::MAX_ENCODED;
+
 /// A half-open range of byte strings: `low <= k`, and `k < high` if there is one.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KeyRange {
@@ -58,6 +60,18 @@ impl KeyRange {
         let low = (&self.low).max(&other.low).clone();
         let high = [&self.high, &other.high].into_iter().flatten().min().cloned();
         Self { low, high }
+    }
+
+    /// The same keys with bounds no longer than keys are. A bound longer than [`MAX_ENCODED`] lies
+    /// between its beginning of that length and everything else that begins so. No key is there: as
+    /// a key is prefix-free it is no beginning of another one's columns, and it is not longer.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        self.low.truncate(MAX_ENCODED);
+        if let Some(high) = &mut self.high {
+            high.truncate(MAX_ENCODED);
+        }
+        self
     }
 
     /// Can no key be inside?

@@ -3,7 +3,7 @@
 //! Invariants: a [`KeyRange`] is half-open over whole encoded keys, whatever is appended to them;
 //! since keys are prefix-free, `successor` of a prefix is above every key that starts with it. A
 //! range on a column with at least one bound never contains its nulls, as comparisons in SQL do
-//! not.
+//! not. Values may be longer than a key can be: no bound is, see [`KeyRange::cut`].
 //! Does not do: ranges on two columns at once, which the caller filters.
 
 use std::ops::Bound;
@@ -32,16 +32,16 @@ pub fn prefix_range(
     equal: &[Value],
     range: &ColumnRange,
 ) -> Result<KeyRange> {
-    let prefix = encode_prefix(columns, equal)?;
+    let prefix = encode_prefix(columns, equal);
     let next = columns.get(equal.len());
     match (range, next) {
-        (ColumnRange::All, _) => Ok(KeyRange::starting_with(&prefix)),
+        (ColumnRange::All, _) => Ok(KeyRange::starting_with(&prefix).cut()),
         (_, None) => Err(Error::Invalid("a range needs a key column after the equalities".into())),
         (ColumnRange::Between(low, high), Some(column)) => {
-            Ok(between(&prefix, column, low.as_ref(), high.as_ref()))
+            Ok(between(&prefix, column, low.as_ref(), high.as_ref()).cut())
         }
         (ColumnRange::StartsWith(start), Some(column)) => {
-            Ok(KeyRange::starting_with(&starts_with(prefix, column, start)?))
+            Ok(KeyRange::starting_with(&starts_with(prefix, column, start)?).cut())
         }
     }
 }

@@ -171,6 +171,57 @@ fn a_key_beyond_the_limit_is_refused() {
     assert!(key(MAX_ENCODED - 1).is_err());
 }
 
+/// Bounds beyond the limit are cut, and hold the same keys as if they were not.
+#[test]
+fn bounds_beyond_the_limit_hold_what_they_say() {
+    let text = |len: usize, last: &str| Value::Text("m".repeat(len) + last);
+    let lens = [0, 1, MAX_ENCODED - 10, MAX_ENCODED - 4, MAX_ENCODED - 3, MAX_ENCODED, 4_000];
+    let all: Vec<Value> =
+        lens.iter().flat_map(|len| ["", "a", "z"].map(|last| text(*len, last))).collect();
+    for (descending, nulls_first) in [(false, false), (true, true)] {
+        let text = KeyColumn { descending, nulls_first, ..KeyColumn::ascending(Type::Text) };
+        for columns in [vec![text.clone()], vec![text, KeyColumn::ascending(Type::Bool)]] {
+            let key = |value: &Value| {
+                let row: Vec<Value> = [value.clone(), Value::Bool(true)][..columns.len()].to_vec();
+                let bytes = encode(&columns, &row).ok()?;
+                // As a tree keeps it, the row behind the key.
+                Some((value.clone(), [bytes.as_slice(), &[0xFF; RowId::SIZE]].concat()))
+            };
+            let kept: Vec<_> = all.iter().filter_map(key).collect();
+            assert!(kept.len() > 6 && kept.len() < all.len());
+            let same = |range: &KeyRange, wanted: &dyn Fn(&Value) -> bool| {
+                for (value, bytes) in &kept {
+                    assert_eq!(range.contains(bytes), wanted(value), "{range:?} of {value:?}");
+                }
+                let len = range.low.len().max(range.high.as_ref().map_or(0, Vec::len));
+                assert!(len <= MAX_ENCODED);
+            };
+            for bound in &all {
+                let range = |range| prefix_range(&columns, &[], &range).unwrap();
+                let equal = prefix_range(&columns, std::slice::from_ref(bound), &ColumnRange::All);
+                same(&equal.unwrap(), &|value| value == bound);
+                for (from, to) in [
+                    (Bound::Included(bound), Bound::Unbounded),
+                    (Bound::Excluded(bound), Bound::Unbounded),
+                    (Bound::Unbounded, Bound::Included(bound)),
+                    (Bound::Unbounded, Bound::Excluded(bound)),
+                ] {
+                    let between = ColumnRange::Between(from.cloned(), to.cloned());
+                    same(&range(between), &|value| {
+                        std::ops::RangeBounds::contains(&(from, to), value)
+                    });
+                }
+                let Value::Text(start) = bound else { unreachable!("texts only") };
+                let starts = ColumnRange::StartsWith(start.clone().into_bytes());
+                same(
+                    &range(starts),
+                    &|value| matches!(value, Value::Text(text) if text.starts_with(start.as_str())),
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn successor_skips_bytes_that_cannot_grow() {
     assert_eq!(successor(&[1, 0xFF, 0xFF]), Some(vec![2]));

@@ -1,7 +1,8 @@
 //! Conditions on an index, checked against the definition and turned into a range of key bytes.
 //!
 //! Invariants: a value of the wrong type is refused here, and so is what the index's method cannot
-//! do; below, either would be a programmer's error.
+//! do; below, either would be a programmer's error. A value that is too long for a key of the index
+//! is no error: no row has it.
 //! Does not do: choice of the index.
 
 use std::ops::Bound;
@@ -11,7 +12,7 @@ use rightlink_env::sync::Arc;
 use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::index::KeyRange;
-use crate::keycode::{self, ColumnRange, Condition, KeyColumn, KeySet, Malformed};
+use crate::keycode::{self, ColumnRange, Condition, KeyColumn, KeySet, MAX_ENCODED, Malformed};
 
 use super::schema::{IndexDef, TableDef};
 
@@ -66,6 +67,7 @@ impl Search {
 
     /// The keys in `ranges`, which ascend and are disjoint.
     pub(crate) fn list(mut ranges: Vec<KeyRange>) -> Search {
+        ranges.retain(|range| !range.is_empty());
         if ranges.len() < 2 {
             return Search::whole(ranges.pop().unwrap_or_else(KeyRange::none));
         }
@@ -173,8 +175,11 @@ impl Checker<'_> {
         if equal.len() != self.columns.len() {
             return Err(self.unordered("a part of the key"));
         }
-        let key = keycode::encode_prefix(self.columns, equal)?;
-        Ok(KeyRange::starting_with(&self.index.method.place(&key)))
+        let key = keycode::encode_prefix(self.columns, equal);
+        Ok(match key.len() > MAX_ENCODED {
+            true => KeyRange::none(),
+            false => KeyRange::starting_with(&self.index.method.place(&key)),
+        })
     }
 
     /// The one key that both bounds name, for a method without order.
@@ -233,7 +238,7 @@ impl Checker<'_> {
     fn prefix(&self, bound: &Bound<Vec<Value>>) -> Result<Bound<Vec<u8>>> {
         let encode = |values: &Vec<Value>| {
             self.check(values)?;
-            keycode::encode_prefix(self.columns, values)
+            Ok::<_, Error>(keycode::encode_prefix(self.columns, values))
         };
         Ok(match bound {
             Bound::Included(values) => Bound::Included(encode(values)?),
@@ -244,7 +249,7 @@ impl Checker<'_> {
 
     fn between(&self, from: &Bound<Vec<Value>>, to: &Bound<Vec<Value>>) -> Result<KeyRange> {
         let (from, to) = (self.prefix(from)?, self.prefix(to)?);
-        Ok(KeyRange::between(as_slice(&from), as_slice(&to)))
+        Ok(KeyRange::between(as_slice(&from), as_slice(&to)).cut())
     }
 
     /// Are these conditions on different key columns, with values of their types?

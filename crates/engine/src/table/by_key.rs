@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::ids::RowId;
 use crate::index::am::Few;
 use crate::index::{Direction, KeyRange};
-use crate::keycode;
+use crate::keycode::{self, MAX_ENCODED};
 use crate::txn::{DeadHints, Snapshot};
 
 use super::bounds::Search;
@@ -65,7 +65,10 @@ impl KeyRows {
         }
         checker.check(key)?;
         check_usable(index, snapshot)?;
-        let key = keycode::encode_prefix(checker.columns, key)?;
+        let key = keycode::encode_prefix(checker.columns, key);
+        if key.len() > MAX_ENCODED {
+            return Ok(None);
+        }
         let reader = Reader::new(table, snapshot, Arc::clone(projection));
         let index = Arc::clone(index);
         let (few, bytes) = (None, Vec::new());

@@ -210,7 +210,8 @@ impl Binder<'_> {
         let types = (a.ty, b.ty);
         let blanks = a.is_varchar() && b.ty == T::Bpchar || a.ty == T::Bpchar && b.is_varchar();
         let collated = a.collated.clone();
-        let equal = self.operator("=", vec![a.clone(), b])?.expr;
+        let twin = self.copy(&a)?;
+        let equal = self.operator("=", vec![twin, b])?.expr;
         if blanks || matches!(types, (T::Bpchar, T::Bpchar | T::Unknown) | (T::Unknown, T::Bpchar))
         {
             // The comparison leaves blanks out that the value has.

@@ -165,10 +165,10 @@ impl Binder<'_> {
     /// `expr COLLATE name`
     pub(super) fn collate(
         &mut self,
-        inner: &ast::Expr,
+        value: Typed,
         collation: &ast::ObjectName,
+        position: Option<usize>,
     ) -> Result<Typed> {
-        let position = self.position(inner);
         let name = name_of(collation)?;
         let made = built_in(&name).is_err();
         self.once |= made;
@@ -181,7 +181,6 @@ impl Binder<'_> {
             let what = format!("the collation \"{name}\" in {place}");
             return Err(SqlError::unsupported(what).at(position));
         }
-        let value = self.expr(inner)?;
         let value = self.settle(value)?;
         if !matches!(value.ty, SqlType::Text | SqlType::Bpchar) {
             let message = format!("collations are not supported by type {}", value.ty.name());

@@ -1,13 +1,14 @@
 //! Expressions.
 //!
-//! Invariants: left-leaning chains of operators are bound in a loop, so their length costs no
-//! stack here. Does not do: calls of functions (`call`).
+//! Invariants: what follows an operand, as IS NULL and casts do, is bound in a loop, so that rows
+//! of them cost no stack here. Does not do: operators (`infix`), calls of functions (`call`).
 
 use std::cmp::Ordering;
 
 use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator, Value};
 
 use super::collate::Collated;
+use super::infix::is_prefix;
 use super::{Binder, names, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
@@ -22,10 +23,79 @@ impl Binder<'_> {
         self.lines.position(node.span())
     }
 
+    /// Where an expression begins, found without the stack that its span costs.
+    pub(super) fn start(&self, node: &ast::Expr) -> Option<usize> {
+        let mut first = node;
+        loop {
+            first = match first {
+                ast::Expr::BinaryOp { left, .. } => left,
+                ast::Expr::UnaryOp { expr, .. } | ast::Expr::Nested(expr) => expr,
+                other => match operand_of(other) {
+                    Some(inner) => inner,
+                    None => return self.position(first),
+                },
+            };
+        }
+    }
+
     /// Binds an expression.
     pub(crate) fn expr(&mut self, node: &ast::Expr) -> Result<Typed> {
+        let mut links = Vec::new();
+        let mut first = node;
+        while let Some(inner) = operand_of(first) {
+            links.push(first);
+            first = inner;
+        }
+        let mut value = self.operand(first)?;
+        if !links.is_empty() {
+            let start = self.start(first);
+            while let Some(link) = links.pop() {
+                value = self.link(link, value, start)?;
+            }
+        }
+        Ok(value)
+    }
+
+    /// What follows `value` in `node`, which begins at `start`.
+    fn link(&mut self, node: &ast::Expr, value: Typed, start: Option<usize>) -> Result<Typed> {
+        match node {
+            ast::Expr::Cast { data_type, .. } => self.cast(value, data_type, start),
+            ast::Expr::Between { negated, low, high, .. } => {
+                self.between(value, (low, high), *negated)
+            }
+            ast::Expr::InList { list, negated, .. } => self.in_list(value, list, *negated),
+            ast::Expr::IsNull(_) => self.is_null(value, false),
+            ast::Expr::IsNotNull(_) => self.is_null(value, true),
+            ast::Expr::IsTrue(_) => self.is(value, Some(true), false),
+            ast::Expr::IsNotTrue(_) => self.is(value, Some(true), true),
+            ast::Expr::IsFalse(_) => self.is(value, Some(false), false),
+            ast::Expr::IsNotFalse(_) => self.is(value, Some(false), true),
+            ast::Expr::IsUnknown(_) => self.is(value, None, false),
+            ast::Expr::IsNotUnknown(_) => self.is(value, None, true),
+            ast::Expr::IsDistinctFrom(_, other) => self.distinct(value, other, false),
+            ast::Expr::IsNotDistinctFrom(_, other) => self.distinct(value, other, true),
+            ast::Expr::Like { negated, pattern, escape_char, .. } => {
+                let name = if *negated { "!~~" } else { "~~" };
+                self.like(name, value, pattern, escape_char.as_deref())
+            }
+            ast::Expr::ILike { negated, pattern, escape_char, .. } => {
+                let name = if *negated { "!~~*" } else { "~~*" };
+                self.like(name, value, pattern, escape_char.as_deref())
+            }
+            ast::Expr::Collate { collation, .. } => self.collate(value, collation, start),
+            _ => unreachable!("it has no operand in front"),
+        }
+    }
+
+    fn operand(&mut self, node: &ast::Expr) -> Result<Typed> {
         match node {
             ast::Expr::BinaryOp { .. } => self.chain(node),
+            ast::Expr::UnaryOp { op: UnaryOperator::Not, expr } => self.negation(expr),
+            ast::Expr::UnaryOp { op, .. } if is_prefix(*op) => self.chain(node),
+            ast::Expr::UnaryOp { op, .. } => {
+                let message = format!("operator {op}");
+                Err(SqlError::unsupported(message).at(self.position(node)))
+            }
             ast::Expr::Nested(inner) => self.expr(inner),
             ast::Expr::Identifier(name) => self.column(None, name),
             ast::Expr::CompoundIdentifier(path) => self.path(path),
@@ -33,97 +103,16 @@ impl Binder<'_> {
                 let position = self.lines.position(value.span);
                 self.value(&value.value).map(|typed| typed.at(position))
             }
-            ast::Expr::UnaryOp { op, expr } => self.unary(*op, expr, node),
-            ast::Expr::Cast { expr, data_type, format: None, .. } => self.cast(expr, data_type),
             ast::Expr::TypedString(typed) => self.typed_string(typed),
             ast::Expr::Interval(interval) => self.interval(interval),
             ast::Expr::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref())
             }
-            ast::Expr::Between { expr, negated, low, high } => {
-                self.between(expr, (low, high), *negated)
-            }
-            ast::Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated),
-            _ => self.predicate(node),
-        }
-    }
-
-    fn predicate(&mut self, node: &ast::Expr) -> Result<Typed> {
-        match node {
-            ast::Expr::IsNull(inner) => self.is_null(inner, false),
-            ast::Expr::IsNotNull(inner) => self.is_null(inner, true),
-            ast::Expr::IsTrue(inner) => self.is(inner, Some(true), false),
-            ast::Expr::IsNotTrue(inner) => self.is(inner, Some(true), true),
-            ast::Expr::IsFalse(inner) => self.is(inner, Some(false), false),
-            ast::Expr::IsNotFalse(inner) => self.is(inner, Some(false), true),
-            ast::Expr::IsUnknown(inner) => self.is(inner, None, false),
-            ast::Expr::IsNotUnknown(inner) => self.is(inner, None, true),
-            ast::Expr::IsDistinctFrom(a, b) => self.distinct(a, b, false),
-            ast::Expr::IsNotDistinctFrom(a, b) => self.distinct(a, b, true),
-            ast::Expr::Like { negated, any: false, expr, pattern, escape_char } => {
-                let name = if *negated { "!~~" } else { "~~" };
-                self.like(name, expr, pattern, escape_char.as_deref())
-            }
-            ast::Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
-                let name = if *negated { "!~~*" } else { "~~*" };
-                self.like(name, expr, pattern, escape_char.as_deref())
-            }
-            ast::Expr::Collate { expr, collation } => self.collate(expr, collation),
             ast::Expr::AnyOp { .. } | ast::Expr::AllOp { .. } => self.any(node),
             ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => {
                 Err(SqlError::unsupported("a subquery in an expression").at(self.position(node)))
             }
             _ => self.call(node),
-        }
-    }
-
-    /// A chain of binary operators, from its left end.
-    fn chain(&mut self, node: &ast::Expr) -> Result<Typed> {
-        let mut links = Vec::new();
-        let mut left = node;
-        while let ast::Expr::BinaryOp { left: next, op, right } = left {
-            links.push((op, right.as_ref(), left));
-            left = next;
-        }
-        let mut value = self.expr(left)?;
-        while let Some((op, right, whole)) = links.pop() {
-            let position = self.position(right);
-            let right = self.expr(right)?;
-            value = self.binary(op, value, right).map_err(|error| error.at(position))?;
-            value.position = self.position(whole);
-        }
-        Ok(value)
-    }
-
-    fn binary(&mut self, op: &BinaryOperator, left: Typed, right: Typed) -> Result<Typed> {
-        match op {
-            BinaryOperator::And | BinaryOperator::Or => {
-                let name = if *op == BinaryOperator::And { "AND" } else { "OR" };
-                let (a, b) = (self.condition(left, name)?, self.condition(right, name)?);
-                let joined = match (op, a) {
-                    (BinaryOperator::And, Expr::And(mut list)) => {
-                        list.push(b);
-                        Expr::And(list)
-                    }
-                    (BinaryOperator::Or, Expr::Or(mut list)) => {
-                        list.push(b);
-                        Expr::Or(list)
-                    }
-                    (BinaryOperator::And, a) => Expr::And(vec![a, b]),
-                    (_, a) => Expr::Or(vec![a, b]),
-                };
-                Ok(Typed::new(joined, SqlType::Bool))
-            }
-            BinaryOperator::PGRegexMatch
-            | BinaryOperator::PGRegexIMatch
-            | BinaryOperator::PGRegexNotMatch
-            | BinaryOperator::PGRegexNotIMatch => {
-                Err(SqlError::unsupported(format!("the regular expression operator {op}")))
-            }
-            BinaryOperator::PGCustomBinaryOperator(path) => {
-                self.operator(path.last().map_or("", String::as_str), vec![left, right])
-            }
-            _ => self.operator(&op.to_string(), vec![left, right]),
         }
     }
 
@@ -186,32 +175,11 @@ impl Binder<'_> {
         Ok(if value.ty == SqlType::Text { Typed { collated, ..value } } else { value })
     }
 
-    fn unary(&mut self, op: UnaryOperator, inner: &ast::Expr, node: &ast::Expr) -> Result<Typed> {
-        let position = self.position(node);
-        if let (UnaryOperator::Minus, ast::Expr::Value(value)) = (op, inner)
-            && let Value::Number(digits, _) = &value.value
-        {
-            // The sign belongs to the literal, as in PostgreSQL: -2147483648 is an integer.
-            return number(&format!("-{digits}")).map(|typed| typed.at(position));
-        }
+    fn negation(&mut self, inner: &ast::Expr) -> Result<Typed> {
         let value = self.expr(inner)?;
-        let name = match op {
-            UnaryOperator::Not => {
-                let value = self.condition(value, "NOT")?;
-                return Ok(Typed::new(Expr::Not(Box::new(value)), SqlType::Bool).at(position));
-            }
-            UnaryOperator::Minus => "-",
-            UnaryOperator::Plus => "+",
-            UnaryOperator::BitwiseNot => "~",
-            UnaryOperator::PGAbs => "@",
-            UnaryOperator::PGSquareRoot => "|/",
-            UnaryOperator::PGCubeRoot => "||/",
-            other => return Err(SqlError::unsupported(format!("operator {other}")).at(position)),
-        };
-        let types = [value.ty];
-        let function = registry::resolve(name, &types)
-            .map_err(|miss| registry::no_operator(name, &types, &miss).at(position))?;
-        Ok(self.apply(function, vec![value])?.at(position))
+        let value = self.condition(value, "NOT")?;
+        let position = self.start(inner);
+        Ok(Typed::new(Expr::Not(Box::new(value)), SqlType::Bool).at(position))
     }
 
     /// A column by name, and its source's name if it is said.
@@ -288,10 +256,13 @@ impl Binder<'_> {
         }
     }
 
-    fn cast(&mut self, inner: &ast::Expr, kind: &ast::DataType) -> Result<Typed> {
-        let position = self.position(inner);
+    fn cast(
+        &mut self,
+        value: Typed,
+        kind: &ast::DataType,
+        position: Option<usize>,
+    ) -> Result<Typed> {
         let declared = names::data_type(kind).map_err(|error| error.at(position))?;
-        let value = self.expr(inner)?;
         self.cast_to(value, declared, position)
     }
 
@@ -342,8 +313,7 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::Const(value), SqlType::Interval).at(position))
     }
 
-    fn is_null(&mut self, inner: &ast::Expr, negated: bool) -> Result<Typed> {
-        let value = self.expr(inner)?;
+    fn is_null(&mut self, value: Typed, negated: bool) -> Result<Typed> {
         let value = if value.ty == SqlType::Unknown {
             self.coerce(value, SqlType::Text)?
         } else {
@@ -352,14 +322,13 @@ impl Binder<'_> {
         Ok(Typed::new(Expr::IsNull(Box::new(value), negated), SqlType::Bool))
     }
 
-    fn is(&mut self, inner: &ast::Expr, wanted: Option<bool>, negated: bool) -> Result<Typed> {
-        let value = self.expr(inner)?;
+    fn is(&mut self, value: Typed, wanted: Option<bool>, negated: bool) -> Result<Typed> {
         let value = self.condition(value, "IS")?;
         Ok(Typed::new(Expr::Is(Box::new(value), wanted, negated), SqlType::Bool))
     }
 
-    fn distinct(&mut self, a: &ast::Expr, b: &ast::Expr, negated: bool) -> Result<Typed> {
-        let (a, b) = (self.expr(a)?, self.expr(b)?);
+    fn distinct(&mut self, a: Typed, b: &ast::Expr, negated: bool) -> Result<Typed> {
+        let b = self.expr(b)?;
         let (a, b) = self.comparable(a, b)?;
         Ok(Typed::new(Expr::Distinct(Box::new(a), Box::new(b), negated), SqlType::Bool))
     }
@@ -383,11 +352,13 @@ impl Binder<'_> {
     ) -> Result<Typed> {
         let mut conditions = Vec::with_capacity(arms.len());
         let mut results = Vec::with_capacity(arms.len() + 1);
+        let operand = operand.map(|operand| self.expr(operand)).transpose()?;
+        let (operand, switched) = operand.map_or((None, None), |operand| operand.operand());
         for arm in arms {
-            conditions.push(match operand {
+            conditions.push(match &operand {
                 Some(operand) => {
-                    let (a, b) = (self.expr(operand)?, self.expr(&arm.condition)?);
-                    self.operator("=", vec![a, b])?.expr
+                    let value = self.expr(&arm.condition)?;
+                    self.operator("=", vec![operand.clone(), value])?.expr
                 }
                 None => {
                     let condition = self.expr(&arm.condition)?;
@@ -407,7 +378,11 @@ impl Binder<'_> {
         let (mut results, ty) = self.unified(results, "CASE")?;
         let rest = results.remove(0);
         let arms = conditions.into_iter().zip(results).collect();
-        Ok(Typed { modifier, collated, ..Typed::new(Expr::Case(arms, Box::new(rest)), ty) })
+        let case = match switched {
+            Some(operand) => Expr::Switch(Box::new(operand), arms, Box::new(rest)),
+            None => Expr::Case(arms, Box::new(rest)),
+        };
+        Ok(Typed { modifier, collated, ..Typed::new(case, ty) })
     }
 
     /// All values as their common type.
@@ -445,21 +420,21 @@ impl Binder<'_> {
 
     fn between(
         &mut self,
-        inner: &ast::Expr,
+        value: Typed,
         (low, high): (&ast::Expr, &ast::Expr),
         negated: bool,
     ) -> Result<Typed> {
-        let value = self.expr(inner)?;
         let (low, high) = (self.expr(low)?, self.expr(high)?);
         let (first, second) = if negated { ("<", ">") } else { (">=", "<=") };
-        let a = self.operator(first, vec![value.clone(), low])?.expr;
+        let twin = self.copy(&value)?;
+        let a = self.operator(first, vec![twin, low])?.expr;
         let b = self.operator(second, vec![value, high])?.expr;
         let joined = if negated { Expr::Or(vec![a, b]) } else { Expr::And(vec![a, b]) };
         Ok(Typed::new(joined, SqlType::Bool))
     }
 
-    fn in_list(&mut self, inner: &ast::Expr, list: &[ast::Expr], negated: bool) -> Result<Typed> {
-        let mut values = vec![self.expr(inner)?];
+    fn in_list(&mut self, value: Typed, list: &[ast::Expr], negated: bool) -> Result<Typed> {
+        let mut values = vec![value];
         for item in list {
             values.push(self.expr(item)?);
         }
@@ -467,7 +442,8 @@ impl Binder<'_> {
         if cast::common(&types).is_none() {
             // Every comparison by itself says what is wrong.
             for value in &values[1..] {
-                self.operator("=", vec![values[0].clone(), value.clone()])?;
+                let pair = vec![self.copy(&values[0])?, self.copy(value)?];
+                self.operator("=", pair)?;
             }
         }
         let fixed = types.contains(&SqlType::Bpchar);
@@ -494,7 +470,8 @@ impl Binder<'_> {
         let mut list = Vec::with_capacity(values.len());
         for value in values {
             let name = if negated { "<>" } else { "=" };
-            list.push(self.operator(name, vec![needle.clone(), value])?.expr);
+            let needle = self.copy(&needle)?;
+            list.push(self.operator(name, vec![needle, value])?.expr);
         }
         let joined = if negated { Expr::And(list) } else { Expr::Or(list) };
         Ok(Typed::new(joined, SqlType::Bool))
@@ -503,11 +480,10 @@ impl Binder<'_> {
     fn like(
         &mut self,
         name: &str,
-        inner: &ast::Expr,
+        mut value: Typed,
         pattern: &ast::Expr,
         escape: Option<&ast::Expr>,
     ) -> Result<Typed> {
-        let mut value = self.expr(inner)?;
         if value.ty == SqlType::Bpchar {
             // The blanks of char(n) count here.
             value.ty = SqlType::Text;
@@ -535,9 +511,11 @@ impl Binder<'_> {
         }
         match (list, op, all) {
             (ast::Expr::Array(array), BinaryOperator::Eq, false) => {
+                let left = self.expr(left)?;
                 self.in_list(left, &array.elem, false)
             }
             (ast::Expr::Array(array), BinaryOperator::NotEq, true) => {
+                let left = self.expr(left)?;
                 self.in_list(left, &array.elem, true)
             }
             _ => Err(SqlError::unsupported("ANY or ALL of this").at(self.position(node))),
@@ -557,6 +535,29 @@ impl Binder<'_> {
     }
 }
 
+/// What stands in front in an expression of which the rest is what follows it.
+fn operand_of(node: &ast::Expr) -> Option<&ast::Expr> {
+    match node {
+        ast::Expr::Cast { expr, format: None, .. }
+        | ast::Expr::Between { expr, .. }
+        | ast::Expr::InList { expr, .. }
+        | ast::Expr::Like { any: false, expr, .. }
+        | ast::Expr::ILike { any: false, expr, .. }
+        | ast::Expr::Collate { expr, .. }
+        | ast::Expr::IsNull(expr)
+        | ast::Expr::IsNotNull(expr)
+        | ast::Expr::IsTrue(expr)
+        | ast::Expr::IsNotTrue(expr)
+        | ast::Expr::IsFalse(expr)
+        | ast::Expr::IsNotFalse(expr)
+        | ast::Expr::IsUnknown(expr)
+        | ast::Expr::IsNotUnknown(expr)
+        | ast::Expr::IsDistinctFrom(expr, _)
+        | ast::Expr::IsNotDistinctFrom(expr, _) => Some(expr),
+        _ => None,
+    }
+}
+
 /// `varchar` of no declared length if the common type of `values` is that: of several types of text
 /// the first is it.
 pub(crate) fn varchar_of(values: &[Typed]) -> Option<Modifier> {
@@ -565,7 +566,7 @@ pub(crate) fn varchar_of(values: &[Typed]) -> Option<Modifier> {
 }
 
 /// A number has the smallest of integer, bigint and numeric that holds it.
-fn number(digits: &str) -> Result<Typed> {
+pub(super) fn number(digits: &str) -> Result<Typed> {
     let plain: String = digits.chars().filter(|c| *c != '_').collect();
     if let Ok(value) = plain.parse::<i64>() {
         return Ok(match i32::try_from(value) {

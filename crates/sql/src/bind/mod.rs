@@ -3,7 +3,7 @@
 //! | file | hides |
 //! |---|---|
 //! | `names` | identifiers and names of types |
-//! | `expr`, `call` | expressions; calls of functions and aggregates |
+//! | `expr`, `infix`, `call` | expressions; operators; calls of functions and aggregates |
 //! | `collate` | how texts compare |
 //! | `select`, `target`, `from` | queries: their clauses, their lists, their sources |
 //! | `write` | INSERT, UPDATE, DELETE |
@@ -18,6 +18,7 @@ pub(crate) mod collate;
 pub(crate) mod ddl;
 pub(crate) mod expr;
 pub(crate) mod from;
+mod infix;
 pub(crate) mod names;
 pub(crate) mod rules;
 pub(crate) mod select;
@@ -40,6 +41,10 @@ use crate::types::{Datum, SqlType, text};
 
 /// Most parameters of a statement: their number has 16 bits on the wire.
 const MAX_PARAMETERS: usize = 65_535;
+
+/// Most nodes of expressions that are there a second time, because what is written once stands for
+/// two.
+const MAX_COPIES: usize = 1_000_000;
 
 /// Where tables are looked up.
 pub(crate) trait Catalog {
@@ -104,6 +109,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) sequences: Vec<String>,
     /// Was something named that may be another thing the next time, whatever the tables are?
     pub(crate) once: bool,
+    /// Nodes of expressions that have been copied.
+    copies: usize,
 }
 
 impl<'a> Binder<'a> {
@@ -117,6 +124,7 @@ impl<'a> Binder<'a> {
             place: Place::None("here"),
             sequences: Vec::new(),
             once: false,
+            copies: 0,
         }
     }
 
@@ -157,6 +165,15 @@ impl<'a> Binder<'a> {
         let result = work(self);
         self.place = before;
         result
+    }
+
+    /// A copy of `value`. Copies of copies double, hence their number is bounded.
+    pub(crate) fn copy(&mut self, value: &Typed) -> Result<Typed> {
+        value.expr.walk(&mut |_| self.copies += 1);
+        if self.copies > MAX_COPIES {
+            return Err(crate::parse::too_complex());
+        }
+        Ok(value.clone())
     }
 
     /// Parameter `number`, counted from 1.

@@ -311,7 +311,7 @@ fn average(state: &State) -> Result<Datum> {
         Datum::Null => Ok(Datum::Numeric(Decimal::from(state.whole).divide(&count)?)),
         Datum::Numeric(sum) => Ok(Datum::Numeric(sum.divide(&count)?)),
         Datum::Float8(sum) => Ok(Datum::Float8(sum / state.count as f64)),
-        Datum::Interval(sum) => Ok(Datum::Interval(sum.scale(1.0 / state.count as f64)?)),
+        Datum::Interval(sum) => Ok(Datum::Interval(sum.divide(state.count as f64)?)),
         other => unreachable!("averages have been cast: {other:?}"),
     }
 }

@@ -114,6 +114,19 @@ pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
             let arms: String = arms.iter().map(arm).collect();
             format!("CASE{arms} ELSE {} END", inner(rest))
         }
+        Expr::Switch(operand, arms, rest) => {
+            let arm = |(when, then): &(Expr, Expr)| {
+                // The condition compares the operand with this.
+                let value = match when {
+                    Expr::Call(_, pair) => pair.last().unwrap_or(when),
+                    other => other,
+                };
+                format!(" WHEN {} THEN {}", inner(value), inner(then))
+            };
+            let arms: String = arms.iter().map(arm).collect();
+            format!("CASE {}{arms} ELSE {} END", inner(operand), inner(rest))
+        }
+        Expr::Operand => "?".to_owned(),
         Expr::Coalesce(parts) => format!("COALESCE({})", list(parts, ", ")),
         Expr::NullIf(a, b) => format!("NULLIF({}, {})", inner(a), inner(b)),
         Expr::Extreme(parts, wanted) => {

@@ -1,7 +1,8 @@
 //! Evaluating bound expressions over a row.
 //!
 //! Invariants: null means unknown: AND and OR give null only when the other side does not decide;
-//! strict functions are not called with a null. CASE and COALESCE evaluate only what they need.
+//! strict functions are not called with a null. CASE and COALESCE evaluate only what they need,
+//! and CASE its operand once.
 //! Does not do: types; the binder has seen to them.
 
 use std::cmp::Ordering;
@@ -60,6 +61,11 @@ impl Expr {
                 Ok(Datum::Bool((a.compare(&b) != Ordering::Equal) != *negated))
             }
             Expr::Case(arms, rest) => case(arms, rest, row, context),
+            Expr::Switch(operand, arms, rest) => switch(operand, arms, rest, (row, context)),
+            Expr::Operand => {
+                let operands = context.operands.borrow();
+                Ok(operands.last().expect("it stands in a switch").clone())
+            }
             Expr::Coalesce(list) => coalesce(list, row, context),
             Expr::NullIf(a, b) => null_if(a, b, row, context),
             Expr::Extreme(list, wanted) => extreme(list, *wanted, row, context),
@@ -114,6 +120,24 @@ fn junction(list: &[Expr], decides: bool, row: &[Datum], context: &Context) -> R
 fn case(arms: &[(Expr, Expr)], rest: &Expr, row: &[Datum], context: &Context) -> Result<Datum> {
     for (condition, result) in arms {
         if condition.holds(row, context)? {
+            return result.eval(row, context);
+        }
+    }
+    rest.eval(row, context)
+}
+
+fn switch(
+    operand: &Expr,
+    arms: &[(Expr, Expr)],
+    rest: &Expr,
+    (row, context): (&[Datum], &Context),
+) -> Result<Datum> {
+    let mut operand = operand.eval(row, context)?;
+    for (condition, result) in arms {
+        context.operands.borrow_mut().push(operand);
+        let holds = condition.holds(row, context);
+        operand = context.operands.borrow_mut().pop().expect("it was put there");
+        if holds? {
             return result.eval(row, context);
         }
     }

@@ -28,7 +28,7 @@ pub(crate) mod sequences;
 mod strings;
 pub(crate) mod system;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 
 use rightlink::Collation;
@@ -73,6 +73,11 @@ pub(crate) enum Expr {
     Distinct(Box<Expr>, Box<Expr>, bool),
     /// Searched CASE: conditions with results, and the rest.
     Case(Vec<(Expr, Expr)>, Box<Expr>),
+    /// CASE with an operand, which is evaluated once: the conditions find it as
+    /// [`Expr::Operand`].
+    Switch(Box<Expr>, Vec<(Expr, Expr)>, Box<Expr>),
+    /// The operand of the switch whose condition this stands in.
+    Operand,
     Coalesce(Vec<Expr>),
     /// `NULLIF`
     NullIf(Box<Expr>, Box<Expr>),
@@ -105,6 +110,8 @@ pub(crate) struct Context {
     pub(crate) statement_time: i64,
     /// State of `random()`.
     pub(crate) random: Cell<u64>,
+    /// Operands of the switches whose conditions are being evaluated, the innermost last.
+    pub(crate) operands: RefCell<Vec<Datum>>,
     /// Name of the database.
     pub(crate) database: String,
     /// Wall clock.
@@ -171,7 +178,11 @@ impl Expr {
     pub(crate) fn walk(&self, visit: &mut dyn FnMut(&Expr)) {
         visit(self);
         match self {
-            Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Aggregate(_) => {}
+            Expr::Const(_)
+            | Expr::Column(_)
+            | Expr::Param(_)
+            | Expr::Aggregate(_)
+            | Expr::Operand => {}
             Expr::Cast(inner, _)
             | Expr::Fit(inner, ..)
             | Expr::Pad(inner, _)
@@ -196,6 +207,14 @@ impl Expr {
                 }
                 rest.walk(visit);
             }
+            Expr::Switch(operand, arms, rest) => {
+                operand.walk(visit);
+                for (condition, result) in arms {
+                    condition.walk(visit);
+                    result.walk(visit);
+                }
+                rest.walk(visit);
+            }
             Expr::In(needle, list, _) => {
                 needle.walk(visit);
                 list.iter().for_each(|inner| inner.walk(visit));
@@ -209,7 +228,11 @@ impl Expr {
             return;
         }
         match self {
-            Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Aggregate(_) => {}
+            Expr::Const(_)
+            | Expr::Column(_)
+            | Expr::Param(_)
+            | Expr::Aggregate(_)
+            | Expr::Operand => {}
             Expr::Cast(inner, _)
             | Expr::Fit(inner, ..)
             | Expr::Pad(inner, _)
@@ -228,6 +251,14 @@ impl Expr {
                 b.change(change);
             }
             Expr::Case(arms, rest) => {
+                for (condition, result) in arms {
+                    condition.change(change);
+                    result.change(change);
+                }
+                rest.change(change);
+            }
+            Expr::Switch(operand, arms, rest) => {
+                operand.change(change);
                 for (condition, result) in arms {
                     condition.change(change);
                     result.change(change);
@@ -258,6 +289,20 @@ impl Expr {
 }
 
 impl Typed {
+    /// As the operand of a CASE: what the conditions compare, and what is to be evaluated once for
+    /// them, unless it is so simple that they have it themselves.
+    pub(crate) fn operand(self) -> (Option<Typed>, Option<Expr>) {
+        let simple = match &self.expr {
+            Expr::Pad(inner, _) => inner,
+            other => other,
+        };
+        if matches!(simple, Expr::Const(_) | Expr::Param(_) | Expr::Column(_)) {
+            return (Some(self), None);
+        }
+        let once = Typed { expr: Expr::Operand, ..self.clone() };
+        (Some(once), Some(self.expr))
+    }
+
     pub(crate) fn new(expr: Expr, ty: SqlType) -> Typed {
         Typed { expr, ty, position: None, modifier: None, collated: Collated::Default }
     }

@@ -108,7 +108,9 @@ fn date_trunc(values: &[Datum], _: &Context) -> Result<Datum> {
         _ => return mismatch(values),
     };
     let cut = match calendar::is_finite(micros) {
-        true => calendar::truncate(&field_name(field), micros).ok_or_else(|| no_unit(field, ty))?,
+        true => {
+            calendar::truncate(&field_name(field), micros)?.ok_or_else(|| no_unit(field, ty))?
+        }
         false => micros,
     };
     Ok(if ty == SqlType::Timestamp { Datum::Timestamp(cut) } else { Datum::Timestamptz(cut) })

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{Eval, Registry};
+use crate::expr::strings::check_length;
 use crate::expr::{Context, like};
 use crate::types::decimal::division_by_zero;
 use crate::types::interval::Interval;
@@ -351,7 +352,7 @@ fn stretch(values: &[Datum], divides: bool) -> Result<Datum> {
     if divides && factor == 0.0 {
         return Err(division_by_zero());
     }
-    Ok(Datum::Interval(span.scale(if divides { 1.0 / factor } else { factor })?))
+    Ok(Datum::Interval(if divides { span.divide(factor)? } else { span.multiply(factor)? }))
 }
 
 /// A boolean stands as `true` or `false` in a concatenation with text.
@@ -362,12 +363,14 @@ fn concat(values: &[Datum], _: &Context) -> Result<Datum> {
             Datum::Bool(v) => out.push_str(if *v { "true" } else { "false" }),
             other => other.write_text(&mut out),
         }
+        check_length(out.len())?;
     }
     Ok(Datum::Text(out))
 }
 
 fn concat_bytes(values: &[Datum], _: &Context) -> Result<Datum> {
     let [Datum::Bytes(a), Datum::Bytes(b)] = values else { return mismatch(values) };
+    check_length(a.len() + b.len())?;
     Ok(Datum::Bytes([a.as_slice(), b.as_slice()].concat()))
 }
 

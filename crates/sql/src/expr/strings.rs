@@ -61,6 +61,11 @@ fn count(value: usize) -> Datum {
     Datum::Int4(i32::try_from(value).unwrap_or(i32::MAX))
 }
 
+/// Fails when a result of so many bytes is longer than any may be.
+pub(super) fn check_length(bytes: usize) -> Result<()> {
+    if bytes > MAX_BYTES { Err(too_long()) } else { Ok(()) }
+}
+
 fn too_long() -> SqlError {
     SqlError::new(code::PROGRAM_LIMIT, "requested length too large")
 }
@@ -293,15 +298,23 @@ fn lists(registry: &mut Registry) {
     use SqlType as T;
     let concat = registry.add("concat", &[T::Unknown], T::Text, |v, _| {
         let mut out = String::new();
-        v.iter().for_each(|value| value.write_text(&mut out));
+        for value in v {
+            value.write_text(&mut out);
+            check_length(out.len())?;
+        }
         Ok(Datum::Text(out))
     });
     concat.variadic = true;
     concat.strict = false;
     let concat_ws = registry.add("concat_ws", &[T::Text, T::Unknown], T::Text, |v, _| {
         let Datum::Text(separator) = &v[0] else { return Ok(Datum::Null) };
-        let parts: Vec<String> = v[1..].iter().filter_map(Datum::to_text).collect();
-        Ok(Datum::Text(parts.join(separator)))
+        let mut out = String::new();
+        for (at, part) in v[1..].iter().filter_map(Datum::to_text).enumerate() {
+            out.push_str(if at > 0 { separator } else { "" });
+            out.push_str(&part);
+            check_length(out.len())?;
+        }
+        Ok(Datum::Text(out))
     });
     concat_ws.variadic = true;
     concat_ws.strict = false;

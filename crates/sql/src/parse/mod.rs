@@ -5,6 +5,7 @@
 //! | `utility` | statements that are no queries, read from the tokens |
 //! | `cursor` | a walk over tokens |
 //! | `order` | options of sequences in one order |
+//! | `depth` | how deep expressions nest |
 //!
 //! A message is cut into tokens once and at its semicolons into statements. Utility statements are
 //! read here; everything else by sqlparser.
@@ -14,12 +15,12 @@
 //! Does not do: names, types.
 
 pub(crate) mod cursor;
+mod depth;
 mod order;
 pub(crate) mod utility;
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
@@ -29,10 +30,6 @@ use utility::Utility;
 
 /// Longest message.
 const MAX_BYTES: usize = 64 << 20;
-/// Most operators in a row: they become nested expressions.
-const MAX_OPERATORS: usize = 1_000;
-/// Most ANDs and ORs of a statement.
-const MAX_JUNCTIONS: usize = 4_000;
 
 /// A statement.
 #[derive(Clone, Debug)]
@@ -124,7 +121,7 @@ pub(crate) fn expression(text: &str) -> Result<ast::Expr> {
     let tokens = tokens.map_err(|error| SqlError::syntax(error.message))?;
     let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
     let tokens: Vec<TokenWithSpan> = meaningful.collect();
-    check_depth(&tokens)?;
+    depth::check(&tokens)?;
     run(tokens, &lines, |parser| parser.parse_expr())
 }
 
@@ -143,7 +140,7 @@ pub fn is_complete(text: &str) -> bool {
 /// One statement from its tokens.
 pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
     order::options(&mut tokens);
-    check_depth(&tokens)?;
+    depth::check(&tokens)?;
     let lines = lines.clone();
     let mut cursor = Cursor::new(tokens, lines.clone());
     let stmt = match utility::utility(&mut cursor)? {
@@ -159,28 +156,8 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
     Ok(Parsed { stmt, lines })
 }
 
-/// A chain of operators or conditions nests as deep as it is long.
-fn check_depth(tokens: &[TokenWithSpan]) -> Result<()> {
-    let (mut operators, mut junctions) = (0, 0);
-    for token in tokens {
-        match &token.token {
-            Token::Word(word) if matches!(word.keyword, Keyword::AND | Keyword::OR) => {
-                junctions += 1;
-                operators = 0;
-            }
-            Token::Word(word) if word.keyword != Keyword::NoKeyword => operators = 0,
-            Token::Comma => operators = 0,
-            Token::Word(_) | Token::Number(..) | Token::LParen | Token::RParen => {}
-            _ => operators += 1,
-        }
-        if operators > MAX_OPERATORS || junctions > MAX_JUNCTIONS {
-            return Err(too_complex());
-        }
-    }
-    Ok(())
-}
-
-fn too_complex() -> SqlError {
+/// The error for a statement that is too much.
+pub(crate) fn too_complex() -> SqlError {
     SqlError::new(code::TOO_COMPLEX, "stack depth limit exceeded")
         .detail("The statement nests expressions too deeply.")
 }
@@ -265,9 +242,53 @@ mod tests {
             format!("select 1{}", "+1".repeat(100_000)),
             format!("select {}1{}", "(".repeat(5_000), ")".repeat(5_000)),
             format!("select 1 where true{}", " and true".repeat(100_000)),
+            format!("select 1 where a = 1{}", " or a = 1".repeat(50_000)),
+            format!("select 1{}", " is null".repeat(20_000)),
+            format!("select 1{}", " is not distinct from null".repeat(20_000)),
+            format!("select 1{}", "::int".repeat(20_000)),
+            format!("select 1{}", "+null".repeat(20_000)),
+            format!("select 'a'{}", " like 'b'".repeat(20_000)),
+            format!("select 'a'{}", " collate \"C\"".repeat(20_000)),
+            format!("select 1{}", " in (1)".repeat(20_000)),
+            format!("select a{}", " at time zone 'utc'".repeat(20_000)),
+            format!("select true{}", " between false and true".repeat(20_000)),
+            format!("select 1::int{}", "[]".repeat(20_000)),
+            format!("select 1{}", " union select 1".repeat(20_000)),
+            // Words that sqlparser takes for names end no chain.
+            format!("select (1{})", " + where".repeat(20_000)),
+            format!("select (1{})", " + case".repeat(20_000)),
+            format!("select (1{})", " + case + 1 + end".repeat(20_000)),
+            // Nor does a comma inside of an operand.
+            format!(
+                "select {}1{}",
+                "greatest(0, ".repeat(20),
+                format!("{})", "+1".repeat(99)).repeat(20)
+            ),
         ] {
             assert_eq!(parse(&text).unwrap_err().sqlstate, "54001", "{}", &text[..20]);
         }
+        for text in ["explain ", "prepare a as ", "declare a cursor for "] {
+            let error = parse(&(text.repeat(100_000) + "select 1")).unwrap_err();
+            assert_eq!(error.sqlstate, "42601", "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_long_but_not_deep_is_read() {
+        for text in [
+            format!("select case{} end", " when a = 1 then 2 + 3".repeat(5_000)),
+            format!("select case{} end", " when (a = 1) then (2 + 3)".repeat(5_000)),
+            format!("select a{}", ", a::text || b collate \"C\"".repeat(5_000)),
+            format!("select {}", "f(a + 1, case when a is null then 1 end),".repeat(5_000) + "1"),
+            format!("select 1 where a = 1{}", " or a between 1 and 2 + 3".repeat(3_999)),
+            format!("select 1 where a in (1{})", ", -1".repeat(50_000)),
+        ] {
+            assert!(parse(&text).is_ok(), "{}", &text[..40]);
+        }
+    }
+
+    #[test]
+    fn lists_may_be_long() {
         assert!(
             parse(&format!("insert into t values {}", "(1, 'a'),".repeat(9_999) + "(1, 'a')"))
                 .is_ok()

@@ -354,6 +354,15 @@ fn set(cursor: &mut Cursor) -> Result<Utility> {
     }
 }
 
+/// The statement that follows, which begins with none of these words: what wraps a statement wraps
+/// no other of its kind.
+fn wrapped(cursor: &mut Cursor, refused: &[&'static str]) -> Result<Box<Parsed>> {
+    if refused.iter().any(|word| cursor.is(word)) {
+        return Err(cursor.unexpected());
+    }
+    statement(cursor.rest()?, &cursor.lines).map(Box::new)
+}
+
 fn prepare(cursor: &mut Cursor) -> Result<Utility> {
     if cursor.is("transaction") {
         return Err(SqlError::unsupported("two-phase commit"));
@@ -367,7 +376,7 @@ fn prepare(cursor: &mut Cursor) -> Result<Utility> {
         })?;
     }
     cursor.expect("as")?;
-    let statement = Box::new(statement(cursor.rest()?, &cursor.lines)?);
+    let statement = wrapped(cursor, &["explain", "prepare", "declare"])?;
     Ok(Utility::Prepare { name, types, statement })
 }
 
@@ -407,7 +416,7 @@ fn declare(cursor: &mut Cursor) -> Result<Utility> {
         hold = word == "with";
     }
     cursor.expect("for")?;
-    let query = Box::new(statement(cursor.rest()?, &cursor.lines)?);
+    let query = wrapped(cursor, &["explain", "prepare", "declare"])?;
     Ok(Utility::Declare { name, hold, scroll, query })
 }
 
@@ -561,7 +570,7 @@ fn explain(cursor: &mut Cursor) -> Result<Utility> {
         options.analyze = cursor.take_any(&["analyze", "analyse"]).is_some();
         options.verbose = cursor.take("verbose");
     }
-    let statement = Box::new(statement(cursor.rest()?, &cursor.lines)?);
+    let statement = wrapped(cursor, &["explain", "prepare"])?;
     Ok(Utility::Explain { options, statement })
 }
 

@@ -594,7 +594,7 @@ pub(super) fn fit(value: Datum, ty: SqlType) -> Fit {
         return Fit::Null;
     }
     let Some(whole) = value.as_int().filter(|_| is_integer(ty)) else {
-        return value.into_value().map_or(Fit::Null, Fit::Is);
+        return fit_number(value);
     };
     let (low, high) = match ty {
         SqlType::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
@@ -609,6 +609,19 @@ pub(super) fn fit(value: Datum, ty: SqlType) -> Fit {
             SqlType::Int4 => Value::Int4(whole as i32),
             _ => Value::Int8(whole),
         }),
+    }
+}
+
+/// A number beyond all that the store holds has a place among them nevertheless.
+fn fit_number(value: Datum) -> Fit {
+    let beyond = match &value {
+        Datum::Numeric(number) if !number.has_storable_size() => Some(number.is_negative()),
+        _ => None,
+    };
+    match beyond {
+        Some(true) => Fit::Below,
+        Some(false) => Fit::Above,
+        None => value.into_value().map_or(Fit::Null, Fit::Is),
     }
 }
 

@@ -226,6 +226,7 @@ impl Session {
         let statement_time = self.now();
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         Context {
+            operands: std::cell::RefCell::default(),
             params,
             transaction_time: self.active.as_ref().map_or(statement_time, |active| active.time),
             statement_time,

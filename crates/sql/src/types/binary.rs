@@ -6,12 +6,13 @@
 use rightlink::RowId;
 
 use crate::error::{Result, SqlError, code};
+use crate::types::decimal::MAX_FRACTION;
 use crate::types::{Datum, Decimal, Interval, SqlType};
 
 /// Sign of a numeric below zero.
 const NEGATIVE: u16 = 0x4000;
-/// Most digits after the point that are read.
-const MAX_SCALE: u16 = 16_383;
+/// Most digits after the point that are written and read.
+const MAX_SCALE: u16 = MAX_FRACTION as u16;
 
 impl Datum {
     /// The value's bytes; `None` for null.
@@ -105,22 +106,25 @@ pub(crate) fn utf8(bytes: Vec<u8>) -> Result<String> {
 
 /// Digits of base 10000 around the point, with a weight, a sign and a scale in front.
 fn numeric(value: &Decimal) -> Vec<u8> {
+    // A literal may have more digits than a number on the wire.
+    let rounded = (value.scale() > MAX_FRACTION).then(|| value.round(i32::from(MAX_SCALE)));
+    let value = rounded.as_ref().unwrap_or(value);
     let text = value.abs().to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let padded = format!("{}{whole}", "0".repeat((4 - whole.len() % 4) % 4));
     let tail = format!("{fraction}{}", "0".repeat((4 - fraction.len() % 4) % 4));
     let group = |chunk: &[u8]| chunk.iter().fold(0u16, |sum, b| sum * 10 + u16::from(b - b'0'));
     let mut digits: Vec<u16> = padded.as_bytes().chunks(4).map(group).collect();
-    let mut weight = digits.len() as i16 - 1;
+    let first = digits.len() as i32 - 1;
     digits.extend(tail.as_bytes().chunks(4).map(group));
     while digits.last() == Some(&0) {
         digits.pop();
     }
     let leading = digits.iter().take_while(|digit| **digit == 0).count();
     digits.drain(..leading);
-    weight = if digits.is_empty() { 0 } else { weight - leading as i16 };
+    let weight = if digits.is_empty() { 0 } else { first - leading as i32 };
     let mut out = (digits.len() as u16).to_be_bytes().to_vec();
-    out.extend(weight.to_be_bytes());
+    out.extend((weight as i16).to_be_bytes());
     out.extend(if value.is_negative() { NEGATIVE } else { 0 }.to_be_bytes());
     out.extend((value.scale() as u16).to_be_bytes());
     digits.iter().for_each(|digit| out.extend(digit.to_be_bytes()));
@@ -180,6 +184,22 @@ mod tests {
     fn a_numeric_has_postgresqls_bytes() {
         let bytes = Datum::Numeric(Decimal::parse("12345.6789").unwrap()).to_binary().unwrap();
         assert_eq!(bytes, [0, 3, 0, 1, 0, 0, 0, 4, 0, 1, 9, 41, 26, 133]);
+    }
+
+    /// As many digits as there can be, and more behind the point than PostgreSQL has.
+    #[test]
+    fn numerics_of_any_size_have_their_digits_counted() {
+        let large = Decimal::parse(&"9".repeat(131_072)).unwrap();
+        let bytes = Datum::Numeric(large.clone()).to_binary().unwrap();
+        assert_eq!(bytes[..4], [0x80, 0, 0x7f, 0xff], "32,768 digits, the first of weight 32,767");
+        let Datum::Numeric(back) = Datum::from_binary(SqlType::Numeric, &bytes).unwrap() else {
+            panic!("a numeric")
+        };
+        assert_eq!(back, large);
+        let long = large.add(&Decimal::parse("1e-131072").unwrap());
+        let bytes = Datum::Numeric(long).to_binary().unwrap();
+        assert_eq!(bytes[..8], [0x80, 0, 0x7f, 0xff, 0, 0, 0x3f, 0xff]);
+        assert_eq!(bytes.len(), 8 + 2 * 32_768);
     }
 
     #[test]

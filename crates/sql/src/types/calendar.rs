@@ -11,6 +11,9 @@ use crate::types::interval::{Interval, MICROS_PER_DAY, MICROS_PER_SECOND};
 /// Seconds from 1970-01-01 to 2000-01-01.
 pub(crate) const EPOCH_SECONDS: i64 = 946_684_800;
 
+/// First timestamp, at the start of the Julian days in 4714 BC, and the first that is too late.
+const TIMESTAMPS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331_200_000_000;
+
 pub(crate) fn is_finite(micros: i64) -> bool {
     micros != i64::MAX && micros != i64::MIN
 }
@@ -22,6 +25,7 @@ pub(crate) fn timestamp_of_date(days: i32) -> Result<i64> {
         i32::MIN => Ok(i64::MIN),
         _ => i64::from(days)
             .checked_mul(MICROS_PER_DAY)
+            .filter(|micros| TIMESTAMPS.contains(micros))
             .ok_or_else(|| overflow("date out of range for timestamp")),
     }
 }
@@ -58,7 +62,7 @@ pub(crate) fn add(micros: i64, span: Interval) -> Result<i64> {
     let total = i128::from(days + i64::from(span.days)) * i128::from(MICROS_PER_DAY)
         + i128::from(time)
         + i128::from(span.micros);
-    let sum = i64::try_from(total).ok().filter(|sum| is_finite(*sum));
+    let sum = i64::try_from(total).ok().filter(|sum| TIMESTAMPS.contains(sum));
     sum.ok_or_else(|| overflow("timestamp out of range"))
 }
 
@@ -173,10 +177,17 @@ fn extract_of_span(field: &str, span: Interval) -> Option<Decimal> {
     Some(Decimal::from(number))
 }
 
-/// The start of the field that `micros` is in; `None` where PostgreSQL has no such field.
-pub(crate) fn truncate(field: &str, micros: i64) -> Option<i64> {
+/// The start of the field that `micros` is in; `None` where PostgreSQL has no such field. Fails
+/// where that is before the first timestamp.
+pub(crate) fn truncate(field: &str, micros: i64) -> Result<Option<i64>> {
+    let Some(start) = start_of(field, micros) else { return Ok(None) };
+    let start = i64::try_from(start).ok().filter(|start| TIMESTAMPS.contains(start));
+    start.map(Some).ok_or_else(|| overflow("timestamp out of range"))
+}
+
+fn start_of(field: &str, micros: i64) -> Option<i128> {
     let unit = match field {
-        "microseconds" => return Some(micros),
+        "microseconds" => return Some(i128::from(micros)),
         "milliseconds" => 1_000,
         "second" => MICROS_PER_SECOND,
         "minute" => 60 * MICROS_PER_SECOND,
@@ -184,10 +195,10 @@ pub(crate) fn truncate(field: &str, micros: i64) -> Option<i64> {
         "day" => MICROS_PER_DAY,
         _ => return truncate_days(field, micros.div_euclid(MICROS_PER_DAY)),
     };
-    Some(micros - micros.rem_euclid(unit))
+    Some(i128::from(micros) - i128::from(micros.rem_euclid(unit)))
 }
 
-fn truncate_days(field: &str, days: i64) -> Option<i64> {
+fn truncate_days(field: &str, days: i64) -> Option<i128> {
     let (year, month, _) = civil_from_days(days);
     let first = match field {
         "week" => days - (days + 5).rem_euclid(7),
@@ -199,5 +210,5 @@ fn truncate_days(field: &str, days: i64) -> Option<i64> {
         "millennium" if year > 0 => days_from_civil((year - 1) / 1_000 * 1_000 + 1, 1, 1),
         _ => return None,
     };
-    Some(first * MICROS_PER_DAY)
+    Some(i128::from(first) * i128::from(MICROS_PER_DAY))
 }

@@ -3,7 +3,8 @@
 //! A number is a sign, a whole number of any size and a count of digits after the point.
 //!
 //! Invariants: no digit group above [`BASE`]; no leading zero group; zero has no sign. Sums keep
-//! the larger scale, products the sum of both, quotients at least 16 significant digits.
+//! the larger scale, products the sum of both up to [`MAX_FRACTION`], quotients at least 16
+//! significant digits.
 //! Does not do: NaN and infinities, which are refused when they are read.
 
 use std::cmp::Ordering;
@@ -17,6 +18,8 @@ const BASE: u64 = 1_000_000_000;
 const GROUP: u32 = 9;
 /// Most digits before the point, as in PostgreSQL.
 const MAX_INTEGER_DIGITS: usize = 131_072;
+/// Most digits after the point of any number, as in PostgreSQL.
+pub(crate) const MAX_FRACTION: u32 = 16_383;
 /// Most digits after the point that a quotient or function shows.
 const MAX_SCALE: u32 = 1_000;
 /// Significant digits that a quotient has at least.
@@ -179,7 +182,20 @@ impl Decimal {
 
     pub(crate) fn multiply(&self, other: &Decimal) -> Decimal {
         let product = multiply(&self.groups, &other.groups);
-        Self::new(self.negative != other.negative, product, self.scale + other.scale)
+        let product = Self::new(self.negative != other.negative, product, self.scale + other.scale);
+        match product.scale > MAX_FRACTION {
+            true => product.round(MAX_FRACTION as i32),
+            false => product,
+        }
+    }
+
+    /// Has it no more digits before the point than the store keeps?
+    pub(crate) fn has_storable_size(&self) -> bool {
+        let digits = self
+            .groups
+            .last()
+            .map_or(0, |top| (self.groups.len() - 1) * GROUP as usize + top.to_string().len());
+        digits <= MAX_INTEGER_DIGITS + self.scale as usize
     }
 
     /// The quotient with as many digits as PostgreSQL shows, the last one rounded.

@@ -47,18 +47,32 @@ impl Interval {
         sum().ok_or_else(out_of_range)
     }
 
-    /// Fractions of months and days go down to days and microseconds.
-    pub(crate) fn scale(self, factor: f64) -> Result<Interval> {
-        let months = f64::from(self.months) * factor;
-        let days = f64::from(self.days) * factor + months.fract() * 30.0;
-        let micros = self.micros as f64 * factor
-            + (days.fract() * 1e6).round() / 1e6 * MICROS_PER_DAY as f64;
+    pub(crate) fn multiply(self, factor: f64) -> Result<Interval> {
+        self.scale(|part| part * factor)
+    }
+
+    /// The caller has looked that `divisor` is not zero.
+    pub(crate) fn divide(self, divisor: f64) -> Result<Interval> {
+        self.scale(|part| part / divisor)
+    }
+
+    /// Fractions of months and days go down to days and microseconds, rounded and carried as
+    /// PostgreSQL does it: what is a whole day but for the last bits is a day.
+    fn scale(self, scaled: impl Fn(f64) -> f64) -> Result<Interval> {
+        const SECONDS: f64 = 86_400.0;
+        let rounded = |v: f64| (v * 1e6).round_ties_even() / 1e6;
         let fits = |v: f64, limit: f64| v.is_finite() && v.abs() < limit;
-        if !fits(months, 2e9) || !fits(days, 2e9) || !fits(micros, 9.2e18) {
+        let (months, days) = (scaled(f64::from(self.months)), scaled(f64::from(self.days)));
+        let of_months = rounded(months.fract() * 30.0);
+        let mut seconds = rounded((days.fract() + of_months.fract()) * SECONDS);
+        let carried = (seconds / SECONDS).trunc();
+        seconds -= carried * SECONDS;
+        let days = days.trunc() + of_months.trunc() + carried;
+        let micros = (scaled(self.micros as f64) + seconds * 1e6).round_ties_even();
+        if !fits(months, 2_147_483_648.0) || !fits(days, 2_147_483_648.0) || !fits(micros, 9.2e18) {
             return Err(out_of_range());
         }
-        let (months, days) = (months.trunc() as i32, days.trunc() as i32);
-        Ok(Interval { months, days, micros: micros.round() as i64 })
+        Ok(Interval { months: months.trunc() as i32, days: days as i32, micros: micros as i64 })
     }
 
     /// Reads PostgreSQL's style: numbers with units, and hours with minutes.
@@ -125,7 +139,7 @@ fn of_unit(number: f64, unit: &str) -> Option<Interval> {
         "microsecond" | "microseconds" | "us" | "usec" => micros(1),
         _ => return None,
     };
-    one.scale(number).ok()
+    one.multiply(number).ok()
 }
 
 pub(crate) fn out_of_range() -> SqlError {
@@ -222,6 +236,23 @@ mod tests {
         }
         assert!(Interval::parse("").is_none());
         assert!(Interval::parse("1 fortnight").is_none());
+    }
+
+    /// What PostgreSQL 15 gives.
+    #[test]
+    fn quotients_are_carried() {
+        for (span, by, shown) in [
+            ("49 days", 49.0, "1 day"),
+            ("49 months", 49.0, "1 mon"),
+            ("1 month", 7.0, "4 days 06:51:25.6896"),
+            ("-49 days", 49.0, "-1 days"),
+            ("1 year", 5.0, "2 mons 12 days"),
+        ] {
+            assert_eq!(Interval::parse(span).unwrap().divide(by).unwrap().to_string(), shown);
+        }
+        let third = Interval::parse("1 month").unwrap().multiply(1.0 / 3.0).unwrap();
+        assert_eq!(third.to_string(), "10 days");
+        assert!(Interval::parse("1 day").unwrap().divide(1e-300).is_err());
     }
 
     #[test]
