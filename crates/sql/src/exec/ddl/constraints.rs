@@ -44,7 +44,8 @@ impl Definer<'_> {
             _ => format!("{name}_check"),
         });
         let own = self.free_name(&table, wanted, check.name.is_some())?;
-        for row in self.txn.scan(name, &ScanOptions::all())? {
+        // The table is locked, by ALTER TABLE or as a new one: nobody adds rows after the look.
+        for row in self.txn.scan_latest(name, &ScanOptions::all())? {
             self.context.check_interrupt()?;
             if condition.eval(&convert(row?, false)?, self.context)? == Datum::Bool(false) {
                 let message = format!(
