@@ -83,3 +83,32 @@ fn definitions_reach_rows_that_the_snapshot_does_not_show() {
     drop((old, other));
     assert!(db.verify().unwrap().is_clean());
 }
+
+/// What refers and came after the snapshot is missed by an action: to be tried again.
+#[test]
+fn an_action_beside_a_child_that_came_later_is_tried_again() {
+    let (_dir, db) = open();
+    let (mut old, mut other) = (Session::new(&db), Session::new(&db));
+    other.execute("create table p (a int primary key); insert into p values (1), (2)").unwrap();
+    other.execute("create table c (a int references p on delete cascade)").unwrap();
+    other.execute("create table n (a int references p)").unwrap();
+    let begin = "begin isolation level repeatable read; select * from p";
+    old.execute(begin).unwrap();
+    other.execute("insert into c values (1)").unwrap();
+    assert_eq!(code(&mut old, "delete from p where a = 1"), "40001");
+    old.execute("rollback").unwrap();
+    old.execute(begin).unwrap();
+    other.execute("insert into n values (2)").unwrap();
+    assert_eq!(code(&mut old, "delete from p where a = 2"), "23503");
+    old.execute("rollback").unwrap();
+
+    // One that is not committed yet is waited for, and goes with its parent.
+    other.execute("begin; insert into c values (1)").unwrap();
+    let deleted = beside(&db, "delete from p where a = 1", || {
+        other.execute("commit").unwrap();
+    });
+    assert_eq!(deleted, Ok(()));
+    assert_eq!(one(&mut other, "select count(*) from c"), "0");
+    drop((old, other));
+    assert!(db.verify().unwrap().is_clean());
+}
