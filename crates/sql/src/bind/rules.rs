@@ -153,6 +153,14 @@ impl Binder<'_> {
         for key in &table.notes.keys {
             rules.keys.push(self.parent_key(key, table)?);
         }
+        if rules.is_parent {
+            let unique = table.info.indexes.iter().filter(|index| index.unique);
+            let names = unique.flat_map(|index| &index.columns).map(|part| &part.name);
+            let columns = table.info.columns.iter().enumerate();
+            let keyed =
+                columns.filter(|(_, column)| names.clone().any(|name| *name == column.name));
+            rules.keyed = keyed.map(|(at, _)| at).collect();
+        }
         Ok(rules)
     }
 

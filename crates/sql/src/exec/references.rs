@@ -1,15 +1,21 @@
 //! Foreign keys: rows that refer have what they refer to, and what happens to them when it goes.
 //!
-//! While a statement runs it notes keys; when it is done they are looked at. A row that is referred
-//! to is locked until the end of the transaction, together with others that refer to it, so that it
-//! and its keys stay while its other columns may change. What refers is looked for as
-//! everything is now, so that rows which the snapshot does not show are found too; whoever inserts
-//! one holds its parent's lock, which the statement that takes the parent away has waited for.
+//! While a statement runs it notes keys; when it is done they are looked at. First the actions:
+//! what they change notes keys in turn, until nothing is left to act on, however long the chain.
+//! Then it is asked whether every key that is referred to is there: rows that one action leaves
+//! without a parent for a moment, and another takes away, are none that a statement fails by.
+//! RESTRICT looks when its turn among the actions comes.
+//!
+//! A row that is referred to is locked until the end of the transaction, together with others that
+//! refer to it, so that it and its keys stay while its other columns may change. What refers is
+//! looked for as everything is now, so that rows which the snapshot does not show are found too;
+//! whoever inserts one holds its parent's lock, which the statement that takes the parent away has
+//! waited for.
 //!
 //! Invariants: a statement that leaves a row without its parent fails, and so does its transaction.
 //! Does not do: deferred constraints, MATCH FULL.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rightlink::{Budget, Busy, RowLock, ScanOptions, Transaction, Value, Written};
@@ -25,25 +31,31 @@ use crate::expr::{Context, Expr};
 use crate::parse::Lines;
 use crate::plan::notes::Action;
 use crate::plan::{ParentKey, Rules, Table};
-use crate::types::cast::cast;
-use crate::types::{Datum, Row};
-
-/// Deepest chain of rows that go with others.
-const MAX_DEPTH: usize = 64;
+use crate::types::cast::{cast, is_implicit};
+use crate::types::{Category, Datum, Row, SqlType};
 
 /// Keys that a statement has to answer for.
 pub(crate) struct Pending {
-    /// For each foreign key of the table, keys that must be there.
+    /// For each foreign key of the table, keys that must be there, as its own columns have them.
     wanted: Vec<BTreeSet<Ordered>>,
-    /// Rows that went, with what became of them.
-    gone: Vec<(Row, Option<Row>)>,
+    gone: Gone,
     memory: Memory,
+}
+
+/// Keys of rows that went.
+#[derive(Default)]
+struct Gone {
+    /// Places in the table of the columns that are kept.
+    keyed: Vec<usize>,
+    /// What they were, and what stands in the row's place.
+    rows: Vec<(Row, Option<Row>)>,
 }
 
 impl Pending {
     pub(crate) fn new(rules: &Rules, budget: &Budget) -> Pending {
         let wanted = rules.keys.iter().map(|_| BTreeSet::new()).collect();
-        Pending { wanted, gone: Vec::new(), memory: Memory::new(budget) }
+        let gone = Gone { keyed: rules.keyed.clone(), rows: Vec::new() };
+        Pending { wanted, gone, memory: Memory::new(budget) }
     }
 
     /// Notes a row that came, in the place of `old` if there was one.
@@ -56,15 +68,11 @@ impl Pending {
         for (key, wanted) in rules.keys.iter().zip(&mut self.wanted) {
             let changed =
                 old.is_none_or(|old| key.columns.iter().any(|(own, ..)| old[*own] != new[*own]));
-            if !changed {
+            let own = key.columns.iter().map(|(own, ..)| &new[*own]);
+            if !changed || own.clone().any(Value::is_null) {
                 continue;
             }
-            let value =
-                |(own, _, ty): &(usize, usize, _)| cast(Datum::from(new[*own].clone()), *ty);
-            let values = key.columns.iter().map(value).collect::<Result<Row>>()?;
-            if values.iter().any(Datum::is_null) {
-                continue;
-            }
+            let values: Row = own.cloned().map(Datum::from).collect();
             let bytes = row_bytes(&values);
             if wanted.insert(Ordered(values)) {
                 self.memory.charge(bytes)?;
@@ -80,15 +88,54 @@ impl Pending {
         old: &[Value],
         new: Option<&[Value]>,
     ) -> Result<()> {
-        if !rules.is_parent || new.is_some_and(|new| new == old) {
+        let same = |new: &[Value]| self.gone.keyed.iter().all(|at| old[*at] == new[*at]);
+        if !rules.is_parent || new.is_some_and(same) {
             return Ok(());
         }
-        let row = |values: &[Value]| values.iter().cloned().map(Datum::from).collect::<Row>();
-        let (old, new) = (row(old), new.map(row));
+        let keyed = self.gone.keyed.iter();
+        let kept = |row: &[Value]| keyed.clone().map(|at| Datum::from(row[*at].clone())).collect();
+        let (old, new): (Row, Option<Row>) = (kept(old), new.map(kept));
         self.memory.charge(row_bytes(&old) + new.as_ref().map_or(0, |new| row_bytes(new)))?;
-        self.gone.push((old, new));
+        self.gone.rows.push((old, new));
         Ok(())
     }
+}
+
+impl Gone {
+    /// The rows' values of the key that `key` refers to, before and after, where it went.
+    fn keys(&self, key: &ParentKey) -> impl Iterator<Item = (Row, Option<Row>)> {
+        let place = |(_, theirs, _): &(usize, usize, _)| {
+            let at = self.keyed.iter().position(|at| at == theirs);
+            at.expect("what is referred to is a unique key")
+        };
+        let places: Vec<usize> = key.columns.iter().map(place).collect();
+        self.rows.iter().filter_map(move |(old, new)| {
+            let of = |row: &Row| -> Row { places.iter().map(|at| row[*at].clone()).collect() };
+            let (old, new) = (of(old), new.as_ref().map(of));
+            let went = !old.iter().any(Datum::is_null) && new.as_ref() != Some(&old);
+            went.then_some((old, new))
+        })
+    }
+}
+
+/// What a value of a column that refers is as a key of the parent; `None` if no key can be equal.
+fn as_parent(own: &Datum, ty: SqlType) -> Result<Option<Datum>> {
+    let Some(from) = own.type_of() else { return Ok(Some(Datum::Null)) };
+    let theirs = match cast(own.clone(), ty) {
+        Err(error) if error.sqlstate == code::NUMERIC_OUT_OF_RANGE => return Ok(None),
+        theirs => theirs?,
+    };
+    let may_round = ty.category() == Category::Number && !is_implicit(from, ty);
+    if may_round && cast(theirs.clone(), from)?.compare(own).is_ne() {
+        return Ok(None);
+    }
+    Ok(Some(theirs))
+}
+
+/// The same of all values of a key.
+pub(super) fn all_as_parent(key: &ParentKey, own: &[Datum]) -> Result<Option<Row>> {
+    let parts = key.columns.iter().zip(own);
+    parts.map(|((.., ty), own)| as_parent(own, *ty)).collect()
 }
 
 /// Looks at the keys that a statement on `table` left.
@@ -98,39 +145,127 @@ pub(crate) fn settle(
     txn: &mut Transaction,
     (context, budget): (&Context, &Budget),
 ) -> Result<()> {
-    settle_at(pending, (table, rules), txn, (context, budget), 0)
+    let memory = Memory::new(budget);
+    let (queue, children) = (VecDeque::new(), BTreeMap::new());
+    let (left, wanted) = (Vec::new(), Vec::new());
+    let mut work = Work { context, budget, children, queue, left, wanted, memory };
+    work.take(Side::Own(table, rules), pending)?;
+    while let Some((side, gone)) = work.queue.pop_front() {
+        work.visit(&side, &gone, txn)?;
+    }
+    work.find_parents(txn)?;
+    work.left.iter().try_for_each(|left| left.check(txn, context))
 }
 
-fn settle_at(
-    pending: Pending,
-    (table, rules): (&Table, &Rules),
-    txn: &mut Transaction,
-    (context, budget): (&Context, &Budget),
-    depth: usize,
-) -> Result<()> {
-    for (key, wanted) in rules.keys.iter().zip(pending.wanted) {
-        if !wanted.is_empty() {
-            find_parents(key, wanted, table, txn, context)?;
+/// A table that rows came to or went from.
+enum Side<'s> {
+    /// The one that the statement names.
+    Own(&'s Table, &'s Rules),
+    /// One whose rows refer.
+    Child(Arc<Child>),
+}
+
+impl Side<'_> {
+    fn both(&self) -> (&Table, &Rules) {
+        match self {
+            Side::Own(table, rules) => (table, rules),
+            Side::Child(child) => (&child.table, &child.rules),
         }
     }
-    if pending.gone.is_empty() {
-        return Ok(());
+}
+
+/// What is to be done, and to be looked at when that is done.
+struct Work<'s> {
+    context: &'s Context,
+    budget: &'s Budget,
+    /// Tables with foreign keys, by name.
+    children: BTreeMap<String, Arc<Child>>,
+    /// Where rows went whose children have not been visited.
+    queue: VecDeque<(Side<'s>, Arc<Gone>)>,
+    left: Vec<Left>,
+    wanted: Vec<(Side<'s>, Vec<BTreeSet<Ordered>>)>,
+    memory: Memory,
+}
+
+impl<'s> Work<'s> {
+    /// Takes over what a statement or an action on a table has noted.
+    fn take(&mut self, side: Side<'s>, pending: Pending) -> Result<()> {
+        let Pending { wanted, gone, mut memory } = pending;
+        let used = memory.used();
+        memory.release();
+        self.memory.charge(used)?;
+        let side = match (gone.rows.is_empty(), side) {
+            (true, side) => side,
+            (false, Side::Own(table, rules)) => {
+                self.queue.push_back((Side::Own(table, rules), Arc::new(gone)));
+                Side::Own(table, rules)
+            }
+            (false, Side::Child(child)) => {
+                self.queue.push_back((Side::Child(Arc::clone(&child)), Arc::new(gone)));
+                Side::Child(child)
+            }
+        };
+        if wanted.iter().any(|keys| !keys.is_empty()) {
+            self.wanted.push((side, wanted));
+        }
+        Ok(())
     }
-    if depth > MAX_DEPTH {
-        let message = "foreign keys with actions are nested too deeply";
-        return Err(SqlError::new(code::TOO_COMPLEX, message));
+
+    /// Visits the tables that refer to rows that went, and acts on theirs.
+    fn visit(&mut self, side: &Side<'_>, gone: &Arc<Gone>, txn: &mut Transaction) -> Result<()> {
+        let (table, _) = side.both();
+        for name in &table.notes.children {
+            let child = self.child(name, txn)?;
+            let mut pending = Pending::new(&child.rules, self.budget);
+            for (at, key) in child.rules.keys.iter().enumerate() {
+                if key.key.parent != table.info.name {
+                    continue;
+                }
+                let link = Link { child: Arc::clone(&child), at };
+                for (old, new) in gone.keys(key) {
+                    self.context.check_interrupt()?;
+                    match link.action(new.is_some()) {
+                        Action::Nothing => {}
+                        Action::Restrict if !link.is_referred(&old, txn)? => {}
+                        Action::Restrict => return Err(link.still_referred(&old)),
+                        action => {
+                            let change = (action, old.as_slice(), new.as_deref());
+                            link.act(change, txn, (self.context, &mut pending))?;
+                        }
+                    }
+                }
+                self.left.push(Left { link, gone: Arc::clone(gone) });
+            }
+            self.take(Side::Child(child), pending)?;
+        }
+        Ok(())
     }
-    for child in &table.notes.children {
-        let child = Child::open(child, table, txn, context)?;
-        for key in child.rules.keys.iter().filter(|key| key.key.parent == table.info.name) {
-            for (old, new) in &pending.gone {
-                context.check_interrupt()?;
-                let visit = Visit { child: &child, key, parent: table, depth };
-                visit.look(old, new.as_deref(), txn, (context, budget))?;
+
+    fn child(&mut self, name: &str, txn: &mut Transaction) -> Result<Arc<Child>> {
+        if let Some(known) = self.children.get(name) {
+            return Ok(Arc::clone(known));
+        }
+        let child = Arc::new(Child::open(name, txn, self.context)?);
+        self.children.insert(name.to_owned(), Arc::clone(&child));
+        Ok(child)
+    }
+
+    /// Finds and locks what rows that came refer to.
+    fn find_parents(&mut self, txn: &mut Transaction) -> Result<()> {
+        // No statement writes a row twice; only actions may have taken one away again.
+        let acted = !self.left.is_empty();
+        for (side, wanted) in std::mem::take(&mut self.wanted) {
+            let (table, rules) = side.both();
+            for (key, wanted) in rules.keys.iter().zip(wanted) {
+                for missing in without_parents(key, wanted, acted, txn, self.context)? {
+                    if !acted || is_there(table, key, &missing, txn)? {
+                        return Err(not_present(table, key, &missing));
+                    }
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Names of columns and their values, as messages show a key.
@@ -139,52 +274,98 @@ fn shown(names: &[&str], values: &[Datum]) -> String {
     format!("Key ({})=({})", names.join(", "), values.join(", "))
 }
 
-fn find_parents(
+pub(super) fn not_present(table: &Table, key: &ParentKey, values: &[Datum]) -> SqlError {
+    let message = format!(
+        "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+        table.info.name, key.key.name
+    );
+    let names = key.columns.iter().map(|(own, ..)| table.info.columns[*own].name.as_str());
+    let names: Vec<&str> = names.collect();
+    let parent = &key.parent.info.name;
+    let detail = format!("{} is not present in table \"{parent}\".", shown(&names, values));
+    SqlError::new(code::FOREIGN_KEY_VIOLATION, message).detail(detail)
+}
+
+/// Locks the parents of `wanted`; the keys that have none, or the first of them.
+fn without_parents(
     key: &ParentKey,
     wanted: BTreeSet<Ordered>,
-    table: &Table,
+    all: bool,
     txn: &mut Transaction,
     context: &Context,
-) -> Result<()> {
-    let parent = &key.parent;
-    txn.write(&parent.info.name, |writer| {
-        for Ordered(values) in wanted {
+) -> Result<Vec<Row>> {
+    let mut missing = Vec::new();
+    if wanted.is_empty() {
+        return Ok(missing);
+    }
+    txn.write(&key.parent.info.name, |writer| -> Result<()> {
+        for Ordered(own) in wanted {
             context.check_interrupt()?;
-            let bound = values.iter().cloned().map(rows::to_value).collect::<Result<Vec<_>>>()?;
-            let options = ScanOptions::index(&key.index).equal(bound.clone()).limit(1);
-            let found = writer.scan(&options)?.next().transpose()?;
-            let same = |row: &[Value]| {
-                let equal =
-                    |((_, at, _), value): (&(usize, usize, _), &Value)| row[*at].cmp(value).is_eq();
-                Ok(key.columns.iter().zip(&bound).all(equal))
-            };
-            let held = match found {
-                Some(row) => {
-                    let wanted = &mut |row: &[Value]| same(row);
-                    writer.lock_row(row.id, wanted, RowLock::KeyShared, Busy::Wait)?
+            let mut held = Written::Gone;
+            if let Some(theirs) = all_as_parent(key, &own)? {
+                let bound = theirs.into_iter().map(rows::to_value).collect::<Result<Vec<_>>>()?;
+                let options = ScanOptions::index(&key.index).equal(bound.clone()).limit(1);
+                let found = writer.scan(&options)?.next().transpose()?;
+                let mut same = |row: &[Value]| {
+                    let equal = |((_, at, _), value): (&(usize, usize, _), &Value)| {
+                        row[*at].cmp(value).is_eq()
+                    };
+                    Ok(key.columns.iter().zip(&bound).all(equal))
+                };
+                if let Some(row) = found {
+                    held = writer.lock_row(row.id, &mut same, RowLock::KeyShared, Busy::Wait)?;
                 }
-                None => Written::Gone,
-            };
+            }
             if !matches!(held, Written::Done(_)) {
-                let message = format!(
-                    "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
-                    table.info.name, key.key.name
-                );
-                let names: Vec<&str> = key
-                    .columns
-                    .iter()
-                    .map(|(own, ..)| table.info.columns[*own].name.as_str())
-                    .collect();
-                let detail = format!(
-                    "{} is not present in table \"{}\".",
-                    shown(&names, &values),
-                    parent.info.name
-                );
-                return Err(SqlError::new(code::FOREIGN_KEY_VIOLATION, message).detail(detail));
+                missing.push(own);
+                if !all {
+                    break;
+                }
             }
         }
         Ok(())
-    })
+    })?;
+    Ok(missing)
+}
+
+/// Has a row of `table` these values in the columns of `key`?
+fn is_there(table: &Table, key: &ParentKey, own: &[Datum], txn: &mut Transaction) -> Result<bool> {
+    for row in txn.scan_latest(&table.info.name, &scan(table, key, own)?)? {
+        let row = row?.values;
+        let same =
+            |((at, ..), own): (&(usize, _, _), &Datum)| Datum::from(row[*at].clone()) == *own;
+        if key.columns.iter().zip(own).all(same) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The scan of the rows of `table` with these values in the columns of `key`: by an index of all
+/// rows that begins with them, if there is one.
+fn scan(table: &Table, key: &ParentKey, own: &[Datum]) -> Result<ScanOptions> {
+    let value = |name: &str| -> Option<Result<Value>> {
+        let is_it = |(own, ..): &(usize, _, _)| table.info.columns[*own].name == name;
+        let at = key.columns.iter().position(is_it)?;
+        Some(rows::to_value(own[at].clone()))
+    };
+    let by_bytes = |part: &rightlink::KeyColumnInfo| {
+        part.collation.as_ref().is_none_or(rightlink::Collation::is_deterministic)
+    };
+    for index in table.info.indexes.iter().filter(|index| index.is_whole()) {
+        if !index.columns.iter().take(own.len()).all(by_bytes) {
+            // It would find more than equals the key.
+            continue;
+        }
+        let whole = index.columns.len() == own.len();
+        let parts = index.columns.iter().take(own.len()).map(|part| value(&part.name));
+        let Some(values) = parts.collect::<Option<Vec<_>>>() else { continue };
+        if values.len() == own.len() && (whole || index.method.is_ordered()) {
+            let values = values.into_iter().collect::<Result<Vec<_>>>()?;
+            return Ok(ScanOptions::index(&index.name).equal(values));
+        }
+    }
+    Ok(ScanOptions::all())
 }
 
 /// A table with a foreign key to another.
@@ -196,16 +377,14 @@ struct Child {
 }
 
 impl Child {
-    fn open(name: &str, parent: &Table, txn: &mut Transaction, context: &Context) -> Result<Child> {
+    fn open(name: &str, txn: &mut Transaction, context: &Context) -> Result<Child> {
         let mut tables = Tables(txn);
         let table = tables.table(name)?;
         let lines = Lines::default();
         let mut binder = Binder::new(&mut tables, &lines, &[]);
         let rules = binder.rules(&table)?;
-        let sets = |key: &ParentKey| {
-            key.key.parent == parent.info.name
-                && [key.key.on_delete, key.key.on_update].contains(&Action::SetDefault)
-        };
+        let sets =
+            |key: &ParentKey| [key.key.on_delete, key.key.on_update].contains(&Action::SetDefault);
         let mut defaults = Vec::new();
         if rules.keys.iter().any(sets) {
             for at in 0..table.types.len() {
@@ -218,97 +397,90 @@ impl Child {
     }
 }
 
-/// One foreign key of a child, seen from its parent.
-struct Visit<'v> {
-    child: &'v Child,
-    key: &'v ParentKey,
-    parent: &'v Table,
-    depth: usize,
+/// One foreign key of a child.
+struct Link {
+    child: Arc<Child>,
+    /// Which of its keys.
+    at: usize,
 }
 
-impl Visit<'_> {
-    /// Does what the foreign key says about rows that refer to `old`, which became `new`.
-    fn look(
-        &self,
-        old: &[Datum],
-        new: Option<&[Datum]>,
-        txn: &mut Transaction,
-        (context, budget): (&Context, &Budget),
-    ) -> Result<()> {
-        let of = |row: &[Datum]| -> Row {
-            self.key.columns.iter().map(|(_, at, _)| row[*at].clone()).collect()
-        };
-        let (old, new) = (of(old), new.map(of));
-        if old.iter().any(Datum::is_null) || new.as_ref() == Some(&old) {
-            return Ok(());
+/// A foreign key that may name none of the keys that went when everything is done.
+struct Left {
+    link: Link,
+    gone: Arc<Gone>,
+}
+
+impl Left {
+    fn check(&self, txn: &mut Transaction, context: &Context) -> Result<()> {
+        let link = &self.link;
+        for (old, new) in self.gone.keys(link.key()) {
+            context.check_interrupt()?;
+            let action = link.action(new.is_some());
+            // Another row may have taken the key over meanwhile, also by the action itself.
+            if action == Action::Restrict
+                || link.has_parent(&old, txn)?
+                || !link.is_referred(&old, txn)?
+            {
+                continue;
+            }
+            if action != Action::Nothing && !link.is_referred_as_seen(&old, txn)? {
+                // What refers came after the snapshot, so that the action has missed it.
+                let message = "could not serialize access due to concurrent update";
+                return Err(SqlError::new(code::SERIALIZATION_FAILURE, message));
+            }
+            return Err(link.still_referred(&old));
         }
-        let action = match new {
-            Some(_) => self.key.key.on_update,
-            None => self.key.key.on_delete,
-        };
-        let acts = !matches!(action, Action::Nothing | Action::Restrict);
-        if acts {
-            self.act(action, &old, new.as_deref(), txn, (context, budget))?;
-        }
-        // Another row may have taken the key over meanwhile, also by the action itself.
-        let replaced = action != Action::Restrict && self.has_parent(&old, txn)?;
-        if replaced || !self.is_referred(&old, txn)? {
-            return Ok(());
-        }
-        let names: Vec<&str> = self
-            .key
-            .columns
-            .iter()
-            .map(|(_, at, _)| self.parent.info.columns[*at].name.as_str())
-            .collect();
-        let child = &self.child.table.info.name;
+        Ok(())
+    }
+}
+
+impl Link {
+    fn key(&self) -> &ParentKey {
+        &self.child.rules.keys[self.at]
+    }
+
+    /// What happens when a key is changed, or else goes with its row.
+    fn action(&self, changed: bool) -> Action {
+        let key = &self.key().key;
+        if changed { key.on_update } else { key.on_delete }
+    }
+
+    fn still_referred(&self, old: &[Datum]) -> SqlError {
+        let key = self.key();
+        let (parent, child) = (&key.parent.info, &self.child.table.info.name);
+        let names = key.columns.iter().map(|(_, at, _)| parent.columns[*at].name.as_str());
+        let names: Vec<&str> = names.collect();
         let message = format!(
             "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \
              \"{child}\"",
-            self.parent.info.name, self.key.key.name
+            parent.name, key.key.name
         );
-        let detail = format!("{} is still referenced from table \"{child}\".", shown(&names, &old));
-        Err(SqlError::new(code::FOREIGN_KEY_VIOLATION, message).detail(detail))
+        let detail = format!("{} is still referenced from table \"{child}\".", shown(&names, old));
+        SqlError::new(code::FOREIGN_KEY_VIOLATION, message).detail(detail)
     }
 
-    /// The scan of the child's rows with this key: by an index of all rows that begins with it,
-    /// if there is one.
-    fn scan(&self, key: &[Datum]) -> Result<ScanOptions> {
-        let table = &self.child.table;
-        let value = |name: &str| -> Option<Result<Value>> {
-            let is_it = |(own, ..): &&(usize, usize, _)| table.info.columns[*own].name == name;
-            let at = self.key.columns.iter().position(|part| is_it(&part))?;
-            let own = self.key.columns[at].0;
-            Some(cast(key[at].clone(), table.types[own]).and_then(rows::to_value))
-        };
-        let by_bytes = |part: &rightlink::KeyColumnInfo| {
-            part.collation.as_ref().is_none_or(rightlink::Collation::is_deterministic)
-        };
-        for index in table.info.indexes.iter().filter(|index| index.is_whole()) {
-            if !index.columns.iter().take(key.len()).all(by_bytes) {
-                // It would find more than equals the key.
-                continue;
-            }
-            let whole = index.columns.len() == key.len();
-            let parts = index.columns.iter().take(key.len()).map(|part| value(&part.name));
-            let Some(values) = parts.collect::<Option<Vec<_>>>() else { continue };
-            if values.len() == key.len() && (whole || index.method.is_ordered()) {
-                let values = values.into_iter().collect::<Result<Vec<_>>>()?;
-                return Ok(ScanOptions::index(&index.name).equal(values));
-            }
+    /// The scan of the child's rows that refer to a key of the parent; `None` if none can.
+    fn scan(&self, theirs: &[Datum]) -> Result<Option<ScanOptions>> {
+        let (table, key) = (&self.child.table, self.key());
+        let mut own = Vec::with_capacity(theirs.len());
+        for ((at, ..), theirs) in key.columns.iter().zip(theirs) {
+            own.push(match cast(theirs.clone(), table.types[*at]) {
+                Err(error) if error.sqlstate == code::NUMERIC_OUT_OF_RANGE => return Ok(None),
+                own => own?,
+            });
         }
-        Ok(ScanOptions::all())
+        scan(table, key, &own).map(Some)
     }
 
-    fn refers(&self, row: &[Value], key: &[Datum]) -> bool {
-        self.key.columns.iter().zip(key).all(|((own, ..), value)| {
-            let own = Datum::from(row[*own].clone());
-            !own.is_null() && own.compare(value).is_eq()
+    fn refers(&self, row: &[Value], theirs: &[Datum]) -> bool {
+        self.key().columns.iter().zip(theirs).all(|((own, _, ty), theirs)| {
+            let own = as_parent(&Datum::from(row[*own].clone()), *ty);
+            own.is_ok_and(|own| own.is_some_and(|own| own.compare(theirs).is_eq()))
         })
     }
 
     fn is_referred(&self, key: &[Datum], txn: &mut Transaction) -> Result<bool> {
-        let options = self.scan(key)?;
+        let Some(options) = self.scan(key)? else { return Ok(false) };
         for row in txn.scan_latest(&self.child.table.info.name, &options)? {
             if self.refers(&row?.values, key) {
                 return Ok(true);
@@ -317,27 +489,37 @@ impl Visit<'_> {
         Ok(false)
     }
 
-    fn has_parent(&self, key: &[Datum], txn: &mut Transaction) -> Result<bool> {
-        let bound = key.iter().cloned().map(rows::to_value).collect::<Result<Vec<_>>>()?;
-        let options = ScanOptions::index(&self.key.index).equal(bound).limit(1);
-        let found = txn.scan_latest(&self.parent.info.name, &options)?.next().transpose()?;
+    /// The same in the eyes of the transaction.
+    fn is_referred_as_seen(&self, key: &[Datum], txn: &mut Transaction) -> Result<bool> {
+        let Some(options) = self.scan(key)? else { return Ok(false) };
+        for row in txn.scan(&self.child.table.info.name, &options)? {
+            if self.refers(&row?.values, key) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn has_parent(&self, theirs: &[Datum], txn: &mut Transaction) -> Result<bool> {
+        let key = self.key();
+        let bound = theirs.iter().cloned().map(rows::to_value).collect::<Result<Vec<_>>>()?;
+        let options = ScanOptions::index(&key.index).equal(bound).limit(1);
+        let found = txn.scan_latest(&key.parent.info.name, &options)?.next().transpose()?;
         Ok(found.is_some())
     }
 
     /// Changes or deletes the rows that refer to `old`.
     fn act(
         &self,
-        action: Action,
-        old: &[Datum],
-        new: Option<&[Datum]>,
+        (action, old, new): (Action, &[Datum], Option<&[Datum]>),
         txn: &mut Transaction,
-        (context, budget): (&Context, &Budget),
+        (context, pending): (&Context, &mut Pending),
     ) -> Result<()> {
         let (table, rules) = (&self.child.table, &self.child.rules);
-        let options = self.scan(old)?;
-        let mut pending = Pending::new(rules, budget);
+        let Some(options) = self.scan(old)? else { return Ok(()) };
         txn.write(&table.info.name, |writer| -> Result<()> {
             for row in writer.scan(&options)? {
+                context.check_interrupt()?;
                 let id = row?.id;
                 let mut failed = None;
                 let mut seen: Option<(Vec<Value>, Option<Vec<Value>>)> = None;
@@ -364,8 +546,7 @@ impl Visit<'_> {
                 }
             }
             Ok(())
-        })?;
-        settle_at(pending, (table, rules), txn, (context, budget), self.depth + 1)
+        })
     }
 
     /// A row that refers to `old` as the action makes it; `None` if it does not refer.
@@ -381,7 +562,7 @@ impl Visit<'_> {
         }
         let (table, rules) = (&self.child.table, &self.child.rules);
         let mut values: Row = row.iter().cloned().map(Datum::from).collect();
-        for (at, (own, ..)) in self.key.columns.iter().enumerate() {
+        for (at, (own, ..)) in self.key().columns.iter().enumerate() {
             values[*own] = match (action, new) {
                 (Action::Cascade, Some(new)) => cast(new[at].clone(), table.types[*own])?,
                 (Action::SetDefault, _) => self.child.defaults[*own].eval(&[], context)?,

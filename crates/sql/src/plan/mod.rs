@@ -209,6 +209,8 @@ pub(crate) struct Rules {
     pub(crate) keys: Vec<ParentKey>,
     /// Do foreign keys of tables name it?
     pub(crate) is_parent: bool,
+    /// Places of the columns that they may name: those of unique keys. None if there are none.
+    pub(crate) keyed: Vec<usize>,
 }
 
 /// A foreign key of the table, resolved.

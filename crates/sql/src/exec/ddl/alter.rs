@@ -2,7 +2,7 @@
 //!
 //! Does not do: identity for a column that is there, columns of another type (`retype`).
 
-use rightlink::{ColumnDefault, ColumnSchema, Error, ScanOptions, Value};
+use rightlink::{Busy, ColumnDefault, ColumnSchema, Error, LockMode, Type, Value};
 
 use super::constraints::{depends, unnoted};
 use super::table::constant;
@@ -22,12 +22,14 @@ impl Definer<'_> {
         if_exists: bool,
         changes: &[Alteration],
     ) -> Result<()> {
-        match self.txn.describe(table) {
+        // From the start, and not after a look that readers may share: what is looked at stays so,
+        // and of two who alter the table one waits for the other.
+        match self.txn.lock_table(table, LockMode::Exclusive, Busy::Wait) {
             Err(Error::NotFound(_)) if if_exists => {
                 self.notices.push(format!("relation \"{table}\" does not exist, skipping"));
                 return Ok(());
             }
-            other => drop(named(table, other)?),
+            other => named(table, other)?,
         }
         let mut each = changes.iter().enumerate();
         each.try_for_each(|(at, change)| self.alter_one(table, change, &changes[..at]))
@@ -134,7 +136,7 @@ impl Definer<'_> {
         mut schema: ColumnSchema,
         default: &Expr,
     ) -> Result<()> {
-        let (name, nullable) = (schema.name.clone(), schema.nullable);
+        let (name, kind, nullable) = (schema.name.clone(), schema.kind, schema.nullable);
         schema.nullable = true;
         if schema.default.is_none() && default.is_stable() {
             // One value for all rows that are there; what comes later gets its own.
@@ -145,29 +147,25 @@ impl Definer<'_> {
         self.txn.add_column_as(table, &schema)?;
         self.txn.set_default(table, &name, constant(default))?;
         if !default.is_stable() {
-            self.fill_column(table, &name, default)?;
+            self.fill_column(table, (&name, kind), default)?;
         }
         if nullable { Ok(()) } else { self.set_nullable(table, &name, false) }
     }
 
-    /// Gives each row a value of its own.
-    fn fill_column(&mut self, table: &str, column: &str, default: &Expr) -> Result<()> {
-        let found = self.table(table)?;
-        let at = self.column_at(&found, column)?;
+    /// Gives each row a value of its own, also those that the snapshot does not show.
+    fn fill_column(
+        &mut self,
+        table: &str,
+        (column, kind): (&str, Type),
+        default: &Expr,
+    ) -> Result<()> {
         let context = self.context;
-        self.txn.write(table, |writer| {
-            for row in writer.scan(&ScanOptions::all())? {
-                let mut failed = None;
-                let written = writer.update(row?.id, &mut |old| {
-                    let value = default.eval(&[], context).and_then(to_value);
-                    let mut new = old.to_vec();
-                    new[at] = carry(&mut failed, value)?;
-                    Ok(Some(new))
-                });
-                let _ = unless(failed, written)?;
-            }
-            Ok::<_, SqlError>(())
-        })
+        let mut failed = None;
+        let mut of_row =
+            |_: &[Value]| carry(&mut failed, default.eval(&[], context).and_then(to_value));
+        let mut same = Ok;
+        let filled = self.txn.alter_column_using(table, column, kind, &mut of_row, &mut same);
+        unless(failed, filled)
     }
 
     /// Indexes, checks and foreign keys of the column go with it, as in PostgreSQL.

@@ -5,13 +5,15 @@
 
 use std::collections::BTreeSet;
 
-use rightlink::{CheckSchema, Predicate, ScanOptions, Value};
+use rightlink::{CheckSchema, Predicate, ScanOptions};
 
 use super::{Definer, named, no_column};
 use crate::bind::Binder;
 use crate::bind::ddl::NewCheck;
 use crate::error::{Result, SqlError, code};
 use crate::exec::memory::{Memory, row_bytes};
+use crate::exec::references::{all_as_parent, not_present};
+use crate::exec::rows::to_value;
 use crate::exec::source::convert;
 use crate::exec::tables::Tables;
 use crate::expr::Expr;
@@ -20,8 +22,8 @@ use crate::parse::Lines;
 use crate::plan::notes::{ForeignKey, TableNotes};
 use crate::plan::predicate::comparison;
 use crate::plan::{ParentKey, Table};
-use crate::types::cast::cast;
-use crate::types::{Category, Datum, Row};
+use crate::types::cast::is_implicit;
+use crate::types::{Category, Datum, SqlType};
 
 impl Definer<'_> {
     /// Adds a check.
@@ -45,7 +47,8 @@ impl Definer<'_> {
             _ => format!("{name}_check"),
         });
         let own = self.free_name(&table, wanted, check.name.is_some())?;
-        for row in self.txn.scan(name, &ScanOptions::all())? {
+        // The table is locked, by ALTER TABLE or as a new one: nobody adds rows after the look.
+        for row in self.txn.scan_latest(name, &ScanOptions::all())? {
             self.context.check_interrupt()?;
             if condition.eval(&convert(row?, false)?, self.context)? == Datum::Bool(false) {
                 let message = format!(
@@ -148,9 +151,7 @@ impl Definer<'_> {
         let options = ScanOptions::all().columns(names);
         for row in self.txn.scan_latest(&table.info.name, &options)? {
             self.context.check_interrupt()?;
-            let values = convert(row?, false)?.into_iter().zip(&key.columns);
-            let values = values.map(|(value, (_, _, ty))| cast(value, *ty));
-            let values = values.collect::<Result<Row>>()?;
+            let values = convert(row?, false)?;
             if values.iter().any(Datum::is_null) || seen.contains(&Ordered(values.clone())) {
                 continue;
             }
@@ -158,23 +159,15 @@ impl Definer<'_> {
             seen.insert(Ordered(values));
         }
         for Ordered(values) in seen {
-            let bound: Option<Vec<Value>> = values.iter().cloned().map(Datum::into_value).collect();
-            let options = ScanOptions::index(&key.index).equal(bound.unwrap_or_default()).limit(1);
-            let mut found = self.txn.scan_latest(&key.parent.info.name, &options)?;
-            if found.next().transpose()?.is_none() {
-                let message = format!(
-                    "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
-                    table.info.name, key.key.name
-                );
-                let shown: Vec<String> =
-                    values.iter().map(|v| v.to_text().unwrap_or_default()).collect();
-                let detail = format!(
-                    "Key ({})=({}) is not present in table \"{}\".",
-                    key.key.columns.join(", "),
-                    shown.join(", "),
-                    key.key.parent
-                );
-                return Err(SqlError::new(code::FOREIGN_KEY_VIOLATION, message).detail(detail));
+            let mut found = false;
+            if let Some(theirs) = all_as_parent(key, &values)? {
+                let bound = theirs.into_iter().map(to_value).collect::<Result<Vec<_>>>()?;
+                let options = ScanOptions::index(&key.index).equal(bound).limit(1);
+                let mut parents = self.txn.scan_latest(&key.parent.info.name, &options)?;
+                found = parents.next().transpose()?.is_some();
+            }
+            if !found {
+                return Err(not_present(table, key, &values));
             }
         }
         Ok(())
@@ -308,9 +301,12 @@ pub(super) fn depends(what: &str, why: &str) -> SqlError {
 fn check_types(key: &ParentKey, table: &Table) -> Result<()> {
     for (own, theirs, ty) in &key.columns {
         let mine = table.types[*own];
-        let numbers = mine.category() == Category::Number && ty.category() == Category::Number;
+        // A number that is rounded is not what it refers to.
+        let whole = [SqlType::Int2, SqlType::Int4, SqlType::Int8];
+        let numbers = mine.category() == Category::Number && is_implicit(mine, *ty);
         if mine == *ty
             || numbers
+            || whole.contains(&mine) && whole.contains(ty)
             || mine.category() == Category::String && ty.category() == mine.category()
         {
             continue;

@@ -1,0 +1,114 @@
+//! Definitions beside other sessions: what they find, wait for, and leave when they are undone.
+//!
+//! Does not do: what one session shows by itself (`slt/definitions`, `slt/references`).
+
+use rightlink::Database;
+use rightlink_env::sync::{Arc, AtomicBool, Ordering};
+use rightlink_env::thread::spawn;
+use rightlink_sql::{Datum, Session};
+
+fn open() -> (tempfile::TempDir, Database) {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    (dir, db)
+}
+
+fn one(session: &mut Session, sql: &str) -> String {
+    let outcomes = session.execute(sql).unwrap();
+    let rows = outcomes.last().unwrap().rows.iter();
+    let text = |value: &Datum| value.to_text().unwrap_or_else(|| "NULL".into());
+    let lines: Vec<String> =
+        rows.map(|row| row.iter().map(text).collect::<Vec<_>>().join("|")).collect();
+    lines.join(" ")
+}
+
+fn code(session: &mut Session, sql: &str) -> &'static str {
+    session.execute(sql).unwrap_err().sqlstate
+}
+
+/// Runs `sql` in a session of its own, and `then` as soon as that waits for a lock.
+fn beside(db: &Database, sql: &'static str, then: impl FnOnce()) -> Result<(), &'static str> {
+    let mut other = Session::new(db);
+    let ended = Arc::new(AtomicBool::new(false));
+    let end = Arc::clone(&ended);
+    let done = spawn("other", move || {
+        let result = other.execute(sql).map(drop).map_err(|error| error.sqlstate);
+        end.store(true, Ordering::Release);
+        result
+    });
+    while !db.locks().iter().any(|lock| !lock.granted) {
+        assert!(!ended.load(Ordering::Acquire), "{sql} did not wait");
+        std::thread::yield_now();
+    }
+    then();
+    done.join().unwrap()
+}
+
+/// Rows that come while a check waits for their transaction were not looked at.
+#[test]
+fn a_check_looks_at_rows_that_it_has_waited_for() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create table t (a int, b int)").unwrap();
+    session.execute("begin; insert into t values (2, 1)").unwrap();
+    let added = beside(&db, "alter table t add constraint c check (a < b)", || {
+        session.execute("commit").unwrap();
+    });
+    assert_eq!(added, Err("23514"));
+    session.execute("insert into t values (4, 3)").unwrap();
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// Definitions hold for what is there, whatever an old snapshot shows of it.
+#[test]
+fn definitions_reach_rows_that_the_snapshot_does_not_show() {
+    let (_dir, db) = open();
+    let (mut old, mut other) = (Session::new(&db), Session::new(&db));
+    other.execute("create table t (a int, b int); insert into t values (1, 2)").unwrap();
+    let begin = "begin isolation level repeatable read; select * from t";
+    old.execute(begin).unwrap();
+    other.execute("insert into t values (4, 3)").unwrap();
+    assert_eq!(code(&mut old, "alter table t add check (a < b)"), "23514");
+    old.execute("rollback").unwrap();
+
+    old.execute(begin).unwrap();
+    other.execute("insert into t values (5, 6)").unwrap();
+    old.execute("create sequence s").unwrap();
+    old.execute("alter table t add n bigint not null default nextval('s')").unwrap();
+    old.execute("alter table t add r float8 default random()").unwrap();
+    old.execute("commit").unwrap();
+    assert_eq!(one(&mut other, "select count(n), count(distinct n), count(r) from t"), "3|3|3");
+    other.execute("insert into t (a, b) values (7, 8)").unwrap();
+    assert_eq!(one(&mut other, "select n from t where a = 7"), "4");
+    drop((old, other));
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// What refers and came after the snapshot is missed by an action: to be tried again.
+#[test]
+fn an_action_beside_a_child_that_came_later_is_tried_again() {
+    let (_dir, db) = open();
+    let (mut old, mut other) = (Session::new(&db), Session::new(&db));
+    other.execute("create table p (a int primary key); insert into p values (1), (2)").unwrap();
+    other.execute("create table c (a int references p on delete cascade)").unwrap();
+    other.execute("create table n (a int references p)").unwrap();
+    let begin = "begin isolation level repeatable read; select * from p";
+    old.execute(begin).unwrap();
+    other.execute("insert into c values (1)").unwrap();
+    assert_eq!(code(&mut old, "delete from p where a = 1"), "40001");
+    old.execute("rollback").unwrap();
+    old.execute(begin).unwrap();
+    other.execute("insert into n values (2)").unwrap();
+    assert_eq!(code(&mut old, "delete from p where a = 2"), "23503");
+    old.execute("rollback").unwrap();
+
+    // One that is not committed yet is waited for, and goes with its parent.
+    other.execute("begin; insert into c values (1)").unwrap();
+    let deleted = beside(&db, "delete from p where a = 1", || {
+        other.execute("commit").unwrap();
+    });
+    assert_eq!(deleted, Ok(()));
+    assert_eq!(one(&mut other, "select count(*) from c"), "0");
+    drop((old, other));
+    assert!(db.verify().unwrap().is_clean());
+}
