@@ -198,3 +198,55 @@ fn rows_that_are_there_get_numbers_and_uuids() {
     txn.commit().unwrap();
     clean(&db);
 }
+
+#[test]
+fn a_truncated_table_is_empty_and_what_it_was() {
+    let (dir, db) = open();
+    let mut txn = db.begin();
+    txn.add_column_as("part", &ColumnSchema::new("number", Type::Int4).generated()).unwrap();
+    txn.commit().unwrap();
+    let add = |txn: &mut Transaction, id| {
+        let row = vec![Value::Int4(id), Value::Int4(950)];
+        txn.insert_columns("part", &["id", "size"], &[row]).unwrap();
+        txn.get("part", &[Value::Int4(id)]).unwrap().unwrap().values[2].clone()
+    };
+    let mut txn = db.begin();
+    txn.truncate("part", true).unwrap();
+    assert_eq!(add(&mut txn, 1), Value::Int4(1));
+    txn.redefine_sequence("part_number_seq", Some(5)).unwrap();
+    assert_eq!(add(&mut txn, 2), Value::Int4(5));
+    txn.rollback();
+    let mut txn = db.begin();
+    assert_eq!(all(&mut txn, &ScanOptions::all()).len(), ROWS as usize);
+    assert_eq!(add(&mut txn, -1), Value::Int4(ROWS + 1));
+    let savepoint = txn.savepoint();
+    txn.truncate("part", false).unwrap();
+    txn.redefine_sequence("part_number_seq", None).unwrap();
+    txn.rollback_to(savepoint).unwrap();
+    assert_eq!(all(&mut txn, &ScanOptions::all()).len(), ROWS as usize + 1);
+    txn.truncate("part", false).unwrap();
+    assert_eq!(add(&mut txn, 1), Value::Int4(ROWS + 2));
+    txn.redefine_sequence("part_number_seq", Some(9)).unwrap();
+    assert_eq!(add(&mut txn, 2), Value::Int4(9));
+    txn.commit().unwrap();
+    clean(&db);
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut txn = db.begin();
+    for index in ["part_pkey", "part_size", "part_few"] {
+        assert_eq!(all(&mut txn, &ScanOptions::index(index)).len(), 2, "{index}");
+    }
+    assert_eq!(add(&mut txn, 3), Value::Int4(10));
+    txn.rename_table("part", "old").unwrap();
+    let number = ColumnSchema::new("number", Type::Int4).generated();
+    let schema = TableSchema::new("part").with_column(number).primary_key(["number"]);
+    txn.create_table(&schema).unwrap();
+    let info = txn.describe("part").unwrap();
+    let sequence = &info.columns[0].identity.as_ref().unwrap().sequence;
+    assert_eq!(
+        (info.indexes[0].name.as_str(), sequence.as_str()),
+        ("part_pkey1", "part_number_seq1")
+    );
+    txn.commit().unwrap();
+    clean(&db);
+}

@@ -112,3 +112,49 @@ fn an_action_beside_a_child_that_came_later_is_tried_again() {
     drop((old, other));
     assert!(db.verify().unwrap().is_clean());
 }
+
+/// Builds of one table follow each other: each would wait for the other to leave it.
+#[test]
+fn builds_of_one_table_wait_for_each_other() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create table t (a int, b int); insert into t values (1, 2)").unwrap();
+    session.execute("begin; create index on t (a)").unwrap();
+    let built = beside(&db, "create index on t (b)", || {
+        session.execute("commit").unwrap();
+    });
+    assert_eq!(built, Ok(()));
+    // Two at a time, neither of which has found the other there.
+    let build = |column: &'static str| {
+        let mut session = Session::new(&db);
+        spawn(column, move || {
+            for _ in 0..20 {
+                let sql = format!("create index on t ({column})");
+                session.execute(&sql).map_err(|error| error.to_string())?;
+            }
+            Ok::<_, String>(())
+        })
+    };
+    let builds = [build("a"), build("b")];
+    assert_eq!(builds.map(|build| build.join().unwrap()), [Ok(()), Ok(())]);
+    assert_eq!(one(&mut session, "select count(*) from pg_indexes"), "42");
+    drop(session);
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// A sequence that begins again does so for others when that is committed.
+#[test]
+fn a_sequence_begins_again_for_others_with_the_commit() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create sequence s; create table t (id serial)").unwrap();
+    session.execute("select nextval('s'), nextval('s'), nextval('t_id_seq')").unwrap();
+    session.execute("begin; alter sequence s restart; alter sequence t_id_seq restart").unwrap();
+    let drawn = beside(&db, "select nextval('s'); insert into t default values", || {
+        session.execute("commit").unwrap();
+    });
+    assert_eq!(drawn, Ok(()));
+    assert_eq!(one(&mut session, "select nextval('s'), nextval('t_id_seq')"), "2|2");
+    drop(session);
+    db.close().unwrap();
+}

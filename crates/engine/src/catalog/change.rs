@@ -17,6 +17,7 @@ use crate::catalog::bootstrap::Kind;
 use crate::catalog::names::{Entry, Known, Slot};
 use crate::catalog::rows::Object;
 use crate::catalog::{Catalog, files_of};
+use crate::config::MAX_NAME_BYTES;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId, RowId};
 use crate::table::predicate::Predicate;
@@ -268,7 +269,7 @@ impl Catalog {
         changes: &mut Changes,
         draft: TableDraft,
     ) -> Result<()> {
-        self.check_free(statement.txn(), changes, &draft.name)?;
+        let draft = self.with_free_names(statement.txn(), changes, draft)?;
         let heap = self.new_files(4);
         let mut def = TableDef::new(self.new_object(), draft.name, heap, draft.columns);
         def.overflow = FileId(heap.0 + 3);
@@ -302,6 +303,31 @@ impl Catalog {
         let table = Table::create(&self.pool, &self.txns, def)?;
         changes.set(&name, Some(Arc::new(Entry { table, primary })));
         Ok(())
+    }
+
+    /// The draft with free names for the primary key and the sequences, which nobody has given
+    /// theirs. Fails if a table is called so.
+    fn with_free_names(
+        &self,
+        txn: &mut Transaction,
+        changes: &Changes,
+        mut draft: TableDraft,
+    ) -> Result<TableDraft> {
+        self.check_free(txn, changes, &draft.name)?;
+        let given = (0..).zip(&draft.indexes).filter(|(at, _)| Some(*at) != draft.primary);
+        let mut own: Vec<String> = given.map(|(_, index)| index.name.clone()).collect();
+        own.push(draft.name.clone());
+        if let Some(at) = draft.primary {
+            let name = &mut draft.indexes[at].name;
+            *name = self.free_name(txn, &own, name)?;
+            own.push(name.clone());
+        }
+        for identity in draft.columns.iter_mut().filter_map(|column| column.identity.as_mut()) {
+            let name = &mut identity.def.name;
+            *name = self.free_name(txn, &own, name)?;
+            own.push(name.clone());
+        }
+        Ok(draft)
     }
 
     /// Fails if a table is called `name`, waiting for transactions that change the name.
@@ -358,7 +384,28 @@ impl Catalog {
         Ok(())
     }
 
-    /// Creates an index over the rows of a table. Readers go on while it is built, writers wait.
+    /// The first of `wanted` and `wanted` with a number that is the name of no table, index or
+    /// sequence, nor one of `own`.
+    pub fn free_name(&self, txn: &Transaction, own: &[String], wanted: &str) -> Result<String> {
+        let snapshot = txn.latest_snapshot();
+        let with = |digits: &str| {
+            let mut end = wanted.len().min(MAX_NAME_BYTES - digits.len());
+            while !wanted.is_char_boundary(end) {
+                end -= 1;
+            }
+            format!("{}{digits}", &wanted[..end])
+        };
+        let mut free = with("");
+        let mut number = 0;
+        while own.contains(&free) || self.store.relation(&snapshot, &free)?.is_some() {
+            number += 1;
+            free = with(&number.to_string());
+        }
+        Ok(free)
+    }
+
+    /// Creates an index over the rows of a table. Readers go on while it is built, writers wait,
+    /// also others who build: all but one would fail where each wants to be the last.
     pub fn create_index(
         &self,
         statement: &mut Statement<'_>,
@@ -366,7 +413,7 @@ impl Catalog {
         (name, draft): (&str, IndexDraft),
         options: &BuildOptions<'_>,
     ) -> Result<()> {
-        let entry = self.resolve(statement.txn(), changes, name, LockMode::Share)?;
+        let entry = self.resolve(statement.txn(), changes, name, LockMode::ShareWrite)?;
         let (built, position) = self.build_index(statement, changes, (&entry, draft), options)?;
         self.begin_change(statement, changes, name)?;
         let mut def = entry.table.def().clone();

@@ -305,7 +305,8 @@ impl Build<'_> {
 
 /// Fails if somebody waits to change the table's definition: writers would queue up behind.
 fn give_way(catalog: &Catalog, table: ObjectId) -> Result<()> {
-    let changes = |mode| matches!(mode, LockMode::Exclusive | LockMode::Share);
+    let changes =
+        |mode| matches!(mode, LockMode::Exclusive | LockMode::Share | LockMode::ShareWrite);
     let wants = |waits| match waits {
         Some(WaitsFor::Table { table: of, mode }) => of == table && changes(mode),
         _ => false,

@@ -1,5 +1,5 @@
 //! Changes that every row of a table has to be written anew for: another type of a column, columns
-//! that are different in each row.
+//! that are different in each row. Taking all rows away is the same without rows.
 //!
 //! The rows that are there, own changes of the transaction included, go through a conversion into
 //! new files, where the new definition is asked about each of them; then the indexes are built over
@@ -77,7 +77,7 @@ impl Catalog {
             }
             Ok(rows)
         };
-        let def = self.rewrite(statement, changes, (&entry, def), &mut rewrite, options)?;
+        let def = self.rewrite(statement, changes, (&entry, def), Some(&mut rewrite), options)?;
         self.store_column(statement, &def, no)?;
         if let Some(identity) = &def.columns[usize::from(no)].identity {
             let (row, _) = self.row_of(statement, identity.sequence)?;
@@ -105,6 +105,7 @@ impl Catalog {
         let no = def.columns.len() as ColumnNo;
         let mut sequence = None;
         if let Some(identity) = &mut column.identity {
+            identity.def.name = self.free_name(statement.txn(), &[], &identity.def.name)?;
             (identity.sequence, identity.file) = (self.new_object(), self.new_files(1));
             sequence = Some(self.create_owned(changes, identity)?);
         }
@@ -114,7 +115,7 @@ impl Catalog {
             rows.iter_mut().zip(values).for_each(|(row, value)| row.push(value));
             Ok(rows)
         };
-        let def = self.rewrite(statement, changes, (&entry, def), &mut rewrite, options)?;
+        let def = self.rewrite(statement, changes, (&entry, def), Some(&mut rewrite), options)?;
         let column = &def.columns[usize::from(no)];
         let mut objects = vec![Object::column(self.new_object(), def.id, no, column)];
         let identity = column.identity.as_ref();
@@ -122,8 +123,37 @@ impl Catalog {
         self.store.insert(statement, &objects)
     }
 
+    /// Takes all rows away with the files that they are in. Sequences go on, or `restart`.
+    pub fn truncate_table(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        (name, restart): (&str, bool),
+        options: &BuildOptions<'_>,
+    ) -> Result<()> {
+        let entry = self.begin_change(statement, changes, name)?;
+        let mut def = entry.table.def().clone();
+        let restarted = |column: &Column| column.identity.is_some() && restart;
+        for column in def.columns.iter_mut().filter(|column| restarted(column)) {
+            let identity = column.identity.as_mut().expect("filtered");
+            identity.file = self.new_files(1);
+            self.create_owned(changes, identity)?;
+        }
+        let def = self.rewrite(statement, changes, (&entry, def), None, options)?;
+        for (no, column) in (0..).zip(&def.columns).filter(|(_, column)| restarted(column)) {
+            let identity = column.identity.as_ref().expect("filtered");
+            let (row, _) = self.row_of(statement, identity.sequence)?;
+            self.store.update(statement, row, &sequence_object(&def, no, identity))?;
+        }
+        Ok(())
+    }
+
     /// Creates the sequence of a column.
-    fn create_owned(&self, changes: &mut Changes, identity: &Identity) -> Result<Arc<Sequence>> {
+    pub(super) fn create_owned(
+        &self,
+        changes: &mut Changes,
+        identity: &Identity,
+    ) -> Result<Arc<Sequence>> {
         changes.note_created(&[identity.file]);
         let sequence = Sequence::create(&self.pool, identity.file, &identity.def)?;
         self.keep(Arc::clone(&sequence));
@@ -162,21 +192,47 @@ impl Catalog {
         self.create_owned(changes, identity)?.restart(statement.txn(), next)
     }
 
-    /// Writes all rows into new files under the definition `def`, and puts that in place. Gives it
-    /// with its files; the caller writes down what it has changed beside them.
+    /// Writes all rows into new files under the definition `def`, or none without a `rewrite`, and
+    /// puts that in place. Gives it with its files; the caller writes down what it has changed
+    /// beside them.
     fn rewrite(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        (entry, mut def): (&Entry, TableDef),
+        rewrite: Option<Rewrite<'_>>,
+        options: &BuildOptions<'_>,
+    ) -> Result<TableDef> {
+        def.validate()?;
+        def.heap = self.new_files(4);
+        def.overflow = FileId(def.heap.0 + 3);
+        changes.note_created(&def.heap_files());
+        let (def, table) = match rewrite {
+            Some(rewrite) => self.write_anew(statement, changes, (entry, def), rewrite, options)?,
+            None => self.create_empty(changes, def)?,
+        };
+        self.store_table(statement, &def, entry.primary)?;
+        for index in &def.indexes {
+            let (row, old) = self.row_of(statement, index.id)?;
+            let object = Object::index(def.id, old.position as u16, index);
+            self.store.update(statement, row, &object)?;
+        }
+        table.heap().note_written_by(statement.txn().xid()?);
+        let entry = Arc::new(Entry { table, primary: entry.primary });
+        changes.set(&def.name, Some(entry));
+        Ok(def)
+    }
+
+    /// Copies the rows into the files of `def`, and builds its indexes over them.
+    fn write_anew(
         &self,
         statement: &mut Statement<'_>,
         changes: &mut Changes,
         (entry, mut def): (&Entry, TableDef),
         rewrite: Rewrite<'_>,
         options: &BuildOptions<'_>,
-    ) -> Result<TableDef> {
-        def.validate()?;
-        def.heap = self.new_files(4);
-        def.overflow = FileId(def.heap.0 + 3);
+    ) -> Result<(TableDef, Arc<Table>)> {
         let indexes = std::mem::take(&mut def.indexes);
-        changes.note_created(&def.heap_files());
         let table = Table::create(&self.pool, &self.txns, def.clone())?;
         copy_rows(statement, (&entry.table, &table), rewrite)?;
         points::hit("catalog.rewritten");
@@ -190,17 +246,25 @@ impl Catalog {
         let usable =
             |index: &Arc<TableIndex>| IndexDef { usable_from: Xid::NONE, ..index.def().clone() };
         def.indexes = built.iter().map(usable).collect();
-        self.store_table(statement, &def, entry.primary)?;
-        for index in &def.indexes {
-            let (row, old) = self.row_of(statement, index.id)?;
-            let object = Object::index(def.id, old.position as u16, index);
-            self.store.update(statement, row, &object)?;
-        }
-        table.heap().note_written_by(statement.txn().xid()?);
         let table = table.with_def(def.clone(), &built)?;
-        let entry = Arc::new(Entry { table, primary: entry.primary });
-        changes.set(&def.name, Some(entry));
-        Ok(def)
+        Ok((def, table))
+    }
+
+    /// Creates the files of `def` with nothing in them, indexes as those of a new table.
+    fn create_empty(
+        &self,
+        changes: &mut Changes,
+        mut def: TableDef,
+    ) -> Result<(TableDef, Arc<Table>)> {
+        for at in 0..def.indexes.len() {
+            let data_version = def.indexes[at].current_data(&def);
+            let index = &mut def.indexes[at];
+            (index.file, index.usable_from) = (self.new_files(1), Xid::NONE);
+            index.data_version = data_version;
+            changes.note_created(&[index.file]);
+        }
+        let table = Table::create(&self.pool, &self.txns, def.clone())?;
+        Ok((def, table))
     }
 }
 
@@ -270,6 +334,6 @@ fn convert_terms(
     Ok(())
 }
 
-fn sequence_object(def: &TableDef, no: ColumnNo, identity: &Identity) -> Object {
+pub(super) fn sequence_object(def: &TableDef, no: ColumnNo, identity: &Identity) -> Object {
     Object::sequence(identity.sequence, (def.id, no), identity.file, &identity.def)
 }

@@ -7,12 +7,13 @@
 use rightlink_env::sync::Arc;
 
 use crate::catalog::bootstrap::Kind;
+use crate::catalog::rewrite::sequence_object;
 use crate::catalog::rows::Object;
 use crate::catalog::{Catalog, Changes};
 use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId, RowId};
 use crate::table::Statement;
-use crate::table::schema::SequenceDef;
+use crate::table::schema::{Column, ColumnNo, SequenceDef};
 use crate::table::sequence::Sequence;
 use crate::txn::{Isolation, LockMode, Transaction};
 
@@ -61,6 +62,55 @@ impl Catalog {
         self.store.delete(statement, &(row, object))?;
         changes.set_sequence(file, false);
         Ok(())
+    }
+
+    /// Lets a sequence go on with `next`, or begin again, in a file of its own: the old one stays
+    /// if this is undone.
+    pub fn restart_sequence(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        (name, next): (&str, Option<i64>),
+    ) -> Result<()> {
+        let (row, object) = self.find_sequence(statement.txn(), name, LockMode::Exclusive)?;
+        if object.parent != ObjectId(0) {
+            let snapshot = statement.txn().latest_snapshot();
+            let table = self.store.object(&snapshot, object.parent)?.1.name;
+            return self.restart_owned(statement, changes, (&table, object.id), next);
+        }
+        let (old, def) = object.to_sequence()?;
+        let file = self.new_files(1);
+        changes.set_sequence(file, true);
+        let sequence = Sequence::create(&self.pool, file, &def)?;
+        self.keep(Arc::clone(&sequence));
+        sequence.restart(statement.txn(), next.unwrap_or(def.start))?;
+        let object = Object::sequence(object.id, (ObjectId(0), 0), file, &def);
+        self.store.update(statement, row, &object)?;
+        changes.set_sequence(old, false);
+        Ok(())
+    }
+
+    /// The same for a sequence of a column, whose file is in its table's definition.
+    fn restart_owned(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        (table, id): (&str, ObjectId),
+        next: Option<i64>,
+    ) -> Result<()> {
+        let entry = self.begin_change(statement, changes, table)?;
+        let mut def = entry.table.def().clone();
+        let is_it = |column: &Column| column.identity.as_ref().is_some_and(|i| i.sequence == id);
+        let at = def.columns.iter().position(is_it).expect("the table has the column");
+        let identity = def.columns[at].identity.as_mut().expect("found by it");
+        identity.file = self.new_files(1);
+        let next = next.unwrap_or(identity.def.start);
+        self.create_owned(changes, identity)?.restart(statement.txn(), next)?;
+        let identity = identity.clone();
+        let object = sequence_object(&def, at as ColumnNo, &identity);
+        let (row, _) = self.row_of(statement, id)?;
+        self.store.update(statement, row, &object)?;
+        self.redefine(changes, &entry, def, &[])
     }
 
     /// The sequence called `name`, which stays until the transaction ends.

@@ -47,6 +47,39 @@ impl Transaction {
         })
     }
 
+    /// Takes all rows of a table away with the files that they are in. What it is called, and its
+    /// definition, stay; its sequences go on, or `restart`. A transaction whose snapshot is older
+    /// gets a conflict when it comes to the table.
+    ///
+    /// ```
+    /// use rightlink::{ColumnSchema, Database, ScanOptions, TableSchema, Type};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Database::open(dir.path()).unwrap();
+    /// let mut txn = db.begin();
+    /// let id = ColumnSchema::new("id", Type::Int8).generated();
+    /// txn.create_table(&TableSchema::new("t").with_column(id).primary_key(["id"])).unwrap();
+    /// txn.insert_columns("t", &[], &[vec![]]).unwrap();
+    /// txn.truncate("t", false).unwrap();
+    /// assert_eq!(txn.scan("t", &ScanOptions::all()).unwrap().count(), 0);
+    /// assert_eq!(txn.next_value("t_id_seq").unwrap(), 2);
+    /// ```
+    pub fn truncate(&mut self, table: &str, restart: bool) -> Result<()> {
+        self.freeing(|txn| {
+            txn.define(|handle, statement, changes| {
+                let options = build_options(&handle.engine);
+                let catalog = &handle.engine.catalog;
+                catalog.truncate_table(statement, changes, (table, restart), &options)
+            })
+        })
+    }
+
+    /// A name that no table, index or sequence has, and is none of `own`: `wanted`, or that with a
+    /// number after it.
+    pub fn free_name(&mut self, wanted: &str, own: &[String]) -> Result<String> {
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.free_name(self.running()?, own, wanted)
+    }
+
     /// Gives a table another name. Its indexes and sequences keep theirs.
     pub fn rename_table(&mut self, table: &str, to: &str) -> Result<()> {
         self.define(|handle, statement, changes| {
@@ -55,9 +88,9 @@ impl Transaction {
     }
 
     /// Creates an index over the rows that are there. Readers go on meanwhile, writers of the table
-    /// wait.
+    /// wait, and others who build an index of it.
     pub fn create_index(&mut self, table: &str, index: &IndexSchema) -> Result<()> {
-        let entry = self.entry(table, LockMode::Access)?;
+        let entry = self.entry(table, LockMode::ShareWrite)?;
         let draft = draft::index(index, entry.table.def())?;
         let made = self.define(|handle, statement, changes| {
             let options = build_options(&handle.engine);
@@ -360,6 +393,15 @@ impl Transaction {
         let txn = self.running()?;
         let numbers = handle.engine.catalog.sequence(txn, sequence)?.take(txn, 1)?;
         Ok(numbers[0])
+    }
+
+    /// Lets a sequence go on with `next`, or begin again: like other definitions, for others when
+    /// this transaction commits, and not at all if it rolls back. Others who use the sequence, or
+    /// the table that it belongs to, wait.
+    pub fn redefine_sequence(&mut self, sequence: &str, next: Option<i64>) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.restart_sequence(statement, changes, (sequence, next))
+        })
     }
 
     /// Lets a sequence go on with `next`, at once and for everybody, also if this transaction rolls

@@ -62,7 +62,8 @@ pub struct ColumnSchema {
     pub collation: Option<Collation>,
 }
 
-/// Description of a column whose values are generated: the sequence is called `TABLE_COLUMN_seq`.
+/// Description of a column whose values are generated: the sequence is called `TABLE_COLUMN_seq`,
+/// with a number after it where that is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdentitySchema {
     /// Refuse values of others by [`Transaction::insert_columns`]?
@@ -248,7 +249,8 @@ impl TableSchema {
         self
     }
 
-    /// Sets the primary key: a unique index named `NAME_pkey`.
+    /// Sets the primary key: a unique index named `NAME_pkey`, with a number after it where that is
+    /// taken.
     #[must_use]
     pub fn primary_key<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
         self.primary_key = columns.into_iter().map(Into::into).collect();

@@ -16,7 +16,7 @@ use crate::txn::{LockMode, LockTarget};
 impl Transaction {
     /// Locks a table until the end of the transaction. Statements take the modes they need by
     /// themselves: reading [`LockMode::Access`], writing and locking rows [`LockMode::Write`],
-    /// building an index [`LockMode::Share`], changing the definition [`LockMode::Exclusive`].
+    /// building an index [`LockMode::ShareWrite`], changing the definition [`LockMode::Exclusive`].
     ///
     /// # Errors
     /// With [`Busy::Fail`] and [`Busy::Skip`] `Cancelled` instead of a wait, also where that would

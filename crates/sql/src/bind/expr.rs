@@ -206,6 +206,7 @@ impl Binder<'_> {
             return Err(SqlError::new(code::AMBIGUOUS_COLUMN, message).at(position));
         }
         let modifier = column.modifier;
+        self.mentions.push((name.span, Some(at)));
         let expr = padded(Expr::Column(at), modifier);
         let collated = Collated::of_column(column.collation.as_ref());
         Ok(Typed { modifier, collated, ..Typed::new(expr, column.ty).at(position) })
@@ -225,6 +226,7 @@ impl Binder<'_> {
             let message = format!("missing FROM-clause entry for table \"{source}\"");
             return Err(SqlError::new(code::UNDEFINED_TABLE, message).at(position));
         }
+        self.mentions.push((path[path.len() - 2].span, None));
         self.column(Some(&source), column).map(|typed| Typed { position, ..typed })
     }
 

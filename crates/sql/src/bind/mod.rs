@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use rightlink::Collation;
 use sqlparser::ast;
+use sqlparser::tokenizer::Span;
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::Aggregate;
@@ -107,6 +108,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) place: Place,
     /// Sequences that were named.
     pub(crate) sequences: Vec<String>,
+    /// Where columns are named, and where (`None`) the table in front of one.
+    pub(crate) mentions: Vec<(Span, Option<usize>)>,
     /// Was something named that may be another thing the next time, whatever the tables are?
     pub(crate) once: bool,
     /// Nodes of expressions that have been copied.
@@ -123,6 +126,7 @@ impl<'a> Binder<'a> {
             aggregates: Vec::new(),
             place: Place::None("here"),
             sequences: Vec::new(),
+            mentions: Vec::new(),
             once: false,
             copies: 0,
         }

@@ -266,6 +266,9 @@ impl Session {
         if plan.writes() {
             self.check_writable(verb(&plan))?;
         }
+        if !plan.sequences().is_empty() {
+            self.check_writable("nextval() or setval()")?;
+        }
         let context = self.context(params);
         let budget = self.db.budget().clone();
         let active = self.ensure()?;

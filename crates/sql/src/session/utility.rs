@@ -277,12 +277,8 @@ impl Session {
         self.ensure()?;
         self.check_writable("ALTER SEQUENCE")?;
         let txn = &mut self.ensure()?.txn;
-        let numbers = txn.numbers(&name).map_err(|error| match error {
+        txn.redefine_sequence(&name, restart).map_err(|error| match error {
             rightlink::Error::NotFound(_) => crate::exec::ddl::no_table(&name),
-            other => other.into(),
-        })?;
-        let start = restart.unwrap_or(numbers.schema().start);
-        numbers.restart(start).map_err(|error| match error {
             rightlink::Error::Invalid(what) => SqlError::new(code::INVALID_PARAMETER, what),
             other => other.into(),
         })

@@ -60,6 +60,8 @@ pub(crate) struct NewTable {
     pub(crate) collations: Vec<Option<String>>,
     pub(crate) checks: Vec<NewCheck>,
     pub(crate) keys: Vec<ForeignKey>,
+    /// Places among the indexes of those that nobody has named.
+    pub(crate) unnamed: Vec<usize>,
     /// Name of the primary key, if one is given.
     pub(crate) primary_name: Option<String>,
 }

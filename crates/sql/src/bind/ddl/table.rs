@@ -82,6 +82,7 @@ impl NewTable {
             collations: Vec::new(),
             checks: Vec::new(),
             keys: Vec::new(),
+            unnamed: Vec::new(),
             primary_name: None,
         }
     }
@@ -221,6 +222,9 @@ impl NewTable {
     /// A unique constraint is a unique index called after its columns.
     fn add_unique(&mut self, name: Option<String>, columns: &[String]) {
         let schema = &mut self.schema;
+        if name.is_none() {
+            self.unnamed.push(schema.indexes.len());
+        }
         let wanted = name.unwrap_or_else(|| format!("{}_{}_key", schema.name, columns.join("_")));
         let taken = |name: &str| schema.indexes.iter().any(|index| index.name == name);
         let mut free = wanted.clone();

@@ -88,7 +88,7 @@ impl Definer<'_> {
                 return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
             }
         }
-        let own = format!("{table}_pkey");
+        let own = self.txn.free_name(&format!("{table}_pkey"), &[])?;
         let name = name.unwrap_or(&own);
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         match self.txn.add_primary_key_as(table, name, &columns) {
@@ -121,8 +121,12 @@ impl Definer<'_> {
         if !column.schema.primary_key.is_empty() {
             self.add_primary(table, column.primary_name.as_deref(), &column.schema.primary_key)?;
         }
-        for index in &column.schema.indexes {
-            let made = self.txn.create_index(table, index);
+        for (at, index) in column.schema.indexes.iter().enumerate() {
+            let mut index = index.clone();
+            if column.unnamed.contains(&at) {
+                index.name = self.txn.free_name(&index.name, &[])?;
+            }
+            let made = self.txn.create_index(table, &index);
             made.map_err(|error| super::not_unique(&index.name, error))?;
         }
         column.checks.iter().try_for_each(|check| self.add_check(table, check))?;
@@ -238,7 +242,7 @@ impl Definer<'_> {
         own.iter().try_for_each(|check| self.drop_check(table, check))
     }
 
-    fn set_default(
+    pub(super) fn set_default(
         &mut self,
         name: &str,
         column: &str,

@@ -19,7 +19,7 @@ mod rename;
 mod retype;
 mod table;
 
-use rightlink::{Error, IndexSchema, KeyCollation, Predicate, Transaction};
+use rightlink::{Busy, Error, IndexSchema, KeyCollation, LockMode, Predicate, Transaction};
 
 use crate::bind::ddl::{Definition, Kind, NewIndex};
 use crate::bind::{Binder, Catalog};
@@ -198,6 +198,8 @@ impl Definer<'_> {
     }
 
     fn create_index(&mut self, table: &str, index: &NewIndex, if_not_exists: bool) -> Result<()> {
+        // Before the first look: of two who have looked, none could be the last to leave.
+        named(table, self.txn.lock_table(table, LockMode::ShareWrite, Busy::Wait))?;
         let Some(schema) = self.index_to_make(table, index, if_not_exists)? else {
             return Ok(());
         };
@@ -241,12 +243,7 @@ impl Definer<'_> {
             return Ok(None);
         }
         if !index.named {
-            let wanted = schema.name.clone();
-            let mut number = 0;
-            while self.txn.table_of_index(&schema.name).is_ok() {
-                number += 1;
-                schema.name = format!("{wanted}{number}");
-            }
+            schema.name = self.txn.free_name(&schema.name, &[])?;
         }
         Ok(Some(schema))
     }
@@ -282,15 +279,7 @@ impl Definer<'_> {
                 Kind::Table => self.drop_table(name, names, cascade),
                 Kind::Index => self.drop_index(name, cascade),
                 Kind::Collation => self.drop_collation(name),
-                Kind::Sequence => match self.txn.drop_sequence(name) {
-                    Err(Error::Invalid(_)) => {
-                        let message = format!(
-                            "cannot drop sequence {name} because a column of a table requires it"
-                        );
-                        Err(SqlError::new(code::DEPENDENT_OBJECTS, message))
-                    }
-                    other => other.map_err(Into::into),
-                },
+                Kind::Sequence => self.drop_sequence(name, cascade),
             };
             let missing = format!("{what} \"{name}\" does not exist");
             let absent = |error: &SqlError| {
@@ -310,6 +299,50 @@ impl Definer<'_> {
             }
         }
         Ok(tag)
+    }
+
+    /// Drops a sequence of no column. Defaults that ask it go with it, or keep it.
+    fn drop_sequence(&mut self, name: &str, cascade: bool) -> Result<()> {
+        match self.txn.drop_sequence(name) {
+            Err(Error::Invalid(_)) => {
+                let message =
+                    format!("cannot drop sequence {name} because a column of a table requires it");
+                return Err(SqlError::new(code::DEPENDENT_OBJECTS, message));
+            }
+            other => other?,
+        }
+        // From here on nobody can make a default of it.
+        for (table, column) in self.defaults_by(name)? {
+            let default = format!("default value for column {column} of table {table}");
+            if !cascade {
+                let why = format!("{default} depends on sequence {name}");
+                return Err(constraints::depends(&format!("sequence {name}"), &why));
+            }
+            self.notices.push(format!("drop cascades to {default}"));
+            self.set_default(&table, &column, None)?;
+        }
+        Ok(())
+    }
+
+    /// Tables and columns whose defaults ask the sequence called `name`.
+    fn defaults_by(&mut self, name: &str) -> Result<Vec<(String, String)>> {
+        let mut found = Vec::new();
+        for info in self.txn.tables()? {
+            for (at, column) in info.columns.iter().enumerate() {
+                let text = ColumnNotes::decode(&column.note).default.unwrap_or_default();
+                if !text.to_lowercase().contains("val") {
+                    continue;
+                }
+                let table = self.table(&info.name)?;
+                let (mut tables, lines) = (Tables(self.txn), Lines::default());
+                let mut binder = Binder::new(&mut tables, &lines, &[]);
+                let bound = binder.default_of(&table, at);
+                if bound.is_ok() && binder.sequences.iter().any(|asked| asked == name) {
+                    found.push((info.name.clone(), column.name.clone()));
+                }
+            }
+        }
+        Ok(found)
     }
 
     fn drop_index(&mut self, name: &str, cascade: bool) -> Result<()> {

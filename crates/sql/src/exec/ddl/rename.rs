@@ -1,18 +1,26 @@
 //! Names inside of what is noted with tables: texts of checks, both ends of foreign keys.
 //!
-//! Invariants: after a rename every note says the new name.
+//! Invariants: after a rename every note says the new name, and every check asks for the columns
+//! that it asked for before, or the rename is refused.
 //! Does not do: names in texts of clients.
 
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::tokenizer::{Token, Tokenizer};
+use std::collections::BTreeSet;
+
+use sqlparser::tokenizer::{Location, Span};
 
 use super::{Definer, named, taken};
+use crate::bind::Binder;
 use crate::error::{Result, SqlError, code};
+use crate::exec::tables::Tables;
+use crate::expr::Expr;
 use crate::expr::deparse::identifier;
+use crate::parse::{self, Lines};
+use crate::plan::Table;
 
 impl Definer<'_> {
     pub(super) fn rename_table(&mut self, name: &str, to: &str) -> Result<()> {
         let table = self.table(name)?;
+        let checks = self.renamed_checks(&table, None, to)?;
         match self.txn.rename_table(name, to) {
             Err(rightlink::Error::AlreadyExists(_)) => named(to, Err(taken()))?,
             result => named(name, result)?,
@@ -33,16 +41,13 @@ impl Definer<'_> {
                 }
             })?;
         }
-        self.note(to, |notes| {
-            for (_, text) in &mut notes.checks {
-                *text = renamed(text, name, to, true);
-            }
-        })
+        self.put_checks(to, checks)
     }
 
     pub(super) fn rename_column(&mut self, name: &str, column: &str, to: &str) -> Result<()> {
         let table = self.table(name)?;
-        self.column_at(&table, column)?;
+        let at = self.column_at(&table, column)?;
+        let checks = self.renamed_checks(&table, Some(at), to)?;
         match self.txn.rename_column(name, column, to) {
             Err(rightlink::Error::Invalid(_) | rightlink::Error::AlreadyExists(_)) => {
                 let message = format!("column \"{to}\" of relation \"{name}\" already exists");
@@ -57,9 +62,6 @@ impl Definer<'_> {
         };
         self.note(name, |notes| {
             notes.keys.iter_mut().for_each(|key| replace(&mut key.columns));
-            for (_, text) in &mut notes.checks {
-                *text = renamed(text, column, to, false);
-            }
         })?;
         for child in &table.notes.children {
             self.note(child, |notes| {
@@ -67,6 +69,47 @@ impl Definer<'_> {
                     replace(&mut key.parent_columns);
                 }
             })?;
+        }
+        self.put_checks(name, checks)
+    }
+
+    /// The checks of a table with another name for a column, or for itself where that stands in
+    /// front of a column: their texts, and the columns that they ask for.
+    fn renamed_checks(
+        &mut self,
+        table: &Table,
+        column: Option<usize>,
+        to: &str,
+    ) -> Result<Vec<(String, BTreeSet<usize>)>> {
+        let mut renamed = Vec::new();
+        for (name, text) in &table.notes.checks {
+            let (mut tables, lines) = (Tables(self.txn), Lines::default());
+            let mut binder = Binder::new(&mut tables, &lines, &[]);
+            let condition = binder.check_from(&parse::expression(text)?, table)?;
+            let mentions = binder.mentions.iter().filter(|(_, of)| *of == column);
+            let places: BTreeSet<Span> = mentions.map(|(place, _)| *place).collect();
+            let text = replaced(text, &places, &identifier(to)).ok_or_else(|| refused(name, to))?;
+            renamed.push((text, columns_of(&condition)));
+        }
+        Ok(renamed)
+    }
+
+    /// Notes the checks of a table that has its new names.
+    fn put_checks(&mut self, name: &str, checks: Vec<(String, BTreeSet<usize>)>) -> Result<()> {
+        let (texts, columns): (Vec<_>, Vec<_>) = checks.into_iter().unzip();
+        self.note(name, |notes| {
+            for ((_, text), new) in notes.checks.iter_mut().zip(texts) {
+                *text = new;
+            }
+        })?;
+        let table = self.table(name)?;
+        for ((check, text), columns) in table.notes.checks.iter().zip(columns) {
+            let (mut tables, lines) = (Tables(self.txn), Lines::default());
+            let mut binder = Binder::new(&mut tables, &lines, &[]);
+            let bound = parse::expression(text).and_then(|node| binder.check_from(&node, &table));
+            if bound.map_or(true, |condition| columns_of(&condition) != columns) {
+                return Err(refused(check, name));
+            }
         }
         Ok(())
     }
@@ -101,32 +144,46 @@ impl Definer<'_> {
     }
 }
 
-/// `text` with one name for another: of a table where a period follows it, else of a column.
-fn renamed(text: &str, old: &str, new: &str, table: bool) -> String {
-    let Ok(tokens) = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize() else {
-        return text.to_owned();
-    };
+/// The error for a check that cannot be said with a new name.
+fn refused(check: &str, name: &str) -> SqlError {
+    SqlError::unsupported(format!(
+        "a name that check \"{check}\" of \"{name}\" cannot be said with"
+    ))
+}
+
+/// `text` with `new` in these places.
+fn replaced(text: &str, places: &BTreeSet<Span>, new: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
-    for (at, token) in tokens.iter().enumerate() {
-        let is_it = match token {
-            Token::Word(word) => match word.quote_style {
-                Some(_) => word.value == old,
-                None => word.value.to_lowercase() == old,
-            },
-            _ => false,
-        };
-        let next = tokens.get(at + 1);
-        let fits = if table {
-            next == Some(&Token::Period)
-        } else {
-            !matches!(next, Some(Token::Period | Token::LParen))
-        };
-        match is_it && fits {
-            true => out.push_str(&identifier(new)),
-            false => out.push_str(&token.to_string()),
-        }
+    let mut from = 0;
+    for place in places {
+        let (start, end) = (offset(text, place.start)?, offset(text, place.end)?);
+        out.push_str(text.get(from..start)?);
+        out.push_str(new);
+        from = end;
     }
-    out
+    out.push_str(text.get(from..)?);
+    Some(out)
+}
+
+/// Where in `text` a place is that the tokenizer tells.
+fn offset(text: &str, at: Location) -> Option<usize> {
+    let before = usize::try_from(at.line).ok()?.checked_sub(1)?;
+    let start: usize = text.split_inclusive('\n').take(before).map(str::len).sum();
+    let column = usize::try_from(at.column).ok()?.checked_sub(1)?;
+    let rest = text.get(start..)?;
+    let mut ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
+    ends.nth(column).map(|at| start + at)
+}
+
+/// The columns that a condition names.
+fn columns_of(condition: &Expr) -> BTreeSet<usize> {
+    let mut columns = BTreeSet::new();
+    condition.walk(&mut |expr| {
+        if let Expr::Column(at) = expr {
+            columns.insert(*at);
+        }
+    });
+    columns
 }
 
 #[cfg(test)]
@@ -134,11 +191,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_name_that_is_meant_changes() {
-        assert_eq!(
-            renamed("a > 0 AND a(b) AND 'a' <> t.a", "a", "Z", false),
-            "\"Z\" > 0 AND a(b) AND 'a' <> t.\"Z\""
-        );
-        assert_eq!(renamed("t.a > 0 AND t > 1", "t", "u", true), "u.a > 0 AND t > 1");
+    fn names_are_replaced_where_they_stand() {
+        let place = |line, from, to| Span::new(Location::new(line, from), Location::new(line, to));
+        let places = BTreeSet::from([place(1, 1, 2), place(2, 3, 6), place(2, 9, 12)]);
+        let text = "a > 'ä\nb'\"ä\" = \"a\"";
+        assert_eq!(replaced(text, &places, "x").unwrap(), "x > 'ä\nb'x = x");
+        assert_eq!(replaced("a", &BTreeSet::from([place(7, 1, 2)]), "x"), None);
     }
 }

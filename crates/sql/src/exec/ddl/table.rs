@@ -2,10 +2,7 @@
 //!
 //! Does not do: changes of tables that are there (`alter`).
 
-use rightlink::{
-    ColumnDefault, ColumnSchema, Error, IdentitySchema, IndexSchema, KeyCollation, KeyColumn,
-    TableInfo, TableSchema,
-};
+use rightlink::{Busy, ColumnDefault, ColumnSchema, LockMode};
 
 use super::{Definer, named};
 use crate::bind::ddl::NewTable;
@@ -35,10 +32,18 @@ impl Definer<'_> {
         for at in 0..schema.columns.len() {
             self.finish_column(table, at, &mut schema.columns[at])?;
         }
+        for at in &table.unnamed {
+            let others = schema.indexes.iter().enumerate().filter(|(other, _)| other != at);
+            let mut own: Vec<String> = others.map(|(_, index)| index.name.clone()).collect();
+            own.extend([name.clone()].into_iter().chain(table.primary_name.clone()));
+            schema.indexes[*at].name = self.txn.free_name(&schema.indexes[*at].name, &own)?;
+        }
         named(name, self.txn.create_table(&schema))?;
-        let primary = format!("{name}_pkey");
-        if let Some(wanted) = table.primary_name.as_ref().filter(|wanted| **wanted != primary) {
-            named(wanted, self.txn.rename_index(&primary, wanted))?;
+        if let Some(wanted) = &table.primary_name {
+            let made = self.txn.describe(name)?.indexes.into_iter().find(|index| index.primary);
+            if let Some(made) = made.filter(|made| made.name != *wanted) {
+                named(wanted, self.txn.rename_index(&made.name, wanted))?;
+            }
         }
         for check in &table.checks {
             self.add_check(name, check)?;
@@ -87,7 +92,7 @@ impl Definer<'_> {
         Ok(bound)
     }
 
-    /// Tables of the same definitions take the places of the old ones.
+    /// Takes all rows away. Foreign keys of other tables keep them, unless those go along.
     pub(super) fn truncate(
         &mut self,
         tables: &[String],
@@ -97,6 +102,7 @@ impl Definer<'_> {
         let mut all = tables.to_vec();
         let mut at = 0;
         while let Some(name) = all.get(at).cloned() {
+            named(&name, self.txn.lock_table(&name, LockMode::Exclusive, Busy::Wait))?;
             let table = self.table(&name)?;
             for child in &table.notes.children {
                 if all.contains(child) {
@@ -117,32 +123,7 @@ impl Definer<'_> {
             }
             at += 1;
         }
-        all.iter().try_for_each(|name| self.truncate_one(name, restart))
-    }
-
-    fn truncate_one(&mut self, table: &str, restart: bool) -> Result<()> {
-        let info = named(table, self.txn.describe(table))?;
-        let mut next = Vec::new();
-        for identity in info.columns.iter().filter_map(|column| column.identity.as_ref()) {
-            match self.txn.next_value(&identity.sequence) {
-                Ok(number) if !restart => next.push((identity.sequence.clone(), number)),
-                Ok(_) | Err(Error::Limit(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let schema = schema_of(&info);
-        named(table, self.txn.drop_table(table))?;
-        named(table, self.txn.create_table(&schema))?;
-        if let Some(primary) = info.indexes.iter().find(|index| index.primary) {
-            let made = format!("{table}_pkey");
-            if primary.name != made {
-                self.txn.rename_index(&made, &primary.name)?;
-            }
-        }
-        for (sequence, number) in next {
-            self.txn.restart_sequence(&sequence, number)?;
-        }
-        Ok(())
+        all.iter().try_for_each(|name| named(name, self.txn.truncate(name, restart)))
     }
 }
 
@@ -153,55 +134,4 @@ pub(super) fn constant(bound: &Expr) -> Option<ColumnDefault> {
         Expr::Const(value) => value.clone().into_value().map(ColumnDefault::Value),
         _ => None,
     }
-}
-
-fn schema_of(info: &TableInfo) -> TableSchema {
-    let mut schema = TableSchema::new(&info.name);
-    schema.logged = info.logged;
-    schema.fillfactor = info.fillfactor;
-    schema.auto_vacuum = info.auto_vacuum;
-    schema.checks = info.checks.clone();
-    schema.note = info.note.clone();
-    for column in &info.columns {
-        let identity = column.identity.as_ref().map(|identity| IdentitySchema {
-            always: identity.always,
-            start: identity.start,
-            increment: identity.increment,
-        });
-        schema.columns.push(ColumnSchema {
-            nullable: column.nullable,
-            default: column.default.clone(),
-            identity,
-            note: column.note.clone(),
-            collation: column.collation.clone(),
-            ..ColumnSchema::new(column.name.clone(), column.kind)
-        });
-    }
-    for index in &info.indexes {
-        if index.primary {
-            schema.primary_key = index.columns.iter().map(|column| column.name.clone()).collect();
-            continue;
-        }
-        let key = |column: &rightlink::KeyColumnInfo| KeyColumn {
-            name: column.name.clone(),
-            descending: column.descending,
-            nulls_first: column.nulls_first,
-            collation: match &column.collation {
-                Some(collation) => KeyCollation::Given(collation.clone()),
-                None => KeyCollation::Bytes,
-            },
-        };
-        let columns = index.columns.iter().map(key).collect();
-        let (unique, method) = (index.unique, index.method);
-        schema.indexes.push(IndexSchema {
-            columns,
-            unique,
-            method,
-            nulls_not_distinct: index.nulls_not_distinct,
-            included: index.included.clone(),
-            predicate: index.predicate.clone(),
-            ..IndexSchema::new(&index.name)
-        });
-    }
-    schema
 }
