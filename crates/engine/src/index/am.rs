@@ -478,8 +478,8 @@ pub trait AccessMethod: Send + Sync {
 
     /// Removes the entries of rows that are dead to everyone, which are in the method's order; each
     /// is found by key and row id, and `check` is asked under the latch (R3). Logged, so that it
-    /// needs no durable commit (R1). Says in `traces` (equally long, [`Trace::Unknown`] before) what
-    /// became of each. Pages that are not in memory are read only if `reads`. Returns how many
+    /// needs no durable commit (R1). Says in `traces` (equally long, [`Trace::Unknown`] before)
+    /// what became of each. Pages that are not in memory are read only if `reads`. Returns how many
     /// entries it removed.
     fn remove_dead(
         &self,
