@@ -585,7 +585,7 @@ fn several_writers_with_room() {
 
 #[test]
 fn several_writers_in_a_tiny_pool() {
-    rounds().for_each(|round| run(round * 3 + 2, 3, 150, 32));
+    rounds().for_each(|round| run(round * 3 + 2, 3, 150, 16));
 }
 
 #[test]
@@ -607,7 +607,7 @@ fn snapshots_age_and_vacuums_are_cancelled() {
 #[test]
 fn reads_go_ahead_at_every_distance_by_every_method() {
     for (seed, method) in [(41, Method::Sync), (42, Method::Worker), (43, Method::IoUring)] {
-        let world = World { pool_pages: 32, rushed: Some(method), age: None };
+        let world = World { pool_pages: 16, rushed: Some(method), age: None };
         rounds().for_each(|round| run_in(world, round * 3 + seed, 2, 60));
     }
 }
