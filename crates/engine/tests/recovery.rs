@@ -109,6 +109,15 @@ fn outcomes_that_were_never_written_are_no_damage() {
     assert!(report.is_clean(), "{report:?}");
 }
 
+/// Opens what a crash left: rows of the logged table `kept` and of the unlogged one `loose`.
+fn rows_left(disk: &SimDisk) -> (usize, usize) {
+    let db = open(disk);
+    let count = |table| db.begin().scan(table, &ScanOptions::all()).unwrap().count();
+    let found = (count("kept"), count("loose"));
+    assert!(db.verify().unwrap().is_clean());
+    found
+}
+
 /// A close beside transactions that have written fails, and whoever ends the last of them closes
 /// the database: that close did nothing, so that relaxed commits were lost and unlogged tables
 /// emptied at an orderly end.
@@ -130,22 +139,15 @@ fn a_close_beside_a_writer_is_finished_by_the_writer() {
         early.commit().unwrap();
         let refused = db.close();
         assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
-        let rows = |disk: &SimDisk| {
-            let db = open(disk);
-            let count = |table| db.begin().scan(table, &ScanOptions::all()).unwrap().count();
-            let found = (count("kept"), count("loose"));
-            assert!(db.verify().unwrap().is_clean());
-            found
-        };
         let cut = disk.crash_image(&CrashChoice::AllLost);
-        assert_eq!(rows(&cut), (1, 0), "what was committed is durable");
+        assert_eq!(rows_left(&cut), (1, 0), "what was committed is durable");
         assert!(late.insert("kept", &[Value::Int8(3)]).is_err(), "new work is refused");
         match commits {
             true => late.commit().unwrap(),
             false => late.rollback(),
         }
         let cut = disk.crash_image(&CrashChoice::AllLost);
-        assert_eq!(rows(&cut), (1 + usize::from(commits), 1), "that was a clean close");
+        assert_eq!(rows_left(&cut), (1 + usize::from(commits), 1), "that was a clean close");
     }
 }
 
@@ -174,21 +176,14 @@ fn a_close_that_failed_is_made_again() {
             Err(Error::Io(_)) => failed += 1,
             other => other.unwrap(),
         }
-        let rows = |disk: &SimDisk| {
-            let db = open(disk);
-            let count = |table| db.begin().scan(table, &ScanOptions::all()).unwrap().count();
-            let found = (count("kept"), count("loose"));
-            assert!(db.verify().unwrap().is_clean());
-            found
-        };
         let cut = disk.crash_image(&CrashChoice::AllLost);
-        assert_eq!(rows(&cut).0, 1, "write {nth}: the log is durable by then");
+        assert_eq!(rows_left(&cut).0, 1, "write {nth}: the log is durable by then");
         match nth % 2 {
             0 => last.close().unwrap(),
             _ => drop(last),
         }
         let cut = disk.crash_image(&CrashChoice::AllLost);
-        assert_eq!(rows(&cut), (1, 1), "write {nth}: that was a clean close");
+        assert_eq!(rows_left(&cut), (1, 1), "write {nth}: that was a clean close");
     }
     assert!(failed >= 3, "{failed} closes failed");
 }

@@ -1,16 +1,13 @@
 //! COPY as a server drives it: data in pieces, lines and their ends, binary rows, rules for rows,
 //! what a COPY that fails leaves.
 
-use rightlink::Database;
+#[path = "common/asked.rs"]
+mod asked;
+
+use asked::{one, open};
 use rightlink_sql::{
     Activity, Column, CopyFormat, CopyHeader, Datum, Result, Row, Session, Sink, Who,
 };
-
-fn open() -> (tempfile::TempDir, Database) {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Database::open(dir.path()).unwrap();
-    (dir, db)
-}
 
 #[derive(Default)]
 struct Gather {
@@ -49,15 +46,6 @@ impl Sink for Gather {
         self.data.extend_from_slice(bytes);
         Ok(())
     }
-}
-
-fn one(session: &mut Session, sql: &str) -> String {
-    let outcomes = session.execute(sql).unwrap();
-    let rows = outcomes.last().unwrap().rows.iter();
-    let text = |value: &Datum| value.to_text().unwrap_or_else(|| "NULL".into());
-    let lines: Vec<String> =
-        rows.map(|row| row.iter().map(text).collect::<Vec<_>>().join("|")).collect();
-    lines.join(" ")
 }
 
 const ROWS: &str = "1\tone\t1.5\n2\t\\N\t-2\n3\ttab\\there\\\\and\\nline\t\\N\n";

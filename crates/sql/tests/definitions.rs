@@ -2,25 +2,14 @@
 //!
 //! Does not do: what one session shows by itself (`slt/definitions`, `slt/references`).
 
+#[path = "common/asked.rs"]
+mod asked;
+
+use asked::{one, open};
 use rightlink::Database;
 use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 use rightlink_env::thread::spawn;
-use rightlink_sql::{Datum, Session};
-
-fn open() -> (tempfile::TempDir, Database) {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Database::open(dir.path()).unwrap();
-    (dir, db)
-}
-
-fn one(session: &mut Session, sql: &str) -> String {
-    let outcomes = session.execute(sql).unwrap();
-    let rows = outcomes.last().unwrap().rows.iter();
-    let text = |value: &Datum| value.to_text().unwrap_or_else(|| "NULL".into());
-    let lines: Vec<String> =
-        rows.map(|row| row.iter().map(text).collect::<Vec<_>>().join("|")).collect();
-    lines.join(" ")
-}
+use rightlink_sql::Session;
 
 fn code(session: &mut Session, sql: &str) -> &'static str {
     session.execute(sql).unwrap_err().sqlstate

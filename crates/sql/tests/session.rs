@@ -1,48 +1,18 @@
 //! What a server asks of a session: prepared statements with inferred parameters, portals with row
 //! limits, two sessions at once, kept plans when tables change.
 
+#[path = "common/asked.rs"]
+mod asked;
+#[path = "common/gather.rs"]
+mod gather;
+
+use asked::{one, open};
+use gather::Gather;
 use rightlink::{Database, IndexSchema, Predicate, Value};
 use rightlink_env::thread::spawn;
 use rightlink_sql::{
-    Activity, Column, Datum, Execution, Result, Row, Session, Sink, SqlType, TransactionStatus, Who,
+    Activity, Column, Datum, Execution, Row, Session, SqlType, TransactionStatus, Who,
 };
-
-fn open() -> (tempfile::TempDir, Database) {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Database::open(dir.path()).unwrap();
-    (dir, db)
-}
-
-#[derive(Default)]
-struct Gather {
-    rows: Vec<Row>,
-}
-
-impl Sink for Gather {
-    fn columns(&mut self, _: &[Column]) -> Result<()> {
-        Ok(())
-    }
-
-    fn row(&mut self, row: Row) -> Result<()> {
-        self.rows.push(row);
-        Ok(())
-    }
-
-    fn complete(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    fn notice(&mut self, _: &str, _: &str) {}
-}
-
-fn one(session: &mut Session, sql: &str) -> String {
-    let outcomes = session.execute(sql).unwrap();
-    let rows = outcomes.last().unwrap().rows.iter();
-    let text = |value: &Datum| value.to_text().unwrap_or_else(|| "NULL".into());
-    let lines: Vec<String> =
-        rows.map(|row| row.iter().map(text).collect::<Vec<_>>().join("|")).collect();
-    lines.join(" ")
-}
 
 #[test]
 fn types_of_parameters_are_inferred() {

@@ -1,48 +1,18 @@
 //! What a session keeps and undoes beside rows: settings, cursors, portals, sequences; and what its
 //! settings do.
 
+#[path = "common/asked.rs"]
+mod asked;
+#[path = "common/gather.rs"]
+mod gather;
+
+use asked::{one, open};
+use gather::Gather;
 use rightlink::Database;
 use rightlink_aio::SimDisk;
 use rightlink_env::Env;
 use rightlink_env::thread::spawn;
-use rightlink_sql::{Column, Datum, Execution, Result, Row, Session, Sink};
-
-fn open() -> (tempfile::TempDir, Database) {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Database::open(dir.path()).unwrap();
-    (dir, db)
-}
-
-#[derive(Default)]
-struct Gather {
-    rows: Vec<Row>,
-}
-
-impl Sink for Gather {
-    fn columns(&mut self, _: &[Column]) -> Result<()> {
-        Ok(())
-    }
-
-    fn row(&mut self, row: Row) -> Result<()> {
-        self.rows.push(row);
-        Ok(())
-    }
-
-    fn complete(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    fn notice(&mut self, _: &str, _: &str) {}
-}
-
-fn one(session: &mut Session, sql: &str) -> String {
-    let outcomes = session.execute(sql).unwrap();
-    let rows = outcomes.last().unwrap().rows.iter();
-    let text = |value: &Datum| value.to_text().unwrap_or_else(|| "NULL".into());
-    let lines: Vec<String> =
-        rows.map(|row| row.iter().map(text).collect::<Vec<_>>().join("|")).collect();
-    lines.join(" ")
-}
+use rightlink_sql::{Column, Execution, Result, Row, Session, Sink};
 
 fn files_in(dir: &tempfile::TempDir) -> usize {
     std::fs::read_dir(dir.path().join("tmp")).unwrap().count()

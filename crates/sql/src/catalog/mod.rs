@@ -34,7 +34,7 @@ use sqlparser::ast::{Query, Select as AstSelect, SelectItem, SetExpr, Statement,
 use crate::bind::names;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
-use crate::plan::{Column, Distinct, Plan, Select, Source};
+use crate::plan::{Column, Plan, Select, Source};
 use crate::types::{Datum, SqlType};
 use objects::Objects;
 
@@ -206,20 +206,9 @@ fn parameters(query: &Query) -> usize {
 }
 
 fn plan(columns: Vec<Column>, rows: Vec<Vec<Expr>>) -> Plan {
-    Plan::Select(Arc::new(Select {
-        source: Source::Values(rows),
-        filter: None,
-        group: None,
-        output: (0..columns.len()).map(Expr::Column).collect(),
-        columns,
-        distinct: Distinct::None,
-        sort: Vec::new(),
-        ordered: false,
-        limit: None,
-        offset: None,
-        locks: None,
-        sequences: Vec::new(),
-    }))
+    let output = (0..columns.len()).map(Expr::Column).collect();
+    let values = Select::over(Source::Values(rows));
+    Plan::Select(Arc::new(Select { output, columns, ..values }))
 }
 
 #[cfg(test)]
