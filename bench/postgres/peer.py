@@ -7,6 +7,7 @@ Needs psycopg for sessions (`pip install 'psycopg[binary]'`). Does not do: anyth
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -14,19 +15,26 @@ import time
 BIN = pathlib.Path("/usr/lib/postgresql/15/bin")
 
 
+def free_port():
+    """A TCP port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Postgres:
     """A PostgreSQL server, gone when it is closed."""
 
-    def __init__(self, folder, settings, port=5432):
+    def __init__(self, folder, settings):
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="peer-postgres-", dir=folder))
         self.data = self.home / "data"
-        self.port = port
+        self.port = free_port()
         if os.geteuid() == 0:
             shutil.chown(self.home, "postgres", "postgres")
         self.tool("initdb", "-D", self.data, "-A", "trust", "-U", "postgres",
                   "--locale=C.UTF-8", "--encoding=UTF8")
         lines = [f"{name} = {value}" for name, value in settings.items()]
-        lines += ["listen_addresses = ''", f"port = {port}",
+        lines += ["listen_addresses = '127.0.0.1'", f"port = {self.port}",
                   f"unix_socket_directories = '{self.home}'"]
         with open(self.data / "postgresql.auto.conf", "a", encoding="utf-8") as out:
             out.write("\n".join(lines) + "\n")
@@ -53,20 +61,22 @@ class Postgres:
 class Rightlink:
     """Our server, gone when it is closed."""
 
-    def __init__(self, binary, folder, port=5433):
+    def __init__(self, binary, folder, memory="128M"):
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="peer-rightlink-", dir=folder))
-        self.port = port
+        self.port = free_port()
         self.binary = binary
+        self.memory = memory
         self.start()
 
     def start(self):
         self.process = subprocess.Popen(
-            [str(self.binary), "serve", str(self.home / "db"), "--listen", "127.0.0.1:0",
-             "--socket", str(self.home), "--port", str(self.port)],
+            [str(self.binary), "serve", str(self.home / "db"), "--listen",
+             f"127.0.0.1:{self.port}", "--socket", str(self.home), "--port", str(self.port),
+             "--memory", self.memory],
             stdout=subprocess.DEVNULL)
-        socket = self.home / f".s.PGSQL.{self.port}"
+        listening = self.home / f".s.PGSQL.{self.port}"
         for _ in range(200):
-            if socket.exists():
+            if listening.exists():
                 return
             time.sleep(0.05)
         raise SystemExit("rightlink serve does not listen")

@@ -19,7 +19,7 @@ use rightlink_env::points::{broken, hit};
 
 use crate::error::Result;
 use crate::heap::page::{HeapPage, Slot};
-use crate::heap::prune::{DeadRoot, Plan};
+use crate::heap::prune::{DeadRoot, Plan, Versions};
 use crate::heap::tuple::{HEAP_ONLY, HOT_UPDATED, STUB, TUPLE_HEADER, TupleHeader, UPDATED};
 use crate::heap::visibility::{Birth, End, Judge};
 use crate::ids::{Csn, RowId, Xid};
@@ -113,15 +113,15 @@ impl Plan {
     pub(super) fn remove_between(
         &mut self,
         page: &HeapPage<'_>,
+        versions: &Versions<'_>,
         judge: &mut Judge<'_>,
         set: &SnapshotSet,
     ) -> Result<()> {
         let mut gone = Vec::new();
-        for slot in 1..=page.slots() {
+        for (slot, tuple) in versions.all() {
             if !matches!(self.slots[usize::from(slot) - 1], Slot::Normal { .. }) {
                 continue;
             }
-            let Some(tuple) = page.tuple(slot)? else { continue };
             if tuple.header.xmax != Xid::NONE && lies_between(&tuple.header, judge, set) {
                 gone.push((RowId { block: page.id().block, slot }, tuple.row));
             }

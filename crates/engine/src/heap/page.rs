@@ -220,7 +220,7 @@ impl<'a> HeapPage<'a> {
     }
 
     /// The version that the normal line pointer `slot` names: offset and bytes.
-    fn tuple_at(&self, slot: u16, (offset, len): (u16, u16)) -> Result<Tuple<'a>> {
+    pub(super) fn tuple_at(&self, slot: u16, (offset, len): (u16, u16)) -> Result<Tuple<'a>> {
         let all = &self.bytes[usize::from(offset)..usize::from(offset + len)];
         let (head, row) = all.split_first_chunk().expect("check_tuple wants a whole header");
         let header = TupleHeader::decode(self.base(), head);

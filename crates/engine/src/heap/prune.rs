@@ -106,6 +106,40 @@ impl DeadQueue {
     }
 }
 
+/// The versions of a page, decoded once: planning looks at each several times.
+pub(super) struct Versions<'a>(Vec<Option<Tuple<'a>>>);
+
+impl<'a> Versions<'a> {
+    fn read(page: &HeapPage<'a>, slots: &[Slot]) -> Result<Self> {
+        let tuple = |(slot, state): (u16, &Slot)| match state {
+            Slot::Normal { offset, len } => page.tuple_at(slot, (*offset, *len)).map(Some),
+            _ => Ok(None),
+        };
+        Ok(Self((1u16..).zip(slots).map(tuple).collect::<Result<_>>()?))
+    }
+
+    /// All of them, by line pointer.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u16, &Tuple<'a>)> {
+        (1u16..).zip(&self.0).filter_map(|(slot, tuple)| tuple.as_ref().map(|tuple| (slot, tuple)))
+    }
+
+    /// May the HOT chain of `root` lose versions? Not one that is a single living version, as most
+    /// are.
+    fn may_shorten(&self, slots: &[Slot], root: u16, judge: &mut Judge<'_>, horizon: Xid) -> bool {
+        let at = usize::from(root) - 1;
+        match (slots[at], &self.0[at]) {
+            (Slot::Redirect(_), _) => true,
+            (Slot::Normal { .. }, Some(tuple)) => {
+                let head = &tuple.header;
+                !head.has(HEAP_ONLY)
+                    && (head.hot_next().is_some()
+                        || judge.dead_to_all(head, horizon) == Some(true))
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What pruning will do to a page.
 pub(super) struct Plan {
     /// Line pointers afterwards, offsets as they are now.
@@ -131,13 +165,16 @@ impl Plan {
         now: u64,
     ) -> Result<Plan> {
         let mut plan = Plan { now, ..Plan::nothing(page)? };
+        let versions = Versions::read(page, &plan.slots)?;
         let horizon = snapshots.horizon;
         for root in 1..=page.slots() {
-            plan.prune_chain(page, root, judge, horizon)?;
+            if versions.may_shorten(&plan.slots, root, judge, horizon) {
+                plan.prune_chain(page, root, judge, horizon)?;
+            }
         }
-        plan.drop_orphans(page, judge)?;
-        plan.remove_between(page, judge, snapshots)?;
-        plan.find_prune_xid(page, judge)?;
+        plan.drop_orphans(&versions, judge);
+        plan.remove_between(page, &versions, judge, snapshots)?;
+        plan.find_prune_xid(page, &versions, judge);
         Ok(plan)
     }
 
@@ -216,37 +253,40 @@ impl Plan {
     }
 
     /// Heap-only versions of aborted updates: no chain leads to them any more, or ever will.
-    fn drop_orphans(&mut self, page: &HeapPage<'_>, judge: &mut Judge<'_>) -> Result<()> {
-        for slot in 1..=page.slots() {
-            if self.slots[usize::from(slot) - 1] == Slot::Unused {
-                continue;
-            }
-            let Some(tuple) = page.tuple(slot)? else { continue };
-            if tuple.header.has(HEAP_ONLY) && judge.birth(&tuple.header) == Some(Birth::Aborted) {
+    fn drop_orphans(&mut self, versions: &Versions<'_>, judge: &mut Judge<'_>) {
+        for (slot, tuple) in versions.all() {
+            if self.slots[usize::from(slot) - 1] != Slot::Unused
+                && tuple.header.has(HEAP_ONLY)
+                && judge.birth(&tuple.header) == Some(Birth::Aborted)
+            {
                 self.set(slot, Slot::Unused);
             }
         }
-        Ok(())
     }
 
-    fn find_prune_xid(&mut self, page: &HeapPage<'_>, judge: &mut Judge<'_>) -> Result<()> {
+    fn find_prune_xid(
+        &mut self,
+        page: &HeapPage<'_>,
+        versions: &Versions<'_>,
+        judge: &mut Judge<'_>,
+    ) {
         self.prune_xid = Xid::NONE;
-        for slot in 1..=page.slots() {
+        for (slot, tuple) in versions.all() {
             if !matches!(self.slots[usize::from(slot) - 1], Slot::Normal { .. }) {
                 continue;
             }
-            let Some(tuple) = page.tuple(slot)? else { continue };
-            let by = tuple.header.xmax;
-            let end = judge.end(&tuple.header);
             // A lock ends nothing, also one whose holder's status is not known.
-            let ends =
-                !tuple.header.only_locked() && !matches!(end, Some(End::Open | End::Locked(_)));
-            if ends && (self.prune_xid == Xid::NONE || by < self.prune_xid) {
+            if tuple.header.only_locked()
+                || matches!(judge.end(&tuple.header), Some(End::Open | End::Locked(_)))
+            {
+                continue;
+            }
+            let by = tuple.header.xmax;
+            if self.prune_xid == Xid::NONE || by < self.prune_xid {
                 self.prune_xid = by;
             }
         }
         self.changed |= page.prune_xid().unwrap_or(Xid::NONE) != self.prune_xid;
-        Ok(())
     }
 
     /// How many of `versions` on the page go.

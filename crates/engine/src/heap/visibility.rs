@@ -122,12 +122,14 @@ pub(super) enum End {
 pub(super) struct Judge<'t> {
     txns: &'t TxnManager,
     known: Vec<(Xid, Status)>,
+    /// The outcome that was found last: rows that came together have one creator.
+    last: Option<(Xid, Status)>,
     missing: Vec<Xid>,
 }
 
 impl<'t> Judge<'t> {
     pub(super) fn new(txns: &'t TxnManager) -> Self {
-        Self { txns, known: Vec::new(), missing: Vec::new() }
+        Self { txns, known: Vec::new(), last: None, missing: Vec::new() }
     }
 
     pub(super) fn txns(&self) -> &'t TxnManager {
@@ -135,12 +137,16 @@ impl<'t> Judge<'t> {
     }
 
     pub(super) fn status(&mut self, xid: Xid) -> Option<Status> {
-        if let Some((_, status)) = self.known.iter().rev().find(|(known, _)| *known == xid) {
+        let same = |known: &&(Xid, Status)| known.0 == xid;
+        let found = self.last.as_ref().filter(same);
+        if let Some((_, status)) = found.or_else(|| self.known.iter().rev().find(same)) {
             return Some(*status);
         }
         let status = self.txns.try_status(xid);
-        if status.is_none() && !self.missing.contains(&xid) {
-            self.missing.push(xid);
+        match status {
+            None if !self.missing.contains(&xid) => self.missing.push(xid),
+            None | Some(Status::InProgress) => {}
+            Some(outcome) => self.last = Some((xid, outcome)),
         }
         status
     }
