@@ -180,16 +180,19 @@ impl Rewrite {
     /// Plans the page of `keep` (one entry per line pointer, offsets as they are now), compacted.
     pub(super) fn plan(page: &HeapPage<'_>, mut keep: Vec<Slot>) -> Result<Rewrite> {
         assert!(keep.len() == usize::from(page.slots()), "one entry per line pointer");
-        let mut kept: Vec<(usize, usize, usize)> = Vec::new();
+        // Offset, bytes and index in one number: updates mix a page, and this is its only sort.
+        let mut kept: Vec<u64> = Vec::with_capacity(keep.len());
         for (i, slot) in keep.iter().enumerate() {
             if let Slot::Normal { offset, len } = *slot {
-                kept.push((usize::from(offset), usize::from(len), i));
+                kept.push(u64::from(offset) << 32 | u64::from(len) << 16 | i as u64);
             }
         }
         kept.sort_unstable_by(|a, b| b.cmp(a));
         let (mut upper, mut above) = (PRUNE_XID, PRUNE_XID);
         let mut moves: Vec<(usize, usize, usize)> = Vec::new();
-        for (offset, len, i) in kept {
+        for word in kept {
+            let field = |at: u32| usize::from((word >> at) as u16);
+            let (offset, len, i) = (field(32), field(16), field(0));
             if offset + len > above {
                 return Err(page.error(i as u16 + 1, "a tuple that overlaps another"));
             }

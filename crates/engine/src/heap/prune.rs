@@ -17,7 +17,7 @@ use crate::heap::page::{HeapPage, Slot, Tuple, walk_chain};
 use crate::heap::page_edit::{self, Rewrite};
 use crate::heap::page_set::Maps;
 use crate::heap::tuple::{HEAP_ONLY, STUB, TupleHeader};
-use crate::heap::visibility::{Birth, End, Judge};
+use crate::heap::visibility::{Birth, End, Hints, Judge};
 use crate::heap::{Heap, Shared};
 use crate::ids::{BlockNo, RowId, Xid};
 use crate::page::PageMut;
@@ -111,11 +111,15 @@ pub(super) struct Versions<'a>(Vec<Option<Tuple<'a>>>);
 
 impl<'a> Versions<'a> {
     fn read(page: &HeapPage<'a>, slots: &[Slot]) -> Result<Self> {
-        let tuple = |(slot, state): (u16, &Slot)| match state {
-            Slot::Normal { offset, len } => page.tuple_at(slot, (*offset, *len)).map(Some),
-            _ => Ok(None),
-        };
-        Ok(Self((1u16..).zip(slots).map(tuple).collect::<Result<_>>()?))
+        // Not collected: through a `Result` the vector would grow step by step.
+        let mut versions = Vec::with_capacity(slots.len());
+        for (slot, state) in (1u16..).zip(slots) {
+            versions.push(match state {
+                Slot::Normal { offset, len } => Some(page.tuple_at(slot, (*offset, *len))?),
+                _ => None,
+            });
+        }
+        Ok(Self(versions))
     }
 
     /// All of them, by line pointer.
@@ -132,8 +136,7 @@ impl<'a> Versions<'a> {
             (Slot::Normal { .. }, Some(tuple)) => {
                 let head = &tuple.header;
                 !head.has(HEAP_ONLY)
-                    && (head.hot_next().is_some()
-                        || judge.dead_to_all(head, horizon) == Some(true))
+                    && (head.hot_next().is_some() || judge.dead_to_all(head, horizon) == Some(true))
             }
             _ => false,
         }
@@ -152,6 +155,10 @@ pub(super) struct Plan {
     pub(super) edits: Vec<(u16, TupleHeader)>,
     /// Oldest xid that ends a version that stays: the new prunable mark.
     prune_xid: Xid,
+    /// What was learnt of the versions that stay, so that nobody has to ask again.
+    hints: Hints,
+    /// Versions that the page has now.
+    versions: usize,
     changed: bool,
 }
 
@@ -180,12 +187,21 @@ impl Plan {
 
     /// A plan that leaves `page` as it is.
     pub(super) fn nothing(page: &HeapPage<'_>) -> Result<Plan> {
+        let mut slots = Vec::with_capacity(usize::from(page.slots()));
+        let mut versions = 0;
+        for slot in 1..=page.slots() {
+            let state = page.slot(slot)?;
+            versions += usize::from(matches!(state, Slot::Normal { .. }));
+            slots.push(state);
+        }
         Ok(Plan {
-            slots: (1..=page.slots()).map(|slot| page.slot(slot)).collect::<Result<_>>()?,
+            slots,
             dead: Vec::new(),
             now: 0,
             edits: Vec::new(),
             prune_xid: page.prune_xid().unwrap_or(Xid::NONE),
+            hints: Hints::default(),
+            versions,
             changed: false,
         })
     }
@@ -275,6 +291,7 @@ impl Plan {
             if !matches!(self.slots[usize::from(slot) - 1], Slot::Normal { .. }) {
                 continue;
             }
+            self.hints.note(judge.txns(), tuple.offset, &tuple.header);
             // A lock ends nothing, also one whose holder's status is not known.
             if tuple.header.only_locked()
                 || matches!(judge.end(&tuple.header), Some(End::Open | End::Locked(_)))
@@ -289,10 +306,10 @@ impl Plan {
         self.changed |= page.prune_xid().unwrap_or(Xid::NONE) != self.prune_xid;
     }
 
-    /// How many of `versions` on the page go.
-    pub(super) fn removed(&self, versions: usize) -> u64 {
+    /// How many versions of the page go.
+    pub(super) fn removed(&self) -> u64 {
         let stay = self.slots.iter().filter(|slot| matches!(slot, Slot::Normal { .. })).count();
-        versions.saturating_sub(stay) as u64
+        self.versions.saturating_sub(stay) as u64
     }
 
     /// Plans the stores; everything that can be wrong with the page is found here.
@@ -343,12 +360,13 @@ impl Heap {
         let now = self.clock().now();
         let plan = Plan::new(&set.page(block.0)?, &mut judge, &snapshots, now)?;
         if plan.changes() {
-            let versions = versions_on(&set.page(block.0)?)?;
             let rewrite = plan.rewrite(&set.page(block.0)?)?;
-            plan.apply(&mut set.store(block.0), &rewrite);
+            let mut store = set.store(block.0);
+            plan.hints.store(&mut store);
+            plan.apply(&mut store, &rewrite);
             let room = self.room_for_inserts(&set.page(block.0)?);
             set.commit(RecordKind::HeapPrune, Xid::NONE)?;
-            self.take_garbage(plan.removed(versions));
+            self.take_garbage(plan.removed());
             // Less is left to updates of the page's own rows.
             if room >= MUCH_ROOM {
                 self.free_space().note(block.0, room)?;
@@ -382,15 +400,6 @@ impl Heap {
             pruned => pruned,
         }
     }
-}
-
-/// Versions on a page.
-pub(super) fn versions_on(page: &HeapPage<'_>) -> Result<usize> {
-    let mut versions = 0;
-    for slot in 1..=page.slots() {
-        versions += usize::from(matches!(page.slot(slot)?, Slot::Normal { .. }));
-    }
-    Ok(versions)
 }
 
 impl Shared {

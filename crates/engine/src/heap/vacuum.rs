@@ -18,7 +18,7 @@ use crate::heap::Heap;
 use crate::heap::page::{HeapPage, Slot};
 use crate::heap::page_edit;
 use crate::heap::page_set::{Maps, PageSet};
-use crate::heap::prune::{DeadRoot, Plan, versions_on};
+use crate::heap::prune::{DeadRoot, Plan};
 use crate::heap::tuple::{LOCK_ONLY, TupleHeader};
 use crate::heap::visibility::{Birth, End, Judge};
 use crate::heap::visibility_map::Bits;
@@ -100,7 +100,7 @@ impl Heap {
             }
             let died = plan.dead.clone();
             let dead = dead_slots(block, &plan.slots);
-            let removed = plan.removed(versions_on(&page)?);
+            let removed = plan.removed();
             self.store_vacuum(set, block.0, Some(&plan), &freeze)?;
             self.take_garbage(removed);
             return Ok(VacuumPage {

@@ -24,7 +24,7 @@ use crate::heap::tuple::{
     FLAGS, GROUP, TupleHeader, XMAX_ABORTED, XMAX_COMMITTED, XMIN_ABORTED, XMIN_COMMITTED,
 };
 use crate::ids::Xid;
-use crate::page::header;
+use crate::page::{PageMut, header};
 use crate::txn::{Locker, Snapshot, Status, TxnManager};
 
 /// Most answers remembered between two looks at a page: more than a page has xids.
@@ -290,13 +290,16 @@ impl Hints {
         if self.marks.is_empty() {
             return;
         }
-        pin.hint(Some(version), |page| {
-            for (offset, bits) in &self.marks {
-                let at = usize::from(*offset) + FLAGS;
-                let flags = header::u16_at(page.bytes(), at) | bits;
-                page.write_unlogged(at, &flags.to_le_bytes());
-            }
-        });
+        pin.hint(Some(version), |page| self.store(page));
+    }
+
+    /// Sets the marks on a page that is latched and has not changed since they were noted.
+    pub(super) fn store(&self, page: &mut PageMut<'_>) {
+        for (offset, bits) in &self.marks {
+            let at = usize::from(*offset) + FLAGS;
+            let flags = header::u16_at(page.bytes(), at) | bits;
+            page.write_unlogged(at, &flags.to_le_bytes());
+        }
     }
 }
 

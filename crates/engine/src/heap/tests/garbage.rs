@@ -245,3 +245,16 @@ fn garbage_is_counted_down_once() {
     drop(hook);
     assert_eq!(heap.garbage_since_vacuum(), 0);
 }
+
+/// Whoever prunes has asked for the outcomes: later looks at the page need not ask again.
+#[test]
+fn pruning_notes_who_has_committed() {
+    let fixture = Fixture::new();
+    let (gone, stays) = (fixture.insert(b"gone"), fixture.insert(b"stays"));
+    fixture.delete(gone);
+    assert!(!fixture.header(stays).has(XMIN_COMMITTED), "nobody has read it");
+    assert_eq!(fixture.heap.prune(gone.block).expect("pruned").len(), 1);
+    assert!(fixture.header(stays).has(XMIN_COMMITTED));
+    assert_eq!(fixture.fetch(stays).as_deref(), Some(&b"stays"[..]));
+    fixture.assert_sound();
+}
