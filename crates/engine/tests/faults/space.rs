@@ -233,9 +233,9 @@ fn rename(db: &Database, id: i64, name: &str) -> rightlink::Result<()> {
     txn.commit()
 }
 
-/// Renames a few rows over and over, until `rounds` times were tried; what was acknowledged goes
-/// into `expected`. Returns how often that failed, and how many pages gave row ids free by key.
-fn churn(db: &Database, rounds: i64, expected: &mut Content) -> (usize, usize) {
+/// Renames the first `rows` rows in turn, `rounds` times in all; what was acknowledged goes into
+/// `expected`. Returns how often that failed, and how many pages gave row ids free by key.
+fn churn(db: &Database, (rows, rounds): (i64, i64), expected: &mut Content) -> (usize, usize) {
     let freed = Arc::new(AtomicUsize::new(0));
     let theirs = Arc::clone(&freed);
     let hook = points::install_local(move |point| {
@@ -243,7 +243,7 @@ fn churn(db: &Database, rounds: i64, expected: &mut Content) -> (usize, usize) {
     });
     let (mut refused, mut names) = (0, BTreeMap::new());
     for round in 0..rounds {
-        let (id, name) = (round % 7, format!("{:06}{}", round % 50, "y".repeat(150)));
+        let (id, name) = (round * 37 % rows, format!("{:06}{}", round % 50, "y".repeat(150)));
         let renamed = rename(db, id, &name);
         assert!(!poisoned(&renamed).expect("an error of the disk"), "{renamed:?}");
         match renamed {
@@ -266,34 +266,34 @@ fn on_a_full_disk_entries_leave_by_key() {
     let (disk, db) = little(300);
     let mut expected = content(&db);
     disk.capacity(disk.allocated());
-    let (refused, freed) = churn(&db, 600, &mut expected);
+    let (refused, freed) = churn(&db, (7, 600), &mut expected);
     println!("{refused} of 600 refused, {freed} pages gave row ids free");
     assert!(freed > 5 && refused < 300, "{freed} and {refused}");
     is_there(&db, &expected).expect("what was acknowledged, and nothing else");
     survives(&disk, &expected).expect("what was acknowledged is durable");
     disk.capacity(1 << 40);
-    let (refused, _) = churn(&db, 100, &mut expected);
+    let (refused, _) = churn(&db, (7, 100), &mut expected);
     assert_eq!(refused, 0, "there is space again");
     db.close().expect("there is space");
     let db = Settings::LITTLE_LOG.open(&disk).expect("it was closed");
     is_there(&db, &expected).expect("nothing is lost");
 }
 
-/// The same while no data file can be written: what is cleaned stays in memory, however small that
-/// is, and reaches the files when the fault is over.
+/// The same while no data file can be written: what is cleaned stays in memory. Where that is too
+/// small statements fail as such, and so does what cleans up for them, without harm.
 #[test]
 fn where_no_data_file_can_be_written_entries_leave_by_key() {
-    for (settings, kind, least) in [
-        (Settings::ROOMY, FaultKind::Io, 5),
-        (Settings::ROOMY, FaultKind::NoSpace, 5),
-        (Settings::TINY_POOL, FaultKind::Io, 0),
-        (Settings::TINY_POOL, FaultKind::NoSpace, 0),
+    for (settings, kind, rows) in [
+        (Settings::ROOMY, FaultKind::Io, 7),
+        (Settings::ROOMY, FaultKind::NoSpace, 7),
+        (Settings::TINY_POOL, FaultKind::Io, 1500),
+        (Settings::TINY_POOL, FaultKind::NoSpace, 1500),
     ] {
         let disk = SimDisk::new(9);
         let db = settings.open(&disk).expect("no fault");
         let mut txn = db.begin();
         txn.create_table(&common::usual_table("t")).expect("no fault");
-        txn.insert_many("t", &usual_rows(0..200, 60)).expect("no fault");
+        txn.insert_many("t", &usual_rows(0..rows.max(200), 60)).expect("no fault");
         txn.commit().expect("no fault");
         db.vacuum(None).expect("no fault");
         db.checkpoint().expect("no fault");
@@ -301,14 +301,17 @@ fn where_no_data_file_can_be_written_entries_leave_by_key() {
         for (file, _) in disk.files().iter().filter(|(name, _)| name.starts_with("data/")) {
             disk.fail_writes_of(file, kind);
         }
-        let (refused, freed) = churn(&db, 400, &mut expected);
+        let (refused, freed) = churn(&db, (rows, 400), &mut expected);
         println!("{settings:?}, {kind:?}: {refused} of 400 refused, {freed} pages freed row ids");
-        assert!(freed >= least, "{freed} pages");
+        match rows == 7 {
+            true => assert!(refused == 0 && freed > 5, "all of it is in memory"),
+            false => assert!((1..400).contains(&refused), "not all of it is in memory"),
+        }
         survives(&disk, &expected).expect("what was acknowledged is durable");
         disk.clear_faults();
         is_there(&db, &expected).expect("what was acknowledged, and nothing else");
-        let (refused, freed) = churn(&db, 300, &mut expected);
-        assert!(refused == 0 && freed > 0, "{refused} refused without a fault, {freed} freed");
+        let (refused, _) = churn(&db, (rows, 300), &mut expected);
+        assert_eq!(refused, 0, "the fault is over");
         db.checkpoint().expect("the fault is over");
         survives(&disk, &expected).expect("nothing is lost");
     }
