@@ -28,6 +28,8 @@ pub enum IoErrorKind {
     AlreadyExists,
     /// The device or the quota is full.
     NoSpace,
+    /// The process, or the system, has as many files open as it may.
+    TooManyFiles,
     /// The file may not be used this way.
     Permission,
     /// Interrupted again and again; a few interruptions are retried silently.
@@ -50,6 +52,7 @@ impl IoErrorKind {
             IoErrorKind::NotFound => "not found",
             IoErrorKind::AlreadyExists => "already exists",
             IoErrorKind::NoSpace => "no space left on device",
+            IoErrorKind::TooManyFiles => "too many open files",
             IoErrorKind::Permission => "permission denied",
             IoErrorKind::Interrupted => "interrupted",
             IoErrorKind::NotDirectory => "not a directory",
@@ -137,6 +140,7 @@ fn kind_of(errno: rustix::io::Errno) -> IoErrorKind {
         Errno::NOENT => IoErrorKind::NotFound,
         Errno::EXIST => IoErrorKind::AlreadyExists,
         Errno::NOSPC | Errno::DQUOT => IoErrorKind::NoSpace,
+        Errno::MFILE | Errno::NFILE => IoErrorKind::TooManyFiles,
         Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::BADF => IoErrorKind::Permission,
         Errno::NOTDIR => IoErrorKind::NotDirectory,
         Errno::INTR | Errno::AGAIN => IoErrorKind::Interrupted,

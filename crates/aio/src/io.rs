@@ -16,9 +16,10 @@ use crate::transfer::{Direction, Op, retried};
 #[cfg(target_os = "linux")]
 use crate::uring::{self, Ring};
 use crate::worker::Workers;
-use rightlink_env::sync::{Arc, AtomicBool, Ordering};
+use rightlink_env::sync::{Arc, AtomicBool, Mutex, Ordering};
 use rightlink_env::{Budget, Env};
 use rustix::fd::{AsFd, OwnedFd};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -75,6 +76,9 @@ pub struct Io {
 struct Inner {
     engine: Engine,
     place: Place,
+    /// Directories of the system that were listed or synced before: whoever made, renamed or
+    /// removed a file needs no descriptor more to make that durable.
+    dirs: Mutex<BTreeMap<String, Arc<OwnedFd>>>,
     direct: bool,
     told_buffered: AtomicBool,
     core: Arc<Core>,
@@ -136,8 +140,8 @@ impl Io {
     }
 
     fn new(engine: Engine, place: Place, direct: bool, core: Arc<Core>) -> Io {
-        let told_buffered = AtomicBool::new(false);
-        Io { inner: Arc::new(Inner { engine, place, direct, told_buffered, core }) }
+        let (dirs, told_buffered) = (Mutex::default(), AtomicBool::new(false));
+        Io { inner: Arc::new(Inner { engine, place, dirs, direct, told_buffered, core }) }
     }
 
     /// How I/O is done; after a fallback, how it is done in truth.
@@ -207,6 +211,17 @@ impl Io {
         }
     }
 
+    /// The directory, opened when it is first asked for.
+    fn dir_os(&self, root: &OwnedFd, dir: &str) -> Result<Arc<OwnedFd>, RawError> {
+        let known = self.inner.dirs.lock().get(dir).cloned();
+        if let Some(open) = known {
+            return Ok(open);
+        }
+        let opened = Arc::new(sys::dir(root, dir)?);
+        self.inner.dirs.lock().insert(dir.to_string(), Arc::clone(&opened));
+        Ok(opened)
+    }
+
     fn tell_buffered(&self, file: &str) {
         if !self.inner.told_buffered.swap(true, Ordering::Relaxed) {
             let line = format!("no direct I/O for {file:?} here, going through the page cache");
@@ -233,7 +248,10 @@ impl Io {
             Place::Sim(disk) => disk.remove(file),
             Place::Overlay(over) => over.remove(file),
         });
-        result.map_err(|raw| name("remove", file, raw))
+        result.map_err(|raw| name("remove", file, raw))?;
+        // It may have been a directory, and another of its name may be made.
+        self.inner.dirs.lock().remove(file);
+        Ok(())
     }
 
     /// Renames a file, replacing one of the new name. Durable once both directories are synced.
@@ -252,7 +270,7 @@ impl Io {
     pub fn list(&self, dir: &str) -> Result<Vec<String>, IoError> {
         assert_dir(dir);
         let result = retried(|| match &self.inner.place {
-            Place::Os(root) => sys::list(root, dir),
+            Place::Os(root) => self.dir_os(root, dir).and_then(|dir| sys::list(&dir)),
             Place::Sim(disk) => disk.list(dir),
             Place::Overlay(over) => over.list(dir),
         });
@@ -271,14 +289,21 @@ impl Io {
         result.map_err(|raw| name("create", dir, raw))
     }
 
-    /// Makes the entries of a directory durable: what was created, renamed and removed in it.
+    /// Makes the entries of a directory durable: what was created, renamed and removed in it. That
+    /// it could not be opened is an error of "open", after which a later call can make up for this
+    /// one; after an error of "sync" none can.
     pub fn sync_dir(&self, dir: &str) -> Result<(), IoError> {
         assert_dir(dir);
+        let os = match &self.inner.place {
+            Place::Os(root) => retried(|| self.dir_os(root, dir)).map(Some),
+            Place::Sim(_) | Place::Overlay(_) => Ok(None),
+        };
+        let os = os.map_err(|raw| name("open", dir, raw))?;
         let due = self.inner.core.due(0);
-        let result = retried(|| match &self.inner.place {
-            Place::Os(root) => sys::sync_dir(root, dir),
-            Place::Sim(disk) => disk.sync_dir(dir),
-            Place::Overlay(_) => Ok(()),
+        let result = retried(|| match (&self.inner.place, &os) {
+            (Place::Sim(disk), _) => disk.sync_dir(dir),
+            (_, Some(fd)) => sys::sync(fd),
+            (_, None) => Ok(()),
         });
         self.inner.core.wait_due(due);
         result.map_err(|raw| name("sync", dir, raw))?;

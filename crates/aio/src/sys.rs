@@ -166,14 +166,14 @@ fn open_dir(root: &OwnedFd, name: &str) -> Raw<OwnedFd> {
 }
 
 /// The directory called `name`; the empty name is the root itself.
-fn dir(root: &OwnedFd, name: &str) -> Raw<OwnedFd> {
+pub(crate) fn dir(root: &OwnedFd, name: &str) -> Raw<OwnedFd> {
     open_dir(root, if name.is_empty() { "." } else { name })
 }
 
-/// The names in a directory, in order.
-pub(crate) fn list(root: &OwnedFd, name: &str) -> Raw<Vec<String>> {
+/// The names in an open directory, in order.
+pub(crate) fn list(dir: &OwnedFd) -> Raw<Vec<String>> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(dir(root, name)?)? {
+    for entry in Dir::read_from(dir)? {
         let entry = entry?;
         let text = entry.file_name().to_string_lossy();
         if text != "." && text != ".." {
@@ -182,11 +182,6 @@ pub(crate) fn list(root: &OwnedFd, name: &str) -> Raw<Vec<String>> {
     }
     names.sort_unstable();
     Ok(names)
-}
-
-/// Makes a directory's entries durable.
-pub(crate) fn sync_dir(root: &OwnedFd, name: &str) -> Raw<()> {
-    sync(&dir(root, name)?)
 }
 
 /// Takes the exclusive lock on an open file, or says that somebody has it. The lock belongs to this

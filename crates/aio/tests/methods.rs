@@ -355,6 +355,14 @@ fn names(s: &Setup) {
     assert!(!s.io.exists("data/a").unwrap() && s.io.exists("data").unwrap());
     s.io.remove("data").unwrap();
     assert!(s.io.list("").unwrap().is_empty());
+    assert_eq!(s.io.list("data").unwrap_err().kind, IoErrorKind::NotFound);
+    assert!(s.io.sync_dir("data").is_err(), "the directory is gone");
+    s.io.create_dir("data").unwrap();
+    s.file("data/d");
+    s.io.sync_dir("data").unwrap();
+    assert_eq!(s.io.list("data").unwrap(), ["d"], "the new directory");
+    s.io.remove("data/d").unwrap();
+    s.io.remove("data").unwrap();
 }
 
 fn removed_files_stay_open(s: &Setup) {

@@ -9,6 +9,8 @@
 //! Does not do: power cuts without a fault (`crash.rs`).
 
 mod common;
+#[path = "faults/space.rs"]
+mod space;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

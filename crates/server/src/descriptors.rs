@@ -1,7 +1,7 @@
 //! How many connections the limit of open files has room for.
 //!
 //! Invariants: clients, those without a password included, never take the descriptors that the
-//! database needs: a log that cannot open its next file ends for good.
+//! database needs: without them nobody opens a table, or writes beyond the log that is open.
 //! Does not do: counting what is open.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -389,14 +389,15 @@ impl Heap {
     }
 
     /// Prunes `pin`'s page if that is worth it, and queues the roots that died. Whoever reads needs
-    /// none of this: where nothing can be logged, nothing is done.
+    /// none of this: where nothing can be logged, for lack of descriptors say, nothing is
+    /// done.
     pub(super) fn prune_on_read(&self, pin: &Pin) -> Result<()> {
         let wal = self.pool().wal();
         if !self.should_prune(pin) || !wal.has_room(Admission::GoOn) || wal.check().is_err() {
             return Ok(());
         }
         match self.prune_for_room(pin.page().block.0) {
-            Err(Error::DiskFull(_) | Error::Poisoned(_)) => Ok(()),
+            Err(Error::DiskFull(_) | Error::Io(_) | Error::Poisoned(_)) => Ok(()),
             pruned => pruned,
         }
     }

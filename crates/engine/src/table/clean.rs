@@ -55,14 +55,15 @@ pub struct Cleaned {
 
 impl Table {
     /// Called where a statement has written and holds nothing: cleans up if there is enough to do,
-    /// and log for it. What is left out does the statement no harm.
+    /// and log for it. What is left out does the statement no harm, so neither does a page of
+    /// others' rows that cannot be read or made room for: vacuum, or who needs it, will tell.
     pub(super) fn clean_some(&self) -> Result<()> {
         let has_room = || self.heap.pool().wal().has_room(Admission::GoOn);
         if self.heap.dead_roots() < BATCH || !has_room() {
             return Ok(());
         }
         match self.clean() {
-            Err(Error::DiskFull(_)) => Ok(()),
+            Err(Error::DiskFull(_) | Error::Io(_)) => Ok(()),
             cleaned => cleaned.map(drop),
         }
     }

@@ -17,8 +17,8 @@
 //! Invariants:
 //! - What `flush` returned for is found again by [`Reader`], after any power loss and with any torn
 //!   write.
-//! - A record is accepted only when its segment exists on disk: a flush never fails for lack of
-//!   space.
+//! - A record is accepted only when its segment exists on disk and is open: a flush never fails for
+//!   lack of space or of descriptors.
 //! - A failed write or sync poisons the log for good; what was in flight has an unknown outcome.
 //! - Only `rightlink_env::sync` is used; no lock is held across I/O except the writer's own.
 //!
@@ -333,8 +333,8 @@ impl Wal {
 
     /// Appends a record and returns its end: the record is durable once `durable() >= end`. Blocks
     /// only when both groups are full. Fails when the instance is poisoned; with any other error
-    /// (`DiskFull`, when even the reserve that [`Wal::admit`] guards is used up) nothing is
-    /// appended and the log is sound.
+    /// (`DiskFull`, or `Io` where a segment cannot be opened, when even the reserve that
+    /// [`Wal::admit`] guards is used up) nothing is appended and the log is sound.
     pub fn append(&self, kind: RecordKind, xid: Xid, parts: &[PagePart<'_>]) -> Result<Lsn> {
         let len = record::encoded_len(xid, parts);
         let mut state = self.room_for(len)?;
@@ -361,7 +361,7 @@ impl Wal {
                 continue;
             }
             let end = state.active.end_with(len);
-            if end <= self.segments.allocated() {
+            if end <= self.segments.ready() {
                 return Ok(state);
             }
             drop(state);
@@ -371,8 +371,9 @@ impl Wal {
     }
 
     /// Is there log space for `work`, its commit and a checkpoint? If there is not, and no segment
-    /// can be made, `DiskFull`. To be asked before the first store, with no latch held; costs two
-    /// loads as long as there is room. Not sticky.
+    /// can be made, `DiskFull`; `Io` if one cannot be opened, for lack of descriptors say. To be
+    /// asked before the first store, with no latch held; costs two loads as long as there is room.
+    /// Not sticky.
     pub fn admit(&self, work: Admission) -> Result<()> {
         if self.has_room(work) { Ok(()) } else { self.grow_ahead() }
     }
@@ -389,9 +390,9 @@ impl Wal {
         self.left(end) < LEAST_SURE.max(self.segment_bytes / 2)
     }
 
-    /// Bytes of log that are on disk behind `end`.
+    /// Bytes of log behind `end` in segments that are on disk and open.
     fn left(&self, end: Lsn) -> u64 {
-        self.segments.allocated().saturating_sub(end.0)
+        self.segments.ready().saturating_sub(end.0)
     }
 
     fn grow_ahead(&self) -> Result<()> {
@@ -415,7 +416,7 @@ impl Wal {
                 state = self.changed.wait(state);
             }
         }
-        let low = self.segments.allocated() < state.active.end() + self.segment_bytes;
+        let low = self.segments.ready() < state.active.end() + self.segment_bytes;
         drop(state);
         if low {
             // Ahead of need; if it cannot be done now, `admit` says so to those who ask for more.
@@ -615,6 +616,7 @@ fn settle_tail(
     let mut at = sector_of(frame_start(frame.durable).min(frame.start));
     let mut buffer = AlignedBuf::zeroed(256 << 10);
     let first = at;
+    segments.grow(end).map_err(error_of)?;
     while at < end {
         let len = ((end - at).next_multiple_of(SECTOR) as usize).min(buffer.len());
         let bytes = &mut buffer[..len];

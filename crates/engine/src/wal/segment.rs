@@ -2,11 +2,14 @@
 //!
 //! A segment is filled with zeros, synced, renamed into place and its directory synced before a
 //! byte of the log goes into it, so a full disk shows here and not in the middle of a commit.
-//! Segments whose records nobody needs are renamed to the end of the row and used again.
+//! Segments whose records nobody needs are renamed to the end of the row and used again. Those that
+//! the next bytes go to are opened before these are accepted, so that no flush opens a file: a
+//! process that has no descriptor left is told so where it can try again.
 //!
-//! Invariants: the numbers from the one being written to `next - 1` exist at full size; `allocated`
-//! is the end of the last one; bytes of an earlier use never pass as a frame (their LSN is
-//! another).
+//! Invariants: the numbers from the one being written to `next - 1` exist at full size, and those
+//! up to `open - 1` are open; `ready` is the end of the last open one; bytes of an earlier use
+//! never pass as a frame (their LSN is another). What is open is what is not durable yet and what
+//! was asked for: two segments, or three, and more only where a frame is longer than a segment.
 //! Does not do: decide what is still needed.
 
 use std::collections::BTreeMap;
@@ -66,20 +69,23 @@ pub(super) struct Segments {
     bytes: u64,
     /// Segments, old and new, that are kept in use.
     kept: u64,
-    /// One at a time makes, recycles or removes.
+    /// One at a time makes, opens, recycles or removes.
     row: Mutex<Row>,
     files: Mutex<BTreeMap<u64, File>>,
-    allocated: AtomicU64,
+    ready: AtomicU64,
 }
 
 struct Row {
     first: u64,
+    /// First one that does not exist.
     next: u64,
+    /// First one that has not been opened ahead.
+    open: u64,
 }
 
 impl Segments {
     /// Takes over the segments there are, which hold the log up to `end`; removes what is left of
-    /// interrupted work. Recycling keeps as many as a log of `max_bytes` fills.
+    /// interrupted work. Recycling keeps as many as a log of `max_bytes` fills. None is open yet.
     pub(super) fn open(io: &Io, bytes: u64, max_bytes: u64, end: u64) -> Result<Segments> {
         assert!(bytes >= 8 * BLOCK && bytes.is_multiple_of(BLOCK), "segments of whole blocks");
         remove_if_there(io, UNFINISHED).map_err(Error::Io)?;
@@ -93,15 +99,21 @@ impl Segments {
             io.remove(&name(*stray)).map_err(Error::Io)?;
         }
         io.sync_dir(DIR).map_err(Error::Io)?;
-        let allocated = AtomicU64::new(next * bytes);
-        let row = Mutex::new(Row { first, next });
+        let ready = AtomicU64::new(current * bytes);
+        let row = Mutex::new(Row { first, next, open: current });
         let (io, kept) = (io.clone(), max_bytes / bytes + AHEAD);
-        Ok(Segments { io, bytes, kept, row, files: Mutex::default(), allocated })
+        Ok(Segments { io, bytes, kept, row, files: Mutex::default(), ready })
     }
 
-    /// End of the last segment.
-    pub(super) fn allocated(&self) -> u64 {
-        self.allocated.load(Ordering::Acquire)
+    /// End of the segments that are there and open: up to here bytes can be written.
+    pub(super) fn ready(&self) -> u64 {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Segments that are open.
+    #[cfg(all(test, not(feature = "shuttle")))]
+    pub(super) fn open_files(&self) -> usize {
+        self.files.lock().len()
     }
 
     /// Start of the first segment that is kept.
@@ -109,7 +121,7 @@ impl Segments {
         self.row.lock().first * self.bytes
     }
 
-    /// Makes segments until there are `until` bytes of log.
+    /// Opens segments, and makes those that are missing, until `until` bytes of log are ready.
     pub(super) fn grow(&self, until: u64) -> std::result::Result<(), Failure> {
         self.grow_row(self.row.lock(), until)
     }
@@ -124,15 +136,24 @@ impl Segments {
         mut row: MutexGuard<'_, Row>,
         until: u64,
     ) -> std::result::Result<(), Failure> {
-        while row.next * self.bytes < until {
-            self.make(row.next)?;
-            row.next += 1;
-            self.allocated.store(row.next * self.bytes, Ordering::Release);
+        while row.open * self.bytes < until {
+            let number = row.open;
+            let file = if number < row.next {
+                self.io.open_file(&name(number), OpenMode::Existing).map_err(refused)?
+            } else {
+                let made = self.make(number)?;
+                row.next = number + 1;
+                made
+            };
+            self.files.lock().insert(number, file);
+            row.open = number + 1;
+            self.ready.store(row.open * self.bytes, Ordering::Release);
         }
         Ok(())
     }
 
-    fn make(&self, number: u64) -> std::result::Result<(), Failure> {
+    /// Makes a segment durably; the answer was opened under another name.
+    fn make(&self, number: u64) -> std::result::Result<File, Failure> {
         remove_if_there(&self.io, UNFINISHED).map_err(refused)?;
         let file = self.io.open_file(UNFINISHED, OpenMode::CreateNew).map_err(refused)?;
         if let Err(error) = fill(&file, self.bytes) {
@@ -150,7 +171,7 @@ impl Segments {
             self.io.sync_dir(DIR).map_err(Failure::Unknown)?;
         }
         hit("wal.segment.created");
-        Ok(())
+        Ok(file)
     }
 
     /// Gives up the segments below the one that holds `keep`: some go to the end of the row, the
@@ -161,6 +182,7 @@ impl Segments {
         let wanted = keep / self.bytes + self.kept;
         let mut next = row.next;
         while row.first < (keep / self.bytes).min(row.next) {
+            assert!(row.first < row.open, "what is not needed any more was written");
             self.files.lock().remove(&row.first);
             let old = name(row.first);
             if next < wanted {
@@ -179,20 +201,28 @@ impl Segments {
             self.io.sync_dir(DIR).map_err(Failure::Unknown)?;
         }
         row.next = next;
-        self.allocated.store(next * self.bytes, Ordering::Release);
         Ok((recycled, removed))
     }
 
+    /// The segment, open until what is written to it is durable. Only when a log is opened, and the
+    /// last frame written again, is it not open yet.
     fn file(&self, number: u64) -> std::result::Result<File, IoError> {
-        let mut files = self.files.lock();
-        if let Some(file) = files.get(&number) {
-            return Ok(file.clone());
+        let open = self.files.lock().get(&number).cloned();
+        if let Some(file) = open {
+            return Ok(file);
         }
-        // A log is written forwards: only the last two segments are worth keeping open.
-        files.retain(|&n, _| n + 1 >= number);
+        hit("wal.segment.opened-late");
         let file = self.io.open_file(&name(number), OpenMode::Existing)?;
-        files.insert(number, file.clone());
-        Ok(file)
+        Ok(self.files.lock().entry(number).or_insert(file).clone())
+    }
+
+    /// Closes the segments below `number`.
+    fn close_below(&self, number: u64) {
+        let mut files = self.files.lock();
+        let kept = files.split_off(&number);
+        let closed = std::mem::replace(&mut *files, kept);
+        drop(files);
+        drop(closed);
     }
 
     /// Start of the frame that covers the start of the segment that `lsn` lies in, or the segment's
@@ -200,7 +230,12 @@ impl Segments {
     pub(super) fn cover(&self, database: u64, lsn: u64) -> Option<u64> {
         let start = lsn - lsn % self.bytes;
         let mut block = AlignedBuf::zeroed(BLOCK as usize);
-        let file = self.file(start / self.bytes).ok()?;
+        let number = start / self.bytes;
+        let open = self.files.lock().get(&number).cloned();
+        let file = match open {
+            Some(file) => file,
+            None => self.io.open_file(&name(number), OpenMode::ReadOnly).ok()?,
+        };
         file.read_exact_at(&mut block, 0).ok()?;
         let header = BlockHeader::decode(&block, database, start)?;
         Some(if header.cover == 0 { start } else { header.cover })
@@ -210,23 +245,26 @@ impl Segments {
     pub(super) fn write(&self, base: u64, image: &[u8]) -> std::result::Result<(), IoError> {
         assert!(base.is_multiple_of(SECTOR), "the log is written in sectors");
         assert!((image.len() as u64).is_multiple_of(SECTOR), "the log is written in sectors");
-        assert!(base + image.len() as u64 <= self.allocated(), "segments are there before bytes");
+        assert!(base + image.len() as u64 <= self.ready(), "segments are open before bytes");
         for (number, from, to) in self.pieces(base, base + image.len() as u64) {
             let piece = &image[(from - base) as usize..(to - base) as usize];
-            self.file(number)?.write_all_at(piece, from % self.bytes)?;
+            let written = self.file(number)?.write_all_at(piece, from % self.bytes);
+            written.map_err(|error| of_segment(number, error))?;
             hit("wal.frame.piece-written");
         }
         Ok(())
     }
 
-    /// Makes the bytes `from..to` durable; returns how many syncs that took.
+    /// Makes the bytes `from..to` durable, through the handles that they were written by, and
+    /// closes what lies before `to`; returns how many syncs that took.
     pub(super) fn sync(&self, from: u64, to: u64) -> std::result::Result<u64, IoError> {
         let mut syncs = 0;
         for (number, ..) in self.pieces(from, to) {
-            self.file(number)?.sync_data()?;
+            self.file(number)?.sync_data().map_err(|error| of_segment(number, error))?;
             syncs += 1;
         }
         assert!(syncs > 0, "something was synced");
+        self.close_below(to / self.bytes);
         Ok(syncs)
     }
 
@@ -244,6 +282,11 @@ fn contiguous_up(found: &[u64], current: u64) -> u64 {
         next += 1;
     }
     next
+}
+
+/// The error by the name that the segment has now: it was opened before it was given that.
+fn of_segment(number: u64, error: IoError) -> IoError {
+    IoError { file: name(number), ..error }
 }
 
 /// Zeros, really written: space is taken now, and a later sync has no extents to convert.

@@ -4,6 +4,7 @@
 //! checked without a second copy of the log.
 
 mod broken;
+mod descriptors;
 
 use rightlink_aio::sim::{FaultKind, OpKind, Repeat};
 use rightlink_aio::{Io, IoOptions, Method, SimDisk};
