@@ -226,8 +226,8 @@ empty field is null. Types are inferred from the first rows of the first file: b
 float8, date, timestamp, timestamptz, uuid, else text; numbers with a leading zero stay text. A bad
 line is named by file, line and column, and nothing of its batch stays; --skip goes on from there.
 With --reject bad lines go to a file of their own, with place and reason, and the others are loaded:
-values that are none, wrong numbers of fields, duplicate keys. The exit code is then 2. Text that is
-no CSV ends the load all the same.
+values that are none, wrong numbers of fields, duplicate keys, bytes that are no UTF-8, text behind
+a closing quote. The exit code is then 2. A quote that is never closed ends the load all the same.
 With --json, {\"committed_rows\": N} is written after every durable batch.
 
 Examples:

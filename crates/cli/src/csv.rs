@@ -2,7 +2,9 @@
 //!
 //! Invariants: a record knows the line it begins on, whatever ends lines; a quote that is never
 //! closed is an error that names its line; what is too long is refused while it is read, so a
-//! record never takes more memory than `Limits` and `MAX_FIELDS` allow.
+//! record never takes more memory than `Limits` and `MAX_FIELDS` allow. A record with a field that is
+//! not UTF-8, or with text behind a closing quote, has a fault and ends all the same: in the latter
+//! case with its line, whatever is quoted there, as nobody knows what the quotes mean.
 //! A quote inside an unquoted field is a character like any other; empty lines are no records.
 //! Does not do: other separators, other encodings than UTF-8.
 
@@ -38,6 +40,17 @@ pub(crate) struct Record {
     pub(crate) fields: Vec<String>,
     /// First line.
     pub(crate) line: u64,
+    /// What is wrong with it, if anything is.
+    pub(crate) fault: Option<Fault>,
+}
+
+/// What is wrong with a record that has an end nevertheless.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fault {
+    /// Field, counted from 0.
+    pub(crate) field: usize,
+    /// What it is.
+    pub(crate) what: &'static str,
 }
 
 impl Record {
@@ -93,6 +106,10 @@ struct Parser {
     field: Vec<u8>,
     fields: Vec<String>,
     line: u64,
+    /// The first fault.
+    fault: Option<Fault>,
+    /// Has text followed a closing quote?
+    torn: bool,
 }
 
 impl<R: BufRead> CsvReader<R> {
@@ -106,8 +123,18 @@ impl<R: BufRead> CsvReader<R> {
         self.bytes
     }
 
-    /// The next record.
+    /// The next record, which must have no fault.
     pub(crate) fn next(&mut self) -> Result<Option<Record>, CsvError> {
+        match self.next_any()? {
+            Some(Record { fault: Some(Fault { field, what }), line, .. }) => {
+                Err(CsvError::Bad { line, field, what: what.to_owned() })
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// The next record, faults included.
+    pub(crate) fn next_any(&mut self) -> Result<Option<Record>, CsvError> {
         let mut raw = Vec::new();
         let mut taken = loop {
             let read = self.next_line(&mut raw, 0)?;
@@ -120,7 +147,8 @@ impl<R: BufRead> CsvReader<R> {
         };
         let (line, limits) = (self.lines, self.limits);
         let (field, fields) = (Vec::new(), Vec::new());
-        let mut parser = Parser { limits, state: State::Start, field, fields, line };
+        let (state, fault) = (State::Start, None);
+        let mut parser = Parser { limits, state, field, fields, line, fault, torn: false };
         loop {
             if taken > limits.record {
                 return Err(parser.too_long(&raw));
@@ -134,7 +162,7 @@ impl<R: BufRead> CsvReader<R> {
             }
             taken += read;
         }
-        Ok(Some(Record { fields: parser.fields, line }))
+        Ok(Some(Record { fields: parser.fields, line, fault: parser.fault }))
     }
 
     /// Reads a line with its end into `raw`: how many bytes that are, 0 when the input is over.
@@ -166,7 +194,7 @@ impl Parser {
         for byte in text {
             self.byte(*byte)?;
         }
-        if self.state == State::Quoted {
+        if self.state == State::Quoted && !self.torn {
             self.field.extend_from_slice(end);
             return Ok(false);
         }
@@ -194,7 +222,12 @@ impl Parser {
                 self.state = State::Quoted;
             }
             (State::Start | State::Plain | State::Closed, b',') => self.end_field()?,
-            (State::Closed, _) => return Err(self.bad("text follows a closing quote")),
+            (State::Closed, _) => {
+                self.fault("text follows a closing quote");
+                self.torn = true;
+                self.field.push(byte);
+                self.state = State::Plain;
+            }
             (State::Start, _) => {
                 self.field.push(byte);
                 self.state = State::Plain;
@@ -220,12 +253,19 @@ impl Parser {
         if self.fields.len() == MAX_FIELDS {
             return Err(self.bad(&format!("the row has more than {MAX_FIELDS} fields")));
         }
-        let Ok(text) = String::from_utf8(std::mem::take(&mut self.field)) else {
-            return Err(self.bad("the field is not UTF-8"));
-        };
+        let text = String::from_utf8(std::mem::take(&mut self.field));
+        let text = text.unwrap_or_else(|error| {
+            self.fault("the field is not UTF-8");
+            String::from_utf8_lossy(error.as_bytes()).into_owned()
+        });
         self.fields.push(text);
         self.state = State::Start;
         Ok(())
+    }
+
+    fn fault(&mut self, what: &'static str) {
+        let field = self.fields.len();
+        self.fault.get_or_insert(Fault { field, what });
     }
 
     fn bad(&self, what: &str) -> CsvError {
@@ -308,6 +348,27 @@ mod tests {
         let mut open = b"a\n\"".to_vec();
         open.extend(b"yes\n".repeat(Limits::LEAST.record));
         assert!(bad(&open).0 >= 2);
+    }
+
+    /// A fault used to end what was read; the records behind it are as good as before.
+    #[test]
+    fn a_record_with_a_fault_has_an_end() {
+        let text = b"a,b\n1,\xff\n\"x\"y,\"2\n3,4\n\"\xff\n\",\"5\"z,\"\n6,\"7\n\"\n";
+        let mut reader = CsvReader::new(&text[..], Limits::LEAST);
+        let mut all = Vec::new();
+        while let Some(record) = reader.next_any().expect("every record has an end") {
+            let fault = record.fault.map(|fault| (fault.field, &fault.what[..4]));
+            all.push((record.line, record.fields.join("|"), fault));
+        }
+        let wanted = [
+            (1, "a|b", None),
+            (2, "1|\u{fffd}", Some((1, "the "))),
+            (3, "xy|2", Some((0, "text"))),
+            (4, "3|4", None),
+            (5, "\u{fffd}\n|5z|", Some((0, "the "))),
+            (7, "6|7\n", None),
+        ];
+        assert_eq!(all, wanted.map(|(line, fields, fault)| (line, fields.to_owned(), fault)));
     }
 
     /// Rows of up to 16 MiB were read, and thousands of them kept, before anyone asked whether a

@@ -28,6 +28,16 @@ pub(crate) struct CsvFile {
     taken: u64,
 }
 
+/// A row as it is in the file.
+pub(crate) struct RawRow {
+    /// Its fields; what is no UTF-8 in them is replaced.
+    pub(crate) fields: Vec<String>,
+    /// Where it begins.
+    pub(crate) place: Place,
+    /// What is wrong with it, if its number of fields, or what CSV is, does not fit.
+    pub(crate) fault: Option<Failure>,
+}
+
 /// Where a row begins.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Place {
@@ -92,6 +102,9 @@ impl CsvFile {
             taken: 0,
         };
         if let Some(header) = file.read_row()? {
+            if let Some(failure) = file.fault(&header) {
+                return Err(failure);
+            }
             file.header_line = header.line;
             file.header = header.fields.iter().map(|field| field.trim().to_owned()).collect();
         }
@@ -132,8 +145,7 @@ impl CsvFile {
     }
 
     /// Looks at up to `rows` rows without taking them, fewer where they need more than `memory`
-    /// bytes; rows with a wrong number of fields are left for later, when they are reported in
-    /// their turn.
+    /// bytes; rows with a fault are left for later, when they are reported in their turn.
     pub(crate) fn sample(&mut self, rows: usize, memory: usize) -> Result<Vec<&[String]>, Failure> {
         let mut bytes: usize = self.ahead.iter().map(Record::memory).sum();
         while self.ahead.len() < rows && bytes < memory {
@@ -141,19 +153,22 @@ impl CsvFile {
             bytes += record.memory();
             self.ahead.push_back(record);
         }
-        let rows = self.ahead.iter().map(|record| record.fields.as_slice());
+        let sound = self.ahead.iter().filter(|record| record.fault.is_none());
+        let rows = sound.map(|record| record.fields.as_slice());
         Ok(rows.filter(|fields| fields.len() == self.header.len()).collect())
     }
 
     /// The next row and where it begins.
     pub(crate) fn next(&mut self) -> Result<Option<(Vec<String>, Place)>, Failure> {
-        let Some((fields, place)) = self.next_any()? else { return Ok(None) };
-        self.check_count(&fields, &place)?;
-        Ok(Some((fields, place)))
+        match self.next_any()? {
+            None => Ok(None),
+            Some(RawRow { fault: Some(failure), .. }) => Err(failure),
+            Some(RawRow { fields, place, .. }) => Ok(Some((fields, place))),
+        }
     }
 
     /// Fails if a row has not the number of fields that the header has.
-    pub(crate) fn check_count(&self, fields: &[String], place: &Place) -> Result<(), Failure> {
+    fn check_count(&self, fields: &[String], place: &Place) -> Result<(), Failure> {
         let wanted = self.header.len();
         let count = crate::figures::plural(fields.len() as u64, "field");
         let but = format!("{count}, but the header has {wanted}");
@@ -166,8 +181,8 @@ impl CsvFile {
         Err(place.bad(None, &format!("field {number}, {first:?}, is one too many; {but}")))
     }
 
-    /// The next row, whatever its number of fields, and where it begins.
-    pub(crate) fn next_any(&mut self) -> Result<Option<(Vec<String>, Place)>, Failure> {
+    /// The next row, whatever is wrong with it.
+    pub(crate) fn next_any(&mut self) -> Result<Option<RawRow>, Failure> {
         let waiting = self.ahead.len() as u64;
         let record = match self.ahead.pop_front() {
             Some(record) => record,
@@ -179,7 +194,16 @@ impl CsvFile {
         let left = self.reader.bytes() - self.taken;
         self.taken += left / waiting.max(1);
         let place = Place { file: Rc::clone(&self.name), line: record.line };
-        Ok(Some((record.fields, place)))
+        let fault = self.fault(&record);
+        let fault = fault.or_else(|| self.check_count(&record.fields, &place).err());
+        Ok(Some(RawRow { fields: record.fields, place, fault }))
+    }
+
+    /// What is wrong with a record as CSV.
+    fn fault(&self, record: &Record) -> Option<Failure> {
+        let fault = record.fault.as_ref()?;
+        let place = Place { file: Rc::clone(&self.name), line: record.line };
+        Some(place.bad(self.header.get(fault.field).map(String::as_str), fault.what))
     }
 
     /// Bytes of the rows taken so far; while rows are looked at ahead, an estimate.
@@ -188,7 +212,7 @@ impl CsvFile {
     }
 
     fn read_row(&mut self) -> Result<Option<Record>, Failure> {
-        self.reader.next().map_err(|error| match error {
+        self.reader.next_any().map_err(|error| match error {
             CsvError::Io(error) => Failure::file(&self.name, &error),
             CsvError::Bad { line, field, what } => {
                 let place = Place { file: Rc::clone(&self.name), line };
@@ -218,7 +242,7 @@ mod tests {
     #[test]
     fn rows_looked_at_ahead_are_bounded_in_bytes() {
         let mut file = file(b"a\n1\n2\n3\n4\n5\n").expect("the header is good");
-        let row = Record { fields: vec!["1".to_owned()], line: 2 }.memory();
+        let row = Record { fields: vec!["1".to_owned()], line: 2, fault: None }.memory();
         let seen = file.sample(5, 2 * row).expect("good").len();
         assert!((1..=2).contains(&seen), "{seen} rows in the memory of two");
         let rest = std::iter::from_fn(|| file.next().expect("good"));

@@ -13,7 +13,7 @@ use rightlink::{
 
 use crate::args::{Common, LoadArgs};
 use crate::csv::Limits;
-use crate::csv_file::{CsvFile, Place, total_bytes};
+use crate::csv_file::{CsvFile, Place, RawRow, total_bytes};
 use crate::failure::{Exit, Failure};
 use crate::figures::{count, duration, plural, plural_of, rate};
 use crate::json::{Json, object};
@@ -25,6 +25,9 @@ use crate::{infer, open, schema};
 
 /// Least memory for rows, however small the budget is.
 const LEAST_MEMORY: usize = 64 << 10;
+
+/// How limits begin that a row by itself is beyond.
+const OF_ROWS: [&str; 4] = ["key of ", "row of ", "a row of ", "index entry of "];
 
 /// Where rows go, and what has been committed.
 pub(crate) struct Loader {
@@ -181,14 +184,17 @@ impl Loader {
             }
             let mapping = Mapping::new(&file.header, &self.columns, &file.header_place())?;
             let mapping = mapping.null(&args.null);
-            while let Some((record, place)) = file.next_any()? {
+            while let Some(RawRow { fields: record, place, fault }) = file.next_any()? {
                 if skip > 0 {
-                    file.check_count(&record, &place)?;
+                    // A bad line that was put aside is one of those to skip.
+                    if let Some(failure) = fault.filter(|_| self.rejects.is_none()) {
+                        return Err(failure);
+                    }
                     skip -= 1;
                     continue;
                 }
-                let values = file.check_count(&record, &place);
-                match values.and_then(|()| mapping.values(&record, &place)) {
+                let values = fault.map_or_else(|| mapping.values(&record, &place), Err);
+                match values {
                     Ok(values) => self.take(values, record, place),
                     Err(failure) => self.reject(&record, &place, failure)?,
                 }
@@ -398,13 +404,14 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
 
 /// Is it the row that is bad?
 fn is_data(error: &Error) -> bool {
-    matches!(
-        error,
+    match error {
         Error::UniqueViolation { .. }
-            | Error::NotNullViolation { .. }
-            | Error::CheckViolation { .. }
-            | Error::Limit(_)
-    )
+        | Error::NotNullViolation { .. }
+        | Error::CheckViolation { .. } => true,
+        // Other limits are those of memory, locks or the disk, which the next row meets as well.
+        Error::Limit(what) => OF_ROWS.iter().any(|start| what.starts_with(start)),
+        _ => false,
+    }
 }
 
 /// Memory for rows: half of what the budget has left.
@@ -501,4 +508,31 @@ fn check_same(table: &TableInfo, args: &LoadArgs) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rightlink::{IndexSchema, Type};
+
+    use super::*;
+
+    /// With `--reject`, rows used to be put aside because there was no memory for them.
+    #[test]
+    fn a_limit_that_is_not_the_rows_own_is_no_bad_data() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let schema = TableSchema::new("t").column("a", Type::Text).column("b", Type::Bytes);
+        let schema = schema.index(IndexSchema::new("t_a").on("a"));
+        let mut work = db.begin();
+        work.create_table(&schema).unwrap();
+        let long = vec![Value::Text("x".repeat(5_000)), Value::Bytes(Vec::new())];
+        let error = work.insert("t", &long).unwrap_err();
+        assert!(matches!(error, Error::Limit(_)) && is_data(&error), "{error}");
+        let most = db.budget().limit() / 16;
+        let large = vec![Value::Text("x".into()), Value::Bytes(vec![0; most + 1])];
+        let error = work.insert("t", &large).unwrap_err();
+        assert!(matches!(error, Error::Limit(_)) && !is_data(&error), "{error}");
+        let pages = Error::Limit("all 16 pages of the buffer pool are in use at once".into());
+        assert!(!is_data(&pages));
+    }
 }

@@ -87,8 +87,8 @@ pub use db::define::{
 };
 pub use db::info::{
     ColumnInfo, Finding, HeapFigures, IdentityInfo, IndexFigures, IndexInfo, KeyColumnInfo,
-    LockInfo, Locked, PageInfo, SequenceInfo, SnapshotInfo, Stats, TableFigures, TableInfo,
-    VacuumPhase, VacuumProgress, VacuumReport, VerifyReport,
+    LockInfo, Locked, PageInfo, SequenceDefinition, SequenceInfo, SnapshotInfo, Stats,
+    TableFigures, TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyReport,
 };
 pub use db::many::{Changed, OnConflict};
 pub use db::numbers::Numbers;
@@ -110,5 +110,6 @@ pub use rightlink_aio::{DeviceModel, Method};
 pub use rightlink_derive::Record;
 pub use rightlink_env::{Budget, Reservation};
 pub use sort::{Sorted, Sorter};
+pub use table::sequence::SequencePosition;
 pub use table::{Busy, Change, ChangeAt, Mark, Merge, Upserted, Wanted, WantedAt, Written};
 pub use txn::{DeadHints, LockMode, RowLock};

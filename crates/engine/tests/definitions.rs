@@ -5,7 +5,8 @@
 
 use rightlink::{
     ColumnDefault, ColumnSchema, Database, Error, IdentitySchema, IndexSchema, Predicate, Result,
-    Row, ScanOptions, SequenceSchema, TableSchema, Transaction, Type, Value,
+    Row, ScanOptions, SequenceDefinition, SequencePosition, SequenceSchema, TableSchema,
+    Transaction, Type, Value,
 };
 use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 use rightlink_env::{points, thread};
@@ -293,6 +294,78 @@ fn sequences_hand_out_each_number_once() {
     let take = || run(&db, |txn| txn.next_value("down"));
     assert_eq!([take().unwrap(), take().unwrap()], [i64::MIN + 1, i64::MIN]);
     assert!(matches!(take(), Err(Error::Limit(_))));
+    clean(&db);
+}
+
+/// Behind its last number a sequence that cycles begins again, also where a run of numbers that is
+/// reserved at once is longer than it.
+#[test]
+fn a_sequence_may_begin_again_at_its_end() {
+    let (dir, db) = empty();
+    let up = SequenceSchema::new("up").increment(3).start(4).max(9).cycle();
+    let down = SequenceSchema { min: -2, max: 1, ..SequenceSchema::new("down").start(0) };
+    let down = SequenceSchema { increment: -1, ..down }.cycle();
+    run(&db, |txn| txn.create_sequence(&up)).unwrap();
+    run(&db, |txn| txn.create_sequence(&down)).unwrap();
+    let take = |db: &Database, name: &str, count: usize| -> Vec<i64> {
+        run(db, |txn| (0..count).map(|_| txn.next_value(name)).collect()).unwrap()
+    };
+    assert_eq!(take(&db, "up", 6), [4, 7, 1, 4, 7, 1]);
+    assert_eq!(take(&db, "down", 6), [0, -1, -2, 1, 0, -1]);
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    assert_eq!(take(&db, "up", 100)[98..], [1, 4]);
+    assert_eq!(take(&db, "down", 2), [-2, 1]);
+    let id = IdentitySchema { min: Some(5), max: Some(6), start: 6, ..IdentitySchema::default() };
+    let id = IdentitySchema { cycle: true, ..id };
+    let id = ColumnSchema { identity: Some(id), ..ColumnSchema::new("id", Type::Int2) };
+    run(&db, |txn| txn.create_table(&TableSchema::new("t").with_column(id))).unwrap();
+    run(&db, |txn| txn.insert_columns("t", &[], &vec![vec![]; 3])).unwrap();
+    assert_eq!(rows(&db, "t"), [[Value::Int2(5)], [Value::Int2(6)], [Value::Int2(6)]]);
+    clean(&db);
+}
+
+/// What a sequence is changes with the transaction, and where it is stays, also through a close.
+#[test]
+fn a_sequence_is_altered_where_it_is() {
+    let (dir, db) = empty();
+    let generated = ColumnSchema::new("id", Type::Int2).generated();
+    run(&db, |txn| txn.create_sequence(&SequenceSchema::new("s"))).unwrap();
+    run(&db, |txn| txn.create_table(&TableSchema::new("t").with_column(generated))).unwrap();
+    let place = |db: &Database| run(db, |txn| txn.sequence_position("s")).unwrap();
+    assert_eq!(place(&db), SequencePosition { value: 1, drawn: false });
+    run(&db, |txn| txn.next_value("s")).unwrap();
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    assert_eq!(place(&db), SequencePosition { value: 1, drawn: true });
+    let mut tens = |known: &SequenceDefinition, at: SequencePosition| {
+        assert_eq!(at, SequencePosition { value: 1, drawn: true });
+        Ok((SequenceSchema { increment: 10, note: "tens".into(), ..known.schema.clone() }, at))
+    };
+    let mut txn = db.begin();
+    txn.alter_sequence("s", &mut tens).unwrap();
+    assert_eq!(txn.next_value("s").unwrap(), 11);
+    txn.rollback();
+    assert_eq!(run(&db, |txn| txn.next_value("s")).unwrap(), 2);
+    let mut larger = |known: &SequenceDefinition, at| {
+        let (table, column, kind) = known.owner.clone().unwrap();
+        assert_eq!((table.as_str(), column.as_str(), kind), ("t", "id", Type::Int2));
+        Ok((known.schema.clone().max(1 << 20), at))
+    };
+    let refused = run(&db, |txn| txn.alter_sequence("t_id_seq", &mut larger));
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    let mut noted = |known: &SequenceDefinition, at| {
+        Ok((SequenceSchema { note: "kept".into(), ..known.schema.clone() }, at))
+    };
+    run(&db, |txn| txn.alter_sequence("t_id_seq", &mut noted)).unwrap();
+    run(&db, |txn| txn.alter_sequence("s", &mut noted)).unwrap();
+    assert_eq!(run(&db, |txn| txn.next_value("s")).unwrap(), 3);
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let known = run(&db, |txn| txn.sequences()).unwrap();
+    let notes: Vec<_> = known.iter().map(|one| (&*one.schema.name, &*one.schema.note)).collect();
+    assert_eq!(notes, [("s", "kept"), ("t_id_seq", "kept")]);
+    assert_eq!(run(&db, |txn| txn.next_value("s")).unwrap(), 4);
     clean(&db);
 }
 

@@ -131,6 +131,55 @@ fn builds_of_one_table_wait_for_each_other() {
     assert!(db.verify().unwrap().is_clean());
 }
 
+/// Whoever draws from a sequence is told the old numbers until others' change is committed, and the
+/// new ones from then on.
+#[test]
+fn a_sequence_is_altered_for_others_with_the_commit() {
+    let (dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create sequence s; create table t (a int); select nextval('s')").unwrap();
+    session.execute("begin; alter sequence s increment 10 owned by t.a").unwrap();
+    let drawn = beside(&db, "select nextval('s')", || {
+        session.execute("commit").unwrap();
+    });
+    assert_eq!(drawn, Ok(()));
+    assert_eq!(one(&mut session, "select nextval('s')"), "21");
+    session.execute("begin; alter sequence s restart maxvalue 21").unwrap();
+    session.execute("rollback").unwrap();
+    session.execute("begin; drop table t; create sequence s; select nextval('s')").unwrap();
+    session.execute("rollback").unwrap();
+    assert_eq!(one(&mut session, "select nextval('s')"), "31");
+    drop(session);
+    assert!(db.verify().unwrap().is_clean());
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    let last = "select increment_by, last_value from pg_sequences";
+    assert_eq!(one(&mut session, last), "10|31");
+    session.execute("drop table t").unwrap();
+    assert_eq!(code(&mut session, "select nextval('s')"), "42P01");
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// Two who say what the database is: the second waits for the first.
+#[test]
+fn comments_on_the_database_replace_each_other() {
+    let (dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("begin; comment on database rightlink is 'first'").unwrap();
+    let second = beside(&db, "comment on database rightlink is 'second'", || {
+        session.execute("commit").unwrap();
+    });
+    assert_eq!(second, Ok(()));
+    drop(session);
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    let found = one(&mut session, "select description from pg_shdescription");
+    assert_eq!(found, "second");
+    assert!(db.verify().unwrap().is_clean());
+}
+
 /// A sequence that begins again does so for others when that is committed.
 #[test]
 fn a_sequence_begins_again_for_others_with_the_commit() {

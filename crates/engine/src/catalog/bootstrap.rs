@@ -1,6 +1,6 @@
 //! The catalog's own definition: the one table that is not found by reading the catalog.
 //!
-//! One row describes one object: a table, a column, an index, a sequence or a collation.
+//! One row describes one object: a table, a column, an index, a sequence, a collation or a text.
 //!
 //! | column | type | meaning |
 //! |---|---|---|
@@ -8,7 +8,7 @@
 //! | kind | int2 | [`Kind`] |
 //! | parent | int4 | table of a column or index, 0 for a table |
 //! | namespace | int4 | 0 for tables and indexes, which share one; the table's id for columns; 5: |
-//! | | | collations |
+//! | | | collations; 7: texts |
 //! | position | int2 | number of a column in its table, order of an index |
 //! | name | text | unique in its namespace |
 //! | definition | bytes | the rest, see `codec` |
@@ -24,6 +24,8 @@ use crate::table::schema::{Column, IndexColumn, IndexDef, TableDef};
 pub const CATALOG: ObjectId = ObjectId(1);
 /// Where the names of collations are unique: no object has this number.
 pub const COLLATIONS: ObjectId = ObjectId(5);
+/// Where the names of texts are unique that a layer above keeps: no object has this number.
+pub const KEPT: ObjectId = ObjectId(7);
 /// Heap file of the catalog; its maps are the next two.
 pub const CATALOG_HEAP: FileId = FileId(2);
 /// First file number for tables and indexes of users.
@@ -52,12 +54,15 @@ pub enum Kind {
     Sequence = 4,
     /// A collation with a name of its own.
     Collation = 5,
+    /// A text of a layer above.
+    Kept = 7,
 }
 
 impl Kind {
     /// The kind with this number.
     pub fn from_number(number: i16) -> Option<Kind> {
-        let all = [Kind::Table, Kind::Column, Kind::Index, Kind::Sequence, Kind::Collation];
+        let all =
+            [Kind::Table, Kind::Column, Kind::Index, Kind::Sequence, Kind::Collation, Kind::Kept];
         all.into_iter().find(|kind| *kind as i16 == number)
     }
 }

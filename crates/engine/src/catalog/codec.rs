@@ -6,7 +6,8 @@
 //! | column | version, type u8, nullable u8, dropped u8, missing value, default, identity, note |
 //! | index | version, file u32, unique u8, method u8, usable-from xid u64, keys, included, rows |
 //! | collation | version (not inside of columns and indexes), name, locale, deterministic u8 |
-//! | sequence | version, file u32, start, increment, smallest, largest i64 |
+//! | kept | version, text |
+//! | sequence | version, file u32, start, increment, smallest, largest i64, (2:) cycle u8, note |
 //!
 //! Keys: count u16, then column u16 and order u8 (1 descending, 2 nulls first) each; included
 //! columns: count u16, then column u16 each. Unique: 0 no, 1 yes, 2 yes and nulls are equal. Text:
@@ -19,6 +20,7 @@
 //!
 //! The version is 1, or 2 where there is a collation: a column's follows its note; what follows the
 //! rows of an index is for each key column 0, or 1 and its collation, then the data version (text).
+//! That of a sequence is 2 if it begins again at its end, or has a note.
 //!
 //! All numbers little-endian. Invariants: decoding never trusts a length or a tag; what is encoded
 //! decodes to an equal definition.
@@ -36,6 +38,8 @@ use crate::table::schema::{
 const VERSION: u8 = 1;
 /// Collations follow what version 1 has.
 const COLLATED: u8 = 2;
+/// Of a sequence: the end of version 1 is not the end.
+const LONGER: u8 = 2;
 const DESCENDING: u8 = 1;
 const NULLS_FIRST: u8 = 2;
 const DEFAULT_VALUE: u8 = 1;
@@ -215,23 +219,45 @@ pub fn decode_column(name: &str, bytes: &[u8]) -> Result<Column, &'static str> {
 
 /// Encodes a sequence.
 pub fn encode_sequence(file: FileId, def: &SequenceDef) -> Vec<u8> {
-    let mut out = vec![VERSION];
+    let longer = def.cycle || !def.note.is_empty();
+    let mut out = vec![if longer { LONGER } else { VERSION }];
     out.extend(file.0.to_le_bytes());
     for number in [def.start, def.increment, def.min, def.max] {
         out.extend(number.to_le_bytes());
+    }
+    if longer {
+        out.push(u8::from(def.cycle));
+        put_text(&mut out, &def.note);
     }
     out
 }
 
 /// Decodes the sequence called `name` and names its file.
 pub fn decode_sequence(name: &str, bytes: &[u8]) -> Result<(FileId, SequenceDef), &'static str> {
-    let mut cursor = Cursor::open(bytes)?;
+    let (mut cursor, longer) = Cursor::open_longer(bytes)?;
     let file = FileId(cursor.u32()?);
     let [start, increment, min, max] = [cursor.i64()?, cursor.i64()?, cursor.i64()?, cursor.i64()?];
+    let cycle = if longer { cursor.flag()? } else { false };
+    let note = if longer { cursor.text()?.to_owned() } else { String::new() };
     cursor.end()?;
-    let def = SequenceDef { name: name.to_owned(), start, increment, min, max };
+    let def = SequenceDef { name: name.to_owned(), start, increment, min, max, cycle, note };
     def.validate().map_err(|_| "bounds of a sequence that has no numbers")?;
     Ok((file, def))
+}
+
+/// Encodes a text of a layer above.
+pub fn encode_kept(text: &str) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    put_text(&mut out, text);
+    out
+}
+
+/// Decodes a text of a layer above.
+pub fn decode_kept(bytes: &[u8]) -> Result<String, &'static str> {
+    let mut cursor = Cursor::open(bytes)?;
+    let text = cursor.text()?.to_owned();
+    cursor.end()?;
+    Ok(text)
 }
 
 /// Encodes an index.
@@ -316,10 +342,19 @@ impl<'a> Cursor<'a> {
 
     /// Of a definition that may have collations; does it?
     fn open_collated(bytes: &'a [u8]) -> Result<(Self, bool), &'static str> {
+        Self::open_either(bytes, COLLATED)
+    }
+
+    /// Of a sequence; does its definition go on after version 1?
+    fn open_longer(bytes: &'a [u8]) -> Result<(Self, bool), &'static str> {
+        Self::open_either(bytes, LONGER)
+    }
+
+    fn open_either(bytes: &'a [u8], second: u8) -> Result<(Self, bool), &'static str> {
         let mut cursor = Cursor(bytes);
         match cursor.u8()? {
             VERSION => Ok((cursor, false)),
-            COLLATED => Ok((cursor, true)),
+            version if version == second => Ok((cursor, true)),
             _ => Err("unknown definition version"),
         }
     }
@@ -418,7 +453,14 @@ mod tests {
             SequenceDef { start: 7, increment: -2, min: -9, max: 7, ..SequenceDef::new("s", 1) };
         let bytes = encode_sequence(FileId(80), &def);
         assert_eq!(decode_sequence("s", &bytes), Ok((FileId(80), def)));
+        assert_eq!(bytes[0], VERSION);
         assert!(decode_sequence("s", &bytes[..bytes.len() - 1]).is_err());
+        for (cycle, note) in [(true, ""), (false, "as smallint"), (true, "kept")] {
+            let def = SequenceDef { cycle, note: note.into(), ..SequenceDef::new("s", 9) };
+            let bytes = encode_sequence(FileId(80), &def);
+            assert_eq!(decode_sequence("s", &bytes), Ok((FileId(80), def)));
+            assert!(decode_sequence("s", &bytes[..bytes.len() - 1]).is_err());
+        }
         column.default = None;
         let def = SequenceDef::new("", 1);
         let (sequence, file) = (ObjectId(90), FileId(0));

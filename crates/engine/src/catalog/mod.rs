@@ -9,6 +9,7 @@
 //! | `change`, `alter` | creating, dropping and altering inside a transaction |
 //! | `rewrite` | changes that write every row anew |
 //! | `sequences` | sequences by name and by column |
+//! | `kept` | texts of a layer above |
 //! | `online` | building an index, or building it anew, while writers go on |
 //! | `store` | reading and writing catalog rows |
 //!
@@ -32,6 +33,7 @@ pub mod rows;
 mod alter;
 mod change;
 mod collations;
+mod kept;
 mod names;
 mod online;
 mod rewrite;
@@ -48,7 +50,7 @@ pub use change::{Changes, ChangesMark, Ending, IndexDraft, TableDraft};
 pub use names::{Entry, Known};
 pub use online::{Online, OnlineIndex};
 pub(crate) use rewrite::{Convert, OfRow};
-pub use sequences::StoredSequence;
+pub use sequences::{FoundSequence, StoredSequence};
 
 use crate::buffer::BufferPool;
 use crate::error::{Error, Result};

@@ -22,7 +22,7 @@ use crate::table::predicate::{Predicate, Test};
 use crate::table::schema::{
     Column, ColumnDefault, ColumnNo, Identity, IndexDef, SequenceDef, TableDef,
 };
-use crate::table::sequence::Sequence;
+use crate::table::sequence::{Sequence, SequencePosition};
 use crate::table::{BuildOptions, Projection, Statement, Table, TableIndex};
 use crate::txn::Transaction;
 
@@ -170,7 +170,7 @@ impl Catalog {
         (from, to): (Type, Type),
     ) -> Result<()> {
         let old = self.open_sequence(identity.file, &identity.def)?;
-        let next = old.peek()?;
+        let (next, at) = (old.peek()?, old.position()?);
         let (Some(was), Some(is)) = (from.largest(), to.largest()) else {
             let what = format!("a generated column of type {to}");
             return Err(Error::Invalid(what));
@@ -179,7 +179,10 @@ impl Catalog {
         if def.max == was || def.max > is {
             def.max = is;
         }
-        if def.min == -was || def.min < -is {
+        // The smallest value of a type is one less than what its largest is below zero.
+        if def.min == -was - 1 {
+            def.min = -is - 1;
+        } else if def.min == -was || def.min < -is - 1 {
             def.min = -is;
         }
         let beyond = if def.increment > 0 { was.checked_add(1) } else { (-was).checked_sub(1) };
@@ -189,7 +192,12 @@ impl Catalog {
         let next = next.ok_or_else(none)?;
         def.start = def.start.clamp(def.min, def.max);
         identity.file = self.new_files(1);
-        self.create_owned(changes, identity)?.restart(statement.txn(), next)
+        let holds = |value: i64| (identity.def.min..=identity.def.max).contains(&value);
+        let at = match at.drawn && holds(at.value) {
+            true => at,
+            false => SequencePosition { value: next, drawn: false },
+        };
+        self.create_owned(changes, identity)?.set(statement.txn(), at)
     }
 
     /// Writes all rows into new files under the definition `def`, or none without a `rewrite`, and

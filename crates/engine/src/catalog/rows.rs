@@ -160,6 +160,7 @@ pub fn assemble(table: &Object, parts: Vec<(RowId, Object)>) -> Result<Assembled
             }
             Kind::Table => return Err(damage(&part.name, "a table inside a table")),
             Kind::Collation => return Err(damage(&part.name, "a collation inside a table")),
+            Kind::Kept => return Err(damage(&part.name, "a text inside a table")),
         }
     }
     let lost = |column: &&Column| column.identity.as_ref().is_some_and(|own| own.file.0 == 0);

@@ -8,13 +8,14 @@ use rightlink_env::sync::Arc;
 
 use crate::catalog::bootstrap::Kind;
 use crate::catalog::rewrite::sequence_object;
-use crate::catalog::rows::Object;
-use crate::catalog::{Catalog, Changes};
+use crate::catalog::rows::{Object, damage};
+use crate::catalog::{Catalog, Changes, codec};
+use crate::datum::Type;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId, RowId};
 use crate::table::Statement;
 use crate::table::schema::{Column, ColumnNo, SequenceDef};
-use crate::table::sequence::Sequence;
+use crate::table::sequence::{Sequence, SequencePosition};
 use crate::txn::{Isolation, LockMode, Transaction};
 
 /// A sequence in the catalog.
@@ -26,6 +27,43 @@ pub struct StoredSequence {
     pub file: FileId,
     /// Its definition.
     pub def: SequenceDef,
+}
+
+/// A sequence as a transaction sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundSequence {
+    /// The sequence.
+    pub stored: StoredSequence,
+    /// The table and column that it belongs to, and the column's type.
+    pub owner: Option<(String, String, Type)>,
+}
+
+/// What becomes of a sequence that is somewhere.
+pub(crate) type ChangeSequence<'c> =
+    &'c mut dyn FnMut(&FoundSequence, SequencePosition) -> Result<(SequenceDef, SequencePosition)>;
+
+/// Do both hand out the same numbers, under the same name?
+fn same_numbers(a: &SequenceDef, b: &SequenceDef) -> bool {
+    let plain = |def: &SequenceDef| SequenceDef { note: String::new(), ..def.clone() };
+    plain(a) == plain(b)
+}
+
+/// What the sequence belongs to, looked for among all objects.
+fn owner_of(sequence: &Object, objects: &[Object]) -> Result<Option<(String, String, Type)>> {
+    if sequence.parent == ObjectId(0) {
+        return Ok(None);
+    }
+    let lost = || damage(&sequence.name, "a sequence of no column");
+    let table = objects.iter().find(|object| object.id == sequence.parent).ok_or_else(lost)?;
+    let is_it = |object: &&Object| {
+        object.kind == Kind::Column
+            && object.parent == sequence.parent
+            && object.position == sequence.position
+    };
+    let object = objects.iter().find(is_it).ok_or_else(lost)?;
+    let column = codec::decode_column(&object.name, &object.definition);
+    let column = column.map_err(|what| damage(&object.name, what))?;
+    Ok(Some((table.name.clone(), column.name, column.ty)))
 }
 
 impl Catalog {
@@ -64,53 +102,88 @@ impl Catalog {
         Ok(())
     }
 
-    /// Lets a sequence go on with `next`, or begin again, in a file of its own: the old one stays
-    /// if this is undone.
-    pub fn restart_sequence(
+    /// Lets `change` say what a sequence is and where, from what it was: in a file of its own
+    /// unless neither its numbers nor its place are others, as the old one stays if this is undone.
+    pub fn alter_sequence(
         &self,
         statement: &mut Statement<'_>,
         changes: &mut Changes,
-        (name, next): (&str, Option<i64>),
+        (name, change): (&str, ChangeSequence<'_>),
     ) -> Result<()> {
         let (row, object) = self.find_sequence(statement.txn(), name, LockMode::Exclusive)?;
         if object.parent != ObjectId(0) {
             let snapshot = statement.txn().latest_snapshot();
             let table = self.store.object(&snapshot, object.parent)?.1.name;
-            return self.restart_owned(statement, changes, (&table, object.id), next);
+            return self.alter_owned(statement, changes, (&table, object.id), change);
         }
         let (old, def) = object.to_sequence()?;
-        let file = self.new_files(1);
-        changes.set_sequence(file, true);
-        let sequence = Sequence::create(&self.pool, file, &def)?;
-        self.keep(Arc::clone(&sequence));
-        sequence.restart(statement.txn(), next.unwrap_or(def.start))?;
+        let position = self.open_sequence(old, &def)?.position()?;
+        let stored = StoredSequence { id: object.id, file: old, def };
+        let found = FoundSequence { stored, owner: None };
+        let (def, at) = change(&found, position)?;
+        def.validate()?;
+        let mut file = old;
+        if at != position || !same_numbers(&def, &found.stored.def) {
+            file = self.new_files(1);
+            changes.set_sequence(file, true);
+            let sequence = Sequence::create(&self.pool, file, &def)?;
+            self.keep(Arc::clone(&sequence));
+            sequence.set(statement.txn(), at)?;
+        }
         let object = Object::sequence(object.id, (ObjectId(0), 0), file, &def);
         self.store.update(statement, row, &object)?;
-        changes.set_sequence(old, false);
+        if file != old {
+            changes.set_sequence(old, false);
+        }
         Ok(())
     }
 
     /// The same for a sequence of a column, whose file is in its table's definition.
-    fn restart_owned(
+    fn alter_owned(
         &self,
         statement: &mut Statement<'_>,
         changes: &mut Changes,
         (table, id): (&str, ObjectId),
-        next: Option<i64>,
+        change: ChangeSequence<'_>,
     ) -> Result<()> {
         let entry = self.begin_change(statement, changes, table)?;
         let mut def = entry.table.def().clone();
         let is_it = |column: &Column| column.identity.as_ref().is_some_and(|i| i.sequence == id);
-        let at = def.columns.iter().position(is_it).expect("the table has the column");
-        let identity = def.columns[at].identity.as_mut().expect("found by it");
-        identity.file = self.new_files(1);
-        let next = next.unwrap_or(identity.def.start);
-        self.create_owned(changes, identity)?.restart(statement.txn(), next)?;
+        let no = def.columns.iter().position(is_it).expect("the table has the column");
+        let column = &mut def.columns[no];
+        let owner = Some((table.to_owned(), column.name.clone(), column.ty));
+        let identity = column.identity.as_mut().expect("found by it");
+        let position = self.open_sequence(identity.file, &identity.def)?.position()?;
+        let stored = StoredSequence { id, file: identity.file, def: identity.def.clone() };
+        let (now, at) = change(&FoundSequence { stored, owner }, position)?;
+        let old = std::mem::replace(&mut identity.def, now);
+        let anew = at != position || !same_numbers(&identity.def, &old);
+        if anew {
+            identity.file = self.new_files(1);
+        }
         let identity = identity.clone();
-        let object = sequence_object(&def, at as ColumnNo, &identity);
+        // Before the file is made: the column must hold the numbers.
+        def.validate()?;
+        if anew {
+            self.create_owned(changes, &identity)?.set(statement.txn(), at)?;
+        }
+        let object = sequence_object(&def, no as ColumnNo, &identity);
         let (row, _) = self.row_of(statement, id)?;
         self.store.update(statement, row, &object)?;
         self.redefine(changes, &entry, def, &[])
+    }
+
+    /// All sequences that `txn` sees, by name. Others may change or drop them meanwhile.
+    pub fn sequences(&self, txn: &Transaction) -> Result<Vec<FoundSequence>> {
+        let objects = self.store.all(&txn.latest_snapshot())?;
+        let mut found = Vec::new();
+        for object in objects.iter().filter(|object| object.kind == Kind::Sequence) {
+            let (file, def) = object.to_sequence()?;
+            let stored = StoredSequence { id: object.id, file, def };
+            found.push(FoundSequence { stored, owner: owner_of(object, &objects)? });
+        }
+        found.sort_by(|a, b| a.stored.def.name.cmp(&b.stored.def.name));
+        Ok(found)
     }
 
     /// The sequence called `name`, which stays until the transaction ends.

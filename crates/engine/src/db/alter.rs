@@ -6,7 +6,7 @@
 
 use rightlink_env::sync::Arc;
 
-use crate::catalog::{ColumnChange, Convert, OfRow};
+use crate::catalog::{ColumnChange, Convert, FoundSequence, OfRow, StoredSequence};
 use crate::collation::Collation;
 use crate::datum::{Type, Value};
 use crate::db::Database;
@@ -15,13 +15,13 @@ use crate::db::define::{
     TableSchema,
 };
 use crate::db::engine::Engine;
-use crate::db::info::SequenceInfo;
+use crate::db::info::{SequenceDefinition, SequenceInfo};
 use crate::db::transaction::Transaction;
 use crate::db::{draft, fill};
 use crate::error::{Error, Result};
 use crate::table::BuildOptions;
 use crate::table::schema::{Column, SequenceDef};
-use crate::table::sequence::Sequence;
+use crate::table::sequence::{Sequence, SequencePosition};
 use crate::txn::{self, LockMode};
 
 impl Transaction {
@@ -340,11 +340,33 @@ impl Transaction {
 
     /// Creates a sequence that belongs to no column.
     pub fn create_sequence(&mut self, schema: &SequenceSchema) -> Result<()> {
-        let SequenceSchema { name, start, increment, min, max } = schema.clone();
-        let def = SequenceDef { name, start, increment, min, max };
+        let def = SequenceDef::from(schema.clone());
         self.define(|handle, statement, changes| {
             handle.engine.catalog.create_sequence(statement, changes, &def)
         })
+    }
+
+    /// Keeps a text under a name with the database, in place of the one that was there; `None`:
+    /// none any more. It is stored for layers above and never read here.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = rightlink::Database::open(dir.path()).unwrap();
+    /// let mut txn = db.begin();
+    /// txn.keep("purpose", Some("tickets")).unwrap();
+    /// assert_eq!(txn.kept("purpose").unwrap().as_deref(), Some("tickets"));
+    /// ```
+    ///
+    /// # Errors
+    /// `Limit` for a text of more than 4,096 bytes.
+    pub fn keep(&mut self, name: &str, text: Option<&str>) -> Result<()> {
+        self.define(|handle, statement, _| handle.engine.catalog.keep_text(statement, name, text))
+    }
+
+    /// What [`Transaction::keep`] has kept under a name.
+    pub fn kept(&mut self, name: &str) -> Result<Option<String>> {
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.kept(self.running()?, name)
     }
 
     /// Keeps a collation under its name, for layers above that look collations up. Columns and
@@ -399,9 +421,64 @@ impl Transaction {
     /// this transaction commits, and not at all if it rolls back. Others who use the sequence, or
     /// the table that it belongs to, wait.
     pub fn redefine_sequence(&mut self, sequence: &str, next: Option<i64>) -> Result<()> {
-        self.define(|handle, statement, changes| {
-            handle.engine.catalog.restart_sequence(statement, changes, (sequence, next))
+        self.alter_sequence(sequence, &mut |known, _| {
+            let value = next.unwrap_or(known.schema.start);
+            Ok((known.schema.clone(), SequencePosition { value, drawn: false }))
         })
+    }
+
+    /// Changes what a sequence is and where it is, as [`Transaction::redefine_sequence`] does:
+    /// `change` makes of the definition and the position that it has the ones that it gets. It
+    /// keeps its name, and no other's numbers come between.
+    ///
+    /// ```
+    /// # use rightlink::{Database, SequenceSchema};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Database::open(dir.path()).unwrap();
+    /// let mut txn = db.begin();
+    /// txn.create_sequence(&SequenceSchema::new("turns")).unwrap();
+    /// assert_eq!(txn.next_value("turns").unwrap(), 1);
+    /// let mut change = |known: &rightlink::SequenceDefinition, at| {
+    ///     Ok((known.schema.clone().max(2).cycle(), at))
+    /// };
+    /// txn.alter_sequence("turns", &mut change).unwrap();
+    /// assert_eq!(txn.next_value("turns").unwrap(), 2);
+    /// assert_eq!(txn.next_value("turns").unwrap(), 1);
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `change`; `Invalid` for a position that the new definition does not have, and for
+    /// numbers that the column whose sequence it is cannot hold.
+    pub fn alter_sequence(
+        &mut self,
+        sequence: &str,
+        change: &mut dyn FnMut(
+            &SequenceDefinition,
+            SequencePosition,
+        ) -> Result<(SequenceSchema, SequencePosition)>,
+    ) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            let mut change =
+                |found: &FoundSequence, at| -> Result<(SequenceDef, SequencePosition)> {
+                    let (schema, at) = change(&definition(found), at)?;
+                    Ok((SequenceDef { name: found.stored.def.name.clone(), ..schema.into() }, at))
+                };
+            handle.engine.catalog.alter_sequence(statement, changes, (sequence, &mut change))
+        })
+    }
+
+    /// The sequences that this transaction sees, by name, those of columns included.
+    pub fn sequences(&mut self) -> Result<Vec<SequenceDefinition>> {
+        let handle = Arc::clone(&self.handle);
+        let found = handle.engine.catalog.sequences(self.running()?)?;
+        Ok(found.iter().map(definition).collect())
+    }
+
+    /// Where a sequence is. It stays until this transaction ends.
+    pub fn sequence_position(&mut self, sequence: &str) -> Result<SequencePosition> {
+        let handle = Arc::clone(&self.handle);
+        let txn = self.running()?;
+        handle.engine.catalog.sequence(txn, sequence)?.position()
     }
 
     /// Lets a sequence go on with `next`, at once and for everybody, also if this transaction rolls
@@ -433,13 +510,17 @@ impl Database {
         let mut infos = Vec::with_capacity(found.len());
         for (file, def, owner) in found {
             let stored = engine.catalog.open_sequence(file, &def)?.stored()?;
-            let SequenceDef { name, start, increment, min, max } = def;
-            let schema = SequenceSchema { name, start, increment, min, max };
-            infos.push(SequenceInfo { schema, owner, reserved_to: stored.next });
+            infos.push(SequenceInfo { schema: def.into(), owner, reserved_to: stored.next });
         }
         infos.sort_by(|a, b| a.schema.name.cmp(&b.schema.name));
         Ok(infos)
     }
+}
+
+fn definition(found: &FoundSequence) -> SequenceDefinition {
+    let StoredSequence { id, def, .. } = &found.stored;
+    let owner = found.owner.clone();
+    SequenceDefinition { id: id.0, schema: def.clone().into(), owner }
 }
 
 fn build_options(engine: &Engine) -> BuildOptions<'_> {

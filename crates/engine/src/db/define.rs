@@ -7,6 +7,7 @@ use crate::collation::Collation;
 use crate::datum::Type;
 use crate::index::IndexMethod;
 pub use crate::table::predicate::{Comparison, Predicate, Term, Test};
+use crate::table::schema::SequenceDef;
 pub use crate::table::schema::{AutoVacuum, ColumnDefault};
 
 /// Description of a table to create.
@@ -74,11 +75,17 @@ pub struct IdentitySchema {
     pub start: i64,
     /// From a number to the next; default 1.
     pub increment: i64,
+    /// Smallest number; `None`: 1, or what the column can hold if numbers go down.
+    pub min: Option<i64>,
+    /// Largest number; `None`: what the column can hold.
+    pub max: Option<i64>,
+    /// Does it begin again behind the last one?
+    pub cycle: bool,
 }
 
 impl Default for IdentitySchema {
     fn default() -> Self {
-        Self { always: false, start: 1, increment: 1 }
+        Self { always: false, start: 1, increment: 1, min: None, max: None, cycle: false }
     }
 }
 
@@ -101,12 +108,16 @@ pub struct SequenceSchema {
     pub min: i64,
     /// Largest number.
     pub max: i64,
+    /// Does it begin again behind the last one, with the smallest, or the largest if it goes down?
+    pub cycle: bool,
+    /// What a layer above keeps with it: text that is stored and never read here.
+    pub note: String,
 }
 
 impl SequenceSchema {
     /// 1, 2, 3 and so on.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), start: 1, increment: 1, min: 1, max: i64::MAX }
+        SequenceDef::new(name, i64::MAX).into()
     }
 
     /// The first number; what is smaller comes never.
@@ -131,6 +142,27 @@ impl SequenceSchema {
     pub fn max(mut self, max: i64) -> Self {
         self.max = max;
         self
+    }
+
+    /// Behind the last number it begins again.
+    #[must_use]
+    pub fn cycle(mut self) -> Self {
+        self.cycle = true;
+        self
+    }
+}
+
+impl From<SequenceDef> for SequenceSchema {
+    fn from(def: SequenceDef) -> Self {
+        let SequenceDef { name, start, increment, min, max, cycle, note } = def;
+        Self { name, start, increment, min, max, cycle, note }
+    }
+}
+
+impl From<SequenceSchema> for SequenceDef {
+    fn from(schema: SequenceSchema) -> Self {
+        let SequenceSchema { name, start, increment, min, max, cycle, note } = schema;
+        Self { name, start, increment, min, max, cycle, note }
     }
 }
 

@@ -46,8 +46,9 @@ pub(crate) fn column(schema: &ColumnSchema, table: &str) -> Column {
         let largest = kind.largest().unwrap_or(i64::MAX);
         let (start, increment) = (wanted.start, wanted.increment);
         let base = SequenceDef::new(sequence_name(table, name), largest);
-        let min = if increment < 0 { -largest } else { base.min.min(start) };
-        let def = SequenceDef { start, increment, min, ..base };
+        let least = if increment < 0 { -largest } else { base.min.min(start) };
+        let (min, max) = (wanted.min.unwrap_or(least), wanted.max.unwrap_or(base.max));
+        let def = SequenceDef { start, increment, min, max, cycle: wanted.cycle, ..base };
         Identity { always: wanted.always, sequence: ObjectId(0), file: FileId(0), def }
     });
     let (default, note, collation) = (default.clone(), note.clone(), collation.clone());

@@ -84,6 +84,19 @@ pub struct SequenceInfo {
     pub reserved_to: Option<i64>,
 }
 
+/// A sequence as a transaction sees it: see [`Transaction::sequences`].
+///
+/// [`Transaction::sequences`]: crate::Transaction::sequences
+#[derive(Clone, Debug, PartialEq)]
+pub struct SequenceDefinition {
+    /// Number, which no other table, index or sequence ever has.
+    pub id: u32,
+    /// Its definition.
+    pub schema: SequenceSchema,
+    /// The table and column that it belongs to, and the column's type.
+    pub owner: Option<(String, String, Type)>,
+}
+
 /// An index of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexInfo {

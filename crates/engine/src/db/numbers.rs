@@ -10,8 +10,7 @@ use crate::db::Handle;
 use crate::db::define::SequenceSchema;
 use crate::db::transaction::Transaction;
 use crate::error::Result;
-use crate::table::schema::SequenceDef;
-use crate::table::sequence::Sequence;
+use crate::table::sequence::{Sequence, SequencePosition};
 
 /// A sequence that a transaction holds. See [`Transaction::numbers`].
 #[derive(Clone)]
@@ -55,13 +54,17 @@ impl Numbers {
 
     /// Lets it go on with `next`: see [`Transaction::restart_sequence`].
     pub fn restart(&self, next: i64) -> Result<()> {
+        self.set(SequencePosition { value: next, drawn: false })
+    }
+
+    /// Lets it go on from `at`, like [`Numbers::restart`].
+    pub fn set(&self, at: SequencePosition) -> Result<()> {
         self.handle.engine.check_open()?;
-        self.sequence.restart_with_xid(next)
+        self.sequence.set_with_xid(at)
     }
 
     /// Its definition.
     pub fn schema(&self) -> SequenceSchema {
-        let SequenceDef { name, start, increment, min, max } = self.sequence.def().clone();
-        SequenceSchema { name, start, increment, min, max }
+        self.sequence.def().clone().into()
     }
 }

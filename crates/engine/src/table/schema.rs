@@ -63,6 +63,10 @@ pub struct SequenceDef {
     pub min: i64,
     /// Largest number.
     pub max: i64,
+    /// Does it begin again behind the last one?
+    pub cycle: bool,
+    /// What a layer above keeps with it.
+    pub note: String,
 }
 
 /// A condition that every row of a table meets, or does not answer because of a null.
@@ -229,13 +233,15 @@ impl Column {
 impl SequenceDef {
     /// 1, 2, 3 and so on up to `max`.
     pub fn new(name: impl Into<String>, max: i64) -> Self {
-        Self { name: name.into(), start: 1, increment: 1, min: 1, max }
+        let (cycle, note) = (false, String::new());
+        Self { name: name.into(), start: 1, increment: 1, min: 1, max, cycle, note }
     }
 
     /// Checks name and bounds.
     pub fn validate(&self) -> Result<()> {
         check_name("sequence", &self.name)?;
-        let Self { name, start, increment, min, max } = self;
+        check_note(&self.name, &self.note)?;
+        let Self { name, start, increment, min, max, .. } = self;
         if *increment == 0 || !(min..=max).contains(&start) {
             let what = format!(
                 "sequence {name} from {start} in steps of {increment} between {min} and {max}"

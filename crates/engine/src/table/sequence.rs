@@ -4,7 +4,9 @@
 //! |---|---|---|
 //! | 32 | 8 | the next number that is not reserved, i64 |
 //! | 40 | 1 | 1: there is none left |
-//! | 41 | 7 | zero |
+//! | 41 | 1 | 1: numbers were reserved since the start, and the last of them is the next field |
+//! | 42 | 6 | zero |
+//! | 48 | 8 | the last number that was reserved, i64 |
 //!
 //! A sequence is one page of its own file. Numbers are reserved in runs: the page says which is the
 //! first that nobody may have got, and is changed in a log record of its own before any of the run
@@ -15,7 +17,7 @@
 //! Invariants: a number is handed out at most once among transactions that commit: the record of
 //! its run precedes every commit that can use it in the log. The transaction that reserves has an
 //! xid, so that its commit is durable although it may have written nothing else.
-//! Does not do: start again from the beginning, other orders than steps of one size.
+//! Does not do: other orders than steps of one size.
 
 use rightlink_env::points::{self, broken};
 use rightlink_env::sync::{Arc, Mutex};
@@ -34,6 +36,10 @@ use super::schema::SequenceDef;
 const NEXT: usize = HEADER_SIZE;
 /// Offset of the mark that there is none.
 const EXHAUSTED: usize = HEADER_SIZE + 8;
+/// Offset of the mark that [`LAST`] is one that was reserved. Older versions left both 0.
+const DRAWN: usize = HEADER_SIZE + 9;
+/// Offset of the last number that was reserved.
+const LAST: usize = HEADER_SIZE + 16;
 /// Numbers reserved at once, if no more are wanted.
 const RUN: u64 = 32;
 
@@ -42,6 +48,17 @@ const RUN: u64 = 32;
 pub struct Reserved {
     /// The next number that is not reserved, `None` if there is none left.
     pub next: Option<i64>,
+    /// Where the sequence is when all reserved ones are drawn.
+    pub at: SequencePosition,
+}
+
+/// Where a sequence is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SequencePosition {
+    /// The number that was drawn last or, if none was, the one that is drawn next.
+    pub value: i64,
+    /// Was it drawn?
+    pub drawn: bool,
 }
 
 /// An open sequence. Exists once, so that a number is in one hand only.
@@ -55,9 +72,9 @@ pub struct Sequence {
 /// What is known since the page was read first.
 #[derive(Clone, Copy)]
 struct State {
-    /// The number to hand out next.
-    next: Option<i64>,
-    /// So many from it on are reserved.
+    /// Where it is.
+    at: SequencePosition,
+    /// So many after that are reserved.
     left: u64,
 }
 
@@ -107,19 +124,30 @@ impl Sequence {
         let id = PageId::new(self.file, 0);
         let pin = self.pool.pin(id)?;
         let latch = pin.shared();
-        let reserved = decode(id, latch.bytes())?;
-        if reserved.next.is_some_and(|next| !(self.def.min..=self.def.max).contains(&next)) {
+        let reserved = decode(id, latch.bytes(), &self.def)?;
+        let has = |number: i64| (self.def.min..=self.def.max).contains(&number);
+        if !has(reserved.at.value) || reserved.next.is_some_and(|next| !has(next)) {
             return Err(Error::corrupt(id, "the next number is outside the sequence's bounds"));
         }
         Ok(reserved)
     }
 
+    /// Where it is.
+    pub fn position(&self) -> Result<SequencePosition> {
+        match *self.state.lock() {
+            Some(state) => Ok(state.at),
+            None => Ok(self.stored()?.at),
+        }
+    }
+
     /// The number that would be handed out next.
     pub fn peek(&self) -> Result<Option<i64>> {
-        match *self.state.lock() {
-            Some(state) => Ok(state.next),
-            None => Ok(self.stored()?.next),
-        }
+        Ok(self.next_of(self.position()?))
+    }
+
+    /// The number that comes next at `at`.
+    fn next_of(&self, at: SequencePosition) -> Option<i64> {
+        if at.drawn { self.after(at.value, 1) } else { Some(at.value) }
     }
 
     /// The next `count` numbers.
@@ -139,46 +167,52 @@ impl Sequence {
         let mut guard = self.state.lock();
         let mut state = match *guard {
             Some(state) => state,
-            None => State { next: self.stored()?.next, left: 0 },
+            None => State { at: self.stored()?.at, left: 0 },
         };
         if (count as u64) > state.left {
-            state.left = self.reserve(xid, state, count as u64)?;
+            state.left = self.reserve(xid, state.at, count as u64)?;
         }
         let mut numbers = Vec::with_capacity(count);
         for _ in 0..count {
-            let number = state.next.expect("reserved numbers are there");
-            numbers.push(number);
-            state.next = self.after(number, 1);
+            let value = self.next_of(state.at).expect("reserved numbers are there");
+            numbers.push(value);
+            state.at = SequencePosition { value, drawn: true };
             state.left -= 1;
         }
         *guard = Some(state);
         Ok(numbers)
     }
 
-    /// Reserves at least `wanted` numbers from `state.next` on; how many are reserved then.
+    /// Reserves at least `wanted` numbers after `at`; how many are reserved then.
     fn reserve(
         &self,
         xid: &mut dyn FnMut() -> Result<()>,
-        state: State,
+        at: SequencePosition,
         wanted: u64,
     ) -> Result<u64> {
-        let there = state.next.map_or(0, |next| self.count_from(next));
+        let next = self.next_of(at);
+        let there = match next {
+            Some(_) if self.def.cycle => u64::MAX,
+            Some(next) => self.count_from(next),
+            None => 0,
+        };
         if there < wanted {
             let (name, min, max) = (&self.def.name, self.def.min, self.def.max);
             let what = format!("sequence {name} has no more numbers between {min} and {max}");
             return Err(Error::Limit(what));
         }
         let run = wanted.max(RUN).min(there);
-        let first = state.next.expect("there are some");
+        let first = next.expect("there are some");
         xid()?;
         if !broken("sequence-not-logged") {
-            self.store(self.after(first, run))?;
+            let value = self.after(first, run - 1).expect("so many are there");
+            self.store(SequencePosition { value, drawn: true })?;
         }
         points::hit("sequence.reserved");
         Ok(run)
     }
 
-    /// Numbers that the sequence has from `next` on.
+    /// Numbers that the sequence has from `next` on, until it begins again if it does.
     fn count_from(&self, next: i64) -> u64 {
         let (next, step) = (i128::from(next), i128::from(self.def.increment));
         let end = if step > 0 { self.def.max } else { self.def.min };
@@ -188,27 +222,43 @@ impl Sequence {
 
     /// The number `steps` after `number`, if the sequence has it.
     fn after(&self, number: i64, steps: u64) -> Option<i64> {
-        let at = i128::from(number) + i128::from(self.def.increment) * i128::from(steps);
-        let at = i64::try_from(at).ok()?;
-        (self.def.min..=self.def.max).contains(&at).then_some(at)
+        let SequenceDef { increment, min, max, cycle, .. } = self.def;
+        let at = |from: i64, steps: u64| {
+            let at = i128::from(from) + i128::from(increment) * i128::from(steps);
+            i64::try_from(at).ok().filter(|at| (min..=max).contains(at))
+        };
+        match at(number, steps) {
+            None if cycle => {
+                let first = if increment > 0 { min } else { max };
+                // More than it has from `number` on, or that would be it.
+                at(first, (steps - self.count_from(number)) % self.count_from(first))
+            }
+            found => found,
+        }
     }
 
     /// Goes on with `next`. Not undone by a rollback either.
     pub fn restart(&self, txn: &mut Transaction, next: i64) -> Result<()> {
-        txn.xid()?;
-        self.restart_with_xid(next)
+        self.set(txn, SequencePosition { value: next, drawn: false })
     }
 
-    /// As [`Sequence::restart`], for a transaction that has an xid.
-    pub fn restart_with_xid(&self, next: i64) -> Result<()> {
-        if !(self.def.min..=self.def.max).contains(&next) {
+    /// Goes on from `at`. Not undone by a rollback either.
+    pub fn set(&self, txn: &mut Transaction, at: SequencePosition) -> Result<()> {
+        txn.xid()?;
+        self.set_with_xid(at)
+    }
+
+    /// As [`Sequence::set`], for a transaction that has an xid.
+    pub fn set_with_xid(&self, at: SequencePosition) -> Result<()> {
+        if !(self.def.min..=self.def.max).contains(&at.value) {
             let (name, min, max) = (&self.def.name, self.def.min, self.def.max);
-            let what = format!("{next} for sequence {name}, whose numbers are {min} to {max}");
+            let value = at.value;
+            let what = format!("{value} for sequence {name}, whose numbers are {min} to {max}");
             return Err(Error::Invalid(what));
         }
         let mut guard = self.state.lock();
-        self.store(Some(next))?;
-        *guard = Some(State { next: Some(next), left: 0 });
+        self.store(at)?;
+        *guard = Some(State { at, left: 0 });
         Ok(())
     }
 
@@ -216,19 +266,21 @@ impl Sequence {
     pub fn give_back(&self) -> Result<()> {
         let mut guard = self.state.lock();
         if let Some(state) = guard.as_mut().filter(|state| state.left > 0) {
-            self.store(state.next)?;
+            self.store(state.at)?;
             state.left = 0;
         }
         Ok(())
     }
 
-    fn store(&self, next: Option<i64>) -> Result<()> {
+    fn store(&self, at: SequencePosition) -> Result<()> {
+        let next = self.next_of(at);
         let pin = self.pool.pin(PageId::new(self.file, 0));
         let pin = pin.map_err(|error| named(&self.def, error))?;
         let mut mtr = Mtr::new(&self.pool);
         let held = mtr.latch(pin);
         mtr.page(held).put_u64(NEXT, next.unwrap_or(0) as u64);
-        mtr.page(held).write(EXHAUSTED, &[u8::from(next.is_none())]);
+        mtr.page(held).write(EXHAUSTED, &[u8::from(next.is_none()), u8::from(at.drawn)]);
+        mtr.page(held).put_u64(LAST, at.value as u64);
         mtr.commit(RecordKind::Sequence, Xid::NONE).map(drop)
     }
 }
@@ -239,10 +291,20 @@ fn named(def: &SequenceDef, error: Error) -> Error {
 }
 
 /// Reads a sequence's page.
-fn decode(id: PageId, page: &[u8; PAGE_SIZE]) -> Result<Reserved> {
-    if header::kind(page) != Some(PageKind::Sequence) || page[EXHAUSTED] > 1 {
+fn decode(id: PageId, page: &[u8; PAGE_SIZE], def: &SequenceDef) -> Result<Reserved> {
+    let is_one = header::kind(page) == Some(PageKind::Sequence);
+    if !is_one || page[EXHAUSTED] > 1 || page[DRAWN] > 1 {
         return Err(Error::corrupt(id, "not the page of a sequence"));
     }
     let next = header::u64_at(page, NEXT) as i64;
-    Ok(Reserved { next: (page[EXHAUSTED] == 0).then_some(next) })
+    let next = (page[EXHAUSTED] == 0).then_some(next);
+    let end = if def.increment > 0 { def.max } else { def.min };
+    let at = match next {
+        _ if page[DRAWN] == 1 => {
+            SequencePosition { value: header::u64_at(page, LAST) as i64, drawn: true }
+        }
+        Some(value) => SequencePosition { value, drawn: false },
+        None => SequencePosition { value: end, drawn: true },
+    };
+    Ok(Reserved { next, at })
 }

@@ -32,6 +32,14 @@ pub(super) fn checks(table: &TableInfo) -> Vec<(String, String)> {
     all
 }
 
+/// The number of a check or foreign key, made of its name: not one of the store's.
+pub(super) fn oid(table: u32, name: &str) -> u32 {
+    let bytes = table.to_le_bytes().into_iter().chain(name.bytes());
+    let code = bytes
+        .fold(0x811c_9dc5_u32, |code, byte| (code ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    code | 1 << 31
+}
+
 /// Does the table have foreign keys, or do foreign keys name it?
 pub(super) fn has_keys(table: &TableInfo) -> bool {
     let notes = TableNotes::decode(&table.note);

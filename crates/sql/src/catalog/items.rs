@@ -10,7 +10,7 @@ use super::{constraints, pattern};
 use crate::bind::ddl::storage;
 use crate::error::{Result, SqlError};
 use crate::expr::deparse::{identifier, literal};
-use crate::plan::notes::{ColumnNotes, TableNotes};
+use crate::plan::notes::ColumnNotes;
 use crate::types::SqlType;
 
 /// A row of such a query.
@@ -20,6 +20,13 @@ pub(super) struct Row<'o> {
     column: Option<(usize, &'o ColumnInfo)>,
     /// Is it one of the indexes of a table that was asked for?
     of_table: bool,
+}
+
+impl Row<'_> {
+    /// The name of its table or index.
+    pub(super) fn name(&self) -> &str {
+        self.object.name()
+    }
 }
 
 /// The text in quotes after `marker`.
@@ -159,9 +166,7 @@ pub(super) fn value(row: &Row<'_>, text: &str, name: &str) -> Option<Option<Stri
         _ if text.contains("i.indimmediate") => bool(false),
         _ if text.starts_with("pg_get_userbyid(") => Some(crate::expr::system::USER.to_owned()),
         _ if text.starts_with("pg_size_pretty(") => Some(size(row.object.blocks())),
-        _ if text.starts_with("obj_description(") => {
-            TableNotes::decode(&row.object.table.note).comment.filter(|_| index.is_none())
-        }
+        _ if text.starts_with("obj_description(") => row.object.comment(),
         _ if text.starts_with("case c.relkind") => {
             Some(if index.is_some() { "index" } else { "table" }.to_owned())
         }

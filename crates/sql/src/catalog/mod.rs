@@ -5,6 +5,7 @@
 //! | `objects` | tables, indexes and their columns under numbers, as catalogs have them |
 //! | `items` | what an item of a known query means for an object |
 //! | `constraints` | checks and foreign keys |
+//! | `sequences` | sequences |
 //! | `pattern` | the names that a client's pattern matches |
 //! | `figures` | who does what, what tables and indexes are used for, locks |
 //! | `views` | rows of catalogs and statistics that queries read one at a time |
@@ -24,6 +25,7 @@ mod figures;
 mod items;
 mod objects;
 mod pattern;
+mod sequences;
 pub(crate) mod views;
 
 use std::sync::Arc;
@@ -41,8 +43,7 @@ use objects::Objects;
 /// Most parameters of such a query.
 const MAX_PARAMETERS: usize = 16;
 /// Catalogs of what the store does not have: always empty.
-const EMPTY: [&str; 15] = [
-    "pg_description",
+const EMPTY: [&str; 13] = [
     "pg_event_trigger",
     "pg_extension",
     "pg_foreign_server",
@@ -53,7 +54,6 @@ const EMPTY: [&str; 15] = [
     "pg_proc",
     "pg_publication",
     "pg_rewrite",
-    "pg_sequence",
     "pg_statistic_ext",
     "pg_trigger",
     "pg_type",
@@ -77,13 +77,21 @@ fn lists_schemas(select: &AstSelect) -> bool {
     condition.contains("n.nspname !~ '^pg_'") || condition.contains("n.nspname operator(~) '")
 }
 
+/// The comment on the one schema there is.
+pub(super) fn schema_comment(txn: &mut Transaction) -> Result<Option<String>> {
+    let kept = txn.kept("comment on schema public")?;
+    let kept = kept.unwrap_or_else(|| "standard public schema".to_owned());
+    // An empty one was taken away.
+    Ok(Some(kept).filter(|text| !text.is_empty()))
+}
+
 /// What an item of `\dn` is for the one schema there is; `None` if it is not known.
-fn of_schema(text: &str) -> Option<Option<String>> {
+fn of_schema(text: &str, comment: &Option<String>) -> Option<Option<String>> {
     Some(match text {
         "n.nspname" => Some("public".to_owned()),
         _ if text.starts_with("pg_get_userbyid(") => Some(crate::expr::system::USER.to_owned()),
         _ if text.starts_with("array_to_string(n.nspacl") => None,
-        _ if text.starts_with("obj_description(") => Some("standard public schema".to_owned()),
+        _ if text.starts_with("obj_description(") => comment.clone(),
         _ => return None,
     })
 }
@@ -105,7 +113,8 @@ pub(crate) fn answer(
         if relation == "pg_namespace" && lists_schemas(select) {
             let wanted = items::quoted(&condition, "n.nspname operator(~) ");
             if wanted.is_none_or(|wanted| pattern::matches(wanted, "public")) {
-                rows.push(values(select, &|text, _| of_schema(text))?);
+                let comment = schema_comment(txn)?;
+                rows.push(values(select, &|text, _| of_schema(text, &comment))?);
             }
         } else if relation == "pg_constraint" {
             let all = constraints::all(&objects);
@@ -113,9 +122,25 @@ pub(crate) fn answer(
                 rows.push(values(select, &|text, _| one.value(text))?);
             }
         } else {
-            for row in items::rows(&relation, &condition, &objects)? {
-                rows.push(values(select, &|text, name| items::value(&row, text, name))?);
+            let mut found = Vec::new();
+            let sequences = sequences::asked(&relation, &condition, txn)?;
+            for one in &sequences {
+                let row = values(select, &|text, _| one.value(text))?;
+                found.push((one.schema.name.clone(), row));
             }
+            let tables = match relation == "pg_sequence" || condition.contains("d.objid = ") {
+                true => Vec::new(),
+                false => items::rows(&relation, &condition, &objects)?,
+            };
+            for row in &tables {
+                let one = values(select, &|text, name| items::value(row, text, name))?;
+                found.push((row.name().to_owned(), one));
+            }
+            // Those of tables are in their order.
+            if !sequences.is_empty() {
+                found.sort_by(|(a, _), (b, _)| a.cmp(b));
+            }
+            rows.extend(found.into_iter().map(|(_, row)| row));
         }
     }
     let params = vec![SqlType::Text; parameters(query)];

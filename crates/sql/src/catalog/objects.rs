@@ -1,11 +1,12 @@
 //! Tables and indexes under numbers, as catalogs have them: those of the store's catalog.
 //!
-//! Does not do: sequences.
+//! Does not do: sequences (`sequences`).
 
 use rightlink::{Comparison, IndexInfo, IndexMethod, TableInfo, Term, Test, Transaction, Value};
 
 use crate::error::Result;
 use crate::expr::deparse::{constant, identifier};
+use crate::plan::notes::TableNotes;
 use crate::types::Datum;
 
 /// The first number that PostgreSQL gives to an object of a user.
@@ -71,6 +72,14 @@ impl<'o> Object<'o> {
 
     pub(super) fn blocks(&self) -> u32 {
         self.index.map_or(self.table.heap_blocks, |index| index.blocks)
+    }
+
+    /// The comment on it.
+    pub(super) fn comment(&self) -> Option<String> {
+        let notes = TableNotes::decode(&self.table.note);
+        let Some(index) = self.index else { return notes.comment };
+        let found = notes.of_indexes.into_iter().find(|(id, _)| *id == index.id);
+        found.map(|(_, text)| text)
     }
 
     /// The statement that would make an index; `pretty` leaves parentheses out.

@@ -5,13 +5,14 @@
 
 use rightlink::{Database, PageInfo, RowId, Transaction};
 
-use super::objects::{Object, Objects};
-use super::{constraints, figures};
+use super::objects::{FIRST, Object, Objects};
+use super::sequences::Sequence;
+use super::{constraints, figures, sequences};
 use crate::bind::collate;
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::system::USER;
-use crate::plan::notes::ColumnNotes;
+use crate::plan::notes::{ColumnNotes, TableNotes};
 use crate::plan::views::{Kind, View};
 use crate::types::declared::Modifier;
 use crate::types::{Category, Datum, Row, SqlType};
@@ -23,6 +24,13 @@ const OWNER: i64 = 10;
 const HEAP: i64 = 2;
 const BTREE: i64 = 403;
 const HASH: i64 = 405;
+/// The one database there is.
+const DATABASE: i64 = 5;
+/// Numbers of catalogs.
+const PG_CLASS: i64 = 1_259;
+const PG_DATABASE: i64 = 1_262;
+const PG_CONSTRAINT: i64 = 2_606;
+const PG_NAMESPACE: i64 = 2_615;
 
 pub(super) fn text(text: impl Into<String>) -> Datum {
     Datum::Text(text.into())
@@ -53,13 +61,20 @@ pub(crate) fn rows(
         Kind::Collation => collations(txn)?,
         Kind::Type => SqlType::ALL.into_iter().map(of_type).collect(),
         Kind::Method => methods(),
-        Kind::Class => objects(txn, &mut |o, rows| rows.push(class(o)))?,
+        Kind::Class => {
+            let mut rows = objects(txn, &mut |o, rows| rows.push(class(o)))?;
+            rows.extend(sequences::all(txn)?.iter().map(class_of_sequence));
+            rows
+        }
         Kind::Attribute => objects(txn, &mut attributes)?,
         Kind::Index => objects(txn, &mut |o, rows| rows.extend(index(o)))?,
         Kind::Tables => objects(txn, &mut |o, rows| rows.extend(table(o)))?,
         Kind::Indexes => objects(txn, &mut |o, rows| rows.extend(definition(o)))?,
         Kind::Constraint => all_constraints(txn)?,
-        Kind::Sequences => sequences(db)?,
+        Kind::Sequences => all_sequences(txn)?,
+        Kind::Sequence => sequences::all(txn)?.iter().map(sequence).collect(),
+        Kind::Description => descriptions(txn)?,
+        Kind::SharedDescription => shared_descriptions(txn)?,
         Kind::VacuumProgress => vacuums(txn, db, &context.database)?,
         Kind::Snapshots => snapshots(db),
         Kind::TableUse => figures::tables(db)?,
@@ -286,22 +301,85 @@ fn all_constraints(txn: &mut Transaction) -> Result<Vec<Row>> {
         add(object.oid, object.name(), kind, object.table_oid(), 0);
     }
     for one in constraints::all(&objects) {
-        // Checks and foreign keys have no numbers of their own.
-        add(0, &one.name, one.kind, one.table.0, one.parent.unwrap_or(0));
+        let oid = constraints::oid(one.table.0, &one.name);
+        add(oid, &one.name, one.kind, one.table.0, one.parent.unwrap_or(0));
     }
     Ok(rows)
 }
 
-fn sequences(db: &Database) -> Result<Vec<Row>> {
-    let one = |info: rightlink::SequenceInfo| {
-        let schema = info.schema;
+fn class_of_sequence(one: &Sequence) -> Row {
+    let mut row = vec![number(one.oid), text(&one.schema.name), number(PUBLIC), number(OWNER)];
+    row.extend([number(0), count(1), Datum::Bool(false), Datum::Bool(false)]);
+    // Its columns are the last value, how many are ready, and whether it was drawn.
+    row.extend([text("p"), text("S"), short(3), short(0), Datum::Bool(false)]);
+    row
+}
+
+/// Those of the transaction that are there when they are looked at.
+fn all_sequences(txn: &mut Transaction) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for one in sequences::all(txn)? {
+        let at = match txn.sequence_position(&one.schema.name) {
+            Err(rightlink::Error::NotFound(_)) => continue,
+            at => at?,
+        };
+        let schema = &one.schema;
+        let mut row = vec![text("public"), text(&schema.name), text(USER), text(one.ty.name())];
         let numbers = [schema.start, schema.min, schema.max, schema.increment];
-        let mut row = vec![text("public"), text(schema.name)];
         row.extend(numbers.map(Datum::Int8));
-        row.push(Datum::Bool(false));
-        row
+        row.extend([Datum::Bool(schema.cycle), Datum::Int8(one.notes.cache.unwrap_or(1))]);
+        row.push(if at.drawn { Datum::Int8(at.value) } else { Datum::Null });
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn sequence(one: &Sequence) -> Row {
+    let schema = &one.schema;
+    let mut row = vec![number(one.oid), number(one.ty.oid())];
+    row.extend([schema.start, schema.increment, schema.max, schema.min].map(Datum::Int8));
+    row.extend([Datum::Int8(one.notes.cache.unwrap_or(1)), Datum::Bool(schema.cycle)]);
+    row
+}
+
+/// Comments on what a transaction sees.
+fn descriptions(txn: &mut Transaction) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let mut add = |oid: i64, catalog: i64, part: usize, comment: Option<String>| {
+        let part = Datum::Int4(i32::try_from(part).unwrap_or(0));
+        rows.extend(comment.map(|comment| vec![number(oid), number(catalog), part, text(comment)]));
     };
-    Ok(db.sequences()?.into_iter().map(one).collect())
+    let objects = Objects::of(txn)?;
+    for object in objects.all() {
+        add(object.oid.into(), PG_CLASS, 0, object.comment());
+        if object.index.is_some() {
+            continue;
+        }
+        for (at, column) in object.table.columns.iter().enumerate() {
+            let comment = ColumnNotes::decode(&column.note).comment;
+            add(object.oid.into(), PG_CLASS, at + 1, comment);
+        }
+        let notes = TableNotes::decode(&object.table.note);
+        for (id, comment) in notes.of_keys {
+            let there = object.table.indexes.iter().any(|index| index.id == id);
+            add((FIRST + id).into(), PG_CONSTRAINT, 0, Some(comment).filter(|_| there));
+        }
+        for (name, comment) in notes.of_checks {
+            let oid = constraints::oid(object.oid, &name);
+            add(oid.into(), PG_CONSTRAINT, 0, Some(comment));
+        }
+    }
+    for one in sequences::all(txn)? {
+        add(one.oid.into(), PG_CLASS, 0, one.notes.comment);
+    }
+    add(PUBLIC, PG_NAMESPACE, 0, super::schema_comment(txn)?);
+    Ok(rows)
+}
+
+fn shared_descriptions(txn: &mut Transaction) -> Result<Vec<Row>> {
+    let comment = txn.kept("comment on database")?;
+    let row = |comment| vec![number(DATABASE), number(PG_DATABASE), text(comment)];
+    Ok(comment.map(row).into_iter().collect())
 }
 
 fn vacuums(txn: &mut Transaction, db: &Database, database: &str) -> Result<Vec<Row>> {

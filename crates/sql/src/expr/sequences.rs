@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use rightlink::{Numbers, Transaction};
+use rightlink::{Numbers, SequencePosition, Transaction};
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::{Result, SqlError, code};
@@ -141,10 +141,5 @@ fn set(numbers: &Numbers, to: i64, after: bool) -> Result<()> {
         );
         return Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, message));
     }
-    numbers.restart(to)?;
-    if after {
-        // The number itself counts as drawn.
-        numbers.draw()?;
-    }
-    Ok(())
+    Ok(numbers.set(SequencePosition { value: to, drawn: after })?)
 }

@@ -106,15 +106,15 @@ impl Cursor {
     pub(crate) fn number(&mut self) -> Option<i64> {
         let start = self.at;
         let sign = match self.peek() {
-            Some(Token::Minus) => -1,
-            _ => 1,
+            Some(Token::Minus) => "-",
+            _ => "",
         };
-        self.at += usize::from(sign < 0 || self.peek() == Some(&Token::Plus));
+        self.at += usize::from(!sign.is_empty() || self.peek() == Some(&Token::Plus));
         match self.peek() {
             Some(Token::Number(digits, _)) => {
-                let number = digits.parse::<i64>().ok();
+                let number = format!("{sign}{digits}").parse::<i64>().ok();
                 self.at = if number.is_some() { self.at + 1 } else { start };
-                number.map(|number| sign * number)
+                number
             }
             _ => {
                 self.at = start;

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `utility` | statements that are no queries, read from the tokens |
 //! | `cursor` | a walk over tokens |
-//! | `order` | options of sequences in one order |
+//! | `sequence` | CREATE and ALTER SEQUENCE |
+//! | `order` | options of identity columns in one order |
 //! | `depth` | how deep expressions nest |
 //!
 //! A message is cut into tokens once and at its semicolons into statements. Utility statements are
@@ -17,6 +18,7 @@
 pub(crate) mod cursor;
 mod depth;
 mod order;
+pub(crate) mod sequence;
 pub(crate) mod utility;
 
 use sqlparser::ast;

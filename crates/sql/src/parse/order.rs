@@ -1,4 +1,4 @@
-//! Options of sequences in the one order that sqlparser reads.
+//! Options of identity columns in the one order that sqlparser reads.
 //!
 //! Invariants: nothing but their order changes. Does not do: options that there are not.
 
@@ -29,20 +29,15 @@ fn option(tokens: &[TokenWithSpan]) -> Option<(usize, usize)> {
     }
 }
 
-/// Puts the options of sequences in order, after CREATE SEQUENCE and inside of IDENTITY ( ).
+/// Puts the options of sequences in order, inside of IDENTITY ( ).
 pub(super) fn options(tokens: &mut [TokenWithSpan]) {
-    let sequence = tokens.first().is_some_and(|token| is_word(token, "create"))
-        && tokens.iter().take(3).any(|token| is_word(token, "sequence"));
-    let identity = tokens.iter().any(|token| is_word(token, "identity"));
-    if !sequence && !identity {
+    if !tokens.iter().any(|token| is_word(token, "identity")) {
         return;
     }
     let mut at = 0;
     while at < tokens.len() {
-        let begins = sequence
-            || at > 1
-                && tokens[at - 1].token == Token::LParen
-                && is_word(&tokens[at - 2], "identity");
+        let begins =
+            at > 1 && tokens[at - 1].token == Token::LParen && is_word(&tokens[at - 2], "identity");
         let mut found: Vec<(usize, Vec<TokenWithSpan>)> = Vec::new();
         let mut end = at;
         while let Some((len, rank)) = option(&tokens[end..]).filter(|_| begins) {

@@ -13,6 +13,7 @@ use sqlparser::tokenizer::Token;
 use crate::copy::options::CopyStatement;
 use crate::error::{Result, SqlError};
 use crate::parse::cursor::Cursor;
+use crate::parse::sequence::{self, SequenceOptions};
 use crate::parse::{Parsed, run, statement};
 
 /// A utility statement.
@@ -79,10 +80,21 @@ pub(crate) enum Utility {
         index: bool,
         name: Vec<String>,
     },
-    /// RESTART, `None` with the start.
+    CreateSequence {
+        name: Vec<String>,
+        options: SequenceOptions,
+        if_not_exists: bool,
+    },
     AlterSequence {
         name: Vec<String>,
-        restart: Option<i64>,
+        options: SequenceOptions,
+        if_exists: bool,
+    },
+    /// COMMENT ON CONSTRAINT, `None` is NULL.
+    CommentConstraint {
+        name: String,
+        table: Vec<String>,
+        text: Option<String>,
     },
     Checkpoint,
     /// LOCK TABLE
@@ -197,7 +209,13 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
         "unlisten",
     ];
     if cursor.is("alter") && cursor.is_at(1, "sequence") {
-        return alter_sequence(cursor).map(Some);
+        return sequence::alter(cursor).map(Some);
+    }
+    if cursor.is("create") && cursor.is_at(1, "sequence") {
+        return sequence::create(cursor).map(Some);
+    }
+    if cursor.is("comment") && cursor.is_at(1, "on") && cursor.is_at(2, "constraint") {
+        return comment_constraint(cursor).map(Some);
     }
     let Some(word) = cursor.take_any(&words) else { return Ok(None) };
     Ok(Some(match word {
@@ -545,15 +563,22 @@ fn reindex(cursor: &mut Cursor) -> Result<Utility> {
     }
 }
 
-fn alter_sequence(cursor: &mut Cursor) -> Result<Utility> {
-    cursor.expect("alter")?;
-    cursor.expect("sequence")?;
-    let name = cursor.qualified()?;
-    if !cursor.take("restart") {
-        return Err(SqlError::unsupported("ALTER SEQUENCE with anything but RESTART"));
+fn comment_constraint(cursor: &mut Cursor) -> Result<Utility> {
+    for word in ["comment", "on", "constraint"] {
+        cursor.expect(word)?;
     }
-    cursor.take("with");
-    Ok(Utility::AlterSequence { name, restart: cursor.number() })
+    let name = cursor.name()?;
+    cursor.expect("on")?;
+    if cursor.is("domain") && !cursor.is_at(1, "is") {
+        return Err(SqlError::unsupported("COMMENT ON a constraint of a domain"));
+    }
+    let table = cursor.qualified()?;
+    cursor.expect("is")?;
+    let text = match cursor.take("null") {
+        true => None,
+        false => Some(cursor.string().ok_or_else(|| cursor.unexpected())?),
+    };
+    Ok(Utility::CommentConstraint { name, table, text })
 }
 
 fn explain(cursor: &mut Cursor) -> Result<Utility> {

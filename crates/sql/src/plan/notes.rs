@@ -7,7 +7,11 @@
 //! Invariants: what is encoded decodes to equal notes; a line whose word is not known is left out.
 //! Does not do: expressions, which stay text here.
 
+use crate::types::SqlType;
 use crate::types::declared::Modifier;
+
+/// Types of sequences.
+const SEQUENCES: [SqlType; 3] = [SqlType::Int2, SqlType::Int4, SqlType::Int8];
 
 /// What is kept with a column.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +22,18 @@ pub(crate) struct ColumnNotes {
     pub(crate) default: Option<String>,
     /// Was it declared `serial`? Its sequence is the store's.
     pub(crate) serial: bool,
+    pub(crate) comment: Option<String>,
+    /// Sequences that are dropped with it, besides the store's.
+    pub(crate) owned: Vec<String>,
+}
+
+/// What is kept with a sequence.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct SequenceNotes {
+    /// The type of its numbers; `None`: that of its column, or bigint.
+    pub(crate) ty: Option<SqlType>,
+    /// CACHE, if it is not 1. Numbers are kept ready in runs whatever it says.
+    pub(crate) cache: Option<i64>,
     pub(crate) comment: Option<String>,
 }
 
@@ -30,6 +46,12 @@ pub(crate) struct TableNotes {
     /// Tables with foreign keys that name this one.
     pub(crate) children: Vec<String>,
     pub(crate) comment: Option<String>,
+    /// Comments on indexes, by their numbers.
+    pub(crate) of_indexes: Vec<(u32, String)>,
+    /// Comments on constraints that are indexes, by their numbers.
+    pub(crate) of_keys: Vec<(u32, String)>,
+    /// Comments on checks and foreign keys, by their names.
+    pub(crate) of_checks: Vec<(String, String)>,
 }
 
 /// A foreign key of a table.
@@ -83,6 +105,7 @@ impl ColumnNotes {
                 ["default", text] => notes.default = Some((*text).to_owned()),
                 ["serial"] => notes.serial = true,
                 ["comment", text] => notes.comment = Some((*text).to_owned()),
+                ["owns", name] => notes.owned.push((*name).to_owned()),
                 _ => {}
             }
         }
@@ -103,6 +126,38 @@ impl ColumnNotes {
         if let Some(comment) = &self.comment {
             line(&mut out, &["comment", comment]);
         }
+        for name in &self.owned {
+            line(&mut out, &["owns", name]);
+        }
+        out
+    }
+}
+
+impl SequenceNotes {
+    pub(crate) fn decode(note: &str) -> SequenceNotes {
+        let mut notes = SequenceNotes::default();
+        for fields in lines(note) {
+            match fields.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+                ["type", name] => notes.ty = SEQUENCES.into_iter().find(|ty| ty.name() == *name),
+                ["cache", count] => notes.cache = count.parse().ok(),
+                ["comment", text] => notes.comment = Some((*text).to_owned()),
+                _ => {}
+            }
+        }
+        notes
+    }
+
+    pub(crate) fn encode(&self) -> String {
+        let mut out = String::new();
+        if let Some(ty) = self.ty {
+            line(&mut out, &["type", ty.name()]);
+        }
+        if let Some(cache) = self.cache {
+            line(&mut out, &["cache", &cache.to_string()]);
+        }
+        if let Some(comment) = &self.comment {
+            line(&mut out, &["comment", comment]);
+        }
         out
     }
 }
@@ -117,6 +172,15 @@ impl TableNotes {
                 }
                 ["child", name] => notes.children.push((*name).to_owned()),
                 ["comment", text] => notes.comment = Some((*text).to_owned()),
+                ["index comment", id, text] => {
+                    notes.of_indexes.extend(id.parse().ok().map(|id| (id, (*text).to_owned())));
+                }
+                ["key comment", id, text] => {
+                    notes.of_keys.extend(id.parse().ok().map(|id| (id, (*text).to_owned())));
+                }
+                ["check comment", name, text] => {
+                    notes.of_checks.push(((*name).to_owned(), (*text).to_owned()));
+                }
                 ["key", name, parent, on_delete, on_update, columns @ ..] => {
                     let (own, theirs) = columns.split_at(columns.len() / 2);
                     let names = |list: &[&str]| list.iter().map(|n| (*n).to_owned()).collect();
@@ -151,6 +215,14 @@ impl TableNotes {
         }
         if let Some(comment) = &self.comment {
             line(&mut out, &["comment", comment]);
+        }
+        for (word, list) in [("index comment", &self.of_indexes), ("key comment", &self.of_keys)] {
+            for (id, text) in list {
+                line(&mut out, &[word, &id.to_string(), text]);
+            }
+        }
+        for (name, text) in &self.of_checks {
+            line(&mut out, &["check comment", name, text]);
         }
         out
     }
@@ -232,8 +304,16 @@ mod tests {
             default: Some("'a\tb\n\\' || 'c'".into()),
             serial: true,
             comment: Some(String::new()),
+            owned: vec!["s\t".into(), "r".into()],
         };
         assert_eq!(ColumnNotes::decode(&column.encode()), column);
+        let sequence = SequenceNotes {
+            ty: Some(SqlType::Int2),
+            cache: Some(20),
+            comment: Some("numbers".into()),
+        };
+        assert_eq!(SequenceNotes::decode(&sequence.encode()), sequence);
+        assert_eq!(SequenceNotes::default().encode(), "");
         assert_eq!(ColumnNotes::decode(""), ColumnNotes::default());
         let key = ForeignKey {
             name: "k".into(),
@@ -248,6 +328,9 @@ mod tests {
             keys: vec![key],
             children: vec!["t".into()],
             comment: Some("two\nlines".into()),
+            of_indexes: vec![(7, "by a".into())],
+            of_keys: vec![(7, "a".into()), (1 << 31, "b".into())],
+            of_checks: vec![("c".into(), "positive".into())],
         };
         assert_eq!(TableNotes::decode(&table.encode()), table);
     }

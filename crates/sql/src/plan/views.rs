@@ -29,6 +29,9 @@ pub(crate) enum Kind {
     Tables,
     Indexes,
     Sequences,
+    Sequence,
+    Description,
+    SharedDescription,
     VacuumProgress,
     Snapshots,
     TableUse,
@@ -47,7 +50,7 @@ const fn view(name: &'static str, kind: Kind, columns: &'static [(&'static str, 
     View { name, kind, columns, args: &[] }
 }
 
-static VIEWS: [View; 21] = [
+static VIEWS: [View; 24] = [
     view("pg_namespace", Kind::Namespace, &[("oid", Int8), ("nspname", Text), ("nspowner", Int8)]),
     view(
         "pg_collation",
@@ -168,12 +171,40 @@ static VIEWS: [View; 21] = [
         &[
             ("schemaname", Text),
             ("sequencename", Text),
+            ("sequenceowner", Text),
+            ("data_type", Text),
             ("start_value", Int8),
             ("min_value", Int8),
             ("max_value", Int8),
             ("increment_by", Int8),
             ("cycle", Bool),
+            ("cache_size", Int8),
+            ("last_value", Int8),
         ],
+    ),
+    view(
+        "pg_sequence",
+        Kind::Sequence,
+        &[
+            ("seqrelid", Int8),
+            ("seqtypid", Int8),
+            ("seqstart", Int8),
+            ("seqincrement", Int8),
+            ("seqmax", Int8),
+            ("seqmin", Int8),
+            ("seqcache", Int8),
+            ("seqcycle", Bool),
+        ],
+    ),
+    view(
+        "pg_description",
+        Kind::Description,
+        &[("objoid", Int8), ("classoid", Int8), ("objsubid", Int4), ("description", Text)],
+    ),
+    view(
+        "pg_shdescription",
+        Kind::SharedDescription,
+        &[("objoid", Int8), ("classoid", Int8), ("description", Text)],
     ),
     view(
         "pg_stat_progress_vacuum",

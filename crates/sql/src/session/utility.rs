@@ -9,7 +9,7 @@ use rightlink::Busy;
 use sqlparser::ast;
 
 use super::{Session, Sink};
-use crate::bind::{Binder, Place, names};
+use crate::bind::{Binder, Place, ddl, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::probe::{Probe, Stage};
@@ -116,9 +116,17 @@ impl Session {
                 self.reindex(*index, name)?;
                 "REINDEX"
             }
-            Utility::AlterSequence { name, restart } => {
-                self.restart_sequence(name, *restart)?;
-                "ALTER SEQUENCE"
+            Utility::CreateSequence { name, options, if_not_exists } => {
+                let definition = ddl::create_sequence(name, options, *if_not_exists)?;
+                return self.define(&definition, sink);
+            }
+            Utility::AlterSequence { name, options, if_exists } => {
+                let definition = ddl::alter_sequence(name, options, *if_exists)?;
+                return self.define(&definition, sink);
+            }
+            Utility::CommentConstraint { name, table, text } => {
+                let definition = ddl::comment_constraint(name, table, text.as_deref())?;
+                return self.define(&definition, sink);
             }
             Utility::Lock { tables, mode, nowait } => {
                 self.lock_tables(tables, *mode, *nowait)?;
@@ -270,18 +278,6 @@ impl Session {
             })?;
         }
         Ok(())
-    }
-
-    fn restart_sequence(&mut self, name: &[String], restart: Option<i64>) -> Result<()> {
-        let name = names::relation(name)?;
-        self.ensure()?;
-        self.check_writable("ALTER SEQUENCE")?;
-        let txn = &mut self.ensure()?.txn;
-        txn.redefine_sequence(&name, restart).map_err(|error| match error {
-            rightlink::Error::NotFound(_) => crate::exec::ddl::no_table(&name),
-            rightlink::Error::Invalid(what) => SqlError::new(code::INVALID_PARAMETER, what),
-            other => other.into(),
-        })
     }
 
     fn discard(&mut self, what: &str) -> Result<()> {

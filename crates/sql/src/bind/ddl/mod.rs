@@ -4,38 +4,55 @@
 //! |---|---|
 //! | `table` | CREATE TABLE: columns and constraints |
 //! | `alter` | ALTER TABLE |
+//! | `sequence` | what options of sequences mean together |
 //! | `storage` | storage parameters |
 //!
 //! Invariants: every clause that the store cannot keep is refused by name.
 //! Does not do: changing anything (`exec::ddl`).
 
 mod alter;
+pub(crate) mod sequence;
 pub(crate) mod storage;
 mod table;
 
-use rightlink::{IndexMethod, IndexSchema, KeyColumn, SequenceSchema, TableSchema};
+use rightlink::{IndexMethod, IndexSchema, KeyColumn, TableSchema};
 use sqlparser::ast::{
     self, CommentObject, DataType, Expr as Ast, IndexType, NullsDistinctOption, ObjectType,
-    SequenceOptions, SqlOption,
+    SqlOption,
 };
 
 use super::{collate, names};
 use crate::error::{Result, SqlError, code};
+use crate::parse::sequence::SequenceOptions;
 use crate::plan::notes::{ColumnNotes, ForeignKey};
-use crate::types::SqlType;
 
 /// A definition to make, change or drop.
 #[derive(Clone, Debug)]
 pub(crate) enum Definition {
     CreateTable { table: Box<NewTable>, if_not_exists: bool },
     CreateIndex { table: String, index: Box<NewIndex>, concurrently: bool, if_not_exists: bool },
-    CreateSequence { schema: SequenceSchema, if_not_exists: bool },
+    CreateSequence { name: String, options: SequenceOptions, if_not_exists: bool },
+    AlterSequence { name: String, options: SequenceOptions, if_exists: bool },
     CreateCollation { name: String, from: NewCollation, if_not_exists: bool },
     Drop { kind: Kind, names: Vec<String>, if_exists: bool, cascade: bool },
     Alter { table: String, if_exists: bool, changes: Vec<Alteration> },
     RenameIndex { name: String, to: String },
     Truncate { tables: Vec<String>, restart: bool, cascade: bool },
-    Comment { table: String, column: Option<String>, text: Option<String> },
+    Comment { on: Commented, text: Option<String> },
+}
+
+/// What a comment is on, by its name.
+#[derive(Clone, Debug)]
+pub(crate) enum Commented {
+    Table(String),
+    /// Of a table.
+    Column(String, String),
+    Index(String),
+    Sequence(String),
+    /// Of a table.
+    Constraint(String, String),
+    Database(String),
+    Schema(String),
 }
 
 /// What is dropped.
@@ -136,7 +153,10 @@ pub(crate) fn definition(statement: &ast::Statement) -> Result<Option<Definition
     Ok(Some(match statement {
         ast::Statement::CreateTable(create) => table::create(create)?,
         ast::Statement::CreateIndex(create) => create_index(create)?,
-        ast::Statement::CreateSequence { .. } => create_sequence(statement)?,
+        // Others are read from their tokens.
+        ast::Statement::CreateSequence { .. } => {
+            return Err(SqlError::unsupported("a temporary sequence"));
+        }
         ast::Statement::CreateCollation(create) => create_collation(create)?,
         ast::Statement::Drop {
             object_type,
@@ -181,93 +201,50 @@ fn comment(
     text: Option<String>,
 ) -> Result<Definition> {
     let mut parts = names::parts(name)?;
-    let column = match kind {
-        CommentObject::Table => None,
-        CommentObject::Column if parts.len() > 1 => parts.pop(),
+    let on = match kind {
+        CommentObject::Table => Commented::Table(names::relation(&parts)?),
+        CommentObject::Index => Commented::Index(names::relation(&parts)?),
+        CommentObject::Sequence => Commented::Sequence(names::relation(&parts)?),
+        CommentObject::Column if parts.len() > 1 => {
+            let column = parts.pop().expect("there are two");
+            Commented::Column(names::relation(&parts)?, column)
+        }
+        CommentObject::Database if parts.len() == 1 => Commented::Database(parts.remove(0)),
+        CommentObject::Schema if parts.len() == 1 => Commented::Schema(parts.remove(0)),
         other => return Err(SqlError::unsupported(format!("COMMENT ON {other}"))),
     };
-    let text = text.filter(|text| !text.is_empty());
-    Ok(Definition::Comment { table: names::relation(&parts)?, column, text })
+    Ok(Definition::Comment { on, text: text.filter(|text| !text.is_empty()) })
 }
 
-fn create_sequence(statement: &ast::Statement) -> Result<Definition> {
-    let ast::Statement::CreateSequence {
-        temporary,
-        if_not_exists,
-        name,
-        data_type,
-        sequence_options,
-        owned_by,
-    } = statement
-    else {
-        unreachable!("the caller has looked")
-    };
-    let nobody = |owner: &ast::ObjectName| owner.to_string().eq_ignore_ascii_case("none");
-    if *temporary || owned_by.as_ref().is_some_and(|owner| !nobody(owner)) {
-        return Err(SqlError::unsupported(
-            "a temporary sequence, or one that is owned by a column",
-        )
-        .hint("Declare the column serial, or GENERATED AS IDENTITY."));
-    }
-    let ty = match data_type {
-        None => SqlType::Int8,
-        Some(kind) => names::data_type(kind)?.ty,
-    };
-    let (smallest, largest) = match ty {
-        SqlType::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
-        SqlType::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        SqlType::Int8 => (i64::MIN, i64::MAX),
-        _ => {
-            let message = "sequence type must be smallint, integer, or bigint";
-            return Err(SqlError::new(code::INVALID_PARAMETER, message));
-        }
-    };
-    let schema = sequence(names::relation_of(name)?, (smallest, largest), sequence_options)?;
-    Ok(Definition::CreateSequence { schema, if_not_exists: *if_not_exists })
+/// COMMENT ON CONSTRAINT.
+pub(crate) fn comment_constraint(
+    name: &str,
+    table: &[String],
+    text: Option<&str>,
+) -> Result<Definition> {
+    let on = Commented::Constraint(names::relation(table)?, name.to_owned());
+    let text = text.filter(|text| !text.is_empty()).map(str::to_owned);
+    Ok(Definition::Comment { on, text })
 }
 
-/// A sequence as its options say.
-pub(crate) fn sequence(
-    name: String,
-    (smallest, largest): (i64, i64),
-    options: &[SequenceOptions],
-) -> Result<SequenceSchema> {
-    let number = |node: &Ast| {
-        let refused = || SqlError::syntax(format!("{node} is no number of a sequence"));
-        node.to_string().replace(' ', "").parse::<i64>().map_err(|_| refused())
-    };
-    let (mut start, mut increment, mut min, mut max) = (None, 1, None, None);
-    for option in options {
-        match option {
-            SequenceOptions::IncrementBy(by, _) => increment = number(by)?,
-            SequenceOptions::MinValue(value) => min = value.as_ref().map(number).transpose()?,
-            SequenceOptions::MaxValue(value) => max = value.as_ref().map(number).transpose()?,
-            SequenceOptions::StartWith(value, _) => start = Some(number(value)?),
-            // Numbers are kept ready in runs anyway.
-            SequenceOptions::Cache(_) => {}
-            // sqlparser has it the wrong way round: true is NO CYCLE.
-            SequenceOptions::Cycle(no) if *no => {}
-            SequenceOptions::Cycle(_) => return Err(SqlError::unsupported("CYCLE")),
-        }
-    }
-    let invalid = |what: String| Err(SqlError::new(code::INVALID_PARAMETER, what));
-    if increment == 0 {
-        return invalid("INCREMENT must not be zero".to_owned());
-    }
-    let up = increment > 0;
-    let min = min.unwrap_or(if up { 1 } else { smallest });
-    let max = max.unwrap_or(if up { largest } else { -1 });
-    let start = start.unwrap_or(if up { min } else { max });
-    if min >= max {
-        return invalid(format!("MINVALUE ({min}) must be less than MAXVALUE ({max})"));
-    }
-    if start < min {
-        return invalid(format!("START value ({start}) cannot be less than MINVALUE ({min})"));
-    }
-    if start > max {
-        return invalid(format!("START value ({start}) cannot be greater than MAXVALUE ({max})"));
-    }
-    Ok(SequenceSchema { name, start, increment, min, max })
+/// CREATE SEQUENCE.
+pub(crate) fn create_sequence(
+    name: &[String],
+    options: &SequenceOptions,
+    if_not_exists: bool,
+) -> Result<Definition> {
+    let (name, options) = (names::relation(name)?, options.clone());
+    Ok(Definition::CreateSequence { name, options, if_not_exists })
+}
+
+/// ALTER SEQUENCE.
+pub(crate) fn alter_sequence(
+    name: &[String],
+    options: &SequenceOptions,
+    if_exists: bool,
+) -> Result<Definition> {
+    let (name, options) = (names::relation(name)?, options.clone());
+    Ok(Definition::AlterSequence { name, options, if_exists })
 }
 
 fn unique(key: &ast::UniqueConstraint) -> Result<(Option<String>, Vec<String>)> {

@@ -245,26 +245,20 @@ fn identity(
     generated: GeneratedAs,
     options: &Option<Vec<ast::SequenceOptions>>,
 ) -> Result<IdentitySchema> {
-    let largest = match kind {
-        Type::Int2 => i64::from(i16::MAX),
-        Type::Int4 => i64::from(i32::MAX),
-        Type::Int8 => i64::MAX,
-        _ => {
-            let message = "identity column type must be smallint, integer, or bigint";
-            return Err(SqlError::new(code::INVALID_PARAMETER, message));
-        }
-    };
-    let options = options.as_deref().unwrap_or_default();
-    let bounded = |option: &ast::SequenceOptions| {
-        use ast::SequenceOptions as O;
-        matches!(option, O::MinValue(Some(_)) | O::MaxValue(Some(_)))
-    };
-    if options.iter().any(bounded) {
-        return Err(SqlError::unsupported("bounds of an identity column"));
+    if !matches!(kind, Type::Int2 | Type::Int4 | Type::Int8) {
+        let message = "identity column type must be smallint, integer, or bigint";
+        return Err(SqlError::new(code::INVALID_PARAMETER, message));
     }
-    let schema = sequence(name.to_owned(), (-largest, largest), options)?;
-    let always = matches!(generated, GeneratedAs::Always);
-    Ok(IdentitySchema { always, start: schema.start, increment: schema.increment })
+    let options = sequence::of_identity(options.as_deref().unwrap_or_default())?;
+    let schema = sequence::made(name, SqlType::of_column(kind), &options)?;
+    Ok(IdentitySchema {
+        always: matches!(generated, GeneratedAs::Always),
+        start: schema.start,
+        increment: schema.increment,
+        min: Some(schema.min),
+        max: Some(schema.max),
+        cycle: schema.cycle,
+    })
 }
 
 pub(super) fn is_null(value: &Ast) -> bool {

@@ -217,7 +217,9 @@ impl Definer<'_> {
                 false => self.txn.drop_index(&index.name)?,
             }
         }
-        Ok(self.txn.drop_column(name, column)?)
+        self.txn.drop_column(name, column)?;
+        let what = format!("column {column} of table {name}");
+        self.drop_owned(&table.column_notes[at].owned, (&what, &[]), cascade)
     }
 
     fn drop_checks_of(&mut self, table: &Table, at: usize) -> Result<()> {

@@ -19,7 +19,7 @@ use crate::exec::tables::Tables;
 use crate::expr::Expr;
 use crate::expr::aggregate::Ordered;
 use crate::parse::Lines;
-use crate::plan::notes::{ForeignKey, TableNotes};
+use crate::plan::notes::{ColumnNotes, ForeignKey, TableNotes};
 use crate::plan::predicate::comparison;
 use crate::plan::{ParentKey, Table};
 use crate::types::cast::is_implicit;
@@ -282,7 +282,10 @@ impl Definer<'_> {
         for key in notes.keys.iter().filter(|key| key.parent != name) {
             self.note(&key.parent, |notes| notes.children.retain(|known| known != name))?;
         }
-        Ok(self.txn.drop_table(name)?)
+        self.txn.drop_table(name)?;
+        let of_column = |column: &rightlink::ColumnInfo| ColumnNotes::decode(&column.note).owned;
+        let owned: Vec<String> = info.columns.iter().flat_map(of_column).collect();
+        self.drop_owned(&owned, (&format!("table {name}"), also), cascade)
     }
 }
 

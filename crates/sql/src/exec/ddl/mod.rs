@@ -7,6 +7,8 @@
 //! | `collation` | CREATE and DROP COLLATION |
 //! | `constraints` | checks, foreign keys: making and dropping |
 //! | `rename` | names inside of what is noted with tables |
+//! | `sequence` | sequences and what they belong to |
+//! | `comment` | COMMENT ON |
 //!
 //! Invariants: what fails half-way is undone by the engine or by the transaction's failure. Both
 //! ends of a foreign key note each other.
@@ -14,12 +16,16 @@
 
 mod alter;
 mod collation;
+mod comment;
 mod constraints;
 mod rename;
 mod retype;
+pub(crate) mod sequence;
 mod table;
 
-use rightlink::{Busy, Error, IndexSchema, KeyCollation, LockMode, Predicate, Transaction};
+use rightlink::{
+    Busy, Error, IndexSchema, KeyCollation, LockMode, Predicate, TableInfo, Transaction,
+};
 
 use crate::bind::ddl::{Definition, Kind, NewIndex};
 use crate::bind::{Binder, Catalog};
@@ -115,15 +121,13 @@ impl Definer<'_> {
                 self.create_index(table, index, *if_not_exists)?;
                 "CREATE INDEX"
             }
-            Definition::CreateSequence { schema, if_not_exists } => {
-                match self.txn.create_sequence(schema) {
-                    Err(Error::AlreadyExists(_)) if *if_not_exists => {
-                        let name = &schema.name;
-                        self.notices.push(format!("relation \"{name}\" already exists, skipping"));
-                    }
-                    result => named(&schema.name, result)?,
-                }
+            Definition::CreateSequence { name, options, if_not_exists } => {
+                self.create_sequence(name, options, *if_not_exists)?;
                 "CREATE SEQUENCE"
+            }
+            Definition::AlterSequence { name, options, if_exists } => {
+                self.alter_sequence(name, options, *if_exists)?;
+                "ALTER SEQUENCE"
             }
             Definition::CreateCollation { name, from, if_not_exists } => {
                 self.create_collation(name, from, *if_not_exists)?;
@@ -147,8 +151,8 @@ impl Definer<'_> {
                 self.truncate(tables, *restart, *cascade)?;
                 "TRUNCATE TABLE"
             }
-            Definition::Comment { table, column, text } => {
-                self.comment(table, column.as_deref(), text.clone())?;
+            Definition::Comment { on, text } => {
+                self.comment(on, text.clone())?;
                 "COMMENT"
             }
         })
@@ -166,6 +170,7 @@ impl Definer<'_> {
         let before = notes.clone();
         change(&mut notes);
         if notes != before {
+            forget_comments(&mut notes, &info);
             self.txn.set_note(table, &notes.encode())?;
         }
         Ok(())
@@ -188,13 +193,6 @@ impl Definer<'_> {
             self.txn.set_column_note(table, column, &notes.encode())?;
         }
         Ok(())
-    }
-
-    fn comment(&mut self, table: &str, column: Option<&str>, text: Option<String>) -> Result<()> {
-        match column {
-            Some(column) => self.note_column(table, column, |notes| notes.comment = text),
-            None => self.note(table, |notes| notes.comment = text),
-        }
     }
 
     fn create_index(&mut self, table: &str, index: &NewIndex, if_not_exists: bool) -> Result<()> {
@@ -301,50 +299,6 @@ impl Definer<'_> {
         Ok(tag)
     }
 
-    /// Drops a sequence of no column. Defaults that ask it go with it, or keep it.
-    fn drop_sequence(&mut self, name: &str, cascade: bool) -> Result<()> {
-        match self.txn.drop_sequence(name) {
-            Err(Error::Invalid(_)) => {
-                let message =
-                    format!("cannot drop sequence {name} because a column of a table requires it");
-                return Err(SqlError::new(code::DEPENDENT_OBJECTS, message));
-            }
-            other => other?,
-        }
-        // From here on nobody can make a default of it.
-        for (table, column) in self.defaults_by(name)? {
-            let default = format!("default value for column {column} of table {table}");
-            if !cascade {
-                let why = format!("{default} depends on sequence {name}");
-                return Err(constraints::depends(&format!("sequence {name}"), &why));
-            }
-            self.notices.push(format!("drop cascades to {default}"));
-            self.set_default(&table, &column, None)?;
-        }
-        Ok(())
-    }
-
-    /// Tables and columns whose defaults ask the sequence called `name`.
-    fn defaults_by(&mut self, name: &str) -> Result<Vec<(String, String)>> {
-        let mut found = Vec::new();
-        for info in self.txn.tables()? {
-            for (at, column) in info.columns.iter().enumerate() {
-                let text = ColumnNotes::decode(&column.note).default.unwrap_or_default();
-                if !text.to_lowercase().contains("val") {
-                    continue;
-                }
-                let table = self.table(&info.name)?;
-                let (mut tables, lines) = (Tables(self.txn), Lines::default());
-                let mut binder = Binder::new(&mut tables, &lines, &[]);
-                let bound = binder.default_of(&table, at);
-                if bound.is_ok() && binder.sequences.iter().any(|asked| asked == name) {
-                    found.push((info.name.clone(), column.name.clone()));
-                }
-            }
-        }
-        Ok(found)
-    }
-
     fn drop_index(&mut self, name: &str, cascade: bool) -> Result<()> {
         let table = self.txn.table_of_index(name)?;
         let info = self.txn.describe(&table)?;
@@ -359,6 +313,20 @@ impl Definer<'_> {
         self.free_index(&table, name, cascade)?;
         Ok(self.txn.drop_index(name)?)
     }
+}
+
+/// Takes comments out of the notes of a table on what it does not have any more.
+fn forget_comments(notes: &mut TableNotes, info: &TableInfo) {
+    let is_index = |id: u32| info.indexes.iter().any(|index| index.id == id);
+    notes.of_indexes.retain(|(id, _)| is_index(*id));
+    notes.of_keys.retain(|(id, _)| is_index(*id));
+    let (checks, keys) = (&notes.checks, &notes.keys);
+    let there = |name: &str| {
+        checks.iter().any(|(known, _)| known == name)
+            || keys.iter().any(|key| key.name == name)
+            || info.checks.iter().any(|check| check.name == name)
+    };
+    notes.of_checks.retain(|(name, _)| there(name));
 }
 
 fn taken() -> Error {

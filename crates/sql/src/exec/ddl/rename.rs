@@ -135,6 +135,9 @@ impl Definer<'_> {
                     found = true;
                 }
             }
+            for (known, _) in notes.of_checks.iter_mut().filter(|(known, _)| known == old) {
+                to.clone_into(known);
+            }
         })?;
         if found {
             return Ok(());

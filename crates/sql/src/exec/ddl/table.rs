@@ -123,7 +123,13 @@ impl Definer<'_> {
             }
             at += 1;
         }
-        all.iter().try_for_each(|name| named(name, self.txn.truncate(name, restart)))
+        for name in &all {
+            named(name, self.txn.truncate(name, restart))?;
+            if restart {
+                self.restart_owned(name)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,111 @@
+//! COMMENT ON.
+//!
+//! Comments on indexes and constraints are noted with their table, those on indexes by number, so
+//! that they follow renames; those of what is gone go when the table's notes are next written.
+//!
+//! Does not do: showing them (`catalog`).
+
+use rightlink::{Error, SequenceDefinition, SequencePosition, SequenceSchema};
+
+use super::{Definer, named, no_table};
+use crate::bind::ddl::Commented;
+use crate::error::{Result, SqlError, code};
+use crate::plan::notes::SequenceNotes;
+
+impl Definer<'_> {
+    pub(super) fn comment(&mut self, on: &Commented, text: Option<String>) -> Result<()> {
+        match on {
+            Commented::Table(table) => {
+                self.check_kind(table, "table")?;
+                self.note(table, |notes| notes.comment = text)
+            }
+            Commented::Column(table, column) => {
+                self.note_column(table, column, |notes| notes.comment = text)
+            }
+            Commented::Index(index) => self.comment_index(index, text),
+            Commented::Sequence(sequence) => self.comment_sequence(sequence, text),
+            Commented::Constraint(table, name) => self.comment_constraint(table, name, text),
+            Commented::Database(name) => {
+                if *name != self.context.database {
+                    let message = format!("database \"{name}\" does not exist");
+                    return Err(SqlError::new(code::INVALID_DATABASE, message));
+                }
+                Ok(self.txn.keep("comment on database", text.as_deref())?)
+            }
+            Commented::Schema(name) if name == "public" => {
+                // A comment that is taken away stays away.
+                let text = text.unwrap_or_default();
+                Ok(self.txn.keep("comment on schema public", Some(&text))?)
+            }
+            Commented::Schema(name) => {
+                let message = format!("schema \"{name}\" does not exist");
+                Err(SqlError::new(code::INVALID_SCHEMA, message))
+            }
+        }
+    }
+
+    /// Fails if `name` is an index or a sequence and no `wanted`.
+    fn check_kind(&mut self, name: &str, wanted: &str) -> Result<()> {
+        let kind = if self.txn.table_of_index(name).is_ok() {
+            "index"
+        } else if self.txn.sequences()?.iter().any(|known| known.schema.name == name) {
+            "sequence"
+        } else if self.txn.definition(name).is_ok() {
+            "table"
+        } else {
+            return Err(no_table(name));
+        };
+        if kind == wanted {
+            return Ok(());
+        }
+        let article = if wanted == "index" { "an" } else { "a" };
+        let message = format!("\"{name}\" is not {article} {wanted}");
+        Err(SqlError::new(code::WRONG_OBJECT_TYPE, message))
+    }
+
+    fn comment_index(&mut self, index: &str, text: Option<String>) -> Result<()> {
+        self.check_kind(index, "index")?;
+        let table = self.txn.table_of_index(index)?;
+        let info = named(&table, self.txn.describe(&table))?;
+        let found = info.indexes.iter().find(|known| known.name == index);
+        let id = found.ok_or_else(|| no_table(index))?.id;
+        self.note(&table, |notes| put(&mut notes.of_indexes, id, text))
+    }
+
+    fn comment_constraint(&mut self, table: &str, name: &str, text: Option<String>) -> Result<()> {
+        let known = self.table(table)?;
+        let index = known.info.indexes.iter().find(|index| index.name == name && index.unique);
+        if let Some(index) = index {
+            return self.note(table, |notes| put(&mut notes.of_keys, index.id, text));
+        }
+        let there = known.notes.checks.iter().any(|(check, _)| check == name)
+            || known.info.checks.iter().any(|check| check.name == name)
+            || known.notes.keys.iter().any(|key| key.name == name);
+        if !there {
+            let message = format!("constraint \"{name}\" for table \"{table}\" does not exist");
+            return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
+        }
+        self.note(table, |notes| put(&mut notes.of_checks, name.to_owned(), text))
+    }
+
+    fn comment_sequence(&mut self, name: &str, text: Option<String>) -> Result<()> {
+        let mut change = |known: &SequenceDefinition, at: SequencePosition| {
+            let mut notes = SequenceNotes::decode(&known.schema.note);
+            notes.comment.clone_from(&text);
+            Ok((SequenceSchema { note: notes.encode(), ..known.schema.clone() }, at))
+        };
+        match self.txn.alter_sequence(name, &mut change) {
+            Err(Error::NotFound(_)) => {
+                self.check_kind(name, "sequence")?;
+                Err(no_table(name))
+            }
+            other => named(name, other),
+        }
+    }
+}
+
+/// Puts a comment into a list, or takes it out.
+fn put<K: PartialEq>(list: &mut Vec<(K, String)>, key: K, text: Option<String>) {
+    list.retain(|(known, _)| *known != key);
+    list.extend(text.map(|text| (key, text)));
+}

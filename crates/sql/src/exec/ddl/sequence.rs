@@ -1,0 +1,235 @@
+//! CREATE, ALTER and DROP SEQUENCE, and what sequences belong to.
+//!
+//! A sequence that is OWNED BY a column is noted with the column, so that it follows the column's
+//! and the table's names; those of serial and identity columns are the store's.
+//!
+//! Invariants: a sequence belongs to one column at most, and goes with it.
+//! Does not do: numbers (`expr::sequences`); what options mean together (`bind::ddl::sequence`).
+
+use rightlink::{Error, SequenceDefinition, SequencePosition};
+
+use super::constraints::depends;
+use super::{Definer, named, no_table};
+use crate::bind::ddl::sequence::{altered, check, made};
+use crate::bind::{Binder, names};
+use crate::error::{Result, SqlError, code};
+use crate::exec::tables::Tables;
+use crate::exec::write::{carry, unless};
+use crate::parse::Lines;
+use crate::parse::sequence::SequenceOptions;
+use crate::plan::notes::{ColumnNotes, SequenceNotes};
+use crate::types::SqlType;
+
+/// The type of a sequence's numbers.
+pub(crate) fn type_of(known: &SequenceDefinition) -> SqlType {
+    let of_column = known.owner.as_ref().map(|(_, _, kind)| SqlType::of_column(*kind));
+    SequenceNotes::decode(&known.schema.note).ty.or(of_column).unwrap_or(SqlType::Int8)
+}
+
+impl Definer<'_> {
+    pub(super) fn create_sequence(
+        &mut self,
+        name: &str,
+        options: &SequenceOptions,
+        if_not_exists: bool,
+    ) -> Result<()> {
+        let schema = made(name, SqlType::Int8, options)?;
+        match self.txn.create_sequence(&schema) {
+            Err(Error::AlreadyExists(_)) if if_not_exists => {
+                self.notices.push(format!("relation \"{name}\" already exists, skipping"));
+                return Ok(());
+            }
+            result => named(name, result)?,
+        }
+        match &options.owner {
+            Some(Some(column)) => self.give(name, column),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn alter_sequence(
+        &mut self,
+        name: &str,
+        options: &SequenceOptions,
+        if_exists: bool,
+    ) -> Result<()> {
+        let mut failed = None;
+        let mut change = |known: &SequenceDefinition, at: SequencePosition| {
+            let schema = altered(known.schema.clone(), type_of(known), options);
+            let changed = schema.and_then(|schema| {
+                let at = match options.restart {
+                    Some(to) => {
+                        let value = to.unwrap_or(schema.start);
+                        SequencePosition { value, drawn: false }
+                    }
+                    None => at,
+                };
+                check("RESTART", at.value, &schema)?;
+                Ok((schema, at))
+            });
+            carry(&mut failed, changed)
+        };
+        let done = self.txn.alter_sequence(name, &mut change);
+        match (failed, done) {
+            (None, Err(Error::NotFound(_))) if self.txn.describe(name).is_ok() => {
+                let message = format!("\"{name}\" is not a sequence");
+                return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+            }
+            (None, Err(Error::NotFound(_))) if if_exists => {
+                self.notices.push(format!("relation \"{name}\" does not exist, skipping"));
+                return Ok(());
+            }
+            (None, Err(Error::NotFound(_))) => return Err(no_table(name)),
+            (None, Err(Error::Invalid(what))) => {
+                return Err(SqlError::new(code::INVALID_PARAMETER, what));
+            }
+            (failed, done) => unless(failed, done)?,
+        }
+        let Some(owner) = &options.owner else { return Ok(()) };
+        let known = self.txn.sequences()?.into_iter().find(|known| known.schema.name == name);
+        if let Some((table, column, _)) = known.and_then(|known| known.owner) {
+            return self.keep_owner(name, (&table, &column), owner.as_deref());
+        }
+        self.disown(name)?;
+        match owner {
+            Some(column) => self.give(name, column),
+            None => Ok(()),
+        }
+    }
+
+    /// The sequence of a serial or identity column stays what it is.
+    fn keep_owner(
+        &mut self,
+        name: &str,
+        (table, column): (&str, &str),
+        wanted: Option<&[String]>,
+    ) -> Result<()> {
+        if let Some((last, first)) = wanted.and_then(<[String]>::split_last)
+            && last == column
+            && names::relation(first)? == table
+        {
+            return Ok(());
+        }
+        let info = named(table, self.txn.describe(table))?;
+        let found = info.columns.iter().find(|known| known.name == column);
+        if found.is_some_and(|found| ColumnNotes::decode(&found.note).serial) {
+            return Err(SqlError::unsupported("another owner for the sequence of a serial column"));
+        }
+        let message = "cannot change ownership of identity sequence";
+        Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message)
+            .detail(format!("Sequence \"{name}\" is linked to table \"{table}\".")))
+    }
+
+    /// Notes with a column that it owns a sequence, which nobody does.
+    fn give(&mut self, name: &str, owner: &[String]) -> Result<()> {
+        let (column, table) = owner.split_last().expect("an owner has a table and a column");
+        let table = names::relation(table)?;
+        let is_other = |known: &SequenceDefinition| known.schema.name == table;
+        match self.txn.describe(&table) {
+            Err(Error::NotFound(_))
+                if self.txn.table_of_index(&table).is_ok()
+                    || self.txn.sequences()?.iter().any(is_other) =>
+            {
+                let message = format!("sequence cannot be owned by relation \"{table}\"");
+                return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+            }
+            found => named(&table, found)?,
+        };
+        self.note_column(&table, column, |notes| notes.owned.push(name.to_owned()))
+    }
+
+    /// Takes a sequence from the column that owns it, if any does.
+    pub(super) fn disown(&mut self, name: &str) -> Result<()> {
+        for info in self.txn.tables()? {
+            for column in &info.columns {
+                if ColumnNotes::decode(&column.note).owned.iter().any(|owned| owned == name) {
+                    self.note_column(&info.name, &column.name, |notes| {
+                        notes.owned.retain(|owned| owned != name);
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops sequences whose owner is gone, which `what` says. Defaults of tables that are not
+    /// `also` dropped go with them, or keep them.
+    pub(super) fn drop_owned(
+        &mut self,
+        sequences: &[String],
+        (what, also): (&str, &[String]),
+        cascade: bool,
+    ) -> Result<()> {
+        for name in sequences {
+            // From here on nobody can make a default of it.
+            self.txn.drop_sequence(name)?;
+            for (table, column) in self.defaults_by(name)? {
+                if also.contains(&table) {
+                    continue;
+                }
+                let default = format!("default value for column {column} of table {table}");
+                if !cascade {
+                    return Err(depends(what, &format!("{default} depends on sequence {name}")));
+                }
+                self.notices.push(format!("drop cascades to {default}"));
+                self.set_default(&table, &column, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops a sequence of no column. Defaults that ask it go with it, or keep it.
+    pub(super) fn drop_sequence(&mut self, name: &str, cascade: bool) -> Result<()> {
+        match self.txn.drop_sequence(name) {
+            Err(Error::Invalid(_)) => {
+                let message =
+                    format!("cannot drop sequence {name} because a column of a table requires it");
+                return Err(SqlError::new(code::DEPENDENT_OBJECTS, message));
+            }
+            other => other?,
+        }
+        // From here on nobody can make a default of it.
+        for (table, column) in self.defaults_by(name)? {
+            let default = format!("default value for column {column} of table {table}");
+            if !cascade {
+                let why = format!("{default} depends on sequence {name}");
+                return Err(depends(&format!("sequence {name}"), &why));
+            }
+            self.notices.push(format!("drop cascades to {default}"));
+            self.set_default(&table, &column, None)?;
+        }
+        self.disown(name)
+    }
+
+    /// Tables and columns whose defaults ask the sequence called `name`.
+    fn defaults_by(&mut self, name: &str) -> Result<Vec<(String, String)>> {
+        let mut found = Vec::new();
+        for info in self.txn.tables()? {
+            for (at, column) in info.columns.iter().enumerate() {
+                let text = ColumnNotes::decode(&column.note).default.unwrap_or_default();
+                if !text.to_lowercase().contains("val") {
+                    continue;
+                }
+                let table = self.table(&info.name)?;
+                let (mut tables, lines) = (Tables(self.txn), Lines::default());
+                let mut binder = Binder::new(&mut tables, &lines, &[]);
+                let bound = binder.default_of(&table, at);
+                if bound.is_ok() && binder.sequences.iter().any(|asked| asked == name) {
+                    found.push((info.name.clone(), column.name.clone()));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Lets the sequences that a table's columns own begin again.
+    pub(super) fn restart_owned(&mut self, table: &str) -> Result<()> {
+        let info = named(table, self.txn.describe(table))?;
+        for column in &info.columns {
+            for name in ColumnNotes::decode(&column.note).owned {
+                self.txn.redefine_sequence(&name, None)?;
+            }
+        }
+        Ok(())
+    }
+}
