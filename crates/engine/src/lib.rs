@@ -86,9 +86,9 @@ pub use db::define::{
     KeyCollation, KeyColumn, Predicate, SequenceSchema, TableSchema, Term, Test,
 };
 pub use db::info::{
-    ColumnInfo, Finding, HeapFigures, IdentityInfo, IndexFigures, IndexInfo, KeyColumnInfo,
-    LockInfo, Locked, PageInfo, SequenceInfo, SnapshotInfo, Stats, TableFigures, TableInfo,
-    VacuumPhase, VacuumProgress, VacuumReport, VerifyReport,
+    ColumnInfo, EntryInfo, Finding, HeapFigures, IdentityInfo, IndexFigures, IndexInfo,
+    KeyColumnInfo, LockInfo, Locked, PageInfo, SequenceInfo, SnapshotInfo, Stats, TableFigures,
+    TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyReport,
 };
 pub use db::many::{Changed, OnConflict};
 pub use db::numbers::Numbers;

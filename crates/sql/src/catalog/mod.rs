@@ -7,7 +7,8 @@
 //! | `constraints` | checks and foreign keys |
 //! | `pattern` | the names that a client's pattern matches |
 //! | `figures` | who does what, what tables and indexes are used for, locks |
-//! | `views` | rows of catalogs and statistics that queries read one at a time |
+//! | `views` | rows of catalogs, settings and statistics that queries read one at a time |
+//! | `trees` | rows of functions about the pages of an index |
 //!
 //! A query of one catalog is a query like any other (`views`). But programs join a dozen of them,
 //! and joins are not built. They are few, and programs write them: psql's `\d`, `\dt` and `\di`,
@@ -24,6 +25,7 @@ mod figures;
 mod items;
 mod objects;
 mod pattern;
+mod trees;
 pub(crate) mod views;
 
 use std::sync::Arc;
