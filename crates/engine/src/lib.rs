@@ -86,8 +86,8 @@ pub use db::define::{
     KeyCollation, KeyColumn, Predicate, SequenceSchema, TableSchema, Term, Test,
 };
 pub use db::info::{
-    ColumnInfo, Finding, HeapFigures, IdentityInfo, IndexFigures, IndexInfo, KeyColumnInfo,
-    LockInfo, Locked, PageInfo, SequenceDefinition, SequenceInfo, SnapshotInfo, Stats,
+    ColumnInfo, EntryInfo, Finding, HeapFigures, IdentityInfo, IndexFigures, IndexInfo,
+    KeyColumnInfo, LockInfo, Locked, PageInfo, SequenceDefinition, SequenceInfo, SnapshotInfo, Stats,
     TableFigures, TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyReport,
 };
 pub use db::many::{Changed, OnConflict};

@@ -120,3 +120,76 @@ fn recovery_is_told() {
     assert_eq!(lines.containing("records of log"), 1, "{:?}", lines.all());
     assert!(db.verify().unwrap().is_clean());
 }
+
+/// A vacuum is counted at its table, by who wanted it, when it has come to its end.
+#[test]
+fn vacuums_of_a_table_are_counted_and_dated() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::options().auto_vacuum(false).open(dir.path()).unwrap();
+    table(&db);
+    let rows = || db.table_figures().unwrap().remove(0).rows;
+    let before = rows();
+    assert_eq!((before.vacuums, before.last_vacuum, before.inserted_since_vacuum), (0, None, 500));
+    let began = db.unix_micros();
+    db.vacuum(Some("t")).unwrap();
+    let after = rows();
+    assert_eq!((after.vacuums, after.auto_vacuums, after.inserted_since_vacuum), (1, 0, 0));
+    assert!(after.last_vacuum.is_some_and(|time| time >= began), "{after:?}");
+    assert_eq!(after.last_auto_vacuum, None);
+    let mut txn = db.begin();
+    txn.insert("t", &[Value::Int8(500), Value::Int8(500)]).unwrap();
+    txn.commit().unwrap();
+    assert_eq!(rows().inserted_since_vacuum, 1);
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// A scan comes to entries of rows that are not there any more.
+#[test]
+fn entries_of_dead_rows_are_counted_apart_from_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::options().auto_vacuum(false).open(dir.path()).unwrap();
+    table(&db);
+    let reader = db.begin();
+    let mut txn = db.begin();
+    let row = find(&mut txn, 7);
+    assert!(txn.delete("t", row).unwrap());
+    txn.commit().unwrap();
+    let mut later = db.begin();
+    let below_ten = ScanOptions::index("by_n").to(vec![Value::Int8(9)]);
+    assert_eq!(later.scan("t", &below_ten).unwrap().count(), 9);
+    let figures = db.table_figures().unwrap().remove(0);
+    let by_n = figures.indexes.iter().find(|index| index.name == "by_n").unwrap();
+    assert_eq!((by_n.scans, by_n.entries, by_n.rows), (1, 10, 9));
+    drop((reader, later));
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// It used to wait for the transaction that asked, for ever.
+#[test]
+fn who_has_a_table_for_himself_sees_its_pages() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let mut txn = db.begin();
+    let schema = TableSchema::new("own").column("a", Type::Int4).nullable("b", Type::Text);
+    let index = IndexSchema::new("own_key").on("b").on("a");
+    txn.create_table(&schema.index(index)).unwrap();
+    let texts = [Value::Null, Value::Text(String::new()), Value::Text("x".into())];
+    for (a, b) in texts.into_iter().enumerate() {
+        txn.insert("own", &[Value::Int4(a as i32), b]).unwrap();
+    }
+    assert!(matches!(db.inspect("own_key", Some(0)), Err(Error::NotFound(_))), "others see none");
+    let meta = txn.inspect("own_key", Some(0)).unwrap();
+    assert_eq!((meta[0].kind, meta[0].root), ('m', Some((1, 0))));
+    let leaf = txn.inspect("own_key", Some(1)).unwrap().remove(0);
+    assert_eq!((leaf.kind, leaf.entries.len(), leaf.items.len()), ('r', 3, 3));
+    let shapes: Vec<_> = leaf.entries.iter().map(|entry| (entry.nulls, entry.varying)).collect();
+    assert_eq!(
+        shapes,
+        [(Some(false), Some(true)), (Some(false), Some(true)), (Some(true), Some(false))]
+    );
+    assert!(leaf.entries.iter().all(|entry| entry.rows.len() == 1 && entry.child.is_none()));
+    assert!(!txn.inspect("own", None).unwrap().is_empty());
+    assert!(matches!(txn.inspect("own_key", Some(9)), Err(Error::NotFound(_))));
+    txn.commit().unwrap();
+    assert!(db.verify().unwrap().is_clean());
+}

@@ -1,8 +1,10 @@
-//! SET, SHOW, RESET: the settings that clients ask for.
+//! SET, SHOW, RESET, `pg_settings`: the settings that clients ask for.
 //!
 //! Invariants: a value is checked when it is set; a setting whose other values are not built
 //! refuses them. What a transaction set is undone with it, SET LOCAL at its end in any case.
 //! Does not do: settings of the server's files.
+
+mod about;
 
 use std::collections::BTreeMap;
 
@@ -26,8 +28,8 @@ enum Kind {
     OneOf(&'static [&'static str]),
     /// A whole number between.
     Int(i64, i64),
-    /// Milliseconds, with units.
-    Millis,
+    /// Milliseconds, with units, no less than so many.
+    Millis(u64),
     /// Kilobytes, with units, no less than so many.
     Memory(u64),
     /// Is what the database was opened with.
@@ -57,7 +59,7 @@ static SETTINGS: [Setting; 37] = [
     setting("client_min_messages", "notice", Kind::OneOf(MESSAGES)),
     setting("datestyle", "ISO, MDY", Kind::Only(&["iso", "iso, mdy", "mdy"])),
     // A deadlock is seen when the last wait begins.
-    setting("deadlock_timeout", "1s", Kind::Text),
+    setting("deadlock_timeout", "1000", Kind::Millis(1)),
     setting("default_transaction_isolation", "read committed", Kind::OneOf(LEVELS)),
     setting("default_transaction_read_only", "off", Kind::Bool),
     // The device's depth, unless less is asked for.
@@ -65,13 +67,13 @@ static SETTINGS: [Setting; 37] = [
     setting("enable_indexscan_prefetch", "on", Kind::Bool),
     setting("enable_insert_prefetch", "on", Kind::Bool),
     setting("extra_float_digits", "1", Kind::Int(1, 3)),
-    setting("idle_in_transaction_session_timeout", "0", Kind::Millis),
+    setting("idle_in_transaction_session_timeout", "0", Kind::Millis(0)),
     setting("in_hot_standby", "off", Kind::Fixed),
     setting("integer_datetimes", "on", Kind::Fixed),
     setting("intervalstyle", "postgres", Kind::Only(&["postgres"])),
     setting("io_method", "", Kind::Opened),
     setting("is_superuser", "on", Kind::Fixed),
-    setting("lock_timeout", "0", Kind::Millis),
+    setting("lock_timeout", "0", Kind::Millis(0)),
     // The database's memory budget alone bounds what builds and vacuums take.
     setting("maintenance_work_mem", "65536", Kind::Memory(1_024)),
     setting("max_identifier_length", "63", Kind::Fixed),
@@ -81,7 +83,7 @@ static SETTINGS: [Setting; 37] = [
     setting("server_version_num", "150018", Kind::Fixed),
     setting("session_authorization", version::USER, Kind::Fixed),
     setting("standard_conforming_strings", "on", Kind::Only(&["on", "true"])),
-    setting("statement_timeout", "0", Kind::Millis),
+    setting("statement_timeout", "0", Kind::Millis(0)),
     setting("synchronous_commit", "on", Kind::OneOf(&["on", "off"])),
     setting("timezone", "UTC", Kind::Only(&["utc", "gmt", "etc/utc", "z", "0"])),
     setting("transaction_isolation", "read committed", Kind::OneOf(LEVELS)),
@@ -93,6 +95,9 @@ static SETTINGS: [Setting; 37] = [
     // Bounds sorts and groups below their share of the budget, once it is set.
     setting("work_mem", "4096", Kind::Memory(64)),
 ];
+
+/// Settings with a list of values in PostgreSQL, of which there is one here.
+const ENUMS: [&str; 2] = ["bytea_output", "intervalstyle"];
 
 /// The settings that clients are told of, as they are spelled to them.
 const REPORTED: [(&str, &str); 13] = [
@@ -148,6 +153,8 @@ pub(crate) struct Mark {
 struct State {
     /// Grows with every change.
     changes: u64,
+    /// How the database was opened.
+    opened: BTreeMap<&'static str, String>,
     /// What the client asked for when it connected: what RESET returns to.
     startup: BTreeMap<&'static str, String>,
     values: BTreeMap<&'static str, String>,
@@ -161,8 +168,8 @@ struct State {
 impl Default for State {
     fn default() -> State {
         let empty = BTreeMap::new;
-        let (startup, values, local) = (empty(), empty(), empty());
-        State { changes: 0, startup, values, local, before: None, often: OFTEN }
+        let (opened, startup, values, local) = (empty(), empty(), empty(), empty());
+        State { changes: 0, opened, startup, values, local, before: None, often: OFTEN }
     }
 }
 
@@ -170,6 +177,69 @@ impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Settings")
     }
+}
+
+/// A setting as `pg_settings` shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    pub(crate) name: &'static str,
+    /// In its unit, without it.
+    pub(crate) value: String,
+    pub(crate) unit: Option<&'static str>,
+    pub(crate) category: &'static str,
+    pub(crate) text: Option<&'static str>,
+    /// Who can change it.
+    pub(crate) context: &'static str,
+    /// The type's name.
+    pub(crate) kind: &'static str,
+    pub(crate) source: &'static str,
+    pub(crate) least: Option<i64>,
+    pub(crate) most: Option<i64>,
+    /// All values, if they can be told.
+    pub(crate) choices: Vec<&'static str>,
+    /// What it is unless somebody says otherwise.
+    pub(crate) boot: Option<&'static str>,
+    /// What RESET would make it.
+    pub(crate) reset: String,
+}
+
+impl Setting {
+    /// PostgreSQL's name for the kind of values that it takes.
+    fn type_name(&self) -> &'static str {
+        let is_switch = matches!(self.default, "on" | "off");
+        match self.kind {
+            Kind::Int(..) | Kind::Millis(_) | Kind::Memory(_) => "integer",
+            Kind::Bool => "bool",
+            Kind::OneOf(_) => "enum",
+            Kind::Only(_) | Kind::Fixed if is_switch => "bool",
+            Kind::Only(_) if ENUMS.contains(&self.name) => "enum",
+            Kind::Fixed if self.default.parse::<i64>().is_ok() => "integer",
+            Kind::Only(_) | Kind::Fixed | Kind::Text | Kind::Opened => "string",
+        }
+    }
+
+    fn choices(&self) -> Vec<&'static str> {
+        match self.kind {
+            Kind::OneOf(known) => known.to_vec(),
+            Kind::Only(_) if ENUMS.contains(&self.name) => vec![self.default],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What the running transaction says of a setting that is its own.
+fn of_transaction((level, read_only): (Level, bool), name: &str) -> Option<&'static str> {
+    match name {
+        "transaction_isolation" => Some(level.name()),
+        "transaction_read_only" => Some(if read_only { "on" } else { "off" }),
+        _ => None,
+    }
+}
+
+/// A name as it is shown.
+fn spelled(name: &'static str) -> &'static str {
+    let found = REPORTED.iter().find(|(_, known)| *known == name);
+    found.map_or(name, |(shown, _)| shown)
 }
 
 fn find(name: &str) -> Result<&'static Setting> {
@@ -188,8 +258,21 @@ impl State {
 
     /// What RESET sets.
     fn reset(&self, setting: &Setting) -> String {
-        let startup = self.startup.get(setting.name).cloned();
-        startup.unwrap_or_else(|| setting.default.to_owned())
+        let given = self.startup.get(setting.name).or_else(|| self.opened.get(setting.name));
+        given.map_or(setting.default, String::as_str).to_owned()
+    }
+
+    /// Where the value in force comes from, in PostgreSQL's words.
+    fn source(&self, name: &str) -> &'static str {
+        if self.local.contains_key(name) || self.values.contains_key(name) {
+            "session"
+        } else if self.startup.contains_key(name) {
+            "client"
+        } else if self.opened.contains_key(name) {
+            "override"
+        } else {
+            "default"
+        }
     }
 
     /// A number that somebody has set.
@@ -267,34 +350,68 @@ impl Settings {
     /// What the session is told of how the database was opened.
     pub(crate) fn opened(&self, method: &str, depth: u32) {
         let mut state = self.0.lock();
-        state.startup.insert("io_method", method.to_owned());
-        state.startup.insert("effective_io_concurrency", depth.min(1_000).to_string());
+        state.opened.insert("io_method", method.to_owned());
+        state.opened.insert("effective_io_concurrency", depth.min(1_000).to_string());
     }
 
     pub(crate) fn show(&self, name: &str) -> Result<String> {
         let setting = find(name)?;
         let value = self.get(setting.name);
         Ok(match setting.kind {
-            Kind::Millis => with_unit(&value, &TIMES),
+            Kind::Millis(_) => with_unit(&value, &TIMES),
             Kind::Memory(_) => with_unit(&value, &SIZES),
             _ => value,
         })
     }
 
     /// As [`Settings::show`] in a transaction of this level that only reads or does not.
-    pub(crate) fn show_in(&self, (level, read_only): (Level, bool), name: &str) -> Result<String> {
-        match find(name)?.name {
-            "transaction_isolation" => Ok(level.name().to_owned()),
-            "transaction_read_only" => Ok(if read_only { "on" } else { "off" }.to_owned()),
-            name => self.show(name),
-        }
+    pub(crate) fn show_in(&self, modes: (Level, bool), name: &str) -> Result<String> {
+        let name = find(name)?.name;
+        of_transaction(modes, name).map_or_else(|| self.show(name), |value| Ok(value.to_owned()))
     }
 
-    /// All names with their values.
-    pub(crate) fn all(&self) -> Vec<(&'static str, String)> {
-        let mut all: Vec<_> = SETTINGS.iter().map(|s| (s.name, self.get(s.name))).collect();
-        all.sort();
+    /// All settings with names as PostgreSQL spells them, in its order, in such a transaction.
+    pub(crate) fn all(&self, modes: (Level, bool)) -> Vec<Shown> {
+        let mut all: Vec<Shown> = SETTINGS.iter().map(|one| self.shown(one, modes)).collect();
+        all.sort_by_key(|one| one.name.to_ascii_lowercase());
         all
+    }
+
+    fn shown(&self, setting: &'static Setting, modes: (Level, bool)) -> Shown {
+        let state = self.0.lock();
+        let name = setting.name;
+        let value = of_transaction(modes, name);
+        let (category, text) = about::about(name);
+        let (least, most) = match setting.kind {
+            Kind::Int(least, most) => (Some(least), Some(most)),
+            Kind::Millis(least) | Kind::Memory(least) => {
+                (i64::try_from(least).ok(), i64::try_from(MOST).ok())
+            }
+            _ => (None, None),
+        };
+        Shown {
+            name: spelled(name),
+            value: value.map_or_else(|| state.get(name), str::to_owned),
+            unit: match setting.kind {
+                Kind::Millis(_) => Some("ms"),
+                Kind::Memory(_) => Some("kB"),
+                _ => None,
+            },
+            category,
+            text,
+            context: match setting.kind {
+                Kind::Fixed => "internal",
+                Kind::Opened => "postmaster",
+                _ => "user",
+            },
+            kind: setting.type_name(),
+            source: state.source(name),
+            least,
+            most,
+            choices: setting.choices(),
+            boot: (!matches!(setting.kind, Kind::Opened)).then_some(setting.default),
+            reset: state.reset(setting),
+        }
     }
 
     /// Sets a value, `None` for the default.
@@ -435,21 +552,28 @@ fn check(setting: &Setting, value: &str) -> Result<String> {
             }
             Err(_) => Err(invalid(setting, value)),
         },
-        Kind::Millis => {
-            in_units(&lower, &TIMES).map(|n| n.to_string()).ok_or_else(|| invalid(setting, value))
+        Kind::Millis(least) => in_range(setting, value, (least, "ms", &TIMES)),
+        Kind::Memory(least) => in_range(setting, value, (least, "kB", &SIZES)),
+    }
+}
+
+/// A number with or without a unit, no less than `least` of the smallest one.
+fn in_range(
+    setting: &Setting,
+    value: &str,
+    (least, unit, units): (u64, &str, &Units),
+) -> Result<String> {
+    match in_units(&value.to_ascii_lowercase(), units) {
+        Some(number) if (least..=MOST).contains(&number) => Ok(number.to_string()),
+        Some(number) => {
+            let name = setting.name;
+            let message = format!(
+                "{number} {unit} is outside the valid range for parameter \"{name}\" ({least} .. \
+                 {MOST})"
+            );
+            Err(SqlError::new(code::INVALID_PARAMETER, message))
         }
-        Kind::Memory(least) => match in_units(&lower, &SIZES) {
-            Some(number) if (least..=MOST_MEMORY).contains(&number) => Ok(number.to_string()),
-            Some(number) => {
-                let name = setting.name;
-                let message = format!(
-                    "{number} kB is outside the valid range for parameter \"{name}\" ({least} \
-                     .. {MOST_MEMORY})"
-                );
-                Err(SqlError::new(code::INVALID_PARAMETER, message))
-            }
-            None => Err(invalid(setting, value)),
-        },
+        None => Err(invalid(setting, value)),
     }
 }
 
@@ -468,8 +592,8 @@ type Units = [(&'static str, u64)];
 const TIMES: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
 const SIZES: [(&str, u64); 4] = [("TB", 1 << 30), ("GB", 1 << 20), ("MB", 1 << 10), ("kB", 1)];
-/// Most kilobytes, as in PostgreSQL.
-const MOST_MEMORY: u64 = 2_147_483_647;
+/// Most of the smallest unit, as in PostgreSQL.
+const MOST: u64 = 2_147_483_647;
 
 /// A number in the largest unit without a rest, as SHOW prints it.
 fn with_unit(value: &str, units: &Units) -> String {
@@ -503,6 +627,9 @@ mod tests {
         };
         assert_eq!(set(&settings, "statement_timeout", "2s", false), Ok(()));
         assert_eq!(settings.millis("statement_timeout"), Some(2_000));
+        assert_eq!(set(&settings, "statement_timeout", "25d", false), Err("22023"));
+        assert_eq!(set(&settings, "deadlock_timeout", "0", false), Err("22023"));
+        assert_eq!(settings.show("deadlock_timeout").as_deref(), Ok("1s"));
         assert_eq!(set(&settings, "timezone", "Europe/Paris", false), Err("0A000"));
         assert_eq!(set(&settings, "nonsense", "1", false), Err("42704"));
         assert_eq!(set(&settings, "server_version", "1", false), Err("55P02"));

@@ -11,12 +11,13 @@
 //!
 //! A query's rows are lines with fields between `|`, `NULL` for null. `query columns` begins with
 //! the names of the columns. `statement TAG` expects that tag. `query error CODE` is a statement
-//! that fails. Every file has a database of its own, which is verified at its end.
+//! that fails. After `copy TAG` comes a COPY FROM STDIN, and below the line the COPY TO STDOUT that
+//! gives its data. Every file has a database of its own, which is verified at its end.
 //!
 //! Does not do: conditions, loops.
 
 use rightlink::Database;
-use rightlink_sql::{Outcome, Session};
+use rightlink_sql::{Column, CopyHeader, Outcome, Result, Row, Session, Sink};
 
 /// A record of a file.
 struct Record {
@@ -68,10 +69,56 @@ fn shown(outcome: &Outcome, columns: bool) -> Vec<String> {
     lines
 }
 
+/// Data of a COPY.
+#[derive(Default)]
+struct Data(Vec<u8>);
+
+impl Sink for Data {
+    fn columns(&mut self, _: &[Column]) -> Result<()> {
+        Ok(())
+    }
+
+    fn row(&mut self, _: Row) -> Result<()> {
+        Ok(())
+    }
+
+    fn complete(&mut self, _: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn notice(&mut self, _: &str, _: &str) {}
+
+    fn copy_in(&mut self, _: CopyHeader) -> Result<()> {
+        Ok(())
+    }
+
+    fn copy_out(&mut self, _: CopyHeader) -> Result<()> {
+        Ok(())
+    }
+
+    fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// Runs the COPY FROM of a record with the data of its COPY TO; the tag.
+fn copy(session: &mut Session, record: &Record) -> Result<String> {
+    let mut data = Data::default();
+    session.run(&record.expected.join("\n"), &mut data)?;
+    session.run(&record.sql, &mut Data::default())?;
+    session.copy_data(&data.0)?;
+    session.copy_done()
+}
+
 /// What is wrong with a record, if anything is.
 fn check(session: &mut Session, record: &Record) -> Option<String> {
-    let result = session.execute(&record.sql);
     let words: Vec<&str> = record.head.split_whitespace().collect();
+    if let ["copy", tag @ ..] = words.as_slice() {
+        let found = copy(session, record).unwrap_or_else(|error| error.to_string());
+        return (found != tag.join(" ")).then_some(found);
+    }
+    let result = session.execute(&record.sql);
     match (words.as_slice(), result) {
         ([_, "error", code], Err(error)) => {
             (error.sqlstate != *code).then(|| format!("{} {error}", error.sqlstate))
@@ -128,7 +175,8 @@ macro_rules! files {
 
 files!(
     expressions basics errors transactions paths grouping unsupported lengths definitions references
-    upsert catalogs collations storage partial retype cascades names sequences comments
+    upsert catalogs collations storage partial retype cascades names sequences comments pages
+    settings figures hot_updates copy_batches fuzzy_order dead_rows
 );
 
 #[test]

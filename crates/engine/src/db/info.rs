@@ -9,6 +9,7 @@ use crate::collation::Collation;
 use crate::datum::Type;
 use crate::db::define::{AutoVacuum, CheckSchema, ColumnDefault, Predicate, SequenceSchema};
 pub use crate::heap::HeapFigures;
+use crate::ids::RowId;
 use crate::index::IndexMethod;
 use crate::txn::LockMode;
 pub use crate::vacuum::Phase as VacuumPhase;
@@ -252,6 +253,8 @@ pub struct IndexFigures {
     pub name: String,
     /// Scans by it.
     pub scans: u64,
+    /// Entries that they came to, those of rows that they did not see included.
+    pub entries: u64,
     /// Rows that they handed out.
     pub rows: u64,
 }
@@ -361,4 +364,29 @@ pub struct PageInfo {
     pub high_key: Option<String>,
     /// Items, when one block was asked for.
     pub items: Vec<String>,
+    /// The same as data, of a page of a tree.
+    pub entries: Vec<EntryInfo>,
+    /// Block and level of the root, on the first page of a tree.
+    pub root: Option<(u32, u32)>,
+}
+
+/// An entry on a page of a tree: a key with its rows on a leaf, a separator with a child above.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EntryInfo {
+    /// Position on the page, from 0.
+    pub position: u32,
+    /// Bytes, its slot included.
+    pub bytes: u32,
+    /// Key without the row id in hexadecimal; a separator may be cut short.
+    pub key: String,
+    /// The rows (leaf).
+    pub rows: Vec<RowId>,
+    /// The child's block (inner page).
+    pub child: Option<u32>,
+    /// Are all of its rows marked dead?
+    pub dead: bool,
+    /// Has the key a null? `None` where it is a separator.
+    pub nulls: Option<bool>,
+    /// Has the key a value of a type whose values differ in length? `None` where it is a separator.
+    pub varying: Option<bool>,
 }

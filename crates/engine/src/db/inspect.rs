@@ -3,16 +3,18 @@
 //! Invariants: reads pages through the pool and changes nothing.
 //! Does not do: judging what it shows.
 
-use crate::catalog::Changes;
+use crate::catalog::{Changes, Entry};
 use crate::db::Database;
 use crate::db::engine::Engine;
-use crate::db::info::PageInfo;
+use crate::db::info::{EntryInfo, PageInfo};
+use crate::db::transaction::Transaction;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::ids::{FileId, RowId};
 use crate::index::IndexMethod;
 use crate::index::btree::{self, BTree, TreeOptions};
 use crate::index::hash::{HashIndex, HashOptions};
+use crate::keycode::{KeyColumn, column_len};
 use crate::txn::{Isolation, LockMode};
 
 impl Database {
@@ -26,17 +28,53 @@ impl Database {
         let mut txn = engine.txns.begin(Isolation::ReadCommitted);
         let changes = Changes::default();
         match engine.catalog.resolve(&mut txn, &changes, relation, LockMode::Access) {
-            Ok(entry) => entry.table.naming(heap_pages(entry.table.heap(), relation, block)),
+            Ok(entry) => heap_of(&entry, relation, block),
             Err(Error::NotFound(_)) => {
                 let table = engine.catalog.table_of_index(&txn, relation)?;
                 let entry = engine.catalog.resolve(&mut txn, &changes, &table, LockMode::Access)?;
-                let def = entry.table.index(relation)?.def();
-                let pages = index_pages(engine, (def.method, def.file), relation, block);
-                entry.table.naming(pages)
+                index_of(engine, &entry, relation, block)
             }
             Err(error) => Err(error),
         }
     }
+}
+
+impl Transaction {
+    /// As [`Database::inspect`], of what this transaction sees, also where it has a table for
+    /// itself.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn inspect(&mut self, relation: &str, block: Option<u32>) -> Result<Vec<PageInfo>> {
+        match self.entry(relation, LockMode::Access) {
+            Ok(entry) => heap_of(&entry, relation, block),
+            Err(Error::NotFound(_)) => {
+                let table = self.table_of_index(relation)?;
+                let entry = self.entry(&table, LockMode::Access)?;
+                index_of(&self.handle.engine, &entry, relation, block)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn heap_of(entry: &Entry, relation: &str, block: Option<u32>) -> Result<Vec<PageInfo>> {
+    entry.table.naming(heap_pages(entry.table.heap(), relation, block))
+}
+
+fn index_of(
+    engine: &Engine,
+    entry: &Entry,
+    relation: &str,
+    block: Option<u32>,
+) -> Result<Vec<PageInfo>> {
+    let table = &entry.table;
+    let def = table.index(relation)?.def();
+    let columns = def.key_columns(table.def());
+    table.naming(match def.method {
+        IndexMethod::Hash => hash_pages(engine, def.file, relation, block),
+        IndexMethod::BTree => tree_pages(engine, (def.file, columns.as_slice()), relation, block),
+    })
 }
 
 fn wanted(blocks: u32, relation: &str, block: Option<u32>) -> Result<std::ops::Range<u32>> {
@@ -71,22 +109,24 @@ fn heap_pages(heap: &Heap, relation: &str, block: Option<u32>) -> Result<Vec<Pag
     Ok(pages)
 }
 
-fn index_pages(
+fn tree_pages(
     engine: &Engine,
-    (method, file): (IndexMethod, FileId),
+    (file, columns): (FileId, &[KeyColumn]),
     relation: &str,
     block: Option<u32>,
 ) -> Result<Vec<PageInfo>> {
-    if method == IndexMethod::Hash {
-        return hash_pages(engine, file, relation, block);
-    }
     let tree = BTree::open(&engine.pool, file, TreeOptions::default())?;
     let mut pages = Vec::new();
     for at in wanted(tree.blocks(), relation, block)? {
         let mut page = describe(&tree.inspect_page(at)?);
+        if page.kind == 'm' {
+            let (root, level) = tree.inspect_root()?;
+            page.root = Some((root, u32::from(level)));
+        }
         if block.is_some() {
             let items = tree.inspect_items(at)?;
             page.items = items.iter().map(item_line).collect();
+            page.entries = items.iter().map(|item| entry_info(item, columns)).collect();
         }
         pages.push(page);
     }
@@ -94,6 +134,35 @@ fn index_pages(
         number_levels(&mut pages);
     }
     Ok(pages)
+}
+
+fn entry_info(item: &btree::inspect::ItemInfo, columns: &[KeyColumn]) -> EntryInfo {
+    let shape = item.row.and_then(|_| shape(&item.key, columns));
+    EntryInfo {
+        position: item.position,
+        bytes: item.bytes,
+        key: hex(&item.key),
+        rows: item.row.iter().chain(&item.further).copied().collect(),
+        child: item.child,
+        dead: item.dead,
+        nulls: shape.map(|(nulls, _)| nulls),
+        varying: shape.map(|(_, varying)| varying),
+    }
+}
+
+/// Has a whole key nulls, and values of types whose values differ in length? `None` if these bytes
+/// are no key.
+fn shape(key: &[u8], columns: &[KeyColumn]) -> Option<(bool, bool)> {
+    let (mut rest, mut nulls, mut varying) = (key, false, false);
+    for column in columns {
+        let len = column_len(column, rest).ok()?;
+        // The byte that says null stands alone.
+        let is_null = len == 1;
+        nulls |= is_null;
+        varying |= !is_null && column.ty.fixed_len().is_none();
+        rest = &rest[len..];
+    }
+    rest.is_empty().then_some((nulls, varying))
 }
 
 /// Pages of a hash index: entries in the order of their codes, then the others.
@@ -160,6 +229,8 @@ fn describe(page: &btree::inspect::PageInfo) -> PageInfo {
         free_size: page.free,
         high_key: page.high.as_deref().map(hex),
         items: Vec::new(),
+        entries: Vec::new(),
+        root: None,
     }
 }
 

@@ -67,8 +67,8 @@ impl Database {
 fn figures(def: &TableDef, used: Option<&Table>) -> TableFigures {
     let index = |def: &IndexDef| {
         let used = used.and_then(|table| table.index_by_id(def.id));
-        let (scans, rows) = used.map_or((0, 0), |index| index.figures());
-        IndexFigures { index: def.id.0, name: def.name.clone(), scans, rows }
+        let [scans, entries, rows] = used.map_or([0; 3], |index| index.figures());
+        IndexFigures { index: def.id.0, name: def.name.clone(), scans, entries, rows }
     };
     TableFigures {
         table: def.id.0,
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!((rows.inserted, rows.updated, rows.heap_only, rows.deleted), (10, 1, 0, 1));
         assert_eq!((rows.scans, rows.rows_scanned), (1, 9));
         let primary = of.indexes.iter().find(|one| one.index == table.indexes[0].id).unwrap();
-        assert_eq!((primary.scans, primary.rows), (1, 1));
+        assert_eq!((primary.scans, primary.entries, primary.rows), (1, 1, 1));
         // They are there while its definition changes, too.
         let mut txn = db.begin();
         txn.create_index("t", &IndexSchema::new("t_b_a").on("b").on("a")).unwrap();

@@ -542,6 +542,7 @@ impl Engine {
             false => vacuums.skipped.lock().remove(&id),
         };
         table.heap().vacuumed(self.txns.next_xid());
+        table.heap().count_vacuum(how == How::Automatic, self.env.clock.unix_micros());
         Ok(Some(report.oldest_unfrozen))
     }
 }

@@ -3,7 +3,7 @@
 //! Invariants: figures only grow, and nothing depends on them. Does not do: transactions; what a
 //! rolled-back one did is counted, too.
 
-use rightlink_env::sync::{AtomicU64, Ordering};
+use rightlink_env::sync::{AtomicI64, AtomicU64, Ordering};
 
 /// Counters beside the data that they count.
 #[derive(Default)]
@@ -14,6 +14,12 @@ pub(super) struct Counters {
     updated: AtomicU64,
     heap_only: AtomicU64,
     deleted: AtomicU64,
+    /// Those asked for, those that nobody asked for.
+    vacuums: [AtomicU64; 2],
+    /// When the last one of each kind ended, in microseconds since 1970; 0 for never.
+    vacuumed: [AtomicI64; 2],
+    /// Rows inserted when the last one of either kind ended.
+    inserted_before: AtomicU64,
 }
 
 /// What they say.
@@ -31,6 +37,16 @@ pub struct HeapFigures {
     pub heap_only: u64,
     /// Rows deleted.
     pub deleted: u64,
+    /// Vacuums that somebody asked for and that came to their end.
+    pub vacuums: u64,
+    /// Those that nobody asked for.
+    pub auto_vacuums: u64,
+    /// When the last one ended that was asked for, in microseconds since 1970-01-01 00:00 UTC.
+    pub last_vacuum: Option<i64>,
+    /// When the last one ended that nobody asked for.
+    pub last_auto_vacuum: Option<i64>,
+    /// Rows inserted since the last vacuum ended, or since opening.
+    pub inserted_since_vacuum: u64,
 }
 
 fn add(counter: &AtomicU64, more: u64) {
@@ -61,8 +77,17 @@ impl Counters {
         add(&self.deleted, 1);
     }
 
+    pub(super) fn vacuum(&self, automatic: bool, unix_micros: i64) {
+        let kind = usize::from(automatic);
+        add(&self.vacuums[kind], 1);
+        self.vacuumed[kind].store(unix_micros, Ordering::Relaxed);
+        self.inserted_before.store(self.inserted.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     pub(super) fn figures(&self) -> HeapFigures {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let when = |time: &AtomicI64| Some(time.load(Ordering::Relaxed)).filter(|time| *time != 0);
+        let ([asked, unasked], [last, last_unasked]) = (&self.vacuums, &self.vacuumed);
         HeapFigures {
             scans: read(&self.scans),
             rows_scanned: read(&self.rows_scanned),
@@ -70,6 +95,11 @@ impl Counters {
             updated: read(&self.updated),
             heap_only: read(&self.heap_only),
             deleted: read(&self.deleted),
+            vacuums: read(asked),
+            auto_vacuums: read(unasked),
+            last_vacuum: when(last),
+            last_auto_vacuum: when(last_unasked),
+            inserted_since_vacuum: read(&self.inserted).saturating_sub(read(&self.inserted_before)),
         }
     }
 }

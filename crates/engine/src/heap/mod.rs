@@ -298,6 +298,11 @@ impl Heap {
         self.shared.counters.scanned(rows);
     }
 
+    /// A vacuum has come to its end, one that somebody asked for or one that nobody did.
+    pub fn count_vacuum(&self, automatic: bool, unix_micros: i64) {
+        self.shared.counters.vacuum(automatic, unix_micros);
+    }
+
     /// Versions that were ended and not removed since the last vacuum, roughly. What that had to
     /// leave counts again as soon as every xid of its time is below the horizon.
     pub fn garbage_since_vacuum(&self) -> u64 {

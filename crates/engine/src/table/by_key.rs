@@ -85,6 +85,11 @@ impl KeyRows {
         &self.index
     }
 
+    /// Entries that it came to.
+    pub(super) fn entries(&self) -> u64 {
+        self.at as u64
+    }
+
     /// The next row.
     pub(super) fn next(&mut self) -> Result<Next> {
         let few = match self.few {

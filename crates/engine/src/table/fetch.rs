@@ -68,7 +68,8 @@ impl Table {
             let key = rows.last_key().expect("a row was found");
             asked.by(key).for_each(|number| found[number].push(row.clone()));
         }
-        index.count_scan(found.iter().map(|rows| rows.len() as u64).sum());
+        let handed_out = found.iter().map(|rows| rows.len() as u64).sum();
+        index.count_scan(rows.entries(), handed_out);
         Ok(found)
     }
 }

@@ -87,6 +87,8 @@ pub(super) struct IndexRows {
     goes_on: Arc<AtomicBool>,
     /// Entry of the row that was handed over last.
     last: Option<Wanted>,
+    /// Entries that it came to.
+    entries: u64,
     ended: bool,
     /// What was found dead on leaves that the scan has not let go of yet.
     dead: DeadMarks,
@@ -327,6 +329,7 @@ impl IndexRows {
             keys,
             goes_on,
             last: None,
+            entries: 0,
             ended: false,
             dead: DeadMarks::default(),
             mixed: if any_order { MAX_LEAVES } else { 1 },
@@ -347,6 +350,7 @@ impl IndexRows {
                 self.ended = true;
                 return Ok(None);
             };
+            self.entries += 1;
             self.turn_to(&wanted.leaf);
             let row = self.read(pin, &wanted)?;
             if row.is_some() {
@@ -354,6 +358,11 @@ impl IndexRows {
                 return Ok(row);
             }
         }
+    }
+
+    /// Entries that it came to.
+    pub(super) fn entries(&self) -> u64 {
+        self.entries
     }
 
     /// Key of the row that was handed over last, as the index has it.

@@ -106,8 +106,9 @@ pub struct TableIndex {
     method: Arc<dyn AccessMethod>,
     /// Commit number of the snapshot that it was built from, 0: older than this process (R10).
     built_at: Csn,
-    /// Scans that began, and rows that they handed out: the same under every definition.
-    used: Arc<[AtomicU64; 2]>,
+    /// Scans that began, entries that they came to, and rows that they handed out: the same under
+    /// every definition.
+    used: Arc<[AtomicU64; 3]>,
     /// Has another been built in its place? From then on nobody cleans it, so what its entries say
     /// is a guess: the heap is asked what they stand for (R4), the other index who has a key (R8).
     replaced: Arc<AtomicBool>,
@@ -314,17 +315,16 @@ impl TableIndex {
         Ok(keys.entry(0, row).map(|entry| take(&entry)))
     }
 
-    /// Scans of it that began, and rows that they handed out.
-    pub fn figures(&self) -> (u64, u64) {
-        let [scans, rows] = &*self.used;
-        (scans.load(Ordering::Relaxed), rows.load(Ordering::Relaxed))
+    /// Scans of it that began, entries that they came to, and rows that they handed out.
+    pub fn figures(&self) -> [u64; 3] {
+        self.used.each_ref().map(|figure| figure.load(Ordering::Relaxed))
     }
 
-    /// A scan has ended that handed out so many rows.
-    fn count_scan(&self, handed_out: u64) {
-        let [scans, rows] = &*self.used;
-        scans.fetch_add(1, Ordering::Relaxed);
-        rows.fetch_add(handed_out, Ordering::Relaxed);
+    /// A scan has ended that came to so many entries and handed out so many rows.
+    fn count_scan(&self, entries: u64, handed_out: u64) {
+        for (figure, more) in self.used.iter().zip([1, entries, handed_out]) {
+            figure.fetch_add(more, Ordering::Relaxed);
+        }
     }
 
     /// Its definition.

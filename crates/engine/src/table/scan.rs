@@ -357,8 +357,8 @@ impl Drop for Scan {
         let rows = self.most - self.left;
         match &self.source {
             Source::Heap(scan) => scan.reader.table.heap.count_scanned(rows),
-            Source::Index(scan) => scan.index().count_scan(rows),
-            Source::Key(scan) => scan.index().count_scan(rows),
+            Source::Index(scan) => scan.index().count_scan(scan.entries(), rows),
+            Source::Key(scan) => scan.index().count_scan(scan.entries(), rows),
             Source::Place(..) => {}
         }
     }

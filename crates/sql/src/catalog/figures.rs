@@ -10,6 +10,7 @@ use super::views::{number, text};
 use crate::activity::{Client, Doing};
 use crate::error::Result;
 use crate::expr::Context;
+use crate::types::calendar::EPOCH_SECONDS;
 use crate::types::{Datum, Row};
 
 pub(super) fn tables(db: &Database) -> Result<Vec<Row>> {
@@ -28,7 +29,20 @@ pub(super) fn tables(db: &Database) -> Result<Vec<Row>> {
             number(table.rows.updated),
             number(table.rows.deleted),
             number(table.rows.heap_only),
+            // Nobody keeps count of live rows.
+            Datum::Null,
             number(table.garbage),
+            Datum::Null,
+            number(table.rows.inserted_since_vacuum),
+            when(table.rows.last_vacuum),
+            when(table.rows.last_auto_vacuum),
+            // Statistics of values are not gathered.
+            Datum::Null,
+            Datum::Null,
+            number(table.rows.vacuums),
+            number(table.rows.auto_vacuums),
+            Datum::Null,
+            Datum::Null,
         ]
     };
     Ok(db.table_figures()?.into_iter().map(one).collect())
@@ -45,11 +59,18 @@ pub(super) fn indexes(db: &Database) -> Result<Vec<Row>> {
                 text(&table.name),
                 text(&index.name),
                 number(index.scans),
+                number(index.entries),
                 number(index.rows),
             ]);
         }
     }
     Ok(rows)
+}
+
+/// A time as clocks have it.
+fn when(unix_micros: Option<i64>) -> Datum {
+    let since = |micros: i64| Datum::Timestamptz(micros - EPOCH_SECONDS * 1_000_000);
+    unix_micros.map_or(Datum::Null, since)
 }
 
 fn time(micros: i64) -> Datum {

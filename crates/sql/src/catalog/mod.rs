@@ -8,7 +8,8 @@
 //! | `sequences` | sequences |
 //! | `pattern` | the names that a client's pattern matches |
 //! | `figures` | who does what, what tables and indexes are used for, locks |
-//! | `views` | rows of catalogs and statistics that queries read one at a time |
+//! | `views` | rows of catalogs, settings and statistics that queries read one at a time |
+//! | `trees` | rows of functions about the pages of an index |
 //!
 //! A query of one catalog is a query like any other (`views`). But programs join a dozen of them,
 //! and joins are not built. They are few, and programs write them: psql's `\d`, `\dt` and `\di`,
@@ -26,6 +27,7 @@ mod items;
 mod objects;
 mod pattern;
 mod sequences;
+mod trees;
 pub(crate) mod views;
 
 use std::sync::Arc;

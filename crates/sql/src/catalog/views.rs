@@ -3,17 +3,18 @@
 //! Invariants: a row has exactly the columns that `plan::views` lists.
 //! Does not do: joins of them.
 
-use rightlink::{Database, PageInfo, RowId, Transaction};
+use rightlink::{Database, Transaction};
 
 use super::objects::{FIRST, Object, Objects};
 use super::sequences::Sequence;
-use super::{constraints, figures, sequences};
+use super::{constraints, figures, sequences, trees};
 use crate::bind::collate;
-use crate::error::{Result, SqlError, code};
+use crate::error::Result;
 use crate::expr::Context;
 use crate::expr::system::USER;
 use crate::plan::notes::{ColumnNotes, TableNotes};
 use crate::plan::views::{Kind, View};
+use crate::settings::Shown;
 use crate::types::declared::Modifier;
 use crate::types::{Category, Datum, Row, SqlType};
 
@@ -44,7 +45,7 @@ fn short(number: usize) -> Datum {
     Datum::Int2(i16::try_from(number).unwrap_or(i16::MAX))
 }
 
-fn count(number: u32) -> Datum {
+pub(super) fn count(number: u32) -> Datum {
     Datum::Int4(i32::try_from(number).unwrap_or(i32::MAX))
 }
 
@@ -81,8 +82,9 @@ pub(crate) fn rows(
         Kind::IndexUse => figures::indexes(db)?,
         Kind::Activity => figures::activity(db, context),
         Kind::Locks => figures::locks(db, context)?,
+        Kind::Settings => settings(context),
         Kind::TreeMeta | Kind::TreePage | Kind::TreeItems | Kind::TreeStatistics => {
-            tree(view.kind, args, txn, db)?
+            trees::rows(view.kind, args, txn)?
         }
     };
     let width = view.columns.len();
@@ -428,129 +430,40 @@ fn snapshots(db: &Database) -> Vec<Row> {
     db.snapshots().into_iter().map(one).collect()
 }
 
-/// Rows about the pages of a B-tree.
-fn tree(kind: Kind, args: &[Datum], txn: &mut Transaction, db: &Database) -> Result<Vec<Row>> {
-    let (Datum::Text(name), block) = (&args[0], args.get(1).and_then(Datum::as_int)) else {
-        return Ok(Vec::new());
+fn settings(context: &Context) -> Vec<Row> {
+    let optional = |value: Option<&str>| value.map_or(Datum::Null, text);
+    let bound = |value: Option<i64>| value.map_or(Datum::Null, |value| text(value.to_string()));
+    let one = |shown: Shown| {
+        vec![
+            text(shown.name),
+            text(shown.value),
+            optional(shown.unit),
+            text(shown.category),
+            optional(shown.text),
+            Datum::Null,
+            text(shown.context),
+            text(shown.kind),
+            text(shown.source),
+            bound(shown.least),
+            bound(shown.most),
+            list(&shown.choices),
+            optional(shown.boot),
+            text(shown.reset),
+            // There are no files of settings.
+            Datum::Null,
+            Datum::Null,
+            Datum::Bool(false),
+        ]
     };
-    let plain = name.strip_prefix("public.").unwrap_or(name);
-    let missing = |error: rightlink::Error| match error {
-        rightlink::Error::NotFound(_) => {
-            let message = format!("relation \"{plain}\" does not exist");
-            SqlError::new(code::UNDEFINED_TABLE, message)
-        }
-        other => other.into(),
-    };
-    let table = txn.table_of_index(plain).map_err(missing)?;
-    let info = txn.describe(&table)?;
-    let is_tree = |index: &rightlink::IndexInfo| {
-        index.name == plain && index.method == rightlink::IndexMethod::BTree
-    };
-    if !info.indexes.iter().any(is_tree) {
-        let message = format!("relation \"{plain}\" is not a btree index");
-        return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
-    }
-    let out_of_range = || {
-        let message = "block number out of range";
-        SqlError::new(code::INVALID_PARAMETER, message)
-    };
-    match kind {
-        Kind::TreeMeta => {
-            let pages = db.inspect(plain, None)?;
-            let root = pages.iter().filter(|page| matches!(page.kind, 'l' | 'i' | 'r'));
-            let root = root.max_by_key(|page| page.level);
-            Ok(root.map(|page| vec![number(page.block), number(page.level)]).into_iter().collect())
-        }
-        Kind::TreeStatistics => Ok(vec![statistics(&db.inspect(plain, None)?)]),
-        _ => {
-            let block =
-                block.and_then(|block| u32::try_from(block).ok()).ok_or_else(out_of_range)?;
-            let pages = db.inspect(plain, Some(block)).map_err(|error| match error {
-                rightlink::Error::NotFound(_) => out_of_range(),
-                other => other.into(),
-            })?;
-            let page = pages.first().ok_or_else(out_of_range)?;
-            Ok(match kind {
-                Kind::TreePage => vec![of_page(page)],
-                _ => page.items.iter().filter_map(|line| item(line)).collect(),
-            })
-        }
-    }
+    context.settings.all(context.modes).into_iter().map(one).collect()
 }
 
-fn of_page(page: &PageInfo) -> Row {
-    vec![
-        number(page.block),
-        text(page.kind),
-        count(page.live_items),
-        count(page.dead_items),
-        count(page.avg_item_size),
-        count(page.page_size),
-        count(page.free_size),
-        number(page.left.unwrap_or(0)),
-        number(page.right.unwrap_or(0)),
-        number(page.level),
-        Datum::Int4(i32::from(page.flags)),
-    ]
-}
-
-/// An item from the line that `inspect` shows of it:
-/// `3: offset 8100, 24 bytes, row (1,2), key 01 02 dead`.
-fn item(line: &str) -> Option<Row> {
-    let (position, rest) = line.split_once(": offset ")?;
-    let (_, rest) = rest.split_once(", ")?;
-    let (bytes, rest) = rest.split_once(" bytes, ")?;
-    let (target, key) = rest.split_once(", key ")?;
-    let (key, dead) = match key.strip_suffix(" dead") {
-        Some(key) => (key, true),
-        None => (key, false),
+/// The text of an array, null for none.
+fn list(values: &[&str]) -> Datum {
+    let quoted = |value: &&str| match value.contains(' ') {
+        true => format!("\"{value}\""),
+        false => (*value).to_owned(),
     };
-    let rows: Vec<RowId> = target
-        .split(|c: char| !c.is_ascii_digit())
-        .filter(|part| !part.is_empty())
-        .filter_map(|part| part.parse::<u32>().ok())
-        .collect::<Vec<u32>>()
-        .chunks_exact(2)
-        .map(|pair| RowId::new(pair[0], pair[1] as u16))
-        .collect();
-    let is_row = target.starts_with("row");
-    let tids = rows.iter().map(|row| format!("\"({},{})\"", row.block.0, row.slot));
-    let tids = match rows.len() {
-        0 | 1 => Datum::Null,
-        _ => text(format!("{{{}}}", tids.collect::<Vec<_>>().join(","))),
-    };
-    Some(vec![
-        Datum::Int2(position.trim().parse().ok()?),
-        rows.first().filter(|_| is_row).map_or(Datum::Null, |row| Datum::Tid(*row)),
-        Datum::Int2(bytes.parse().ok()?),
-        text(key),
-        Datum::Bool(dead),
-        if is_row { tids } else { Datum::Null },
-    ])
-}
-
-fn statistics(pages: &[PageInfo]) -> Row {
-    let of = |kind: char| pages.iter().filter(move |page| page.kind == kind).count() as i64;
-    let nodes = || pages.iter().filter(|page| matches!(page.kind, 'l' | 'i' | 'r'));
-    let root = nodes().max_by_key(|page| page.level);
-    let leaves: Vec<&PageInfo> = nodes().filter(|page| page.level == 0).collect();
-    let empty = leaves.iter().filter(|page| page.live_items + page.dead_items == 0).count();
-    let room: u64 = leaves.iter().map(|page| u64::from(page.page_size)).sum();
-    let free: u64 = leaves.iter().map(|page| u64::from(page.free_size)).sum();
-    let jumps = leaves.iter().filter(|page| page.right.is_some_and(|r| r < page.block)).count();
-    let share = |part: f64, whole: f64| {
-        let percent = if whole > 0.0 { part / whole * 100.0 } else { 0.0 };
-        Datum::Float8((percent * 100.0).round() / 100.0)
-    };
-    vec![
-        count(root.map_or(0, |page| page.level)),
-        number(pages.len() as i64 * 8_192),
-        number(root.map_or(0, |page| page.block)),
-        number(nodes().filter(|page| page.level > 0).count() as i64),
-        number(leaves.len() as i64),
-        number(empty as i64),
-        number(of('d')),
-        share((room - free) as f64, room as f64),
-        share(jumps as f64, leaves.len() as f64),
-    ]
+    let values: Vec<String> = values.iter().map(quoted).collect();
+    if values.is_empty() { Datum::Null } else { text(format!("{{{}}}", values.join(","))) }
 }

@@ -2,7 +2,7 @@
 //!
 //! Does not do: privileges; there is one user.
 
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 use crate::expr::Context;
 use crate::expr::registry::Registry;
 use crate::settings::check_settable;
@@ -75,14 +75,20 @@ fn register_session(registry: &mut Registry) {
         });
     lenient.volatile = true;
     let set = registry.add("set_config", &[T::Text, T::Text, T::Bool], T::Text, |v, c| {
-        let (Datum::Text(name), Datum::Text(value)) = (&v[0], &v[1]) else {
-            return Ok(Datum::Null);
+        let Datum::Text(name) = &v[0] else {
+            return Err(SqlError::new("22004", "SET requires parameter name"));
+        };
+        let value = match &v[1] {
+            Datum::Text(value) => Some(std::slice::from_ref(value)),
+            _ => None,
         };
         let local = v[2] == Datum::Bool(true);
         check_settable(name)?;
-        c.settings.set(name, Some(std::slice::from_ref(value)), local)?;
+        c.settings.set(name, value, local)?;
         c.settings.show(name).map(Datum::Text)
     });
+    // No value sets what RESET would.
+    set.strict = false;
     set.volatile = true;
 }
 

@@ -1,7 +1,11 @@
-//! Relations that are made up from what the store knows: catalogs, statistics, pages of indexes.
+//! Relations that are made up from what the store knows: catalogs, settings, statistics, pages of
+//! indexes.
 //!
-//! Invariants: a column is here only if the store can fill it, or if its value is the same for
-//! every row of PostgreSQL's. Does not do: their rows (`catalog::views`).
+//! Invariants: a column of a catalog is here only if the store can fill it, or if its value is the
+//! same for every row of PostgreSQL's. Settings, statistics of tables and indexes and the functions
+//! have all columns of PostgreSQL 15's, in its order; what is not known here is null. Numbers of
+//! objects (oid) are bigint, names are text, lists are the text of PostgreSQL's arrays.
+//! Does not do: their rows (`catalog::views`).
 
 use crate::types::SqlType;
 
@@ -38,6 +42,7 @@ pub(crate) enum Kind {
     IndexUse,
     Activity,
     Locks,
+    Settings,
     TreeMeta,
     TreePage,
     TreeItems,
@@ -50,7 +55,7 @@ const fn view(name: &'static str, kind: Kind, columns: &'static [(&'static str, 
     View { name, kind, columns, args: &[] }
 }
 
-static VIEWS: [View; 24] = [
+static VIEWS: [View; 25] = [
     view("pg_namespace", Kind::Namespace, &[("oid", Int8), ("nspname", Text), ("nspowner", Int8)]),
     view(
         "pg_collation",
@@ -248,7 +253,18 @@ static VIEWS: [View; 24] = [
             ("n_tup_upd", Int8),
             ("n_tup_del", Int8),
             ("n_tup_hot_upd", Int8),
+            ("n_live_tup", Int8),
             ("n_dead_tup", Int8),
+            ("n_mod_since_analyze", Int8),
+            ("n_ins_since_vacuum", Int8),
+            ("last_vacuum", Timestamptz),
+            ("last_autovacuum", Timestamptz),
+            ("last_analyze", Timestamptz),
+            ("last_autoanalyze", Timestamptz),
+            ("vacuum_count", Int8),
+            ("autovacuum_count", Int8),
+            ("analyze_count", Int8),
+            ("autoanalyze_count", Int8),
         ],
     ),
     view(
@@ -261,6 +277,7 @@ static VIEWS: [View; 24] = [
             ("relname", Text),
             ("indexrelname", Text),
             ("idx_scan", Int8),
+            ("idx_tup_read", Int8),
             ("idx_tup_fetch", Int8),
         ],
     ),
@@ -299,10 +316,43 @@ static VIEWS: [View; 24] = [
             ("granted", Bool),
         ],
     ),
+    view(
+        "pg_settings",
+        Kind::Settings,
+        &[
+            ("name", Text),
+            ("setting", Text),
+            ("unit", Text),
+            ("category", Text),
+            ("short_desc", Text),
+            ("extra_desc", Text),
+            ("context", Text),
+            ("vartype", Text),
+            ("source", Text),
+            ("min_val", Text),
+            ("max_val", Text),
+            ("enumvals", Text),
+            ("boot_val", Text),
+            ("reset_val", Text),
+            ("sourcefile", Text),
+            ("sourceline", Int4),
+            ("pending_restart", Bool),
+        ],
+    ),
     View {
         name: "bt_metap",
         kind: Kind::TreeMeta,
-        columns: &[("root", Int8), ("level", Int8)],
+        columns: &[
+            ("magic", Int4),
+            ("version", Int4),
+            ("root", Int8),
+            ("level", Int8),
+            ("fastroot", Int8),
+            ("fastlevel", Int8),
+            ("last_cleanup_num_delpages", Int8),
+            ("last_cleanup_num_tuples", Float8),
+            ("allequalimage", Bool),
+        ],
         args: &[Text],
     },
     View {
@@ -330,8 +380,11 @@ static VIEWS: [View; 24] = [
             ("itemoffset", Int2),
             ("ctid", Tid),
             ("itemlen", Int2),
+            ("nulls", Bool),
+            ("vars", Bool),
             ("data", Text),
             ("dead", Bool),
+            ("htid", Tid),
             ("tids", Text),
         ],
         args: &[Text, Int8],
@@ -340,6 +393,7 @@ static VIEWS: [View; 24] = [
         name: "pgstatindex",
         kind: Kind::TreeStatistics,
         columns: &[
+            ("version", Int4),
             ("tree_level", Int4),
             ("index_size", Int8),
             ("root_block_no", Int8),

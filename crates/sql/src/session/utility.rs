@@ -17,7 +17,7 @@ use crate::parse::Lines;
 use crate::parse::utility::{ExplainOptions, Utility};
 use crate::parse::{Parsed, Stmt};
 use crate::plan::Column;
-use crate::settings::check_settable;
+use crate::settings::{Shown, check_settable};
 use crate::types::{Datum, SqlType};
 
 impl Session {
@@ -168,9 +168,13 @@ impl Session {
 
     fn show_setting(&mut self, name: &str, sink: &mut dyn Sink) -> Result<()> {
         if name == "all" {
-            let rows = self.settings.all().into_iter();
-            let rows = rows.map(|(name, value)| vec![name.to_owned(), value, String::new()]);
-            return self.show(&["name", "setting", "description"], rows.collect(), sink);
+            let (settings, modes) = (&self.settings, self.modes());
+            let row = |one: Shown| {
+                let value = settings.show_in(modes, one.name)?;
+                Ok(vec![one.name.to_owned(), value, one.text.unwrap_or("").to_owned()])
+            };
+            let rows: Result<Vec<_>> = settings.all(modes).into_iter().map(row).collect();
+            return self.show(&["name", "setting", "description"], rows?, sink);
         }
         let value = self.settings.show_in(self.modes(), name)?;
         self.show(&[shown_name(name)], vec![vec![value]], sink)

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::index::btree::BTree;
 use crate::index::btree::entries::Entries;
+use crate::index::btree::meta;
 use crate::index::btree::node::{
     Checked, HALF_DEAD, INCOMPLETE, Node, ROOT, SLOT, cycle_of, is_node,
 };
@@ -92,6 +93,13 @@ impl BTree {
     /// Number of blocks of the index.
     pub fn blocks(&self) -> u32 {
         self.0.pool.blocks(self.0.file)
+    }
+
+    /// Block and level of the root, as the first page says.
+    pub fn inspect_root(&self) -> Result<(u32, u8)> {
+        let page = self.copy_block(0)?;
+        let meta = meta::parse(&page).map_err(|what| self.0.corrupt(0, what))?;
+        Ok((meta.root, meta.level))
     }
 
     /// Describes a page.
