@@ -13,6 +13,7 @@ use crate::expr::Context;
 use crate::expr::system::USER;
 use crate::plan::notes::ColumnNotes;
 use crate::plan::views::{Kind, View};
+use crate::statistics::{ColumnStatistics, Statistics, store};
 use crate::types::declared::Modifier;
 use crate::types::{Category, Datum, Row, SqlType};
 
@@ -53,13 +54,20 @@ pub(crate) fn rows(
         Kind::Collation => collations(txn)?,
         Kind::Type => SqlType::ALL.into_iter().map(of_type).collect(),
         Kind::Method => methods(),
-        Kind::Class => objects(txn, &mut |o, rows| rows.push(class(o)))?,
+        Kind::Class => {
+            let known = store::load_all(txn)?;
+            objects(txn, &mut |o, rows| rows.push(class(o, known.get(&o.table.id))))?
+        }
         Kind::Attribute => objects(txn, &mut attributes)?,
         Kind::Index => objects(txn, &mut |o, rows| rows.extend(index(o)))?,
         Kind::Tables => objects(txn, &mut |o, rows| rows.extend(table(o)))?,
         Kind::Indexes => objects(txn, &mut |o, rows| rows.extend(definition(o)))?,
         Kind::Constraint => all_constraints(txn)?,
         Kind::Sequences => sequences(db)?,
+        Kind::ColumnStatistics => {
+            let known = store::load_all(txn)?;
+            objects(txn, &mut |o, rows| rows.extend(columns(o, known.get(&o.table.id))))?
+        }
         Kind::VacuumProgress => vacuums(txn, db, &context.database)?,
         Kind::Snapshots => snapshots(db),
         Kind::TableUse => figures::tables(db)?,
@@ -165,7 +173,7 @@ fn of_type(ty: SqlType) -> Row {
     ]
 }
 
-fn class(object: &Object<'_>) -> Row {
+fn class(object: &Object<'_>, known: Option<&Statistics>) -> Row {
     let method = match object.method() {
         "heap" => HEAP,
         "hash" => HASH,
@@ -184,6 +192,7 @@ fn class(object: &Object<'_>) -> Row {
         number(OWNER),
         number(method),
         count(object.blocks()),
+        tuples(object, known),
         Datum::Bool(is_table && !object.table.indexes.is_empty()),
         Datum::Bool(false),
         text(object.persistence()),
@@ -192,6 +201,51 @@ fn class(object: &Object<'_>) -> Row {
         short(checks),
         Datum::Bool(false),
     ]
+}
+
+/// Rows when it was analyzed; -1: never. How many an index of some rows has is not counted.
+fn tuples(object: &Object<'_>, known: Option<&Statistics>) -> Datum {
+    let whole = object.index.is_none_or(rightlink::IndexInfo::is_whole);
+    Datum::Float4(known.filter(|_| whole).map_or(-1.0, |known| known.rows as f32))
+}
+
+/// What is known about the columns of a table.
+fn columns(object: &Object<'_>, known: Option<&Statistics>) -> Vec<Row> {
+    let Some(known) = known.filter(|_| object.index.is_none()) else { return Vec::new() };
+    let float = |number: f64| Datum::Float4(number as f32);
+    let list = |values: Vec<Datum>| if values.is_empty() { Datum::Null } else { array(&values) };
+    let row = |column: &ColumnStatistics| {
+        let (values, shares): (Vec<Datum>, Vec<f64>) = column.common.iter().cloned().unzip();
+        vec![
+            text("public"),
+            text(object.name()),
+            text(&column.name),
+            Datum::Bool(false),
+            float(column.nulls),
+            Datum::Int4(column.width.round() as i32),
+            float(column.distinct),
+            list(values),
+            list(shares.into_iter().map(float).collect()),
+            list(column.bounds.clone()),
+            column.correlation.map_or(Datum::Null, float),
+        ]
+    };
+    let names = object.table.columns.iter().map(|column| &column.name);
+    let found = names.filter_map(|name| known.columns.iter().find(|one| one.name == *name));
+    found.map(row).collect()
+}
+
+/// Values as PostgreSQL writes an array.
+fn array(values: &[Datum]) -> Datum {
+    let element = |value: &Datum| {
+        let text = value.to_text().unwrap_or_default();
+        let plain = |c: char| !c.is_whitespace() && !"{},\"\\".contains(c);
+        if !text.is_empty() && !text.eq_ignore_ascii_case("null") && text.chars().all(plain) {
+            return text;
+        }
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+    };
+    text(format!("{{{}}}", values.iter().map(element).collect::<Vec<_>>().join(",")))
 }
 
 fn attributes(object: &Object<'_>, rows: &mut Vec<Row>) {

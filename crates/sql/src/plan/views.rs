@@ -29,6 +29,7 @@ pub(crate) enum Kind {
     Tables,
     Indexes,
     Sequences,
+    ColumnStatistics,
     VacuumProgress,
     Snapshots,
     TableUse,
@@ -41,13 +42,13 @@ pub(crate) enum Kind {
     TreeStatistics,
 }
 
-use SqlType::{Bool, Float8, Int2, Int4, Int8, Text, Tid, Timestamptz};
+use SqlType::{Bool, Float4, Float8, Int2, Int4, Int8, Text, Tid, Timestamptz};
 
 const fn view(name: &'static str, kind: Kind, columns: &'static [(&'static str, SqlType)]) -> View {
     View { name, kind, columns, args: &[] }
 }
 
-static VIEWS: [View; 21] = [
+static VIEWS: [View; 22] = [
     view("pg_namespace", Kind::Namespace, &[("oid", Int8), ("nspname", Text), ("nspowner", Int8)]),
     view(
         "pg_collation",
@@ -76,6 +77,7 @@ static VIEWS: [View; 21] = [
             ("relowner", Int8),
             ("relam", Int8),
             ("relpages", Int4),
+            ("reltuples", Float4),
             ("relhasindex", Bool),
             ("relisshared", Bool),
             ("relpersistence", Text),
@@ -173,6 +175,23 @@ static VIEWS: [View; 21] = [
             ("max_value", Int8),
             ("increment_by", Int8),
             ("cycle", Bool),
+        ],
+    ),
+    view(
+        "pg_stats",
+        Kind::ColumnStatistics,
+        &[
+            ("schemaname", Text),
+            ("tablename", Text),
+            ("attname", Text),
+            ("inherited", Bool),
+            ("null_frac", Float4),
+            ("avg_width", Int4),
+            ("n_distinct", Float4),
+            ("most_common_vals", Text),
+            ("most_common_freqs", Text),
+            ("histogram_bounds", Text),
+            ("correlation", Float4),
         ],
     ),
     view(

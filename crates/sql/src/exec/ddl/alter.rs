@@ -217,7 +217,8 @@ impl Definer<'_> {
                 false => self.txn.drop_index(&index.name)?,
             }
         }
-        Ok(self.txn.drop_column(name, column)?)
+        self.txn.drop_column(name, column)?;
+        self.forget_column(&table, column)
     }
 
     fn drop_checks_of(&mut self, table: &Table, at: usize) -> Result<()> {
