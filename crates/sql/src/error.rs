@@ -46,6 +46,7 @@ pub(crate) mod code {
     pub(crate) const DEPENDENT_OBJECTS: &str = "2BP01";
     pub(crate) const SERIALIZATION_FAILURE: &str = "40001";
     pub(crate) const DEADLOCK: &str = "40P01";
+    pub(crate) const INSUFFICIENT_PRIVILEGE: &str = "42501";
     pub(crate) const SYNTAX_ERROR: &str = "42601";
     pub(crate) const DUPLICATE_COLUMN: &str = "42701";
     pub(crate) const AMBIGUOUS_COLUMN: &str = "42702";

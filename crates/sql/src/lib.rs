@@ -38,6 +38,7 @@
 //! | `bind` | syntax to plans: names, types, operators |
 //! | `plan` | what a statement does; which index it uses |
 //! | `parse` | text to syntax |
+//! | `statistics` | what ANALYZE finds out |
 //! | `copy` | rows in and out in bulk |
 //! | `expr` | expressions, functions, aggregates |
 //! | `types` | PostgreSQL's types and values |
@@ -59,6 +60,7 @@ mod parse;
 mod plan;
 mod session;
 mod settings;
+mod statistics;
 mod types;
 
 pub use activity::{Activity, Who};

@@ -152,7 +152,7 @@ fn upkeep_that_waits_for_a_lock_is_ended() {
     let mut holder = Session::new(&db);
     holder.execute("create table t (a int); create index t_a on t (a)").unwrap();
     holder.execute("begin; lock table t").unwrap();
-    for sql in ["vacuum t", "vacuum", "reindex table t"] {
+    for sql in ["vacuum t", "vacuum", "reindex table t", "analyze t", "analyze"] {
         let run = move |session: &mut Session| session.execute(sql).map(drop);
         let impatient = |setting: &str| {
             let mut session = Session::new(&db);

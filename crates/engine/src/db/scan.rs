@@ -65,6 +65,10 @@ pub struct ScanOptions {
     /// Only the version that lies at this place, if the transaction sees it: a row that was read
     /// there earlier, unless it has changed since. Goes through no index.
     pub at: Option<RowId>,
+    /// Only rows that lie in so many blocks of the table, which this seed chooses among all, each
+    /// as likely as any other: for figures about a table too large to be read. Goes through no
+    /// index.
+    pub sample: Option<(u32, u64)>,
 }
 
 impl Default for ScanOptions {
@@ -81,6 +85,7 @@ impl Default for ScanOptions {
             any_order: false,
             read_ahead: None,
             at: None,
+            sample: None,
         }
     }
 }
@@ -183,11 +188,15 @@ pub(crate) fn start(
             let scan = table.scan_place(snapshot, projection, (at, options.limit));
             return Ok(Rows::new(alive, snapshot, scan, budget));
         }
-        let scan = table.scan_ahead(snapshot, projection, (options.limit, ahead));
+        let how = (options.limit, ahead);
+        let scan = match options.sample {
+            Some(sample) => table.scan_sample(snapshot, projection, how, sample),
+            None => table.scan_ahead(snapshot, projection, how),
+        };
         return Ok(Rows::new(alive, snapshot, scan, budget));
     };
-    if options.at.is_some() {
-        return Err(Error::Invalid("a scan of one place goes through no index".into()));
+    if options.at.is_some() || options.sample.is_some() {
+        return Err(Error::Invalid("a scan of places goes through no index".into()));
     }
     let index = table.index(name)?;
     if let Some(key) = whole_key(index.def(), options) {
@@ -229,6 +238,9 @@ fn check_heap_scan(options: &ScanOptions) -> Result<()> {
     if bounded || listed || options.direction == Direction::Backward {
         return Err(Error::Invalid("bounds and directions of a scan need an index".into()));
     }
+    if options.at.is_some() && options.sample.is_some() {
+        return Err(Error::Invalid("a scan of one place has no sample".into()));
+    }
     Ok(())
 }
 
@@ -264,5 +276,46 @@ fn direction(options: &ScanOptions) -> index::Direction {
     match options.direction {
         Direction::Forward => index::Direction::Forward,
         Direction::Backward => index::Direction::Backward,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use crate::{Database, ScanOptions, TableSchema, Type, Value};
+
+    #[test]
+    fn a_sample_has_all_rows_of_so_many_blocks() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("t").column("a", Type::Int4).column("b", Type::Text))
+            .unwrap();
+        let row = |n: i32| vec![Value::Int4(n), Value::Text("x".repeat(500))];
+        txn.insert_many("t", &(0..1_000).map(row).collect::<Vec<_>>()).unwrap();
+        let all: Vec<_> =
+            txn.scan("t", &ScanOptions::all()).unwrap().map(|row| row.unwrap().id).collect();
+        let mut blocks_of = |blocks: u32, seed: u64| {
+            let options = ScanOptions { sample: Some((blocks, seed)), ..ScanOptions::all() };
+            let rows = txn.scan("t", &options).unwrap();
+            let ids: Vec<_> = rows.map(|row| row.unwrap().id).collect();
+            let blocks: BTreeSet<u32> = ids.iter().map(|id| id.block.0).collect();
+            let theirs = all.iter().filter(|id| blocks.contains(&id.block.0)).count();
+            assert_eq!(ids.len(), theirs, "all rows of the blocks");
+            blocks
+        };
+        let every = blocks_of(u32::MAX, 1);
+        assert!(every.len() > 50, "{} blocks", every.len());
+        assert_eq!(blocks_of(20, 1).len(), 20);
+        assert_eq!(blocks_of(20, 1), blocks_of(20, 1), "a seed chooses the same again");
+        assert_ne!(blocks_of(20, 1), blocks_of(20, 2));
+        assert!(blocks_of(0, 1).is_empty());
+        let met: BTreeSet<u32> = (0..200).flat_map(|seed| blocks_of(10, seed)).collect();
+        assert_eq!(met, every, "every block has its chance");
+        let beside = ScanOptions { sample: Some((1, 1)), ..ScanOptions::index("t_a") };
+        assert!(txn.scan("t", &beside).is_err());
+        drop(txn);
+        assert!(db.verify().unwrap().is_clean());
     }
 }

@@ -121,7 +121,20 @@ impl Table {
         (limit, ahead): (Option<u64>, u32),
     ) -> Scan {
         let reader = Reader { ahead, ..Reader::new(self, snapshot, projection.into()) };
-        Scan::new(Source::Heap(Box::new(HeapRows::new(reader))), limit)
+        Scan::new(Source::Heap(Box::new(HeapRows::new(reader, None))), limit)
+    }
+
+    /// As [`Table::scan_ahead`], of so many blocks, which a seed chooses.
+    pub fn scan_sample(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        projection: impl Into<Arc<Projection>>,
+        (limit, ahead): (Option<u64>, u32),
+        (blocks, seed): (u32, u64),
+    ) -> Scan {
+        let reader = Reader { ahead, ..Reader::new(self, snapshot, projection.into()) };
+        let chosen = Chosen { left: self.heap.blocks().saturating_sub(1), wanted: blocks, seed };
+        Scan::new(Source::Heap(Box::new(HeapRows::new(reader, Some(chosen)))), limit)
     }
 
     /// Scans one place: for the version that lies there, if the snapshot sees it.
@@ -199,16 +212,46 @@ impl Reader {
     }
 }
 
+/// Blocks chosen one after the other among those of a table (selection sampling: Knuth, The Art of
+/// Computer Programming, volume 2, algorithm S).
+struct Chosen {
+    /// Blocks that were not asked about yet.
+    left: u32,
+    /// How many of them are wanted.
+    wanted: u32,
+    seed: u64,
+}
+
+impl Chosen {
+    /// Is the next block one of them?
+    fn next(&mut self) -> bool {
+        // splitmix64
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.seed;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let chosen = (z ^ (z >> 31)) % u64::from(self.left.max(1)) < u64::from(self.wanted);
+        self.left = self.left.saturating_sub(1);
+        self.wanted -= u32::from(chosen);
+        chosen
+    }
+}
+
 impl HeapRows {
-    fn new(reader: Reader) -> Self {
+    fn new(reader: Reader, mut chosen: Option<Chosen>) -> Self {
         let (table, mut next) = (Arc::clone(&reader.table), 1);
         let end = table.heap.blocks();
         let pool = Arc::clone(&table.pool);
         let pages = move || {
-            // Blocks that were cut off meanwhile held nothing.
-            let block = (next < end.min(table.heap.blocks())).then_some(next);
-            next += 1;
-            Ok(block.map(|block| (PageId::new(table.def.heap, block), ())))
+            loop {
+                // Blocks that were cut off meanwhile held nothing.
+                let block = (next < end.min(table.heap.blocks())).then_some(next);
+                next += 1;
+                let Some(block) = block else { return Ok(None) };
+                if chosen.as_mut().is_none_or(Chosen::next) {
+                    return Ok(Some((PageId::new(table.def.heap, block), ())));
+                }
+            }
         };
         let options = StreamOptions { max_distance: reader.ahead, ..StreamOptions::ORDERED };
         let stream = ReadStream::shared(&pool, options, pages);

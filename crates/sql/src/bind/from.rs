@@ -98,6 +98,9 @@ impl Binder<'_> {
             with_tid: true,
             path: Path::Sequential,
             filter: None,
+            statistics: None,
+            asked: None,
+            by_values: false,
         })
     }
 

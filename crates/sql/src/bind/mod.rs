@@ -36,6 +36,7 @@ use crate::expr::aggregate::Aggregate;
 use crate::expr::{Expr, Typed};
 use crate::parse::Lines;
 use crate::plan::{Plan, Table};
+use crate::statistics::Statistics;
 use crate::types::cast::{self, CastContext};
 use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType, text};
@@ -54,6 +55,9 @@ pub(crate) trait Catalog {
 
     /// The collation called `name`; `None` for those by bytes.
     fn collation(&mut self, name: &str) -> Result<Option<Collation>>;
+
+    /// What ANALYZE has found out about a table.
+    fn statistics(&mut self, table: &Table) -> Result<Option<Arc<Statistics>>>;
 }
 
 /// A column that expressions may name.

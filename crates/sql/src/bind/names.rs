@@ -8,6 +8,7 @@ use sqlparser::ast::{
 };
 
 use crate::error::{Result, SqlError, code};
+use crate::statistics::store;
 use crate::types::SqlType;
 use crate::types::declared::{Declared, Modifier};
 
@@ -31,6 +32,10 @@ pub(crate) fn parts(name: &ObjectName) -> Result<Vec<String>> {
 /// The name of a table or index. `public` is the only schema.
 pub(crate) fn relation(parts: &[String]) -> Result<String> {
     match parts {
+        [.., name] if store::is_own(name) && parts.len() < 3 => {
+            let message = format!("permission denied: \"{name}\" is a system catalog");
+            Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
+        }
         [name] => Ok(name.clone()),
         [schema, name] if schema == "public" => Ok(name.clone()),
         [schema, name] if schema == "pg_catalog" || schema == "information_schema" => {

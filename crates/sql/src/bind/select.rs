@@ -73,7 +73,10 @@ impl Binder<'_> {
             (inner, own) => inner.or(own),
         };
         shape::narrow(&mut select);
-        path::choose_select(&mut select);
+        if let Source::Table(scan) = &mut select.source {
+            scan.statistics = self.catalog.statistics(&scan.table)?;
+        }
+        path::choose_select(&mut select, &[]);
         match into.filter(|into| into.late) {
             Some(into) => self.stored(select, into),
             None => Ok(select),

@@ -226,7 +226,8 @@ impl Binder<'_> {
         let returning = self.at_place(Place::None("RETURNING"), |b| b.returning(returning))?;
         scan.filter = condition.clone();
         shape::narrow_scan(&mut scan, &mut []);
-        path::choose_change(&mut scan);
+        scan.statistics = self.catalog.statistics(&scan.table)?;
+        path::choose_change(&mut scan, &[]);
         let rules = self.rules(&std::sync::Arc::clone(&scan.table))?;
         let sequences = Vec::new();
         Ok(Change { scan, condition, assignments, rules, returning, sequences })

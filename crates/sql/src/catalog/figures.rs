@@ -10,6 +10,7 @@ use super::views::{number, text};
 use crate::activity::{Client, Doing};
 use crate::error::Result;
 use crate::expr::Context;
+use crate::statistics::store;
 use crate::types::calendar::EPOCH_SECONDS;
 use crate::types::{Datum, Row};
 
@@ -45,12 +46,13 @@ pub(super) fn tables(db: &Database) -> Result<Vec<Row>> {
             Datum::Null,
         ]
     };
-    Ok(db.table_figures()?.into_iter().map(one).collect())
+    let tables = db.table_figures()?.into_iter();
+    Ok(tables.filter(|table| !store::is_own(&table.name)).map(one).collect())
 }
 
 pub(super) fn indexes(db: &Database) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for table in db.table_figures()? {
+    for table in db.table_figures()?.iter().filter(|table| !store::is_own(&table.name)) {
         for index in &table.indexes {
             rows.push(vec![
                 number(FIRST + table.table),

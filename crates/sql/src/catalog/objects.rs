@@ -7,6 +7,7 @@ use rightlink::{Comparison, IndexInfo, IndexMethod, TableInfo, Term, Test, Trans
 use crate::error::Result;
 use crate::expr::deparse::{constant, identifier};
 use crate::plan::notes::TableNotes;
+use crate::statistics::store;
 use crate::types::Datum;
 
 /// The first number that PostgreSQL gives to an object of a user.
@@ -26,6 +27,7 @@ pub(super) struct Objects(Vec<TableInfo>);
 impl Objects {
     pub(super) fn of(txn: &mut Transaction) -> Result<Objects> {
         let mut tables = txn.tables()?;
+        tables.retain(|table| !store::is_own(&table.name));
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Objects(tables))
     }

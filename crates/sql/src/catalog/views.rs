@@ -15,6 +15,7 @@ use crate::expr::system::USER;
 use crate::plan::notes::{ColumnNotes, TableNotes};
 use crate::plan::views::{Kind, View};
 use crate::settings::Shown;
+use crate::statistics::{ColumnStatistics, Statistics, store};
 use crate::types::declared::Modifier;
 use crate::types::{Category, Datum, Row, SqlType};
 
@@ -63,7 +64,9 @@ pub(crate) fn rows(
         Kind::Type => SqlType::ALL.into_iter().map(of_type).collect(),
         Kind::Method => methods(),
         Kind::Class => {
-            let mut rows = objects(txn, &mut |o, rows| rows.push(class(o)))?;
+            let known = store::load_all(txn)?;
+            let mut rows =
+                objects(txn, &mut |o, rows| rows.push(class(o, known.get(&o.table.id))))?;
             rows.extend(sequences::all(txn)?.iter().map(class_of_sequence));
             rows
         }
@@ -76,6 +79,10 @@ pub(crate) fn rows(
         Kind::Sequence => sequences::all(txn)?.iter().map(sequence).collect(),
         Kind::Description => descriptions(txn)?,
         Kind::SharedDescription => shared_descriptions(txn)?,
+        Kind::ColumnStatistics => {
+            let known = store::load_all(txn)?;
+            objects(txn, &mut |o, rows| rows.extend(columns(o, known.get(&o.table.id))))?
+        }
         Kind::VacuumProgress => vacuums(txn, db, &context.database)?,
         Kind::Snapshots => snapshots(db),
         Kind::TableUse => figures::tables(db)?,
@@ -182,7 +189,7 @@ fn of_type(ty: SqlType) -> Row {
     ]
 }
 
-fn class(object: &Object<'_>) -> Row {
+fn class(object: &Object<'_>, known: Option<&Statistics>) -> Row {
     let method = match object.method() {
         "heap" => HEAP,
         "hash" => HASH,
@@ -201,6 +208,7 @@ fn class(object: &Object<'_>) -> Row {
         number(OWNER),
         number(method),
         count(object.blocks()),
+        tuples(object, known),
         Datum::Bool(is_table && !object.table.indexes.is_empty()),
         Datum::Bool(false),
         text(object.persistence()),
@@ -209,6 +217,51 @@ fn class(object: &Object<'_>) -> Row {
         short(checks),
         Datum::Bool(false),
     ]
+}
+
+/// Rows when it was analyzed; -1: never. How many an index of some rows has is not counted.
+fn tuples(object: &Object<'_>, known: Option<&Statistics>) -> Datum {
+    let whole = object.index.is_none_or(rightlink::IndexInfo::is_whole);
+    Datum::Float4(known.filter(|_| whole).map_or(-1.0, |known| known.rows as f32))
+}
+
+/// What is known about the columns of a table.
+fn columns(object: &Object<'_>, known: Option<&Statistics>) -> Vec<Row> {
+    let Some(known) = known.filter(|_| object.index.is_none()) else { return Vec::new() };
+    let float = |number: f64| Datum::Float4(number as f32);
+    let list = |values: Vec<Datum>| if values.is_empty() { Datum::Null } else { array(&values) };
+    let row = |column: &ColumnStatistics| {
+        let (values, shares): (Vec<Datum>, Vec<f64>) = column.common.iter().cloned().unzip();
+        vec![
+            text("public"),
+            text(object.name()),
+            text(&column.name),
+            Datum::Bool(false),
+            float(column.nulls),
+            Datum::Int4(column.width.round() as i32),
+            float(column.distinct),
+            list(values),
+            list(shares.into_iter().map(float).collect()),
+            list(column.bounds.clone()),
+            column.correlation.map_or(Datum::Null, float),
+        ]
+    };
+    let names = object.table.columns.iter().map(|column| &column.name);
+    let found = names.filter_map(|name| known.columns.iter().find(|one| one.name == *name));
+    found.map(row).collect()
+}
+
+/// Values as PostgreSQL writes an array.
+fn array(values: &[Datum]) -> Datum {
+    let element = |value: &Datum| {
+        let text = value.to_text().unwrap_or_default();
+        let plain = |c: char| !c.is_whitespace() && !"{},\"\\".contains(c);
+        if !text.is_empty() && !text.eq_ignore_ascii_case("null") && text.chars().all(plain) {
+            return text;
+        }
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+    };
+    text(format!("{{{}}}", values.iter().map(element).collect::<Vec<_>>().join(",")))
 }
 
 fn attributes(object: &Object<'_>, rows: &mut Vec<Row>) {
@@ -311,7 +364,7 @@ fn all_constraints(txn: &mut Transaction) -> Result<Vec<Row>> {
 
 fn class_of_sequence(one: &Sequence) -> Row {
     let mut row = vec![number(one.oid), text(&one.schema.name), number(PUBLIC), number(OWNER)];
-    row.extend([number(0), count(1), Datum::Bool(false), Datum::Bool(false)]);
+    row.extend([number(0), count(1), Datum::Float4(1.0), Datum::Bool(false), Datum::Bool(false)]);
     // Its columns are the last value, how many are ready, and whether it was drawn.
     row.extend([text("p"), text("S"), short(3), short(0), Datum::Bool(false)]);
     row

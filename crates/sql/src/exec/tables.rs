@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::exec::ddl;
 use crate::plan::Table;
 use crate::plan::notes::{ColumnNotes, TableNotes};
+use crate::statistics::{Statistics, store};
 use crate::types::SqlType;
 use crate::types::declared::Modifier;
 
@@ -43,5 +44,11 @@ impl Catalog for Tables<'_> {
         }
         let found = self.0.collation(name)?;
         found.map(Some).ok_or_else(|| collate::no_collation(name))
+    }
+
+    fn statistics(&mut self, table: &Table) -> Result<Option<Arc<Statistics>>> {
+        let known = store::load(self.0, table.info.id)?;
+        // Of an empty table they say nothing about what will be in it.
+        Ok(known.filter(|known| known.rows > 0.0).map(Arc::new))
     }
 }

@@ -11,7 +11,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
 use crate::copy::options::CopyStatement;
-use crate::error::{Result, SqlError};
+use crate::error::{Result, SqlError, code};
 use crate::parse::cursor::Cursor;
 use crate::parse::sequence::{self, SequenceOptions};
 use crate::parse::{Parsed, run, statement};
@@ -71,10 +71,14 @@ pub(crate) enum Utility {
     Close(Option<String>),
     Copy(CopyStatement),
     Vacuum {
-        tables: Vec<Vec<String>>,
+        tables: Vec<Analyzed>,
         full: bool,
+        analyze: bool,
     },
-    Analyze(Vec<Vec<String>>),
+    Analyze {
+        tables: Vec<Analyzed>,
+        verbose: bool,
+    },
     /// An index, or the indexes of a table.
     Reindex {
         index: bool,
@@ -162,6 +166,13 @@ pub(crate) enum Direction {
     Relative(i64),
 }
 
+/// A table that ANALYZE names, and which of its columns; none: all.
+#[derive(Clone, Debug)]
+pub(crate) struct Analyzed {
+    pub(crate) name: Vec<String>,
+    pub(crate) columns: Vec<String>,
+}
+
 /// What EXPLAIN shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ExplainOptions {
@@ -241,10 +252,7 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
         "close" => Utility::Close(name_or_all(cursor)?),
         "copy" => Utility::Copy(crate::copy::options::parse(cursor)?),
         "vacuum" => vacuum(cursor)?,
-        "analyze" | "analyse" => {
-            cursor.take("verbose");
-            Utility::Analyze(tables(cursor)?)
-        }
+        "analyze" | "analyse" => analyze(cursor)?,
         "checkpoint" => Utility::Checkpoint,
         "lock" => lock(cursor)?,
         "discard" => Utility::Discard(cursor.name()?),
@@ -471,10 +479,21 @@ fn count(cursor: &mut Cursor, sign: i64) -> Direction {
     Direction::Count(cursor.number().unwrap_or(1).saturating_mul(sign))
 }
 
-fn tables(cursor: &mut Cursor) -> Result<Vec<Vec<String>>> {
+fn tables(cursor: &mut Cursor) -> Result<Vec<Analyzed>> {
     let mut list = Vec::new();
     while !cursor.is_end() {
-        list.push(cursor.qualified()?);
+        let name = cursor.qualified()?;
+        let mut columns = Vec::new();
+        if cursor.take_token(&Token::LParen) {
+            loop {
+                columns.push(cursor.name()?);
+                if !cursor.take_token(&Token::Comma) {
+                    break;
+                }
+            }
+            cursor.expect_token(&Token::RParen)?;
+        }
+        list.push(Analyzed { name, columns });
         if !cursor.take_token(&Token::Comma) {
             break;
         }
@@ -482,25 +501,60 @@ fn tables(cursor: &mut Cursor) -> Result<Vec<Vec<String>>> {
     Ok(list)
 }
 
-fn vacuum(cursor: &mut Cursor) -> Result<Utility> {
-    let mut full = false;
+/// Options in parentheses, those that are on.
+fn options(cursor: &mut Cursor) -> Result<Vec<String>> {
+    let mut on = Vec::new();
     if cursor.take_token(&Token::LParen) {
         loop {
             let option = cursor.name()?;
-            let off = cursor
-                .value()
-                .is_some_and(|v| v.eq_ignore_ascii_case("false") || v.eq_ignore_ascii_case("off"));
-            full |= option == "full" && !off;
+            let off = cursor.value().is_some_and(|v| {
+                ["false", "off", "0"].iter().any(|off| v.eq_ignore_ascii_case(off))
+            });
+            if !off {
+                on.push(option);
+            }
             if !cursor.take_token(&Token::Comma) {
                 break;
             }
         }
         cursor.expect_token(&Token::RParen)?;
     }
+    Ok(on)
+}
+
+fn vacuum(cursor: &mut Cursor) -> Result<Utility> {
+    let on = options(cursor)?;
+    let has = |word: &str| on.iter().any(|option| option == word);
+    let (mut full, mut analyze) = (has("full"), has("analyze") || has("analyse"));
     while let Some(word) = cursor.take_any(&["full", "freeze", "verbose", "analyze", "analyse"]) {
         full |= word == "full";
+        analyze |= word.starts_with("analy");
     }
-    Ok(Utility::Vacuum { tables: tables(cursor)?, full })
+    let tables = tables(cursor)?;
+    if !analyze && tables.iter().any(|table| !table.columns.is_empty()) {
+        let message = "ANALYZE option must be specified when a column list is provided";
+        return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+    }
+    Ok(Utility::Vacuum { tables, full, analyze })
+}
+
+fn analyze(cursor: &mut Cursor) -> Result<Utility> {
+    let on = options(cursor)?;
+    let mut verbose = false;
+    for option in on {
+        match option.as_str() {
+            "verbose" => verbose = true,
+            "skip_locked" | "buffer_usage_limit" => {
+                return Err(SqlError::unsupported(format!("ANALYZE with {option}")));
+            }
+            _ => {
+                let message = format!("unrecognized ANALYZE option \"{option}\"");
+                return Err(SqlError::syntax(message));
+            }
+        }
+    }
+    verbose |= cursor.take("verbose");
+    Ok(Utility::Analyze { tables: tables(cursor)?, verbose })
 }
 
 /// LOCK, in a mode of the store that keeps out everything that PostgreSQL's mode does. Rows are

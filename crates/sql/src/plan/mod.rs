@@ -3,15 +3,17 @@
 //! | file | hides |
 //! |---|---|
 //! | `path` | which index a condition and an order ask for |
+//! | `model` | what a path is thought to cost |
 //! | `predicate` | conditions as the store keeps them, for partial indexes |
 //! | `notes` | what SQL keeps with definitions |
 //! | `views` | relations that are made up from what the store knows |
 //! | `shape` | rows narrowed to the columns that are used |
 //!
-//! Invariants: a plan holds no value of a parameter and no snapshot, so that it can be run again;
-//! it is good as long as the tables it names have the versions it was bound to.
+//! Invariants: a plan that is kept holds no value of a parameter and no snapshot, so that it can be
+//! run again; it is good as long as the tables it names have the versions it was bound to.
 //! Does not do: joins; see [`SelectEngine`](crate::SelectEngine).
 
+mod model;
 pub(crate) mod notes;
 pub(crate) mod path;
 pub(crate) mod predicate;
@@ -24,6 +26,7 @@ use rightlink::{Busy, Collation, RowLock, TableInfo, TableVersion};
 
 use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
+use crate::statistics::Statistics;
 use crate::types::SqlType;
 use crate::types::declared::Modifier;
 use notes::{ColumnNotes, ForeignKey, TableNotes};
@@ -95,6 +98,12 @@ pub(crate) struct TableScan {
     pub(crate) with_tid: bool,
     pub(crate) path: Path,
     pub(crate) filter: Option<Expr>,
+    /// What is known about the table.
+    pub(crate) statistics: Option<Arc<Statistics>>,
+    /// All conditions, once a path was chosen: those of the path and those of the filter.
+    pub(crate) asked: Option<Vec<Expr>>,
+    /// Could values of parameters make another path better?
+    pub(crate) by_values: bool,
 }
 
 /// One key of a sort.

@@ -257,7 +257,8 @@ impl ForeignKey {
     }
 }
 
-fn line(out: &mut String, fields: &[&str]) {
+/// Appends a line.
+pub(crate) fn line(out: &mut String, fields: &[&str]) {
     for (at, field) in fields.iter().enumerate() {
         if at > 0 {
             out.push('\t');
@@ -274,7 +275,8 @@ fn line(out: &mut String, fields: &[&str]) {
     out.push('\n');
 }
 
-fn lines(note: &str) -> impl Iterator<Item = Vec<String>> {
+/// The fields of each line.
+pub(crate) fn lines(note: &str) -> impl Iterator<Item = Vec<String>> {
     note.split('\n').filter(|line| !line.is_empty()).map(|line| {
         let field = |field: &str| {
             let mut out = String::with_capacity(field.len());

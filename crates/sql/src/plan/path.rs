@@ -6,32 +6,21 @@
 //!
 //! Invariants: what a range of keys promises is exactly what the conditions it stands for say:
 //! nulls are outside of every range, and a bound that its column cannot hold is no bound or no row.
-//! Does not do: statistics; selectivities are PostgreSQL's for a table that was never analysed.
+//! Does not do: costs (`model`).
 
 use std::ops::Bound;
+use std::sync::Arc;
 
-use rightlink::{
-    Collation, Comparison, Direction, IndexInfo, IndexMethod, ScanOptions, Test, Value,
-};
+use rightlink::{Collation, Direction, IndexInfo, IndexMethod, ScanOptions, Value};
 
 use crate::error::Result;
 use crate::expr::{Context, Expr};
-use crate::plan::{Distinct, Select, Source, TableScan, predicate};
+use crate::plan::model::{Model, OPERATOR};
+use crate::plan::{Distinct, Plan, Select, Source, TableScan, predicate};
 use crate::types::{Datum, SqlType};
 
-/// Selectivity of an equality.
-const EQUAL: f64 = 0.005;
-/// Selectivity of a range with both ends.
-const BETWEEN: f64 = 0.005;
-/// Selectivity of a range with one end.
-const ONE_SIDED: f64 = 1.0 / 3.0;
-/// Cost of a page out of order, where one in order is 1.
-const RANDOM_PAGE: f64 = 1.5;
-const ROW: f64 = 0.01;
-const ENTRY: f64 = 0.005;
-const OPERATOR: f64 = 0.0025;
-/// Pages that a table has at least, for the model.
-const FEW_PAGES: f64 = 10.0;
+/// So much less than it costs does a path count that cannot be wrong: no statistics do better.
+const CERTAIN: f64 = 1e12;
 
 /// How the rows of a table are found.
 #[derive(Clone, Debug)]
@@ -73,7 +62,7 @@ pub(crate) struct Estimate {
 }
 
 /// A condition on one column.
-enum Term {
+pub(super) enum Term {
     Equal(Expr),
     Null,
     Low(Expr, bool),
@@ -81,8 +70,8 @@ enum Term {
     AnyOf(Vec<Expr>),
 }
 
-/// Chooses for a query.
-pub(crate) fn choose_select(select: &mut Select) {
+/// Chooses for a query; `params` are the values of its parameters, as far as they are known.
+pub(crate) fn choose_select(select: &mut Select, params: &[Datum]) {
     let wanted = wanted_order(select);
     let fraction = match (&select.limit, &select.group, &select.distinct) {
         (Some(Expr::Const(Datum::Int8(n))), None, Distinct::None) => Some(*n as f64),
@@ -91,23 +80,82 @@ pub(crate) fn choose_select(select: &mut Select) {
     // Rows that are locked are judged again by what the path and the filter say.
     let asks_all = select.locks.is_some();
     let Source::Table(scan) = &mut select.source else { return };
+    begin(scan);
+    select.ordered = false;
     if let Some(place) = take_tid(scan) {
         scan.path = Path::Tid(place);
         return;
     }
-    select.ordered = choose(scan, (&wanted, asks_all), fraction);
+    select.ordered = choose(scan, (&wanted, asks_all), (fraction, params));
     select.ordered &= !select.sort.is_empty() && !wanted.is_empty();
 }
 
 /// Chooses for an UPDATE or DELETE.
-pub(crate) fn choose_change(scan: &mut TableScan) {
+pub(crate) fn choose_change(scan: &mut TableScan, params: &[Datum]) {
+    begin(scan);
     if let Some(place) = take_tid(scan) {
         scan.path = Path::Tid(place);
         // The whole condition is asked of the row there.
         scan.filter = None;
         return;
     }
-    choose(scan, (&[], false), None);
+    choose(scan, (&[], false), (None, params));
+}
+
+/// Puts all conditions into the filter, also of a scan whose path was chosen before.
+fn begin(scan: &mut TableScan) {
+    match &scan.asked {
+        Some(asked) => scan.filter = joined(asked.clone()),
+        None => {
+            scan.asked = Some(match scan.filter.clone() {
+                None => Vec::new(),
+                Some(Expr::And(list)) => flatten(list),
+                Some(other) => vec![other],
+            });
+        }
+    }
+    scan.path = Path::Sequential;
+}
+
+/// The plan for one execution with these values, if they may ask for another path than the one that
+/// is right on the whole.
+pub(crate) fn settle(plan: &Plan, params: &[Datum]) -> Option<Plan> {
+    if params.is_empty() {
+        return None;
+    }
+    match plan {
+        Plan::Select(select) => {
+            settled(select, params).map(|select| Plan::Select(Arc::new(select)))
+        }
+        Plan::Insert(insert) => settled(&insert.source, params).map(|source| {
+            let mut insert = insert.clone();
+            insert.source = Arc::new(source);
+            Plan::Insert(insert)
+        }),
+        Plan::Change(change) if change.scan.by_values => {
+            let mut change = change.clone();
+            choose_change(&mut change.scan, params);
+            Some(Plan::Change(change))
+        }
+        Plan::Change(_) => None,
+    }
+}
+
+fn settled(select: &Select, params: &[Datum]) -> Option<Select> {
+    match &select.source {
+        Source::Table(scan) if scan.by_values => {
+            let mut select = select.clone();
+            choose_select(&mut select, params);
+            Some(select)
+        }
+        Source::Query(query) => {
+            let query = settled(query, params)?;
+            let mut select = select.clone();
+            select.source = Source::Query(Box::new(query));
+            Some(select)
+        }
+        _ => None,
+    }
 }
 
 /// Takes a condition out of the filter that says where the row lies, and gives the place.
@@ -179,16 +227,22 @@ fn wanted_order(select: &Select) -> Vec<Wanted> {
 
 /// Chooses the cheapest path; says whether it delivers the wanted order. With `asks_all` no
 /// condition is left out that an index by its own terms makes true.
-fn choose(scan: &mut TableScan, (order, asks_all): (&[Wanted], bool), limit: Option<f64>) -> bool {
+fn choose(
+    scan: &mut TableScan,
+    (order, asks_all): (&[Wanted], bool),
+    (limit, params): (Option<f64>, &[Datum]),
+) -> bool {
     let conjuncts = match scan.filter.take() {
         None => Vec::new(),
         Some(Expr::And(list)) => flatten(list),
         Some(other) => vec![other],
     };
-    let table = std::sync::Arc::clone(&scan.table);
+    let table = Arc::clone(&scan.table);
+    let model = Model::new(scan, params);
     let all: Vec<&Expr> = conjuncts.iter().collect();
     let mut best = (Path::Sequential, Vec::new(), false);
-    let mut best_cost = cost(&sequential(scan, &all), order.is_empty(), limit);
+    let mut best_cost = cost(&model.sequential(&all), order.is_empty(), limit);
+    let mut by_values = false;
     for index in &table.info.indexes {
         if !has_all(scan, index, &conjuncts) {
             continue;
@@ -212,14 +266,21 @@ fn choose(scan: &mut TableScan, (order, asks_all): (&[Wanted], bool), limit: Opt
         }
         let left = conjuncts.iter().enumerate().filter(|(at, _)| !taken.contains(at));
         let left: Vec<&Expr> = left.map(|(_, conjunct)| conjunct).collect();
-        let estimate = of_index(scan, &path, &left);
-        let cost = cost(&estimate, order.is_empty() || ordered, limit);
+        let estimate = model.of_index(&path, &left);
+        let mut cost = cost(&estimate, order.is_empty() || ordered, limit);
+        if scan.statistics.is_some() {
+            by_values |= conjuncts.iter().any(names_parameter);
+            if is_certain(&path) {
+                cost -= CERTAIN;
+            }
+        }
         if cost < best_cost {
             best_cost = cost;
             best = (Path::Index(Box::new(path)), taken, ordered);
         }
     }
     let (path, taken, ordered) = best;
+    scan.by_values = by_values && best_cost > -CERTAIN / 2.0;
     let mut rest: Vec<Expr> = Vec::new();
     for (at, conjunct) in conjuncts.into_iter().enumerate() {
         if !taken.contains(&at) {
@@ -229,6 +290,19 @@ fn choose(scan: &mut TableScan, (order, asks_all): (&[Wanted], bool), limit: Opt
     scan.filter = joined(rest);
     scan.path = path;
     ordered
+}
+
+/// Is there one row at most?
+fn is_certain(path: &IndexPath) -> bool {
+    let whole = path.equal.len() == path.index.columns.len();
+    let null = path.equal.iter().any(|value| matches!(value, Expr::IsNull(..)));
+    path.index.unique && whole && !null
+}
+
+fn names_parameter(condition: &Expr) -> bool {
+    let mut found = false;
+    condition.walk(&mut |expr| found |= matches!(expr, Expr::Param(_)));
+    found
 }
 
 /// Does the index hold every row that all conditions are true of? A whole one does.
@@ -349,7 +423,7 @@ fn add(path: &mut IndexPath, term: Term, before: usize) -> bool {
 }
 
 /// What `conjunct` says about a column of the table, in a form that an index can use.
-fn term(
+pub(super) fn term(
     scan: &TableScan,
     conjunct: &Expr,
     (column, collation): (usize, Option<&Collation>),
@@ -481,86 +555,6 @@ fn order_of(scan: &TableScan, path: &mut IndexPath, order: &[Wanted]) -> bool {
     true
 }
 
-fn table_size(scan: &TableScan) -> (f64, f64) {
-    let pages = f64::from(scan.table.info.heap_blocks).max(FEW_PAGES);
-    let width: usize = scan.table.types.iter().map(|ty| type_width(*ty)).sum();
-    let density = (8_192.0 - 24.0) / (width as f64 + 28.0);
-    (pages, (pages * density).floor().max(1.0))
-}
-
-fn type_width(ty: SqlType) -> usize {
-    usize::try_from(ty.fixed_len()).unwrap_or(32)
-}
-
-/// Bytes of a row of the scan.
-pub(crate) fn row_width(scan: &TableScan) -> usize {
-    scan.columns.iter().map(|at| type_width(scan.table.types[*at])).sum()
-}
-
-/// The share of rows for which a condition holds.
-fn selectivity(condition: &Expr) -> f64 {
-    match condition {
-        Expr::And(list) => list.iter().map(selectivity).product(),
-        Expr::Or(list) => list.iter().map(selectivity).sum::<f64>().min(1.0),
-        Expr::Call(function, _) if function.name == "=" => EQUAL,
-        Expr::Call(function, _) if function.name == "<>" => 1.0 - EQUAL,
-        Expr::Call(function, _) if function.name == "~~" => EQUAL,
-        Expr::In(_, list, false) => (EQUAL * list.len() as f64).min(1.0),
-        Expr::IsNull(_, negated) => {
-            if *negated {
-                1.0 - EQUAL
-            } else {
-                EQUAL
-            }
-        }
-        _ => ONE_SIDED,
-    }
-}
-
-/// The share of rows that a term of a predicate is true of.
-fn share_of(test: &Test) -> f64 {
-    match test {
-        Test::Null | Test::Compare(Comparison::Equal, _) => EQUAL,
-        Test::NotNull | Test::Compare(Comparison::NotEqual, _) => 1.0 - EQUAL,
-        Test::Compare(..) => ONE_SIDED,
-    }
-}
-
-fn sequential(scan: &TableScan, quals: &[&Expr]) -> Estimate {
-    let (pages, rows) = table_size(scan);
-    let total = pages + rows * (ROW + OPERATOR * quals.len() as f64);
-    let rows = (rows * quals.iter().map(|q| selectivity(q)).product::<f64>()).max(1.0);
-    Estimate { startup: 0.0, total, rows, width: row_width(scan) }
-}
-
-fn of_index(scan: &TableScan, path: &IndexPath, quals: &[&Expr]) -> Estimate {
-    let (pages, all) = table_size(scan);
-    let whole = path.index.unique && path.equal.len() == path.index.columns.len();
-    let list = path.any_of.as_ref().map_or(0, Vec::len);
-    let mut share = EQUAL.powi(path.equal.len() as i32);
-    share *= match (&path.low, &path.high, list) {
-        (Some(_), Some(_), _) => BETWEEN,
-        (None, None, 0) => 1.0,
-        (None, None, n) => (EQUAL * n as f64).min(1.0),
-        _ => ONE_SIDED,
-    };
-    let unique_list =
-        path.index.unique && list > 0 && path.equal.len() + 1 == path.index.columns.len();
-    let terms = path.index.predicate.iter().flat_map(|predicate| &predicate.terms);
-    let all = (all * terms.map(|term| share_of(&term.test)).product::<f64>()).max(1.0);
-    let rows = match (whole, unique_list) {
-        (true, _) => 1.0,
-        (_, true) => (list as f64).min(all),
-        _ => (all * share).max(1.0).floor(),
-    };
-    let index_pages = (f64::from(path.index.blocks).max(2.0) * rows / all).ceil();
-    let heap = if path.covers { 0.1 } else { RANDOM_PAGE } * rows.min(pages);
-    let startup = 0.15 + OPERATOR * all.log2();
-    let total = startup + index_pages + heap + rows * (ENTRY + ROW + OPERATOR * quals.len() as f64);
-    let left = (rows * quals.iter().map(|q| selectivity(q)).product::<f64>()).max(1.0);
-    Estimate { startup, total, rows: left, width: row_width(scan) }
-}
-
 /// What the scan is thought to cost on the path it has.
 pub(crate) fn estimate(scan: &TableScan) -> Estimate {
     let quals: Vec<&Expr> = match &scan.filter {
@@ -568,12 +562,11 @@ pub(crate) fn estimate(scan: &TableScan) -> Estimate {
         Some(Expr::And(list)) => list.iter().collect(),
         Some(other) => vec![other],
     };
+    let model = Model::new(scan, &[]);
     match &scan.path {
-        Path::Sequential => sequential(scan, &quals),
-        Path::Index(path) => of_index(scan, path, &quals),
-        Path::Tid(_) => {
-            Estimate { startup: 0.0, total: RANDOM_PAGE, rows: 1.0, width: row_width(scan) }
-        }
+        Path::Sequential => model.sequential(&quals),
+        Path::Index(path) => model.of_index(path, &quals),
+        Path::Tid(_) => model.of_place(),
     }
 }
 

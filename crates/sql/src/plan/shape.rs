@@ -32,7 +32,8 @@ pub(crate) fn narrow_scan(scan: &mut TableScan, users: &mut [&mut Expr]) {
             used[*at] = true;
         }
     };
-    scan.filter.iter().for_each(|filter| filter.walk(&mut note));
+    let asked = scan.asked.iter().flatten();
+    scan.filter.iter().chain(asked).for_each(|filter| filter.walk(&mut note));
     users.iter().for_each(|user| user.walk(&mut note));
     let mut places = vec![usize::MAX; width + 1];
     let mut kept = Vec::new();
@@ -51,6 +52,7 @@ pub(crate) fn narrow_scan(scan: &mut TableScan, users: &mut [&mut Expr]) {
         }
         true
     };
-    scan.filter.iter_mut().for_each(|filter| filter.change(&mut renumber));
+    let asked = scan.asked.iter_mut().flatten();
+    scan.filter.iter_mut().chain(asked).for_each(|filter| filter.change(&mut renumber));
     users.iter_mut().for_each(|user| user.change(&mut renumber));
 }

@@ -36,6 +36,7 @@ pub(crate) enum Kind {
     Sequence,
     Description,
     SharedDescription,
+    ColumnStatistics,
     VacuumProgress,
     Snapshots,
     TableUse,
@@ -49,13 +50,13 @@ pub(crate) enum Kind {
     TreeStatistics,
 }
 
-use SqlType::{Bool, Float8, Int2, Int4, Int8, Text, Tid, Timestamptz};
+use SqlType::{Bool, Float4, Float8, Int2, Int4, Int8, Text, Tid, Timestamptz};
 
 const fn view(name: &'static str, kind: Kind, columns: &'static [(&'static str, SqlType)]) -> View {
     View { name, kind, columns, args: &[] }
 }
 
-static VIEWS: [View; 25] = [
+static VIEWS: [View; 26] = [
     view("pg_namespace", Kind::Namespace, &[("oid", Int8), ("nspname", Text), ("nspowner", Int8)]),
     view(
         "pg_collation",
@@ -84,6 +85,7 @@ static VIEWS: [View; 25] = [
             ("relowner", Int8),
             ("relam", Int8),
             ("relpages", Int4),
+            ("reltuples", Float4),
             ("relhasindex", Bool),
             ("relisshared", Bool),
             ("relpersistence", Text),
@@ -210,6 +212,23 @@ static VIEWS: [View; 25] = [
         "pg_shdescription",
         Kind::SharedDescription,
         &[("objoid", Int8), ("classoid", Int8), ("description", Text)],
+    ),
+    view(
+        "pg_stats",
+        Kind::ColumnStatistics,
+        &[
+            ("schemaname", Text),
+            ("tablename", Text),
+            ("attname", Text),
+            ("inherited", Bool),
+            ("null_frac", Float4),
+            ("avg_width", Int4),
+            ("n_distinct", Float4),
+            ("most_common_vals", Text),
+            ("most_common_freqs", Text),
+            ("histogram_bounds", Text),
+            ("correlation", Float4),
+        ],
     ),
     view(
         "pg_stat_progress_vacuum",

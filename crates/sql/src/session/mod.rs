@@ -8,6 +8,7 @@
 //! | `cache`, `literals` | plans that are kept; messages that are equal but for their literals |
 //! | `cursor` | DECLARE, FETCH, MOVE, CLOSE |
 //! | `utility` | everything that is neither query nor definition |
+//! | `analyze` | ANALYZE |
 //! | `copy` | rows in bulk |
 //! | `explain` | plans as text |
 //!
@@ -15,6 +16,7 @@
 //! stays, inside of one everything but its end is refused until then.
 //! Does not do: the wire, more than one thread.
 
+mod analyze;
 mod cache;
 mod copy;
 mod cursor;
@@ -41,6 +43,7 @@ use crate::expr::sequences::Sequences;
 use crate::interrupt::Interrupt;
 use crate::plan::Column;
 use crate::settings::Settings;
+use crate::statistics::store;
 use crate::types::Row;
 use prepared::{Portal, Prepared};
 use transaction::Active;
@@ -190,10 +193,12 @@ impl Session {
 
     /// All tables, as the session's transaction sees them.
     pub fn tables(&mut self) -> Result<Vec<rightlink::TableInfo>> {
-        match &mut self.active {
-            Some(active) => Ok(active.txn.tables()?),
-            None => Ok(self.db.tables()?),
-        }
+        let mut tables = match &mut self.active {
+            Some(active) => active.txn.tables()?,
+            None => self.db.tables()?,
+        };
+        tables.retain(|table| !store::is_own(&table.name));
+        Ok(tables)
     }
 
     /// The database.

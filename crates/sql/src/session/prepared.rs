@@ -19,6 +19,7 @@ use crate::expr::Context;
 use crate::parse::utility::Utility;
 use crate::parse::{Parsed, Stmt, parse};
 use crate::plan::{Column, Plan};
+use crate::statistics;
 use crate::types::{Datum, Row, SqlType, cast};
 
 /// A plan and the types of its parameters.
@@ -28,6 +29,8 @@ pub(super) struct Planned {
     pub(super) params: Vec<SqlType>,
     /// Is it an answer about definitions, which is good once?
     pub(super) once: bool,
+    /// Of the statistics that it was made by.
+    edition: u64,
 }
 
 /// A prepared statement.
@@ -96,6 +99,8 @@ pub(super) fn bind(
     let Stmt::Sql(statement) = &parsed.stmt else {
         return Err(SqlError::unsupported("a utility statement here"));
     };
+    // Before anything is read: what changes from here on makes the plan old.
+    let edition = statistics::edition();
     let mut refused = None;
     if crate::catalog::reads_view(statement) {
         let mut tables = Tables(txn);
@@ -103,7 +108,8 @@ pub(super) fn bind(
         let bound = binder.plan(statement).and_then(|plan| Ok((plan, binder.parameter_types()?)));
         match bound {
             Ok((Some(plan), params)) => {
-                return Ok(Planned { plan: Arc::new(plan), params, once: binder.once });
+                let once = binder.once;
+                return Ok(Planned { plan: Arc::new(plan), params, once, edition });
             }
             Ok((None, _)) => {}
             Err(error) if error.ends_statement() => return Err(error),
@@ -113,7 +119,7 @@ pub(super) fn bind(
     // What cannot be bound may still be a query that is known by its text.
     match (crate::catalog::answer(statement, txn), refused) {
         (Ok(Some((plan, params))), _) => {
-            return Ok(Planned { plan: Arc::new(plan), params, once: true });
+            return Ok(Planned { plan: Arc::new(plan), params, once: true, edition });
         }
         (_, Some(error)) | (Err(error), None) => return Err(error),
         (Ok(None), None) => {}
@@ -123,7 +129,7 @@ pub(super) fn bind(
     match binder.plan(statement)? {
         Some(plan) => {
             let params = binder.parameter_types()?;
-            Ok(Planned { plan: Arc::new(plan), params, once: binder.once })
+            Ok(Planned { plan: Arc::new(plan), params, once: binder.once, edition })
         }
         None => {
             let text = statement.to_string();
@@ -139,7 +145,7 @@ impl Planned {
     /// # Errors
     /// One that ends the statement, as when a lock was waited for too long.
     pub(super) fn is_current(&self, txn: &mut Transaction) -> Result<bool> {
-        if self.once {
+        if self.once || self.edition != statistics::edition() {
             return Ok(false);
         }
         for table in self.plan.tables() {

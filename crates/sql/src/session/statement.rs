@@ -16,7 +16,7 @@ use crate::exec::{self, Stream};
 use crate::expr::{Context, Db};
 use crate::parse::utility::Utility;
 use crate::parse::{Parsed, Stmt, parse};
-use crate::plan::{Column, Plan};
+use crate::plan::{Column, Plan, path};
 use crate::types::{Datum, SqlType};
 
 impl Session {
@@ -269,6 +269,10 @@ impl Session {
         if !plan.sequences().is_empty() {
             self.check_writable("nextval() or setval()")?;
         }
+        let plan = match path::settle(&plan, &params) {
+            Some(settled) => Arc::new(settled),
+            None => plan,
+        };
         let context = self.context(params);
         let budget = self.db.budget().clone();
         let active = self.ensure()?;

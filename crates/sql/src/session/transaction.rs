@@ -15,6 +15,7 @@ use crate::error::{Result, SqlError, code};
 use crate::interrupt::Interrupt;
 use crate::parse::utility::{Level, Modes};
 use crate::settings;
+use crate::statistics;
 use crate::types::calendar::EPOCH_SECONDS;
 
 /// Where a session stands, as clients are told after every message.
@@ -41,6 +42,8 @@ pub(super) struct Active {
     level: Level,
     /// Has a statement run in it?
     pub(super) used: bool,
+    /// Has it changed statistics?
+    pub(super) analyzed: bool,
 }
 
 /// A savepoint: where the session stood.
@@ -148,6 +151,7 @@ impl Session {
             read_only,
             level,
             used: false,
+            analyzed: false,
         });
         Ok(())
     }
@@ -297,6 +301,9 @@ impl Session {
         self.seat.end_transaction();
         match committed {
             Ok(()) => {
+                if active.analyzed {
+                    statistics::changed();
+                }
                 self.settings.commit();
                 Ok(())
             }

@@ -14,7 +14,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::probe::{Probe, Stage};
 use crate::parse::Lines;
-use crate::parse::utility::{ExplainOptions, Utility};
+use crate::parse::utility::{Analyzed, ExplainOptions, Utility};
 use crate::parse::{Parsed, Stmt};
 use crate::plan::Column;
 use crate::settings::{Shown, check_settable};
@@ -99,17 +99,15 @@ impl Session {
 
     fn upkeep(&mut self, utility: &Utility, sink: &mut dyn Sink) -> Result<String> {
         let tag = match utility {
-            Utility::Vacuum { tables, full } => {
+            Utility::Vacuum { tables, full, analyze } => {
                 self.vacuum(tables, *full)?;
+                if *analyze {
+                    self.analyze(tables, false, sink)?;
+                }
                 "VACUUM"
             }
-            Utility::Analyze(tables) => {
-                // There are no statistics yet; the tables must exist all the same.
-                for name in tables {
-                    let name = names::relation(name)?;
-                    let active = self.ensure()?;
-                    active.txn.describe(&name).map_err(|_| crate::exec::ddl::no_table(&name))?;
-                }
+            Utility::Analyze { tables, verbose } => {
+                self.analyze(tables, *verbose, sink)?;
                 "ANALYZE"
             }
             Utility::Reindex { index, name } => {
@@ -219,7 +217,7 @@ impl Session {
         bound.iter().map(|expr| expr.eval(&[], &context)).collect()
     }
 
-    fn vacuum(&mut self, tables: &[Vec<String>], full: bool) -> Result<()> {
+    fn vacuum(&mut self, tables: &[Analyzed], full: bool) -> Result<()> {
         self.check_outside("VACUUM")?;
         if full {
             return Err(SqlError::unsupported("VACUUM FULL"));
@@ -229,8 +227,8 @@ impl Session {
         if tables.is_empty() {
             self.watched(|db, watch| db.vacuum_with(None, watch))?;
         }
-        for name in tables {
-            let name = names::relation(name)?;
+        for table in tables {
+            let name = names::relation(&table.name)?;
             match self.watched(|db, watch| db.vacuum_with(Some(&name), watch)) {
                 Err(rightlink::Error::NotFound(_)) => {
                     return Err(crate::exec::ddl::no_table(&name));

@@ -218,6 +218,7 @@ impl Definer<'_> {
             }
         }
         self.txn.drop_column(name, column)?;
+        self.forget_column(&table, column)?;
         let what = format!("column {column} of table {name}");
         self.drop_owned(&table.column_notes[at].owned, (&what, &[]), cascade)
     }

@@ -22,6 +22,7 @@ use crate::parse::Lines;
 use crate::plan::notes::{ColumnNotes, ForeignKey, TableNotes};
 use crate::plan::predicate::comparison;
 use crate::plan::{ParentKey, Table};
+use crate::statistics::store;
 use crate::types::cast::is_implicit;
 use crate::types::{Category, Datum, SqlType};
 
@@ -282,6 +283,7 @@ impl Definer<'_> {
         for key in notes.keys.iter().filter(|key| key.parent != name) {
             self.note(&key.parent, |notes| notes.children.retain(|known| known != name))?;
         }
+        store::forget(self.txn, info.id)?;
         self.txn.drop_table(name)?;
         let of_column = |column: &rightlink::ColumnInfo| ColumnNotes::decode(&column.note).owned;
         let owned: Vec<String> = info.columns.iter().flat_map(of_column).collect();

@@ -34,6 +34,7 @@ use crate::exec::tables::Tables;
 use crate::expr::Context;
 use crate::parse::Lines;
 use crate::plan::notes::{ColumnNotes, TableNotes};
+use crate::statistics::store;
 
 /// What was done: a tag, and notices for the client.
 pub(crate) struct Defined {
@@ -193,6 +194,13 @@ impl Definer<'_> {
             self.txn.set_column_note(table, column, &notes.encode())?;
         }
         Ok(())
+    }
+
+    /// What was known about the values of a column is not true any more.
+    fn forget_column(&mut self, table: &crate::plan::Table, column: &str) -> Result<()> {
+        store::change(self.txn, table.info.id, |known| {
+            known.columns.retain(|known| known.name != column);
+        })
     }
 
     fn create_index(&mut self, table: &str, index: &NewIndex, if_not_exists: bool) -> Result<()> {

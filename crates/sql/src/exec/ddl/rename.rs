@@ -16,6 +16,7 @@ use crate::expr::Expr;
 use crate::expr::deparse::identifier;
 use crate::parse::{self, Lines};
 use crate::plan::Table;
+use crate::statistics::store;
 
 impl Definer<'_> {
     pub(super) fn rename_table(&mut self, name: &str, to: &str) -> Result<()> {
@@ -70,6 +71,11 @@ impl Definer<'_> {
                 }
             })?;
         }
+        store::change(self.txn, table.info.id, |known| {
+            for one in known.columns.iter_mut().filter(|one| one.name == column) {
+                to.clone_into(&mut one.name);
+            }
+        })?;
         self.put_checks(name, checks)
     }
 

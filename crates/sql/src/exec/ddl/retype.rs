@@ -69,6 +69,7 @@ impl Definer<'_> {
         self.note_column(name, column, |notes| notes.modifier = to.modifier)?;
         let default = self.default_now(name, at)?;
         self.txn.set_default(name, column, default)?;
+        self.forget_column(&table, column)?;
         checks.iter().try_for_each(|check| self.add_check(name, check))
     }
 

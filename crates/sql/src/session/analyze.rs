@@ -1,0 +1,100 @@
+//! ANALYZE: a sample of each table is read, and what it says is kept.
+//!
+//! Invariants: each table that is analyzed outside of a block is so in a transaction of its own; in
+//! one, statistics come and go with the block.
+//! Does not do: reading and judging the sample (`statistics`).
+
+use super::{Session, Sink};
+use crate::bind::{Catalog, names};
+use crate::error::{Result, SqlError, code};
+use crate::exec::tables::Tables;
+use crate::parse::utility::Analyzed;
+use crate::plan::Table;
+use crate::statistics::{self, store};
+
+/// No columns are named: all are meant.
+const NONE: &[String] = &[];
+
+impl Session {
+    /// Analyzes these tables, or all.
+    pub(super) fn analyze(
+        &mut self,
+        tables: &[Analyzed],
+        verbose: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        let alone = !self.is_block() && self.active.as_ref().is_none_or(|active| !active.used);
+        let all = tables.is_empty();
+        let mut wanted: Vec<(String, &[String])> = Vec::new();
+        for table in tables {
+            wanted.push((names::relation(&table.name)?, table.columns.as_slice()));
+        }
+        if all {
+            self.ensure()?;
+            let tables = self.tables()?.into_iter();
+            wanted.extend(tables.map(|table| (table.name, NONE)));
+        }
+        for (at, (name, columns)) in wanted.into_iter().enumerate() {
+            if alone && at > 0 {
+                self.commit()?;
+            }
+            match self.analyze_one(&name, columns, verbose, sink) {
+                // Dropped since.
+                Err(error) if all && error.sqlstate == code::UNDEFINED_TABLE => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    fn analyze_one(
+        &mut self,
+        name: &str,
+        columns: &[String],
+        verbose: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<()> {
+        self.ensure()?;
+        let context = self.context(Vec::new());
+        let (db, budget) = (self.db.clone(), self.db.budget().clone());
+        let active = self.ensure()?;
+        active.used = true;
+        let table = Tables(&mut active.txn).table(name)?;
+        let places = places(&table, columns)?;
+        if verbose {
+            sink.notice("INFO", &format!("analyzing \"public.{name}\""));
+        }
+        let txn = &mut active.txn;
+        let (found, report) = statistics::analyze(txn, (&table, &places), &context, &budget)?;
+        if verbose {
+            sink.notice("INFO", &report);
+        }
+        store::save(&db, txn, &table.info, &found)?;
+        active.analyzed = true;
+        // The session's own plans are made again at once.
+        statistics::changed();
+        Ok(())
+    }
+}
+
+/// Places of these columns, or of all.
+fn places(table: &Table, columns: &[String]) -> Result<Vec<usize>> {
+    if columns.is_empty() {
+        return Ok((0..table.types.len()).collect());
+    }
+    let name = &table.info.name;
+    let mut places = Vec::with_capacity(columns.len());
+    for column in columns {
+        let Some(at) = table.info.columns.iter().position(|known| known.name == *column) else {
+            let message = format!("column \"{column}\" of relation \"{name}\" does not exist");
+            return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
+        };
+        if places.contains(&at) {
+            let message =
+                format!("column \"{column}\" of relation \"{name}\" appears more than once");
+            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+        places.push(at);
+    }
+    Ok(places)
+}

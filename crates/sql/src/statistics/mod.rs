@@ -1,0 +1,206 @@
+//! What ANALYZE finds out about tables, and what that says about conditions.
+//!
+//! | file | hides |
+//! |---|---|
+//! | `sample` | rows of a table chosen by chance, in bounded memory |
+//! | `gather` | what a sample says about a column |
+//! | `share` | the share of rows that a comparison with a value is true of |
+//! | `store` | where statistics are kept |
+//!
+//! Invariants: statistics decide which way rows are found, never which rows those are; what is
+//! encoded decodes to equal statistics, and what does not decode is as if it were not there.
+//! Does not do: several columns together, expressions.
+
+mod gather;
+mod sample;
+mod share;
+pub(crate) mod store;
+
+pub(crate) use gather::analyze;
+
+use rightlink_env::sync::{AtomicU64, OnceLock, Ordering};
+
+use crate::plan::notes::{line, lines};
+use crate::types::{Datum, SqlType};
+
+/// What is known about a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Statistics {
+    /// Rows when it was analyzed, and blocks that could have some.
+    pub(crate) rows: f64,
+    pub(crate) blocks: f64,
+    pub(crate) columns: Vec<ColumnStatistics>,
+}
+
+/// What is known about a column.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ColumnStatistics {
+    pub(crate) name: String,
+    /// Its type when it was analyzed.
+    pub(crate) ty: SqlType,
+    /// Share of nulls.
+    pub(crate) nulls: f64,
+    /// Mean bytes of the others.
+    pub(crate) width: f64,
+    /// Number of different values; negative where it grows with the table: a share of the rows.
+    pub(crate) distinct: f64,
+    /// The most common values and the share of rows that each has, the most common first.
+    pub(crate) common: Vec<(Datum, f64)>,
+    /// Values that cut the others, in order, into parts with equally many rows.
+    pub(crate) bounds: Vec<Datum>,
+    /// Of the order of values with the order of rows in the table.
+    pub(crate) correlation: Option<f64>,
+}
+
+impl Statistics {
+    /// Of the column called `name`, if it still has the type that it was analyzed with.
+    pub(crate) fn column(&self, name: &str, ty: SqlType) -> Option<&ColumnStatistics> {
+        self.columns.iter().find(|column| column.name == name && column.ty == ty)
+    }
+
+    /// As these, with what `fresh` knows better. Only columns in `present` are kept.
+    pub(crate) fn renewed(mut self, fresh: Statistics, present: &[String]) -> Statistics {
+        (self.rows, self.blocks) = (fresh.rows, fresh.blocks);
+        let renewed = |name: &String| fresh.columns.iter().any(|column| column.name == *name);
+        self.columns.retain(|column| present.contains(&column.name) && !renewed(&column.name));
+        self.columns.extend(fresh.columns);
+        self.columns.sort_by(|a, b| a.name.cmp(&b.name));
+        self
+    }
+
+    pub(crate) fn encode(&self) -> String {
+        let mut out = String::new();
+        line(&mut out, &["table", &self.rows.to_string(), &self.blocks.to_string()]);
+        for column in &self.columns {
+            column.encode(&mut out);
+        }
+        out
+    }
+
+    pub(crate) fn decode(text: &str) -> Option<Statistics> {
+        let mut found: Option<Statistics> = None;
+        for fields in lines(text) {
+            let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+            match (fields.as_slice(), &mut found) {
+                (["table", rows, blocks], None) => {
+                    let (rows, blocks) = (number(rows)?, number(blocks)?);
+                    found = Some(Statistics { rows, blocks, columns: Vec::new() });
+                }
+                (["column", rest @ ..], Some(found)) => {
+                    found.columns.push(ColumnStatistics::decode(rest)?);
+                }
+                (["common", rest @ ..], Some(found)) => {
+                    let column = found.columns.last_mut()?;
+                    for pair in rest.chunks_exact(2) {
+                        column.common.push((value(column.ty, pair[1])?, number(pair[0])?));
+                    }
+                }
+                (["bounds", rest @ ..], Some(found)) => {
+                    let column = found.columns.last_mut()?;
+                    let bounds = rest.iter().map(|text| value(column.ty, text));
+                    column.bounds = bounds.collect::<Option<_>>()?;
+                }
+                (_, None) => return None,
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+impl ColumnStatistics {
+    fn encode(&self, out: &mut String) {
+        let [nulls, width, distinct] =
+            [self.nulls, self.width, self.distinct].map(|number| number.to_string());
+        let correlation = self.correlation.map(|number| number.to_string()).unwrap_or_default();
+        let ty = self.ty.name();
+        line(out, &["column", &self.name, ty, &nulls, &width, &distinct, &correlation]);
+        if !self.common.is_empty() {
+            let mut fields = vec!["common".to_owned()];
+            for (value, share) in &self.common {
+                fields.extend([share.to_string(), value.to_text().unwrap_or_default()]);
+            }
+            line(out, &fields.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        if !self.bounds.is_empty() {
+            let mut fields = vec!["bounds".to_owned()];
+            fields.extend(self.bounds.iter().map(|bound| bound.to_text().unwrap_or_default()));
+            line(out, &fields.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+
+    fn decode(fields: &[&str]) -> Option<ColumnStatistics> {
+        let [name, ty, nulls, width, distinct, correlation] = fields else { return None };
+        Some(ColumnStatistics {
+            name: (*name).to_owned(),
+            ty: SqlType::ALL.into_iter().find(|known| known.name() == *ty)?,
+            nulls: number(nulls)?,
+            width: number(width)?,
+            distinct: number(distinct)?,
+            common: Vec::new(),
+            bounds: Vec::new(),
+            correlation: number(correlation),
+        })
+    }
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+fn value(ty: SqlType, text: &str) -> Option<Datum> {
+    Datum::from_text(ty, text).ok()
+}
+
+/// A number that is another one after every change of statistics in this process: plans that were
+/// made before are made again.
+pub(crate) fn edition() -> u64 {
+    editions().load(Ordering::Acquire)
+}
+
+/// Statistics have changed.
+pub(crate) fn changed() {
+    editions().fetch_add(1, Ordering::AcqRel);
+}
+
+fn editions() -> &'static AtomicU64 {
+    static EDITION: OnceLock<AtomicU64> = OnceLock::new();
+    EDITION.get_or_init(|| AtomicU64::new(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_round_trip() {
+        let text = |text: &str| Datum::Text(text.to_owned());
+        let column = ColumnStatistics {
+            name: "a\tb".into(),
+            ty: SqlType::Text,
+            nulls: 0.125,
+            width: 7.5,
+            distinct: -0.3,
+            common: vec![(text(""), 0.5), (text("x\n\\"), 0.1)],
+            bounds: vec![text("\t"), text("b"), text("c")],
+            correlation: Some(-0.25),
+        };
+        let plain = ColumnStatistics {
+            name: "n".into(),
+            ty: SqlType::Int4,
+            common: Vec::new(),
+            bounds: Vec::new(),
+            correlation: None,
+            ..column.clone()
+        };
+        let columns = vec![column, plain];
+        let all = Statistics { rows: 1e7, blocks: 3.0, columns };
+        assert_eq!(Statistics::decode(&all.encode()).as_ref(), Some(&all));
+        for text in ["", "no", "column\ta", "table\t1\tx", "table\t1\t2\ncolumn\tx"] {
+            assert_eq!(Statistics::decode(text), None, "{text:?}");
+        }
+        let fresh = Statistics { rows: 5.0, blocks: 1.0, columns: vec![all.columns[1].clone()] };
+        let renewed = all.renewed(fresh, &["n".to_owned()]);
+        assert_eq!((renewed.rows, renewed.columns.len()), (5.0, 1));
+    }
+}
