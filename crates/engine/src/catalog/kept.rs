@@ -20,8 +20,8 @@ impl Catalog {
         txn.lock_table(KEPT, LockMode::Exclusive)
     }
 
-    /// Keeps `text` under a name, in place of what was there; `None`: nothing. The
-    /// statement began under the lock.
+    /// Keeps `text` under a name, in place of what was there; `None`: nothing. The statement began
+    /// under the lock.
     pub fn keep_text(
         &self,
         statement: &mut Statement<'_>,

@@ -108,8 +108,8 @@ impl Catalog {
     }
 
     /// Lets `change` say what a sequence is and where, from what it was: in a file of its own
-    /// unless neither its numbers nor its place are others, as the old one stays if this is undone. The
-    /// statement began under the sequence's lock.
+    /// unless neither its numbers nor its place are others, as the old one stays if this is undone.
+    /// The statement began under the sequence's lock.
     pub fn alter_sequence(
         &self,
         statement: &mut Statement<'_>,
