@@ -360,6 +360,8 @@ impl Transaction {
     /// # Errors
     /// `Limit` for a text of more than 4,096 bytes.
     pub fn keep(&mut self, name: &str, text: Option<&str>) -> Result<()> {
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.lock_kept(self.running()?)?;
         self.define(|handle, statement, _| handle.engine.catalog.keep_text(statement, name, text))
     }
 
@@ -457,6 +459,9 @@ impl Transaction {
             SequencePosition,
         ) -> Result<(SequenceSchema, SequencePosition)>,
     ) -> Result<()> {
+        // Before the statement begins: what others have changed while it waits it would not see.
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.lock_sequence(self.running()?, sequence)?;
         self.define(|handle, statement, changes| {
             let mut change =
                 |found: &FoundSequence, at| -> Result<(SequenceDef, SequencePosition)> {
