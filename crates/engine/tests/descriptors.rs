@@ -27,7 +27,7 @@ fn insert(db: &Database, id: i64) -> Result<(), Error> {
 
 fn count(txn: &mut Transaction) -> usize {
     let rows = txn.scan("t", &rightlink::ScanOptions::all()).expect("reads go on");
-    rows.map(|row| row.expect("reads go on")).count()
+    rows.collect::<Result<Vec<_>, _>>().expect("reads go on").len()
 }
 
 /// The log comes to the end of the segments that are open. That once poisoned it in the middle of a

@@ -189,7 +189,7 @@ fn a_tail_that_cannot_be_cut_loses_nothing() {
         survives(&disk, &tail.content)?;
         disk.clear_faults();
         is_there(&db, &tail.content).map_err(|what| format!("read on: {what}"))?;
-        if !is_poisoned && fault.nth % 2 == 0 {
+        if !is_poisoned && fault.nth.is_multiple_of(2) {
             tail.goes_on(&db).map_err(|what| format!("goes on: {what}"))?;
             return Ok(());
         }
