@@ -2,7 +2,9 @@
 //!
 //! A scan that waited for a leaf asks the parent for the next ones, four times as many each time,
 //! and has their reads started; neighbours in the file come in one read. It goes on over the link
-//! of each leaf all the same: what the parent said is a hint about what will be wanted.
+//! of each leaf all the same: what the parent said is a hint about what will be wanted. The parent
+//! is peeked at like any inner page on a way down, without latch or pin (R11); while it is being
+//! changed it names nothing, and is asked again at the next leaf.
 //!
 //! Invariants: nothing is read ahead before the scan has waited for a second leaf, so a scan that
 //! ends on its first one, or finds all of them in memory, pays nothing. Errors are left to whoever
@@ -10,12 +12,12 @@
 //! Does not do: inner pages ahead; they are few.
 
 use crate::buffer::{BufferPool, Prefetch};
-use crate::config::PAGE_SIZE;
 use crate::ids::PageId;
 use crate::index::Direction;
 use crate::index::btree::Tree;
 use crate::index::btree::node::{Checked, Node};
-use crate::index::btree::search::{Aim, Place, place_on};
+use crate::index::btree::read::PageRead;
+use crate::index::btree::search::Aim;
 use crate::keycode::KeyRange;
 
 /// Most leaves ahead.
@@ -63,14 +65,10 @@ impl LeavesAhead {
         let _registered = tree.registrations.enter();
         let wanted = self.distance - self.named;
         let mut blocks = Vec::with_capacity(wanted);
-        let from = self.frontier.take();
-        match tree.leaves_from(from, rest, direction, (wanted, &mut blocks)) {
-            Some(frontier) => self.frontier = Some(frontier),
-            None => self.ended = true,
-        }
+        let frontier = &mut self.frontier;
+        self.ended = !tree.leaves_from(frontier, rest, direction, (wanted, &mut blocks));
         self.named += blocks.len();
-        let mut pages: Vec<PageId> = blocks.into_iter().map(|block| tree.page(block)).collect();
-        let started = tree.pool.read_ahead(&mut pages).reads;
+        let started = tree.start_reads(blocks);
         self.calm = if started > 0 { 0 } else { self.calm + 1 };
         if self.calm >= CALM {
             (self.distance, self.calm) = (self.distance / 2, 0);
@@ -83,64 +81,57 @@ fn most(pool: &BufferPool) -> usize {
 }
 
 impl Tree {
-    /// Names the next leaves of `rest` from `from` on, up to the wanted number; returns where they
-    /// end, none at the end of the range or where the way is not clear.
-    fn leaves_from(
+    /// Names the next leaves of `rest` from `frontier` on (none: from where it begins), up to the
+    /// wanted number, and moves it to where they end. False at the end of the range; else there are
+    /// more, which another look will name if their parent could not be read now.
+    pub(crate) fn leaves_from(
         &self,
-        from: Option<Vec<u8>>,
+        frontier: &mut Option<Vec<u8>>,
         rest: &KeyRange,
         direction: Direction,
         (wanted, blocks): (usize, &mut Vec<u32>),
-    ) -> Option<Vec<u8>> {
-        let mut at = match (from, direction) {
-            (Some(from), _) => Some(from),
-            (None, Direction::Forward) => Some(rest.low.clone()),
-            (None, Direction::Backward) => rest.high.clone(),
-        };
+    ) -> bool {
         while blocks.len() < wanted {
-            let aim = match (direction, at.as_deref()) {
-                (Direction::Forward, key) => Aim::At(key.unwrap_or_default()),
-                (Direction::Backward, key) => Aim::Before(key),
+            let (at, left) = (frontier.as_deref(), wanted - blocks.len());
+            let aim = match direction {
+                Direction::Forward => Aim::At(at.unwrap_or(&rest.low)),
+                Direction::Backward => Aim::Before(at.or(rest.high.as_deref())),
             };
-            let pin = self.descend(aim, 1).ok()??;
-            let page = pin.shared();
-            let Ok(Place::Here(found)) = place_on(page.bytes(), aim, 1) else { return None };
-            let node = Node::open(page.bytes()).ok()?;
-            let child = node.child_index(found, aim)?;
-            let next = children(&node, child, direction, (wanted, blocks)).ok()?;
-            at = Some(next.filter(|next| inside(next, rest, direction))?);
+            let next = self.above_leaf(aim, |node, i| children(node, i, direction, left));
+            let Some((next, end)) = next else { return true };
+            blocks.extend(next);
+            *frontier = end.filter(|end| inside(end, rest, direction));
+            if frontier.is_none() {
+                return false;
+            }
         }
-        at
+        true
+    }
+
+    /// Starts to read those of `blocks` that the file has. Returns the number of reads.
+    fn start_reads(&self, blocks: impl IntoIterator<Item = u32>) -> u64 {
+        let file = 1..self.pool.blocks(self.file);
+        let inside = blocks.into_iter().filter(|block| file.contains(block));
+        let mut pages: Vec<PageId> = inside.map(|block| self.page(block)).collect();
+        self.pool.read_ahead(&mut pages).reads
     }
 
     /// A check comes to child `i` of a page: has the next ones read, `child` tells which.
     pub(crate) fn children_ahead(&self, i: usize, child: impl Fn(usize) -> Option<u32>) {
         let (most, policy) = (most(&self.pool), self.pool.prefetch());
         let adaptive = !matches!(policy, Prefetch::None | Prefetch::Simple);
-        if !adaptive || !i.is_multiple_of(most / 2) {
-            return;
+        if adaptive && i.is_multiple_of(most / 2) {
+            self.start_reads((i..i + most).map_while(child));
         }
-        let blocks = self.pool.blocks(self.file);
-        let inside = (i..i + most).map_while(child).filter(|block| *block < blocks);
-        let mut pages: Vec<PageId> = inside.map(|block| self.page(block)).collect();
-        self.pool.read_ahead(&mut pages);
     }
 
-    /// Starts to read the leaves that `keys` belong to, as far as inner pages in memory name them.
-    /// Returns the number of reads.
+    /// Starts to read the leaves that `keys` belong to, as far as inner pages name them that nobody
+    /// is changing. Returns the number of reads.
     pub(crate) fn read_ahead(&self, keys: &[&[u8]]) -> u64 {
         let _registered = self.registrations.enter();
-        let leaf = |key: &&[u8]| {
-            let aim = Aim::At(key);
-            let pin = self.descend(aim, 1).ok()??;
-            let page = pin.shared();
-            let Ok(Place::Here(found)) = place_on(page.bytes(), aim, 1) else { return None };
-            let node = Node::open(page.bytes()).ok()?;
-            let block = node.child(node.child_index(found, aim)?).ok()?;
-            Some(self.page(block))
-        };
-        let mut pages: Vec<PageId> = keys.iter().filter_map(leaf).collect();
-        self.pool.read_ahead(&mut pages).reads
+        let leaf = |key: &&[u8]| self.above_leaf(Aim::At(key), |node, i| node.child(i));
+        let blocks: Vec<u32> = keys.iter().filter_map(leaf).collect();
+        self.start_reads(blocks)
     }
 }
 
@@ -151,25 +142,29 @@ fn inside(key: &[u8], rest: &KeyRange, direction: Direction) -> bool {
     }
 }
 
-/// Adds children from the one at `child` on until there are enough; returns where they end.
-fn children(
-    node: &Node<&[u8; PAGE_SIZE]>,
+/// Children and where they end, if not with the level.
+type Children = (Vec<u32>, Option<Vec<u8>>);
+
+/// Up to `wanted` children from the one at `child` on. The page may be changing (R11).
+fn children<R: PageRead>(
+    node: &Node<R>,
     child: usize,
     direction: Direction,
-    (wanted, blocks): (usize, &mut Vec<u32>),
-) -> Checked<Option<Vec<u8>>> {
+    wanted: usize,
+) -> Checked<Children> {
+    let block = |i| node.child(i);
     match direction {
         Direction::Forward => {
-            let end = node.count.min(child + wanted - blocks.len());
-            (child..end).try_for_each(|i| node.child(i).map(|block| blocks.push(block)))?;
-            if end == node.count { Ok(node.high()) } else { node.key(end).map(Some) }
+            let end = node.count.min(child.saturating_add(wanted));
+            let blocks = (child..end).map(block).collect::<Checked<_>>()?;
+            let high = if end == node.count { node.high() } else { Some(node.key(end)?) };
+            Ok((blocks, high))
         }
         Direction::Backward => {
-            let start = (child + 1).saturating_sub(wanted - blocks.len());
-            let down = (start..=child).rev();
-            down.clone().try_for_each(|i| node.child(i).map(|block| blocks.push(block)))?;
+            let start = (child + 1).saturating_sub(wanted);
+            let blocks = (start..=child).rev().map(block).collect::<Checked<_>>()?;
             let low = if start == 0 { node.low() } else { node.key(start)? };
-            Ok((!low.is_empty()).then_some(low))
+            Ok((blocks, (!low.is_empty()).then_some(low)))
         }
     }
 }

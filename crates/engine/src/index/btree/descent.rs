@@ -230,6 +230,37 @@ impl Tree {
         result.map_err(|what| self.corrupt(block, what))
     }
 
+    /// Runs `read` on the words of the page above the leaf that `aim` leads to, with the place of
+    /// that leaf among its children, without pin or latch. For advice only. `None`: there is no
+    /// such page, it is damaged, or it changes all the time.
+    pub(crate) fn above_leaf<T>(
+        &self,
+        aim: Aim<'_>,
+        read: impl Fn(&Node<PageView<'_>>, usize) -> Checked<T>,
+    ) -> Option<T> {
+        if self.root().1 == 0 {
+            return None;
+        }
+        (0..MAX_OPTIMISTIC).find_map(|_| self.peek_above(aim, &read))
+    }
+
+    fn peek_above<T>(
+        &self,
+        aim: Aim<'_>,
+        read: impl Fn(&Node<PageView<'_>>, usize) -> Checked<T>,
+    ) -> Option<T> {
+        count(|c| c.descents += 1);
+        let Landing { reading, parent, .. } = self.land(aim, 0, self.switches.get()).ok()??;
+        let Parent { peek, link } = parent?;
+        rightlink_env::points::hit("btree.ahead.peeked");
+        // Changed since, it may be any page.
+        let told = match Node::open(reading.view(peek)) {
+            Ok(node) if node.level == 1 && link.child < node.count => read(&node, link.child).ok(),
+            _ => None,
+        };
+        told.filter(|_| reading.unchanged(peek) || broken("r11-ahead"))
+    }
+
     fn count_move(&self, moves: &mut u32) -> Result<()> {
         count(|c| c.moves_right += 1);
         *moves += 1;

@@ -3,14 +3,15 @@
 //! See `schedules` for how worlds are run. Rows at and above block [`DEAD`] are garbage that vacuum
 //! takes out; rows of slot [`STABLE`] stay from first to last.
 
+use rightlink_env::points;
 use rightlink_env::sync::{Arc, AtomicUsize, Ordering};
 use rightlink_env::thread::{self, JoinHandle};
 
 use crate::buffer::Pin;
 use crate::buffer::testing::{self, TestPool};
 use crate::ids::{FileId, RowId, Xid};
-use crate::index::am::{AccessMethod, HeapOracle, IndexEntry, InsertOutcome, LeafBatch, Liveness};
-use crate::index::am::{ScanOptions, VacuumStats};
+use crate::index::am::{AccessMethod, HeapOracle, IndexEntry, IndexScan, InsertOutcome};
+use crate::index::am::{LeafBatch, Liveness, ScanOptions, VacuumStats};
 use crate::index::btree::alloc::Registrations;
 use crate::index::btree::node::{Node, is_node};
 use crate::index::btree::search::Aim;
@@ -90,6 +91,19 @@ fn scan(tree: &BTree, direction: Direction) -> Vec<Entry> {
     found
 }
 
+/// What a scan hands over, in ascending order; `between` runs after each leaf.
+fn drained(mut scan: Box<dyn IndexScan>, direction: Direction, between: impl Fn()) -> Vec<Entry> {
+    let (mut batch, mut found) = (LeafBatch::default(), Vec::new());
+    while scan.next_batch(&|| 0, &mut batch).expect("a sound tree") {
+        found.extend((0..batch.len()).map(|i| (batch.key(i).to_vec(), batch.entries[i].row)));
+        between();
+    }
+    if direction == Direction::Backward {
+        found.reverse();
+    }
+    found
+}
+
 fn shown(entries: &[Entry]) -> String {
     let number = |(key, _): &Entry| u64::from(key[7]);
     format!("{:?}", entries.iter().map(number).collect::<Vec<_>>())
@@ -137,8 +151,13 @@ fn vacuum_beside_splits() {
     verify_clean(&tree);
 }
 
+fn is_dead(rows: &[RowId], out: &mut [bool]) {
+    rows.iter().zip(out).for_each(|(row, out)| *out = row.block.0 >= DEAD);
+}
+
 /// Inserts that split pages while two threads vacuum a half of the file each: what was dead before
-/// is gone after, also where a page sent it to a block that the other one had passed (R5).
+/// is gone after, also where a page sent it to a block that the other one had passed (R5). Who has
+/// the first half lets the others go first.
 fn vacuum_in_parts() {
     let (_pool, tree) = tree();
     // The high blocks, all in the second half, are free again; the dead entries are in low ones.
@@ -153,10 +172,10 @@ fn vacuum_in_parts() {
         assert_eq!(pass.parts(), 2, "the world is about two parts");
         let next = AtomicUsize::new(0);
         thread::several("part", 2, &|| {
-            let mut is_dead = |rows: &[RowId], out: &mut [bool]| {
-                rows.iter().zip(out).for_each(|(row, out)| *out = row.block.0 >= DEAD);
-            };
             let part = next.fetch_add(1, Ordering::Relaxed);
+            if part == 0 {
+                thread::yield_now();
+            }
             pass.run(part, &mut is_dead, &mut |_| Ok(())).expect("a sound tree");
         });
         pass.finish(&mut |_| Ok(())).expect("a sound tree");
@@ -220,6 +239,45 @@ fn vacuum_beside_merges() {
     });
     join([deleter, vacuum]);
     assert!(free_pages(&tree) > 0, "pages were merged");
+    let left = suite::scan(&tree, KeyRange::all(), Direction::Forward);
+    let garbage = left.iter().filter(|(_, row)| row.block.0 >= DEAD).count();
+    assert_eq!(garbage, 0, "vacuum leaves dead rows of {}", left.len());
+    verify_clean(&tree);
+}
+
+/// A leaf that vacuum has followed to where it was split takes in its left sibling, which is in
+/// a higher block: vacuum comes to that one's place, and to what came from there (R5). Vacuum lets
+/// others go first when it has begun, and when it has passed the leaf.
+fn vacuum_meets_what_is_merged() {
+    let (_pool, tree, rest) = three_leaves();
+    let page = |block: u32| tree.inspect_page(block).expect("a sound tree");
+    let mut leaves = (1..tree.blocks()).map(page);
+    let last = leaves.find(|page| page.kind == "leaf" && page.right == 0);
+    let last = last.expect("a rightmost leaf").block;
+    let more: Vec<_> = (100..134).map(|n| short(n, RowId::new(n as u32, 2))).collect();
+    let writer = start(&tree, move |tree| {
+        suite::insert(tree, &more);
+        thread::yield_now();
+        // Room for what will be left of its sibling.
+        let gone: Vec<_> = entries_of(tree, last).into_iter().skip(12).collect();
+        delete_all(tree, &gone);
+        delete_all(tree, &rest);
+    });
+    let vacuum = start(&tree, move |tree| {
+        let pass = tree.begin_delete(1);
+        thread::yield_now();
+        let mut passed = 0;
+        let mut between = |_| {
+            passed += 1;
+            if passed == last {
+                thread::yield_now();
+            }
+            Ok(())
+        };
+        pass.run(0, &mut is_dead, &mut between).expect("a sound tree");
+        pass.finish(&mut |_| Ok(())).expect("a sound tree");
+    });
+    join([writer, vacuum]);
     let left = suite::scan(&tree, KeyRange::all(), Direction::Forward);
     let garbage = left.iter().filter(|(_, row)| row.block.0 >= DEAD).count();
     assert_eq!(garbage, 0, "vacuum leaves dead rows of {}", left.len());
@@ -339,15 +397,8 @@ fn key_lists_beside_merges() {
         let (wanted, list) = (wanted.clone(), Arc::clone(&list));
         start(&tree, move |tree| {
             let options = ScanOptions { direction, with_dead: false };
-            let mut scan = tree.begin_scan_of(list.hull(), list, options);
-            let (mut batch, mut found) = (LeafBatch::default(), Vec::new());
-            while scan.next_batch(&|| 0, &mut batch).expect("a sound tree") {
-                let entry = |i| (batch.key(i).to_vec(), batch.entries[i].row);
-                found.extend((0..batch.len()).map(entry));
-            }
-            if direction == Direction::Backward {
-                found.reverse();
-            }
+            let scan = tree.begin_scan_of(list.hull(), list, options);
+            let found = drained(scan, direction, || ());
             assert_eq!(found, wanted, "{direction:?}");
         })
     });
@@ -405,6 +456,52 @@ fn scans_beside_lists() {
     });
     join(scans.into_iter().chain([lookup, writer]));
     assert_eq!(scan(&tree, Direction::Forward).len(), 90 + 12);
+    verify_clean(&tree);
+}
+
+/// A leaf goes into the next one while scans are between the two, and then the rows of both come
+/// into one posting list: scans take of it what they have not had (R5). They let others go first
+/// after each leaf.
+fn scans_beside_joined_lists() {
+    let (_pool, tree) = tree_of(400);
+    // Nothing is in a list yet.
+    tree.optimise(Optimisations::ALL.without(Optimisations::DEDUPLICATION));
+    suite::insert(&tree, &(0..54).map(|n| listed(4 * n, STABLE)).collect::<Vec<_>>());
+    let page = |block: u32| tree.inspect_page(block).expect("a sound tree");
+    let mut leaves = (1..tree.blocks()).map(page);
+    let first = leaves.find(|page| page.kind == "leaf" && page.left == 0);
+    let first = first.expect("a leftmost leaf");
+    let (left, right) = (entries_of(&tree, first.block), entries_of(&tree, first.right));
+    let (gone, thin) = left.split_at(left.len() - 10);
+    delete_all(&tree, gone);
+    tree.optimise(Optimisations::ALL);
+    let (go, kept) = (thin[..8].to_vec(), &thin[8..]);
+    let stay = [kept, &right[..]].concat();
+    let scans = [Direction::Forward, Direction::Backward].map(|direction| {
+        let stay = stay.clone();
+        start(&tree, move |tree| {
+            let options = ScanOptions { direction, with_dead: false };
+            let scan = tree.begin_scan(KeyRange::all(), options);
+            let found = drained(scan, direction, thread::yield_now);
+            assert!(found.is_sorted_by(|a, b| a < b), "in order, nothing twice: {direction:?}");
+            let seen = found.iter().filter(|entry| stay.contains(entry)).count();
+            assert_eq!(seen, stay.len(), "{direction:?}");
+        })
+    });
+    let end = right[0].1;
+    let more = right.iter().flat_map(|(_, row)| [1, 2].map(|n| listed(row.block.0 + n, 2)));
+    let more: Vec<Entry> = more.collect();
+    let writer = start(&tree, move |tree| {
+        delete_all(tree, &go);
+        suite::insert(tree, &more);
+    });
+    join(scans.into_iter().chain([writer]));
+    let items = |block| tree.inspect_items(block).expect("a sound tree");
+    let over = |item: &inspect::ItemInfo| {
+        item.row.is_some_and(|row| row < end) && item.further.iter().any(|row| *row >= end)
+    };
+    let joined = (1..tree.blocks()).flat_map(items).filter(over).count();
+    assert_eq!(joined, 1, "a list has rows of both leaves");
     verify_clean(&tree);
 }
 
@@ -467,6 +564,95 @@ fn descents_beside_reuse() {
         suite::insert(tree, &(100..112).map(fresh).collect::<Vec<_>>());
     });
     join([reader, writer]);
+    verify_clean(&tree);
+}
+
+/// Leaves named ahead of scans in both directions, beside splits, merges and the reuse of pages:
+/// while the look-ahead is registered each is such a leaf, or free again (R6, R11). Whoever looks
+/// lets others go first when it has come to the page above the leaves.
+fn look_ahead() {
+    let (_pool, tree) = tree();
+    suite::insert(&tree, &(10..24).map(dead).collect::<Vec<_>>());
+    suite::insert(&tree, &(30..34).map(stable).collect::<Vec<_>>());
+    let _dawdles = points::install_local(|name| {
+        if name == "btree.ahead.peeked" {
+            thread::yield_now();
+        }
+    });
+    let reader = start(&tree, |tree| {
+        for n in [18, 14, 22, 10, 30] {
+            names_forward(tree, &key(n));
+            names_backward(tree, &key(n));
+        }
+    });
+    let writer = start(&tree, |tree| {
+        vacuum(tree);
+        thread::yield_now();
+        suite::insert(tree, &(100..112).map(fresh).collect::<Vec<_>>());
+    });
+    join([reader, writer]);
+    verify_clean(&tree);
+}
+
+/// The first leaf ahead is the one of `from`, none begins beyond where they are said to end.
+fn names_forward(tree: &BTree, from: &[u8]) {
+    let _registered = tree.0.registrations.enter();
+    let rest = KeyRange { low: from.to_vec(), high: None };
+    let (mut end, mut blocks) = (None, Vec::new());
+    let more = tree.0.leaves_from(&mut end, &rest, Direction::Forward, (3, &mut blocks));
+    assert!(blocks.len() <= 3 && (more || end.is_none()), "{blocks:?} up to {end:?}");
+    for (i, block) in blocks.iter().enumerate() {
+        let low = named_low(tree, *block);
+        assert!(i > 0 || low.as_deref().is_none_or(|low| low <= from), "R11: {block} is not it");
+        let beyond = low.zip(end.as_ref()).is_some_and(|(low, end)| low >= *end);
+        assert!(!beyond, "R11: {block} is beyond the end");
+    }
+}
+
+/// No leaf ahead begins at or above `from`.
+fn names_backward(tree: &BTree, from: &[u8]) {
+    let _registered = tree.0.registrations.enter();
+    let rest = KeyRange { low: Vec::new(), high: Some(from.to_vec()) };
+    let (mut end, mut blocks) = (None, Vec::new());
+    tree.0.leaves_from(&mut end, &rest, Direction::Backward, (3, &mut blocks));
+    for block in blocks {
+        let low = named_low(tree, block);
+        assert!(low.is_none_or(|low| low.as_slice() < from), "R11: {block} is not below");
+    }
+}
+
+/// Low fence of a leaf that was named ahead; `None` if it is free again.
+fn named_low(tree: &BTree, block: u32) -> Option<Vec<u8>> {
+    assert!((1..tree.blocks()).contains(&block), "R11: {block} is outside the file");
+    let pin = tree.0.pin_linked(block).expect("a sound tree");
+    let page = pin.shared();
+    let node = is_node(page.bytes()).then(|| Node::open(page.bytes()).expect("a sound page"));
+    assert!(node.is_none_or(|node| node.is_leaf()), "R11: {block} is no leaf");
+    node.map(|node| node.low())
+}
+
+/// Leaves of a cold tree read ahead for a list of keys, beside merges, reuse and eviction.
+fn look_ahead_of_a_cold_tree() {
+    let (pool, tree) = tree();
+    suite::insert(&tree, &(10..24).map(dead).collect::<Vec<_>>());
+    suite::insert(&tree, &(30..34).map(stable).collect::<Vec<_>>());
+    let pool = Arc::clone(&pool.pool);
+    pool.evict_all().expect("a sound disk");
+    let reader = start(&tree, |tree| {
+        for _ in 0..2 {
+            let keys = [12, 20, 30].map(key);
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            assert!(tree.0.read_ahead(&keys) <= 3);
+            assert_eq!(look_up(tree, keys[2]), [stable(30).1]);
+        }
+    });
+    let writer = start(&tree, move |tree| {
+        vacuum(tree);
+        pool.evict_all().expect("a sound disk");
+        suite::insert(tree, &(100..112).map(fresh).collect::<Vec<_>>());
+    });
+    join([reader, writer]);
+    assert_eq!(scan(&tree, Direction::Forward).len(), 4 + 12);
     verify_clean(&tree);
 }
 
@@ -650,8 +836,15 @@ fn vacuum_follows_splits() {
 }
 
 #[test]
+fn leaves_are_named_ahead() {
+    survives("look-ahead", look_ahead, 500);
+    survives("look-ahead of a cold tree", look_ahead_of_a_cold_tree, 300);
+}
+
+#[test]
 fn vacuum_and_scans_survive_merges() {
     survives("vacuum beside merges", vacuum_beside_merges, 300);
+    survives("vacuum and a merge into what it followed", vacuum_meets_what_is_merged, 300);
     survives("scans beside merges", scans_beside_merges, 300);
     survives("merges beside insertions", merges_beside_insertions, 300);
     survives("key lists beside merges", key_lists_beside_merges, 300);
@@ -661,6 +854,7 @@ fn vacuum_and_scans_survive_merges() {
 #[test]
 fn lists_change_under_scans() {
     survives("scans beside posting lists", scans_beside_lists, 300);
+    survives("scans beside joined lists", scans_beside_joined_lists, 300);
 }
 
 #[test]
@@ -692,8 +886,11 @@ fn no_latch_is_held_across_a_read() {
 fn broken_trees_are_caught() {
     catches(&[
         Case { rule: "r5-link", world: scans, within: 2000 },
+        Case { rule: "r5-list", world: scans_beside_joined_lists, within: 2000 },
         Case { rule: "r5-cycle", world: vacuum_beside_splits, within: 2000 },
+        Case { rule: "r5-parts", world: vacuum_in_parts, within: 4000 },
         Case { rule: "r5-merge-cycle", world: vacuum_beside_merges, within: 4000 },
+        Case { rule: "r5-followed", world: vacuum_meets_what_is_merged, within: 4000 },
         Case { rule: "r5-judged", world: vacuum_beside_merges, within: 4000 },
         Case { rule: "r5-fits", world: merges_beside_insertions, within: 4000 },
         Case { rule: "r5-carried", world: bounds_beside_merges, within: 4000 },
@@ -705,5 +902,6 @@ fn broken_trees_are_caught() {
         Case { rule: "r6-growing", world: vacuum_beside_growth, within: 4000 },
         Case { rule: "r7-no-io", world: writers_of_a_cold_tree, within: 2000 },
         Case { rule: "r8-latch", world: unique, within: 2000 },
+        Case { rule: "r11-ahead", world: look_ahead, within: 2000 },
     ]);
 }

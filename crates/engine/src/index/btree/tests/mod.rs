@@ -1,5 +1,6 @@
 //! Tests of the tree: the suite of every access method, then what is particular to trees.
 
+mod ahead;
 mod concurrent;
 mod crash;
 mod damage;
