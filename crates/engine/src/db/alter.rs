@@ -16,6 +16,7 @@ use crate::db::define::{
 };
 use crate::db::engine::Engine;
 use crate::db::info::{SequenceDefinition, SequenceInfo};
+use crate::db::numbers::SequenceChange;
 use crate::db::transaction::Transaction;
 use crate::db::{draft, fill};
 use crate::error::{Error, Result};
@@ -451,14 +452,7 @@ impl Transaction {
     /// # Errors
     /// Those of `change`; `Invalid` for a position that the new definition does not have, and for
     /// numbers that the column whose sequence it is cannot hold.
-    pub fn alter_sequence(
-        &mut self,
-        sequence: &str,
-        change: &mut dyn FnMut(
-            &SequenceDefinition,
-            SequencePosition,
-        ) -> Result<(SequenceSchema, SequencePosition)>,
-    ) -> Result<()> {
+    pub fn alter_sequence(&mut self, sequence: &str, change: SequenceChange<'_>) -> Result<()> {
         // Before the statement begins: what others have changed while it waits it would not see.
         let handle = Arc::clone(&self.handle);
         handle.engine.catalog.lock_sequence(self.running()?, sequence)?;
