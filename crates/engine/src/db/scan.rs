@@ -296,6 +296,7 @@ mod tests {
         txn.insert_many("t", &(0..1_000).map(row).collect::<Vec<_>>()).unwrap();
         let all: Vec<_> =
             txn.scan("t", &ScanOptions::all()).unwrap().map(|row| row.unwrap().id).collect();
+        let data_blocks = txn.describe("t").unwrap().heap_blocks - 1;
         let mut blocks_of = |blocks: u32, seed: u64| {
             let options = ScanOptions { sample: Some((blocks, seed)), ..ScanOptions::all() };
             let rows = txn.scan("t", &options).unwrap();
@@ -307,7 +308,10 @@ mod tests {
         };
         let every = blocks_of(u32::MAX, 1);
         assert!(every.len() > 50, "{} blocks", every.len());
-        assert_eq!(blocks_of(20, 1).len(), 20);
+        // Some blocks may have no rows yet.
+        let empty = (data_blocks - every.len() as u32) as usize;
+        let found = blocks_of(20, 1).len();
+        assert!(found <= 20 && found + empty >= 20, "{found} blocks, {empty} are empty");
         assert_eq!(blocks_of(20, 1), blocks_of(20, 1), "a seed chooses the same again");
         assert_ne!(blocks_of(20, 1), blocks_of(20, 2));
         assert!(blocks_of(0, 1).is_empty());
