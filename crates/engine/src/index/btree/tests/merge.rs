@@ -370,10 +370,15 @@ fn scan_of(tree: &BTree, keys: &Arc<KeySet>, direction: Direction) -> Vec<(Vec<u
 }
 
 /// Scans again and again, all or a list of ranges: what did not change meanwhile is seen exactly if
-/// it is there and asked for.
-fn reader(tree: &BTree, known: &Known, direction: Direction, stop: &AtomicBool) -> u64 {
-    let (mut checked, mut rng) = (0, Rng::from_seed(direction as u64));
-    while !stop.load(Ordering::Relaxed) || checked == 0 {
+/// it is there and asked for. Counts what was `checked`.
+fn reader(
+    tree: &BTree,
+    known: &Known,
+    direction: Direction,
+    (stop, checked): (&AtomicBool, &AtomicU64),
+) {
+    let mut rng = Rng::from_seed(direction as u64);
+    while !stop.load(Ordering::Relaxed) {
         let before: Vec<u64> = (0..known.states.len()).map(|n| known.state(n)).collect();
         let some = rng.chance(1, 2).then(|| some_ranges(known, &mut rng));
         let mut seen = match &some {
@@ -390,11 +395,14 @@ fn reader(tree: &BTree, known: &Known, direction: Direction, stop: &AtomicBool) 
             if was % 2 == 0 && known.state(n) == *was {
                 let found = seen.binary_search(&known.entries[n]).is_ok();
                 assert_eq!(found, Known::is_there(*was) && asked(n), "{direction:?}: entry {n}");
-                checked += 1;
+                checked.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
-    checked
+}
+
+fn all_read(checked: &[AtomicU64; 2]) -> bool {
+    checked.iter().all(|count| count.load(Ordering::Relaxed) > 1000)
 }
 
 /// Two writers that make pages split and merge all the time, a reader in each direction, and a
@@ -407,13 +415,17 @@ fn readers_see_the_model_while_pages_split_and_merge() {
     let (_pool, tree) = tree(300, 1);
     let known = Arc::new(Known::new(1200));
     let (stop, late) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    // On a busy machine readers may get their turn late: writers go on until they had it.
+    let checked = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
     let mut writers = Vec::new();
     for me in 0..2 {
         let (tree, known, late) = (tree.clone(), Arc::clone(&known), Arc::clone(&late));
+        let checked = Arc::clone(&checked);
         writers.push(thread::spawn("writer", move || {
+            // Not for ever: a reader may have failed.
             let until = |round| match seconds {
                 Some(_) => late.load(Ordering::Relaxed),
-                None => round == 400,
+                None => round >= 400 && (all_read(&checked) || round == 20_000),
             };
             writer(&tree, &known, me, &until);
         }));
@@ -421,8 +433,10 @@ fn readers_see_the_model_while_pages_split_and_merge() {
     let mut others = Vec::new();
     for direction in [Direction::Forward, Direction::Backward] {
         let (tree, known, stop) = (tree.clone(), Arc::clone(&known), Arc::clone(&stop));
+        let checked = Arc::clone(&checked);
         others.push(thread::spawn("reader", move || {
-            assert!(reader(&tree, &known, direction, &stop) > 1000);
+            let checked = &checked[usize::from(direction == Direction::Backward)];
+            reader(&tree, &known, direction, (&stop, checked));
         }));
     }
     let (vacuumed, stopped) = (tree.clone(), Arc::clone(&stop));
@@ -440,6 +454,7 @@ fn readers_see_the_model_while_pages_split_and_merge() {
     stop.store(true, Ordering::Relaxed);
     let others: Vec<_> = others.into_iter().map(thread::JoinHandle::join).collect();
     results.into_iter().chain(others).for_each(|result| result.unwrap());
+    assert!(all_read(&checked), "{checked:?}");
     let there = (0..known.states.len()).filter(|n| Known::is_there(known.state(*n)));
     same(&tree, &there.map(|n| known.entries[n].clone()).collect());
     verify_clean(&tree);
