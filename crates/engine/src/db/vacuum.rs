@@ -255,6 +255,7 @@ impl Running {
             heap_blocks,
             heap_blocks_done: heap_done,
             dead_rows: progress.dead(),
+            dead_row_bytes: progress.memory(),
             index_blocks,
             index_blocks_done: index_done.min(index_blocks),
             index_passes: progress.passes(),
@@ -542,6 +543,7 @@ impl Engine {
             false => vacuums.skipped.lock().remove(&id),
         };
         table.heap().vacuumed(self.txns.next_xid());
+        self.note_garbage(table)?;
         Ok(Some(report.oldest_unfrozen))
     }
 }
