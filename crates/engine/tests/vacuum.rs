@@ -64,6 +64,8 @@ fn a_cancelled_vacuum_tells_how_far_it_was_and_the_next_goes_on() {
     assert_eq!((first.table.as_str(), first.automatic), ("t", false));
     assert_eq!((first.phase, first.dead_rows), (VacuumPhase::Indexes, 9000));
     assert_eq!(first.heap_blocks_done, first.heap_blocks);
+    let most = db.stats().get("memory_limit_bytes").unwrap() / 16;
+    assert!((1..=most).contains(&first.dead_row_bytes), "{} of {most}", first.dead_row_bytes);
     assert!(last.index_blocks_done > first.index_blocks_done && last.index_blocks > 50);
     assert_eq!(db.vacuum_progress(), []);
     let report = db.vacuum(Some("t")).unwrap();

@@ -26,7 +26,7 @@ const CASES: &[Case] = &[
     }),
     ("P5", |disk| disk.edit_raw(disk.heap(), 1, |page| page.fill(0))),
     ("P6", |disk| disk.edit(disk.heap(), 1, |page| page[14] = 1)),
-    ("P7", |disk| disk.edit(disk.heap(), 0, |page| page[37] = 1)),
+    ("P7", |disk| disk.edit(disk.tree(), 0, |page| page[38] = 1)),
     ("H0", |disk| disk.edit(disk.heap(), 1, |page| page[u16_at(page, 18) - 1] = 1)),
     ("H1", |disk| disk.edit_tuple("name 5", |page, at| page[at + 15] |= 0x80)),
     ("H2", |disk| disk.edit_tuple("name 5", |page, at| page[at + 16] = 9)),

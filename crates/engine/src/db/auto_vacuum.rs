@@ -4,12 +4,13 @@
 //! The heap counts versions that were ended and versions that pruning removed, dead rows left that
 //! could not leave by key. A table is due when the difference has grown by what its definition says
 //! since the last vacuum. What that one had to leave, to an old snapshot, counts again when every
-//! transaction of its time is over.
+//! transaction of its time is over. The count is noted on the table's meta page, roughly while it
+//! changes and exactly at a clean close, and goes on from there when the table is opened.
 //!
 //! Invariants: nobody is waited for: a table whose lock is not to be had is left for the next look,
 //! and one that another thread vacuums is left to it.
 //! Does not do: start a thread (`background`), rest (`vacuum`), frozen xids of tables that nobody
-//! changes.
+//! changes, garbage of a table that nobody has used since the database was opened.
 
 use std::time::Duration;
 
@@ -18,12 +19,16 @@ use rightlink_env::sync::{Arc, Ordering};
 use crate::catalog::{Changes, Entry};
 use crate::db::engine::Engine;
 use crate::db::info::VacuumReport;
+use crate::db::online::Watch;
 use crate::db::vacuum::How;
 use crate::error::{Error, Result};
 use crate::ids::Xid;
 use crate::table::Table;
 use crate::txn::{Isolation, LockMode};
 
+/// After a crash, a table's garbage is known but for this part of what makes it due, and what was
+/// made since the last look.
+const NOTED_WITHIN: u64 = 8;
 /// A table with xids this much older than the horizon is vacuumed, so that their outcomes, 32 MiB
 /// of them, can go; also one where nothing is ever deleted.
 const OLD: u64 = if cfg!(test) { 1000 } else { 4 << 20 };
@@ -39,7 +44,43 @@ fn is_due(table: &Table, horizon: Xid) -> bool {
     is_old || when.is_due(heap.blocks(), heap.garbage_since_vacuum())
 }
 
+/// Is what a crash would leave of the count of garbage near enough?
+fn is_noted(table: &Table) -> bool {
+    let heap = table.heap();
+    heap.is_garbage_noted(table.def().auto_vacuum.enough(heap.blocks()) / NOTED_WITHIN)
+}
+
 impl Engine {
+    /// Notes how much garbage `table`, of which the caller holds a lock, has, if what is noted is
+    /// far from that.
+    pub(crate) fn note_garbage(&self, table: &Table) -> Result<()> {
+        if is_noted(table) {
+            return Ok(());
+        }
+        match table.heap().note_garbage() {
+            // It stays as it was noted last, that is all.
+            Err(Error::DiskFull(_)) => Ok(()),
+            noted => noted,
+        }
+    }
+
+    /// At a clean close: the same of all tables, exactly. A table that cannot be had, or whose meta
+    /// page cannot be read, is left as it is.
+    pub(crate) fn note_all_garbage(&self) -> Result<()> {
+        let open = self.catalog.open_tables();
+        for known in open.iter().filter(|entry| !entry.table.heap().is_garbage_noted(0)) {
+            let name = &known.table.def().name;
+            let watch = Watch { lock_timeout: Some(Duration::ZERO), ..Watch::default() };
+            let Ok((_txn, entry)) = self.use_table_with(name, LockMode::Access, watch) else {
+                continue;
+            };
+            if let Err(error @ Error::Poisoned(_)) = entry.table.heap().note_garbage() {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// Looks at every open table once; false if none needed anything. One that fails does not keep
     /// the others waiting: its failure, the first of them, is told when all have had their turn.
     pub(crate) fn step_vacuum(&self) -> Result<bool> {
@@ -54,7 +95,8 @@ impl Engine {
             .vacuums
             .forget_all_but(&tables.iter().map(|entry| entry.table.def().id).collect());
         for entry in tables {
-            if entry.table.heap().dead_roots() > 0 || is_due(&entry.table, horizon) {
+            let table = &entry.table;
+            if table.heap().dead_roots() > 0 || is_due(table, horizon) || !is_noted(table) {
                 match self.tend(&entry.table.def().name) {
                     Ok(did) => worked |= did,
                     Err(error @ Error::Poisoned(_)) => return Err(error),
@@ -113,6 +155,7 @@ impl Engine {
         self.admit_more(true)?;
         let cleaned = entry.table.clean()?;
         if !is_due(&entry.table, self.txns.horizon()) {
+            self.note_garbage(&entry.table)?;
             return Ok(cleaned.rows > 0);
         }
         match self.vacuum_table(&entry.table, How::Automatic, &mut VacuumReport::default()) {
@@ -255,6 +298,40 @@ mod tests {
         assert!(first.get().is_some(), "the first one was interrupted");
         assert_eq!(db.stats().get("auto_vacuums"), Some(2));
         assert_eq!(db.vacuum(None).unwrap().rows_removed, 0);
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    /// Deletes rows from `first` on by one statement, and reads no others.
+    fn delete_some(db: &Database, first: i64, count: u64) {
+        let mut txn = db.begin();
+        let mut row = |id| txn.get("t", &[Value::Int8(id)]).unwrap().unwrap().id;
+        let rows: Vec<_> = (first..first + count as i64).map(&mut row).collect();
+        assert_eq!(txn.delete_many("t", &rows).unwrap(), count);
+        txn.commit().unwrap();
+    }
+
+    /// Garbage that makes a vacuum of `t` due.
+    fn enough(db: &Database) -> u64 {
+        AutoVacuum::default().enough(db.describe("t").unwrap().heap_blocks)
+    }
+
+    /// A table whose garbage was forgotten when the database was closed waited for as much again.
+    #[test]
+    fn garbage_from_before_a_close_counts() {
+        let disk = SimDisk::new(5);
+        let options = || Database::options().simulation(Env::simulated(5), disk.clone());
+        let db = fill(options().open("db").unwrap(), 20_000);
+        let enough = enough(&db);
+        delete_some(&db, 0, enough - 100);
+        assert!(!db.engine().step_vacuum().unwrap(), "that is not enough");
+        db.close().unwrap();
+        let db = options().open("db").unwrap();
+        delete_some(&db, 19_000, 50);
+        assert!(!db.engine().step_vacuum().unwrap(), "nor is that");
+        delete_some(&db, 19_100, 50);
+        assert!(db.engine().step_vacuum().unwrap());
+        assert_eq!(db.stats().get("auto_vacuums"), Some(1));
+        assert_eq!(db.vacuum(Some("t")).unwrap().rows_removed, 0);
         assert!(db.verify().unwrap().is_clean());
     }
 

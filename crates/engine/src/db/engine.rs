@@ -321,6 +321,7 @@ impl Engine {
             Err(Error::DiskFull(_)) => {}
             given_back => given_back?,
         }
+        self.note_all_garbage()?;
         match self.txns.seal() {
             Err(running @ Error::Invalid(_)) => {
                 self.wal.flush(self.wal.end())?;

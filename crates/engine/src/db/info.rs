@@ -204,6 +204,8 @@ pub struct VacuumProgress {
     pub heap_blocks_done: u64,
     /// Dead rows collected whose entries have not left every index yet.
     pub dead_rows: u64,
+    /// Bytes that it keeps of the memory budget for these, used or not.
+    pub dead_row_bytes: u64,
     /// Blocks of the indexes that this pass goes over.
     pub index_blocks: u64,
     /// Those that it has been past.

@@ -262,6 +262,7 @@ impl Engine {
             ("vacuum_index_blocks", sum(|run| run.index_blocks)),
             ("vacuum_index_blocks_done", sum(|run| run.index_blocks_done)),
             ("vacuum_dead_rows", sum(|run| run.dead_rows)),
+            ("vacuum_dead_row_bytes", sum(|run| run.dead_row_bytes)),
             ("commits", txns.commits),
             ("aborts", txns.aborts),
             ("conflicts", txns.conflicts),

@@ -255,6 +255,7 @@ impl Running {
             heap_blocks,
             heap_blocks_done: heap_done,
             dead_rows: progress.dead(),
+            dead_row_bytes: progress.memory(),
             index_blocks,
             index_blocks_done: index_done.min(index_blocks),
             index_passes: progress.passes(),
@@ -543,6 +544,7 @@ impl Engine {
         };
         table.heap().vacuumed(self.txns.next_xid());
         table.heap().count_vacuum(how == How::Automatic, self.env.clock.unix_micros());
+        self.note_garbage(table)?;
         Ok(Some(report.oldest_unfrozen))
     }
 }

@@ -3,12 +3,13 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 32 | 4 | extent: blocks that were initialised, this one included |
-//! | 36 | 4 | zero |
+//! | 36 | 4 | garbage: versions that were ended and not removed, as noted last; 2^32 - 1: no fewer |
 //! | 40 | 8 | oldest xid that may be unfrozen in the table |
 //!
 //! Invariants: the extent grows in the record that formats the new pages, and shrinks in a record
 //! before the file is cut, so that every block below it is a heap page and whatever lies above it
-//! means nothing; the in-memory extent never runs ahead of the meta page.
+//! means nothing; the in-memory extent never runs ahead of the meta page; nothing but the time of
+//! a vacuum rests on the garbage.
 //! Does not do: choose a page for a row (`insert.rs`).
 
 use crate::buffer::{BufferPool, Mtr};
@@ -22,6 +23,8 @@ use rightlink_env::sync::Ordering;
 
 /// Offset of the extent.
 const EXTENT: usize = HEADER_SIZE;
+/// Offset of the garbage.
+const GARBAGE: usize = HEADER_SIZE + 4;
 /// Offset of the oldest unfrozen xid.
 const OLDEST_UNFROZEN: usize = HEADER_SIZE + 8;
 /// Most blocks that one extension formats; each is pinned meanwhile.
@@ -31,6 +34,7 @@ const MAX_CHUNK: u32 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Meta {
     pub(super) extent: u32,
+    pub(super) garbage: u32,
     pub(super) oldest_unfrozen: Xid,
 }
 
@@ -59,6 +63,7 @@ pub(super) fn read_meta(pool: &BufferPool, file: FileId) -> Result<Meta> {
 fn decode(id: PageId, page: &[u8; PAGE_SIZE]) -> Result<Meta> {
     let meta = Meta {
         extent: header::u32_at(page, EXTENT),
+        garbage: header::u32_at(page, GARBAGE),
         oldest_unfrozen: Xid(header::u64_at(page, OLDEST_UNFROZEN)),
     };
     if header::kind(page) != Some(PageKind::HeapMeta) || meta.extent == 0 {
@@ -137,6 +142,25 @@ impl Heap {
         mtr.commit(RecordKind::HeapVacuum, Xid::NONE)?;
         self.shared.oldest.fetch_max(oldest.0, Ordering::AcqRel);
         Ok(())
+    }
+
+    /// Notes how much garbage there is: who opens the table next counts on from there.
+    pub fn note_garbage(&self) -> Result<()> {
+        if self.is_garbage_noted(0) {
+            return Ok(());
+        }
+        let mut mtr = Mtr::new(self.pool());
+        let held = mtr.latch(self.pool().pin(self.page_id(0))?);
+        decode(mtr.id(held), mtr.bytes(held))?;
+        // Under the latch, so that it is what the page says.
+        let (garbage, noted) = (self.all_garbage(), &self.shared.noted);
+        let before = noted.swap(garbage, Ordering::Relaxed);
+        mtr.page(held).put_u32(GARBAGE, garbage);
+        let logged = mtr.commit(RecordKind::HeapVacuum, Xid::NONE);
+        if logged.is_err() {
+            noted.store(before, Ordering::Relaxed);
+        }
+        logged.map(drop)
     }
 
     /// As [`Heap::oldest_unfrozen`], without a look at the page.

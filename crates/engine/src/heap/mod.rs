@@ -154,6 +154,8 @@ struct Shared {
     garbage: AtomicU64,
     left: AtomicU64,
     vacuumed_at: AtomicU64,
+    /// The garbage that the meta page tells of.
+    noted: AtomicU32,
     counters: Counters,
     /// The statement that filled it with rows of another one, 0 for none since opening.
     written_by: AtomicU64,
@@ -173,7 +175,7 @@ impl Heap {
             pool.create_file(file, options.logged)?;
         }
         // Whoever will write here runs already, or has no xid yet.
-        let meta = extent::Meta { extent: 1, oldest_unfrozen: txns.horizon() };
+        let meta = extent::Meta { extent: 1, garbage: 0, oldest_unfrozen: txns.horizon() };
         extent::create_meta(pool, files.heap, meta.oldest_unfrozen)?;
         Self::with_meta(pool, txns, files, options, meta)
     }
@@ -214,9 +216,10 @@ impl Heap {
             clock: RecycleClock::default(),
             dead_roots: Mutex::new(DeadQueue::default()),
             dead_count: AtomicUsize::new(0),
-            garbage: AtomicU64::new(0),
+            garbage: AtomicU64::new(meta.garbage.into()),
             left: AtomicU64::new(0),
             vacuumed_at: AtomicU64::new(0),
+            noted: AtomicU32::new(meta.garbage),
             counters: Counters::default(),
             written_by: AtomicU64::new(0),
             freeing: Mutex::new(()),
@@ -304,13 +307,27 @@ impl Heap {
     }
 
     /// Versions that were ended and not removed since the last vacuum, roughly. What that had to
-    /// leave counts again as soon as every xid of its time is below the horizon.
+    /// leave counts again as soon as every xid of its time is below the horizon, or the table is
+    /// opened again.
     pub fn garbage_since_vacuum(&self) -> u64 {
         let shared = &self.shared;
         let garbage = shared.garbage.load(Ordering::Relaxed);
         let passed = self.txns().horizon().0 >= shared.vacuumed_at.load(Ordering::Relaxed);
         let left = if passed { 0 } else { shared.left.load(Ordering::Relaxed) };
         garbage.saturating_sub(left)
+    }
+
+    /// Does the meta page tell how much garbage there is, but for `error` versions?
+    pub fn is_garbage_noted(&self, error: u64) -> bool {
+        let noted = self.shared.noted.load(Ordering::Relaxed);
+        u64::from(self.all_garbage().abs_diff(noted)) <= error
+    }
+
+    /// All that a vacuum would find, whatever the last one left: also the roots that wait for being
+    /// cleaned, as nobody knows of them when the table is opened again.
+    fn all_garbage(&self) -> u32 {
+        let garbage = self.shared.garbage.load(Ordering::Relaxed);
+        u32::try_from(garbage.saturating_add(self.dead_roots() as u64)).unwrap_or(u32::MAX)
     }
 
     /// A vacuum has ended; `next` is the first xid that it did not see.

@@ -29,10 +29,14 @@ impl Default for AutoVacuum {
 }
 
 impl AutoVacuum {
+    /// Garbage that is enough in a table of so many blocks.
+    pub(crate) fn enough(&self, blocks: u32) -> u64 {
+        (u64::from(self.least) + u64::from(self.per_block) * u64::from(blocks)).max(1)
+    }
+
     /// Is a table of so many blocks with so much garbage due?
     pub(crate) fn is_due(&self, blocks: u32, garbage: u64) -> bool {
-        let enough = u64::from(self.least) + u64::from(self.per_block) * u64::from(blocks);
-        self.enabled && garbage >= enough.max(1)
+        self.enabled && garbage >= self.enough(blocks)
     }
 }
 

@@ -30,6 +30,11 @@ impl Known {
         Known { rows: Vec::new(), bytes: 0, limit, incomplete: false, _memory: memory }
     }
 
+    /// Bytes reserved for it.
+    pub(super) fn reserved(&self) -> usize {
+        self.limit
+    }
+
     /// Adds rows that died.
     pub(super) fn add(&mut self, rows: Vec<DeadRoot>) {
         for row in rows {

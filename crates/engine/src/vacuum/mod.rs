@@ -141,7 +141,7 @@ impl<'a> Vacuum<'a> {
         let known = bytes / KNOWN_SHARE;
         let dead = DeadRows::new(budget, bytes - known)?;
         let known = Known::new(budget, known);
-        Ok(Self {
+        let run = Self {
             table,
             memory: (budget, bytes),
             limits,
@@ -156,7 +156,14 @@ impl<'a> Vacuum<'a> {
             freed_to: None,
             dead_pages: 0,
             report: Report::default(),
-        })
+        };
+        run.tell_memory(0);
+        Ok(run)
+    }
+
+    /// Tells what it keeps of the budget for dead rows, `beside` what is at hand.
+    fn tell_memory(&self, beside: usize) {
+        self.limits.progress.keeps(self.dead.reserved() + self.known.reserved() + beside);
     }
 
     /// Runs over the whole table, after what an earlier run left. The caller got the `turn` to free
@@ -194,8 +201,10 @@ impl<'a> Vacuum<'a> {
             self.clean = clean;
             // It has no room for others.
             let empty = std::mem::replace(&mut self.dead, dead);
+            self.tell_memory(empty.reserved());
             self.remove(false)?;
             self.dead = empty;
+            self.tell_memory(0);
         }
         self.take_queued();
         let (mut next, mut oldest) = (1, self.horizon);

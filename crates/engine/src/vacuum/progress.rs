@@ -31,6 +31,7 @@ pub struct Progress {
     heap: Meter,
     indexes: Meter,
     dead: AtomicU64,
+    memory: AtomicU64,
     passes: AtomicU64,
     stop: AtomicBool,
 }
@@ -75,6 +76,11 @@ impl Progress {
         self.dead.load(Ordering::Relaxed)
     }
 
+    /// Bytes that it keeps of the memory budget for dead rows.
+    pub fn memory(&self) -> u64 {
+        self.memory.load(Ordering::Relaxed)
+    }
+
     /// Passes over the indexes that are done.
     pub fn passes(&self) -> u64 {
         self.passes.load(Ordering::Relaxed)
@@ -110,6 +116,10 @@ impl Progress {
 
     pub(super) fn end_pass(&self) {
         self.passes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn keeps(&self, bytes: usize) {
+        self.memory.store(bytes as u64, Ordering::Relaxed);
     }
 
     pub(super) fn collected(&self, dead: usize) {

@@ -58,7 +58,6 @@ impl Role {
 fn reserved_is_set(page: &[u8; PAGE_SIZE], kind: PageKind) -> bool {
     let set = |mut range: std::ops::Range<usize>| range.any(|at| page[at] != 0);
     match kind {
-        PageKind::HeapMeta => set(36..40),
         PageKind::BtreeMeta => set(37..40),
         PageKind::Sequence => set(42..48),
         PageKind::Overflow => set(44..48),

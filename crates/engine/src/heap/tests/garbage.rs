@@ -226,6 +226,29 @@ fn a_hint_is_no_change_of_what_vacuum_decides() {
     assert_eq!(page.oldest_unfrozen, Some(fixture.header(root).xmin));
 }
 
+/// What is noted is what the heap is opened with, and no more than fits.
+#[test]
+fn garbage_that_was_noted_is_known_when_the_heap_is_opened_again() {
+    let fixture = Fixture::new();
+    let open = || Heap::open(&fixture.pool, &fixture.txns, FILES, OPTIONS).expect("opened");
+    let heap = &fixture.heap;
+    assert!(heap.is_garbage_noted(0), "a new heap has none");
+    heap.leave_to_vacuum(Vec::new(), 10);
+    assert!(heap.is_garbage_noted(10) && !heap.is_garbage_noted(9));
+    assert_eq!(open().garbage_since_vacuum(), 0, "nobody has noted it");
+    heap.note_garbage().expect("noted");
+    assert!(heap.is_garbage_noted(0));
+    let again = open();
+    assert_eq!((again.garbage_since_vacuum(), again.blocks()), (10, heap.blocks()));
+    heap.leave_to_vacuum(Vec::new(), 1 << 40);
+    heap.note_garbage().expect("noted");
+    assert_eq!(open().garbage_since_vacuum(), u64::from(u32::MAX));
+    heap.vacuumed(fixture.txns.horizon());
+    heap.note_garbage().expect("noted");
+    assert_eq!(open().garbage_since_vacuum(), 0);
+    fixture.assert_sound();
+}
+
 /// A reader prunes between two looks of a vacuum's end at the count of garbage: it once went below
 /// nothing, and the table was due for ever.
 #[test]

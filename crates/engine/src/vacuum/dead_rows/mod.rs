@@ -148,6 +148,11 @@ impl DeadRows {
         self.chunks.memory() + BESIDE
     }
 
+    /// Bytes that it may use, and that nobody else can have meanwhile.
+    pub fn reserved(&self) -> usize {
+        self.limit
+    }
+
     /// Is this row id in the set?
     pub fn contains(&self, row: RowId) -> bool {
         self.cursor().contains(row)
