@@ -11,6 +11,7 @@ use rightlink_env::sync::{Arc, Mutex};
 use crate::error::{Result, SqlError, code};
 use crate::expr::system as version;
 use crate::parse::utility::Level;
+use crate::schemas::SearchPath;
 
 /// What values a setting takes.
 #[derive(Clone, Copy)]
@@ -19,6 +20,8 @@ enum Kind {
     Fixed,
     /// Any text.
     Text,
+    /// Names of schemas.
+    Schemas,
     Bool,
     /// One of these; others exist in PostgreSQL but not here.
     Only(&'static [&'static str]),
@@ -75,7 +78,7 @@ static SETTINGS: [Setting; 37] = [
     // The database's memory budget alone bounds what builds and vacuums take.
     setting("maintenance_work_mem", "65536", Kind::Memory(1_024)),
     setting("max_identifier_length", "63", Kind::Fixed),
-    setting("search_path", "\"$user\", public", Kind::Text),
+    setting("search_path", "\"$user\", public", Kind::Schemas),
     setting("server_encoding", "UTF8", Kind::Fixed),
     setting("server_version", version::VERSION, Kind::Fixed),
     setting("server_version_num", "150018", Kind::Fixed),
@@ -156,13 +159,15 @@ struct State {
     /// As they were before the transaction's first change.
     before: Option<BTreeMap<&'static str, String>>,
     often: Often,
+    path: Arc<SearchPath>,
 }
 
 impl Default for State {
     fn default() -> State {
         let empty = BTreeMap::new;
         let (startup, values, local) = (empty(), empty(), empty());
-        State { changes: 0, startup, values, local, before: None, often: OFTEN }
+        let path = Arc::default();
+        State { changes: 0, startup, values, local, before: None, often: OFTEN, path }
     }
 }
 
@@ -214,6 +219,10 @@ impl State {
             statement_timeout: self.millis("statement_timeout"),
             insert_prefetch: self.get("enable_insert_prefetch") == "on",
         };
+        let path = SearchPath::parse(&self.get("search_path")).unwrap_or_default();
+        if path != *self.path {
+            self.path = Arc::new(path);
+        }
     }
 
     /// Keeps the values as they were before the transaction's first change.
@@ -240,6 +249,11 @@ impl Settings {
     /// What every statement asks for.
     pub(crate) fn often(&self) -> Often {
         self.0.lock().often
+    }
+
+    /// Where names without a schema are looked for.
+    pub(crate) fn path(&self) -> Arc<SearchPath> {
+        Arc::clone(&self.0.lock().path)
     }
 
     /// A time in milliseconds, none for zero.
@@ -408,6 +422,10 @@ fn check(setting: &Setting, value: &str) -> Result<String> {
             Err(SqlError::new("55P02", format!("parameter \"{}\" {what}", setting.name)))
         }
         Kind::Text => Ok(value.to_owned()),
+        Kind::Schemas => match SearchPath::parse(value) {
+            Some(_) => Ok(value.to_owned()),
+            None => Err(invalid(setting, value).detail("List syntax is invalid.")),
+        },
         Kind::Bool => match lower.as_str() {
             "on" | "true" | "yes" | "1" | "t" => Ok("on".to_owned()),
             "off" | "false" | "no" | "0" | "f" => Ok("off".to_owned()),

@@ -128,7 +128,7 @@ macro_rules! files {
 
 files!(
     expressions basics errors transactions paths grouping unsupported lengths definitions references
-    upsert catalogs collations storage partial retype cascades names
+    upsert catalogs collations storage partial retype cascades names schemas
 );
 
 #[test]

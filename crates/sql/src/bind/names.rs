@@ -1,6 +1,6 @@
 //! Identifiers and names of types.
 //!
-//! Invariants: a name without quotes is in lower case. Does not do: schemas other than `public`.
+//! Invariants: a name without quotes is in lower case. Does not do: what names mean (`schemas`).
 
 use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName,
@@ -28,8 +28,8 @@ pub(crate) fn parts(name: &ObjectName) -> Result<Vec<String>> {
     name.0.iter().map(part).collect()
 }
 
-/// The name of a table or index. `public` is the only schema.
-pub(crate) fn relation(parts: &[String]) -> Result<String> {
+/// The name of something that is in `public` only.
+pub(crate) fn of_public(parts: &[String]) -> Result<String> {
     match parts {
         [name] => Ok(name.clone()),
         [schema, name] if schema == "public" => Ok(name.clone()),
@@ -42,11 +42,6 @@ pub(crate) fn relation(parts: &[String]) -> Result<String> {
         }
         _ => Err(SqlError::unsupported("a name with a database in front")),
     }
-}
-
-/// As [`relation`], from syntax.
-pub(crate) fn relation_of(name: &ObjectName) -> Result<String> {
-    relation(&parts(name)?)
 }
 
 /// The name of a function, with `pg_catalog` taken off.

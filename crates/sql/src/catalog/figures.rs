@@ -10,6 +10,7 @@ use super::views::{number, text};
 use crate::activity::{Client, Doing};
 use crate::error::Result;
 use crate::expr::Context;
+use crate::schemas::{bare, is_shown, marked, schema_of};
 use crate::types::{Datum, Row};
 
 pub(super) fn tables(db: &Database) -> Result<Vec<Row>> {
@@ -18,8 +19,8 @@ pub(super) fn tables(db: &Database) -> Result<Vec<Row>> {
             |of: fn(&rightlink::IndexFigures) -> u64| table.indexes.iter().map(of).sum::<u64>();
         vec![
             number(FIRST + table.table),
-            text("public"),
-            text(&table.name),
+            text(schema_of(&table.name)),
+            text(bare(&table.name)),
             number(table.rows.scans),
             number(table.rows.rows_scanned),
             number(sum(|index| index.scans)),
@@ -31,7 +32,8 @@ pub(super) fn tables(db: &Database) -> Result<Vec<Row>> {
             number(table.garbage),
         ]
     };
-    Ok(db.table_figures()?.into_iter().map(one).collect())
+    let shown = db.table_figures()?.into_iter().filter(|table| is_shown(&table.name));
+    Ok(shown.map(one).collect())
 }
 
 pub(super) fn indexes(db: &Database) -> Result<Vec<Row>> {
@@ -41,9 +43,9 @@ pub(super) fn indexes(db: &Database) -> Result<Vec<Row>> {
             rows.push(vec![
                 number(FIRST + table.table),
                 number(FIRST + index.index),
-                text("public"),
-                text(&table.name),
-                text(&index.name),
+                text(schema_of(&table.name)),
+                text(bare(&table.name)),
+                text(bare(&index.name)),
                 number(index.scans),
                 number(index.rows),
             ]);
@@ -122,7 +124,11 @@ pub(super) fn locks(db: &Database, context: &Context) -> Result<Vec<Row>> {
         vec![
             text(kind(&lock)),
             table.map_or(Datum::Null, |table| number(FIRST + table)),
-            optional(name.map(|figures| figures.name.as_str())),
+            // The lock of a schema is that of its mark.
+            optional(name.map(|figures| match marked(&figures.name) {
+                Some(schema) => schema,
+                None => bare(&figures.name),
+            })),
             transaction,
             text(lock.transaction.to_string()),
             client.map_or(Datum::Null, |client| Datum::Int4(client.who.pid as i32)),

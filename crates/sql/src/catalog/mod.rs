@@ -35,6 +35,7 @@ use crate::bind::names;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::plan::{Column, Plan, Select, Source};
+use crate::schemas::{PUBLIC, SearchPath};
 use crate::types::{Datum, SqlType};
 use objects::Objects;
 
@@ -77,13 +78,15 @@ fn lists_schemas(select: &AstSelect) -> bool {
     condition.contains("n.nspname !~ '^pg_'") || condition.contains("n.nspname operator(~) '")
 }
 
-/// What an item of `\dn` is for the one schema there is; `None` if it is not known.
-fn of_schema(text: &str) -> Option<Option<String>> {
+/// What an item of `\dn` is for a schema; `None` if it is not known.
+fn of_schema(schema: &str, text: &str) -> Option<Option<String>> {
     Some(match text {
-        "n.nspname" => Some("public".to_owned()),
+        "n.nspname" => Some(schema.to_owned()),
         _ if text.starts_with("pg_get_userbyid(") => Some(crate::expr::system::USER.to_owned()),
         _ if text.starts_with("array_to_string(n.nspacl") => None,
-        _ if text.starts_with("obj_description(") => Some("standard public schema".to_owned()),
+        _ if text.starts_with("obj_description(") => {
+            (schema == PUBLIC).then(|| "standard public schema".to_owned())
+        }
         _ => return None,
     })
 }
@@ -92,6 +95,7 @@ fn of_schema(text: &str) -> Option<Option<String>> {
 pub(crate) fn answer(
     statement: &Statement,
     txn: &mut Transaction,
+    path: &SearchPath,
 ) -> Result<Option<(Plan, Vec<SqlType>)>> {
     let Statement::Query(query) = statement else { return Ok(None) };
     let Some((select, relation)) = main(&query.body) else { return Ok(None) };
@@ -104,8 +108,13 @@ pub(crate) fn answer(
         let condition = normal(&condition);
         if relation == "pg_namespace" && lists_schemas(select) {
             let wanted = items::quoted(&condition, "n.nspname operator(~) ");
-            if wanted.is_none_or(|wanted| pattern::matches(wanted, "public")) {
-                rows.push(values(select, &|text, _| of_schema(text))?);
+            let made = objects.schemas().iter().map(|(_, name)| name.as_str());
+            let mut all: Vec<&str> = made.chain([PUBLIC]).collect();
+            all.sort_unstable();
+            for schema in all {
+                if wanted.is_none_or(|wanted| pattern::matches(wanted, schema)) {
+                    rows.push(values(select, &|text, _| of_schema(schema, text))?);
+                }
             }
         } else if relation == "pg_constraint" {
             let all = constraints::all(&objects);
@@ -113,7 +122,7 @@ pub(crate) fn answer(
                 rows.push(values(select, &|text, _| one.value(text))?);
             }
         } else {
-            for row in items::rows(&relation, &condition, &objects)? {
+            for row in items::rows(&relation, &condition, &objects, path)? {
                 rows.push(values(select, &|text, name| items::value(&row, text, name))?);
             }
         }

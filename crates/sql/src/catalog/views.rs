@@ -5,7 +5,7 @@
 
 use rightlink::{Database, PageInfo, RowId, Transaction};
 
-use super::objects::{Object, Objects};
+use super::objects::{Object, Objects, PUBLIC_OID};
 use super::{constraints, figures};
 use crate::bind::collate;
 use crate::error::{Result, SqlError, code};
@@ -13,12 +13,12 @@ use crate::expr::Context;
 use crate::expr::system::USER;
 use crate::plan::notes::ColumnNotes;
 use crate::plan::views::{Kind, View};
+use crate::schemas::{self, PUBLIC, SearchPath, bare, schema_of};
 use crate::types::declared::Modifier;
 use crate::types::{Category, Datum, Row, SqlType};
 
 /// Numbers of schemas and of the owner, as PostgreSQL has them.
 const CATALOGS: i64 = 11;
-const PUBLIC: i64 = 2_200;
 const OWNER: i64 = 10;
 const HEAP: i64 = 2;
 const BTREE: i64 = 403;
@@ -49,11 +49,11 @@ pub(crate) fn rows(
 ) -> Result<Vec<Row>> {
     let db = &context.db.as_ref().expect("a statement has a database").0;
     let rows = match view.kind {
-        Kind::Namespace => namespaces(),
+        Kind::Namespace => namespaces(txn)?,
         Kind::Collation => collations(txn)?,
         Kind::Type => SqlType::ALL.into_iter().map(of_type).collect(),
         Kind::Method => methods(),
-        Kind::Class => objects(txn, &mut |o, rows| rows.push(class(o)))?,
+        Kind::Class => classes(txn)?,
         Kind::Attribute => objects(txn, &mut attributes)?,
         Kind::Index => objects(txn, &mut |o, rows| rows.extend(index(o)))?,
         Kind::Tables => objects(txn, &mut |o, rows| rows.extend(table(o)))?,
@@ -67,7 +67,7 @@ pub(crate) fn rows(
         Kind::Activity => figures::activity(db, context),
         Kind::Locks => figures::locks(db, context)?,
         Kind::TreeMeta | Kind::TreePage | Kind::TreeItems | Kind::TreeStatistics => {
-            tree(view.kind, args, txn, db)?
+            tree(view.kind, args, (txn, db), &context.settings.path())?
         }
     };
     let width = view.columns.len();
@@ -89,9 +89,17 @@ fn objects(
     Ok(rows)
 }
 
-fn namespaces() -> Vec<Row> {
+fn namespaces(txn: &mut Transaction) -> Result<Vec<Row>> {
+    let objects = Objects::of(txn)?;
     let one = |(oid, name): (i64, &str)| vec![number(oid), text(name), number(OWNER)];
-    [(CATALOGS, "pg_catalog"), (PUBLIC, "public")].into_iter().map(one).collect()
+    let made = objects.schemas().iter().map(|(oid, name)| (i64::from(*oid), name.as_str()));
+    Ok([(CATALOGS, "pg_catalog"), (PUBLIC_OID, PUBLIC)].into_iter().chain(made).map(one).collect())
+}
+
+fn classes(txn: &mut Transaction) -> Result<Vec<Row>> {
+    let objects = Objects::of(txn)?;
+    let one = |object: &Object<'_>| class(object, objects.schema_oid(object.stored()));
+    Ok(objects.all().iter().map(one).collect())
 }
 
 /// Those that are there without being made have numbers from 100, others from 20,000 on: nothing
@@ -127,7 +135,7 @@ fn collations(txn: &mut Transaction) -> Result<Vec<Row>> {
         });
     }
     for (at, known) in txn.collations()?.iter().enumerate() {
-        rows.push(icu(20_000 + at, PUBLIC, known));
+        rows.push(icu(20_000 + at, PUBLIC_OID, known));
     }
     Ok(rows)
 }
@@ -165,7 +173,7 @@ fn of_type(ty: SqlType) -> Row {
     ]
 }
 
-fn class(object: &Object<'_>) -> Row {
+fn class(object: &Object<'_>, namespace: i64) -> Row {
     let method = match object.method() {
         "heap" => HEAP,
         "hash" => HASH,
@@ -180,7 +188,7 @@ fn class(object: &Object<'_>) -> Row {
     vec![
         number(object.oid),
         text(object.name()),
-        number(PUBLIC),
+        number(namespace),
         number(OWNER),
         number(method),
         count(object.blocks()),
@@ -255,23 +263,24 @@ fn index(object: &Object<'_>) -> Option<Row> {
 fn table(object: &Object<'_>) -> Option<Row> {
     object.index.is_none().then(|| {
         let indexed = Datum::Bool(!object.table.indexes.is_empty());
-        vec![text("public"), text(object.name()), text(USER), indexed]
+        vec![text(object.schema()), text(object.name()), text(USER), indexed]
     })
 }
 
 fn definition(object: &Object<'_>) -> Option<Row> {
     let definition = object.definition(false)?;
-    Some(vec![text("public"), text(&object.table.name), text(object.name()), text(definition)])
+    let table = object.table_name();
+    Some(vec![text(object.schema()), text(table), text(object.name()), text(definition)])
 }
 
 fn all_constraints(txn: &mut Transaction) -> Result<Vec<Row>> {
     let objects = Objects::of(txn)?;
     let mut rows = Vec::new();
-    let mut add = |oid: u32, name: &str, kind: char, table: u32, parent: u32| {
+    let mut add = |oid: u32, name: &str, kind: char, (table, stored): (u32, &str), parent: u32| {
         rows.push(vec![
             number(oid),
             text(name),
-            number(PUBLIC),
+            number(objects.schema_oid(stored)),
             text(kind),
             Datum::Bool(false),
             Datum::Bool(false),
@@ -283,11 +292,13 @@ fn all_constraints(txn: &mut Transaction) -> Result<Vec<Row>> {
     for object in objects.all() {
         let Some(index) = object.index.filter(|index| index.unique) else { continue };
         let kind = if index.primary { 'p' } else { 'u' };
-        add(object.oid, object.name(), kind, object.table_oid(), 0);
+        let table = (object.table_oid(), object.table.name.as_str());
+        add(object.oid, object.name(), kind, table, 0);
     }
     for one in constraints::all(&objects) {
         // Checks and foreign keys have no numbers of their own.
-        add(0, &one.name, one.kind, one.table.0, one.parent.unwrap_or(0));
+        let table = (one.table.0, one.table.1.as_str());
+        add(0, &one.name, one.kind, table, one.parent.unwrap_or(0));
     }
     Ok(rows)
 }
@@ -296,7 +307,7 @@ fn sequences(db: &Database) -> Result<Vec<Row>> {
     let one = |info: rightlink::SequenceInfo| {
         let schema = info.schema;
         let numbers = [schema.start, schema.min, schema.max, schema.increment];
-        let mut row = vec![text("public"), text(schema.name)];
+        let mut row = vec![text(schema_of(&schema.name)), text(bare(&schema.name))];
         row.extend(numbers.map(Datum::Int8));
         row.push(Datum::Bool(false));
         row
@@ -312,14 +323,14 @@ fn vacuums(txn: &mut Transaction, db: &Database, database: &str) -> Result<Vec<R
     let objects = Objects::of(txn)?;
     let all = objects.all();
     let oid = |name: &str| {
-        let found = all.iter().find(|object| object.index.is_none() && object.name() == name);
+        let found = all.iter().find(|object| object.index.is_none() && object.stored() == name);
         found.map_or(Datum::Null, |object| number(object.oid))
     };
     let one = |progress: rightlink::VacuumProgress| {
         vec![
             text(database),
             oid(&progress.table),
-            text(&progress.table),
+            text(bare(&progress.table)),
             Datum::Bool(progress.automatic),
             text(match progress.phase {
                 rightlink::VacuumPhase::Waiting => "initializing",
@@ -351,14 +362,19 @@ fn snapshots(db: &Database) -> Vec<Row> {
 }
 
 /// Rows about the pages of a B-tree.
-fn tree(kind: Kind, args: &[Datum], txn: &mut Transaction, db: &Database) -> Result<Vec<Row>> {
+fn tree(
+    kind: Kind,
+    args: &[Datum],
+    (txn, db): (&mut Transaction, &Database),
+    path: &SearchPath,
+) -> Result<Vec<Row>> {
     let (Datum::Text(name), block) = (&args[0], args.get(1).and_then(Datum::as_int)) else {
         return Ok(Vec::new());
     };
-    let plain = name.strip_prefix("public.").unwrap_or(name);
+    let plain = &schemas::find(txn, path, &schemas::parts_of(name)?)?.name;
     let missing = |error: rightlink::Error| match error {
         rightlink::Error::NotFound(_) => {
-            let message = format!("relation \"{plain}\" does not exist");
+            let message = format!("relation \"{}\" does not exist", schemas::said(plain));
             SqlError::new(code::UNDEFINED_TABLE, message)
         }
         other => other.into(),
@@ -366,10 +382,10 @@ fn tree(kind: Kind, args: &[Datum], txn: &mut Transaction, db: &Database) -> Res
     let table = txn.table_of_index(plain).map_err(missing)?;
     let info = txn.describe(&table)?;
     let is_tree = |index: &rightlink::IndexInfo| {
-        index.name == plain && index.method == rightlink::IndexMethod::BTree
+        index.name == *plain && index.method == rightlink::IndexMethod::BTree
     };
     if !info.indexes.iter().any(is_tree) {
-        let message = format!("relation \"{plain}\" is not a btree index");
+        let message = format!("relation \"{}\" is not a btree index", bare(plain));
         return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
     }
     let out_of_range = || {

@@ -188,12 +188,14 @@ impl Session {
         self.settings.millis(name)
     }
 
-    /// All tables, as the session's transaction sees them.
+    /// All tables, as the session's transaction sees them, under the store's names.
     pub fn tables(&mut self) -> Result<Vec<rightlink::TableInfo>> {
-        match &mut self.active {
-            Some(active) => Ok(active.txn.tables()?),
-            None => Ok(self.db.tables()?),
-        }
+        let mut all = match &mut self.active {
+            Some(active) => active.txn.tables()?,
+            None => self.db.tables()?,
+        };
+        all.retain(|table| crate::schemas::is_shown(&table.name));
+        Ok(all)
     }
 
     /// The database.

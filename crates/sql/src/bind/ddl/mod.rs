@@ -1,15 +1,19 @@
-//! Definitions of tables, indexes and sequences.
+//! Definitions of tables, indexes, sequences and schemas.
+//!
+//! Names of relations are those of the store, found along the search path.
 //!
 //! | file | hides |
 //! |---|---|
 //! | `table` | CREATE TABLE: columns and constraints |
 //! | `alter` | ALTER TABLE |
+//! | `schema` | schemas |
 //! | `storage` | storage parameters |
 //!
 //! Invariants: every clause that the store cannot keep is refused by name.
 //! Does not do: changing anything (`exec::ddl`).
 
 mod alter;
+mod schema;
 pub(crate) mod storage;
 mod table;
 
@@ -22,6 +26,7 @@ use sqlparser::ast::{
 use super::{collate, names};
 use crate::error::{Result, SqlError, code};
 use crate::plan::notes::{ColumnNotes, ForeignKey};
+use crate::schemas::Resolver;
 use crate::types::SqlType;
 
 /// A definition to make, change or drop.
@@ -33,7 +38,13 @@ pub(crate) enum Definition {
     CreateCollation { name: String, from: NewCollation, if_not_exists: bool },
     Drop { kind: Kind, names: Vec<String>, if_exists: bool, cascade: bool },
     Alter { table: String, if_exists: bool, changes: Vec<Alteration> },
+    MoveTable { table: String, if_exists: bool, schema: String },
     RenameIndex { name: String, to: String },
+    CreateSchema { name: String, if_not_exists: bool },
+    DropSchema { names: Vec<String>, if_exists: bool, cascade: bool },
+    RenameSchema { name: String, to: String },
+    /// There is one user.
+    OwnSchema(String),
     Truncate { tables: Vec<String>, restart: bool, cascade: bool },
     Comment { table: String, column: Option<String>, text: Option<String> },
 }
@@ -131,13 +142,37 @@ pub(crate) enum Alteration {
     Owner,
 }
 
-/// Reads a definition, if the statement is one.
-pub(crate) fn definition(statement: &ast::Statement) -> Result<Option<Definition>> {
-    Ok(Some(match statement {
-        ast::Statement::CreateTable(create) => table::create(create)?,
-        ast::Statement::CreateIndex(create) => create_index(create)?,
-        ast::Statement::CreateSequence { .. } => create_sequence(statement)?,
+/// Is the statement a definition?
+pub(crate) fn is_definition(statement: &ast::Statement) -> bool {
+    use ast::Statement as S;
+    matches!(
+        statement,
+        S::CreateTable(_)
+            | S::CreateIndex(_)
+            | S::CreateSequence { .. }
+            | S::CreateCollation(_)
+            | S::CreateSchema { .. }
+            | S::Drop { .. }
+            | S::AlterTable(_)
+            | S::AlterIndex { .. }
+            | S::AlterSchema(_)
+            | S::Truncate(_)
+            | S::Comment { .. }
+    )
+}
+
+/// Reads a statement that is a definition.
+pub(crate) fn definition(
+    statement: &ast::Statement,
+    resolver: &mut Resolver<'_>,
+) -> Result<Definition> {
+    Ok(match statement {
+        ast::Statement::CreateTable(create) => table::create(create, resolver)?,
+        ast::Statement::CreateIndex(create) => create_index(create, resolver)?,
+        ast::Statement::CreateSequence { .. } => create_sequence(statement, resolver)?,
         ast::Statement::CreateCollation(create) => create_collation(create)?,
+        ast::Statement::CreateSchema { .. } => schema::create(statement)?,
+        ast::Statement::AlterSchema(alter) => schema::alter(alter)?,
         ast::Statement::Drop {
             object_type,
             if_exists,
@@ -153,32 +188,40 @@ pub(crate) fn definition(statement: &ast::Statement) -> Result<Option<Definition
                 ObjectType::Index => Kind::Index,
                 ObjectType::Sequence => Kind::Sequence,
                 ObjectType::Collation => Kind::Collation,
+                ObjectType::Schema => return schema::drop(names, *if_exists, *cascade),
                 other => return Err(SqlError::unsupported(format!("DROP {other}"))),
             };
             if *purge || *temporary || table.is_some() {
                 return Err(SqlError::unsupported("DROP with such a clause"));
             }
-            let names = names.iter().map(names::relation_of).collect::<Result<_>>()?;
+            let name = |name: &ast::ObjectName| match kind {
+                Kind::Collation => names::of_public(&names::parts(name)?),
+                _ if *if_exists => resolver.any(name),
+                _ => resolver.existing(name),
+            };
+            let names = names.iter().map(name).collect::<Result<_>>()?;
             Definition::Drop { kind, names, if_exists: *if_exists, cascade: *cascade }
         }
-        ast::Statement::AlterTable(alter) => alter::table(alter)?,
+        ast::Statement::AlterTable(alter) => alter::table(alter, resolver)?,
         ast::Statement::AlterIndex { name, operation } => {
             let ast::AlterIndexOperation::RenameIndex { index_name } = operation;
-            let (name, to) = (names::relation_of(name)?, names::relation_of(index_name)?);
+            let name = resolver.existing(name)?;
+            let to = resolver.beside(&name, index_name)?;
             Definition::RenameIndex { name, to }
         }
-        ast::Statement::Truncate(truncate) => self::truncate(truncate)?,
+        ast::Statement::Truncate(truncate) => self::truncate(truncate, resolver)?,
         ast::Statement::Comment { object_type, object_name, comment, .. } => {
-            self::comment(*object_type, object_name, comment.clone())?
+            self::comment(*object_type, object_name, comment.clone(), resolver)?
         }
-        _ => return Ok(None),
-    }))
+        other => unreachable!("no definition: {other}"),
+    })
 }
 
 fn comment(
     kind: CommentObject,
     name: &ast::ObjectName,
     text: Option<String>,
+    resolver: &mut Resolver<'_>,
 ) -> Result<Definition> {
     let mut parts = names::parts(name)?;
     let column = match kind {
@@ -187,10 +230,13 @@ fn comment(
         other => return Err(SqlError::unsupported(format!("COMMENT ON {other}"))),
     };
     let text = text.filter(|text| !text.is_empty());
-    Ok(Definition::Comment { table: names::relation(&parts)?, column, text })
+    Ok(Definition::Comment { table: resolver.existing_parts(&parts)?, column, text })
 }
 
-fn create_sequence(statement: &ast::Statement) -> Result<Definition> {
+fn create_sequence(
+    statement: &ast::Statement,
+    resolver: &mut Resolver<'_>,
+) -> Result<Definition> {
     let ast::Statement::CreateSequence {
         temporary,
         if_not_exists,
@@ -222,7 +268,7 @@ fn create_sequence(statement: &ast::Statement) -> Result<Definition> {
             return Err(SqlError::new(code::INVALID_PARAMETER, message));
         }
     };
-    let schema = sequence(names::relation_of(name)?, (smallest, largest), sequence_options)?;
+    let schema = sequence(resolver.new_name(name)?, (smallest, largest), sequence_options)?;
     Ok(Definition::CreateSequence { schema, if_not_exists: *if_not_exists })
 }
 
@@ -385,7 +431,7 @@ fn option_text(value: &Ast) -> String {
     }
 }
 
-fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
+fn create_index(create: &ast::CreateIndex, resolver: &mut Resolver<'_>) -> Result<Definition> {
     let method = match &create.using {
         None | Some(IndexType::BTree) => Some(IndexMethod::BTree),
         Some(IndexType::Hash) => Some(IndexMethod::Hash),
@@ -400,12 +446,13 @@ fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
     if let Some((_, what)) = refused.iter().find(|(found, _)| *found) {
         return Err(SqlError::unsupported(what));
     }
-    let table = names::relation_of(&create.table_name)?;
+    let table = resolver.existing(&create.table_name)?;
     let columns = create.columns.iter().map(key_column).collect::<Result<Vec<_>>>()?;
     let (columns, collations): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
     let named = create.name.is_some();
     let name = match &create.name {
-        Some(name) => names::relation_of(name)?,
+        // An index is where its table is.
+        Some(name) => resolver.beside(&table, name)?,
         None => {
             let list: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
             format!("{table}_{}_idx", list.join("_"))
@@ -426,12 +473,12 @@ fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
     Ok(Definition::CreateIndex { table, index, concurrently, if_not_exists })
 }
 
-fn truncate(truncate: &ast::Truncate) -> Result<Definition> {
+fn truncate(truncate: &ast::Truncate, resolver: &mut Resolver<'_>) -> Result<Definition> {
     if truncate.partitions.is_some() || truncate.on_cluster.is_some() || truncate.if_exists {
         return Err(SqlError::unsupported("TRUNCATE with such a clause"));
     }
     let cascade = matches!(truncate.cascade, Some(ast::CascadeOption::Cascade));
     let restart = matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart));
-    let tables = truncate.table_names.iter().map(|target| names::relation_of(&target.name));
+    let tables = truncate.table_names.iter().map(|target| resolver.existing(&target.name));
     Ok(Definition::Truncate { tables: tables.collect::<Result<_>>()?, restart, cascade })
 }
