@@ -1,5 +1,5 @@
-//! Names that were typed: what they mean, with a schema in front too. Of those that do not exist the
-//! message lists what does.
+//! Names that were typed: what they mean, with a schema in front too. The message for those that do
+//! not exist lists what does.
 //!
 //! Invariants: the exit code is `NotFound`. Does not do: guessing what was meant.
 
@@ -33,9 +33,9 @@ pub(crate) fn stored(db: &Database, name: &str) -> Result<String, Failure> {
     let Some((schema, _)) = name.split_once('.') else { return Ok(name.to_owned()) };
     let mark = stored_name(&format!("{schema}."));
     let tables = db.tables()?;
-    let exact = tables.iter().any(|table| {
-        table.name == name || table.indexes.iter().any(|index| index.name == name)
-    });
+    let exact = tables
+        .iter()
+        .any(|table| table.name == name || table.indexes.iter().any(|index| index.name == name));
     let there = schema == "public" || tables.iter().any(|table| table.name == mark);
     Ok(if !exact && there { stored_name(name) } else { name.to_owned() })
 }

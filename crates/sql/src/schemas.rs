@@ -150,9 +150,9 @@ impl SearchPath {
     /// Does the bare name mean this one, of `all` that there are?
     pub(crate) fn shows(&self, stored: &str, all: &[&str]) -> bool {
         let schema = schema_of(stored);
-        let before = self.of_tables().take_while(|known| *known != schema);
+        let mut before = self.of_tables().take_while(|known| *known != schema);
         let hidden = |first: &String| all.contains(&self::stored(first, bare(stored)).as_str());
-        self.has(schema) && !before.into_iter().any(hidden)
+        self.has(schema) && !before.any(hidden)
     }
 
     /// A name of the store as a client with this path reads it in an error.
@@ -255,12 +255,6 @@ pub(crate) fn find_kept(parts: &[String]) -> Result<Found> {
 /// Is there such a schema?
 pub(crate) fn exists(txn: &mut Transaction, schema: &str) -> Result<bool> {
     Ok(schema == PUBLIC || CATALOGS.contains(&schema) || txn.has_relation(&mark(schema))?)
-}
-
-/// The schemas that were made, by name.
-pub(crate) fn all(txn: &mut Transaction) -> Result<Vec<String>> {
-    let names = txn.table_names()?;
-    Ok(names.iter().filter_map(|name| marked(name)).map(str::to_owned).collect())
 }
 
 /// Locks a schema, so that it stays or so that nothing comes into it.

@@ -110,7 +110,10 @@ fn messages_name_things_as_clients_do() {
         "cannot drop schema s because other objects depend on it|table s.c depends on schema \
          s\ntable s.p depends on schema s"
     );
-    assert_eq!(said("set search_path to s; drop table nothing"), "table \"nothing\" does not exist|");
+    assert_eq!(
+        said("set search_path to s; drop table nothing"),
+        "table \"nothing\" does not exist|"
+    );
 }
 
 #[test]
@@ -148,10 +151,8 @@ fn nothing_is_left_in_a_schema_that_goes() {
 #[test]
 fn psql_sees_schemas() {
     let (_dir, db) = open();
-    let mut session = session(
-        &db,
-        &["create schema s", "create table s.t (a int)", "create table t (a int)"],
-    );
+    let mut session =
+        session(&db, &["create schema s", "create table s.t (a int)", "create table t (a int)"]);
     let rows = |session: &mut Session, sql: &str| -> Vec<String> {
         let rows = session.execute(sql).unwrap().remove(0).rows;
         let field = |datum: &rightlink_sql::Datum| datum.to_text().unwrap_or_default();

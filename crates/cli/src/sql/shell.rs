@@ -343,7 +343,9 @@ impl Shell {
     fn table(&mut self, name: &str, output: &mut Output) -> Result<(), Failure> {
         let name = name.trim_matches(['"', ';']);
         let tables = self.known()?;
-        let Some(table) = tables.iter().find(|table| table.name == name || table.name == stored_name(name)) else {
+        let Some(table) =
+            tables.iter().find(|table| table.name == name || table.name == stored_name(name))
+        else {
             return Err(Failure::new(Exit::NotFound, format!("there is no table \"{name}\"")));
         };
         output.line(format_args!("Table \"{}\"", shown_text(&table.name)))?;
@@ -358,7 +360,11 @@ impl Shell {
             output.line("Indexes:")?;
         }
         for index in &table.indexes {
-            output.line(format_args!("    \"{}\" {}", shown_text(&index.name), definition(index)))?;
+            output.line(format_args!(
+                "    \"{}\" {}",
+                shown_text(&index.name),
+                definition(index)
+            ))?;
         }
         Ok(())
     }

@@ -170,8 +170,8 @@ impl Catalog {
     /// Names of the sequences of no column that `snapshot` sees, sorted.
     pub fn sequence_names(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<String>> {
         let objects = self.store.all(snapshot)?.into_iter();
-        let free = objects
-            .filter(|object| object.kind == Kind::Sequence && object.parent == ObjectId(0));
+        let free =
+            objects.filter(|object| object.kind == Kind::Sequence && object.parent == ObjectId(0));
         let mut names: Vec<String> = free.map(|object| object.name).collect();
         names.sort();
         Ok(names)

@@ -196,7 +196,9 @@ impl Binder<'_> {
                 Expr::Const(Datum::Text(args[0].ty.name().to_owned())),
                 SqlType::Text,
             )),
-            ("current_schema" | "current_schemas" | "to_regclass", _) => self.about_schemas(name, args),
+            ("current_schema" | "current_schemas" | "to_regclass", _) => {
+                self.about_schemas(name, args)
+            }
             ("row", _) => Err(SqlError::unsupported("a row value")),
             ("generate_series" | "unnest", _) => {
                 Err(SqlError::unsupported(format!("{name} outside of FROM")))

@@ -14,10 +14,10 @@ use super::select::{is_default, refuse_locks};
 use super::{Binder, Place, Slot, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
-use crate::schemas::{bare, beside};
 use crate::plan::{
     Change, Conflict, Given, Insert, Select, Source, Table, TableScan, Target, path, shape,
 };
+use crate::schemas::{bare, beside};
 
 impl Binder<'_> {
     /// Binds an INSERT.

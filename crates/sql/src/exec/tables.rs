@@ -16,7 +16,7 @@ use crate::schemas::{self, Found, SearchPath};
 use crate::types::SqlType;
 use crate::types::declared::Modifier;
 
-/// Tables as a transaction sees them; names of clients are those of `public`, unless they say where.
+/// Tables as a transaction sees them; a name without a schema is one of `public`.
 pub(crate) struct Tables<'t>(pub(crate) &'t mut Transaction);
 
 /// The same, with names of clients looked for along a path.
@@ -32,9 +32,13 @@ impl Catalog for Along<'_> {
     }
 
     fn shown(&mut self, name: &str) -> Result<Option<String>> {
-        let there = self.0.0.has_relation(name)?;
-        Ok(there.then(|| match self.1.has(schemas::schema_of(name)) {
-            true => identifier(schemas::bare(name)),
+        if !self.0.0.has_relation(name)? {
+            return Ok(None);
+        }
+        let bare = schemas::bare(name);
+        let found = schemas::find(self.0.0, self.1, &[bare.to_owned()])?;
+        Ok(Some(match found.name == name {
+            true => identifier(bare),
             false => schemas::full_reference(name),
         }))
     }

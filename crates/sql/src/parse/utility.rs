@@ -382,7 +382,11 @@ fn set(cursor: &mut Cursor) -> Result<Utility> {
     }
     if cursor.take("schema") {
         let value = cursor.string().ok_or_else(|| cursor.unexpected())?;
-        return Ok(Utility::Set { name: "search_path".to_owned(), value: Some(vec![value]), local });
+        return Ok(Utility::Set {
+            name: "search_path".to_owned(),
+            value: Some(vec![value]),
+            local,
+        });
     }
     let zone = cursor.is("time");
     let name = setting_name(cursor)?;

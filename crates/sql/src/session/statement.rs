@@ -191,7 +191,11 @@ impl Session {
         self.define(&definition, sink)
     }
 
-    pub(super) fn define(&mut self, definition: &ddl::Definition, sink: &mut dyn Sink) -> Result<String> {
+    pub(super) fn define(
+        &mut self,
+        definition: &ddl::Definition,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
         let context = self.context(Vec::new());
         if let ddl::Definition::CreateIndex { table, index, concurrently: true, if_not_exists } =
             definition

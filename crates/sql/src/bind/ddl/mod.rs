@@ -32,21 +32,70 @@ use crate::types::SqlType;
 /// A definition to make, change or drop.
 #[derive(Clone, Debug)]
 pub(crate) enum Definition {
-    CreateTable { table: Box<NewTable>, if_not_exists: bool },
-    CreateIndex { table: String, index: Box<NewIndex>, concurrently: bool, if_not_exists: bool },
-    CreateSequence { schema: SequenceSchema, if_not_exists: bool },
-    CreateCollation { name: String, from: NewCollation, if_not_exists: bool },
-    Drop { kind: Kind, names: Vec<String>, if_exists: bool, cascade: bool },
-    Alter { table: String, if_exists: bool, changes: Vec<Alteration> },
-    MoveTable { table: String, if_exists: bool, schema: String },
-    RenameIndex { name: String, to: String },
-    CreateSchema { name: String, if_not_exists: bool },
-    DropSchema { names: Vec<String>, if_exists: bool, cascade: bool },
-    RenameSchema { name: String, to: String },
+    CreateTable {
+        table: Box<NewTable>,
+        if_not_exists: bool,
+    },
+    CreateIndex {
+        table: String,
+        index: Box<NewIndex>,
+        concurrently: bool,
+        if_not_exists: bool,
+    },
+    CreateSequence {
+        schema: SequenceSchema,
+        if_not_exists: bool,
+    },
+    CreateCollation {
+        name: String,
+        from: NewCollation,
+        if_not_exists: bool,
+    },
+    Drop {
+        kind: Kind,
+        names: Vec<String>,
+        if_exists: bool,
+        cascade: bool,
+    },
+    Alter {
+        table: String,
+        if_exists: bool,
+        changes: Vec<Alteration>,
+    },
+    MoveTable {
+        table: String,
+        if_exists: bool,
+        schema: String,
+    },
+    RenameIndex {
+        name: String,
+        to: String,
+    },
+    CreateSchema {
+        name: String,
+        if_not_exists: bool,
+    },
+    DropSchema {
+        names: Vec<String>,
+        if_exists: bool,
+        cascade: bool,
+    },
+    RenameSchema {
+        name: String,
+        to: String,
+    },
     /// There is one user.
     OwnSchema(String),
-    Truncate { tables: Vec<String>, restart: bool, cascade: bool },
-    Comment { table: String, column: Option<String>, text: Option<String> },
+    Truncate {
+        tables: Vec<String>,
+        restart: bool,
+        cascade: bool,
+    },
+    Comment {
+        table: String,
+        column: Option<String>,
+        text: Option<String>,
+    },
 }
 
 /// What is dropped.
@@ -233,10 +282,7 @@ fn comment(
     Ok(Definition::Comment { table: resolver.existing_parts(&parts)?, column, text })
 }
 
-fn create_sequence(
-    statement: &ast::Statement,
-    resolver: &mut Resolver<'_>,
-) -> Result<Definition> {
+fn create_sequence(statement: &ast::Statement, resolver: &mut Resolver<'_>) -> Result<Definition> {
     let ast::Statement::CreateSequence {
         temporary,
         if_not_exists,

@@ -16,10 +16,7 @@ use crate::plan::notes::{Action, ColumnNotes, ForeignKey};
 use crate::schemas::{Resolver, bare, beside};
 use crate::types::SqlType;
 
-pub(super) fn create(
-    create: &ast::CreateTable,
-    resolver: &mut Resolver<'_>,
-) -> Result<Definition> {
+pub(super) fn create(create: &ast::CreateTable, resolver: &mut Resolver<'_>) -> Result<Definition> {
     refuse_table(create)?;
     let mut table = NewTable::new(&resolver.new_table(&create.name)?);
     table.schema.logged = !create.unlogged;

@@ -80,7 +80,8 @@ impl Definer<'_> {
     fn add_primary(&mut self, table: &str, name: Option<&str>, columns: &[String]) -> Result<()> {
         let info = named(table, self.txn.describe(table))?;
         if info.indexes.iter().any(|index| index.primary) {
-            let message = format!("multiple primary keys for table \"{}\" are not allowed", bare(table));
+            let message =
+                format!("multiple primary keys for table \"{}\" are not allowed", bare(table));
             return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
         }
         for key in columns {
@@ -270,7 +271,7 @@ impl Definer<'_> {
             None => Expr::null(),
         };
         self.txn.set_default(name, column, constant(&bound))?;
-        let text = default.map(ToString::to_string);
+        let text = default.map(|node| node.to_string());
         self.note_column(name, column, |notes| notes.default = text)
     }
 

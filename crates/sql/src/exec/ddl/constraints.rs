@@ -31,10 +31,8 @@ impl Definer<'_> {
     pub(super) fn add_check(&mut self, name: &str, check: &NewCheck) -> Result<()> {
         let table = self.table(name)?;
         let plain = bare(name);
-        let check = &NewCheck {
-            name: check.name.clone(),
-            condition: self.settled(&check.condition)?,
-        };
+        let check =
+            &NewCheck { name: check.name.clone(), condition: self.settled(&check.condition)? };
         let (mut tables, lines) = (Tables(self.txn), Lines::default());
         let mut binder = Binder::new(&mut tables, &lines, &[]);
         let condition = binder.check_from(&check.condition, &table)?;
@@ -103,8 +101,10 @@ impl Definer<'_> {
         if key.parent_columns.is_empty() {
             let primary = parent.info.indexes.iter().find(|index| index.primary);
             let primary = primary.ok_or_else(|| {
-                let message =
-                    format!("there is no primary key for referenced table \"{}\"", bare(&key.parent));
+                let message = format!(
+                    "there is no primary key for referenced table \"{}\"",
+                    bare(&key.parent)
+                );
                 SqlError::new(code::UNDEFINED_OBJECT, message)
             })?;
             key.parent_columns = primary.columns.iter().map(|part| part.name.clone()).collect();

@@ -62,9 +62,9 @@ pub(crate) fn run(
         Ok(Defined { tag, notices: definer.notices })
     };
     match definition {
-        Definition::Drop { .. }
-        | Definition::DropSchema { .. }
-        | Definition::Truncate { .. } => txn.freeing(run),
+        Definition::Drop { .. } | Definition::DropSchema { .. } | Definition::Truncate { .. } => {
+            txn.freeing(run)
+        }
         _ => run(txn),
     }
 }

@@ -90,7 +90,8 @@ impl Definer<'_> {
             let condition = binder.check_from(&parse::expression(text)?, table)?;
             let mentions = binder.mentions.iter().filter(|(_, of)| *of == column);
             let places: BTreeSet<Span> = mentions.map(|(place, _)| *place).collect();
-            let text = replaced(text, &places, &identifier(bare(to))).ok_or_else(|| refused(name, to))?;
+            let text =
+                replaced(text, &places, &identifier(bare(to))).ok_or_else(|| refused(name, to))?;
             renamed.push((text, columns_of(&condition)));
         }
         Ok(renamed)

@@ -141,7 +141,7 @@ impl Definer<'_> {
             return Err(SqlError::unsupported(format!("a table in the schema \"{to}\"")));
         }
         schemas::lock(self.txn, to, LockMode::Access)?;
-        if schema_of(name) == "" {
+        if schema_of(name).is_empty() {
             return Err(super::no_table(name));
         }
         schemas::lock(self.txn, schema_of(name), LockMode::Access)?;
