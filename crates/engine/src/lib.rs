@@ -87,8 +87,8 @@ pub use db::define::{
 };
 pub use db::info::{
     ColumnInfo, EntryInfo, Finding, HeapFigures, IdentityInfo, IndexFigures, IndexInfo,
-    KeyColumnInfo, LockInfo, Locked, PageInfo, SequenceDefinition, SequenceInfo, SnapshotInfo, Stats,
-    TableFigures, TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyReport,
+    KeyColumnInfo, LockInfo, Locked, PageInfo, SequenceDefinition, SequenceInfo, SnapshotInfo,
+    Stats, TableFigures, TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyReport,
 };
 pub use db::many::{Changed, OnConflict};
 pub use db::numbers::Numbers;
