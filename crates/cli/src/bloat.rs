@@ -8,14 +8,15 @@
 use std::path::Path;
 
 use rightlink::{Database, Error, PageInfo};
+use rightlink_sql::shown_text;
 
 use crate::args::Common;
 use crate::failure::{Exit, Failure};
 use crate::figures::count;
 use crate::grid::Grid;
 use crate::json::{Json, object};
-use crate::open;
 use crate::output::Output;
+use crate::{names, open};
 
 /// Percent of a leaf that building an index fills.
 const INDEX_FILL: u64 = 90;
@@ -88,7 +89,7 @@ impl Bloat {
 pub(crate) fn run(common: &Common, path: &Path, output: &mut Output) -> Result<Exit, Failure> {
     let db = open::existing(common, path)?;
     let mut all = Vec::new();
-    for table in db.tables()? {
+    for table in names::tables(&db)? {
         all.extend(relation(&db, &table.name, u64::from(table.fillfactor))?);
         for index in &table.indexes {
             all.extend(relation(&db, &index.name, INDEX_FILL)?);
@@ -116,7 +117,7 @@ pub(crate) fn run(common: &Common, path: &Path, output: &mut Output) -> Result<E
 fn relation(db: &Database, name: &str, fill: u64) -> Result<Option<Bloat>, Failure> {
     match db.inspect(name, None) {
         Err(Error::NotFound(_)) => Ok(None),
-        pages => Ok(Some(Bloat::of(name, &pages?, fill))),
+        pages => Ok(Some(Bloat::of(&shown_text(name), &pages?, fill))),
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn run(
     let mut printer = Printer::start(format, &columns, output)?;
     let mut work = db.begin();
     let mut rows = 0;
-    for row in work.scan(&args.table, &options)? {
+    for row in work.scan(&table.name, &options)? {
         let values = row?.values;
         if json {
             printer.row(&values, output)?;

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use rightlink::Error;
+use rightlink_sql::shown_text;
 
 use crate::json::Json;
 
@@ -129,7 +130,7 @@ fn exit_of(error: &Error) -> Exit {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let failure = Failure::new(exit_of(&error), error.to_string());
+        let failure = Failure::new(exit_of(&error), shown_text(&error.to_string()));
         match error {
             Error::Corruption { relation, file, block, .. } => {
                 failure.with("relation", relation).with("file", file).with("block", block)

@@ -38,7 +38,7 @@ pub(crate) fn run(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let db = open::existing(common, db)?;
-    let pages = pages(&db, relation, block)?;
+    let pages = pages(&db, &names::stored(&db, relation)?, block)?;
     db.close()?;
     if output.json() {
         pages.iter().try_for_each(|page| output.line(json(page)))?;

@@ -10,6 +10,7 @@ use rightlink::{
     ColumnInfo, ColumnSchema, Database, Error, Reservation, TableInfo, TableSchema, Transaction,
     TransactionOptions, Value,
 };
+use rightlink_sql::shown_text;
 
 use crate::args::{Common, LoadArgs};
 use crate::csv::Limits;
@@ -21,7 +22,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::reject::Rejects;
 use crate::rows::Mapping;
-use crate::{infer, open, schema};
+use crate::{infer, names, open, schema};
 
 /// Least memory for rows, however small the budget is.
 const LEAST_MEMORY: usize = 64 << 10;
@@ -104,7 +105,7 @@ fn report(
     output.line(format_args!(
         "{} loaded into {} in {} ({} rows/s, {})",
         plural(loader.committed, "row"),
-        loader.table,
+        shown_text(&loader.table),
         duration(time),
         count(rate(loader.committed, time)),
         plural_of(loader.batches, "batch", "batches"),
@@ -135,20 +136,21 @@ impl Loader {
         first: &mut CsvFile,
     ) -> Result<Self, Failure> {
         let memory = rows_memory(db)?;
-        let (columns, create) = match db.describe(&args.table) {
+        let name = names::stored(db, &args.table)?;
+        let (columns, create) = match db.describe(&name) {
             Ok(table) => {
                 check_same(&table, args)?;
                 (table.columns, None)
             }
             Err(Error::NotFound(_)) => {
-                let wanted = wanted_table(args, first, memory.bytes() / 2)?;
+                let wanted = wanted_table((args, &name), first, memory.bytes() / 2)?;
                 (wanted.columns.iter().map(info_of).collect(), Some(wanted))
             }
             Err(error) => return Err(error.into()),
         };
         Ok(Self {
             db: db.clone(),
-            table: args.table.clone(),
+            table: name,
             columns,
             create,
             relaxed: args.relaxed,
@@ -393,7 +395,7 @@ impl Loader {
         let list: Vec<String> =
             self.columns.iter().map(|column| format!("{} {}", column.name, column.kind)).collect();
         let how = if inferred { "inferred columns" } else { "columns" };
-        format!("table {}, {how}: {}", self.table, list.join(", "))
+        format!("table {}, {how}: {}", shown_text(&self.table), list.join(", "))
     }
 }
 
@@ -437,11 +439,11 @@ fn info_of(column: &ColumnSchema) -> ColumnInfo {
 
 /// The table that the options and the first file describe.
 fn wanted_table(
-    args: &LoadArgs,
+    (args, name): (&LoadArgs, &str),
     first: &mut CsvFile,
     memory: usize,
 ) -> Result<TableSchema, Failure> {
-    let mut table = TableSchema::new(&args.table).primary_key(&args.primary_key);
+    let mut table = TableSchema::new(name).primary_key(&args.primary_key);
     table.columns = match &args.schema {
         Some(text) => schema::columns(text)?,
         None => inferred_columns(args, first, memory)?,

@@ -17,21 +17,21 @@ pub(crate) fn scan(common: &Common, args: &ScanArgs, output: &mut Output) -> Res
     let table = names::table(&db, &args.table)?;
     let columns = chosen_columns(&table, args.columns.as_deref())?;
     let options = scan_options(&table, args)?;
-    print_scan(&db, args, (&options, &columns), output)?;
+    print_scan(&db, (&table.name, args), (&options, &columns), output)?;
     db.close()?;
     Ok(Exit::Done)
 }
 
 fn print_scan(
     db: &Database,
-    args: &ScanArgs,
+    (table, args): (&str, &ScanArgs),
     (options, columns): (&ScanOptions, &[&ColumnInfo]),
     output: &mut Output,
 ) -> Result<(), Failure> {
     let mut work = db.begin();
     let mut rows = 0;
     let mut printer = Printer::start(args.format, columns, output)?;
-    for row in work.scan(&args.table, options)? {
+    for row in work.scan(table, options)? {
         printer.row(&row?.values, output)?;
         rows += 1;
     }
@@ -51,7 +51,7 @@ pub(crate) fn get(common: &Common, args: &GetArgs, output: &mut Output) -> Resul
     let mut printer = Printer::start(args.format, &columns, output)?;
     let mut missing = Vec::new();
     for (key, text) in keys.iter().zip(&args.keys) {
-        match work.get(&args.table, key)? {
+        match work.get(&table.name, key)? {
             Some(row) => printer.row(&row.values, output)?,
             None => missing.push(text.as_str()),
         }
@@ -67,7 +67,7 @@ pub(crate) fn get(common: &Common, args: &GetArgs, output: &mut Output) -> Resul
     }
     output.flush()?;
     let list = missing.join(" ");
-    Err(Failure::new(Exit::NotFound, format!("no row with key {list} in table {}", table.name)))
+    Err(Failure::new(Exit::NotFound, format!("no row with key {list} in table {}", args.table)))
 }
 
 fn whole_key(text: &str, types: &[(&str, Type)]) -> Result<Vec<Value>, Failure> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rightlink::config::PAGE_SIZE;
 use rightlink::{AutoVacuum, ColumnDefault, ColumnInfo, IndexInfo, IndexMethod, TableInfo};
+use rightlink_sql::shown_text;
 
 use crate::args::Common;
 use crate::failure::{Exit, Failure};
@@ -20,7 +21,7 @@ use crate::{names, open};
 /// Lists the tables.
 pub(crate) fn tables(common: &Common, db: &Path, output: &mut Output) -> Result<Exit, Failure> {
     let db = open::existing(common, db)?;
-    let tables = db.tables()?;
+    let tables = names::tables(&db)?;
     db.close()?;
     if output.json() {
         tables.iter().try_for_each(|table| output.line(summary(table)))?;
@@ -33,7 +34,7 @@ pub(crate) fn tables(common: &Common, db: &Path, output: &mut Output) -> Result<
     let mut grid = Grid::new(["table", ">columns", ">indexes", ">heap", ">indexes' size"]);
     for table in &tables {
         let cells = vec![
-            table.name.clone(),
+            shown_text(&table.name),
             table.columns.len().to_string(),
             table.indexes.len().to_string(),
             bytes(size(table.heap_blocks)),
@@ -55,7 +56,7 @@ fn index_bytes(table: &TableInfo) -> u64 {
 
 fn summary(table: &TableInfo) -> Json {
     object([
-        ("table", table.name.as_str().into()),
+        ("table", shown_text(&table.name).into()),
         ("columns", table.columns.len().into()),
         ("indexes", table.indexes.len().into()),
         ("heap_bytes", size(table.heap_blocks).into()),
@@ -90,7 +91,7 @@ fn describe_text(table: &TableInfo, output: &mut Output) -> Result<(), Failure> 
     };
     output.line(format_args!(
         "table {}: heap {}{long}{logged}",
-        table.name,
+        shown_text(&table.name),
         bytes(size(table.heap_blocks))
     ))?;
     output.line("")?;
@@ -118,7 +119,7 @@ fn describe_text(table: &TableInfo, output: &mut Output) -> Result<(), Failure> 
     let mut grid = Grid::new(["index", "columns", "kind", ">size"]);
     for index in &table.indexes {
         let cells = vec![
-            index.name.clone(),
+            shown_text(&index.name),
             key_columns(index).join(", "),
             kind(index),
             bytes(size(index.blocks)),
@@ -207,7 +208,7 @@ fn whole(table: &TableInfo) -> Json {
     };
     let index = |index: &IndexInfo| {
         object([
-            ("name", index.name.as_str().into()),
+            ("name", shown_text(&index.name).into()),
             ("columns", key_columns(index).into()),
             ("unique", index.unique.into()),
             ("nulls_not_distinct", index.nulls_not_distinct.into()),
@@ -225,7 +226,7 @@ fn whole(table: &TableInfo) -> Json {
         ])
     };
     object([
-        ("table", table.name.as_str().into()),
+        ("table", shown_text(&table.name).into()),
         ("logged", table.logged.into()),
         ("auto_vacuum", auto_vacuum),
         ("heap_bytes", size(table.heap_blocks).into()),
@@ -239,7 +240,7 @@ fn whole(table: &TableInfo) -> Json {
 /// Shows sizes and figures.
 pub(crate) fn stat(common: &Common, path: &Path, output: &mut Output) -> Result<Exit, Failure> {
     let db = open::existing(common, path)?;
-    let tables = db.tables()?;
+    let tables = names::tables(&db)?;
     let stats = db.stats();
     db.close()?;
     if output.json() {
@@ -252,9 +253,9 @@ pub(crate) fn stat(common: &Common, path: &Path, output: &mut Output) -> Result<
     }
     let mut grid = Grid::new(["relation", ">blocks", ">size"]);
     for table in &tables {
-        grid.row(relation(&table.name, table.heap_blocks), output)?;
+        grid.row(relation(&shown_text(&table.name), table.heap_blocks), output)?;
         for index in &table.indexes {
-            grid.row(relation(&format!("  {}", index.name), index.blocks), output)?;
+            grid.row(relation(&format!("  {}", shown_text(&index.name)), index.blocks), output)?;
         }
     }
     grid.finish(output)?;

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use rightlink::{Database, Finding, VacuumReport, VerifyReport};
+use rightlink_sql::shown_text;
 
 use crate::args::Common;
 use crate::clock::Stopwatch;
@@ -61,14 +62,17 @@ pub(crate) fn finding_text(finding: &Finding) -> String {
     let block = finding.block.map(|block| format!(" block {block}")).unwrap_or_default();
     format!(
         "{} {} (file {}{block}): {}",
-        finding.check, finding.relation, finding.file, finding.what
+        finding.check,
+        shown_text(&finding.relation),
+        finding.file,
+        shown_text(&finding.what)
     )
 }
 
 fn finding_json(finding: &Finding) -> Json {
     object([
         ("check", finding.check.into()),
-        ("relation", finding.relation.as_str().into()),
+        ("relation", shown_text(&finding.relation).into()),
         ("file", finding.file.into()),
         ("block", finding.block.into()),
         ("what", finding.what.as_str().into()),
@@ -93,11 +97,9 @@ pub(crate) fn vacuum(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let db = open::existing(common, path)?;
-    if let Some(name) = table {
-        names::table(&db, name)?;
-    }
+    let table = table.map(|name| names::table(&db, name)).transpose()?.map(|table| table.name);
     let clock = Stopwatch::start();
-    let report = db.vacuum(table)?;
+    let report = db.vacuum(table.as_deref())?;
     db.close()?;
     output.either(&vacuum_json(&report), vacuum_text(&report))?;
     if !output.json() {
@@ -140,9 +142,8 @@ pub(crate) fn reindex(
 ) -> Result<Exit, Failure> {
     let db = open::existing(common, path)?;
     let before = names::table(&db, table)?;
-    if let Some(index) = index {
-        names::index(&before, index)?;
-    }
+    let index = index.map(|index| names::index(&before, index)).transpose()?;
+    let (table, index) = (before.name.as_str(), index.map(|index| index.name.as_str()));
     let clock = Stopwatch::start();
     let built = db.reindex(table, index)?;
     let after = db.describe(table)?;

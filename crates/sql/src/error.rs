@@ -8,6 +8,8 @@ use std::fmt;
 
 use rightlink::{ConflictKind, Error};
 
+use crate::schemas::{self, bare};
+
 /// Result of everything in this crate.
 pub type Result<T> = std::result::Result<T, SqlError>;
 
@@ -48,6 +50,9 @@ pub(crate) mod code {
     pub(crate) const DEADLOCK: &str = "40P01";
     pub(crate) const INSUFFICIENT_PRIVILEGE: &str = "42501";
     pub(crate) const SYNTAX_ERROR: &str = "42601";
+    pub(crate) const INVALID_NAME: &str = "42602";
+    pub(crate) const RESERVED_NAME: &str = "42939";
+    pub(crate) const DUPLICATE_SCHEMA: &str = "42P06";
     pub(crate) const DUPLICATE_COLUMN: &str = "42701";
     pub(crate) const AMBIGUOUS_COLUMN: &str = "42702";
     pub(crate) const UNDEFINED_COLUMN: &str = "42703";
@@ -144,6 +149,18 @@ impl SqlError {
             || self.sqlstate.starts_with("40")
     }
 
+    /// With names as clients know them.
+    #[must_use]
+    pub(crate) fn said(mut self) -> Self {
+        let parts = [&mut self.detail, &mut self.hint].into_iter().flatten();
+        for part in parts.chain([&mut self.message]) {
+            if part.contains(schemas::SEPARATOR) {
+                *part = schemas::said(part);
+            }
+        }
+        self
+    }
+
     /// May the same transaction succeed when it is run again from its start?
     pub fn is_retryable(&self) -> bool {
         matches!(self.sqlstate, code::SERIALIZATION_FAILURE | code::DEADLOCK)
@@ -182,6 +199,7 @@ impl From<Error> for SqlError {
             }
             Error::UniqueViolation { index, key, .. } => unique_violation(&index, &key),
             Error::NotNullViolation { table, column } => {
+                let table = bare(&table);
                 let message = format!(
                     "null value in column \"{column}\" of relation \"{table}\" violates not-null \
                      constraint"
@@ -189,6 +207,7 @@ impl From<Error> for SqlError {
                 Self::new(code::NOT_NULL_VIOLATION, message)
             }
             Error::CheckViolation { table, check, column, value } => {
+                let table = bare(&table);
                 let message = format!(
                     "new row for relation \"{table}\" violates check constraint \"{check}\""
                 );
@@ -222,12 +241,12 @@ impl From<Error> for SqlError {
 /// PostgreSQL's words for a row that somebody else has.
 fn not_locked(what: &str) -> String {
     let table = what.split_once(" of table ").and_then(|(_, rest)| rest.split_once(" is locked"));
-    let relation = table.map(|(table, _)| format!(" in relation \"{table}\""));
+    let relation = table.map(|(table, _)| format!(" in relation \"{}\"", bare(table)));
     format!("could not obtain lock on row{}", relation.unwrap_or_default())
 }
 
 fn unique_violation(index: &str, key: &str) -> SqlError {
-    let message = format!("duplicate key value violates unique constraint \"{index}\"");
+    let message = format!("duplicate key value violates unique constraint \"{}\"", bare(index));
     SqlError::new(code::UNIQUE_VIOLATION, message).detail(format!("Key {key} already exists."))
 }
 

@@ -32,6 +32,7 @@
 //! |---|---|
 //! | `interrupt` | ending a statement from another thread |
 //! | `activity`, `settings` | sessions as they see each other; SET, SHOW, RESET |
+//! | `schemas` | names with schemas in front; the search path |
 //! | `session` | transactions, settings, prepared statements, cursors: what a connection is |
 //! | `exec` | running plans |
 //! | `catalog` | what psql and others ask of PostgreSQL's catalogs |
@@ -45,8 +46,8 @@
 //!
 //! Invariants: whatever is not built is refused with `0A000` and named, never half done. A plan
 //! never holds what belongs to one execution. Everything here is synchronous.
-//! Does not do: joins and subqueries (they wait for an engine behind [`SelectEngine`]), schemas,
-//! users, deferred constraints.
+//! Does not do: joins and subqueries (they wait for an engine behind [`SelectEngine`]), users,
+//! deferred constraints.
 
 mod activity;
 mod bind;
@@ -58,6 +59,7 @@ mod expr;
 mod interrupt;
 mod parse;
 mod plan;
+mod schemas;
 mod session;
 mod settings;
 mod statistics;
@@ -69,6 +71,7 @@ pub use error::{Result, SqlError};
 pub use interrupt::{Interrupt, Reason};
 pub use parse::is_complete;
 pub use plan::Column;
+pub use schemas::{SEPARATOR, said as shown_text, shown_name, stored_name};
 pub use session::{CopyHeader, Description, Execution, Outcome, Session, Sink, TransactionStatus};
 pub use types::{Datum, Decimal, Interval, Row, SqlType};
 

@@ -13,6 +13,7 @@ use rightlink_env::sync::{Arc, Mutex};
 use crate::error::{Result, SqlError, code};
 use crate::expr::system as version;
 use crate::parse::utility::Level;
+use crate::schemas::SearchPath;
 
 /// What values a setting takes.
 #[derive(Clone, Copy)]
@@ -21,6 +22,8 @@ enum Kind {
     Fixed,
     /// Any text.
     Text,
+    /// Names of schemas.
+    Schemas,
     Bool,
     /// One of these; others exist in PostgreSQL but not here.
     Only(&'static [&'static str]),
@@ -77,7 +80,7 @@ static SETTINGS: [Setting; 37] = [
     // The database's memory budget alone bounds what builds and vacuums take.
     setting("maintenance_work_mem", "65536", Kind::Memory(1_024)),
     setting("max_identifier_length", "63", Kind::Fixed),
-    setting("search_path", "\"$user\", public", Kind::Text),
+    setting("search_path", "\"$user\", public", Kind::Schemas),
     setting("server_encoding", "UTF8", Kind::Fixed),
     setting("server_version", version::VERSION, Kind::Fixed),
     setting("server_version_num", "150018", Kind::Fixed),
@@ -163,13 +166,15 @@ struct State {
     /// As they were before the transaction's first change.
     before: Option<BTreeMap<&'static str, String>>,
     often: Often,
+    path: Arc<SearchPath>,
 }
 
 impl Default for State {
     fn default() -> State {
         let empty = BTreeMap::new;
         let (opened, startup, values, local) = (empty(), empty(), empty(), empty());
-        State { changes: 0, opened, startup, values, local, before: None, often: OFTEN }
+        let (before, path) = (None, Arc::default());
+        State { changes: 0, opened, startup, values, local, before, often: OFTEN, path }
     }
 }
 
@@ -214,7 +219,7 @@ impl Setting {
             Kind::Only(_) | Kind::Fixed if is_switch => "bool",
             Kind::Only(_) if ENUMS.contains(&self.name) => "enum",
             Kind::Fixed if self.default.parse::<i64>().is_ok() => "integer",
-            Kind::Only(_) | Kind::Fixed | Kind::Text | Kind::Opened => "string",
+            Kind::Only(_) | Kind::Fixed | Kind::Text | Kind::Schemas | Kind::Opened => "string",
         }
     }
 
@@ -297,6 +302,10 @@ impl State {
             statement_timeout: self.millis("statement_timeout"),
             insert_prefetch: self.get("enable_insert_prefetch") == "on",
         };
+        let path = SearchPath::parse(&self.get("search_path")).unwrap_or_default();
+        if path != *self.path {
+            self.path = Arc::new(path);
+        }
     }
 
     /// Keeps the values as they were before the transaction's first change.
@@ -323,6 +332,11 @@ impl Settings {
     /// What every statement asks for.
     pub(crate) fn often(&self) -> Often {
         self.0.lock().often
+    }
+
+    /// Where names without a schema are looked for.
+    pub(crate) fn path(&self) -> Arc<SearchPath> {
+        Arc::clone(&self.0.lock().path)
     }
 
     /// A time in milliseconds, none for zero.
@@ -525,6 +539,10 @@ fn check(setting: &Setting, value: &str) -> Result<String> {
             Err(SqlError::new("55P02", format!("parameter \"{}\" {what}", setting.name)))
         }
         Kind::Text => Ok(value.to_owned()),
+        Kind::Schemas => match SearchPath::parse(value) {
+            Some(_) => Ok(value.to_owned()),
+            None => Err(invalid(setting, value).detail("List syntax is invalid.")),
+        },
         Kind::Bool => match lower.as_str() {
             "on" | "true" | "yes" | "1" | "t" => Ok("on".to_owned()),
             "off" | "false" | "no" | "0" | "f" => Ok("off".to_owned()),

@@ -6,7 +6,7 @@
 use std::io::{self, BufRead, Read, Write};
 
 use rightlink::{IndexInfo, IndexMethod, TableInfo};
-use rightlink_sql::{Session, TransactionStatus, is_complete};
+use rightlink_sql::{Session, TransactionStatus, is_complete, shown_text, stored_name};
 
 use super::failure;
 use super::file_copy::FileCopy;
@@ -217,8 +217,8 @@ impl Shell {
         let mut names = Vec::new();
         for table in self.session.tables().unwrap_or_default() {
             names.extend(table.columns.into_iter().map(|column| column.name));
-            names.extend(table.indexes.into_iter().map(|index| index.name));
-            names.push(table.name);
+            names.extend(table.indexes.into_iter().map(|index| shown_text(&index.name)));
+            names.push(shown_text(&table.name));
         }
         names
     }
@@ -322,7 +322,7 @@ impl Shell {
         for table in self.known()? {
             let (columns, indexes) = (table.columns.len(), table.indexes.len());
             let numbers = [columns.to_string(), indexes.to_string(), table.heap_blocks.to_string()];
-            grid.row([table.name].into_iter().chain(numbers).collect(), output)?;
+            grid.row([shown_text(&table.name)].into_iter().chain(numbers).collect(), output)?;
         }
         grid.finish(output)
     }
@@ -332,7 +332,8 @@ impl Shell {
         for table in self.known()? {
             for index in &table.indexes {
                 let blocks = index.blocks.to_string();
-                let cells = vec![index.name.clone(), table.name.clone(), definition(index), blocks];
+                let names = [&index.name, &table.name].map(|name| shown_text(name));
+                let cells = names.into_iter().chain([definition(index), blocks]).collect();
                 grid.row(cells, output)?;
             }
         }
@@ -342,10 +343,12 @@ impl Shell {
     fn table(&mut self, name: &str, output: &mut Output) -> Result<(), Failure> {
         let name = name.trim_matches(['"', ';']);
         let tables = self.known()?;
-        let Some(table) = tables.iter().find(|table| table.name == name) else {
+        let Some(table) =
+            tables.iter().find(|table| table.name == name || table.name == stored_name(name))
+        else {
             return Err(Failure::new(Exit::NotFound, format!("there is no table \"{name}\"")));
         };
-        output.line(format_args!("Table \"{}\"", table.name))?;
+        output.line(format_args!("Table \"{}\"", shown_text(&table.name)))?;
         let mut grid = Grid::new(["column", "type", "nullable"]);
         for column in &table.columns {
             let ty = rightlink_sql::SqlType::of_column(column.kind).name().to_owned();
@@ -357,7 +360,11 @@ impl Shell {
             output.line("Indexes:")?;
         }
         for index in &table.indexes {
-            output.line(format_args!("    \"{}\" {}", index.name, definition(index)))?;
+            output.line(format_args!(
+                "    \"{}\" {}",
+                shown_text(&index.name),
+                definition(index)
+            ))?;
         }
         Ok(())
     }

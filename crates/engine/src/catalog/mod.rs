@@ -169,6 +169,21 @@ impl Catalog {
         Ok(names)
     }
 
+    /// Names of the sequences of no column that `snapshot` sees, sorted.
+    pub fn sequence_names(&self, snapshot: &Arc<Snapshot>) -> Result<Vec<String>> {
+        let objects = self.store.all(snapshot)?.into_iter();
+        let free =
+            objects.filter(|object| object.kind == Kind::Sequence && object.parent == ObjectId(0));
+        let mut names: Vec<String> = free.map(|object| object.name).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Does `snapshot` see a table, index or sequence called `name`?
+    pub fn has_relation(&self, snapshot: &Arc<Snapshot>, name: &str) -> Result<bool> {
+        Ok(self.store.relation(snapshot, name)?.is_some())
+    }
+
     /// Every file that a committed table, index or sequence owns, the catalog's own left out.
     pub fn files(&self) -> Result<Vec<FileId>> {
         Ok(self.owned_files()?.into_iter().map(|(file, _)| file).collect())

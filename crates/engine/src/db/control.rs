@@ -68,6 +68,26 @@ impl Transaction {
         Ok(infos)
     }
 
+    /// Names of all tables that this transaction sees, sorted. Locks nothing and waits for nobody.
+    pub fn table_names(&mut self) -> Result<Vec<String>> {
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.table_names(&self.running()?.latest_snapshot())
+    }
+
+    /// Names of all sequences of no column that this transaction sees, sorted. Locks nothing and
+    /// waits for nobody.
+    pub fn sequence_names(&mut self) -> Result<Vec<String>> {
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.sequence_names(&self.running()?.latest_snapshot())
+    }
+
+    /// Is there a table, index or sequence of this name, as this transaction sees it? Locks nothing
+    /// and waits for nobody.
+    pub fn has_relation(&mut self, name: &str) -> Result<bool> {
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.has_relation(&self.running()?.latest_snapshot(), name)
+    }
+
     /// As [`Transaction::scan`], but as everything is now, whatever the isolation: for what must
     /// hold for rows that the transaction cannot see. Row ids of these rows are not for writing.
     pub fn scan_latest(&mut self, table: &str, options: &ScanOptions) -> Result<Rows> {

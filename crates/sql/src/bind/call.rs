@@ -15,6 +15,7 @@ use super::{Binder, Place, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::{self, Aggregate, Kind};
 use crate::expr::{Expr, Typed, registry};
+use crate::schemas;
 use crate::types::{Datum, SqlType};
 
 impl Binder<'_> {
@@ -195,12 +196,51 @@ impl Binder<'_> {
                 Expr::Const(Datum::Text(args[0].ty.name().to_owned())),
                 SqlType::Text,
             )),
+            ("current_schema" | "current_schemas" | "to_regclass", _) => {
+                self.about_schemas(name, args)
+            }
             ("row", _) => Err(SqlError::unsupported("a row value")),
             ("generate_series" | "unnest", _) => {
                 Err(SqlError::unsupported(format!("{name} outside of FROM")))
             }
             // A function that is named like a type is a cast: int4(x).
             _ => self.named(name, args),
+        }
+    }
+
+    /// What depends on the search path and on what is there: good for once.
+    fn about_schemas(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed> {
+        self.once = true;
+        let text = |value: Option<String>| {
+            let value = value.map_or(Datum::Null, Datum::Text);
+            Ok(Typed::new(Expr::Const(value), SqlType::Text))
+        };
+        let values: Vec<&Expr> = args.iter().map(|arg| &arg.expr).collect();
+        match (name, values.as_slice()) {
+            ("current_schema", []) => {
+                let mut all = self.catalog.schemas()?.into_iter();
+                text(all.find(|schema| schema != "pg_catalog"))
+            }
+            ("current_schemas", [Expr::Const(Datum::Bool(implicit))]) => {
+                let mut all = self.catalog.schemas()?;
+                if *implicit && !all.iter().any(|schema| schema == "pg_catalog") {
+                    all.insert(0, "pg_catalog".to_owned());
+                }
+                let all: Vec<String> = all.iter().map(|schema| of_array(schema)).collect();
+                text(Some(format!("{{{}}}", all.join(","))))
+            }
+            ("to_regclass", [Expr::Const(Datum::Text(name))]) => {
+                let found = self.catalog.find(&schemas::parts_of(name)?)?;
+                text(self.catalog.shown(&found.name)?)
+            }
+            ("to_regclass", [Expr::Const(Datum::Null)]) => text(None),
+            ("current_schemas" | "to_regclass", [_]) => {
+                Err(SqlError::unsupported(format!("{name} of anything but a constant")))
+            }
+            _ => {
+                let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
+                Err(registry::no_function(name, &types, &registry::Miss::None))
+            }
         }
     }
 
@@ -322,6 +362,15 @@ impl Binder<'_> {
             bound.push(self.coerce(arg, if at == 0 { input } else { SqlType::Text })?);
         }
         Ok(Aggregate { kind, args: bound, input, result, distinct, filter, collation })
+    }
+}
+
+/// An element of an array as text.
+fn of_array(text: &str) -> String {
+    let plain = |c: char| !c.is_whitespace() && !matches!(c, ',' | '{' | '}' | '"' | '\\');
+    match !text.is_empty() && text.chars().all(plain) && !text.eq_ignore_ascii_case("null") {
+        true => text.to_owned(),
+        false => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
     }
 }
 

@@ -214,15 +214,14 @@ impl Binder<'_> {
 
     fn path(&mut self, path: &[ast::Ident]) -> Result<Typed> {
         let position = path.first().and_then(|first| self.lines.position(first.span));
-        let (source, column) = match path {
-            [source, column] => (names::ident(source), column),
-            [schema, source, column] if names::ident(schema) == "public" => {
-                (names::ident(source), column)
-            }
+        let (schema, source, column) = match path {
+            [source, column] => (None, names::ident(source), column),
+            [schema, source, column] => (Some(names::ident(schema)), names::ident(source), column),
             _ => return Err(SqlError::unsupported("a name of so many parts").at(position)),
         };
         let second = self.scope.second.is_some_and(|(second, _)| second == source);
-        if source != self.scope.alias && !second {
+        let own = source == self.scope.alias && self.scope.is_of(schema.as_ref());
+        if !own && !(second && schema.is_none()) {
             let message = format!("missing FROM-clause entry for table \"{source}\"");
             return Err(SqlError::new(code::UNDEFINED_TABLE, message).at(position));
         }

@@ -14,6 +14,7 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
 use crate::plan::path::Path;
 use crate::plan::{Source, Table, TableScan, views};
+use crate::schemas::{bare, schema_of};
 use crate::types::cast::CastContext;
 use crate::types::{Datum, SqlType};
 
@@ -59,8 +60,8 @@ impl Binder<'_> {
                 {
                     return self.view(view, Vec::new(), alias.as_ref());
                 }
-                let name = names::relation_of(name).map_err(|error| error.at(position))?;
-                let table = self.catalog.table(&name).map_err(|error| error.at(position))?;
+                let table = names::parts(name).and_then(|parts| self.table_named(&parts));
+                let table = table.map_err(|error| error.at(position))?;
                 Ok(Source::Table(Box::new(self.table(&table, alias.as_ref())?)))
             }
             TableFactor::Table {
@@ -84,7 +85,8 @@ impl Binder<'_> {
         alias: Option<&TableAlias>,
     ) -> Result<TableScan> {
         let mut scope = Scope {
-            alias: table.info.name.clone(),
+            alias: bare(&table.info.name).to_owned(),
+            schema: Some(schema_of(&table.info.name).to_owned()),
             columns: table_columns(table),
             ..Scope::default()
         };
@@ -294,7 +296,7 @@ fn series_type(types: &[SqlType]) -> Result<SqlType> {
 
 fn rename(scope: &mut Scope, alias: Option<&TableAlias>) -> Result<()> {
     let Some(alias) = alias else { return Ok(()) };
-    scope.alias = names::ident(&alias.name);
+    (scope.alias, scope.schema) = (names::ident(&alias.name), None);
     if alias.columns.len() > scope.columns.len() {
         let message = format!(
             "table \"{}\" has {} columns available but {} columns specified",

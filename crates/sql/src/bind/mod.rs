@@ -36,6 +36,7 @@ use crate::expr::aggregate::Aggregate;
 use crate::expr::{Expr, Typed};
 use crate::parse::Lines;
 use crate::plan::{Plan, Table};
+use crate::schemas::{self, Found};
 use crate::statistics::Statistics;
 use crate::types::cast::{self, CastContext};
 use crate::types::declared::Modifier;
@@ -50,8 +51,17 @@ const MAX_COPIES: usize = 1_000_000;
 
 /// Where tables are looked up.
 pub(crate) trait Catalog {
-    /// The table called `name`, as the transaction sees it.
+    /// The table that the store calls `name`, as the transaction sees it.
     fn table(&mut self, name: &str) -> Result<Arc<Table>>;
+
+    /// What the store calls the relation that these parts name.
+    fn find(&mut self, parts: &[String]) -> Result<Found>;
+
+    /// As `regclass` shows the relation that the store calls `name`; `None` if it is not there.
+    fn shown(&mut self, name: &str) -> Result<Option<String>>;
+
+    /// The schemas of the search path that are there.
+    fn schemas(&mut self) -> Result<Vec<String>>;
 
     /// The collation called `name`; `None` for those by bytes.
     fn collation(&mut self, name: &str) -> Result<Option<Collation>>;
@@ -78,9 +88,18 @@ pub(crate) struct ScopeColumn {
 pub(crate) struct Scope {
     /// Name or alias of the source.
     pub(crate) alias: String,
+    /// Schema of a source that has no alias.
+    pub(crate) schema: Option<String>,
     pub(crate) columns: Vec<ScopeColumn>,
     /// Name of a second source, whose columns are named with it only: the place of its first one.
     pub(crate) second: Option<(&'static str, usize)>,
+}
+
+impl Scope {
+    /// Can its source be named with this schema in front?
+    pub(crate) fn is_of(&self, schema: Option<&String>) -> bool {
+        schema.is_none() || self.schema.as_ref() == schema
+    }
 }
 
 /// A column that a value goes into.
@@ -116,6 +135,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) mentions: Vec<(Span, Option<usize>)>,
     /// Was something named that may be another thing the next time, whatever the tables are?
     pub(crate) once: bool,
+    /// Is it text that is kept with a definition, whose names mean the same to everybody?
+    kept: bool,
     /// Nodes of expressions that have been copied.
     copies: usize,
 }
@@ -132,8 +153,33 @@ impl<'a> Binder<'a> {
             sequences: Vec::new(),
             mentions: Vec::new(),
             once: false,
+            kept: false,
             copies: 0,
         }
+    }
+
+    /// The table that these parts name.
+    pub(crate) fn table_named(&mut self, parts: &[String]) -> Result<Arc<Table>> {
+        let name = self.find(parts)?;
+        self.catalog.table(&name)
+    }
+
+    /// What the store calls the relation that these parts name.
+    pub(crate) fn find(&mut self, parts: &[String]) -> Result<String> {
+        let found = match self.kept {
+            true => schemas::find_kept(parts)?,
+            false => self.catalog.find(parts)?,
+        };
+        self.once |= !found.settled;
+        Ok(found.name)
+    }
+
+    /// Binds text that is kept with a definition.
+    pub(crate) fn of_kept<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = std::mem::replace(&mut self.kept, true);
+        let result = work(self);
+        self.kept = before;
+        result
     }
 
     /// The plan of a statement that has one.

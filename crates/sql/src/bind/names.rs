@@ -1,6 +1,6 @@
 //! Identifiers and names of types.
 //!
-//! Invariants: a name without quotes is in lower case. Does not do: schemas other than `public`.
+//! Invariants: a name without quotes is in lower case. Does not do: what names mean (`schemas`).
 
 use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName,
@@ -8,7 +8,6 @@ use sqlparser::ast::{
 };
 
 use crate::error::{Result, SqlError, code};
-use crate::statistics::store;
 use crate::types::SqlType;
 use crate::types::declared::{Declared, Modifier};
 
@@ -29,13 +28,9 @@ pub(crate) fn parts(name: &ObjectName) -> Result<Vec<String>> {
     name.0.iter().map(part).collect()
 }
 
-/// The name of a table or index. `public` is the only schema.
-pub(crate) fn relation(parts: &[String]) -> Result<String> {
+/// The name of something that is in `public` only.
+pub(crate) fn of_public(parts: &[String]) -> Result<String> {
     match parts {
-        [.., name] if store::is_own(name) && parts.len() < 3 => {
-            let message = format!("permission denied: \"{name}\" is a system catalog");
-            Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
-        }
         [name] => Ok(name.clone()),
         [schema, name] if schema == "public" => Ok(name.clone()),
         [schema, name] if schema == "pg_catalog" || schema == "information_schema" => {
@@ -47,11 +42,6 @@ pub(crate) fn relation(parts: &[String]) -> Result<String> {
         }
         _ => Err(SqlError::unsupported("a name with a database in front")),
     }
-}
-
-/// As [`relation`], from syntax.
-pub(crate) fn relation_of(name: &ObjectName) -> Result<String> {
-    relation(&parts(name)?)
 }
 
 /// The name of a function, with `pg_catalog` taken off.

@@ -16,6 +16,7 @@ use crate::expr::{Expr, Typed};
 use crate::parse;
 use crate::plan::notes::ForeignKey;
 use crate::plan::{ParentKey, Rules, Table};
+use crate::schemas::{self, bare, schema_of};
 use crate::types::{Datum, SqlType};
 
 impl Binder<'_> {
@@ -43,7 +44,8 @@ impl Binder<'_> {
         let (name, modifier) = (column.name.clone(), table.column_notes[at].modifier);
         let slot = Slot { name, ty, modifier, default: Expr::null() };
         if let Some(text) = &table.column_notes[at].default {
-            return self.default_from(&parse::expression(text)?, &slot);
+            let node = parse::expression(text)?;
+            return self.of_kept(|binder| binder.default_from(&node, &slot));
         }
         match &column.default {
             None => Ok(Expr::null()),
@@ -135,8 +137,9 @@ impl Binder<'_> {
         place: &'static str,
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
-        let alias = table.info.name.clone();
-        let scope = Scope { alias, columns: table_columns(table), ..Scope::default() };
+        let alias = table.bare_name().to_owned();
+        let schema = Some(schema_of(&table.info.name).to_owned());
+        let scope = Scope { alias, schema, columns: table_columns(table), ..Scope::default() };
         let outer = std::mem::replace(&mut self.scope, scope);
         let bound = self.at_place(Place::None(place), work);
         self.scope = outer;
@@ -147,7 +150,8 @@ impl Binder<'_> {
     pub(crate) fn rules(&mut self, table: &Table) -> Result<Rules> {
         let mut rules = Rules { is_parent: !table.notes.children.is_empty(), ..Rules::default() };
         for (name, text) in &table.notes.checks {
-            let condition = self.check_from(&parse::expression(text)?, table)?;
+            let node = parse::expression(text)?;
+            let condition = self.of_kept(|binder| binder.check_from(&node, table))?;
             rules.checks.push((name.clone(), condition));
         }
         for key in &table.notes.keys {
@@ -189,7 +193,7 @@ impl Binder<'_> {
         let index = index.ok_or_else(|| {
             let message = format!(
                 "there is no unique constraint matching given keys for referenced table \"{}\"",
-                key.parent
+                bare(&key.parent)
             );
             SqlError::new(code::INVALID_FOREIGN_KEY, message)
         })?;
@@ -216,8 +220,7 @@ impl Binder<'_> {
         columns.push(tid());
         let second = Some(("excluded", columns.len()));
         columns.extend(table_columns(table));
-        let alias = self.scope.alias.clone();
-        self.scope = Scope { alias, columns, second };
+        self.scope = Scope { columns, second, ..std::mem::take(&mut self.scope) };
     }
 
     /// `nextval('s')` and its like.
@@ -240,7 +243,7 @@ impl Binder<'_> {
             return Err(no_such(args.len()));
         }
         let sequence = match args.first() {
-            Some(node) => sequence_name(node)?,
+            Some(node) => self.find(&sequence_name(node)?)?,
             None => String::new(),
         };
         if matches!(ask, Ask::Next | Ask::Set) {
@@ -264,25 +267,18 @@ pub(crate) fn place_in(table: &Table, name: &str) -> Result<usize> {
     let found = table.info.columns.iter().position(|column| column.name == name);
     found.ok_or_else(|| {
         let message =
-            format!("column \"{name}\" of relation \"{}\" does not exist", table.info.name);
+            format!("column \"{name}\" of relation \"{}\" does not exist", table.bare_name());
         SqlError::new(code::UNDEFINED_COLUMN, message)
     })
 }
 
-/// The sequence that an argument names: a string, maybe cast to `regclass` or text.
-fn sequence_name(node: &sqlparser::ast::Expr) -> Result<String> {
+/// The parts of the name of a sequence: a string, maybe cast to `regclass` or text.
+fn sequence_name(node: &sqlparser::ast::Expr) -> Result<Vec<String>> {
     use sqlparser::ast::{Expr as Ast, Value};
     match node {
         Ast::Nested(inner) | Ast::Cast { expr: inner, .. } => sequence_name(inner),
         Ast::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => {
-                let plain = text.strip_prefix("public.").unwrap_or(text);
-                let quoted = plain.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-                Ok(match quoted {
-                    Some(inner) => inner.replace("\"\"", "\""),
-                    None => plain.to_lowercase(),
-                })
-            }
+            Value::SingleQuotedString(text) => schemas::parts_of(text),
             _ => Err(SqlError::unsupported("a sequence that is not named by a string")),
         },
         _ => Err(SqlError::unsupported("a sequence that is not named by a string")),

@@ -56,8 +56,13 @@ impl Binder<'_> {
                     SelectItemQualifiedWildcardKind::ObjectName(name),
                     _,
                 ) => {
-                    let source = names::relation_of(name)?;
-                    if source != self.scope.alias {
+                    let parts = names::parts(name)?;
+                    let (schema, source) = match parts.as_slice() {
+                        [source] => (None, source),
+                        [schema, source] => (Some(schema), source),
+                        _ => return Err(SqlError::unsupported("a name of so many parts")),
+                    };
+                    if *source != self.scope.alias || !self.scope.is_of(schema) {
                         let message = format!("missing FROM-clause entry for table \"{source}\"");
                         return Err(SqlError::new(code::UNDEFINED_TABLE, message));
                     }

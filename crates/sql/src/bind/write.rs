@@ -17,6 +17,7 @@ use crate::expr::Expr;
 use crate::plan::{
     Change, Conflict, Given, Insert, Select, Source, Table, TableScan, Target, path, shape,
 };
+use crate::schemas::{bare, beside};
 
 impl Binder<'_> {
     /// Binds an INSERT.
@@ -26,7 +27,7 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("INSERT into this"));
         };
         let position = self.position(name);
-        let table = self.catalog.table(&names::relation_of(name)?).map_err(|e| e.at(position))?;
+        let table = self.table_named(&names::parts(name)?).map_err(|e| e.at(position))?;
         let columns = self.insert_columns(&table, &insert.columns)?;
         let targets: Vec<Slot> =
             columns.iter().map(|at| self.slot(&table, *at)).collect::<Result<_>>()?;
@@ -55,7 +56,7 @@ impl Binder<'_> {
         let rules = self.rules(&table)?;
         self.table(&table, None)?;
         if let Some(alias) = &insert.table_alias {
-            self.scope.alias = names::ident(&alias.alias);
+            (self.scope.alias, self.scope.schema) = (names::ident(&alias.alias), None);
         }
         let conflict = match &insert.on {
             None => None,
@@ -78,7 +79,10 @@ impl Binder<'_> {
                 names.iter().try_for_each(|name| column_of(table, name).map(drop))?;
                 Target::Columns(names)
             }
-            Some(ConflictTarget::OnConstraint(name)) => Target::Index(names::relation_of(name)?),
+            Some(ConflictTarget::OnConstraint(name)) => match names::parts(name)?.as_slice() {
+                [name] => Target::Index(beside(&table.info.name, name)),
+                _ => return Err(SqlError::syntax("syntax error at or near \".\"")),
+            },
         };
         check_target(&target, table)?;
         let OnConflictAction::DoUpdate(update) = &on.action else {
@@ -238,7 +242,7 @@ fn column_of(table: &Table, name: &str) -> Result<usize> {
     let found = table.info.columns.iter().position(|column| column.name == name);
     found.ok_or_else(|| {
         let message =
-            format!("column \"{name}\" of relation \"{}\" does not exist", table.info.name);
+            format!("column \"{name}\" of relation \"{}\" does not exist", table.bare_name());
         SqlError::new(code::UNDEFINED_COLUMN, message)
     })
 }
@@ -293,7 +297,7 @@ fn check_target(target: &Target, table: &Table) -> Result<()> {
         }
         Target::Index(name) => {
             unique.any(|index| index.name == *name).then_some(()).ok_or_else(|| {
-                let table = &table.info.name;
+                let (table, name) = (table.bare_name(), bare(name));
                 let message = format!("constraint \"{name}\" for table \"{table}\" does not exist");
                 SqlError::new(code::UNDEFINED_OBJECT, message)
             })

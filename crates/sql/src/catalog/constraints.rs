@@ -5,15 +5,15 @@
 use rightlink::TableInfo;
 
 use super::objects::Objects;
-use crate::expr::deparse::identifier;
 use crate::plan::notes::TableNotes;
+use crate::schemas::reference;
 
 /// A constraint.
 pub(super) struct Constraint {
     pub(super) name: String,
     /// `c` or `f`.
     pub(super) kind: char,
-    /// The table that has it, and its number.
+    /// The table that has it, its number and the store's name.
     pub(super) table: (u32, String),
     /// The table that it names.
     pub(super) parent: Option<u32>,
@@ -79,7 +79,7 @@ impl Constraint {
         Some(Some(match text {
             "true" => "t".to_owned(),
             _ if text.contains("pg_get_constraintdef") => self.definition.clone(),
-            _ if text.contains("conrelid::regclass") => identifier(&self.table.1),
+            _ if text.contains("conrelid::regclass") => reference(&self.table.1),
             _ if text.ends_with("conname") => self.name.clone(),
             _ if text.ends_with("contype") => self.kind.to_string(),
             _ => return None,

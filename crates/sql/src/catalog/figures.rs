@@ -10,6 +10,7 @@ use super::views::{number, text};
 use crate::activity::{Client, Doing};
 use crate::error::Result;
 use crate::expr::Context;
+use crate::schemas::{bare, is_shown, marked, schema_of};
 use crate::statistics::store;
 use crate::types::calendar::EPOCH_SECONDS;
 use crate::types::{Datum, Row};
@@ -20,8 +21,8 @@ pub(super) fn tables(db: &Database) -> Result<Vec<Row>> {
             |of: fn(&rightlink::IndexFigures) -> u64| table.indexes.iter().map(of).sum::<u64>();
         vec![
             number(FIRST + table.table),
-            text("public"),
-            text(&table.name),
+            text(schema_of(&table.name)),
+            text(bare(&table.name)),
             number(table.rows.scans),
             number(table.rows.rows_scanned),
             number(sum(|index| index.scans)),
@@ -47,19 +48,19 @@ pub(super) fn tables(db: &Database) -> Result<Vec<Row>> {
         ]
     };
     let tables = db.table_figures()?.into_iter();
-    Ok(tables.filter(|table| !store::is_own(&table.name)).map(one).collect())
+    Ok(tables.filter(|table| is_listed(&table.name)).map(one).collect())
 }
 
 pub(super) fn indexes(db: &Database) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for table in db.table_figures()?.iter().filter(|table| !store::is_own(&table.name)) {
+    for table in db.table_figures()?.iter().filter(|table| is_listed(&table.name)) {
         for index in &table.indexes {
             rows.push(vec![
                 number(FIRST + table.table),
                 number(FIRST + index.index),
-                text("public"),
-                text(&table.name),
-                text(&index.name),
+                text(schema_of(&table.name)),
+                text(bare(&table.name)),
+                text(bare(&index.name)),
                 number(index.scans),
                 number(index.entries),
                 number(index.rows),
@@ -67,6 +68,11 @@ pub(super) fn indexes(db: &Database) -> Result<Vec<Row>> {
         }
     }
     Ok(rows)
+}
+
+/// Is the table one of the clients?
+fn is_listed(name: &str) -> bool {
+    is_shown(name) && !store::is_own(name)
 }
 
 /// A time as clocks have it.
@@ -145,7 +151,11 @@ pub(super) fn locks(db: &Database, context: &Context) -> Result<Vec<Row>> {
         vec![
             text(kind(&lock)),
             table.map_or(Datum::Null, |table| number(FIRST + table)),
-            optional(name.map(|figures| figures.name.as_str())),
+            // The lock of a schema is that of its mark.
+            optional(name.map(|figures| match marked(&figures.name) {
+                Some(schema) => schema,
+                None => bare(&figures.name),
+            })),
             transaction,
             text(lock.transaction.to_string()),
             client.map_or(Datum::Null, |client| Datum::Int4(client.who.pid as i32)),

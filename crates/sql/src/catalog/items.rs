@@ -11,6 +11,7 @@ use crate::bind::ddl::storage;
 use crate::error::{Result, SqlError};
 use crate::expr::deparse::{identifier, literal};
 use crate::plan::notes::ColumnNotes;
+use crate::schemas::{SearchPath, reference};
 use crate::types::SqlType;
 
 /// A row of such a query.
@@ -27,6 +28,11 @@ impl Row<'_> {
     pub(super) fn name(&self) -> &str {
         self.object.name()
     }
+
+    /// Of its object.
+    pub(super) fn schema(&self) -> &str {
+        self.object.schema()
+    }
 }
 
 /// The text in quotes after `marker`.
@@ -40,6 +46,7 @@ pub(super) fn rows<'o>(
     relation: &str,
     condition: &str,
     objects: &'o Objects,
+    path: &SearchPath,
 ) -> Result<Vec<Row<'o>>> {
     let unknown = || SqlError::unsupported(format!("this query of the catalog {relation}"));
     let number = |marker| quoted(condition, marker).and_then(|text| text.parse::<u32>().ok());
@@ -79,6 +86,10 @@ pub(super) fn rows<'o>(
                 .and_then(|(_, rest)| rest.split_once(')'))
                 .map(|(list, _)| list);
             let schema = quoted(condition, "n.nspname operator(~) ");
+            let named_schema = quoted(condition, "n.nspname = ");
+            let visible =
+                condition.contains("pg_table_is_visible(") || condition.contains("o.n is not null");
+            let stored: Vec<&str> = all.iter().map(Object::stored).collect();
             if oid.is_none() && name.is_none() && wanted.is_none() && kinds.is_none() {
                 return Err(unknown());
             }
@@ -87,7 +98,9 @@ pub(super) fn rows<'o>(
                     && name.is_none_or(|name| object.name() == name)
                     && wanted.is_none_or(|wanted| pattern::matches(wanted, object.name()))
                     && kinds.is_none_or(|kinds| kinds.contains(&format!("'{}'", object.kind())))
-                    && schema.is_none_or(|schema| pattern::matches(schema, "public"))
+                    && schema.is_none_or(|schema| pattern::matches(schema, object.schema()))
+                    && named_schema.is_none_or(|schema| object.schema() == schema)
+                    && (!visible || path.shows(object.stored(), &stored))
             };
             Ok(all.into_iter().filter(fits).map(row).collect())
         }
@@ -128,11 +141,11 @@ pub(super) fn value(row: &Row<'_>, text: &str, name: &str) -> Option<Option<Stri
     let index = row.object.index;
     Some(match text {
         "c.oid" | "i.indexrelid" => Some(row.object.oid.to_string()),
-        "n.nspname" => Some("public".to_owned()),
+        "n.nspname" => Some(row.object.schema().to_owned()),
         "c.relname" => Some(row.object.name().to_owned()),
         // Of the indexes of a table the second relation is the index, of an index it is the table.
         "c2.relname" if row.of_table => Some(row.object.name().to_owned()),
-        "c2.relname" => index.map(|_| row.object.table.name.clone()),
+        "c2.relname" => index.map(|_| row.object.table_name().to_owned()),
         "c.relkind" => Some(row.object.kind().to_string()),
         "c.relpersistence" => Some(row.object.persistence().to_string()),
         "c.reltablespace" | "c2.reltablespace" | "count(i.inhparent)" => Some("0".to_owned()),
@@ -239,7 +252,7 @@ pub(super) fn type_name(column: &ColumnInfo, notes: &ColumnNotes) -> String {
 /// The default of a column as SQL.
 pub(super) fn default_text(column: &ColumnInfo, notes: &ColumnNotes) -> Option<String> {
     if let Some(identity) = column.identity.as_ref().filter(|_| notes.serial) {
-        return Some(format!("nextval({}::regclass)", literal(&identity.sequence)));
+        return Some(format!("nextval({}::regclass)", literal(&reference(&identity.sequence))));
     }
     if notes.default.is_some() {
         return notes.default.clone();

@@ -39,6 +39,7 @@ use crate::bind::names;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::plan::{Column, Plan, Select, Source};
+use crate::schemas::{PUBLIC, SearchPath, bare, schema_of};
 use crate::types::{Datum, SqlType};
 use objects::Objects;
 
@@ -79,21 +80,26 @@ fn lists_schemas(select: &AstSelect) -> bool {
     condition.contains("n.nspname !~ '^pg_'") || condition.contains("n.nspname operator(~) '")
 }
 
-/// The comment on the one schema there is.
-pub(super) fn schema_comment(txn: &mut Transaction) -> Result<Option<String>> {
-    let kept = txn.kept("comment on schema public")?;
-    let kept = kept.unwrap_or_else(|| "standard public schema".to_owned());
-    // An empty one was taken away.
-    Ok(Some(kept).filter(|text| !text.is_empty()))
+/// The name under which the comment on a schema is kept.
+pub(crate) fn schema_comment_key(schema: &str) -> String {
+    format!("comment on schema {schema}")
 }
 
-/// What an item of `\dn` is for the one schema there is; `None` if it is not known.
-fn of_schema(text: &str, comment: &Option<String>) -> Option<Option<String>> {
+/// The comment on a schema.
+pub(super) fn schema_comment(txn: &mut Transaction, schema: &str) -> Result<Option<String>> {
+    let kept = txn.kept(&schema_comment_key(schema))?;
+    let standard = || (schema == PUBLIC).then(|| "standard public schema".to_owned());
+    // An empty one was taken away.
+    Ok(kept.or_else(standard).filter(|text| !text.is_empty()))
+}
+
+/// What an item of `\dn` is for a schema; `None` if it is not known.
+fn of_schema(schema: &str, text: &str, comment: Option<&String>) -> Option<Option<String>> {
     Some(match text {
-        "n.nspname" => Some("public".to_owned()),
+        "n.nspname" => Some(schema.to_owned()),
         _ if text.starts_with("pg_get_userbyid(") => Some(crate::expr::system::USER.to_owned()),
         _ if text.starts_with("array_to_string(n.nspacl") => None,
-        _ if text.starts_with("obj_description(") => comment.clone(),
+        _ if text.starts_with("obj_description(") => comment.cloned(),
         _ => return None,
     })
 }
@@ -102,6 +108,7 @@ fn of_schema(text: &str, comment: &Option<String>) -> Option<Option<String>> {
 pub(crate) fn answer(
     statement: &Statement,
     txn: &mut Transaction,
+    path: &SearchPath,
 ) -> Result<Option<(Plan, Vec<SqlType>)>> {
     let Statement::Query(query) = statement else { return Ok(None) };
     let Some((select, relation)) = main(&query.body) else { return Ok(None) };
@@ -114,9 +121,15 @@ pub(crate) fn answer(
         let condition = normal(&condition);
         if relation == "pg_namespace" && lists_schemas(select) {
             let wanted = items::quoted(&condition, "n.nspname operator(~) ");
-            if wanted.is_none_or(|wanted| pattern::matches(wanted, "public")) {
-                let comment = schema_comment(txn)?;
-                rows.push(values(select, &|text, _| of_schema(text, &comment))?);
+            let made = objects.schemas().iter().map(|(_, name)| name.as_str());
+            let mut all: Vec<&str> = made.chain([PUBLIC]).collect();
+            all.sort_unstable();
+            for schema in all {
+                if wanted.is_none_or(|wanted| pattern::matches(wanted, schema)) {
+                    let comment = schema_comment(txn, schema)?;
+                    let value = |text: &str, _: &str| of_schema(schema, text, comment.as_ref());
+                    rows.push(values(select, &value)?);
+                }
             }
         } else if relation == "pg_constraint" {
             let all = constraints::all(&objects);
@@ -125,18 +138,18 @@ pub(crate) fn answer(
             }
         } else {
             let mut found = Vec::new();
-            let sequences = sequences::asked(&relation, &condition, txn)?;
+            let sequences = sequences::asked(&relation, &condition, (txn, &objects), path)?;
             for one in &sequences {
                 let row = values(select, &|text, _| one.value(text))?;
-                found.push((one.schema.name.clone(), row));
+                found.push(((bare(&one.schema.name), schema_of(&one.schema.name)), row));
             }
             let tables = match relation == "pg_sequence" || condition.contains("d.objid = ") {
                 true => Vec::new(),
-                false => items::rows(&relation, &condition, &objects)?,
+                false => items::rows(&relation, &condition, &objects, path)?,
             };
             for row in &tables {
                 let one = values(select, &|text, name| items::value(row, text, name))?;
-                found.push((row.name().to_owned(), one));
+                found.push(((row.name(), row.schema()), one));
             }
             // Those of tables are in their order.
             if !sequences.is_empty() {

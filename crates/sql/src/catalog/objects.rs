@@ -7,11 +7,14 @@ use rightlink::{Comparison, IndexInfo, IndexMethod, TableInfo, Term, Test, Trans
 use crate::error::Result;
 use crate::expr::deparse::{constant, identifier};
 use crate::plan::notes::TableNotes;
+use crate::schemas::{bare, full_reference, is_shown, marked, schema_of};
 use crate::statistics::store;
 use crate::types::Datum;
 
 /// The first number that PostgreSQL gives to an object of a user.
 pub(super) const FIRST: u32 = 16_384;
+/// The number of `public`, as PostgreSQL has it.
+pub(super) const PUBLIC_OID: i64 = 2_200;
 
 /// A table, or an index of it.
 #[derive(Clone, Copy)]
@@ -21,34 +24,67 @@ pub(super) struct Object<'o> {
     pub(super) index: Option<&'o IndexInfo>,
 }
 
-/// All of them.
-pub(super) struct Objects(Vec<TableInfo>);
+/// All of them, and the schemas that were made.
+pub(super) struct Objects {
+    tables: Vec<TableInfo>,
+    schemas: Vec<(u32, String)>,
+}
 
 impl Objects {
     pub(super) fn of(txn: &mut Transaction) -> Result<Objects> {
         let mut tables = txn.tables()?;
-        tables.retain(|table| !store::is_own(&table.name));
+        let schema = |table: &TableInfo| Some((FIRST + table.id, marked(&table.name)?.to_owned()));
+        let schemas = tables.iter().filter_map(schema).collect();
+        tables.retain(|table| is_shown(&table.name) && !store::is_own(&table.name));
         tables.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Objects(tables))
+        Ok(Objects { tables, schemas })
+    }
+
+    /// Numbers and names of the schemas that were made, by name.
+    pub(super) fn schemas(&self) -> &[(u32, String)] {
+        &self.schemas
+    }
+
+    /// The number of the schema of a name of the store.
+    pub(super) fn schema_oid(&self, stored: &str) -> i64 {
+        let schema = schema_of(stored);
+        let made = self.schemas.iter().find(|(_, name)| name == schema);
+        made.map_or(PUBLIC_OID, |(oid, _)| i64::from(*oid))
     }
 
     /// In the order of their names.
     pub(super) fn all(&self) -> Vec<Object<'_>> {
         let mut all = Vec::new();
-        for table in &self.0 {
+        for table in &self.tables {
             all.push(Object { oid: FIRST + table.id, table, index: None });
             for index in &table.indexes {
                 all.push(Object { oid: FIRST + index.id, table, index: Some(index) });
             }
         }
-        all.sort_by(|a, b| a.name().cmp(b.name()));
+        all.sort_by(|a, b| (a.name(), a.schema()).cmp(&(b.name(), b.schema())));
         all
     }
 }
 
 impl<'o> Object<'o> {
-    pub(super) fn name(&self) -> &'o str {
+    /// As the store calls it.
+    pub(super) fn stored(&self) -> &'o str {
         self.index.map_or(&self.table.name, |index| &index.name)
+    }
+
+    /// Without its schema.
+    pub(super) fn name(&self) -> &'o str {
+        bare(self.stored())
+    }
+
+    /// Without its schema, the name of its table.
+    pub(super) fn table_name(&self) -> &'o str {
+        bare(&self.table.name)
+    }
+
+    /// An index is in the schema of its table.
+    pub(super) fn schema(&self) -> &'o str {
+        schema_of(&self.table.name)
     }
 
     /// The number of the table, also of an index.
@@ -95,10 +131,10 @@ impl<'o> Object<'o> {
         let nulls = if index.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" };
         let condition = self.condition(pretty).map(|text| format!(" WHERE {text}"));
         Some(format!(
-            "CREATE {}INDEX {} ON public.{} USING {} ({}){included}{nulls}{}",
+            "CREATE {}INDEX {} ON {} USING {} ({}){included}{nulls}{}",
             if index.unique { "UNIQUE " } else { "" },
-            identifier(&index.name),
-            identifier(&self.table.name),
+            identifier(self.name()),
+            full_reference(&self.table.name),
             self.method(),
             keys(index, self.table).join(", "),
             condition.unwrap_or_default()

@@ -5,13 +5,14 @@
 use rightlink::{SequenceSchema, Transaction};
 
 use super::items::quoted;
-use super::objects::FIRST;
+use super::objects::{FIRST, Objects};
 use super::pattern;
 use crate::error::Result;
 use crate::exec::ddl::sequence::type_of;
 use crate::expr::deparse::identifier;
 use crate::expr::system::USER;
 use crate::plan::notes::{ColumnNotes, SequenceNotes};
+use crate::schemas::{SearchPath, bare, full_reference, schema_of};
 use crate::types::SqlType;
 
 /// A sequence.
@@ -54,7 +55,8 @@ pub(super) fn all(txn: &mut Transaction) -> Result<Vec<Sequence>> {
 pub(super) fn asked(
     relation: &str,
     condition: &str,
-    txn: &mut Transaction,
+    (txn, objects): (&mut Transaction, &Objects),
+    path: &SearchPath,
 ) -> Result<Vec<Sequence>> {
     let number = |marker| quoted(condition, marker).and_then(|text| text.parse::<u32>().ok());
     let of_owner = number("d.objid = ");
@@ -77,18 +79,37 @@ pub(super) fn asked(
     if oid.is_none() && name.is_none() && wanted.is_none() && kinds.is_none() {
         return Ok(Vec::new());
     }
+    let named_schema = quoted(condition, "n.nspname = ");
+    let visible =
+        condition.contains("pg_table_is_visible(") || condition.contains("o.n is not null");
+    let known = all(txn)?;
+    let names = known.iter().map(|one| one.schema.name.clone());
+    let names: Vec<String> =
+        names.chain(objects.all().iter().map(|object| object.stored().to_owned())).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let fits = |one: &Sequence| {
         oid.is_none_or(|oid| one.oid == oid)
-            && name.is_none_or(|name| one.schema.name == name)
-            && wanted.is_none_or(|wanted| pattern::matches(wanted, &one.schema.name))
+            && name.is_none_or(|name| one.name() == name)
+            && wanted.is_none_or(|wanted| pattern::matches(wanted, one.name()))
             && kinds.is_none_or(|kinds| kinds.contains("'S'"))
-            && schema.is_none_or(|schema| pattern::matches(schema, "public"))
+            && schema.is_none_or(|schema| pattern::matches(schema, one.schema()))
+            && named_schema.is_none_or(|schema| one.schema() == schema)
+            && (!visible || path.shows(&one.schema.name, &names))
             && (of_owner.is_none() || one.owner.is_some())
     };
-    Ok(all(txn)?.into_iter().filter(fits).collect())
+    Ok(known.into_iter().filter(fits).collect())
 }
 
 impl Sequence {
+    /// Without its schema.
+    fn name(&self) -> &str {
+        bare(&self.schema.name)
+    }
+
+    fn schema(&self) -> &str {
+        schema_of(&self.schema.name)
+    }
+
     /// The value of an item of a query: `None` if the item is not known.
     pub(super) fn value(&self, text: &str) -> Option<Option<String>> {
         if let Some(inner) = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
@@ -98,8 +119,8 @@ impl Sequence {
         Some(match text {
             "true" => Some("t".to_owned()),
             "c.oid" => Some(self.oid.to_string()),
-            "n.nspname" => Some("public".to_owned()),
-            "c.relname" => Some(schema.name.clone()),
+            "n.nspname" => Some(self.schema().to_owned()),
+            "c.relname" => Some(self.name().to_owned()),
             "c.relkind" => Some("S".to_owned()),
             "c.relpersistence" => Some("p".to_owned()),
             "c.relreplident" => Some("n".to_owned()),
@@ -125,7 +146,7 @@ impl Sequence {
             _ if text.starts_with("format_type(seqtypid") => Some(self.ty.name().to_owned()),
             _ if text.starts_with("quote_ident(nspname)") => {
                 let name = |(table, column, _): &(String, String, bool)| {
-                    format!("public.{}.{}", identifier(table), identifier(column))
+                    format!("{}.{}", full_reference(table), identifier(column))
                 };
                 self.owner.as_ref().map(name)
             }

@@ -26,6 +26,7 @@ use rightlink::{EntryInfo, IndexInfo, IndexMethod, PageInfo, RowId, Transaction}
 use super::views::{count, number, text};
 use crate::error::{Result, SqlError, code};
 use crate::plan::views::Kind;
+use crate::schemas::{self, SearchPath, bare, said};
 use crate::types::{Datum, Row};
 
 /// PostgreSQL's flags of a page.
@@ -39,12 +40,17 @@ const OWN_INCOMPLETE: u16 = 1;
 /// Bytes of a node that are neither free nor an item: header and trailer.
 const FRAME: u64 = 32 + 16;
 
-pub(super) fn rows(kind: Kind, args: &[Datum], txn: &mut Transaction) -> Result<Vec<Row>> {
+pub(super) fn rows(
+    kind: Kind,
+    args: &[Datum],
+    txn: &mut Transaction,
+    path: &SearchPath,
+) -> Result<Vec<Row>> {
     let (Datum::Text(name), block) = (&args[0], args.get(1)) else { return Ok(Vec::new()) };
     if block.is_some_and(Datum::is_null) {
         return Ok(Vec::new());
     }
-    let name = name.strip_prefix("public.").unwrap_or(name);
+    let name = &schemas::find(txn, path, &schemas::parts_of(name)?)?.name;
     let index = tree(name, txn)?;
     match kind {
         Kind::TreeMeta => {
@@ -77,11 +83,11 @@ fn tree(name: &str, txn: &mut Transaction) -> Result<IndexInfo> {
 }
 
 fn missing(name: &str) -> SqlError {
-    SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+    SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", said(name)))
 }
 
 fn no_tree(name: &str) -> SqlError {
-    let message = format!("relation \"{name}\" is not a btree index");
+    let message = format!("relation \"{}\" is not a btree index", bare(name));
     SqlError::new(code::WRONG_OBJECT_TYPE, message)
 }
 

@@ -5,7 +5,7 @@
 
 use rightlink::{Database, Transaction};
 
-use super::objects::{FIRST, Object, Objects};
+use super::objects::{FIRST, Object, Objects, PUBLIC_OID};
 use super::sequences::Sequence;
 use super::{constraints, figures, sequences, trees};
 use crate::bind::collate;
@@ -14,6 +14,7 @@ use crate::expr::Context;
 use crate::expr::system::USER;
 use crate::plan::notes::{ColumnNotes, TableNotes};
 use crate::plan::views::{Kind, View};
+use crate::schemas::{PUBLIC, bare, schema_of};
 use crate::settings::Shown;
 use crate::statistics::{ColumnStatistics, Statistics, store};
 use crate::types::declared::Modifier;
@@ -21,7 +22,6 @@ use crate::types::{Category, Datum, Row, SqlType};
 
 /// Numbers of schemas and of the owner, as PostgreSQL has them.
 const CATALOGS: i64 = 11;
-const PUBLIC: i64 = 2_200;
 const OWNER: i64 = 10;
 const HEAP: i64 = 2;
 const BTREE: i64 = 403;
@@ -59,17 +59,11 @@ pub(crate) fn rows(
 ) -> Result<Vec<Row>> {
     let db = &context.db.as_ref().expect("a statement has a database").0;
     let rows = match view.kind {
-        Kind::Namespace => namespaces(),
+        Kind::Namespace => namespaces(txn)?,
         Kind::Collation => collations(txn)?,
         Kind::Type => SqlType::ALL.into_iter().map(of_type).collect(),
         Kind::Method => methods(),
-        Kind::Class => {
-            let known = store::load_all(txn)?;
-            let mut rows =
-                objects(txn, &mut |o, rows| rows.push(class(o, known.get(&o.table.id))))?;
-            rows.extend(sequences::all(txn)?.iter().map(class_of_sequence));
-            rows
-        }
+        Kind::Class => classes(txn)?,
         Kind::Attribute => objects(txn, &mut attributes)?,
         Kind::Index => objects(txn, &mut |o, rows| rows.extend(index(o)))?,
         Kind::Tables => objects(txn, &mut |o, rows| rows.extend(table(o)))?,
@@ -91,7 +85,7 @@ pub(crate) fn rows(
         Kind::Locks => figures::locks(db, context)?,
         Kind::Settings => settings(context),
         Kind::TreeMeta | Kind::TreePage | Kind::TreeItems | Kind::TreeStatistics => {
-            trees::rows(view.kind, args, txn)?
+            trees::rows(view.kind, args, txn, &context.settings.path())?
         }
     };
     let width = view.columns.len();
@@ -113,9 +107,24 @@ fn objects(
     Ok(rows)
 }
 
-fn namespaces() -> Vec<Row> {
+fn namespaces(txn: &mut Transaction) -> Result<Vec<Row>> {
+    let objects = Objects::of(txn)?;
     let one = |(oid, name): (i64, &str)| vec![number(oid), text(name), number(OWNER)];
-    [(CATALOGS, "pg_catalog"), (PUBLIC, "public")].into_iter().map(one).collect()
+    let made = objects.schemas().iter().map(|(oid, name)| (i64::from(*oid), name.as_str()));
+    Ok([(CATALOGS, "pg_catalog"), (PUBLIC_OID, PUBLIC)].into_iter().chain(made).map(one).collect())
+}
+
+fn classes(txn: &mut Transaction) -> Result<Vec<Row>> {
+    let objects = Objects::of(txn)?;
+    let known = store::load_all(txn)?;
+    let one = |object: &Object<'_>| {
+        let namespace = objects.schema_oid(object.stored());
+        class(object, namespace, known.get(&object.table.id))
+    };
+    let mut rows: Vec<Row> = objects.all().iter().map(one).collect();
+    let of_sequence = |one: &Sequence| class_of_sequence(one, objects.schema_oid(&one.schema.name));
+    rows.extend(sequences::all(txn)?.iter().map(of_sequence));
+    Ok(rows)
 }
 
 /// Those that are there without being made have numbers from 100, others from 20,000 on: nothing
@@ -151,7 +160,7 @@ fn collations(txn: &mut Transaction) -> Result<Vec<Row>> {
         });
     }
     for (at, known) in txn.collations()?.iter().enumerate() {
-        rows.push(icu(20_000 + at, PUBLIC, known));
+        rows.push(icu(20_000 + at, PUBLIC_OID, known));
     }
     Ok(rows)
 }
@@ -189,7 +198,7 @@ fn of_type(ty: SqlType) -> Row {
     ]
 }
 
-fn class(object: &Object<'_>, known: Option<&Statistics>) -> Row {
+fn class(object: &Object<'_>, namespace: i64, known: Option<&Statistics>) -> Row {
     let method = match object.method() {
         "heap" => HEAP,
         "hash" => HASH,
@@ -204,7 +213,7 @@ fn class(object: &Object<'_>, known: Option<&Statistics>) -> Row {
     vec![
         number(object.oid),
         text(object.name()),
-        number(PUBLIC),
+        number(namespace),
         number(OWNER),
         number(method),
         count(object.blocks()),
@@ -233,7 +242,7 @@ fn columns(object: &Object<'_>, known: Option<&Statistics>) -> Vec<Row> {
     let row = |column: &ColumnStatistics| {
         let (values, shares): (Vec<Datum>, Vec<f64>) = column.common.iter().cloned().unzip();
         vec![
-            text("public"),
+            text(object.schema()),
             text(object.name()),
             text(&column.name),
             Datum::Bool(false),
@@ -325,23 +334,24 @@ fn index(object: &Object<'_>) -> Option<Row> {
 fn table(object: &Object<'_>) -> Option<Row> {
     object.index.is_none().then(|| {
         let indexed = Datum::Bool(!object.table.indexes.is_empty());
-        vec![text("public"), text(object.name()), text(USER), indexed]
+        vec![text(object.schema()), text(object.name()), text(USER), indexed]
     })
 }
 
 fn definition(object: &Object<'_>) -> Option<Row> {
     let definition = object.definition(false)?;
-    Some(vec![text("public"), text(&object.table.name), text(object.name()), text(definition)])
+    let table = object.table_name();
+    Some(vec![text(object.schema()), text(table), text(object.name()), text(definition)])
 }
 
 fn all_constraints(txn: &mut Transaction) -> Result<Vec<Row>> {
     let objects = Objects::of(txn)?;
     let mut rows = Vec::new();
-    let mut add = |oid: u32, name: &str, kind: char, table: u32, parent: u32| {
+    let mut add = |oid: u32, name: &str, kind: char, (table, stored): (u32, &str), parent: u32| {
         rows.push(vec![
             number(oid),
             text(name),
-            number(PUBLIC),
+            number(objects.schema_oid(stored)),
             text(kind),
             Datum::Bool(false),
             Datum::Bool(false),
@@ -353,17 +363,20 @@ fn all_constraints(txn: &mut Transaction) -> Result<Vec<Row>> {
     for object in objects.all() {
         let Some(index) = object.index.filter(|index| index.unique) else { continue };
         let kind = if index.primary { 'p' } else { 'u' };
-        add(object.oid, object.name(), kind, object.table_oid(), 0);
+        let table = (object.table_oid(), object.table.name.as_str());
+        add(object.oid, object.name(), kind, table, 0);
     }
     for one in constraints::all(&objects) {
         let oid = constraints::oid(one.table.0, &one.name);
-        add(oid, &one.name, one.kind, one.table.0, one.parent.unwrap_or(0));
+        let table = (one.table.0, one.table.1.as_str());
+        add(oid, &one.name, one.kind, table, one.parent.unwrap_or(0));
     }
     Ok(rows)
 }
 
-fn class_of_sequence(one: &Sequence) -> Row {
-    let mut row = vec![number(one.oid), text(&one.schema.name), number(PUBLIC), number(OWNER)];
+fn class_of_sequence(one: &Sequence, namespace: i64) -> Row {
+    let name = text(bare(&one.schema.name));
+    let mut row = vec![number(one.oid), name, number(namespace), number(OWNER)];
     row.extend([number(0), count(1), Datum::Float4(1.0), Datum::Bool(false), Datum::Bool(false)]);
     // Its columns are the last value, how many are ready, and whether it was drawn.
     row.extend([text("p"), text("S"), short(3), short(0), Datum::Bool(false)]);
@@ -379,7 +392,8 @@ fn all_sequences(txn: &mut Transaction) -> Result<Vec<Row>> {
             at => at?,
         };
         let schema = &one.schema;
-        let mut row = vec![text("public"), text(&schema.name), text(USER), text(one.ty.name())];
+        let mut row = vec![text(schema_of(&schema.name)), text(bare(&schema.name))];
+        row.extend([text(USER), text(one.ty.name())]);
         let numbers = [schema.start, schema.min, schema.max, schema.increment];
         row.extend(numbers.map(Datum::Int8));
         row.extend([Datum::Bool(schema.cycle), Datum::Int8(one.notes.cache.unwrap_or(1))]);
@@ -427,7 +441,10 @@ fn descriptions(txn: &mut Transaction) -> Result<Vec<Row>> {
     for one in sequences::all(txn)? {
         add(one.oid.into(), PG_CLASS, 0, one.notes.comment);
     }
-    add(PUBLIC, PG_NAMESPACE, 0, super::schema_comment(txn)?);
+    add(PUBLIC_OID, PG_NAMESPACE, 0, super::schema_comment(txn, PUBLIC)?);
+    for (oid, schema) in objects.schemas() {
+        add((*oid).into(), PG_NAMESPACE, 0, super::schema_comment(txn, schema)?);
+    }
     Ok(rows)
 }
 
@@ -445,14 +462,14 @@ fn vacuums(txn: &mut Transaction, db: &Database, database: &str) -> Result<Vec<R
     let objects = Objects::of(txn)?;
     let all = objects.all();
     let oid = |name: &str| {
-        let found = all.iter().find(|object| object.index.is_none() && object.name() == name);
+        let found = all.iter().find(|object| object.index.is_none() && object.stored() == name);
         found.map_or(Datum::Null, |object| number(object.oid))
     };
     let one = |progress: rightlink::VacuumProgress| {
         vec![
             text(database),
             oid(&progress.table),
-            text(&progress.table),
+            text(bare(&progress.table)),
             Datum::Bool(progress.automatic),
             text(match progress.phase {
                 rightlink::VacuumPhase::Waiting => "initializing",

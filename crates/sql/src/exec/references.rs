@@ -277,11 +277,12 @@ fn shown(names: &[&str], values: &[Datum]) -> String {
 pub(super) fn not_present(table: &Table, key: &ParentKey, values: &[Datum]) -> SqlError {
     let message = format!(
         "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
-        table.info.name, key.key.name
+        table.bare_name(),
+        key.key.name
     );
     let names = key.columns.iter().map(|(own, ..)| table.info.columns[*own].name.as_str());
     let names: Vec<&str> = names.collect();
-    let parent = &key.parent.info.name;
+    let parent = key.parent.bare_name();
     let detail = format!("{} is not present in table \"{parent}\".", shown(&names, values));
     SqlError::new(code::FOREIGN_KEY_VIOLATION, message).detail(detail)
 }
@@ -447,13 +448,14 @@ impl Link {
 
     fn still_referred(&self, old: &[Datum]) -> SqlError {
         let key = self.key();
-        let (parent, child) = (&key.parent.info, &self.child.table.info.name);
+        let (parent, child) = (&key.parent.info, self.child.table.bare_name());
         let names = key.columns.iter().map(|(_, at, _)| parent.columns[*at].name.as_str());
         let names: Vec<&str> = names.collect();
         let message = format!(
             "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \
              \"{child}\"",
-            parent.name, key.key.name
+            key.parent.bare_name(),
+            key.key.name
         );
         let detail = format!("{} is still referenced from table \"{child}\".", shown(&names, old));
         SqlError::new(code::FOREIGN_KEY_VIOLATION, message).detail(detail)

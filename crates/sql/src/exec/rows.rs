@@ -95,7 +95,8 @@ pub(crate) fn checked(
     if let Some((column, _)) = null {
         let message = format!(
             "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-            column.name, table.info.name
+            column.name,
+            table.bare_name()
         );
         return Err(SqlError::new(code::NOT_NULL_VIOLATION, message).detail(failing(&row)));
     }
@@ -103,7 +104,7 @@ pub(crate) fn checked(
         if condition.eval(&row, context)? == Datum::Bool(false) {
             let message = format!(
                 "new row for relation \"{}\" violates check constraint \"{name}\"",
-                table.info.name
+                table.bare_name()
             );
             return Err(SqlError::new(code::CHECK_VIOLATION, message).detail(failing(&row)));
         }

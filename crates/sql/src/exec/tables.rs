@@ -9,16 +9,73 @@ use rightlink::Transaction;
 use crate::bind::{Catalog, collate};
 use crate::error::Result;
 use crate::exec::ddl;
+use crate::expr::deparse::identifier;
 use crate::plan::Table;
 use crate::plan::notes::{ColumnNotes, TableNotes};
+use crate::schemas::{self, Found, SearchPath};
 use crate::statistics::{Statistics, store};
 use crate::types::SqlType;
 use crate::types::declared::Modifier;
 
-/// Tables as a transaction sees them.
+/// Tables as a transaction sees them; a name without a schema is one of `public`.
 pub(crate) struct Tables<'t>(pub(crate) &'t mut Transaction);
 
+/// The same, with names of clients looked for along a path.
+pub(crate) struct Along<'t>(pub(crate) Tables<'t>, pub(crate) &'t SearchPath);
+
+impl Catalog for Along<'_> {
+    fn table(&mut self, name: &str) -> Result<Arc<Table>> {
+        self.0.table(name)
+    }
+
+    fn find(&mut self, parts: &[String]) -> Result<Found> {
+        schemas::find(self.0.0, self.1, parts)
+    }
+
+    fn shown(&mut self, name: &str) -> Result<Option<String>> {
+        if !self.0.0.has_relation(name)? {
+            return Ok(None);
+        }
+        let bare = schemas::bare(name);
+        let found = schemas::find(self.0.0, self.1, &[bare.to_owned()])?;
+        Ok(Some(match found.name == name {
+            true => identifier(bare),
+            false => schemas::full_reference(name),
+        }))
+    }
+
+    fn schemas(&mut self) -> Result<Vec<String>> {
+        let mut there = Vec::new();
+        for schema in self.1.all() {
+            if schemas::exists(self.0.0, schema)? {
+                there.push(schema.clone());
+            }
+        }
+        Ok(there)
+    }
+
+    fn collation(&mut self, name: &str) -> Result<Option<rightlink::Collation>> {
+        self.0.collation(name)
+    }
+
+    fn statistics(&mut self, table: &Table) -> Result<Option<Arc<Statistics>>> {
+        self.0.statistics(table)
+    }
+}
+
 impl Catalog for Tables<'_> {
+    fn find(&mut self, parts: &[String]) -> Result<Found> {
+        schemas::find_kept(parts)
+    }
+
+    fn shown(&mut self, name: &str) -> Result<Option<String>> {
+        Along(Tables(self.0), &SearchPath::default()).shown(name)
+    }
+
+    fn schemas(&mut self) -> Result<Vec<String>> {
+        Ok(vec![schemas::PUBLIC.to_owned()])
+    }
+
     fn table(&mut self, name: &str) -> Result<Arc<Table>> {
         let missing = |error: rightlink::Error| match error {
             rightlink::Error::NotFound(_) => ddl::no_table(name),

@@ -3,6 +3,7 @@
 //! Does not do: text that a parser would surely read back.
 
 use crate::expr::Expr;
+use crate::schemas::reference;
 use crate::types::{Datum, SqlType};
 
 /// A name, quoted where a parser would otherwise change it.
@@ -93,7 +94,7 @@ pub(crate) fn show(expr: &Expr, names: &[String]) -> String {
         Expr::Cast(value, to) => format!("({})::{}", inner(value), to.name()),
         Expr::Fit(value, modifier, _) => format!("({})::{modifier}", inner(value)),
         Expr::Pad(value, _) | Expr::Weights(value, _) => inner(value),
-        Expr::Sequence(_, name, _) => format!("nextval({}::regclass)", literal(name)),
+        Expr::Sequence(_, name, _) => format!("nextval({}::regclass)", literal(&reference(name))),
         Expr::And(parts) => format!("({})", list(parts, " AND ")),
         Expr::Or(parts) => format!("({})", list(parts, " OR ")),
         Expr::Not(value) => format!("(NOT {})", inner(value)),

@@ -10,6 +10,7 @@ use rightlink::{Numbers, SequencePosition, Transaction};
 use rightlink_env::sync::{Arc, Mutex};
 
 use crate::error::{Result, SqlError, code};
+use crate::schemas::{bare, said};
 use crate::types::Datum;
 
 /// What is asked of a sequence.
@@ -85,7 +86,7 @@ impl Sequences {
                 Ok(Datum::Int8(number))
             }
             Ask::Current => state.current.get(name).map(|n| Datum::Int8(*n)).ok_or_else(|| {
-                let what = format!("currval of sequence \"{name}\"");
+                let what = format!("currval of sequence \"{}\"", bare(name));
                 SqlError::new(
                     code::NOT_IN_STATE,
                     format!("{what} is not yet defined in this session"),
@@ -113,7 +114,7 @@ impl Sequences {
 }
 
 fn no_sequence(name: &str) -> SqlError {
-    SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+    SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", said(name)))
 }
 
 fn exhausted(error: rightlink::Error, numbers: &Numbers) -> SqlError {
@@ -124,7 +125,7 @@ fn exhausted(error: rightlink::Error, numbers: &Numbers) -> SqlError {
     };
     match error {
         rightlink::Error::Limit(_) => {
-            let name = schema.name;
+            let name = bare(&schema.name);
             let message = format!("nextval: reached {end} value of sequence \"{name}\" ({bound})");
             SqlError::new("2200H", message)
         }
@@ -137,7 +138,9 @@ fn set(numbers: &Numbers, to: i64, after: bool) -> Result<()> {
     if !(schema.min..=schema.max).contains(&to) {
         let message = format!(
             "setval: value {to} is out of bounds for sequence \"{}\" ({}..{})",
-            schema.name, schema.min, schema.max
+            bare(&schema.name),
+            schema.min,
+            schema.max
         );
         return Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, message));
     }

@@ -26,7 +26,6 @@ pub(super) fn register(registry: &mut Registry) {
     for name in ["current_database", "current_catalog"] {
         registry.add(name, &[], T::Text, |_, c| Ok(Datum::Text(c.database.clone())));
     }
-    registry.add("current_schema", &[], T::Text, |_, _| Ok(Datum::Text("public".to_owned())));
     let type_of = registry.add("pg_typeof", &[T::Unknown], T::Text, |v, _| {
         // The binder puts the type's name in; only null gets here without one.
         Ok(Datum::Text(v[0].type_of().unwrap_or(T::Unknown).name().to_owned()))

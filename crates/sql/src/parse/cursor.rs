@@ -51,6 +51,11 @@ impl Cursor {
         }
     }
 
+    /// How many tokens there are still.
+    pub(crate) fn left(&self) -> usize {
+        self.tokens.len().saturating_sub(self.at)
+    }
+
     /// Takes the word if it is next.
     pub(crate) fn take(&mut self, word: &str) -> bool {
         let found = self.is(word);

@@ -27,6 +27,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Result, SqlError, code};
+use crate::schemas;
 use cursor::Cursor;
 use utility::Utility;
 
@@ -83,8 +84,18 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Parsed>> {
         .map_err(|error| SqlError::syntax(error.message).at(lines.location(error.location)))?;
     let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
     let all: Vec<TokenWithSpan> = meaningful.collect();
+    if let Some(found) = all.iter().find(|token| has_separator(&token.token)) {
+        let message = format!("the character {} in a name", schemas::SEPARATOR);
+        return Err(SqlError::new(code::INVALID_NAME, format!("{message} is not supported"))
+            .at(lines.location(found.span.start)));
+    }
     let statements = all.split(|t| t.token == Token::SemiColon).filter(|part| !part.is_empty());
     statements.map(|part| statement(part.to_vec(), &lines)).collect()
+}
+
+/// Is it a name that could be taken for one with a schema in front?
+fn has_separator(token: &Token) -> bool {
+    matches!(token, Token::Word(word) if word.value.contains(schemas::SEPARATOR))
 }
 
 /// A literal of a message and where it stands.
@@ -114,6 +125,24 @@ pub(crate) fn places(text: &str) -> Option<Vec<Place>> {
         places.push(Place { at: token.span.start, text, is_number });
     }
     Some(places)
+}
+
+/// Where a text names sequences, and their names.
+pub(crate) fn sequences(text: &str) -> Result<Vec<(Span, String)>> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
+    let tokens = tokens.map_err(|error| SqlError::syntax(error.message))?;
+    let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
+    let tokens: Vec<TokenWithSpan> = meaningful.collect();
+    let mut found = Vec::new();
+    for three in tokens.windows(3) {
+        if let (Token::Word(word), Token::LParen, Token::SingleQuotedString(name)) =
+            (&three[0].token, &three[1].token, &three[2].token)
+            && ["nextval", "currval", "setval"].iter().any(|f| word.value.eq_ignore_ascii_case(f))
+        {
+            found.push((three[2].span, name.clone()));
+        }
+    }
+    Ok(found)
 }
 
 /// One expression, as definitions are kept.

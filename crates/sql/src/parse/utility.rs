@@ -100,6 +100,12 @@ pub(crate) enum Utility {
         table: Vec<String>,
         text: Option<String>,
     },
+    /// ALTER TABLE SET SCHEMA
+    SetSchema {
+        table: Vec<String>,
+        if_exists: bool,
+        schema: String,
+    },
     Checkpoint,
     /// LOCK TABLE
     Lock {
@@ -219,6 +225,9 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
         "notify",
         "unlisten",
     ];
+    if cursor.is("create") && cursor.is_at(1, "schema") {
+        return elements(cursor).map(|()| None);
+    }
     if cursor.is("alter") && cursor.is_at(1, "sequence") {
         return sequence::alter(cursor).map(Some);
     }
@@ -227,6 +236,9 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
     }
     if cursor.is("comment") && cursor.is_at(1, "on") && cursor.is_at(2, "constraint") {
         return comment_constraint(cursor).map(Some);
+    }
+    if let Some(moved) = set_schema(cursor)? {
+        return Ok(Some(moved));
     }
     let Some(word) = cursor.take_any(&words) else { return Ok(None) };
     Ok(Some(match word {
@@ -260,6 +272,37 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
         "reindex" => reindex(cursor)?,
         other => return Err(SqlError::unsupported(other.to_uppercase())),
     }))
+}
+
+/// ALTER TABLE t SET SCHEMA s, which sqlparser does not know; `None` for anything else.
+fn set_schema(cursor: &mut Cursor) -> Result<Option<Utility>> {
+    let end = cursor.left();
+    let fits = cursor.is("alter") && cursor.is_at(1, "table") && end >= 6;
+    if !fits || !cursor.is_at(end - 3, "set") || !cursor.is_at(end - 2, "schema") {
+        return Ok(None);
+    }
+    cursor.expect("alter")?;
+    cursor.expect("table")?;
+    let if_exists = cursor.take("if");
+    if if_exists {
+        cursor.expect("exists")?;
+    }
+    cursor.take("only");
+    let table = cursor.qualified()?;
+    cursor.expect("set")?;
+    cursor.expect("schema")?;
+    Ok(Some(Utility::SetSchema { table, if_exists, schema: cursor.name()? }))
+}
+
+/// Refuses a CREATE SCHEMA that makes more than a schema.
+fn elements(cursor: &Cursor) -> Result<()> {
+    let named_by = if cursor.is_at(2, "if") { 6 } else { 3 };
+    let made = ["create", "grant"];
+    let mut rest = named_by..cursor.left();
+    if rest.any(|ahead| made.iter().any(|word| cursor.is_at(ahead, word))) {
+        return Err(SqlError::unsupported("CREATE SCHEMA with what is to be in it"));
+    }
+    Ok(())
 }
 
 fn name_or_all(cursor: &mut Cursor) -> Result<Option<String>> {
@@ -363,6 +406,14 @@ fn set(cursor: &mut Cursor) -> Result<Utility> {
         let value = cursor.value().map(|value| vec![value]);
         return Ok(Utility::Set { name: "client_encoding".to_owned(), value, local });
     }
+    if cursor.take("schema") {
+        let value = cursor.string().ok_or_else(|| cursor.unexpected())?;
+        return Ok(Utility::Set {
+            name: "search_path".to_owned(),
+            value: Some(vec![value]),
+            local,
+        });
+    }
     let zone = cursor.is("time");
     let name = setting_name(cursor)?;
     if !zone && !cursor.take_token(&Token::Eq) {
@@ -373,7 +424,12 @@ fn set(cursor: &mut Cursor) -> Result<Utility> {
     }
     let mut values = Vec::new();
     loop {
-        values.push(cursor.value().ok_or_else(|| cursor.unexpected())?);
+        let value = match name.as_str() {
+            // Names, which are in lower case without quotes.
+            "search_path" => cursor.string().or_else(|| cursor.name().ok()),
+            _ => cursor.value(),
+        };
+        values.push(value.ok_or_else(|| cursor.unexpected())?);
         if !cursor.take_token(&Token::Comma) {
             return Ok(Utility::Set { name, value: Some(values), local });
         }

@@ -26,6 +26,7 @@ use rightlink::{Busy, Collation, RowLock, TableInfo, TableVersion};
 
 use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
+use crate::schemas;
 use crate::statistics::Statistics;
 use crate::types::SqlType;
 use crate::types::declared::Modifier;
@@ -40,6 +41,13 @@ pub(crate) struct Table {
     pub(crate) notes: TableNotes,
     /// Of each column.
     pub(crate) column_notes: Vec<ColumnNotes>,
+}
+
+impl Table {
+    /// Its name without a schema.
+    pub(crate) fn bare_name(&self) -> &str {
+        schemas::bare(&self.info.name)
+    }
 }
 
 impl std::fmt::Debug for Table {

@@ -245,7 +245,7 @@ impl ForeignKey {
         let mut text = format!(
             "FOREIGN KEY ({}) REFERENCES {}({})",
             list(&self.columns),
-            identifier(&self.parent),
+            crate::schemas::reference(&self.parent),
             list(&self.parent_columns)
         );
         for (what, action) in [("UPDATE", self.on_update), ("DELETE", self.on_delete)] {

@@ -5,11 +5,12 @@
 //! Does not do: reading and judging the sample (`statistics`).
 
 use super::{Session, Sink};
-use crate::bind::{Catalog, names};
+use crate::bind::Catalog;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::parse::utility::Analyzed;
 use crate::plan::Table;
+use crate::schemas::{bare, schema_of};
 use crate::statistics::{self, store};
 
 /// No columns are named: all are meant.
@@ -27,7 +28,7 @@ impl Session {
         let all = tables.is_empty();
         let mut wanted: Vec<(String, &[String])> = Vec::new();
         for table in tables {
-            wanted.push((names::relation(&table.name)?, table.columns.as_slice()));
+            wanted.push((self.relation(&table.name)?, table.columns.as_slice()));
         }
         if all {
             self.ensure()?;
@@ -62,7 +63,7 @@ impl Session {
         let table = Tables(&mut active.txn).table(name)?;
         let places = places(&table, columns)?;
         if verbose {
-            sink.notice("INFO", &format!("analyzing \"public.{name}\""));
+            sink.notice("INFO", &format!("analyzing \"{}.{}\"", schema_of(name), bare(name)));
         }
         let txn = &mut active.txn;
         let (found, report) = statistics::analyze(txn, (&table, &places), &context, &budget)?;
@@ -82,7 +83,7 @@ fn places(table: &Table, columns: &[String]) -> Result<Vec<usize>> {
     if columns.is_empty() {
         return Ok((0..table.types.len()).collect());
     }
-    let name = &table.info.name;
+    let name = table.bare_name();
     let mut places = Vec::with_capacity(columns.len());
     for column in columns {
         let Some(at) = table.info.columns.iter().position(|known| known.name == *column) else {

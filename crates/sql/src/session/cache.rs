@@ -62,7 +62,10 @@ impl Session {
             return Ok(None);
         }
         let current = match &known.planned {
-            Some(planned) => planned.is_current(&mut self.ensure()?.txn)?,
+            Some(planned) => {
+                let path = self.settings.path();
+                planned.is_current(&mut self.ensure()?.txn, &path)?
+            }
             None => false,
         };
         if !current {
@@ -83,7 +86,8 @@ impl Session {
         if let Err(error) = self.check_usable() {
             return Some(Err(error));
         }
-        let current = self.ensure().and_then(|active| planned.is_current(&mut active.txn));
+        let path = self.settings.path();
+        let current = self.ensure().and_then(|active| planned.is_current(&mut active.txn, &path));
         let current = match current {
             Ok(current) => current,
             Err(error) => return Some(Err(error)),

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::{Session, Sink};
-use crate::bind::{Binder, Catalog, names};
+use crate::bind::{Binder, Catalog};
 use crate::copy::options::{CopyFormat, CopyStatement, CopyWhat};
 use crate::copy::read::Reader;
 use crate::copy::write::Writer;
@@ -18,7 +18,7 @@ use crate::error::{Result, SqlError, code};
 use crate::exec::Pace;
 use crate::exec::references::{self, Pending};
 use crate::exec::rows::{self, Batch};
-use crate::exec::tables::Tables;
+use crate::exec::tables::{Along, Tables};
 use crate::expr::Context;
 use crate::expr::deparse::identifier;
 use crate::parse::{Lines, Parsed, parse};
@@ -166,10 +166,12 @@ impl Session {
         };
         self.ensure()?;
         self.check_writable("COPY FROM")?;
+        let name = self.relation(name)?;
+        let path = self.settings.path();
         let active = self.ensure()?;
         active.used = true;
-        let mut tables = Tables(&mut active.txn);
-        let table = tables.table(&names::relation(name)?)?;
+        let mut tables = Along(Tables(&mut active.txn), &path);
+        let table = tables.table(&name)?;
         let (named, places) = places(&table, columns)?;
         let lines = Lines::default();
         let mut binder = Binder::new(&mut tables, &lines, &[]);
@@ -186,7 +188,7 @@ impl Session {
         context.sequences.open(&sequences, &mut self.ensure()?.txn)?;
         let header = CopyHeader { format: copy.options.format, columns: named.len() };
         sink.copy_in(header)?;
-        let reader = Reader::new(&copy.options, &table.info.name, named);
+        let reader = Reader::new(&copy.options, table.bare_name(), named);
         let pending = Pending::new(&rules, self.db.budget());
         let (batch, pace) = (Batch::new(self.db.budget()), Pace::default());
         let rows = Arriving { table, rules, given, context, pending, batch, pace, count: 0 };
@@ -200,7 +202,8 @@ impl Session {
             CopyWhat::Table { name, columns } => {
                 let list: Vec<String> = columns.iter().map(|name| identifier(name)).collect();
                 let list = if list.is_empty() { "*".to_owned() } else { list.join(", ") };
-                let table = identifier(&names::relation(name)?);
+                let parts: Vec<String> = name.iter().map(|part| identifier(part)).collect();
+                let table = parts.join(".");
                 let mut parsed = parse(&format!("select {list} from {table}"))?;
                 Arc::new(parsed.pop().expect("one statement"))
             }
@@ -251,7 +254,7 @@ fn places(table: &Table, columns: &[String]) -> Result<Placed> {
         let found = table.info.columns.iter().position(|column| column.name == name);
         let Some(column) = found else {
             let message =
-                format!("column \"{name}\" of relation \"{}\" does not exist", table.info.name);
+                format!("column \"{name}\" of relation \"{}\" does not exist", table.bare_name());
             return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
         };
         if places[column].replace(at).is_some() {

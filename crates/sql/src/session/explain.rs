@@ -9,6 +9,7 @@ use crate::expr::probe::{Figures, Probe, Stage};
 use crate::parse::utility::ExplainOptions;
 use crate::plan::path::{self, Estimate, Path};
 use crate::plan::{Distinct, Plan, Select, Source, TableScan};
+use crate::schemas;
 
 /// A node of the tree: its line, its cost, details, and what is below.
 struct Node {
@@ -40,7 +41,7 @@ pub(super) fn show(plan: &Plan, options: ExplainOptions, probe: Option<&Probe>) 
         Plan::Insert(insert) => {
             let below = of_select(&insert.source, 0);
             let estimate = Estimate { rows: 0.0, width: 0, ..below.estimate };
-            let name = format!("Insert on {}", insert.table.info.name);
+            let name = format!("Insert on {}", insert.table.bare_name());
             Node::over(name, estimate, Some(below)).at(0, Stage::Write)
         }
         Plan::Change(change) => {
@@ -126,8 +127,8 @@ fn measured(figures: &Figures, filtered: bool, options: ExplainOptions) -> Vec<S
 }
 
 fn relation(scan: &TableScan) -> String {
-    let name = deparse::identifier(&scan.table.info.name);
-    if scan.alias == scan.table.info.name {
+    let name = deparse::identifier(scan.table.bare_name());
+    if scan.alias == scan.table.bare_name() {
         return name;
     }
     format!("{name} {}", deparse::identifier(&scan.alias))
@@ -156,7 +157,7 @@ fn of_scan(scan: &TableScan) -> Node {
             }
             let only = if path.covers && !scan.with_tid { " Only" } else { "" };
             let backward = if path.backward { " Backward" } else { "" };
-            let index = deparse::identifier(&path.index.name);
+            let index = deparse::identifier(schemas::bare(&path.index.name));
             format!("Index{only} Scan{backward} using {index} on {relation}")
         }
     };

@@ -191,14 +191,14 @@ impl Session {
         self.settings.millis(name)
     }
 
-    /// All tables, as the session's transaction sees them.
+    /// All tables, as the session's transaction sees them, under the store's names.
     pub fn tables(&mut self) -> Result<Vec<rightlink::TableInfo>> {
-        let mut tables = match &mut self.active {
+        let mut all = match &mut self.active {
             Some(active) => active.txn.tables()?,
             None => self.db.tables()?,
         };
-        tables.retain(|table| !store::is_own(&table.name));
-        Ok(tables)
+        all.retain(|table| crate::schemas::is_shown(&table.name) && !store::is_own(&table.name));
+        Ok(all)
     }
 
     /// The database.

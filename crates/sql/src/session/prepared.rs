@@ -13,12 +13,13 @@ use super::{Session, Sink};
 use crate::bind::{Binder, ddl};
 use crate::error::{Result, SqlError, code};
 use crate::exec::Stream;
-use crate::exec::tables::Tables;
+use crate::exec::tables::{Along, Tables};
 use crate::exec::write::Changed;
 use crate::expr::Context;
 use crate::parse::utility::Utility;
 use crate::parse::{Parsed, Stmt, parse};
 use crate::plan::{Column, Plan};
+use crate::schemas::SearchPath;
 use crate::statistics;
 use crate::types::{Datum, Row, SqlType, cast};
 
@@ -31,6 +32,8 @@ pub(super) struct Planned {
     pub(super) once: bool,
     /// Of the statistics that it was made by.
     edition: u64,
+    /// Where its names were looked for.
+    path: Arc<SearchPath>,
 }
 
 /// A prepared statement.
@@ -95,6 +98,7 @@ pub(super) fn bind(
     parsed: &Arc<Parsed>,
     types: &[SqlType],
     txn: &mut Transaction,
+    path: &Arc<SearchPath>,
 ) -> Result<Planned> {
     let Stmt::Sql(statement) = &parsed.stmt else {
         return Err(SqlError::unsupported("a utility statement here"));
@@ -103,13 +107,13 @@ pub(super) fn bind(
     let edition = statistics::edition();
     let mut refused = None;
     if crate::catalog::reads_view(statement) {
-        let mut tables = Tables(txn);
+        let mut tables = Along(Tables(txn), path);
         let mut binder = Binder::new(&mut tables, &parsed.lines, types);
         let bound = binder.plan(statement).and_then(|plan| Ok((plan, binder.parameter_types()?)));
         match bound {
             Ok((Some(plan), params)) => {
-                let once = binder.once;
-                return Ok(Planned { plan: Arc::new(plan), params, once, edition });
+                let (once, path) = (binder.once, Arc::clone(path));
+                return Ok(Planned { plan: Arc::new(plan), params, once, edition, path });
             }
             Ok((None, _)) => {}
             Err(error) if error.ends_statement() => return Err(error),
@@ -117,19 +121,21 @@ pub(super) fn bind(
         }
     }
     // What cannot be bound may still be a query that is known by its text.
-    match (crate::catalog::answer(statement, txn), refused) {
+    match (crate::catalog::answer(statement, txn, path), refused) {
         (Ok(Some((plan, params))), _) => {
-            return Ok(Planned { plan: Arc::new(plan), params, once: true, edition });
+            let path = Arc::clone(path);
+            return Ok(Planned { plan: Arc::new(plan), params, once: true, edition, path });
         }
         (_, Some(error)) | (Err(error), None) => return Err(error),
         (Ok(None), None) => {}
     }
-    let mut tables = Tables(txn);
+    let mut tables = Along(Tables(txn), path);
     let mut binder = Binder::new(&mut tables, &parsed.lines, types);
     match binder.plan(statement)? {
         Some(plan) => {
             let params = binder.parameter_types()?;
-            Ok(Planned { plan: Arc::new(plan), params, once: binder.once, edition })
+            let (once, path) = (binder.once, Arc::clone(path));
+            Ok(Planned { plan: Arc::new(plan), params, once, edition, path })
         }
         None => {
             let text = statement.to_string();
@@ -140,12 +146,12 @@ pub(super) fn bind(
 }
 
 impl Planned {
-    /// Are the tables still what they were?
+    /// Are the tables still what they were, and what the names mean along `path`?
     ///
     /// # Errors
     /// One that ends the statement, as when a lock was waited for too long.
-    pub(super) fn is_current(&self, txn: &mut Transaction) -> Result<bool> {
-        if self.once || self.edition != statistics::edition() {
+    pub(super) fn is_current(&self, txn: &mut Transaction, path: &SearchPath) -> Result<bool> {
+        if self.once || self.edition != statistics::edition() || *self.path != *path {
             return Ok(false);
         }
         for table in self.plan.tables() {
@@ -240,7 +246,7 @@ impl Session {
         match parsed.as_ref().map(|parsed| &parsed.stmt) {
             Some(Stmt::Sql(statement)) => {
                 self.check_usable()?;
-                if ddl::definition(statement)?.is_none() {
+                if !ddl::is_definition(statement) {
                     let parsed = parsed.as_ref().expect("looked at above");
                     let plan = self.plan(parsed, types)?;
                     description = Description::of(&plan);
@@ -422,21 +428,19 @@ impl Session {
                     _ => self.utility(utility, sink).map(Some),
                 }
             }
-            Stmt::Sql(statement) => match ddl::definition(statement)? {
-                Some(definition) => {
-                    self.check_usable()?;
-                    self.define(&definition, sink).map(Some)
-                }
-                None => Ok(None),
-            },
+            Stmt::Sql(statement) if ddl::is_definition(statement) => {
+                self.check_usable()?;
+                self.definition(statement, sink).map(Some)
+            }
+            Stmt::Sql(_) => Ok(None),
         }
     }
 
     /// The plan of a prepared statement, bound anew if a table has changed.
     fn current_plan(&mut self, prepared: &Prepared) -> Result<Arc<Plan>> {
         let planned = prepared.planned.as_ref().expect("a statement with a plan");
-        let active = self.ensure()?;
-        if planned.is_current(&mut active.txn)? {
+        let path = self.settings.path();
+        if planned.is_current(&mut self.ensure()?.txn, &path)? {
             return Ok(Arc::clone(&planned.plan));
         }
         let parsed = prepared.parsed.as_ref().expect("a plan has a statement");

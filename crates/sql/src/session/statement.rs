@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use rightlink::RowLock;
+use sqlparser::ast;
 
 use super::prepared::{Planned, Portal};
 use super::{Session, Sink};
@@ -17,6 +18,7 @@ use crate::expr::{Context, Db};
 use crate::parse::utility::Utility;
 use crate::parse::{Parsed, Stmt, parse};
 use crate::plan::{Column, Plan, path};
+use crate::schemas::{Resolver, said};
 use crate::types::{Datum, SqlType};
 
 impl Session {
@@ -152,8 +154,8 @@ impl Session {
     /// Runs a query or definition and gives its tag.
     fn statement(&mut self, parsed: &Arc<Parsed>, sink: &mut dyn Sink) -> Result<String> {
         let Stmt::Sql(statement) = &parsed.stmt else { unreachable!("the caller has looked") };
-        if let Some(definition) = ddl::definition(statement)? {
-            return self.define(&definition, sink);
+        if ddl::is_definition(statement) {
+            return self.definition(statement, sink);
         }
         let planned = self.plan(parsed, &[])?;
         if !planned.params.is_empty() {
@@ -167,9 +169,35 @@ impl Session {
 
     /// Binds a statement that has a plan.
     pub(super) fn plan(&mut self, parsed: &Arc<Parsed>, types: &[SqlType]) -> Result<Planned> {
+        let path = self.settings.path();
         let active = self.ensure()?;
         active.used = true;
-        super::prepared::bind(parsed, types, &mut active.txn)
+        super::prepared::bind(parsed, types, &mut active.txn, &path)
+    }
+
+    /// Runs a definition.
+    pub(super) fn definition(
+        &mut self,
+        statement: &ast::Statement,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        self.define_as(|resolver| ddl::definition(statement, resolver), sink)
+    }
+
+    /// Runs the definition that `read` makes of the statement.
+    pub(super) fn define_as(
+        &mut self,
+        read: impl FnOnce(&mut Resolver<'_>) -> Result<ddl::Definition>,
+        sink: &mut dyn Sink,
+    ) -> Result<String> {
+        self.ensure()?;
+        self.check_writable("a definition")?;
+        let path = self.settings.path();
+        let active = self.ensure()?;
+        active.used = true;
+        let mut resolver = Resolver::new(&mut active.txn, &path);
+        let definition = read(&mut resolver)?;
+        self.define(&definition, sink)
     }
 
     pub(super) fn define(
@@ -177,8 +205,6 @@ impl Session {
         definition: &ddl::Definition,
         sink: &mut dyn Sink,
     ) -> Result<String> {
-        self.ensure()?;
-        self.check_writable("a definition")?;
         let context = self.context(Vec::new());
         if let ddl::Definition::CreateIndex { table, index, concurrently: true, if_not_exists } =
             definition
@@ -187,7 +213,7 @@ impl Session {
             let wanted = (table.as_str(), &**index, *if_not_exists);
             let txn = &mut self.ensure()?.txn;
             let (schema, notices) = exec::ddl::index_to_make(txn, &context, wanted)?;
-            notices.iter().for_each(|notice| sink.notice("NOTICE", notice));
+            notices.iter().for_each(|notice| sink.notice("NOTICE", &said(notice)));
             // The build waits for all transactions, this one too.
             self.commit()?;
             if let Some(schema) = schema {
@@ -201,7 +227,7 @@ impl Session {
         active.used = true;
         let defined = exec::ddl::run(definition, &mut active.txn, &context)?;
         for notice in defined.notices {
-            sink.notice("NOTICE", &notice);
+            sink.notice("NOTICE", &said(&notice));
         }
         Ok(defined.tag.to_owned())
     }

@@ -105,7 +105,7 @@ impl Session {
         self.fail();
         match self.interrupt.reason() {
             Some(reason) if error.sqlstate == code::QUERY_CANCELED => reason.error(),
-            _ => error,
+            _ => error.said(),
         }
     }
 

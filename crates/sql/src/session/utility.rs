@@ -9,14 +9,18 @@ use rightlink::Busy;
 use sqlparser::ast;
 
 use super::{Session, Sink};
-use crate::bind::{Binder, Place, ddl, names};
+use crate::bind::ddl::{self, Definition};
+use crate::bind::{Binder, Place, names};
 use crate::error::{Result, SqlError, code};
+use crate::exec::tables::{Along, Tables};
 use crate::expr::Context;
+use crate::expr::deparse::identifier;
 use crate::expr::probe::{Probe, Stage};
 use crate::parse::Lines;
 use crate::parse::utility::{Analyzed, ExplainOptions, Utility};
 use crate::parse::{Parsed, Stmt};
 use crate::plan::Column;
+use crate::schemas::{self, Resolver, bare};
 use crate::settings::{Shown, check_settable};
 use crate::types::{Datum, SqlType};
 
@@ -115,20 +119,39 @@ impl Session {
                 "REINDEX"
             }
             Utility::CreateSequence { name, options, if_not_exists } => {
-                let definition = ddl::create_sequence(name, options, *if_not_exists)?;
-                return self.define(&definition, sink);
+                let read = |resolver: &mut Resolver<'_>| {
+                    ddl::create_sequence(name, options, *if_not_exists, resolver)
+                };
+                return self.define_as(read, sink);
             }
             Utility::AlterSequence { name, options, if_exists } => {
-                let definition = ddl::alter_sequence(name, options, *if_exists)?;
-                return self.define(&definition, sink);
+                let read = |resolver: &mut Resolver<'_>| {
+                    ddl::alter_sequence(name, options, *if_exists, resolver)
+                };
+                return self.define_as(read, sink);
             }
             Utility::CommentConstraint { name, table, text } => {
-                let definition = ddl::comment_constraint(name, table, text.as_deref())?;
-                return self.define(&definition, sink);
+                let read = |resolver: &mut Resolver<'_>| {
+                    ddl::comment_constraint(name, table, text.as_deref(), resolver)
+                };
+                return self.define_as(read, sink);
             }
             Utility::Lock { tables, mode, nowait } => {
                 self.lock_tables(tables, *mode, *nowait)?;
                 "LOCK TABLE"
+            }
+            Utility::SetSchema { table, if_exists, schema } => {
+                self.ensure()?;
+                self.check_writable("ALTER TABLE")?;
+                let table = match *if_exists {
+                    true => {
+                        let path = self.settings.path();
+                        schemas::find(&mut self.ensure()?.txn, &path, table)?.name
+                    }
+                    false => self.relation(table)?,
+                };
+                let (if_exists, schema) = (*if_exists, schema.clone());
+                return self.define(&Definition::MoveTable { table, if_exists, schema }, sink);
             }
             Utility::Checkpoint => {
                 self.db.checkpoint()?;
@@ -147,6 +170,12 @@ impl Session {
         Ok(tag.to_owned())
     }
 
+    /// What the store calls the relation that these parts name.
+    pub(super) fn relation(&mut self, parts: &[String]) -> Result<String> {
+        let path = self.settings.path();
+        Resolver::new(&mut self.ensure()?.txn, &path).existing_parts(parts)
+    }
+
     fn set(
         &mut self,
         name: &str,
@@ -161,6 +190,12 @@ impl Session {
         check_settable(name)?;
         // It is undone with what comes after it in a pipeline.
         self.ensure()?;
+        if name.eq_ignore_ascii_case("search_path") {
+            // Each is one name, also one in quotes.
+            let names: Option<Vec<String>> =
+                value.map(|names| names.iter().map(|name| identifier(name)).collect());
+            return self.settings.set(name, names.as_deref(), local);
+        }
         self.settings.set(name, value, local)
     }
 
@@ -201,8 +236,9 @@ impl Session {
 
     /// Values of expressions without columns.
     fn constants(&mut self, nodes: &[ast::Expr]) -> Result<Vec<Datum>> {
+        let path = self.settings.path();
         let active = self.ensure()?;
-        let mut tables = crate::exec::tables::Tables(&mut active.txn);
+        let mut tables = Along(Tables(&mut active.txn), &path);
         let lines = Lines::default();
         let mut binder = Binder::new(&mut tables, &lines, &[]);
         let mut bound = Vec::with_capacity(nodes.len());
@@ -222,13 +258,14 @@ impl Session {
         if full {
             return Err(SqlError::unsupported("VACUUM FULL"));
         }
+        let names = tables.iter().map(|table| self.relation(&table.name));
+        let names = names.collect::<Result<Vec<_>>>()?;
         // A transaction of the message would hold locks that a vacuum waits for.
         self.commit()?;
-        if tables.is_empty() {
+        if names.is_empty() {
             self.watched(|db, watch| db.vacuum_with(None, watch))?;
         }
-        for table in tables {
-            let name = names::relation(&table.name)?;
+        for name in names {
             match self.watched(|db, watch| db.vacuum_with(Some(&name), watch)) {
                 Err(rightlink::Error::NotFound(_)) => {
                     return Err(crate::exec::ddl::no_table(&name));
@@ -243,7 +280,7 @@ impl Session {
     /// Builds indexes anew beside others who read and write.
     fn reindex(&mut self, index: bool, name: &[String]) -> Result<()> {
         self.check_outside("REINDEX")?;
-        let name = names::relation(name)?;
+        let name = self.relation(name)?;
         let missing = |error: rightlink::Error| match error {
             rightlink::Error::NotFound(_) => crate::exec::ddl::no_table(&name),
             other => other.into(),
@@ -265,14 +302,14 @@ impl Session {
         nowait: bool,
     ) -> Result<()> {
         let busy = if nowait { Busy::Fail } else { Busy::Wait };
-        let active = self.shared("LOCK TABLE")?;
-        active.used = true;
+        self.shared("LOCK TABLE")?.used = true;
         for name in tables {
-            let name = names::relation(name)?;
-            active.txn.lock_table(&name, mode, busy).map_err(|error| match error {
+            let name = self.relation(name)?;
+            self.ensure()?.txn.lock_table(&name, mode, busy).map_err(|error| match error {
                 rightlink::Error::NotFound(_) => crate::exec::ddl::no_table(&name),
                 // Nobody has waited: what is not a user's cancel is a lock that is not free.
                 rightlink::Error::Cancelled(what) if nowait && what.contains("lock timeout") => {
+                    let name = bare(&name);
                     let message = format!("could not obtain lock on relation \"{name}\"");
                     SqlError::new(code::LOCK_NOT_AVAILABLE, message)
                 }

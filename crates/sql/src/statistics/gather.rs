@@ -55,7 +55,7 @@ pub(crate) fn analyze(
     let report = format!(
         "\"{}\": scanned {read} of {blocks} pages, containing {} live rows; {} rows in sample, {} \
          estimated total rows",
-        info.name,
+        crate::schemas::bare(&info.name),
         sample.seen,
         sample.rows.len(),
         rows

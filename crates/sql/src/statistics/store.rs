@@ -27,6 +27,15 @@ pub(crate) fn is_own(name: &str) -> bool {
     name == TABLE
 }
 
+/// Refuses the table's name to clients.
+pub(crate) fn refuse(name: &str) -> Result<()> {
+    if !is_own(name) {
+        return Ok(());
+    }
+    let message = format!("permission denied: \"{name}\" is a system catalog");
+    Err(SqlError::new(code::INSUFFICIENT_PRIVILEGE, message))
+}
+
 fn key(table: u32) -> Value {
     Value::Int8(i64::from(table))
 }

@@ -11,12 +11,16 @@ use sqlparser::ast::{
 use super::table::{foreign_key, is_null, new_check};
 use super::{Alteration, Definition, NewIndex, NewTable, names, primary, storage, unique};
 use crate::error::{Result, SqlError};
+use crate::schemas::{Resolver, beside};
 
-pub(super) fn table(alter: &ast::AlterTable) -> Result<Definition> {
-    let table = names::relation_of(&alter.name)?;
+pub(super) fn table(alter: &ast::AlterTable, resolver: &mut Resolver<'_>) -> Result<Definition> {
+    let table = match alter.if_exists {
+        true => resolver.any(&alter.name)?,
+        false => resolver.existing(&alter.name)?,
+    };
     let mut changes = Vec::new();
     for operation in &alter.operations {
-        one(&table, operation, &mut changes)?;
+        one(&table, operation, &mut changes, resolver)?;
     }
     Ok(Definition::Alter { table, if_exists: alter.if_exists, changes })
 }
@@ -25,12 +29,17 @@ fn is_cascade(behavior: &Option<DropBehavior>) -> bool {
     matches!(behavior, Some(DropBehavior::Cascade))
 }
 
-fn one(table: &str, operation: &AlterTableOperation, changes: &mut Vec<Alteration>) -> Result<()> {
+fn one(
+    table: &str,
+    operation: &AlterTableOperation,
+    changes: &mut Vec<Alteration>,
+    resolver: &mut Resolver<'_>,
+) -> Result<()> {
     use AlterTableOperation as Op;
     changes.push(match operation {
         Op::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
             let mut column = NewTable::new(table);
-            column.column(column_def)?;
+            column.column(column_def, resolver)?;
             Alteration::AddColumn { column: Box::new(column), if_not_exists: *if_not_exists }
         }
         Op::DropColumn { column_names, if_exists, drop_behavior, .. } => {
@@ -42,7 +51,7 @@ fn one(table: &str, operation: &AlterTableOperation, changes: &mut Vec<Alteratio
             }));
             return Ok(());
         }
-        Op::AddConstraint { constraint, not_valid: false } => add(table, constraint)?,
+        Op::AddConstraint { constraint, not_valid: false } => add(table, constraint, resolver)?,
         Op::AddConstraint { .. } => return Err(SqlError::unsupported("NOT VALID")),
         Op::DropConstraint { if_exists, name, drop_behavior } => Alteration::DropConstraint {
             name: names::ident(name),
@@ -51,7 +60,11 @@ fn one(table: &str, operation: &AlterTableOperation, changes: &mut Vec<Alteratio
         },
         Op::RenameTable {
             table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
-        } => Alteration::RenameTable(names::relation_of(name)?),
+        } => {
+            let to = resolver.beside(table, name)?;
+            resolver.stays(table)?;
+            Alteration::RenameTable(to)
+        }
         Op::RenameColumn { old_column_name, new_column_name } => {
             let (old, new) = (names::ident(old_column_name), names::ident(new_column_name));
             Alteration::RenameColumn(old, new)
@@ -73,12 +86,19 @@ fn one(table: &str, operation: &AlterTableOperation, changes: &mut Vec<Alteratio
     Ok(())
 }
 
-fn add(table: &str, constraint: &TableConstraint) -> Result<Alteration> {
+fn add(
+    table: &str,
+    constraint: &TableConstraint,
+    resolver: &mut Resolver<'_>,
+) -> Result<Alteration> {
     Ok(match constraint {
         TableConstraint::Unique(key) => {
             let (name, columns) = unique(key)?;
             let named = name.is_some();
-            let name = name.unwrap_or_else(|| format!("{table}_{}_key", columns.join("_")));
+            let name = match name {
+                Some(name) => beside(table, &name),
+                None => format!("{table}_{}_key", columns.join("_")),
+            };
             let schema = columns.iter().fold(IndexSchema::new(name).unique(), |i, c| i.on(c));
             Alteration::AddUnique(NewIndex {
                 schema,
@@ -89,12 +109,13 @@ fn add(table: &str, constraint: &TableConstraint) -> Result<Alteration> {
         }
         TableConstraint::PrimaryKey(key) => {
             let (name, columns) = primary(key)?;
+            let name = name.map(|name| beside(table, &name));
             Alteration::AddPrimary { name, columns }
         }
         TableConstraint::Check(check) => {
             Alteration::AddCheck(new_check(check.name.as_ref().map(names::ident), check)?)
         }
-        TableConstraint::ForeignKey(key) => Alteration::AddKey(foreign_key(key)?),
+        TableConstraint::ForeignKey(key) => Alteration::AddKey(foreign_key(key, resolver)?),
         other => return Err(SqlError::unsupported(format!("adding {other}"))),
     })
 }

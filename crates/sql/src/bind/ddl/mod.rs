@@ -1,9 +1,12 @@
-//! Definitions of tables, indexes and sequences.
+//! Definitions of tables, indexes, sequences and schemas.
+//!
+//! Names of relations are those of the store, found along the search path.
 //!
 //! | file | hides |
 //! |---|---|
 //! | `table` | CREATE TABLE: columns and constraints |
 //! | `alter` | ALTER TABLE |
+//! | `schema` | schemas |
 //! | `sequence` | what options of sequences mean together |
 //! | `storage` | storage parameters |
 //!
@@ -11,6 +14,7 @@
 //! Does not do: changing anything (`exec::ddl`).
 
 mod alter;
+mod schema;
 pub(crate) mod sequence;
 pub(crate) mod storage;
 mod table;
@@ -25,20 +29,81 @@ use super::{collate, names};
 use crate::error::{Result, SqlError, code};
 use crate::parse::sequence::SequenceOptions;
 use crate::plan::notes::{ColumnNotes, ForeignKey};
+use crate::schemas::Resolver;
 
 /// A definition to make, change or drop.
 #[derive(Clone, Debug)]
 pub(crate) enum Definition {
-    CreateTable { table: Box<NewTable>, if_not_exists: bool },
-    CreateIndex { table: String, index: Box<NewIndex>, concurrently: bool, if_not_exists: bool },
-    CreateSequence { name: String, options: SequenceOptions, if_not_exists: bool },
-    AlterSequence { name: String, options: SequenceOptions, if_exists: bool },
-    CreateCollation { name: String, from: NewCollation, if_not_exists: bool },
-    Drop { kind: Kind, names: Vec<String>, if_exists: bool, cascade: bool },
-    Alter { table: String, if_exists: bool, changes: Vec<Alteration> },
-    RenameIndex { name: String, to: String },
-    Truncate { tables: Vec<String>, restart: bool, cascade: bool },
-    Comment { on: Commented, text: Option<String> },
+    CreateTable {
+        table: Box<NewTable>,
+        if_not_exists: bool,
+    },
+    CreateIndex {
+        table: String,
+        index: Box<NewIndex>,
+        concurrently: bool,
+        if_not_exists: bool,
+    },
+    /// The owner among the options is a table of the store and its column.
+    CreateSequence {
+        name: String,
+        options: SequenceOptions,
+        if_not_exists: bool,
+    },
+    AlterSequence {
+        name: String,
+        options: SequenceOptions,
+        if_exists: bool,
+    },
+    CreateCollation {
+        name: String,
+        from: NewCollation,
+        if_not_exists: bool,
+    },
+    Drop {
+        kind: Kind,
+        names: Vec<String>,
+        if_exists: bool,
+        cascade: bool,
+    },
+    Alter {
+        table: String,
+        if_exists: bool,
+        changes: Vec<Alteration>,
+    },
+    MoveTable {
+        table: String,
+        if_exists: bool,
+        schema: String,
+    },
+    RenameIndex {
+        name: String,
+        to: String,
+    },
+    CreateSchema {
+        name: String,
+        if_not_exists: bool,
+    },
+    DropSchema {
+        names: Vec<String>,
+        if_exists: bool,
+        cascade: bool,
+    },
+    RenameSchema {
+        name: String,
+        to: String,
+    },
+    /// There is one user.
+    OwnSchema(String),
+    Truncate {
+        tables: Vec<String>,
+        restart: bool,
+        cascade: bool,
+    },
+    Comment {
+        on: Commented,
+        text: Option<String>,
+    },
 }
 
 /// What a comment is on, by its name.
@@ -148,16 +213,40 @@ pub(crate) enum Alteration {
     Owner,
 }
 
-/// Reads a definition, if the statement is one.
-pub(crate) fn definition(statement: &ast::Statement) -> Result<Option<Definition>> {
-    Ok(Some(match statement {
-        ast::Statement::CreateTable(create) => table::create(create)?,
-        ast::Statement::CreateIndex(create) => create_index(create)?,
+/// Is the statement a definition?
+pub(crate) fn is_definition(statement: &ast::Statement) -> bool {
+    use ast::Statement as S;
+    matches!(
+        statement,
+        S::CreateTable(_)
+            | S::CreateIndex(_)
+            | S::CreateSequence { .. }
+            | S::CreateCollation(_)
+            | S::CreateSchema { .. }
+            | S::Drop { .. }
+            | S::AlterTable(_)
+            | S::AlterIndex { .. }
+            | S::AlterSchema(_)
+            | S::Truncate(_)
+            | S::Comment { .. }
+    )
+}
+
+/// Reads a statement that is a definition.
+pub(crate) fn definition(
+    statement: &ast::Statement,
+    resolver: &mut Resolver<'_>,
+) -> Result<Definition> {
+    Ok(match statement {
+        ast::Statement::CreateTable(create) => table::create(create, resolver)?,
+        ast::Statement::CreateIndex(create) => create_index(create, resolver)?,
         // Others are read from their tokens.
         ast::Statement::CreateSequence { .. } => {
             return Err(SqlError::unsupported("a temporary sequence"));
         }
         ast::Statement::CreateCollation(create) => create_collation(create)?,
+        ast::Statement::CreateSchema { .. } => schema::create(statement)?,
+        ast::Statement::AlterSchema(alter) => schema::alter(alter)?,
         ast::Statement::Drop {
             object_type,
             if_exists,
@@ -173,41 +262,49 @@ pub(crate) fn definition(statement: &ast::Statement) -> Result<Option<Definition
                 ObjectType::Index => Kind::Index,
                 ObjectType::Sequence => Kind::Sequence,
                 ObjectType::Collation => Kind::Collation,
+                ObjectType::Schema => return schema::drop(names, *if_exists, *cascade),
                 other => return Err(SqlError::unsupported(format!("DROP {other}"))),
             };
             if *purge || *temporary || table.is_some() {
                 return Err(SqlError::unsupported("DROP with such a clause"));
             }
-            let names = names.iter().map(names::relation_of).collect::<Result<_>>()?;
+            let name = |name: &ast::ObjectName| match kind {
+                Kind::Collation => names::of_public(&names::parts(name)?),
+                _ if *if_exists => resolver.any(name),
+                _ => resolver.existing(name),
+            };
+            let names = names.iter().map(name).collect::<Result<_>>()?;
             Definition::Drop { kind, names, if_exists: *if_exists, cascade: *cascade }
         }
-        ast::Statement::AlterTable(alter) => alter::table(alter)?,
+        ast::Statement::AlterTable(alter) => alter::table(alter, resolver)?,
         ast::Statement::AlterIndex { name, operation } => {
             let ast::AlterIndexOperation::RenameIndex { index_name } = operation;
-            let (name, to) = (names::relation_of(name)?, names::relation_of(index_name)?);
+            let name = resolver.existing(name)?;
+            let to = resolver.beside(&name, index_name)?;
             Definition::RenameIndex { name, to }
         }
-        ast::Statement::Truncate(truncate) => self::truncate(truncate)?,
+        ast::Statement::Truncate(truncate) => self::truncate(truncate, resolver)?,
         ast::Statement::Comment { object_type, object_name, comment, .. } => {
-            self::comment(*object_type, object_name, comment.clone())?
+            self::comment(*object_type, object_name, comment.clone(), resolver)?
         }
-        _ => return Ok(None),
-    }))
+        other => unreachable!("no definition: {other}"),
+    })
 }
 
 fn comment(
     kind: CommentObject,
     name: &ast::ObjectName,
     text: Option<String>,
+    resolver: &mut Resolver<'_>,
 ) -> Result<Definition> {
     let mut parts = names::parts(name)?;
     let on = match kind {
-        CommentObject::Table => Commented::Table(names::relation(&parts)?),
-        CommentObject::Index => Commented::Index(names::relation(&parts)?),
-        CommentObject::Sequence => Commented::Sequence(names::relation(&parts)?),
+        CommentObject::Table => Commented::Table(resolver.existing_parts(&parts)?),
+        CommentObject::Index => Commented::Index(resolver.existing_parts(&parts)?),
+        CommentObject::Sequence => Commented::Sequence(resolver.existing_parts(&parts)?),
         CommentObject::Column if parts.len() > 1 => {
             let column = parts.pop().expect("there are two");
-            Commented::Column(names::relation(&parts)?, column)
+            Commented::Column(resolver.existing_parts(&parts)?, column)
         }
         CommentObject::Database if parts.len() == 1 => Commented::Database(parts.remove(0)),
         CommentObject::Schema if parts.len() == 1 => Commented::Schema(parts.remove(0)),
@@ -221,8 +318,9 @@ pub(crate) fn comment_constraint(
     name: &str,
     table: &[String],
     text: Option<&str>,
+    resolver: &mut Resolver<'_>,
 ) -> Result<Definition> {
-    let on = Commented::Constraint(names::relation(table)?, name.to_owned());
+    let on = Commented::Constraint(resolver.existing_parts(table)?, name.to_owned());
     let text = text.filter(|text| !text.is_empty()).map(str::to_owned);
     Ok(Definition::Comment { on, text })
 }
@@ -232,8 +330,9 @@ pub(crate) fn create_sequence(
     name: &[String],
     options: &SequenceOptions,
     if_not_exists: bool,
+    resolver: &mut Resolver<'_>,
 ) -> Result<Definition> {
-    let (name, options) = (names::relation(name)?, options.clone());
+    let (name, options) = (resolver.new_name_parts(name)?, with_owner(options, resolver)?);
     Ok(Definition::CreateSequence { name, options, if_not_exists })
 }
 
@@ -242,9 +341,23 @@ pub(crate) fn alter_sequence(
     name: &[String],
     options: &SequenceOptions,
     if_exists: bool,
+    resolver: &mut Resolver<'_>,
 ) -> Result<Definition> {
-    let (name, options) = (names::relation(name)?, options.clone());
-    Ok(Definition::AlterSequence { name, options, if_exists })
+    let name = match if_exists {
+        true => resolver.any_parts(name)?,
+        false => resolver.existing_parts(name)?,
+    };
+    Ok(Definition::AlterSequence { name, options: with_owner(options, resolver)?, if_exists })
+}
+
+/// The options with the owner's table as the store calls it.
+fn with_owner(options: &SequenceOptions, resolver: &mut Resolver<'_>) -> Result<SequenceOptions> {
+    let mut options = options.clone();
+    if let Some(Some(owner)) = &mut options.owner {
+        let column = owner.pop().expect("an owner has a table and a column");
+        *owner = vec![resolver.existing_parts(owner)?, column];
+    }
+    Ok(options)
 }
 
 fn unique(key: &ast::UniqueConstraint) -> Result<(Option<String>, Vec<String>)> {
@@ -362,7 +475,7 @@ fn option_text(value: &Ast) -> String {
     }
 }
 
-fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
+fn create_index(create: &ast::CreateIndex, resolver: &mut Resolver<'_>) -> Result<Definition> {
     let method = match &create.using {
         None | Some(IndexType::BTree) => Some(IndexMethod::BTree),
         Some(IndexType::Hash) => Some(IndexMethod::Hash),
@@ -377,12 +490,13 @@ fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
     if let Some((_, what)) = refused.iter().find(|(found, _)| *found) {
         return Err(SqlError::unsupported(what));
     }
-    let table = names::relation_of(&create.table_name)?;
+    let table = resolver.existing(&create.table_name)?;
     let columns = create.columns.iter().map(key_column).collect::<Result<Vec<_>>>()?;
     let (columns, collations): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
     let named = create.name.is_some();
     let name = match &create.name {
-        Some(name) => names::relation_of(name)?,
+        // An index is where its table is.
+        Some(name) => resolver.beside(&table, name)?,
         None => {
             let list: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
             format!("{table}_{}_idx", list.join("_"))
@@ -403,12 +517,12 @@ fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
     Ok(Definition::CreateIndex { table, index, concurrently, if_not_exists })
 }
 
-fn truncate(truncate: &ast::Truncate) -> Result<Definition> {
+fn truncate(truncate: &ast::Truncate, resolver: &mut Resolver<'_>) -> Result<Definition> {
     if truncate.partitions.is_some() || truncate.on_cluster.is_some() || truncate.if_exists {
         return Err(SqlError::unsupported("TRUNCATE with such a clause"));
     }
     let cascade = matches!(truncate.cascade, Some(ast::CascadeOption::Cascade));
     let restart = matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart));
-    let tables = truncate.table_names.iter().map(|target| names::relation_of(&target.name));
+    let tables = truncate.table_names.iter().map(|target| resolver.existing(&target.name));
     Ok(Definition::Truncate { tables: tables.collect::<Result<_>>()?, restart, cascade })
 }

@@ -13,20 +13,21 @@ use super::super::collate;
 use super::{Definition, NewCheck, NewTable, names, primary, sequence, storage, unique};
 use crate::error::{Result, SqlError, code};
 use crate::plan::notes::{Action, ColumnNotes, ForeignKey};
+use crate::schemas::{Resolver, bare, beside};
 use crate::types::SqlType;
 
-pub(super) fn create(create: &ast::CreateTable) -> Result<Definition> {
+pub(super) fn create(create: &ast::CreateTable, resolver: &mut Resolver<'_>) -> Result<Definition> {
     refuse_table(create)?;
-    let mut table = NewTable::new(&names::relation_of(&create.name)?);
+    let mut table = NewTable::new(&resolver.new_table(&create.name)?);
     table.schema.logged = !create.unlogged;
     let storage = storage::of_table(&create.table_options)?;
     table.schema.fillfactor = storage.fillfactor.unwrap_or(100);
     table.schema.auto_vacuum = storage.apply(table.schema.auto_vacuum);
     for column in &create.columns {
-        table.column(column)?;
+        table.column(column, resolver)?;
     }
     for constraint in &create.constraints {
-        table.constraint(constraint)?;
+        table.constraint(constraint, resolver)?;
     }
     for key in table.schema.primary_key.clone() {
         let column = table.schema.columns.iter_mut().find(|column| column.name == key);
@@ -88,7 +89,11 @@ impl NewTable {
     }
 
     /// Adds a column with its constraints.
-    pub(super) fn column(&mut self, column: &ast::ColumnDef) -> Result<()> {
+    pub(super) fn column(
+        &mut self,
+        column: &ast::ColumnDef,
+        resolver: &mut Resolver<'_>,
+    ) -> Result<()> {
         let name = names::ident(&column.name);
         if self.schema.columns.iter().any(|known| known.name == name) {
             let message = format!("column \"{name}\" specified more than once");
@@ -119,10 +124,15 @@ impl NewTable {
         self.notes.push(notes);
         self.defaults.push(None);
         self.collations.push(None);
-        column.options.iter().try_for_each(|option| self.option(&name, option))
+        column.options.iter().try_for_each(|option| self.option(&name, option, resolver))
     }
 
-    fn option(&mut self, name: &str, option: &ast::ColumnOptionDef) -> Result<()> {
+    fn option(
+        &mut self,
+        name: &str,
+        option: &ast::ColumnOptionDef,
+        resolver: &mut Resolver<'_>,
+    ) -> Result<()> {
         let own = option.name.as_ref().map(names::ident);
         let last = self.schema.columns.last_mut().expect("a column was added");
         match &option.option {
@@ -146,7 +156,7 @@ impl NewTable {
             }
             ColumnOption::Default(value) => {
                 if last.identity.is_some() || self.defaults.last().is_some_and(Option::is_some) {
-                    let table = &self.schema.name;
+                    let table = bare(&self.schema.name);
                     let message = format!(
                         "multiple default values specified for column \"{name}\" of table \
                          \"{table}\""
@@ -158,7 +168,7 @@ impl NewTable {
             }
             ColumnOption::Check(check) => self.add_check(own, check)?,
             ColumnOption::ForeignKey(key) => {
-                let mut key = foreign_key(key)?;
+                let mut key = foreign_key(key, resolver)?;
                 key.name = own.unwrap_or(key.name);
                 key.columns = vec![name.to_owned()];
                 self.keys.push(key);
@@ -181,7 +191,11 @@ impl NewTable {
     }
 
     /// Adds a constraint of the table.
-    fn constraint(&mut self, constraint: &TableConstraint) -> Result<()> {
+    fn constraint(
+        &mut self,
+        constraint: &TableConstraint,
+        resolver: &mut Resolver<'_>,
+    ) -> Result<()> {
         match constraint {
             TableConstraint::PrimaryKey(key) => {
                 let (name, columns) = primary(key)?;
@@ -196,7 +210,7 @@ impl NewTable {
                 self.add_check(check.name.as_ref().map(names::ident), check)
             }
             TableConstraint::ForeignKey(key) => {
-                self.keys.push(foreign_key(key)?);
+                self.keys.push(foreign_key(key, resolver)?);
                 Ok(())
             }
             other => Err(SqlError::unsupported(format!("the constraint {other}"))),
@@ -210,12 +224,12 @@ impl NewTable {
 
     fn set_primary(&mut self, columns: Vec<String>, name: Option<String>) -> Result<()> {
         if !self.schema.primary_key.is_empty() {
-            let table = &self.schema.name;
+            let table = bare(&self.schema.name);
             let message = format!("multiple primary keys for table \"{table}\" are not allowed");
             return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
         }
         self.schema.primary_key = columns;
-        self.primary_name = name;
+        self.primary_name = name.map(|name| beside(&self.schema.name, &name));
         Ok(())
     }
 
@@ -225,7 +239,10 @@ impl NewTable {
         if name.is_none() {
             self.unnamed.push(schema.indexes.len());
         }
-        let wanted = name.unwrap_or_else(|| format!("{}_{}_key", schema.name, columns.join("_")));
+        let wanted = match name {
+            Some(name) => beside(&schema.name, &name),
+            None => format!("{}_{}_key", schema.name, columns.join("_")),
+        };
         let taken = |name: &str| schema.indexes.iter().any(|index| index.name == name);
         let mut free = wanted.clone();
         let mut number = 0;
@@ -274,7 +291,10 @@ pub(super) fn new_check(name: Option<String>, check: &ast::CheckConstraint) -> R
 
 /// A foreign key; its name is empty where none is given, the parent's columns where they are those
 /// of its primary key.
-pub(super) fn foreign_key(key: &ast::ForeignKeyConstraint) -> Result<ForeignKey> {
+pub(super) fn foreign_key(
+    key: &ast::ForeignKeyConstraint,
+    resolver: &mut Resolver<'_>,
+) -> Result<ForeignKey> {
     let action = |action: &Option<ReferentialAction>| match action {
         None | Some(ReferentialAction::NoAction) => Action::Nothing,
         Some(ReferentialAction::Restrict) => Action::Restrict,
@@ -297,7 +317,7 @@ pub(super) fn foreign_key(key: &ast::ForeignKeyConstraint) -> Result<ForeignKey>
     Ok(ForeignKey {
         name: key.name.as_ref().map(names::ident).unwrap_or_default(),
         columns: key.columns.iter().map(names::ident).collect(),
-        parent: names::relation_of(&key.foreign_table)?,
+        parent: resolver.existing(&key.foreign_table)?,
         parent_columns: key.referred_columns.iter().map(names::ident).collect(),
         on_delete: action(&key.on_delete),
         on_update: action(&key.on_update),

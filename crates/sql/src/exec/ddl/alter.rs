@@ -14,6 +14,7 @@ use crate::exec::rows::to_value;
 use crate::exec::write::{carry, unless};
 use crate::expr::Expr;
 use crate::plan::Table;
+use crate::schemas::bare;
 
 impl Definer<'_> {
     pub(super) fn alter(
@@ -79,7 +80,8 @@ impl Definer<'_> {
     fn add_primary(&mut self, table: &str, name: Option<&str>, columns: &[String]) -> Result<()> {
         let info = named(table, self.txn.describe(table))?;
         if info.indexes.iter().any(|index| index.primary) {
-            let message = format!("multiple primary keys for table \"{table}\" are not allowed");
+            let message =
+                format!("multiple primary keys for table \"{}\" are not allowed", bare(table));
             return Err(SqlError::new(code::INVALID_TABLE_DEFINITION, message));
         }
         for key in columns {
@@ -105,6 +107,7 @@ impl Definer<'_> {
         let name = schema.name.clone();
         let info = named(table, self.txn.describe(table))?;
         if info.columns.iter().any(|known| known.name == name) {
+            let table = bare(table);
             let message = format!("column \"{name}\" of relation \"{table}\" already exists");
             if if_not_exists {
                 self.notices.push(format!("{message}, skipping"));
@@ -183,7 +186,8 @@ impl Definer<'_> {
         let table = self.table(name)?;
         if if_exists && !table.info.columns.iter().any(|known| known.name == column) {
             self.notices.push(format!(
-                "column \"{column}\" of relation \"{name}\" does not exist, skipping"
+                "column \"{column}\" of relation \"{}\" does not exist, skipping",
+                bare(name)
             ));
             return Ok(());
         }
@@ -255,7 +259,7 @@ impl Definer<'_> {
         let at = self.column_at(&table, column)?;
         if table.info.columns[at].identity.is_some() {
             let message =
-                format!("column \"{column}\" of relation \"{name}\" is an identity column");
+                format!("column \"{column}\" of relation \"{}\" is an identity column", bare(name));
             return Err(SqlError::syntax(message));
         }
         let slot = Slot {
@@ -264,12 +268,13 @@ impl Definer<'_> {
             modifier: table.column_notes[at].modifier,
             default: Expr::null(),
         };
-        let bound = match default {
+        let default = default.map(|node| self.settled(node)).transpose()?;
+        let bound = match &default {
             Some(node) => self.bind_default(node, &slot)?,
             None => Expr::null(),
         };
         self.txn.set_default(name, column, constant(&bound))?;
-        let text = default.map(ToString::to_string);
+        let text = default.map(|node| node.to_string());
         self.note_column(name, column, |notes| notes.default = text)
     }
 
@@ -288,6 +293,7 @@ impl Definer<'_> {
 }
 
 pub(super) fn has_nulls(table: &str, column: &str) -> SqlError {
+    let table = bare(table);
     let message = format!("column \"{column}\" of relation \"{table}\" contains null values");
     SqlError::new(code::NOT_NULL_VIOLATION, message)
 }

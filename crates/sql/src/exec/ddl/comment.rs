@@ -5,12 +5,14 @@
 //!
 //! Does not do: showing them (`catalog`).
 
-use rightlink::{Error, SequenceDefinition, SequencePosition, SequenceSchema};
+use rightlink::{Error, IndexInfo, LockMode, SequenceDefinition, SequencePosition, SequenceSchema};
 
 use super::{Definer, named, no_table};
 use crate::bind::ddl::Commented;
+use crate::catalog::schema_comment_key;
 use crate::error::{Result, SqlError, code};
 use crate::plan::notes::SequenceNotes;
+use crate::schemas::{self, CATALOGS, PUBLIC, bare};
 
 impl Definer<'_> {
     pub(super) fn comment(&mut self, on: &Commented, text: Option<String>) -> Result<()> {
@@ -32,15 +34,26 @@ impl Definer<'_> {
                 }
                 Ok(self.txn.keep("comment on database", text.as_deref())?)
             }
-            Commented::Schema(name) if name == "public" => {
-                // A comment that is taken away stays away.
-                let text = text.unwrap_or_default();
-                Ok(self.txn.keep("comment on schema public", Some(&text))?)
+            Commented::Schema(name) if CATALOGS.contains(&name.as_str()) => {
+                Err(SqlError::unsupported(format!("a comment on schema \"{name}\"")))
             }
             Commented::Schema(name) => {
-                let message = format!("schema \"{name}\" does not exist");
-                Err(SqlError::new(code::INVALID_SCHEMA, message))
+                schemas::lock(self.txn, name, LockMode::Access)?;
+                // What public has to begin with stays away when it is taken away.
+                let text = text.or_else(|| (name == PUBLIC).then(String::new));
+                Ok(self.txn.keep(&schema_comment_key(name), text.as_deref())?)
             }
+        }
+    }
+
+    /// Gives the comment on a schema to another, or takes it away.
+    pub(super) fn move_schema_comment(&mut self, schema: &str, to: Option<&str>) -> Result<()> {
+        let key = schema_comment_key(schema);
+        let Some(text) = self.txn.kept(&key)? else { return Ok(()) };
+        self.txn.keep(&key, None)?;
+        match to {
+            Some(to) => Ok(self.txn.keep(&schema_comment_key(to), Some(&text))?),
+            None => Ok(()),
         }
     }
 
@@ -59,7 +72,7 @@ impl Definer<'_> {
             return Ok(());
         }
         let article = if wanted == "index" { "an" } else { "a" };
-        let message = format!("\"{name}\" is not {article} {wanted}");
+        let message = format!("\"{}\" is not {article} {wanted}", bare(name));
         Err(SqlError::new(code::WRONG_OBJECT_TYPE, message))
     }
 
@@ -74,7 +87,8 @@ impl Definer<'_> {
 
     fn comment_constraint(&mut self, table: &str, name: &str, text: Option<String>) -> Result<()> {
         let known = self.table(table)?;
-        let index = known.info.indexes.iter().find(|index| index.name == name && index.unique);
+        let is_it = |index: &&IndexInfo| bare(&index.name) == name && index.unique;
+        let index = known.info.indexes.iter().find(is_it);
         if let Some(index) = index {
             return self.note(table, |notes| put(&mut notes.of_keys, index.id, text));
         }
@@ -82,6 +96,7 @@ impl Definer<'_> {
             || known.info.checks.iter().any(|check| check.name == name)
             || known.notes.keys.iter().any(|key| key.name == name);
         if !there {
+            let table = bare(table);
             let message = format!("constraint \"{name}\" for table \"{table}\" does not exist");
             return Err(SqlError::new(code::UNDEFINED_OBJECT, message));
         }

@@ -22,6 +22,7 @@ use crate::parse::Lines;
 use crate::plan::notes::{ColumnNotes, ForeignKey, TableNotes};
 use crate::plan::predicate::comparison;
 use crate::plan::{ParentKey, Table};
+use crate::schemas::bare;
 use crate::statistics::store;
 use crate::types::cast::is_implicit;
 use crate::types::{Category, Datum, SqlType};
@@ -30,6 +31,9 @@ impl Definer<'_> {
     /// Adds a check.
     pub(super) fn add_check(&mut self, name: &str, check: &NewCheck) -> Result<()> {
         let table = self.table(name)?;
+        let plain = bare(name);
+        let check =
+            &NewCheck { name: check.name.clone(), condition: self.settled(&check.condition)? };
         let (mut tables, lines) = (Tables(self.txn), Lines::default());
         let mut binder = Binder::new(&mut tables, &lines, &[]);
         let condition = binder.check_from(&check.condition, &table)?;
@@ -43,9 +47,9 @@ impl Definer<'_> {
         });
         let wanted = check.name.clone().unwrap_or_else(|| match columns.first() {
             Some(at) if columns.len() == 1 => {
-                format!("{name}_{}_check", table.info.columns[*at].name)
+                format!("{plain}_{}_check", table.info.columns[*at].name)
             }
-            _ => format!("{name}_check"),
+            _ => format!("{plain}_check"),
         });
         let own = self.free_name(&table, wanted, check.name.is_some())?;
         // The table is locked, by ALTER TABLE or as a new one: nobody adds rows after the look.
@@ -53,7 +57,7 @@ impl Definer<'_> {
             self.context.check_interrupt()?;
             if condition.eval(&convert(row?, false)?, self.context)? == Datum::Bool(false) {
                 let message = format!(
-                    "check constraint \"{own}\" of relation \"{name}\" is violated by some row"
+                    "check constraint \"{own}\" of relation \"{plain}\" is violated by some row"
                 );
                 return Err(SqlError::new(code::CHECK_VIOLATION, message));
             }
@@ -73,10 +77,10 @@ impl Definer<'_> {
             notes.checks.iter().any(|(known, _)| known == name)
                 || notes.keys.iter().any(|key| key.name == name)
                 || table.info.checks.iter().any(|check| check.name == name)
-                || table.info.indexes.iter().any(|index| index.name == name)
+                || table.info.indexes.iter().any(|index| bare(&index.name) == name)
         };
         if given && taken(&wanted) {
-            let table = &table.info.name;
+            let table = table.bare_name();
             let message =
                 format!("constraint \"{wanted}\" for relation \"{table}\" already exists");
             return Err(SqlError::new(code::DUPLICATE_OBJECT, message));
@@ -98,8 +102,10 @@ impl Definer<'_> {
         if key.parent_columns.is_empty() {
             let primary = parent.info.indexes.iter().find(|index| index.primary);
             let primary = primary.ok_or_else(|| {
-                let message =
-                    format!("there is no primary key for referenced table \"{}\"", key.parent);
+                let message = format!(
+                    "there is no primary key for referenced table \"{}\"",
+                    bare(&key.parent)
+                );
                 SqlError::new(code::UNDEFINED_OBJECT, message)
             })?;
             key.parent_columns = primary.columns.iter().map(|part| part.name.clone()).collect();
@@ -116,7 +122,7 @@ impl Definer<'_> {
         let given = !key.name.is_empty();
         let wanted = match given {
             true => key.name.clone(),
-            false => format!("{name}_{}_fkey", key.columns.join("_")),
+            false => format!("{}_{}_fkey", bare(name), key.columns.join("_")),
         };
         key.name = self.free_name(&table, wanted, given)?;
         let resolved = {
@@ -190,14 +196,15 @@ impl Definer<'_> {
         if let Some(key) = table.notes.keys.iter().find(|key| key.name == constraint) {
             return self.drop_key(name, &key.clone());
         }
-        let index = table.info.indexes.iter().find(|index| index.name == constraint);
+        let index = table.info.indexes.iter().find(|index| bare(&index.name) == constraint);
         if let Some(index) = index.filter(|index| index.unique) {
-            self.free_index(name, constraint, cascade)?;
+            self.free_index(name, &index.name, cascade)?;
             return match index.primary {
                 true => Ok(self.txn.drop_primary_key(name)?),
-                false => Ok(self.txn.drop_index(constraint)?),
+                false => Ok(self.txn.drop_index(&index.name)?),
             };
         }
+        let name = bare(name);
         let message = format!("constraint \"{constraint}\" of relation \"{name}\" does not exist");
         if if_exists {
             self.notices.push(format!("{message}, skipping"));
@@ -243,7 +250,7 @@ impl Definer<'_> {
                 if !cascade {
                     let on = &child.info.name;
                     return Err(depends(
-                        &format!("constraint {index} on table {name}"),
+                        &format!("constraint {} on table {name}", bare(index)),
                         &format!(
                             "constraint {} on table {on} depends on index {index}",
                             key.key.name

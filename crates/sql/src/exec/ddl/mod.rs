@@ -6,6 +6,7 @@
 //! | `alter` | ALTER TABLE |
 //! | `collation` | CREATE and DROP COLLATION |
 //! | `constraints` | checks, foreign keys: making and dropping |
+//! | `schema` | schemas; names of sequences in what is kept |
 //! | `rename` | names inside of what is noted with tables |
 //! | `sequence` | sequences and what they belong to |
 //! | `comment` | COMMENT ON |
@@ -20,6 +21,7 @@ mod comment;
 mod constraints;
 mod rename;
 mod retype;
+mod schema;
 pub(crate) mod sequence;
 mod table;
 
@@ -34,6 +36,7 @@ use crate::exec::tables::Tables;
 use crate::expr::Context;
 use crate::parse::Lines;
 use crate::plan::notes::{ColumnNotes, TableNotes};
+use crate::schemas::{bare, said};
 use crate::statistics::store;
 
 /// What was done: a tag, and notices for the client.
@@ -51,7 +54,7 @@ struct Definer<'d> {
 
 /// The error for a table that is not there.
 pub(crate) fn no_table(name: &str) -> SqlError {
-    SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+    SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", said(name)))
 }
 
 /// Carries a definition out.
@@ -66,7 +69,9 @@ pub(crate) fn run(
         Ok(Defined { tag, notices: definer.notices })
     };
     match definition {
-        Definition::Drop { .. } | Definition::Truncate { .. } => txn.freeing(run),
+        Definition::Drop { .. } | Definition::DropSchema { .. } | Definition::Truncate { .. } => {
+            txn.freeing(run)
+        }
         _ => run(txn),
     }
 }
@@ -86,7 +91,7 @@ pub(crate) fn index_to_make(
 fn named<T>(name: &str, result: rightlink::Result<T>) -> Result<T> {
     result.map_err(|error| match error {
         Error::AlreadyExists(_) => {
-            let message = format!("relation \"{name}\" already exists");
+            let message = format!("relation \"{}\" already exists", bare(name));
             SqlError::new(code::DUPLICATE_TABLE, message)
         }
         Error::NotFound(_) => no_table(name),
@@ -97,6 +102,7 @@ fn named<T>(name: &str, result: rightlink::Result<T>) -> Result<T> {
 
 /// The error for an index that cannot be unique.
 pub(crate) fn not_unique(index: &str, error: Error) -> SqlError {
+    let index = bare(index);
     match error {
         Error::UniqueViolation { key, .. } => {
             let message = format!("could not create unique index \"{index}\"");
@@ -141,12 +147,32 @@ impl Definer<'_> {
                 self.alter(table, *if_exists, changes)?;
                 "ALTER TABLE"
             }
+            Definition::MoveTable { table, if_exists, schema } => {
+                self.move_table(table, *if_exists, schema)?;
+                "ALTER TABLE"
+            }
             Definition::RenameIndex { name, to } => {
                 match self.txn.rename_index(name, to) {
                     Err(Error::AlreadyExists(_)) => named(to, Err(taken()))?,
                     result => named(name, result)?,
                 }
                 "ALTER INDEX"
+            }
+            Definition::CreateSchema { name, if_not_exists } => {
+                self.create_schema(name, *if_not_exists)?;
+                "CREATE SCHEMA"
+            }
+            Definition::DropSchema { names, if_exists, cascade } => {
+                self.drop_schemas(names, *if_exists, *cascade)?;
+                "DROP SCHEMA"
+            }
+            Definition::RenameSchema { name, to } => {
+                self.rename_schema(name, to)?;
+                "ALTER SCHEMA"
+            }
+            Definition::OwnSchema(name) => {
+                crate::schemas::lock(self.txn, name, LockMode::Access)?;
+                "ALTER SCHEMA"
             }
             Definition::Truncate { tables, restart, cascade } => {
                 self.truncate(tables, *restart, *cascade)?;
@@ -245,7 +271,8 @@ impl Definer<'_> {
             schema.predicate = Some(self.predicate(table, condition)?);
         }
         if if_not_exists && index.named && self.txn.table_of_index(&schema.name).is_ok() {
-            self.notices.push(format!("relation \"{}\" already exists, skipping", schema.name));
+            let name = bare(&schema.name);
+            self.notices.push(format!("relation \"{name}\" already exists, skipping"));
             return Ok(None);
         }
         if !index.named {
@@ -312,10 +339,11 @@ impl Definer<'_> {
         let info = self.txn.describe(&table)?;
         let primary = info.indexes.iter().any(|index| index.name == name && index.primary);
         if primary {
+            let own = bare(name);
             let message = format!(
-                "cannot drop index {name} because constraint {name} on table {table} requires it"
+                "cannot drop index {name} because constraint {own} on table {table} requires it"
             );
-            let hint = format!("You can drop constraint {name} on table {table} instead.");
+            let hint = format!("You can drop constraint {own} on table {table} instead.");
             return Err(SqlError::new(code::DEPENDENT_OBJECTS, message).hint(hint));
         }
         self.free_index(&table, name, cascade)?;
@@ -342,6 +370,6 @@ fn taken() -> Error {
 }
 
 fn no_column(table: &str, column: &str) -> SqlError {
-    let message = format!("column \"{column}\" of relation \"{table}\" does not exist");
+    let message = format!("column \"{column}\" of relation \"{}\" does not exist", bare(table));
     SqlError::new(code::UNDEFINED_COLUMN, message)
 }

@@ -16,6 +16,7 @@ use crate::expr::Expr;
 use crate::expr::deparse::identifier;
 use crate::parse::{self, Lines};
 use crate::plan::Table;
+use crate::schemas::{bare, beside};
 use crate::statistics::store;
 
 impl Definer<'_> {
@@ -51,6 +52,7 @@ impl Definer<'_> {
         let checks = self.renamed_checks(&table, Some(at), to)?;
         match self.txn.rename_column(name, column, to) {
             Err(rightlink::Error::Invalid(_) | rightlink::Error::AlreadyExists(_)) => {
+                let name = bare(name);
                 let message = format!("column \"{to}\" of relation \"{name}\" already exists");
                 return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
             }
@@ -94,7 +96,8 @@ impl Definer<'_> {
             let condition = binder.check_from(&parse::expression(text)?, table)?;
             let mentions = binder.mentions.iter().filter(|(_, of)| *of == column);
             let places: BTreeSet<Span> = mentions.map(|(place, _)| *place).collect();
-            let text = replaced(text, &places, &identifier(to)).ok_or_else(|| refused(name, to))?;
+            let text =
+                replaced(text, &places, &identifier(bare(to))).ok_or_else(|| refused(name, to))?;
             renamed.push((text, columns_of(&condition)));
         }
         Ok(renamed)
@@ -122,8 +125,9 @@ impl Definer<'_> {
 
     pub(super) fn rename_constraint(&mut self, name: &str, old: &str, to: &str) -> Result<()> {
         let table = self.table(name)?;
-        if table.info.indexes.iter().any(|index| index.name == old && index.unique) {
-            return match self.txn.rename_index(old, to) {
+        let mut unique = table.info.indexes.iter().filter(|index| index.unique);
+        if let Some(index) = unique.find(|index| bare(&index.name) == old) {
+            return match self.txn.rename_index(&index.name, &beside(name, to)) {
                 Err(rightlink::Error::AlreadyExists(_)) => named(to, Err(taken())),
                 result => Ok(result?),
             };
@@ -148,6 +152,7 @@ impl Definer<'_> {
         if found {
             return Ok(());
         }
+        let name = bare(name);
         let message = format!("constraint \"{old}\" for table \"{name}\" does not exist");
         Err(SqlError::new(code::UNDEFINED_OBJECT, message))
     }
@@ -156,7 +161,8 @@ impl Definer<'_> {
 /// The error for a check that cannot be said with a new name.
 fn refused(check: &str, name: &str) -> SqlError {
     SqlError::unsupported(format!(
-        "a name that check \"{check}\" of \"{name}\" cannot be said with"
+        "a name that check \"{check}\" of \"{}\" cannot be said with",
+        bare(name)
     ))
 }
 
@@ -175,7 +181,7 @@ fn replaced(text: &str, places: &BTreeSet<Span>, new: &str) -> Option<String> {
 }
 
 /// Where in `text` a place is that the tokenizer tells.
-fn offset(text: &str, at: Location) -> Option<usize> {
+pub(super) fn offset(text: &str, at: Location) -> Option<usize> {
     let before = usize::try_from(at.line).ok()?.checked_sub(1)?;
     let start: usize = text.split_inclusive('\n').take(before).map(str::len).sum();
     let column = usize::try_from(at.column).ok()?.checked_sub(1)?;

@@ -10,14 +10,15 @@ use rightlink::{Error, SequenceDefinition, SequencePosition};
 
 use super::constraints::depends;
 use super::{Definer, named, no_table};
+use crate::bind::Binder;
 use crate::bind::ddl::sequence::{altered, check, made};
-use crate::bind::{Binder, names};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::exec::write::{carry, unless};
 use crate::parse::Lines;
 use crate::parse::sequence::SequenceOptions;
 use crate::plan::notes::{ColumnNotes, SequenceNotes};
+use crate::schemas::{bare, said, schema_of};
 use crate::types::SqlType;
 
 /// The type of a sequence's numbers.
@@ -36,7 +37,7 @@ impl Definer<'_> {
         let schema = made(name, SqlType::Int8, options)?;
         match self.txn.create_sequence(&schema) {
             Err(Error::AlreadyExists(_)) if if_not_exists => {
-                self.notices.push(format!("relation \"{name}\" already exists, skipping"));
+                self.notices.push(format!("relation \"{}\" already exists, skipping", bare(name)));
                 return Ok(());
             }
             result => named(name, result)?,
@@ -72,11 +73,11 @@ impl Definer<'_> {
         let done = self.txn.alter_sequence(name, &mut change);
         match (failed, done) {
             (None, Err(Error::NotFound(_))) if self.txn.describe(name).is_ok() => {
-                let message = format!("\"{name}\" is not a sequence");
+                let message = format!("\"{}\" is not a sequence", bare(name));
                 return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
             }
             (None, Err(Error::NotFound(_))) if if_exists => {
-                self.notices.push(format!("relation \"{name}\" does not exist, skipping"));
+                self.notices.push(format!("relation \"{}\" does not exist, skipping", said(name)));
                 return Ok(());
             }
             (None, Err(Error::NotFound(_))) => return Err(no_table(name)),
@@ -106,7 +107,7 @@ impl Definer<'_> {
     ) -> Result<()> {
         if let Some((last, first)) = wanted.and_then(<[String]>::split_last)
             && last == column
-            && names::relation(first)? == table
+            && first == [table]
         {
             return Ok(());
         }
@@ -116,26 +117,32 @@ impl Definer<'_> {
             return Err(SqlError::unsupported("another owner for the sequence of a serial column"));
         }
         let message = "cannot change ownership of identity sequence";
-        Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message)
-            .detail(format!("Sequence \"{name}\" is linked to table \"{table}\".")))
+        Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).detail(format!(
+            "Sequence \"{}\" is linked to table \"{}\".",
+            bare(name),
+            bare(table)
+        )))
     }
 
     /// Notes with a column that it owns a sequence, which nobody does.
     fn give(&mut self, name: &str, owner: &[String]) -> Result<()> {
-        let (column, table) = owner.split_last().expect("an owner has a table and a column");
-        let table = names::relation(table)?;
-        let is_other = |known: &SequenceDefinition| known.schema.name == table;
-        match self.txn.describe(&table) {
+        let [table, column] = owner else { unreachable!("an owner is a table and a column") };
+        let is_other = |known: &SequenceDefinition| known.schema.name == *table;
+        match self.txn.describe(table) {
             Err(Error::NotFound(_))
-                if self.txn.table_of_index(&table).is_ok()
+                if self.txn.table_of_index(table).is_ok()
                     || self.txn.sequences()?.iter().any(is_other) =>
             {
-                let message = format!("sequence cannot be owned by relation \"{table}\"");
+                let message = format!("sequence cannot be owned by relation \"{}\"", bare(table));
                 return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
             }
-            found => named(&table, found)?,
+            found => named(table, found)?,
         };
-        self.note_column(&table, column, |notes| notes.owned.push(name.to_owned()))
+        if schema_of(table) != schema_of(name) {
+            let message = "sequence must be in same schema as table it is linked to";
+            return Err(SqlError::new(code::NOT_IN_STATE, message));
+        }
+        self.note_column(table, column, |notes| notes.owned.push(name.to_owned()))
     }
 
     /// Takes a sequence from the column that owns it, if any does.

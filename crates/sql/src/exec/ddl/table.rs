@@ -11,12 +11,14 @@ use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::expr::Expr;
 use crate::parse::Lines;
+use crate::schemas::bare;
 use crate::types::{Datum, SqlType};
 
 impl Definer<'_> {
     pub(super) fn create_table(&mut self, table: &NewTable, if_not_exists: bool) -> Result<()> {
         let name = &table.schema.name;
         if if_not_exists && self.txn.describe(name).is_ok() {
+            let name = bare(name);
             self.notices.push(format!("relation \"{name}\" already exists, skipping"));
             return Ok(());
         }
@@ -70,7 +72,8 @@ impl Definer<'_> {
                 _ => SqlType::of_column(column.kind),
             };
             let slot = Slot { name: column.name.clone(), ty, modifier, default: Expr::null() };
-            bound = self.bind_default(node, &slot)?;
+            let node = self.settled(node)?;
+            bound = self.bind_default(&node, &slot)?;
             notes.default = Some(node.to_string());
             column.default = constant(&bound);
         }
@@ -110,6 +113,7 @@ impl Definer<'_> {
                 }
                 if !cascade {
                     let message = "cannot truncate a table referenced in a foreign key constraint";
+                    let (child, name) = (bare(child), bare(&name));
                     let detail = format!("Table \"{child}\" references \"{name}\".");
                     let hint = format!(
                         "Truncate table \"{child}\" at the same time, or use TRUNCATE ... CASCADE."
@@ -118,7 +122,7 @@ impl Definer<'_> {
                         .detail(detail)
                         .hint(hint));
                 }
-                self.notices.push(format!("truncate cascades to table \"{child}\""));
+                self.notices.push(format!("truncate cascades to table \"{}\"", bare(child)));
                 all.push(child.clone());
             }
             at += 1;

@@ -1,0 +1,232 @@
+//! Schemas made, dropped and renamed.
+//!
+//! Invariants: a schema that is dropped or renamed is locked before anybody looks what is in it, so
+//! that nothing comes into it after the look. Does not do: names of schemas in texts of clients.
+
+use rightlink::{Busy, Error, LockMode, TableSchema, Type};
+use sqlparser::ast::Expr;
+
+use super::{Definer, named};
+use crate::error::{Result, SqlError, code};
+use crate::expr::deparse::literal;
+use crate::parse;
+use crate::plan::notes::ColumnNotes;
+use crate::schemas::{self, CATALOGS, PUBLIC, bare, beside, mark, reference, schema_of, stored};
+use crate::statistics::store;
+
+/// The only column of a table that stands for a schema: a table has one.
+const COLUMN: &str = "schema";
+
+impl Definer<'_> {
+    pub(super) fn create_schema(&mut self, name: &str, if_not_exists: bool) -> Result<()> {
+        let message = format!("schema \"{name}\" already exists");
+        let taken = match [PUBLIC].iter().chain(&CATALOGS).any(|known| *known == name) {
+            true => true,
+            false => {
+                let mark = TableSchema::new(mark(name)).nullable(COLUMN, Type::Bool);
+                if if_not_exists && schemas::exists(self.txn, name)? {
+                    true
+                } else {
+                    match self.txn.create_table(&mark) {
+                        Err(Error::AlreadyExists(_)) => true,
+                        made => made.map(|()| false)?,
+                    }
+                }
+            }
+        };
+        match (taken, if_not_exists) {
+            (false, _) => Ok(()),
+            (true, true) => {
+                self.notices.push(format!("{message}, skipping"));
+                Ok(())
+            }
+            (true, false) => Err(SqlError::new(code::DUPLICATE_SCHEMA, message)),
+        }
+    }
+
+    pub(super) fn drop_schemas(
+        &mut self,
+        names: &[String],
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<()> {
+        let mut there = Vec::with_capacity(names.len());
+        for name in names {
+            refuse_own(name, "drop")?;
+            match schemas::lock(self.txn, name, LockMode::Exclusive) {
+                Err(error) if error.sqlstate == code::INVALID_SCHEMA && if_exists => {
+                    self.notices.push(format!("{}, skipping", error.message));
+                }
+                other => {
+                    other?;
+                    there.push(name);
+                }
+            }
+        }
+        let within = |stored: &String| {
+            schemas::is_shown(stored) && there.iter().any(|name| *name == schema_of(stored))
+        };
+        let mut tables = self.txn.table_names()?;
+        tables.retain(within);
+        let mut sequences = self.txn.sequence_names()?;
+        sequences.retain(within);
+        // Those that columns own go with their tables.
+        let mut owned = Vec::new();
+        for table in &tables {
+            owned.extend(self.owned_by(table)?);
+        }
+        sequences.retain(|sequence| !owned.contains(sequence));
+        let path = self.context.settings.path();
+        let of_tables = tables.iter().map(|name| ("table", name));
+        let all: Vec<(&str, &String)> =
+            of_tables.chain(sequences.iter().map(|name| ("sequence", name))).collect();
+        if !cascade && !all.is_empty() {
+            let shown = |(kind, name): &(&str, &String)| {
+                let schema = schema_of(name);
+                format!("{kind} {} depends on schema {schema}", path.shown(name))
+            };
+            let what = match there.as_slice() {
+                [only] => format!("schema {only}"),
+                _ => "desired object(s)".to_owned(),
+            };
+            let depend = if there.len() == 1 { "it" } else { "them" };
+            let message = format!("cannot drop {what} because other objects depend on {depend}");
+            let detail: Vec<String> = all.iter().map(shown).collect();
+            return Err(SqlError::new(code::DEPENDENT_OBJECTS, message)
+                .detail(detail.join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        match all.as_slice() {
+            [] => {}
+            [(kind, name)] => {
+                self.notices.push(format!("drop cascades to {kind} {}", path.shown(name)));
+            }
+            more => self.notices.push(format!("drop cascades to {} other objects", more.len())),
+        }
+        for table in &tables {
+            self.drop_table(table, &tables, true)?;
+        }
+        for sequence in &sequences {
+            self.drop_sequence(sequence, true)?;
+        }
+        for name in there {
+            self.move_schema_comment(name, None)?;
+            self.txn.drop_table(&mark(name))?;
+        }
+        Ok(())
+    }
+
+    /// Gives a schema another name, and everything in it.
+    pub(super) fn rename_schema(&mut self, name: &str, to: &str) -> Result<()> {
+        refuse_own(name, "rename")?;
+        schemas::lock(self.txn, name, LockMode::Exclusive)?;
+        let taken = || {
+            let message = format!("schema \"{to}\" already exists");
+            SqlError::new(code::DUPLICATE_SCHEMA, message)
+        };
+        if to == PUBLIC || CATALOGS.contains(&to) {
+            return Err(taken());
+        }
+        let within = |stored: &String| schemas::is_shown(stored) && schema_of(stored) == name;
+        let mut tables = self.txn.table_names()?;
+        tables.retain(within);
+        if self.txn.sequence_names()?.iter().any(within) {
+            return Err(SqlError::unsupported("another name for a schema that has sequences"));
+        }
+        match self.txn.rename_table(&mark(name), &mark(to)) {
+            Err(Error::AlreadyExists(_)) => return Err(taken()),
+            other => other?,
+        }
+        for table in &tables {
+            self.put_into(table, to)?;
+        }
+        self.move_schema_comment(name, Some(to))
+    }
+
+    /// ALTER TABLE SET SCHEMA
+    pub(super) fn move_table(&mut self, name: &str, if_exists: bool, to: &str) -> Result<()> {
+        if if_exists && !self.txn.has_relation(name)? {
+            self.notices.push(format!("relation \"{name}\" does not exist, skipping"));
+            return Ok(());
+        }
+        if CATALOGS.contains(&to) {
+            return Err(SqlError::unsupported(format!("a table in the schema \"{to}\"")));
+        }
+        schemas::lock(self.txn, to, LockMode::Access)?;
+        if schema_of(name).is_empty() {
+            return Err(super::no_table(name));
+        }
+        schemas::lock(self.txn, schema_of(name), LockMode::Access)?;
+        named(name, self.txn.lock_table(name, LockMode::Exclusive, Busy::Wait))?;
+        if schema_of(name) == to {
+            return Ok(());
+        }
+        self.put_into(name, to)
+    }
+
+    /// The sequences that are noted with a table's columns.
+    fn owned_by(&mut self, table: &str) -> Result<Vec<String>> {
+        let info = named(table, self.txn.definition(table))?;
+        let notes = info.columns.iter().map(|column| ColumnNotes::decode(&column.note));
+        Ok(notes.flat_map(|notes| notes.owned).collect())
+    }
+
+    /// Gives a table and its indexes the names that they have in another schema.
+    fn put_into(&mut self, table: &str, schema: &str) -> Result<()> {
+        let info = named(table, self.txn.definition(table))?;
+        if info.columns.iter().any(|column| column.identity.is_some())
+            || !self.owned_by(table)?.is_empty()
+        {
+            let what = "another schema for a table with a column that has a sequence";
+            return Err(SqlError::unsupported(what));
+        }
+        let moved = stored(schema, bare(table));
+        if schema == PUBLIC {
+            store::refuse(&moved)?;
+        }
+        self.rename_table(table, &moved)?;
+        for index in &info.indexes {
+            let own = beside(&moved, bare(&index.name));
+            match self.txn.rename_index(&index.name, &own) {
+                Err(Error::AlreadyExists(_)) => named(&own, Err(super::taken()))?,
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// An expression as it is kept: it names sequences with their schemas.
+    pub(super) fn settled(&mut self, node: &Expr) -> Result<Expr> {
+        let path = self.context.settings.path();
+        let mut text = node.to_string();
+        let named = parse::sequences(&text)?;
+        if *path == schemas::SearchPath::default() || named.is_empty() {
+            return Ok(node.clone());
+        }
+        for (place, name) in named.into_iter().rev() {
+            let found = schemas::find(self.txn, &path, &schemas::parts_of(&name)?)?.name;
+            if !self.txn.has_relation(&found)? {
+                return Err(super::no_table(&found));
+            }
+            let ends = super::rename::offset(&text, place.start)
+                .zip(super::rename::offset(&text, place.end));
+            if let Some((start, end)) = ends.filter(|_| schema_of(&found) != PUBLIC) {
+                text.replace_range(start..end, &literal(&reference(&found)));
+            }
+        }
+        parse::expression(&text)
+    }
+}
+
+/// Refuses to change the schemas that are always there.
+fn refuse_own(name: &str, verb: &str) -> Result<()> {
+    if CATALOGS.contains(&name) {
+        let message =
+            format!("cannot {verb} schema {name} because it is required by the database system");
+        return Err(SqlError::new(code::DEPENDENT_OBJECTS, message));
+    }
+    if name == PUBLIC {
+        return Err(SqlError::unsupported("a database without the schema \"public\""));
+    }
+    Ok(())
+}

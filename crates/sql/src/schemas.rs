@@ -1,0 +1,416 @@
+//! Schemas: what a name with a schema in front is called in the store, and the search path.
+//!
+//! The store's names have no schemas. What is in `public` goes by its own name there; what is in
+//! schema `s` is called `s␟name`, and the schema itself is the empty table `s␟`, its mark. So a
+//! schema is made, dropped, locked and rolled back as tables are, and older databases are as they
+//! were.
+//!
+//! Invariants: no name of a client has the separator in it (`parse` refuses it). Who puts something
+//! into a schema, under a new name too, holds the access lock of its mark until the transaction
+//! ends, and who drops the schema holds the exclusive one: nothing is ever in a schema that is not
+//! there. Does not do: privileges; there is one user, who has no schema of its own name.
+
+use rightlink::{Busy, Error, LockMode, Transaction};
+use sqlparser::ast::ObjectName;
+
+use crate::bind::names;
+use crate::error::{Result, SqlError, code};
+use crate::expr::deparse::identifier;
+use crate::statistics::store;
+
+/// The schema that is always there.
+pub(crate) const PUBLIC: &str = "public";
+/// Between a schema and a name.
+pub const SEPARATOR: char = '␟';
+/// In front of a name that was looked for and is in no schema of the path.
+const NOWHERE: &str = "␟␟";
+/// Longest name of a schema: with it the name of a column's sequence keeps the schema in front.
+pub(crate) const MAX_BYTES: usize = 25;
+
+/// The schemas of what is made up.
+pub(crate) const CATALOGS: [&str; 2] = ["pg_catalog", "information_schema"];
+
+/// What the store calls `name` of `schema`.
+pub(crate) fn stored(schema: &str, name: &str) -> String {
+    if schema == PUBLIC { name.to_owned() } else { format!("{schema}{SEPARATOR}{name}") }
+}
+
+/// The table that stands for a schema.
+pub(crate) fn mark(schema: &str) -> String {
+    format!("{schema}{SEPARATOR}")
+}
+
+/// The schema that a table stands for, if it does for one.
+pub(crate) fn marked(stored: &str) -> Option<&str> {
+    stored.strip_suffix(SEPARATOR)
+}
+
+/// The schema of a name of the store.
+pub(crate) fn schema_of(stored: &str) -> &str {
+    stored.split_once(SEPARATOR).map_or(PUBLIC, |(schema, _)| schema)
+}
+
+/// A name of the store without its schema.
+pub(crate) fn bare(stored: &str) -> &str {
+    stored.rsplit_once(SEPARATOR).map_or(stored, |(_, name)| name)
+}
+
+/// What `name` is called in the schema of `other`.
+pub(crate) fn beside(other: &str, name: &str) -> String {
+    stored(schema_of(other), name)
+}
+
+/// Text about names of the store as a client reads it: `s.name` for `s␟name`.
+pub fn said(text: &str) -> String {
+    text.replace(NOWHERE, "").replace(SEPARATOR, ".")
+}
+
+/// As SQL names it from anywhere, with quotes where they are needed; `public` is left out.
+pub(crate) fn reference(stored: &str) -> String {
+    match schema_of(stored) {
+        PUBLIC => identifier(stored),
+        schema => format!("{}.{}", identifier(schema), identifier(bare(stored))),
+    }
+}
+
+/// As [`reference`], with the schema in front in any case.
+pub(crate) fn full_reference(stored: &str) -> String {
+    format!("{}.{}", identifier(schema_of(stored)), identifier(bare(stored)))
+}
+
+/// The store's name of what a person calls `schema.name`, or `name` if it is in `public`.
+pub fn stored_name(shown: &str) -> String {
+    match shown.split_once('.') {
+        Some((schema, name)) => stored(schema, name),
+        None => shown.to_owned(),
+    }
+}
+
+/// A name of the store for a person: `schema.name`, or `name` if it is in `public`; `None` for the
+/// table that stands for a schema.
+pub fn shown_name(stored: &str) -> Option<String> {
+    marked(stored).is_none().then(|| said(stored))
+}
+
+/// Is the relation an object for clients, and not the mark of a schema?
+pub(crate) fn is_shown(stored: &str) -> bool {
+    marked(stored).is_none()
+}
+
+/// Schemas in which names without one are looked for, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SearchPath(Vec<String>);
+
+impl Default for SearchPath {
+    fn default() -> Self {
+        SearchPath(vec![PUBLIC.to_owned()])
+    }
+}
+
+impl SearchPath {
+    /// The path of a setting; `None` if it is no list of names. `"$user"` is no schema.
+    pub(crate) fn parse(text: &str) -> Option<SearchPath> {
+        let mut all: Vec<String> = Vec::new();
+        if text.trim().is_empty() {
+            return Some(SearchPath(all));
+        }
+        let mut rest = text;
+        loop {
+            let (name, after) = one_name(rest.trim_start())?;
+            if name != "$user" && !all.contains(&name) {
+                all.push(name);
+            }
+            rest = after.trim_start();
+            match rest.strip_prefix(',') {
+                Some(more) => rest = more,
+                None => return rest.is_empty().then_some(SearchPath(all)),
+            }
+        }
+    }
+
+    /// All names in it.
+    pub(crate) fn all(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Those that tables can be in.
+    fn of_tables(&self) -> impl Iterator<Item = &String> {
+        self.0.iter().filter(|schema| !CATALOGS.contains(&schema.as_str()))
+    }
+
+    /// Is it the path of those who set none?
+    fn is_plain(&self) -> bool {
+        matches!(self.0.as_slice(), [only] if only == PUBLIC)
+    }
+
+    /// Is something in this schema named without it?
+    pub(crate) fn has(&self, schema: &str) -> bool {
+        self.0.iter().any(|known| known == schema)
+    }
+
+    /// Does the bare name mean this one, of `all` that there are?
+    pub(crate) fn shows(&self, stored: &str, all: &[&str]) -> bool {
+        let schema = schema_of(stored);
+        let mut before = self.of_tables().take_while(|known| *known != schema);
+        let hidden = |first: &String| all.contains(&self::stored(first, bare(stored)).as_str());
+        self.has(schema) && !before.any(hidden)
+    }
+
+    /// A name of the store as a client with this path reads it in an error.
+    pub(crate) fn shown(&self, stored: &str) -> String {
+        if self.has(schema_of(stored)) { bare(stored).to_owned() } else { full(stored) }
+    }
+}
+
+/// `schema.name`, also for `public`.
+fn full(stored: &str) -> String {
+    format!("{}.{}", schema_of(stored), bare(stored))
+}
+
+/// Takes a name, with or without quotes, and gives what follows.
+fn one_name(text: &str) -> Option<(String, &str)> {
+    if let Some(inner) = text.strip_prefix('"') {
+        let mut name = String::new();
+        let mut rest = inner;
+        loop {
+            let (part, after) = rest.split_once('"')?;
+            name.push_str(part);
+            match after.strip_prefix('"') {
+                Some(more) => {
+                    name.push('"');
+                    rest = more;
+                }
+                None => return Some((name, after)),
+            }
+        }
+    }
+    let end = text.find(|c: char| c == ',' || c == '.' || c.is_whitespace());
+    let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+    (!name.is_empty() && !name.contains('"')).then(|| (name.to_lowercase(), rest))
+}
+
+/// The parts of a name in a string, as `regclass` reads it.
+pub(crate) fn parts_of(text: &str) -> Result<Vec<String>> {
+    let invalid = || SqlError::new(code::INVALID_NAME, "invalid name syntax");
+    let mut parts = Vec::new();
+    let mut rest = text.trim();
+    loop {
+        let (name, after) = one_name(rest).ok_or_else(invalid)?;
+        parts.push(name);
+        match after.strip_prefix('.') {
+            Some(more) => rest = more,
+            None if after.is_empty() => return Ok(parts),
+            None => return Err(invalid()),
+        }
+    }
+}
+
+/// What a name means.
+pub(crate) struct Found {
+    /// As the store calls it; it need not be there.
+    pub(crate) name: String,
+    /// Does it mean that as long as the path is the same, whatever is made?
+    pub(crate) settled: bool,
+}
+
+/// What a name of parts means along `path`. Nothing is locked.
+pub(crate) fn find(txn: &mut Transaction, path: &SearchPath, parts: &[String]) -> Result<Found> {
+    find_with(txn, path, parts, None)
+}
+
+/// The same where a relation called `pending` is about to be made.
+fn find_with(
+    txn: &mut Transaction,
+    path: &SearchPath,
+    parts: &[String],
+    pending: Option<&str>,
+) -> Result<Found> {
+    refuse_own(parts)?;
+    match parts {
+        [name] if path.is_plain() => Ok(Found { name: name.clone(), settled: true }),
+        [name] => {
+            for (at, schema) in path.of_tables().enumerate() {
+                let stored = stored(schema, name);
+                if pending == Some(stored.as_str()) || txn.has_relation(&stored)? {
+                    return Ok(Found { name: stored, settled: at == 0 });
+                }
+            }
+            Ok(Found { name: format!("{NOWHERE}{name}"), settled: false })
+        }
+        [schema, name] if CATALOGS.contains(&schema.as_str()) => {
+            Err(SqlError::unsupported(format!("catalog \"{schema}.{name}\"")))
+        }
+        [schema, name] => Ok(Found { name: stored(schema, name), settled: true }),
+        _ => Err(SqlError::unsupported("a name with a database in front")),
+    }
+}
+
+/// Refuses a name of what the layer itself keeps.
+fn refuse_own(parts: &[String]) -> Result<()> {
+    match parts {
+        [name] => store::refuse(name),
+        [schema, name] if schema == PUBLIC || CATALOGS.contains(&schema.as_str()) => {
+            store::refuse(name)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a name means that is kept with a definition.
+pub(crate) fn find_kept(parts: &[String]) -> Result<Found> {
+    match parts {
+        [name] => Ok(Found { name: name.clone(), settled: true }),
+        [schema, name] => Ok(Found { name: stored(schema, name), settled: true }),
+        _ => Err(SqlError::unsupported("a name with a database in front")),
+    }
+}
+
+/// Is there such a schema?
+pub(crate) fn exists(txn: &mut Transaction, schema: &str) -> Result<bool> {
+    Ok(schema == PUBLIC || CATALOGS.contains(&schema) || txn.has_relation(&mark(schema))?)
+}
+
+/// Locks a schema, so that it stays or so that nothing comes into it.
+pub(crate) fn lock(txn: &mut Transaction, schema: &str, mode: LockMode) -> Result<()> {
+    if schema == PUBLIC {
+        return Ok(());
+    }
+    txn.lock_table(&mark(schema), mode, Busy::Wait).map_err(|error| match error {
+        Error::NotFound(_) => no_schema(schema),
+        other => other.into(),
+    })
+}
+
+/// The error for a schema that is not there.
+pub(crate) fn no_schema(schema: &str) -> SqlError {
+    SqlError::new(code::INVALID_SCHEMA, format!("schema \"{schema}\" does not exist"))
+}
+
+/// Finds what the names of a definition mean.
+pub(crate) struct Resolver<'r> {
+    txn: &'r mut Transaction,
+    path: &'r SearchPath,
+    /// The table that the definition makes.
+    pending: Option<String>,
+}
+
+impl<'r> Resolver<'r> {
+    pub(crate) fn new(txn: &'r mut Transaction, path: &'r SearchPath) -> Self {
+        Resolver { txn, path, pending: None }
+    }
+
+    /// Something that may be there or not.
+    pub(crate) fn any(&mut self, name: &ObjectName) -> Result<String> {
+        self.any_parts(&names::parts(name)?)
+    }
+
+    pub(crate) fn any_parts(&mut self, parts: &[String]) -> Result<String> {
+        Ok(find_with(self.txn, self.path, parts, self.pending.as_deref())?.name)
+    }
+
+    /// Something that should be there: its schema must be.
+    pub(crate) fn existing(&mut self, name: &ObjectName) -> Result<String> {
+        self.existing_parts(&names::parts(name)?)
+    }
+
+    pub(crate) fn existing_parts(&mut self, parts: &[String]) -> Result<String> {
+        let found = find_with(self.txn, self.path, parts, self.pending.as_deref())?;
+        if let [schema, _] = parts
+            && !exists(self.txn, schema)?
+        {
+            return Err(no_schema(schema));
+        }
+        Ok(found.name)
+    }
+
+    /// Something that is to be made: its schema stays until the transaction ends.
+    pub(crate) fn new_name(&mut self, name: &ObjectName) -> Result<String> {
+        self.new_name_parts(&names::parts(name)?)
+    }
+
+    pub(crate) fn new_name_parts(&mut self, parts: &[String]) -> Result<String> {
+        refuse_own(parts)?;
+        match parts {
+            [name] => {
+                for schema in self.path.of_tables() {
+                    match lock(self.txn, schema, LockMode::Access) {
+                        Err(error) if error.sqlstate == code::INVALID_SCHEMA => {}
+                        Err(error) => return Err(error),
+                        Ok(()) => return Ok(stored(schema, name)),
+                    }
+                }
+                let message = "no schema has been selected to create in";
+                Err(SqlError::new(code::INVALID_SCHEMA, message))
+            }
+            [schema, name] if CATALOGS.contains(&schema.as_str()) => {
+                Err(SqlError::unsupported(format!("catalog \"{schema}.{name}\"")))
+            }
+            [schema, name] => {
+                lock(self.txn, schema, LockMode::Access)?;
+                Ok(stored(schema, name))
+            }
+            _ => Err(SqlError::unsupported("a name with a database in front")),
+        }
+    }
+
+    /// A table that is to be made, which the rest of the definition can name.
+    pub(crate) fn new_table(&mut self, name: &ObjectName) -> Result<String> {
+        let stored = self.new_name(name)?;
+        self.pending = Some(stored.clone());
+        Ok(stored)
+    }
+
+    /// What has its schema stays in it until the transaction ends, under whatever name.
+    pub(crate) fn stays(&mut self, stored: &str) -> Result<()> {
+        match schema_of(stored) {
+            // It was found nowhere.
+            "" => Ok(()),
+            schema => lock(self.txn, schema, LockMode::Access),
+        }
+    }
+
+    /// Another name for something in the schema of `other`.
+    pub(crate) fn beside(&mut self, other: &str, name: &ObjectName) -> Result<String> {
+        let parts = names::parts(name)?;
+        refuse_own(&[schema_of(other).to_owned(), parts.last().cloned().unwrap_or_default()])?;
+        match parts.as_slice() {
+            [name] => Ok(beside(other, name)),
+            [schema, name] if schema == schema_of(other) => Ok(beside(other, name)),
+            _ => Err(SqlError::syntax("syntax error at or near \".\"")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_store_fall_apart_into_what_they_were_made_of() {
+        for (schema, name) in [("public", "t"), ("s", "t"), ("s", "a.b")] {
+            let stored = stored(schema, name);
+            assert_eq!((schema_of(&stored), bare(&stored)), (schema, name));
+            assert_eq!(beside(&stored, "x"), super::stored(schema, "x"));
+        }
+        assert_eq!(marked(&mark("s")), Some("s"));
+        assert_eq!(said("relation \"s␟t\" beside \"␟␟u\""), "relation \"s.t\" beside \"u\"");
+        assert_eq!(reference("s x␟t"), "\"s x\".t");
+        assert_eq!(stored_name("s.t"), "s␟t");
+        assert_eq!(stored_name("public.t"), "t");
+        assert_eq!(shown_name("s␟"), None);
+    }
+
+    #[test]
+    fn paths_are_lists_of_names() {
+        let path = |text: &str| SearchPath::parse(text).map(|path| path.0);
+        assert_eq!(path("\"$user\", public"), Some(vec!["public".to_owned()]));
+        assert_eq!(path(" A,\"B\"\"c\" "), Some(vec!["a".to_owned(), "B\"c".to_owned()]));
+        assert_eq!(path(""), Some(Vec::new()));
+        assert_eq!(path("a b"), None);
+        assert_eq!(path("a,"), None);
+        assert_eq!(path("\"a"), None);
+        assert_eq!(path("a.b"), None);
+        assert_eq!(parts_of("a.\"B.c\"").unwrap(), ["a", "B.c"]);
+        assert!(parts_of("a.").is_err());
+    }
+}
