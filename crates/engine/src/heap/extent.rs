@@ -3,7 +3,7 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 32 | 4 | extent: blocks that were initialised, this one included |
-//! | 36 | 4 | garbage: versions that were ended and not removed, as noted last; 2^32 - 1: no fewer |
+//! | 36 | 4 | garbage: versions ended and not removed, as noted last; 2^32 - 1: no fewer |
 //! | 40 | 8 | oldest xid that may be unfrozen in the table |
 //!
 //! Invariants: the extent grows in the record that formats the new pages, and shrinks in a record
