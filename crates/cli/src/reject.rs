@@ -1,5 +1,5 @@
-//! The file that `load --reject` puts bad lines into: place, reason, and the fields as they were, but
-//! with U+FFFD in place of what is no UTF-8.
+//! The file that `load --reject` puts bad lines into: place, reason, and the fields as they were,
+//! but with U+FFFD in place of what is no UTF-8.
 //!
 //! Invariants: the file is new; what was rejected is handed to the system before the batch beside
 //! it is committed.

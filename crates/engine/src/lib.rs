@@ -91,7 +91,7 @@ pub use db::info::{
     Stats, TableFigures, TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyReport,
 };
 pub use db::many::{Changed, OnConflict};
-pub use db::numbers::Numbers;
+pub use db::numbers::{Numbers, SequenceChange};
 pub use db::online::Watch;
 pub use db::options::Options;
 pub use db::record::{Date, Field, Fields, Json, Record, Records, Time, Timestamp, TimestampTz};

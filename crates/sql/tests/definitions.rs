@@ -161,6 +161,22 @@ fn a_sequence_is_altered_for_others_with_the_commit() {
     assert!(db.verify().unwrap().is_clean());
 }
 
+/// Two who alter a sequence: the second changes what the first has left.
+#[test]
+fn a_sequence_is_altered_twice() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create sequence s; create table t (id serial)").unwrap();
+    session.execute("begin; alter sequence s minvalue 0; alter sequence t_id_seq cycle").unwrap();
+    let altered = "alter sequence s maxvalue 9; alter sequence t_id_seq maxvalue 5";
+    let second = beside(&db, altered, || session.execute("commit").map(drop).unwrap());
+    assert_eq!(second, Ok(()));
+    let found = "select min_value, max_value, cycle from pg_sequences order by sequencename";
+    assert_eq!(one(&mut session, found), "0|9|f 1|5|t");
+    drop(session);
+    assert!(db.verify().unwrap().is_clean());
+}
+
 /// Two who say what the database is: the second waits for the first.
 #[test]
 fn comments_on_the_database_replace_each_other() {

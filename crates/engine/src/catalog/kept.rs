@@ -15,7 +15,13 @@ use crate::table::schema::check_name;
 use crate::txn::{LockMode, Transaction};
 
 impl Catalog {
-    /// Keeps `text` under a name, in place of what was there; `None`: nothing.
+    /// Keeps others from changing any text until the transaction ends.
+    pub fn lock_kept(&self, txn: &mut Transaction) -> Result<()> {
+        txn.lock_table(KEPT, LockMode::Exclusive)
+    }
+
+    /// Keeps `text` under a name, in place of what was there; `None`: nothing. The statement began
+    /// under the lock.
     pub fn keep_text(
         &self,
         statement: &mut Statement<'_>,
@@ -27,7 +33,6 @@ impl Catalog {
             let what = format!("what is kept as {name} is longer than {MAX_NOTE_BYTES} bytes");
             return Err(Error::Limit(what));
         }
-        statement.txn().lock_table(KEPT, LockMode::Exclusive)?;
         let snapshot = statement.txn().latest_snapshot();
         let found = self.store.named(&snapshot, KEPT, name)?;
         let object = |id, text| Object {

@@ -102,8 +102,14 @@ impl Catalog {
         Ok(())
     }
 
+    /// Keeps others from a sequence, or the table that it belongs to, until the transaction ends.
+    pub fn lock_sequence(&self, txn: &mut Transaction, name: &str) -> Result<()> {
+        self.find_sequence(txn, name, LockMode::Exclusive).map(drop)
+    }
+
     /// Lets `change` say what a sequence is and where, from what it was: in a file of its own
     /// unless neither its numbers nor its place are others, as the old one stays if this is undone.
+    /// The statement began under the sequence's lock.
     pub fn alter_sequence(
         &self,
         statement: &mut Statement<'_>,

@@ -16,6 +16,7 @@ use crate::db::define::{
 };
 use crate::db::engine::Engine;
 use crate::db::info::{SequenceDefinition, SequenceInfo};
+use crate::db::numbers::SequenceChange;
 use crate::db::transaction::Transaction;
 use crate::db::{draft, fill};
 use crate::error::{Error, Result};
@@ -360,6 +361,8 @@ impl Transaction {
     /// # Errors
     /// `Limit` for a text of more than 4,096 bytes.
     pub fn keep(&mut self, name: &str, text: Option<&str>) -> Result<()> {
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.lock_kept(self.running()?)?;
         self.define(|handle, statement, _| handle.engine.catalog.keep_text(statement, name, text))
     }
 
@@ -449,14 +452,10 @@ impl Transaction {
     /// # Errors
     /// Those of `change`; `Invalid` for a position that the new definition does not have, and for
     /// numbers that the column whose sequence it is cannot hold.
-    pub fn alter_sequence(
-        &mut self,
-        sequence: &str,
-        change: &mut dyn FnMut(
-            &SequenceDefinition,
-            SequencePosition,
-        ) -> Result<(SequenceSchema, SequencePosition)>,
-    ) -> Result<()> {
+    pub fn alter_sequence(&mut self, sequence: &str, change: SequenceChange<'_>) -> Result<()> {
+        // Before the statement begins: what others have changed while it waits it would not see.
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.lock_sequence(self.running()?, sequence)?;
         self.define(|handle, statement, changes| {
             let mut change =
                 |found: &FoundSequence, at| -> Result<(SequenceDef, SequencePosition)> {

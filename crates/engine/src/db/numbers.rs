@@ -8,9 +8,17 @@ use rightlink_env::sync::Arc;
 
 use crate::db::Handle;
 use crate::db::define::SequenceSchema;
+use crate::db::info::SequenceDefinition;
 use crate::db::transaction::Transaction;
 use crate::error::Result;
 use crate::table::sequence::{Sequence, SequencePosition};
+
+/// What becomes of a sequence, from what it is and where: see
+/// [`Transaction::alter_sequence`].
+pub type SequenceChange<'c> = &'c mut dyn FnMut(
+    &SequenceDefinition,
+    SequencePosition,
+) -> Result<(SequenceSchema, SequencePosition)>;
 
 /// A sequence that a transaction holds. See [`Transaction::numbers`].
 #[derive(Clone)]

@@ -60,7 +60,7 @@ fn reserved_is_set(page: &[u8; PAGE_SIZE], kind: PageKind) -> bool {
     match kind {
         PageKind::HeapMeta => set(36..40),
         PageKind::BtreeMeta => set(37..40),
-        PageKind::Sequence => set(41..48),
+        PageKind::Sequence => set(42..48),
         PageKind::Overflow => set(44..48),
         PageKind::OverflowMap => set(header::OWNER..header::HEADER_SIZE),
         PageKind::HashMeta => set(48..64),
