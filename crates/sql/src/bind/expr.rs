@@ -221,7 +221,8 @@ impl Binder<'_> {
         };
         let second = self.scope.second.is_some_and(|(second, _)| second == source);
         let own = source == self.scope.alias && self.scope.is_of(schema.as_ref());
-        if !own && !(second && schema.is_none()) {
+        let known = own || second && schema.is_none();
+        if !known {
             let message = format!("missing FROM-clause entry for table \"{source}\"");
             return Err(SqlError::new(code::UNDEFINED_TABLE, message).at(position));
         }
