@@ -471,6 +471,9 @@ impl Transaction {
     /// # Errors
     /// `AlreadyExists` if something has the name.
     pub fn rename_sequence(&mut self, sequence: &str, to: &str) -> Result<()> {
+        // As where it is altered.
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.lock_sequence(self.running()?, sequence)?;
         self.define(|handle, statement, changes| {
             let mut change =
                 |found: &FoundSequence, at| -> Result<(SequenceDef, SequencePosition)> {
