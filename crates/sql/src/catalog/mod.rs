@@ -153,7 +153,7 @@ pub(crate) fn answer(
             }
             // Those of tables are in their order.
             if !sequences.is_empty() {
-                found.sort_by(|(a, _), (b, _)| a.cmp(b));
+                found.sort_by_key(|(name, _)| *name);
             }
             rows.extend(found.into_iter().map(|(_, row)| row));
         }
