@@ -369,6 +369,41 @@ fn a_sequence_is_altered_where_it_is() {
     clean(&db);
 }
 
+/// Under its new name a sequence goes on where it was, also one of a column.
+#[test]
+fn a_sequence_goes_on_under_another_name() {
+    let (dir, db) = empty();
+    run(&db, |txn| {
+        txn.create_sequence(&SequenceSchema::new("s"))?;
+        txn.create_table(&orders())?;
+        txn.insert_columns("orders", &[], &[vec![]])?;
+        txn.next_value("s")
+    })
+    .unwrap();
+    let taken = run(&db, |txn| txn.rename_sequence("s", "orders"));
+    assert!(matches!(taken, Err(Error::AlreadyExists(_))), "{taken:?}");
+    let mut txn = db.begin();
+    txn.rename_sequence("s", "never").unwrap();
+    assert_eq!(txn.next_value("never").unwrap(), 2);
+    txn.rollback();
+    assert_eq!(run(&db, |txn| txn.next_value("s")).unwrap(), 2);
+    run(&db, |txn| txn.rename_sequence("s", "r")).unwrap();
+    run(&db, |txn| txn.rename_sequence("orders_id_seq", "ids")).unwrap();
+    assert!(matches!(run(&db, |txn| txn.next_value("s")), Err(Error::NotFound(_))));
+    assert_eq!(run(&db, |txn| txn.next_value("r")).unwrap(), 3);
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let info = run(&db, |txn| txn.describe("orders")).unwrap();
+    assert_eq!(info.columns[0].identity.as_ref().unwrap().sequence, "ids");
+    run(&db, |txn| txn.insert_columns("orders", &[], &[vec![]])).unwrap();
+    assert_eq!(run(&db, |txn| txn.next_value("r")).unwrap(), 4);
+    assert_eq!(
+        rows(&db, "orders").iter().map(|row| &row[0]).collect::<Vec<_>>(),
+        [&Value::Int4(1), &Value::Int4(2)]
+    );
+    clean(&db);
+}
+
 /// Threads that insert and roll back: no number twice.
 #[test]
 fn generated_numbers_are_different_in_all_threads() {

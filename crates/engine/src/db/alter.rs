@@ -466,6 +466,23 @@ impl Transaction {
         })
     }
 
+    /// Gives a sequence another name, also one of a column. It goes on where it was.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if something has the name.
+    pub fn rename_sequence(&mut self, sequence: &str, to: &str) -> Result<()> {
+        // As where it is altered.
+        let handle = Arc::clone(&self.handle);
+        handle.engine.catalog.lock_sequence(self.running()?, sequence)?;
+        self.define(|handle, statement, changes| {
+            let mut change =
+                |found: &FoundSequence, at| -> Result<(SequenceDef, SequencePosition)> {
+                    Ok((SequenceDef { name: to.to_owned(), ..found.stored.def.clone() }, at))
+                };
+            handle.engine.catalog.alter_sequence(statement, changes, (sequence, &mut change))
+        })
+    }
+
     /// The sequences that this transaction sees, by name, those of columns included.
     pub fn sequences(&mut self) -> Result<Vec<SequenceDefinition>> {
         let handle = Arc::clone(&self.handle);

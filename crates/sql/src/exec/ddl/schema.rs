@@ -130,15 +130,17 @@ impl Definer<'_> {
         let within = |stored: &String| schemas::is_shown(stored) && schema_of(stored) == name;
         let mut tables = self.txn.table_names()?;
         tables.retain(within);
-        if self.txn.sequence_names()?.iter().any(within) {
-            return Err(SqlError::unsupported("another name for a schema that has sequences"));
-        }
         match self.txn.rename_table(&mark(name), &mark(to)) {
             Err(Error::AlreadyExists(_)) => return Err(taken()),
             other => other?,
         }
         for table in &tables {
             self.put_into(table, to)?;
+        }
+        let mut sequences = self.txn.sequence_names()?;
+        sequences.retain(within);
+        for sequence in &sequences {
+            self.rename_sequence(sequence, &stored(to, bare(sequence)))?;
         }
         self.move_schema_comment(name, Some(to))
     }
@@ -171,15 +173,13 @@ impl Definer<'_> {
         Ok(notes.flat_map(|notes| notes.owned).collect())
     }
 
-    /// Gives a table and its indexes the names that they have in another schema.
+    /// Gives a table, its indexes and its columns' sequences the names that they have in another
+    /// schema.
     fn put_into(&mut self, table: &str, schema: &str) -> Result<()> {
         let info = named(table, self.txn.definition(table))?;
-        if info.columns.iter().any(|column| column.identity.is_some())
-            || !self.owned_by(table)?.is_empty()
-        {
-            let what = "another schema for a table with a column that has a sequence";
-            return Err(SqlError::unsupported(what));
-        }
+        let own = info.columns.iter().filter_map(|column| column.identity.as_ref());
+        let mut sequences: Vec<String> = own.map(|identity| identity.sequence.clone()).collect();
+        sequences.extend(self.owned_by(table)?);
         let moved = stored(schema, bare(table));
         if schema == PUBLIC {
             store::refuse(&moved)?;
@@ -191,6 +191,9 @@ impl Definer<'_> {
                 Err(Error::AlreadyExists(_)) => named(&own, Err(super::taken()))?,
                 other => other?,
             }
+        }
+        for sequence in &sequences {
+            self.rename_sequence(sequence, &beside(&moved, bare(sequence)))?;
         }
         Ok(())
     }

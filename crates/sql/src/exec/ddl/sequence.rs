@@ -9,22 +9,41 @@
 use rightlink::{Error, SequenceDefinition, SequencePosition};
 
 use super::constraints::depends;
+use super::rename::offset;
 use super::{Definer, named, no_table};
 use crate::bind::Binder;
 use crate::bind::ddl::sequence::{altered, check, made};
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::exec::write::{carry, unless};
-use crate::parse::Lines;
+use crate::expr::deparse::literal;
 use crate::parse::sequence::SequenceOptions;
-use crate::plan::notes::{ColumnNotes, SequenceNotes};
-use crate::schemas::{bare, said, schema_of};
+use crate::parse::{self, Lines};
+use crate::plan::notes::{ColumnNotes, SequenceNotes, TableNotes};
+use crate::schemas::{self, bare, reference, said, schema_of};
 use crate::types::SqlType;
 
 /// The type of a sequence's numbers.
 pub(crate) fn type_of(known: &SequenceDefinition) -> SqlType {
     let of_column = known.owner.as_ref().map(|(_, _, kind)| SqlType::of_column(*kind));
     SequenceNotes::decode(&known.schema.note).ty.or(of_column).unwrap_or(SqlType::Int8)
+}
+
+/// A text that is kept, asking the sequence `to` where it asks `name`.
+fn asking(text: &str, name: &str, to: &str) -> Result<String> {
+    let mut out = text.to_owned();
+    if !text.to_lowercase().contains("val") {
+        return Ok(out);
+    }
+    for (place, asked) in parse::sequences(text)?.into_iter().rev() {
+        if schemas::find_kept(&schemas::parts_of(&asked)?)?.name != name {
+            continue;
+        }
+        if let Some((start, end)) = offset(text, place.start).zip(offset(text, place.end)) {
+            out.replace_range(start..end, &literal(&reference(to)));
+        }
+    }
+    Ok(out)
 }
 
 impl Definer<'_> {
@@ -206,6 +225,33 @@ impl Definer<'_> {
             self.set_default(&table, &column, None)?;
         }
         self.disown(name)
+    }
+
+    /// Gives a sequence another name, also where it is kept: with the column that owns it and in
+    /// defaults and checks that ask it.
+    pub(super) fn rename_sequence(&mut self, name: &str, to: &str) -> Result<()> {
+        match self.txn.rename_sequence(name, to) {
+            Err(error @ Error::AlreadyExists(_)) => named(to, Err(error))?,
+            other => other?,
+        }
+        for info in self.txn.tables()? {
+            for column in &info.columns {
+                let notes = ColumnNotes::decode(&column.note);
+                let default = notes.default.map(|text| asking(&text, name, to)).transpose()?;
+                self.note_column(&info.name, &column.name, |notes| {
+                    notes.default = default;
+                    for owned in notes.owned.iter_mut().filter(|owned| *owned == name) {
+                        to.clone_into(owned);
+                    }
+                })?;
+            }
+            let mut checks = TableNotes::decode(&info.note).checks;
+            for (_, text) in &mut checks {
+                *text = asking(text, name, to)?;
+            }
+            self.note(&info.name, |notes| notes.checks = checks)?;
+        }
+        Ok(())
     }
 
     /// Tables and columns whose defaults ask the sequence called `name`.
