@@ -491,6 +491,19 @@ fn recovery_does_not_trust_the_page_cache() {
     assert_eq!(recover(&cut).unwrap().1.len(), 40);
 }
 
+/// Appends and flushes records for as long as work may begin: what it is told then, and how many.
+fn begin_until_refused(wal: &Wal) -> (Error, u64) {
+    let mut i = 0;
+    loop {
+        if let Err(error) = wal.admit(Admission::Begin) {
+            return (error, i);
+        }
+        append(wal, i).unwrap();
+        wal.flush(wal.end()).unwrap();
+        i += 1;
+    }
+}
+
 /// A full disk: `admit` says so while there is a reserve, the reserve carries a checkpoint, and
 /// when there is space again everything goes on without reopening.
 #[test]
@@ -498,15 +511,7 @@ fn a_full_disk_leaves_a_reserve() {
     let disk = SimDisk::new(12);
     let wal = create(&disk).unwrap();
     disk.capacity(disk.files().iter().map(|(_, len)| len).sum());
-    let mut i = 0;
-    let refused = loop {
-        match wal.admit(Admission::Begin) {
-            Ok(()) => append(&wal, i).unwrap(),
-            Err(error) => break error,
-        };
-        wal.flush(wal.end()).unwrap();
-        i += 1;
-    };
+    let (refused, i) = begin_until_refused(&wal);
     assert!(matches!(refused, Error::DiskFull(_)), "{refused}");
     assert!(i > 10);
     wal.append(RecordKind::Checkpoint, Xid::NONE, &[]).unwrap();

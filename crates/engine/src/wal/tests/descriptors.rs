@@ -40,15 +40,7 @@ fn who_can_open_no_file_is_told_and_loses_nothing() {
     let disk = SimDisk::new(24);
     let wal = create(&disk).unwrap();
     no_file_opens(&disk);
-    let mut i = 0;
-    let refused = loop {
-        match wal.admit(Admission::Begin) {
-            Ok(()) => append(&wal, i).unwrap(),
-            Err(error) => break error,
-        };
-        wal.flush(wal.end()).unwrap();
-        i += 1;
-    };
+    let (refused, mut i) = begin_until_refused(&wal);
     assert!(matches!(&refused, Error::Io(error) if error.op == "open"), "{refused}");
     assert!(wal.has_room(Admission::GoOn) && wal.admit(Admission::GoOn).is_ok());
     let refused = loop {
