@@ -79,7 +79,7 @@ pub use recycle_clock::RecycleClock;
 pub use scan::{PageRows, Scan, VisitRoot};
 pub use tuple::{TUPLE_HEADER, TupleHeader};
 pub use vacuum::{Skip, VacuumOptions, VacuumPage, VacuumPass};
-pub use verify::{Finding, RootState, VerifyStats};
+pub use verify::{Finding, RootState, RootVersion, VerifyStats};
 pub use visibility_map::Bits;
 pub use write::{Target, WriteOutcome};
 

@@ -74,7 +74,18 @@ pub enum RootState {
     /// A version that no entry should name.
     HeapOnly,
     /// The versions of the row, oldest first.
-    Versions(Vec<Vec<u8>>),
+    Versions(Vec<RootVersion>),
+}
+
+/// A version that an index entry leads to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RootVersion {
+    /// The row's bytes.
+    pub bytes: Vec<u8>,
+    /// Who made it.
+    pub born: Xid,
+    /// Was it deleted or replaced by a transaction that committed?
+    pub ended: bool,
 }
 
 /// One page and what it is checked against.
@@ -161,31 +172,52 @@ impl Heap {
 
     /// What an index entry that names `root` leads to, whoever sees it.
     pub fn root_state(&self, root: RowId) -> Result<RootState> {
+        let mut judge = Judge::new(self.txns());
+        loop {
+            if let Some(state) = self.try_root_state(root, &mut judge)? {
+                return Ok(state);
+            }
+            judge.resolve()?;
+        }
+    }
+
+    /// `None`: the judge has to look outcomes up, which the page's latch forbids (R7).
+    fn try_root_state(&self, root: RowId, judge: &mut Judge<'_>) -> Result<Option<RootState>> {
         if !self.is_data_block(root.block.0) {
-            return Ok(RootState::Outside);
+            return Ok(Some(RootState::Outside));
         }
         let pin = self.pin(root.block)?;
         let latch = pin.shared();
         if !self.is_data_block(root.block.0) {
-            return Ok(RootState::Outside);
+            return Ok(Some(RootState::Outside));
         }
         let page = HeapPage::open(pin.page(), latch.bytes())?;
         match page.slot(root.slot)? {
-            Slot::Unused => return Ok(RootState::Unused),
-            Slot::Dead => return Ok(RootState::Dead),
+            Slot::Unused => return Ok(Some(RootState::Unused)),
+            Slot::Dead => return Ok(Some(RootState::Dead)),
             Slot::Normal { .. } if page.chain_start(root.slot)?.is_none() => {
-                return Ok(RootState::HeapOnly);
+                return Ok(Some(RootState::HeapOnly));
             }
             Slot::Normal { .. } | Slot::Redirect(_) => {}
         }
         let mut versions = Vec::new();
         walk_chain(&page, root.slot, |_, tuple| {
-            if !tuple.header.has(STUB) {
-                versions.push(tuple.row.to_vec());
+            if tuple.header.has(STUB) {
+                return Ok(true);
             }
+            let Some(end) = judge.end(&tuple.header) else { return Ok(false) };
+            versions.push(RootVersion {
+                bytes: tuple.row.to_vec(),
+                born: tuple.header.xmin,
+                ended: matches!(end, End::Ended(_)),
+            });
             Ok(true)
         })?;
-        Ok(if versions.is_empty() { RootState::Dead } else { RootState::Versions(versions) })
+        Ok(match versions.is_empty() {
+            _ if judge.is_stuck() => None,
+            true => Some(RootState::Dead),
+            false => Some(RootState::Versions(versions)),
+        })
     }
 
     fn verify_free_space(

@@ -34,11 +34,11 @@ impl DeadRows for HeapOfIndex {
 }
 
 impl TableIndex {
-    /// Has it had an entry for these bytes of a dead row, if for any of the row's? One that is
+    /// Has it had an entry for a version that was born so, if for any of its row's? One that is
     /// younger may have been built from a later version of the HOT chain, with another key, that
     /// left before this one did (R9): then nothing but a pass finds that entry.
-    fn knew(&self, root: &DeadRoot) -> bool {
-        self.def.usable_from == Xid::NONE || root.born >= self.def.usable_from
+    pub(crate) fn knew(&self, born: Xid) -> bool {
+        self.def.usable_from == Xid::NONE || born >= self.def.usable_from
     }
 }
 
@@ -181,7 +181,7 @@ impl Table {
             *gone &= match found {
                 Trace::Unknown => false,
                 Trace::Removed => true,
-                Trace::Absent => index.knew(root) || broken("r10-by-key"),
+                Trace::Absent => index.knew(root.born) || broken("r10-by-key"),
             };
         }
         Ok(removed)
