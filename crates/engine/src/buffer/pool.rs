@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use rightlink_aio::Io;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
-use rightlink_env::{Budget, Env, Reservation, points};
+use rightlink_env::{Budget, Env, Reservation, points, thread};
 
 use crate::buffer::data_file::{DataFile, DataFiles};
 use crate::buffer::double_write::DoubleWrite;
@@ -418,6 +418,20 @@ impl BufferPool {
     /// is cold afterwards. Returns how many pages left.
     pub fn evict_all(&self) -> Result<usize> {
         self.evict(&|_| true)
+    }
+
+    /// Lets reads that nobody waits for any more come to their end: they hold pins, which keep
+    /// their pages. Gives up where others start reads all the time.
+    pub fn settle_reads(&self) {
+        for _ in 0..1000 {
+            if self.core.reads_in_flight.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            // What completes just now is in flight no more, and has not let go yet.
+            if self.core.io.reap(true) == 0 {
+                thread::yield_now();
+            }
+        }
     }
 
     /// As [`BufferPool::evict_all`], but only pages that are `unwanted`.
