@@ -144,3 +144,94 @@ fn a_row_changed_since_is_a_conflict_under_snapshot_isolation() {
     }
     assert_eq!(rows(&db)[3], row(3, 8, 8));
 }
+
+/// Has `count` transactions waiting.
+fn until_waiting(db: &Database, count: usize) {
+    while db.locks().iter().filter(|lock| !lock.granted).count() < count {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Many wait for one row, each since another commit. None of them keeps what it has seen of it: a
+/// row has no more versions for being waited for by more.
+#[test]
+fn who_waits_for_a_row_keeps_no_version_of_it() {
+    const WAITING: i64 = 12;
+    for deletes in [false, true] {
+        let (_dir, db) = database();
+        let mut holder = begin(&db, Isolation::ReadCommitted);
+        let at = find(&mut holder, 3);
+        assert!(holder.update("t", at, &[("name", Value::Int8(100))]).unwrap());
+        let change = |n: i64| {
+            let mut txn = begin(&db, Isolation::ReadCommitted);
+            let at = find(&mut txn, 3);
+            let done = match deletes && n == 5 {
+                true => txn.delete("t", at).unwrap(),
+                false => txn.update("t", at, &[("name", Value::Int8(n))]).unwrap(),
+            };
+            // It names its row still, if that is there.
+            let again = txn.update("t", at, &[("note", Value::Int8(n))]).unwrap();
+            assert_eq!(again, done && !(deletes && n == 5));
+            txn.commit().unwrap();
+            i64::from(done)
+        };
+        let done: i64 = std::thread::scope(|scope| {
+            let mut waiting = Vec::new();
+            for n in 0..WAITING {
+                set(&db, 7, "note", n);
+                waiting.push(scope.spawn(move || change(n)));
+                until_waiting(&db, waiting.len());
+            }
+            set(&db, 7, "note", WAITING);
+            // That of the holder's row id, and the one with which they look for the row.
+            assert!(db.snapshots().len() <= 2, "{:?}", db.snapshots());
+            holder.commit().unwrap();
+            waiting.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert!(db.snapshots().is_empty());
+        assert_eq!(done, if deletes { 6 } else { WAITING }, "in the order of arrival");
+        let left = rows(&db);
+        match deletes {
+            true => assert_eq!(left.len() as i64, ROWS - 1),
+            false => assert_eq!(left[3], row(3, WAITING - 1, WAITING - 1)),
+        }
+    }
+}
+
+/// The version with the row id leaves while its transaction waits for the row, and the place is
+/// given to a row that the same transaction inserts. It does not know two rows by one id.
+#[test]
+fn a_row_id_does_not_come_to_mean_another_row() {
+    let (_dir, db) = database();
+    let mut holder = begin(&db, Isolation::ReadCommitted);
+    let at = find(&mut holder, 3);
+    assert!(holder.update("t", at, &[("name", Value::Int8(100))]).unwrap());
+    std::thread::scope(|scope| {
+        let wait = || {
+            let mut txn = begin(&db, Isolation::ReadCommitted);
+            let at = find(&mut txn, 3);
+            assert!(txn.update("t", at, &[("name", Value::Int8(200))]).unwrap());
+            (txn, at)
+        };
+        let first = scope.spawn(wait);
+        until_waiting(&db, 1);
+        let second = scope.spawn(wait);
+        until_waiting(&db, 2);
+        holder.commit().unwrap();
+        first.join().unwrap().0.commit().unwrap();
+        let (mut txn, at) = second.join().unwrap();
+        db.vacuum(None).unwrap();
+        db.vacuum(None).unwrap();
+        let refused = (0..200).find_map(|n| match txn.insert("t", &row(1000 + n, 0, 0)) {
+            Ok(id) => {
+                assert_ne!(id, at, "the id of row 3");
+                None
+            }
+            Err(error) => Some(error),
+        });
+        assert!(refused.expect("the place is free").is_retryable());
+        assert!(txn.update("t", at, &[("note", Value::Int8(5))]).unwrap());
+        txn.commit().unwrap();
+    });
+    assert_eq!(rows(&db)[3], row(3, 200, 5));
+}

@@ -134,7 +134,16 @@ impl Transaction {
         let (entry, snapshot) = self.reading(table)?;
         let without = || Error::Invalid(format!("table {table} has no primary key"));
         let index = entry.primary.and_then(|id| entry.table.index_by_id(id)).ok_or_else(without)?;
-        first(&entry.table, index, (key, &snapshot))
+        let found = first(&entry.table, index, (key, &snapshot))?;
+        self.gave_out(&entry, found)
+    }
+
+    /// Notes that `row` is all that a read has found.
+    fn gave_out(&mut self, entry: &Entry, row: Option<Row>) -> Result<Option<Row>> {
+        if let Some(row) = &row {
+            self.running()?.only_gave_out((entry.table.def().id, row.id));
+        }
+        Ok(row)
     }
 
     /// The first row, in the index's order, whose key in `index` is `key`: a value for each key
@@ -156,7 +165,8 @@ impl Transaction {
     /// `NotFound` if the table has no such index, `Invalid` for another number of values.
     pub fn get_by(&mut self, table: &str, index: &str, key: &[Value]) -> Result<Option<Row>> {
         let (entry, snapshot) = self.reading(table)?;
-        first(&entry.table, entry.table.index(index)?, (key, &snapshot))
+        let found = first(&entry.table, entry.table.index(index)?, (key, &snapshot))?;
+        self.gave_out(&entry, found)
     }
 
     /// The rows of many keys of `index`, or of prefixes of its keys, all of one snapshot: in the
@@ -204,7 +214,10 @@ impl Transaction {
             Ok(Some(new))
         };
         let only: Vec<usize> = assignments.iter().map(|(at, _)| *at).collect();
-        let written = entry.table.update_only(&mut self.statement()?, id, &only, &mut change);
+        let mut statement = self.statement()?;
+        statement.read_no_more();
+        let written = entry.table.update_only(&mut statement, id, &only, &mut change);
+        drop(statement);
         let written = entry.table.naming(written)?;
         Ok(matches!(written, Written::Done(_)))
     }
@@ -212,7 +225,11 @@ impl Transaction {
     /// Deletes the row at `id`. False if it is gone.
     pub fn delete(&mut self, table: &str, id: RowId) -> Result<bool> {
         let entry = self.entry(table, LockMode::Write)?;
-        let written = self.freeing(|txn| Ok(entry.table.remove(&mut txn.statement()?, id)));
+        let written = self.freeing(|txn| {
+            let mut statement = txn.statement()?;
+            statement.read_no_more();
+            Ok(entry.table.remove(&mut statement, id))
+        });
         let written = entry.table.naming(written?)?;
         Ok(matches!(written, Written::Done(_)))
     }

@@ -86,6 +86,13 @@ impl Writer<'_> {
         Filler { engine, def, now: self.now }.fill(self.statement.txn(), columns, rows)
     }
 
+    /// The statement reads nothing any more: a scan of it has ended, and one more row is written.
+    /// If it has to wait for that row, no version of it is kept meanwhile only because the
+    /// statement could see it, which is what lets many wait for one row.
+    pub fn read_no_more(&mut self) {
+        self.statement.read_no_more();
+    }
+
     /// Replaces the row at `id` by what `change` makes of it, `None` to leave it. Under read
     /// committed `change` is called again with the newest version if another transaction changed
     /// the row first.

@@ -56,8 +56,10 @@ pub enum WriteOutcome {
         /// End of the log record; `Lsn(0)` when nothing was to be logged.
         lsn: Lsn,
     },
-    /// A running transaction ends the version: wait for it, then try again.
+    /// A running transaction ends the version, which was committed: wait for it, then try again.
     Wait(Xid),
+    /// A running transaction has made the version: the same.
+    Unborn(Xid),
     /// A running transaction locks the version against what is wanted: the same.
     Locked {
         /// One of those that do.
@@ -109,7 +111,7 @@ fn judge_end(
     match judge.birth(head)? {
         Birth::Aborted => return Some(Some(WriteOutcome::Gone)),
         Birth::InProgress if !writer.txn.owns(head.xmin) => {
-            return Some(Some(WriteOutcome::Wait(head.xmin)));
+            return Some(Some(WriteOutcome::Unborn(head.xmin)));
         }
         _ => {}
     }

@@ -67,6 +67,7 @@ impl Table {
         let encoded = rows.iter().map(encode).collect::<Result<Vec<_>>>()?;
         let bytes: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
         let ids = self.heap.insert_many(xid, &bytes)?;
+        ids.iter().try_for_each(|id| self.check_name(statement, *id))?;
         let batches = keys.iter().map(|keys| keys.entries(&ids)).collect();
         self.insert_entries(statement, xid, batches)?;
         Ok(ids)

@@ -313,6 +313,7 @@ impl Table {
     ) -> Result<Option<LongReader>> {
         self.streamed(no)?;
         let snapshot = txn.begin_statement()?;
+        let row = txn.named((self.def.id, row));
         let seen = self.heap.fetch_version(&snapshot, row)?.map(|(_, bytes)| bytes);
         let bytes = match seen {
             Some(bytes) => Some(bytes),

@@ -8,7 +8,8 @@
 use rightlink_env::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::txn::{Hold, Snapshot, Transaction};
+use crate::ids::{RowId, Xid};
+use crate::txn::{Hold, Place, Reads, Snapshot, Transaction, Waited};
 
 /// What to do about a row that a running transaction has changed or locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,28 +26,67 @@ pub enum Busy {
 /// Context of everything a statement does to tables.
 pub struct Statement<'t> {
     txn: &'t mut Transaction,
-    snapshot: Arc<Snapshot>,
+    /// There but while it waits.
+    snapshot: Option<Arc<Snapshot>>,
     failed: bool,
     reads_ahead: bool,
     busy: Busy,
     /// Rows are locked and not changed, so that several may have what they wait for at once.
     only_locks: bool,
+    /// Row id by which the caller named the row that is written, after which nothing is read.
+    last: Option<RowId>,
+    reads_no_more: bool,
     /// Writes rely on the snapshot, and on that of the row ids, to the end.
-    _holds: (Hold, Option<Hold>),
+    holds: Option<(Hold, Option<Hold>)>,
 }
 
 impl<'t> Statement<'t> {
     /// Begins the next statement of `txn`.
     pub fn begin(txn: &'t mut Transaction) -> Result<Self> {
         let snapshot = txn.begin_statement()?;
-        let _holds = txn.hold(&snapshot)?;
-        let (busy, only_locks) = (Busy::Wait, false);
-        Ok(Self { txn, snapshot, failed: false, reads_ahead: true, busy, only_locks, _holds })
+        let holds = Some(txn.hold(&snapshot)?);
+        Ok(Self {
+            txn,
+            snapshot: Some(snapshot),
+            failed: false,
+            reads_ahead: true,
+            busy: Busy::Wait,
+            only_locks: false,
+            last: None,
+            reads_no_more: false,
+            holds,
+        })
     }
 
     /// What the statement sees.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
-        &self.snapshot
+        self.snapshot.as_ref().expect("a statement that waits reads nothing")
+    }
+
+    /// Nothing is read by the snapshot any more but the row of the next write. Who waits for that
+    /// keeps no version for itself meanwhile, and has a later snapshot afterwards.
+    pub fn read_no_more(&mut self) {
+        self.reads_no_more = true;
+    }
+
+    /// The caller names the row that is written next so.
+    pub(super) fn names(&mut self, row: RowId) {
+        self.last = self.reads_no_more.then_some(row);
+    }
+
+    /// Waits until it is the statement's turn to write the version at `place`: see
+    /// [`Transaction::wait_to_write`].
+    pub(super) fn wait_to_write(&mut self, xid: Xid, (place, ends): (Place, bool)) -> Result<Waited> {
+        if !self.reads_no_more {
+            return self.txn.wait_to_write(xid, (place, ends), Reads::default());
+        }
+        // They keep the snapshot from becoming too old; one that can is not let go.
+        let holds = self.holds.take().filter(|_| self.snapshot().can_age());
+        let row = self.last.map(|row| (place.0, row));
+        let reads = Reads { snapshot: Some(&mut self.snapshot), row };
+        let waited = self.txn.wait_to_write(xid, (place, ends), reads);
+        self.holds = holds;
+        waited
     }
 
     /// Index pages that a write needs are read one at a time, when their turn comes.

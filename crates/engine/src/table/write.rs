@@ -7,14 +7,15 @@
 //! again.
 //!
 //! Invariants: that statement's snapshot is registered for as long as this runs, so that the
-//! version it sees stays, and its row id with it. Later ones may leave between two snapshots and
+//! version it sees stays, and its row id with it; a statement that reads nothing else lets it go
+//! while it waits, and the queue in which it waits has one instead. Later ones may leave between two snapshots and
 //! their row ids be another row's: a write knows them by who created them (R9).
 //! Does not do: the writes themselves.
 
 use crate::error::{Error, Result};
 use crate::heap::{Target, WriteOutcome};
 use crate::ids::{RowId, Xid};
-use crate::txn::{Isolation, LockMode};
+use crate::txn::{Isolation, LockMode, Start};
 
 use super::Table;
 use super::statement::{Busy, Statement};
@@ -44,6 +45,7 @@ impl Table {
         attempt: impl FnMut(&mut Statement<'_>, Target, &P) -> Result<WriteOutcome>,
     ) -> Result<Written> {
         statement.txn().lock_table(self.def.id, LockMode::Write)?;
+        statement.names(row);
         match self.start_of(statement, row)? {
             Some(start) => self.write_from(statement, start, prepare, attempt),
             None => Ok(Written::Gone),
@@ -71,6 +73,17 @@ impl Table {
         written
     }
 
+    /// Fails if the caller, who is to be given the id `made`, knows another row by it: while that
+    /// was waited for, the version with the id has left and its place was given to this one. Rare
+    /// enough to try again.
+    pub(super) fn check_name(&self, statement: &mut Statement<'_>, made: RowId) -> Result<()> {
+        let txn = statement.txn();
+        match txn.is_taken_name((self.def.id, made)) {
+            true => Err(txn.manager().conflict(Error::conflict(&self.def.name, made))),
+            false => Ok(()),
+        }
+    }
+
     fn try_from<P>(
         &self,
         statement: &mut Statement<'_>,
@@ -78,7 +91,9 @@ impl Table {
         mut prepare: impl FnMut(&mut Statement<'_>, RowId, &[u8]) -> Result<Option<P>>,
         mut attempt: impl FnMut(&mut Statement<'_>, Target, &P) -> Result<WriteOutcome>,
     ) -> Result<Written> {
-        let start = target.at;
+        let mut start = target.at;
+        // What was seen before is let go when it is replaced: the start stays where it is.
+        let mut anchor: Option<Start> = None;
         loop {
             let Some(prepared) = prepare(statement, target.at, &bytes)? else {
                 return Ok(Written::Skipped);
@@ -86,7 +101,7 @@ impl Table {
             let outcome = loop {
                 let outcome = attempt(statement, *target, &prepared)?;
                 let (xid, locked_against) = match outcome {
-                    WriteOutcome::Wait(xid) => (xid, None),
+                    WriteOutcome::Wait(xid) | WriteOutcome::Unborn(xid) => (xid, None),
                     WriteOutcome::Locked { by, wants } => (by, Some(wants)),
                     outcome => break outcome,
                 };
@@ -104,8 +119,19 @@ impl Table {
                 }
                 if statement.only_locks() {
                     statement.txn().wait_for(xid)?;
-                } else if let Some((at, by)) = statement.txn().wait_to_write(xid, place)? {
+                    continue;
+                }
+                let ends = matches!(outcome, WriteOutcome::Wait(_));
+                let waited = statement.wait_to_write(xid, (place, ends))?;
+                if let Some(found) = waited.start {
+                    start = found.at;
+                    anchor = Some(found);
+                }
+                if let Some((at, by)) = waited.newest {
                     break WriteOutcome::Changed { by, newest: Some(at) };
+                }
+                if anchor.is_some() && target.at != start {
+                    break WriteOutcome::Gone;
                 }
             };
             let (by, ahead) = match outcome {
@@ -114,7 +140,7 @@ impl Table {
                 // The version that was waited for left between two snapshots.
                 WriteOutcome::Gone => (None, None),
                 WriteOutcome::Changed { by, newest } => (Some(by), newest.map(|at| (at, by))),
-                WriteOutcome::Wait(_) | WriteOutcome::Locked { .. } => {
+                WriteOutcome::Wait(_) | WriteOutcome::Unborn(_) | WriteOutcome::Locked { .. } => {
                     unreachable!("the inner loop waits")
                 }
             };
@@ -140,6 +166,7 @@ impl Table {
         statement: &mut Statement<'_>,
         row: RowId,
     ) -> Result<Option<(RowId, Vec<u8>)>> {
+        let row = statement.txn().named((self.def.id, row));
         let seen = self.heap.fetch_version(statement.snapshot(), row)?;
         if seen.is_some() {
             return Ok(seen);

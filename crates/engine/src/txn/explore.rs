@@ -177,7 +177,13 @@ fn heirs_end() {
             }
             let in_it = *row.lock();
             if manager.status(in_it).expect("the model has it") == Status::InProgress {
-                txn.wait_to_write(in_it, (ObjectId(1), RowId::new(0, 1))).expect("no ring");
+                let mut snapshot = Some(txn.begin_statement().expect("nothing is cancelled"));
+                let reads = Reads { snapshot: Some(&mut snapshot), row: None };
+                let place = (ObjectId(1), RowId::new(0, 1));
+                let waited = txn.wait_to_write(in_it, (place, true), reads).expect("no ring");
+                assert!(snapshot.is_some(), "it can be read by again");
+                drop((waited, snapshot));
+
                 txn.settle(None);
             }
         })
@@ -233,7 +239,7 @@ fn writers_are_not_passed_by() {
             held.contended = true;
         }
         drop(held);
-        let _ = txn.wait_to_write(by, PLACE).expect("no ring");
+        let _ = txn.wait_to_write(by, (PLACE, false), Reads::default()).expect("no ring");
     }
     txn.settle(None);
     txn.commit(true).expect("the model takes it");

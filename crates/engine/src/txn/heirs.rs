@@ -40,6 +40,16 @@ pub type Version = (RowId, Xid);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct QueueId(u64);
 
+/// From where the newest version of a row can be found, whatever becomes of it: the version at
+/// `start` is seen by a snapshot that is registered for that (R9).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Anchor {
+    pub(super) csn: u64,
+    pub(super) xmin: u64,
+    pub(super) xmax: u64,
+    pub(super) start: RowId,
+}
+
 /// Those who want to write one row.
 pub(super) struct Queue {
     /// The version that its front is about to end, or has ended.
@@ -49,6 +59,9 @@ pub(super) struct Queue {
     members: VecDeque<TxnId>,
     /// What the last one of the queue made of the row.
     newest: Option<Version>,
+    /// Where its members begin to look for the row. None if it is not certain that everybody sees
+    /// what is at `place`; they keep their own snapshots then.
+    anchor: Option<Anchor>,
 }
 
 /// What a queue waits for.
@@ -90,30 +103,61 @@ impl Front {
 }
 
 impl State {
-    /// `id` waits for `xid` of `owner`; to write what is at `place`, behind those who want that.
+    /// `id` waits for `xid` of `owner`; to write what is at `place`, behind those who want that. If
+    /// `xid` `ends` the version there, which was committed, the queue has an anchor: is that so?
     pub(super) fn wait_in_turn(
         &mut self,
         id: TxnId,
         (xid, owner): (Xid, TxnId),
-        place: Option<Place>,
-    ) {
+        (place, ends): (Option<Place>, bool),
+    ) -> bool {
         let queues = self.txn(id).isolation == Isolation::ReadCommitted;
         let Some(place) = place.filter(|_| queues) else {
             self.txn(owner).waiters.push(Waiter { xid, who: Who::One(id) });
             self.txn(id).wait = Some(Wait::Xid(xid, owner));
-            return;
+            return false;
         };
         let known = self.queue_for(owner, xid, place);
         let queue = known.unwrap_or_else(|| {
             self.next_queue += 1;
             let queue = QueueId(self.next_queue);
             let (front, members) = (Front::Statement(xid, owner), VecDeque::new());
-            self.queues.insert(queue, Queue { place, front, members, newest: None });
+            let queued = Queue { place, front, members, newest: None, anchor: None };
+            self.queues.insert(queue, queued);
             self.txn(owner).waiters.push(Waiter { xid, who: Who::Queue(queue) });
             queue
         });
-        self.queue(queue).members.push_back(id);
+        if ends && self.queue(queue).anchor.is_none() {
+            // Whoever ends the version has not ended, or `xid` would be nobody's.
+            let anchor = self.anchor_at(place.1, id);
+            self.queue(queue).anchor = Some(anchor);
+        }
+        let queued = self.queue(queue);
+        queued.members.push_back(id);
+        let anchored = queued.anchor.is_some();
         self.txn(id).wait = Some(Wait::Queue(queue));
+        anchored
+    }
+
+    /// Registers a snapshot of now for `by`, which sees the version at `start`.
+    fn anchor_at(&mut self, start: RowId, by: TxnId) -> Anchor {
+        let (csn, xmin) = self.register(by);
+        Anchor { csn, xmin, xmax: self.next, start }
+    }
+
+    /// One more registration, for `id`.
+    fn share_anchor(&mut self, anchor: Option<Anchor>, id: TxnId) {
+        let Some(anchor) = anchor else { return };
+        self.register_at((anchor.csn, anchor.xmin), id);
+        let before = self.txn(id).anchor.replace(anchor);
+        self.let_go(before);
+    }
+
+    /// Ends the registration of an anchor.
+    pub(super) fn let_go(&mut self, anchor: Option<Anchor>) {
+        if let Some(anchor) = anchor {
+            self.deregister(anchor.csn);
+        }
     }
 
     /// Those who wait for `xid` of `owner` to write what is at `place`.
@@ -150,9 +194,11 @@ impl State {
         let queue = self.queue(id);
         let heir = queue.members.pop_front().expect("a queue is never empty");
         queue.front = Front::Heir(heir);
-        let (newest, is_last) = (queue.newest, queue.members.is_empty());
+        let (newest, anchor, is_last) = (queue.newest, queue.anchor, queue.members.is_empty());
+        self.share_anchor(anchor, heir);
         if is_last {
             self.queues.remove(&id);
+            self.let_go(anchor);
         }
         let leads = self.txn(heir).leads;
         let leads = match leads.filter(|_| !is_last) {
@@ -172,12 +218,18 @@ impl State {
         let moves_first = self.queue(first).members.len() < self.queue(second).members.len();
         let (kept, gone) = if moves_first { (second, first) } else { (first, second) };
         let newest = self.queue(second).newest.or(self.queue(first).newest);
+        // Both lead to the one row.
+        let anchors = [second, first].map(|id| self.queue(id).anchor.take());
+        let anchor = anchors[0].or(anchors[1]);
+        if anchors[0].is_some() {
+            self.let_go(anchors[1]);
+        }
         let moved = self.queues.remove(&gone).expect("both are listed").members;
         for id in &moved {
             self.txn(*id).wait = Some(Wait::Queue(kept));
         }
         let queue = self.queue(kept);
-        queue.newest = newest;
+        (queue.newest, queue.anchor) = (newest, anchor);
         match moves_first {
             true => moved.into_iter().rev().for_each(|id| queue.members.push_front(id)),
             false => queue.members.extend(moved),
@@ -198,9 +250,13 @@ impl State {
             self.txn(heir).waiters.retain(|waiter| waiter.who != Who::Queue(late));
             id = self.merge(id, late);
         }
+        // The heir is ending what is at `place`, and has not ended.
+        let anchor = self.anchor_at(place.1, heir);
         let queue = self.queue(id);
         queue.newest = made.map(|row| (row, xid));
         (queue.place, queue.front) = (place, Front::Statement(xid, heir));
+        let before = queue.anchor.replace(anchor);
+        self.let_go(before);
         self.txn(heir).waiters.push(Waiter { xid, who: Who::Queue(id) });
     }
 
@@ -218,7 +274,11 @@ impl State {
     pub(super) fn scatter(&mut self, heir: TxnId) {
         let Some(queue) = self.txn(heir).leads.take() else { return };
         let queue = self.queues.remove(&queue).expect("whoever leads a queue has one");
-        queue.members.into_iter().for_each(|id| self.wake(id));
+        for id in queue.members {
+            self.share_anchor(queue.anchor, id);
+            self.wake(id);
+        }
+        self.let_go(queue.anchor);
     }
 
     /// `id` does not wait for `owner` any more.
@@ -230,15 +290,18 @@ impl State {
     pub(super) fn leave_queue(&mut self, id: TxnId, from: QueueId) {
         let queue = self.queue(from);
         queue.members.retain(|member| *member != id);
-        if !queue.members.is_empty() {
+        let (front, anchor, is_empty) = (queue.front, queue.anchor, queue.members.is_empty());
+        self.share_anchor(anchor, id);
+        if !is_empty {
             return;
         }
-        match self.queues.remove(&from).map(|queue| queue.front) {
-            Some(Front::Statement(_, owner)) => {
+        self.queues.remove(&from);
+        self.let_go(anchor);
+        match front {
+            Front::Statement(_, owner) => {
                 self.txn(owner).waiters.retain(|waiter| waiter.who != Who::Queue(from));
             }
-            Some(Front::Heir(heir)) => self.txn(heir).leads = None,
-            None => {}
+            Front::Heir(heir) => self.txn(heir).leads = None,
         }
     }
 }

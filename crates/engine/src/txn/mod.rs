@@ -68,4 +68,4 @@ pub use manager::{
 pub use outcome::{CSN_OLD, Status};
 pub use snapshot::{Hold, Snapshot, SnapshotSet};
 pub use status::{STATUS_FILE, outcomes_stamp};
-pub use transaction::{CancelHandle, Isolation, Savepoint, Transaction};
+pub use transaction::{CancelHandle, Isolation, Reads, Savepoint, Start, Transaction, Waited};

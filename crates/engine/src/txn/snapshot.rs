@@ -15,7 +15,8 @@ use crate::ids::{Csn, Xid};
 use crate::txn::manager::TxnManager;
 use crate::txn::outcome::Status;
 use crate::txn::own::OwnSet;
-use crate::txn::state::TxnId;
+use crate::txn::heirs::Anchor;
+use crate::txn::state::{State, TxnId};
 
 /// A registered point in the order of commits.
 pub(super) struct View {
@@ -25,6 +26,8 @@ pub(super) struct View {
     xmax: u64,
     /// Its number among those that may become too old, and whether it has.
     aging: Option<(u64, Arc<AtomicBool>)>,
+    /// Not registered any more.
+    retired: bool,
 }
 
 impl View {
@@ -50,7 +53,28 @@ impl View {
             (state.age(csn, taken, Arc::clone(&expired)), expired)
         });
         drop(state);
-        Arc::new(View { manager: Arc::clone(manager), csn, xmin, xmax, aging })
+        Arc::new(View { manager: Arc::clone(manager), csn, xmin, xmax, aging, retired: false })
+    }
+
+    /// What `anchor` sees, registered already.
+    pub(super) fn of(anchor: &Anchor, manager: &Arc<TxnManager>) -> Arc<View> {
+        let Anchor { csn, xmin, xmax, .. } = *anchor;
+        let manager = Arc::clone(manager);
+        Arc::new(View { manager, csn, xmin, xmax, aging: None, retired: false })
+    }
+
+    /// Can it become too old?
+    pub(super) fn ages(&self) -> bool {
+        self.aging.is_some()
+    }
+
+    /// Deregisters those that nobody else has.
+    pub(super) fn retire(views: &mut Vec<Arc<View>>, state: &mut State) {
+        for mut view in views.drain(..).filter_map(Arc::into_inner) {
+            assert!(!view.ages(), "what can become too old is kept");
+            state.deregister(view.csn);
+            view.retired = true;
+        }
     }
 
     /// Fails if it has become too old.
@@ -91,6 +115,9 @@ impl Drop for Hold {
 
 impl Drop for View {
     fn drop(&mut self) {
+        if self.retired {
+            return;
+        }
         let mut state = self.manager.state.lock();
         if let Some((number, _)) = &self.aging
             && state.aging.remove(number).is_none()
@@ -120,6 +147,16 @@ impl Snapshot {
     /// given no further xids?
     pub(super) fn is(&self, view: &Arc<View>, bound: u64) -> bool {
         Arc::ptr_eq(&self.view, view) && self.bound == bound
+    }
+
+    /// Can it become too old?
+    pub fn can_age(&self) -> bool {
+        self.view.ages()
+    }
+
+    /// Its registration and its bound, if nobody else has it.
+    pub(super) fn into_parts(self) -> (Arc<View>, u64) {
+        (self.view, self.bound)
     }
 
     /// Its registration.

@@ -15,7 +15,7 @@ use rightlink_env::sync::{Arc, AtomicBool, Condvar, Ordering};
 use crate::error::{Error, Result};
 use crate::ids::{Csn, ObjectId, Xid};
 use crate::txn::Isolation;
-use crate::txn::heirs::{Place, Queue, QueueId, Version, Waiter};
+use crate::txn::heirs::{Anchor, Place, Queue, QueueId, Version, Waiter};
 use crate::txn::lockers::{Groups, RowLock};
 use crate::txn::locks::{LockMode, LockTable};
 use crate::txn::outcome::Late;
@@ -52,6 +52,8 @@ pub(super) struct Running {
     pub(super) leads: Option<QueueId>,
     /// The version that the queue knew when it was woken.
     pub(super) newest: Option<Version>,
+    /// From where it finds the row that it has waited for.
+    pub(super) anchor: Option<Anchor>,
     /// The row whose lockers it waits for, to write it.
     pub(super) contends: Option<Place>,
     /// Who waits for it to have that row.
@@ -146,6 +148,7 @@ impl State {
             waiters: Vec::new(),
             leads: None,
             newest: None,
+            anchor: None,
             contends: None,
             behind: Vec::new(),
             locks: Vec::new(),
@@ -265,6 +268,7 @@ impl State {
         self.settle_contest(id);
         let ended = self.running.remove(&id).expect("a transaction ends once");
         assert!(ended.wait.is_none(), "who waits cannot end");
+        assert!(ended.anchor.is_none(), "an anchor is taken when the wait is over");
         if let Some(first) = ended.first {
             self.firsts.remove(&first);
         }

@@ -23,7 +23,7 @@ use crate::txn::manager::TxnManager;
 use crate::txn::own::{MAX_RUN, OwnSet};
 use crate::txn::snapshot::{Hold, Snapshot, View};
 use crate::txn::state::TxnId;
-use crate::txn::waiting::Patience;
+use crate::txn::waiting::{Patience, Wanted};
 
 /// What a transaction sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -57,6 +57,39 @@ struct Shared {
     group: Xid,
 }
 
+/// What a statement that waits for a row reads by, if it is to read nothing else after it.
+#[derive(Default)]
+pub struct Reads<'s> {
+    /// Its snapshot; another one afterwards.
+    pub snapshot: Option<&'s mut Option<Arc<Snapshot>>>,
+    /// Table and row id by which the caller named the row.
+    pub row: Option<(ObjectId, RowId)>,
+}
+
+/// What a wait for a row has come to.
+pub struct Waited {
+    /// A version at least as new as the one that was waited for.
+    pub newest: Option<Version>,
+    /// Where to look for the row if there is no such version, or no more.
+    pub start: Option<Start>,
+}
+
+/// A version that stays where it is while this lives (R9).
+pub struct Start {
+    /// Where.
+    pub at: RowId,
+    view: Arc<View>,
+}
+
+/// Views that may be let go during a wait.
+struct Unread {
+    views: Vec<Arc<View>>,
+    /// Bound of the snapshot whose view is the first of them.
+    bound: u64,
+    /// The second one is that of the row id.
+    with_row: bool,
+}
+
 /// A running transaction. Owned and `Send`; dropping it rolls it back.
 pub struct Transaction {
     manager: Arc<TxnManager>,
@@ -76,6 +109,10 @@ pub struct Transaction {
     /// What the last statement saw that gave row ids to the caller: they name their rows for as
     /// long as it is registered (R3, R9).
     handed_out: Option<Arc<View>>,
+    /// The only row id that it gave out.
+    only: Option<(ObjectId, RowId)>,
+    /// Where that row is now, if the version with the id may be gone.
+    moved: Option<RowId>,
     marks: Vec<Mark>,
     next_mark: u64,
     locks: Vec<(ObjectId, Modes)>,
@@ -107,6 +144,8 @@ impl Transaction {
             view: None,
             last: None,
             handed_out: None,
+            only: None,
+            moved: None,
             marks: Vec::new(),
             next_mark: 1,
             locks: Vec::new(),
@@ -154,6 +193,7 @@ impl Transaction {
     pub fn begin_read(&mut self) -> Result<Arc<Snapshot>> {
         let snapshot = self.begin_statement()?;
         self.handed_out = Some(Arc::clone(snapshot.view()));
+        (self.only, self.moved) = (None, None);
         Ok(snapshot)
     }
 
@@ -330,20 +370,108 @@ impl Transaction {
     pub fn wait_for(&mut self, xid: Xid) -> Result<()> {
         assert!(!self.owns(xid), "nobody waits for itself");
         points::hit("txn.wait");
-        self.leads |= self.manager.wait_for(self.id, (xid, None), &self.patience())?.leads;
-        Ok(())
+        let wanted = Wanted { xid, place: None, ends: false };
+        let (waited, outcome) =
+            self.manager.wait_for(self.id, &wanted, &self.patience(), &mut Vec::new());
+        self.leads |= waited.leads;
+        outcome
     }
 
-    /// The same, to write what is at `place` then. Others may want that, too, and queue behind this
-    /// transaction: [`Transaction::settle`] tells them whether it did. If others were first, a
-    /// version of the row that is at least as new as the one at `place` may be known; whoever made
-    /// it may be aborted, and it may be gone.
-    pub fn wait_to_write(&mut self, xid: Xid, place: Place) -> Result<Option<Version>> {
+    /// The same, to write what is at `place` then; does `xid` end (`ends`) that version, which was
+    /// committed? Others may want to write it, too, and queue behind this transaction:
+    /// [`Transaction::settle`] tells them whether it did. If others were first, a version of the
+    /// row that is at least as new as the one at `place` may be known; whoever made it may be
+    /// aborted, and it may be gone.
+    pub fn wait_to_write(
+        &mut self,
+        xid: Xid,
+        (place, ends): (Place, bool),
+        mut reads: Reads<'_>,
+    ) -> Result<Waited> {
         assert!(!self.owns(xid), "nobody waits for itself");
         points::hit("txn.wait");
-        let waited = self.manager.wait_for(self.id, (xid, Some(place)), &self.patience())?;
+        let mut unread = self.unread(&mut reads, ends);
+        let given = unread.views.len();
+        let wanted = Wanted { xid, place: Some(place), ends };
+        let (waited, outcome) =
+            self.manager.wait_for(self.id, &wanted, &self.patience(), &mut unread.views);
         self.leads |= waited.leads;
-        Ok(waited.newest)
+        let start = waited.anchor.map(|anchor| Start {
+            at: anchor.start,
+            view: View::of(&anchor, &self.manager),
+        });
+        let retired = given > 0 && unread.views.is_empty();
+        if given > 0 {
+            self.read_again(reads, unread, start.as_ref().filter(|_| retired));
+        }
+        outcome?;
+        Ok(Waited { newest: waited.newest, start })
+    }
+
+    /// What is registered for nothing but the row that a statement waits for: its own snapshot, and
+    /// that of the row's id, if no other id was given out by it. A queue of many would have each
+    /// see another version of the row, and none of these could leave.
+    fn unread(
+        &mut self,
+        reads: &mut Reads<'_>,
+        ends: bool,
+    ) -> Unread {
+        let mut unread = Unread { views: Vec::new(), bound: 0, with_row: false };
+        let may = ends && self.isolation == Isolation::ReadCommitted;
+        let Some(slot) = reads.snapshot.as_mut().filter(|_| may) else { return unread };
+        let ages = slot.as_ref().is_none_or(|snapshot| snapshot.view().ages());
+        if ages || self.handed_out.as_ref().is_some_and(|view| view.ages()) {
+            return unread;
+        }
+        match slot.take().map(Arc::try_unwrap) {
+            Some(Ok(snapshot)) => {
+                let (view, bound) = snapshot.into_parts();
+                unread.views.push(view);
+                unread.bound = bound;
+            }
+            shared => {
+                **slot = shared.and_then(|shared| shared.err());
+                return unread;
+            }
+        }
+        if reads.row.is_some() && reads.row == self.only {
+            unread.with_row = self.handed_out.is_some();
+            unread.views.extend(self.handed_out.take());
+        }
+        unread
+    }
+
+    /// After a wait: what was not let go is as before. Else the statement sees what there is now,
+    /// and the id of its row means what the queue's anchor names.
+    fn read_again(&mut self, reads: Reads<'_>, unread: Unread, start: Option<&Start>) {
+        let mut views = unread.views.into_iter();
+        let view = views.next().unwrap_or_else(|| View::take(&self.manager, self.id, false));
+        let snapshot = Snapshot::new(view, Arc::clone(&self.own), unread.bound);
+        *reads.snapshot.expect("a statement that gave its snapshot") = Some(Arc::new(snapshot));
+        if !unread.with_row {
+            return;
+        }
+        self.handed_out = views.next();
+        if let Some(start) = start {
+            self.handed_out = Some(Arc::clone(&start.view));
+            self.moved = Some(start.at);
+        }
+    }
+
+    /// Nothing but the row with this id was given out by the last read.
+    pub fn only_gave_out(&mut self, row: (ObjectId, RowId)) {
+        self.only = Some(row);
+    }
+
+    /// Is this the id by which the caller names a row that is elsewhere now? Then no other row may
+    /// get it, for the caller.
+    pub fn is_taken_name(&self, row: (ObjectId, RowId)) -> bool {
+        self.only == Some(row) && self.moved.is_some_and(|at| at != row.1)
+    }
+
+    /// Where the row is that the caller names so.
+    pub fn named(&self, (table, row): (ObjectId, RowId)) -> RowId {
+        self.moved.filter(|_| self.only == Some((table, row))).unwrap_or(row)
     }
 
     /// From here on it waits to write the row at `place`, which others lock: no more may come to
@@ -377,6 +505,7 @@ impl Transaction {
                 Some((taken, xid)) => state.has_taken(self.id, xid, taken),
                 None => state.pass_on(self.id),
             }
+            self.manager.refresh(&state);
         }
     }
 

@@ -17,9 +17,10 @@ use rightlink_env::sync::{Arc, AtomicBool, Condvar, MutexGuard, Ordering};
 
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{ObjectId, Xid};
-use crate::txn::heirs::{Front, Place, Version};
+use crate::txn::heirs::{Anchor, Front, Place, Version};
 use crate::txn::locks::LockMode;
 use crate::txn::manager::{TxnManager, bump};
+use crate::txn::snapshot::View;
 use crate::txn::state::{State, TxnId, Wait};
 
 /// When a wait is given up.
@@ -34,6 +35,17 @@ pub(super) struct Waited {
     pub(super) leads: bool,
     /// The version that the queue knew last.
     pub(super) newest: Option<Version>,
+    /// From where to look for the row, registered for the transaction.
+    pub(super) anchor: Option<Anchor>,
+}
+
+/// Whom to wait for, and what for.
+pub(super) struct Wanted {
+    pub(super) xid: Xid,
+    /// The version that is to be written then.
+    pub(super) place: Option<Place>,
+    /// Does `xid` end that version, which was committed?
+    pub(super) ends: bool,
 }
 
 /// A wait that takes longer is worth a message.
@@ -42,22 +54,37 @@ const LONG_WAIT: Duration = Duration::from_secs(1);
 const SIMULATED_LOOK: Duration = Duration::from_millis(1);
 
 impl TxnManager {
-    /// Waits until `xid` is no longer in progress, or, to write what is at `place`, until it is the
-    /// turn of `id` after that.
+    /// Waits until the xid is no longer in progress, or, to write what is at its place, until it is
+    /// the turn of `id` after that. Where an anchor will be there then, however the wait ends, the
+    /// views that are `unread` are let go meanwhile.
     pub(super) fn wait_for(
         &self,
         id: TxnId,
-        (xid, place): (Xid, Option<Place>),
+        wanted: &Wanted,
         patience: &Patience<'_>,
-    ) -> Result<Waited> {
+        unread: &mut Vec<Arc<View>>,
+    ) -> (Waited, Result<()>) {
         let mut state = self.state.lock();
-        if let Some(owner) = state.live_owner(xid.0) {
+        let mut outcome = Ok(());
+        if let Some(owner) = state.live_owner(wanted.xid.0) {
             assert_ne!(owner, id, "nobody waits for itself");
-            state.wait_in_turn(id, (xid, owner), place);
-            state = self.block(state, id, patience)?;
+            let place = (wanted.place, wanted.ends);
+            if state.wait_in_turn(id, (wanted.xid, owner), place) && !unread.is_empty() {
+                View::retire(unread, &mut state);
+                self.refresh(&state);
+            }
+            state = match self.block(state, id, patience) {
+                Ok(state) => state,
+                Err(error) => {
+                    outcome = Err(error);
+                    self.state.lock()
+                }
+            };
         }
         let txn = state.txn(id);
-        Ok(Waited { leads: txn.leads.is_some(), newest: txn.newest.take() })
+        let (leads, newest, anchor) =
+            (txn.leads.is_some(), txn.newest.take(), txn.anchor.take());
+        (Waited { leads, newest, anchor }, outcome)
     }
 
     /// Takes `mode` of `table`, waiting if need be.

@@ -158,9 +158,19 @@ fn rewrite(
     txn.write(&scan.table.info.name, |writer| {
         let (mut count, mut found, mut removed) = (0, 0, 0);
         let (mut rows, mut pace) = (writer.scan(&options)?, Pace::default());
-        for row in rows.by_ref() {
+        let mut next = rows.next().transpose()?;
+        let (mut rows, mut reads) = (Some(rows), None);
+        while let Some(row) = next.take() {
             pace.step(context)?;
-            let row = row?;
+            match &mut rows {
+                Some(rows) => next = rows.next().transpose()?,
+                None => unreachable!("a row comes from rows that are read"),
+            }
+            if next.is_none() {
+                // Whoever waits for the last row keeps no version of it from leaving.
+                reads = rows.take().map(|rows| rows.stats());
+                writer.read_no_more();
+            }
             let id = row.id;
             if let Some(filter) = &scan.filter
                 && !filter.holds(&convert(row, scan.with_tid)?, context)?
@@ -177,7 +187,7 @@ fn rewrite(
         if let Some(probe) = &context.probe {
             probe.note((0, Stage::Source), |figures| {
                 (figures.rows, figures.removed) = (found, removed);
-                figures.reads = Some(rows.stats());
+                figures.reads = reads.or_else(|| rows.map(|rows| rows.stats()));
             });
         }
         Ok(returned.done(count))

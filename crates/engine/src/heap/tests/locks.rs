@@ -21,7 +21,7 @@ fn is_free(fixture: &Fixture, at: RowId) -> bool {
     other.rollback();
     match outcome {
         WriteOutcome::Done { .. } => true,
-        WriteOutcome::Locked { .. } | WriteOutcome::Wait(_) => false,
+        WriteOutcome::Locked { .. } | WriteOutcome::Wait(_) | WriteOutcome::Unborn(_) => false,
         other => panic!("{other:?}"),
     }
 }

@@ -313,6 +313,16 @@ fn letting_a_writer_go_first_is_no_deadlock() {
 /// was committed is lost, whatever version a hand-over names.
 #[test]
 fn a_row_that_is_handed_on_loses_no_update() {
+    hand_on(false);
+}
+
+/// The same when they let go of what they saw while they wait, so that it leaves.
+#[test]
+fn a_row_that_is_handed_on_loses_no_update_when_nobody_looks_back() {
+    hand_on(true);
+}
+
+fn hand_on(reads_no_more: bool) {
     let store = Store::new(256, 8);
     let _ = store.insert(1, "a").unwrap();
     let worker = |who: u64| {
@@ -326,10 +336,16 @@ fn a_row_that_is_handed_on_loses_no_update() {
                 let id = [Value::Int8(1)];
                 let at = table.get(&snapshot, &table.indexes()[0], &id, all).unwrap().unwrap();
                 drop(snapshot);
+                if reads_no_more {
+                    txn.only_gave_out((table.def().id, at.row_id));
+                }
                 if round % 7 == who {
                     txn.set_lock_timeout(Some(std::time::Duration::ZERO));
                 }
                 let mut statement = Statement::begin(&mut txn).unwrap();
+                if reads_no_more {
+                    statement.read_no_more();
+                }
                 let written = table.update(&mut statement, at.row_id, &mut |old| {
                     let Value::Int4(count) = old[2] else { panic!("a number") };
                     let mut new = old.to_vec();
@@ -354,5 +370,5 @@ fn a_row_that_is_handed_on_loses_no_update() {
     let snapshot = store.begin(Isolation::Snapshot).begin_statement().unwrap();
     assert_eq!(store.find(&snapshot, 1).unwrap().1[2], Value::Int4(1 + done));
     drop(snapshot);
-    assert!(store.txns.running().is_empty());
+    assert!(store.txns.running().is_empty() && store.txns.snapshots().is_empty());
 }

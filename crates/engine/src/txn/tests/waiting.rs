@@ -274,7 +274,7 @@ fn of_those_who_wait_for_a_row_one_goes_on() {
         let (id, may, order) = (txn.id(), Arc::clone(&may), Arc::clone(&order));
         let thread = thread::spawn("waits", move || {
             let own = txn.xid().unwrap();
-            txn.wait_to_write(xid, ROW).unwrap();
+            txn.wait_to_write(xid, (ROW, true), Reads::default()).unwrap();
             order.lock().push(id);
             while !may.lock().contains(&(id, "settle")) {
                 thread::sleep(Duration::from_millis(1));
