@@ -5,6 +5,7 @@ use rightlink::{
     Database, IndexSchema, Isolation, RowId, ScanOptions, TableSchema, Transaction,
     TransactionOptions, Type, Value,
 };
+use rightlink_env::{Rng, points};
 
 const ROWS: i64 = 20;
 
@@ -234,4 +235,117 @@ fn a_row_id_does_not_come_to_mean_another_row() {
         txn.commit().unwrap();
     });
     assert_eq!(rows(&db)[3], row(3, 200, 5));
+}
+
+/// The second of three who wait takes the row and rolls back: what it made is no version to begin
+/// at. The third begins at the one that the second took, which the queue has kept for it.
+fn third_after_a_rollback(broken: bool) -> bool {
+    let broken_rule = || broken.then(|| points::break_rule("r9-anchor"));
+    let (_dir, db) = database();
+    let mut holder = begin(&db, Isolation::ReadCommitted);
+    let at = find(&mut holder, 3);
+    assert!(holder.update("t", at, &[("name", Value::Int8(100))]).unwrap());
+    let (go, may_go) = std::sync::mpsc::channel::<()>();
+    let done = std::thread::scope(|scope| {
+        let (db, broken_rule) = (&db, &broken_rule);
+        let wait = move |n: i64| {
+            let _broken = broken_rule();
+            let mut txn = begin(db, Isolation::ReadCommitted);
+            let at = find(&mut txn, 3);
+            let done = txn.update("t", at, &[("name", Value::Int8(n))]).unwrap();
+            (txn, done)
+        };
+        let first = scope.spawn(move || wait(101));
+        until_waiting(db, 1);
+        let second = scope.spawn(move || {
+            let (txn, done) = wait(102);
+            may_go.recv().unwrap();
+            txn.rollback();
+            done
+        });
+        until_waiting(db, 2);
+        let third = scope.spawn(move || wait(103));
+        until_waiting(db, 3);
+        holder.commit().unwrap();
+        let (txn, done) = first.join().unwrap();
+        assert!(done);
+        txn.commit().unwrap();
+        until_waiting(db, 1);
+        // What they found when they came has gone, and its place is another row's.
+        for _ in 0..3 {
+            db.vacuum(None).unwrap();
+        }
+        let mut txn = db.begin();
+        let rows: Vec<_> = (1000..1100).map(|id| row(id, 0, 0)).collect();
+        txn.insert_many("t", &rows).unwrap();
+        txn.commit().unwrap();
+        go.send(()).unwrap();
+        assert!(second.join().unwrap());
+        let (txn, done) = third.join().unwrap();
+        txn.commit().unwrap();
+        done
+    });
+    done && rows(&db)[3] == row(3, 103, 0)
+}
+
+#[test]
+fn who_waits_behind_a_rollback_finds_the_row() {
+    assert!(third_after_a_rollback(false));
+    assert!(!third_after_a_rollback(true), "an anchor that is not moved on is noticed");
+}
+
+/// Many count in few rows, beside vacuum; some give up waiting, some roll back. Every count that
+/// was committed is there.
+#[test]
+fn hot_rows_count_every_update() {
+    let (_dir, db) = database();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let counted: i64 = std::thread::scope(|scope| {
+        let vacuum = scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                db.vacuum(None).unwrap();
+            }
+        });
+        let db = &db;
+        let count = |seed: u64| {
+            let (mut rng, mut counted) = (Rng::from_seed(seed), 0);
+            for _ in 0..120 {
+                let mut txn = begin(db, Isolation::ReadCommitted);
+                if rng.chance(1, 8) {
+                    txn.set_lock_timeout(Some(std::time::Duration::from_millis(rng.below(3))));
+                }
+                let at = find(&mut txn, rng.below(3) as i64);
+                // Under read committed the newest version is read where it is locked.
+                let written = txn.write("t", |writer| {
+                    writer.read_no_more();
+                    writer.update(at, &mut |old| {
+                        let [id, Value::Int8(name), Value::Int8(note)] = old else {
+                            panic!("a row")
+                        };
+                        Ok(Some(vec![id.clone(), Value::Int8(name + 1), Value::Int8(note + 1)]))
+                    })
+                });
+                match written {
+                    Ok(rightlink::Written::Done(_)) if !rng.chance(1, 6) => {
+                        txn.commit().unwrap();
+                        counted += 1;
+                    }
+                    Ok(rightlink::Written::Done(_)) | Err(rightlink::Error::Cancelled(_)) => {}
+                    Err(error) => assert!(error.is_retryable(), "{error}"),
+                    Ok(other) => panic!("{other:?}"),
+                }
+            }
+            counted
+        };
+        let counting: Vec<_> = (0..8).map(|seed| scope.spawn(move || count(seed))).collect();
+        let counted = counting.into_iter().map(|thread| thread.join().unwrap()).sum();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        vacuum.join().unwrap();
+        counted
+    });
+    let left = rows(&db);
+    let sum: i64 =
+        left[..3].iter().map(|row| if let Value::Int8(n) = row[2] { n } else { 0 }).sum();
+    assert_eq!(sum, counted);
+    assert!(left[..3].iter().all(|row| row[1] == row[2]));
 }

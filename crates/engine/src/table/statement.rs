@@ -76,7 +76,11 @@ impl<'t> Statement<'t> {
 
     /// Waits until it is the statement's turn to write the version at `place`: see
     /// [`Transaction::wait_to_write`].
-    pub(super) fn wait_to_write(&mut self, xid: Xid, (place, ends): (Place, bool)) -> Result<Waited> {
+    pub(super) fn wait_to_write(
+        &mut self,
+        xid: Xid,
+        (place, ends): (Place, bool),
+    ) -> Result<Waited> {
         if !self.reads_no_more {
             return self.txn.wait_to_write(xid, (place, ends), Reads::default());
         }

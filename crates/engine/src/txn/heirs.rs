@@ -251,7 +251,8 @@ impl State {
             id = self.merge(id, late);
         }
         // The heir is ending what is at `place`, and has not ended.
-        let anchor = self.anchor_at(place.1, heir);
+        let before = self.queue(id).anchor.filter(|_| broken("r9-anchor"));
+        let anchor = self.anchor_at(before.map_or(place.1, |anchor| anchor.start), heir);
         let queue = self.queue(id);
         queue.newest = made.map(|row| (row, xid));
         (queue.place, queue.front) = (place, Front::Statement(xid, heir));

@@ -12,10 +12,10 @@ use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::ids::{Csn, Xid};
+use crate::txn::heirs::Anchor;
 use crate::txn::manager::TxnManager;
 use crate::txn::outcome::Status;
 use crate::txn::own::OwnSet;
-use crate::txn::heirs::Anchor;
 use crate::txn::state::{State, TxnId};
 
 /// A registered point in the order of commits.

@@ -396,10 +396,9 @@ impl Transaction {
         let (waited, outcome) =
             self.manager.wait_for(self.id, &wanted, &self.patience(), &mut unread.views);
         self.leads |= waited.leads;
-        let start = waited.anchor.map(|anchor| Start {
-            at: anchor.start,
-            view: View::of(&anchor, &self.manager),
-        });
+        let start = waited
+            .anchor
+            .map(|anchor| Start { at: anchor.start, view: View::of(&anchor, &self.manager) });
         let retired = given > 0 && unread.views.is_empty();
         if given > 0 {
             self.read_again(reads, unread, start.as_ref().filter(|_| retired));
@@ -411,11 +410,7 @@ impl Transaction {
     /// What is registered for nothing but the row that a statement waits for: its own snapshot, and
     /// that of the row's id, if no other id was given out by it. A queue of many would have each
     /// see another version of the row, and none of these could leave.
-    fn unread(
-        &mut self,
-        reads: &mut Reads<'_>,
-        ends: bool,
-    ) -> Unread {
+    fn unread(&mut self, reads: &mut Reads<'_>, ends: bool) -> Unread {
         let mut unread = Unread { views: Vec::new(), bound: 0, with_row: false };
         let may = ends && self.isolation == Isolation::ReadCommitted;
         let Some(slot) = reads.snapshot.as_mut().filter(|_| may) else { return unread };

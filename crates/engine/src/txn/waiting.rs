@@ -82,8 +82,7 @@ impl TxnManager {
             };
         }
         let txn = state.txn(id);
-        let (leads, newest, anchor) =
-            (txn.leads.is_some(), txn.newest.take(), txn.anchor.take());
+        let (leads, newest, anchor) = (txn.leads.is_some(), txn.newest.take(), txn.anchor.take());
         (Waited { leads, newest, anchor }, outcome)
     }
 
