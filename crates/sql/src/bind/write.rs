@@ -17,7 +17,7 @@ use crate::expr::Expr;
 use crate::parse::cursor::CURRENT;
 use crate::plan::path::Path;
 use crate::plan::{
-    Change, Conflict, Given, Insert, Select, Source, Table, TableScan, Target, path, shape,
+    Change, Conflict, Given, Insert, Select, Source, Table, TableScan, Target, path, shape, views,
 };
 use crate::schemas::{bare, beside};
 
@@ -176,6 +176,10 @@ impl Binder<'_> {
         };
         match self.from(std::slice::from_ref(table))? {
             Source::Table(scan) => Ok(*scan),
+            Source::View(view, _) if std::ptr::eq(view, &views::SEQUENCE) => {
+                let message = format!("cannot change sequence \"{}\"", self.scope.alias);
+                Err(SqlError::new(code::WRONG_OBJECT_TYPE, message))
+            }
             _ => Err(SqlError::unsupported("changing anything but a table")),
         }
     }
