@@ -2,7 +2,8 @@
 //!
 //! Invariants: a cursor ends with its transaction, unless it was declared WITH HOLD and that
 //! commits: then its rows are kept until it is closed. One declared with SCROLL keeps the rows it
-//! has read, counted against the memory budget; any other goes forward only.
+//! has read, counted against the memory budget; one that does not say does so as long as they are
+//! few, if its query is one that PostgreSQL would run backward; any other goes forward only.
 //! Does not do: FOR UPDATE row by row: all rows are locked when the cursor is declared.
 
 use std::sync::Arc;
@@ -40,10 +41,38 @@ pub(super) struct Cursor {
 /// Where its rows come from.
 enum Rows {
     /// A query, and those read so far if it may go back.
-    Running { portal: Portal, read: Option<(Vec<Row>, Memory)> },
-    /// Those that were kept when its transaction ended; so many were gone by then.
-    Held { kept: Kept, gone: u64 },
+    Running { portal: Portal, read: Option<Read> },
+    /// Those that were kept when its transaction ended; so many were gone by then, if it goes
+    /// forward only.
+    Held { kept: Kept, gone: Option<u64> },
 }
+
+/// Rows that were read.
+struct Read {
+    rows: Vec<Row>,
+    memory: Memory,
+    /// Bytes from which on they are given up; `None`: never.
+    most: Option<usize>,
+}
+
+impl Read {
+    /// Keeps a row; false if there are too many.
+    fn push(&mut self, row: &Row) -> Result<bool> {
+        let counted = self.memory.charge_row(row);
+        if let Some(most) = self.most
+            && (counted.is_err() || self.memory.used() > most)
+        {
+            return Ok(false);
+        }
+        counted?;
+        self.rows.push(row.clone());
+        Ok(true)
+    }
+}
+
+/// Of what the memory budget has left, what the rows of a cursor take that does not say whether it
+/// goes back.
+const SHARE: usize = 16;
 
 fn forward_only() -> SqlError {
     SqlError::new(code::NOT_IN_STATE, "cursor can only scan forward")
@@ -58,18 +87,19 @@ impl Cursor {
             return Ok(None);
         }
         let row = match &mut self.rows {
-            Rows::Held { kept, gone } => kept.row(self.at - *gone, context)?,
+            Rows::Held { kept, gone } => kept.row(self.at - gone.unwrap_or(0), context)?,
             Rows::Running { portal, read } => {
-                let known = read.as_ref().and_then(|(rows, _)| rows.get(self.at as usize));
+                let known = read.as_ref().and_then(|read| read.rows.get(self.at as usize));
                 if let Some(row) = known.cloned() {
                     self.at += 1;
                     return Ok(Some(row));
                 }
                 let row = portal.next()?;
-                match (&row, read) {
-                    (Some(row), Some((rows, memory))) => {
-                        memory.charge_row(row)?;
-                        rows.push(row.clone());
+                match (&row, read.as_mut()) {
+                    (Some(row), Some(known)) => {
+                        if !known.push(row)? {
+                            *read = None;
+                        }
                     }
                     (Some(_), None) => {}
                     (None, _) => self.end = Some(self.at),
@@ -83,18 +113,18 @@ impl Cursor {
 
     /// May it go back?
     fn scrolls(&self) -> bool {
-        self.kind.scroll == Some(true)
+        match &self.rows {
+            Rows::Running { read, .. } => read.is_some(),
+            Rows::Held { gone, .. } => gone.is_none(),
+        }
     }
 
     /// One of the rows that were read, counted from 0.
     fn again(&mut self, number: u64, context: &Context) -> Result<Option<Row>> {
         match &mut self.rows {
-            _ if self.kind.scroll != Some(true) => Err(forward_only()),
-            Rows::Held { kept, .. } => kept.row(number, context),
-            Rows::Running { read, .. } => {
-                let rows = read.as_ref().map(|(rows, _)| rows);
-                Ok(rows.and_then(|rows| rows.get(number as usize)).cloned())
-            }
+            Rows::Held { kept, gone: None } => kept.row(number, context),
+            Rows::Running { read: Some(read), .. } => Ok(read.rows.get(number as usize).cloned()),
+            Rows::Held { .. } | Rows::Running { .. } => Err(forward_only()),
         }
     }
 
@@ -121,20 +151,22 @@ impl Cursor {
             }
             keeping.push(row)
         };
-        let gone =
-            if read.is_some() { 0 } else { self.end.map_or(self.at, |end| end.min(self.at)) };
-        if let Some((rows, mut memory)) = read.take() {
-            // What the rows have goes to where they are kept.
-            memory.release();
-            rows.into_iter().try_for_each(&mut keep)?;
-        }
+        let gone = match read.take() {
+            Some(mut read) => {
+                // What the rows have goes to where they are kept.
+                read.memory.release();
+                read.rows.into_iter().try_for_each(&mut keep)?;
+                None
+            }
+            None => Some(self.end.map_or(self.at, |end| end.min(self.at))),
+        };
         while self.end.is_none()
             && let Some(row) = portal.next()?
         {
             keep(row)?;
         }
         let kept = keeping.finish()?;
-        self.end = Some(gone + kept.count());
+        self.end = Some(gone.unwrap_or(0) + kept.count());
         self.current = None;
         self.rows = Rows::Held { kept, gone };
         Ok(())
@@ -256,10 +288,19 @@ impl Session {
         }
         refuse_locks(select, kind)?;
         let columns = select.columns.clone();
+        let has_way_back = runs_backward(select);
         let (select, table) = with_places(select);
         let locks = select.locks.is_some();
         let portal = self.open(Arc::new(Plan::Select(select)), params)?;
-        let read = (kind.scroll == Some(true)).then(|| (Vec::new(), Memory::new(self.db.budget())));
+        let memory = Memory::new(self.db.budget());
+        let most = match kind.scroll {
+            Some(true) => Some(None),
+            None if has_way_back => {
+                Some(Some(self.settings.work_memory(memory.available() / SHARE)))
+            }
+            _ => None,
+        };
+        let read = most.map(|most| Read { rows: Vec::new(), memory, most });
         let rows = Rows::Running { portal, read };
         let table = (table, locks);
         let cursor = Cursor { rows, columns, kind, table, current: None, at: 0, end: None };
@@ -389,6 +430,12 @@ fn refuse_locks(select: &Select, kind: Kind) -> Result<()> {
         return Ok(());
     };
     Err(SqlError::new(sqlstate, message).detail(format!("{which} cursors must be READ ONLY.")))
+}
+
+/// Does PostgreSQL let a cursor go back that does not say, because its query can be run backward?
+fn runs_backward(select: &Select) -> bool {
+    let plain = select.group.is_none() && select.distinct == Distinct::None;
+    plain && select.locks.is_none() && !matches!(select.source, Source::Nothing)
 }
 
 /// The query with the place of its row behind the columns of each, and the number of the table, if
