@@ -75,8 +75,8 @@ pub(super) struct Spilled {
 }
 
 impl Spilled {
-    /// Goes back in front of the first row. After an error of this or of [`Spilled::next`] it has to
-    /// be called again before the next row is asked for.
+    /// Goes back in front of the first row. After an error of this or of [`Spilled::next`] it has
+    /// to be called again before the next row is asked for.
     pub(super) fn rewind(&mut self) -> Result<()> {
         Ok(self.sorted.rewind()?)
     }

@@ -2,9 +2,10 @@
 //! indexes.
 //!
 //! Invariants: a column of a catalog is here only if the store can fill it, or if its value is the
-//! same for every row of PostgreSQL's. `information_schema`, settings, statistics of tables and indexes and the functions
-//! have all columns of PostgreSQL 15's, in its order; what is not known here is null. Numbers of
-//! objects (oid) are bigint, names are text, lists are the text of PostgreSQL's arrays.
+//! same for every row of PostgreSQL's. `information_schema`, settings, statistics of tables and
+//! indexes and the functions have all columns of PostgreSQL 15's, in its order; what is not known
+//! here is null. Numbers of objects (oid) are bigint, names are text, lists are the text of
+//! PostgreSQL's arrays.
 //! Does not do: their rows (`catalog::views`).
 
 use crate::types::SqlType;
