@@ -36,6 +36,7 @@ pub(crate) mod code {
     pub(crate) const FOREIGN_KEY_VIOLATION: &str = "23503";
     pub(crate) const CHECK_VIOLATION: &str = "23514";
     pub(crate) const UNIQUE_VIOLATION: &str = "23505";
+    pub(crate) const INVALID_CURSOR_STATE: &str = "24000";
     pub(crate) const ACTIVE_TRANSACTION: &str = "25001";
     pub(crate) const READ_ONLY_TRANSACTION: &str = "25006";
     pub(crate) const NO_ACTIVE_TRANSACTION: &str = "25P01";
@@ -72,8 +73,10 @@ pub(crate) mod code {
     pub(crate) const DUPLICATE_STATEMENT: &str = "42P05";
     pub(crate) const DUPLICATE_TABLE: &str = "42P07";
     pub(crate) const INVALID_COLUMN_REFERENCE: &str = "42P10";
+    pub(crate) const INVALID_CURSOR_DEFINITION: &str = "42P11";
     pub(crate) const INVALID_TABLE_DEFINITION: &str = "42P16";
     pub(crate) const INVALID_OBJECT_DEFINITION: &str = "42P17";
+    pub(crate) const INVALID_SCHEMA_DEFINITION: &str = "42P15";
     pub(crate) const COLLATION_MISMATCH: &str = "42P21";
     pub(crate) const INDETERMINATE_COLLATION: &str = "42P22";
     pub(crate) const INDETERMINATE_DATATYPE: &str = "42P18";

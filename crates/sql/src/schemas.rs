@@ -371,13 +371,17 @@ impl<'r> Resolver<'r> {
 
     /// Another name for something in the schema of `other`.
     pub(crate) fn beside(&mut self, other: &str, name: &ObjectName) -> Result<String> {
-        let parts = names::parts(name)?;
-        refuse_own(&[schema_of(other).to_owned(), parts.last().cloned().unwrap_or_default()])?;
-        match parts.as_slice() {
-            [name] => Ok(beside(other, name)),
-            [schema, name] if schema == schema_of(other) => Ok(beside(other, name)),
+        match names::parts(name)?.as_slice() {
+            [name] => self.beside_part(other, name),
+            [schema, name] if schema == schema_of(other) => self.beside_part(other, name),
             _ => Err(SqlError::syntax("syntax error at or near \".\"")),
         }
+    }
+
+    /// The same for a name without a schema in front.
+    pub(crate) fn beside_part(&mut self, other: &str, name: &str) -> Result<String> {
+        refuse_own(&[schema_of(other).to_owned(), name.to_owned()])?;
+        Ok(beside(other, name))
     }
 }
 

@@ -39,6 +39,35 @@ fn a_suspended_portal_keeps_its_sequences() {
     assert!(db.verify().unwrap().is_clean());
 }
 
+/// Rows of cursors that outlive their transactions are counted or in files, and go with the cursor.
+#[test]
+fn held_cursors_take_no_more_than_their_share() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::options().memory(8 << 20).open(dir.path()).unwrap();
+    let mut session = Session::new(&db);
+    let used = db.budget().used();
+    // Ten times what the budget has, and still room for many of them.
+    for name in ["a", "b", "c", "d"] {
+        let kind = if name == "d" { "no scroll cursor" } else { "cursor" };
+        let rows = "select g, repeat('x', 1000) from generate_series(1, 20000) g";
+        session.execute(&format!("declare {name} {kind} with hold for {rows}")).unwrap();
+    }
+    assert!(files_in(&dir) > 0, "the rows do not fit");
+    assert!(db.budget().used() - used < 4 << 20, "{} bytes", db.budget().used() - used);
+    for (name, last) in [("a", 20_000), ("d", 20_000)] {
+        session.execute(&format!("move {} in {name}", last - 2)).unwrap();
+        let rows = session.execute(&format!("fetch all {name}")).unwrap().remove(0).rows;
+        let numbers: Vec<_> = rows.iter().map(|row| row[0].to_text().unwrap()).collect();
+        assert_eq!(numbers, [(last - 1).to_string(), last.to_string()]);
+    }
+    session.execute("close a; close b").unwrap();
+    assert!(files_in(&dir) > 0);
+    drop(session);
+    assert_eq!(files_in(&dir), 0, "files go with their cursors");
+    assert_eq!(db.budget().used(), used);
+    assert!(db.verify().unwrap().is_clean());
+}
+
 /// A session that ends in a panic lets go of what it held, as one does that ends.
 #[test]
 fn a_session_that_panics_holds_nothing() {

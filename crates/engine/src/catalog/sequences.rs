@@ -194,9 +194,18 @@ impl Catalog {
 
     /// The sequence called `name`, which stays until the transaction ends.
     pub fn sequence(&self, txn: &mut Transaction, name: &str) -> Result<Arc<Sequence>> {
+        self.numbered_sequence(txn, name).map(|(_, sequence)| sequence)
+    }
+
+    /// The same, and its number.
+    pub fn numbered_sequence(
+        &self,
+        txn: &mut Transaction,
+        name: &str,
+    ) -> Result<(ObjectId, Arc<Sequence>)> {
         let (_, object) = self.find_sequence(txn, name, LockMode::Access)?;
         let (file, def) = object.to_sequence()?;
-        self.open_sequence(file, &def)
+        Ok((object.id, self.open_sequence(file, &def)?))
     }
 
     /// The sequence in `file`, whose owner the caller has locked.

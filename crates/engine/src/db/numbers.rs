@@ -24,6 +24,7 @@ pub type SequenceChange<'c> = &'c mut dyn FnMut(
 #[derive(Clone)]
 pub struct Numbers {
     handle: Arc<Handle>,
+    id: u32,
     sequence: Arc<Sequence>,
 }
 
@@ -44,9 +45,9 @@ impl Transaction {
         let handle = Arc::clone(&self.handle);
         self.admit()?;
         let txn = self.running()?;
-        let sequence = handle.engine.catalog.sequence(txn, sequence)?;
+        let (id, sequence) = handle.engine.catalog.numbered_sequence(txn, sequence)?;
         txn.xid()?;
-        Ok(Numbers { handle, sequence })
+        Ok(Numbers { handle, id: id.0, sequence })
     }
 }
 
@@ -69,6 +70,11 @@ impl Numbers {
     pub fn set(&self, at: SequencePosition) -> Result<()> {
         self.handle.engine.check_open()?;
         self.sequence.set_with_xid(at)
+    }
+
+    /// The number that it has under whatever name, as in [`SequenceDefinition`].
+    pub fn id(&self) -> u32 {
+        self.id
     }
 
     /// Its definition.

@@ -65,18 +65,24 @@ pub(super) struct Merge {
 
 impl Merge {
     pub(super) fn new(runs: Vec<Run>, block: usize) -> Result<Self> {
-        let mut readers = Vec::with_capacity(runs.len());
-        let mut heap = Vec::with_capacity(runs.len());
-        for (no, run) in runs.into_iter().enumerate() {
-            let mut reader = run.read(block);
-            if reader.advance()? {
-                heap.push(no);
-            }
-            readers.push(reader);
-        }
-        let mut merge = Self { readers, heap, used: false };
-        (0..merge.heap.len() / 2).rev().for_each(|at| merge.sift_down(at));
+        let readers = runs.into_iter().map(|run| run.read(block)).collect();
+        let mut merge = Self { readers, heap: Vec::new(), used: false };
+        merge.rewind()?;
         Ok(merge)
+    }
+
+    /// Moves in front of the first record.
+    fn rewind(&mut self) -> Result<()> {
+        self.heap.clear();
+        self.used = false;
+        for (no, reader) in self.readers.iter_mut().enumerate() {
+            reader.rewind();
+            if reader.advance()? {
+                self.heap.push(no);
+            }
+        }
+        (0..self.heap.len() / 2).rev().for_each(|at| self.sift_down(at));
+        Ok(())
     }
 
     pub(super) fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
@@ -157,5 +163,15 @@ impl Sorted {
             Source::Resident(resident) => Ok(resident.next()),
             Source::Merge(merge) => merge.next(),
         }
+    }
+
+    /// Moves in front of the first record. After an error of this or of [`Sorted::next`] it has to
+    /// be called again before the next record is asked for.
+    pub fn rewind(&mut self) -> Result<()> {
+        match &mut self.source {
+            Source::Resident(resident) => resident.at = 0,
+            Source::Merge(merge) => merge.rewind()?,
+        }
+        Ok(())
     }
 }

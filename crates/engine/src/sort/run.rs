@@ -126,6 +126,12 @@ impl Run {
 }
 
 impl RunReader {
+    /// Moves in front of the first record.
+    pub(super) fn rewind(&mut self) {
+        self.block.clear();
+        (self.at, self.next_block) = (0, 0);
+    }
+
     /// Moves to the next record; false at the end.
     pub(super) fn advance(&mut self) -> Result<bool> {
         if self.at == self.block.len() && self.next_block == self.run.bytes {

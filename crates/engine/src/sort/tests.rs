@@ -29,6 +29,16 @@ fn sort(io: &Io, records: &[Record], memory: usize) -> (Vec<Record>, usize) {
         out.push((key.to_vec(), payload.to_vec()));
     }
     assert!(sorted.next().unwrap().is_none());
+    // Once more from the start, from the middle of it too.
+    sorted.rewind().unwrap();
+    for (key, payload) in out.iter().take(out.len() / 2) {
+        assert!(sorted.next().unwrap() == Some((&key[..], &payload[..])));
+    }
+    sorted.rewind().unwrap();
+    for (key, payload) in &out {
+        assert!(sorted.next().unwrap() == Some((&key[..], &payload[..])));
+    }
+    assert!(sorted.next().unwrap().is_none());
     drop(sorted);
     assert_eq!(budget.used(), 0);
     assert_eq!(io.list("tmp").unwrap(), Vec::<String>::new(), "files stay");

@@ -157,6 +157,16 @@ impl Binder<'_> {
                     let nodes = list.args.iter().map(node).collect::<Result<Vec<_>>>()?;
                     return self.sequence_call(&name, &nodes);
                 }
+                if matches!(name.as_str(), "obj_description" | "col_description") {
+                    let mut nodes = Vec::with_capacity(list.args.len());
+                    for arg in &list.args {
+                        let FunctionArg::Unnamed(FunctionArgExpr::Expr(node)) = arg else {
+                            return Err(SqlError::unsupported("such an argument of a description"));
+                        };
+                        nodes.push(node);
+                    }
+                    return self.description(&name, &nodes);
+                }
                 self.arguments(&list.args)?
             }
         };

@@ -9,7 +9,7 @@ use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator, Value};
 
 use super::collate::Collated;
 use super::infix::is_prefix;
-use super::{Binder, names, padded, trimmed};
+use super::{Binder, names, objects, padded, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
 use crate::expr::{Expr, Typed};
@@ -264,6 +264,11 @@ impl Binder<'_> {
         kind: &ast::DataType,
         position: Option<usize>,
     ) -> Result<Typed> {
+        if objects::is_regclass(kind)
+            && let Expr::Const(Datum::Text(name)) = &value.expr
+        {
+            return self.shown_relation(name).map_err(|error| error.at(position));
+        }
         let declared = names::data_type(kind).map_err(|error| error.at(position))?;
         self.cast_to(value, declared, position)
     }

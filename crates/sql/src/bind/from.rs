@@ -60,8 +60,14 @@ impl Binder<'_> {
                 {
                     return self.view(view, Vec::new(), alias.as_ref());
                 }
-                let table = names::parts(name).and_then(|parts| self.table_named(&parts));
-                let table = table.map_err(|error| error.at(position))?;
+                let parts = names::parts(name).map_err(|error| error.at(position))?;
+                let table = match self.table_named(&parts) {
+                    Err(error) if error.sqlstate == code::UNDEFINED_TABLE => {
+                        let found = self.sequence_named(&parts, alias.as_ref())?;
+                        return found.ok_or_else(|| error.at(position));
+                    }
+                    table => table.map_err(|error| error.at(position))?,
+                };
                 Ok(Source::Table(Box::new(self.table(&table, alias.as_ref())?)))
             }
             TableFactor::Table {
@@ -182,6 +188,26 @@ impl Binder<'_> {
         rename(&mut scope, alias)?;
         self.scope = scope;
         Ok(Source::View(view, args))
+    }
+
+    /// The sequence that these parts name, if there is one: a row of where it is.
+    fn sequence_named(
+        &mut self,
+        parts: &[String],
+        alias: Option<&TableAlias>,
+    ) -> Result<Option<Source>> {
+        let stored = self.find(parts)?;
+        if self.catalog.shown(&stored)?.is_none() || self.catalog.sequence(&stored).is_err() {
+            return Ok(None);
+        }
+        self.once = true;
+        let name = bare(&stored).to_owned();
+        let args = vec![Expr::Const(Datum::Text(stored))];
+        let source = self.view(&views::SEQUENCE, args, alias)?;
+        if alias.is_none() {
+            self.scope.alias = name;
+        }
+        Ok(Some(source))
     }
 
     fn derived(&mut self, query: &Query, alias: Option<&TableAlias>) -> Result<Source> {

@@ -11,6 +11,7 @@ use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
 
 use super::Binder;
 use super::expr::number;
+use super::objects;
 use crate::error::{Result, SqlError};
 use crate::expr::registry;
 use crate::expr::{Expr, Typed};
@@ -85,7 +86,12 @@ impl Binder<'_> {
     /// A chain of operators, or a prefix in front of an operand.
     pub(super) fn chain(&mut self, node: &ast::Expr) -> Result<Typed> {
         let (mut operands, mut waiting) = (Vec::new(), Vec::new());
-        for item in items(node) {
+        let items = items(node);
+        let joins = |item: &Item<'_>| {
+            matches!(item, Item::Operator(Operator::Infix(BinaryOperator::StringConcat)))
+        };
+        let has_numbers = !items.iter().any(joins);
+        for item in items {
             match item {
                 Item::Operator(op @ Operator::Prefix(_)) => waiting.push(op),
                 Item::Operator(op) => {
@@ -100,9 +106,12 @@ impl Binder<'_> {
                         _ => None,
                     };
                     waiting.truncate(waiting.len() - usize::from(operand.is_some()));
-                    let value = match operand {
-                        Some(value) => value,
-                        None => self.expr(node)?,
+                    // What names a relation is compared by its number.
+                    let relation = objects::relation_name(node).filter(|_| has_numbers);
+                    let value = match (operand, relation) {
+                        (Some(value), _) => value,
+                        (None, Some(name)) => self.relation_oid(name)?,
+                        (None, None) => self.expr(node)?,
                     };
                     operands.push(Operand { value, start: self.start(node) });
                 }

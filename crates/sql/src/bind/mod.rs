@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `names` | identifiers and names of types |
 //! | `expr`, `infix`, `call` | expressions; operators; calls of functions and aggregates |
+//! | `objects` | `regclass`; comments on objects |
 //! | `collate` | how texts compare |
 //! | `select`, `target`, `from` | queries: their clauses, their lists, their sources |
 //! | `write` | INSERT, UPDATE, DELETE |
@@ -20,6 +21,7 @@ pub(crate) mod expr;
 pub(crate) mod from;
 mod infix;
 pub(crate) mod names;
+mod objects;
 pub(crate) mod rules;
 pub(crate) mod select;
 pub(crate) mod target;
@@ -60,6 +62,15 @@ pub(crate) trait Catalog {
     /// As `regclass` shows the relation that the store calls `name`; `None` if it is not there.
     fn shown(&mut self, name: &str) -> Result<Option<String>>;
 
+    /// The number of the sequence that the store calls `name`.
+    fn sequence(&mut self, name: &str) -> Result<u32>;
+
+    /// The number that catalogs know the relation by that the store calls `name`.
+    fn oid(&mut self, name: &str) -> Result<Option<i64>>;
+
+    /// All comments but those on databases.
+    fn comments(&mut self) -> Result<Vec<Comment>>;
+
     /// The schemas of the search path that are there.
     fn schemas(&mut self) -> Result<Vec<String>>;
 
@@ -68,6 +79,16 @@ pub(crate) trait Catalog {
 
     /// What ANALYZE has found out about a table.
     fn statistics(&mut self, table: &Table) -> Result<Option<Arc<Statistics>>>;
+}
+
+/// A comment on an object, or on a column of it.
+pub(crate) struct Comment {
+    pub(crate) oid: i64,
+    /// The catalog that the object is in.
+    pub(crate) catalog: &'static str,
+    /// Number of the column, or 0.
+    pub(crate) part: i32,
+    pub(crate) text: String,
 }
 
 /// A column that expressions may name.

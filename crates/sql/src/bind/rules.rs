@@ -250,6 +250,11 @@ impl Binder<'_> {
             self.name_sequence(&sequence);
         }
         let mut bound = Vec::new();
+        if ask == Ask::Current {
+            // The name may be another sequence's the next time.
+            self.once = true;
+            bound.push(Expr::Const(Datum::Int8(i64::from(self.catalog.sequence(&sequence)?))));
+        }
         for (at, node) in args.iter().enumerate().skip(1) {
             let ty = if at == 1 { SqlType::Int8 } else { SqlType::Bool };
             let value = self.expr(node)?;

@@ -14,8 +14,10 @@ use super::select::{is_default, refuse_locks};
 use super::{Binder, Place, Slot, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
+use crate::parse::cursor::CURRENT;
+use crate::plan::path::Path;
 use crate::plan::{
-    Change, Conflict, Given, Insert, Select, Source, Table, TableScan, Target, path, shape,
+    Change, Conflict, Given, Insert, Select, Source, Table, TableScan, Target, path, shape, views,
 };
 use crate::schemas::{bare, beside};
 
@@ -174,6 +176,10 @@ impl Binder<'_> {
         };
         match self.from(std::slice::from_ref(table))? {
             Source::Table(scan) => Ok(*scan),
+            Source::View(view, _) if std::ptr::eq(view, &views::SEQUENCE) => {
+                let message = format!("cannot change sequence \"{}\"", self.scope.alias);
+                Err(SqlError::new(code::WRONG_OBJECT_TYPE, message))
+            }
             _ => Err(SqlError::unsupported("changing anything but a table")),
         }
     }
@@ -223,7 +229,8 @@ impl Binder<'_> {
         returning: Option<&[ast::SelectItem]>,
     ) -> Result<Change> {
         let mut condition = None;
-        if let Some(node) = selection {
+        let current = selection.and_then(cursor_of);
+        if let Some(node) = selection.filter(|_| current.is_none()) {
             let value = self.at_place(Place::None("WHERE"), |binder| binder.expr(node))?;
             condition = Some(self.condition(value, "WHERE")?);
         }
@@ -231,10 +238,24 @@ impl Binder<'_> {
         scan.filter = condition.clone();
         shape::narrow_scan(&mut scan, &mut []);
         scan.statistics = self.catalog.statistics(&scan.table)?;
-        path::choose_change(&mut scan, &[]);
+        match current {
+            Some(_) => scan.path = Path::Tid(Expr::null()),
+            None => path::choose_change(&mut scan, &[]),
+        }
         let rules = self.rules(&std::sync::Arc::clone(&scan.table))?;
         let sequences = Vec::new();
-        Ok(Change { scan, condition, assignments, rules, returning, sequences })
+        Ok(Change { scan, condition, current, assignments, rules, returning, sequences })
+    }
+}
+
+/// The cursor of WHERE CURRENT OF.
+fn cursor_of(selection: &ast::Expr) -> Option<String> {
+    match selection {
+        ast::Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+            [mark, name] if mark.value == CURRENT => Some(name.value.clone()),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

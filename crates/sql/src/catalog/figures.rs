@@ -3,6 +3,8 @@
 //! Invariants: nothing here takes a lock or waits for anybody, so that a look tells why others
 //! wait. Does not do: one moment for several of these relations.
 
+use std::collections::HashMap;
+
 use rightlink::{Database, LockInfo, LockMode, Locked};
 
 use super::objects::FIRST;
@@ -11,11 +13,12 @@ use crate::activity::{Client, Doing};
 use crate::error::Result;
 use crate::expr::Context;
 use crate::schemas::{bare, is_shown, marked, schema_of};
-use crate::statistics::store;
+use crate::statistics::{Statistics, store};
 use crate::types::calendar::EPOCH_SECONDS;
 use crate::types::{Datum, Row};
 
-pub(super) fn tables(db: &Database) -> Result<Vec<Row>> {
+/// With what is `known` of tables that were analyzed.
+pub(super) fn tables(db: &Database, known: &HashMap<u32, Statistics>) -> Result<Vec<Row>> {
     let one = |table: rightlink::TableFigures| {
         let sum =
             |of: fn(&rightlink::IndexFigures) -> u64| table.indexes.iter().map(of).sum::<u64>();
@@ -31,14 +34,14 @@ pub(super) fn tables(db: &Database) -> Result<Vec<Row>> {
             number(table.rows.updated),
             number(table.rows.deleted),
             number(table.rows.heap_only),
-            // Nobody keeps count of live rows.
-            Datum::Null,
+            // Nobody keeps count of live rows: those that ANALYZE has found.
+            known.get(&table.table).map_or(Datum::Null, |known| number(known.rows.round() as i64)),
             number(table.garbage),
             Datum::Null,
             number(table.rows.inserted_since_vacuum),
             when(table.rows.last_vacuum),
             when(table.rows.last_auto_vacuum),
-            // Statistics of values are not gathered.
+            // Nor of when statistics were gathered.
             Datum::Null,
             Datum::Null,
             number(table.rows.vacuums),

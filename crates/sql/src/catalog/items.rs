@@ -5,8 +5,9 @@
 
 use rightlink::{ColumnDefault, ColumnInfo};
 
+use super::asked::{Asked, Named, numbered};
+use super::constraints;
 use super::objects::{Object, Objects, keys};
-use super::{constraints, pattern};
 use crate::bind::ddl::storage;
 use crate::error::{Result, SqlError};
 use crate::expr::deparse::{identifier, literal};
@@ -35,12 +36,6 @@ impl Row<'_> {
     }
 }
 
-/// The text in quotes after `marker`.
-pub(super) fn quoted<'t>(text: &'t str, marker: &str) -> Option<&'t str> {
-    let rest = text.split_once(marker)?.1.strip_prefix('\'')?;
-    rest.split_once('\'').map(|(inner, _)| inner)
-}
-
 /// The rows of a query that reads `relation` first, under a condition.
 pub(super) fn rows<'o>(
     relation: &str,
@@ -49,7 +44,7 @@ pub(super) fn rows<'o>(
     path: &SearchPath,
 ) -> Result<Vec<Row<'o>>> {
     let unknown = || SqlError::unsupported(format!("this query of the catalog {relation}"));
-    let number = |marker| quoted(condition, marker).and_then(|text| text.parse::<u32>().ok());
+    let number = |marker| numbered(condition, marker);
     let all = objects.all();
     let row = |object: Object<'o>| Row { object, column: None, of_table: false };
     match relation {
@@ -78,29 +73,14 @@ pub(super) fn rows<'o>(
             Ok(rows)
         }
         "pg_class" => {
-            let oid = number("c.oid = ");
-            let name = quoted(condition, "c.relname = ");
-            let wanted = quoted(condition, "c.relname operator(~) ");
-            let kinds = condition
-                .split_once("c.relkind in (")
-                .and_then(|(_, rest)| rest.split_once(')'))
-                .map(|(list, _)| list);
-            let schema = quoted(condition, "n.nspname operator(~) ");
-            let named_schema = quoted(condition, "n.nspname = ");
-            let visible =
-                condition.contains("pg_table_is_visible(") || condition.contains("o.n is not null");
-            let stored: Vec<&str> = all.iter().map(Object::stored).collect();
-            if oid.is_none() && name.is_none() && wanted.is_none() && kinds.is_none() {
+            let asked = Asked::of(condition, number("c.oid = "));
+            if asked.is_vague() {
                 return Err(unknown());
             }
+            let stored: Vec<&str> = all.iter().map(Object::stored).collect();
             let fits = |object: &Object<'_>| {
-                oid.is_none_or(|oid| object.oid == oid)
-                    && name.is_none_or(|name| object.name() == name)
-                    && wanted.is_none_or(|wanted| pattern::matches(wanted, object.name()))
-                    && kinds.is_none_or(|kinds| kinds.contains(&format!("'{}'", object.kind())))
-                    && schema.is_none_or(|schema| pattern::matches(schema, object.schema()))
-                    && named_schema.is_none_or(|schema| object.schema() == schema)
-                    && (!visible || path.shows(object.stored(), &stored))
+                let (oid, kind, name) = (object.oid, object.kind(), object.stored());
+                asked.fits(&Named { oid, kind, stored: name }, path, &stored)
             };
             Ok(all.into_iter().filter(fits).map(row).collect())
         }

@@ -3,12 +3,15 @@
 //! | file | hides |
 //! |---|---|
 //! | `objects` | tables, indexes and their columns under numbers, as catalogs have them |
+//! | `asked` | which relations a condition means |
 //! | `items` | what an item of a known query means for an object |
 //! | `constraints` | checks and foreign keys |
 //! | `sequences` | sequences |
 //! | `pattern` | the names that a client's pattern matches |
+//! | `information` | rows of `information_schema` |
 //! | `figures` | who does what, what tables and indexes are used for, locks |
 //! | `views` | rows of catalogs, settings and statistics that queries read one at a time |
+//! | `tuples` | the row of `pgstattuple` |
 //! | `trees` | rows of functions about the pages of an index |
 //!
 //! A query of one catalog is a query like any other (`views`). But programs join a dozen of them,
@@ -19,15 +22,18 @@
 //!
 //! Invariants: an answer belongs to one execution and is never kept; numbers (oids) of objects are
 //! the same within a transaction, and others after a definition.
-//! Does not do: `information_schema`.
+//! Does not do: the views of `information_schema` about what the store does not have.
 
+mod asked;
 mod constraints;
 mod figures;
+mod information;
 mod items;
 mod objects;
 mod pattern;
 mod sequences;
 mod trees;
+mod tuples;
 pub(crate) mod views;
 
 use std::sync::Arc;
@@ -35,7 +41,7 @@ use std::sync::Arc;
 use rightlink::Transaction;
 use sqlparser::ast::{Query, Select as AstSelect, SelectItem, SetExpr, Statement, TableFactor};
 
-use crate::bind::names;
+use crate::bind::{Comment, names};
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::plan::{Column, Plan, Select, Source};
@@ -104,6 +110,37 @@ fn of_schema(schema: &str, text: &str, comment: Option<&String>) -> Option<Optio
     })
 }
 
+/// The number that catalogs know a relation by; `None` if it is not there.
+pub(crate) fn oid(txn: &mut Transaction, stored: &str) -> Result<Option<i64>> {
+    let objects = Objects::of(txn)?;
+    let found = objects.all().iter().find(|object| object.stored() == stored).map(|o| o.oid);
+    let found = match found {
+        Some(oid) => Some(oid),
+        None => {
+            let known = txn.sequences()?.into_iter().find(|one| one.schema.name == stored);
+            known.map(|one| objects::FIRST + one.id)
+        }
+    };
+    Ok(found.map(i64::from))
+}
+
+/// All comments but those on databases.
+pub(crate) fn comments(txn: &mut Transaction) -> Result<Vec<Comment>> {
+    let one = |row: Vec<Datum>| match row.as_slice() {
+        [Datum::Int8(oid), Datum::Int8(number), Datum::Int4(part), Datum::Text(text)] => {
+            let (oid, part, text) = (*oid, *part, text.clone());
+            let catalog = match *number {
+                views::PG_CONSTRAINT => "pg_constraint",
+                views::PG_NAMESPACE => "pg_namespace",
+                _ => "pg_class",
+            };
+            Some(Comment { oid, catalog, part, text })
+        }
+        _ => None,
+    };
+    Ok(views::descriptions(txn)?.into_iter().filter_map(one).collect())
+}
+
 /// The answer to a query that reads catalogs; `None` for any other.
 pub(crate) fn answer(
     statement: &Statement,
@@ -120,7 +157,7 @@ pub(crate) fn answer(
         let condition = select.selection.as_ref().map(ToString::to_string).unwrap_or_default();
         let condition = normal(&condition);
         if relation == "pg_namespace" && lists_schemas(select) {
-            let wanted = items::quoted(&condition, "n.nspname operator(~) ");
+            let wanted = asked::quoted(&condition, "n.nspname operator(~) ");
             let made = objects.schemas().iter().map(|(_, name)| name.as_str());
             let mut all: Vec<&str> = made.chain([PUBLIC]).collect();
             all.sort_unstable();

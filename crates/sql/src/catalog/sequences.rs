@@ -4,9 +4,8 @@
 
 use rightlink::{SequenceSchema, Transaction};
 
-use super::items::quoted;
+use super::asked::{Asked, Named, numbered};
 use super::objects::{FIRST, Objects};
-use super::pattern;
 use crate::error::Result;
 use crate::exec::ddl::sequence::type_of;
 use crate::expr::deparse::identifier;
@@ -58,7 +57,7 @@ pub(super) fn asked(
     (txn, objects): (&mut Transaction, &Objects),
     path: &SearchPath,
 ) -> Result<Vec<Sequence>> {
-    let number = |marker| quoted(condition, marker).and_then(|text| text.parse::<u32>().ok());
+    let number = |marker| numbered(condition, marker);
     let of_owner = number("d.objid = ");
     let oid = match relation {
         "pg_sequence" => number("seqrelid = "),
@@ -69,38 +68,28 @@ pub(super) fn asked(
     if condition.contains("c.oid = i.") || condition.contains("i.inh") {
         return Ok(Vec::new());
     }
-    let name = quoted(condition, "c.relname = ");
-    let wanted = quoted(condition, "c.relname operator(~) ");
-    let kinds = condition
-        .split_once("c.relkind in (")
-        .and_then(|(_, rest)| rest.split_once(')'))
-        .map(|(list, _)| list);
-    let schema = quoted(condition, "n.nspname operator(~) ");
-    if oid.is_none() && name.is_none() && wanted.is_none() && kinds.is_none() {
+    let asked = Asked::of(condition, oid);
+    if asked.is_vague() {
         return Ok(Vec::new());
     }
-    let named_schema = quoted(condition, "n.nspname = ");
-    let visible =
-        condition.contains("pg_table_is_visible(") || condition.contains("o.n is not null");
     let known = all(txn)?;
     let names = known.iter().map(|one| one.schema.name.clone());
     let names: Vec<String> =
         names.chain(objects.all().iter().map(|object| object.stored().to_owned())).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let fits = |one: &Sequence| {
-        oid.is_none_or(|oid| one.oid == oid)
-            && name.is_none_or(|name| one.name() == name)
-            && wanted.is_none_or(|wanted| pattern::matches(wanted, one.name()))
-            && kinds.is_none_or(|kinds| kinds.contains("'S'"))
-            && schema.is_none_or(|schema| pattern::matches(schema, one.schema()))
-            && named_schema.is_none_or(|schema| one.schema() == schema)
-            && (!visible || path.shows(&one.schema.name, &names))
-            && (of_owner.is_none() || one.owner.is_some())
+        let named = Named { oid: one.oid, kind: 'S', stored: &one.schema.name };
+        asked.fits(&named, path, &names) && (of_owner.is_none() || one.owner.is_some())
     };
     Ok(known.into_iter().filter(fits).collect())
 }
 
 impl Sequence {
+    /// Does it belong to an identity column?
+    pub(super) fn is_identity(&self) -> bool {
+        self.owner.as_ref().is_some_and(|(_, _, identity)| *identity)
+    }
+
     /// Without its schema.
     fn name(&self) -> &str {
         bare(&self.schema.name)

@@ -7,10 +7,11 @@ use rightlink::{Database, Transaction};
 
 use super::objects::{FIRST, Object, Objects, PUBLIC_OID};
 use super::sequences::Sequence;
-use super::{constraints, figures, sequences, trees};
+use super::{constraints, figures, information, sequences, trees, tuples};
 use crate::bind::collate;
 use crate::error::Result;
 use crate::expr::Context;
+use crate::expr::sequences::no_sequence;
 use crate::expr::system::USER;
 use crate::plan::notes::{ColumnNotes, TableNotes};
 use crate::plan::views::{Kind, View};
@@ -31,8 +32,8 @@ const DATABASE: i64 = 5;
 /// Numbers of catalogs.
 const PG_CLASS: i64 = 1_259;
 const PG_DATABASE: i64 = 1_262;
-const PG_CONSTRAINT: i64 = 2_606;
-const PG_NAMESPACE: i64 = 2_615;
+pub(super) const PG_CONSTRAINT: i64 = 2_606;
+pub(super) const PG_NAMESPACE: i64 = 2_615;
 
 pub(super) fn text(text: impl Into<String>) -> Datum {
     Datum::Text(text.into())
@@ -79,7 +80,8 @@ pub(crate) fn rows(
         }
         Kind::VacuumProgress => vacuums(txn, db, &context.database)?,
         Kind::Snapshots => snapshots(db),
-        Kind::TableUse => figures::tables(db)?,
+        Kind::TableUse => figures::tables(db, &store::load_all(txn)?)?,
+        Kind::Tuples => tuples::rows(args, txn, context)?,
         Kind::IndexUse => figures::indexes(db)?,
         Kind::Activity => figures::activity(db, context),
         Kind::Locks => figures::locks(db, context)?,
@@ -87,6 +89,14 @@ pub(crate) fn rows(
         Kind::TreeMeta | Kind::TreePage | Kind::TreeItems | Kind::TreeStatistics => {
             trees::rows(view.kind, args, txn, &context.settings.path())?
         }
+        Kind::Schemata
+        | Kind::InfoTables
+        | Kind::InfoColumns
+        | Kind::TableConstraints
+        | Kind::KeyColumns
+        | Kind::ReferentialConstraints
+        | Kind::InfoSequences => information::rows(view.kind, txn, &context.database)?,
+        Kind::SequencePosition => position(args, txn)?,
     };
     let width = view.columns.len();
     assert!(
@@ -411,8 +421,18 @@ fn sequence(one: &Sequence) -> Row {
     row
 }
 
+/// Where a sequence is; how many numbers the log is ahead is not counted as PostgreSQL does.
+fn position(args: &[Datum], txn: &mut Transaction) -> Result<Vec<Row>> {
+    let Some(Datum::Text(name)) = args.first() else { return Ok(Vec::new()) };
+    let at = match txn.sequence_position(name) {
+        Err(rightlink::Error::NotFound(_)) => return Err(no_sequence(name)),
+        at => at?,
+    };
+    Ok(vec![vec![Datum::Int8(at.value), Datum::Null, Datum::Bool(at.drawn)]])
+}
+
 /// Comments on what a transaction sees.
-fn descriptions(txn: &mut Transaction) -> Result<Vec<Row>> {
+pub(super) fn descriptions(txn: &mut Transaction) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut add = |oid: i64, catalog: i64, part: usize, comment: Option<String>| {
         let part = Datum::Int4(i32::try_from(part).unwrap_or(0));

@@ -6,6 +6,7 @@
 //! | `query` | filter, projection, limits: streams on streams |
 //! | `group`, `unique`, `sort` | groups, duplicates, order, in memory or by way of files |
 //! | `spill`, `sort_key` | rows in temporary files; values as bytes that compare as they do |
+//! | `kept` | rows that are kept longer than a statement |
 //! | `memory` | what a stream holds, counted against the database's budget |
 //! | `write`, `upsert` | INSERT, UPDATE, DELETE, rows locked by SELECT; ON CONFLICT |
 //! | `rows`, `references` | rules for rows; foreign keys |
@@ -18,6 +19,7 @@
 
 pub(crate) mod ddl;
 mod group;
+pub(crate) mod kept;
 pub(crate) mod memory;
 pub(crate) mod query;
 pub(crate) mod references;

@@ -75,6 +75,12 @@ pub(super) struct Spilled {
 }
 
 impl Spilled {
+    /// Goes back in front of the first row. After an error of this or of [`Spilled::next`] it has
+    /// to be called again before the next row is asked for.
+    pub(super) fn rewind(&mut self) -> Result<()> {
+        Ok(self.sorted.rewind()?)
+    }
+
     /// The next row and its key.
     pub(super) fn next(&mut self, context: &Context) -> Result<Option<(Vec<u8>, Row)>> {
         self.read = self.read.wrapping_add(1);

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use rightlink::Transaction;
 
-use crate::bind::{Catalog, collate};
+use crate::bind::{Catalog, Comment, collate};
+use crate::catalog;
 use crate::error::Result;
 use crate::exec::ddl;
 use crate::expr::deparse::identifier;
+use crate::expr::sequences::{no_sequence, not_a_sequence};
 use crate::plan::Table;
 use crate::plan::notes::{ColumnNotes, TableNotes};
 use crate::schemas::{self, Found, SearchPath};
@@ -44,6 +46,18 @@ impl Catalog for Along<'_> {
         }))
     }
 
+    fn sequence(&mut self, name: &str) -> Result<u32> {
+        self.0.sequence(name)
+    }
+
+    fn oid(&mut self, name: &str) -> Result<Option<i64>> {
+        self.0.oid(name)
+    }
+
+    fn comments(&mut self) -> Result<Vec<Comment>> {
+        self.0.comments()
+    }
+
     fn schemas(&mut self) -> Result<Vec<String>> {
         let mut there = Vec::new();
         for schema in self.1.all() {
@@ -70,6 +84,23 @@ impl Catalog for Tables<'_> {
 
     fn shown(&mut self, name: &str) -> Result<Option<String>> {
         Along(Tables(self.0), &SearchPath::default()).shown(name)
+    }
+
+    fn sequence(&mut self, name: &str) -> Result<u32> {
+        let mut all = self.0.sequences()?.into_iter();
+        match all.find(|known| known.schema.name == name) {
+            Some(known) => Ok(known.id),
+            None if self.0.has_relation(name)? => Err(not_a_sequence(name)),
+            None => Err(no_sequence(name)),
+        }
+    }
+
+    fn oid(&mut self, name: &str) -> Result<Option<i64>> {
+        catalog::oid(self.0, name)
+    }
+
+    fn comments(&mut self) -> Result<Vec<Comment>> {
+        catalog::comments(self.0)
     }
 
     fn schemas(&mut self) -> Result<Vec<String>> {

@@ -126,9 +126,9 @@ impl Inserting<'_, '_, '_> {
     }
 }
 
-/// Runs an UPDATE or DELETE.
+/// Runs an UPDATE or DELETE, of the row at `place` if there is one.
 pub(crate) fn change(
-    change: &Change,
+    (change, place): (&Change, Option<RowId>),
     txn: &mut Transaction,
     context: &Context,
     budget: &Budget,
@@ -136,7 +136,10 @@ pub(crate) fn change(
     let table = &*change.scan.table;
     let run = |txn: &mut Transaction| {
         let mut pending = Pending::new(&change.rules, budget);
-        let changed = rewrite(change, txn, (context, budget), &mut pending)?;
+        let changed = match place {
+            Some(id) => rewrite_one((change, id), txn, (context, budget), &mut pending)?,
+            None => rewrite(change, txn, (context, budget), &mut pending)?,
+        };
         references::settle(pending, (table, &change.rules), txn, (context, budget))?;
         Ok(changed)
     };
@@ -189,6 +192,28 @@ fn rewrite(
                 (figures.rows, figures.removed) = (found, removed);
                 figures.reads = reads.or_else(|| rows.map(|rows| rows.stats()));
             });
+        }
+        Ok(returned.done(count))
+    })
+}
+
+/// The same for one row, as it is now.
+fn rewrite_one(
+    (change, id): (&Change, RowId),
+    txn: &mut Transaction,
+    (context, budget): (&Context, &Budget),
+    pending: &mut Pending,
+) -> Result<Changed> {
+    check_given(change, context)?;
+    txn.write(&change.scan.table.info.name, |writer| {
+        let mut returned = Returned::new(change.returning.as_ref(), budget);
+        let changed = one(change, writer, id, (context, pending))?;
+        let count = u64::from(changed.is_some());
+        if let Some((id, row)) = changed {
+            returned.add(row, id, context)?;
+        }
+        if let Some(probe) = &context.probe {
+            probe.note((0, Stage::Source), |figures| figures.rows = count);
         }
         Ok(returned.done(count))
     })

@@ -17,6 +17,7 @@ use crate::types::Datum;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Ask {
     Next,
+    /// The number that this session got of it; its own number is the argument.
     Current,
     /// The number that this session got last, of whatever sequence.
     Last,
@@ -34,8 +35,9 @@ pub(crate) struct Sequences {
 /// What a session has got.
 #[derive(Default)]
 struct State {
-    current: HashMap<String, i64>,
-    last: Option<String>,
+    /// By the numbers that sequences have under whatever name.
+    current: HashMap<u32, i64>,
+    last: Option<u32>,
 }
 
 impl std::fmt::Debug for Sequences {
@@ -53,10 +55,13 @@ impl Sequences {
     /// Opens sequences that the statement names.
     pub(crate) fn open(&self, names: &[String], txn: &mut Transaction) -> Result<()> {
         for name in names {
-            let numbers = txn.numbers(name).map_err(|error| match error {
-                rightlink::Error::NotFound(_) => no_sequence(name),
-                other => other.into(),
-            })?;
+            let numbers = match txn.numbers(name) {
+                Err(rightlink::Error::NotFound(_)) if txn.has_relation(name)? => {
+                    return Err(not_a_sequence(name));
+                }
+                Err(rightlink::Error::NotFound(_)) => return Err(no_sequence(name)),
+                found => found?,
+            };
             self.open.lock().insert(name.clone(), numbers);
         }
         Ok(())
@@ -78,20 +83,24 @@ impl Sequences {
         let mut state = self.session.lock();
         match ask {
             Ask::Next => {
-                let draw =
-                    |numbers: &Numbers| numbers.draw().map_err(|error| exhausted(error, numbers));
-                let number = self.with(name, draw)?;
-                state.current.insert(name.to_owned(), number);
-                state.last = Some(name.to_owned());
+                let draw = |numbers: &Numbers| -> Result<(u32, i64)> {
+                    let number = numbers.draw().map_err(|error| exhausted(error, numbers))?;
+                    Ok((numbers.id(), number))
+                };
+                let (id, number) = self.with(name, draw)?;
+                state.current.insert(id, number);
+                state.last = Some(id);
                 Ok(Datum::Int8(number))
             }
-            Ask::Current => state.current.get(name).map(|n| Datum::Int8(*n)).ok_or_else(|| {
-                let what = format!("currval of sequence \"{}\"", bare(name));
-                SqlError::new(
-                    code::NOT_IN_STATE,
-                    format!("{what} is not yet defined in this session"),
-                )
-            }),
+            Ask::Current => {
+                let id = args[0].as_int().and_then(|id| u32::try_from(id).ok());
+                let number = id.and_then(|id| state.current.get(&id));
+                number.map(|n| Datum::Int8(*n)).ok_or_else(|| {
+                    let what = format!("currval of sequence \"{}\"", bare(name));
+                    let message = format!("{what} is not yet defined in this session");
+                    SqlError::new(code::NOT_IN_STATE, message)
+                })
+            }
             Ask::Last => {
                 let number = state.last.as_ref().and_then(|last| state.current.get(last));
                 number.map(|n| Datum::Int8(*n)).ok_or_else(|| {
@@ -103,9 +112,12 @@ impl Sequences {
                 let (Some(to), Some(Datum::Bool(after))) = (args[0].as_int(), args.get(1)) else {
                     return Ok(Datum::Null);
                 };
-                self.with(name, |numbers| set(numbers, to, *after))?;
+                let id = self.with(name, |numbers| {
+                    set(numbers, to, *after)?;
+                    Ok(numbers.id())
+                })?;
                 if *after {
-                    state.current.insert(name.to_owned(), to);
+                    state.current.insert(id, to);
                 }
                 Ok(Datum::Int8(to))
             }
@@ -113,7 +125,13 @@ impl Sequences {
     }
 }
 
-fn no_sequence(name: &str) -> SqlError {
+/// The error for something else of that name.
+pub(crate) fn not_a_sequence(name: &str) -> SqlError {
+    SqlError::new(code::WRONG_OBJECT_TYPE, format!("\"{}\" is not a sequence", bare(name)))
+}
+
+/// The error for one that is not there.
+pub(crate) fn no_sequence(name: &str) -> SqlError {
     SqlError::new(code::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", said(name)))
 }
 

@@ -11,6 +11,9 @@ use crate::parse::{Lines, near, run};
 /// In place of a table behind OF, or in front of one: the lock is one that leaves keys alone.
 pub(crate) const KEY_LOCK: &str = "\u{1}key";
 
+/// In front of the name of a cursor: WHERE CURRENT OF.
+pub(crate) const CURRENT: &str = "\u{1}current";
+
 /// Tokens and a place among them.
 pub(crate) struct Cursor {
     tokens: Vec<TokenWithSpan>,
@@ -189,6 +192,64 @@ impl Cursor {
         };
         let tokens = tokens.map(|token| TokenWithSpan { token, span });
         self.tokens.splice(place..place, tokens);
+    }
+
+    /// Spells WHERE CURRENT OF c of an UPDATE or DELETE as WHERE [`CURRENT`].c: sqlparser does not
+    /// know it.
+    pub(crate) fn current_of(&mut self) -> Result<()> {
+        if !self.is("update") && !self.is("delete") {
+            return Ok(());
+        }
+        let (start, mut depth) = (self.at, 0usize);
+        while let Some(token) = self.peek() {
+            match token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                _ if depth == 0
+                    && ["where", "current", "of"]
+                        .iter()
+                        .enumerate()
+                        .all(|(n, w)| self.is_at(n, w)) =>
+                {
+                    let place = self.at + 1;
+                    self.at += 3;
+                    let name = self.name()?;
+                    if !self.is_end() && !self.is("returning") {
+                        return Err(self.unexpected());
+                    }
+                    let (end, span) = (self.at, self.tokens[place].span);
+                    let mark = Token::make_word(CURRENT, Some('"'));
+                    let name = Token::make_word(&name, Some('"'));
+                    let tokens = [mark, Token::Period, name];
+                    let tokens = tokens.map(|token| TokenWithSpan { token, span });
+                    self.tokens.splice(place..end, tokens);
+                    break;
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        self.at = start;
+        Ok(())
+    }
+
+    /// Cuts off what begins with one of these words behind the next `skip` tokens, outside of
+    /// parentheses, and gives the parts.
+    pub(crate) fn cut_at(&mut self, skip: usize, words: &[&str]) -> Vec<Vec<TokenWithSpan>> {
+        let (mut starts, mut depth) = (Vec::new(), 0usize);
+        for ahead in 0..self.left() {
+            match &self.tokens[self.at + ahead].token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                _ if depth == 0 && ahead >= skip && words.iter().any(|w| self.is_at(ahead, w)) => {
+                    starts.push(self.at + ahead);
+                }
+                _ => {}
+            }
+        }
+        let mut parts: Vec<_> = starts.iter().rev().map(|at| self.tokens.split_off(*at)).collect();
+        parts.reverse();
+        parts
     }
 
     /// Is everything taken?

@@ -181,6 +181,7 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
         }
         None => {
             cursor.plain_locks();
+            cursor.current_of()?;
             Stmt::Sql(Box::new(cursor.parse(|parser| parser.parse_statement())?))
         }
     };

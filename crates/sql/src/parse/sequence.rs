@@ -49,11 +49,14 @@ pub(super) fn alter(cursor: &mut Cursor) -> Result<Utility> {
         cursor.expect("exists")?;
     }
     let name = cursor.qualified()?;
-    for what in ["rename", "set"] {
-        if cursor.is(what) {
-            let what = format!("ALTER SEQUENCE {}", what.to_uppercase());
-            return Err(SqlError::unsupported(what));
-        }
+    if cursor.take("rename") {
+        cursor.expect("to")?;
+        return Ok(Utility::RenameSequence { name, to: cursor.name()?, if_exists });
+    }
+    if cursor.is("set") && cursor.is_at(1, "schema") {
+        cursor.expect("set")?;
+        cursor.expect("schema")?;
+        return Ok(Utility::MoveSequence { name, schema: cursor.name()?, if_exists });
     }
     let mut found = SequenceOptions::default();
     if cursor.take("owner") {

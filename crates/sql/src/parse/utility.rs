@@ -14,7 +14,7 @@ use crate::copy::options::CopyStatement;
 use crate::error::{Result, SqlError, code};
 use crate::parse::cursor::Cursor;
 use crate::parse::sequence::{self, SequenceOptions};
-use crate::parse::{Parsed, run, statement};
+use crate::parse::{Parsed, Stmt, run, statement};
 
 /// A utility statement.
 #[derive(Clone, Debug)]
@@ -58,8 +58,7 @@ pub(crate) enum Utility {
     Deallocate(Option<String>),
     Declare {
         name: String,
-        hold: bool,
-        scroll: Option<bool>,
+        kind: Kind,
         query: Box<Parsed>,
     },
     Fetch {
@@ -92,6 +91,22 @@ pub(crate) enum Utility {
     AlterSequence {
         name: Vec<String>,
         options: SequenceOptions,
+        if_exists: bool,
+    },
+    /// CREATE SCHEMA with what is to be in it, in the order in which it is made.
+    CreateSchema {
+        schema: Box<Parsed>,
+        elements: Vec<Parsed>,
+    },
+    RenameSequence {
+        name: Vec<String>,
+        to: String,
+        if_exists: bool,
+    },
+    /// ALTER SEQUENCE SET SCHEMA
+    MoveSequence {
+        name: Vec<String>,
+        schema: String,
         if_exists: bool,
     },
     /// COMMENT ON CONSTRAINT, `None` is NULL.
@@ -157,6 +172,16 @@ impl Level {
         ];
         all.into_iter().find(|level| level.name() == name)
     }
+}
+
+/// What a cursor was declared as.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Kind {
+    /// Do its rows outlive its transaction?
+    pub(crate) hold: bool,
+    /// SCROLL or NO SCROLL.
+    pub(crate) scroll: Option<bool>,
+    pub(crate) insensitive: bool,
 }
 
 /// Which rows of a cursor.
@@ -226,7 +251,7 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
         "unlisten",
     ];
     if cursor.is("create") && cursor.is_at(1, "schema") {
-        return elements(cursor).map(|()| None);
+        return create_schema(cursor);
     }
     if cursor.is("alter") && cursor.is_at(1, "sequence") {
         return sequence::alter(cursor).map(Some);
@@ -294,15 +319,40 @@ fn set_schema(cursor: &mut Cursor) -> Result<Option<Utility>> {
     Ok(Some(Utility::SetSchema { table, if_exists, schema: cursor.name()? }))
 }
 
-/// Refuses a CREATE SCHEMA that makes more than a schema.
-fn elements(cursor: &Cursor) -> Result<()> {
-    let named_by = if cursor.is_at(2, "if") { 6 } else { 3 };
-    let made = ["create", "grant"];
-    let mut rest = named_by..cursor.left();
-    if rest.any(|ahead| made.iter().any(|word| cursor.is_at(ahead, word))) {
-        return Err(SqlError::unsupported("CREATE SCHEMA with what is to be in it"));
+/// CREATE SCHEMA with what is to be in it; `None` if that is nothing.
+fn create_schema(cursor: &mut Cursor) -> Result<Option<Utility>> {
+    let if_not_exists = cursor.is_at(2, "if");
+    let parts = cursor.cut_at(if if_not_exists { 6 } else { 3 }, &["create", "grant"]);
+    if parts.is_empty() {
+        return Ok(None);
     }
-    Ok(())
+    if if_not_exists {
+        let message = "CREATE SCHEMA IF NOT EXISTS cannot include schema elements";
+        return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+    }
+    let schema = Box::new(statement(cursor.rest()?, &cursor.lines)?);
+    let mut elements = Vec::with_capacity(parts.len());
+    for part in parts {
+        let words: Vec<String> = part.iter().take(2).map(|word| word.token.to_string()).collect();
+        let parsed = statement(part, &cursor.lines)?;
+        let order = match &parsed.stmt {
+            Stmt::Utility(Utility::CreateSequence { .. }) => 0,
+            Stmt::Sql(sql) => match sql.as_ref() {
+                ast::Statement::CreateTable(_) => 1,
+                ast::Statement::CreateIndex(_) => 2,
+                _ => 3,
+            },
+            Stmt::Utility(_) => 3,
+        };
+        if order > 2 {
+            let words = words.join(" ").to_uppercase();
+            return Err(SqlError::unsupported(format!("{words} inside of CREATE SCHEMA")));
+        }
+        elements.push((order, parsed));
+    }
+    elements.sort_by_key(|(order, _)| *order);
+    let elements = elements.into_iter().map(|(_, parsed)| parsed).collect();
+    Ok(Some(Utility::CreateSchema { schema, elements }))
 }
 
 fn name_or_all(cursor: &mut Cursor) -> Result<Option<String>> {
@@ -478,28 +528,41 @@ fn execute(cursor: &mut Cursor) -> Result<Utility> {
 
 fn declare(cursor: &mut Cursor) -> Result<Utility> {
     let name = cursor.name()?;
-    let mut scroll = None;
+    let (mut kind, mut asensitive) = (Kind::default(), false);
+    let both = |what: &str| {
+        let message = format!("cannot specify both {what}");
+        SqlError::new(code::INVALID_CURSOR_DEFINITION, message)
+    };
     while !cursor.take("cursor") {
-        if cursor.take("no") {
+        let scroll = if cursor.take("no") {
             cursor.expect("scroll")?;
-            scroll = Some(false);
+            false
         } else {
             match cursor.take_any(&["scroll", "insensitive", "asensitive", "binary"]) {
-                Some("scroll") => scroll = Some(true),
+                Some("scroll") => true,
                 Some("binary") => return Err(SqlError::unsupported("a binary cursor")),
-                Some(_) => {}
+                Some(word) => {
+                    kind.insensitive |= word == "insensitive";
+                    asensitive |= word == "asensitive";
+                    continue;
+                }
                 None => return Err(cursor.unexpected()),
             }
+        };
+        if kind.scroll.replace(scroll).is_some_and(|before| before != scroll) {
+            return Err(both("SCROLL and NO SCROLL"));
         }
     }
-    let mut hold = false;
+    if kind.insensitive && asensitive {
+        return Err(both("INSENSITIVE and ASENSITIVE"));
+    }
     if let Some(word) = cursor.take_any(&["with", "without"]) {
         cursor.expect("hold")?;
-        hold = word == "with";
+        kind.hold = word == "with";
     }
     cursor.expect("for")?;
     let query = wrapped(cursor, &["explain", "prepare", "declare"])?;
-    Ok(Utility::Declare { name, hold, scroll, query })
+    Ok(Utility::Declare { name, kind, query })
 }
 
 fn fetch(cursor: &mut Cursor, moves: bool) -> Result<Utility> {

@@ -248,6 +248,8 @@ pub(crate) struct Change {
     pub(crate) scan: TableScan,
     /// The whole condition over all columns of the table and `ctid`, asked again of newer versions.
     pub(crate) condition: Option<Expr>,
+    /// The cursor on whose row it works, in place of a condition.
+    pub(crate) current: Option<String>,
     /// Columns and their new values over the old row; `None` deletes.
     pub(crate) assignments: Option<Vec<(usize, Expr)>>,
     pub(crate) rules: Rules,

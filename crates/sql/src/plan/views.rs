@@ -2,9 +2,10 @@
 //! indexes.
 //!
 //! Invariants: a column of a catalog is here only if the store can fill it, or if its value is the
-//! same for every row of PostgreSQL's. Settings, statistics of tables and indexes and the functions
-//! have all columns of PostgreSQL 15's, in its order; what is not known here is null. Numbers of
-//! objects (oid) are bigint, names are text, lists are the text of PostgreSQL's arrays.
+//! same for every row of PostgreSQL's. `information_schema`, settings, statistics of tables and
+//! indexes and the functions have all columns of PostgreSQL 15's, in its order; what is not known
+//! here is null. Numbers of objects (oid) are bigint, names are text, lists are the text of
+//! PostgreSQL's arrays.
 //! Does not do: their rows (`catalog::views`).
 
 use crate::types::SqlType;
@@ -48,6 +49,15 @@ pub(crate) enum Kind {
     TreePage,
     TreeItems,
     TreeStatistics,
+    Schemata,
+    InfoTables,
+    InfoColumns,
+    TableConstraints,
+    KeyColumns,
+    ReferentialConstraints,
+    InfoSequences,
+    SequencePosition,
+    Tuples,
 }
 
 use SqlType::{Bool, Float4, Float8, Int2, Int4, Int8, Text, Tid, Timestamptz};
@@ -56,7 +66,7 @@ const fn view(name: &'static str, kind: Kind, columns: &'static [(&'static str, 
     View { name, kind, columns, args: &[] }
 }
 
-static VIEWS: [View; 26] = [
+static VIEWS: [View; 27] = [
     view("pg_namespace", Kind::Namespace, &[("oid", Int8), ("nspname", Text), ("nspowner", Int8)]),
     view(
         "pg_collation",
@@ -409,6 +419,22 @@ static VIEWS: [View; 26] = [
         args: &[Text, Int8],
     },
     View {
+        name: "pgstattuple",
+        kind: Kind::Tuples,
+        columns: &[
+            ("table_len", Int8),
+            ("tuple_count", Int8),
+            ("tuple_len", Int8),
+            ("tuple_percent", Float8),
+            ("dead_tuple_count", Int8),
+            ("dead_tuple_len", Int8),
+            ("dead_tuple_percent", Float8),
+            ("free_space", Int8),
+            ("free_percent", Float8),
+        ],
+        args: &[Text],
+    },
+    View {
         name: "pgstatindex",
         kind: Kind::TreeStatistics,
         columns: &[
@@ -427,6 +453,164 @@ static VIEWS: [View; 26] = [
     },
 ];
 
+/// Those of `information_schema`, with all columns of PostgreSQL's.
+static INFORMATION: [View; 7] = [
+    view(
+        "schemata",
+        Kind::Schemata,
+        &[
+            ("catalog_name", Text),
+            ("schema_name", Text),
+            ("schema_owner", Text),
+            ("default_character_set_catalog", Text),
+            ("default_character_set_schema", Text),
+            ("default_character_set_name", Text),
+            ("sql_path", Text),
+        ],
+    ),
+    view(
+        "tables",
+        Kind::InfoTables,
+        &[
+            ("table_catalog", Text),
+            ("table_schema", Text),
+            ("table_name", Text),
+            ("table_type", Text),
+            ("self_referencing_column_name", Text),
+            ("reference_generation", Text),
+            ("user_defined_type_catalog", Text),
+            ("user_defined_type_schema", Text),
+            ("user_defined_type_name", Text),
+            ("is_insertable_into", Text),
+            ("is_typed", Text),
+            ("commit_action", Text),
+        ],
+    ),
+    view(
+        "columns",
+        Kind::InfoColumns,
+        &[
+            ("table_catalog", Text),
+            ("table_schema", Text),
+            ("table_name", Text),
+            ("column_name", Text),
+            ("ordinal_position", Int4),
+            ("column_default", Text),
+            ("is_nullable", Text),
+            ("data_type", Text),
+            ("character_maximum_length", Int4),
+            ("character_octet_length", Int4),
+            ("numeric_precision", Int4),
+            ("numeric_precision_radix", Int4),
+            ("numeric_scale", Int4),
+            ("datetime_precision", Int4),
+            ("interval_type", Text),
+            ("interval_precision", Int4),
+            ("character_set_catalog", Text),
+            ("character_set_schema", Text),
+            ("character_set_name", Text),
+            ("collation_catalog", Text),
+            ("collation_schema", Text),
+            ("collation_name", Text),
+            ("domain_catalog", Text),
+            ("domain_schema", Text),
+            ("domain_name", Text),
+            ("udt_catalog", Text),
+            ("udt_schema", Text),
+            ("udt_name", Text),
+            ("scope_catalog", Text),
+            ("scope_schema", Text),
+            ("scope_name", Text),
+            ("maximum_cardinality", Int4),
+            ("dtd_identifier", Text),
+            ("is_self_referencing", Text),
+            ("is_identity", Text),
+            ("identity_generation", Text),
+            ("identity_start", Text),
+            ("identity_increment", Text),
+            ("identity_maximum", Text),
+            ("identity_minimum", Text),
+            ("identity_cycle", Text),
+            ("is_generated", Text),
+            ("generation_expression", Text),
+            ("is_updatable", Text),
+        ],
+    ),
+    view(
+        "table_constraints",
+        Kind::TableConstraints,
+        &[
+            ("constraint_catalog", Text),
+            ("constraint_schema", Text),
+            ("constraint_name", Text),
+            ("table_catalog", Text),
+            ("table_schema", Text),
+            ("table_name", Text),
+            ("constraint_type", Text),
+            ("is_deferrable", Text),
+            ("initially_deferred", Text),
+            ("enforced", Text),
+            ("nulls_distinct", Text),
+        ],
+    ),
+    view(
+        "key_column_usage",
+        Kind::KeyColumns,
+        &[
+            ("constraint_catalog", Text),
+            ("constraint_schema", Text),
+            ("constraint_name", Text),
+            ("table_catalog", Text),
+            ("table_schema", Text),
+            ("table_name", Text),
+            ("column_name", Text),
+            ("ordinal_position", Int4),
+            ("position_in_unique_constraint", Int4),
+        ],
+    ),
+    view(
+        "referential_constraints",
+        Kind::ReferentialConstraints,
+        &[
+            ("constraint_catalog", Text),
+            ("constraint_schema", Text),
+            ("constraint_name", Text),
+            ("unique_constraint_catalog", Text),
+            ("unique_constraint_schema", Text),
+            ("unique_constraint_name", Text),
+            ("match_option", Text),
+            ("update_rule", Text),
+            ("delete_rule", Text),
+        ],
+    ),
+    view(
+        "sequences",
+        Kind::InfoSequences,
+        &[
+            ("sequence_catalog", Text),
+            ("sequence_schema", Text),
+            ("sequence_name", Text),
+            ("data_type", Text),
+            ("numeric_precision", Int4),
+            ("numeric_precision_radix", Int4),
+            ("numeric_scale", Int4),
+            ("start_value", Text),
+            ("minimum_value", Text),
+            ("maximum_value", Text),
+            ("increment", Text),
+            ("cycle_option", Text),
+        ],
+    ),
+];
+
+/// A sequence in FROM, whose name is the argument.
+pub(crate) static SEQUENCE: View = View {
+    name: "sequence",
+    kind: Kind::SequencePosition,
+    columns: &[("last_value", Int8), ("log_cnt", Int8), ("is_called", Bool)],
+    args: &[Text],
+};
+
 /// The relation of a name; a schema in front must be that of the catalogs.
 pub(crate) fn relation(parts: &[String]) -> Option<&'static View> {
     named(parts).filter(|view| view.args.is_empty())
@@ -438,10 +622,11 @@ pub(crate) fn function(name: &str) -> Option<&'static View> {
 }
 
 fn named(parts: &[String]) -> Option<&'static View> {
-    let name = match parts {
-        [name] => name,
-        [schema, name] if schema == "pg_catalog" => name,
+    let (views, name) = match parts {
+        [name] => (&VIEWS[..], name),
+        [schema, name] if schema == "pg_catalog" => (&VIEWS[..], name),
+        [schema, name] if schema == "information_schema" => (&INFORMATION[..], name),
         _ => return None,
     };
-    VIEWS.iter().find(|view| view.name == *name)
+    views.iter().find(|view| view.name == *name)
 }

@@ -1,76 +1,187 @@
-//! DECLARE, FETCH, MOVE and CLOSE.
+//! DECLARE, FETCH, MOVE and CLOSE, and the rows that UPDATE and DELETE change at a cursor.
 //!
-//! Invariants: a cursor ends with its transaction. One declared with SCROLL keeps the rows it has
-//! read, counted against the memory budget; any other goes forward only.
-//! Does not do: WITH HOLD, positioned updates.
+//! Invariants: a cursor ends with its transaction, unless it was declared WITH HOLD and that
+//! commits: then its rows are kept until it is closed. One declared with SCROLL keeps the rows it
+//! has read, counted against the memory budget; one that does not say does so as long as they are
+//! few, if its query is one that PostgreSQL would run backward; any other goes forward only.
+//! Does not do: FOR UPDATE row by row: all rows are locked when the cursor is declared.
 
 use std::sync::Arc;
+
+use rightlink::{Budget, RowId, RowLock};
 
 use super::prepared::Portal;
 use super::{Session, Sink};
 use crate::error::{Result, SqlError, code};
+use crate::exec::kept::{Keeping, Kept};
 use crate::exec::memory::Memory;
+use crate::expr::{Context, Expr};
 use crate::parse::Parsed;
-use crate::parse::utility::Direction;
-use crate::plan::{Column, Plan};
-use crate::types::Row;
+use crate::parse::utility::{Direction, Kind};
+use crate::plan::{Change, Column, Distinct, Plan, Select, Source};
+use crate::schemas::bare;
+use crate::types::{Datum, Row, SqlType};
 
 /// A cursor.
 pub(super) struct Cursor {
-    portal: Portal,
+    rows: Rows,
     columns: Vec<Column>,
-    /// Rows read so far, if it may go back.
-    kept: Option<(Vec<Row>, Memory)>,
+    kind: Kind,
+    /// Number of the table whose rows it is on, if their places stand behind the columns; and does
+    /// it lock them?
+    table: (Option<u32>, bool),
+    /// The row of the table that it is on.
+    current: Option<RowId>,
     /// Place: 0 is before the first row, 1 on it.
     at: u64,
     /// Rows there are, once the end was met.
     end: Option<u64>,
 }
 
+/// Where its rows come from.
+enum Rows {
+    /// A query, and those read so far if it may go back.
+    Running { portal: Portal, read: Option<Read> },
+    /// Those that were kept when its transaction ended; so many were gone by then, if it goes
+    /// forward only.
+    Held { kept: Kept, gone: Option<u64> },
+}
+
+/// Rows that were read.
+struct Read {
+    rows: Vec<Row>,
+    memory: Memory,
+    /// Bytes from which on they are given up; `None`: never.
+    most: Option<usize>,
+}
+
+impl Read {
+    /// Keeps a row; false if there are too many.
+    fn push(&mut self, row: &Row) -> Result<bool> {
+        let counted = self.memory.charge_row(row);
+        if let Some(most) = self.most
+            && (counted.is_err() || self.memory.used() > most)
+        {
+            return Ok(false);
+        }
+        counted?;
+        self.rows.push(row.clone());
+        Ok(true)
+    }
+}
+
+/// Of what the memory budget has left, what the rows of a cursor take that does not say whether it
+/// goes back.
+const SHARE: usize = 16;
+
 fn forward_only() -> SqlError {
-    SqlError::new("55000", "cursor can only scan forward")
+    SqlError::new(code::NOT_IN_STATE, "cursor can only scan forward")
         .hint("Declare it with SCROLL option to enable backward scan.")
 }
 
 impl Cursor {
     /// Goes one row forward.
-    fn forward(&mut self) -> Result<Option<Row>> {
+    fn forward(&mut self, context: &Context) -> Result<Option<Row>> {
         if self.end.is_some_and(|end| self.at >= end) {
             self.at = self.end.unwrap_or(self.at) + 1;
             return Ok(None);
         }
-        if let Some((rows, _)) = &self.kept
-            && let Some(row) = rows.get(self.at as usize)
-        {
-            self.at += 1;
-            return Ok(Some(row.clone()));
-        }
-        let row = self.portal.next()?;
-        match &row {
-            Some(row) => {
-                if let Some((rows, memory)) = &mut self.kept {
-                    memory.charge_row(row)?;
-                    rows.push(row.clone());
+        let row = match &mut self.rows {
+            Rows::Held { kept, gone } => kept.row(self.at - gone.unwrap_or(0), context)?,
+            Rows::Running { portal, read } => {
+                let known = read.as_ref().and_then(|read| read.rows.get(self.at as usize));
+                if let Some(row) = known.cloned() {
+                    self.at += 1;
+                    return Ok(Some(row));
                 }
+                let row = portal.next()?;
+                match (&row, read.as_mut()) {
+                    (Some(row), Some(known)) => {
+                        if !known.push(row)? {
+                            *read = None;
+                        }
+                    }
+                    (Some(_), None) => {}
+                    (None, _) => self.end = Some(self.at),
+                }
+                row
             }
-            None => self.end = Some(self.at),
-        }
+        };
         self.at += 1;
         Ok(row)
     }
 
+    /// May it go back?
+    fn scrolls(&self) -> bool {
+        match &self.rows {
+            Rows::Running { read, .. } => read.is_some(),
+            Rows::Held { gone, .. } => gone.is_none(),
+        }
+    }
+
+    /// One of the rows that were read, counted from 0.
+    fn again(&mut self, number: u64, context: &Context) -> Result<Option<Row>> {
+        match &mut self.rows {
+            Rows::Held { kept, gone: None } => kept.row(number, context),
+            Rows::Running { read: Some(read), .. } => Ok(read.rows.get(number as usize).cloned()),
+            Rows::Held { .. } | Rows::Running { .. } => Err(forward_only()),
+        }
+    }
+
     /// Goes one row back.
-    fn back(&mut self) -> Result<Option<Row>> {
-        let Some((rows, _)) = &self.kept else { return Err(forward_only()) };
+    fn back(&mut self, context: &Context) -> Result<Option<Row>> {
+        if !self.scrolls() {
+            return Err(forward_only());
+        }
         self.at = self.at.saturating_sub(1);
-        Ok(self.at.checked_sub(1).and_then(|at| rows.get(at as usize)).cloned())
+        match self.at.checked_sub(1) {
+            Some(number) => self.again(number, context),
+            None => Ok(None),
+        }
+    }
+
+    /// Keeps its rows, as its transaction ends.
+    fn hold(&mut self, budget: &Budget, context: &Context) -> Result<()> {
+        let Rows::Running { portal, read } = &mut self.rows else { return Ok(()) };
+        let has_place = self.table.0.take().is_some();
+        let mut keeping = Keeping::new(budget, context);
+        let mut keep = |mut row: Row| {
+            if has_place {
+                row.pop();
+            }
+            keeping.push(row)
+        };
+        let gone = match read.take() {
+            Some(mut read) => {
+                // What the rows have goes to where they are kept.
+                read.memory.release();
+                read.rows.into_iter().try_for_each(&mut keep)?;
+                None
+            }
+            None => Some(self.end.map_or(self.at, |end| end.min(self.at))),
+        };
+        while self.end.is_none()
+            && let Some(row) = portal.next()?
+        {
+            keep(row)?;
+        }
+        let kept = keeping.finish()?;
+        self.end = Some(gone.unwrap_or(0) + kept.count());
+        self.current = None;
+        self.rows = Rows::Held { kept, gone };
+        Ok(())
+    }
+
+    /// Is it one of an earlier transaction?
+    fn is_held(&self) -> bool {
+        matches!(self.rows, Rows::Held { .. })
     }
 
     /// Goes to place `wanted` and gives the row there.
-    fn go_to(&mut self, wanted: u64) -> Result<Option<Row>> {
+    fn go_to(&mut self, wanted: u64, context: &Context) -> Result<Option<Row>> {
         let mut row = None;
         if wanted < self.at || wanted == 0 {
-            if self.at > 0 && self.kept.is_none() {
+            if self.at > 0 && !self.scrolls() {
                 return Err(forward_only());
             }
             self.at = wanted.saturating_sub(1);
@@ -78,11 +189,10 @@ impl Cursor {
                 return Ok(None);
             }
         } else if wanted == self.at {
-            let Some((rows, _)) = &self.kept else { return Err(forward_only()) };
-            return Ok(rows.get(wanted as usize - 1).cloned());
+            return self.again(wanted - 1, context);
         }
         while self.at < wanted {
-            row = self.forward()?;
+            row = self.forward(context)?;
             if row.is_none() {
                 return Ok(None);
             }
@@ -94,11 +204,17 @@ impl Cursor {
     fn fetch(
         &mut self,
         direction: Direction,
+        context: &Context,
         take: &mut dyn FnMut(Row) -> Result<()>,
     ) -> Result<u64> {
-        let mut count = 0;
+        let has_place = self.table.0.is_some();
+        let (mut count, mut current) = (0, None);
         let mut one = |row: Option<Row>| -> Result<bool> {
-            let Some(row) = row else { return Ok(false) };
+            current = None;
+            let Some(mut row) = row else { return Ok(false) };
+            if has_place && let Some(Datum::Tid(id)) = row.pop() {
+                current = Some(id);
+            }
             count += 1;
             take(row)?;
             Ok(true)
@@ -106,70 +222,88 @@ impl Cursor {
         match direction {
             Direction::Count(0) => {
                 let at = self.at;
-                one(if at == 0 { None } else { self.go_to(at)? })?;
+                one(if at == 0 { None } else { self.go_to(at, context)? })?;
             }
             Direction::Count(n) if n > 0 => {
                 for _ in 0..n {
-                    if !one(self.forward()?)? {
+                    if !one(self.forward(context)?)? {
                         break;
                     }
                 }
             }
             Direction::Count(n) => {
                 for _ in n..0 {
-                    if !one(self.back()?)? {
+                    if !one(self.back(context)?)? {
                         break;
                     }
                 }
             }
-            Direction::All => while one(self.forward()?)? {},
-            Direction::Backward => while one(self.back()?)? {},
+            Direction::All => while one(self.forward(context)?)? {},
+            Direction::Backward => while one(self.back(context)?)? {},
             Direction::First => {
-                one(self.go_to(1)?)?;
+                one(self.go_to(1, context)?)?;
             }
             Direction::Absolute(n) if n >= 0 => {
-                one(self.go_to(n as u64)?)?;
+                one(self.go_to(n as u64, context)?)?;
             }
             Direction::Relative(n) => {
                 let wanted = i64::try_from(self.at).unwrap_or(i64::MAX).saturating_add(n);
-                one(self.go_to(wanted.max(0) as u64)?)?;
+                one(self.go_to(wanted.max(0) as u64, context)?)?;
             }
             Direction::Last | Direction::Absolute(_) => {
-                while self.forward()?.is_some() {}
+                while self.forward(context)?.is_some() {}
                 let end = self.end.unwrap_or(0);
                 let from_end =
                     if let Direction::Absolute(n) = direction { n.unsigned_abs() } else { 1 };
-                one(self.go_to((end + 1).saturating_sub(from_end))?)?;
+                one(self.go_to((end + 1).saturating_sub(from_end), context)?)?;
             }
         }
+        self.current = current;
         Ok(count)
     }
 }
 
 impl Session {
-    /// DECLARE
+    /// DECLARE, with types and values of parameters.
     pub(super) fn declare(
         &mut self,
         name: &str,
-        (hold, scroll): (bool, Option<bool>),
+        kind: Kind,
         query: &Parsed,
+        (types, params): (&[SqlType], Vec<Datum>),
     ) -> Result<()> {
-        if hold {
-            return Err(SqlError::unsupported("a cursor WITH HOLD"));
+        if !kind.hold {
+            self.shared("DECLARE CURSOR")?;
         }
-        self.shared("DECLARE CURSOR")?;
         if self.cursors.contains_key(name) {
             let message = format!("cursor \"{name}\" already exists");
             return Err(SqlError::new(code::DUPLICATE_CURSOR, message));
         }
-        let planned = self.plan(&Arc::new(query.clone()), &[])?;
+        let planned = self.plan(&Arc::new(query.clone()), types)?;
         let Plan::Select(select) = &*planned.plan else {
             return Err(SqlError::syntax("a cursor is for a SELECT"));
         };
+        if planned.params.len() != params.len() {
+            return Err(SqlError::new(code::UNDEFINED_PARAMETER, "there is no parameter $1"));
+        }
+        refuse_locks(select, kind)?;
         let columns = select.columns.clone();
-        let portal = self.open(Arc::clone(&planned.plan), Vec::new())?;
-        let kept = (scroll == Some(true)).then(|| (Vec::new(), Memory::new(self.db.budget())));
-        let cursor = Cursor { portal, columns, kept, at: 0, end: None };
+        let has_way_back = runs_backward(select);
+        let (select, table) = with_places(select);
+        let locks = select.locks.is_some();
+        let portal = self.open(Arc::new(Plan::Select(select)), params)?;
+        let memory = Memory::new(self.db.budget());
+        let most = match kind.scroll {
+            Some(true) => Some(None),
+            None if has_way_back => {
+                Some(Some(self.settings.work_memory(memory.available() / SHARE)))
+            }
+            _ => None,
+        };
+        let read = most.map(|most| Read { rows: Vec::new(), memory, most });
+        let rows = Rows::Running { portal, read };
+        let table = (table, locks);
+        let cursor = Cursor { rows, columns, kind, table, current: None, at: 0, end: None };
         self.cursors.insert(name.to_owned(), cursor);
         Ok(())
     }
@@ -182,13 +316,14 @@ impl Session {
         moves: bool,
         sink: &mut dyn Sink,
     ) -> Result<String> {
+        let context = self.context(Vec::new());
         let Some(cursor) = self.cursors.get_mut(name) else { return Err(no_cursor(name)) };
         if moves {
-            let count = cursor.fetch(direction, &mut |_| Ok(()))?;
+            let count = cursor.fetch(direction, &context, &mut |_| Ok(()))?;
             return Ok(format!("MOVE {count}"));
         }
         sink.columns(&cursor.columns)?;
-        let count = cursor.fetch(direction, &mut |row| sink.row(row))?;
+        let count = cursor.fetch(direction, &context, &mut |row| sink.row(row))?;
         Ok(format!("FETCH {count}"))
     }
 
@@ -211,10 +346,48 @@ impl Session {
         self.cursors.get(name).map(|cursor| cursor.columns.clone())
     }
 
+    /// The transaction commits: rows of cursors WITH HOLD are kept beyond it.
+    pub(super) fn hold_cursors(&mut self) -> Result<()> {
+        if !self.cursors.values().any(|cursor| cursor.kind.hold && !cursor.is_held()) {
+            return Ok(());
+        }
+        let (context, budget) = (self.context(Vec::new()), self.db.budget().clone());
+        let mut all = self.cursors.values_mut().filter(|cursor| cursor.kind.hold);
+        all.try_for_each(|cursor| cursor.hold(&budget, &context))
+    }
+
     /// The transaction is over, and so are its cursors and portals.
     pub(super) fn end_cursors(&mut self) {
-        self.cursors.clear();
+        self.cursors.retain(|_, cursor| cursor.is_held());
         self.portals.clear();
+    }
+
+    /// The row that a statement with WHERE CURRENT OF changes.
+    pub(super) fn current_row(&self, change: &Change) -> Result<Option<RowId>> {
+        let Some(name) = &change.current else { return Ok(None) };
+        let wrong = |what: String| {
+            SqlError::new(code::INVALID_CURSOR_STATE, format!("cursor \"{name}\" {what}"))
+        };
+        let cursor = self.cursors.get(name).ok_or_else(|| no_cursor(name))?;
+        let info = &change.scan.table.info;
+        let of_table = cursor.table.0 == Some(info.id);
+        match cursor.table {
+            _ if cursor.is_held() => Err(wrong("is held from a previous transaction".to_owned())),
+            (_, locks) if !of_table => Err(wrong(match locks {
+                true => {
+                    let table = bare(&info.name);
+                    format!("does not have a FOR UPDATE/SHARE reference to table \"{table}\"")
+                }
+                false => {
+                    let table = bare(&info.name);
+                    format!("is not a simply updatable scan of table \"{table}\"")
+                }
+            })),
+            _ => match cursor.current {
+                Some(row) => Ok(Some(row)),
+                None => Err(wrong("is not positioned on a row".to_owned())),
+            },
+        }
     }
 }
 
@@ -227,9 +400,62 @@ impl Session {
 
     /// Cursors and portals end that began after the one of this number.
     pub(super) fn end_cursors_after(&mut self, begun: u64) {
-        self.cursors.retain(|_, cursor| cursor.portal.number() <= begun);
+        self.cursors.retain(|_, cursor| match &cursor.rows {
+            Rows::Running { portal, .. } => portal.number() <= begun,
+            Rows::Held { .. } => true,
+        });
         self.portals.retain(|_, portal| portal.number() <= begun);
     }
+}
+
+/// Refuses a cursor whose rows are locked to be of a kind that only reads.
+fn refuse_locks(select: &Select, kind: Kind) -> Result<()> {
+    let Some((lock, _)) = select.locks else { return Ok(()) };
+    let lock = match lock {
+        RowLock::KeyShared => "FOR KEY SHARE",
+        RowLock::Shared => "FOR SHARE",
+        RowLock::Update => "FOR NO KEY UPDATE",
+        RowLock::Exclusive => "FOR UPDATE",
+    };
+    let (sqlstate, message, which) = if kind.hold {
+        let message = format!("DECLARE CURSOR WITH HOLD ... {lock} is not supported");
+        (code::FEATURE_NOT_SUPPORTED, message, "Holdable")
+    } else if kind.scroll == Some(true) {
+        let message = format!("DECLARE SCROLL CURSOR ... {lock} is not supported");
+        (code::FEATURE_NOT_SUPPORTED, message, "Scrollable")
+    } else if kind.insensitive {
+        let message = format!("DECLARE INSENSITIVE CURSOR ... {lock} is not valid");
+        (code::INVALID_CURSOR_DEFINITION, message, "Insensitive")
+    } else {
+        return Ok(());
+    };
+    Err(SqlError::new(sqlstate, message).detail(format!("{which} cursors must be READ ONLY.")))
+}
+
+/// Does PostgreSQL let a cursor go back that does not say, because its query can be run backward?
+fn runs_backward(select: &Select) -> bool {
+    let plain = select.group.is_none() && select.distinct == Distinct::None;
+    plain && select.locks.is_none() && !matches!(select.source, Source::Nothing)
+}
+
+/// The query with the place of its row behind the columns of each, and the number of the table, if
+/// every row is one of a table as a scan finds it.
+fn with_places(select: &Arc<Select>) -> (Arc<Select>, Option<u32>) {
+    let sorts = !select.sort.is_empty() && !select.ordered && select.locks.is_none();
+    if sorts || select.group.is_some() || select.distinct != Distinct::None {
+        return (Arc::clone(select), None);
+    }
+    let mut select = Select::clone(select);
+    let Source::Table(scan) = &mut select.source else { return (Arc::new(select), None) };
+    scan.with_tid = true;
+    let (table, place) = (scan.table.info.id, Expr::Column(scan.columns.len()));
+    let width = select.columns.len();
+    select.output.insert(width, place);
+    select.columns.push(Column::new("ctid", SqlType::Tid));
+    for key in select.sort.iter_mut().filter(|key| key.at >= width) {
+        key.at += 1;
+    }
+    (Arc::new(select), Some(table))
 }
 
 fn no_cursor(name: &str) -> SqlError {

@@ -45,7 +45,11 @@ pub(super) fn show(plan: &Plan, options: ExplainOptions, probe: Option<&Probe>) 
             Node::over(name, estimate, Some(below)).at(0, Stage::Write)
         }
         Plan::Change(change) => {
-            let below = of_scan(&change.scan);
+            let mut below = of_scan(&change.scan);
+            if let Some(cursor) = &change.current {
+                below.details =
+                    vec![format!("TID Cond: CURRENT OF {}", deparse::identifier(cursor))];
+            }
             let verb = if change.assignments.is_some() { "Update" } else { "Delete" };
             let estimate = Estimate { rows: 0.0, width: 0, ..below.estimate };
             let name = format!("{verb} on {}", relation(&change.scan));

@@ -8,6 +8,7 @@
 //! | `cache`, `literals` | plans that are kept; messages that are equal but for their literals |
 //! | `cursor` | DECLARE, FETCH, MOVE, CLOSE |
 //! | `utility` | everything that is neither query nor definition |
+//! | `schema` | CREATE SCHEMA with what is to be in it |
 //! | `analyze` | ANALYZE |
 //! | `copy` | rows in bulk |
 //! | `explain` | plans as text |
@@ -23,6 +24,7 @@ mod cursor;
 mod explain;
 mod literals;
 mod prepared;
+mod schema;
 mod statement;
 mod transaction;
 mod utility;

@@ -253,6 +253,13 @@ impl Session {
                     planned = Some(plan);
                 }
             }
+            // Its query may have parameters.
+            Some(Stmt::Utility(Utility::Declare { query, .. })) => {
+                self.check_usable()?;
+                let plan = self.plan(&Arc::new(Parsed::clone(query)), types)?;
+                description.parameters.clone_from(&plan.params);
+                planned = Some(plan);
+            }
             Some(Stmt::Utility(utility)) => description.columns = self.utility_columns(utility),
             None => {}
         }
@@ -390,6 +397,13 @@ impl Session {
                 portal.state = State::Finished;
                 let tag = self.copy(copy, sink)?;
                 return Ok(tag.map_or(Execution::Copying, Execution::Complete));
+            }
+            if let Stmt::Utility(Utility::Declare { name, kind, query }) = &parsed.stmt {
+                self.check_usable()?;
+                portal.state = State::Finished;
+                let planned = statement.planned.as_ref().expect("its query was planned");
+                self.declare(name, *kind, query, (&planned.params, params))?;
+                return Ok(Execution::Complete("DECLARE CURSOR".to_owned()));
             }
             if let Some(tag) = self.unplanned(parsed, sink)? {
                 portal.state = State::Finished;

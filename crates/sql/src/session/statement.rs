@@ -299,6 +299,10 @@ impl Session {
             Some(settled) => Arc::new(settled),
             None => plan,
         };
+        let place = match &*plan {
+            Plan::Change(change) => self.current_row(change)?,
+            _ => None,
+        };
         let context = self.context(params);
         let budget = self.db.budget().clone();
         let active = self.ensure()?;
@@ -318,7 +322,7 @@ impl Session {
                 (Box::new(exec::Ready::new(std::mem::take(&mut done.rows))), Some(done))
             }
             Plan::Change(change) => {
-                let mut done = exec::write::change(change, txn, &context, &budget)?;
+                let mut done = exec::write::change((change, place), txn, &context, &budget)?;
                 (Box::new(exec::Ready::new(std::mem::take(&mut done.rows))), Some(done))
             }
         };

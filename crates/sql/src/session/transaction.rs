@@ -293,6 +293,10 @@ impl Session {
 
     /// Commits what runs.
     pub(super) fn commit(&mut self) -> Result<()> {
+        if let Err(error) = self.hold_cursors() {
+            self.abort();
+            return Err(error);
+        }
         let Some(mut active) = self.active.take() else { return Ok(()) };
         self.interrupt.unwatch();
         self.end_cursors();

@@ -42,8 +42,17 @@ impl Session {
                 self.set_modes(*modes)?;
                 "SET"
             }
-            Utility::SetTransaction { .. } => {
-                return Err(SqlError::unsupported("SET SESSION CHARACTERISTICS"));
+            Utility::SetTransaction { modes, session: true } => {
+                self.ensure()?;
+                if let Some(level) = modes.isolation {
+                    let level = [level.name().to_owned()];
+                    self.settings.set("default_transaction_isolation", Some(&level), false)?;
+                }
+                if let Some(read_only) = modes.read_only {
+                    let value = [if read_only { "on" } else { "off" }.to_owned()];
+                    self.settings.set("default_transaction_read_only", Some(&value), false)?;
+                }
+                "SET"
             }
             Utility::Show(name) => {
                 self.show_setting(name, sink)?;
@@ -69,8 +78,8 @@ impl Session {
                 self.deallocate(name.as_deref())?;
                 if name.is_some() { "DEALLOCATE" } else { "DEALLOCATE ALL" }
             }
-            Utility::Declare { name, hold, scroll, query } => {
-                self.declare(name, (*hold, *scroll), query)?;
+            Utility::Declare { name, kind, query } => {
+                self.declare(name, *kind, query, (&[], Vec::new()))?;
                 "DECLARE CURSOR"
             }
             Utility::Fetch { name, direction, moves } => {
@@ -127,6 +136,23 @@ impl Session {
             Utility::AlterSequence { name, options, if_exists } => {
                 let read = |resolver: &mut Resolver<'_>| {
                     ddl::alter_sequence(name, options, *if_exists, resolver)
+                };
+                return self.define_as(read, sink);
+            }
+            Utility::CreateSchema { schema, elements } => {
+                return self.create_schema(schema, elements, sink);
+            }
+            Utility::RenameSequence { name, to, if_exists } => {
+                let read = |resolver: &mut Resolver<'_>| {
+                    ddl::rename_sequence(name, to, *if_exists, resolver)
+                };
+                return self.define_as(read, sink);
+            }
+            Utility::MoveSequence { name, schema, if_exists } => {
+                let read = |resolver: &mut Resolver<'_>| {
+                    let name = ddl::sequence_name(name, *if_exists, resolver)?;
+                    let (schema, if_exists) = (schema.clone(), *if_exists);
+                    Ok(Definition::MoveSequence { name, schema, if_exists })
                 };
                 return self.define_as(read, sink);
             }
@@ -325,6 +351,7 @@ impl Session {
                 self.check_outside("DISCARD ALL")?;
                 self.prepared.clear();
                 self.portals.clear();
+                self.cursors.clear();
                 self.settings.reset_all();
                 self.sequences.forget();
             }

@@ -55,6 +55,16 @@ pub(crate) enum Definition {
         options: SequenceOptions,
         if_exists: bool,
     },
+    RenameSequence {
+        name: String,
+        to: String,
+        if_exists: bool,
+    },
+    MoveSequence {
+        name: String,
+        schema: String,
+        if_exists: bool,
+    },
     CreateCollation {
         name: String,
         from: NewCollation,
@@ -343,11 +353,30 @@ pub(crate) fn alter_sequence(
     if_exists: bool,
     resolver: &mut Resolver<'_>,
 ) -> Result<Definition> {
-    let name = match if_exists {
-        true => resolver.any_parts(name)?,
-        false => resolver.existing_parts(name)?,
-    };
+    let name = sequence_name(name, if_exists, resolver)?;
     Ok(Definition::AlterSequence { name, options: with_owner(options, resolver)?, if_exists })
+}
+
+/// ALTER SEQUENCE RENAME
+pub(crate) fn rename_sequence(
+    name: &[String],
+    to: &str,
+    if_exists: bool,
+    resolver: &mut Resolver<'_>,
+) -> Result<Definition> {
+    let name = sequence_name(name, if_exists, resolver)?;
+    let to = resolver.beside_part(&name, to)?;
+    resolver.stays(&name)?;
+    Ok(Definition::RenameSequence { name, to, if_exists })
+}
+
+/// The sequence that ALTER SEQUENCE means.
+pub(crate) fn sequence_name(
+    name: &[String],
+    if_exists: bool,
+    resolver: &mut Resolver<'_>,
+) -> Result<String> {
+    if if_exists { resolver.any_parts(name) } else { resolver.existing_parts(name) }
 }
 
 /// The options with the owner's table as the store calls it.

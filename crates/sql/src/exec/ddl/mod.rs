@@ -136,6 +136,14 @@ impl Definer<'_> {
                 self.alter_sequence(name, options, *if_exists)?;
                 "ALTER SEQUENCE"
             }
+            Definition::RenameSequence { name, to, if_exists } => {
+                self.name_sequence(name, to, *if_exists)?;
+                "ALTER SEQUENCE"
+            }
+            Definition::MoveSequence { name, schema, if_exists } => {
+                self.move_sequence(name, schema, *if_exists)?;
+                "ALTER SEQUENCE"
+            }
             Definition::CreateCollation { name, from, if_not_exists } => {
                 self.create_collation(name, from, *if_not_exists)?;
                 "CREATE COLLATION"

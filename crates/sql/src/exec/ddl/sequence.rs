@@ -6,7 +6,7 @@
 //! Invariants: a sequence belongs to one column at most, and goes with it.
 //! Does not do: numbers (`expr::sequences`); what options mean together (`bind::ddl::sequence`).
 
-use rightlink::{Error, SequenceDefinition, SequencePosition};
+use rightlink::{Error, LockMode, SequenceDefinition, SequencePosition};
 
 use super::constraints::depends;
 use super::rename::offset;
@@ -17,10 +17,12 @@ use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::exec::write::{carry, unless};
 use crate::expr::deparse::literal;
+use crate::expr::sequences::not_a_sequence;
 use crate::parse::sequence::SequenceOptions;
 use crate::parse::{self, Lines};
 use crate::plan::notes::{ColumnNotes, SequenceNotes, TableNotes};
-use crate::schemas::{self, bare, reference, said, schema_of};
+use crate::schemas::{self, CATALOGS, PUBLIC, bare, reference, said, schema_of};
+use crate::statistics::store;
 use crate::types::SqlType;
 
 /// The type of a sequence's numbers.
@@ -91,9 +93,8 @@ impl Definer<'_> {
         };
         let done = self.txn.alter_sequence(name, &mut change);
         match (failed, done) {
-            (None, Err(Error::NotFound(_))) if self.txn.describe(name).is_ok() => {
-                let message = format!("\"{}\" is not a sequence", bare(name));
-                return Err(SqlError::new(code::WRONG_OBJECT_TYPE, message));
+            (None, Err(Error::NotFound(_))) if self.txn.has_relation(name)? => {
+                return Err(not_a_sequence(name));
             }
             (None, Err(Error::NotFound(_))) if if_exists => {
                 self.notices.push(format!("relation \"{}\" does not exist, skipping", said(name)));
@@ -227,12 +228,71 @@ impl Definer<'_> {
         self.disown(name)
     }
 
+    /// The sequence called `name`; `None` if it is not there and need not be.
+    fn known_sequence(
+        &mut self,
+        name: &str,
+        if_exists: bool,
+    ) -> Result<Option<SequenceDefinition>> {
+        let found = self.txn.sequences()?.into_iter().find(|known| known.schema.name == name);
+        if found.is_some() {
+            return Ok(found);
+        }
+        if self.txn.has_relation(name)? {
+            return Err(not_a_sequence(name));
+        }
+        if if_exists {
+            self.notices.push(format!("relation \"{}\" does not exist, skipping", said(name)));
+            return Ok(None);
+        }
+        Err(no_table(name))
+    }
+
+    /// ALTER SEQUENCE RENAME
+    pub(super) fn name_sequence(&mut self, name: &str, to: &str, if_exists: bool) -> Result<()> {
+        if self.known_sequence(name, if_exists)?.is_none() {
+            return Ok(());
+        }
+        self.rename_sequence(name, to)
+    }
+
+    /// ALTER SEQUENCE SET SCHEMA
+    pub(super) fn move_sequence(&mut self, name: &str, to: &str, if_exists: bool) -> Result<()> {
+        let Some(known) = self.known_sequence(name, if_exists)? else { return Ok(()) };
+        if CATALOGS.contains(&to) {
+            return Err(SqlError::unsupported(format!("a sequence in the schema \"{to}\"")));
+        }
+        schemas::lock(self.txn, to, LockMode::Access)?;
+        schemas::lock(self.txn, schema_of(name), LockMode::Access)?;
+        let noted = self.txn.tables()?.into_iter().find(|info| {
+            let notes = info.columns.iter().map(|column| ColumnNotes::decode(&column.note));
+            notes.flat_map(|notes| notes.owned).any(|owned| owned == name)
+        });
+        let owner = known.owner.map(|(table, ..)| table).or(noted.map(|info| info.name));
+        if let Some(table) = owner {
+            let message = "cannot move an owned sequence into another schema";
+            return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message).detail(format!(
+                "Sequence \"{}\" is linked to table \"{}\".",
+                bare(name),
+                bare(&table)
+            )));
+        }
+        if schema_of(name) == to {
+            return Ok(());
+        }
+        let moved = schemas::stored(to, bare(name));
+        if to == PUBLIC {
+            store::refuse(&moved)?;
+        }
+        self.rename_sequence(name, &moved)
+    }
+
     /// Gives a sequence another name, also where it is kept: with the column that owns it and in
     /// defaults and checks that ask it.
     pub(super) fn rename_sequence(&mut self, name: &str, to: &str) -> Result<()> {
         match self.txn.rename_sequence(name, to) {
             Err(error @ Error::AlreadyExists(_)) => named(to, Err(error))?,
-            other => other?,
+            other => named(name, other)?,
         }
         for info in self.txn.tables()? {
             for column in &info.columns {

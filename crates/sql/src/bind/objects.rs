@@ -1,0 +1,132 @@
+//! Objects by their names and numbers: `'t'::regclass`, comments on objects.
+//!
+//! Invariants: what is looked up here is good for one execution. Does not do: `regclass` as a type
+//! of columns and of results: a name is a text, and beside a comparison a number.
+
+use sqlparser::ast::{DataType, Expr as Ast, Value};
+
+use super::{Binder, names};
+use crate::error::{Result, SqlError, code};
+use crate::expr::registry::{self, Miss};
+use crate::expr::{Expr, Typed};
+use crate::schemas;
+use crate::types::cast::CastContext;
+use crate::types::{Datum, SqlType};
+
+/// Is it the type of names of relations?
+pub(super) fn is_regclass(kind: &DataType) -> bool {
+    matches!(kind, DataType::Regclass) || is_named(kind, "regclass")
+}
+
+fn is_named(kind: &DataType, wanted: &str) -> bool {
+    let DataType::Custom(name, _) = kind else { return false };
+    names::parts(name).is_ok_and(|parts| match parts.as_slice() {
+        [name] => name == wanted,
+        [schema, name] => schema == "pg_catalog" && name == wanted,
+        _ => false,
+    })
+}
+
+/// The name in `'t'::regclass`, cast to a number or not.
+pub(super) fn relation_name(node: &Ast) -> Option<&str> {
+    match node {
+        Ast::Nested(inner) => relation_name(inner),
+        Ast::Cast { expr, data_type, .. } if is_regclass(data_type) => match expr.as_ref() {
+            Ast::Value(value) => match &value.value {
+                Value::SingleQuotedString(text) => Some(text),
+                _ => None,
+            },
+            _ => None,
+        },
+        Ast::Cast { expr, data_type, .. } if is_named(data_type, "oid") => relation_name(expr),
+        _ => None,
+    }
+}
+
+fn missing(stored: &str) -> SqlError {
+    let message = format!("relation \"{}\" does not exist", schemas::said(stored));
+    SqlError::new(code::UNDEFINED_TABLE, message)
+}
+
+impl Binder<'_> {
+    /// What the store calls the relation of this name, which is there.
+    fn relation(&mut self, name: &str) -> Result<String> {
+        self.once = true;
+        self.find(&schemas::parts_of(name)?)
+    }
+
+    /// `'t'::regclass` as it is shown.
+    pub(super) fn shown_relation(&mut self, name: &str) -> Result<Typed> {
+        let stored = self.relation(name)?;
+        let shown = self.catalog.shown(&stored)?.ok_or_else(|| missing(&stored))?;
+        Ok(Typed::new(Expr::Const(Datum::Text(shown)), SqlType::Text))
+    }
+
+    /// `'t'::regclass` where a number is wanted.
+    pub(super) fn relation_oid(&mut self, name: &str) -> Result<Typed> {
+        let stored = self.relation(name)?;
+        let oid = self.catalog.oid(&stored)?.ok_or_else(|| missing(&stored))?;
+        Ok(Typed::new(Expr::Const(Datum::Int8(oid)), SqlType::Int8))
+    }
+
+    /// `obj_description(object)`, `obj_description(object, catalog)`,
+    /// `col_description(table, column)`.
+    pub(super) fn description(&mut self, name: &str, nodes: &[&Ast]) -> Result<Typed> {
+        self.once = true;
+        let of_column = name == "col_description";
+        let mut args = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            args.push(match relation_name(node) {
+                Some(relation) => self.relation_oid(relation)?,
+                None => self.expr(node)?,
+            });
+        }
+        let types: Vec<SqlType> = args.iter().map(|arg| arg.ty).collect();
+        let wrong = || registry::no_function(name, &types, &Miss::None);
+        let mut args = args.into_iter();
+        let (object, second) = match (args.next(), args.next(), args.next()) {
+            (Some(object), None, None) if !of_column => (object, None),
+            (Some(object), Some(second), None) => (object, Some(second)),
+            _ => return Err(wrong()),
+        };
+        let object = self.coerce_checked(object, SqlType::Int8, CastContext::Implicit)?;
+        let object = Typed::new(object, SqlType::Int8);
+        let (mut catalog, mut column) = (None, None);
+        match second {
+            Some(number) if of_column => {
+                let number = self.coerce_checked(number, SqlType::Int4, CastContext::Implicit)?;
+                column = Some(Typed::new(number, SqlType::Int4));
+            }
+            Some(Typed { expr: Expr::Const(Datum::Text(name)), .. }) => {
+                catalog = Some(name);
+            }
+            Some(_) => {
+                let what = "obj_description with a catalog that is no constant";
+                return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, what));
+            }
+            None => {}
+        }
+        let mut cases = Vec::new();
+        for comment in self.catalog.comments()? {
+            let other = catalog.as_ref().is_some_and(|wanted| *wanted != comment.catalog);
+            if other || of_column != (comment.part > 0) {
+                continue;
+            }
+            let number = Typed::new(Expr::Const(Datum::Int8(comment.oid)), SqlType::Int8);
+            let twin = self.copy(&object)?;
+            let mut condition = self.operator("=", vec![twin, number])?.expr;
+            if let Some(column) = &column {
+                let number = Typed::new(Expr::Const(Datum::Int4(comment.part)), SqlType::Int4);
+                let twin = self.copy(column)?;
+                let also = self.operator("=", vec![twin, number])?.expr;
+                condition = Expr::And(vec![condition, also]);
+            }
+            cases.push((condition, Expr::Const(Datum::Text(comment.text))));
+        }
+        let expr = match cases.is_empty() {
+            true => Expr::null(),
+            false => Expr::Case(cases, Box::new(Expr::null())),
+        };
+        Ok(Typed::new(expr, SqlType::Text))
+    }
+}
