@@ -44,14 +44,52 @@ struct Core<'s> {
     transport: Transport,
     out: Out,
     peer: &'s Peer,
-    /// Formats of the results of portals.
-    formats: HashMap<String, Vec<i16>>,
+    formats: Formats,
     /// Is everything skipped until Sync?
     skip: bool,
     copying: Copying,
     /// Changes of settings that the client was told of.
     told: u64,
     reported: Vec<(&'static str, String)>,
+}
+
+/// Formats of the results of portals.
+#[derive(Default)]
+struct Formats {
+    /// Of the portal without a name, which most clients use alone.
+    unnamed: Vec<i16>,
+    named: HashMap<String, Vec<i16>>,
+}
+
+impl Formats {
+    fn of(&self, portal: &str) -> &[i16] {
+        match portal {
+            "" => &self.unnamed,
+            name => self.named.get(name).map_or(&[][..], Vec::as_slice),
+        }
+    }
+
+    fn set(&mut self, portal: &str, formats: &[i16]) {
+        match portal {
+            "" => {
+                self.unnamed.clear();
+                self.unnamed.extend_from_slice(formats);
+            }
+            name => drop(self.named.insert(name.to_owned(), formats.to_vec())),
+        }
+    }
+
+    fn remove(&mut self, portal: &str) {
+        match portal {
+            "" => self.unnamed.clear(),
+            name => drop(self.named.remove(name)),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.unnamed.clear();
+        self.named.clear();
+    }
 }
 
 /// Does the connection go on?
@@ -76,7 +114,7 @@ impl<'s> Connection<'s> {
             transport,
             out,
             peer,
-            formats: HashMap::new(),
+            formats: Formats::default(),
             skip: false,
             copying: Copying::No,
         };
@@ -301,7 +339,7 @@ impl Core<'_> {
                 })??;
             }
             Message::Describe(Target::Portal(name)) => {
-                let formats = self.formats.get(name).map_or(&[][..], Vec::as_slice);
+                let formats = self.formats.of(name);
                 let out = &mut self.out;
                 self.session.with_portal(name, |columns| {
                     check_count(columns.map_or(0, <[Column]>::len))?;
@@ -346,18 +384,13 @@ impl Core<'_> {
             values(bind, &description.parameters)
         });
         self.session.bind(bind.portal, bind.statement, values??)?;
-        match self.formats.get_mut(bind.portal) {
-            Some(formats) => formats.clone_from(&bind.results),
-            None => {
-                self.formats.insert(bind.portal.to_owned(), bind.results.clone());
-            }
-        }
+        self.formats.set(bind.portal, &bind.results);
         self.out.plain(b'2');
         Ok(())
     }
 
     fn execute(&mut self, portal: &str, limit: u64) -> Result<(), SqlError> {
-        let formats = self.formats.get(portal).map_or(&[][..], Vec::as_slice);
+        let formats = self.formats.of(portal);
         let mut sink = Client {
             out: &mut self.out,
             transport: &mut self.transport,

@@ -135,6 +135,10 @@ pub(crate) struct Often {
     pub(crate) statement_timeout: Option<u64>,
     /// Are index pages that a statement writes to read ahead?
     pub(crate) insert_prefetch: bool,
+    /// Are pages of the table ahead of an index scan?
+    pub(crate) scan_prefetch: bool,
+    /// Most reads at once that somebody asked for.
+    pub(crate) concurrency: Option<u32>,
 }
 
 const OFTEN: Often = Often {
@@ -144,6 +148,8 @@ const OFTEN: Often = Often {
     lock_timeout: None,
     statement_timeout: None,
     insert_prefetch: true,
+    scan_prefetch: true,
+    concurrency: None,
 };
 
 /// The values at a savepoint.
@@ -301,6 +307,10 @@ impl State {
             lock_timeout: self.millis("lock_timeout"),
             statement_timeout: self.millis("statement_timeout"),
             insert_prefetch: self.get("enable_insert_prefetch") == "on",
+            scan_prefetch: self.get("enable_indexscan_prefetch") != "off",
+            concurrency: self
+                .asked("effective_io_concurrency")
+                .map(|most| u32::try_from(most).unwrap_or(1).max(1)),
         };
         let path = SearchPath::parse(&self.get("search_path")).unwrap_or_default();
         if path != *self.path {
@@ -347,11 +357,8 @@ impl Settings {
     /// Most reads at once of the pages of a table, for a scan by an index or of all of it; `None`
     /// where the device decides.
     pub(crate) fn read_ahead(&self, by_index: bool) -> Option<u32> {
-        let state = self.0.lock();
-        if by_index && state.get("enable_indexscan_prefetch") == "off" {
-            return Some(1);
-        }
-        state.asked("effective_io_concurrency").map(|most| u32::try_from(most).unwrap_or(1).max(1))
+        let often = self.often();
+        if by_index && !often.scan_prefetch { Some(1) } else { often.concurrency }
     }
 
     /// Bytes that a sort or the groups of a statement may take of the `share` that they would.

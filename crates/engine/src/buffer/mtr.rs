@@ -80,7 +80,8 @@ impl Slot {
         }
         let bytes = latched.bytes();
         let first = header::lsn(bytes) == Lsn(0);
-        let long = self.delta.len() > SHORT_DELTA && delta::image_len(bytes) < self.delta.len();
+        let len = self.delta.len();
+        let long = len > SHORT_DELTA && delta::has_image_below(bytes, len);
         if long || (first && !delta::is_image(&self.delta)) {
             self.delta.clear();
             delta::push_image(&mut self.delta, bytes);

@@ -142,6 +142,9 @@ impl Changes {
     }
 }
 
+/// Most tables that a transaction keeps at hand.
+const MAX_KNOWN: usize = 4;
+
 impl Catalog {
     /// The table called `name`, locked in `mode` until the end of the transaction.
     pub fn resolve(
@@ -173,27 +176,43 @@ impl Catalog {
         self.names.edition()
     }
 
-    /// As [`Catalog::resolve`], for a transaction that asks for one table again and again: `known`
-    /// is what it found last.
+    /// As [`Catalog::resolve`], for a transaction that asks for a few tables again and again:
+    /// `known` is what it found last.
     pub fn resolve_again(
         &self,
         txn: &mut Transaction,
         changes: &Changes,
         (name, mode): (&str, LockMode),
-        known: &mut Option<Known>,
+        known: &mut Vec<Known>,
     ) -> Result<Arc<Entry>> {
-        if let Some(last) = known
-            && last.name == name
+        let is_same = |edition| edition == self.names.edition() || points::broken("known-edition");
+        let at = known.iter().position(|last| last.name == name);
+        if let Some(last) = at.map(|at| &known[at])
             && changes.is_empty()
-            && txn.has_locked(last.entry.table.def().id, mode)
-            && (last.edition == self.names.edition() || points::broken("known-edition"))
+            && is_same(last.edition)
         {
-            return Ok(Arc::clone(&last.entry));
+            let id = last.entry.table.def().id;
+            // Whoever has the table in any mode is not asked to wait for its name.
+            if txn.has_locked(id, LockMode::Access) {
+                txn.lock_table(id, mode)?;
+            }
+            if txn.has_locked(id, mode) && is_same(last.edition) {
+                return Ok(Arc::clone(&last.entry));
+            }
         }
         let edition = self.names.edition();
         let entry = self.resolve(txn, changes, name, mode)?;
-        let found = || Known { name: name.to_owned(), entry: Arc::clone(&entry), edition };
-        *known = changes.is_empty().then(found);
+        if let Some(at) = at {
+            known.swap_remove(at);
+        }
+        if !changes.is_empty() {
+            known.clear();
+        } else {
+            if known.len() == MAX_KNOWN {
+                known.remove(0);
+            }
+            known.push(Known { name: name.to_owned(), entry: Arc::clone(&entry), edition });
+        }
         Ok(entry)
     }
 

@@ -178,6 +178,16 @@ pub(crate) fn start(
     snapshot: &Arc<Snapshot>,
     options: &ScanOptions,
 ) -> Result<Rows> {
+    start_for(alive, entry, snapshot, (options, false))
+}
+
+/// As [`start`], of rows that are to be written if so.
+pub(crate) fn start_for(
+    alive: &Alive,
+    entry: &Entry,
+    snapshot: &Arc<Snapshot>,
+    (options, to_write): (&ScanOptions, bool),
+) -> Result<Rows> {
     let table = &entry.table;
     let budget = table.heap().pool().budget();
     let projection = projection(table, options)?;
@@ -200,7 +210,10 @@ pub(crate) fn start(
     }
     let index = table.index(name)?;
     if let Some(key) = whole_key(index.def(), options) {
-        let scan = table.scan_key(snapshot, index, &projection, (key, options.limit))?;
+        let scan = match to_write {
+            true => table.scan_key_to_write(snapshot, index, &projection, (key, options.limit))?,
+            false => table.scan_key(snapshot, index, &projection, (key, options.limit))?,
+        };
         return Ok(Rows::new(alive, snapshot, scan, budget));
     }
     let wanted = IndexScanOptions {
@@ -226,7 +239,9 @@ fn whole_key<'o>(index: &IndexDef, options: &'o ScanOptions) -> Option<&'o [Valu
     let (Bound::Included(from), Bound::Included(to)) = (&options.from, &options.to) else {
         return None;
     };
-    let only = options.any_of.is_empty() && options.conditions.is_empty() && !options.any_order;
+    // One row has no order, and a few have one at no cost.
+    let ordered = !options.any_order || index.unique;
+    let only = options.any_of.is_empty() && options.conditions.is_empty() && ordered;
     let whole = from.len() == index.columns.len() && from == to;
     (only && whole && options.direction == Direction::Forward).then_some(from)
 }

@@ -49,8 +49,8 @@ pub struct Transaction {
     pub(super) serial_reads: bool,
     /// The time as of its first use, which stays the transaction's.
     now: Option<i64>,
-    /// The table that it used last.
-    known: Option<Known>,
+    /// The tables that it used last.
+    known: Vec<Known>,
     /// Does it give space back now, and may use the log that is left for that?
     pub(super) frees: bool,
 }
@@ -75,7 +75,7 @@ impl Transaction {
             relaxed: options.relaxed,
             serial_reads: options.serial_reads,
             now: None,
-            known: None,
+            known: Vec::new(),
             frees: false,
         }
     }

@@ -66,7 +66,8 @@ impl Writer<'_> {
 
     /// Rows of the table, as the statement's snapshot sees them.
     pub fn scan(&mut self, options: &ScanOptions) -> Result<Rows> {
-        let rows = scan::start(&self.alive, &self.entry, self.statement.snapshot(), options);
+        let snapshot = self.statement.snapshot();
+        let rows = scan::start_for(&self.alive, &self.entry, snapshot, (options, true));
         self.entry.table.naming(rows)
     }
 
@@ -242,6 +243,31 @@ mod tests {
         assert!(at(&mut txn, crate::RowId::new(new.block.0, 0)).is_empty());
         assert!(at(&mut txn, crate::RowId::new(1_000_000, 1)).is_empty());
         txn.commit().unwrap();
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    #[test]
+    fn a_row_is_written_by_its_key_whatever_is_read_of_it() {
+        let (_dir, db) = numbers(50);
+        let key = |n| ScanOptions::index("n_pkey").equal(vec![Value::Int8(n)]);
+        let none: [&str; 0] = [];
+        for options in [key(1), key(2).any_order(), key(3).columns(none), key(60).any_order()] {
+            let mut txn = db.begin();
+            let written = txn.write("n", |writer| -> crate::Result<Option<Written>> {
+                let mut rows = writer.scan(&options)?;
+                let Some(row) = rows.next().transpose()? else { return Ok(None) };
+                assert!(rows.next().is_none(), "a key of one row");
+                let later = writer.update(row.id, &mut |old| match old {
+                    [Value::Int8(n)] => Ok(Some(vec![Value::Int8(n + 100)])),
+                    _ => unreachable!("one int8"),
+                });
+                later.map(Some)
+            });
+            assert_eq!(written.unwrap().is_some(), options.from != key(60).from);
+            txn.commit().unwrap();
+        }
+        let expected: Vec<i64> = [0].into_iter().chain(4..50).chain(101..104).collect();
+        assert_eq!(all(&db), expected);
         assert!(db.verify().unwrap().is_clean());
     }
 

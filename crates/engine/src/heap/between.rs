@@ -118,7 +118,7 @@ impl Plan {
         set: &SnapshotSet,
     ) -> Result<()> {
         let mut gone = Vec::new();
-        for (slot, tuple) in versions.all() {
+        for (slot, tuple) in versions.unsettled() {
             if !matches!(self.slots[usize::from(slot) - 1], Slot::Normal { .. }) {
                 continue;
             }

@@ -68,7 +68,7 @@ impl Heap {
         let Some(mut set) = self.latch_for(&[block], Maps::Marked, xid)? else { return Ok(false) };
         set.bits(block)?;
         let page = set.page(block)?;
-        let slots = choose_slots(&page, rows.len())?;
+        let slots = choose_slots(&page, rows.len());
         let lens = || rows.iter().map(|row| TUPLE_HEADER + row.len());
         let mut count = how_many_fit(&page, &slots, self.shared.reserve, lens());
         if count == 0 && page.is_empty() {

@@ -60,23 +60,37 @@ pub enum Slot {
 }
 
 impl Slot {
-    /// The line pointer's bytes.
-    pub(super) fn encode(self) -> [u8; SLOT_SIZE] {
-        let word = match self {
+    /// The line pointer as a number.
+    #[inline]
+    pub(super) fn word(self) -> u32 {
+        match self {
             Slot::Unused => 0,
             Slot::Normal { offset, len } => u32::from(offset) | 1 << 13 | u32::from(len) << 15,
             Slot::Redirect(to) => u32::from(to) | 2 << 13,
             Slot::Dead => 3 << 13,
-        };
-        word.to_le_bytes()
+        }
     }
 
-    /// Reverse of [`Slot::encode`]; `None` for bits that it never writes.
+    /// The line pointer's bytes.
+    pub(super) fn encode(self) -> [u8; SLOT_SIZE] {
+        self.word().to_le_bytes()
+    }
+
+    /// Offset and bytes of the tuple, if `word` names one.
+    #[inline]
+    fn of_tuple(word: u32) -> Option<(u16, u16)> {
+        let is_normal = word >> 28 == 0 && word >> 13 & 3 == 1;
+        is_normal.then_some(((word & 0x1fff) as u16, (word >> 15 & 0x1fff) as u16))
+    }
+
+    /// Reverse of [`Slot::word`]; `None` for bits that it never has.
     pub(super) fn decode(word: u32) -> Option<Slot> {
+        if let Some((offset, len)) = Slot::of_tuple(word) {
+            return Some(Slot::Normal { offset, len });
+        }
         let (offset, len) = ((word & 0x1fff) as u16, (word >> 15 & 0x1fff) as u16);
         match (word >> 13 & 3, word >> 28) {
             (0, 0) if word == 0 => Some(Slot::Unused),
-            (1, 0) => Some(Slot::Normal { offset, len }),
             (2, 0) if len == 0 => Some(Slot::Redirect(offset)),
             (3, 0) if offset == 0 && len == 0 => Some(Slot::Dead),
             _ => None,
@@ -187,6 +201,12 @@ impl<'a> HeapPage<'a> {
         Error::corrupt(self.id, format!("line pointer {slot}: {what}"))
     }
 
+    /// Is the line pointer `slot`, one of the array, unused?
+    pub(super) fn is_unused(&self, slot: u16) -> bool {
+        assert!((1..=self.slots).contains(&slot), "a line pointer of the page");
+        header::u32_at(self.bytes, HEADER_SIZE + SLOT_SIZE * usize::from(slot - 1)) == 0
+    }
+
     /// The line pointer `slot`; one beyond the array is unused.
     pub(super) fn slot(&self, slot: u16) -> Result<Slot> {
         if slot == 0 || slot > self.slots {
@@ -205,9 +225,24 @@ impl<'a> HeapPage<'a> {
         Ok(found)
     }
 
+    /// All line pointers, each as [`HeapPage::slot`] gives it.
+    pub(super) fn all_slots(&self) -> Result<Vec<Slot>> {
+        let (upper, end) = (self.upper(), HEADER_SIZE + SLOT_SIZE * usize::from(self.slots));
+        let (words, _) = self.bytes[HEADER_SIZE..end].as_chunks::<SLOT_SIZE>();
+        // Not collected: through a `Result` the vector would grow step by step.
+        let mut slots = Vec::with_capacity(words.len());
+        for (slot, word) in (1u16..).zip(words) {
+            // Nearly all are of a tuple.
+            slots.push(match Slot::of_tuple(u32::from_le_bytes(*word)) {
+                Some((offset, len)) if is_tuple(upper, offset, len) => Slot::Normal { offset, len },
+                _ => self.slot(slot)?,
+            });
+        }
+        Ok(slots)
+    }
+
     fn check_tuple(&self, slot: u16, offset: u16, len: u16) -> Result<()> {
-        let (offset, len) = (usize::from(offset), usize::from(len));
-        if offset < self.upper() || offset + len > PRUNE_XID || len < TUPLE_HEADER {
+        if !is_tuple(self.upper(), offset, len) {
             return Err(self.error(slot, &format!("a tuple of {len} bytes at {offset}")));
         }
         Ok(())
@@ -217,6 +252,13 @@ impl<'a> HeapPage<'a> {
     pub(super) fn tuple(&self, slot: u16) -> Result<Option<Tuple<'a>>> {
         let Slot::Normal { offset, len } = self.slot(slot)? else { return Ok(None) };
         self.tuple_at(slot, (offset, len)).map(Some)
+    }
+
+    /// Is the version at `offset`, which a normal line pointer names, committed and neither ended
+    /// nor locked, as far as its own header tells?
+    pub(super) fn is_settled(&self, offset: u16) -> bool {
+        let head = self.bytes[usize::from(offset)..].first_chunk();
+        head.is_some_and(TupleHeader::is_settled)
     }
 
     /// The version that the normal line pointer `slot` names: offset and bytes.
@@ -267,6 +309,13 @@ impl<'a> HeapPage<'a> {
         });
         Ok(next.map(|next| (slot, next)))
     }
+}
+
+/// Does a tuple of `len` bytes at `offset` lie among those of a page, which begin at `upper`?
+#[inline]
+fn is_tuple(upper: usize, offset: u16, len: u16) -> bool {
+    let (offset, len) = (usize::from(offset), usize::from(len));
+    offset >= upper && offset + len <= PRUNE_XID && len >= TUPLE_HEADER
 }
 
 /// Walks the HOT chain of `root`, calling `visit` for each version until it returns false.

@@ -13,6 +13,9 @@ use crate::ids::{PageId, Xid};
 use crate::page::PageMut;
 use crate::page::header::{self, HEADER_SIZE, PageKind};
 
+/// Most places where bytes go at which what is above each of them is summed up, tuple by tuple.
+const FEW_HOLES: usize = 8;
+
 /// Image of an empty heap page whose first version `xid` will create.
 pub(super) fn empty_image(xid: Xid) -> [u8; PAGE_SIZE] {
     let mut image = header::format(PageKind::Heap, TRAILER);
@@ -27,18 +30,14 @@ fn slot_at(slot: u16) -> usize {
 }
 
 /// Slots for `count` new tuples: unused ones first, then new ones at the end of the array.
-pub(super) fn choose_slots(page: &HeapPage<'_>, count: usize) -> Result<Vec<u16>> {
+pub(super) fn choose_slots(page: &HeapPage<'_>, count: usize) -> Vec<u16> {
     let mut chosen = Vec::new();
     if page.flags() & FREE_SLOTS != 0 {
-        for slot in 1..=page.slots() {
-            if chosen.len() < count && page.slot(slot)? == Slot::Unused {
-                chosen.push(slot);
-            }
-        }
+        chosen.extend((1..=page.slots()).filter(|slot| page.is_unused(*slot)).take(count));
     }
     let fresh = (page.slots() + 1..=MAX_SLOTS).take(count - chosen.len());
     chosen.extend(fresh);
-    Ok(chosen)
+    chosen
 }
 
 /// How many of `lens` (tuple bytes, header included) fit on `page` while `reserve` bytes stay free.
@@ -167,7 +166,7 @@ pub(super) fn put_prune_xid(page: &mut PageMut<'_>, xid: Xid) {
 
 /// What a page looks like after versions were removed: computed, and checked, before the first
 /// store.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rewrite {
     /// All line pointers of the page afterwards, new offsets included; no unused ones at the end.
     pointers: Vec<Slot>,
@@ -177,6 +176,61 @@ pub(super) struct Rewrite {
 }
 
 impl Rewrite {
+    /// As [`Rewrite::plan`]; `gone` are the bytes that `keep` names no more, by offset and number.
+    /// Where these are in few places, what lies between two of them moves as one, and nothing is
+    /// sorted.
+    pub(super) fn without(
+        page: &HeapPage<'_>,
+        keep: &[Slot],
+        gone: &[(u16, u16)],
+    ) -> Result<Rewrite> {
+        assert!(keep.len() == usize::from(page.slots()), "one entry per line pointer");
+        match Self::shifted(page.upper(), keep, gone) {
+            Some(rewrite) => Ok(rewrite),
+            None => Self::plan(page, keep.to_vec()),
+        }
+    }
+
+    /// The page of `keep` without `gone`, if these are few, and both together all that there is.
+    fn shifted(upper: usize, keep: &[Slot], gone: &[(u16, u16)]) -> Option<Rewrite> {
+        if gone.len() > FEW_HOLES {
+            return None;
+        }
+        let wide = |(at, len): &(u16, u16)| (usize::from(*at), usize::from(*len));
+        let mut holes: Vec<(usize, usize)> = gone.iter().map(wide).collect();
+        holes.sort_unstable_by(|a, b| b.cmp(a));
+        let (mut moves, mut end, mut shift) = (Vec::with_capacity(holes.len()), PRUNE_XID, 0);
+        for (at, len) in holes.iter().chain(&[(upper, 0)]) {
+            let from = at + len;
+            let above = end.checked_sub(from)?;
+            if shift > 0 && above > 0 {
+                moves.push((from, above, from + shift));
+            }
+            (end, shift) = (*at, shift + len);
+        }
+        let mut pointers = keep.to_vec();
+        let mut left = 0;
+        for pointer in &mut pointers {
+            let Slot::Normal { offset, len } = pointer else { continue };
+            let (at, len) = wide(&(*offset, *len));
+            let higher = holes.iter().take_while(|(hole, _)| *hole > at);
+            let to = at + higher.map(|(_, len)| len).sum::<usize>();
+            if to + len > PRUNE_XID {
+                return None;
+            }
+            *offset = to as u16;
+            left += len;
+        }
+        // Else there is damage, and the other way finds it.
+        if upper + shift + left != PRUNE_XID {
+            return None;
+        }
+        while pointers.last() == Some(&Slot::Unused) {
+            pointers.pop();
+        }
+        Some(Rewrite { pointers, moves, upper: upper + shift })
+    }
+
     /// Plans the page of `keep` (one entry per line pointer, offsets as they are now), compacted.
     pub(super) fn plan(page: &HeapPage<'_>, mut keep: Vec<Slot>) -> Result<Rewrite> {
         assert!(keep.len() == usize::from(page.slots()), "one entry per line pointer");
@@ -233,17 +287,23 @@ impl Rewrite {
         }
     }
 
-    /// Stores only the line pointers that differ.
+    /// Stores only the line pointers that differ, neighbours in one store.
     fn store_pointers(&self, page: &mut PageMut<'_>) {
-        let (mut slots, mut changed) = (Vec::new(), Vec::new());
-        for (slot, pointer) in (1u16..).zip(&self.pointers) {
-            let at = slot_at(slot);
-            if page.bytes()[at..at + SLOT_SIZE] != pointer.encode() {
-                slots.push(slot);
-                changed.push(*pointer);
+        let mut run = Vec::with_capacity(self.pointers.len() * SLOT_SIZE);
+        let mut end = HEADER_SIZE;
+        for pointer in &self.pointers {
+            let word = pointer.word();
+            if header::u32_at(page.bytes(), end) != word {
+                run.extend_from_slice(&word.to_le_bytes());
+            } else if !run.is_empty() {
+                page.write(end - run.len(), &run);
+                run.clear();
             }
+            end += SLOT_SIZE;
         }
-        write_slots(page, &slots, &changed);
+        if !run.is_empty() {
+            page.write(end - run.len(), &run);
+        }
     }
 }
 

@@ -20,7 +20,8 @@ use crate::wal::RecordKind;
 /// Latched pages. Dropped before the first store, it only lets go.
 pub(super) struct PageSet<'h> {
     mtr: Mtr<'h>,
-    heap: Vec<(u32, Held)>,
+    /// One or two.
+    heap: [Option<(u32, Held)>; 2],
     maps: Vec<(PageId, Held)>,
 }
 
@@ -49,12 +50,13 @@ impl Heap {
             if !blocks.iter().all(|block| self.is_data_block(*block)) {
                 return Ok(None);
             }
-            let pins: Result<Vec<Pin>> =
-                blocks.iter().map(|block| self.pool().pin(self.page_id(*block))).collect();
-            let mut set =
-                PageSet { mtr: Mtr::new(self.pool()), heap: Vec::new(), maps: Vec::new() };
-            for (pin, block) in pins?.into_iter().zip(blocks) {
-                set.heap.push((*block, set.mtr.latch(pin)));
+            let mut pins = [None, None];
+            for (pin, block) in pins.iter_mut().zip(blocks) {
+                *pin = Some(self.pool().pin(self.page_id(*block))?);
+            }
+            let mut set = PageSet { mtr: Mtr::new(self.pool()), heap: [None; 2], maps: Vec::new() };
+            for ((place, pin), block) in set.heap.iter_mut().zip(pins).zip(blocks) {
+                *place = pin.map(|pin| (*block, set.mtr.latch(pin)));
             }
             if blocks.iter().any(|block| !self.is_data_block(*block)) {
                 return Ok(None);
@@ -74,7 +76,7 @@ impl Heap {
     /// Blocks that are marked all-visible and whose map page is not among `pins`.
     fn marked_without(&self, set: &PageSet<'_>, pins: &[Pin]) -> Result<Vec<u32>> {
         let mut lacking = Vec::new();
-        for (block, _) in &set.heap {
+        for (block, _) in set.heap.iter().flatten() {
             let marked = set.page(*block)?.flags() & (ALL_VISIBLE | ALL_FROZEN) != 0;
             let map = visibility_map::page_of(self.shared.files.visibility, *block);
             if marked && !pins.iter().any(|pin| pin.page() == map) {
@@ -104,7 +106,7 @@ impl Heap {
 
 impl PageSet<'_> {
     fn held(&self, block: u32) -> Held {
-        let found = self.heap.iter().find(|(of, _)| *of == block);
+        let found = self.heap.iter().flatten().find(|(of, _)| *of == block);
         found.expect("a block of this set").1
     }
 

@@ -106,41 +106,39 @@ impl DeadQueue {
     }
 }
 
-/// The versions of a page, decoded once: planning looks at each several times.
-pub(super) struct Versions<'a>(Vec<Option<Tuple<'a>>>);
+/// What planning has to look at, decoded once: all but the versions that are settled, as most are.
+/// Those are no roots of chains that may be shortened, no aborted ones, have no end and need no
+/// hint.
+pub(super) struct Versions<'a>(Vec<(u16, Option<Tuple<'a>>)>);
 
 impl<'a> Versions<'a> {
     fn read(page: &HeapPage<'a>, slots: &[Slot]) -> Result<Self> {
-        // Not collected: through a `Result` the vector would grow step by step.
-        let mut versions = Vec::with_capacity(slots.len());
+        let mut found = Vec::new();
         for (slot, state) in (1u16..).zip(slots) {
-            versions.push(match state {
-                Slot::Normal { offset, len } => Some(page.tuple_at(slot, (*offset, *len))?),
-                _ => None,
-            });
-        }
-        Ok(Self(versions))
-    }
-
-    /// All of them, by line pointer.
-    pub(super) fn all(&self) -> impl Iterator<Item = (u16, &Tuple<'a>)> {
-        (1u16..).zip(&self.0).filter_map(|(slot, tuple)| tuple.as_ref().map(|tuple| (slot, tuple)))
-    }
-
-    /// May the HOT chain of `root` lose versions? Not one that is a single living version, as most
-    /// are.
-    fn may_shorten(&self, slots: &[Slot], root: u16, judge: &mut Judge<'_>, horizon: Xid) -> bool {
-        let at = usize::from(root) - 1;
-        match (slots[at], &self.0[at]) {
-            (Slot::Redirect(_), _) => true,
-            (Slot::Normal { .. }, Some(tuple)) => {
-                let head = &tuple.header;
-                !head.has(HEAP_ONLY)
-                    && (head.hot_next().is_some() || judge.dead_to_all(head, horizon) == Some(true))
+            match state {
+                Slot::Normal { offset, .. } if page.is_settled(*offset) => {}
+                Slot::Normal { offset, len } => {
+                    found.push((slot, Some(page.tuple_at(slot, (*offset, *len))?)));
+                }
+                Slot::Redirect(_) => found.push((slot, None)),
+                Slot::Unused | Slot::Dead => {}
             }
-            _ => false,
         }
+        Ok(Self(found))
     }
+
+    /// The versions that are not settled, by line pointer.
+    pub(super) fn unsettled(&self) -> impl Iterator<Item = (u16, &Tuple<'a>)> {
+        self.0.iter().filter_map(|(slot, tuple)| tuple.as_ref().map(|tuple| (*slot, tuple)))
+    }
+}
+
+/// May the HOT chain of a root lose versions? Not one that is a single living version. A root
+/// without a version of its own redirects.
+fn may_shorten(root: Option<&Tuple<'_>>, judge: &mut Judge<'_>, horizon: Xid) -> bool {
+    let Some(Tuple { header, .. }) = root else { return true };
+    !header.has(HEAP_ONLY)
+        && (header.hot_next().is_some() || judge.dead_to_all(header, horizon) == Some(true))
 }
 
 /// What pruning will do to a page.
@@ -157,8 +155,10 @@ pub(super) struct Plan {
     prune_xid: Xid,
     /// What was learnt of the versions that stay, so that nobody has to ask again.
     hints: Hints,
-    /// Versions that the page has now.
-    versions: usize,
+    /// Bytes of versions that go: offset, how many.
+    gone: Vec<(u16, u16)>,
+    /// Versions that go.
+    removed: u64,
     changed: bool,
 }
 
@@ -174,9 +174,10 @@ impl Plan {
         let mut plan = Plan { now, ..Plan::nothing(page)? };
         let versions = Versions::read(page, &plan.slots)?;
         let horizon = snapshots.horizon;
-        for root in 1..=page.slots() {
-            if versions.may_shorten(&plan.slots, root, judge, horizon) {
-                plan.prune_chain(page, root, judge, horizon)?;
+        for (root, version) in &versions.0 {
+            let is_left = plan.slots[usize::from(*root) - 1] != Slot::Unused;
+            if is_left && may_shorten(version.as_ref(), judge, horizon) {
+                plan.prune_chain(page, *root, judge, horizon)?;
             }
         }
         plan.drop_orphans(&versions, judge);
@@ -187,21 +188,15 @@ impl Plan {
 
     /// A plan that leaves `page` as it is.
     pub(super) fn nothing(page: &HeapPage<'_>) -> Result<Plan> {
-        let mut slots = Vec::with_capacity(usize::from(page.slots()));
-        let mut versions = 0;
-        for slot in 1..=page.slots() {
-            let state = page.slot(slot)?;
-            versions += usize::from(matches!(state, Slot::Normal { .. }));
-            slots.push(state);
-        }
         Ok(Plan {
-            slots,
+            slots: page.all_slots()?,
             dead: Vec::new(),
             now: 0,
             edits: Vec::new(),
             prune_xid: page.prune_xid().unwrap_or(Xid::NONE),
             hints: Hints::default(),
-            versions,
+            gone: Vec::new(),
+            removed: 0,
             changed: false,
         })
     }
@@ -224,9 +219,19 @@ impl Plan {
 
     pub(super) fn set(&mut self, slot: u16, to: Slot) {
         let place = &mut self.slots[usize::from(slot) - 1];
-        if *place != to {
-            *place = to;
-            self.changed = true;
+        if *place == to {
+            return;
+        }
+        let before = std::mem::replace(place, to);
+        self.changed = true;
+        let Slot::Normal { offset, len } = before else { return };
+        match to {
+            // What is left of it lies where it lay.
+            Slot::Normal { len: left, .. } => self.gone.push((offset + left, len - left)),
+            _ => {
+                self.gone.push((offset, len));
+                self.removed += 1;
+            }
         }
     }
 
@@ -270,7 +275,7 @@ impl Plan {
 
     /// Heap-only versions of aborted updates: no chain leads to them any more, or ever will.
     fn drop_orphans(&mut self, versions: &Versions<'_>, judge: &mut Judge<'_>) {
-        for (slot, tuple) in versions.all() {
+        for (slot, tuple) in versions.unsettled() {
             if self.slots[usize::from(slot) - 1] != Slot::Unused
                 && tuple.header.has(HEAP_ONLY)
                 && judge.birth(&tuple.header) == Some(Birth::Aborted)
@@ -287,7 +292,7 @@ impl Plan {
         judge: &mut Judge<'_>,
     ) {
         self.prune_xid = Xid::NONE;
-        for (slot, tuple) in versions.all() {
+        for (slot, tuple) in versions.unsettled() {
             if !matches!(self.slots[usize::from(slot) - 1], Slot::Normal { .. }) {
                 continue;
             }
@@ -308,13 +313,12 @@ impl Plan {
 
     /// How many versions of the page go.
     pub(super) fn removed(&self) -> u64 {
-        let stay = self.slots.iter().filter(|slot| matches!(slot, Slot::Normal { .. })).count();
-        self.versions.saturating_sub(stay) as u64
+        self.removed
     }
 
     /// Plans the stores; everything that can be wrong with the page is found here.
     pub(super) fn rewrite(&self, page: &HeapPage<'_>) -> Result<Rewrite> {
-        Rewrite::plan(page, self.slots.clone())
+        Rewrite::without(page, &self.slots, &self.gone)
     }
 
     /// Carries the plan out.

@@ -130,6 +130,16 @@ impl TupleHeader {
         }
     }
 
+    /// Is this the header of a version that is committed, as a hint or the frozen mark says, and
+    /// that nobody has ended or locked? On any base; what is no header is not.
+    pub(super) fn is_settled(bytes: &[u8; TUPLE_HEADER]) -> bool {
+        let word = u64::from_le_bytes(*bytes.first_chunk().expect("a header is longer"));
+        let flags = u16::from_le_bytes([bytes[FLAGS], bytes[FLAGS + 1]]);
+        let (xmin, xmax) = (word as u32, word >> 32);
+        let born = xmin == FROZEN_OFFSET || xmin != 0 && flags & XMIN_COMMITTED != 0;
+        born && xmax == 0 && flags & (ABOUT_XMAX | XMIN_ABORTED) == 0
+    }
+
     /// The bytes on a page of base `base`.
     pub(super) fn encode(&self, base: u64) -> [u8; TUPLE_HEADER] {
         assert!(self.xmin != Xid::NONE, "every version has a creator");
@@ -276,6 +286,25 @@ mod tests {
         assert!(!TupleHeader { flags: header.flags | SHARED, ..header }.locks_fit());
         assert_eq!(header.hot_next(), Some(2));
         assert_eq!(deleted.hot_next(), None);
+    }
+
+    #[test]
+    fn settled_is_who_is_committed_and_neither_ended_nor_locked() {
+        let base = 1 << 33;
+        let new = TupleHeader::new(Xid(base + 5), HEAP_ONLY | UPDATED);
+        let settled = |header: &TupleHeader| TupleHeader::is_settled(&header.encode(base));
+        let known = TupleHeader { flags: new.flags | XMIN_COMMITTED, ..new };
+        let frozen = TupleHeader { xmin: Xid::FROZEN, ..new };
+        assert!(settled(&known) && settled(&frozen) && !settled(&new));
+        for sure in [known, frozen] {
+            let ended = sure.replaced(Xid(base + 9), RowId::new(1, 2), true);
+            let locked = sure.locked(Xid(base + 9), RowLock::Shared);
+            assert!(!settled(&ended) && !settled(&locked) && settled(&locked.unlocked()));
+            for flag in [XMIN_ABORTED, XMAX_ABORTED, XMAX_COMMITTED, HOT_UPDATED, GROUP] {
+                assert!(!settled(&TupleHeader { flags: sure.flags | flag, ..sure }), "{flag:x}");
+            }
+        }
+        assert!(!TupleHeader::is_settled(&[0; TUPLE_HEADER]));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! Does not do: wait for whoever is in the way, index entries.
 
 use rightlink_env::points::broken;
+use rightlink_env::sync::Ordering;
 
 use crate::error::Result;
 use crate::heap::insert::Search;
@@ -68,13 +69,20 @@ impl Heap {
         let xid = txn.xid()?;
         let change = Change { writer: Writer { xid, txn, wants }, old, row, len, hot };
         let mut judge = Judge::new(self.txns());
-        let mut search = Search::new(xid, self.target_group());
+        let group = self.target_group();
+        let mut search = Search::new(xid, group);
         let mut pruned = false;
         let home = old.at.block.0;
         let mut target = home;
         loop {
             match self.try_update(&change, target, &mut judge)? {
-                Attempt::Ended(outcome) => return Ok(outcome),
+                Attempt::Ended(outcome) => {
+                    if target != home && matches!(outcome, WriteOutcome::Done { .. }) {
+                        // The next row that has to leave its page need not search for room.
+                        self.shared.targets[group].store(target, Ordering::Relaxed);
+                    }
+                    return Ok(outcome);
+                }
                 Attempt::Unknown => judge.resolve()?,
                 Attempt::NoRoom if !pruned && target == home => {
                     pruned = true;
@@ -163,7 +171,10 @@ struct Change<'c> {
 
 /// A slot for a tuple of `len` bytes, if the page has the room.
 fn slot_with_room(page: &HeapPage<'_>, len: usize) -> Result<Option<u16>> {
-    let slots = choose_slots(page, 1)?;
+    if page.gap() < len {
+        return Ok(None);
+    }
+    let slots = choose_slots(page, 1);
     let fits = how_many_fit(page, &slots, 0, std::iter::once(len)) == 1;
     assert!(!fits || page.slot(slots[0])? == Slot::Unused && slots[0] <= MAX_SLOTS);
     Ok(fits.then(|| slots[0]))

@@ -59,15 +59,23 @@ pub fn push_image(delta: &mut Vec<u8>, image: &[u8; PAGE_SIZE]) {
     delta.extend_from_slice(&image[16 + hole + len..]);
 }
 
-/// Bytes that [`push_image`] would append for `image`: a delta longer than that is not worth
-/// keeping.
-pub fn image_len(image: &[u8; PAGE_SIZE]) -> usize {
-    1 + 4 + 4 + (PAGE_SIZE - 16) - longest_zero_run(&image[16..]).1
+/// Would [`push_image`] append fewer than `than` bytes for `image`? Then a delta of that many is
+/// not worth keeping. Costs little where it is far from it, as it is for most.
+pub fn has_image_below(image: &[u8; PAGE_SIZE], than: usize) -> bool {
+    const WITHOUT_HOLE: usize = 1 + 4 + 4 + (PAGE_SIZE - 16);
+    // The hole must be longer than this.
+    let Some(short) = WITHOUT_HOLE.checked_sub(than) else { return true };
+    zero_run_beyond(&image[16..], short).1 > short
 }
 
 /// Start and length of the first longest run of zeroes.
 fn longest_zero_run(bytes: &[u8]) -> (usize, usize) {
-    let (mut best, mut at) = ((0, 0), 0);
+    zero_run_beyond(bytes, 0)
+}
+
+/// The same, if it is longer than `short`; else any place and `short`.
+fn zero_run_beyond(bytes: &[u8], short: usize) -> (usize, usize) {
+    let (mut best, mut at) = ((0, short), 0);
     while at + best.1 < bytes.len() {
         // A run that is longer than the best one reaches at least so far.
         let last = at + best.1;
@@ -227,6 +235,25 @@ mod tests {
             let (at, found) = longest_zero_run(&bytes);
             assert_eq!(found, longest, "{bytes:?}");
             assert!(bytes[at..at + found].iter().all(|byte| *byte == 0));
+            for short in 0..longest + 2 {
+                let (_, found) = zero_run_beyond(&bytes, short);
+                assert_eq!(found, longest.max(short), "{bytes:?} beyond {short}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_image_is_found_shorter_exactly_where_it_is() {
+        let mut seed = 11;
+        for _ in 0..500 {
+            let (at, len) = (pseudo_random(&mut seed) % PAGE_SIZE, pseudo_random(&mut seed));
+            let mut image = [1u8; PAGE_SIZE];
+            image[at..].iter_mut().take(len % PAGE_SIZE).for_each(|byte| *byte = 0);
+            let mut delta = Vec::new();
+            push_image(&mut delta, &image);
+            for than in [0, 1, delta.len() - 1, delta.len(), delta.len() + 1, 2 * PAGE_SIZE] {
+                assert_eq!(has_image_below(&image, than), delta.len() < than, "{than}");
+            }
         }
     }
 

@@ -22,7 +22,6 @@ use crate::keycode::{self, MAX_ENCODED};
 use crate::txn::{DeadHints, Snapshot};
 
 use super::bounds::Search;
-use super::index_only::KeyReader;
 use super::index_scan::{IndexRows, Leaves, check_usable, checker};
 use super::row::Projection;
 use super::scan::{Reader, Row};
@@ -52,15 +51,16 @@ pub(super) enum Next {
 }
 
 impl KeyRows {
-    /// The rows of `key`, which has a value for each key column; `None`: a scan must find them.
+    /// The rows of `key`, which has a value for each key column; `None`: a scan must find them, as
+    /// where the entries alone are to do.
     pub(super) fn new(
         (table, snapshot): (&Arc<Table>, &Arc<Snapshot>),
         index: &Arc<TableIndex>,
         projection: &Arc<Projection>,
-        key: &[Value],
+        (key, entries_do): (&[Value], bool),
     ) -> Result<Option<Self>> {
         let checker = checker(table, index);
-        if key.len() != checker.columns.len() || KeyReader::serves(index, projection) {
+        if key.len() != checker.columns.len() || entries_do {
             return Ok(None);
         }
         checker.check(key)?;

@@ -175,7 +175,30 @@ impl Table {
         projection: &Arc<Projection>,
         (key, limit): (&[Value], Option<u64>),
     ) -> Result<Scan> {
-        let rows = KeyRows::new((self, snapshot), index, projection, key)?;
+        // Entries alone may do.
+        let serves = KeyReader::serves(index, projection);
+        let rows = KeyRows::new((self, snapshot), index, projection, (key, serves))?;
+        self.scan_rows_of_key((snapshot, index, projection), rows, (key, limit))
+    }
+
+    /// As [`Table::scan_key`], of rows that are to be written: entries alone will not do.
+    pub fn scan_key_to_write(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        index: &Arc<TableIndex>,
+        projection: &Arc<Projection>,
+        (key, limit): (&[Value], Option<u64>),
+    ) -> Result<Scan> {
+        let rows = KeyRows::new((self, snapshot), index, projection, (key, false))?;
+        self.scan_rows_of_key((snapshot, index, projection), rows, (key, limit))
+    }
+
+    fn scan_rows_of_key(
+        self: &Arc<Self>,
+        (snapshot, index, projection): (&Arc<Snapshot>, &Arc<TableIndex>, &Arc<Projection>),
+        rows: Option<KeyRows>,
+        (key, limit): (&[Value], Option<u64>),
+    ) -> Result<Scan> {
         let Some(rows) = rows else {
             let bounds = IndexBounds::equal(key.to_vec());
             let options = IndexScanOptions { limit, ..IndexScanOptions::new(bounds) };

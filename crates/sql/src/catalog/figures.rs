@@ -111,7 +111,7 @@ pub(super) fn activity(db: &Database, context: &Context) -> Vec<Row> {
         };
         let who = &client.who;
         vec![
-            text(&context.database),
+            text(&*context.database),
             Datum::Int4(who.pid as i32),
             text(&who.user),
             text(client.application()),

@@ -18,6 +18,12 @@ use crate::types::{Datum, Decimal, Row, SqlType, calendar};
 
 /// What the engine is asked for; `None` if no row can match.
 pub(crate) fn scan_options(scan: &TableScan, context: &Context) -> Result<Option<ScanOptions>> {
+    let names = scan.columns.iter().map(|at| scan.table.info.columns[*at].name.as_str());
+    Ok(place_options(scan, context)?.map(|options| options.columns(names)))
+}
+
+/// The same for rows of which only their places are asked.
+pub(crate) fn place_options(scan: &TableScan, context: &Context) -> Result<Option<ScanOptions>> {
     let options = match &scan.path {
         Path::Sequential => Some(ScanOptions::all()),
         Path::Tid(place) => match place.eval(&[], context)? {
@@ -26,10 +32,9 @@ pub(crate) fn scan_options(scan: &TableScan, context: &Context) -> Result<Option
         },
         Path::Index(path) => path.options(context)?,
     };
-    let names = scan.columns.iter().map(|at| scan.table.info.columns[*at].name.as_str());
     Ok(options.map(|options| {
         let read_ahead = context.settings.read_ahead(options.index.is_some());
-        ScanOptions { read_ahead, ..options.columns(names) }
+        ScanOptions { read_ahead, columns: Some(Vec::new()), ..options }
     }))
 }
 

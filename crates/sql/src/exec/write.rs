@@ -10,7 +10,7 @@ use crate::error::{Result, SqlError};
 use crate::exec::memory::Memory;
 use crate::exec::query::{self, Limits};
 use crate::exec::references::{self, Pending};
-use crate::exec::source::{convert, scan_options};
+use crate::exec::source::{convert, place_options, scan_options};
 use crate::exec::{Pace, rows, upsert};
 use crate::expr::probe::Stage;
 use crate::expr::{Context, Expr};
@@ -156,7 +156,11 @@ fn rewrite(
     let scan = &change.scan;
     check_given(change, context)?;
     let mut returned = Returned::new(change.returning.as_ref(), budget);
-    let Some(mut options) = scan_options(scan, context)? else { return Ok(returned.done(0)) };
+    let options = match &scan.filter {
+        Some(_) => scan_options(scan, context)?,
+        None => place_options(scan, context)?,
+    };
+    let Some(mut options) = options else { return Ok(returned.done(0)) };
     options.any_order = options.index.is_some();
     txn.write(&scan.table.info.name, |writer| {
         let (mut count, mut found, mut removed) = (0, 0, 0);

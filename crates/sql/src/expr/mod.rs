@@ -30,6 +30,7 @@ pub(crate) mod system;
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use rightlink::Collation;
 
@@ -113,7 +114,7 @@ pub(crate) struct Context {
     /// Operands of the switches whose conditions are being evaluated, the innermost last.
     pub(crate) operands: RefCell<Vec<Datum>>,
     /// Name of the database.
-    pub(crate) database: String,
+    pub(crate) database: Arc<str>,
     /// Wall clock.
     pub(crate) db: Option<Db>,
     /// Where nodes note what they do, if anybody wants to know.

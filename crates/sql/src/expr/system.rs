@@ -24,7 +24,7 @@ pub(super) fn register(registry: &mut Registry) {
         registry.add(name, &[], T::Text, |_, _| Ok(Datum::Text(USER.to_owned())));
     }
     for name in ["current_database", "current_catalog"] {
-        registry.add(name, &[], T::Text, |_, c| Ok(Datum::Text(c.database.clone())));
+        registry.add(name, &[], T::Text, |_, c| Ok(Datum::Text(c.database.to_string())));
     }
     let type_of = registry.add("pg_typeof", &[T::Unknown], T::Text, |v, _| {
         // The binder puts the type's name in; only null gets here without one.

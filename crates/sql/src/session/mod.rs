@@ -30,6 +30,7 @@ mod transaction;
 mod utility;
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use rightlink::Database;
@@ -93,14 +94,38 @@ pub struct Outcome {
     pub notices: Vec<String>,
 }
 
+/// What a client gives names to: for nobody but itself, so the hash need not withstand anybody.
+type Named<V> = HashMap<String, V, BuildHasherDefault<ShortHash>>;
+
+/// The hash FNV-1a: cheap for names of a few bytes.
+struct ShortHash(u64);
+
+impl Default for ShortHash {
+    fn default() -> Self {
+        ShortHash(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for ShortHash {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// A session on a database. See the crate's documentation for an example.
 pub struct Session {
     db: Database,
-    database: String,
+    database: Arc<str>,
     active: Option<Active>,
     settings: Settings,
-    prepared: HashMap<String, Arc<Prepared>>,
-    portals: HashMap<String, Portal>,
+    prepared: Named<Arc<Prepared>>,
+    portals: Named<Portal>,
     cursors: HashMap<String, cursor::Cursor>,
     /// Cursors and portals so far.
     begun: u64,
@@ -124,11 +149,11 @@ impl Session {
         settings.opened(&db.method().to_string(), db.device_depth());
         Session {
             db: db.clone(),
-            database: "rightlink".to_owned(),
+            database: "rightlink".into(),
             active: None,
             settings,
-            prepared: HashMap::new(),
-            portals: HashMap::new(),
+            prepared: Named::default(),
+            portals: Named::default(),
             cursors: HashMap::new(),
             begun: 0,
             several: false,
@@ -152,7 +177,8 @@ impl Session {
     /// The name that `current_database()` gives.
     #[must_use]
     pub fn named(mut self, database: impl Into<String>) -> Session {
-        self.database = database.into();
+        let name: String = database.into();
+        self.database = name.into();
         self
     }
 

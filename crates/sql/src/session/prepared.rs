@@ -346,9 +346,8 @@ impl Session {
             );
             return Err(SqlError::new("08P01", message));
         }
-        let types =
-            prepared.planned.as_ref().map(|planned| planned.params.clone()).unwrap_or_default();
-        let params = convert(params, &types)?;
+        let types = prepared.planned.as_ref().map_or(&[][..], |planned| &planned.params);
+        let params = convert(params, types)?;
         if !portal.is_empty() && self.portals.contains_key(portal) {
             let message = format!("cursor \"{portal}\" already exists");
             return Err(SqlError::new(code::DUPLICATE_CURSOR, message));
@@ -370,12 +369,12 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Execution> {
         self.begin_message();
-        let Some(mut portal) = self.portals.remove(name) else {
+        let Some((name, mut portal)) = self.portals.remove_entry(name) else {
             return Err(self.failed(no_portal(name)));
         };
         let result = self.advance(&mut portal, limit, sink);
         if result.is_ok() {
-            self.portals.insert(name.to_owned(), portal);
+            self.portals.insert(name, portal);
         }
         let result = result.map_err(|error| self.failed(error));
         self.stop_deadline();
@@ -388,13 +387,15 @@ impl Session {
         limit: u64,
         sink: &mut dyn Sink,
     ) -> Result<Execution> {
-        if let State::Bound { statement, params } = &portal.state {
-            let (statement, params) = (Arc::clone(statement), params.clone());
+        let before = std::mem::replace(&mut portal.state, State::Finished);
+        if let State::Bound { statement, params } = before {
             self.seat.busy(&statement.text, self.db.unix_micros());
-            let Some(parsed) = &statement.parsed else { return Ok(Execution::Empty) };
+            let Some(parsed) = &statement.parsed else {
+                portal.state = State::Bound { statement, params };
+                return Ok(Execution::Empty);
+            };
             if let Stmt::Utility(Utility::Copy(copy)) = &parsed.stmt {
                 self.check_usable()?;
-                portal.state = State::Finished;
                 let tag = self.copy(copy, sink)?;
                 return Ok(tag.map_or(Execution::Copying, Execution::Complete));
             }
@@ -406,12 +407,13 @@ impl Session {
                 return Ok(Execution::Complete("DECLARE CURSOR".to_owned()));
             }
             if let Some(tag) = self.unplanned(parsed, sink)? {
-                portal.state = State::Finished;
                 return Ok(Execution::Complete(tag));
             }
             self.check_usable()?;
             let plan = self.current_plan(&statement)?;
             *portal = self.open(plan, params)?;
+        } else {
+            portal.state = before;
         }
         self.check_usable()?;
         if let State::Running { count, .. } = &mut portal.state {

@@ -257,7 +257,7 @@ impl Session {
             transaction_time: self.active.as_ref().map_or(statement_time, |active| active.time),
             statement_time,
             random: Cell::new(self.random),
-            database: self.database.clone(),
+            database: Arc::clone(&self.database),
             probe: self.probe.clone(),
             sequences: self.sequences.of_statement(),
             db: Some(Db(self.db.clone())),

@@ -62,6 +62,34 @@ fn an_update_finds_room_on_another_page() {
     fixture.assert_sound();
 }
 
+/// Rows that find no room on their own pages go to one page after the other; where they were, the
+/// next ones find room.
+#[test]
+fn rows_that_leave_full_pages_gather() {
+    let fixture = Fixture::new();
+    let rows: Vec<RowId> = (0..600u32).map(|n| fixture.insert(&[n as u8; 100])).collect();
+    let full: Vec<RowId> =
+        rows.iter().copied().filter(|row| row.block != rows[599].block).collect();
+    let (txn, old) = fixture.snapshot();
+    let moved: Vec<RowId> =
+        full.iter().step_by(11).map(|row| fixture.update(*row, &[7; 100], true)).collect();
+    let blocks: std::collections::BTreeSet<_> = moved.iter().map(|row| row.block).collect();
+    assert!(moved.len() > 40 && blocks.len() <= 3, "{} rows on {blocks:?}", moved.len());
+    assert!(full.iter().all(|row| !blocks.contains(&row.block)));
+    assert_eq!(scan(&fixture.heap, &old).len(), 600);
+    drop((old, txn));
+    // Now that nobody sees the versions that were left behind, others take their place.
+    let stays: Vec<RowId> = full.iter().copied().filter(|row| row.slot % 11 == 4).collect();
+    let mut heap_only = 0;
+    for row in stays.iter().filter(|row| fixture.fetch(**row).is_some()) {
+        let new = fixture.update(*row, &[8; 100], true);
+        heap_only += usize::from(new.block == row.block);
+    }
+    assert!(heap_only > 20, "{heap_only} of {} rows", stays.len());
+    assert_eq!(fixture.scan().len(), 600);
+    fixture.assert_sound();
+}
+
 #[test]
 fn the_first_updater_wins() {
     let fixture = Fixture::new();

@@ -92,3 +92,32 @@ fn old_and_new_keys_lead_to_their_own_versions() {
     let bad = store.table.scan_key(&after, index, store.table.all_columns(), (&new[1..], None));
     assert!(bad.is_err(), "a part of the key, of another type");
 }
+
+/// Rows that are to be written are looked up on their pages, also where the index holds all that is
+/// asked of them, and also if that is nothing.
+#[test]
+fn rows_to_be_written_are_found_by_their_keys() {
+    let store = store(42);
+    let mut txn = store.begin(Isolation::ReadCommitted);
+    let snapshot = txn.begin_statement().unwrap();
+    let (table, index) = (&store.table, &store.table.indexes()[0]);
+    let ids = |scan: Scan| scan.map(|row| row.unwrap().row_id).collect::<Vec<_>>();
+    for columns in [&[][..], &[0], &[0, 4]] {
+        let some = Arc::new(Projection::new(table.def(), columns).unwrap());
+        for id in [0, 7, 899, 900] {
+            let key = [Value::Int8(id)];
+            let scan = |write: bool, limit| match write {
+                true => table.scan_key_to_write(&snapshot, index, &some, (&key, limit)).unwrap(),
+                false => table.scan_key(&snapshot, index, &some, (&key, limit)).unwrap(),
+            };
+            let wanted: Vec<_> = store.find(&snapshot, id).into_iter().map(|(at, _)| at).collect();
+            assert_eq!(wanted.is_empty(), id == 900);
+            for write in [false, true] {
+                assert_eq!(ids(scan(write, None)), wanted, "{columns:?} of {id}");
+                assert_eq!(ids(scan(write, Some(0))), []);
+                let values = scan(write, None).next().unwrap().map(|row| row.values.len());
+                assert_eq!(values, (id < 900).then_some(columns.len()));
+            }
+        }
+    }
+}

@@ -28,7 +28,7 @@ impl Definer<'_> {
             Commented::Sequence(sequence) => self.comment_sequence(sequence, text),
             Commented::Constraint(table, name) => self.comment_constraint(table, name, text),
             Commented::Database(name) => {
-                if *name != self.context.database {
+                if **name != *self.context.database {
                     let message = format!("database \"{name}\" does not exist");
                     return Err(SqlError::new(code::INVALID_DATABASE, message));
                 }
