@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use rightlink::{
-    Database, IndexMethod, IndexSchema, Options, Prefetch, ScanOptions, TableSchema,
-    TransactionOptions, Type, Value,
+    Database, Error, IndexMethod, IndexSchema, Options, Prefetch, ScanOptions, TableSchema,
+    TransactionOptions, Type, Value, Written,
 };
 use rightlink_aio::SimDisk;
 use rightlink_aio::sim::CrashChoice;
@@ -171,6 +171,31 @@ fn recovery_keeps_the_device_busy() {
     assert!(reads > 20 && depth >= 4, "{depth} of {reads} reads of redo at a time");
 }
 
+/// Pages that a checkpoint writes are under way together, as many as the device serves.
+#[test]
+fn checkpoints_keep_the_device_busy() {
+    let at_a_time = |depth: u32| {
+        let Bed { env, disk, db } = bed();
+        db.close().unwrap();
+        let db = options(&env, &disk).depth(depth).open("db").unwrap();
+        let mut txn = db.begin();
+        // Apart from each other, so that no two pages are written by one call.
+        let rows = txn.scan("t", &ScanOptions::all()).unwrap().map(|row| row.unwrap().id);
+        let mut ids: Vec<_> = rows.filter(|id| id.block.0 % 3 == 0).collect();
+        ids.dedup_by_key(|id| id.block);
+        assert_eq!(txn.delete_many("t", &ids).unwrap() as usize, ids.len());
+        txn.commit().unwrap();
+        let calls = || db.stats().get("pool_write_calls").unwrap();
+        let (before, start) = (calls(), env.clock.now());
+        db.checkpoint().unwrap();
+        let (count, time) = (calls() - before, env.clock.now() - start);
+        assert!(count > 100, "{count} writes");
+        count as f64 * LATENCY.as_secs_f64() / time.as_secs_f64()
+    };
+    let (many, one) = (at_a_time(64), at_a_time(1));
+    assert!(many > 8.0 && one < 1.1, "{many} at a time, {one} where the device serves one");
+}
+
 /// What the device serves at once is measured when a database is made, kept, and set otherwise.
 #[test]
 fn the_depth_of_the_device_is_remembered() {
@@ -221,6 +246,37 @@ fn changes_of_many_rows_keep_the_device_busy() {
     });
     assert!(delete.pages > 8.0, "{delete:?}");
     assert_eq!(count(&bed.db, &ScanOptions::all()), ROWS as usize - others.len());
+    assert!(bed.db.verify().unwrap().is_clean());
+}
+
+/// Rows that a statement finds and changes one after the other, as SQL does: their heap pages come
+/// with the scan, the leaves of all indexes in waves, not a row's at a time.
+#[test]
+fn rows_changed_as_they_are_found_keep_the_device_busy() {
+    let bed = bed();
+    let some = ScanOptions::index("t_s").from(vec![Value::Int8(0)]).any_order();
+    let wanted = count(&bed.db, &some);
+    assert!(wanted > ROWS as usize / 3, "{wanted} rows are spread over all pages");
+    let update = busy(&bed, |db| {
+        let mut txn = db.begin();
+        let done = txn.write("t", |writer| {
+            let mut done = 0;
+            for row in writer.scan(&some)? {
+                let changed = |old: &[Value]| {
+                    let Value::Int8(id) = old[0] else { unreachable!("an int8") };
+                    Ok(Some(vec![Value::Int8(id), Value::Int8(-id - 1), old[2].clone()]))
+                };
+                let written = writer.update(row?.id, &mut { changed })?;
+                done += usize::from(matches!(written, Written::Done(_)));
+            }
+            Ok::<_, Error>(done)
+        });
+        assert_eq!(done.unwrap(), wanted);
+        txn.commit().unwrap();
+    });
+    assert!(update.pages > 8.0, "{update:?}");
+    assert_eq!(count(&bed.db, &some), 0, "no row has its old key");
+    assert_eq!(count(&bed.db, &ScanOptions::index("t_s")), ROWS as usize);
     assert!(bed.db.verify().unwrap().is_clean());
 }
 

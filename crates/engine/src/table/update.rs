@@ -59,16 +59,6 @@ impl Table {
         self.update_with(statement, row, (None, &mut |_, old| change(old)), None)
     }
 
-    /// As [`Table::update`], where `change` is told which version it is that it is given.
-    pub fn update_at(
-        &self,
-        statement: &mut Statement<'_>,
-        row: RowId,
-        change: ChangeAt<'_>,
-    ) -> Result<Written> {
-        self.update_with(statement, row, (None, change), None)
-    }
-
     /// As [`Table::update`], if `change` neither changes nor looks at other places than `only`:
     /// long values there are not read, and stand as nulls.
     pub fn update_only(
