@@ -425,6 +425,18 @@ fn check_keys(
             found.sort();
             assert!(found == wanted, "{options:?}");
         }
+        // Back to a mark, and on from there.
+        let options = IndexScanOptions::new(bounds);
+        let mut scan = open(store, (snapshot, index), store.table.all_columns(), &options);
+        let rest = |scan: &mut Scan| -> Vec<RowId> { scan.map(|row| row.unwrap().row_id).collect() };
+        let before = rng.index(wanted.len() + 1);
+        (0..before).for_each(|_| assert!(scan.next().unwrap().is_some()));
+        let mark = scan.mark().unwrap();
+        let first = rest(&mut scan);
+        assert_eq!(before + first.len(), wanted.len(), "{options:?}");
+        scan.restore(&mark).unwrap();
+        assert_eq!(rest(&mut scan), first, "{options:?}");
+        assert!(scan.turn().is_err(), "it has no order");
     }
 }
 
