@@ -664,4 +664,17 @@ fn a_limited_scan_reads_no_page_more_than_without_looking_ahead() {
         });
         assert!(reads.iter().all(|count| *count == reads[0]), "limit {limit}: {reads:?}");
     }
+    // Of the whole table, as far as the pages before tell how many will do.
+    let blocks = u64::from(store.table.heap().blocks() - 1);
+    for limit in [1, 2, 600 / blocks + 1, 200] {
+        let reads = [Prefetch::None, Prefetch::Adaptive].map(|policy| {
+            pool.set_prefetch(policy);
+            pool.evict_all().unwrap();
+            let before = pool.stats().reads;
+            let all = Projection::all(store.table.def());
+            assert_eq!(store.table.scan(&snapshot, all, Some(limit)).count() as u64, limit);
+            pool.stats().reads - before
+        });
+        assert!(blocks > 2 && reads[0] == reads[1], "limit {limit} of {blocks} pages: {reads:?}");
+    }
 }
