@@ -428,7 +428,8 @@ fn check_keys(
         // Back to a mark, and on from there.
         let options = IndexScanOptions::new(bounds);
         let mut scan = open(store, (snapshot, index), store.table.all_columns(), &options);
-        let rest = |scan: &mut Scan| -> Vec<RowId> { scan.map(|row| row.unwrap().row_id).collect() };
+        let rest =
+            |scan: &mut Scan| -> Vec<RowId> { scan.map(|row| row.unwrap().row_id).collect() };
         let before = rng.index(wanted.len() + 1);
         (0..before).for_each(|_| assert!(scan.next().unwrap().is_some()));
         let mark = scan.mark().unwrap();
