@@ -63,7 +63,8 @@ pub(super) fn read_meta(pool: &BufferPool, file: FileId) -> Result<Meta> {
 /// Blocks of a heap that need not be open, and its garbage, as noted last.
 pub(super) fn glance(pool: &BufferPool, file: FileId) -> Result<(u32, u32)> {
     let id = PageId::new(file, 0);
-    decode(id, &pool.glance(id)?).map(|meta| (meta.extent, meta.garbage))
+    let page = pool.glance(id)?;
+    decode(id, &page).map(|meta| (meta.extent, meta.garbage))
 }
 
 fn decode(id: PageId, page: &[u8; PAGE_SIZE]) -> Result<Meta> {

@@ -14,6 +14,7 @@ use rightlink_env::sync::Arc;
 use rightlink_env::{Budget, Reservation};
 
 use crate::buffer::ReadStream;
+use crate::datum::Value;
 use crate::error::Result;
 use crate::heap::WriteOutcome;
 use crate::ids::RowId;
