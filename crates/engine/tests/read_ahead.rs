@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use rightlink::{
-    Database, IndexMethod, IndexSchema, Options, Prefetch, ScanOptions, TableSchema,
-    TransactionOptions, Type, Value,
+    Database, Error, IndexMethod, IndexSchema, Options, Prefetch, ScanOptions, TableSchema,
+    TransactionOptions, Type, Value, Written,
 };
 use rightlink_aio::SimDisk;
 use rightlink_aio::sim::CrashChoice;
@@ -171,6 +171,31 @@ fn recovery_keeps_the_device_busy() {
     assert!(reads > 20 && depth >= 4, "{depth} of {reads} reads of redo at a time");
 }
 
+/// Pages that a checkpoint writes are under way together, as many as the device serves.
+#[test]
+fn checkpoints_keep_the_device_busy() {
+    let at_a_time = |depth: u32| {
+        let Bed { env, disk, db } = bed();
+        db.close().unwrap();
+        let db = options(&env, &disk).depth(depth).open("db").unwrap();
+        let mut txn = db.begin();
+        // Apart from each other, so that no two pages are written by one call.
+        let rows = txn.scan("t", &ScanOptions::all()).unwrap().map(|row| row.unwrap().id);
+        let mut ids: Vec<_> = rows.filter(|id| id.block.0 % 3 == 0).collect();
+        ids.dedup_by_key(|id| id.block);
+        assert_eq!(txn.delete_many("t", &ids).unwrap() as usize, ids.len());
+        txn.commit().unwrap();
+        let calls = || db.stats().get("pool_write_calls").unwrap();
+        let (before, start) = (calls(), env.clock.now());
+        db.checkpoint().unwrap();
+        let (count, time) = (calls() - before, env.clock.now() - start);
+        assert!(count > 100, "{count} writes");
+        count as f64 * LATENCY.as_secs_f64() / time.as_secs_f64()
+    };
+    let (many, one) = (at_a_time(64), at_a_time(1));
+    assert!(many > 8.0 && one < 1.1, "{many} at a time, {one} where the device serves one");
+}
+
 /// What the device serves at once is measured when a database is made, kept, and set otherwise.
 #[test]
 fn the_depth_of_the_device_is_remembered() {
@@ -222,6 +247,43 @@ fn changes_of_many_rows_keep_the_device_busy() {
     assert!(delete.pages > 8.0, "{delete:?}");
     assert_eq!(count(&bed.db, &ScanOptions::all()), ROWS as usize - others.len());
     assert!(bed.db.verify().unwrap().is_clean());
+}
+
+/// Rows that a statement finds and changes one after the other, as SQL does: the leaves that their
+/// entries go onto are read in waves, not those of a row at a time.
+#[test]
+fn rows_changed_as_they_are_found_read_leaves_together() {
+    let time = |serial_reads: bool| {
+        let bed = bed();
+        bed.db.evict_leaves().unwrap();
+        let start = bed.env.clock.now();
+        let options = TransactionOptions { relaxed: true, serial_reads, ..Default::default() };
+        let mut txn = bed.db.begin_with(options);
+        let done = txn.write("t", |writer| {
+            let mut done = 0;
+            for row in writer.scan(&ScanOptions::all())? {
+                let row = row?;
+                let Value::Int8(id) = row.values[0] else { unreachable!("an int8") };
+                if id % 8 > 0 {
+                    continue;
+                }
+                let written = writer.update(row.id, &mut |old| {
+                    let s = id.wrapping_mul(0x5851_F42D_4C95_7F2D);
+                    Ok(Some(vec![old[0].clone(), Value::Int8(s), old[2].clone()]))
+                })?;
+                done += i64::from(matches!(written, Written::Done(_)));
+            }
+            Ok::<_, Error>(done)
+        });
+        assert_eq!(done.unwrap(), ROWS / 8);
+        txn.commit().unwrap();
+        let took = bed.env.clock.now() - start;
+        assert_eq!(count(&bed.db, &ScanOptions::index("t_s")), ROWS as usize);
+        assert!(bed.db.verify().unwrap().is_clean());
+        took
+    };
+    let (alone, together) = (time(true), time(false));
+    assert!(together * 2 < alone, "{together:?}, one leaf after the other {alone:?}");
 }
 
 /// Keys of one leaf, or of a bucket, whose deleted rows lie scattered over the heap are used again:

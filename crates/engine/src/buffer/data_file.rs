@@ -279,6 +279,14 @@ impl DataFiles {
         Ok(())
     }
 
+    /// Reads a block of a file that is not open, and leaves it so.
+    pub(super) fn glance(&self, id: FileId, block: BlockNo) -> Result<AlignedBuf> {
+        let mut bytes = AlignedBuf::zeroed(PAGE_SIZE);
+        let file = self.io.open_file(&name(id), OpenMode::Existing).map_err(io_error)?;
+        file.read_exact_at(&mut bytes, offset(block)).map_err(io_error)?;
+        Ok(bytes)
+    }
+
     fn add(&self, file: DataFile) {
         self.open.write().entry(file.id).or_insert_with(|| Arc::new(file));
     }

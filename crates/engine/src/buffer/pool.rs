@@ -30,6 +30,7 @@ use crate::buffer::write_back::WriteBack;
 use crate::config::{MIN_POOL_PAGES, PAGE_SIZE};
 use crate::error::{Error, Result};
 use crate::ids::{BlockNo, FileId, Lsn, PageId};
+use crate::page::checksum;
 use crate::wal::Wal;
 
 /// Settings of the pool.
@@ -204,6 +205,23 @@ impl BufferPool {
         let open = self.core.files.get(file)?;
         let _whole = open.whole.read();
         Some(work())
+    }
+
+    /// A copy of a page of a file that need not be open, and is open afterwards only if it was
+    /// before: for those who look at many tables and will use few. What is opened and written
+    /// meanwhile may be copied as it was.
+    pub fn glance(&self, page: PageId) -> Result<Box<[u8; PAGE_SIZE]>> {
+        let copied = self.while_whole(page.file, || {
+            let pin = self.pin(page)?;
+            Ok(Box::new(*pin.shared().bytes()))
+        });
+        if let Some(copied) = copied {
+            return copied;
+        }
+        let bytes = self.core.files.glance(page.file, page.block)?;
+        let bytes: &[u8; PAGE_SIZE] = bytes.first_chunk().expect("a page was read");
+        checksum::verify(page, bytes).map_err(|what| Error::corrupt(page, what))?;
+        Ok(Box::new(*bytes))
     }
 
     /// Blocks of the file, if it is open.

@@ -5,12 +5,14 @@
 //! could not leave by key. A table is due when the difference has grown by what its definition says
 //! since the last vacuum. What that one had to leave, to an old snapshot, counts again when every
 //! transaction of its time is over. The count is noted on the table's meta page, roughly while it
-//! changes and exactly at a clean close, and goes on from there when the table is opened.
+//! changes and exactly at a clean close, and goes on from there when the table is opened. For a
+//! table that nobody has used since the database was opened nothing counts but what is noted: the
+//! first look reads that from the meta pages of all such tables, and opens those that are due.
 //!
 //! Invariants: nobody is waited for: a table whose lock is not to be had is left for the next look,
 //! and one that another thread vacuums is left to it.
 //! Does not do: start a thread (`background`), rest (`vacuum`), frozen xids of tables that nobody
-//! changes, garbage of a table that nobody has used since the database was opened.
+//! changes.
 
 use std::time::Duration;
 
@@ -22,8 +24,10 @@ use crate::db::info::VacuumReport;
 use crate::db::online::Watch;
 use crate::db::vacuum::How;
 use crate::error::{Error, Result};
+use crate::heap::Heap;
 use crate::ids::Xid;
 use crate::table::Table;
+use crate::table::schema::TableDef;
 use crate::txn::{Isolation, LockMode};
 
 /// After a crash, a table's garbage is known but for this part of what makes it due, and what was
@@ -81,6 +85,35 @@ impl Engine {
         Ok(())
     }
 
+    /// The first time: names of the tables that are due though nobody has used them since the
+    /// database was opened. Their files are not kept open for this.
+    fn due_though_unused(&self) -> Result<Vec<String>> {
+        let looked = &self.upkeep.vacuums.looked_for_unused;
+        if looked.swap(true, Ordering::Relaxed) {
+            return Ok(Vec::new());
+        }
+        let open = self.catalog.open_tables();
+        let defs = self.catalog.definitions().inspect_err(|_| {
+            looked.store(false, Ordering::Relaxed);
+        })?;
+        let unused = |def: &TableDef| open.iter().all(|entry| entry.table.def().id != def.id);
+        let is_due = |def: &TableDef| match Heap::glance(&self.pool, def.heap) {
+            Ok((blocks, garbage)) => def.auto_vacuum.is_due(blocks, garbage.into()),
+            // It is gone by now, or whoever uses the table is told of the damage.
+            Err(_) => false,
+        };
+        let mut due = Vec::new();
+        for def in defs.into_iter().filter(|def| def.auto_vacuum.enabled && unused(def)) {
+            if self.upkeep.is_closed() {
+                break;
+            }
+            if is_due(&def) {
+                due.push(def.name);
+            }
+        }
+        Ok(due)
+    }
+
     /// Looks at every open table once; false if none needed anything. One that fails does not keep
     /// the others waiting: its failure, the first of them, is told when all have had their turn.
     pub(crate) fn step_vacuum(&self) -> Result<bool> {
@@ -102,6 +135,13 @@ impl Engine {
                     Err(error @ Error::Poisoned(_)) => return Err(error),
                     Err(error) => _ = failure.get_or_insert(entry.table.def().named(error)),
                 }
+            }
+        }
+        for name in self.due_though_unused()? {
+            match self.tend(&name) {
+                Ok(did) => worked |= did,
+                Err(error @ Error::Poisoned(_)) => return Err(error),
+                Err(error) => _ = failure.get_or_insert(self.catalog.blamed(error)),
             }
         }
         failure.map_or(Ok(worked), Err)
@@ -359,6 +399,67 @@ mod tests {
         delete_some(&db, 19_001, 1);
         let known = table(&db, "t").heap().garbage_since_vacuum();
         assert_eq!(known, all + 1, "of two, one was made after that look and before the crash");
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    /// Garbage that was noted made a table due only when somebody had used it again. Of the other
+    /// tables no file is opened for the look.
+    #[test]
+    fn a_table_that_nobody_uses_is_vacuumed_for_what_is_noted() {
+        let disk = SimDisk::new(5);
+        let options = || Database::options().simulation(Env::simulated(5), disk.clone());
+        let db = fill(options().open("db").unwrap(), 5000);
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("u").column("id", Type::Int8)).unwrap();
+        txn.insert("u", &[Value::Int8(1)]).unwrap();
+        txn.commit().unwrap();
+        delete_some(&db, 0, 3000);
+        let files = ["t", "u"].map(|name| table(&db, name).heap().files().heap);
+        db.close().unwrap();
+        let db = options().open("db").unwrap();
+        let is_open = || files.map(|file| db.engine().pool.is_open(file));
+        assert_eq!(is_open(), [false, false], "nobody has used them");
+        assert!(db.engine().step_vacuum().unwrap());
+        assert_eq!((db.stats().get("auto_vacuums"), is_open()), (Some(1), [true, false]));
+        assert!(!db.engine().step_vacuum().unwrap(), "nothing is left");
+        assert_eq!(db.vacuum(Some("t")).unwrap().rows_removed, 0);
+        assert_eq!(db.begin().scan("t", &ScanOptions::all()).unwrap().count(), 2000);
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    /// A crash forgets no more than an eighth of what makes a table due, and what was made since
+    /// the last look. What it leaves counts.
+    #[test]
+    fn garbage_from_before_a_crash_counts() {
+        let disk = SimDisk::new(5);
+        let options = |disk| Database::options().simulation(Env::simulated(5), disk);
+        let db = fill(options(disk.clone()).open("db").unwrap(), 20_000);
+        let (enough, noted) = (enough(&db), || table(&db, "t").heap().is_garbage_noted(0));
+        delete_some(&db, 0, enough / 8);
+        assert!(!db.engine().step_vacuum().unwrap() && !noted(), "not worth a record");
+        delete_some(&db, 3000, enough / 2);
+        assert!(!db.engine().step_vacuum().unwrap() && noted());
+        let made = enough / 8 + enough / 2;
+        // Its commit makes the record durable.
+        delete_some(&db, 16_000, 1);
+        let crashed = disk.crash_image(&CrashChoice::AllLost);
+        let db = options(crashed).open("db").unwrap();
+        db.describe("t").unwrap();
+        let known = table(&db, "t").heap().garbage_since_vacuum();
+        assert!(known + 1 + enough / 8 >= made && known <= made + 1, "{known} of {made} and one");
+        let rest = enough - known;
+        // By its garbage; xids that a crash skips make it old, too.
+        let is_due = || {
+            let (table, when) = (table(&db, "t"), AutoVacuum::default());
+            when.is_due(table.heap().blocks(), table.heap().garbage_since_vacuum())
+        };
+        delete_some(&db, 10_000, rest - 1);
+        assert!(!is_due(), "that is not enough");
+        delete_some(&db, 18_000, 1);
+        assert!(is_due() && db.engine().step_vacuum().unwrap());
+        assert_eq!(db.stats().get("auto_vacuums"), Some(1));
+        let left = db.begin().scan("t", &ScanOptions::all()).unwrap().count() as u64;
+        assert_eq!(left, 20_000 - made - 1 - rest, "what was acknowledged stays deleted");
         assert!(db.verify().unwrap().is_clean());
     }
 

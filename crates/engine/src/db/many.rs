@@ -257,6 +257,7 @@ impl Writer<'_> {
         let table: Arc<Table> = Arc::clone(&self.entry.table);
         let arbiters = arbiters(table.def(), on)?;
         self.admit(false)?;
+        self.finish_updates()?;
         table.naming(table.upsert_many(&mut self.statement, rows, &arbiters, merge))
     }
 }

@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rightlink_env::sync::{Arc, AtomicU64, Mutex, MutexGuard};
+use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Mutex, MutexGuard};
 use rightlink_env::{Nanos, points, thread};
 
 use crate::catalog::{Changes, Entry};
@@ -58,6 +58,8 @@ pub(crate) struct Vacuums {
     skipped: Mutex<BTreeSet<ObjectId>>,
     /// First xid not handed out when all tables were looked at for old xids.
     pub(crate) looked_at: AtomicU64,
+    /// Was it looked for tables that are due though nobody has used them?
+    pub(crate) looked_for_unused: AtomicBool,
     settings: Settings,
 }
 
@@ -111,6 +113,7 @@ impl Vacuums {
             parked: Mutex::new(BTreeMap::new()),
             skipped: Mutex::new(BTreeSet::new()),
             looked_at: AtomicU64::new(0),
+            looked_for_unused: AtomicBool::new(false),
             settings,
         }
     }

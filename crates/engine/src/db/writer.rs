@@ -3,6 +3,8 @@
 //!
 //! Invariants: everything a [`Writer`] does has one snapshot, which does not see the statement's
 //! own writes, and one xid; if the work fails, all of it is undone and the transaction goes on.
+//! Index entries of rows that it updates go in together, so that their leaves are read together: at
+//! the end, before it inserts, and when they have used their share of memory.
 //! Does not do: statements over several tables.
 
 use rightlink_env::sync::Arc;
@@ -16,13 +18,15 @@ use crate::db::scan::{self, ScanOptions};
 use crate::db::transaction::Transaction;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::table::{Busy, Change, ChangeAt, Statement, Wanted, WantedAt, Written};
+use crate::table::{Busy, Change, ChangeAt, Pending, Statement, Wanted, WantedAt, Written};
 use crate::txn::{LockMode, RowLock};
 
 /// A statement that reads and writes one table. See [`Transaction::write`].
 pub struct Writer<'t> {
     pub(super) statement: Statement<'t>,
     pub(super) entry: Arc<Entry>,
+    /// Rows that were updated and whose entries are still to go in.
+    pending: Pending,
     alive: Alive,
     handle: Arc<Handle>,
     now: i64,
@@ -44,11 +48,15 @@ impl Transaction {
             let entry = self.entry(table, LockMode::Write)?;
             let (alive, handle, now) = (self.alive(), Arc::clone(&self.handle), self.now());
             let (frees, statement) = (self.frees, self.statement()?);
-            let mut writer = Writer { statement, entry, alive, handle, now, frees };
+            let pending = Pending::default();
+            let mut writer = Writer { statement, entry, pending, alive, handle, now, frees };
             if writer.handle.engine.catalog.edition() != edition {
                 continue;
             }
-            let result = work(&mut writer);
+            let result = work(&mut writer).and_then(|done| {
+                writer.finish_updates()?;
+                Ok(done)
+            });
             if result.is_err() {
                 writer.statement.txn().rollback_statement();
             }
@@ -64,6 +72,12 @@ impl Writer<'_> {
         self.handle.engine.admit_more(self.frees || frees)
     }
 
+    /// Entries of updated rows that are still to go in do so.
+    pub(super) fn finish_updates(&mut self) -> Result<()> {
+        let table = &self.entry.table;
+        table.naming(table.finish_updates(&mut self.statement, &mut self.pending))
+    }
+
     /// Rows of the table, as the statement's snapshot sees them.
     pub fn scan(&mut self, options: &ScanOptions) -> Result<Rows> {
         let snapshot = self.statement.snapshot();
@@ -74,6 +88,7 @@ impl Writer<'_> {
     /// Inserts rows (values in column order).
     pub fn insert_many(&mut self, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
         self.admit(false)?;
+        self.finish_updates()?;
         self.entry.table.naming(self.entry.table.insert_many(&mut self.statement, rows))
     }
 
@@ -96,17 +111,18 @@ impl Writer<'_> {
 
     /// Replaces the row at `id` by what `change` makes of it, `None` to leave it. Under read
     /// committed `change` is called again with the newest version if another transaction changed
-    /// the row first.
+    /// the row first. That a key of it is taken may be told by a later call, or when the work is
+    /// done: entries of many rows go into the indexes together.
     pub fn update(&mut self, id: RowId, change: Change<'_>) -> Result<Written> {
-        self.admit(false)?;
-        self.entry.table.naming(self.entry.table.update(&mut self.statement, id, change))
+        self.update_at(id, &mut |_, old| change(old))
     }
 
     /// As [`Writer::update`]; `change` is told where the version lies that it is given: at `id`
     /// unless the row has changed.
     pub fn update_at(&mut self, id: RowId, change: ChangeAt<'_>) -> Result<Written> {
         self.admit(false)?;
-        self.entry.table.naming(self.entry.table.update_at(&mut self.statement, id, change))
+        let (table, pending) = (&self.entry.table, &mut self.pending);
+        table.naming(table.update_at(&mut self.statement, id, change, pending))
     }
 
     /// Deletes the row at `id` if it is `wanted`, asked again as in [`Writer::update`].
@@ -215,6 +231,42 @@ mod tests {
         let (_dir, db) = numbers(50);
         assert_eq!(move_all(&db, None).unwrap(), 50);
         assert_eq!(all(&db), (100..150).collect::<Vec<_>>());
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    /// Keys that the statement gives up may be taken, in whatever order its rows come: all entries
+    /// go in when all rows are written. One that somebody else has undoes all of it.
+    #[test]
+    fn keys_are_asked_about_when_all_rows_are_written() {
+        let (_dir, db) = numbers(50);
+        let mut txn = db.begin();
+        let by = |writer: &mut crate::Writer<'_>, most: i64, step: i64| {
+            let wanted = ScanOptions::index("n_pkey").to(vec![Value::Int8(most)]);
+            for row in writer.scan(&wanted)? {
+                let moved = |old: &[Value]| match old {
+                    [Value::Int8(n)] => Ok(Some(vec![Value::Int8(n + step)])),
+                    _ => unreachable!("one int8"),
+                };
+                let written = writer.update(row?.id, &mut { moved })?;
+                assert!(matches!(written, Written::Done(_)));
+            }
+            Ok::<_, crate::Error>(())
+        };
+        txn.write("n", |writer| by(writer, 49, 1)).unwrap();
+        let taken = txn.write("n", |writer| by(writer, 20, 5)).unwrap_err();
+        assert!(matches!(taken, crate::Error::UniqueViolation { .. }), "{taken}");
+        // What is inserted by the same statement meets the rows that it updated before.
+        let mut both = |key: i64| {
+            txn.write("n", |writer| {
+                by(writer, 1, 99)?;
+                writer.insert_many(&[vec![Value::Int8(key)]])
+            })
+        };
+        let taken = both(100).unwrap_err();
+        assert!(matches!(taken, crate::Error::UniqueViolation { .. }), "{taken}");
+        assert_eq!(both(1).unwrap().len(), 1);
+        txn.commit().unwrap();
+        assert_eq!(all(&db), (1..=50).chain([100]).collect::<Vec<_>>());
         assert!(db.verify().unwrap().is_clean());
     }
 

@@ -60,6 +60,13 @@ pub(super) fn read_meta(pool: &BufferPool, file: FileId) -> Result<Meta> {
     decode(pin.page(), latch.bytes())
 }
 
+/// Blocks of a heap that need not be open, and its garbage, as noted last.
+pub(super) fn glance(pool: &BufferPool, file: FileId) -> Result<(u32, u32)> {
+    let id = PageId::new(file, 0);
+    let page = pool.glance(id)?;
+    decode(id, &page).map(|meta| (meta.extent, meta.garbage))
+}
+
 fn decode(id: PageId, page: &[u8; PAGE_SIZE]) -> Result<Meta> {
     let meta = Meta {
         extent: header::u32_at(page, EXTENT),

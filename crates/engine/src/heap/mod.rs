@@ -227,6 +227,12 @@ impl Heap {
         Ok(Heap { shared: Arc::new(shared) })
     }
 
+    /// Blocks of a heap that need not be open, and its garbage, as noted last. Opens no file for
+    /// longer than that.
+    pub fn glance(pool: &BufferPool, heap: FileId) -> Result<(u32, u32)> {
+        extent::glance(pool, heap)
+    }
+
     /// Do both share their state? Two that were opened one after the other do not: the recycle
     /// clock (R3) of one tells nothing about the other.
     pub fn is_same(&self, other: &Heap) -> bool {

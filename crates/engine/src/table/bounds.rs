@@ -289,7 +289,7 @@ impl Checker<'_> {
     }
 
     /// Can this build make keys of the index at all?
-    fn check_collations(&self) -> Result<()> {
+    pub(crate) fn check_collations(&self) -> Result<()> {
         let unknown = |column: &&KeyColumn| {
             column.collation.as_ref().is_some_and(|collation| !collation.is_usable())
         };

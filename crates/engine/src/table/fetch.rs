@@ -56,6 +56,7 @@ impl Table {
         projection: &Arc<Projection>,
     ) -> Result<Vec<Vec<Row>>> {
         let checker = checker(self, index);
+        checker.check_collations()?;
         let range = |key: &Vec<Value>| checker.columns(key, &ColumnRange::All);
         let ranges = keys.iter().map(range).collect::<Result<Vec<_>>>()?;
         let search = Search::list(disjoint(ranges.clone()));
@@ -65,8 +66,9 @@ impl Table {
         let mut rows = IndexRows::new(reader, leaves, None, false);
         let mut found = vec![Vec::new(); keys.len()];
         while let Some(row) = rows.next(u64::MAX)? {
-            let key = rows.last_key().expect("a row was found");
-            asked.by(key).for_each(|number| found[number].push(row.clone()));
+            // What was asked for is in the order of the index's method.
+            let place = index.def.method.place(rows.last_key().expect("a row was found"));
+            asked.by(&place).for_each(|number| found[number].push(row.clone()));
         }
         let handed_out = found.iter().map(|rows| rows.len() as u64).sum();
         index.count_scan(rows.entries(), handed_out);
@@ -74,7 +76,8 @@ impl Table {
     }
 }
 
-/// Keys and prefixes of keys as they were asked for, perhaps more than once or one inside another.
+/// Keys and prefixes of keys as they were asked for, perhaps more than once or one inside another,
+/// as places in the order of the index's method.
 struct Asked {
     /// In key order, what contains others before them; each with its place in the list.
     ranges: Vec<(usize, KeyRange)>,
@@ -100,12 +103,12 @@ impl Asked {
         Self { ranges, around }
     }
 
-    /// The places in the list of all that `key` is wanted for.
-    fn by(&self, key: &[u8]) -> impl Iterator<Item = usize> {
-        let begun = self.ranges.partition_point(|(_, range)| range.low.as_slice() <= key);
+    /// The places in the list of all that the key at `place` is wanted for.
+    fn by(&self, place: &[u8]) -> impl Iterator<Item = usize> {
+        let begun = self.ranges.partition_point(|(_, range)| range.low.as_slice() <= place);
         let chain = std::iter::successors(begun.checked_sub(1), |at| self.around[*at]);
         // Ranges of prefixes are nested or disjoint: whatever contains the key is in this chain.
-        let wanted = chain.filter(move |at| self.ranges[*at].1.contains(key));
+        let wanted = chain.filter(move |at| self.ranges[*at].1.contains(place));
         wanted.map(|at| self.ranges[at].0)
     }
 }

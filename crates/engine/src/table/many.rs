@@ -1,5 +1,6 @@
 //! Updating and deleting many rows as one statement: heap pages in the heap's order and ahead, the
-//! entries of all new versions into all indexes at once.
+//! entries of all new versions into all indexes at once. Whoever finds the rows one after the other
+//! (SQL) has the entries go in together likewise.
 //!
 //! Until the entries of a portion go in, their rows' new versions have none. That is sound: nobody
 //! but this transaction sees them, its snapshot does not see this statement's changes, and a rival
@@ -9,10 +10,11 @@
 //! Invariants: an error undoes all of it, as with a single row.
 //! Does not do: unique keys that change places across two portions.
 
-use rightlink_env::Reservation;
 use rightlink_env::sync::Arc;
+use rightlink_env::{Budget, Reservation};
 
 use crate::buffer::ReadStream;
+use crate::datum::Value;
 use crate::error::Result;
 use crate::heap::WriteOutcome;
 use crate::ids::RowId;
@@ -23,7 +25,7 @@ use super::entries::options;
 use super::insert::{ENTRY_BYTES, LEAST_MEMORY, MEMORY_SHARE, ROW_BYTES};
 use super::online::GoOn;
 use super::statement::Statement;
-use super::update::{Change, NEW, Update};
+use super::update::{Change, ChangeAt, NEW, Update};
 use super::write::Written;
 
 /// Told of each row that was written.
@@ -31,9 +33,36 @@ pub type Done<'a> = &'a mut dyn FnMut(RowId);
 
 /// New versions whose entries are still to go in.
 #[derive(Default)]
-struct Pending {
+pub struct Pending {
     rows: Vec<(Arc<Update>, RowId)>,
     bytes: usize,
+    /// What the budget gave for them, where there was need to ask.
+    memory: Option<Reservation>,
+}
+
+impl Pending {
+    /// Does none wait?
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Is there memory for them, or can the budget spare some?
+    fn has_room(&mut self, budget: &Budget) -> bool {
+        let (bytes, most) = (self.bytes, budget.limit() / MEMORY_SHARE);
+        if bytes <= self.memory.as_ref().map_or(0, Reservation::bytes).max(LEAST_MEMORY) {
+            return true;
+        }
+        if bytes > most || bytes > budget.available() / 2 {
+            return false;
+        }
+        match &mut self.memory {
+            Some(memory) => memory.grow(bytes),
+            None => {
+                self.memory = budget.try_reserve(2 * bytes);
+                self.memory.is_some()
+            }
+        }
+    }
 }
 
 impl Table {
@@ -54,8 +83,8 @@ impl Table {
             let mut pending = Pending::default();
             let count = self.in_heap_order(statement, rows, &mut |statement, row| {
                 go_on()?;
-                let written =
-                    self.update_later(statement, row, (only, &mut *change), &mut pending)?;
+                let how = &mut |_, old: &[Value]| change(old);
+                let written = self.update_later(statement, row, (only, how), &mut pending)?;
                 if let Written::Done(id) = written {
                     done(id);
                 }
@@ -68,6 +97,45 @@ impl Table {
             self.clean_some()?;
             Ok(count)
         })
+    }
+
+    /// Updates the row at `row` by what `change`, told where the version lies, makes of it. The
+    /// entries of the new version go in with those of other rows, at [`Table::finish_updates`] at
+    /// the latest, which the statement must come to.
+    pub fn update_at(
+        &self,
+        statement: &mut Statement<'_>,
+        row: RowId,
+        change: ChangeAt<'_>,
+        pending: &mut Pending,
+    ) -> Result<Written> {
+        statement.write(|statement| {
+            let written = self.update_later(statement, row, (None, change), pending)?;
+            if !pending.has_room(self.heap.pool().budget()) {
+                self.insert_pending(statement, pending)?;
+            }
+            self.clean_some()?;
+            match written {
+                // The caller is given another row's new id.
+                Written::Done(made) if statement.txn().named((self.def.id, row)) == row => {
+                    self.check_name(statement, made)?;
+                }
+                _ => {}
+            }
+            Ok(written)
+        })
+    }
+
+    /// The entries go in of all rows whose entries still wait.
+    pub fn finish_updates(
+        &self,
+        statement: &mut Statement<'_>,
+        pending: &mut Pending,
+    ) -> Result<()> {
+        match pending.is_empty() {
+            true => Ok(()),
+            false => statement.write(|statement| self.insert_pending(statement, pending)),
+        }
     }
 
     /// Deletes rows; how many. A row that is named twice is deleted once. After the last call of
@@ -128,12 +196,12 @@ impl Table {
         &self,
         statement: &mut Statement<'_>,
         row: RowId,
-        (only, change): (Option<&[usize]>, Change<'_>),
+        (only, change): (Option<&[usize]>, ChangeAt<'_>),
         pending: &mut Pending,
     ) -> Result<Written> {
         let prepare = |statement: &mut Statement<'_>, at, bytes: &[u8]| {
             let old = self.read_old(at, bytes, only)?;
-            let Some(new) = change(&old.values)? else { return Ok(None) };
+            let Some(new) = change(at, &old.values)? else { return Ok(None) };
             self.prepare_update(statement, old, new, None).map(|update| Some(Arc::new(update)))
         };
         self.write_row(statement, row, prepare, |statement, old, update| {
@@ -148,10 +216,11 @@ impl Table {
     }
 
     fn insert_pending(&self, statement: &mut Statement<'_>, pending: &mut Pending) -> Result<()> {
-        let Pending { rows, .. } = std::mem::take(pending);
-        if rows.is_empty() {
+        if pending.is_empty() {
             return Ok(());
         }
+        let rows = std::mem::take(&mut pending.rows);
+        pending.bytes = 0;
         let xid = statement.txn().xid()?;
         let entries = |index: usize| {
             rows.iter().filter_map(|(update, row)| update.keys[index].entry(NEW, *row)).collect()

@@ -61,7 +61,7 @@ pub use clean::Cleaned;
 pub use delete::{Wanted, WantedAt};
 pub use index_scan::Mark;
 pub use long::{LongReader, LongWriter};
-pub use many::Done;
+pub use many::{Done, Pending};
 pub use online::GoOn;
 pub(crate) use online::forgets_to_wait;
 pub use oracle::TableOracle;

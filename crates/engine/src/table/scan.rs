@@ -283,9 +283,10 @@ impl HeapRows {
         Self { reader, stream, page, used: 0, again: None, memory: None }
     }
 
-    fn next(&mut self) -> Result<Option<Row>> {
+    /// The next row; the caller wants at most `left` more.
+    fn next(&mut self, left: u64) -> Result<Option<Row>> {
         while self.used == self.page.len() {
-            if !self.fill()? {
+            if !self.fill(left)? {
                 return Ok(None);
             }
         }
@@ -296,8 +297,10 @@ impl HeapRows {
     }
 
     /// Reads the next page, or more of the last one; false at the end of the table.
-    fn fill(&mut self) -> Result<bool> {
+    fn fill(&mut self, left: u64) -> Result<bool> {
         let table = &self.reader.table;
+        // Pages with as many rows as the last one would do.
+        self.stream.want(left.div_ceil(self.page.len().max(1) as u64));
         let (pin, seen) = match self.again {
             Some((page, seen)) => (table.pool.pin(page)?, seen),
             None => match self.stream.next()? {
@@ -355,7 +358,7 @@ impl Scan {
         let left = self.left;
         let next = match &mut self.source {
             Source::Index(rows) => rows.next(left)?,
-            Source::Heap(rows) => rows.next()?,
+            Source::Heap(rows) => rows.next(left)?,
             Source::Key(rows) => match rows.next()? {
                 Next::Row(row) => row,
                 Next::Scan => self.through_index()?.next(left)?,

@@ -56,25 +56,7 @@ impl Table {
         row: RowId,
         change: Change<'_>,
     ) -> Result<Written> {
-        self.update_at(statement, row, &mut |_, old| change(old))
-    }
-
-    /// As [`Table::update`], where `change` is told which version it is that it is given.
-    pub fn update_at(
-        &self,
-        statement: &mut Statement<'_>,
-        row: RowId,
-        change: ChangeAt<'_>,
-    ) -> Result<Written> {
-        let written = self.update_with(statement, row, (None, change), None)?;
-        match written {
-            // The caller is given another row's new id.
-            Written::Done(made) if statement.txn().named((self.def.id, row)) == row => {
-                statement.write(|statement| self.check_name(statement, made))?;
-            }
-            _ => {}
-        }
-        Ok(written)
+        self.update_with(statement, row, (None, &mut |_, old| change(old)), None)
     }
 
     /// As [`Table::update`], if `change` neither changes nor looks at other places than `only`:

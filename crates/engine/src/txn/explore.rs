@@ -153,7 +153,7 @@ fn lock_row(txn: &mut Transaction, row: &Mutex<Xid>, number: usize) -> crate::Re
             break Ok(());
         }
         drop(holder);
-        if let Err(error) = txn.wait_to_write(in_it, place).map(drop) {
+        if let Err(error) = txn.wait_to_write(in_it, (place, true), Reads::default()).map(drop) {
             break Err(error);
         }
     };
@@ -183,7 +183,6 @@ fn heirs_end() {
                 let waited = txn.wait_to_write(in_it, (place, true), reads).expect("no ring");
                 assert!(snapshot.is_some(), "it can be read by again");
                 drop((waited, snapshot));
-
                 txn.settle(None);
             }
         })

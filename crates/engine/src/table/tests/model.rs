@@ -425,6 +425,19 @@ fn check_keys(
             found.sort();
             assert!(found == wanted, "{options:?}");
         }
+        // Back to a mark, and on from there.
+        let options = IndexScanOptions::new(bounds);
+        let mut scan = open(store, (snapshot, index), store.table.all_columns(), &options);
+        let rest =
+            |scan: &mut Scan| -> Vec<RowId> { scan.map(|row| row.unwrap().row_id).collect() };
+        let before = rng.index(wanted.len() + 1);
+        (0..before).for_each(|_| assert!(scan.next().unwrap().is_some()));
+        let mark = scan.mark().unwrap();
+        let first = rest(&mut scan);
+        assert_eq!(before + first.len(), wanted.len(), "{options:?}");
+        scan.restore(&mark).unwrap();
+        assert_eq!(rest(&mut scan), first, "{options:?}");
+        assert!(scan.turn().is_err(), "it has no order");
     }
 }
 
@@ -651,5 +664,18 @@ fn a_limited_scan_reads_no_page_more_than_without_looking_ahead() {
             pool.stats().reads - before
         });
         assert!(reads.iter().all(|count| *count == reads[0]), "limit {limit}: {reads:?}");
+    }
+    // Of the whole table, as far as the pages before tell how many will do.
+    let blocks = u64::from(store.table.heap().blocks() - 1);
+    for limit in [1, 2, 600 / blocks + 1, 200] {
+        let reads = [Prefetch::None, Prefetch::Adaptive].map(|policy| {
+            pool.set_prefetch(policy);
+            pool.evict_all().unwrap();
+            let before = pool.stats().reads;
+            let all = Projection::all(store.table.def());
+            assert_eq!(store.table.scan(&snapshot, all, Some(limit)).count() as u64, limit);
+            pool.stats().reads - before
+        });
+        assert!(blocks > 2 && reads[0] == reads[1], "limit {limit} of {blocks} pages: {reads:?}");
     }
 }
