@@ -64,6 +64,13 @@ fn put_item(mut out: &mut [u8], rem: &[u8], value: Value<'_>, level: u8) {
     }
 }
 
+/// The item of a leaf entry without payload whose key has `rem` after the prefix.
+pub(crate) fn plain_item(rem: &[u8]) -> Vec<u8> {
+    let mut item = vec![0; item_size(rem.len(), 0, 0)];
+    put_item(&mut item, rem, Value::default(), 0);
+    item
+}
+
 fn tags_of(value: Value<'_>) -> u16 {
     match value.extra.is_empty() {
         true => value.tags & DEAD,
@@ -190,6 +197,30 @@ impl Frame {
         Some(image)
     }
 
+    /// As [`Frame::image`], of a leaf with two fences that share `prefix` bytes and items that lack
+    /// these already: each with its head.
+    pub(crate) fn image_of_items<'a>(
+        &self,
+        prefix: usize,
+        items: impl Iterator<Item = (u32, &'a [u8])> + Clone,
+    ) -> Option<Box<[u8; PAGE_SIZE]>> {
+        let high = self.high.as_ref().expect("a leaf with a high key");
+        assert!(self.left != 0 && self.level == 0, "a leaf with a low fence");
+        debug_assert_eq!(common(&self.low, high), prefix);
+        let count = items.clone().count();
+        let used: usize = items.clone().map(|(_, item)| item.len() + SLOT).sum();
+        if self.fixed(prefix) + used + reserved(self.reserve, count) > PAGE_SIZE {
+            return None;
+        }
+        let mut image = self.empty_image(&self.low, prefix);
+        let upper = PAGE_SIZE - TRAILER - self.low.len() - high.len();
+        let mut writer = Writer { image: &mut image, level: 0, slots: 0, upper };
+        items.for_each(|(head, item)| writer.copy(head, item));
+        writer.finish();
+        debug_assert!(Node::open(&*image).is_ok_and(|node| node.count == count));
+        Some(image)
+    }
+
     fn empty_image(&self, low: &[u8], prefix: usize) -> Box<[u8; PAGE_SIZE]> {
         let kind = if self.level == 0 { PageKind::BtreeLeaf } else { PageKind::BtreeInner };
         let high = self.high.as_deref().unwrap_or_default();
@@ -231,6 +262,19 @@ impl Writer<'_> {
         assert!(upper >= slot + SLOT, "the size was checked");
         put_item(&mut self.image[upper..end], rem, value, self.level);
         self.image[slot..slot + SLOT].copy_from_slice(&slot_of(upper, rem, value));
+        (self.slots, self.upper) = (self.slots + 1, upper);
+    }
+
+    /// Copies the item of a leaf entry without tags.
+    #[inline]
+    fn copy(&mut self, head: u32, item: &[u8]) {
+        let end = self.upper;
+        let upper = end - item.len();
+        let slot = HEADER_SIZE + self.slots * SLOT;
+        assert!(upper >= slot + SLOT, "the size was checked");
+        self.image[upper..end].copy_from_slice(item);
+        self.image[slot..slot + 2].copy_from_slice(&(upper as u16).to_le_bytes());
+        self.image[slot + 2..slot + SLOT].copy_from_slice(&head.to_be_bytes());
         (self.slots, self.upper) = (self.slots + 1, upper);
     }
 

@@ -26,7 +26,7 @@ use crate::index::btree::put::Put;
 use crate::index::btree::read::PageRead;
 use crate::index::btree::search::{Aim, Lead, Place, Reached, Step, Target};
 use crate::index::btree::split::Splitting;
-use crate::index::btree::{MAX_ENTRY_BYTES, Optimisations, Tree, tree_key};
+use crate::index::btree::{MAX_ENTRY_BYTES, Optimisations, Tree, TreeKey};
 use crate::page::header;
 use crate::wal::RecordKind;
 use rightlink_env::sync::Ordering;
@@ -144,7 +144,7 @@ enum Placed {
 struct Arrived {
     held: Held,
     /// Tree key of the entry.
-    key: Vec<u8>,
+    key: TreeKey,
     /// Where its search ended, if it is that key which was searched for.
     found: Option<Found>,
 }
@@ -214,7 +214,7 @@ impl<'a> Batch<'a, '_> {
     /// One leaf: as many entries from `at` on as belong there.
     fn round(&self, at: usize, luggage: &mut Luggage<'a>) -> Result<Round> {
         let entry = &self.entries[at];
-        let key = tree_key(entry.key, entry.row);
+        let key = TreeKey::new(entry.key, entry.row);
         let checked = self.oracle_for(at).is_some();
         let aim = Aim::At(if checked { entry.key } else { &key });
         let pin = match self.next_door(aim, at, &mut luggage.trail) {
@@ -304,9 +304,7 @@ impl<'a> Batch<'a, '_> {
         while at < self.entries.len() {
             if at > start {
                 let entry = &self.entries[at];
-                key.clear();
-                key.extend_from_slice(entry.key);
-                key.extend_from_slice(&entry.row.to_bytes());
+                key = TreeKey::new(entry.key, entry.row);
             }
             match self.place(&mut mtr, &mut first, (at, start), &key, known)? {
                 Placed::In(next) => (at, known) = (at + 1, next),
@@ -321,6 +319,10 @@ impl<'a> Batch<'a, '_> {
                 }
                 Placed::Over(round) => return Ok(round),
                 Placed::Full(held, pos) => {
+                    if luggage.spare.is_none() && held == first {
+                        luggage.trail.leaf = Some(mtr.release(held));
+                        return Ok(Round::Lack(Lack::Block));
+                    }
                     let value = self.value(at);
                     let splitting =
                         Splitting { held, pos, key: &key, value, child: None, xid: self.xid };

@@ -6,8 +6,9 @@
 //! | `edit` `entries` `posting` | and changed |
 //! | `meta` `alloc` | root and free pages; blocks for new pages; registered descents |
 //! | `search` `descent` | from the root to the page that a key belongs to |
-//! | `insert` `split` `split_point` `delete` | one leaf at a time, then its parent |
-//! | `ahead` | leaves read before they are wanted |
+//! | `insert` `delete` | one leaf at a time |
+//! | `split` `split_point` `halve` | then its parent; where, and the usual leaf |
+//! | `groups` `ahead` `warm` | leaves named, read, and in the caches before they are wanted |
 //! | `scan` `lookup` `cursor` | leaf after leaf, both ways; lists of keys; from one to the next |
 //! | `pick` `mark` | which entries of a leaf a scan wants, and what it skips; dead marks |
 //! | `clean` | dead rows leave by key, and full leaves that ask the heap |
@@ -41,6 +42,7 @@ mod entries;
 #[cfg(all(test, feature = "shuttle"))]
 mod explore;
 mod groups;
+mod halve;
 mod insert;
 pub mod inspect;
 mod lookup;
@@ -60,8 +62,10 @@ mod split;
 mod split_point;
 #[cfg(test)]
 mod tests;
+mod tree_key;
 mod vacuum;
 mod verify;
+mod warm;
 mod window;
 
 use rightlink_env::sync::{Arc, OnceLock};
@@ -85,6 +89,7 @@ use crate::index::search_key::{KeyRange, KeySet};
 use alloc::{Blocks, Registrations};
 use node::Damage;
 use optimisations::Switches;
+use tree_key::TreeKey;
 
 pub use crate::index::MAX_ENTRY_BYTES;
 
@@ -226,7 +231,7 @@ impl Tree {
     }
 }
 
-/// The whole tree key of `entry`.
+/// The whole tree key of an entry.
 fn tree_key(key: &[u8], row: RowId) -> Vec<u8> {
     let mut out = Vec::with_capacity(key.len() + RowId::SIZE);
     out.extend_from_slice(key);
