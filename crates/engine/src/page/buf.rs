@@ -19,6 +19,8 @@ use crate::config::PAGE_SIZE;
 use crate::page::delta;
 
 const WORDS: usize = PAGE_SIZE / 8;
+/// Words that a move takes at a time.
+const RUN: usize = 4;
 const _: () = assert!(size_of::<PageBuf>() == PAGE_SIZE);
 
 /// Memory of a page, aligned for direct I/O.
@@ -115,27 +117,16 @@ impl PageBuf {
             return self.move_few(from, len, to);
         }
         let back = to - from;
-        let last = end / 8;
+        let (low, last) = (first / 8, end / 8);
         if end % 8 != 0 {
             self.merge(last, 0, self.eight(last * 8 - back), end % 8);
         }
-        let (words, rest) = (back / 8, back % 8 * 8);
-        let target = self.0[first / 8..last].iter().rev();
-        if rest == 0 {
-            let source = self.0[first / 8 - words..last - words].iter().rev();
-            target.zip(source).for_each(|(to, from)| copy_word(to, from));
-        } else if first / 8 < last {
-            let (target, source) =
-                (&self.0[first / 8..last], &self.0[first / 8 - words - 1..last - words]);
-            let mut at = target.len();
-            while at >= 4 {
-                at -= 4;
-                shift_four(&source[at..at + 5], &target[at..at + 4], 64 - rest);
-            }
-            for at in (0..at).rev() {
-                shift(&source[at], &source[at + 1], &target[at], 64 - rest);
-            }
+        let mut at = last;
+        while at >= low + RUN {
+            at -= RUN;
+            self.move_words::<RUN>(at * 8 - back, at);
         }
+        (low..at).rev().for_each(|at| self.move_words::<1>(at * 8 - back, at));
         self.merge(to / 8, to % 8, self.eight(from), first - to);
     }
 
@@ -147,26 +138,29 @@ impl PageBuf {
         }
         let ahead = from - to;
         self.merge(to / 8, to % 8, self.eight(from), first - to);
-        let last = end / 8;
-        let (words, rest) = (ahead / 8, ahead % 8 * 8);
-        let target = self.0[first / 8..last].iter();
-        if rest == 0 {
-            let source = self.0[first / 8 + words..last + words].iter();
-            target.zip(source).for_each(|(to, from)| copy_word(to, from));
-        } else if first / 8 < last {
-            let (target, source) =
-                (&self.0[first / 8..last], &self.0[first / 8 + words..=last + words]);
-            let mut at = 0;
-            while at + 4 <= target.len() {
-                shift_four(&source[at..at + 5], &target[at..at + 4], rest);
-                at += 4;
-            }
-            for at in at..target.len() {
-                shift(&source[at], &source[at + 1], &target[at], rest);
-            }
+        let (mut at, last) = (first / 8, end / 8);
+        while at + RUN <= last {
+            self.move_words::<RUN>(at * 8 + ahead, at);
+            at += RUN;
         }
+        (at..last).for_each(|at| self.move_words::<1>(at * 8 + ahead, at));
         if end % 8 != 0 {
             self.merge(last, 0, self.eight(last * 8 + ahead), end % 8);
+        }
+    }
+
+    /// Moves the bytes from `from` on, which lie in words anyhow, to the `N` words from word `to`
+    /// on: all are loaded before one is stored.
+    #[inline]
+    fn move_words<const N: usize>(&self, from: usize, to: usize) {
+        // SAFETY: only a `PageMut` moves bytes, while it is borrowed mutably and so nobody else
+        // stores; the slice is gone before the first store below.
+        let words: [u64; N] = {
+            let (words, _) = unsafe { self.bytes() }[from..from + 8 * N].as_chunks::<8>();
+            std::array::from_fn(|i| u64::from_le_bytes(words[i]))
+        };
+        for (slot, word) in self.0[to..to + N].iter().zip(words) {
+            slot.store(word.to_le(), Ordering::Relaxed);
         }
     }
 
@@ -179,31 +173,6 @@ impl PageBuf {
         let bytes = self.eight(from).to_le_bytes();
         self.store(to, &bytes[..len]);
     }
-}
-
-/// Stores in `to` the eight bytes that lie `bits` behind the beginning of `low`, which `high`
-/// follows.
-#[inline]
-fn shift(low: &AtomicU64, high: &AtomicU64, to: &AtomicU64, bits: usize) {
-    let [low, high] = [low, high].map(|word| u64::from_le(word.load(Ordering::Relaxed)));
-    to.store((low >> bits | high << (64 - bits)).to_le(), Ordering::Relaxed);
-}
-
-/// [`shift`] of four neighbours: all are loaded before one is stored.
-#[inline]
-fn shift_four(source: &[AtomicU64], target: &[AtomicU64], bits: usize) {
-    let source: &[AtomicU64; 5] = source.first_chunk().expect("four words and the one behind");
-    let target: &[AtomicU64; 4] = target.first_chunk().expect("four words");
-    let words = source.each_ref().map(|word| u64::from_le(word.load(Ordering::Relaxed)));
-    for (i, to) in target.iter().enumerate() {
-        let moved = words[i] >> bits | words[i + 1] << (64 - bits);
-        to.store(moved.to_le(), Ordering::Relaxed);
-    }
-}
-
-#[inline]
-fn copy_word(to: &AtomicU64, from: &AtomicU64) {
-    to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
 /// Up to eight bytes as the low bytes of a little-endian word.
