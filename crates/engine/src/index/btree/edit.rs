@@ -64,11 +64,28 @@ fn put_item(mut out: &mut [u8], rem: &[u8], value: Value<'_>, level: u8) {
     }
 }
 
-/// The item of a leaf entry without payload whose key has `rem` after the prefix.
-pub(crate) fn plain_item(rem: &[u8]) -> Vec<u8> {
-    let mut item = vec![0; item_size(rem.len(), 0, 0)];
-    put_item(&mut item, rem, Value::default(), 0);
-    item
+/// A leaf entry without tags: of its key behind the prefix the whole head, and the bytes after it,
+/// which are as many at least.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain<'a> {
+    pub(crate) head: u32,
+    pub(crate) rest: &'a [u8],
+}
+
+impl Plain<'_> {
+    /// Bytes of its item.
+    #[inline]
+    fn size(&self) -> usize {
+        item_size(self.rest.len() + HEAD, 0, 0)
+    }
+
+    /// The entry on a page whose prefix has so many bytes more, a head's at most.
+    #[inline]
+    fn without(self, bytes: usize) -> Self {
+        let (next, rest) = self.rest.split_at(bytes);
+        let head = next.iter().fold(self.head, |head, byte| head << 8 | u32::from(*byte));
+        Plain { head, rest }
+    }
 }
 
 fn tags_of(value: Value<'_>) -> u16 {
@@ -197,25 +214,27 @@ impl Frame {
         Some(image)
     }
 
-    /// As [`Frame::image`], of a leaf with two fences that share `prefix` bytes and items that lack
-    /// these already: each with its head.
+    /// As [`Frame::image`], of a leaf with two fences and `items` without tags, taken from a page
+    /// with a `prefix` that opens theirs.
     pub(crate) fn image_of_items<'a>(
         &self,
         prefix: usize,
-        items: impl Iterator<Item = (u32, &'a [u8])> + Clone,
+        items: impl Iterator<Item = Plain<'a>> + Clone,
     ) -> Option<Box<[u8; PAGE_SIZE]>> {
         let high = self.high.as_ref().expect("a leaf with a high key");
         assert!(self.left != 0 && self.level == 0, "a leaf with a low fence");
-        debug_assert_eq!(common(&self.low, high), prefix);
+        let own = common(&self.low, high);
+        let longer = own.checked_sub(prefix).filter(|more| *more <= HEAD)?;
+        let items = items.map(|item| item.without(longer));
         let count = items.clone().count();
-        let used: usize = items.clone().map(|(_, item)| item.len() + SLOT).sum();
-        if self.fixed(prefix) + used + reserved(self.reserve, count) > PAGE_SIZE {
+        let used: usize = items.clone().map(|item| item.size() + SLOT).sum();
+        if self.fixed(own) + used + reserved(self.reserve, count) > PAGE_SIZE {
             return None;
         }
-        let mut image = self.empty_image(&self.low, prefix);
+        let mut image = self.empty_image(&self.low, own);
         let upper = PAGE_SIZE - TRAILER - self.low.len() - high.len();
         let mut writer = Writer { image: &mut image, level: 0, slots: 0, upper };
-        items.for_each(|(head, item)| writer.copy(head, item));
+        items.for_each(|item| writer.copy(&item));
         writer.finish();
         debug_assert!(Node::open(&*image).is_ok_and(|node| node.count == count));
         Some(image)
@@ -265,16 +284,17 @@ impl Writer<'_> {
         (self.slots, self.upper) = (self.slots + 1, upper);
     }
 
-    /// Copies the item of a leaf entry without tags.
+    /// Puts a leaf entry without tags.
     #[inline]
-    fn copy(&mut self, head: u32, item: &[u8]) {
+    fn copy(&mut self, item: &Plain<'_>) {
         let end = self.upper;
-        let upper = end - item.len();
+        let upper = end - item.size();
         let slot = HEADER_SIZE + self.slots * SLOT;
         assert!(upper >= slot + SLOT, "the size was checked");
-        self.image[upper..end].copy_from_slice(item);
+        let rest = put_varint(&mut self.image[upper..end], item.rest.len() + HEAD);
+        rest.copy_from_slice(item.rest);
         self.image[slot..slot + 2].copy_from_slice(&(upper as u16).to_le_bytes());
-        self.image[slot + 2..slot + SLOT].copy_from_slice(&head.to_be_bytes());
+        self.image[slot + 2..slot + SLOT].copy_from_slice(&item.head.to_be_bytes());
         (self.slots, self.upper) = (self.slots + 1, upper);
     }
 

@@ -61,6 +61,8 @@ struct Trail {
     parent: Option<Pin>,
     /// Times in a row that the next key was not next door.
     misses: u32,
+    /// A leaf that had no room for the next entry, and its version then.
+    full: Option<(u32, u64)>,
 }
 
 /// A batch that was wrong so often stops looking next door.
@@ -306,7 +308,8 @@ impl<'a> Batch<'a, '_> {
                 let entry = &self.entries[at];
                 key = TreeKey::new(entry.key, entry.row);
             }
-            match self.place(&mut mtr, &mut first, (at, start), &key, known)? {
+            let full = luggage.trail.full.take();
+            match self.place(&mut mtr, &mut first, (at, start), &key, (known, full))? {
                 Placed::In(next) => (at, known) = (at + 1, next),
                 Placed::Beside => {
                     at += 1;
@@ -320,6 +323,7 @@ impl<'a> Batch<'a, '_> {
                 Placed::Over(round) => return Ok(round),
                 Placed::Full(held, pos) => {
                     if luggage.spare.is_none() && held == first {
+                        luggage.trail.full = Some((mtr.id(held).block.0, mtr.version(held)));
                         luggage.trail.leaf = Some(mtr.release(held));
                         return Ok(Round::Lack(Lack::Block));
                     }
@@ -340,14 +344,15 @@ impl<'a> Batch<'a, '_> {
         Value { extra: self.entries[at].payload, ..Value::default() }
     }
 
-    /// Entry `at`, whose tree key is `key`, of a round that began with entry `start`.
+    /// Entry `at`, whose tree key is `key`, of a round that began with entry `start`. `full`: a
+    /// leaf that had no room for it, and its version then.
     fn place(
         &self,
         mtr: &mut Mtr<'a>,
         first: &mut Held,
         (at, start): (usize, usize),
         key: &[u8],
-        known: Known,
+        (known, full): (Known, Option<(u32, u64)>),
     ) -> Result<Placed> {
         let held = match self.oracle_for(at) {
             None => *first,
@@ -376,6 +381,9 @@ impl<'a> Batch<'a, '_> {
         if node.flags & INCOMPLETE != 0 {
             assert!(at == start, "the flag does not appear under the latch");
             return Ok(Placed::Over(Round::Lack(Lack::Finish(block, 0))));
+        }
+        if full == Some((block, mtr.version(held))) {
+            return Ok(Placed::Full(held, pos));
         }
         let appended = pos == node.count && node.right == 0;
         match self.tree.put(mtr, held, spot, key, self.value(at)) {
