@@ -85,6 +85,7 @@ use crate::index::am::{
     IndexScan, InsertOutcome, LeafBatch, ScanOptions, Trace, VerifyStats,
 };
 use crate::index::search_key::{KeyRange, KeySet};
+use crate::page::buf::gather;
 
 use alloc::{Blocks, Registrations};
 use node::Damage;
@@ -239,6 +240,18 @@ fn tree_key(key: &[u8], row: RowId) -> Vec<u8> {
     out
 }
 
+/// Batches of so many entries are sorted by the openings of their keys first.
+const MANY: usize = 32;
+
+/// The first bytes of a key, as a number. Keys with different openings have their order.
+#[inline]
+fn opening(key: &[u8]) -> u64 {
+    match key.first_chunk::<8>() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => gather(key).swap_bytes(),
+    }
+}
+
 /// Order of two entries: most differ in their first eight bytes, which one comparison decides.
 #[inline]
 fn order_of(a: &IndexEntry<'_>, b: &IndexEntry<'_>) -> std::cmp::Ordering {
@@ -257,7 +270,17 @@ impl AccessMethod for BTree {
 
     fn order(&self, entries: &mut [IndexEntry<'_>]) {
         // Prefix-free keys: this is the order of the tree keys.
-        entries.sort_unstable_by(order_of);
+        if entries.len() < MANY || entries.is_sorted_by(|a, b| order_of(a, b).is_le()) {
+            return entries.sort_unstable_by(order_of);
+        }
+        let numbered = entries.iter().zip(0u32..).map(|(entry, at)| (opening(entry.key), at));
+        let mut places: Vec<(u64, u32)> = numbered.collect();
+        places.sort_unstable_by_key(|(opening, _)| *opening);
+        let sorted: Vec<_> = places.iter().map(|(_, at)| entries[*at as usize]).collect();
+        entries.copy_from_slice(&sorted);
+        for run in entries.chunk_by_mut(|a, b| opening(a.key) == opening(b.key)) {
+            run.sort_unstable_by(order_of);
+        }
     }
 
     fn groups<'a>(&'a self, entries: &'a [IndexEntry<'a>], unique: bool) -> Groups<'a> {
