@@ -154,11 +154,10 @@ impl PageBuf {
     #[inline]
     fn move_words<const N: usize>(&self, from: usize, to: usize) {
         // SAFETY: only a `PageMut` moves bytes, while it is borrowed mutably and so nobody else
-        // stores; the slice is gone before the first store below.
-        let words: [u64; N] = {
-            let (words, _) = unsafe { self.bytes() }[from..from + 8 * N].as_chunks::<8>();
-            std::array::from_fn(|i| u64::from_le_bytes(words[i]))
-        };
+        // stores; the slice is not used any more at the first store below.
+        let bytes = unsafe { self.bytes() };
+        let (words, _) = bytes[from..from + 8 * N].as_chunks::<8>();
+        let words: [u64; N] = std::array::from_fn(|i| u64::from_le_bytes(words[i]));
         for (slot, word) in self.0[to..to + N].iter().zip(words) {
             slot.store(word.to_le(), Ordering::Relaxed);
         }
