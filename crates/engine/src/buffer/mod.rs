@@ -9,12 +9,13 @@
 //! | `write_back`, `double_write`, `data_file` | the way home |
 //! | `read_stream`, `window` | every multi-block read: looking ahead; what it has asked for |
 //! | `prefetch`, `read_ahead` | how far; starting reads |
-//! | `reading` | reading without pins |
+//! | `reading`, `advice` | reading without pins; what the processor should fetch ahead |
 //!
 //! Invariants: WAL before data; R2, R7 and R11 (see the files that cite them); nobody depends on a
 //! background thread: whoever waits reaps completions or writes back itself.
 //! Does not do: log format (`wal`), page contents beyond the header (`page` and the rooms above).
 
+mod advice;
 mod data_file;
 mod double_write;
 mod evict;

@@ -60,6 +60,13 @@ impl PageTable {
         None
     }
 
+    /// The first frame of the chain that `page` is in: mostly its own, if it has one.
+    #[inline]
+    pub(super) fn guess(&self, page: PageId) -> Option<u32> {
+        let at = self.buckets[self.bucket(page)].load(Ordering::Relaxed);
+        (at != NO_FRAME).then_some(at)
+    }
+
     /// Locks the bucket of `page`.
     pub(super) fn lock(&self, page: PageId) -> Bucket<'_> {
         let bucket = self.bucket(page);
@@ -129,6 +136,7 @@ mod tests {
             let expected = (i % 2 == 1).then_some(i);
             assert_eq!(table.lock(page(i)).find(&arena), expected);
             assert_eq!(table.find(&arena, page(i)), expected);
+            assert!(expected.is_none() || table.guess(page(i)).is_some());
         }
     }
 }

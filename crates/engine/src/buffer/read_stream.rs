@@ -47,7 +47,7 @@ pub struct StreamOptions {
     pub delivery: Delivery,
     /// Most reads ahead; 1 reads one page at a time. The pool and the device bound it, too.
     pub max_distance: u32,
-    /// Every page will be needed: look ahead at full distance from the start.
+    /// Every page will be needed: look ahead at full distance from the first that is not in memory.
     pub needed: bool,
 }
 
@@ -141,6 +141,8 @@ pub struct ReadStream<'p, T> {
     pool: PoolRef<'p>,
     source: Source<'p, T>,
     delivery: Delivery,
+    /// Every page is needed, so those in memory need no looking ahead (see `pass`).
+    needed: bool,
     window: Window<T>,
     /// Entries of the window whose pages were looked at: in memory, or being read.
     looked: usize,
@@ -214,6 +216,7 @@ impl<'p, T> ReadStream<'p, T> {
             pool,
             source,
             delivery: options.delivery,
+            needed: options.needed,
             window: Window::default(),
             looked: 0,
             reads: Vec::new(),
@@ -257,8 +260,11 @@ impl<'p, T> ReadStream<'p, T> {
     }
 
     /// The next entry past the window, where nothing is looked at ahead and its page is in memory.
+    /// Where all pages are needed, looking ahead begins with the first that is not in memory: until
+    /// then there is nothing to read, and nobody waits.
     fn pass(&mut self) -> Option<(Option<Pin>, T)> {
-        let looks_ahead = self.distance.reads() > 1 || !self.window.is_empty();
+        let passes = self.needed && self.distance.policy() == Prefetch::Adaptive;
+        let looks_ahead = self.distance.reads() > 1 && !passes || !self.window.is_empty();
         if looks_ahead || self.paused || self.ended {
             return None;
         }

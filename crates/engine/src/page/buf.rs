@@ -19,6 +19,8 @@ use crate::config::PAGE_SIZE;
 use crate::page::delta;
 
 const WORDS: usize = PAGE_SIZE / 8;
+/// Words that a move takes at a time.
+const RUN: usize = 4;
 const _: () = assert!(size_of::<PageBuf>() == PAGE_SIZE);
 
 /// Memory of a page, aligned for direct I/O.
@@ -115,24 +117,16 @@ impl PageBuf {
             return self.move_few(from, len, to);
         }
         let back = to - from;
-        let last = end / 8;
+        let (low, last) = (first / 8, end / 8);
         if end % 8 != 0 {
             self.merge(last, 0, self.eight(last * 8 - back), end % 8);
         }
-        let (words, rest) = (back / 8, back % 8 * 8);
-        let target = self.0[first / 8..last].iter().rev();
-        if rest == 0 {
-            let source = self.0[first / 8 - words..last - words].iter().rev();
-            target.zip(source).for_each(|(to, from)| copy_word(to, from));
-        } else if first / 8 < last {
-            let mut high = self.word(last - 1 - words);
-            let source = self.0[first / 8 - words - 1..last - words - 1].iter().rev();
-            for (to, from) in target.zip(source) {
-                let low = u64::from_le(from.load(Ordering::Relaxed));
-                to.store((high << rest | low >> (64 - rest)).to_le(), Ordering::Relaxed);
-                high = low;
-            }
+        let mut at = last;
+        while at >= low + RUN {
+            at -= RUN;
+            self.move_words::<RUN>(at * 8 - back, at);
         }
+        (low..at).rev().for_each(|at| self.move_words::<1>(at * 8 - back, at));
         self.merge(to / 8, to % 8, self.eight(from), first - to);
     }
 
@@ -144,22 +138,28 @@ impl PageBuf {
         }
         let ahead = from - to;
         self.merge(to / 8, to % 8, self.eight(from), first - to);
-        let last = end / 8;
-        let (words, rest) = (ahead / 8, ahead % 8 * 8);
-        let target = self.0[first / 8..last].iter();
-        if rest == 0 {
-            let source = self.0[first / 8 + words..last + words].iter();
-            target.zip(source).for_each(|(to, from)| copy_word(to, from));
-        } else if first / 8 < last {
-            let mut low = self.word(first / 8 + words);
-            for (to, from) in target.zip(&self.0[first / 8 + words + 1..=last + words]) {
-                let high = u64::from_le(from.load(Ordering::Relaxed));
-                to.store((low >> rest | high << (64 - rest)).to_le(), Ordering::Relaxed);
-                low = high;
-            }
+        let (mut at, last) = (first / 8, end / 8);
+        while at + RUN <= last {
+            self.move_words::<RUN>(at * 8 + ahead, at);
+            at += RUN;
         }
+        (at..last).for_each(|at| self.move_words::<1>(at * 8 + ahead, at));
         if end % 8 != 0 {
             self.merge(last, 0, self.eight(last * 8 + ahead), end % 8);
+        }
+    }
+
+    /// Moves the bytes from `from` on, which lie in words anyhow, to the `N` words from word `to`
+    /// on: all are loaded before one is stored.
+    #[inline]
+    fn move_words<const N: usize>(&self, from: usize, to: usize) {
+        // SAFETY: only a `PageMut` moves bytes, while it is borrowed mutably and so nobody else
+        // stores; the slice is not used any more at the first store below.
+        let bytes = unsafe { self.bytes() };
+        let (words, _) = bytes[from..from + 8 * N].as_chunks::<8>();
+        let words: [u64; N] = std::array::from_fn(|i| u64::from_le_bytes(words[i]));
+        for (slot, word) in self.0[to..to + N].iter().zip(words) {
+            slot.store(word.to_le(), Ordering::Relaxed);
         }
     }
 
@@ -172,11 +172,6 @@ impl PageBuf {
         let bytes = self.eight(from).to_le_bytes();
         self.store(to, &bytes[..len]);
     }
-}
-
-#[inline]
-fn copy_word(to: &AtomicU64, from: &AtomicU64) {
-    to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
 /// Up to eight bytes as the low bytes of a little-endian word.
@@ -332,6 +327,28 @@ impl PageView<'_> {
     pub fn word(&self, index: usize) -> u64 {
         self.0.word(index)
     }
+
+    /// Asks for the cache line at `offset`, for somebody who will soon want it. Nothing is asked
+    /// for outside the page.
+    #[inline]
+    pub fn prefetch(&self, offset: usize) {
+        self.0.0.get(offset / 8).into_iter().for_each(prefetch_line);
+    }
+}
+
+/// Asks the processor for the cache line that `wanted` begins in. Advice: it costs no wait and
+/// changes nothing but time.
+#[inline]
+pub(crate) fn prefetch_line<T>(wanted: &T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch neither loads nor stores as far as a program can tell, and the address
+        // is that of a reference.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(wanted).cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = wanted;
 }
 
 #[cfg(test)]

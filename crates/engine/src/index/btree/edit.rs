@@ -64,6 +64,30 @@ fn put_item(mut out: &mut [u8], rem: &[u8], value: Value<'_>, level: u8) {
     }
 }
 
+/// A leaf entry without tags: of its key behind the prefix the whole head, and the bytes after it,
+/// which are as many at least.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain<'a> {
+    pub(crate) head: u32,
+    pub(crate) rest: &'a [u8],
+}
+
+impl Plain<'_> {
+    /// Bytes of its item.
+    #[inline]
+    fn size(&self) -> usize {
+        item_size(self.rest.len() + HEAD, 0, 0)
+    }
+
+    /// The entry on a page whose prefix has so many bytes more, a head's at most.
+    #[inline]
+    fn without(self, bytes: usize) -> Self {
+        let (next, rest) = self.rest.split_at(bytes);
+        let head = next.iter().fold(self.head, |head, byte| head << 8 | u32::from(*byte));
+        Plain { head, rest }
+    }
+}
+
 fn tags_of(value: Value<'_>) -> u16 {
     match value.extra.is_empty() {
         true => value.tags & DEAD,
@@ -190,6 +214,32 @@ impl Frame {
         Some(image)
     }
 
+    /// As [`Frame::image`], of a leaf with two fences and `items` without tags, taken from a page
+    /// with a `prefix` that opens theirs.
+    pub(crate) fn image_of_items<'a>(
+        &self,
+        prefix: usize,
+        items: impl Iterator<Item = Plain<'a>> + Clone,
+    ) -> Option<Box<[u8; PAGE_SIZE]>> {
+        let high = self.high.as_ref().expect("a leaf with a high key");
+        assert!(self.left != 0 && self.level == 0, "a leaf with a low fence");
+        let own = common(&self.low, high);
+        let longer = own.checked_sub(prefix).filter(|more| *more <= HEAD)?;
+        let items = items.map(|item| item.without(longer));
+        let count = items.clone().count();
+        let used: usize = items.clone().map(|item| item.size() + SLOT).sum();
+        if self.fixed(own) + used + reserved(self.reserve, count) > PAGE_SIZE {
+            return None;
+        }
+        let mut image = self.empty_image(&self.low, own);
+        let upper = PAGE_SIZE - TRAILER - self.low.len() - high.len();
+        let mut writer = Writer { image: &mut image, level: 0, slots: 0, upper };
+        items.for_each(|item| writer.copy(&item));
+        writer.finish();
+        debug_assert!(Node::open(&*image).is_ok_and(|node| node.count == count));
+        Some(image)
+    }
+
     fn empty_image(&self, low: &[u8], prefix: usize) -> Box<[u8; PAGE_SIZE]> {
         let kind = if self.level == 0 { PageKind::BtreeLeaf } else { PageKind::BtreeInner };
         let high = self.high.as_deref().unwrap_or_default();
@@ -231,6 +281,20 @@ impl Writer<'_> {
         assert!(upper >= slot + SLOT, "the size was checked");
         put_item(&mut self.image[upper..end], rem, value, self.level);
         self.image[slot..slot + SLOT].copy_from_slice(&slot_of(upper, rem, value));
+        (self.slots, self.upper) = (self.slots + 1, upper);
+    }
+
+    /// Puts a leaf entry without tags.
+    #[inline]
+    fn copy(&mut self, item: &Plain<'_>) {
+        let end = self.upper;
+        let upper = end - item.size();
+        let slot = HEADER_SIZE + self.slots * SLOT;
+        assert!(upper >= slot + SLOT, "the size was checked");
+        let rest = put_varint(&mut self.image[upper..end], item.rest.len() + HEAD);
+        rest.copy_from_slice(item.rest);
+        self.image[slot..slot + 2].copy_from_slice(&(upper as u16).to_le_bytes());
+        self.image[slot + 2..slot + SLOT].copy_from_slice(&item.head.to_be_bytes());
         (self.slots, self.upper) = (self.slots + 1, upper);
     }
 

@@ -3,7 +3,8 @@
 //!
 //! Each inner page above the leaves is looked at once for all entries below it. What is named is a
 //! guess: until the leaf is latched it may have been split, merged or freed, and whoever uses it
-//! asks its level and fences (R6).
+//! asks its level and fences (R6). Some leaves ahead of the caller they are asked for from memory
+//! (`warm`).
 //!
 //! Invariants: the groups of a batch are named in its order, without gaps; no pin and no latch is
 //! kept from one call to the next.
@@ -19,10 +20,14 @@ use crate::index::am::{Group, IndexEntry};
 use crate::index::btree::node::{Checked, Node, is_node};
 use crate::index::btree::read::PageRead;
 use crate::index::btree::search::{Aim, Place};
-use crate::index::btree::{Optimisations, Tree, tree_key};
+use crate::index::btree::{Optimisations, Tree, TreeKey};
 
 /// Tries to find the inner page above a leaf before the rest of the batch is left to descents.
 const MAX_TRIES: u32 = 16;
+
+/// Leaves whose places are asked for before the caller comes to them, at least; as many more have
+/// their ends asked for, and that many are asked for at a time.
+const WARM: usize = 4;
 
 /// The groups of one batch.
 pub(crate) struct LeafGroups<'a> {
@@ -32,6 +37,9 @@ pub(crate) struct LeafGroups<'a> {
     /// Entries below are in a group.
     grouped: usize,
     ready: VecDeque<(u32, Range<usize>)>,
+    /// Of those that are ready, how many had the ends of their leaves asked for, and how many the
+    /// places of their first entries.
+    warm: (usize, usize),
 }
 
 impl Tree {
@@ -41,7 +49,8 @@ impl Tree {
         entries: &'a [IndexEntry<'a>],
         unique: bool,
     ) -> LeafGroups<'a> {
-        LeafGroups { tree: self, entries, unique, grouped: 0, ready: VecDeque::new() }
+        let ready = VecDeque::new();
+        LeafGroups { tree: self, entries, unique, grouped: 0, ready, warm: (0, 0) }
     }
 }
 
@@ -49,14 +58,20 @@ impl Iterator for LeafGroups<'_> {
     type Item = Result<Group>;
 
     fn next(&mut self) -> Option<Result<Group>> {
-        if self.ready.is_empty() && self.grouped < self.entries.len() {
+        if self.ready.len() < 4 * WARM && self.grouped < self.entries.len() {
             if let Err(error) = self.look() {
                 self.grouped = self.entries.len();
+                (self.ready, self.warm) = (VecDeque::new(), (0, 0));
                 return Some(Err(error));
             }
             assert!(!self.ready.is_empty(), "entries that are left are in a group");
         }
+        if self.entries.len() > 1 {
+            self.warm();
+        }
         let (block, entries) = self.ready.pop_front()?;
+        let (ends, places) = self.warm;
+        self.warm = (ends.saturating_sub(1), places.saturating_sub(1));
         Some(Ok(Group { page: self.tree.page(block), entries }))
     }
 }
@@ -93,6 +108,24 @@ impl LeafGroups<'_> {
         }
         // Much is going on above: the first leaf it is, and every entry finds its own way.
         self.rest(root)
+    }
+
+    /// Has the leaves of the next groups fetched into the caches: their ends first, some groups
+    /// later the places of their first entries.
+    fn warm(&mut self) {
+        let (ends, places) = self.warm;
+        if places >= WARM.min(self.ready.len()) {
+            return;
+        }
+        let upto = (places + 3 * WARM).min(self.ready.len());
+        let next = self.ready.range(ends.min(upto)..upto);
+        next.for_each(|(block, _)| self.tree.expect_leaf(*block));
+        let upto_places = (places + WARM).min(upto);
+        let reading = self.tree.pool.reading();
+        for (block, entries) in self.ready.range(places..upto_places) {
+            self.tree.expect_place(&reading, *block, self.entries[entries.start].key);
+        }
+        self.warm = (upto, upto_places);
     }
 
     /// All entries that are left, as one group.
@@ -146,11 +179,11 @@ impl LeafGroups<'_> {
 
     /// The key that leads to the leaf of entry `at`: of one whose uniqueness is asked for, the
     /// first leaf that may hold its key (R8).
-    fn whole(&self, at: usize) -> Vec<u8> {
+    fn whole(&self, at: usize) -> TreeKey {
         let entry = &self.entries[at];
         match self.is_asked(at) {
-            true => entry.key.to_vec(),
-            false => tree_key(entry.key, entry.row),
+            true => TreeKey::before_rows(entry.key),
+            false => TreeKey::new(entry.key, entry.row),
         }
     }
 

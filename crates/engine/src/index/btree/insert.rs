@@ -26,7 +26,7 @@ use crate::index::btree::put::Put;
 use crate::index::btree::read::PageRead;
 use crate::index::btree::search::{Aim, Lead, Place, Reached, Step, Target};
 use crate::index::btree::split::Splitting;
-use crate::index::btree::{MAX_ENTRY_BYTES, Optimisations, Tree, tree_key};
+use crate::index::btree::{MAX_ENTRY_BYTES, Optimisations, Tree, TreeKey};
 use crate::page::header;
 use crate::wal::RecordKind;
 use rightlink_env::sync::Ordering;
@@ -61,6 +61,8 @@ struct Trail {
     parent: Option<Pin>,
     /// Times in a row that the next key was not next door.
     misses: u32,
+    /// A leaf that had no room for the next entry, and its version then.
+    full: Option<(u32, u64)>,
 }
 
 /// A batch that was wrong so often stops looking next door.
@@ -144,7 +146,7 @@ enum Placed {
 struct Arrived {
     held: Held,
     /// Tree key of the entry.
-    key: Vec<u8>,
+    key: TreeKey,
     /// Where its search ended, if it is that key which was searched for.
     found: Option<Found>,
 }
@@ -214,7 +216,7 @@ impl<'a> Batch<'a, '_> {
     /// One leaf: as many entries from `at` on as belong there.
     fn round(&self, at: usize, luggage: &mut Luggage<'a>) -> Result<Round> {
         let entry = &self.entries[at];
-        let key = tree_key(entry.key, entry.row);
+        let key = TreeKey::new(entry.key, entry.row);
         let checked = self.oracle_for(at).is_some();
         let aim = Aim::At(if checked { entry.key } else { &key });
         let pin = match self.next_door(aim, at, &mut luggage.trail) {
@@ -304,11 +306,10 @@ impl<'a> Batch<'a, '_> {
         while at < self.entries.len() {
             if at > start {
                 let entry = &self.entries[at];
-                key.clear();
-                key.extend_from_slice(entry.key);
-                key.extend_from_slice(&entry.row.to_bytes());
+                key = TreeKey::new(entry.key, entry.row);
             }
-            match self.place(&mut mtr, &mut first, (at, start), &key, known)? {
+            let full = luggage.trail.full.take();
+            match self.place(&mut mtr, &mut first, (at, start), &key, (known, full))? {
                 Placed::In(next) => (at, known) = (at + 1, next),
                 Placed::Beside => {
                     at += 1;
@@ -321,6 +322,11 @@ impl<'a> Batch<'a, '_> {
                 }
                 Placed::Over(round) => return Ok(round),
                 Placed::Full(held, pos) => {
+                    if luggage.spare.is_none() && held == first {
+                        luggage.trail.full = Some((mtr.id(held).block.0, mtr.version(held)));
+                        luggage.trail.leaf = Some(mtr.release(held));
+                        return Ok(Round::Lack(Lack::Block));
+                    }
                     let value = self.value(at);
                     let splitting =
                         Splitting { held, pos, key: &key, value, child: None, xid: self.xid };
@@ -338,14 +344,15 @@ impl<'a> Batch<'a, '_> {
         Value { extra: self.entries[at].payload, ..Value::default() }
     }
 
-    /// Entry `at`, whose tree key is `key`, of a round that began with entry `start`.
+    /// Entry `at`, whose tree key is `key`, of a round that began with entry `start`. `full`: a
+    /// leaf that had no room for it, and its version then.
     fn place(
         &self,
         mtr: &mut Mtr<'a>,
         first: &mut Held,
         (at, start): (usize, usize),
         key: &[u8],
-        known: Known,
+        (known, full): (Known, Option<(u32, u64)>),
     ) -> Result<Placed> {
         let held = match self.oracle_for(at) {
             None => *first,
@@ -374,6 +381,9 @@ impl<'a> Batch<'a, '_> {
         if node.flags & INCOMPLETE != 0 {
             assert!(at == start, "the flag does not appear under the latch");
             return Ok(Placed::Over(Round::Lack(Lack::Finish(block, 0))));
+        }
+        if full == Some((block, mtr.version(held))) {
+            return Ok(Placed::Full(held, pos));
         }
         let appended = pos == node.count && node.right == 0;
         match self.tree.put(mtr, held, spot, key, self.value(at)) {

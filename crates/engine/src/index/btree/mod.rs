@@ -6,8 +6,9 @@
 //! | `edit` `entries` `posting` | and changed |
 //! | `meta` `alloc` | root and free pages; blocks for new pages; registered descents |
 //! | `search` `descent` | from the root to the page that a key belongs to |
-//! | `insert` `split` `split_point` `delete` | one leaf at a time, then its parent |
-//! | `ahead` | leaves read before they are wanted |
+//! | `insert` `delete` | one leaf at a time |
+//! | `split` `split_point` `halve` | then its parent; where, and the usual leaf |
+//! | `groups` `ahead` `warm` | leaves named, read, and in the caches before they are wanted |
 //! | `scan` `lookup` `cursor` | leaf after leaf, both ways; lists of keys; from one to the next |
 //! | `pick` `mark` | which entries of a leaf a scan wants, and what it skips; dead marks |
 //! | `clean` | dead rows leave by key, and full leaves that ask the heap |
@@ -41,6 +42,7 @@ mod entries;
 #[cfg(all(test, feature = "shuttle"))]
 mod explore;
 mod groups;
+mod halve;
 mod insert;
 pub mod inspect;
 mod lookup;
@@ -60,8 +62,10 @@ mod split;
 mod split_point;
 #[cfg(test)]
 mod tests;
+mod tree_key;
 mod vacuum;
 mod verify;
+mod warm;
 mod window;
 
 use rightlink_env::sync::{Arc, OnceLock};
@@ -81,10 +85,12 @@ use crate::index::am::{
     IndexScan, InsertOutcome, LeafBatch, ScanOptions, Trace, VerifyStats,
 };
 use crate::index::search_key::{KeyRange, KeySet};
+use crate::page::buf::gather;
 
 use alloc::{Blocks, Registrations};
 use node::Damage;
 use optimisations::Switches;
+use tree_key::TreeKey;
 
 pub use crate::index::MAX_ENTRY_BYTES;
 
@@ -226,12 +232,24 @@ impl Tree {
     }
 }
 
-/// The whole tree key of `entry`.
+/// The whole tree key of an entry.
 fn tree_key(key: &[u8], row: RowId) -> Vec<u8> {
     let mut out = Vec::with_capacity(key.len() + RowId::SIZE);
     out.extend_from_slice(key);
     out.extend_from_slice(&row.to_bytes());
     out
+}
+
+/// Batches of so many entries are sorted by the openings of their keys first.
+const MANY: usize = 32;
+
+/// The first bytes of a key, as a number. Keys with different openings have their order.
+#[inline]
+fn opening(key: &[u8]) -> u64 {
+    match key.first_chunk::<8>() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => gather(key).swap_bytes(),
+    }
 }
 
 /// Order of two entries: most differ in their first eight bytes, which one comparison decides.
@@ -252,7 +270,17 @@ impl AccessMethod for BTree {
 
     fn order(&self, entries: &mut [IndexEntry<'_>]) {
         // Prefix-free keys: this is the order of the tree keys.
-        entries.sort_unstable_by(order_of);
+        if entries.len() < MANY || entries.is_sorted_by(|a, b| order_of(a, b).is_le()) {
+            return entries.sort_unstable_by(order_of);
+        }
+        let numbered = entries.iter().zip(0u32..).map(|(entry, at)| (opening(entry.key), at));
+        let mut places: Vec<(u64, u32)> = numbered.collect();
+        places.sort_unstable_by_key(|(opening, _)| *opening);
+        let sorted: Vec<_> = places.iter().map(|(_, at)| entries[*at as usize]).collect();
+        entries.copy_from_slice(&sorted);
+        for run in entries.chunk_by_mut(|a, b| opening(a.key) == opening(b.key)) {
+            run.sort_unstable_by(order_of);
+        }
     }
 
     fn groups<'a>(&'a self, entries: &'a [IndexEntry<'a>], unique: bool) -> Groups<'a> {

@@ -18,15 +18,16 @@ use crate::buffer::{Held, Mtr};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
-use crate::index::btree::Tree;
 use crate::index::btree::edit::{Frame, Value};
 use crate::index::btree::entries::Entries;
+use crate::index::btree::halve;
 use crate::index::btree::insert::{Attempt, Lack, Luggage};
 use crate::index::btree::meta;
 use crate::index::btree::node::{Checked, INCOMPLETE, LEFT, Node, ROOT, common};
 use crate::index::btree::posting::Spot;
 use crate::index::btree::put::Put;
 use crate::index::btree::search::{Aim, Reached, Target};
+use crate::index::btree::{Optimisations, Tree};
 use crate::page::PageMut;
 use crate::page::header::FLAGS;
 use crate::wal::RecordKind;
@@ -49,10 +50,34 @@ pub(crate) struct Splitting<'a> {
     pub(crate) xid: Xid,
 }
 
+/// How a page is split.
+enum How {
+    /// Items are copied.
+    Copied(halve::Plan),
+    /// Entries are taken out and encoded again: the split points, best first.
+    Apart(Entries, Vec<usize>),
+}
+
 /// Two pages out of one.
-struct Halves {
-    left: Box<[u8; PAGE_SIZE]>,
-    right: Box<[u8; PAGE_SIZE]>,
+pub(crate) struct Halves {
+    pub(crate) left: Box<[u8; PAGE_SIZE]>,
+    pub(crate) right: Box<[u8; PAGE_SIZE]>,
+}
+
+/// Frames of both halves of the page at `block`, parted by `separator`; the right one goes to
+/// `new`.
+pub(crate) fn halves_of(
+    frame: &Frame,
+    separator: &[u8],
+    (block, new): (u32, u32),
+) -> (Frame, Frame) {
+    let left = Frame {
+        flags: frame.flags | INCOMPLETE,
+        right: new,
+        high: Some(separator.to_vec()),
+        ..frame.clone()
+    };
+    (left, Frame { flags: 0, left: block, low: separator.to_vec(), ..frame.clone() })
 }
 
 /// The shortest byte string above `left` and not above `right`.
@@ -62,21 +87,9 @@ pub(crate) fn separator<'k>(left: &[u8], right: &'k [u8]) -> &'k [u8] {
 }
 
 /// Images of both halves: the first split point in `order` for which both fit.
-fn halve(
-    entries: &Entries,
-    frame: &Frame,
-    (block, new): (u32, u32),
-    order: &[usize],
-) -> Option<Halves> {
+fn halve(entries: &Entries, frame: &Frame, blocks: (u32, u32), order: &[usize]) -> Option<Halves> {
     order.iter().find_map(|at| {
-        let separator = separator_at(entries, *at, frame.level);
-        let left = Frame {
-            flags: frame.flags | INCOMPLETE,
-            right: new,
-            high: Some(separator.to_vec()),
-            ..frame.clone()
-        };
-        let right = Frame { flags: 0, left: block, low: separator.to_vec(), ..frame.clone() };
+        let (left, right) = halves_of(frame, separator_at(entries, *at, frame.level), blocks);
         let left = left.image(entries, 0, *at)?;
         let right = right.image(entries, *at, entries.len())?;
         Some(Halves { left, right })
@@ -118,36 +131,31 @@ impl Tree {
         let damage = |what| self.corrupt(block, what);
         let node = Node::open(mtr.bytes(job.held)).map_err(damage)?;
         assert!(node.flags & INCOMPLETE == 0, "an incomplete split is finished before the next");
-        let (level, sibling) = (node.level, node.right);
-        let mut entries = Entries::load(&node).map_err(damage)?;
-        let mut frame = Frame::of(&node, self.reserve());
-        if level > 0 {
-            entries.insert(job.pos, job.key, job.value);
-        } else {
-            entries.add(job.pos, job.key, job.value);
-            self.deduplicate_halves(&mut entries);
-        }
-        if entries.len() < 2 {
-            return Err(damage("an empty page without room for one entry"));
-        }
-        let order = self.split_order(&entries, &frame, job.key);
+        let level = node.level;
         let Some(spare) = luggage.spare.as_mut() else { return Ok(Err(Lack::Block)) };
-        let sibling = match sibling {
+        let sibling = match node.right {
             0 => None,
-            right if broken("r7-no-io") => Some(mtr.latch(self.pin_linked(right)?)),
+            right if broken("r7-no-io") => Some(self.pin_linked(right)?),
             right => match self.pool.try_pin(self.page(right)) {
-                Some(pin) => Some(mtr.latch(pin)),
+                Some(pin) => Some(pin),
                 None => return Ok(Err(Lack::Page(right))),
             },
         };
+        let mut frame = Frame::of(&node, self.reserve());
+        let split = self.how(&node, &frame, &job).map_err(damage)?;
+        let sibling = sibling.map(|pin| mtr.latch(pin));
         let new = mtr.latch(spare.pin());
         // Read only now that the new page is latched: a vacuum that began later will wait there.
         frame.cycle = self.cycle.load(Ordering::SeqCst);
-        let halves = halve(&entries, &frame, (block, spare.block), &order);
+        let blocks = (block, spare.block);
+        let halves = match split {
+            How::Copied(plan) => plan.halves(mtr.bytes(job.held), &frame, blocks),
+            How::Apart(entries, order) => halve(&entries, &frame, blocks, &order),
+        };
         let is_in = halves.is_some();
         let halves = match halves {
             Some(halves) => halves,
-            None => halve_without(mtr.bytes(job.held), &frame, (block, spare.block))
+            None => halve_without(mtr.bytes(job.held), &frame, blocks)
                 .map_err(|what| self.corrupt(block, what))?,
         };
         mtr.page(job.held).replace(&halves.left);
@@ -163,6 +171,35 @@ impl Tree {
         rightlink_env::points::hit("btree.split.incomplete");
         self.complete_split(block, level)?;
         Ok(if is_in { Ok(()) } else { Err(Lack::Luck) })
+    }
+
+    /// How to split `node`, whose frame is `frame`, for an entry that does not fit.
+    fn how(
+        &self,
+        node: &Node<&[u8; PAGE_SIZE]>,
+        frame: &Frame,
+        job: &Splitting<'_>,
+    ) -> Checked<How> {
+        let usual = Optimisations::SPLIT_STRATEGIES.with(Optimisations::SHORT_SEPARATORS);
+        if node.is_leaf() && job.value.extra.is_empty() && self.uses(usual) {
+            let plan = halve::plan(node, job.pos, job.key, self.options.capacity / 16);
+            if let Some(plan) = plan {
+                rightlink_env::points::hit("btree.split.copied");
+                return Ok(How::Copied(plan));
+            }
+        }
+        let mut entries = Entries::load(node)?;
+        if node.is_leaf() {
+            entries.add(job.pos, job.key, job.value);
+            self.deduplicate_halves(&mut entries);
+        } else {
+            entries.insert(job.pos, job.key, job.value);
+        }
+        if entries.len() < 2 {
+            return Err("an empty page without room for one entry");
+        }
+        let order = self.split_order(&entries, frame, job.key);
+        Ok(How::Apart(entries, order))
     }
 
     /// What a split encodes anyway gets posting lists, unless one item would be left.

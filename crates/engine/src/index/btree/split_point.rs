@@ -9,6 +9,7 @@
 //! which both halves fit. A strategy is a guess about what comes next; any answer is sound.
 //! Does not do: build the halves (`split`).
 
+use crate::ids::RowId;
 use crate::index::btree::edit::{self, Frame};
 use crate::index::btree::entries::Entries;
 use crate::index::btree::node::{SLOT, common};
@@ -108,6 +109,11 @@ fn one_key(entries: &Entries, first: usize, last: usize) -> bool {
 /// order hardly ever do, and rows that are inserted together lie together.
 fn ascends(before: &[u8], key: &[u8]) -> bool {
     let (Ok(before), Ok(after)) = (row_of(before), row_of(key)) else { return false };
+    follows(before, after)
+}
+
+/// Lies `after` close behind `before`?
+pub(crate) fn follows(before: RowId, after: RowId) -> bool {
     match after.block.0.checked_sub(before.block.0) {
         Some(0) => after.slot > before.slot && after.slot - before.slot <= 8,
         Some(1) => after.slot <= 8,
