@@ -136,8 +136,9 @@ impl Tree {
     pub(crate) fn begin_delete(&self, parts: usize) -> Pass<'_> {
         let mut turn = self.vacuum.lock();
         *turn = turn.wrapping_add(1).max(1);
-        self.cycle.store(*turn, Ordering::SeqCst);
+        // First: what is merged under the new id is not used again before the pass is over (R6).
         let registered = Mutex::new(Some(self.registrations.enter()));
+        self.cycle.store(*turn, Ordering::SeqCst);
         let blocks = self.pool.blocks(self.file).max(2);
         Pass {
             tree: self,
