@@ -1,5 +1,5 @@
-//! The command at a terminal: the shell's completion, Ctrl-C, data that was refused and history; the
-//! bar of a load; a password.
+//! The command at a terminal: the shell's completion, Ctrl-C, data that was refused and history;
+//! the bar of a load; a password.
 //!
 //! The terminal is nobody's controlling one, so Ctrl-C while a statement runs is sent as a signal.
 #![cfg(target_os = "linux")]
