@@ -146,11 +146,11 @@ impl File {
 
     /// The size in bytes.
     pub fn len(&self) -> Result<u64, IoError> {
-        let result = match &self.inner.target {
+        let result = retried(|| match &self.inner.target {
             Target::Os(fd) => sys::len(fd),
             Target::Sim(sim) => sim.len(),
             Target::Overlay(over) => Ok(over.len()),
-        };
+        });
         self.inner.name_error("stat", 0, result)
     }
 

@@ -438,6 +438,33 @@ fn every_call_returns_its_error() {
     }
 }
 
+/// Whoever asks for a length, or whether a file is there, may not be told. Such calls have numbers
+/// among their own kind only, so that no moment of a run is counted twice.
+#[test]
+fn questions_about_files_fail_too() {
+    let (disk, io, file) = disk_with(b"x");
+    let ops = disk.op_count();
+    for (kind, os) in [(FaultKind::Io, 5), (FaultKind::NoSpace, 28)] {
+        disk.fail_nth(OpKind::Stat, 1, kind, Repeat::Once);
+        assert_eq!(file.len(), Ok(1));
+        let error = io.exists("f").unwrap_err();
+        assert_eq!((error.op, error.file.as_str(), error.os), ("stat", "f", Some(os)));
+        disk.fail_nth(OpKind::Stat, 0, kind, Repeat::Forever);
+        assert_eq!(file.len().unwrap_err().os, Some(os));
+        assert_eq!(file.len().unwrap_err().os, Some(os));
+        disk.clear_faults();
+    }
+    for _ in 0..2 {
+        disk.fail_nth(OpKind::Stat, 0, FaultKind::Interrupted, Repeat::Once);
+        assert_eq!(file.len(), Ok(1), "made again");
+        assert_eq!(io.exists("g"), Ok(false), "made again");
+    }
+    disk.fail_at(ops, FaultKind::Io, Repeat::Once);
+    assert_eq!(file.len(), Ok(1), "it has no number among all calls");
+    assert_eq!(disk.op_count(), ops);
+    assert!(disk.calls(OpKind::Stat) > 10);
+}
+
 #[test]
 fn lost_and_misdirected_writes_report_success() {
     let (disk, _io, file) = disk_with(&[b'-'; 3 * 8192]);

@@ -2,9 +2,11 @@
 //!
 //! Invariants: one line a page, in the order the engine gives. Does not do: changing anything.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use rightlink::{Database, Error, PageInfo};
+use rightlink_sql::shown_text;
 
 use crate::args::Common;
 use crate::failure::Exit;
@@ -38,7 +40,11 @@ pub(crate) fn run(
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     let db = open::existing(common, db)?;
-    let pages = pages(&db, &names::stored(&db, relation)?, block)?;
+    let relation = names::stored(&db, relation)?;
+    let mut pages = pages(&db, &relation, block)?;
+    if let (Some(_), [page]) = (block, pages.as_mut_slice()) {
+        number(&db, &relation, page);
+    }
     db.close()?;
     if output.json() {
         pages.iter().try_for_each(|page| output.line(json(page)))?;
@@ -66,20 +72,35 @@ fn pages(db: &Database, relation: &str, block: Option<u32>) -> Result<Vec<PageIn
     }
 }
 
+/// Gives a page of a tree that is shown alone its number within the level, by its left siblings;
+/// none where one of them cannot be read.
+fn number(db: &Database, relation: &str, page: &mut PageInfo) {
+    if !matches!(page.kind, 'l' | 'i' | 'r') {
+        return;
+    }
+    let (mut seen, mut left) = (HashSet::from([page.block]), page.left);
+    while let Some(block) = left {
+        match db.inspect(relation, Some(block)) {
+            Ok(pages) if seen.insert(block) => left = pages.first().and_then(|page| page.left),
+            _ => return,
+        }
+    }
+    page.item = seen.len() as u32;
+}
+
 /// Lists what can be inspected, unless it is only the block that does not exist.
 fn missing(db: &Database, relation: &str, what: &str) -> Result<Failure, Failure> {
-    let tables = db.tables()?;
-    let names: Vec<&str> = tables
-        .iter()
-        .flat_map(|table| {
-            let indexes = table.indexes.iter().map(|index| index.name.as_str());
-            std::iter::once(table.name.as_str()).chain(indexes)
-        })
-        .collect();
-    if names.contains(&relation) {
+    let tables = names::tables(db)?;
+    let names = tables.iter().flat_map(|table| {
+        let indexes = table.indexes.iter().map(|index| &index.name);
+        std::iter::once(&table.name).chain(indexes)
+    });
+    let names: Vec<String> = names.map(|name| shown_text(name)).collect();
+    let wanted = shown_text(relation);
+    if names.contains(&wanted) {
         return Ok(Failure::from(Error::NotFound(what.to_owned())));
     }
-    Ok(names::unknown("table or index", relation, "", names))
+    Ok(names::unknown("table or index", &wanted, "", names.iter().map(String::as_str)))
 }
 
 fn cells(page: &PageInfo) -> Vec<String> {

@@ -491,7 +491,8 @@ fn wanted_indexes(
 /// Options that describe a table must fit the one that is there.
 fn check_same(table: &TableInfo, args: &LoadArgs) -> Result<(), Failure> {
     let differs = |what: &str| {
-        let text = format!("table {} exists, and its {what} differs from the options", table.name);
+        let name = shown_text(&table.name);
+        let text = format!("table {name} exists, and its {what} differs from the options");
         Err(Failure::usage(text).and("leave them out to append"))
     };
     if let Some(text) = &args.schema {

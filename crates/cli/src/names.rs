@@ -56,7 +56,7 @@ pub(crate) fn table(db: &Database, name: &str) -> Result<TableInfo, Failure> {
 pub(crate) fn column<'a>(table: &'a TableInfo, name: &str) -> Result<&'a ColumnInfo, Failure> {
     table.columns.iter().find(|column| column.name == name).ok_or_else(|| {
         let known = table.columns.iter().map(|column| column.name.as_str());
-        unknown("column", name, &format!(" in table {}", table.name), known)
+        unknown("column", name, &format!(" in table {}", shown_text(&table.name)), known)
     })
 }
 

@@ -4,6 +4,7 @@
 //! the key's columns. Does not do: filters that no index serves.
 
 use rightlink::{ColumnInfo, Database, IndexInfo, ScanOptions, TableInfo, Type, Value};
+use rightlink_sql::shown_text;
 
 use crate::args::{Common, GetArgs, ScanArgs};
 use crate::failure::{Exit, Failure};
@@ -142,9 +143,9 @@ fn bounds(
 
 fn primary_key(table: &TableInfo) -> Result<&IndexInfo, Failure> {
     table.indexes.iter().find(|index| index.primary).ok_or_else(|| {
-        let names: Vec<&str> = table.indexes.iter().map(|index| index.name.as_str()).collect();
+        let names: Vec<_> = table.indexes.iter().map(|index| shown_text(&index.name)).collect();
         let list = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        let what = format!("table {} has no primary key", table.name);
+        let what = format!("table {} has no primary key", shown_text(&table.name));
         Failure::usage(what).and(format!("its indexes: {list}"))
     })
 }

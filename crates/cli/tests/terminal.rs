@@ -1,8 +1,10 @@
-//! The shell at a terminal: completion, Ctrl-C, data that was refused, history.
+//! The command at a terminal: the shell's completion, Ctrl-C, data that was refused and history;
+//! the bar of a load; a password.
 //!
 //! The terminal is nobody's controlling one, so Ctrl-C while a statement runs is sent as a signal.
 #![cfg(target_os = "linux")]
 
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -30,13 +32,18 @@ struct Typist {
 
 impl Typist {
     fn open(folder: &Path) -> Typist {
+        Typist::run(folder, &["sql".as_ref(), folder.join("db").as_os_str()])
+    }
+
+    /// Somebody who has typed this command.
+    fn run(folder: &Path, words: &[&OsStr]) -> Typist {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
         let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
         let side = || OpenOptions::new().read(true).write(true).custom_flags(NOCTTY).open(&name);
         let shell = Command::new(env!("CARGO_BIN_EXE_rightlink"))
-            .args(["sql".as_ref(), folder.join("db").as_os_str()])
+            .args(words)
             .env("HOME", folder)
             .env("TERM", "xterm")
             .env_remove("XDG_STATE_HOME")
@@ -139,6 +146,24 @@ fn lines_are_completed_interrupted_and_remembered() {
     assert!(history.contains("INSERT INTO zebras"), "{history}");
     assert!(history.contains("generate_series"), "{history}");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
+}
+
+/// How far, how many rows, how fast, how long yet; and when the load has ended the bar is gone.
+#[test]
+fn a_load_shows_how_far_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/flights.csv");
+    let db = folder.path().join("db");
+    let words = ["load".as_ref(), db.as_os_str(), "flights".as_ref(), data.as_os_str()];
+    let mut typist = Typist::run(folder.path(), &words);
+    typist.sees("table flights, inferred columns: ");
+    for part in ["\r\x1b[K", "░", " %  ", " rows, ", " rows/s, ", " left"] {
+        typist.sees(part);
+    }
+    typist.sees("\r\x1b[K27,004 rows loaded into flights in ");
+    assert!(typist.shell.wait().unwrap().success());
+    while typist.look() {}
+    assert!(!typist.shown.contains('%'), "{}", typist.shown);
 }
 
 #[test]

@@ -295,6 +295,7 @@ fn every_failing_call_of_the_directory() {
         OpKind::Remove,
         OpKind::CreateDir,
         OpKind::List,
+        OpKind::Stat,
     ];
     let (_disk, db) = filled();
     let whole = SimDisk::new(4);

@@ -28,6 +28,8 @@ use rightlink_env::{Rng, points, thread};
 
 /// States without `RIGHTLINK_CRASH_STATES`.
 const FEW: usize = 6_000;
+/// States from which on no plain choice is left out.
+const PLENTY: usize = 100_000;
 /// Failing states of a scenario that are told before it gives up.
 const MAX_FINDINGS: usize = 4;
 /// Of so many states, one is crashed again while it recovers.
@@ -81,7 +83,7 @@ fn broken_rules_are_found() {
     for (rule, name) in cases {
         let scenario = ALL.iter().find(|scenario| scenario.name == name).expect("a scenario");
         let broken = points::break_rule(rule);
-        let ran = unprinted(|| enumerate(scenario, FEW / ALL.len()));
+        let ran = unprinted(|| enumerate(scenario, FEW / ALL.len(), false));
         let asked = broken.asked();
         drop(broken);
         match ran {
@@ -129,7 +131,8 @@ fn work(scenarios: &[&'static Scenario], wanted: usize, shared: &Shared) {
         // What small scenarios cannot give is asked of those that follow.
         let missing = wanted.saturating_sub(shared.images.lock().len());
         let budget = missing.div_ceil(scenarios.len() - at).max(wanted / ALL.len() / 4);
-        let ran = catch_unwind(AssertUnwindSafe(|| enumerate(scenario, budget)));
+        let all_plain = wanted >= PLENTY;
+        let ran = catch_unwind(AssertUnwindSafe(|| enumerate(scenario, budget, all_plain)));
         let (line, images, findings) = ran.unwrap_or_else(|panic| {
             let finding = format!("{}: the script panicked: {}", scenario.name, told(&*panic));
             (String::new(), HashSet::new(), vec![finding])
@@ -165,12 +168,16 @@ fn record(scenario: &Scenario) -> Script {
 }
 
 /// Everything about one scenario; a line for people, the images, and what is wrong.
-fn enumerate(scenario: &Scenario, budget: usize) -> (String, HashSet<u64>, Vec<String>) {
+fn enumerate(
+    scenario: &Scenario,
+    budget: usize,
+    all_plain: bool,
+) -> (String, HashSet<u64>, Vec<String>) {
     let mut script = record(scenario);
     let recording = script.disk.recording();
     script.abandon();
     let mut run = Run::new(scenario.name, &script);
-    let mut plan = Plan::new(&recording, budget);
+    let mut plan = Plan::new(&recording, budget, all_plain);
     loop {
         let before = run.images.len();
         recording.for_each_moment(|moment, state| {
@@ -199,25 +206,40 @@ fn enumerate(scenario: &Scenario, budget: usize) -> (String, HashSet<u64>, Vec<S
 }
 
 /// Which choices to try where: all of them if the budget allows it, more random ones if it allows
-/// more.
+/// more. With a large budget each change is lost alone and kept alone at every moment, however many
+/// there are.
 struct Plan {
     round: u64,
+    /// Are the plain choices beyond the share?
+    all_plain: bool,
     /// Of all choices, so many in 1024.
     share: u64,
     more: u64,
 }
 
+/// All or one: what every moment deserves.
+fn is_plain(choice: &CrashChoice) -> bool {
+    use CrashChoice::{AllKept, AllLost, DropOnly, KeepOnly};
+    matches!(choice, AllLost | AllKept | DropOnly(_) | KeepOnly(_))
+}
+
 impl Plan {
-    fn new(recording: &Recording, budget: usize) -> Plan {
-        let (mut all, mut moments) = (0, 1);
+    fn new(recording: &Recording, budget: usize, all_plain: bool) -> Plan {
+        let (mut all, mut plain, mut moments) = (0, 0, 1);
         recording.for_each_moment(|_, state| {
-            all += state.choices(SEED).len();
+            let choices = state.choices(SEED);
+            plain += choices.iter().filter(|choice| is_plain(choice)).count();
+            all += choices.len();
             moments += usize::from(state.len() > 3);
         });
-        let share = (budget * 1024 / all.max(1)).min(1024) as u64;
+        let (room, shared) = match all_plain {
+            true => (budget.saturating_sub(plain / 2).max(budget / 2), all - plain),
+            false => (budget, all),
+        };
+        let share = (room * 1024 / shared.max(1)).min(1024) as u64;
         // About half of the random choices give an image that was seen.
         let more = (budget.saturating_sub(all / 2) * 2 / moments) as u64;
-        Plan { round: 0, share, more }
+        Plan { round: 0, all_plain, share, more }
     }
 
     fn choices(&self, moment: u64, state: &PendingState) -> Vec<CrashChoice> {
@@ -225,8 +247,8 @@ impl Plan {
         let mut rng = Rng::from_seed(seed ^ moment.rotate_left(32));
         let mut choices = state.choices(seed.wrapping_add(moment << 20));
         choices.retain(|choice| {
-            matches!(choice, CrashChoice::AllLost | CrashChoice::AllKept)
-                || rng.chance(self.share, 1024)
+            let always = matches!(choice, CrashChoice::AllLost | CrashChoice::AllKept);
+            always || self.all_plain && is_plain(choice) || rng.chance(self.share, 1024)
         });
         if state.len() > 3 {
             choices.extend((0..self.more).map(|_| CrashChoice::Subset(rng.next_u64())));
@@ -433,7 +455,7 @@ impl Drop for Watch {
 fn a_script_run_twice_makes_the_same_calls() {
     let mut seen = BTreeMap::new();
     for _ in 0..2 {
-        for scenario in ALL.iter().filter(|scenario| scenario.name != "many-xids") {
+        for scenario in ALL {
             let mut script = Script::run(scenario, true, |_| {});
             script.abandon();
             let hash = script.disk.op_log_hash();

@@ -1,6 +1,8 @@
 //! What a crash must not take away, case by case. The enumeration of all crash points is in
 //! `crash.rs`; here stand the stories of single bugs.
 
+use std::time::Duration;
+
 use rightlink::{
     Database, Error, IndexSchema, ScanOptions, TableSchema, TransactionOptions, Type, Value,
 };
@@ -213,13 +215,17 @@ fn with_orphans() -> SimDisk {
 /// A file that belongs to no table and cannot be removed kept the whole database from opening.
 #[test]
 fn an_orphan_that_cannot_be_removed_is_in_nobodys_way() {
+    [FaultKind::Io, FaultKind::NoSpace].into_iter().for_each(orphans_stay);
+}
+
+fn orphans_stay(kind: FaultKind) {
     let disk = with_orphans();
     let orphans = |disk: &SimDisk| disk.files().iter().filter(|(name, _)| is_data(name)).count();
     let before = orphans(&disk);
     let theirs = disk.clone();
     let hook = points::install_local(move |point| {
         if point == "open.orphan" {
-            theirs.fail_nth(OpKind::Remove, 0, FaultKind::Io, Repeat::Once);
+            theirs.fail_nth(OpKind::Remove, 0, kind, Repeat::Once);
         }
     });
     let (logger, lines) = Logger::collecting();
@@ -336,4 +342,71 @@ fn a_log_applied_twice_leaves_the_pages_as_they_are() {
     }
     assert_eq!(replayed.len(), twice.len());
     assert!(second.verify().unwrap().is_clean());
+}
+
+/// A table "t" in a new database.
+fn with_table(db: &Database) {
+    let mut txn = db.begin();
+    let schema = TableSchema::new("t").column("k", Type::Int8).column("v", Type::Text);
+    txn.create_table(&schema.primary_key(["k"])).unwrap();
+    txn.commit().unwrap();
+}
+
+/// Rows of about a thousand bytes each, in a transaction of their own.
+fn insert_wide(db: &Database, keys: std::ops::Range<i64>) {
+    let rows: Vec<_> = keys.map(|k| vec![Value::Int8(k), Value::Text("v".repeat(1000))]).collect();
+    let mut txn = db.begin();
+    txn.insert_many("t", &rows).unwrap();
+    txn.commit().unwrap();
+}
+
+/// How long redo is measured to take decides how much log there may be, after the next close, too.
+#[test]
+fn checkpoints_follow_the_speed_of_redo() {
+    let distance = |db: &Database| db.stats().get("checkpoint_distance_bytes").unwrap();
+    let disk = SimDisk::new(14);
+    let db = open(&disk);
+    let before = distance(&db);
+    with_table(&db);
+    (0..400).for_each(|n| insert_wide(&db, n * 20..n * 20 + 20));
+    let crashed = disk.crash_image(&CrashChoice::AllLost);
+    let env = Env::simulated(1);
+    let clock = env.clock.clone();
+    let hook = points::install_local(move |point| {
+        if point == "recovery.record" {
+            clock.advance(Duration::from_millis(10));
+        }
+    });
+    let db = Database::options().simulation(env, crashed.clone()).open("db").unwrap();
+    drop(hook);
+    let slow = distance(&db);
+    assert!(slow < before / 4, "{slow} bytes where redo is slow, {before} before");
+    db.close().unwrap();
+    let db = open(&crashed);
+    let known = distance(&db);
+    assert!(known < before / 4, "{known} bytes after a close, {before} before");
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// However much is written, the log takes no more space than it may, and some segments for what is
+/// under way; there is no thread here that makes checkpoints.
+#[test]
+fn the_log_is_bounded() {
+    const SEGMENT: u64 = 64 << 10;
+    const MAX: u64 = 512 << 10;
+    let disk = SimDisk::new(15);
+    let options = Database::options().memory(8 << 20).pool_pages(128).log_segment_bytes(SEGMENT);
+    let options = options.max_log_bytes(MAX).simulation(Env::simulated(1), disk.clone());
+    let db = options.open("db").unwrap();
+    with_table(&db);
+    let mut most = 0;
+    for n in 0..1500 {
+        insert_wide(&db, n * 4..n * 4 + 4);
+        let files = disk.files().into_iter().filter(|(name, _)| name.starts_with("wal/"));
+        most = most.max(files.map(|(_, len)| len).sum::<u64>());
+    }
+    let written = db.stats().get("log_bytes").unwrap();
+    println!("{written} bytes were logged, the log had at most {most}");
+    assert!(written > 8 * MAX && most <= MAX + 6 * SEGMENT, "{written} logged, {most} at most");
+    assert!(db.verify().unwrap().is_clean());
 }

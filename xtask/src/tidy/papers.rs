@@ -1,6 +1,6 @@
 //! Documents tell the truth about the tree: what they name exists.
 //!
-//! Looks at inline code and relative links in the documents below, outside of code blocks. A name
+//! Looks at inline code and relative links in every document, outside of code blocks. A name
 //! counts as a path of ours if it ends like a source file or document, or like a folder, or begins
 //! with a folder of ours. It may be short (`btree/split.rs`): any path that ends so will do.
 //! FORMAT.md also names files of a database; there a folder must begin with one of ours to count.
@@ -8,14 +8,12 @@
 use super::Complaints;
 use crate::tree::Tree;
 
-const DOCUMENTS: [&str; 4] = ["README.md", "ARCHITECTURE.md", "FORMAT.md", "CHANGELOG.md"];
-
 /// Ends that no file of a database or of a user has.
 const OUR_ENDS: [&str; 4] = [".rs", ".md", ".toml", ".py"];
 
 /// Every path that a document names exists.
 pub(super) fn paths_exist(tree: &Tree, complaints: &mut Complaints) {
-    for (path, text) in tree.texts.iter().filter(|(path, _)| is_document(path)) {
+    for (path, text) in tree.texts.iter().filter(|(path, _)| path.ends_with(".md")) {
         for (line, name) in named(text) {
             let name = name.trim_start_matches("./");
             if is_path(tree, path, name) && !exists(tree, path, name) {
@@ -36,11 +34,6 @@ pub(super) fn test_command(tree: &Tree, complaints: &mut Complaints) {
     if command.is_empty() || tree.texts.get("README.md").is_some_and(missing) {
         complaints.add("README.md", 0, format!("must name the test command `{command}`"));
     }
-}
-
-fn is_document(path: &str) -> bool {
-    let in_docs = path.strip_prefix("docs/").is_some_and(|name| !name.contains('/'));
-    DOCUMENTS.contains(&path) || (in_docs && path.ends_with(".md"))
 }
 
 /// Inline code and the targets of links, with their lines.
@@ -103,7 +96,8 @@ mod tests {
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines[0].contains("README.md:1: `btree/merge.rs`"));
         assert_eq!(found("docs/A.md", "`attic/` and `crates/attic`").len(), 2);
-        assert_eq!(found("docs/deep/A.md", "`attic/`").len(), 0);
+        assert_eq!(found("data/README.md", "`attic/`, `cut.py`, `data/cut.rs`").len(), 2);
+        assert_eq!(found("data/README.txt", "`attic/`").len(), 0);
     }
 
     #[test]

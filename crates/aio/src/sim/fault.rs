@@ -28,6 +28,9 @@ pub enum OpKind {
     CreateDir,
     /// Listing a directory.
     List,
+    /// Asking for a file's length, or whether there is one. These are numbered among their own kind
+    /// only: nothing changes between one and the next call, so no power cut is of their own.
+    Stat,
 }
 
 /// What goes wrong.
@@ -70,8 +73,8 @@ impl FaultKind {
     /// Whether this can happen to a call of kind `op`.
     pub fn fits(self, op: OpKind) -> bool {
         match self {
-            FaultKind::Io | FaultKind::Interrupted => true,
-            FaultKind::NoSpace => !matches!(op, OpKind::Read | OpKind::List | OpKind::Remove),
+            // Also that of a call that needs no space: some file systems copy on any change.
+            FaultKind::Io | FaultKind::NoSpace | FaultKind::Interrupted => true,
             FaultKind::ShortRead | FaultKind::FlippedRead => op == OpKind::Read,
             FaultKind::ShortWrite
             | FaultKind::TornWrite
@@ -135,16 +138,16 @@ impl Plan {
         self.calls.get(&op).copied().unwrap_or(0)
     }
 
-    /// What goes wrong with call number `number`, which is of kind `op`.
-    pub(crate) fn next(&mut self, number: u64, op: OpKind) -> Option<FaultKind> {
+    /// What goes wrong with a call of kind `op`: number `number` of all, if it has one.
+    pub(crate) fn next(&mut self, number: Option<u64>, op: OpKind) -> Option<FaultKind> {
         let calls = self.calls.entry(op).or_insert(0);
         let nth_of_kind = *calls;
         *calls += 1;
         let hit = self.faults.iter().position(|fault| {
-            let position = match fault.on {
-                None => number,
-                Some(on) if on == op => nth_of_kind,
-                Some(_) => return false,
+            let position = match (fault.on, number) {
+                (None, Some(number)) => number,
+                (Some(on), _) if on == op => nth_of_kind,
+                _ => return false,
             };
             let due = match fault.repeat {
                 Repeat::Once => position == fault.after,

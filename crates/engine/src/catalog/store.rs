@@ -124,13 +124,15 @@ impl Store {
     }
 }
 
+/// A key of the catalog is a namespace, 0 for all but columns, and a name in it.
 fn name_taken(error: Error) -> Error {
-    match error {
-        Error::UniqueViolation { key, .. } => {
-            Error::AlreadyExists(format!("a table, index, sequence or column named as in {key}"))
-        }
-        error => error,
-    }
+    let Error::UniqueViolation { key, .. } = error else { return error };
+    let parts = key.strip_prefix('(').and_then(|key| key.strip_suffix(')'));
+    Error::AlreadyExists(match parts.and_then(|parts| parts.split_once(", ")) {
+        Some(("0", name)) => format!("a table, index or sequence called {name}"),
+        Some((_, name)) => format!("a column called {name}"),
+        None => format!("what is called {key}"),
+    })
 }
 
 /// Under the table's exclusive lock nobody else can have changed its rows.

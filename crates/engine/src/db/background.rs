@@ -1,6 +1,7 @@
 //! The threads of an open database: the only place where the engine starts any.
 //!
-//! - `rightlink-upkeep`: write-back ahead of eviction and checkpoints, step by step.
+//! - `rightlink-upkeep`: write-back ahead of eviction and checkpoints, step by step, spread over
+//!   time.
 //! - `rightlink-vacuum` (several): removes dead rows and their index entries where many have
 //!   gathered.
 //! - `rightlink-flush`: makes relaxed commits durable within [`FLUSH_EVERY`].
@@ -27,7 +28,7 @@ const AFTER_ERROR: Duration = Duration::from_millis(500);
 
 /// Starts the threads of `engine`.
 pub(crate) fn start(engine: &Arc<Engine>, options: &Options) -> Result<()> {
-    let upkeep = spawn("rightlink-upkeep", engine, IDLE, Engine::step_pages)?;
+    let upkeep = spawn("rightlink-upkeep", engine, IDLE, Engine::step_in_time)?;
     let flush = spawn("rightlink-flush", engine, FLUSH_EVERY, |engine| {
         engine.wal.flush(engine.wal.end()).map(|()| false)
     })?;

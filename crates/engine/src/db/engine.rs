@@ -144,6 +144,27 @@ impl Engine {
         Ok(self.step_checkpoint()? || self.pool.clean_ahead()? > 0)
     }
 
+    /// As [`Engine::step_pages`], but in time: a checkpoint that is ahead of its schedule rests, so
+    /// that its writes are spread and hold nobody up. False: look again in a moment.
+    pub(crate) fn step_in_time(&self) -> Result<bool> {
+        match self.checkpoint_is_ahead() {
+            true => Ok(self.pool.clean_ahead()? > 0),
+            false => self.step_pages(),
+        }
+    }
+
+    fn checkpoint_is_ahead(&self) -> bool {
+        let work = self.upkeep.work.lock();
+        match &work.checkpoint {
+            Some(Underway { checkpoint, cause: Cause::RedoTime, begun }) => {
+                let since = self.env.clock.now() - *begun;
+                self.upkeep.pace.is_ahead(checkpoint.share(), since, self.redo_work())
+            }
+            // Somebody waits for it, or for its space.
+            _ => false,
+        }
+    }
+
     /// One step of the checkpoint that is on its way, or due; false if there is none.
     fn step_checkpoint(&self) -> Result<bool> {
         let mut work = self.upkeep.work.lock();
@@ -356,5 +377,75 @@ impl Engine {
         }
         let (mut guard, _) = self.upkeep.wake.1.wait_timeout(guard, pause);
         *guard = false;
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use std::time::Duration;
+
+    use rightlink_aio::SimDisk;
+
+    use super::*;
+    use crate::{Database, TableSchema, Type, Value};
+
+    const MAX_LOG: u64 = 8 << 20;
+
+    /// A table that grows until so much log must be redone.
+    struct Filler {
+        db: Database,
+        next: i64,
+    }
+
+    impl Filler {
+        fn new(env: &Env) -> Filler {
+            let options = Database::options().simulation(env.clone(), SimDisk::new(6));
+            let db = options.pool_pages(2048).max_log_bytes(MAX_LOG).open("db").unwrap();
+            let schema = TableSchema::new("t").column("id", Type::Int8).column("x", Type::Text);
+            let mut txn = db.begin();
+            txn.create_table(&schema.primary_key(["id"])).unwrap();
+            txn.commit().unwrap();
+            Filler { db, next: 0 }
+        }
+
+        fn fill(&mut self, until: u64) {
+            while self.db.engine().redo_work().bytes < until {
+                let row = |id| vec![Value::Int8(id), Value::Text("x".repeat(1000))];
+                let rows: Vec<_> = (self.next..self.next + 20).map(row).collect();
+                self.next += 20;
+                let mut txn = self.db.begin();
+                txn.insert_many("t", &rows).unwrap();
+                txn.commit().unwrap();
+            }
+        }
+
+        fn checkpoints(&self) -> u64 {
+            self.db.stats().get("checkpoints_redo_time").unwrap()
+        }
+    }
+
+    /// It used to write without a pause, in however short a time.
+    #[test]
+    fn a_checkpoint_is_spread_over_time_and_hurries_when_writers_do() {
+        let env = Env::simulated(6);
+        let mut filler = Filler::new(&env);
+        filler.fill(MAX_LOG / 2);
+        let (begun, mut rests) = (env.clock.now(), 0);
+        while filler.checkpoints() == 0 {
+            if !filler.db.engine().step_in_time().unwrap() {
+                rests += 1;
+                env.clock.advance(Duration::from_millis(50));
+            }
+            assert!(rests < 200, "it ends, also where nobody writes");
+        }
+        println!("{rests} rests in {:?}", env.clock.now() - begun);
+        assert!(rests >= 10, "{rests} rests in {:?}", env.clock.now() - begun);
+        filler.fill(MAX_LOG / 2);
+        assert!(filler.db.engine().step_in_time().unwrap(), "the next one begins");
+        filler.fill(MAX_LOG / 4 * 3 + (64 << 10));
+        while filler.checkpoints() == 1 {
+            assert!(filler.db.engine().step_in_time().unwrap(), "there is no time to rest");
+        }
+        assert!(filler.db.verify().unwrap().is_clean());
     }
 }

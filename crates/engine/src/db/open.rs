@@ -403,14 +403,18 @@ fn drop_orphans(env: &Env, pool: &BufferPool, catalog: &Catalog) -> Result<()> {
         if file.0 >= crate::catalog::FIRST_USER_FILE && !owned.contains(&file) {
             env.logger.debug(&format!("file {} belongs to no table and is removed", file.0));
             points::hit("open.orphan");
-            match pool.drop_file(file) {
+            let failed = match pool.drop_file(file) {
                 // After a failed sync nobody knows what else the directory has lost.
-                Err(Error::Io(error)) if !error.op.starts_with("sync") => {
-                    let what = format!("file {} belongs to no table and stays: {error}", file.0);
-                    env.logger.warn(&what);
+                Err(Error::Io(error)) if !error.op.starts_with("sync") => error.to_string(),
+                // Some file systems need space to remove a file.
+                Err(error @ Error::DiskFull(_)) => error.to_string(),
+                dropped => {
+                    dropped?;
+                    continue;
                 }
-                dropped => dropped?,
-            }
+            };
+            let what = format!("file {} belongs to no table and stays: {failed}", file.0);
+            env.logger.warn(&what);
         }
     }
     Ok(())

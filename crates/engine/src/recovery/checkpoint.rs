@@ -8,6 +8,8 @@
 //! position never goes back; a failed step leaves the old checkpoint in force and loses nothing.
 //! Does not do: deciding when (`Pace` only says how much redo is too much), threads.
 
+use std::time::Duration;
+
 use rightlink_env::points;
 
 use crate::buffer::BufferPool;
@@ -21,6 +23,9 @@ pub struct Checkpoint {
     below: Lsn,
     /// Pages that had become dirty when it began.
     dirtied: u64,
+    /// Pages that were dirty when it began: no fewer than it has to write.
+    dirty: usize,
+    written: usize,
 }
 
 /// What the control file needs beyond the redo position.
@@ -47,8 +52,14 @@ impl Checkpoint {
     pub fn begin(pool: &BufferPool) -> Self {
         points::hit("checkpoint.begin");
         // In this order: a page that becomes dirty between the two is counted for the next one.
-        let dirtied = pool.stats().dirtied;
-        Self { below: pool.wal().end(), dirtied }
+        let stats = pool.stats();
+        let below = pool.wal().end();
+        Self { below, dirtied: stats.dirtied, dirty: stats.dirty, written: 0 }
+    }
+
+    /// How much of its work is done, from 0 to 1; at least.
+    pub fn share(&self) -> f64 {
+        self.written.min(self.dirty) as f64 / self.dirty.max(1) as f64
     }
 
     /// Pages that had become dirty, since the database was opened, when this began.
@@ -58,7 +69,9 @@ impl Checkpoint {
 
     /// Writes one group of pages back; false when none is left, and [`Checkpoint::finish`] is due.
     pub fn step(&mut self, pool: &BufferPool) -> Result<bool> {
-        Ok(pool.write_back(self.below)? > 0)
+        let written = pool.write_back(self.below)?;
+        self.written += written;
+        Ok(written > 0)
     }
 
     /// Makes the pages durable and moves the redo position. Returns it. `counters` is told how far
@@ -122,6 +135,10 @@ const MIN_DISTANCE: u64 = 1 << 20;
 const BEGIN_SECONDS: f64 = 1.5;
 /// Seconds of redo at which whoever writes helps with the checkpoint.
 const LATE_SECONDS: f64 = 3.0;
+/// Seconds of redo at which a checkpoint is to be done: half way from its beginning to that.
+const DONE_SECONDS: f64 = (BEGIN_SECONDS + LATE_SECONDS) / 2.0;
+/// The time over which its writes are spread where nothing asks for more haste.
+const SPREAD: Duration = Duration::from_secs(5);
 /// Speed of redo before any was measured on this machine.
 const ASSUMED: RedoSpeed = RedoSpeed { bytes_per_s: 64 << 20, pages_per_s: 40_000 };
 /// A measured speed counts within this factor of the assumed one.
@@ -161,6 +178,17 @@ impl Pace {
     /// Has so much been done since that checkpoints must be helped along?
     pub fn is_late(&self, work: RedoWork) -> bool {
         self.is_beyond(work, LATE_SECONDS)
+    }
+
+    /// May a checkpoint rest that began so long ago and has done so much of its work, from 0 to 1?
+    /// What it writes is spread over the time that it has, by the clock and by what has to be
+    /// redone since the one before.
+    pub fn is_ahead(&self, share: f64, since: Duration, work: RedoWork) -> bool {
+        let by_clock = since.as_secs_f64() / SPREAD.as_secs_f64();
+        let by_bytes = work.bytes as f64 / self.max_bytes.max(1) as f64 * LATE_SECONDS;
+        let reached = self.seconds(work).max(by_bytes);
+        let by_work = (reached - BEGIN_SECONDS) / (DONE_SECONDS - BEGIN_SECONDS);
+        share < 1.0 && share > by_clock.max(by_work)
     }
 
     fn is_beyond(&self, work: RedoWork, seconds: f64) -> bool {
@@ -204,6 +232,23 @@ mod tests {
         let fast = RedoSpeed { bytes_per_s: 1 << 50, pages_per_s: 1 << 50 };
         assert!(Pace::new(1 << 20, 1000, fast).is_due(bytes(1 << 19)));
         assert!(!Pace::new(1 << 20, 1000, fast).is_late(bytes(1 << 19)));
+    }
+
+    /// It has 5 s, or until half of the work is done that is left before writers must help.
+    #[test]
+    fn a_checkpoint_rests_while_it_is_ahead() {
+        let pace = Pace::new(ROOM, 1000, RedoSpeed { bytes_per_s: 100 << 20, pages_per_s: 0 });
+        let (begun, seconds) = (bytes(150 << 20), Duration::from_secs);
+        assert!(!pace.is_ahead(0.0, seconds(0), begun), "it begins");
+        assert!(pace.is_ahead(0.1, seconds(0), begun) && pace.is_ahead(0.5, seconds(2), begun));
+        assert!(!pace.is_ahead(0.5, seconds(3), begun), "time goes on");
+        assert!(!pace.is_ahead(1.0, seconds(0), begun), "there is nothing to wait for");
+        assert!(pace.is_ahead(0.5, seconds(0), bytes(180 << 20)));
+        assert!(!pace.is_ahead(0.5, seconds(0), bytes(190 << 20)), "writers go on");
+        assert!(!pace.is_ahead(0.9, seconds(0), bytes(225 << 20)), "it should be done");
+        let little = Pace::new(200 << 20, 1000, RedoSpeed { bytes_per_s: 1 << 40, ..pace.speed });
+        assert!(little.is_ahead(0.5, seconds(0), bytes(120 << 20)));
+        assert!(!little.is_ahead(0.5, seconds(0), bytes(130 << 20)), "the log is nearly full");
     }
 
     /// A load with random keys into a pool of a tenth made 64 MB of log before the first

@@ -414,6 +414,9 @@ impl Wal {
             } else {
                 state.stats.followed += 1;
                 state = self.changed.wait(state);
+                if broken("wal-follower-once") {
+                    break;
+                }
             }
         }
         let low = self.segments.ready() < state.active.end() + self.segment_bytes;
@@ -448,6 +451,9 @@ impl Wal {
         group.save_tail(&mut tail);
         let (base, image) = group.image();
         hit("wal.frame.before-write");
+        if broken("wal-durable-early") {
+            self.durable.store(group.end(), Ordering::Release);
+        }
         self.segments.write(base, image)?;
         hit("wal.flush.before-sync");
         let syncs = match broken("wal-not-synced") {
@@ -577,7 +583,9 @@ impl Drop for Turn<'_> {
             None => state.poison("a thread panicked while it wrote the log"),
         }
         state.spare = Some(group);
-        self.wal.changed.notify_all();
+        if !broken("wal-no-wake") {
+            self.wal.changed.notify_all();
+        }
     }
 }
 

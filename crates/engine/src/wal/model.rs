@@ -1,6 +1,7 @@
-//! Schedules of the group flush, explored by a model checker:
-//! `cargo test -p rightlink --features shuttle wal::model`.
+//! Schedules of the log: insertion, group flush, a sync that fails. See `schedules` for how worlds
+//! are run: `cargo test -p rightlink --features shuttle --lib wal::model`.
 //!
+//! The power is cut, in thought, at each moment at which a flush returns: what it was for is there.
 //! The checker itself reports a follower that nobody wakes.
 
 use rightlink_aio::sim::{CrashChoice, FaultKind, OpKind, Repeat};
@@ -10,6 +11,7 @@ use rightlink_env::{Env, thread};
 
 use super::*;
 use crate::ids::{FileId, PageId};
+use crate::schedules::{Case, catches, survives};
 
 const RUNS: usize = 300;
 const THREADS: u64 = 3;
@@ -40,8 +42,19 @@ fn create(disk: &SimDisk) -> Arc<Wal> {
     Arc::new(Wal::create(&Env::simulated(1), &open(disk), options, &control()).expect("creates"))
 }
 
+/// The xids of the log that a power cut now would leave.
+fn left(disk: &SimDisk) -> Vec<u64> {
+    let cut = open(&disk.crash_image(&CrashChoice::AllLost));
+    let mut reader = Reader::open(&Env::simulated(1), &cut, Lsn(0)).expect("opens");
+    let mut found = Vec::new();
+    while let Some(record) = reader.next().expect("a clean end") {
+        found.push(record.xid.0);
+    }
+    found
+}
+
 /// Appends and flushes; returns the xids whose flush returned.
-fn commit(wal: &Wal, thread: u64) -> Vec<u64> {
+fn commit(wal: &Wal, disk: &SimDisk, thread: u64) -> Vec<u64> {
     let mut done = Vec::new();
     for n in 0..EACH {
         let (xid, delta) = (thread * EACH + n, vec![thread as u8; 3000]);
@@ -50,6 +63,7 @@ fn commit(wal: &Wal, thread: u64) -> Vec<u64> {
         match end.and_then(|end| wal.flush(end).map(|()| end)) {
             Ok(end) => {
                 assert!(wal.durable() >= end, "flush returns when it is durable");
+                assert!(left(disk).contains(&xid), "what is called durable is on the disk");
                 done.push(xid);
             }
             Err(error) => assert!(matches!(error, Error::Poisoned(_)), "{error}"),
@@ -66,42 +80,44 @@ fn run(fault: bool) -> (Vec<u64>, Vec<u64>) {
         disk.fail_nth(OpKind::Sync, 2, FaultKind::Io, Repeat::Once);
     }
     let start = |n| {
-        let wal = Arc::clone(&wal);
-        thread::spawn("commits", move || commit(&wal, n))
+        let (wal, disk) = (Arc::clone(&wal), disk.clone());
+        thread::spawn("commits", move || commit(&wal, &disk, n))
     };
     let threads: Vec<_> = (0..THREADS).map(start).collect();
     let acked = threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect();
-    let cut = open(&disk.crash_image(&CrashChoice::AllLost));
-    let mut reader = Reader::open(&Env::simulated(1), &cut, Lsn(0)).expect("opens");
-    let mut found = Vec::new();
-    while let Some(record) = reader.next().expect("a clean end") {
-        found.push(record.xid.0);
-    }
-    (acked, found)
+    (acked, left(&disk))
+}
+
+fn commits() {
+    let (acked, mut found) = run(false);
+    found.sort_unstable();
+    assert_eq!(acked.len() as u64, THREADS * EACH);
+    assert_eq!(found, (0..THREADS * EACH).collect::<Vec<_>>());
+}
+
+fn a_sync_fails() {
+    let (acked, found) = run(true);
+    assert!((acked.len() as u64) < THREADS * EACH, "somebody saw the failure");
+    assert!(acked.iter().all(|xid| found.contains(xid)), "{acked:?} of {found:?}");
 }
 
 #[test]
 fn acknowledged_commits_are_durable_in_every_schedule() {
-    shuttle::check_random(
-        || {
-            let (acked, mut found) = run(false);
-            found.sort_unstable();
-            assert_eq!(acked.len() as u64, THREADS * EACH);
-            assert_eq!(found, (0..THREADS * EACH).collect::<Vec<_>>());
-        },
-        RUNS,
-    );
+    survives("commits", commits, RUNS);
 }
 
 #[test]
 fn a_failed_sync_wakes_everyone_in_every_schedule() {
-    shuttle::check_pct(
-        || {
-            let (acked, found) = run(true);
-            assert!((acked.len() as u64) < THREADS * EACH, "somebody saw the failure");
-            assert!(acked.iter().all(|xid| found.contains(xid)), "{acked:?} of {found:?}");
-        },
-        RUNS,
-        3,
-    );
+    survives("a sync fails", a_sync_fails, RUNS);
+}
+
+#[test]
+fn broken_logs_are_caught() {
+    catches(&[
+        Case { rule: "wal-durable-early", world: commits, within: 1000 },
+        Case { rule: "wal-follower-once", world: commits, within: 1000 },
+        Case { rule: "wal-no-wake", world: commits, within: 1000 },
+        Case { rule: "wal-not-synced", world: commits, within: 100 },
+        Case { rule: "wal-failed-sync-forgiven", world: a_sync_fails, within: 1000 },
+    ]);
 }

@@ -1,7 +1,9 @@
 //! Writers, readers and vacuum at once, on a tree with tiny pages.
 
+use std::time::Duration;
+
 use rightlink_env::sync::{Arc, AtomicBool, Ordering};
-use rightlink_env::{Rng, thread};
+use rightlink_env::{Rng, points, thread};
 
 use crate::ids::RowId;
 use crate::index::am::{AccessMethod, IndexEntry, LeafBatch, ScanOptions, Trace};
@@ -152,5 +154,86 @@ fn operations_beyond_the_slots_do_not_wait() {
     assert_eq!(stats.removed, 150);
     assert!(stats.pages_free > 0 && stats.pages_deleted > 0, "pages wait for those registered");
     same(&tree, &kept.iter().cloned().collect());
+    verify_clean(&tree);
+}
+
+/// Keys far apart, with room between them.
+fn apart(n: u64) -> (Vec<u8>, RowId) {
+    (key(n * 1000), stable(n))
+}
+
+/// Keys between two of [`apart`], of row ids that tell who inserted them.
+fn between(slot: u16) -> Vec<(Vec<u8>, RowId)> {
+    let offset = u64::from(slot) * 100;
+    (0..60).map(|n| (key(200_000 + offset + n), RowId::new(n as u32, slot))).collect()
+}
+
+fn sleep_until(flag: &AtomicBool) {
+    while !flag.load(Ordering::SeqCst) {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Inserts one by one, and stands still between the two steps of the first split, which lacks its
+/// downlink meanwhile.
+fn splits_and_stands_still(tree: &BTree, standing: Arc<AtomicBool>, go: Arc<AtomicBool>) {
+    let _hook = points::install_local(move |point| {
+        if point == "btree.split.incomplete" && !standing.swap(true, Ordering::SeqCst) {
+            sleep_until(&go);
+        }
+    });
+    between(2).iter().for_each(|entry| suite::insert(tree, std::slice::from_ref(entry)));
+}
+
+/// Reads everything in both directions, looks every key up, and splits the same leaves further.
+fn reads_and_writes(tree: &BTree, entries: &[(Vec<u8>, RowId)]) {
+    for direction in [Direction::Forward, Direction::Backward] {
+        let mut found = suite::scan(tree, KeyRange::all(), direction);
+        found.retain(|(_, row)| row.slot == 1);
+        found.sort_unstable();
+        assert_eq!(found, entries, "{direction:?}");
+    }
+    suite::each_key(tree, &entries.iter().cloned().collect());
+    between(3).iter().for_each(|entry| suite::insert(tree, std::slice::from_ref(entry)));
+    for (key, row) in &between(3)[..30] {
+        assert!(tree.delete(crate::ids::Xid(5), &IndexEntry::new(key, *row)).unwrap());
+    }
+}
+
+/// Nobody waits for a split, however long that takes: readers go over the link, and whoever finds
+/// the downlink missing where he has to put one finishes the split himself.
+#[test]
+fn nobody_waits_for_a_split_that_stands_still() {
+    let (_pool, tree) = tree(300, 9);
+    let mut entries: Vec<_> = (0..400).map(apart).collect();
+    suite::insert(&tree, &entries);
+    let flag = || Arc::new(AtomicBool::new(false));
+    let (standing, go, done) = (flag(), flag(), flag());
+    let halted = {
+        let (tree, standing, go) = (tree.clone(), Arc::clone(&standing), Arc::clone(&go));
+        thread::spawn("halted", move || splits_and_stands_still(&tree, standing, go))
+    };
+    sleep_until(&standing);
+    let others = {
+        let (tree, entries, done) = (tree.clone(), entries.clone(), Arc::clone(&done));
+        thread::spawn("others", move || {
+            reads_and_writes(&tree, &entries);
+            done.store(true, Ordering::SeqCst);
+        })
+    };
+    // A bug must not hang the test: after so long it goes on, and fails.
+    for _ in 0..60_000 {
+        if done.load(Ordering::SeqCst) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    let nobody_waited = done.load(Ordering::SeqCst);
+    go.store(true, Ordering::SeqCst);
+    [halted, others].into_iter().for_each(|thread| thread.join().unwrap());
+    assert!(nobody_waited, "somebody waited for the split");
+    entries.extend(between(2));
+    entries.extend_from_slice(&between(3)[30..]);
+    same(&tree, &entries.into_iter().collect());
     verify_clean(&tree);
 }
