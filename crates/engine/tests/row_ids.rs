@@ -5,6 +5,7 @@ use rightlink::{
     Database, IndexSchema, Isolation, RowId, ScanOptions, TableSchema, Transaction,
     TransactionOptions, Type, Value,
 };
+use rightlink_env::sync::{AtomicBool, Ordering};
 use rightlink_env::{Rng, points};
 
 const ROWS: i64 = 20;
@@ -299,10 +300,10 @@ fn who_waits_behind_a_rollback_finds_the_row() {
 #[test]
 fn hot_rows_count_every_update() {
     let (_dir, db) = database();
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     let counted: i64 = std::thread::scope(|scope| {
         let vacuum = scope.spawn(|| {
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 db.vacuum(None).unwrap();
             }
         });
@@ -339,7 +340,7 @@ fn hot_rows_count_every_update() {
         };
         let counting: Vec<_> = (0..8).map(|seed| scope.spawn(move || count(seed))).collect();
         let counted = counting.into_iter().map(|thread| thread.join().unwrap()).sum();
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         vacuum.join().unwrap();
         counted
     });

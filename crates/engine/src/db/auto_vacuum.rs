@@ -373,32 +373,6 @@ mod tests {
         assert!(db.engine().step_vacuum().unwrap());
         assert_eq!(db.stats().get("auto_vacuums"), Some(1));
         assert_eq!(db.vacuum(Some("t")).unwrap().rows_removed, 0);
-        // What is gone is not remembered.
-        db.close().unwrap();
-        let db = options().open("db").unwrap();
-        delete_some(&db, 10_000, enough - 1);
-        assert!(!db.engine().step_vacuum().unwrap(), "it began at nothing");
-        assert!(db.verify().unwrap().is_clean());
-    }
-
-    /// A crash forgets no more than an eighth of that, and what was made since the last look.
-    #[test]
-    fn garbage_from_before_a_crash_counts() {
-        let disk = SimDisk::new(5);
-        let options = |disk| Database::options().simulation(Env::simulated(5), disk);
-        let db = fill(options(disk.clone()).open("db").unwrap(), 20_000);
-        let (enough, noted) = (enough(&db), || table(&db, "t").heap().is_garbage_noted(0));
-        delete_some(&db, 0, enough / 8);
-        assert!(!db.engine().step_vacuum().unwrap() && !noted(), "not worth a record");
-        delete_some(&db, 2000, enough / 2);
-        assert!(!db.engine().step_vacuum().unwrap() && noted());
-        let all = enough / 8 + enough / 2;
-        // Its commit makes the record durable.
-        delete_some(&db, 19_000, 1);
-        let db = options(disk.crash_image(&CrashChoice::AllLost)).open("db").unwrap();
-        delete_some(&db, 19_001, 1);
-        let known = table(&db, "t").heap().garbage_since_vacuum();
-        assert_eq!(known, all + 1, "of two, one was made after that look and before the crash");
         assert!(db.verify().unwrap().is_clean());
     }
 
