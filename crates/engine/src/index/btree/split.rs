@@ -10,15 +10,14 @@
 //! halves hold less than the page did, and two entries of any length part.
 //!
 //! Invariants: the separator is above every key left of it and not above any right of it, and on
-//! leaves no byte longer than that needs; a page with the flag is not split again; child before
-//! parent before meta (R12).
+//! leaves no byte longer than that needs (but for the variant that shows what this saves); a page
+//! with the flag is not split again; child before parent before meta (R12).
 //! Does not do: merge.
 
 use crate::buffer::{Held, Mtr};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
-use crate::index::btree::Tree;
 use crate::index::btree::edit::{Frame, Value};
 use crate::index::btree::entries::Entries;
 use crate::index::btree::insert::{Attempt, Lack, Luggage};
@@ -27,6 +26,7 @@ use crate::index::btree::node::{Checked, INCOMPLETE, LEFT, Node, ROOT, common};
 use crate::index::btree::posting::Spot;
 use crate::index::btree::put::Put;
 use crate::index::btree::search::{Aim, Reached, Target};
+use crate::index::btree::{Optimisations, Tree};
 use crate::page::PageMut;
 use crate::page::header::FLAGS;
 use crate::wal::RecordKind;
@@ -61,15 +61,14 @@ pub(crate) fn separator<'k>(left: &[u8], right: &'k [u8]) -> &'k [u8] {
     &right[..common(left, right) + 1]
 }
 
-/// Images of both halves: the first split point in `order` for which both fit.
-fn halve(
+/// Images of both halves: the first split point and separator for which both fit.
+fn halve<'k>(
     entries: &Entries,
     frame: &Frame,
     (block, new): (u32, u32),
-    order: &[usize],
+    mut points: impl Iterator<Item = (usize, &'k [u8])>,
 ) -> Option<Halves> {
-    order.iter().find_map(|at| {
-        let separator = separator_at(entries, *at, frame.level);
+    points.find_map(|(at, separator)| {
         let left = Frame {
             flags: frame.flags | INCOMPLETE,
             right: new,
@@ -77,8 +76,8 @@ fn halve(
             ..frame.clone()
         };
         let right = Frame { flags: 0, left: block, low: separator.to_vec(), ..frame.clone() };
-        let left = left.image(entries, 0, *at)?;
-        let right = right.image(entries, *at, entries.len())?;
+        let left = left.image(entries, 0, at)?;
+        let right = right.image(entries, at, entries.len())?;
         Some(Halves { left, right })
     })
 }
@@ -89,14 +88,16 @@ fn halve_without(page: &[u8; PAGE_SIZE], frame: &Frame, blocks: (u32, u32)) -> C
     let entries = Entries::load(&Node::open(page)?)?;
     let mut order: Vec<usize> = (1..entries.len()).collect();
     order.sort_by_key(|at| at.abs_diff(entries.len() / 2));
-    halve(&entries, frame, blocks, &order).ok_or("a page that cannot be split")
+    let cut = frame.level == 0;
+    let points = order.into_iter().map(|at| (at, separator_at(&entries, at, cut)));
+    halve(&entries, frame, blocks, points).ok_or("a page that cannot be split")
 }
 
-/// The separator of a split in front of entry `at`.
-pub(crate) fn separator_at(entries: &Entries, at: usize, level: u8) -> &[u8] {
-    match level {
-        0 => separator(&entries.last_key(at - 1), entries.key(at)),
-        _ => entries.key(at),
+/// The separator of a split in front of entry `at`: `cut` as short as can be, or its whole key.
+pub(crate) fn separator_at(entries: &Entries, at: usize, cut: bool) -> &[u8] {
+    match cut {
+        true => separator(&entries.last_key(at - 1), entries.key(at)),
+        false => entries.key(at),
     }
 }
 
@@ -143,7 +144,9 @@ impl Tree {
         let new = mtr.latch(spare.pin());
         // Read only now that the new page is latched: a vacuum that began later will wait there.
         frame.cycle = self.cycle.load(Ordering::SeqCst);
-        let halves = halve(&entries, &frame, (block, spare.block), &order);
+        let cut = self.cuts_separators(level);
+        let points = order.into_iter().map(|at| (at, separator_at(&entries, at, cut)));
+        let halves = halve(&entries, &frame, (block, spare.block), points);
         let is_in = halves.is_some();
         let halves = match halves {
             Some(halves) => halves,
@@ -163,6 +166,11 @@ impl Tree {
         rightlink_env::points::hit("btree.split.incomplete");
         self.complete_split(block, level)?;
         Ok(if is_in { Ok(()) } else { Err(Lack::Luck) })
+    }
+
+    /// Are separators of this level cut short? Above the leaves they are separators already.
+    pub(crate) fn cuts_separators(&self, level: u8) -> bool {
+        level == 0 && !self.uses(Optimisations::WHOLE_SEPARATORS)
     }
 
     /// What a split encodes anyway gets posting lists, unless one item would be left.
