@@ -257,13 +257,6 @@ impl Tree {
             return Ok(Ok(Merged::No));
         }
         let Some(image) = self.joined_image(&mtr, page, right)? else { return Ok(Ok(Merged::No)) };
-        let parent = match broken("r5-latched") {
-            true => {
-                let pin = mtr.release(parent);
-                mtr.latch(pin)
-            }
-            false => parent,
-        };
         let sparse = self.apply_merge(
             mtr,
             &seen,
