@@ -13,8 +13,8 @@
 //! older still.
 //!
 //! And at the end the committed writes of a pair form one chain from its first value to its last,
-//! and those of its mark another: no write was lost, none that was rolled back stayed. Meanwhile one
-//! thread vacuums all the time, with pauses in which writers clean up by key,
+//! and those of its mark another: no write was lost, none that was rolled back stayed. Meanwhile
+//! one thread vacuums all the time, with pauses in which writers clean up by key,
 //! and another checkpoints, verifies, copies the database and looks at the copy, and creates and
 //! drops an index, a column and a table of its own, keeping or rolling back; in one test, vacuums
 //! are cancelled and snapshots become too old; in another, reads go ahead at odd distances, by

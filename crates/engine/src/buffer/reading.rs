@@ -186,6 +186,24 @@ mod tests {
         assert!(test.pool.reading().peek(page).is_none());
     }
 
+    /// Once a frame says that it was peeked at, and often, there is nothing more to be written.
+    #[test]
+    fn whoever_peeks_again_writes_nothing() {
+        let test = formatted(32, 4);
+        let look = || {
+            let reading = test.pool.reading();
+            let peek = reading.peek(PageId::new(FILE, 2)).unwrap();
+            assert_eq!(reading.view(peek).u32(100), 2);
+            assert!(reading.unchanged(peek));
+            let frame = reading.core.arena.frame(peek.index);
+            (frame.state(), frame.usage(), frame.latch.version())
+        };
+        let settled = (0..10).map(|_| look()).collect::<Vec<_>>().pop();
+        for _ in 0..500 {
+            assert_eq!(Some(look()), settled);
+        }
+    }
+
     /// Readers without pins while a small pool turns over: what they validate is their page.
     #[test]
     fn frames_are_not_reused_under_a_reader() {

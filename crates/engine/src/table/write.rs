@@ -8,8 +8,8 @@
 //!
 //! Invariants: that statement's snapshot is registered for as long as this runs, so that the
 //! version it sees stays, and its row id with it; a statement that reads nothing else lets it go
-//! while it waits, and the queue in which it waits has one instead. Later ones may leave between two snapshots and
-//! their row ids be another row's: a write knows them by who created them (R9).
+//! while it waits, and the queue in which it waits has one instead. Later ones may leave between
+//! two snapshots and their row ids be another row's: a write knows them by who created them (R9).
 //! Does not do: the writes themselves.
 
 use crate::error::{Error, Result};

@@ -303,7 +303,11 @@ impl<'a> Batch<'a, '_> {
         let Arrived { held: mut first, mut key, found } = arrived;
         let mut known = found.map_or(Known::Nothing, Known::Place);
         let mut at = start;
-        while at < self.entries.len() {
+        let end = match self.tree.uses(Optimisations::BATCHES) {
+            true => self.entries.len(),
+            false => start + 1,
+        };
+        while at < end {
             if at > start {
                 let entry = &self.entries[at];
                 key = TreeKey::new(entry.key, entry.row);

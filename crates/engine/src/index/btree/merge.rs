@@ -31,7 +31,42 @@ use crate::page::PageKind;
 use crate::page::header::{self, OWNER};
 use crate::wal::RecordKind;
 use rightlink_env::points::broken;
-use rightlink_env::sync::Ordering;
+use rightlink_env::sync::{AtomicU64, Ordering};
+
+/// Counters of merges: pages share them, by number.
+const BUCKETS: usize = 64;
+
+/// How often pages have taken other pages' entries in. Whoever remembers a page asks whether that
+/// has happened to it since; pages that share a counter look as if it had happened to each.
+pub(crate) struct Merges([AtomicU64; BUCKETS]);
+
+impl Default for Merges {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl Merges {
+    fn bucket(&self, block: u32) -> &AtomicU64 {
+        &self.0[block as usize % BUCKETS]
+    }
+
+    /// The page at `block` takes another one in; called before anybody can see it.
+    fn note(&self, block: u32) {
+        self.bucket(block).fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A number that rises with every merge into the page at `block`.
+    pub(crate) fn received_by(&self, block: u32) -> u64 {
+        self.bucket(block).load(Ordering::SeqCst)
+    }
+
+    /// Merges into all pages.
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> u64 {
+        self.0.iter().map(|bucket| bucket.load(Ordering::SeqCst)).sum()
+    }
+}
 
 /// What became of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -213,11 +248,12 @@ impl Tree {
         if node.child(at).map_err(damage)? != block {
             return Ok(Ok(Merged::No));
         }
-        if last {
-            let only = node.count == 1;
+        let only = node.count == 1;
+        let cousin = last && !only && broken("r5-parent");
+        if last && !cousin {
             return Ok(Ok(if only { Merged::OnlyChild(parent_block) } else { Merged::No }));
         }
-        if node.child(at + 1).map_err(damage)? != seen.right {
+        if !cousin && node.child(at + 1).map_err(damage)? != seen.right {
             return Ok(Ok(Merged::No));
         }
         let Some(image) = self.joined_image(&mtr, page, right)? else { return Ok(Ok(Merged::No)) };
@@ -277,7 +313,9 @@ impl Tree {
             unreachable!("only the left sibling may be absent");
         };
         let node = Node::open(mtr.bytes(parent)).expect("opened under this latch");
-        let (kept, gone) = (node.item(at), node.item(at + 1));
+        let cousin = broken("r5-parent") && at + 1 == node.count;
+        let next = if cousin { at } else { at + 1 };
+        let (kept, gone) = (node.item(at), node.item(next));
         let (Ok(kept), Ok(gone)) = (kept, gone) else {
             return Err(self.corrupt(mtr.id(parent).block.0, "a downlink is damaged"));
         };
@@ -293,10 +331,10 @@ impl Tree {
         mtr.page(right).replace(image);
         debug_assert_eq!(header::u32_at(image, LEFT), seen.left);
         mtr.page(parent).put_u32(kept.start, seen.right);
-        edit::remove_at(&mut mtr.page(parent), at + 1, &gone);
+        edit::remove_at(&mut mtr.page(parent), next, &gone);
         let sparse = Node::open(mtr.bytes(parent)).is_ok_and(|node| self.is_underfull(&node));
         // Before anybody sees it: a vacuum under way is not to stop at a page that took entries in.
-        self.merges.fetch_add(1, Ordering::SeqCst);
+        self.merges.note(if broken("r5-receiver") { seen.block } else { seen.right });
         mtr.commit(RecordKind::IndexUnlink, Xid::NONE)?;
         rightlink_env::points::hit("btree.merge.unlinked");
         let at = self.registrations.tick();

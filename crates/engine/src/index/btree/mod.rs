@@ -88,6 +88,7 @@ use crate::index::search_key::{KeyRange, KeySet};
 use crate::page::buf::gather;
 
 use alloc::{Blocks, Registrations};
+use merge::Merges;
 use node::Damage;
 use optimisations::Switches;
 use tree_key::TreeKey;
@@ -137,8 +138,8 @@ pub(crate) struct Tree {
     heap: OnceLock<Arc<dyn DeadRows>>,
     /// Full leaves since one had a dead row that the heap was asked about.
     vain: AtomicU32,
-    /// Merges so far, raised before the pages of each can be seen.
-    merges: AtomicU64,
+    /// Merges so far, by the page that took another one in.
+    merges: Merges,
     /// One vacuum at a time, and the cycle id of the last one.
     vacuum: Mutex<u32>,
 }
@@ -168,7 +169,7 @@ impl BTree {
             cycle: AtomicU32::new(0),
             heap: OnceLock::new(),
             vain: AtomicU32::new(0),
-            merges: AtomicU64::new(0),
+            merges: Merges::default(),
             // The log has grown since the ids that the last process stamped on pages.
             vacuum: Mutex::new(pool.wal().end().0 as u32),
         };

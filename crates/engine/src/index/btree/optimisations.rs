@@ -42,7 +42,8 @@ impl Optimisations {
     pub const MERGING: Self = Self(1 << 11);
     /// Equal keys become posting lists before a split.
     pub const DEDUPLICATION: Self = Self(1 << 12);
-    /// Batches of insertions hold a leaf for all of its keys and go right to the next one.
+    /// Batches of insertions hold a leaf for all of its keys, which get one log record, and go
+    /// right to the next one.
     pub const BATCHES: Self = Self(1 << 13);
     /// All of them.
     pub const ALL: Self = Self((1 << 14) - 1);
@@ -50,6 +51,9 @@ impl Optimisations {
     /// instructions where the processor has them. A variant that is not among all: it is no faster,
     /// and touches more.
     pub const SIMD: Self = Self(1 << 14);
+    /// Splits of leaves keep a whole key as separator instead of its first bytes. A variant that
+    /// shows what suffix truncation is worth, and is not among all.
+    pub const WHOLE_SEPARATORS: Self = Self(1 << 15);
 
     /// Every optimisation with its name, variants left out.
     pub const NAMES: [(&'static str, Self); 14] = [

@@ -10,8 +10,8 @@
 //! halves hold less than the page did, and two entries of any length part.
 //!
 //! Invariants: the separator is above every key left of it and not above any right of it, and on
-//! leaves no byte longer than that needs; a page with the flag is not split again; child before
-//! parent before meta (R12).
+//! leaves no byte longer than that needs (but for the variant that shows what this saves); a page
+//! with the flag is not split again; child before parent before meta (R12).
 //! Does not do: merge.
 
 use crate::buffer::{Held, Mtr};
@@ -86,10 +86,16 @@ pub(crate) fn separator<'k>(left: &[u8], right: &'k [u8]) -> &'k [u8] {
     &right[..common(left, right) + 1]
 }
 
-/// Images of both halves: the first split point in `order` for which both fit.
-fn halve(entries: &Entries, frame: &Frame, blocks: (u32, u32), order: &[usize]) -> Option<Halves> {
+/// Images of both halves: the first split point in `order` for which both fit. Is the separator
+/// `cut` short?
+fn halve(
+    entries: &Entries,
+    frame: &Frame,
+    blocks: (u32, u32),
+    (order, cut): (&[usize], bool),
+) -> Option<Halves> {
     order.iter().find_map(|at| {
-        let (left, right) = halves_of(frame, separator_at(entries, *at, frame.level), blocks);
+        let (left, right) = halves_of(frame, separator_at(entries, *at, cut), blocks);
         let left = left.image(entries, 0, *at)?;
         let right = right.image(entries, *at, entries.len())?;
         Some(Halves { left, right })
@@ -102,14 +108,15 @@ fn halve_without(page: &[u8; PAGE_SIZE], frame: &Frame, blocks: (u32, u32)) -> C
     let entries = Entries::load(&Node::open(page)?)?;
     let mut order: Vec<usize> = (1..entries.len()).collect();
     order.sort_by_key(|at| at.abs_diff(entries.len() / 2));
-    halve(&entries, frame, blocks, &order).ok_or("a page that cannot be split")
+    let cut = frame.level == 0;
+    halve(&entries, frame, blocks, (&order, cut)).ok_or("a page that cannot be split")
 }
 
-/// The separator of a split in front of entry `at`.
-pub(crate) fn separator_at(entries: &Entries, at: usize, level: u8) -> &[u8] {
-    match level {
-        0 => separator(&entries.last_key(at - 1), entries.key(at)),
-        _ => entries.key(at),
+/// The separator of a split in front of entry `at`: `cut` as short as can be, or its whole key.
+pub(crate) fn separator_at(entries: &Entries, at: usize, cut: bool) -> &[u8] {
+    match cut {
+        true => separator(&entries.last_key(at - 1), entries.key(at)),
+        false => entries.key(at),
     }
 }
 
@@ -150,7 +157,9 @@ impl Tree {
         let blocks = (block, spare.block);
         let halves = match split {
             How::Copied(plan) => plan.halves(mtr.bytes(job.held), &frame, blocks),
-            How::Apart(entries, order) => halve(&entries, &frame, blocks, &order),
+            How::Apart(entries, order) => {
+                halve(&entries, &frame, blocks, (&order, self.cuts_separators(level)))
+            }
         };
         let is_in = halves.is_some();
         let halves = match halves {
@@ -181,7 +190,8 @@ impl Tree {
         job: &Splitting<'_>,
     ) -> Checked<How> {
         let usual = Optimisations::SPLIT_STRATEGIES.with(Optimisations::SHORT_SEPARATORS);
-        if node.is_leaf() && job.value.extra.is_empty() && self.uses(usual) {
+        let is_usual = self.uses(usual) && self.cuts_separators(frame.level);
+        if node.is_leaf() && job.value.extra.is_empty() && is_usual {
             let plan = halve::plan(node, job.pos, job.key, self.options.capacity / 16);
             if let Some(plan) = plan {
                 rightlink_env::points::hit("btree.split.copied");
@@ -200,6 +210,11 @@ impl Tree {
         }
         let order = self.split_order(&entries, frame, job.key);
         Ok(How::Apart(entries, order))
+    }
+
+    /// Are separators of this level cut short? Above the leaves they are separators already.
+    pub(crate) fn cuts_separators(&self, level: u8) -> bool {
+        level == 0 && !self.uses(Optimisations::WHOLE_SEPARATORS)
     }
 
     /// What a split encodes anyway gets posting lists, unless one item would be left.

@@ -34,7 +34,7 @@ enum Strategy {
 impl Tree {
     /// Split points of `entries`, which overflow because of the one with `key`; best first.
     pub(crate) fn split_order(&self, entries: &Entries, frame: &Frame, key: &[u8]) -> Vec<usize> {
-        let points = Points::measure(entries, frame);
+        let points = Points::measure(entries, frame, self.cuts_separators(frame.level));
         let new = entries.position(key);
         // Inside a list nothing follows it.
         let last = frame.level > 0 || *entries.last_key(new) == *key;
@@ -164,6 +164,8 @@ impl Point {
 struct Points<'e> {
     entries: &'e Entries,
     level: u8,
+    /// Are separators cut short?
+    cut: bool,
     /// Bytes of the entries before each with whole keys, then of all.
     before: Vec<u32>,
     base: &'e [u8],
@@ -173,7 +175,7 @@ struct Points<'e> {
 }
 
 impl<'e> Points<'e> {
-    fn measure(entries: &'e Entries, frame: &'e Frame) -> Points<'e> {
+    fn measure(entries: &'e Entries, frame: &'e Frame, cut: bool) -> Points<'e> {
         let total = entries.len();
         assert!(total >= 2, "a page that overflows has two entries");
         let mut before = Vec::with_capacity(total + 1);
@@ -186,6 +188,7 @@ impl<'e> Points<'e> {
         Points {
             entries,
             level: frame.level,
+            cut,
             before,
             base: frame.base(entries, 0, total),
             bound: frame.high.as_deref().unwrap_or(entries.key(total - 1)),
@@ -201,7 +204,7 @@ impl<'e> Points<'e> {
     /// What a split in front of entry `at` would give.
     fn at(&self, at: usize) -> Point {
         let total = self.entries.len();
-        let separator = separator_at(self.entries, at, self.level);
+        let separator = separator_at(self.entries, at, self.cut);
         let (below, above) = (common(self.base, separator), common(separator, self.bound));
         let fixed = Frame::default().fixed(0) + separator.len();
         let least = SLOT + edit::item_size(0, 0, self.level);

@@ -16,11 +16,20 @@
 //! to; that a page is visited twice does no harm, but that its entries may be counted twice.
 //!
 //! A chain of such pages may be as long as all splits since the pass began, and each of its pages a
-//! place to follow it from. So a part remembers the pages that it followed from. Into a page, and
-//! past it, entries come from the left only by a merge: while none has been made since a page was
-//! visited, wherever in the tree, there is nothing behind it that was not there when it was
-//! followed from. (Its left sibling does not say so. That one may be split, its upper half merged
-//! into the page, and the page is right of the same sibling again.)
+//! place to follow it from. So a part remembers the pages that it followed from, and stops at one
+//! of them unless that has taken in its left sibling since it was visited. That suffices:
+//! - Who follows links for an entry comes only to pages whose low fence is not above its key: along
+//!   the chain the next low fence is the high key that was passed, fences move only down, and a
+//!   free page leads to the one that took over its low fence.
+//! - A page that took nothing in has the low fence that it had when it was visited. So the entry,
+//!   whose key is not below that, was there or right of there, then: it left, or was followed.
+//! - A page that was free when it was visited stays so, and leads where it led: the pass was
+//!   registered before anybody could stamp its id on a page that became free (R6).
+//!
+//! Other merges do not matter, nor does that of the page itself into its right sibling: its own
+//! entries were visited, and whatever went there past it was merged into that sibling, which knows.
+//! (The left sibling does not say what a page took in. It may be split, its upper half merged into
+//! the page, and the page is right of the same sibling again.)
 //!
 //! Invariants: a page without dead entries is latched shared only; what is removed under the
 //! exclusive latch was judged dead by the same bytes. Row ids in the dead set are not reused before
@@ -101,7 +110,7 @@ struct Followed {
 /// The visit of a page.
 #[derive(Clone, Copy)]
 struct Visit {
-    /// Merges that had been made before.
+    /// Merges into the page that had been made before.
     merges: u64,
     /// Entries that stayed.
     live: u64,
@@ -137,8 +146,10 @@ impl Tree {
         let mut turn = self.vacuum.lock();
         *turn = turn.wrapping_add(1).max(1);
         // First: what is merged under the new id is not used again before the pass is over (R6).
-        let registered = Mutex::new(Some(self.registrations.enter()));
+        let early = (!broken("r6-registered")).then(|| self.registrations.enter());
         self.cycle.store(*turn, Ordering::SeqCst);
+        hit("btree.vacuum.begun");
+        let registered = Mutex::new(Some(early.unwrap_or_else(|| self.registrations.enter())));
         let blocks = self.pool.blocks(self.file).max(2);
         Pass {
             tree: self,
@@ -259,10 +270,10 @@ impl Part<'_> {
         Ok(())
     }
 
-    /// Was this page followed from, and has nothing come to it or past it since?
+    /// Was this page followed from, and has it taken nothing in since?
     fn is_followed(&self, block: u32) -> bool {
         let Some(visit) = self.followed.get(block) else { return false };
-        broken("r5-followed") || visit.merges == self.tree.merges.load(Ordering::SeqCst)
+        broken("r5-followed") || visit.merges == self.tree.merges.received_by(block)
     }
 
     /// A page was visited with this result; remembered if it is followed from.
@@ -278,7 +289,7 @@ impl Part<'_> {
     fn visit(&mut self, pin: Pin, block: u32, is_dead: IsDead<'_>) -> Result<Option<u32>> {
         let damage = |what| Error::corrupt(self.tree.page(block), what);
         // Read first: a merge that the page does not show is none of these.
-        let merges = self.tree.merges.load(Ordering::SeqCst);
+        let merges = self.tree.merges.received_by(block);
         let page = pin.shared();
         let bytes = page.bytes();
         if is_zero(bytes) || bytes[KIND] == PageKind::BtreeFree as u8 {

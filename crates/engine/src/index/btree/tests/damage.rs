@@ -338,6 +338,12 @@ const SAID: &[(&str, &str, Plan)] = &[
             put32(p, at, root);
         });
     }),
+    ("B8", "the right sibling has no downlink", |t, _, (_, inner, root)| {
+        plant(t, inner, |p| {
+            let at = item(p, 2);
+            put32(p, at, root);
+        });
+    }),
     ("B7", "the high key is not the next separator", |t, _, (_, inner, _)| {
         plant(t, inner, |p| {
             // One downlink less in the middle: the child before it ends too early.

@@ -1,18 +1,20 @@
 //! Descents: every set of optimisations finds the same, touches few bytes, and survives writers.
 
-use rightlink_env::sync::{Arc, AtomicBool, Ordering};
-use rightlink_env::{Rng, thread};
+use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use rightlink_env::{Rng, points, thread};
 
-use crate::ids::RowId;
-use crate::index::am::{AccessMethod, LeafBatch, ScanOptions};
+use crate::buffer::Mtr;
+use crate::ids::{PageId, RowId, Xid};
+use crate::index::am::{AccessMethod, IndexEntry, LeafBatch, ScanOptions};
 use crate::index::btree::edit::{Frame, Value};
 use crate::index::btree::entries::Entries;
 use crate::index::btree::node::{Found, Node};
 use crate::index::btree::probe::Given;
 use crate::index::btree::search::{Aim, Lead, Place};
-use crate::index::btree::tests::{integer, long_prefix, tree, word};
-use crate::index::btree::{BTree, Optimisations, counting};
-use crate::index::search_key::KeyRange;
+use crate::index::btree::tests::writes::any_set;
+use crate::index::btree::tests::{FILE, integer, long_prefix, tree, word};
+use crate::index::btree::{BTree, Counters, Optimisations, counting};
+use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite;
 use crate::page::{PageBuf, PageMut};
 
@@ -177,6 +179,159 @@ fn no_separator_is_left_over_across_a_rightmost_downlink() {
     assert!(matches!(place(b"g200000").unwrap().0, Place::Here(_)));
 }
 
+/// Keys that go in one by one, in this order; between a split and its downlink, when the parent is
+/// unchanged and knows nothing of the new page, all that went in before are looked up.
+fn looked_up_beside_splits(order: &[u64]) {
+    let (_pool, tree) = tree(400, 5);
+    let row = |n: u64| RowId::new(1 + n as u32, 1);
+    let inside = Arc::new(AtomicUsize::new(0));
+    let [splits, moves] = [0, 0].map(|n| Arc::new(AtomicU64::new(n)));
+    let beside = {
+        let (tree, inside, order) = (tree.clone(), Arc::clone(&inside), order.to_vec());
+        let (splits, moves) = (Arc::clone(&splits), Arc::clone(&moves));
+        points::install_local(move |name| {
+            if name == "btree.split.incomplete" {
+                let (cost, ()) = counting(|| {
+                    for n in &order[..inside.load(Ordering::Relaxed)] {
+                        assert_eq!(found(&tree, &[&int8(*n)]), [(0, row(*n))], "{n}");
+                    }
+                });
+                splits.fetch_add(1, Ordering::Relaxed);
+                moves.fetch_add(cost.moves_right, Ordering::Relaxed);
+            }
+        })
+    };
+    for n in order {
+        suite::insert(&tree, &[(int8(*n), row(*n))]);
+        inside.fetch_add(1, Ordering::Relaxed);
+    }
+    drop(beside);
+    let [splits, moves] = [splits, moves].map(|count| count.load(Ordering::Relaxed));
+    assert!(splits > 15 && moves > 0, "{splits} splits, {moves} moves right");
+    assert!(tree.levels() > 1);
+    suite::verify_clean(&tree);
+}
+
+/// The rightmost downlink's page is the one that splits.
+fn ascending() {
+    looked_up_beside_splits(&(0..600).collect::<Vec<_>>());
+}
+
+fn scattered() {
+    let mut order: Vec<u64> = (0..600).collect();
+    Rng::from_seed(4).shuffle(&mut order);
+    looked_up_beside_splits(&order);
+}
+
+/// A separator that is taken for the high key without a comparison sends nobody right.
+#[test]
+fn keys_are_found_between_a_split_and_its_downlink() {
+    let checks: [(&str, fn()); 2] = [("ascending", ascending), ("scattered", scattered)];
+    for check in checks {
+        check.1();
+        assert_eq!(points::caught("r5-separator", &[check]), Some(check.0));
+    }
+}
+
+/// Somebody has every inner page latched for himself and has changed none: who looks up, scans,
+/// inserts and deletes below comes by without a latch (R11).
+#[test]
+fn descents_pass_latched_inner_pages() {
+    let (pool, tree) = tree(400, 6);
+    let mut entries: Vec<_> = (0..3000).map(|n| (int8(n), RowId::new(1 + n as u32, 1))).collect();
+    suite::insert(&tree, &entries);
+    assert!(tree.levels() > 2, "{} levels", tree.levels());
+    // Room for what comes back, so that nobody splits a leaf.
+    let back: Vec<_> = entries.drain(1500..1503).collect();
+    for (key, row) in &back {
+        assert!(tree.delete(Xid(5), &IndexEntry::new(key, *row)).unwrap());
+    }
+    let page = |block: &u32| tree.inspect_page(*block).unwrap();
+    let inner: Vec<u32> = (1..tree.blocks()).filter(|block| page(block).level > 0).collect();
+    assert!(inner.len() > 3, "{inner:?}");
+    let pins = inner.iter().map(|block| pool.pool.pin(PageId::new(FILE, *block)).unwrap());
+    let pins: Vec<_> = pins.collect();
+    let mut mtr = Mtr::new(&pool.pool);
+    for pin in pins {
+        mtr.latch(pin);
+    }
+    let (below, wanted) = (tree.clone(), entries.clone());
+    let others = thread::spawn("others", move || {
+        for (key, row) in &wanted {
+            assert_eq!(found(&below, &[key]), [(0, *row)]);
+        }
+        let keys: Vec<&[u8]> = wanted.iter().map(|(key, _)| key.as_slice()).collect();
+        assert_eq!(found(&below, &keys).len(), keys.len());
+        for direction in [Direction::Forward, Direction::Backward] {
+            assert_eq!(suite::scan(&below, KeyRange::all(), direction).len(), keys.len());
+        }
+        for (key, row) in &back {
+            suite::insert(&below, &[(key.clone(), *row)]);
+            assert_eq!(found(&below, &[key]), [(0, *row)]);
+            assert!(below.delete(Xid(5), &IndexEntry::new(key, *row)).unwrap());
+        }
+    });
+    let outcome = others.join();
+    drop(mtr);
+    outcome.unwrap();
+    suite::verify_clean(&tree);
+}
+
+/// A key of which many neighbours begin alike, far beyond their heads.
+fn alike(n: u64) -> Vec<u8> {
+    let [group, rest] = [n / 40, n % 40 * 5].map(|part| part.to_be_bytes());
+    [&group[6..], b" and what all the keys of a group share ", &rest[6..]].concat()
+}
+
+/// Each part of a search, switched off alone, costs what it saves.
+#[test]
+fn each_part_of_a_search_saves_something() {
+    let (_pool, tree) = tree(8192, 7);
+    let entries: Vec<_> =
+        (0..40_000).map(|n| (alike(n), RowId::new(1 + n as u32 / 60, n as u16 % 60 + 1))).collect();
+    suite::insert(&tree, &entries);
+    assert!(tree.levels() > 1, "{} levels", tree.levels());
+    // Those that are there, and those above all of their group: they end past the last slot, often.
+    let absent = |n: u64| [&alike(n * 40 + 39)[..], &[9]].concat();
+    let list: Vec<&[u8]> = entries.iter().step_by(50).map(|(key, _)| key.as_slice()).collect();
+    let look = || {
+        for (key, row) in entries.iter().step_by(7) {
+            assert_eq!(found(&tree, &[key]), [(0, *row)]);
+        }
+        (0..1000).for_each(|n| assert_eq!(found(&tree, &[&absent(n)]), []));
+        assert_eq!(found(&tree, &list).len(), list.len());
+    };
+    let (all, ()) = counting(look);
+    type Figure = fn(&Counters) -> u64;
+    let parts: [(Optimisations, Figure); 7] = [
+        (Optimisations::HEADS, |c| c.keys),
+        (Optimisations::TRUNCATION, |c| c.bytes),
+        (Optimisations::CARRIED_BOUNDS, |c| c.bytes),
+        (Optimisations::SEARCH_FIRST, |c| c.high_keys + c.separators),
+        (Optimisations::SEPARATORS, |c| c.high_keys),
+        (Optimisations::OPTIMISTIC, |c| c.bytes),
+        (Optimisations::CURSORS, |c| c.descents),
+    ];
+    for (one, figure) in parts {
+        tree.optimise(Optimisations::ALL.without(one));
+        let (without, ()) = counting(look);
+        let (more, less) = (figure(&without), figure(&all));
+        println!("without {:?}: {less} becomes {more}", Optimisations::NONE.with(one));
+        assert!(more > less, "{one:?} saves nothing: {less}, {more}");
+    }
+    // Guesses are for heads that grow evenly.
+    let (_pool, tree) = super::tree(8192, 8);
+    let entries: Vec<_> = (0..20_000).map(|n| (int8(n * 7), RowId::new(1 + n as u32, 1))).collect();
+    suite::insert(&tree, &entries);
+    let heads = || {
+        let look = || entries.iter().step_by(5).for_each(|(key, _)| drop(found(&tree, &[key])));
+        counting(look).0.heads
+    };
+    let guessed = heads();
+    tree.optimise(Optimisations::ALL.without(Optimisations::SAMPLES));
+    assert!(heads() > guessed + guessed / 20, "guesses save nothing: {guessed}, {}", heads());
+}
+
 fn int8(n: u64) -> Vec<u8> {
     [&[1u8][..], &(n ^ 1 << 63).to_be_bytes()].concat()
 }
@@ -283,6 +438,7 @@ fn lists_of_keys_stay_on_their_leaves() {
     };
     let (list, rows) = counting(|| found(&tree, &keys));
     assert_eq!((rows.len(), list.descents), (keys.len(), 1), "{list:?}");
+    assert_eq!(list.next_door + 1, suite::verify_clean(&tree).leaves, "each leaf is held once");
     assert_eq!(counting(ranges).0.descents, 1);
     tree.optimise(Optimisations::ALL.without(Optimisations::CURSORS));
     assert_eq!(counting(|| found(&tree, &keys)).0.descents, keys.len() as u64);
@@ -342,12 +498,17 @@ fn lookups_hold_while_writers_split_and_merge() {
             })
         })
         .collect();
-    thread::sleep(std::time::Duration::from_secs(seconds));
+    // Meanwhile parts are switched off and on under all of them.
+    let mut rng = Rng::from_seed(9);
+    for _ in 0..seconds * 50 {
+        thread::sleep(std::time::Duration::from_millis(20));
+        tree.optimise(if rng.chance(1, 2) { any_set(&mut rng) } else { Optimisations::ALL });
+    }
     stop.store(true, Ordering::Relaxed);
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     let rounds: u64 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
     assert!(rounds > 0);
-    assert!(tree.0.merges.load(Ordering::SeqCst) > 0, "pages were merged");
+    assert!(tree.0.merges.all() > 0, "pages were merged");
     suite::verify_clean(&tree);
 }
 
@@ -363,8 +524,8 @@ fn churn(tree: &BTree, me: u64, stop: &AtomicBool) {
         suite::insert(tree, &mine);
         if rng.chance(1, 2) {
             for (key, row) in &mine {
-                let entry = crate::index::am::IndexEntry::new(key, *row);
-                assert!(tree.delete(crate::ids::Xid(5), &entry).unwrap());
+                let entry = IndexEntry::new(key, *row);
+                assert!(tree.delete(Xid(5), &entry).unwrap());
             }
         }
         let gone = 1 + me as u16;

@@ -75,6 +75,93 @@ fn descending_insertions_beside_a_pass_cost_it_little() {
     verify_clean(&tree);
 }
 
+/// Merges anywhere else say nothing about the chain: it is not followed anew after each of them.
+#[test]
+fn merges_elsewhere_cost_a_pass_little() {
+    let (_pool, tree) = tree(CAPACITY, 1);
+    suite::insert(&tree, &(5000..8000).map(live).collect::<Vec<_>>());
+    let elsewhere = tree.blocks();
+    let mut leaves: Vec<Vec<(Vec<u8>, RowId)>> = (1..elsewhere)
+        .filter(|block| tree.inspect_page(*block).unwrap().kind == "leaf")
+        .map(|block| entries_of(&tree, block))
+        .collect();
+    leaves.retain(|entries| entries.iter().all(|entry| number(entry) > 5100));
+    let before = tree.0.merges.all();
+    let (_, judged) = pass(&tree, &mut |block| {
+        if block == 1 {
+            (0..5000).rev().for_each(|n| suite::insert(&tree, &[live(n)]));
+        }
+        // The chain has been reached, and grows with each block.
+        if block > elsewhere
+            && let Some(entries) = leaves.pop()
+        {
+            for (key, row) in entries {
+                assert!(tree.delete(Xid(5), &IndexEntry::new(&key, row)).unwrap());
+            }
+        }
+    });
+    let merges = tree.0.merges.all() - before;
+    assert!(merges > 60, "{merges} merges while the pass followed the chain");
+    let leaves = verify_clean(&tree).leaves + merges;
+    assert!(judged <= 3 * leaves, "{judged} visits of {leaves} leaves");
+}
+
+fn entries_of(tree: &BTree, block: u32) -> Vec<(Vec<u8>, RowId)> {
+    let rows = tree.inspect_items(block).unwrap().into_iter().flat_map(|item| {
+        let (key, rows) = (item.key, item.row.into_iter().chain(item.further));
+        rows.map(move |row| (key.clone(), row))
+    });
+    rows.collect()
+}
+
+/// A leaf is merged when the pass's id is valid: what it then is, free and stamped, it must stay
+/// until the pass is over. Used again for the upper half of a page that the pass had yet to come
+/// to, it would be taken for the free page that had been followed, and its dead rows left.
+fn merged_as_the_pass_begins() {
+    let (_pool, tree) = tree(CAPACITY, 1);
+    suite::insert(&tree, &(100..300).map(|n| live(2 * n)).collect::<Vec<_>>());
+    let page = |block: u32| tree.inspect_page(block).unwrap();
+    let leaves: Vec<PageInfo> =
+        (1..tree.blocks()).map(page).filter(|page| page.kind == "leaf").collect();
+    let first = leaves.iter().find(|page| page.left == 0).unwrap().block;
+    let last = leaves.iter().find(|page| page.right == 0).unwrap().left;
+    assert!(first < last);
+    // The highest entry of the other one is dead.
+    let highest = number(entries_of(&tree, last).last().unwrap());
+    suite::insert(&tree, &[dead(highest + 1)]);
+    let (beside, gone) = (tree.clone(), entries_of(&tree, first));
+    let begun = points::install_local(move |name| {
+        if name == "btree.vacuum.begun" {
+            for (key, row) in &gone {
+                assert!(beside.delete(Xid(5), &IndexEntry::new(key, *row)).unwrap());
+            }
+        }
+    });
+    let (stats, _) = pass(&tree, &mut |block| {
+        if block + 1 == last {
+            assert_ne!(page(first).kind, "leaf", "it was merged");
+            let (right, low) = (page(last).right, number(&entries_of(&tree, last)[0]));
+            let more = (low..highest).filter(|n| n % 2 == 1);
+            for n in more.take_while(|_| page(last).right == right) {
+                suite::insert(&tree, &[live(n)]);
+            }
+            assert_ne!(page(last).right, right, "it was split");
+        }
+    });
+    drop(begun);
+    let left = suite::scan(&tree, KeyRange::all(), Direction::Forward);
+    let left = left.iter().filter(|(_, row)| row.block.0 >= DEAD).count();
+    assert_eq!((left, stats.removed), (0, 1), "dead entries: left, removed");
+    verify_clean(&tree);
+}
+
+#[test]
+fn what_is_merged_as_a_pass_begins_stays_free() {
+    merged_as_the_pass_begins();
+    let checks: [(&str, fn()); 1] = [("merged", merged_as_the_pass_begins)];
+    assert_eq!(points::caught("r6-registered", &checks), Some("merged"));
+}
+
 /// Seen on a slow device beside a writer of ascending keys: the pass had just begun when its
 /// stream, which reads ahead, met the end of the file and was over. The rightmost leaf, still to
 /// come, was split; the last of its dead entries went to a block that the file grew by. The pass
@@ -154,12 +241,7 @@ impl Beside {
     }
 
     fn keys(&self, block: u32) -> Vec<(Vec<u8>, RowId)> {
-        let items = self.tree.inspect_items(block).unwrap().into_iter();
-        let rows = items.flat_map(|item| {
-            let (key, rows) = (item.key, item.row.into_iter().chain(item.further));
-            rows.map(move |row| (key.clone(), row))
-        });
-        rows.collect()
+        entries_of(&self.tree, block)
     }
 
     fn delete(&self, entries: &[(Vec<u8>, RowId)]) {
@@ -235,5 +317,6 @@ fn what_is_merged_into_a_followed_page_is_met() {
     for check in checks {
         check.1();
         assert_eq!(points::caught("r5-followed", &[check]), Some(check.0));
+        assert_eq!(points::caught("r5-receiver", &[check]), Some(check.0));
     }
 }
