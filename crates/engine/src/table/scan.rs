@@ -175,10 +175,8 @@ impl Table {
         projection: &Arc<Projection>,
         (key, limit): (&[Value], Option<u64>),
     ) -> Result<Scan> {
-        // Entries alone may do.
         let serves = KeyReader::serves(index, projection);
-        let rows = KeyRows::new((self, snapshot), index, projection, (key, serves))?;
-        self.scan_rows_of_key((snapshot, index, projection), rows, (key, limit))
+        self.scan_rows_of_key((snapshot, index, projection), (key, serves), limit)
     }
 
     /// As [`Table::scan_key`], of rows that are to be written: entries alone will not do.
@@ -189,16 +187,17 @@ impl Table {
         projection: &Arc<Projection>,
         (key, limit): (&[Value], Option<u64>),
     ) -> Result<Scan> {
-        let rows = KeyRows::new((self, snapshot), index, projection, (key, false))?;
-        self.scan_rows_of_key((snapshot, index, projection), rows, (key, limit))
+        self.scan_rows_of_key((snapshot, index, projection), (key, false), limit)
     }
 
+    /// The rows of a key; `serves`: do the entries alone do?
     fn scan_rows_of_key(
         self: &Arc<Self>,
         (snapshot, index, projection): (&Arc<Snapshot>, &Arc<TableIndex>, &Arc<Projection>),
-        rows: Option<KeyRows>,
-        (key, limit): (&[Value], Option<u64>),
+        (key, serves): (&[Value], bool),
+        limit: Option<u64>,
     ) -> Result<Scan> {
+        let rows = KeyRows::new((self, snapshot), index, projection, (key, serves))?;
         let Some(rows) = rows else {
             let bounds = IndexBounds::equal(key.to_vec());
             let options = IndexScanOptions { limit, ..IndexScanOptions::new(bounds) };

@@ -400,6 +400,7 @@ impl Transaction {
             .anchor
             .map(|anchor| Start { at: anchor.start, view: View::of(&anchor, &self.manager) });
         let retired = given > 0 && unread.views.is_empty();
+        assert!(!retired || start.is_some(), "whoever lets go is given the queue's anchor");
         if given > 0 {
             self.read_again(reads, unread, start.as_ref().filter(|_| retired));
         }
@@ -414,7 +415,7 @@ impl Transaction {
         let mut unread = Unread { views: Vec::new(), bound: 0, with_row: false };
         let may = ends && self.isolation == Isolation::ReadCommitted;
         let Some(slot) = reads.snapshot.as_mut().filter(|_| may) else { return unread };
-        let ages = slot.as_ref().is_none_or(|snapshot| snapshot.view().ages());
+        let ages = slot.as_ref().is_none_or(|snapshot| snapshot.can_age());
         if ages || self.handed_out.as_ref().is_some_and(|view| view.ages()) {
             return unread;
         }
