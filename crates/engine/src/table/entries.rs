@@ -114,7 +114,12 @@ impl Table {
 
     /// Inserts what a helper takes of `shares`: of indexes that are not unique, so that nothing is
     /// asked of the heap and nobody is waited for.
-    fn insert_beside(&self, xid: Xid, shares: &Shares<'_, '_>, options: StreamOptions) -> Result<()> {
+    fn insert_beside(
+        &self,
+        xid: Xid,
+        shares: &Shares<'_, '_>,
+        options: StreamOptions,
+    ) -> Result<()> {
         hit("insert.helper");
         let mut taken = shares.groups(Side::Helper);
         let options = StreamOptions { delivery: Delivery::AnyOrder, ..options };

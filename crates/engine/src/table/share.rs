@@ -25,7 +25,7 @@ use super::TableIndex;
 const WORTH_HELP: usize = if cfg!(feature = "shuttle") { 2 } else { 256 };
 /// Entries that are not parted any more.
 const LEAST_PART: usize = if cfg!(feature = "shuttle") { 1 } else { 64 };
-/// Pages of a pool below which one stream of a statement is enough: each holds an eighth.
+/// Pages of a pool below which a statement has one stream: each may read an eighth of it ahead.
 const LEAST_FRAMES: usize = if cfg!(feature = "shuttle") { 0 } else { 512 };
 
 /// Entries on their way into one index.

@@ -19,13 +19,13 @@ use crate::buffer::BufferPool;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{Csn, ObjectId, Xid};
 use crate::txn::dead_hints::{self, DeadHints};
+use crate::txn::helpers::Helpers;
 use crate::txn::locks::LockMode;
 use crate::txn::outcome::CSN_OLD;
 use crate::txn::own::{MAX_RUN, Run};
 use crate::txn::ring::{DurableCommits, StatusRing};
 use crate::txn::snapshot::SnapshotSet;
 use crate::txn::state::{Running, State, TxnId, Wait};
-use crate::txn::helpers::Helpers;
 use crate::txn::status::{self, Meta, PooledStatus, StatusFile};
 use crate::txn::transaction::{Isolation, Transaction};
 
