@@ -355,7 +355,7 @@ fn helped_inserts() {
     assert_eq!(by_tag, world.ids_by(&snapshot, 0, &options));
     assert_eq!(by_tag.len(), 4);
     drop(snapshot);
-    assert_eq!(world.vacuum(), 4, "the rows of the refused one");
+    world.vacuum();
     for index in world.table.indexes() {
         let stats = index.method().verify(None, &mut |finding| panic!("{finding:?}"));
         assert_eq!(stats.expect("read").live, 4);
