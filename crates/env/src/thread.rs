@@ -220,7 +220,7 @@ mod tests {
             helped.fetch_add(1, Ordering::Relaxed);
         };
         let here = current_id();
-        let ran = with_helpers("helps", 3, &beside, || current_id());
+        let ran = with_helpers("helps", 3, &beside, current_id);
         assert_eq!(ran, here);
         assert_eq!(helped.load(Ordering::Relaxed), 3);
     }
