@@ -2,7 +2,8 @@
 //!
 //! Records are copied into a group in memory; one of the threads that want them durable (the
 //! leader) seals the group as a frame, writes and syncs it while the next group fills, and wakes
-//! the others. No thread of its own is needed. The pieces, from the bytes up:
+//! the others, and one of those who wait for the next group. No thread of its own is needed. The
+//! pieces, from the bytes up:
 //!
 //! | file | what |
 //! |---|---|
