@@ -132,6 +132,7 @@ impl TupleHeader {
 
     /// Is this the header of a version that is committed, as a hint or the frozen mark says, and
     /// that nobody has ended or locked? On any base; what is no header is not.
+    #[inline]
     pub(super) fn is_settled(bytes: &[u8; TUPLE_HEADER]) -> bool {
         let word = u64::from_le_bytes(*bytes.first_chunk().expect("a header is longer"));
         let flags = u16::from_le_bytes([bytes[FLAGS], bytes[FLAGS + 1]]);
