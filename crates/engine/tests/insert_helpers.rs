@@ -88,10 +88,14 @@ fn in_memory() {
     txn.create_table(&schema()).unwrap();
     txn.commit().unwrap();
     let fill = |db: &Database, batch: i64| insert(db, batch * BATCH..(batch + 1) * BATCH).unwrap();
-    let helped = helpers(|| (0..4).for_each(|batch| drop(fill(&db, batch))));
+    let helped = helpers(|| {
+        (0..4).for_each(|batch| assert_eq!(fill(&db, batch), BATCH as usize));
+    });
     assert!(helped >= 4, "{helped} helpers");
     check(&db, 4 * BATCH);
-    let small = helpers(|| drop(insert(&db, 4 * BATCH..4 * BATCH + 20).unwrap()));
+    let small = helpers(|| {
+        insert(&db, 4 * BATCH..4 * BATCH + 20).unwrap();
+    });
     assert_eq!(small, 0, "a few rows need no help");
     drop(db);
     let db = options().insert_threads(1).open(dir.path()).unwrap();
