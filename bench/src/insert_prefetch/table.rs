@@ -114,6 +114,8 @@ impl Bed {
         let pages = usize::try_from(pages)?.max(rightlink::config::MIN_POOL_PAGES);
         let memory = pages * 9 / 8 * BLOCK as usize + (64 << 20);
         let options = Database::options().memory(memory).pool_pages(pages).direct(true);
+        // What is compared is how one thread reads.
+        let options = options.insert_threads(1);
         let db = options.method(method).device(device).open(&self.dir)?;
         Ok(Opened { bed: self, db })
     }

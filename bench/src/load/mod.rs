@@ -14,7 +14,7 @@
 //! `rows` is what was loaded; the table also shows the rows that opening found (`kept`): with those
 //! inserted on until the kill, without relaxed ones that it took. Reads are of kept rows. A peer's
 //! `data_bytes_per_row` is all that its process wrote; log and double-write area are null.
-//! Does not do: several threads that write.
+//! Does not do: several transactions at a time.
 
 pub(crate) mod child;
 mod engine;
@@ -47,7 +47,8 @@ pub(crate) const CHILD: &str = "load-child";
 /// Log bytes per row may be this many times the row and its keys.
 const LOG_RATIO_LIMIT: f64 = 4.0;
 
-/// `rows` is the most that a cell loads, `seconds` the longest that it takes for that.
+/// `rows` is the most that a cell loads, `seconds` the longest that it takes for that. `threads` may
+/// put the entries of one of our batches into the indexes; 0 is as many as our store takes unasked.
 pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "rows", quick: &["20000"], default: &["1000000"], all: &["1000000"] },
     Knob { name: "seconds", quick: &["1"], default: &["30"], all: &["100000"] },
@@ -76,6 +77,7 @@ pub(crate) const KNOBS: &[Knob] = &[
         all: &["true", "false"],
     },
     Knob { name: "engine", quick: &[ALL], default: &[ALL], all: &[ALL] },
+    Knob { name: "threads", quick: &["0"], default: &["0"], all: &["0"] },
 ];
 
 /// Stands for every engine that is built in.
@@ -132,7 +134,7 @@ fn large_tables(size: Size) -> Vec<Cell> {
     let cell = |rows: u64| {
         let cell = Cell::default().with("rows", rows).with("seconds", seconds);
         let cell = cell.with("indexes", 1).with("batch", 1000).with("engine", engine::OURS);
-        cell.with("durable", false).with("fits_memory", true)
+        cell.with("durable", false).with("fits_memory", true).with("threads", 0)
     };
     vec![cell(1_000_000), cell(10_000_000)]
 }

@@ -93,7 +93,11 @@ pub(crate) fn memory(cell: &Cell) -> Result<u64, String> {
 /// tenth.
 pub(crate) fn options(cell: &Cell) -> Result<Options, String> {
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    let options = Database::options().memory(size(memory(cell)?));
+    let mut options = Database::options().memory(size(memory(cell)?));
+    let threads = cell.get("threads")?;
+    if threads > 0 {
+        options = options.insert_threads(threads);
+    }
     if cell.get("fits_memory")? {
         return Ok(options);
     }
