@@ -137,7 +137,7 @@ const SCATTERED: i64 = 65_536;
 /// Are rows that the index names together stored anywhere?
 fn is_scattered(cell: &Cell) -> Result<bool, String> {
     let fuzz: i64 = cell.get("fuzz")?;
-    Ok(fuzz < 0 || fuzz >= SCATTERED)
+    Ok(!(0..SCATTERED).contains(&fuzz))
 }
 
 fn median(turns: &[Turn], of: fn(&Turn) -> f64) -> f64 {
