@@ -380,9 +380,9 @@ fn a_power_cut_at_every_call_of_the_directory() {
     assert!(refused > 20 && whole > 0);
 }
 
-/// Sums that every transaction keeps, in accounts that several threads change all the time, and long
-/// values that tell which write they are of, beside vacuum, checkpoints, definitions, indexes built
-/// online, and a table without a log.
+/// Sums that every transaction keeps, in accounts that several threads change all the time, and
+/// long values that tell which write they are of, beside vacuum, checkpoints, definitions, indexes
+/// built online, and a table without a log.
 #[test]
 fn backups_under_load_each_verify() {
     let wanted = std::env::var("RIGHTLINK_BACKUPS").ok();
@@ -490,8 +490,8 @@ fn letters_are_whole(db: &Database, number: u64) {
     }
 }
 
-/// Replaces long values, as wholes and as streams, or nothing but what is beside them; some of it is
-/// undone. Whatever is committed, value and seed are of one write.
+/// Replaces long values, as wholes and as streams; some of it is undone. Whatever is committed,
+/// value and seed are of one write.
 fn write_letters(db: &Database, load: &Load) {
     let mut rng = Rng::from_seed(77);
     let mut seed = LETTERS;

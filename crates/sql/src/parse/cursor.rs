@@ -293,7 +293,8 @@ impl Cursor {
         Ok(self.tokens[start..self.at - 1].to_vec())
     }
 
-    /// Takes the condition behind the columns of ON CONFLICT out of an INSERT: sqlparser knows none.
+    /// Takes the condition behind the columns of ON CONFLICT out of an INSERT: sqlparser knows
+    /// none.
     pub(crate) fn arbiter(&mut self) -> Result<Option<ast::Expr>> {
         if !self.is("insert") {
             return Ok(None);
