@@ -33,6 +33,13 @@ fn keys(line: &str) -> Vec<&str> {
     pairs.map(|pair| pair.split_once(':').expect("a pair").0.trim_matches('"')).collect()
 }
 
+/// What stands under `key` of such an object.
+fn value<'l>(line: &'l str, key: &str) -> &'l str {
+    let name = format!(r#""{key}":"#);
+    let (_, rest) = line.split_once(&name).expect("a known key");
+    rest.split([',', '}']).next().expect("a value")
+}
+
 fn scratch(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&dir).expect("a directory for the test");
@@ -225,7 +232,7 @@ fn insert_prefetch_writes_every_key() {
     }
 }
 
-const INDEX_SCAN_KEYS: [&str; 19] = [
+const INDEX_SCAN_KEYS: [&str; 20] = [
     "experiment",
     "rows",
     "fuzz",
@@ -242,6 +249,7 @@ const INDEX_SCAN_KEYS: [&str; 19] = [
     "ms",
     "ratio_to_none",
     "limit_share",
+    "joined_limit_share",
     "reads",
     "wasted_reads",
     "mean_distance",
@@ -249,10 +257,10 @@ const INDEX_SCAN_KEYS: [&str; 19] = [
 
 #[test]
 fn index_scan_writes_every_key() {
-    let words = "index-scan --quick --rows 3000 --turns 1 --fuzz 16 --method io_uring \
+    let words = "index-scan --quick --rows 3000 --turns 1 --fuzz 16,-1 --method io_uring \
                  --device native --selectivity 10 --direction forward,backward";
     let lines = run_drawn("index-scan", words);
-    assert_eq!(lines.lines().count(), 2 * 2 * 2 * 3, "three policies of each cell:\n{lines}");
+    assert_eq!(lines.lines().count(), 2 * 2 * 2 * 2 * 3, "three policies of each cell:\n{lines}");
     for line in lines.lines() {
         assert_eq!(keys(line), INDEX_SCAN_KEYS);
         let compares = line.contains(r#""cache":"cold""#) && line.contains(r#""kind":"heap""#);
@@ -260,6 +268,13 @@ fn index_scan_writes_every_key() {
             line.contains("null"),
             !compares,
             "a share of the limit where it means something"
+        );
+        let [share, joined] = ["limit_share", "joined_limit_share"].map(|key| value(line, key));
+        let scattered = value(line, "fuzz") != "16";
+        assert_eq!(
+            share == joined,
+            !compares || !scattered,
+            "single reads are the limit where rows are scattered: {line}"
         );
     }
 }

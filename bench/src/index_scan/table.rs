@@ -3,7 +3,7 @@
 //! Invariants: the pool holds the whole table, so that nothing is read twice in a scan.
 //! Does not do: choosing ranges that policies would like.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use rightlink::{
@@ -47,6 +47,14 @@ pub(crate) struct Turn {
     pub(crate) rows: u64,
     pub(crate) reads: u64,
     pub(crate) stats: StreamStats,
+}
+
+/// What the bare device takes for the heap blocks of a range, in milliseconds.
+pub(crate) struct Passes {
+    /// Ascending, neighbours joined.
+    pub(crate) joined_ms: f64,
+    /// As the index first names them, each by itself.
+    pub(crate) single_ms: f64,
 }
 
 fn words(cell: &Cell, names: &[&str]) -> Result<Vec<String>, String> {
@@ -210,25 +218,41 @@ impl Opened {
         self.db.stats().get("device_reads").unwrap_or(0)
     }
 
-    /// Milliseconds that the bare device takes for the heap blocks of the range.
+    /// What the bare device takes for the heap blocks of the range; every other turn begins with
+    /// the single reads, as whoever comes second may find the device warmed up.
     pub(crate) fn limit(
         &self,
         cell: &Cell,
         range: (i64, i64),
-        clock: &Clock,
-    ) -> Result<f64, Failure> {
-        let heap_cell = cell.clone().with("kind", "heap");
-        let mut txn = self.db.begin();
-        let mut blocks = BTreeSet::new();
-        for row in txn.scan(TABLE, &Self::options(&heap_cell, range)?)? {
-            blocks.insert(u64::from(row?.id.block.0));
-        }
-        drop(txn);
+        (turn, clock): (usize, &Clock),
+    ) -> Result<Passes, Failure> {
+        let blocks = self.blocks(cell, range)?;
         let (method, device) = io(cell)?;
         let options = IoOptions { direct: true, device, ..IoOptions::with_method(method) };
         let io = Io::open(&Env::system(64 << 20), &self.dir, options)?;
-        let heap = largest(&io)?;
-        limit::time(&io, &[heap], blocks, clock)
+        let joined = || limit::time(&io, &[largest(&io)?], blocks.iter().copied().collect(), clock);
+        let single = || limit::time_each(&io, largest(&io)?, &blocks, clock);
+        Ok(if turn.is_multiple_of(2) {
+            let joined_ms = joined()?;
+            Passes { joined_ms, single_ms: single()? }
+        } else {
+            let single_ms = single()?;
+            Passes { joined_ms: joined()?, single_ms }
+        })
+    }
+
+    /// The distinct heap blocks of the range, as the scan comes to them.
+    fn blocks(&self, cell: &Cell, range: (i64, i64)) -> Result<Vec<u64>, Failure> {
+        let heap_cell = cell.clone().with("kind", "heap");
+        let mut txn = self.db.begin();
+        let (mut blocks, mut known) = (Vec::new(), HashSet::new());
+        for row in txn.scan(TABLE, &Self::options(&heap_cell, range)?)? {
+            let block = u64::from(row?.id.block.0);
+            if known.insert(block) {
+                blocks.push(block);
+            }
+        }
+        Ok(blocks)
     }
 }
 

@@ -1,7 +1,8 @@
 //! What the bare device takes for a batch's reads.
 //!
-//! Invariants: as many blocks as asked for, distinct, ascending, joined to 128 KiB where they are
-//! neighbours, at most 64 reads in flight, direct. Does not do: writes.
+//! Invariants: as many blocks as asked for, distinct, at most 64 reads in flight, direct; ascending
+//! and joined to 128 KiB where they are neighbours ([`time`]), or as they were named, each by
+//! itself ([`time_each`]). Does not do: writes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -45,15 +46,36 @@ pub(crate) fn time(
     chosen: BTreeSet<u64>,
     clock: &Clock,
 ) -> Result<f64, Failure> {
-    let reads = joined(files, chosen);
+    time_reads(io, files, &joined(files, chosen), clock)
+}
+
+/// Milliseconds for the distinct `blocks` of one file in this order, none of them joined.
+pub(crate) fn time_each(
+    io: &Io,
+    file: (File, u64),
+    blocks: &[u64],
+    clock: &Clock,
+) -> Result<f64, Failure> {
+    let reads: Vec<Read> = blocks.iter().map(|block| (0, *block, 1)).collect();
+    time_reads(io, &[file], &reads, clock)
+}
+
+fn time_reads(
+    io: &Io,
+    files: &[(File, u64)],
+    reads: &[Read],
+    clock: &Clock,
+) -> Result<f64, Failure> {
     let start = clock.now();
-    Reader { io, arrivals: Arc::default() }.run(files, &reads)?;
+    Reader { io, arrivals: Arc::default() }.run(files, reads)?;
     Ok((clock.now() - start).as_secs_f64() * 1e3)
 }
 
-/// File, first block and number of blocks of each read.
-fn joined(files: &[(File, u64)], chosen: BTreeSet<u64>) -> Vec<(usize, u64, usize)> {
-    let mut reads: Vec<(usize, u64, usize)> = Vec::new();
+/// File, first block and number of blocks of a read.
+type Read = (usize, u64, usize);
+
+fn joined(files: &[(File, u64)], chosen: BTreeSet<u64>) -> Vec<Read> {
+    let mut reads: Vec<Read> = Vec::new();
     let (mut file, mut first) = (0, 0);
     for block in chosen {
         while block >= first + files[file].1 {
@@ -86,7 +108,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn run(&self, files: &[(File, u64)], reads: &[(usize, u64, usize)]) -> Result<(), IoError> {
+    fn run(&self, files: &[(File, u64)], reads: &[Read]) -> Result<(), IoError> {
         for (file, first, count) in reads {
             self.io.wait_for(|| self.arrivals.lock().in_flight < DEPTH);
             self.start(&files[*file].0, first * BLOCK, count * BLOCK as usize);
