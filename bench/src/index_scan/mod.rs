@@ -16,9 +16,9 @@
 //!   stricter one: no scan in the index's order knows all blocks before it reads the first, nor
 //!   has memory for all. Below fuzz 65536 both are the same.
 //!
-//! Shares have no meaning for warm and for index-only scans. No scan that hands over its rows on one thread can take less than its `floor`: the time to its
-//! first row, and then the device's time or that of the same scan with everything in memory,
-//! whichever is longer.
+//! Shares have no meaning for warm and for index-only scans. No scan that hands over its rows on
+//! one thread can take less than its `floor`: the time to its first row, and then the device's
+//! time or that of the same scan with everything in memory, whichever is longer.
 //!
 //! Invariants: every policy returns equally many rows of each range. Does not do: other engines.
 

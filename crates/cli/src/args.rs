@@ -221,7 +221,9 @@ pub(crate) enum Format {
 /// Arguments of `load`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The table is created when it does not exist; else rows are appended, matched by header names. An
+The table is created when it does not exist; else rows are appended, matched by header names. A
+column without a field gets its default or generated number, else null; a file that lacks one that
+may not be null and has neither is refused, and one that lacks a default that only SQL works out. An
 empty field is null. Types are inferred from the first rows of the first file: bool, int4, int8,
 float8, date, timestamp, timestamptz, uuid, else text; numbers with a leading zero stay text. A bad
 line is named by file, line and column, and nothing of its batch stays; --skip goes on from there.

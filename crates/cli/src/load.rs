@@ -35,6 +35,8 @@ pub(crate) struct Loader {
     db: Database,
     table: String,
     columns: Vec<ColumnInfo>,
+    /// Columns of the waiting rows, where the store fills the others.
+    named: Option<Vec<String>>,
     /// The table, until the first batch has created it.
     create: Option<TableSchema>,
     relaxed: bool,
@@ -152,6 +154,7 @@ impl Loader {
             db: db.clone(),
             table: name,
             columns,
+            named: None,
             create,
             relaxed: args.relaxed,
             rows: Vec::new(),
@@ -186,6 +189,13 @@ impl Loader {
             }
             let mapping = Mapping::new(&file.header, &self.columns, &file.header_place())?;
             let mapping = mapping.null(&args.null);
+            if mapping.named() != self.named {
+                // Rows of one batch have the same columns.
+                if !self.rows.is_empty() {
+                    self.commit(reports.as_deref_mut())?;
+                }
+                self.named = mapping.named();
+            }
             while let Some(RawRow { fields: record, place, fault }) = file.next_any()? {
                 if skip > 0 {
                     // A bad line that was put aside is one of those to skip.
@@ -244,8 +254,8 @@ impl Loader {
         let (rows, places) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.places));
         let records = std::mem::take(&mut self.records);
         for ((row, place), record) in rows.into_iter().zip(places).zip(records) {
-            match work.insert(&self.table, &row) {
-                Ok(_) => {
+            match self.put(&mut work, std::slice::from_ref(&row)) {
+                Ok(()) => {
                     self.rows.push(row);
                     self.places.push(place);
                     self.records.push(record);
@@ -265,8 +275,8 @@ impl Loader {
     fn commit(&mut self, reports: Option<&mut Output>) -> Result<(), Failure> {
         let mut work = self.begin()?;
         let inserted = match self.rows.as_slice() {
-            [] => Ok(Vec::new()),
-            rows => work.insert_many(&self.table, rows),
+            [] => Ok(()),
+            rows => self.put(&mut work, rows),
         };
         if let Err(error) = inserted {
             // The search for the bad row would wait for the table that `work` has created.
@@ -310,12 +320,23 @@ impl Loader {
         Ok(work)
     }
 
+    /// Inserts rows; the store fills the columns that they leave out.
+    fn put(&self, work: &mut Transaction, rows: &[Vec<Value>]) -> rightlink::Result<()> {
+        match &self.named {
+            None => work.insert_many(&self.table, rows).map(drop),
+            Some(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                work.insert_columns(&self.table, &names, rows).map(drop)
+            }
+        }
+    }
+
     /// Finds the row that makes the batch fail, by inserting them one by one and rolling back.
     fn blame(&self, error: Error) -> Failure {
         let work = if is_data(&error) { self.begin().ok() } else { None };
         let Some(mut work) = work else { return error.into() };
         for (row, place) in self.rows.iter().zip(&self.places) {
-            if let Err(error) = work.insert(&self.table, row) {
+            if let Err(error) = self.put(&mut work, std::slice::from_ref(row)) {
                 if !is_data(&error) {
                     return error.into();
                 }

@@ -39,14 +39,37 @@ impl Mapping {
                 Failure { exit: unknown.exit, ..place.bad(Some(name), &unknown.message) }
             })
         });
-        let fields = fields.collect::<Result<Vec<_>, _>>()?;
-        let missing = |(position, column): &(usize, &ColumnInfo)| {
-            !fields.contains(position) && !column.nullable
-        };
-        if let Some((_, column)) = columns.iter().enumerate().find(missing) {
-            return Err(place.bad(Some(&column.name), "not in the header, but may not be null"));
+        let fields: Result<Vec<_>, Failure> = fields.collect();
+        let mapping = Self { fields: fields?, columns: columns.to_vec(), null: String::new() };
+        match mapping.refused() {
+            Some((column, why)) => Err(place.bad(Some(&column.name), why)),
+            None => Ok(mapping),
         }
-        Ok(Self { fields, columns: columns.to_vec(), null: String::new() })
+    }
+
+    /// The column that the header may not leave out, or must, and why.
+    fn refused(&self) -> Option<(&ColumnInfo, &'static str)> {
+        for column in self.missing().filter(|column| !is_filled(column)) {
+            if rightlink_sql::has_sql_default(column) {
+                let why = "not in the header, and only SQL can work out its default: use COPY";
+                return Some((column, why));
+            }
+            if !column.nullable {
+                return Some((column, "not in the header, but may not be null and has no default"));
+            }
+        }
+        // Whole rows keep such numbers; the store fills none that have them.
+        let always = |column: &&ColumnInfo| column.identity.as_ref().is_some_and(|own| own.always);
+        let named = self.fields.iter().map(|at| &self.columns[*at]);
+        let why = "always generated, so the header may name it only with all that have defaults";
+        let generated = named.filter(|_| self.named().is_some()).find(always);
+        generated.map(|column| (column, why))
+    }
+
+    /// Columns without a field.
+    fn missing(&self) -> impl Iterator<Item = &ColumnInfo> {
+        let all = self.columns.iter().enumerate();
+        all.filter(|(at, _)| !self.fields.contains(at)).map(|(_, column)| column)
     }
 
     /// The same, with another field for null than an empty one.
@@ -54,7 +77,19 @@ impl Mapping {
         Self { null: null.to_owned(), ..self }
     }
 
-    /// The values of a row, in the table's order.
+    /// The columns of a row's values; `None`: all, because nothing fills those that have no field.
+    pub(crate) fn named(&self) -> Option<Vec<String>> {
+        let given = (0..self.columns.len()).filter(|at| self.is_given(*at));
+        let name = |at: usize| self.columns[at].name.clone();
+        self.missing().any(is_filled).then(|| given.map(name).collect())
+    }
+
+    /// Does a row have a value of the column at this place, be it the null of a missing field?
+    fn is_given(&self, at: usize) -> bool {
+        self.fields.contains(&at) || !is_filled(&self.columns[at])
+    }
+
+    /// The values of a row, in the table's order; without those of columns that the store fills.
     pub(crate) fn values(&self, record: &[String], place: &Place) -> Result<Vec<Value>, Failure> {
         assert_eq!(record.len(), self.fields.len(), "the reader checked the number of fields");
         let mut values = vec![Value::Null; self.columns.len()];
@@ -63,8 +98,15 @@ impl Mapping {
             let value = self::field(field, column, &self.null);
             values[*position] = value.map_err(|what| place.bad(Some(&column.name), &what))?;
         }
+        let mut at = 0..values.len();
+        values.retain(|_| at.next().is_some_and(|at| self.is_given(at)));
         Ok(values)
     }
+}
+
+/// Does the store give it a value where a row has none?
+fn is_filled(column: &ColumnInfo) -> bool {
+    column.default.is_some() || column.identity.is_some()
 }
 
 fn field(text: &str, column: &ColumnInfo, null: &str) -> Result<Value, String> {
@@ -236,7 +278,8 @@ mod tests {
         let said = "f.csv: line 9, column age: there is no column \"age\" for the header; \
                     there are: id, name";
         assert_eq!(refused("id,age"), said);
-        let said = "f.csv: line 9, column id: not in the header, but may not be null";
+        let said = "f.csv: line 9, column id: not in the header, but may not be null and has no \
+                    default";
         assert_eq!(refused("name"), said);
     }
 

@@ -380,8 +380,9 @@ fn a_power_cut_at_every_call_of_the_directory() {
     assert!(refused > 20 && whole > 0);
 }
 
-/// Sums that every transaction keeps, in accounts that several threads change all the time, beside
-/// vacuum, checkpoints and definitions.
+/// Sums that every transaction keeps, in accounts that several threads change all the time, and
+/// long values that tell which write they are of, beside vacuum, checkpoints, definitions, indexes
+/// built online, and a table without a log.
 #[test]
 fn backups_under_load_each_verify() {
     let wanted = std::env::var("RIGHTLINK_BACKUPS").ok();
@@ -389,17 +390,22 @@ fn backups_under_load_each_verify() {
     let disk = SimDisk::new(3);
     let db = open(&disk).unwrap();
     create(&db, &accounts());
+    create(&db, &letters());
+    create(&db, &schema("fleeting").unlogged());
     let mut txn = db.begin();
     let rows: Vec<_> = (0..ACCOUNTS).map(|id| account(id, 100)).collect();
     txn.insert_many("account", &rows).unwrap();
+    txn.insert_many("letter", &(0..LETTERS).map(|id| letter(id, id)).collect::<Vec<_>>()).unwrap();
     txn.commit().unwrap();
     let load = Arc::new(Load::default());
-    let workers: Vec<_> = (0..4)
+    let workers: Vec<_> = (0..6)
         .map(|worker| {
             let (db, load) = (db.clone(), Arc::clone(&load));
             thread::spawn(&format!("load-{worker}"), move || match worker {
                 0 => upkeep(&db, &load),
                 1 => definitions(&db, &load),
+                2 => write_letters(&db, &load),
+                3 => online_builds(&db, &load),
                 _ => transfers(&db, &load, worker),
             })
         })
@@ -420,20 +426,143 @@ fn backups_under_load_each_verify() {
         }
         drop(txn);
         assert!((floor..=ceiling).contains(&count), "backup {number}: {floor} {count} {ceiling}");
+        letters_are_whole(&copied, number);
+        assert_eq!(ids(&copied, "fleeting"), [], "backup {number}: an unlogged table is empty");
+        insert(&copied, "fleeting", 0..50);
+        copied.vacuum(None).unwrap();
+        check(&copied);
     }
     load.stop.store(true, Ordering::SeqCst);
     workers.into_iter().for_each(|worker| worker.join().unwrap());
     check(&db);
-    println!("{wanted} backups, {} transfers", load.begun.load(Ordering::SeqCst));
+    letters_are_whole(&db, wanted);
+    let count = |counter: &AtomicI64| counter.load(Ordering::SeqCst);
+    println!(
+        "{wanted} backups, {} transfers, {} letters, {} online builds",
+        count(&load.begun),
+        count(&load.letters),
+        count(&load.built)
+    );
+    assert!(count(&load.letters) > 0 && count(&load.built) > 0, "the test is about these");
 }
 
 const ACCOUNTS: i64 = 300;
+const LETTERS: i64 = 12;
 
 #[derive(Default)]
 struct Load {
     stop: AtomicBool,
     begun: AtomicI64,
     acknowledged: AtomicI64,
+    /// Long values written.
+    letters: AtomicI64,
+    /// Indexes built beside the writers.
+    built: AtomicI64,
+}
+
+fn letters() -> TableSchema {
+    TableSchema::new("letter")
+        .column("id", Type::Int8)
+        .column("seed", Type::Int8)
+        .nullable("body", Type::Text)
+        .primary_key(["id"])
+        .index(IndexSchema::new("letter_seed").on("seed"))
+}
+
+/// From a few bytes to some ten pages, all of one seed.
+fn body(seed: i64) -> Value {
+    Value::Text(format!("{seed:08};").repeat(1 + (seed * 7919 % 9000) as usize))
+}
+
+fn letter(id: i64, seed: i64) -> Vec<Value> {
+    vec![Value::Int8(id), Value::Int8(seed), body(seed)]
+}
+
+fn letters_are_whole(db: &Database, number: u64) {
+    let mut txn = db.begin();
+    for options in [ScanOptions::all(), ScanOptions::index("letter_seed")] {
+        let rows: Vec<_> = txn.scan("letter", &options).unwrap().map(Result::unwrap).collect();
+        assert_eq!(rows.len() as i64, LETTERS, "backup {number}");
+        for row in rows {
+            let seed = int(&row.values[1]);
+            assert!(row.values[2] == body(seed), "backup {number}: the value of write {seed}");
+        }
+    }
+}
+
+/// Replaces long values, as wholes and as streams; some of it is undone. Whatever is committed,
+/// value and seed are of one write.
+fn write_letters(db: &Database, load: &Load) {
+    let mut rng = Rng::from_seed(77);
+    let mut seed = LETTERS;
+    while !load.stop.load(Ordering::SeqCst) {
+        seed += 1;
+        let id = rng.below(LETTERS as u64) as i64;
+        let (undo, way) = (rng.chance(1, 5), rng.below(3));
+        let done = db.with_retry(|txn| {
+            let key = [Value::Int8(id)];
+            let old = txn.get("letter", &key)?.expect("a letter");
+            let set = [("seed", Value::Int8(seed)), ("body", body(seed))];
+            match way {
+                // Deleted and inserted again.
+                0 => {
+                    assert!(txn.delete("letter", old.id)?);
+                    txn.insert("letter", &letter(id, seed))?;
+                }
+                1 => drop(txn.update("letter", old.id, &set)?),
+                _ => {
+                    assert!(txn.update("letter", old.id, &set[..1])?);
+                    let at = txn.get("letter", &key)?.expect("a letter").id;
+                    let mut writer = txn.write_value("letter", at, "body")?;
+                    let Value::Text(text) = body(seed) else { unreachable!("it is text") };
+                    for piece in text.as_bytes().chunks(1013) {
+                        writer.push(piece)?;
+                    }
+                    assert!(writer.finish()?);
+                }
+            }
+            match undo {
+                true => Err(Error::Invalid("undone".into())),
+                false => Ok(()),
+            }
+        });
+        match done {
+            Err(Error::Invalid(_)) if undo => {}
+            done => done.unwrap(),
+        }
+        load.letters.fetch_add(1, Ordering::SeqCst);
+        let rows: Vec<_> = (0..5).map(|more| row(seed * 10 + more)).collect();
+        db.with_retry(|txn| txn.insert_many("fleeting", &rows)).unwrap();
+    }
+}
+
+/// Indexes are built, and built anew, beside the others.
+fn online_builds(db: &Database, load: &Load) {
+    let late = IndexSchema::new("letter_late").on("seed").on_desc("id").unique();
+    while !load.stop.load(Ordering::SeqCst) {
+        for build in [
+            &(|| db.reindex("account", Some("account_balance")).map(drop)) as &dyn Fn() -> _,
+            &|| db.create_index_online("letter", &late),
+            &|| db.reindex("letter", Some("letter_pkey")).map(drop),
+        ] {
+            retried(build);
+            load.built.fetch_add(1, Ordering::SeqCst);
+        }
+        retried(&|| {
+            let mut txn = db.begin();
+            txn.drop_index("letter_late")?;
+            txn.commit()
+        });
+    }
+}
+
+fn retried(work: &dyn Fn() -> rightlink::Result<()>) {
+    loop {
+        match work() {
+            Err(error) if error.is_retryable() => {}
+            done => return done.unwrap(),
+        }
+    }
 }
 
 fn accounts() -> TableSchema {

@@ -78,6 +78,31 @@ fn columns_that_are_not_named_get_their_defaults() {
     clean(&db);
 }
 
+/// What a statement that inserts gives back is what a scan finds, at the same places.
+#[test]
+fn inserted_rows_are_given_back_with_what_filled_them() {
+    let (_dir, db) = empty();
+    run(&db, |txn| txn.create_table(&orders())).unwrap();
+    let amounts: Vec<_> = (0..50).map(|n| vec![Value::Int8(n)]).collect();
+    let mut txn = db.begin();
+    let given = txn.insert_returning("orders", &["amount"], &amounts).unwrap();
+    for (at, row) in given.iter().enumerate() {
+        assert_eq!(row.values[0], Value::Int4(at as i32 + 1));
+        assert_eq!(row.values[4], amounts[at][0]);
+        let found = txn.scan("orders", &ScanOptions::at(row.id)).unwrap().next().unwrap().unwrap();
+        assert_eq!(found, *row);
+    }
+    let none = txn.insert_returning(
+        "orders",
+        &["amount"],
+        &[vec![Value::Int8(1)], vec![Value::Int8(1000)]],
+    );
+    assert!(matches!(none, Err(Error::CheckViolation { .. })), "{none:?}");
+    txn.commit().unwrap();
+    assert_eq!(rows(&db, "orders").len(), 50);
+    clean(&db);
+}
+
 #[test]
 fn what_cannot_be_filled_is_refused_by_name() {
     let (_dir, db) = empty();

@@ -9,6 +9,8 @@ use rightlink::{
     Database, Error, IndexSchema, Isolation, OnConflict, Predicate, Result, RowId, ScanOptions,
     TableSchema, Transaction, TransactionOptions, Type, Upserted, Value,
 };
+use rightlink_env::points;
+use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 
 fn letters() -> TableSchema {
     TableSchema::new("t")
@@ -276,6 +278,74 @@ fn streams_are_refused_where_the_value_is_asked_for() {
     assert!(matches!(refused, Err(Error::CheckViolation { .. })), "{refused:?}");
     txn.commit().unwrap();
     clean(&db);
+}
+
+/// Writes what is too long for the memory; false if the row is gone.
+fn fill(txn: &mut Transaction, at: RowId) -> Result<bool> {
+    let mut writer = txn.write_value("t", at, "data")?;
+    (0..30).try_for_each(|_| writer.push(&[7; 100_000]))?;
+    writer.finish()
+}
+
+/// While an index was counted in, no value was taken as a stream, whatever column it was for, and
+/// no row that has one too long for the memory was updated.
+#[test]
+fn streams_go_on_beside_an_index_that_is_built() {
+    for again in [false, true] {
+        let (_dir, db) = database(&letters());
+        run(&db, |txn| {
+            let at = txn.insert("t", &row(1, long(1, 40)))?;
+            assert!(fill(txn, at)?);
+            txn.insert("t", &row(2, long(2, 40)))
+        })
+        .unwrap();
+        let schema = IndexSchema::new("late").on("n").include(["body"]);
+        if again {
+            db.create_index_online("t", &schema).unwrap();
+        }
+        let (other, stages) = (db.clone(), Arc::new(AtomicU64::new(0)));
+        let seen = Arc::clone(&stages);
+        let hook = points::install_local(move |name: &'static str| {
+            if !matches!(name, "online.counted" | "online.sorted" | "online.built" | "online.kept")
+            {
+                return;
+            }
+            let stage = seen.fetch_add(1, Ordering::SeqCst) as i64;
+            run(&other, |txn| {
+                let narrow = ScanOptions::index("t_pkey").columns(["id"]);
+                let found: Vec<_> = txn.scan("t", &narrow)?.map(|row| row.unwrap().id).collect();
+                assert!(txn.update("t", found[0], &[("n", Value::Int8(100 + stage))])?);
+                assert!(txn.update("t", found[0], &[("body", long(stage, 60))])?);
+                assert_eq!(txn.update_many("t", &found, &[("n", Value::Int8(200 + stage))])?, 2);
+                assert!(fill(txn, found[1])?);
+                let asked = txn.write_value("t", found[1], "body").err();
+                assert!(matches!(asked, Some(Error::Invalid(_))), "{name}: {asked:?}");
+                Ok(())
+            })
+            .unwrap();
+        });
+        match again {
+            true => db.reindex("t", Some("late")).map(drop).unwrap(),
+            false => db.create_index_online("t", &schema).unwrap(),
+        }
+        drop(hook);
+        let stages = stages.load(Ordering::SeqCst) as i64;
+        assert_eq!(stages, 4);
+        clean(&db);
+        let mut txn = db.begin();
+        let last = ScanOptions::index("late").equal(vec![Value::Int8(199 + stages)]);
+        let found = txn.scan("t", &last.columns(["id", "body"])).unwrap();
+        let found: Vec<_> = found.map(|row| row.unwrap().values).collect();
+        assert_eq!(found[0], [Value::Int8(1), long(stages - 1, 60)]);
+        assert_eq!(found.len(), 2);
+        for id in [1, 2] {
+            let narrow = ScanOptions::index("t_pkey").equal(vec![Value::Int8(id)]).columns(["id"]);
+            let at = txn.scan("t", &narrow).unwrap().next().unwrap().unwrap().id;
+            let mut value = Vec::new();
+            txn.read_value("t", at, "data").unwrap().unwrap().read_to_end(&mut value).unwrap();
+            assert!(value == vec![7; 3_000_000], "row {id}");
+        }
+    }
 }
 
 /// Threads that replace, read and stream long values beside vacuum: every value is whole.

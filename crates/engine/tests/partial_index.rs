@@ -191,6 +191,38 @@ fn rows_that_an_index_does_not_hold_are_in_nobodys_way() {
     clean(&db);
 }
 
+/// Nulls that are equal are met by upserts, in a key of several columns, whichever way the index
+/// came to be there; the row that is changed may leave the index or stay.
+#[test]
+fn upserts_meet_equal_nulls_and_rows_of_a_partial_index() {
+    for way in 0..3 {
+        let (_dir, db) = database(way);
+        let put = |on: OnConflict<'_>, row: Vec<Value>, state: &str| {
+            let mut merge = |old: &[Value], new: &[Value]| {
+                Ok(Some(vec![old[0].clone(), new[1].clone(), text(state)]))
+            };
+            run(&db, |txn| txn.upsert("task", on, &[row], &mut merge)).map(|done| done[0])
+        };
+        let nulls = OnConflict::Columns(&["state", "code"]);
+        use Upserted::{Inserted, Updated};
+        assert!(matches!(put(nulls, row(90, None, "open"), "open"), Ok(Updated(_))));
+        assert!(matches!(put(nulls, row(6, None, "new"), "?"), Ok(Inserted(_))));
+        let taken = put(nulls, row(91, None, "open"), "done");
+        assert!(matches!(taken, Err(Error::UniqueViolation { index, .. }) if index == "task_null"));
+        let open = OnConflict::Index("task_code");
+        assert!(matches!(put(open, row(92, Some(1), "open"), "late"), Ok(Updated(_))));
+        // Nulls are not equal there, and done rows are not in it.
+        assert!(matches!(put(open, row(7, None, "other"), "?"), Ok(Inserted(_))));
+        assert!(matches!(put(open, row(8, Some(3), "done"), "?"), Ok(Inserted(_))));
+        assert!(matches!(put(open, row(9, Some(3), "late"), "?"), Ok(Inserted(_))));
+        // Row 3 is done; its code is free for those that are not.
+        assert!(matches!(put(open, row(10, Some(2), "open"), "?"), Ok(Inserted(_))));
+        assert_eq!(ids(&db, &ScanOptions::index("task_code")), [1, 4, 6, 7, 9, 10]);
+        assert_eq!(ids(&db, &by("task_hash", 3)), [9]);
+        clean(&db);
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     let (_dir, db) = database(0);

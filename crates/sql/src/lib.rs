@@ -71,6 +71,7 @@ pub use error::{Result, SqlError};
 pub use interrupt::{Interrupt, Reason};
 pub use parse::is_complete;
 pub use plan::Column;
+pub use plan::notes::has_sql_default;
 pub use schemas::{SEPARATOR, said as shown_text, shown_name, stored_name};
 pub use session::{CopyHeader, Description, Execution, Outcome, Session, Sink, TransactionStatus};
 pub use types::{Datum, Decimal, Interval, Row, SqlType};

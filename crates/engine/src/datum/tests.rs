@@ -216,6 +216,76 @@ fn small_types_refuse_what_does_not_fit() {
     assert!(Value::parse(Type::Bytes, "00").is_err());
 }
 
+/// One below the largest value of a type, that, and one more; likewise the smallest. Times of day,
+/// decimals and JSON have tests of their own.
+#[test]
+fn limits_are_where_the_types_end() {
+    let ends: [(Type, [&str; 3]); 19] = [
+        (Type::Int2, ["32766", "32767", "32768"]),
+        (Type::Int2, ["-32767", "-32768", "-32769"]),
+        (Type::Int4, ["2147483646", "2147483647", "2147483648"]),
+        (Type::Int4, ["-2147483647", "-2147483648", "-2147483649"]),
+        (Type::Int8, ["9223372036854775806", "9223372036854775807", "9223372036854775808"]),
+        (Type::Int8, ["-9223372036854775807", "-9223372036854775808", "-9223372036854775809"]),
+        (Type::Float4, ["3.4028233e+38", "3.4028235e+38", "3.4028237e+38"]),
+        (Type::Float4, ["-3.4028233e+38", "-3.4028235e+38", "-3.4028237e+38"]),
+        (
+            Type::Float8,
+            ["1.7976931348623155e+308", "1.7976931348623157e+308", "1.7976931348623159e+308"],
+        ),
+        // Days and microseconds since 2000-01-01; those next to these stand for infinity.
+        (Type::Date, ["5881610-07-09", "5881610-07-10", "5881610-07-11"]),
+        (Type::Date, ["5877612-06-24 BC", "5877612-06-23 BC", "5877612-06-22 BC"]),
+        (
+            Type::Timestamp,
+            [
+                "294277-01-09 04:00:54.775805",
+                "294277-01-09 04:00:54.775806",
+                "294277-01-09 04:00:54.775807",
+            ],
+        ),
+        (
+            Type::Timestamp,
+            [
+                "290279-12-22 19:59:05.224194 BC",
+                "290279-12-22 19:59:05.224193 BC",
+                "290279-12-22 19:59:05.224192 BC",
+            ],
+        ),
+        (
+            Type::TimestampTz,
+            [
+                "294277-01-09 04:00:54.775805+00",
+                "294277-01-09 04:00:54.775806+00",
+                "294277-01-09 04:00:54.775807+00",
+            ],
+        ),
+        (Type::Interval, ["2147483646 days", "2147483647 days", "2147483648 days"]),
+        (Type::Interval, ["-2147483647 days", "-2147483648 days", "-2147483649 days"]),
+        (Type::Interval, ["2147483646 mons", "2147483647 mons", "2147483648 mons"]),
+        (
+            Type::Interval,
+            ["2562047788:00:54.775806", "2562047788:00:54.775807", "2562047788:00:54.775808"],
+        ),
+        (
+            Type::Interval,
+            ["-2562047788:00:54.775807", "-2562047788:00:54.775808", "-2562047788:00:54.775809"],
+        ),
+    ];
+    for (ty, [inside, last, beyond]) in ends {
+        for text in [inside, last] {
+            let value = parse(ty, text);
+            assert_eq!(parse(ty, &value.to_string()), value, "{ty} {text}");
+            if ty != Type::Interval {
+                assert_eq!(value.to_string(), text, "{ty}");
+            }
+        }
+        assert_ne!(parse(ty, inside), parse(ty, last), "{ty} {last}");
+        let error = Value::parse(ty, beyond).unwrap_err().to_string();
+        assert!(error.contains(beyond), "{ty} {beyond}: {error}");
+    }
+}
+
 #[test]
 fn times_of_day() {
     let hour = 3_600_000_000;

@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use rightlink_env::sync::Arc;
 
 use crate::datum::Value;
-use crate::db::draft;
 use crate::db::transaction::Transaction;
 use crate::db::writer::Writer;
+use crate::db::{Row, draft};
 use crate::error::{Error, Result};
 use crate::ids::RowId;
 use crate::table::schema::TableDef;
@@ -138,6 +138,31 @@ impl Transaction {
         rows: &[Vec<Value>],
     ) -> Result<Vec<Upserted>> {
         self.put(table, on, rows, None)
+    }
+
+    /// As [`Transaction::insert_columns`]; each row as it went in, with what defaults and sequences
+    /// gave it, in the order of `rows`.
+    ///
+    /// ```
+    /// # use rightlink::{ColumnSchema, Database, TableSchema, Type, Value};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Database::open(dir.path()).unwrap();
+    /// # let mut txn = db.begin();
+    /// let id = ColumnSchema::new("id", Type::Int8).generated();
+    /// let schema = TableSchema::new("note").with_column(id).column("body", Type::Text);
+    /// txn.create_table(&schema).unwrap();
+    /// let body = Value::Text("to do".into());
+    /// let notes = txn.insert_returning("note", &["body"], &[vec![body.clone()]]).unwrap();
+    /// assert_eq!(notes[0].values, [Value::Int8(1), body]);
+    /// ```
+    pub fn insert_returning(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Row>> {
+        let (ids, rows) = self.insert_filled(table, columns, rows)?;
+        Ok(ids.into_iter().zip(rows).map(|(id, values)| Row { id, values }).collect())
     }
 
     /// Sets columns of the rows at `ids` as one statement: all or none. Returns how many were

@@ -113,13 +113,24 @@ impl Transaction {
         columns: &[&str],
         rows: &[Vec<Value>],
     ) -> Result<Vec<RowId>> {
+        self.insert_filled(table, columns, rows).map(|(ids, _)| ids)
+    }
+
+    /// The places of the rows, and the rows as they went in.
+    pub(super) fn insert_filled(
+        &mut self,
+        table: &str,
+        columns: &[&str],
+        rows: &[Vec<Value>],
+    ) -> Result<(Vec<RowId>, Vec<Vec<Value>>)> {
         let entry = self.entry(table, LockMode::Write)?;
         let now = self.now();
         let handle = Arc::clone(&self.handle);
         let mut statement = self.statement()?;
         let filler = Filler { engine: &handle.engine, def: entry.table.def(), now };
         let rows = filler.fill(statement.txn(), columns, rows)?;
-        entry.table.naming(entry.table.insert_many(&mut statement, &rows))
+        let ids = entry.table.naming(entry.table.insert_many(&mut statement, &rows))?;
+        Ok((ids, rows))
     }
 
     /// The time that defaults of this transaction take: microseconds since 1970-01-01 00:00 UTC, as

@@ -101,20 +101,22 @@ impl Table {
         bytes: &'r [u8],
         only: Option<&[usize]>,
     ) -> Result<OldRow<'r>> {
-        let mut unread = Vec::new();
-        // An index that is only counted in is not among those of the definition.
-        let only = only.filter(|_| !self.counts_more());
+        let (mut unread, mut is_countable) = (Vec::new(), true);
         let Some(only) = only else {
-            return Ok(OldRow { bytes, values: self.read_row(at, bytes)?, unread });
+            return Ok(OldRow { bytes, values: self.read_row(at, bytes)?, unread, is_countable });
         };
-        let values = self.read_if(&self.all, at, bytes, &mut |no, _| {
-            let used = self.is_used(no);
+        let limit = self.whole_limit();
+        let values = self.read_if(&self.all, at, bytes, &mut |no, stored| {
+            // An index that is only counted in is not among those of the definition.
+            let counted = self.is_counted(no);
+            let used = self.is_used(no) || counted && stored.len as usize <= limit;
+            is_countable &= used || !counted;
             if !used && !only.contains(&self.def.place(no)) {
                 unread.push(self.def.place(no));
             }
             used
         })?;
-        Ok(OldRow { bytes, values, unread })
+        Ok(OldRow { bytes, values, unread, is_countable })
     }
 
     /// Do entries of an index depend on this column?
@@ -363,7 +365,7 @@ impl Table {
     pub fn begin_long(&self, statement: &mut Statement<'_>, no: ColumnNo) -> Result<LongWriter> {
         let ty = self.streamed(no)?;
         let asked = self.def.checks.iter().any(|check| check.predicate.names(no));
-        if asked || self.is_used(no) || self.counts_more() {
+        if asked || self.is_used(no) || self.is_counted(no) {
             let (name, table) = (&self.def.live_column(no)?.name, &self.def.name);
             let what = format!(
                 "column {name} of table {table} is used by an index or a check: its values are \

@@ -28,11 +28,17 @@ use crate::txn::{Snapshot, Transaction};
 use super::build::BuildOptions;
 use super::keys::{KeyMaker, Keys};
 use super::oracle::TableOracle;
-use super::schema::IndexDef;
+use super::schema::{ColumnNo, IndexDef};
 use super::{Table, TableIndex};
 
 /// Rows that are compared with the index together.
 const BATCH: usize = 512;
+
+/// An index that updates count in, and the keys it will have.
+pub(super) struct Counted {
+    def: IndexDef,
+    keys: KeyMaker,
+}
 
 /// An index that is being built beside writers.
 #[derive(Clone, Default)]
@@ -41,7 +47,7 @@ pub(super) enum Unfinished {
     #[default]
     None,
     /// Updates count it in.
-    Counted(Arc<KeyMaker>),
+    Counted(Arc<Counted>),
     /// The last of the table's indexes.
     Kept,
 }
@@ -59,8 +65,8 @@ impl Table {
     pub fn counting(&self, index: &IndexDef) -> Arc<Table> {
         let data_version = index.current_data(&self.def);
         let index = IndexDef { data_version, ..index.clone() };
-        let keys = Arc::new(KeyMaker::new(&self.def, &index));
-        self.restaged(self.indexes.clone(), Unfinished::Counted(keys))
+        let counted = Counted { keys: KeyMaker::new(&self.def, &index), def: index };
+        self.restaged(self.indexes.clone(), Unfinished::Counted(Arc::new(counted)))
     }
 
     /// Stage 2: the same table, which keeps `built`, too.
@@ -76,16 +82,19 @@ impl Table {
         Self::assemble(&self.pool, &self.txns, def, rows, (indexes, unfinished))
     }
 
-    /// Do updates count an index in that is not there yet?
-    pub(super) fn counts_more(&self) -> bool {
-        matches!(self.unfinished, Unfinished::Counted(_))
+    /// Do entries of an index that is not there yet, but counted in by updates, depend on this
+    /// column?
+    pub(super) fn is_counted(&self, no: ColumnNo) -> bool {
+        matches!(&self.unfinished, Unfinished::Counted(counted) if counted.def.touches(no))
     }
 
     /// Would an update from `old` to `new` leave the entry of the index that is being counted in as
     /// it is? A key beyond the limit ends the build, not the update.
     pub(super) fn same_when_counted(&self, rows: &[Vec<crate::datum::Value>; 2]) -> bool {
         match &self.unfinished {
-            Unfinished::Counted(keys) => keys.make(rows).is_ok_and(|made| made.same(0, 1)),
+            Unfinished::Counted(counted) => {
+                counted.keys.make(rows).is_ok_and(|made| made.same(0, 1))
+            }
             Unfinished::None | Unfinished::Kept => true,
         }
     }

@@ -42,6 +42,8 @@ pub(super) struct OldRow<'r> {
     pub(super) values: Vec<Value>,
     /// Places of long values that were not read and stay what they are; nulls stand there.
     pub(super) unread: Vec<usize>,
+    /// Was all read that an index depends on that is only counted in?
+    pub(super) is_countable: bool,
 }
 
 /// Places of the two rows in [`Update::keys`].
@@ -111,7 +113,7 @@ impl Table {
         }
         self.def.check_row_but(&new, &kept)?;
         let rows = [old.values, new];
-        let same_when_counted = self.same_when_counted(&rows);
+        let same_when_counted = old.is_countable && self.same_when_counted(&rows);
         let keys = self.make_keys(&rows)?;
         let bytes = self.encode_row(statement.txn().xid()?, &rows[NEW], &stored)?;
         Ok(Update { bytes, keys, same_when_counted })

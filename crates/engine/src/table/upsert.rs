@@ -180,7 +180,7 @@ impl Table {
                 return Err(Error::Invalid(what));
             }
             let Some(new) = merge(&old, proposed.values)? else { return Ok(None) };
-            let old = OldRow { bytes, values: old, unread: Vec::new() };
+            let old = OldRow { bytes, values: old, unread: Vec::new(), is_countable: true };
             self.prepare_update(statement, old, new, None).map(Some)
         };
         let start = (rival.row, rival.bytes.clone());

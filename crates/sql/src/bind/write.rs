@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use rightlink::IndexInfo;
 use sqlparser::ast::{
     self, AssignmentTarget, ConflictTarget, FromTable, OnConflictAction, OnInsert, SetExpr,
     TableFactor, TableObject, TableWithJoins,
@@ -17,7 +18,8 @@ use crate::expr::Expr;
 use crate::parse::cursor::CURRENT;
 use crate::plan::path::Path;
 use crate::plan::{
-    Change, Conflict, Given, Insert, Select, Source, Table, TableScan, Target, path, shape, views,
+    Change, Conflict, Given, Insert, Select, Source, Table, TableScan, Target, path, predicate,
+    shape, views,
 };
 use crate::schemas::{bare, beside};
 
@@ -62,7 +64,10 @@ impl Binder<'_> {
         }
         let conflict = match &insert.on {
             None => None,
-            Some(OnInsert::OnConflict(on)) => Some(self.conflict(on, &table)?),
+            Some(OnInsert::OnConflict(on)) => {
+                let only = insert.settings.iter().flatten().next().map(|one| &one.value);
+                Some(self.conflict(on, only, &table)?)
+            }
             Some(_) => return Err(SqlError::unsupported("ON DUPLICATE KEY")),
         };
         self.scope.second = None;
@@ -73,13 +78,22 @@ impl Binder<'_> {
         Ok(Insert { table, given, source, conflict, rules, returning, sequences })
     }
 
-    fn conflict(&mut self, on: &ast::OnConflict, table: &Arc<Table>) -> Result<Conflict> {
+    /// `only`: the rows that a partial index must hold to say what is in the way.
+    fn conflict(
+        &mut self,
+        on: &ast::OnConflict,
+        only: Option<&ast::Expr>,
+        table: &Arc<Table>,
+    ) -> Result<Conflict> {
         let target = match &on.conflict_target {
             None => Target::Any,
             Some(ConflictTarget::Columns(columns)) => {
                 let names: Vec<String> = columns.iter().map(names::ident).collect();
                 names.iter().try_for_each(|name| column_of(table, name).map(drop))?;
-                Target::Columns(names)
+                match only {
+                    Some(only) => self.partial_target(names, only, table)?,
+                    None => Target::Columns(names),
+                }
             }
             Some(ConflictTarget::OnConstraint(name)) => match names::parts(name)?.as_slice() {
                 [name] => Target::Index(beside(&table.info.name, name)),
@@ -108,6 +122,36 @@ impl Binder<'_> {
             None => None,
         };
         Ok(Conflict { target, assignments: Some(assignments), condition })
+    }
+
+    /// The unique index on these columns that holds every row of which `only` is true.
+    fn partial_target(
+        &mut self,
+        names: Vec<String>,
+        only: &ast::Expr,
+        table: &Table,
+    ) -> Result<Target> {
+        let condition = self.index_condition(only, table)?;
+        let conditions = match condition {
+            Expr::And(list) => path::flatten(list),
+            one => vec![one],
+        };
+        let holds_all = |index: &IndexInfo| {
+            index.predicate.iter().flat_map(|predicate| &predicate.terms).all(|term| {
+                let at = table.info.columns.iter().position(|column| column.name == term.column);
+                at.is_some_and(|at| predicate::follows(&term.test, at, &conditions, &table.types))
+            })
+        };
+        let fit = table.info.indexes.iter();
+        let fit = fit.filter(|index| index.unique && has_key(index, &names) && holds_all(index));
+        let fit: Vec<&IndexInfo> = fit.collect();
+        match fit.as_slice() {
+            // One of all rows is met by whatever another one is met by.
+            fit if fit.iter().any(|index| index.is_whole()) => Ok(Target::Columns(names)),
+            [] => Err(no_target()),
+            [one] => Ok(Target::Index(one.name.clone())),
+            _ => Err(SqlError::unsupported("ON CONFLICT with several partial indexes")),
+        }
     }
 
     fn insert_columns(&self, table: &Table, named: &[ast::ObjectName]) -> Result<Vec<usize>> {
@@ -300,21 +344,25 @@ fn refuse_generated(table: &Table, columns: &[usize], source: Option<&ast::Query
 }
 
 /// Is there a unique index that is meant?
+/// Are these the key columns of the index, in whatever order?
+fn has_key(index: &IndexInfo, names: &[String]) -> bool {
+    index.columns.iter().all(|key| names.contains(&key.name))
+        && names.iter().all(|name| index.columns.iter().any(|key| key.name == *name))
+}
+
+fn no_target() -> SqlError {
+    let message =
+        "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+    SqlError::new(code::INVALID_COLUMN_REFERENCE, message)
+}
+
 fn check_target(target: &Target, table: &Table) -> Result<()> {
     let mut unique = table.info.indexes.iter().filter(|index| index.unique);
     match target {
         Target::Any => Ok(()),
         Target::Columns(names) => {
-            let same = |index: &rightlink::IndexInfo| {
-                index.is_whole()
-                    && index.columns.iter().all(|key| names.contains(&key.name))
-                    && names.iter().all(|name| index.columns.iter().any(|key| key.name == *name))
-            };
-            unique.any(same).then_some(()).ok_or_else(|| {
-                let message = "there is no unique or exclusion constraint matching the ON \
-                               CONFLICT specification";
-                SqlError::new(code::INVALID_COLUMN_REFERENCE, message)
-            })
+            let same = |index: &IndexInfo| index.is_whole() && has_key(index, names);
+            unique.any(same).then_some(()).ok_or_else(no_target)
         }
         Target::Index(name) => {
             unique.any(|index| index.name == *name).then_some(()).ok_or_else(|| {
@@ -336,7 +384,6 @@ fn refuse_insert(insert: &ast::Insert) -> Result<()> {
         || !insert.after_columns.is_empty()
         || insert.output.is_some()
         || insert.insert_alias.is_some()
-        || insert.settings.is_some()
         || insert.format_clause.is_some()
         || insert.multi_table_insert_type.is_some();
     if odd { Err(SqlError::unsupported("INSERT with such a clause")) } else { Ok(()) }

@@ -80,6 +80,7 @@ pub(crate) fn rows(
         }
         Kind::VacuumProgress => vacuums(txn, db, &context.database)?,
         Kind::Snapshots => snapshots(db),
+        Kind::Figures => figures_since_opened(db),
         Kind::TableUse => figures::tables(db, &store::load_all(txn)?)?,
         Kind::Tuples => tuples::rows(args, txn, context)?,
         Kind::IndexUse => figures::indexes(db)?,
@@ -518,6 +519,12 @@ fn snapshots(db: &Database) -> Vec<Row> {
         ]
     };
     db.snapshots().into_iter().map(one).collect()
+}
+
+/// What the store counts, as `rightlink stat` shows it.
+fn figures_since_opened(db: &Database) -> Vec<Row> {
+    let one = |(name, value): (&str, u64)| vec![text(name), number(value)];
+    db.stats().figures.into_iter().map(one).collect()
 }
 
 fn settings(context: &Context) -> Vec<Row> {

@@ -2,6 +2,7 @@
 //!
 //! Does not do: expressions; it hands the rest to sqlparser.
 
+use sqlparser::ast;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -13,6 +14,11 @@ pub(crate) const KEY_LOCK: &str = "\u{1}key";
 
 /// In front of the name of a cursor: WHERE CURRENT OF.
 pub(crate) const CURRENT: &str = "\u{1}current";
+
+fn is(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(found)
+        if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+}
 
 /// Tokens and a place among them.
 pub(crate) struct Cursor {
@@ -47,10 +53,8 @@ impl Cursor {
     /// Is the token `ahead` of here this word?
     pub(crate) fn is_at(&self, ahead: usize, word: &str) -> bool {
         match self.tokens.get(self.at + ahead).map(|token| &token.token) {
-            Some(Token::Word(found)) => {
-                found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word)
-            }
-            _ => false,
+            Some(token) => is(token, word),
+            None => false,
         }
     }
 
@@ -287,6 +291,54 @@ impl Cursor {
             self.at += 1;
         }
         Ok(self.tokens[start..self.at - 1].to_vec())
+    }
+
+    /// Takes the condition behind the columns of ON CONFLICT out of an INSERT: sqlparser knows
+    /// none.
+    pub(crate) fn arbiter(&mut self) -> Result<Option<ast::Expr>> {
+        if !self.is("insert") {
+            return Ok(None);
+        }
+        let start = self.at;
+        let found = self.arbiter_tokens();
+        self.at = start;
+        let Some((from, to)) = found else { return Ok(None) };
+        let mut tokens: Vec<_> = self.tokens.drain(from..to).collect();
+        tokens.remove(0);
+        if tokens.is_empty() {
+            self.at = from;
+            return Err(self.unexpected());
+        }
+        run(tokens, &self.lines, |parser| parser.parse_expr()).map(Some)
+    }
+
+    /// Places of the WHERE behind the columns of ON CONFLICT, and of the DO behind its condition.
+    fn arbiter_tokens(&mut self) -> Option<(usize, usize)> {
+        let (mut depth, mut columns, mut begins) = (0usize, false, None);
+        while let Some(token) = self.peek() {
+            match token {
+                Token::LParen => {
+                    columns |= depth == 0
+                        && self.at > 1
+                        && is(&self.tokens[self.at - 2].token, "on")
+                        && is(&self.tokens[self.at - 1].token, "conflict");
+                    depth += 1;
+                }
+                Token::RParen => {
+                    depth = depth.saturating_sub(1);
+                    let ends = columns && begins.is_none() && depth == 0;
+                    begins =
+                        if ends && self.is_at(1, "where") { Some(self.at + 1) } else { begins };
+                    columns &= !ends;
+                }
+                _ if depth == 0 && begins.is_some() && self.is("do") => {
+                    return begins.map(|from| (from, self.at));
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        None
     }
 
     /// Has sqlparser read everything that is left.

@@ -182,7 +182,13 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
         None => {
             cursor.plain_locks();
             cursor.current_of()?;
-            Stmt::Sql(Box::new(cursor.parse(|parser| parser.parse_statement())?))
+            let arbiter = cursor.arbiter()?;
+            let mut statement = cursor.parse(|parser| parser.parse_statement())?;
+            if let (Some(value), ast::Statement::Insert(insert)) = (arbiter, &mut statement) {
+                // A place that this dialect has no other use for.
+                insert.settings = Some(vec![ast::Setting { key: ast::Ident::new("where"), value }]);
+            }
+            Stmt::Sql(Box::new(statement))
         }
     };
     Ok(Parsed { stmt, lines })

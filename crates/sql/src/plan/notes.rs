@@ -7,11 +7,21 @@
 //! Invariants: what is encoded decodes to equal notes; a line whose word is not known is left out.
 //! Does not do: expressions, which stay text here.
 
+use rightlink::ColumnInfo;
+
 use crate::types::SqlType;
 use crate::types::declared::Modifier;
 
 /// Types of sequences.
 const SEQUENCES: [SqlType; 3] = [SqlType::Int2, SqlType::Int4, SqlType::Int8];
+
+/// Has the column a default that only SQL works out: an expression that is no constant?
+#[must_use]
+pub fn has_sql_default(column: &ColumnInfo) -> bool {
+    let is_null = |text: &str| text == "NULL" || text.starts_with("NULL::");
+    let kept = ColumnNotes::decode(&column.note).default;
+    column.default.is_none() && kept.is_some_and(|text| !is_null(&text))
+}
 
 /// What is kept with a column.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -338,7 +338,8 @@ fn scan_types(scan: &TableScan) -> Vec<SqlType> {
     scan.columns.iter().map(|at| scan.table.types[*at]).collect()
 }
 
-fn flatten(list: Vec<Expr>) -> Vec<Expr> {
+/// The parts of a conjunction, and of those in it.
+pub(crate) fn flatten(list: Vec<Expr>) -> Vec<Expr> {
     let mut out = Vec::with_capacity(list.len());
     for item in list {
         match item {

@@ -40,6 +40,7 @@ pub(crate) enum Kind {
     ColumnStatistics,
     VacuumProgress,
     Snapshots,
+    Figures,
     TableUse,
     IndexUse,
     Activity,
@@ -66,7 +67,7 @@ const fn view(name: &'static str, kind: Kind, columns: &'static [(&'static str, 
     View { name, kind, columns, args: &[] }
 }
 
-static VIEWS: [View; 27] = [
+static VIEWS: [View; 28] = [
     view("pg_namespace", Kind::Namespace, &[("oid", Int8), ("nspname", Text), ("nspowner", Int8)]),
     view(
         "pg_collation",
@@ -267,6 +268,7 @@ static VIEWS: [View; 27] = [
             ("commits_since", Int8),
         ],
     ),
+    view("rightlink_stats", Kind::Figures, &[("name", Text), ("value", Int8)]),
     view(
         "pg_stat_user_tables",
         Kind::TableUse,
