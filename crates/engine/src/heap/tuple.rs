@@ -132,12 +132,22 @@ impl TupleHeader {
 
     /// Is this the header of a version that is committed, as a hint or the frozen mark says, and
     /// that nobody has ended or locked? On any base; what is no header is not.
+    #[inline]
     pub(super) fn is_settled(bytes: &[u8; TUPLE_HEADER]) -> bool {
         let word = u64::from_le_bytes(*bytes.first_chunk().expect("a header is longer"));
         let flags = u16::from_le_bytes([bytes[FLAGS], bytes[FLAGS + 1]]);
         let (xmin, xmax) = (word as u32, word >> 32);
         let born = xmin == FROZEN_OFFSET || xmin != 0 && flags & XMIN_COMMITTED != 0;
         born && xmax == 0 && flags & (ABOUT_XMAX | XMIN_ABORTED) == 0
+    }
+
+    /// Who created a version that is settled ([`TupleHeader::is_settled`]) and that index entries
+    /// name, on a page of base `base`.
+    #[inline]
+    pub(super) fn settled_root(base: u64, bytes: &[u8; TUPLE_HEADER]) -> Option<Xid> {
+        let heap_only = bytes[FLAGS] & HEAP_ONLY as u8 != 0;
+        let offset = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        (Self::is_settled(bytes) && !heap_only).then(|| from_offset(base, offset))
     }
 
     /// The bytes on a page of base `base`.
