@@ -6,13 +6,15 @@
 //! is their turn.
 //!
 //! Invariants: a group says how many rows can be handed over before the next one is needed, so that
-//! a reader who wants few looks at no block more than these need; rows are held in as much memory
-//! as one row may take, and those that do not fit are looked at again when it is their turn.
+//! a reader who wants few looks at no block more than these need; rows are held in at most a page's
+//! worth of memory, which the budget gave, and those that do not fit are looked at again when it is
+//! their turn. The row whose turn it is needs none.
 //! Does not do: reading pages; whether an entry stands for a row (`index_scan`, R4).
 
 use std::ops::Range;
 
 use rightlink_env::sync::Arc;
+use rightlink_env::{Budget, Reservation};
 
 use crate::config::PAGE_SIZE;
 use crate::heap::Look;
@@ -24,6 +26,8 @@ use super::index_scan::{Leaf, Wanted};
 const SPAN: usize = u64::BITS as usize;
 /// Bytes of rows that are held, at most: a page's, which one row may take as well.
 const ROOM: usize = PAGE_SIZE;
+/// So many bytes are held without asking the budget.
+const SMALL: usize = 1 << 10;
 /// Places of the table of blocks; free ones.
 const SLOTS: usize = 2 * SPAN;
 const FREE: u8 = u8::MAX;
@@ -189,6 +193,8 @@ pub(super) struct Held {
     /// Per entry the place of its row, and where its bytes begin and end.
     rows: Vec<(RowId, u32, u32)>,
     bytes: Vec<u8>,
+    /// What the budget gave, once it was asked; none if it had nothing.
+    memory: Option<Option<Reservation>>,
 }
 
 /// An entry whose turn it is.
@@ -289,11 +295,18 @@ impl Held {
         })
     }
 
-    /// Makes room for rows, where none are left that it is not the turn of.
-    pub(super) fn make_room(&mut self) {
+    /// Makes room for rows: where none are held any more, and once by asking the budget.
+    pub(super) fn make_room(&mut self, budget: &Budget) {
         if self.found & !self.passed() == 0 {
             self.bytes.clear();
         }
+        if self.memory.is_none() && self.unread.count_ones() > 1 {
+            self.memory = Some(budget.try_reserve(ROOM));
+        }
+    }
+
+    fn room(&self) -> usize {
+        if matches!(self.memory, Some(Some(_))) { ROOM } else { SMALL }
     }
 
     /// The rows that are held are to be looked at again when it is their turn.
@@ -313,7 +326,7 @@ impl Held {
     #[inline]
     pub(super) fn put(&mut self, number: u32, look: Look<'_>) -> bool {
         if let Look::Row(row_id, row) = look {
-            if self.bytes.len() + row.len() > ROOM {
+            if self.bytes.len() + row.len() > self.room() {
                 if number != self.at {
                     return false;
                 }

@@ -408,7 +408,7 @@ impl IndexRows {
     /// wanted: what another entry meets there it will meet in its turn.
     fn read(&mut self, pin: &Pin, left: u64) -> Result<()> {
         let Self { reader, held, dead, .. } = self;
-        held.make_room();
+        held.make_room(reader.table.pool.scan_budget());
         let (heap, roots) = (&reader.table.heap, held.roots(left));
         let looked = heap.fetch_group(pin, &reader.snapshot, roots, |number, look| {
             if let Look::Nothing { all_dead: true } = look {
