@@ -232,3 +232,32 @@ fn what_did_not_fit_is_read_again_in_its_turn() {
     assert!(stopped > 10, "{stopped} scans were stopped");
     assert!(db.verify().unwrap().is_clean());
 }
+
+/// What is undone while a scan runs is judged anew for the rows that are still to come: nothing
+/// that was read ahead of it is handed over.
+#[test]
+fn what_is_undone_under_a_scan_is_seen_no_more() {
+    for policy in POLICIES {
+        let db = open(&SimDisk::new(9), 400);
+        let model = fill(&db, &mut Rng::from_seed(9), 1);
+        db.set_prefetch(policy);
+        let mut txn = db.begin();
+        let savepoint = txn.savepoint();
+        let doomed = by_key().from(vec![Value::Int8(3)]).limit(30);
+        let ids: Vec<_> = txn.scan("t", &doomed).unwrap().map(|row| row.unwrap().id).collect();
+        for id in ids {
+            assert!(txn.delete("t", id).unwrap());
+        }
+        for key in -40..0 {
+            txn.insert("t", &[Value::Int8(key), text(7, 5), Value::Int8(0)]).unwrap();
+        }
+        let mut rows = txn.scan("t", &by_key()).unwrap();
+        assert_eq!(rows.next().unwrap().unwrap().values[0], Value::Int8(-40));
+        txn.rollback_to(savepoint).unwrap();
+        let rest: Vec<_> = rows.map(|row| of_row(&row.unwrap())).collect();
+        let wanted: Vec<_> = model.into_iter().collect();
+        assert_eq!(rest, wanted, "{policy:?}");
+        drop(txn);
+        assert!(db.verify().unwrap().is_clean());
+    }
+}

@@ -42,7 +42,7 @@ struct Span {
     back: bool,
 }
 
-/// Entries of a leaf that name one block.
+/// Entries of a leaf that name one block, or none of which needs its block.
 pub(super) struct Group {
     span: Span,
     /// Which of the span, a bit each.
@@ -65,7 +65,9 @@ pub(super) struct Groups {
 /// How entries are grouped.
 #[derive(Clone, Copy)]
 pub(super) struct Grouping {
-    /// Only those that follow each other.
+    /// Every entry is alone.
+    pub(super) alone: bool,
+    /// Only those that follow each other are grouped.
     pub(super) adjacent: bool,
     /// Entries that need their row checked are alone: others may need no page.
     pub(super) recheck_alone: bool,
@@ -92,6 +94,12 @@ impl Group {
         &self.span.leaf
     }
 
+    /// Takes in the group that follows; neither needs a page.
+    pub(super) fn join(&mut self, next: &Group) {
+        self.mask |= next.mask;
+        self.rows += next.rows;
+    }
+
     /// Place of its first entry in the leaf.
     pub(super) fn first(&self) -> usize {
         self.span.place(self.mask.trailing_zeros())
@@ -101,9 +109,20 @@ impl Group {
 impl Groups {
     /// The next group.
     pub(super) fn next(&mut self) -> Option<Group> {
-        let mask = *self.masks.get(self.at)?;
+        let next = self.peek()?;
+        self.skip();
+        Some(next)
+    }
+
+    /// Goes on behind the group that [`Groups::peek`] gave.
+    pub(super) fn skip(&mut self) {
         self.at += 1;
-        let end = self.masks.get(self.at).map_or(self.len, |next| next.trailing_zeros());
+    }
+
+    /// The next group, which stays.
+    pub(super) fn peek(&self) -> Option<Group> {
+        let mask = *self.masks.get(self.at)?;
+        let end = self.masks.get(self.at + 1).map_or(self.len, |next| next.trailing_zeros());
         let span = self.span.clone().expect("groups are of a span");
         Some(Group { span, mask, rows: end - mask.trailing_zeros() })
     }
@@ -124,24 +143,25 @@ impl Groups {
         }
         self.masks.clear();
         (self.at, self.len) = (0, len as u32);
-        let mut table = Table { slots: [FREE; SLOTS], blocks: [BlockNo(0); SPAN] };
+        let mut table = Table { last: None, slots: [FREE; SLOTS], blocks: [BlockNo(0); SPAN] };
         for bit in 0..len as u32 {
             let entry = &leaf.batch.entries[span.place(bit)];
             let block = entry.row.block;
-            let last = self.masks.len().wrapping_sub(1);
-            let known = match self.masks.len() {
-                _ if how.recheck_alone && entry.recheck => None,
-                0 => None,
-                _ if table.blocks[last] == block => Some(last),
+            let alone = how.alone || how.recheck_alone && entry.recheck;
+            let known = match table.last {
+                _ if alone => None,
+                Some((last, group)) if last == block => Some(group),
                 _ if how.adjacent => None,
                 _ => table.find(block),
             };
             match known {
                 Some(group) => self.masks[group] |= 1 << bit,
                 None => {
-                    // One that is alone is in no table, so nobody joins it.
-                    let alone = how.recheck_alone && entry.recheck;
-                    table.add(if alone { BlockNo(0) } else { block }, self.masks.len());
+                    // Nobody joins one that is alone.
+                    match alone {
+                        true => table.last = None,
+                        false => table.add(block, self.masks.len(), how.adjacent),
+                    }
                     self.masks.push(1 << bit);
                 }
             }
@@ -152,6 +172,8 @@ impl Groups {
 
 /// Finds groups by their blocks.
 struct Table {
+    /// The block of the group that began last, unless that is of one entry for good.
+    last: Option<(BlockNo, usize)>,
     slots: [u8; SLOTS],
     blocks: [BlockNo; SPAN],
 }
@@ -170,7 +192,12 @@ impl Table {
         (group != FREE).then_some(usize::from(group))
     }
 
-    fn add(&mut self, block: BlockNo, group: usize) {
+    /// A group begins. Where only neighbours join, the table is not needed.
+    fn add(&mut self, block: BlockNo, group: usize, adjacent: bool) {
+        self.last = Some((block, group));
+        if adjacent {
+            return;
+        }
         let slot = self.slot(block);
         self.blocks[group] = block;
         self.slots[slot] = group as u8;
@@ -278,7 +305,7 @@ impl Held {
         let Span { leaf, first, back } = self.span().clone();
         let span = Span { leaf, first, back };
         let block = span.leaf.batch.entries[span.place(self.at)].row.block;
-        let end = u64::from(self.at).saturating_add(left);
+        let end = u64::from(self.at).saturating_add(left.max(1));
         let near =
             1u64.checked_shl(u32::try_from(end).unwrap_or(u32::MAX)).map_or(!0, |bit| bit - 1);
         let mut bits = self.unread & near;

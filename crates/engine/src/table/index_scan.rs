@@ -15,7 +15,8 @@
 //! (the clock was read before the leaf, and is asked again under the leaf's latch). A scan that
 //! turns round or goes back to a mark serves the rest of that leaf from the batch it holds, and
 //! goes on beyond the leaf's fences (R5). Between two rows there is neither a pin nor a latch: what
-//! was read of a page beyond a row is held as a copy, which the snapshot keeps true.
+//! was read of a page beyond a row is held as a copy, which the snapshot keeps true; where it sees
+//! work that its own transaction can still undo, nothing is held.
 //! Does not do: decode keys (`index_only`).
 
 use std::ops::Range;
@@ -44,6 +45,8 @@ const MAX_LEAVES: usize = 32;
 const SMALL: usize = 1 << 10;
 /// So many entries are held where the budget has no room for a leaf's.
 const PIECE: usize = 16;
+/// Most groups that need no page and are put to another.
+const MAX_JOINED: usize = 64;
 
 /// The leaves with wanted keys.
 pub(super) struct Leaves {
@@ -194,6 +197,10 @@ struct Feed {
     room: Option<Reservation>,
     /// Values come from keys where the heap need not be asked.
     index_only: bool,
+    /// Every entry goes by itself: rows must not be held.
+    alone: bool,
+    /// So many groups that need no page are put to one that needs none.
+    joined: usize,
     /// Leaves to sort at a time; 0: the index's order is kept.
     sort: usize,
     by_leaf: bool,
@@ -203,7 +210,11 @@ struct Feed {
 }
 
 impl Feed {
-    fn new(leaves: Leaves, index_only: bool, goes_on: &Arc<AtomicBool>) -> Self {
+    fn new(
+        leaves: Leaves,
+        (index_only, alone): (bool, bool),
+        goes_on: &Arc<AtomicBool>,
+    ) -> Self {
         let by_leaf = leaves.table.pool.prefetch() == Prefetch::Simple;
         let goes_on = Arc::clone(goes_on);
         Self {
@@ -213,6 +224,8 @@ impl Feed {
             sorted: Vec::new(),
             room: None,
             index_only,
+            alone,
+            joined: 0,
             sort: 0,
             by_leaf,
             between: false,
@@ -237,8 +250,25 @@ impl Feed {
             self.between = true;
         };
         let page = self.page_of(&group)?;
+        let group = if page.is_none() { self.join(group) } else { group };
         let rows = group.rows;
         Ok(Some((page, group, rows)))
+    }
+
+    /// Puts groups that follow and need no page either to one that needs none: few at first, as the
+    /// reader may want few. One of which that cannot be told is left for its turn.
+    fn join(&mut self, mut group: Group) -> Group {
+        let mut most = self.joined;
+        while most > 0
+            && let Some(next) = self.groups.peek()
+            && matches!(self.page_of(&next), Ok(None))
+        {
+            group.join(&next);
+            self.groups.skip();
+            most -= 1;
+        }
+        self.joined = (2 * self.joined).clamp(1, MAX_JOINED);
+        group
     }
 
     /// The next group, if a leaf's entries are left.
@@ -253,7 +283,8 @@ impl Feed {
             return None;
         }
         // A policy that leaves out adjacent duplicates only is not to gain by this.
-        let how = Grouping { adjacent: self.by_leaf, recheck_alone: self.index_only };
+        let (adjacent, recheck_alone) = (self.by_leaf, self.index_only);
+        let how = Grouping { alone: self.alone, adjacent, recheck_alone };
         self.groups.refill(leaf, (left, *back), how);
         self.groups.next()
     }
@@ -335,7 +366,8 @@ impl IndexRows {
     ) -> Self {
         let (index, search) = (Arc::clone(&leaves.index), Arc::clone(&leaves.search));
         let (direction, goes_on) = (leaves.direction, Arc::default());
-        let mut feed = Feed::new(leaves, keys.is_some(), &goes_on);
+        let how = (keys.is_some(), reader.snapshot.sees_own_work());
+        let mut feed = Feed::new(leaves, how, &goes_on);
         feed.sort = usize::from(any_order);
         Self {
             stream: stream_of(feed, reader.ahead),
@@ -525,7 +557,8 @@ impl IndexRows {
         }
         let search = (Arc::clone(&self.search), self.direction);
         let leaves = Leaves::of_range(&self.reader.table, &self.index, search, range);
-        Feed { run, ..Feed::new(leaves, self.keys.is_some(), &self.goes_on) }
+        let how = (self.keys.is_some(), self.reader.snapshot.sees_own_work());
+        Feed { run, ..Feed::new(leaves, how, &self.goes_on) }
     }
 
     /// What its read streams did so far.
