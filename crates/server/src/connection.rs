@@ -217,7 +217,7 @@ impl Core<'_> {
 
     /// Handles a message; an error ends the connection.
     fn handle(&mut self, kind: u8, body: &[u8]) -> Handled {
-        self.peer.enter(Phase::Busy);
+        self.peer.busy();
         let message = match frontend::message(kind, body) {
             Ok(message) => message,
             Err(what) => return self.malformed(kind, what),

@@ -63,6 +63,14 @@ impl Peer {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
+    /// A message has come. Those that are sent together are one stretch of work, from the first one
+    /// on: the clock is asked once.
+    pub(crate) fn busy(&self) {
+        if !self.is_in(Phase::Busy) {
+            self.enter(Phase::Busy);
+        }
+    }
+
     /// From now on `interrupt` ends what it does.
     pub(crate) fn obey(&self, interrupt: Interrupt) {
         let first = self.interrupt.set(interrupt).is_ok();

@@ -201,12 +201,6 @@ impl<'a> HeapPage<'a> {
         Error::corrupt(self.id, format!("line pointer {slot}: {what}"))
     }
 
-    /// Is the line pointer `slot`, one of the array, unused?
-    pub(super) fn is_unused(&self, slot: u16) -> bool {
-        assert!((1..=self.slots).contains(&slot), "a line pointer of the page");
-        header::u32_at(self.bytes, HEADER_SIZE + SLOT_SIZE * usize::from(slot - 1)) == 0
-    }
-
     /// The line pointer `slot`; one beyond the array is unused.
     pub(super) fn slot(&self, slot: u16) -> Result<Slot> {
         if slot == 0 || slot > self.slots {
@@ -227,18 +221,31 @@ impl<'a> HeapPage<'a> {
 
     /// All line pointers, each as [`HeapPage::slot`] gives it.
     pub(super) fn all_slots(&self) -> Result<Vec<Slot>> {
-        let (upper, end) = (self.upper(), HEADER_SIZE + SLOT_SIZE * usize::from(self.slots));
-        let (words, _) = self.bytes[HEADER_SIZE..end].as_chunks::<SLOT_SIZE>();
-        // Not collected: through a `Result` the vector would grow step by step.
-        let mut slots = Vec::with_capacity(words.len());
-        for (slot, word) in (1u16..).zip(words) {
-            // Nearly all are of a tuple.
-            slots.push(match Slot::of_tuple(u32::from_le_bytes(*word)) {
-                Some((offset, len)) if is_tuple(upper, offset, len) => Slot::Normal { offset, len },
-                _ => self.slot(slot)?,
-            });
+        let (upper, words) = (self.upper(), self.slot_words());
+        // Nearly all are of a tuple: the others are looked at again, so that this loop has no way out.
+        let mut others = false;
+        let read = |word: &[u8; SLOT_SIZE]| match Slot::of_tuple(u32::from_le_bytes(*word)) {
+            Some((offset, len)) if is_tuple(upper, offset, len) => Slot::Normal { offset, len },
+            _ => {
+                others = true;
+                Slot::Unused
+            }
+        };
+        let mut slots: Vec<Slot> = words.iter().map(read).collect();
+        if others {
+            for (slot, found) in (1u16..).zip(&mut slots) {
+                if *found == Slot::Unused {
+                    *found = self.slot(slot)?;
+                }
+            }
         }
         Ok(slots)
+    }
+
+    /// The line pointers' bytes.
+    pub(super) fn slot_words(&self) -> &'a [[u8; SLOT_SIZE]] {
+        let end = HEADER_SIZE + SLOT_SIZE * usize::from(self.slots);
+        self.bytes[HEADER_SIZE..end].as_chunks().0
     }
 
     fn check_tuple(&self, slot: u16, offset: u16, len: u16) -> Result<()> {
@@ -256,6 +263,7 @@ impl<'a> HeapPage<'a> {
 
     /// Is the version at `offset`, which a normal line pointer names, committed and neither ended
     /// nor locked, as far as its own header tells?
+    #[inline]
     pub(super) fn is_settled(&self, offset: u16) -> bool {
         let head = self.bytes[usize::from(offset)..].first_chunk();
         head.is_some_and(TupleHeader::is_settled)
@@ -277,6 +285,14 @@ impl<'a> HeapPage<'a> {
         let (head, row) = all.split_first_chunk()?;
         let xmin = TupleHeader::settled_root(self.base(), head)?;
         Some((xmin, row))
+    }
+
+    /// Is the version at `offset`, as above, heap-only and settled? Then a line pointer that
+    /// redirects to it is the root of a chain that loses nothing.
+    pub(super) fn is_settled_chain(&self, offset: u16) -> bool {
+        let heap_only = crate::heap::tuple::HEAP_ONLY;
+        let flags = header::u16_at(self.bytes, usize::from(offset) + crate::heap::tuple::FLAGS);
+        flags & heap_only != 0 && self.is_settled(offset)
     }
 
     /// The version that the normal line pointer `slot` names: offset and bytes.

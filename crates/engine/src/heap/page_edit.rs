@@ -33,11 +33,22 @@ fn slot_at(slot: u16) -> usize {
 pub(super) fn choose_slots(page: &HeapPage<'_>, count: usize) -> Vec<u16> {
     let mut chosen = Vec::new();
     if page.flags() & FREE_SLOTS != 0 {
-        chosen.extend((1..=page.slots()).filter(|slot| page.is_unused(*slot)).take(count));
+        let unused = (1u16..).zip(page.slot_words()).filter(|(_, word)| **word == [0; SLOT_SIZE]);
+        chosen.extend(unused.map(|(slot, _)| slot).take(count));
     }
     let fresh = (page.slots() + 1..=MAX_SLOTS).take(count - chosen.len());
     chosen.extend(fresh);
     chosen
+}
+
+/// The slot that [`choose_slots`] gives for one tuple.
+pub(super) fn choose_slot(page: &HeapPage<'_>) -> Option<u16> {
+    let unused = match page.flags() & FREE_SLOTS != 0 {
+        true => page.slot_words().iter().position(|word| *word == [0; SLOT_SIZE]),
+        false => None,
+    };
+    let slot = unused.map_or(page.slots(), |at| at as u16) + 1;
+    (slot <= MAX_SLOTS).then_some(slot)
 }
 
 /// How many of `lens` (tuple bytes, header included) fit on `page` while `reserve` bytes stay free.
@@ -102,6 +113,9 @@ pub(super) fn insert_tuples(
 /// Stores line pointers, neighbours in one store.
 fn write_slots(page: &mut PageMut<'_>, slots: &[u16], pointers: &[Slot]) {
     assert!(slots.is_sorted() && slots.len() == pointers.len());
+    if let ([slot], [pointer]) = (slots, pointers) {
+        return page.write(slot_at(*slot), &pointer.encode());
+    }
     let mut from = 0;
     while from < slots.len() {
         let mut to = from + 1;
@@ -168,8 +182,9 @@ pub(super) fn put_prune_xid(page: &mut PageMut<'_>, xid: Xid) {
 /// store.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rewrite {
-    /// All line pointers of the page afterwards, new offsets included; no unused ones at the end.
-    pointers: Vec<Slot>,
+    /// All line pointers of the page afterwards ([`Slot::word`]), new offsets included; no unused
+    /// ones at the end.
+    pointers: Vec<u32>,
     /// Runs of tuple bytes to move, in this order: from, length, to.
     moves: Vec<(usize, usize, usize)>,
     upper: usize,
@@ -208,27 +223,25 @@ impl Rewrite {
             }
             (end, shift) = (*at, shift + len);
         }
-        let mut pointers = keep.to_vec();
-        let mut left = 0;
-        for pointer in &mut pointers {
-            let Slot::Normal { offset, len } = pointer else { continue };
-            let (at, len) = wide(&(*offset, *len));
-            let higher = holes.iter().take_while(|(hole, _)| *hole > at);
-            let to = at + higher.map(|(_, len)| len).sum::<usize>();
-            if to + len > PRUNE_XID {
-                return None;
-            }
-            *offset = to as u16;
-            left += len;
+        let (mut left, mut inside) = (0, true);
+        let moved = |slot: &Slot| {
+            let Slot::Normal { offset, len } = *slot else { return slot.word() };
+            let at = usize::from(offset);
+            let higher = holes.iter().map(|(hole, len)| if *hole > at { *len } else { 0 });
+            let to = at + higher.sum::<usize>();
+            inside &= to + usize::from(len) <= PRUNE_XID;
+            left += usize::from(len);
+            Slot::Normal { offset: to as u16, len }.word()
+        };
+        let pointers: Vec<u32> = keep.iter().map(moved).collect();
+        if !inside {
+            return None;
         }
         // Else there is damage, and the other way finds it.
         if upper + shift + left != PRUNE_XID {
             return None;
         }
-        while pointers.last() == Some(&Slot::Unused) {
-            pointers.pop();
-        }
-        Some(Rewrite { pointers, moves, upper: upper + shift })
+        Some(Rewrite { pointers: without_unused_end(pointers), moves, upper: upper + shift })
     }
 
     /// Plans the page of `keep` (one entry per line pointer, offsets as they are now), compacted.
@@ -255,10 +268,8 @@ impl Rewrite {
             keep[i] = Slot::Normal { offset: upper as u16, len: len as u16 };
             push_move(&mut moves, (offset, len, upper));
         }
-        while keep.last() == Some(&Slot::Unused) {
-            keep.pop();
-        }
-        Ok(Rewrite { pointers: keep, moves, upper })
+        let pointers = without_unused_end(keep.into_iter().map(Slot::word).collect());
+        Ok(Rewrite { pointers, moves, upper })
     }
 
     /// Carries the plan out.
@@ -282,7 +293,7 @@ impl Rewrite {
         bounds[..2].copy_from_slice(&(new_lower as u16).to_le_bytes());
         bounds[2..].copy_from_slice(&(self.upper as u16).to_le_bytes());
         page.write(header::LOWER, &bounds);
-        if self.pointers.contains(&Slot::Unused) {
+        if self.pointers.contains(&UNUSED) {
             put_flags(page, FREE_SLOTS, 0);
         }
     }
@@ -290,21 +301,32 @@ impl Rewrite {
     /// Stores only the line pointers that differ, neighbours in one store.
     fn store_pointers(&self, page: &mut PageMut<'_>) {
         let mut run = Vec::with_capacity(self.pointers.len() * SLOT_SIZE);
-        let mut end = HEADER_SIZE;
-        for pointer in &self.pointers {
-            let word = pointer.word();
-            if header::u32_at(page.bytes(), end) != word {
-                run.extend_from_slice(&word.to_le_bytes());
-            } else if !run.is_empty() {
-                page.write(end - run.len(), &run);
-                run.clear();
+        let mut at = 0;
+        while at < self.pointers.len() {
+            let (old, _) = page.bytes()[HEADER_SIZE..PRUNE_XID].as_chunks::<SLOT_SIZE>();
+            let pairs =
+                || self.pointers.iter().zip(old).map(|(new, old)| (new.to_le_bytes(), *old));
+            let Some(same) = pairs().skip(at).position(|(new, old)| new != old) else { return };
+            let from = at + same;
+            run.clear();
+            for (new, _) in pairs().skip(from).take_while(|(new, old)| new != old) {
+                run.extend_from_slice(&new);
             }
-            end += SLOT_SIZE;
-        }
-        if !run.is_empty() {
-            page.write(end - run.len(), &run);
+            at = from + run.len() / SLOT_SIZE;
+            page.write(HEADER_SIZE + from * SLOT_SIZE, &run);
         }
     }
+}
+
+/// The line pointer of an unused slot.
+const UNUSED: u32 = 0;
+
+/// Line pointers without the unused ones at the end.
+fn without_unused_end(mut pointers: Vec<u32>) -> Vec<u32> {
+    while pointers.last() == Some(&UNUSED) {
+        pointers.pop();
+    }
+    pointers
 }
 
 /// Appends a move, joined to the one before when both move neighbours by the same distance.

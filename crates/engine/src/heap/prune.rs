@@ -106,9 +106,9 @@ impl DeadQueue {
     }
 }
 
-/// What planning has to look at, decoded once: all but the versions that are settled, as most are.
-/// Those are no roots of chains that may be shortened, no aborted ones, have no end and need no
-/// hint.
+/// What planning has to look at, decoded once: all but the versions that are settled, as most are,
+/// and what redirects to one. Those are no roots of chains that may be shortened, no aborted ones,
+/// have no end and need no hint.
 pub(super) struct Versions<'a>(Vec<(u16, Option<Tuple<'a>>)>);
 
 impl<'a> Versions<'a> {
@@ -120,7 +120,11 @@ impl<'a> Versions<'a> {
                 Slot::Normal { offset, len } => {
                     found.push((slot, Some(page.tuple_at(slot, (*offset, *len))?)));
                 }
-                Slot::Redirect(_) => found.push((slot, None)),
+                // What it redirects to is looked at when its chain is, else.
+                Slot::Redirect(to) => match slots.get(usize::from(*to).wrapping_sub(1)) {
+                    Some(Slot::Normal { offset, .. }) if page.is_settled_chain(*offset) => {}
+                    _ => found.push((slot, None)),
+                },
                 Slot::Unused | Slot::Dead => {}
             }
         }

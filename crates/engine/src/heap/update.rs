@@ -14,8 +14,8 @@ use rightlink_env::sync::Ordering;
 
 use crate::error::Result;
 use crate::heap::insert::Search;
-use crate::heap::page::{HeapPage, MAX_SLOTS, Slot};
-use crate::heap::page_edit::{self, choose_slots, how_many_fit};
+use crate::heap::page::{HeapPage, Slot};
+use crate::heap::page_edit::{self, choose_slot, how_many_fit};
 use crate::heap::page_set::{Maps, PageSet};
 use crate::heap::tuple::{HEAP_ONLY, TupleHeader, UPDATED};
 use crate::heap::visibility::Judge;
@@ -38,8 +38,10 @@ enum Attempt {
     Ended(WriteOutcome),
     /// A status must be read, then the same again.
     Unknown,
-    /// The page chosen for the new version has no room.
-    NoRoom,
+    /// The page chosen for the new version has no room; may pruning it make some?
+    NoRoom {
+        prunable: bool,
+    },
 }
 
 impl Heap {
@@ -84,11 +86,11 @@ impl Heap {
                     return Ok(outcome);
                 }
                 Attempt::Unknown => judge.resolve()?,
-                Attempt::NoRoom if !pruned && target == home => {
+                Attempt::NoRoom { prunable: true } if !pruned && target == home => {
                     pruned = true;
                     self.prune_for_room(target)?;
                 }
-                Attempt::NoRoom => {
+                Attempt::NoRoom { .. } => {
                     search.failed = Some(target);
                     target = self.page_with_room(&mut search, len, 1)?;
                 }
@@ -108,7 +110,7 @@ impl Heap {
             match self.try_update(&change, target, &mut judge)? {
                 Attempt::Ended(_) => return Ok(()),
                 Attempt::Unknown => judge.resolve()?,
-                Attempt::NoRoom => panic!("block {target} has no room"),
+                Attempt::NoRoom { .. } => panic!("block {target} has no room"),
             }
         }
     }
@@ -128,7 +130,8 @@ impl Heap {
         let blocks = if home == target { &blocks[..1] } else { &blocks[..] };
         let Some(set) = self.latch_for(blocks, Maps::Marked, change.writer.xid)? else {
             let gone = !self.is_data_block(home);
-            return Ok(if gone { Attempt::Ended(WriteOutcome::Gone) } else { Attempt::NoRoom });
+            let no_room = Attempt::NoRoom { prunable: false };
+            return Ok(if gone { Attempt::Ended(WriteOutcome::Gone) } else { no_room });
         };
         for block in blocks {
             set.bits(*block)?;
@@ -145,12 +148,13 @@ impl Heap {
             }
         };
         let Some(slot) = slot_with_room(&set.page(target)?, change.len)? else {
-            let left = self.room_for_inserts(&set.page(target)?);
+            let page = set.page(target)?;
+            let (left, prunable) = (self.room_for_inserts(&page), page.prune_xid().is_some());
             drop(set);
             if target != home {
                 self.free_space().note(target, left)?;
             }
-            return Ok(Attempt::NoRoom);
+            return Ok(Attempt::NoRoom { prunable });
         };
         let outcome = replace(set, change, &old, RowId::new(target, slot))?;
         self.add_garbage(1);
@@ -174,10 +178,10 @@ fn slot_with_room(page: &HeapPage<'_>, len: usize) -> Result<Option<u16>> {
     if page.gap() < len {
         return Ok(None);
     }
-    let slots = choose_slots(page, 1);
-    let fits = how_many_fit(page, &slots, 0, std::iter::once(len)) == 1;
-    assert!(!fits || page.slot(slots[0])? == Slot::Unused && slots[0] <= MAX_SLOTS);
-    Ok(fits.then(|| slots[0]))
+    let Some(slot) = choose_slot(page) else { return Ok(None) };
+    let fits = how_many_fit(page, &[slot], 0, std::iter::once(len)) == 1;
+    assert!(!fits || page.slot(slot)? == Slot::Unused);
+    Ok(fits.then_some(slot))
 }
 
 /// Stores both halves of the update and logs them.

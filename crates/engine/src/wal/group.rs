@@ -21,6 +21,8 @@ use super::frame::{FrameHeader, MAX_FRAME_BYTES, records_sum};
 pub(super) struct Group {
     bytes: AlignedBuf,
     base: u64,
+    /// Where it began: the end of the group before.
+    start: u64,
     /// Start of the frame, once it has a record.
     frame: Option<u64>,
     /// End of what was put.
@@ -35,13 +37,18 @@ impl Group {
     pub(super) fn new(capacity: usize, end: u64) -> Group {
         assert!(capacity as u64 >= 4 * BLOCK, "a group has room for several blocks");
         let bytes = AlignedBuf::zeroed(capacity);
-        Group { bytes, base: sector_of(end), frame: None, end, len: 0, records: 0 }
+        Group { bytes, base: sector_of(end), start: end, frame: None, end, len: 0, records: 0 }
     }
 
     /// Empties the group, to go on at `end`.
     pub(super) fn reset(&mut self, end: u64) {
-        (self.base, self.end, self.frame) = (sector_of(end), end, None);
+        (self.base, self.start, self.end, self.frame) = (sector_of(end), end, end, None);
         (self.len, self.records) = (0, 0);
+    }
+
+    /// End of the log without this group.
+    pub(super) fn start(&self) -> u64 {
+        self.start
     }
 
     /// End of the log with this group.

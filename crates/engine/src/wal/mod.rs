@@ -2,7 +2,8 @@
 //!
 //! Records are copied into a group in memory; one of the threads that want them durable (the
 //! leader) seals the group as a frame, writes and syncs it while the next group fills, and wakes
-//! the others. No thread of its own is needed. The pieces, from the bytes up:
+//! the others, and one of those who wait for the next group. No thread of its own is needed. The
+//! pieces, from the bytes up:
 //!
 //! | file | what |
 //! |---|---|
@@ -161,8 +162,10 @@ pub struct Wal {
     segment_bytes: u64,
     segments: Segments,
     state: Mutex<State>,
-    /// A flush has ended, or the log was poisoned.
-    changed: Condvar,
+    /// Rung for those who wait for a group, by its number modulo two: for all of them when it is
+    /// durable, for one of them when the group before is, since somebody has to lead; for all when
+    /// the log was poisoned.
+    bells: [Condvar; 2],
     /// The leader's; nobody waits for it.
     tail: Mutex<[u8; SECTOR as usize]>,
     control: Mutex<ControlFile>,
@@ -180,6 +183,8 @@ struct State {
     active: Group,
     /// The other group, unless a leader has it.
     spare: Option<Group>,
+    /// Number of the active group: how many leaders there were before it.
+    turn: usize,
     poisoned: Option<String>,
     stats: WalStats,
 }
@@ -242,7 +247,8 @@ impl Wal {
         let memory = reserve(env, options)?;
         let group = || Group::new(options.group_bytes(), end);
         let stats = WalStats::default();
-        let state = State { active: group(), spare: Some(group()), poisoned: None, stats };
+        let (active, spare) = (group(), Some(group()));
+        let state = State { active, spare, turn: 0, poisoned: None, stats };
         let stored = control.stored();
         Ok(Wal {
             database: stored.control.database,
@@ -250,7 +256,7 @@ impl Wal {
             segment_bytes: options.segment_bytes,
             segments,
             state: Mutex::new(state),
-            changed: Condvar::new(),
+            bells: [Condvar::new(), Condvar::new()],
             tail: Mutex::new(tail),
             redo: AtomicU64::new(stored.control.redo.0),
             control: Mutex::new(control),
@@ -413,7 +419,9 @@ impl Wal {
                 state = self.lead(state);
             } else {
                 state.stats.followed += 1;
-                state = self.changed.wait(state);
+                // It is in the group on its way if the active one begins behind it.
+                let group = state.turn - usize::from(upto.0 <= state.active.start());
+                state = self.bells[group % 2].wait(state);
                 if broken("wal-follower-once") {
                     break;
                 }
@@ -437,8 +445,10 @@ impl Wal {
         let end = state.active.end();
         next.reset(end);
         let group = std::mem::replace(&mut state.active, next);
+        let number = state.turn;
+        state.turn += 1;
         drop(state);
-        let mut turn = Turn { wal: self, group: Some(group), result: None };
+        let mut turn = Turn { wal: self, number, group: Some(group), result: None };
         turn.run();
         drop(turn);
         self.state.lock()
@@ -492,7 +502,7 @@ impl Wal {
     /// A failed sync or write made the log's state unknown: every later append and flush fails.
     pub fn poison(&self, why: &str) {
         self.state.lock().poison(why);
-        self.changed.notify_all();
+        self.bells.iter().for_each(Condvar::notify_all);
     }
 
     /// The error of a poisoned log, if it is one.
@@ -555,6 +565,8 @@ impl Drop for LogHold {
 /// A leader's turn. However it ends, a panic included, the group comes back and the others wake.
 struct Turn<'a> {
     wal: &'a Wal,
+    /// Of its group.
+    number: usize,
     group: Option<Group>,
     result: Option<std::result::Result<(u64, u64), IoError>>,
 }
@@ -583,8 +595,19 @@ impl Drop for Turn<'_> {
             None => state.poison("a thread panicked while it wrote the log"),
         }
         state.spare = Some(group);
-        if !broken("wal-no-wake") {
-            self.wal.changed.notify_all();
+        let poisoned = state.poisoned.is_some();
+        // Whoever is woken wants the lock.
+        drop(state);
+        if broken("wal-no-wake") {
+            return;
+        }
+        let [own, next] = [self.number, self.number + 1].map(|number| &self.wal.bells[number % 2]);
+        own.notify_all();
+        // Of the next group one is enough, to lead it: whoever leads it rings for the others.
+        match poisoned {
+            true => next.notify_all(),
+            false if broken("wal-no-next") => {}
+            false => next.notify_one(),
         }
     }
 }

@@ -117,6 +117,7 @@ fn broken_logs_are_caught() {
         Case { rule: "wal-durable-early", world: commits, within: 1000 },
         Case { rule: "wal-follower-once", world: commits, within: 1000 },
         Case { rule: "wal-no-wake", world: commits, within: 1000 },
+        Case { rule: "wal-no-next", world: commits, within: 1000 },
         Case { rule: "wal-not-synced", world: commits, within: 100 },
         Case { rule: "wal-failed-sync-forgiven", world: a_sync_fails, within: 1000 },
     ]);

@@ -51,7 +51,10 @@ impl Out {
     }
 
     fn text(&mut self, text: &str) {
-        self.bytes.extend(text.bytes().filter(|byte| *byte != 0));
+        match text.bytes().any(|byte| byte == 0) {
+            true => self.bytes.extend(text.bytes().filter(|byte| *byte != 0)),
+            false => self.bytes.extend_from_slice(text.as_bytes()),
+        }
         self.bytes.push(0);
     }
 

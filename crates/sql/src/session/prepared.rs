@@ -195,10 +195,18 @@ impl Portal {
         let State::Running { plan, done, count, .. } = &self.state else { return String::new() };
         let count = done.as_ref().map_or(*count, |done| done.count);
         match &**plan {
-            Plan::Insert(_) => format!("INSERT 0 {count}"),
-            Plan::Select(_) => format!("SELECT {count}"),
-            other => format!("{} {count}", verb(other)),
+            Plan::Insert(_) => counted("INSERT 0", count),
+            Plan::Select(_) => counted("SELECT", count),
+            other => counted(verb(other), count),
         }
+    }
+}
+
+/// A tag with its count. Most are of one digit, which needs no formatting.
+fn counted(what: &str, count: u64) -> String {
+    match u8::try_from(count) {
+        Ok(digit @ 0..=9) => [what, " ", char::from(b'0' + digit).encode_utf8(&mut [0])].concat(),
+        _ => format!("{what} {count}"),
     }
 }
 
