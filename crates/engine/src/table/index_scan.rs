@@ -210,11 +210,7 @@ struct Feed {
 }
 
 impl Feed {
-    fn new(
-        leaves: Leaves,
-        (index_only, alone): (bool, bool),
-        goes_on: &Arc<AtomicBool>,
-    ) -> Self {
+    fn new(leaves: Leaves, (index_only, alone): (bool, bool), goes_on: &Arc<AtomicBool>) -> Self {
         let by_leaf = leaves.table.pool.prefetch() == Prefetch::Simple;
         let goes_on = Arc::clone(goes_on);
         Self {
