@@ -1,5 +1,6 @@
-//! Threads, std's or the model's. Only `db.rs` of the engine and the workers of aio start one;
-//! everything else offers `step()` functions. Under the model `sleep` is a yield.
+//! Threads, std's or the model's. Only `db/` of the engine, its large statements for as long as they
+//! run, and the workers of aio start one; everything else offers `step()` functions. Under the model
+//! `sleep` is a yield.
 
 #[cfg(not(feature = "shuttle"))]
 use std::thread as imp;
@@ -120,6 +121,48 @@ pub fn several(_name: &str, count: usize, work: &(dyn Fn() + Sync)) {
     });
 }
 
+/// Runs `work` here and `beside` on up to `count` other threads, and waits for all of them. Fewer
+/// run `beside` where the system refuses a thread, perhaps none.
+///
+/// # Panics
+/// If either panics on any of them.
+#[cfg(not(feature = "shuttle"))]
+pub fn with_helpers<T: Send>(
+    name: &str,
+    count: usize,
+    beside: &(dyn Fn() + Sync),
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    assert!(!name.is_empty() && !name.contains('\0'), "a thread has a name");
+    imp::scope(|scope| {
+        for _ in 0..count {
+            let thread = imp::Builder::new().name(name.to_string());
+            if thread.spawn_scoped(scope, inheriting(beside)).is_err() {
+                break;
+            }
+        }
+        work()
+    })
+}
+
+/// As without the model; the caller only waits, as in [`several`].
+#[cfg(feature = "shuttle")]
+pub fn with_helpers<T: Send>(
+    _name: &str,
+    count: usize,
+    beside: &(dyn Fn() + Sync),
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    let mut done = None;
+    imp::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(inheriting(beside));
+        }
+        scope.spawn(inheriting(|| done = Some(work())));
+    });
+    done.expect("all of the scope has ended")
+}
+
 /// Which thread runs this.
 pub fn current_id() -> ThreadId {
     imp::current().id()
@@ -167,6 +210,25 @@ mod tests {
             }
         });
         assert!(done.iter().all(|times| times.load(Ordering::Relaxed) == 1));
+    }
+
+    #[test]
+    fn helpers_run_beside_the_work_and_end_before_it_counts_as_done() {
+        use crate::sync::{AtomicUsize, Ordering};
+        let helped = AtomicUsize::new(0);
+        let beside = || {
+            helped.fetch_add(1, Ordering::Relaxed);
+        };
+        let here = current_id();
+        let ran = with_helpers("helps", 3, &beside, current_id);
+        assert_eq!(ran, here);
+        assert_eq!(helped.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
+    fn a_panic_of_a_helper_is_one_of_the_work() {
+        with_helpers("fails", 1, &|| panic!("helper"), || ());
     }
 
     #[test]

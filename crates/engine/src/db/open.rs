@@ -24,7 +24,7 @@ use crate::catalog::Catalog;
 use crate::config::{MIN_POOL_PAGES, PAGE_SIZE};
 use crate::db::device;
 use crate::db::engine::{Engine, Upkeep};
-use crate::db::options::Options;
+use crate::db::options::{MAX_INSERT_THREADS, Options};
 use crate::db::tally::Cause;
 use crate::db::vacuum;
 use crate::error::{Error, Result};
@@ -452,8 +452,15 @@ fn txn_options(env: &Env, options: &Options) -> TxnOptions {
         logger: env.logger.clone(),
         lock_timeout: options.lock_timeout,
         max_snapshot_age: options.max_snapshot_age,
+        helpers: insert_threads(options) - 1,
         ..TxnOptions::default()
     }
+}
+
+/// A simulation has one thread, unless a test asks for more.
+fn insert_threads(options: &Options) -> usize {
+    let processors = if options.threads { rightlink_env::thread::parallelism() } else { 1 };
+    options.insert_threads.unwrap_or(processors.min(MAX_INSERT_THREADS))
 }
 
 /// What is left of the memory for everything whose size depends on data.

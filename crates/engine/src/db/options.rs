@@ -14,6 +14,9 @@ use crate::db::Database;
 use crate::db::info::VerifyReport;
 use crate::error::Result;
 
+/// Most threads that one statement uses.
+pub(crate) const MAX_INSERT_THREADS: usize = 64;
+
 /// Builder of an open [`Database`]. Made by [`Database::options`].
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -27,6 +30,7 @@ pub struct Options {
     pub(crate) create: bool,
     pub(crate) threads: bool,
     pub(crate) auto_vacuum: bool,
+    pub(crate) insert_threads: Option<usize>,
     pub(crate) vacuum_threads: Option<usize>,
     pub(crate) vacuum_rate: Option<u64>,
     pub(crate) auto_vacuum_threads: usize,
@@ -58,6 +62,7 @@ impl Default for Options {
             create: true,
             threads: true,
             auto_vacuum: true,
+            insert_threads: None,
             vacuum_threads: None,
             vacuum_rate: None,
             auto_vacuum_threads: 2,
@@ -187,6 +192,15 @@ impl Options {
     /// [`Options::threads`].
     pub fn auto_vacuum(mut self, on: bool) -> Self {
         self.auto_vacuum = on;
+        self
+    }
+
+    /// Most threads that put the entries of one large statement into the indexes of its table, the
+    /// statement's own included; the others help one statement at a time, and none where all are
+    /// busy. From 1 (no helpers) to 64. Default: as many as the machine runs at once, and one in a
+    /// simulation.
+    pub fn insert_threads(mut self, threads: usize) -> Self {
+        self.insert_threads = Some(threads.clamp(1, MAX_INSERT_THREADS));
         self
     }
 

@@ -7,6 +7,9 @@
 //! latch (R6). Where everything is in memory the stream issues nothing, and naming a page takes the
 //! place of the descent that found it.
 //!
+//! Where a statement has many entries, helpers insert some of those of indexes that are not unique
+//! (`share`), each through a stream of its own.
+//!
 //! A group that must know whether a row with an equal key still counts, and finds its heap page not
 //! in memory, is put aside. The heap pages of all such groups, and of all rows with keys of theirs,
 //! are read through one stream, too.
@@ -18,7 +21,9 @@
 //! which one of them is told.
 //! Does not do: heap rows; choose pages.
 
-use rightlink_env::points::broken;
+use rightlink_env::points::{broken, hit};
+use rightlink_env::sync::Mutex;
+use rightlink_env::thread;
 
 use crate::buffer::{Delivery, Pin, ReadStream, StreamOptions};
 use crate::error::{ConflictKind, Error, Result};
@@ -30,6 +35,7 @@ use crate::wal::Admission;
 
 use super::keys::Keys;
 use super::oracle::TableOracle;
+use super::share::{self, Shares, Side};
 use super::statement::Statement;
 use super::{Table, TableIndex};
 
@@ -49,26 +55,50 @@ impl Table {
         mut batches: Vec<Vec<IndexEntry<'_>>>,
     ) -> Result<()> {
         assert_eq!(batches.len(), self.indexes.len(), "entries for every index");
-        for (index, batch) in self.indexes.iter().zip(&mut batches) {
-            index.method.order(batch);
-        }
-        let mut groups =
-            self.indexes.iter().zip(&batches).enumerate().flat_map(|(which, (index, batch))| {
-                index.method.groups(batch, index.def.unique).map(move |group| (which, group))
-            });
-        let options = options(statement);
-        let source = || {
-            let Some((which, group)) = groups.next() else { return Ok(None) };
-            let group = group?;
-            Ok(Some((group.page, (which, group.entries))))
+        let pool = self.heap.pool();
+        let most = match statement.reads_ahead() {
+            true => share::helpers_for(&self.indexes, &batches, pool.frames()),
+            false => 0,
         };
-        let mut stream = ReadStream::new(self.heap.pool(), options, source);
+        let loan = self.txns.helpers().take(most);
+        let options = options(statement);
+        let shares = Shares::new(&self.indexes, &mut batches, loan.count() > 0);
+        if loan.count() == 0 {
+            return self.insert_own(statement, xid, &shares, options);
+        }
+        let failed = Mutex::new(None);
+        let beside = || {
+            if let Err(error) = self.insert_beside(xid, &shares, options) {
+                shares.stop();
+                failed.lock().get_or_insert(error);
+            }
+        };
+        let own = || {
+            let done = self.insert_own(statement, xid, &shares, options);
+            if done.is_err() {
+                shares.stop();
+            }
+            done
+        };
+        thread::with_helpers("rightlink-insert", loan.count(), &beside, own)?;
+        failed.into_inner().map_or(Ok(()), Err)
+    }
+
+    /// Inserts what the statement's own thread takes of `shares`.
+    fn insert_own(
+        &self,
+        statement: &mut Statement<'_>,
+        xid: Xid,
+        shares: &Shares<'_, '_>,
+        options: StreamOptions,
+    ) -> Result<()> {
+        let mut taken = shares.groups(Side::Own);
+        let mut stream = ReadStream::new(self.heap.pool(), options, move || taken.next());
         let (mut waiting, mut pages) = (Vec::new(), 0);
-        while let Some((page, (which, entries))) = stream.next()? {
-            let index = &self.indexes[which];
+        while let Some((page, (index, entries))) = stream.next()? {
             let ordered = index.def.unique && !broken("unique-order");
             stream.deliver(if ordered { Delivery::Ordered } else { Delivery::AnyOrder });
-            let group = Work { index, entries: &batches[which][entries] };
+            let group = Work { index, entries };
             let Some(stopped) = self.insert_group(statement, xid, group, Some(page))? else {
                 continue;
             };
@@ -80,6 +110,26 @@ impl Table {
             }
         }
         self.settle(statement, xid, waiting)
+    }
+
+    /// Inserts what a helper takes of `shares`: of indexes that are not unique, so that nothing is
+    /// asked of the heap and nobody is waited for.
+    fn insert_beside(
+        &self,
+        xid: Xid,
+        shares: &Shares<'_, '_>,
+        options: StreamOptions,
+    ) -> Result<()> {
+        hit("insert.helper");
+        let mut taken = shares.groups(Side::Helper);
+        let options = StreamOptions { delivery: Delivery::AnyOrder, ..options };
+        let mut stream = ReadStream::new(self.heap.pool(), options, move || taken.next());
+        while let Some((page, (index, entries))) = stream.next()? {
+            self.heap.pool().wal().admit(Admission::Step)?;
+            let outcome = index.method.insert_group(xid, entries, None, Some(page))?;
+            assert_eq!(outcome, InsertOutcome::Inserted, "only unique indexes ask for more");
+        }
+        Ok(())
     }
 
     /// Inserts a group, which probably belongs on `page`. Gives back what is left of it when it

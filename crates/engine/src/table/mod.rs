@@ -7,6 +7,7 @@
 //! | `row`, `keys`, `bounds` | rows, index entries and conditions as bytes |
 //! | `statement` | the transaction and snapshot of a running statement |
 //! | `oracle` | what an index may ask the heap |
+//! | `entries`, `share` | entries into all indexes, on several threads where there are many |
 //! | `insert`, `update`, `delete`, `lock`, `upsert` | writes: heap first, then each index |
 //! | `write` | waiting, lost races and new attempts, for all writes by row id |
 //! | `fetch`, `by_key`, `scan`, `index_scan`, `groups`, `index_only` | reads |
@@ -17,7 +18,7 @@
 //! Invariants: every version that a snapshot can see has an entry in every index (its own, or that
 //! of its heap-only chain's root); a write that fails undoes its whole statement by aborting the
 //! statement's xid; nothing here waits for a transaction while it holds a latch or a pin (R12).
-//! Does not do: definitions on disk (`catalog`), cleaning (`vacuum`), choice of an index, threads.
+//! Does not do: definitions on disk (`catalog`), cleaning (`vacuum`), choice of an index.
 
 pub mod predicate;
 pub mod row;
@@ -43,6 +44,7 @@ mod many;
 mod online;
 mod oracle;
 mod scan;
+mod share;
 mod statement;
 mod update;
 mod upsert;

@@ -19,6 +19,7 @@ use crate::buffer::BufferPool;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{Csn, ObjectId, Xid};
 use crate::txn::dead_hints::{self, DeadHints};
+use crate::txn::helpers::Helpers;
 use crate::txn::locks::LockMode;
 use crate::txn::outcome::CSN_OLD;
 use crate::txn::own::{MAX_RUN, Run};
@@ -39,6 +40,8 @@ pub struct TxnOptions {
     pub lock_timeout: Option<Duration>,
     /// How long a snapshot may hold garbage back before its reads fail; `None`: for ever.
     pub max_snapshot_age: Option<Duration>,
+    /// Threads that may help statements at once, all statements together.
+    pub helpers: usize,
     /// Xids whose outcome is kept in memory: a power of two, at least 2,048. Eight bytes each.
     pub ring: usize,
 }
@@ -47,7 +50,8 @@ impl Default for TxnOptions {
     fn default() -> Self {
         let ring = if cfg!(feature = "shuttle") { 64 } else { 1 << 17 };
         let (clock, logger) = (Clock::system(), Logger::silent());
-        TxnOptions { clock, logger, lock_timeout: None, max_snapshot_age: None, ring }
+        let (lock_timeout, max_snapshot_age) = (None, None);
+        TxnOptions { clock, logger, lock_timeout, max_snapshot_age, helpers: 0, ring }
     }
 }
 
@@ -191,6 +195,7 @@ pub struct TxnManager {
     pub(super) late_count: AtomicU64,
     pub(super) spilling: Mutex<()>,
     dead_hints: dead_hints::Setting,
+    helpers: Helpers,
     next: AtomicU64,
     horizon: AtomicU64,
     ceiling: Mutex<Ceiling>,
@@ -227,6 +232,7 @@ impl TxnManager {
             state: Mutex::new(State::new(next, meta.limit, CSN_OLD)),
             ceiling: Mutex::new(Ceiling { meta, step: MIN_STEP }),
             file,
+            helpers: Helpers::new(options.helpers),
             options,
             durable_commits: DurableCommits::new(),
             counters: Counters::default(),
@@ -250,6 +256,11 @@ impl TxnManager {
     /// Is the commit record of the committed `xid` durable (R1)? One load when everything is.
     pub fn is_durable(&self, xid: Xid) -> bool {
         self.durable_commits.is_durable(xid.0, || self.file.durable())
+    }
+
+    /// Threads that may help statements.
+    pub(crate) fn helpers(&self) -> &Helpers {
+        &self.helpers
     }
 
     /// Longest wait for a lock, if nothing else was asked for.

@@ -14,6 +14,7 @@
 //! | `state` | what the manager's one lock guards |
 //! | `waiting` | blocking, deadlocks, timeouts, cancel |
 //! | `heirs` | who goes on when several wait to write one row |
+//! | `helpers` | threads that are free to help statements |
 //! | `locks` | table locks: modes and the fair queue |
 //! | `lockers` | row locks that one xid in the row cannot tell |
 //! | `contenders` | writers that who shares a row lets go first |
@@ -39,6 +40,7 @@ mod dead_hints;
 #[cfg(feature = "shuttle")]
 mod explore;
 mod heirs;
+mod helpers;
 mod lockers;
 mod locks;
 mod manager;

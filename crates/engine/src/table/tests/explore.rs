@@ -326,6 +326,42 @@ fn several_keys() {
     assert!(won[0] != won[1], "the first one to come goes in: {won:?}");
 }
 
+/// Two statements, each with a helper, insert rows that have a key in common, beside a reader by
+/// the index that the helpers fill: who is refused leaves nothing, and every row is in both.
+fn helped_inserts() {
+    let world = Arc::new(Store::with_txns(two_columns(), (64, 1), |_| TxnOptions {
+        helpers: 1,
+        ..TxnOptions::default()
+    }));
+    let inserter = |from: i64| {
+        start(&world, move |world| {
+            let mut txn = world.begin(Isolation::ReadCommitted);
+            let mut statement = Statement::begin(&mut txn).expect("begins");
+            let rows: Vec<_> = (from..from + 4).map(|id| row(id, 10 - id)).collect();
+            match world.table.insert_many(&mut statement, &rows) {
+                Ok(_) => txn.commit(true).map(|_| 4).expect("a commit"),
+                Err(Error::UniqueViolation { .. }) => 0,
+                Err(error) => panic!("{error}"),
+            }
+        })
+    };
+    let threads = [inserter(0), inserter(3)];
+    let inserted: usize = threads.map(|thread| thread.join().expect("no panic")).iter().sum();
+    assert_eq!(inserted, 4, "the first one to come goes in");
+    let snapshot = world.begin(Isolation::Snapshot).begin_statement().expect("begins");
+    let options = IndexScanOptions::new(IndexBounds::all());
+    let mut by_tag = world.ids_by(&snapshot, 1, &options);
+    by_tag.reverse();
+    assert_eq!(by_tag, world.ids_by(&snapshot, 0, &options));
+    assert_eq!(by_tag.len(), 4);
+    drop(snapshot);
+    world.vacuum();
+    for index in world.table.indexes() {
+        let stats = index.method().verify(None, &mut |finding| panic!("{finding:?}"));
+        assert_eq!(stats.expect("read").live, 4);
+    }
+}
+
 /// Three transactions propose one key: one inserts it, the others add to it (R8).
 fn upserts() {
     let world = world();
@@ -466,6 +502,11 @@ fn a_key_is_won_once() {
 #[test]
 fn statements_that_share_keys_do_not_wait_for_each_other() {
     survives("several keys", several_keys, 200);
+}
+
+#[test]
+fn helpers_insert_beside_their_statements() {
+    survives("helped inserts", helped_inserts, 300);
 }
 
 #[test]
