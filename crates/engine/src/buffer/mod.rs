@@ -50,7 +50,7 @@ pub use mtr::{Held, Mtr};
 pub use pin::{Pin, Shared};
 pub use pool::{BufferPool, PoolOptions};
 pub use prefetch::Prefetch;
-pub use read_stream::{Delivery, ReadStream, StreamOptions, StreamStats};
+pub use read_stream::{Delivery, ReadStream, Sourced, StreamOptions, StreamStats};
 pub use reading::{Peek, Reading};
 pub use redo::RedoPage;
 pub use stats::PoolStats;

@@ -68,9 +68,9 @@ pub struct StreamStats {
     pub wasted: u64,
     /// Times the consumer waited for the device.
     pub waits: u64,
-    /// Sum of the look-ahead distance over all hand-overs.
+    /// Sum of the look-ahead distance over all rows handed over.
     pub distance_sum: u64,
-    /// Entries handed over.
+    /// Rows handed over, or what may be rows.
     pub delivered: u64,
     /// Sum over all reads of the operations in flight, each read's own included.
     pub depth_sum: u64,
@@ -103,7 +103,11 @@ impl StreamStats {
 }
 
 /// Where the entries come from.
-type Source<'p, T> = Box<dyn FnMut() -> Result<Option<(Option<PageId>, T)>> + Send + 'p>;
+type Source<'p, T> = Box<dyn FnMut() -> Result<Option<Sourced<T>>> + Send + 'p>;
+
+/// What a source gives: the page that is needed, if one is, the tag, and how many rows can be
+/// handed over with this entry and without the next one.
+pub type Sourced<T> = (Option<PageId>, T, u32);
 
 /// The pool, lent or shared.
 enum PoolRef<'p> {
@@ -156,7 +160,7 @@ pub struct ReadStream<'p, T> {
     /// Entries that there is memory for, and the reservation of those beyond the free ones.
     room: usize,
     memory: Option<Reservation>,
-    /// Entries that the consumer still wants, at most.
+    /// Rows that the consumer still wants, at most.
     wanted: u64,
     paused: bool,
     ended: bool,
@@ -172,15 +176,16 @@ impl<T> ReadStream<'static, T> {
         options: StreamOptions,
         mut next: impl FnMut() -> Result<Option<(PageId, T)>> + Send + 'static,
     ) -> Self {
-        let source = move || Ok(next()?.map(|(page, tag)| (Some(page), tag)));
+        let source = move || Ok(next()?.map(|(page, tag)| (Some(page), tag, 1)));
         Self::over(PoolRef::Shared(Arc::clone(pool)), options, Box::new(source))
     }
 
-    /// As [`ReadStream::shared`], with entries that may need no page: they pass in their turn.
+    /// As [`ReadStream::shared`], with entries that may need no page: they pass in their turn. What
+    /// the consumer wants ([`ReadStream::want`]) counts in rows.
     pub fn sparse(
         pool: &Arc<BufferPool>,
         options: StreamOptions,
-        next: impl FnMut() -> Result<Option<(Option<PageId>, T)>> + Send + 'static,
+        next: impl FnMut() -> Result<Option<Sourced<T>>> + Send + 'static,
     ) -> Self {
         Self::over(PoolRef::Shared(Arc::clone(pool)), options, Box::new(next))
     }
@@ -193,7 +198,7 @@ impl<'p, T> ReadStream<'p, T> {
         options: StreamOptions,
         mut next: impl FnMut() -> Result<Option<(PageId, T)>> + Send + 'p,
     ) -> Self {
-        let source = move || Ok(next()?.map(|(page, tag)| (Some(page), tag)));
+        let source = move || Ok(next()?.map(|(page, tag)| (Some(page), tag, 1)));
         Self::over(PoolRef::Lent(pool), options, Box::new(source))
     }
 
@@ -201,9 +206,10 @@ impl<'p, T> ReadStream<'p, T> {
     pub fn lent_sparse(
         pool: &'p BufferPool,
         options: StreamOptions,
-        next: impl FnMut() -> Result<Option<(Option<PageId>, T)>> + Send + 'p,
+        mut next: impl FnMut() -> Result<Option<(Option<PageId>, T)>> + Send + 'p,
     ) -> Self {
-        Self::over(PoolRef::Lent(pool), options, Box::new(next))
+        let source = move || Ok(next()?.map(|(page, tag)| (page, tag, 1)));
+        Self::over(PoolRef::Lent(pool), options, Box::new(source))
     }
 
     fn over(pool: PoolRef<'p>, options: StreamOptions, source: Source<'p, T>) -> Self {
@@ -268,22 +274,22 @@ impl<'p, T> ReadStream<'p, T> {
         if looks_ahead || self.paused || self.ended {
             return None;
         }
-        let (page, tag) = self.pull()?;
+        let (page, tag, rows) = self.pull()?;
         let pin = match page.map(|page| self.pool.core.find(page)) {
             None => None,
             Some(Found::Valid(pin)) => Some(pin),
             Some(Found::Loading(_) | Found::Absent) => {
-                self.window.push(page, tag);
+                self.window.push(page, rows, tag);
                 return None;
             }
         };
         self.distance.idle();
-        self.handed_over();
+        self.handed_over(rows);
         Some((pin, tag))
     }
 
     /// The next entry of the source, none at its end and where it fails.
-    fn pull(&mut self) -> Option<(Option<PageId>, T)> {
+    fn pull(&mut self) -> Option<Sourced<T>> {
         match (self.source)() {
             Ok(Some(entry)) => return Some(entry),
             Ok(None) => {}
@@ -320,19 +326,22 @@ impl<'p, T> ReadStream<'p, T> {
     /// Takes an entry out of the window.
     fn hand_over(&mut self, place: usize) -> T {
         self.looked = self.looked.saturating_sub(usize::from(place < self.looked));
-        self.handed_over();
-        self.window.remove(place)
+        let (tag, rows) = self.window.remove(place);
+        self.handed_over(rows);
+        tag
     }
 
-    fn handed_over(&mut self) {
-        self.wanted = self.wanted.saturating_sub(1);
-        self.stats.delivered += 1;
-        self.stats.distance_sum += self.distance.reads() as u64;
+    fn handed_over(&mut self, rows: u32) {
+        let rows = u64::from(rows);
+        self.wanted = self.wanted.saturating_sub(rows);
+        self.stats.delivered += rows;
+        self.stats.distance_sum += rows * self.distance.reads() as u64;
     }
 
-    /// The consumer wants at most so many entries more: no more than that are asked for.
-    pub fn want(&mut self, entries: u64) {
-        self.wanted = entries.max(1);
+    /// The consumer wants at most so many rows more (entries, where each is a row): no more are
+    /// asked for than these need.
+    pub fn want(&mut self, rows: u64) {
+        self.wanted = rows.max(1);
     }
 
     /// Pulls entries until the window is full.
@@ -348,8 +357,11 @@ impl<'p, T> ReadStream<'p, T> {
                 return;
             }
             gulp -= 1;
-            if let Some((page, tag)) = self.pull() {
-                self.window.push(page, tag);
+            if self.window.rows() >= self.wanted {
+                return;
+            }
+            if let Some((page, tag, rows)) = self.pull() {
+                self.window.push(page, rows, tag);
             }
         }
     }
@@ -483,7 +495,8 @@ impl<'p, T> ReadStream<'p, T> {
         });
         let urgent = self.reads_ahead == 0 || self.ended || self.paused;
         let most = self.most().min(self.room);
-        at_end && !urgent && count < self.distance.join() && self.window.len() < most
+        let more = self.window.len() < most && self.window.rows() < self.wanted;
+        at_end && !urgent && count < self.distance.join() && more
     }
 
     /// Entries that the window may hold: what the consumer wants, and what memory allows.

@@ -18,6 +18,8 @@ use crate::ids::PageId;
 struct Entry<T> {
     /// The page that it needs, and the place of its block.
     page: Option<(PageId, u32)>,
+    /// Rows that can be handed over from here to the next entry.
+    rows: u32,
     tag: T,
 }
 
@@ -65,12 +67,14 @@ pub(super) struct Window<T> {
     blocks: Vec<Block>,
     /// Places of blocks that are free.
     free: Vec<u32>,
+    /// Rows of all entries.
+    rows: u64,
 }
 
 impl<T> Default for Window<T> {
     fn default() -> Self {
         let (entries, places) = (VecDeque::new(), HashMap::default());
-        Self { entries, places, blocks: Vec::new(), free: Vec::new() }
+        Self { entries, places, blocks: Vec::new(), free: Vec::new(), rows: 0 }
     }
 }
 
@@ -82,6 +86,11 @@ impl<T> Window<T> {
     /// Entries.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Rows of all entries.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -124,14 +133,15 @@ impl<T> Window<T> {
         self.places.get(&page).map(|place| &mut self.blocks[*place as usize])
     }
 
-    /// Adds an entry.
-    pub(super) fn push(&mut self, page: Option<PageId>, tag: T) {
+    /// Adds an entry of so many rows.
+    pub(super) fn push(&mut self, page: Option<PageId>, rows: u32, tag: T) {
         let page = page.map(|page| {
             let place = self.place_of(page);
             self.blocks[place as usize].entries += 1;
             (page, place)
         });
-        self.entries.push_back(Entry { page, tag });
+        self.rows += u64::from(rows);
+        self.entries.push_back(Entry { page, rows, tag });
     }
 
     fn place_of(&mut self, page: PageId) -> u32 {
@@ -165,15 +175,18 @@ impl<T> Window<T> {
         before
     }
 
-    /// Takes out the entry at `place`, whose block was taken before.
-    pub(super) fn remove(&mut self, place: usize) -> T {
+    /// Takes out the entry at `place`, whose block was taken before: its tag and its rows.
+    pub(super) fn remove(&mut self, place: usize) -> (T, u32) {
         let entry = if place == 0 { self.entries.pop_front() } else { self.entries.remove(place) };
-        entry.expect("the entry was just looked at").tag
+        let entry = entry.expect("the entry was just looked at");
+        self.rows -= u64::from(entry.rows);
+        (entry.tag, entry.rows)
     }
 
     /// Forgets all entries.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
+        self.rows = 0;
         self.places.clear();
         self.blocks.clear();
         self.free.clear();

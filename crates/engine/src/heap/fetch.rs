@@ -79,6 +79,13 @@ impl Heap {
                 return Ok((None, false));
             }
             let page = HeapPage::open(pin.page(), latch.bytes())?;
+            if let Some((xmin, plain)) = page.plain(root.slot)
+                && seer.sees_before(xmin)
+            {
+                row.clear();
+                row.extend_from_slice(plain);
+                return Ok((Some(root), false));
+            }
             let found = find_visible(&page, root, &mut seer, (&mut hints, row))?;
             if !seer.is_stuck() {
                 let all_dead = found.is_none() && self.all_dead(&page, root)?;
@@ -161,7 +168,7 @@ impl Heap {
     }
 
     /// Is every version of `root` dead to everyone, durably? Says no when it would have to read.
-    fn all_dead(&self, page: &HeapPage<'_>, root: RowId) -> Result<bool> {
+    pub(super) fn all_dead(&self, page: &HeapPage<'_>, root: RowId) -> Result<bool> {
         if page.slot(root.slot)? == Slot::Dead {
             return Ok(page.lsn() <= self.pool().wal().durable());
         }
@@ -336,7 +343,7 @@ fn liveness_of(
 
 /// The visible version of `root`'s chain, and its bytes in `row`. Incomplete when `seer` is stuck
 /// afterwards.
-fn find_visible(
+pub(super) fn find_visible(
     page: &HeapPage<'_>,
     root: RowId,
     seer: &mut Seer<'_>,

@@ -7,7 +7,7 @@
 //! | `page_set` | the latched pages of one change, map pages included |
 //! | `visibility` | xids against their status; hints |
 //! | `insert`, `update`, `delete`, `lock` | the writes |
-//! | `fetch`, `scan` | the reads |
+//! | `fetch`, `fetch_group`, `scan` | the reads |
 //! | `prune`, `between`, `vacuum`, `rebase`, `tail` | how versions, xids and pages leave |
 //! | `dead` | which rows are dead to everyone; row ids that by-key cleaning gives free |
 //! | `extent`, `free_space`, `visibility_map` | meta page and growth; the two maps |
@@ -38,6 +38,7 @@ mod dead;
 mod delete;
 mod extent;
 mod fetch;
+mod fetch_group;
 mod free_space;
 mod insert;
 mod inspect;
@@ -71,6 +72,7 @@ use rightlink_env::sync::{Arc, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGu
 use counters::Counters;
 pub use counters::HeapFigures;
 pub use fetch::{Fetched, Liveness};
+pub use fetch_group::Look;
 pub use inspect::HeapPageInfo;
 pub use page::{MAX_SLOTS, Slot};
 use prune::DeadQueue;

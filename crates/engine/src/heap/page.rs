@@ -269,6 +269,24 @@ impl<'a> HeapPage<'a> {
         head.is_some_and(TupleHeader::is_settled)
     }
 
+    /// The version at `slot` with its creator, if its own header says all: the root of a chain of
+    /// one, committed, neither ended nor locked. `None` where more must be looked at.
+    #[inline]
+    pub(super) fn plain(&self, slot: u16) -> Option<(Xid, &'a [u8])> {
+        if slot == 0 || slot > self.slots {
+            return None;
+        }
+        let at = HEADER_SIZE + SLOT_SIZE * usize::from(slot - 1);
+        let (offset, len) = Slot::of_tuple(header::u32_at(self.bytes, at))?;
+        if !is_tuple(self.upper(), offset, len) {
+            return None;
+        }
+        let all = &self.bytes[usize::from(offset)..usize::from(offset + len)];
+        let (head, row) = all.split_first_chunk()?;
+        let xmin = TupleHeader::settled_root(self.base(), head)?;
+        Some((xmin, row))
+    }
+
     /// Is the version at `offset`, as above, heap-only and settled? Then a line pointer that
     /// redirects to it is the root of a chain that loses nothing.
     pub(super) fn is_settled_chain(&self, offset: u16) -> bool {

@@ -141,6 +141,15 @@ impl TupleHeader {
         born && xmax == 0 && flags & (ABOUT_XMAX | XMIN_ABORTED) == 0
     }
 
+    /// Who created a version that is settled ([`TupleHeader::is_settled`]) and that index entries
+    /// name, on a page of base `base`.
+    #[inline]
+    pub(super) fn settled_root(base: u64, bytes: &[u8; TUPLE_HEADER]) -> Option<Xid> {
+        let heap_only = bytes[FLAGS] & HEAP_ONLY as u8 != 0;
+        let offset = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        (Self::is_settled(bytes) && !heap_only).then(|| from_offset(base, offset))
+    }
+
     /// The bytes on a page of base `base`.
     pub(super) fn encode(&self, base: u64) -> [u8; TUPLE_HEADER] {
         assert!(self.xmin != Xid::NONE, "every version has a creator");

@@ -47,6 +47,12 @@ impl<'s> Seer<'s> {
         self.snapshot.manager()
     }
 
+    /// Does the snapshot see the work of `xid`, which has committed, without a further look?
+    #[inline]
+    pub(super) fn sees_before(&self, xid: Xid) -> bool {
+        xid == Xid::FROZEN || xid < self.snapshot.xmin()
+    }
+
     /// Is the work of `xid` visible? `None`: ask again after [`Seer::resolve`].
     fn sees(&mut self, xid: Xid) -> Option<bool> {
         if xid == Xid::FROZEN {
@@ -71,7 +77,7 @@ impl<'s> Seer<'s> {
 
     /// Does the snapshot see this version?
     pub(super) fn visible(&mut self, tuple: &TupleHeader) -> Option<bool> {
-        let begun = tuple.has(XMIN_COMMITTED) && tuple.xmin < self.snapshot.xmin();
+        let begun = tuple.has(XMIN_COMMITTED) && self.sees_before(tuple.xmin);
         if tuple.has(XMIN_ABORTED) || !begun && !self.sees(tuple.xmin)? {
             return Some(false);
         }

@@ -212,6 +212,25 @@ impl LeafBatch {
         self.entries.push(BatchEntry { row, recheck: false, key_at, key_len, payload_len });
     }
 
+    /// Appends an entry whose key `write` appends to what it is given; it returns the row and the
+    /// payload.
+    #[inline]
+    pub fn push_with<'p, E>(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> std::result::Result<(RowId, &'p [u8]), E>,
+    ) -> std::result::Result<(), E> {
+        let key_at = self.bytes.len();
+        let (row, payload) = write(&mut self.bytes)?;
+        let key_len = self.bytes.len() - key_at;
+        assert!(key_len <= usize::from(u16::MAX) && payload.len() <= usize::from(u16::MAX));
+        if !payload.is_empty() {
+            self.bytes.extend_from_slice(payload);
+        }
+        let (key_at, key_len, payload_len) = (key_at as u32, key_len as u16, payload.len() as u16);
+        self.entries.push(BatchEntry { row, recheck: false, key_at, key_len, payload_len });
+        Ok(())
+    }
+
     /// Appends another row under the key of the last entry, without payload.
     pub fn push_row(&mut self, row: RowId) {
         let last = *self.entries.last().expect("a row follows the first one of its key");

@@ -1,5 +1,6 @@
 //! Rows by way of an index: entry after entry, their heap pages through one read stream that looks
-//! ahead along the index, over the ends of leaves too.
+//! ahead along the index, over the ends of leaves too. Entries of a leaf that name one block pass
+//! the stream together, and the block is looked at once for all of them (`groups`).
 //!
 //! Rows come in the index's order, whatever order their pages arrive in; where the caller needs no
 //! order, the entries of several leaves at a time are sorted by row id first, so that the heap is
@@ -13,7 +14,9 @@
 //! at all, which one that was replaced is not; dead marks rest on R1 (the heap vouches) and on R3
 //! (the clock was read before the leaf, and is asked again under the leaf's latch). A scan that
 //! turns round or goes back to a mark serves the rest of that leaf from the batch it holds, and
-//! goes on beyond the leaf's fences (R5).
+//! goes on beyond the leaf's fences (R5). Between two rows there is neither a pin nor a latch: what
+//! was read of a page beyond a row is held as a copy, which the snapshot keeps true; where it sees
+//! work that its own transaction can still undo, nothing is held.
 //! Does not do: decode keys (`index_only`).
 
 use std::ops::Range;
@@ -22,14 +25,16 @@ use rightlink_env::Reservation;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 
-use crate::buffer::{Pin, Prefetch, ReadStream, StreamOptions, StreamStats};
+use crate::buffer::{Pin, Prefetch, ReadStream, Sourced, StreamOptions, StreamStats};
 use crate::error::{ConflictKind, Error, Result};
+use crate::heap::Look;
 use crate::ids::{PageId, RowId};
 use crate::index::am::{IndexScan, LeafBatch, ScanOptions};
 use crate::index::{Direction, KeyRange};
 use crate::txn::{DeadHints, Snapshot};
 
 use super::bounds::{Checker, Search};
+use super::groups::{Group, Grouping, Groups, Held, Turn};
 use super::index_only::KeyReader;
 use super::scan::{Reader, Row};
 use super::{Table, TableIndex};
@@ -40,6 +45,8 @@ const MAX_LEAVES: usize = 32;
 const SMALL: usize = 1 << 10;
 /// So many entries are held where the budget has no room for a leaf's.
 const PIECE: usize = 16;
+/// Most groups that need no page and are put to another.
+const MAX_JOINED: usize = 64;
 
 /// The leaves with wanted keys.
 pub(super) struct Leaves {
@@ -51,8 +58,8 @@ pub(super) struct Leaves {
 }
 
 /// A leaf's matches.
-struct Leaf {
-    batch: LeafBatch,
+pub(super) struct Leaf {
+    pub(super) batch: LeafBatch,
     direction: Direction,
     /// What the budget gave for the batch; none if it had nothing: then the batch is a small piece.
     memory: Option<Reservation>,
@@ -60,9 +67,9 @@ struct Leaf {
 
 /// An entry of a leaf.
 #[derive(Clone)]
-struct Wanted {
-    leaf: Arc<Leaf>,
-    at: usize,
+pub(super) struct Wanted {
+    pub(super) leaf: Arc<Leaf>,
+    pub(super) at: usize,
 }
 
 /// Where a scan was.
@@ -82,7 +89,7 @@ pub(super) struct IndexRows {
     search: Arc<Search>,
     direction: Direction,
     keys: Option<KeyReader>,
-    stream: ReadStream<'static, Wanted>,
+    stream: ReadStream<'static, Group>,
     /// The source has more, though it said that it ended ([`Prefetch::Simple`]).
     goes_on: Arc<AtomicBool>,
     /// Entry of the row that was handed over last.
@@ -96,8 +103,8 @@ pub(super) struct IndexRows {
     mixed: usize,
     /// What streams did that were left when the scan turned.
     earlier: StreamStats,
-    /// The row that is being read.
-    bytes: Vec<u8>,
+    /// What was read ahead of the row that was handed over last.
+    held: Held,
 }
 
 impl Leaves {
@@ -179,15 +186,21 @@ pub(super) fn checker<'a>(table: &'a Table, index: &'a TableIndex) -> Checker<'a
 /// What goes into the stream.
 struct Feed {
     leaves: Leaves,
-    /// Entries of a leaf that are not handed over yet, in the index's order or against that of the
+    /// Entries of a leaf that are not grouped yet, in the index's order or against that of the
     /// leaf's scan.
     run: Option<(Arc<Leaf>, Range<usize>, bool)>,
+    /// Those of them that are grouped.
+    groups: Groups,
     /// Entries of several leaves that are not handed over yet, the next one last.
     sorted: Vec<Wanted>,
     /// What the budget gave for these; none if they are few, or it had nothing.
     room: Option<Reservation>,
     /// Values come from keys where the heap need not be asked.
     index_only: bool,
+    /// Every entry goes by itself: rows must not be held.
+    alone: bool,
+    /// So many groups that need no page are put to one that needs none.
+    joined: usize,
     /// Leaves to sort at a time; 0: the index's order is kept.
     sort: usize,
     by_leaf: bool,
@@ -197,17 +210,29 @@ struct Feed {
 }
 
 impl Feed {
-    fn new(leaves: Leaves, index_only: bool, goes_on: &Arc<AtomicBool>) -> Self {
+    fn new(leaves: Leaves, (index_only, alone): (bool, bool), goes_on: &Arc<AtomicBool>) -> Self {
         let by_leaf = leaves.table.pool.prefetch() == Prefetch::Simple;
         let goes_on = Arc::clone(goes_on);
-        let (run, sorted, room) = (None, Vec::new(), None);
-        Self { leaves, run, sorted, room, index_only, sort: 0, by_leaf, between: false, goes_on }
+        Self {
+            leaves,
+            run: None,
+            groups: Groups::default(),
+            sorted: Vec::new(),
+            room: None,
+            index_only,
+            alone,
+            joined: 0,
+            sort: 0,
+            by_leaf,
+            between: false,
+            goes_on,
+        }
     }
 
-    fn next(&mut self) -> Result<Option<(Option<PageId>, Wanted)>> {
-        let wanted = loop {
-            if let Some(wanted) = self.peek() {
-                break wanted;
+    fn next(&mut self) -> Result<Option<Sourced<Group>>> {
+        let group = loop {
+            if let Some(group) = self.take() {
+                break group;
             }
             // A policy that starts anew at every leaf is told where one ends.
             if self.by_leaf && std::mem::take(&mut self.between) {
@@ -220,25 +245,44 @@ impl Feed {
             }
             self.between = true;
         };
-        let page = self.page_of(&wanted)?;
-        self.advance();
-        Ok(Some((page, wanted)))
+        let page = self.page_of(&group)?;
+        let group = if page.is_none() { self.join(group) } else { group };
+        let rows = group.rows;
+        Ok(Some((page, group, rows)))
     }
 
-    /// The next entry, if a leaf's are left.
-    fn peek(&self) -> Option<Wanted> {
-        let Some((leaf, left, back)) = &self.run else { return self.sorted.last().cloned() };
-        let at = if *back { left.end.checked_sub(1)? } else { left.start };
-        left.contains(&at).then(|| Wanted { leaf: Arc::clone(leaf), at })
-    }
-
-    /// Goes on behind the entry that [`Feed::peek`] gave.
-    fn advance(&mut self) {
-        match &mut self.run {
-            None => drop(self.sorted.pop()),
-            Some((_, left, true)) => left.end -= 1,
-            Some((_, left, false)) => left.start += 1,
+    /// Puts groups that follow and need no page either to one that needs none: few at first, as the
+    /// reader may want few. One of which that cannot be told is left for its turn.
+    fn join(&mut self, mut group: Group) -> Group {
+        let mut most = self.joined;
+        while most > 0
+            && let Some(next) = self.groups.peek()
+            && matches!(self.page_of(&next), Ok(None))
+        {
+            group.join(&next);
+            self.groups.skip();
+            most -= 1;
         }
+        self.joined = (2 * self.joined).clamp(1, MAX_JOINED);
+        group
+    }
+
+    /// The next group, if a leaf's entries are left.
+    fn take(&mut self) -> Option<Group> {
+        if let Some(group) = self.groups.next() {
+            return Some(group);
+        }
+        let Some((leaf, left, back)) = &mut self.run else {
+            return self.sorted.pop().map(Group::alone);
+        };
+        if Range::is_empty(left) {
+            return None;
+        }
+        // A policy that leaves out adjacent duplicates only is not to gain by this.
+        let (adjacent, recheck_alone) = (self.by_leaf, self.index_only);
+        let how = Grouping { alone: self.alone, adjacent, recheck_alone };
+        self.groups.refill(leaf, (left, *back), how);
+        self.groups.next()
     }
 
     /// Fetches the entries of the next leaf, or of several, to be read in the heap's order.
@@ -276,11 +320,11 @@ impl Feed {
         }
     }
 
-    /// The heap page that is needed for an entry, if one is.
-    fn page_of(&self, wanted: &Wanted) -> Result<Option<PageId>> {
+    /// The heap page that is needed for a group, if one is.
+    fn page_of(&self, group: &Group) -> Result<Option<PageId>> {
         let table = &self.leaves.table;
-        let batch = &wanted.leaf.batch;
-        let entry = &batch.entries[wanted.at];
+        let batch = &group.leaf().batch;
+        let entry = &batch.entries[group.first()];
         let block = entry.row.block;
         let page = Some(PageId { file: table.def.heap, block });
         if !self.index_only || entry.recheck || !table.heap.all_visible(block)?.all_visible {
@@ -318,7 +362,8 @@ impl IndexRows {
     ) -> Self {
         let (index, search) = (Arc::clone(&leaves.index), Arc::clone(&leaves.search));
         let (direction, goes_on) = (leaves.direction, Arc::default());
-        let mut feed = Feed::new(leaves, keys.is_some(), &goes_on);
+        let how = (keys.is_some(), reader.snapshot.sees_own_work());
+        let mut feed = Feed::new(leaves, how, &goes_on);
         feed.sort = usize::from(any_order);
         Self {
             stream: stream_of(feed, reader.ahead),
@@ -334,29 +379,103 @@ impl IndexRows {
             dead: DeadMarks::default(),
             mixed: if any_order { MAX_LEAVES } else { 1 },
             earlier: StreamStats::default(),
-            bytes: Vec::new(),
+            held: Held::default(),
         }
     }
 
     /// The next row; the caller wants at most `left` more.
     pub(super) fn next(&mut self, left: u64) -> Result<Option<Row>> {
         loop {
-            self.stream.want(left);
-            let Some((pin, wanted)) = self.stream.next_entry()? else {
-                if self.goes_on.load(Ordering::Relaxed) {
-                    self.stream.restart();
+            let row = match self.held.turn() {
+                Turn::Found => self.row()?,
+                Turn::Keyed => Some(self.row_of_key()?),
+                Turn::Nothing => None,
+                Turn::Unread => {
+                    let (leaf, at) = self.held.entry();
+                    let block = leaf.batch.entries[at].row.block;
+                    let page = PageId { file: self.table().def.heap, block };
+                    let pin = self.table().pool.pin(page)?;
+                    self.read(&pin, left)?;
                     continue;
                 }
-                self.ended = true;
-                return Ok(None);
+                Turn::Unknown if self.fetch(left)? => continue,
+                Turn::Unknown => return Ok(None),
             };
             self.entries += 1;
-            self.turn_to(&wanted.leaf);
-            let row = self.read(pin, &wanted)?;
             if row.is_some() {
-                self.last = Some(wanted);
+                self.note_last();
+            }
+            self.held.pass();
+            if row.is_some() {
                 return Ok(row);
             }
+        }
+    }
+
+    /// Takes in the next group; false at the end.
+    fn fetch(&mut self, left: u64) -> Result<bool> {
+        loop {
+            self.stream.want(left);
+            if let Some((pin, group)) = self.stream.next_entry()? {
+                self.turn_to(group.leaf());
+                self.held.take_in(&group, pin.is_some());
+                if let Some(pin) = pin {
+                    self.read(&pin, left)?;
+                }
+                return Ok(true);
+            }
+            if !self.goes_on.load(Ordering::Relaxed) {
+                self.ended = true;
+                return Ok(false);
+            }
+            self.stream.restart();
+        }
+    }
+
+    /// Looks at the pinned page of the entry whose turn it is, for all that name it and may be
+    /// wanted: what another entry meets there it will meet in its turn.
+    fn read(&mut self, pin: &Pin, left: u64) -> Result<()> {
+        let Self { reader, held, dead, .. } = self;
+        held.make_room(reader.table.pool.scan_budget());
+        let (heap, roots) = (&reader.table.heap, held.roots(left));
+        let looked = heap.fetch_group(pin, &reader.snapshot, roots, |number, look| {
+            if let Look::Nothing { all_dead: true } = look {
+                dead.add(&held.wanted(number));
+            }
+            held.put(number, look)
+        });
+        match self.held.turn() {
+            Turn::Unread => looked,
+            _ => Ok(()),
+        }
+    }
+
+    /// The row of the entry whose turn it is, if it is wanted.
+    fn row(&self) -> Result<Option<Row>> {
+        let ((leaf, at), (row_id, bytes)) = (self.held.entry(), self.held.row());
+        let recheck = leaf.batch.entries[at].recheck;
+        if recheck && !self.index.matches(self.table(), row_id, bytes, &self.search)? {
+            return Ok(None);
+        }
+        self.reader.row(row_id, bytes).map(Some)
+    }
+
+    /// The row of the entry whose turn it is, from the entry itself.
+    fn row_of_key(&self) -> Result<Row> {
+        let (leaf, at) = self.held.entry();
+        let keys = self.keys.as_ref().expect("only an index-only scan needs no page");
+        let values = keys.read(leaf.batch.key(at), leaf.batch.payload(at));
+        let values = values.map_err(|what| Error::corrupt(leaf.batch.leaf, what.0))?;
+        Ok(Row { row_id: leaf.batch.entries[at].row, values })
+    }
+
+    /// The entry whose turn it is gave the row that is handed over.
+    #[inline]
+    fn note_last(&mut self) {
+        let (leaf, at) = self.held.entry();
+        match &mut self.last {
+            Some(last) if Arc::ptr_eq(&last.leaf, leaf) => last.at = at,
+            last => *last = Some(Wanted { leaf: Arc::clone(leaf), at }),
         }
     }
 
@@ -368,29 +487,6 @@ impl IndexRows {
     /// Key of the row that was handed over last, as the index has it.
     pub(super) fn last_key(&self) -> Option<&[u8]> {
         self.last.as_ref().map(|wanted| wanted.leaf.batch.key(wanted.at))
-    }
-
-    /// The row of an entry: from its pinned heap page, or from the entry itself.
-    fn read(&mut self, pin: Option<Pin>, wanted: &Wanted) -> Result<Option<Row>> {
-        let batch = &wanted.leaf.batch;
-        let Some(pin) = pin else {
-            let keys = self.keys.as_ref().expect("only an index-only scan needs no page");
-            let values = keys.read(batch.key(wanted.at), batch.payload(wanted.at));
-            let values = values.map_err(|what| Error::corrupt(batch.leaf, what.0))?;
-            return Ok(Some(Row { row_id: wanted.row(), values }));
-        };
-        let table = &self.reader.table;
-        let (snapshot, bytes) = (&self.reader.snapshot, &mut self.bytes);
-        let (found, all_dead) = table.heap.fetch_into(&pin, snapshot, wanted.row(), bytes)?;
-        if all_dead {
-            self.dead.add(wanted);
-        }
-        let Some(row_id) = found else { return Ok(None) };
-        let recheck = batch.entries[wanted.at].recheck;
-        if recheck && !self.index.matches(table, row_id, &self.bytes, &self.search)? {
-            return Ok(None);
-        }
-        self.reader.row(row_id, &self.bytes).map(Some)
     }
 
     /// Lets go of leaves when rows of others begin.
@@ -439,6 +535,7 @@ impl IndexRows {
     /// Lets go of the stream that the scan has had so far.
     fn leave(&mut self) {
         self.let_go();
+        self.held.clear();
         self.stream.reset();
         self.earlier = self.earlier.plus(&self.stream.stats());
     }
@@ -456,7 +553,8 @@ impl IndexRows {
         }
         let search = (Arc::clone(&self.search), self.direction);
         let leaves = Leaves::of_range(&self.reader.table, &self.index, search, range);
-        Feed { run, ..Feed::new(leaves, self.keys.is_some(), &self.goes_on) }
+        let how = (self.keys.is_some(), self.reader.snapshot.sees_own_work());
+        Feed { run, ..Feed::new(leaves, how, &self.goes_on) }
     }
 
     /// What its read streams did so far.
@@ -465,7 +563,7 @@ impl IndexRows {
     }
 }
 
-fn stream_of(mut feed: Feed, ahead: u32) -> ReadStream<'static, Wanted> {
+fn stream_of(mut feed: Feed, ahead: u32) -> ReadStream<'static, Group> {
     let pool = Arc::clone(&feed.leaves.table.pool);
     let options = StreamOptions { max_distance: ahead, ..StreamOptions::ORDERED };
     ReadStream::sparse(&pool, options, move || feed.next())

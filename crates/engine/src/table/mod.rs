@@ -10,7 +10,7 @@
 //! | `entries`, `share` | entries into all indexes, on several threads where there are many |
 //! | `insert`, `update`, `delete`, `lock`, `upsert` | writes: heap first, then each index |
 //! | `write` | waiting, lost races and new attempts, for all writes by row id |
-//! | `fetch`, `by_key`, `scan`, `index_scan`, `index_only` | reads |
+//! | `fetch`, `by_key`, `scan`, `index_scan`, `groups`, `index_only` | reads |
 //! | `long` | values in overflow pages |
 //! | `clean` | entries of pruned rows leave by key |
 //! | `build`, `online` | an index over rows that exist, and beside writers |
@@ -33,6 +33,7 @@ mod clean;
 mod delete;
 mod entries;
 mod fetch;
+mod groups;
 mod index_only;
 mod index_scan;
 mod insert;

@@ -283,21 +283,24 @@ impl Projection {
     ) -> std::result::Result<Vec<Value>, ReadError> {
         let mut out = Vec::with_capacity(self.wanted.len());
         let mut cursor = Cursor::new(def, row)?;
-        for group in self.wanted.chunk_by(|a, b| a.0 == b.0) {
-            let value = match cursor.column(group[0].0)? {
-                Found::Value(value) => value,
-                Found::Stored(stored) => load(group[0].0, stored)?,
+        let mut last = None;
+        for &(column, place) in &self.wanted {
+            let value = match last {
+                Some((same, place)) if same == column => Value::clone(&out[place]),
+                _ => match cursor.column(column)? {
+                    Found::Value(value) => value,
+                    Found::Stored(stored) => load(column, stored)?,
+                },
             };
-            for (_, place) in &group[1..] {
-                put(&mut out, usize::from(*place), value.clone());
-            }
-            put(&mut out, usize::from(group[0].1), value);
+            put(&mut out, usize::from(place), value);
+            last = Some((column, usize::from(place)));
         }
         Ok(out)
     }
 }
 
 /// Puts a value at its place of a result: at the end, where columns come in their order.
+#[inline]
 fn put(out: &mut Vec<Value>, place: usize, value: Value) {
     if place == out.len() {
         return out.push(value);
@@ -387,6 +390,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Value of `column`, which is not left of the cursor.
+    #[inline]
     fn column(&mut self, column: ColumnNo) -> std::result::Result<Found, Malformed> {
         let column = usize::from(column);
         assert!(column >= self.at && column < self.columns.len(), "columns are read in order");
@@ -426,6 +430,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    #[inline]
     fn take_value(&mut self, ty: Type) -> std::result::Result<&'a [u8], Malformed> {
         let len = match ty.fixed_len() {
             Some(len) => len,
@@ -456,11 +461,12 @@ fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
 }
 
 fn text(bytes: &[u8]) -> std::result::Result<String, Malformed> {
-    let text = std::str::from_utf8(bytes);
-    text.map(str::to_owned).map_err(|_| Malformed("text in a row is not UTF-8"))
+    // Looked at as a copy, which is aligned: that goes by words, in a row it would go by bytes.
+    String::from_utf8(bytes.to_vec()).map_err(|_| Malformed("text in a row is not UTF-8"))
 }
 
 /// A value of a type from its bytes.
+#[inline]
 pub(crate) fn value_of(ty: Type, bytes: &[u8]) -> std::result::Result<Value, Malformed> {
     let value = match ty {
         Type::Bool => match bytes {

@@ -343,11 +343,15 @@ impl Scan {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        let next = self.advance().map_err(|error| self.source.table().def.named(error));
-        if let Err(error) = &next {
-            self.failed = Some(error.clone());
-        }
-        next
+        let next = self.advance();
+        if next.is_err() { self.fail(next) } else { next }
+    }
+
+    #[cold]
+    fn fail(&mut self, failed: Result<Option<Row>>) -> Result<Option<Row>> {
+        let failed = failed.map_err(|error| self.source.table().def.named(error));
+        self.failed = failed.as_ref().err().cloned();
+        failed
     }
 
     fn advance(&mut self) -> Result<Option<Row>> {

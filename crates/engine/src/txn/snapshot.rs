@@ -208,6 +208,12 @@ impl Snapshot {
         self.own.find(xid.0).is_some()
     }
 
+    /// Does it see work that its transaction can still undo, by going back to a savepoint? What
+    /// was read of that is not to be kept: later it may be seen no more.
+    pub fn sees_own_work(&self) -> bool {
+        self.own.first().is_some_and(|first| first < self.bound)
+    }
+
     /// The answers that need no status.
     fn known(&self, xid: Xid) -> Option<bool> {
         if let Some(run) = self.own.find(xid.0) {

@@ -355,7 +355,7 @@ fn entries_without_a_page_keep_their_place() {
     let mut at = 0;
     let source = move || {
         at += 1;
-        Ok((at <= 120).then(|| ((at % 2 == 0).then(|| page(at / 2 - 1)), at)))
+        Ok((at <= 120).then(|| ((at % 2 == 0).then(|| page(at / 2 - 1)), at, 1)))
     };
     let mut stream = ReadStream::sparse(&test.pool, StreamOptions::ORDERED, source);
     let mut expected = 1;

@@ -93,6 +93,7 @@ impl PageRead for &[u8; PAGE_SIZE] {
         }
     }
 
+    #[inline]
     fn append(self, at: usize, len: usize, out: &mut Vec<u8>) {
         match self.get(at..at + len) {
             Some(bytes) => out.extend_from_slice(bytes),

@@ -283,11 +283,14 @@ impl TreeScan {
         if node.is_dead(i) && !self.options.with_dead {
             return Ok(());
         }
-        self.scratch.clear();
-        let item = node.append_key(i, &mut self.scratch)?;
-        let (key, row) = split_key(&self.scratch)?;
-        batch.push(key, row, payload(node, &item)?);
-        Ok(())
+        batch.push_with(|bytes| {
+            let from = bytes.len();
+            let item = node.append_key(i, bytes)?;
+            let (key, row) = split_key(&bytes[from..])?;
+            let end = from + key.len();
+            bytes.truncate(end);
+            Ok((row, payload(node, &item)?))
+        })
     }
 
     /// The rows of a posting list that are inside the range.
