@@ -47,8 +47,8 @@ pub(crate) const CHILD: &str = "load-child";
 /// Log bytes per row may be this many times the row and its keys.
 const LOG_RATIO_LIMIT: f64 = 4.0;
 
-/// `rows` is the most that a cell loads, `seconds` the longest that it takes for that. `threads` may
-/// put the entries of one of our batches into the indexes; 0 is as many as our store takes unasked.
+/// `rows` is the most that a cell loads, `seconds` the longest that it takes for that. Of `threads`
+/// a batch of ours may use so many; 0 is as many as it takes unasked.
 pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "rows", quick: &["20000"], default: &["1000000"], all: &["1000000"] },
     Knob { name: "seconds", quick: &["1"], default: &["30"], all: &["100000"] },

@@ -295,6 +295,51 @@ fn who_waits_behind_a_rollback_finds_the_row() {
     assert!(!third_after_a_rollback(true), "an anchor that is not moved on is noticed");
 }
 
+/// Who waits for a version that was made after its snapshot lets that go, and with it all that keeps
+/// vacuum from freezing the creator by which it knows the version. It is the version all the same.
+fn frozen_while_waited_for(broken: bool) -> bool {
+    let broken_rule = || broken.then(|| points::break_rule("r9-frozen"));
+    let (_dir, db) = database();
+    let done = std::thread::scope(|scope| {
+        let (db, broken_rule) = (&db, &broken_rule);
+        let (began, has_begun) = std::sync::mpsc::channel();
+        let (go, may_go) = std::sync::mpsc::channel();
+        let waiter = scope.spawn(move || {
+            let _broken = broken_rule();
+            let mut txn = begin(db, Isolation::ReadCommitted);
+            let at = find(&mut txn, 3);
+            let written = txn.write("t", |writer| {
+                began.send(()).unwrap();
+                may_go.recv().unwrap();
+                writer.read_no_more();
+                let new = |old: &[Value]| vec![old[0].clone(), Value::Int8(103), old[2].clone()];
+                writer.update(at, &mut |old| Ok(Some(new(old))))
+            });
+            txn.commit().unwrap();
+            matches!(written.unwrap(), rightlink::Written::Done(_))
+        });
+        has_begun.recv().unwrap();
+        set(db, 3, "name", 100);
+        let mut holder = begin(db, Isolation::ReadCommitted);
+        let at = find(&mut holder, 3);
+        assert!(holder.update("t", at, &[("name", Value::Int8(101))]).unwrap());
+        go.send(()).unwrap();
+        until_waiting(db, 1);
+        for _ in 0..3 {
+            db.vacuum(None).unwrap();
+        }
+        holder.rollback();
+        waiter.join().unwrap()
+    });
+    done && rows(&db)[3] == row(3, 103, 0)
+}
+
+#[test]
+fn a_version_that_is_frozen_while_it_is_waited_for_is_found() {
+    assert!(frozen_while_waited_for(false));
+    assert!(!frozen_while_waited_for(true), "that it was frozen is noticed");
+}
+
 /// Many count in few rows, beside vacuum; some give up waiting, some roll back. Every count that
 /// was committed is there.
 #[test]

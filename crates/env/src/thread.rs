@@ -1,6 +1,6 @@
-//! Threads, std's or the model's. Only `db/` of the engine, its large statements for as long as they
-//! run, and the workers of aio start one; everything else offers `step()` functions. Under the model
-//! `sleep` is a yield.
+//! Threads, std's or the model's. Only `db/` of the engine, its large statements for as long as
+//! they run, and the workers of aio start one; everything else offers `step()` functions. Under the
+//! model `sleep` is a yield.
 
 #[cfg(not(feature = "shuttle"))]
 use std::thread as imp;

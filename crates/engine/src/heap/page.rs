@@ -222,7 +222,7 @@ impl<'a> HeapPage<'a> {
     /// All line pointers, each as [`HeapPage::slot`] gives it.
     pub(super) fn all_slots(&self) -> Result<Vec<Slot>> {
         let (upper, words) = (self.upper(), self.slot_words());
-        // Nearly all are of a tuple: the others are looked at again, so that this loop has no way out.
+        // Nearly all are of a tuple. The others are looked at again, and this loop has no way out.
         let mut others = false;
         let read = |word: &[u8; SLOT_SIZE]| match Slot::of_tuple(u32::from_le_bytes(*word)) {
             Some((offset, len)) if is_tuple(upper, offset, len) => Slot::Normal { offset, len },

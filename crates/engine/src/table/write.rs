@@ -12,6 +12,8 @@
 //! two snapshots and their row ids be another row's: a write knows them by who created them (R9).
 //! Does not do: the writes themselves.
 
+use rightlink_env::points::broken;
+
 use crate::error::{Error, Result};
 use crate::heap::{Target, WriteOutcome};
 use crate::ids::{RowId, Xid};
@@ -126,6 +128,11 @@ impl Table {
                 if let Some(found) = waited.start {
                     start = found.at;
                     anchor = Some(found);
+                    if target.at == start && !broken("r9-frozen") {
+                        // What the anchor sees is still there. Its creator may be frozen by now:
+                        // what kept that away may be the snapshot that was let go.
+                        *target = Target::from(start);
+                    }
                 }
                 if let Some((at, by)) = waited.newest {
                     break WriteOutcome::Changed { by, newest: Some(at) };
