@@ -295,7 +295,7 @@ fn who_waits_behind_a_rollback_finds_the_row() {
     assert!(!third_after_a_rollback(true), "an anchor that is not moved on is noticed");
 }
 
-/// Who waits for a version that was made after its snapshot lets that go, and with it all that keeps
+/// Who waits for a version that was made after its snapshot lets that go, and with it what keeps
 /// vacuum from freezing the creator by which it knows the version. It is the version all the same.
 fn frozen_while_waited_for(broken: bool) -> bool {
     let broken_rule = || broken.then(|| points::break_rule("r9-frozen"));
