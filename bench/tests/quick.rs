@@ -270,12 +270,9 @@ fn index_scan_writes_every_key() {
             "a share of the limit where it means something"
         );
         let [share, joined] = ["limit_share", "joined_limit_share"].map(|key| value(line, key));
-        let scattered = value(line, "fuzz") != "16";
-        assert_eq!(
-            share == joined,
-            !compares || !scattered,
-            "single reads are the limit where rows are scattered: {line}"
-        );
+        // Single reads are the limit where rows are scattered, and may take as long as joined ones.
+        let scattered = value(line, "fuzz").starts_with('-');
+        assert!(scattered || share == joined, "{line}");
     }
 }
 
