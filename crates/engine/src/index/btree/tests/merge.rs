@@ -72,6 +72,29 @@ fn deleting_one_by_one_merges() {
     }
 }
 
+/// Between the look of verify at the meta page and that at the root which this names, the root is
+/// split, and what was it is merged away. That is no damage.
+#[test]
+fn a_root_that_is_merged_away_beside_verify_is_no_finding() {
+    let findings = |broken: bool| {
+        let _broken = broken.then(|| points::break_rule("verify-root"));
+        let (_pool, tree) = tree(500, 7);
+        let (beside, met) = (tree.clone(), AtomicBool::new(false));
+        let _hook = points::install_local(move |name| {
+            if name == "btree.verify.meta" && !met.swap(true, Ordering::Relaxed) {
+                let entries: Vec<_> = (0..6000).map(|n| (key(n), row(n))).collect();
+                suite::insert(&beside, &entries);
+                suite::vacuum(&beside, &|row| row.block.0 < 40);
+            }
+        });
+        let mut findings = Vec::new();
+        tree.verify(None, &mut |finding| findings.push(finding.check)).unwrap();
+        findings
+    };
+    assert_eq!(findings(false), [""; 0]);
+    assert_eq!(findings(true), ["B1"], "the old root is no root any more");
+}
+
 /// Leaves that are the last child of their parent, and have a left sibling under it that is full.
 fn last_children(tree: &BTree) -> Vec<u32> {
     let page = |block: u32| tree.inspect_page(block).unwrap();
