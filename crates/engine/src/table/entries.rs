@@ -62,7 +62,7 @@ impl Table {
         };
         let loan = self.txns.helpers().take(most);
         let options = options(statement);
-        let shares = Shares::new(&self.indexes, &mut batches, loan.count() > 0);
+        let shares = Shares::new(&self.indexes, &mut batches);
         if loan.count() == 0 {
             return self.insert_own(statement, xid, &shares, options);
         }

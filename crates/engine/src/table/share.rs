@@ -1,8 +1,8 @@
 //! The entries of a statement, handed out to its own thread and to those that help it.
 //!
 //! The statement's thread takes batches from the front, where the unique ones are, and helpers from
-//! the back. The last one is parted into halves again and again, so that all end at about the same
-//! time.
+//! the back. A batch is one index's and is not parted: so one thread puts it in, in order, and where
+//! all pages are in memory the index comes out alike, however many helped.
 //!
 //! Invariants: every entry is handed out once, in the method's order with the others of its part;
 //! those of unique indexes go to the statement's own thread, whole: they may have to wait for
@@ -23,8 +23,6 @@ use super::TableIndex;
 /// Entries of an index that are worth a thread of their own. To start one takes as long as a few
 /// dozen insertions in memory.
 const WORTH_HELP: usize = if cfg!(feature = "shuttle") { 2 } else { 256 };
-/// Entries that are not parted any more.
-const LEAST_PART: usize = if cfg!(feature = "shuttle") { 1 } else { 64 };
 /// Pages of a pool below which a statement has one stream: each may read an eighth of it ahead.
 const LEAST_FRAMES: usize = if cfg!(feature = "shuttle") { 0 } else { 512 };
 
@@ -34,19 +32,15 @@ struct Part<'b, 'k> {
     entries: &'b mut [IndexEntry<'k>],
 }
 
-/// What nobody has taken: the batches of some indexes, and then a part of another one's, which is
-/// in order.
+/// What nobody has taken: the batches of some indexes.
 struct Left<'b, 'k> {
     indexes: &'b [Arc<TableIndex>],
     batches: &'b mut [Vec<IndexEntry<'k>>],
-    part: Option<Part<'b, 'k>>,
 }
 
 /// The entries of all indexes.
 pub(super) struct Shares<'b, 'k> {
     left: Mutex<Left<'b, 'k>>,
-    /// Does anybody help?
-    helped: bool,
     stopped: AtomicBool,
 }
 
@@ -105,35 +99,17 @@ impl<'b, 'k> Shares<'b, 'k> {
     pub(super) fn new(
         indexes: &'b [Arc<TableIndex>],
         batches: &'b mut [Vec<IndexEntry<'k>>],
-        helped: bool,
     ) -> Self {
-        let left = Left { indexes, batches, part: None };
-        Shares { left: Mutex::new(left), helped, stopped: AtomicBool::new(false) }
+        let left = Left { indexes, batches };
+        Shares { left: Mutex::new(left), stopped: AtomicBool::new(false) }
     }
 
-    /// The next part for `side`, in the method's order.
+    /// The next batch for `side`, in the method's order.
     fn take(&self, side: Side) -> Option<Part<'b, 'k>> {
         let mut left = self.left.lock();
-        let (mut part, mut ordered) = match left.indexes.is_empty() {
-            true => (left.part.take()?, true),
-            false if left.is_for(side) => (left.batch(side)?, false),
-            false => return None,
-        };
-        let last = self.helped && left.indexes.is_empty() && !part.index.def.unique;
-        if last && part.entries.len() >= 2 * LEAST_PART {
-            // In order before anybody else finds nothing to do.
-            if !std::mem::replace(&mut ordered, true) {
-                part.index.method.order(part.entries);
-            }
-            let middle = part.entries.len() / 2;
-            let (entries, rest) = part.entries.split_at_mut(middle);
-            left.part = Some(Part { index: part.index, entries: rest });
-            part.entries = entries;
-        }
+        let part = if left.is_for(side) { left.batch(side)? } else { return None };
         drop(left);
-        if !ordered {
-            part.index.method.order(part.entries);
-        }
+        part.index.method.order(part.entries);
         Some(part)
     }
 
