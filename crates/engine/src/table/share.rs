@@ -1,7 +1,7 @@
 //! The entries of a statement, handed out to its own thread and to those that help it.
 //!
 //! The statement's thread takes batches from the front, where the unique ones are, and helpers from
-//! the back. A batch is one index's and is not parted: so one thread puts it in, in order, and where
+//! the back. A batch is one index's and is not parted: one thread puts it in, in order, and where
 //! all pages are in memory the index comes out alike, however many helped.
 //!
 //! Invariants: every entry is handed out once, in the method's order with the others of its part;
