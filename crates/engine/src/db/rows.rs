@@ -1,9 +1,10 @@
 //! Rows of a scan, handed out one by one.
 //!
 //! Invariants: owned and `Send`; rows are of the snapshot of their statement, whatever happens
-//! meanwhile; the scan ends with its transaction, and between two rows it holds no latch and no
-//! pin; after an error the same error comes again, so that no row is ever skipped silently. A
-//! snapshot that became too old shows instead of whatever was read by it since.
+//! meanwhile; the scan ends with its transaction, and when what it saw of that is undone; between
+//! two rows it holds no latch and no pin; after an error the same error comes again, so that no row
+//! is ever skipped silently. A snapshot that became too old shows instead of whatever was read by
+//! it since.
 //! Does not do: choosing the index.
 
 use rightlink_env::Budget;
@@ -12,6 +13,7 @@ use rightlink_env::sync::{Arc, RwLock};
 use crate::buffer::StreamStats;
 use crate::db::Row;
 use crate::error::{Error, Result};
+use crate::ids::Xid;
 use crate::table::{Mark, Scan};
 use crate::txn::Snapshot;
 
@@ -19,11 +21,15 @@ use crate::txn::Snapshot;
 pub(crate) type Alive = Arc<RwLock<bool>>;
 
 /// Rows of a scan: an owned, `Send` iterator over the snapshot of its statement. After an error it
-/// keeps returning that error; after the end of its transaction it returns `Invalid`.
+/// keeps returning that error; after the end of its transaction it returns `Invalid`, and so it
+/// does after a return to a savepoint that was set before the scan began, if anything was written
+/// between the two: part of what it saw is gone then, and rows that it went past are back.
 pub struct Rows {
     alive: Alive,
     scan: Option<Scan>,
     snapshot: Arc<Snapshot>,
+    /// The newest statement of its own transaction that it sees.
+    newest: Option<Xid>,
     failed: Option<Error>,
     budget: Budget,
 }
@@ -40,6 +46,7 @@ impl Rows {
             alive: Arc::clone(alive),
             scan: Some(scan),
             snapshot: Arc::clone(snapshot),
+            newest: snapshot.newest_own(),
             failed: None,
             budget: budget.clone(),
         }
@@ -90,6 +97,11 @@ impl Rows {
         let Some(scan) = &mut self.scan else { return Ok(None) };
         let row = scan.next();
         self.snapshot.check()?;
+        if self.newest.is_some_and(|xid| self.snapshot.is_undone(xid)) {
+            return Err(Error::Invalid(
+                "the scan saw what its transaction has undone since".into(),
+            ));
+        }
         let row = row?;
         Ok(row.map(|row| Row { id: row.row_id, values: row.values }))
     }

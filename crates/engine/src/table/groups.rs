@@ -65,8 +65,6 @@ pub(super) struct Groups {
 /// How entries are grouped.
 #[derive(Clone, Copy)]
 pub(super) struct Grouping {
-    /// Every entry is alone.
-    pub(super) alone: bool,
     /// Only those that follow each other are grouped.
     pub(super) adjacent: bool,
     /// Entries that need their row checked are alone: others may need no page.
@@ -147,7 +145,7 @@ impl Groups {
         for bit in 0..len as u32 {
             let entry = &leaf.batch.entries[span.place(bit)];
             let block = entry.row.block;
-            let alone = how.alone || how.recheck_alone && entry.recheck;
+            let alone = how.recheck_alone && entry.recheck;
             let known = match table.last {
                 _ if alone => None,
                 Some((last, group)) if last == block => Some(group),

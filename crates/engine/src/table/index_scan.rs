@@ -15,8 +15,7 @@
 //! (the clock was read before the leaf, and is asked again under the leaf's latch). A scan that
 //! turns round or goes back to a mark serves the rest of that leaf from the batch it holds, and
 //! goes on beyond the leaf's fences (R5). Between two rows there is neither a pin nor a latch: what
-//! was read of a page beyond a row is held as a copy, which the snapshot keeps true; where it sees
-//! work that its own transaction can still undo, nothing is held.
+//! was read of a page beyond a row is held as a copy, which the snapshot keeps true.
 //! Does not do: decode keys (`index_only`).
 
 use std::ops::Range;
@@ -197,8 +196,6 @@ struct Feed {
     room: Option<Reservation>,
     /// Values come from keys where the heap need not be asked.
     index_only: bool,
-    /// Every entry goes by itself: rows must not be held.
-    alone: bool,
     /// So many groups that need no page are put to one that needs none.
     joined: usize,
     /// Leaves to sort at a time; 0: the index's order is kept.
@@ -210,7 +207,7 @@ struct Feed {
 }
 
 impl Feed {
-    fn new(leaves: Leaves, (index_only, alone): (bool, bool), goes_on: &Arc<AtomicBool>) -> Self {
+    fn new(leaves: Leaves, index_only: bool, goes_on: &Arc<AtomicBool>) -> Self {
         let by_leaf = leaves.table.pool.prefetch() == Prefetch::Simple;
         let goes_on = Arc::clone(goes_on);
         Self {
@@ -220,7 +217,6 @@ impl Feed {
             sorted: Vec::new(),
             room: None,
             index_only,
-            alone,
             joined: 0,
             sort: 0,
             by_leaf,
@@ -280,7 +276,7 @@ impl Feed {
         }
         // A policy that leaves out adjacent duplicates only is not to gain by this.
         let (adjacent, recheck_alone) = (self.by_leaf, self.index_only);
-        let how = Grouping { alone: self.alone, adjacent, recheck_alone };
+        let how = Grouping { adjacent, recheck_alone };
         self.groups.refill(leaf, (left, *back), how);
         self.groups.next()
     }
@@ -362,8 +358,7 @@ impl IndexRows {
     ) -> Self {
         let (index, search) = (Arc::clone(&leaves.index), Arc::clone(&leaves.search));
         let (direction, goes_on) = (leaves.direction, Arc::default());
-        let how = (keys.is_some(), reader.snapshot.sees_own_work());
-        let mut feed = Feed::new(leaves, how, &goes_on);
+        let mut feed = Feed::new(leaves, keys.is_some(), &goes_on);
         feed.sort = usize::from(any_order);
         Self {
             stream: stream_of(feed, reader.ahead),
@@ -553,8 +548,7 @@ impl IndexRows {
         }
         let search = (Arc::clone(&self.search), self.direction);
         let leaves = Leaves::of_range(&self.reader.table, &self.index, search, range);
-        let how = (self.keys.is_some(), self.reader.snapshot.sees_own_work());
-        Feed { run, ..Feed::new(leaves, how, &self.goes_on) }
+        Feed { run, ..Feed::new(leaves, self.keys.is_some(), &self.goes_on) }
     }
 
     /// What its read streams did so far.

@@ -54,6 +54,16 @@ impl Run {
         self.aborted[word].load(Ordering::Acquire) & bit != 0
     }
 
+    /// The last xid below `bound` that is not aborted. A word at a time: all may be aborted.
+    fn last_live(&self, bound: u64) -> Option<u64> {
+        let len = bound.min(self.end).saturating_sub(self.start);
+        (0..len.div_ceil(64)).rev().find_map(|word| {
+            let beyond = (64 * (word + 1)).saturating_sub(len);
+            let live = !self.aborted[word as usize].load(Ordering::Acquire) & u64::MAX >> beyond;
+            (live != 0).then(|| self.start + 64 * word + u64::from(live.ilog2()))
+        })
+    }
+
     fn abort(&self, xid: u64) {
         let (word, bit) = self.place(xid);
         self.aborted[word].fetch_or(bit, Ordering::AcqRel);
@@ -92,6 +102,11 @@ impl OwnSet {
     /// The first xid, if there is one.
     pub(super) fn first(&self) -> Option<u64> {
         self.runs.first().map(|run| run.start)
+    }
+
+    /// The last xid below `bound` that is not aborted, if there is one.
+    pub(super) fn last_live(&self, bound: u64) -> Option<u64> {
+        self.runs.iter().rev().find_map(|run| run.last_live(bound))
     }
 
     /// The run that holds `xid`.
@@ -169,6 +184,18 @@ mod tests {
         own.abort(7..22, |part| touched.push(part));
         assert_eq!(touched, [20..22, 7..8]);
         assert_eq!(live(&own, 24), [5..7, 22..24]);
+        let last = [24, 23, 22, 6, 5].map(|bound| own.last_live(bound));
+        assert_eq!(last, [Some(23), Some(22), Some(6), Some(5), None]);
+        own.push(Arc::new(Run::new(100..300)));
+        for first in [299, 230, 164, 163, 101, 100] {
+            own.abort(first..300, |_| {});
+            for bound in [100, 101, 164, 165, 228, 229, 300, 999] {
+                let live = (0..bound)
+                    .rev()
+                    .find(|xid| own.find(*xid).is_some_and(|run| !run.is_aborted(*xid)));
+                assert_eq!(own.last_live(bound), live, "below {bound} of what {first} leaves");
+            }
+        }
         assert!(own.find(21).is_some_and(|run| run.is_aborted(21)));
         assert!(own.find(8).is_none() && own.find(24).is_none() && own.find(4).is_none());
     }

@@ -208,10 +208,15 @@ impl Snapshot {
         self.own.find(xid.0).is_some()
     }
 
-    /// Does it see work that its transaction can still undo, by going back to a savepoint? What
-    /// was read of that is not to be kept: later it may be seen no more.
-    pub fn sees_own_work(&self) -> bool {
-        self.own.first().is_some_and(|first| first < self.bound)
+    /// The newest statement of its own transaction that it sees. As long as that is not undone,
+    /// nothing is that it sees: a return to a savepoint undoes what came last.
+    pub fn newest_own(&self) -> Option<Xid> {
+        self.own.last_live(self.bound).map(Xid)
+    }
+
+    /// Was `xid`, one of its transaction's own, undone?
+    pub fn is_undone(&self, xid: Xid) -> bool {
+        self.own.find(xid.0).is_some_and(|run| run.is_aborted(xid.0))
     }
 
     /// The answers that need no status.

@@ -194,12 +194,22 @@ fn snapshots_respect_the_order_of_commits() {
         })
     };
     let writers: Vec<_> = (0..3).map(writer).collect();
+    // On a busy machine the writers may get no turn before all snapshots have been taken.
+    let commits = || done.lock().len();
+    let wait_for = |more: usize| {
+        let wanted = commits() + more;
+        while commits() < wanted {
+            thread::yield_now();
+        }
+    };
+    wait_for(1);
     let mut snapshots = Vec::new();
     for _ in 0..300 {
         let mut reader = begin(&manager);
         snapshots.push(reader.begin_statement().unwrap());
         thread::yield_now();
     }
+    wait_for(writers.len() + 1);
     stop.store(true, Ordering::SeqCst);
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     drop(hook);
