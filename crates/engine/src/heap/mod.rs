@@ -7,6 +7,7 @@
 //! | `page_set` | the latched pages of one change, map pages included |
 //! | `visibility` | xids against their status; hints |
 //! | `insert`, `update`, `delete`, `lock` | the writes |
+//! | `hole` | a new version in the place of a dead one |
 //! | `fetch`, `fetch_group`, `scan` | the reads |
 //! | `prune`, `between`, `vacuum`, `rebase`, `tail` | how versions, xids and pages leave |
 //! | `dead` | which rows are dead to everyone; row ids that by-key cleaning gives free |
@@ -40,6 +41,7 @@ mod extent;
 mod fetch;
 mod fetch_group;
 mod free_space;
+mod hole;
 mod insert;
 mod inspect;
 mod lock;

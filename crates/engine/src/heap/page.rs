@@ -269,6 +269,23 @@ impl<'a> HeapPage<'a> {
         head.is_some_and(TupleHeader::is_settled)
     }
 
+    /// Does a line pointer of these bytes name a settled version, or redirect to one? Where that
+    /// cannot be told at a glance it does not.
+    #[inline]
+    pub(super) fn names_settled(&self, word: [u8; SLOT_SIZE]) -> bool {
+        let upper = self.upper();
+        let word = u32::from_le_bytes(word);
+        if let Some((offset, len)) = Slot::of_tuple(word) {
+            return is_tuple(upper, offset, len) && self.is_settled(offset);
+        }
+        let Some(Slot::Redirect(to)) = Slot::decode(word) else { return false };
+        let to = self.slot_words().get(usize::from(to).wrapping_sub(1));
+        match to.and_then(|word| Slot::of_tuple(u32::from_le_bytes(*word))) {
+            Some((offset, len)) => is_tuple(upper, offset, len) && self.is_settled_chain(offset),
+            None => false,
+        }
+    }
+
     /// The version at `slot` with its creator, if its own header says all: the root of a chain of
     /// one, committed, neither ended nor locked. `None` where more must be looked at.
     #[inline]

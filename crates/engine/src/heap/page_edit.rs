@@ -110,6 +110,42 @@ pub(super) fn insert_tuples(
     }
 }
 
+/// Stores the line pointer `slot` of the page's array.
+pub(super) fn put_slot(page: &mut PageMut<'_>, slot: u16, to: Slot) {
+    let at = slot_at(slot);
+    let lower = usize::from(header::u16_at(page.bytes(), header::LOWER));
+    assert!(at + SLOT_SIZE <= lower, "a line pointer of the array");
+    if page.bytes()[at..at + SLOT_SIZE] != to.encode() {
+        page.write(at, &to.encode());
+    }
+}
+
+/// Puts a version at `offset`, where one of as many bytes lay that is gone, and names it by `slot`:
+/// one of the array, or the next one, for which there is room.
+pub(super) fn put_tuple(
+    page: &mut PageMut<'_>,
+    (slot, offset): (u16, u16),
+    head: &TupleHeader,
+    row: &[u8],
+) {
+    let (at, len) = (usize::from(offset), TUPLE_HEADER + row.len());
+    let base = header::u64_at(page.bytes(), header::OWNER);
+    let lower = usize::from(header::u16_at(page.bytes(), header::LOWER));
+    let upper = usize::from(header::u16_at(page.bytes(), header::UPPER));
+    let end = slot_at(slot) + SLOT_SIZE;
+    assert!(upper <= at && at + len <= PRUNE_XID, "where a version lay");
+    assert!(end <= lower + SLOT_SIZE && end <= upper, "a line pointer of the array or the next");
+    let mut bytes = Vec::with_capacity(len);
+    bytes.extend(head.encode(base));
+    bytes.extend_from_slice(row);
+    page.write(at, &bytes);
+    page.write(slot_at(slot), &Slot::Normal { offset, len: len as u16 }.encode());
+    if end > lower {
+        page.put_u16(header::LOWER, end as u16);
+        put_flags(page, 0, FREE_SLOTS);
+    }
+}
+
 /// Stores line pointers, neighbours in one store.
 fn write_slots(page: &mut PageMut<'_>, slots: &[u16], pointers: &[Slot]) {
     assert!(slots.is_sorted() && slots.len() == pointers.len());

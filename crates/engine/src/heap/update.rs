@@ -2,8 +2,10 @@
 //!
 //! On the same page, when no index key, included column or predicate changed (R10, the caller
 //! knows), the update is heap-only: the indexes keep naming the root. In all cases the old version
-//! links to the new one by row id. With two pages, both are latched in block order (R12), and
-//! everything is judged again under the latches that the change is made with.
+//! links to the new one by row id. A page without room may have a dead version of as many bytes,
+//! whose place the new one takes (`hole`); else it is pruned. With two pages, both are latched in
+//! block order (R12), and everything is judged again under the latches that the change is made
+//! with.
 //!
 //! Invariants: one record holds the end of the old version and the beginning of the new one;
 //! updates may use the fillfactor's reserve.
@@ -13,6 +15,7 @@ use rightlink_env::points::broken;
 use rightlink_env::sync::Ordering;
 
 use crate::error::Result;
+use crate::heap::hole::Hole;
 use crate::heap::insert::Search;
 use crate::heap::page::{HeapPage, Slot};
 use crate::heap::page_edit::{self, choose_slot, how_many_fit};
@@ -147,7 +150,12 @@ impl Heap {
                 Old { offset: tuple.offset, header, locks }
             }
         };
-        let Some(slot) = slot_with_room(&set.page(target)?, change.len)? else {
+        let place = match slot_with_room(&set.page(target)?, change.len)? {
+            Some(slot) => Some(Place::Gap(slot)),
+            None if target == home => self.find_hole(&set.page(home)?, change, judge)?,
+            None => None,
+        };
+        let Some(place) = place else {
             let page = set.page(target)?;
             let (left, prunable) = (self.room_for_inserts(&page), page.prune_xid().is_some());
             drop(set);
@@ -156,12 +164,38 @@ impl Heap {
             }
             return Ok(Attempt::NoRoom { prunable });
         };
-        let outcome = replace(set, change, &old, RowId::new(target, slot))?;
-        self.add_garbage(1);
+        // One version is ended; one that was, leaves.
+        self.add_garbage(u64::from(matches!(place, Place::Gap(_))));
+        let outcome = replace(set, change, &old, (target, &place))?;
         let heap_only = matches!(outcome, WriteOutcome::Done { heap_only: true, .. });
         self.shared.counters.update(heap_only);
         Ok(Attempt::Ended(outcome))
     }
+}
+
+impl Heap {
+    /// A dead version on a page that has no room, whose place the new one can take.
+    fn find_hole(
+        &self,
+        page: &HeapPage<'_>,
+        change: &Change<'_>,
+        judge: &mut Judge<'_>,
+    ) -> Result<Option<Place>> {
+        let horizon = self.txns().horizon();
+        let prunable = page.prune_xid().is_some_and(|oldest| oldest < horizon);
+        if !prunable && !broken("r9-hole") {
+            return Ok(None);
+        }
+        Ok(Hole::find(page, change.len, judge, horizon)?.map(Place::Hole))
+    }
+}
+
+/// Where the new version goes.
+enum Place {
+    /// Between line pointers and tuples, named by this line pointer.
+    Gap(u16),
+    /// Where a dead one lay.
+    Hole(Hole),
 }
 
 /// What is to be done.
@@ -189,8 +223,13 @@ fn replace(
     mut set: PageSet<'_>,
     change: &Change<'_>,
     old: &Old,
-    new: RowId,
+    (target, place): (u32, &Place),
 ) -> Result<WriteOutcome> {
+    let slot = match place {
+        Place::Gap(slot) => *slot,
+        Place::Hole(hole) => hole.slot,
+    };
+    let new = RowId::new(target, slot);
     let (home, xid): (u32, Xid) = (change.old.at.block.0, change.writer.xid);
     let heap_only = change.hot && new.block == change.old.at.block;
     let mut header = TupleHeader::new(xid, UPDATED | if heap_only { HEAP_ONLY } else { 0 });
@@ -205,7 +244,11 @@ fn replace(
             header = header.locked_by_group(xid);
         }
     }
-    page_edit::insert_tuples(&mut set.store(new.block.0), &[new.slot], &[(header, change.row)]);
+    let mut page = set.store(target);
+    match place {
+        Place::Gap(slot) => page_edit::insert_tuples(&mut page, &[*slot], &[(header, change.row)]),
+        Place::Hole(hole) => hole.fill(&mut page, &header, change.row),
+    }
     let mut page = set.store(home);
     page_edit::put_xmax(&mut page, old.offset, &ended);
     page_edit::mark_prunable(&mut page, xid);

@@ -95,7 +95,9 @@ impl Writer {
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         let (len, max) = (self.len + bytes.len() as u64, u64::from(self.max));
         if len > max {
-            return Err(Error::Limit(format!("a value of more than {max} bytes")));
+            return Err(Error::Limit(format!(
+                "a value has at most {max} bytes, not {len} or more"
+            )));
         }
         self.len = len;
         while !bytes.is_empty() {

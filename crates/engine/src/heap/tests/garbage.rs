@@ -1,5 +1,7 @@
 //! How dead versions, row ids, old xids and empty pages leave.
 
+use rightlink_env::points;
+
 use super::*;
 use crate::heap::tuple::XMIN_COMMITTED;
 use crate::page::header;
@@ -21,6 +23,74 @@ fn a_hot_chain_is_pruned_to_what_is_seen() {
     let seen = fixture.heap.fetch(&old, root).expect("fetched").row.expect("still there").1;
     assert_eq!(seen, vec![199; 500], "an old snapshot keeps its version");
     fixture.assert_sound();
+}
+
+/// Rows on a full page that stay as long as they are: a new version takes the place of one that is
+/// dead, and nothing else on the page moves. One that a snapshot sees keeps its place.
+#[test]
+fn a_new_version_takes_the_place_of_a_dead_one_of_its_length() {
+    let fixture = Fixture::new();
+    let roots: Vec<RowId> = (0..64u8).map(|n| fixture.insert(&[n; 100])).collect();
+    let mut newest = roots.clone();
+    let mut filled = 0;
+    while fixture.page(1, |page| page.gap()) >= 120 {
+        newest[filled] = fixture.update(newest[filled], &[200; 100], true);
+        filled += 1;
+    }
+    // A root's first update wants a line pointer, for which a prune makes room now and then.
+    for n in (0..roots.len()).cycle().skip(filled).take(roots.len()) {
+        newest[n] = fixture.update(newest[n], &[201; 100], true);
+    }
+    let upper = fixture.page(1, |page| page.upper());
+    let (holes, prunes) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let counted = (Arc::clone(&holes), Arc::clone(&prunes));
+    let hook = rightlink_env::points::install_local(move |point| match point {
+        "heap.hole" => _ = counted.0.fetch_add(1, Ordering::Relaxed),
+        "heap.prune" => _ = counted.1.fetch_add(1, Ordering::Relaxed),
+        _ => {}
+    });
+    let from = fixture.pool.wal().end().0;
+    for round in 0..300usize {
+        let n = (filled + round) % roots.len();
+        newest[n] = fixture.update(newest[n], &[round as u8; 100], true);
+        assert_eq!(newest[n].block.0, 1);
+        assert_eq!(fixture.fetch(roots[n]), Some(vec![round as u8; 100]));
+    }
+    drop(hook);
+    let counts = (holes.load(Ordering::Relaxed), prunes.load(Ordering::Relaxed));
+    assert_eq!(counts, (300, 0), "versions that took a place, prunes");
+    assert_eq!(fixture.page(1, |page| page.upper()), upper, "nothing moved");
+    let each = (fixture.pool.wal().end().0 - from) / 300;
+    assert!(each < 400, "{each} bytes of log for an update and its commit");
+    fixture.assert_sound();
+
+    let (_txn, old) = fixture.snapshot();
+    let seen = scan(&fixture.heap, &old);
+    for at in &newest {
+        fixture.update(*at, &[255; 100], true);
+    }
+    assert_eq!(scan(&fixture.heap, &old), seen);
+    assert_eq!(fixture.scan().len(), roots.len());
+    fixture.assert_sound();
+}
+
+/// A version that a snapshot still sees keeps its place, however full the page is.
+#[test]
+fn no_version_takes_the_place_of_one_that_is_seen() {
+    for rule in [None, Some("r9-hole")] {
+        let fixture = Fixture::new();
+        let roots: Vec<RowId> = (0..64u8).map(|n| fixture.insert(&[n; 100])).collect();
+        let (_txn, old) = fixture.snapshot();
+        let seen = scan(&fixture.heap, &old);
+        let broken = rule.map(points::break_rule);
+        let mut at = roots[0];
+        while fixture.page(1, |page| page.gap()) >= 120 {
+            at = fixture.update(at, &[200; 100], true);
+        }
+        fixture.update(at, &[201; 100], true);
+        drop(broken);
+        assert_eq!(scan(&fixture.heap, &old) == seen, rule.is_none(), "{rule:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! A new version in the place of a dead one.
+//!
+//! An update in a page without room prunes it, and what is left is moved together: some thousand
+//! bytes, and every line pointer that names them, for one version that leaves. Where that has just
+//! as many bytes as the new one, as rows of fixed types have, the new one takes its place instead:
+//! nothing moves, and the record of the update tells of both.
+//!
+//! Invariants: only the first version of a HOT chain leaves so, dead to everyone by the horizon as
+//! in a prune, and another one of the chain stays: no root dies, nothing is to be told upward. The
+//! bytes are taken whole, so that the page has no garbage. The prunable mark stays: it may be older
+//! than what it stands for.
+//! Does not do: pages with many dead versions, as those of rows that are written all the time:
+//! they are better pruned, which makes room for as many updates; versions between snapshots (R9).
+
+use rightlink_env::points::{broken, hit};
+
+use crate::error::Result;
+use crate::heap::page::{HeapPage, SLOT_SIZE, Slot, Tuple};
+use crate::heap::page_edit;
+use crate::heap::tuple::{HEAP_ONLY, STUB, TUPLE_HEADER, TupleHeader};
+use crate::heap::visibility::{Birth, Hints, Judge};
+use crate::ids::Xid;
+use crate::page::PageMut;
+
+/// Where more chains have lost versions than this, a prune makes room for as many updates at once.
+const FEW: u32 = 3;
+
+/// A dead version, whose place another one may take.
+pub(super) struct Hole {
+    /// The line pointer of the new version.
+    pub(super) slot: u16,
+    offset: u16,
+    len: u16,
+    /// The chain's root, and the version that it begins with from now on.
+    root: (u16, u16),
+    /// What was learnt of the others, so that nobody has to ask again.
+    hints: Hints,
+}
+
+impl Hole {
+    /// The place of a dead version of `len` bytes, header included.
+    pub(super) fn find(
+        page: &HeapPage<'_>,
+        len: usize,
+        judge: &mut Judge<'_>,
+        horizon: Xid,
+    ) -> Result<Option<Hole>> {
+        let (mut hints, mut found, mut dead) = (Hints::default(), None, 0);
+        for (slot, word) in (1u16..).zip(page.slot_words()) {
+            if page.names_settled(*word) {
+                continue;
+            }
+            let (head, tuple) = match page.slot(slot)? {
+                Slot::Normal { offset, len } => {
+                    let tuple = page.tuple_at(slot, (offset, len))?;
+                    hints.note(judge.txns(), offset, &tuple.header);
+                    if tuple.header.has(HEAP_ONLY) {
+                        continue;
+                    }
+                    (slot, tuple)
+                }
+                Slot::Redirect(to) => match page.tuple(to)? {
+                    Some(tuple) if tuple.header.has(HEAP_ONLY) => (to, tuple),
+                    _ => continue,
+                },
+                Slot::Unused | Slot::Dead => continue,
+            };
+            let is_dead = judge.dead_to_all(&tuple.header, horizon) == Some(true);
+            if !is_dead && !broken("r9-hole") {
+                continue;
+            }
+            dead += 1;
+            if dead > FEW {
+                return Ok(None);
+            }
+            if found.is_none() && TUPLE_HEADER + tuple.row.len() == len {
+                found = Self::of_chain(page, slot, (head, &tuple), judge, horizon)?;
+            }
+        }
+        Ok(found.map(|hole| Hole { hints, ..hole }))
+    }
+
+    /// The place of the dead first version of a chain, if no other one of it is dead.
+    fn of_chain(
+        page: &HeapPage<'_>,
+        root: u16,
+        (head, tuple): (u16, &Tuple<'_>),
+        judge: &mut Judge<'_>,
+        horizon: Xid,
+    ) -> Result<Option<Hole>> {
+        let mut is_dead = |header: &TupleHeader| judge.dead_to_all(header, horizon) == Some(true);
+        let Some((next, after)) = page.chain_next(tuple)? else { return Ok(None) };
+        let sound = !tuple.header.has(STUB) && !is_dead(&after.header);
+        if !sound || judge.birth(&tuple.header) != Some(Birth::Committed) {
+            return Ok(None);
+        }
+        let slot = match head == root {
+            false => Some(head),
+            true => page_edit::choose_slot(page)
+                .filter(|slot| *slot <= page.slots() || page.gap() >= SLOT_SIZE),
+        };
+        let (offset, len) = (tuple.offset, (TUPLE_HEADER + tuple.row.len()) as u16);
+        let hole = |slot| Hole { slot, offset, len, root: (root, next), hints: Hints::default() };
+        Ok(slot.map(hole))
+    }
+
+    /// Puts a version there.
+    pub(super) fn fill(&self, page: &mut PageMut<'_>, header: &TupleHeader, row: &[u8]) {
+        hit("heap.hole");
+        assert_eq!(TUPLE_HEADER + row.len(), usize::from(self.len), "as many bytes as there were");
+        self.hints.store(page);
+        let (root, first) = self.root;
+        page_edit::put_slot(page, root, Slot::Redirect(first));
+        page_edit::put_tuple(page, (self.slot, self.offset), header, row);
+    }
+}
