@@ -46,8 +46,11 @@ const REST_IDLE: u32 = 4;
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 /// Longest rest.
 const LONGEST_REST: Duration = Duration::from_secs(1);
-/// Part of the memory for a run's dead row ids: a sixteenth.
+/// Part of the memory for a run: a sixteenth.
 const MEMORY_SHARE: usize = 16;
+/// Part of that for what its threads read ahead, which they reserve by themselves; the rest is for
+/// dead row ids.
+const READ_SHARE: usize = 32;
 
 /// All runs of an open database.
 pub(crate) struct Vacuums {
@@ -523,7 +526,8 @@ impl Engine {
         let progress = &listed.running.progress;
         let admit = || self.admit_more(true);
         let limits = Limits { workers: &threads, pace: &pace, admit: &admit, progress };
-        let memory = (&self.env.budget, self.env.budget.limit() / MEMORY_SHARE);
+        let memory = self.env.budget.limit() / MEMORY_SHARE;
+        let memory = (&self.env.budget, memory - memory / READ_SHARE);
         // No row may be left to a later run twice.
         let may_skip = how == How::Automatic && !vacuums.skipped.lock().contains(&id);
         let run = Vacuum::new(table, memory, (self.txns.horizon(), may_skip), limits)?;
