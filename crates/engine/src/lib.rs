@@ -94,7 +94,9 @@ pub use db::many::{Changed, OnConflict};
 pub use db::numbers::{Numbers, SequenceChange};
 pub use db::online::Watch;
 pub use db::options::Options;
-pub use db::record::{Date, Field, Fields, Json, Record, Records, Time, Timestamp, TimestampTz};
+pub use db::record::{
+    Constant, Date, Field, Fields, Json, Record, Records, Time, Timestamp, TimestampTz,
+};
 pub use db::rows::Rows;
 pub use db::scan::{Direction, ScanOptions};
 pub use db::transaction::{CancelHandle, Isolation, Savepoint, Transaction, TransactionOptions};

@@ -66,6 +66,13 @@ impl Collation {
         Ok(made)
     }
 
+    /// As [`Collation::new`], but what is wrong with the locale is said by who uses it: a table or
+    /// an index with such a collation is refused when it is created. Without the feature `icu` that
+    /// is every one.
+    pub fn unchecked(locale: &str, deterministic: bool) -> Self {
+        Self::stored(locale, locale, deterministic)
+    }
+
     /// The same under the name that a layer above has for it; at most 63 bytes are kept.
     #[must_use]
     pub fn named(&self, name: &str) -> Self {

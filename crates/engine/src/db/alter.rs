@@ -156,7 +156,7 @@ impl Transaction {
     /// # Errors
     /// `NotNullViolation` where it may not be null, has no such default, and there are rows.
     pub fn add_column_as(&mut self, table: &str, column: &ColumnSchema) -> Result<()> {
-        let mut drafted = draft::column(column, table);
+        let mut drafted = draft::column(column, table)?;
         drafted.missing = match &column.default {
             None => Value::Null,
             Some(ColumnDefault::Value(value)) => value.clone(),

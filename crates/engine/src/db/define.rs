@@ -369,6 +369,13 @@ impl ColumnSchema {
         self.identity = Some(IdentitySchema::default());
         self
     }
+
+    /// Its values are numbers of a sequence of its own, and inserts that name it are refused.
+    #[must_use]
+    pub fn generated_always(mut self) -> Self {
+        self.identity = Some(IdentitySchema { always: true, ..IdentitySchema::default() });
+        self
+    }
 }
 
 impl IndexSchema {

@@ -16,7 +16,7 @@ use crate::table::schema::{Check, Column, ColumnNo, Identity, IndexColumn, Seque
 /// A table to create.
 pub(crate) fn table(schema: &TableSchema) -> Result<TableDraft> {
     let column = |column: &ColumnSchema| self::column(column, &schema.name);
-    let columns: Vec<Column> = schema.columns.iter().map(column).collect();
+    let columns = schema.columns.iter().map(column).collect::<Result<Vec<_>>>()?;
     let def = TableDef::new(ObjectId(0), &schema.name, FileId(0), columns);
     let mut indexes = Vec::new();
     if !schema.primary_key.is_empty() {
@@ -40,8 +40,12 @@ pub(crate) fn table(schema: &TableSchema) -> Result<TableDraft> {
 }
 
 /// A column to create in the table called `table`.
-pub(crate) fn column(schema: &ColumnSchema, table: &str) -> Column {
+pub(crate) fn column(schema: &ColumnSchema, table: &str) -> Result<Column> {
     let ColumnSchema { name, kind, nullable, default, identity, note, collation } = schema;
+    if let Some(collation) = collation {
+        // Else it would be found out by the first who compares.
+        collation.check(&format!("column {name} of table {table}"))?;
+    }
     let identity = identity.as_ref().map(|wanted| {
         let largest = kind.largest().unwrap_or(i64::MAX);
         let (start, increment) = (wanted.start, wanted.increment);
@@ -52,7 +56,7 @@ pub(crate) fn column(schema: &ColumnSchema, table: &str) -> Column {
         Identity { always: wanted.always, sequence: ObjectId(0), file: FileId(0), def }
     });
     let (default, note, collation) = (default.clone(), note.clone(), collation.clone());
-    Column { default, identity, note, collation, ..Column::new(name, *kind, *nullable) }
+    Ok(Column { default, identity, note, collation, ..Column::new(name, *kind, *nullable) })
 }
 
 /// Name of the sequence of a column, cut where the parts are long.

@@ -49,15 +49,99 @@ use crate::txn::LockMode;
 /// # }
 /// ```
 ///
-/// On the struct: `table = ".."` (else its name in snake case), `primary_key(a, b)`, `index(name =
-/// "..", on(a, b desc nulls_last), unique, hash)` any number of times, `unlogged`, `fillfactor =
-/// 90`. On a field: `column = ".."` (else its name), `primary_key`. Field types are those that
-/// implement [`Field`].
+/// On the struct: `table = ".."` (else its name in snake case), `primary_key(a, b)`, `unlogged`,
+/// `fillfactor = 90`, and any number of times `index(..)` with
+/// - `name = ".."`, `on(a, b desc nulls_last)`; behind a column also `bytes` or `collate("de")`,
+///   see [`KeyCollation`](crate::KeyCollation);
+/// - `unique`, `unique_nulls` ([`IndexSchema::unique_nulls`](crate::IndexSchema::unique_nulls)),
+///   `hash`;
+/// - `include(a, b)`: columns that are stored beside the key;
+/// - `where(a >= 5, b is not null)`: the rows it holds are those that meet all of these. There are
+///   `=`, `!=`, `<`, `<=`, `>`, `>=` with a constant, `is null` and `is not null`.
+///
+/// On a field: `column = ".."` (else its name), `primary_key`, and
+/// - `default = 5`, `default(now)` or `default(uuid)`: what inserts give the column that do not
+///   name it, as those of SQL and of [`Transaction::insert_columns`]. A record always has a value
+///   of its own;
+/// - `generated` or `generated(always)`: numbers of a sequence. Neither
+///   [`Transaction::insert_records`] nor [`Transaction::update_record`] writes such a column,
+///   whatever the record has there;
+/// - `collate = "de"` or `collate("und-u-ks-level2", nondeterministic)`: how its text compares
+///   (feature `icu`);
+/// - `check(0..=150)`, `check(1..)`, `check(.."m")`: values out of this range are refused, null is
+///   not. The check is called `TABLE_COLUMN_check`.
+///
+/// Field types are those that implement [`Field`], constants those that a field can have
+/// ([`Constant`]).
+///
+/// ```
+/// # fn main() -> rightlink::Result<()> {
+/// use rightlink::{Database, Error, Record, ScanOptions};
+///
+/// #[derive(Record, PartialEq, Debug)]
+/// #[rightlink(index(name = "open_tasks", on(due), include(title), where(state = "open")))]
+/// struct Task {
+///     #[rightlink(primary_key, generated)]
+///     id: i64,
+///     title: String,
+///     #[rightlink(default = "open")]
+///     state: String,
+///     #[rightlink(check(0..=5))]
+///     weight: i16,
+///     due: Option<i32>,
+/// }
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = Database::open(dir.path())?;
+/// let mut txn = db.begin();
+/// txn.create_table(&Task::schema())?;
+/// let task = |state: &str, weight| Task {
+///     id: 0,
+///     title: "tea".into(),
+///     state: state.into(),
+///     weight,
+///     due: Some(7),
+/// };
+/// txn.insert_records([task("done", 1), task("open", 5)])?;
+/// let open = txn.records::<Task>(&ScanOptions::index("open_tasks"))?;
+/// let open: Vec<Task> = open.map(|found| Ok(found?.1)).collect::<rightlink::Result<_>>()?;
+/// assert_eq!(open, [Task { id: 2, ..task("open", 5) }]);
+/// let heavy = txn.insert_records([task("open", 6)]);
+/// assert!(matches!(heavy, Err(Error::CheckViolation { .. })));
+/// # txn.commit()
+/// # }
+/// ```
+///
+/// What a field's type cannot have does not compile, and the message names the field:
+///
+/// ```compile_fail
+/// #[derive(rightlink::Record)]
+/// struct Task {
+///     #[rightlink(generated)]
+///     id: String,
+/// }
+/// ```
+/// ```compile_fail
+/// #[derive(rightlink::Record)]
+/// struct Task {
+///     #[rightlink(check(0..=5))]
+///     title: String,
+/// }
+/// ```
+/// ```compile_fail
+/// #[derive(rightlink::Record)]
+/// struct Task {
+///     #[rightlink(collate = "de")]
+///     id: i64,
+/// }
+/// ```
 pub trait Record: Sized {
     /// Name of the table.
     const TABLE: &'static str;
     /// Names of the columns, in the order of the fields.
     const COLUMNS: &'static [&'static str];
+    /// Those of them that the store numbers: inserts and updates leave them to it.
+    const GENERATED: &'static [&'static str] = &[];
 
     /// The table to create for such rows.
     fn schema() -> TableSchema;
@@ -84,6 +168,41 @@ pub trait Field: Sized {
 
     /// From a value; gives back what is none of its type.
     fn from_value(value: Value) -> std::result::Result<Self, Value>;
+}
+
+/// What the derived [`Record`] takes as a constant for a field of type `F`: values of that type,
+/// for an option also those of what is in it, and for text also literals.
+#[diagnostic::on_unimplemented(
+    message = "a field of type `{F}` cannot have this constant",
+    label = "no constant of type `{F}`"
+)]
+pub trait Constant<F> {
+    /// As a value.
+    fn into_constant(self) -> Value;
+}
+
+impl<F: Field> Constant<F> for F {
+    fn into_constant(self) -> Value {
+        self.into_value()
+    }
+}
+
+impl<F: Field> Constant<Option<F>> for F {
+    fn into_constant(self) -> Value {
+        self.into_value()
+    }
+}
+
+impl Constant<String> for &str {
+    fn into_constant(self) -> Value {
+        Value::Text(self.to_owned())
+    }
+}
+
+impl Constant<Option<String>> for &str {
+    fn into_constant(self) -> Value {
+        Value::Text(self.to_owned())
+    }
 }
 
 macro_rules! fields {
@@ -201,11 +320,22 @@ impl Fields {
 impl TableSchema {
     /// Adds a column for a field of type `T`.
     #[must_use]
-    pub fn field<T: Field>(mut self, name: impl Into<String>) -> Self {
-        let column = ColumnSchema { nullable: T::NULLABLE, ..ColumnSchema::new(name, T::TYPE) };
-        self.columns.push(column);
-        self
+    pub fn field<T: Field>(self, name: impl Into<String>) -> Self {
+        self.with_column(ColumnSchema::of::<T>(name))
     }
+}
+
+impl ColumnSchema {
+    /// A column for a field of type `T`.
+    pub fn of<T: Field>(name: impl Into<String>) -> Self {
+        Self { nullable: T::NULLABLE, ..Self::new(name, T::TYPE) }
+    }
+}
+
+/// The columns of a record that are written, with their values.
+fn written<R: Record>(record: R) -> impl Iterator<Item = (&'static str, Value)> {
+    let columns = R::COLUMNS.iter().copied().zip(record.into_values());
+    columns.filter(|(name, _)| !R::GENERATED.contains(name))
 }
 
 /// Records of a scan, each with its row id. See [`Transaction::records`].
@@ -225,13 +355,16 @@ impl<R: Record> Iterator for Records<R> {
 
 impl Transaction {
     /// Inserts records as one statement: all or none. Columns of the table that the record does not
-    /// have get what [`Transaction::insert_columns`] gives to columns that are not named.
+    /// have, and those that are generated, get what [`Transaction::insert_columns`] gives to
+    /// columns that are not named.
     pub fn insert_records<R: Record>(
         &mut self,
         records: impl IntoIterator<Item = R>,
     ) -> Result<Vec<RowId>> {
-        let rows: Vec<_> = records.into_iter().map(R::into_values).collect();
-        self.insert_columns(R::TABLE, R::COLUMNS, &rows)
+        let values = |record| written::<R>(record).map(|(_, value)| value).collect();
+        let rows: Vec<Vec<Value>> = records.into_iter().map(values).collect();
+        let named = R::COLUMNS.iter().copied().filter(|name| !R::GENERATED.contains(name));
+        self.insert_columns(R::TABLE, &named.collect::<Vec<_>>(), &rows)
     }
 
     /// The record with this primary key, and its row id.
@@ -249,11 +382,10 @@ impl Transaction {
         Ok(Records { rows, kind: std::marker::PhantomData })
     }
 
-    /// Replaces the columns of the row at `id` that the record has. False if the row is gone; see
-    /// [`Transaction::update`].
+    /// Replaces the columns of the row at `id` that the record has, but those that are generated.
+    /// False if the row is gone; see [`Transaction::update`].
     pub fn update_record<R: Record>(&mut self, id: RowId, record: R) -> Result<bool> {
-        let names = R::COLUMNS.iter().copied();
-        let set: Vec<(&str, Value)> = names.zip(record.into_values()).collect();
+        let set: Vec<(&str, Value)> = written(record).collect();
         self.update(R::TABLE, id, &set)
     }
 

@@ -295,7 +295,8 @@ impl Transaction {
         savepoint
     }
 
-    /// Undoes everything since `savepoint`, which stays usable.
+    /// Undoes everything since `savepoint`, which stays usable. Scans that saw any of that end with
+    /// an error; those that began before `savepoint` was set go on.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let found = self.savepoints.iter().position(|(known, _)| *known == savepoint);
         let gone = || Error::Invalid("a savepoint of this transaction that is not there".into());
