@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use rightlink::{Cursor, Database, Error, Result, ScanOptions, TableSchema, Type, Value};
+use rightlink_env::points;
 use rightlink_env::sync::{AtomicU64, Ordering};
 
 const ROWS: i64 = 5000;
@@ -131,6 +132,89 @@ fn cursors_end_early() {
     assert_eq!(block_on(next(&mut outlived)).unwrap(), None, "nothing comes after an error");
     drop(outlived);
     assert!(db.verify().unwrap().is_clean());
+}
+
+/// Rows are looked for by the cursor's own thread, and pages read, from the first one on.
+#[test]
+fn a_cursor_reads_nothing_on_the_thread_that_makes_it() {
+    let (_dir, db) = database();
+    let one = ScanOptions::index("t_pkey").equal(vec![Value::Int8(4711)]);
+    let back = ScanOptions::index("t_pkey").backward();
+    let mut txn = db.begin();
+    assert!(txn.get("t", &[Value::Int8(1)]).unwrap().is_some());
+    let reads = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&reads);
+    let _hook = points::install_local(move |name: &'static str| {
+        counted.fetch_add(u64::from(name == "buffer.read.submit"), Ordering::Relaxed);
+    });
+    for (options, first) in [(&one, 4711), (&back, ROWS - 1), (&ScanOptions::all(), 0)] {
+        db.evict().unwrap();
+        let mut cursor = txn.scan("t", options).unwrap().into_cursor().unwrap();
+        assert_eq!(block_on(next(&mut cursor)).unwrap(), Some(first));
+        assert_eq!(reads.load(Ordering::Relaxed), 0, "{options:?}");
+    }
+    db.evict().unwrap();
+    assert_eq!(txn.scan("t", &one).unwrap().count(), 1);
+    assert!(reads.load(Ordering::Relaxed) > 0, "else the test shows nothing");
+    txn.commit().unwrap();
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// Polled by one task and then by another: the last one is woken. Futures that are dropped lose no
+/// row, and a cursor that is dropped while somebody waits for it lets its thread and memory go.
+#[test]
+fn tasks_take_over_and_give_up() {
+    let (_dir, db) = database();
+    let used = db.budget().used();
+    let mut txn = db.begin();
+    let mut cursor = txn.scan("t", &ScanOptions::index("t_pkey")).unwrap().into_cursor().unwrap();
+    let tasks: Vec<_> =
+        (0..2).map(|_| Arc::new(Unpark(thread::current(), AtomicU64::new(0)))).collect();
+    let wakers: Vec<_> = tasks.iter().map(|task| Waker::from(Arc::clone(task))).collect();
+    let woken = |task: usize| tasks[task].1.load(Ordering::Relaxed);
+    let (mut wanted, mut handed_over) = (0, 0);
+    while wanted < ROWS {
+        let mut rows = Vec::new();
+        let mut poll = |task: usize| {
+            // The future is dropped at once, whatever it said.
+            match pin!(cursor.next()).poll(&mut Context::from_waker(&wakers[task])) {
+                Poll::Ready(row) => {
+                    rows.push(row.expect("not the end").unwrap().values[0].clone());
+                    true
+                }
+                Poll::Pending => false,
+            }
+        };
+        let second = woken(1);
+        if !poll(0) && !poll(1) {
+            while woken(1) == second {
+                thread::yield_now();
+            }
+            handed_over += 1;
+        }
+        for row in rows {
+            assert_eq!(row, Value::Int8(wanted), "none was lost");
+            wanted += 1;
+        }
+    }
+    assert!(matches!(block_on(next(&mut cursor)), Ok(None)));
+    println!("{handed_over} times the second task was woken instead of the first");
+    // Dropped while it waits, by a poll that found nothing.
+    for _ in 0..200 {
+        let mut left = txn.scan("t", &ScanOptions::all()).unwrap().into_cursor().unwrap();
+        let _ = left.poll_next(&mut Context::from_waker(&wakers[0]));
+        drop(left);
+    }
+    drop(cursor);
+    txn.rollback();
+    for _ in 0..5000 {
+        if db.budget().used() <= used {
+            break;
+        }
+        thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(db.budget().used() <= used, "{} bytes, {used} before", db.budget().used());
+    db.close().unwrap();
 }
 
 /// A waker that fails, in the thread that reads ahead.

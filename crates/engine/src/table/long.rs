@@ -158,12 +158,17 @@ impl Table {
             let len = row::long_bytes(&values[*place]).map_or(0, <[u8]>::len);
             if len > limit {
                 let (_, column) = self.def.live().nth(*place).expect("a live place");
-                let (name, table) = (&column.name, &self.def.name);
                 let what = format!(
-                    "a value of {len} bytes for column {name} of table {table} is written as a \
-                     stream; at most {limit} are written as a whole"
+                    "a value of {len} bytes for column {} of table {}",
+                    column.name, self.def.name
                 );
-                return Err(Error::Limit(what));
+                let why = match len > MAX_VALUE_BYTES as usize {
+                    true => format!("values have at most {MAX_VALUE_BYTES}"),
+                    false => {
+                        format!("it is written as a stream; at most {limit} are written as a whole")
+                    }
+                };
+                return Err(Error::Limit(format!("{what}: {why}")));
             }
         }
         let name = Stored { first: 0, len: 0, creator: Xid::NONE };
