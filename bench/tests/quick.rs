@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "experiment",
     "engine",
     "rows",
@@ -24,6 +24,7 @@ const KEYS: [&str; 20] = [
     "open_after_kill_ms",
     "cold_batch_reads_per_s",
     "memory_bytes",
+    "limit",
 ];
 
 /// The keys of a flat object without commas and colons in its texts.

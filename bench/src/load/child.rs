@@ -6,14 +6,18 @@ use std::path::Path;
 
 use crate::Failure;
 use crate::knobs::Cell;
-use crate::load::{fill, read, reopen};
+use crate::load::{GROUP, fill, group, read, reopen};
 
-/// Does what the words say: role, directory, then `name=value` of the cell.
+/// Does what the words say: role, directory, then `name=value` of the cell. In a cell with a
+/// control group the process goes there first.
 pub(crate) fn run(words: &[String]) -> Result<(), Failure> {
     let [role, dir, values @ ..] = words else {
         return Err("this is for processes that the experiment starts".into());
     };
     let (dir, cell) = (Path::new(dir), Cell::parse(values)?);
+    if let Ok(path) = cell.get::<String>(GROUP) {
+        group::join(Path::new(&path))?;
+    }
     match role.as_str() {
         "fill" => fill::run(&cell, dir),
         "reopen" => reopen::run(&cell, dir),

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use crate::Failure;
 use crate::knobs::Cell;
+use crate::load::GROUP;
 use crate::load::ours::Ours;
 use crate::load::table;
 
@@ -53,6 +54,8 @@ pub(crate) struct Setup {
     pub(crate) durable: bool,
     /// Does the memory hold everything?
     pub(crate) roomy: bool,
+    /// Does a control group limit the memory?
+    pub(crate) grouped: bool,
     /// Bytes of memory for everything: caches, buffers, the page cache.
     pub(crate) memory: u64,
     /// Bytes that the data will take, roughly.
@@ -65,6 +68,7 @@ impl Setup {
             indexes: cell.get("indexes")?,
             durable: cell.get("durable")?,
             roomy: cell.get("fits_memory")?,
+            grouped: cell.get::<String>(GROUP).is_ok(),
             memory: table::memory(cell)?,
             expected: table::expected(cell)?,
         })

@@ -6,7 +6,13 @@
 //! row is there; a third one reads rows by random secondary key, and a fourth 1,000 at once. Ours
 //! reads with direct I/O; peers' files are taken out of the page cache first.
 //!
-//! With the feature `peers` the same rows go into LMDB, redb, SQLite and fjall: see `peers`.
+//! With the feature `peers` the same rows go into LMDB, redb, SQLite and fjall, with `rocksdb` into
+//! RocksDB, too: see `peers`.
+//!
+//! Memory is limited for each engine alike, by a control group for the processes of a cell
+//! (`group`) where one can be made. Where not, ours has its budget, and the page cache of peers is
+//! bounded by a thread of theirs where memory is a tenth (`peers::limit`). `limit` tells which of
+//! the two it was: `cgroup` or `page-cache`.
 //!
 //! Invariants: every process of a cell is gone before the next cell begins. A cell whose time was
 //! up says how many rows it reached. `fits_memory` is what was measured in the end: whether the
@@ -19,6 +25,7 @@
 pub(crate) mod child;
 mod engine;
 mod fill;
+mod group;
 mod ours;
 mod parent;
 #[cfg(feature = "peers")]
@@ -48,7 +55,9 @@ pub(crate) const CHILD: &str = "load-child";
 const LOG_RATIO_LIMIT: f64 = 4.0;
 
 /// `rows` is the most that a cell loads, `seconds` the longest that it takes for that. Of `threads`
-/// a batch of ours may use so many; 0 is as many as it takes unasked.
+/// a batch of ours may use so many; 0 is as many as it takes unasked. `limit` is how memory is
+/// limited: `auto` is a control group where one can be made, `cgroup` fails where none can; quick
+/// runs ask nobody for rights.
 pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "rows", quick: &["20000"], default: &["1000000"], all: &["1000000"] },
     Knob { name: "seconds", quick: &["1"], default: &["30"], all: &["100000"] },
@@ -78,7 +87,13 @@ pub(crate) const KNOBS: &[Knob] = &[
     },
     Knob { name: "engine", quick: &[ALL], default: &[ALL], all: &[ALL] },
     Knob { name: "threads", quick: &["0"], default: &["0"], all: &["0"] },
+    Knob { name: LIMIT, quick: &["page-cache"], default: &["auto"], all: &["auto"] },
 ];
+
+/// How memory is limited, as a knob and in a cell.
+const LIMIT: &str = "limit";
+/// In a cell: where its control group is.
+const GROUP: &str = "group";
 
 /// Stands for every engine that is built in.
 const ALL: &str = "all";
@@ -134,6 +149,7 @@ fn large_tables(size: Size) -> Vec<Cell> {
     let cell = |rows: u64| {
         let cell = Cell::default().with("rows", rows).with("seconds", seconds);
         let cell = cell.with("indexes", 1).with("batch", 1000).with("engine", engine::OURS);
+        let cell = cell.with(LIMIT, "page-cache");
         cell.with("durable", false).with("fits_memory", true).with("threads", 0)
     };
     vec![cell(1_000_000), cell(10_000_000)]
@@ -171,6 +187,7 @@ fn json(figures: &Figures) -> Result<Vec<Column>, String> {
         float("open_after_kill_ms")?,
         float("cold_batch_reads_per_s")?,
         int("memory_bytes")?,
+        (LIMIT, Field::Text(figures.get(LIMIT)?)),
     ])
 }
 
@@ -197,6 +214,7 @@ fn table(figures: &Figures, ratio: f64) -> Result<Vec<Column>, String> {
         ("cold/s", float("cold_reads_per_s")?),
         ("warm/s", float("warm_reads_per_s")?),
         ("cold many/s", float("cold_batch_reads_per_s")?),
+        ("limit", Field::Text(figures.get(LIMIT)?)),
         ("open ms", float("open_after_kill_ms")?),
         ("load avg", Field::Text(device::load_average())),
     ])

@@ -1,6 +1,6 @@
 //! One cell, seen from outside: starts its processes, kills the first one, gathers their figures.
 //!
-//! Invariants: no process outlives its cell, whatever fails.
+//! Invariants: no process outlives its cell, whatever fails, and no control group its processes.
 //! Does not do: looking into the database.
 
 use std::io::{BufRead, BufReader};
@@ -11,16 +11,49 @@ use rightlink_env::Rng;
 
 use crate::Failure;
 use crate::knobs::Cell;
+use crate::load::group::Group;
 use crate::load::wire::Figures;
-use crate::load::{CHILD, table};
+use crate::load::{CHILD, GROUP, LIMIT, table};
+use crate::report::say;
 use crate::scratch;
 
 /// The kill comes after one to so many batches beyond the measured ones.
 const MOST_TAIL: u64 = 8;
 
-/// Runs the cell in `dir`, which is made.
+/// Runs the cell in `dir`, which is made, under the limit that it asks for.
 pub(crate) fn run(cell: &Cell, dir: &Path) -> Result<Figures, Failure> {
     std::fs::create_dir_all(dir)?;
+    let Some(group) = make_group(cell)? else {
+        return measure(&cell.clone().with(LIMIT, "page-cache"), dir);
+    };
+    let limited = cell.clone().with(LIMIT, "cgroup").with(GROUP, group.path().display());
+    measure(&limited, dir).map_err(|failure| match group.verdict() {
+        Some(verdict) => format!("{verdict}: {failure}").into(),
+        None => failure,
+    })
+}
+
+/// The control group of a cell; `None` where it wants none, or takes it as it comes and none can be
+/// made.
+fn make_group(cell: &Cell) -> Result<Option<Group>, Failure> {
+    let wish: String = cell.get(LIMIT)?;
+    if wish == "page-cache" {
+        return Ok(None);
+    }
+    if wish != "auto" && wish != "cgroup" {
+        return Err(format!("{LIMIT} is auto, cgroup or page-cache, not {wish}").into());
+    }
+    match Group::make(table::memory(cell)?) {
+        Ok(group) => Ok(Some(group)),
+        Err(error) if wish == "cgroup" => Err(format!("no control group: {error}").into()),
+        Err(error) => {
+            say(&format!("no control group ({error}): memory is limited by the page cache"));
+            Ok(None)
+        }
+    }
+}
+
+fn measure(cell: &Cell, dir: &Path) -> Result<Figures, Failure> {
     let (mut figures, tail) = fill_and_kill(cell, dir)?;
     let acknowledged: u64 = tail.get("acknowledged")?;
     let cell = cell.clone().with("acknowledged", acknowledged);
@@ -30,6 +63,7 @@ pub(crate) fn run(cell: &Cell, dir: &Path) -> Result<Figures, Failure> {
     figures.extend(&only_line("read", &cell, dir)?);
     figures.extend(&only_line("batches", &cell, dir)?);
     figures.set("engine", cell.get::<String>("engine")?);
+    figures.set(LIMIT, cell.get::<String>(LIMIT)?);
     figures.set("memory_bytes", table::memory(&cell)?);
     for name in ["indexes", "batch"] {
         figures.set(name, cell.get::<u64>(name)?);

@@ -6,7 +6,8 @@
 //! has the whole allowance as a cache of its own, and would only hold pages twice); of a mapped
 //! file random pieces leave until the rest is within the allowance. Pieces by chance are as good as
 //! the least recently used where keys are random; inner pages that leave come back with the next
-//! descent. A control group, where one may be made, does the same by age: run the experiment in it.
+//! descent. A control group does the same by age, and counts everything else, too: this is
+//! for where none can be made.
 //!
 //! Invariants: a page leaves only after it was written; contents never change.
 //! Does not do: memory that the process allocated (its engine is told how much), processes of ours.

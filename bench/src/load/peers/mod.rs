@@ -6,8 +6,9 @@
 //! project recommends for this work; each file says which, and where that is said.
 //!
 //! Memory: an engine with a cache of its own gets the whole allowance for it (LSM engines half of
-//! it for what is not flushed yet), and no page cache beside it; LMDB, which has none, gets the
-//! allowance as page cache (`limit`). Where everything fits in memory nothing is limited.
+//! it for what is not flushed yet); LMDB, which has none, has the page cache. In a control group
+//! all of it is limited together (`load::group`). Without one, the page cache is bounded (`limit`)
+//! where memory is a tenth: nothing beside a cache, LMDB the allowance.
 //!
 //! Invariants: relaxed means that a commit does not wait for the device, durable that it does.
 //! Does not do: anything that needs more than one writing thread.
@@ -16,6 +17,8 @@ mod fjall;
 mod limit;
 mod lmdb;
 mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
 mod sqlite;
 
 use std::ops::Range;
@@ -26,7 +29,14 @@ use crate::load::engine::{Engine, Role, Setup, Written};
 use crate::load::table::{self, UUIDS};
 
 /// The engines that are built in.
-pub(super) const NAMES: &[&str] = &["lmdb", "redb", "sqlite", "fjall"];
+pub(super) const NAMES: &[&str] = &[
+    "lmdb",
+    "redb",
+    "sqlite",
+    "fjall",
+    #[cfg(feature = "rocksdb")]
+    "rocksdb",
+];
 
 /// Opens the engine called `name` in a directory below `dir`.
 pub(super) fn open(
@@ -40,7 +50,7 @@ pub(super) fn open(
     if role == Role::Read {
         limit::drop_page_cache(&dir)?;
     }
-    if !setup.roomy {
+    if !setup.roomy && !setup.grouped {
         limit::keep(&dir, setup.memory);
     }
     Ok(match name {
@@ -48,6 +58,8 @@ pub(super) fn open(
         "redb" => Box::new(redb::Redb::open(setup, &dir, role)?),
         "sqlite" => Box::new(sqlite::Sqlite::open(setup, &dir, role)?),
         "fjall" => Box::new(fjall::Fjall::open(setup, &dir)?),
+        #[cfg(feature = "rocksdb")]
+        "rocksdb" => Box::new(rocksdb::Rocks::open(setup, &dir)?),
         name => return Err(format!("{name} is not built in").into()),
     })
 }
