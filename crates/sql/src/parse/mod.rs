@@ -7,12 +7,16 @@
 //! | `sequence` | CREATE and ALTER SEQUENCE |
 //! | `order` | options of identity columns in one order |
 //! | `depth` | how deep expressions nest |
+//! | `weight` | how much memory reading a message takes |
 //!
 //! A message is cut into tokens once and at its semicolons into statements. Utility statements are
 //! read here; everything else by sqlparser.
 //!
 //! Invariants: a message is parsed as a whole before any of it runs, and its nesting is bounded
-//! before anything recursive touches it. Positions count characters of the message from 1.
+//! before anything recursive touches it. What reading it takes is bounded by the memory of the
+//! database before anything is read, and long messages are read one after the other: sqlparser's
+//! trees are up to a thousand times as large as the text. Positions count characters of the message
+//! from 1.
 //! Does not do: names, types.
 
 pub(crate) mod cursor;
@@ -20,7 +24,9 @@ mod depth;
 mod order;
 pub(crate) mod sequence;
 pub(crate) mod utility;
+mod weight;
 
+use rightlink_env::sync::Mutex;
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
@@ -33,6 +39,12 @@ use utility::Utility;
 
 /// Longest message.
 const MAX_BYTES: usize = 64 << 20;
+
+/// Messages that take more memory to read are read one at a time.
+const LONG: usize = 1 << 20;
+
+/// Held while a long message is read.
+static READING: Mutex<()> = Mutex::new(());
 
 /// A statement.
 #[derive(Clone, Debug)]
@@ -72,25 +84,39 @@ impl Lines {
     }
 }
 
-/// The statements of a message. Empty ones are left out.
-pub(crate) fn parse(text: &str) -> Result<Vec<Parsed>> {
+/// The statements of a message. Empty ones are left out. Reading it takes about `memory` bytes at
+/// most.
+pub(crate) fn parse(text: &str, memory: usize) -> Result<Vec<Parsed>> {
     if text.len() > MAX_BYTES {
         let message = format!("a message is at most {} MiB long", MAX_BYTES >> 20);
         return Err(SqlError::new(code::PROGRAM_LIMIT, message));
     }
+    let weight = weight::of(text);
+    if weight > memory {
+        return Err(weight::too_much(weight, memory));
+    }
+    // Nobody who holds it waits for anything.
+    let _alone = (weight > LONG).then(|| READING.lock());
     let lines = Lines::of(text);
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
     let tokens = tokens
         .map_err(|error| SqlError::syntax(error.message).at(lines.location(error.location)))?;
     let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
-    let all: Vec<TokenWithSpan> = meaningful.collect();
+    let mut all: Vec<TokenWithSpan> = meaningful.collect();
     if let Some(found) = all.iter().find(|token| has_separator(&token.token)) {
         let message = format!("the character {} in a name", schemas::SEPARATOR);
         return Err(SqlError::new(code::INVALID_NAME, format!("{message} is not supported"))
             .at(lines.location(found.span.start)));
     }
-    let statements = all.split(|t| t.token == Token::SemiColon).filter(|part| !part.is_empty());
-    statements.map(|part| statement(part.to_vec(), &lines)).collect()
+    // From the end, so that a message of one statement is not copied.
+    let mut parts = Vec::new();
+    while let Some(at) = all.iter().rposition(|token| token.token == Token::SemiColon) {
+        parts.push(all.split_off(at + 1));
+        all.pop();
+    }
+    parts.push(all);
+    let statements = parts.into_iter().rev().filter(|part| !part.is_empty());
+    statements.map(|part| statement(part, &lines)).collect()
 }
 
 /// Is it a name that could be taken for one with a schema in front?
@@ -255,14 +281,14 @@ mod tests {
     use super::*;
 
     fn refused(text: &str) -> (String, Option<usize>) {
-        let error = parse(text).unwrap_err();
+        let error = parse(text, usize::MAX).unwrap_err();
         (format!("{} {}", error.sqlstate, error.message), error.position)
     }
 
     #[test]
     fn a_message_is_cut_at_its_semicolons() {
-        assert_eq!(parse("select 1; ; select ';' -- ;\n; begin").unwrap().len(), 3);
-        assert_eq!(parse(" -- nothing").unwrap().len(), 0);
+        assert_eq!(parse("select 1; ; select ';' -- ;\n; begin", LONG).unwrap().len(), 3);
+        assert_eq!(parse(" -- nothing", LONG).unwrap().len(), 0);
     }
 
     #[test]
@@ -303,10 +329,10 @@ mod tests {
                 format!("{})", "+1".repeat(99)).repeat(20)
             ),
         ] {
-            assert_eq!(parse(&text).unwrap_err().sqlstate, "54001", "{}", &text[..20]);
+            assert_eq!(parse(&text, usize::MAX).unwrap_err().sqlstate, "54001", "{}", &text[..20]);
         }
         for text in ["explain ", "prepare a as ", "declare a cursor for "] {
-            let error = parse(&(text.repeat(100_000) + "select 1")).unwrap_err();
+            let error = parse(&(text.repeat(100_000) + "select 1"), usize::MAX).unwrap_err();
             assert_eq!(error.sqlstate, "42601", "{text}");
         }
     }
@@ -321,15 +347,18 @@ mod tests {
             format!("select 1 where a = 1{}", " or a between 1 and 2 + 3".repeat(3_999)),
             format!("select 1 where a in (1{})", ", -1".repeat(50_000)),
         ] {
-            assert!(parse(&text).is_ok(), "{}", &text[..40]);
+            assert!(parse(&text, usize::MAX).is_ok(), "{}", &text[..40]);
         }
     }
 
     #[test]
     fn lists_may_be_long() {
         assert!(
-            parse(&format!("insert into t values {}", "(1, 'a'),".repeat(9_999) + "(1, 'a')"))
-                .is_ok()
+            parse(
+                &format!("insert into t values {}", "(1, 'a'),".repeat(9_999) + "(1, 'a')"),
+                128 << 20
+            )
+            .is_ok()
         );
     }
 }

@@ -21,7 +21,7 @@ use crate::exec::rows::{self, Batch};
 use crate::exec::tables::{Along, Tables};
 use crate::expr::Context;
 use crate::expr::deparse::identifier;
-use crate::parse::{Lines, Parsed, parse};
+use crate::parse::{Lines, Parsed};
 use crate::plan::{Given, Plan, Rules, Table};
 use crate::types::{Row, SqlType};
 
@@ -204,7 +204,7 @@ impl Session {
                 let list = if list.is_empty() { "*".to_owned() } else { list.join(", ") };
                 let parts: Vec<String> = name.iter().map(|part| identifier(part)).collect();
                 let table = parts.join(".");
-                let mut parsed = parse(&format!("select {list} from {table}"))?;
+                let mut parsed = self.parse(&format!("select {list} from {table}"))?;
                 Arc::new(parsed.pop().expect("one statement"))
             }
         };

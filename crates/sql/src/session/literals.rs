@@ -452,7 +452,7 @@ mod tests {
     #[test]
     fn literals_become_parameters_where_they_mean_the_same() {
         let slots = |sql: &str| {
-            let parsed = crate::parse::parse(sql).unwrap().pop().unwrap();
+            let parsed = crate::parse::parse(sql, 1 << 20).unwrap().pop().unwrap();
             let crate::parse::Stmt::Sql(statement) = parsed.stmt else { panic!("{sql}") };
             let sharing = share(&statement, sql, &cut(sql).unwrap());
             let shown = |slot: &Slot| match slot {

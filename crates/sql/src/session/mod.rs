@@ -44,12 +44,16 @@ use crate::error::{Result, SqlError};
 use crate::expr::probe::Probe;
 use crate::expr::sequences::Sequences;
 use crate::interrupt::Interrupt;
+use crate::parse::{self, Parsed};
 use crate::plan::Column;
 use crate::settings::Settings;
 use crate::statistics::store;
 use crate::types::Row;
 use prepared::{Portal, Prepared};
 use transaction::Active;
+
+/// What reading a message may take however small the database's budget is.
+const LEAST_TO_READ: usize = 64 << 20;
 
 /// Where the results of a message go, as they come.
 pub trait Sink {
@@ -143,6 +147,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// The statements of a message, which may take as much memory to read as the database has.
+    fn parse(&self, text: &str) -> Result<Vec<Parsed>> {
+        parse::parse(text, self.db.budget().limit().max(LEAST_TO_READ))
+    }
+
     /// A session with default settings.
     pub fn new(db: &Database) -> Session {
         let settings = Settings::default();

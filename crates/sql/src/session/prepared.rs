@@ -17,7 +17,7 @@ use crate::exec::tables::{Along, Tables};
 use crate::exec::write::Changed;
 use crate::expr::Context;
 use crate::parse::utility::Utility;
-use crate::parse::{Parsed, Stmt, parse};
+use crate::parse::{Parsed, Stmt};
 use crate::plan::{Column, Plan};
 use crate::schemas::SearchPath;
 use crate::statistics;
@@ -230,7 +230,7 @@ impl Session {
             self.prepared.insert(name.to_owned(), prepared);
             return Ok(description);
         }
-        let mut statements = parse(sql)?;
+        let mut statements = self.parse(sql)?;
         if statements.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(SqlError::syntax(message));

@@ -16,7 +16,7 @@ use crate::error::{Result, SqlError};
 use crate::exec::{self, Stream};
 use crate::expr::{Context, Db};
 use crate::parse::utility::Utility;
-use crate::parse::{Parsed, Stmt, parse};
+use crate::parse::{Parsed, Stmt};
 use crate::plan::{Column, Plan, path};
 use crate::schemas::{Resolver, said};
 use crate::types::{Datum, SqlType};
@@ -48,7 +48,7 @@ impl Session {
         if let Some(result) = self.run_cached(sql, sink) {
             return result;
         }
-        let statements = parse(sql)?;
+        let statements = self.parse(sql)?;
         let count = statements.len();
         self.several = count > 1;
         self.cache.last = None;
