@@ -16,8 +16,10 @@ const ITEM: usize = 560;
 const PARENTHESIS: usize = 2_200;
 /// A place of an array.
 const BRACKET: usize = 5_000;
-/// A query or another statement.
-const STATEMENT: usize = 14 << 10;
+/// What every statement has.
+const STATEMENT: usize = 5 << 10;
+/// What every query has besides.
+const QUERY: usize = 11 << 10;
 
 /// Bytes.
 pub(super) fn of(text: &str) -> usize {
@@ -34,7 +36,7 @@ pub(super) fn of(text: &str) -> usize {
             _ if is_word(first) => {
                 let length = rest.iter().take_while(|&&byte| is_word(byte)).count();
                 let query = rest[..length].eq_ignore_ascii_case(b"select");
-                (length, if query { STATEMENT } else { ITEM })
+                (length, if query { QUERY } else { ITEM })
             }
             _ => (1, ITEM),
         };
