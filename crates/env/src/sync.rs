@@ -185,6 +185,84 @@ impl Condvar {
     }
 }
 
+/// Mutual exclusion in the order of arrival: for locks that are held as long as a device takes, over
+/// and over by one thread. A [`Mutex`] that is let go is usually taken again by whoever runs, and a
+/// thread that waits for it may come last a hundred times in a row.
+#[derive(Debug, Default)]
+pub struct FairMutex<T> {
+    turns: Mutex<Turns>,
+    over: Condvar,
+    value: Mutex<T>,
+}
+
+/// Numbers of those who came and of those who are through.
+#[derive(Debug, Default)]
+struct Turns {
+    came: u64,
+    left: u64,
+}
+
+/// Access to what a [`FairMutex`] guards.
+#[derive(Debug)]
+pub struct FairGuard<'a, T> {
+    /// `None` only while it is dropped.
+    value: Option<MutexGuard<'a, T>>,
+    lock: &'a FairMutex<T>,
+}
+
+impl<T> FairMutex<T> {
+    /// An unlocked mutex around `value`.
+    pub const fn new(value: T) -> FairMutex<T> {
+        let turns = Mutex::new(Turns { came: 0, left: 0 });
+        FairMutex { turns, over: Condvar::new(), value: Mutex::new(value) }
+    }
+
+    /// Waits for the lock behind those who wait already.
+    pub fn lock(&self) -> FairGuard<'_, T> {
+        let mut turns = self.turns.lock();
+        let number = turns.came;
+        turns.came += 1;
+        while turns.left != number {
+            turns = self.over.wait(turns);
+        }
+        drop(turns);
+        FairGuard { value: Some(self.value.lock()), lock: self }
+    }
+
+    /// The lock, if nobody holds it or waits for it now.
+    pub fn try_lock(&self) -> Option<FairGuard<'_, T>> {
+        let mut turns = self.turns.lock();
+        if turns.came != turns.left {
+            return None;
+        }
+        turns.came += 1;
+        drop(turns);
+        Some(FairGuard { value: Some(self.value.lock()), lock: self })
+    }
+}
+
+impl<T> std::ops::Deref for FairGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value.as_ref().expect("it is there until the guard is dropped")
+    }
+}
+
+impl<T> std::ops::DerefMut for FairGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.value.as_mut().expect("it is there until the guard is dropped")
+    }
+}
+
+impl<T> Drop for FairGuard<'_, T> {
+    fn drop(&mut self) {
+        drop(self.value.take());
+        self.lock.turns.lock().left += 1;
+        self.lock.over.notify_all();
+    }
+}
+
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
@@ -218,6 +296,49 @@ mod tests {
         let writer = lock.write();
         assert!(lock.try_read().is_none());
         drop(writer);
+    }
+
+    #[test]
+    fn a_fair_mutex_is_taken_in_turn() {
+        const THREADS: u64 = 4;
+        let lock = Arc::new(FairMutex::new(Vec::new()));
+        let mut held = lock.lock();
+        assert!(lock.try_lock().is_none());
+        // One after the other gets in line; each comes back at once, behind the others.
+        let threads: Vec<_> = (0..THREADS)
+            .map(|at| {
+                let theirs = Arc::clone(&lock);
+                let thread = thread::spawn("waits", move || {
+                    for _ in 0..3 {
+                        theirs.lock().push(at);
+                    }
+                });
+                while lock.turns.lock().came < at + 2 {
+                    thread::yield_now();
+                }
+                thread
+            })
+            .collect();
+        held.push(THREADS);
+        drop(held);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let order = lock.lock().clone();
+        assert_eq!(order[..=THREADS as usize], [4, 0, 1, 2, 3]);
+        assert_eq!(order.len(), 13);
+        assert!(lock.try_lock().is_some());
+    }
+
+    #[test]
+    fn a_panic_ends_the_turn() {
+        let lock = Arc::new(FairMutex::new(1));
+        let theirs = Arc::clone(&lock);
+        let thread = thread::spawn("panics", move || {
+            *theirs.lock() = 2;
+            let _held = theirs.lock();
+            panic!("on purpose");
+        });
+        assert!(thread.join().is_err());
+        assert_eq!(*lock.lock(), 2);
     }
 
     #[test]

@@ -12,7 +12,9 @@
 use std::ops::Range;
 
 use rightlink_aio::Io;
-use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
+use rightlink_env::sync::{
+    Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, FairMutex, Mutex, Ordering,
+};
 use rightlink_env::{Budget, Env, Reservation, points, thread};
 
 use crate::buffer::data_file::{DataFile, DataFiles};
@@ -132,7 +134,7 @@ impl Core {
 pub struct BufferPool {
     pub(super) core: Arc<Core>,
     pub(super) wal: Arc<Wal>,
-    pub(super) write_back: Mutex<WriteBack>,
+    pub(super) write_back: FairMutex<WriteBack>,
     budget: Budget,
     /// What open scans may hold of it.
     scans: Budget,
@@ -173,7 +175,7 @@ impl BufferPool {
         Ok(Arc::new(BufferPool {
             core: Arc::new(core),
             wal,
-            write_back: Mutex::new(WriteBack::new(group, area)),
+            write_back: FairMutex::new(WriteBack::new(group, area)),
             budget: env.budget.clone(),
             scans: env.budget.child(env.budget.available() / SCANS_SHARE),
             poisoned: AtomicBool::new(false),

@@ -13,7 +13,9 @@
 //!   before that: a checkpoint that sees the clean frame syncs the file.
 //! - A failed home write leaves the page dirty and is reported; the double-write area keeps a copy
 //!   of what it may have torn. A failed sync poisons the instance.
-//! - One group at a time; the homes of several may be unsynced (`double_write`).
+//! - One group at a time, in the order in which they are asked for: who needs a frame waits for one
+//!   group, however many others are to be written. The homes of several may be unsynced
+//!   (`double_write`).
 //!
 //! Does not do: decide when (the caller does: checkpoint, cleaner, or whoever needs a frame).
 
@@ -200,11 +202,13 @@ impl BufferPool {
         self.sync_all()
     }
 
+    /// Others have their turn between two groups: this may be all of a large index, and somebody
+    /// may need a frame.
     fn write_all(&self, wanted: impl Fn(&Frame) -> bool) -> Result<()> {
         latched::assert_none();
-        let mut state = self.write_back.lock();
-        for group in dirty_pages(&self.core, wanted).chunks(state.group) {
-            self.write_group(&mut state, group, Taste::All)?;
+        let most = self.write_back.lock().group;
+        for group in dirty_pages(&self.core, wanted).chunks(most) {
+            self.write_group(&mut self.write_back.lock(), group, Taste::All)?;
         }
         Ok(())
     }

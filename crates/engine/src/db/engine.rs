@@ -6,7 +6,7 @@
 //! Does not do: statements (`transaction`), opening (`open`).
 
 use rightlink_aio::{Io, LockFile};
-use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
+use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Condvar, FairMutex, Mutex, Ordering};
 use rightlink_env::thread::JoinHandle;
 use rightlink_env::{Env, Rng};
 
@@ -45,7 +45,7 @@ pub(crate) struct Engine {
 /// State of the background work.
 pub(crate) struct Upkeep {
     pace: Pace,
-    work: Mutex<Work>,
+    work: FairMutex<Work>,
     redo: AtomicU64,
     /// Pages that had become dirty when the checkpoint began that set `redo`.
     dirtied: AtomicU64,
@@ -82,7 +82,7 @@ impl Upkeep {
     ) -> Self {
         Self {
             pace,
-            work: Mutex::new(Work { checkpoint: None }),
+            work: FairMutex::new(Work { checkpoint: None }),
             redo: AtomicU64::new(redo.0),
             dirtied: AtomicU64::new(0),
             redo_speed,
@@ -139,9 +139,11 @@ impl Engine {
         Ok(self.step_pages()? || self.flush_relaxed()?)
     }
 
-    /// One unit of checkpoint or write-back; false if there was none.
+    /// One unit of checkpoint and write-back; false if there was none. A checkpoint cleans pages in
+    /// the files' order, not those that leave next: without the other they would run out meanwhile.
     pub(crate) fn step_pages(&self) -> Result<bool> {
-        Ok(self.step_checkpoint()? || self.pool.clean_ahead()? > 0)
+        let cleaned = self.pool.clean_ahead()? > 0;
+        Ok(self.step_checkpoint()? || cleaned)
     }
 
     /// As [`Engine::step_pages`], but in time: a checkpoint that is ahead of its schedule rests, so
