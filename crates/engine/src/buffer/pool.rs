@@ -135,6 +135,8 @@ pub struct BufferPool {
     pub(super) core: Arc<Core>,
     pub(super) wal: Arc<Wal>,
     pub(super) write_back: FairMutex<WriteBack>,
+    /// How often pages that were to leave next have been written.
+    pub(super) made_room: AtomicU64,
     budget: Budget,
     /// What open scans may hold of it.
     scans: Budget,
@@ -176,6 +178,7 @@ impl BufferPool {
             core: Arc::new(core),
             wal,
             write_back: FairMutex::new(WriteBack::new(group, area)),
+            made_room: AtomicU64::new(0),
             budget: env.budget.clone(),
             scans: env.budget.child(env.budget.available() / SCANS_SHARE),
             poisoned: AtomicBool::new(false),

@@ -138,15 +138,16 @@ impl BufferPool {
         self.write_leaving(&mut state, &pages)
     }
 
-    /// Writes a group because somebody needs a frame and found none clean. If a group is being
-    /// written, waits for that one only: it cleans what leaves next.
+    /// Writes a group because somebody needs a frame and found none clean; unless one of what
+    /// leaves next was written while this waited for its turn.
     pub(super) fn clean_for_eviction(&self) -> Result<usize> {
         latched::assert_none();
         points::hit("buffer.evict.write-back");
-        let Some(mut state) = self.write_back.try_lock() else {
-            drop(self.write_back.lock());
+        let before = self.made_room.load(Ordering::Acquire);
+        let mut state = self.write_back.lock();
+        if self.made_room.load(Ordering::Acquire) != before {
             return Ok(1);
-        };
+        }
         self.core.counters.foreground_groups.add(1);
         let pages = self.leaving(self.frames(), state.group, Leaving::Ever);
         self.write_leaving(&mut state, &pages)
@@ -155,8 +156,12 @@ impl BufferPool {
     /// Writes `pages`, which were to leave next; if that fails, others are.
     fn write_leaving(&self, state: &mut WriteBack, pages: &[PageId]) -> Result<usize> {
         let written = self.write_group(state, pages, Taste::Free);
-        if written.is_err() {
-            self.core.replacement.lock().postpone(&self.core.arena, pages);
+        match written {
+            Ok(0) => {}
+            Ok(_) => {
+                self.made_room.fetch_add(1, Ordering::AcqRel);
+            }
+            Err(_) => self.core.replacement.lock().postpone(&self.core.arena, pages),
         }
         written
     }
