@@ -68,7 +68,8 @@ pub(super) struct DataFile {
     /// Blocks that the file reaches over; the lock orders growth and cuts.
     reached: Mutex<u32>,
     unsynced: AtomicBool,
-    sync: Mutex<()>,
+    /// Held while the file is synced; the error of a sync that failed.
+    sync: Mutex<Option<IoError>>,
     /// Taken by whoever cuts blocks off or drops the file, and shared by those who read it without
     /// a lock on its table: a read that looked at the file's length brings no page into memory
     /// after those beyond a cut were forgotten.
@@ -85,7 +86,7 @@ impl DataFile {
         }
         let used = trimmed(&file, blocks)?;
         let (blocks, reached) = (AtomicU32::new(used), Mutex::new(blocks));
-        let (unsynced, sync) = (AtomicBool::new(false), Mutex::new(()));
+        let (unsynced, sync) = (AtomicBool::new(false), Mutex::new(None));
         let whole = RwLock::new(());
         Ok(DataFile { id, logged, file, blocks, reached, unsynced, sync, whole })
     }
@@ -169,14 +170,15 @@ impl DataFile {
         self.unsynced.store(true, Ordering::Release);
     }
 
-    /// Makes everything written so far durable; returns after a concurrent sync has ended too.
+    /// Makes everything written so far durable; returns after a concurrent sync has ended too, with
+    /// its error if it failed.
     pub(super) fn sync(&self) -> Result<()> {
-        let _sync = self.sync.lock();
-        if self.unsynced.swap(false, Ordering::AcqRel) {
-            // Whatever the reason, a full disk too, nobody knows what is durable now.
-            self.file.sync_data().map_err(Error::Io)?;
+        let mut failed = self.sync.lock();
+        if failed.is_none() && self.unsynced.swap(false, Ordering::AcqRel) {
+            *failed = self.file.sync_data().err();
         }
-        Ok(())
+        // Whatever the reason, a full disk too, nobody knows what is durable now.
+        failed.clone().map_or(Ok(()), |error| Err(Error::Io(error)))
     }
 
     /// Name for messages.

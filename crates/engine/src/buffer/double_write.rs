@@ -14,10 +14,11 @@
 //! | 32 | 12 each | file, block and checksum of each copy |
 //!
 //! Invariants:
-//! - The area is durable before the first home of its group is written. All homes are made durable
-//!   when every slot is used, before the first one is used again: one sync of a file for eight
-//!   groups. So a home that a crash tore has a valid copy, and the youngest valid copy of a page is
-//!   not older than its home.
+//! - The area is durable before the first home of its group is written. The homes of a group are
+//!   made durable before its slot is used again: one sync of a file for several groups, if possible
+//!   beside the groups that follow (`begin_settling`), else when every slot is used. So a home that
+//!   a crash tore has a valid copy, and the youngest valid copy of a page is not older than its
+//!   home.
 //! - A write that fails may have torn its homes, too. Until they are written well their copies are
 //!   needed: before any slot is used again, each such home is made whole from its copy.
 //! - A copy counts only if its checksum is that in the head: where the head of the last group got
@@ -64,12 +65,16 @@ pub struct DoubleWrite {
     file: File,
     sequence: u64,
     group: usize,
-    /// Slots used since all homes were durable; the next group goes to the one behind them.
+    /// The slot of the next group.
+    next: u32,
+    /// Groups whose homes may not be durable; they have the slots in front of the next one.
     used: u32,
     /// Slots that there is room for.
     slots: u32,
-    /// Files whose homes were written since all homes were durable.
+    /// Files with homes that may not be durable.
     homes: Vec<Arc<DataFile>>,
+    /// Those of them that somebody is about to sync.
+    syncing: Vec<Arc<DataFile>>,
     /// Homes that a failed write may have torn.
     doubtful: BTreeMap<PageId, Doubtful>,
 }
@@ -114,8 +119,17 @@ impl DoubleWrite {
             io.sync_dir("").map_err(io_error)?;
         }
         let sequence = read_heads(&file)?.iter().map(|(head, _)| head.sequence).max().unwrap_or(0);
-        let (homes, doubtful) = (Vec::new(), BTreeMap::new());
-        Ok(Some(DoubleWrite { file, sequence, group, used: 0, slots: SLOTS, homes, doubtful }))
+        Ok(Some(DoubleWrite {
+            file,
+            sequence,
+            group,
+            next: 0,
+            used: 0,
+            slots: SLOTS,
+            homes: Vec::new(),
+            syncing: Vec::new(),
+            doubtful: BTreeMap::new(),
+        }))
     }
 
     /// Pages of the largest group that there is room for.
@@ -138,8 +152,8 @@ impl DoubleWrite {
         }
         match self.put(group, pages) {
             // A full disk still has the slots that are there.
-            Err(Error::DiskFull(_)) if self.used > 0 => {
-                self.slots = self.used;
+            Err(Error::DiskFull(_)) if self.next > 0 => {
+                self.slots = self.next;
                 self.settle(&sync_home)?;
                 self.put(group, pages)?;
             }
@@ -148,6 +162,7 @@ impl DoubleWrite {
         points::hit("buffer.double-write.before-sync");
         self.file.sync_data().map_err(Error::Io)?;
         self.used += 1;
+        self.next = (self.next + 1) % self.slots;
         Ok(())
     }
 
@@ -158,7 +173,7 @@ impl DoubleWrite {
         let (head, copies) = group.split_at_mut(PAGE_SIZE);
         fill_head(head, (sequence, self.used), pages, copies);
         let bytes = &group[..(1 + pages.len()) * PAGE_SIZE];
-        self.file.write_all_at(bytes, SLOT * u64::from(self.used)).map_err(io_error)?;
+        self.file.write_all_at(bytes, SLOT * u64::from(self.next)).map_err(io_error)?;
         // Not before: heads count back without gaps.
         self.sequence = sequence;
         Ok(())
@@ -171,15 +186,37 @@ impl DoubleWrite {
         if !points::broken("torn-homes-left") {
             self.mend()?;
         }
-        self.homes.iter().try_for_each(|home| sync_home(home))?;
+        // A sync that is on its way is waited for.
+        self.homes.iter().chain(&self.syncing).try_for_each(|home| sync_home(home))?;
         self.homes.clear();
-        self.used = 0;
+        (self.used, self.next) = (0, 0);
         if self.slots < SLOTS {
             let bytes = ((1 + self.group) * PAGE_SIZE) as u64;
             let room = self.file.allocate(SLOT * u64::from(self.slots), bytes);
             self.slots += u32::from(room.is_ok());
         }
         Ok(())
+    }
+
+    /// Files to sync so that slots can be used again, once half of them are used up and if nobody
+    /// is about to do so; who has synced them says [`DoubleWrite::settled`] of the number that comes
+    /// with them. Groups are written meanwhile.
+    pub(super) fn begin_settling(&mut self) -> Result<Option<(u64, Vec<Arc<DataFile>>)>> {
+        if self.used < self.slots.div_ceil(2) || !self.syncing.is_empty() {
+            return Ok(None);
+        }
+        points::hit("buffer.double-write.begin-settling");
+        self.mend()?;
+        self.syncing = std::mem::take(&mut self.homes);
+        Ok(Some((self.sequence, self.syncing.clone())))
+    }
+
+    /// The homes of all groups up to number `sequence` are durable.
+    pub(super) fn settled(&mut self, sequence: u64) {
+        assert!(sequence <= self.sequence, "there was such a group");
+        self.syncing.clear();
+        let since = u32::try_from(self.sequence - sequence).unwrap_or(u32::MAX);
+        self.used = self.used.min(since);
     }
 
     /// The homes of the group just written lie in `files`.
@@ -194,7 +231,8 @@ impl DoubleWrite {
     /// Writing page number `number` of the last group home has failed.
     pub(super) fn doubt(&mut self, page: PageId, number: usize, home: &Arc<DataFile>) {
         assert!(self.used > 0, "homes follow their copies");
-        let copy = SLOT * u64::from(self.used - 1) + ((1 + number) * PAGE_SIZE) as u64;
+        let slot = (self.next + self.slots - 1) % self.slots;
+        let copy = SLOT * u64::from(slot) + ((1 + number) * PAGE_SIZE) as u64;
         self.doubtful.insert(page, Doubtful { home: Arc::clone(home), copy });
     }
 

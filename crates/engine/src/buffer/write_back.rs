@@ -138,6 +138,29 @@ impl BufferPool {
         self.write_leaving(&mut state, &pages)
     }
 
+    /// Makes homes durable whose place in the double-write area is wanted soon, beside the groups
+    /// that are written meanwhile: else one of these would have to, and who needs a frame would wait
+    /// for it. False if it is not time.
+    pub fn settle_homes(&self) -> Result<bool> {
+        latched::assert_none();
+        self.check_sound()?;
+        let begun = match &mut self.write_back.lock().area {
+            Some(area) => area.begin_settling(),
+            None => Ok(None),
+        };
+        let begun = begun.map_err(|error| self.fatal_if_sync("double-write", error))?;
+        let Some((through, files)) = begun else {
+            return Ok(false);
+        };
+        if !points::broken("homes-not-synced") {
+            files.iter().try_for_each(|home| self.sync_home(home))?;
+        }
+        if let Some(area) = &mut self.write_back.lock().area {
+            area.settled(through);
+        }
+        Ok(true)
+    }
+
     /// Writes a group because somebody needs a frame and found none clean; unless one of what
     /// leaves next was written while this waited for its turn.
     pub(super) fn clean_for_eviction(&self) -> Result<usize> {

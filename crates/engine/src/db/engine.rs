@@ -142,15 +142,21 @@ impl Engine {
     /// One unit of checkpoint and write-back; false if there was none. A checkpoint cleans pages in
     /// the files' order, not those that leave next: without the other they would run out meanwhile.
     pub(crate) fn step_pages(&self) -> Result<bool> {
+        let made = self.make_room()?;
+        Ok(self.step_checkpoint()? || made)
+    }
+
+    /// Sees to it that who needs a frame finds one clean, or can clean some at once.
+    fn make_room(&self) -> Result<bool> {
         let cleaned = self.pool.clean_ahead()? > 0;
-        Ok(self.step_checkpoint()? || cleaned)
+        Ok(self.pool.settle_homes()? || cleaned)
     }
 
     /// As [`Engine::step_pages`], but in time: a checkpoint that is ahead of its schedule rests, so
     /// that its writes are spread and hold nobody up. False: look again in a moment.
     pub(crate) fn step_in_time(&self) -> Result<bool> {
         match self.checkpoint_is_ahead() {
-            true => Ok(self.pool.clean_ahead()? > 0),
+            true => self.make_room(),
             false => self.step_pages(),
         }
     }
