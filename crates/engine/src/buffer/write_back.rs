@@ -138,6 +138,12 @@ impl BufferPool {
         self.write_leaving(&mut state, &pages)
     }
 
+    /// Waits for the group that is being written, if there is one.
+    pub fn wait_for_group(&self) {
+        latched::assert_none();
+        drop(self.write_back.lock());
+    }
+
     /// Makes homes durable whose place in the double-write area is wanted soon, beside the groups
     /// that are written meanwhile: else one of these would have to, and who needs a frame would wait
     /// for it. False if it is not time.

@@ -175,7 +175,26 @@ impl Engine {
 
     /// One step of the checkpoint that is on its way, or due; false if there is none.
     fn step_checkpoint(&self) -> Result<bool> {
-        let mut work = self.upkeep.work.lock();
+        self.step_of(&mut self.upkeep.work.lock(), true)
+    }
+
+    /// What a writer does who comes while checkpoints are late: a step, or where somebody else makes
+    /// one, a wait for the group of pages that is being written. The end of a checkpoint, which
+    /// syncs all files, is left to the upkeep thread if there is one.
+    fn help_checkpoint(&self) -> Result<()> {
+        match self.upkeep.work.try_lock() {
+            Some(mut work) => {
+                let alone = self.upkeep.threads.lock().is_empty();
+                self.step_of(&mut work, alone)?;
+                drop(work);
+                self.wake();
+            }
+            None => self.pool.wait_for_group(),
+        }
+        Ok(())
+    }
+
+    fn step_of(&self, work: &mut Work, may_finish: bool) -> Result<bool> {
         if work.checkpoint.is_none()
             && let Some(cause) = self.checkpoint_is_due()
         {
@@ -185,7 +204,7 @@ impl Engine {
         let Some(underway) = &mut work.checkpoint else {
             return Ok(false);
         };
-        if !underway.checkpoint.step(&self.pool)? {
+        if !underway.checkpoint.step(&self.pool)? && may_finish {
             let underway = work.checkpoint.take().expect("looked at above");
             self.finish(underway, false)?;
         }
@@ -211,7 +230,7 @@ impl Engine {
     /// checkpoint lets segments be used again, so that rows can be deleted to make space.
     pub(crate) fn admit(&self) -> Result<()> {
         if self.upkeep.pace.is_late(self.redo_work()) {
-            self.unless_poisoned(self.step_checkpoint())?;
+            self.unless_poisoned(self.help_checkpoint())?;
             self.upkeep.tally.help();
         }
         self.admit_to_log(Admission::Begin)
