@@ -58,7 +58,7 @@ fn quoted(rest: &[u8], quote: u8) -> usize {
 /// The error for a message that would take `weight` bytes where there are `memory`.
 pub(super) fn too_much(weight: usize, memory: usize) -> SqlError {
     let (weight, memory) = (weight >> 20, memory >> 20);
-    SqlError::new(code::OUT_OF_MEMORY, "out of memory for a message of so many parts")
+    SqlError::new(code::TOO_COMPLEX, "the message has too many parts")
         .detail(format!("Reading it takes about {weight} MiB; there are {memory}."))
         .hint("Use COPY, several messages, or more memory.")
 }
