@@ -22,7 +22,7 @@ use crate::heap::visibility::{Birth, Hints, Judge};
 use crate::ids::Xid;
 use crate::page::PageMut;
 
-/// Where more chains have lost versions than this, a prune makes room for as many updates at once.
+/// Where more dead versions than this are met first, a prune makes room for as many updates at once.
 const FEW: u32 = 3;
 
 /// A dead version, whose place another one may take.
@@ -33,38 +33,27 @@ pub(super) struct Hole {
     len: u16,
     /// The chain's root, and the version that it begins with from now on.
     root: (u16, u16),
-    /// What was learnt of the others, so that nobody has to ask again.
+    /// What was learnt of those met before it, so that nobody has to ask again.
     hints: Hints,
 }
 
 impl Hole {
-    /// The place of a dead version of `len` bytes, header included.
+    /// The place of the first dead version of `len` bytes, header included. What lies behind it is
+    /// not looked at: as a rule most versions of a page are settled, and one is dead.
     pub(super) fn find(
         page: &HeapPage<'_>,
         len: usize,
         judge: &mut Judge<'_>,
         horizon: Xid,
     ) -> Result<Option<Hole>> {
-        let (mut hints, mut found, mut dead) = (Hints::default(), None, 0);
+        let (mut hints, mut dead) = (Hints::default(), 0);
         for (slot, word) in (1u16..).zip(page.slot_words()) {
-            if page.names_settled(*word) {
+            if !page.names_unsettled(*word) {
                 continue;
             }
-            let (head, tuple) = match page.slot(slot)? {
-                Slot::Normal { offset, len } => {
-                    let tuple = page.tuple_at(slot, (offset, len))?;
-                    hints.note(judge.txns(), offset, &tuple.header);
-                    if tuple.header.has(HEAP_ONLY) {
-                        continue;
-                    }
-                    (slot, tuple)
-                }
-                Slot::Redirect(to) => match page.tuple(to)? {
-                    Some(tuple) if tuple.header.has(HEAP_ONLY) => (to, tuple),
-                    _ => continue,
-                },
-                Slot::Unused | Slot::Dead => continue,
-            };
+            let Slot::Normal { offset, len: bytes } = page.slot(slot)? else { continue };
+            let tuple = page.tuple_at(slot, (offset, bytes))?;
+            hints.note(judge.txns(), offset, &tuple.header);
             let is_dead = judge.dead_to_all(&tuple.header, horizon) == Some(true);
             if !is_dead && !broken("r9-hole") {
                 continue;
@@ -73,11 +62,14 @@ impl Hole {
             if dead > FEW {
                 return Ok(None);
             }
-            if found.is_none() && TUPLE_HEADER + tuple.row.len() == len {
-                found = Self::of_chain(page, slot, (head, &tuple), judge, horizon)?;
+            if usize::from(bytes) == len
+                && let Some(root) = root_of(page, slot, &tuple)
+                && let Some(hole) = Self::of_chain(page, root, (slot, &tuple), judge, horizon)?
+            {
+                return Ok(Some(Hole { hints, ..hole }));
             }
         }
-        Ok(found.map(|hole| Hole { hints, ..hole }))
+        Ok(None)
     }
 
     /// The place of the dead first version of a chain, if no other one of it is dead.
@@ -113,4 +105,14 @@ impl Hole {
         page_edit::put_slot(page, root, Slot::Redirect(first));
         page_edit::put_tuple(page, (self.slot, self.offset), header, row);
     }
+}
+
+/// The root of the chain that begins with the version at `slot`; `None` for one further on.
+fn root_of(page: &HeapPage<'_>, slot: u16, tuple: &Tuple<'_>) -> Option<u16> {
+    if !tuple.header.has(HEAP_ONLY) {
+        return Some(slot);
+    }
+    let redirect = Slot::Redirect(slot).encode();
+    let at = page.slot_words().iter().position(|word| *word == redirect)?;
+    Some(at as u16 + 1)
 }
