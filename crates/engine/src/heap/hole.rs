@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::heap::page::{HeapPage, SLOT_SIZE, Slot, Tuple};
 use crate::heap::page_edit;
 use crate::heap::tuple::{HEAP_ONLY, STUB, TUPLE_HEADER, TupleHeader};
-use crate::heap::visibility::{Birth, Hints, Judge};
+use crate::heap::visibility::{Birth, End, Hints, Judge};
 use crate::ids::Xid;
 use crate::page::PageMut;
 
@@ -37,6 +37,40 @@ pub(super) struct Hole {
     hints: Hints,
 }
 
+/// What looking for a place came to.
+pub(super) enum Found {
+    Hole(Hole),
+    /// There is none; might pruning make room?
+    None { prunable: bool },
+}
+
+/// What a prune might take off the page.
+#[derive(Default)]
+struct Leaving {
+    bytes: usize,
+    /// Line pointers, too?
+    slots: bool,
+}
+
+impl Leaving {
+    /// Counts `tuple` unless it stays for sure.
+    fn note(&mut self, tuple: &Tuple<'_>, judge: &mut Judge<'_>) {
+        let born = judge.birth(&tuple.header).is_some_and(|birth| birth != Birth::Aborted);
+        let end = judge.end(&tuple.header);
+        if !born || matches!(end, None | Some(End::Ended(_))) {
+            self.bytes += TUPLE_HEADER + tuple.row.len();
+            self.slots |= tuple.header.has(HEAP_ONLY);
+        }
+    }
+
+    /// Could a version of `len` bytes go in afterwards?
+    fn makes_room(&self, page: &HeapPage<'_>, len: usize) -> bool {
+        let has_slot = page_edit::choose_slot(page).is_none_or(|slot| slot <= page.slots());
+        let pointer = if self.slots || has_slot { 0 } else { SLOT_SIZE };
+        page.gap() + self.bytes >= len + pointer
+    }
+}
+
 impl Hole {
     /// The place of the first dead version of `len` bytes, header included. What lies behind it is
     /// not looked at: as a rule most versions of a page are settled, and one is dead.
@@ -45,8 +79,8 @@ impl Hole {
         len: usize,
         judge: &mut Judge<'_>,
         horizon: Xid,
-    ) -> Result<Option<Hole>> {
-        let (mut hints, mut dead) = (Hints::default(), 0);
+    ) -> Result<Found> {
+        let (mut hints, mut dead, mut leaving) = (Hints::default(), 0, Leaving::default());
         for (slot, word) in (1u16..).zip(page.slot_words()) {
             if !page.names_unsettled(*word) {
                 continue;
@@ -54,22 +88,23 @@ impl Hole {
             let Slot::Normal { offset, len: bytes } = page.slot(slot)? else { continue };
             let tuple = page.tuple_at(slot, (offset, bytes))?;
             hints.note(judge.txns(), offset, &tuple.header);
+            leaving.note(&tuple, judge);
             let is_dead = judge.dead_to_all(&tuple.header, horizon) == Some(true);
             if !is_dead && !broken("r9-hole") {
                 continue;
             }
             dead += 1;
             if dead > FEW {
-                return Ok(None);
+                return Ok(Found::None { prunable: true });
             }
             if usize::from(bytes) == len
                 && let Some(root) = root_of(page, slot, &tuple)
                 && let Some(hole) = Self::of_chain(page, root, (slot, &tuple), judge, horizon)?
             {
-                return Ok(Some(Hole { hints, ..hole }));
+                return Ok(Found::Hole(Hole { hints, ..hole }));
             }
         }
-        Ok(None)
+        Ok(Found::None { prunable: leaving.makes_room(page, len) })
     }
 
     /// The place of the dead first version of a chain, if no other one of it is dead.

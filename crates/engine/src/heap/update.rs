@@ -15,7 +15,7 @@ use rightlink_env::points::broken;
 use rightlink_env::sync::Ordering;
 
 use crate::error::Result;
-use crate::heap::hole::Hole;
+use crate::heap::hole::{Found, Hole};
 use crate::heap::insert::Search;
 use crate::heap::page::{HeapPage, Slot};
 use crate::heap::page_edit::{self, choose_slot, how_many_fit};
@@ -151,18 +151,17 @@ impl Heap {
             }
         };
         let place = match slot_with_room(&set.page(target)?, change.len)? {
-            Some(slot) => Some(Place::Gap(slot)),
-            None if target == home => self.find_hole(&set.page(home)?, change, judge)?,
-            None => None,
-        };
-        let Some(place) = place else {
-            let page = set.page(target)?;
-            let (left, prunable) = (self.room_for_inserts(&page), page.prune_xid().is_some());
-            drop(set);
-            if target != home {
+            Some(slot) => Place::Gap(slot),
+            None if target == home => match self.find_hole(&set.page(home)?, change, judge)? {
+                Found::Hole(hole) => Place::Hole(hole),
+                Found::None { prunable } => return Ok(Attempt::NoRoom { prunable }),
+            },
+            None => {
+                let left = self.room_for_inserts(&set.page(target)?);
+                drop(set);
                 self.free_space().note(target, left)?;
+                return Ok(Attempt::NoRoom { prunable: false });
             }
-            return Ok(Attempt::NoRoom { prunable });
         };
         // One version is ended; one that was, leaves.
         self.add_garbage(u64::from(matches!(place, Place::Gap(_))));
@@ -180,13 +179,14 @@ impl Heap {
         page: &HeapPage<'_>,
         change: &Change<'_>,
         judge: &mut Judge<'_>,
-    ) -> Result<Option<Place>> {
+    ) -> Result<Found> {
         let horizon = self.txns().horizon();
-        let prunable = page.prune_xid().is_some_and(|oldest| oldest < horizon);
-        if !prunable && !broken("r9-hole") {
-            return Ok(None);
+        let Some(oldest) = page.prune_xid() else { return Ok(Found::None { prunable: false }) };
+        if oldest >= horizon && !broken("r9-hole") {
+            // What lies between two snapshots may leave (R9).
+            return Ok(Found::None { prunable: true });
         }
-        Ok(Hole::find(page, change.len, judge, horizon)?.map(Place::Hole))
+        Hole::find(page, change.len, judge, horizon)
     }
 }
 
