@@ -248,6 +248,11 @@ impl Projection {
         Self { wanted: wanted.collect() }
     }
 
+    /// No columns.
+    pub fn none() -> Self {
+        Self { wanted: Vec::new() }
+    }
+
     /// Number of values in a result.
     pub fn len(&self) -> usize {
         self.wanted.len()
