@@ -361,7 +361,9 @@ mod tests {
                 let deleted = writer.delete(found, &mut |old| Ok(old == [Value::Int8(20 + round)]));
                 assert!(matches!(deleted?, Written::Done(_)));
                 // What this statement wrote it does not see.
-                assert!(find(writer, 20 + round)?.is_some() && find(writer, 100 + round)?.is_none());
+                assert!(
+                    find(writer, 20 + round)?.is_some() && find(writer, 100 + round)?.is_none()
+                );
                 Ok::<_, crate::Error>(())
             })
             .unwrap();

@@ -41,7 +41,9 @@ pub(super) struct Hole {
 pub(super) enum Found {
     Hole(Hole),
     /// There is none; might pruning make room?
-    None { prunable: bool },
+    None {
+        prunable: bool,
+    },
 }
 
 /// What a prune might take off the page.

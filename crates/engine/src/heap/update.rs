@@ -74,15 +74,16 @@ impl Heap {
         let xid = txn.xid()?;
         let change = Change { writer: Writer { xid, txn, wants }, old, row, len, hot };
         let mut judge = Judge::new(self.txns());
-        let group = self.target_group();
-        let mut search = Search::new(xid, group);
+        let mut search: Option<Search> = None;
         let mut pruned = false;
         let home = old.at.block.0;
         let mut target = home;
         loop {
             match self.try_update(&change, target, &mut judge)? {
                 Attempt::Ended(outcome) => {
-                    if target != home && matches!(outcome, WriteOutcome::Done { .. }) {
+                    if let Some(Search { group, .. }) = search
+                        && matches!(outcome, WriteOutcome::Done { .. })
+                    {
                         // The next row that has to leave its page need not search for room.
                         self.shared.targets[group].store(target, Ordering::Relaxed);
                     }
@@ -94,8 +95,10 @@ impl Heap {
                     self.prune_for_room(target)?;
                 }
                 Attempt::NoRoom { .. } => {
+                    let search =
+                        search.get_or_insert_with(|| Search::new(xid, self.target_group()));
                     search.failed = Some(target);
-                    target = self.page_with_room(&mut search, len, 1)?;
+                    target = self.page_with_room(search, len, 1)?;
                 }
             }
         }
