@@ -384,12 +384,18 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Execution> {
         self.begin_message();
-        let Some((name, mut portal)) = self.portals.remove_entry(name) else {
+        let Some(kept) = self.portals.get_mut(name) else {
             return Err(self.failed(no_portal(name)));
         };
+        let (state, number) = (std::mem::replace(&mut kept.state, State::Finished), kept.number);
+        let mut portal = Portal { state, number };
         let result = self.advance(&mut portal, limit, sink);
-        if result.is_ok() {
-            self.portals.insert(name, portal);
+        match self.portals.get_mut(name) {
+            Some(kept) if result.is_ok() => *kept = portal,
+            Some(_) => drop(self.portals.remove(name)),
+            // It has ended its transaction.
+            None if result.is_ok() => drop(self.portals.insert(name.to_owned(), portal)),
+            None => {}
         }
         let result = result.map_err(|error| self.failed(error));
         self.stop_deadline();
