@@ -22,7 +22,7 @@ use crate::heap::visibility::{Birth, End, Hints, Judge};
 use crate::ids::Xid;
 use crate::page::PageMut;
 
-/// Where more dead versions than this are met first, a prune makes room for as many updates at once.
+/// Where more dead versions than this are met first, a prune makes room for as many updates.
 const FEW: u32 = 3;
 
 /// A dead version, whose place another one may take.

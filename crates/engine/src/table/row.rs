@@ -242,6 +242,16 @@ impl Projection {
         Ok(Self { wanted })
     }
 
+    /// The live columns at the given places, in the given order.
+    pub fn at(def: &TableDef, places: &[usize]) -> Result<Self> {
+        let column = |place: &usize| {
+            let found = def.live().nth(*place).map(|(column, _)| column);
+            found.ok_or_else(|| Error::Invalid(format!("table {} has no place {place}", def.name)))
+        };
+        let columns = places.iter().map(column).collect::<Result<Vec<_>>>()?;
+        Self::new(def, &columns)
+    }
+
     /// All live columns in their order.
     pub fn all(def: &TableDef) -> Self {
         let wanted = def.live().enumerate().map(|(place, (column, _))| (column, place as u16));

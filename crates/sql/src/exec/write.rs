@@ -158,10 +158,7 @@ pub(crate) fn change(
 /// what reading does has it read as many rows are.
 fn one_key<'c>(change: &'c Change, context: &Context) -> Option<&'c IndexPath> {
     let alone = change.scan.filter.is_none() && context.probe.is_none();
-    match &change.scan.path {
-        Path::Index(path) if alone && path.is_one_key() => Some(path),
-        _ => None,
-    }
+    change.scan.one_key().filter(|_| alone)
 }
 
 fn find(path: &IndexPath, writer: &mut Writer<'_>, context: &Context) -> Result<Option<RowId>> {
@@ -226,9 +223,12 @@ fn rewrite(
     })
 }
 
+/// Tells where the one row is that is to be changed, if there is one.
+type Find<'f> = &'f dyn Fn(&mut Writer<'_>) -> Result<Option<RowId>>;
+
 /// The same for the one row that `find` gives, as it is now.
 fn rewrite_one(
-    (change, find): (&Change, &dyn Fn(&mut Writer<'_>) -> Result<Option<RowId>>),
+    (change, find): (&Change, Find<'_>),
     txn: &mut Transaction,
     (context, budget): (&Context, &Budget),
     pending: &mut Pending,

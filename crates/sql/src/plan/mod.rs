@@ -114,6 +114,16 @@ pub(crate) struct TableScan {
     pub(crate) by_values: bool,
 }
 
+impl TableScan {
+    /// The path, if it leads to one row at most, by its key in a unique index.
+    pub(crate) fn one_key(&self) -> Option<&path::IndexPath> {
+        match &self.path {
+            path::Path::Index(path) if path.is_one_key() => Some(path),
+            _ => None,
+        }
+    }
+}
+
 /// One key of a sort.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SortKey {
