@@ -176,9 +176,8 @@ impl Seat {
         self.client.who.pid
     }
 
-    /// A statement begins.
-    pub(crate) fn busy(&self, text: &str, unix_micros: i64) {
-        let now = since_2000(unix_micros);
+    /// A statement begins `now`, in microseconds since 2000.
+    pub(crate) fn busy(&self, text: &str, now: i64) {
         let mut end = text.len().min(MAX_TEXT);
         while !text.is_char_boundary(end) {
             end -= 1;
@@ -191,14 +190,14 @@ impl Seat {
         self.client.enter(Doing::Active, now);
     }
 
-    /// The session waits for its client.
-    pub(crate) fn rest(&self, status: TransactionStatus, settings: &Settings, unix_micros: i64) {
+    /// The session waits for its client, since `now`.
+    pub(crate) fn rest(&self, status: TransactionStatus, settings: &Settings, now: i64) {
         let doing = match status {
             TransactionStatus::Idle => Doing::Idle,
             TransactionStatus::Block => Doing::IdleInTransaction,
             TransactionStatus::Failed => Doing::IdleInFailed,
         };
-        self.client.enter(doing, since_2000(unix_micros));
+        self.client.enter(doing, now);
         let changes = settings.changes();
         let mut application = self.client.application.lock();
         if application.0 != changes {

@@ -158,12 +158,13 @@ impl Catalog {
             if let Some(own) = changes.now.get(name) {
                 return own.clone().ok_or_else(|| no_table(name));
             }
+            let edition = self.names.edition();
             let found = self.lookup(name).map_err(|error| self.table().def().named(error));
             match found? {
                 Slot::Changing(id, _) => self.wait_for_change(txn, name, id)?,
                 Slot::Open(entry) => {
                     txn.lock_table(entry.table.def().id, mode)?;
-                    if self.names.is_current(name, &entry) {
+                    if self.names.edition() == edition || self.names.is_current(name, &entry) {
                         return Ok(entry);
                     }
                 }

@@ -51,6 +51,11 @@ impl Transaction {
         Ok(TableVersion(Arc::downgrade(&self.entry(table, LockMode::Access)?)))
     }
 
+    /// The same of a table whose rows are to be changed next, for which it is locked at once.
+    pub fn version_to_write(&mut self, table: &str) -> Result<TableVersion> {
+        Ok(TableVersion(Arc::downgrade(&self.entry(table, LockMode::Write)?)))
+    }
+
     /// All tables that this transaction sees, sorted by name. Of one that damage keeps from being
     /// opened there is the definition, without sizes.
     pub fn tables(&mut self) -> Result<Vec<TableInfo>> {

@@ -229,6 +229,9 @@ pub(crate) fn start_for(
 
 fn projection(table: &Table, options: &ScanOptions) -> Result<Arc<Projection>> {
     let Some(names) = &options.columns else { return Ok(Arc::clone(table.all_columns())) };
+    if names.is_empty() {
+        return Ok(Arc::clone(table.no_columns()));
+    }
     let def = table.def();
     let columns = names.iter().map(|name| def.column_no(name)).collect::<Result<Vec<_>>>()?;
     Projection::new(def, &columns).map(Arc::new)

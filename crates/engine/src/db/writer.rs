@@ -85,6 +85,22 @@ impl Writer<'_> {
         self.entry.table.naming(rows)
     }
 
+    /// The place of the row whose key in the unique index `index` is `key`: a value for each key
+    /// column, none of them null. The shortest way to a row that is written next.
+    ///
+    /// # Errors
+    /// `NotFound` if the table has no such index, `Invalid` if it is not unique, or for another
+    /// number of values.
+    pub fn find(&mut self, index: &str, key: &[Value]) -> Result<Option<RowId>> {
+        let table = &self.entry.table;
+        let index = table.index(index)?;
+        let whole = key.len() == index.def().columns.len() && !key.contains(&Value::Null);
+        if !whole || !index.def().unique {
+            return Err(Error::Invalid("one row is found by a whole key of a unique index".into()));
+        }
+        table.naming(table.find(&mut self.statement, index, key))
+    }
+
     /// Inserts rows (values in column order).
     pub fn insert_many(&mut self, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
         self.admit(false)?;
@@ -319,6 +335,43 @@ mod tests {
             txn.commit().unwrap();
         }
         let expected: Vec<i64> = [0].into_iter().chain(4..50).chain(101..104).collect();
+        assert_eq!(all(&db), expected);
+        assert!(db.verify().unwrap().is_clean());
+    }
+
+    /// A row that is found and not written next is read again when it is.
+    #[test]
+    fn a_row_is_found_by_its_key() {
+        let (_dir, db) = numbers(50);
+        let add = |old: &[Value], step: i64| match old {
+            [Value::Int8(n)] => Ok(Some(vec![Value::Int8(n + step)])),
+            _ => unreachable!("one int8"),
+        };
+        let mut txn = db.begin();
+        let find = |writer: &mut crate::Writer<'_>, n| writer.find("n_pkey", &[Value::Int8(n)]);
+        for round in 0..3 {
+            txn.write("n", |writer| {
+                assert_eq!(find(writer, 99)?, None);
+                let (first, second) = (find(writer, round)?.unwrap(), find(writer, 10)?.unwrap());
+                let written = writer.update(first, &mut |old| add(old, 100))?;
+                assert!(matches!(written, Written::Done(_)));
+                let written = writer.update(second, &mut |old| add(old, 0))?;
+                assert!(matches!(written, Written::Done(_)));
+                let found = find(writer, 20 + round)?.unwrap();
+                let deleted = writer.delete(found, &mut |old| Ok(old == [Value::Int8(20 + round)]));
+                assert!(matches!(deleted?, Written::Done(_)));
+                // What this statement wrote it does not see.
+                assert!(
+                    find(writer, 20 + round)?.is_some() && find(writer, 100 + round)?.is_none()
+                );
+                Ok::<_, crate::Error>(())
+            })
+            .unwrap();
+        }
+        let wrong = txn.write("n", |writer| writer.find("n_pkey", &[]));
+        assert!(matches!(wrong, Err(crate::Error::Invalid(_))), "{wrong:?}");
+        txn.commit().unwrap();
+        let expected: Vec<i64> = (3..20).chain(23..50).chain(100..103).collect();
         assert_eq!(all(&db), expected);
         assert!(db.verify().unwrap().is_clean());
     }

@@ -18,11 +18,11 @@ use crate::error::Result;
 use crate::heap::page::{HeapPage, SLOT_SIZE, Slot, Tuple};
 use crate::heap::page_edit;
 use crate::heap::tuple::{HEAP_ONLY, STUB, TUPLE_HEADER, TupleHeader};
-use crate::heap::visibility::{Birth, Hints, Judge};
+use crate::heap::visibility::{Birth, End, Hints, Judge};
 use crate::ids::Xid;
 use crate::page::PageMut;
 
-/// Where more chains have lost versions than this, a prune makes room for as many updates at once.
+/// Where more dead versions than this are met first, a prune makes room for as many updates.
 const FEW: u32 = 3;
 
 /// A dead version, whose place another one may take.
@@ -33,51 +33,80 @@ pub(super) struct Hole {
     len: u16,
     /// The chain's root, and the version that it begins with from now on.
     root: (u16, u16),
-    /// What was learnt of the others, so that nobody has to ask again.
+    /// What was learnt of those met before it, so that nobody has to ask again.
     hints: Hints,
 }
 
+/// What looking for a place came to.
+pub(super) enum Found {
+    Hole(Hole),
+    /// There is none; might pruning make room?
+    None {
+        prunable: bool,
+    },
+}
+
+/// What a prune might take off the page.
+#[derive(Default)]
+struct Leaving {
+    bytes: usize,
+    /// Line pointers, too?
+    slots: bool,
+}
+
+impl Leaving {
+    /// Counts `tuple` unless it stays for sure.
+    fn note(&mut self, tuple: &Tuple<'_>, judge: &mut Judge<'_>) {
+        let born = judge.birth(&tuple.header).is_some_and(|birth| birth != Birth::Aborted);
+        let end = judge.end(&tuple.header);
+        if !born || matches!(end, None | Some(End::Ended(_))) {
+            self.bytes += TUPLE_HEADER + tuple.row.len();
+            self.slots |= tuple.header.has(HEAP_ONLY);
+        }
+    }
+
+    /// Could a version of `len` bytes go in afterwards?
+    fn makes_room(&self, page: &HeapPage<'_>, len: usize) -> bool {
+        let has_slot = page_edit::choose_slot(page).is_none_or(|slot| slot <= page.slots());
+        let pointer = if self.slots || has_slot { 0 } else { SLOT_SIZE };
+        page.gap() + self.bytes >= len + pointer
+    }
+}
+
 impl Hole {
-    /// The place of a dead version of `len` bytes, header included.
+    /// The place of the first dead version of `len` bytes, header included. What lies behind it is
+    /// not looked at: as a rule most versions of a page are settled, and one is dead.
     pub(super) fn find(
         page: &HeapPage<'_>,
         len: usize,
         judge: &mut Judge<'_>,
         horizon: Xid,
-    ) -> Result<Option<Hole>> {
-        let (mut hints, mut found, mut dead) = (Hints::default(), None, 0);
+    ) -> Result<Found> {
+        let (mut hints, mut dead, mut leaving) = (Hints::default(), 0, Leaving::default());
         for (slot, word) in (1u16..).zip(page.slot_words()) {
-            if page.names_settled(*word) {
+            if !page.names_unsettled(*word) {
                 continue;
             }
-            let (head, tuple) = match page.slot(slot)? {
-                Slot::Normal { offset, len } => {
-                    let tuple = page.tuple_at(slot, (offset, len))?;
-                    hints.note(judge.txns(), offset, &tuple.header);
-                    if tuple.header.has(HEAP_ONLY) {
-                        continue;
-                    }
-                    (slot, tuple)
-                }
-                Slot::Redirect(to) => match page.tuple(to)? {
-                    Some(tuple) if tuple.header.has(HEAP_ONLY) => (to, tuple),
-                    _ => continue,
-                },
-                Slot::Unused | Slot::Dead => continue,
-            };
+            let Slot::Normal { offset, len: bytes } = page.slot(slot)? else { continue };
+            let tuple = page.tuple_at(slot, (offset, bytes))?;
+            hints.note(judge.txns(), offset, &tuple.header);
+            leaving.note(&tuple, judge);
             let is_dead = judge.dead_to_all(&tuple.header, horizon) == Some(true);
             if !is_dead && !broken("r9-hole") {
                 continue;
             }
             dead += 1;
             if dead > FEW {
-                return Ok(None);
+                return Ok(Found::None { prunable: true });
             }
-            if found.is_none() && TUPLE_HEADER + tuple.row.len() == len {
-                found = Self::of_chain(page, slot, (head, &tuple), judge, horizon)?;
+            if usize::from(bytes) == len
+                && let Some(root) = root_of(page, slot, &tuple)
+                && let Some(hole) = Self::of_chain(page, root, (slot, &tuple), judge, horizon)?
+            {
+                return Ok(Found::Hole(Hole { hints, ..hole }));
             }
         }
-        Ok(found.map(|hole| Hole { hints, ..hole }))
+        Ok(Found::None { prunable: leaving.makes_room(page, len) })
     }
 
     /// The place of the dead first version of a chain, if no other one of it is dead.
@@ -113,4 +142,14 @@ impl Hole {
         page_edit::put_slot(page, root, Slot::Redirect(first));
         page_edit::put_tuple(page, (self.slot, self.offset), header, row);
     }
+}
+
+/// The root of the chain that begins with the version at `slot`; `None` for one further on.
+fn root_of(page: &HeapPage<'_>, slot: u16, tuple: &Tuple<'_>) -> Option<u16> {
+    if !tuple.header.has(HEAP_ONLY) {
+        return Some(slot);
+    }
+    let redirect = Slot::Redirect(slot).encode();
+    let at = page.slot_words().iter().position(|word| *word == redirect)?;
+    Some(at as u16 + 1)
 }

@@ -160,7 +160,7 @@ impl Heap {
 pub(super) struct Search {
     pub(super) xid: Xid,
     /// Group of this thread.
-    group: usize,
+    pub(super) group: usize,
     /// Block that just had no room.
     pub(super) failed: Option<u32>,
     asked_target: bool,

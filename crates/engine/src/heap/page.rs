@@ -79,7 +79,7 @@ impl Slot {
     /// Offset and bytes of the tuple, if `word` names one.
     #[inline]
     fn of_tuple(word: u32) -> Option<(u16, u16)> {
-        let is_normal = word >> 28 == 0 && word >> 13 & 3 == 1;
+        let is_normal = word & (0xf << 28 | 3 << 13) == 1 << 13;
         is_normal.then_some(((word & 0x1fff) as u16, (word >> 15 & 0x1fff) as u16))
     }
 
@@ -269,21 +269,12 @@ impl<'a> HeapPage<'a> {
         head.is_some_and(TupleHeader::is_settled)
     }
 
-    /// Does a line pointer of these bytes name a settled version, or redirect to one? Where that
-    /// cannot be told at a glance it does not.
+    /// Does a line pointer of these bytes name a version that is not settled, as far as can be told
+    /// at a glance? Whoever goes on with it checks it as [`HeapPage::slot`] does.
     #[inline]
-    pub(super) fn names_settled(&self, word: [u8; SLOT_SIZE]) -> bool {
-        let upper = self.upper();
-        let word = u32::from_le_bytes(word);
-        if let Some((offset, len)) = Slot::of_tuple(word) {
-            return is_tuple(upper, offset, len) && self.is_settled(offset);
-        }
-        let Some(Slot::Redirect(to)) = Slot::decode(word) else { return false };
-        let to = self.slot_words().get(usize::from(to).wrapping_sub(1));
-        match to.and_then(|word| Slot::of_tuple(u32::from_le_bytes(*word))) {
-            Some((offset, len)) => is_tuple(upper, offset, len) && self.is_settled_chain(offset),
-            None => false,
-        }
+    pub(super) fn names_unsettled(&self, word: [u8; SLOT_SIZE]) -> bool {
+        let tuple = Slot::of_tuple(u32::from_le_bytes(word));
+        tuple.is_some_and(|(offset, _)| !self.is_settled(offset))
     }
 
     /// The version at `slot` with its creator, if its own header says all: the root of a chain of

@@ -15,7 +15,7 @@ use rightlink_env::points::broken;
 use rightlink_env::sync::Ordering;
 
 use crate::error::Result;
-use crate::heap::hole::Hole;
+use crate::heap::hole::{Found, Hole};
 use crate::heap::insert::Search;
 use crate::heap::page::{HeapPage, Slot};
 use crate::heap::page_edit::{self, choose_slot, how_many_fit};
@@ -74,15 +74,16 @@ impl Heap {
         let xid = txn.xid()?;
         let change = Change { writer: Writer { xid, txn, wants }, old, row, len, hot };
         let mut judge = Judge::new(self.txns());
-        let group = self.target_group();
-        let mut search = Search::new(xid, group);
+        let mut search: Option<Search> = None;
         let mut pruned = false;
         let home = old.at.block.0;
         let mut target = home;
         loop {
             match self.try_update(&change, target, &mut judge)? {
                 Attempt::Ended(outcome) => {
-                    if target != home && matches!(outcome, WriteOutcome::Done { .. }) {
+                    if let Some(Search { group, .. }) = search
+                        && matches!(outcome, WriteOutcome::Done { .. })
+                    {
                         // The next row that has to leave its page need not search for room.
                         self.shared.targets[group].store(target, Ordering::Relaxed);
                     }
@@ -94,8 +95,10 @@ impl Heap {
                     self.prune_for_room(target)?;
                 }
                 Attempt::NoRoom { .. } => {
+                    let search =
+                        search.get_or_insert_with(|| Search::new(xid, self.target_group()));
                     search.failed = Some(target);
-                    target = self.page_with_room(&mut search, len, 1)?;
+                    target = self.page_with_room(search, len, 1)?;
                 }
             }
         }
@@ -151,18 +154,17 @@ impl Heap {
             }
         };
         let place = match slot_with_room(&set.page(target)?, change.len)? {
-            Some(slot) => Some(Place::Gap(slot)),
-            None if target == home => self.find_hole(&set.page(home)?, change, judge)?,
-            None => None,
-        };
-        let Some(place) = place else {
-            let page = set.page(target)?;
-            let (left, prunable) = (self.room_for_inserts(&page), page.prune_xid().is_some());
-            drop(set);
-            if target != home {
+            Some(slot) => Place::Gap(slot),
+            None if target == home => match self.find_hole(&set.page(home)?, change, judge)? {
+                Found::Hole(hole) => Place::Hole(hole),
+                Found::None { prunable } => return Ok(Attempt::NoRoom { prunable }),
+            },
+            None => {
+                let left = self.room_for_inserts(&set.page(target)?);
+                drop(set);
                 self.free_space().note(target, left)?;
+                return Ok(Attempt::NoRoom { prunable: false });
             }
-            return Ok(Attempt::NoRoom { prunable });
         };
         // One version is ended; one that was, leaves.
         self.add_garbage(u64::from(matches!(place, Place::Gap(_))));
@@ -180,13 +182,14 @@ impl Heap {
         page: &HeapPage<'_>,
         change: &Change<'_>,
         judge: &mut Judge<'_>,
-    ) -> Result<Option<Place>> {
+    ) -> Result<Found> {
         let horizon = self.txns().horizon();
-        let prunable = page.prune_xid().is_some_and(|oldest| oldest < horizon);
-        if !prunable && !broken("r9-hole") {
-            return Ok(None);
+        let Some(oldest) = page.prune_xid() else { return Ok(Found::None { prunable: false }) };
+        if oldest >= horizon && !broken("r9-hole") {
+            // What lies between two snapshots may leave (R9).
+            return Ok(Found::None { prunable: true });
         }
-        Ok(Hole::find(page, change.len, judge, horizon)?.map(Place::Hole))
+        Hole::find(page, change.len, judge, horizon)
     }
 }
 

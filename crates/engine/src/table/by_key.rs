@@ -25,6 +25,7 @@ use super::bounds::Search;
 use super::index_scan::{IndexRows, Leaves, check_usable, checker};
 use super::row::Projection;
 use super::scan::{Reader, Row};
+use super::statement::Statement;
 use super::{Table, TableIndex};
 
 /// The rows of one key.
@@ -145,5 +146,30 @@ impl KeyRows {
             rows.next(u64::MAX)?;
         }
         Ok(rows)
+    }
+}
+
+impl Table {
+    /// The place of the row whose key in `index`, a unique one, is `key`, without nulls, as the
+    /// statement sees it. Its bytes stay with the statement, for a write of it that comes next.
+    pub fn find(
+        self: &Arc<Self>,
+        statement: &mut Statement<'_>,
+        index: &Arc<TableIndex>,
+        key: &[Value],
+    ) -> Result<Option<RowId>> {
+        let (snapshot, none) = (statement.snapshot(), self.no_columns());
+        let mut rows = KeyRows::new((self, snapshot), index, none, (key, false))?;
+        let found = match rows.as_mut().map(KeyRows::next).transpose()? {
+            Some(Next::Row(row)) => row,
+            Some(Next::Scan) | None => {
+                let mut scan = self.scan_key_to_write(snapshot, index, none, (key, Some(1)))?;
+                return Ok(scan.next()?.map(|row| row.row_id));
+            }
+        };
+        let (Some(rows), found) = (rows, found.map(|row| row.row_id)) else { return Ok(None) };
+        index.count_scan(rows.entries(), u64::from(found.is_some()));
+        statement.found(found.map(|at| (at, rows.bytes)));
+        Ok(found)
     }
 }

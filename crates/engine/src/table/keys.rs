@@ -99,7 +99,9 @@ impl KeyMaker {
 
     /// Encodes the entries of all `rows`. Refuses keys beyond the limit.
     pub(crate) fn make(&self, rows: &[Vec<Value>]) -> Result<Keys> {
-        let mut keys = Keys::default();
+        // What columns without a length of their own take grows.
+        let bytes = Vec::with_capacity(rows.len() * self.columns.len() * 9);
+        let mut keys = Keys { bytes, spans: Vec::with_capacity(rows.len()) };
         rows.iter().try_for_each(|row| self.push(&mut keys, row))?;
         Ok(keys)
     }

@@ -100,6 +100,8 @@ pub struct Table {
     unfinished: Unfinished,
     /// All live columns.
     all: Arc<Projection>,
+    /// No column.
+    none: Arc<Projection>,
 }
 
 /// An open index of a table.
@@ -177,7 +179,8 @@ impl Table {
             index.method.attach(Arc::new(HeapOfIndex(heap.clone())));
         }
         let all = Arc::new(Projection::all(&def));
-        Arc::new(Table { def, pool, txns, heap, overflow, indexes, unfinished, all })
+        let none = Arc::new(Projection::none());
+        Arc::new(Table { def, pool, txns, heap, overflow, indexes, unfinished, all, none })
     }
 
     /// Where its rows are.
@@ -193,6 +196,11 @@ impl Table {
     /// All of its columns, to be read.
     pub fn all_columns(&self) -> &Arc<Projection> {
         &self.all
+    }
+
+    /// None of its columns: what of a row tells that it is there.
+    pub fn no_columns(&self) -> &Arc<Projection> {
+        &self.none
     }
 
     /// Names the relation where `result` is damage in one of its files.

@@ -74,30 +74,21 @@ pub(crate) fn encode_with(
     stored: &[(usize, Stored)],
 ) -> Result<Vec<u8>> {
     let count = def.columns.len();
-    let mut given = values.iter().enumerate();
-    let place = |column: &Column| {
-        if column.dropped {
-            return Cell::Here(&Value::Null);
-        }
-        let (place, value) = given.next().expect("one value per column");
-        let found = stored.iter().find(|(known, _)| *known == place);
-        found.map_or(Cell::Here(value), |(_, stored)| Cell::There(*stored))
-    };
-    let cells: Vec<Cell<'_>> = def.columns.iter().map(place).collect();
-    let null = |cell: &Cell<'_>| matches!(cell, Cell::Here(Value::Null));
-    let there = |cell: &Cell<'_>| matches!(cell, Cell::There(_));
+    let cells = || cells(def, values, stored);
+    let null = |cell: Cell<'_>| matches!(cell, Cell::Here(Value::Null));
+    let there = |cell: Cell<'_>| matches!(cell, Cell::There(_));
     let mut out = Vec::with_capacity(HEADER + count * 9);
     let flag = |set: bool, flag: u16| if set { flag } else { 0 };
-    let nulls = flag(cells.iter().any(null), HAS_NULLS);
-    let flags = nulls | flag(cells.iter().any(there), HAS_STORED);
+    let nulls = flag(cells().any(null), HAS_NULLS);
+    let flags = nulls | flag(cells().any(there), HAS_STORED);
     out.extend_from_slice(&(count as u16 | flags).to_le_bytes());
     if flags & HAS_NULLS != 0 {
-        push_bitmap(&mut out, cells.iter().map(null));
+        push_bitmap(&mut out, cells().map(null));
     }
     if flags & HAS_STORED != 0 {
-        push_bitmap(&mut out, cells.iter().map(there));
+        push_bitmap(&mut out, cells().map(there));
     }
-    for cell in &cells {
+    for cell in cells() {
         match cell {
             Cell::Here(value) => push_value(&mut out, value),
             Cell::There(stored) => out.extend_from_slice(&stored.to_bytes()),
@@ -110,6 +101,23 @@ pub(crate) fn encode_with(
         return Err(Error::Limit(what));
     }
     Ok(out)
+}
+
+/// What each column of a row holds, dropped ones included.
+fn cells<'r>(
+    def: &'r TableDef,
+    values: &'r [Value],
+    stored: &'r [(usize, Stored)],
+) -> impl ExactSizeIterator<Item = Cell<'r>> {
+    let mut given = values.iter().enumerate();
+    def.columns.iter().map(move |column| {
+        if column.dropped {
+            return Cell::Here(&Value::Null);
+        }
+        let (place, value) = given.next().expect("one value per column");
+        let found = stored.iter().find(|(known, _)| *known == place);
+        found.map_or(Cell::Here(value), |(_, stored)| Cell::There(*stored))
+    })
 }
 
 fn push_bitmap(out: &mut Vec<u8>, bits: impl ExactSizeIterator<Item = bool>) {
@@ -234,10 +242,25 @@ impl Projection {
         Ok(Self { wanted })
     }
 
+    /// The live columns at the given places, in the given order.
+    pub fn at(def: &TableDef, places: &[usize]) -> Result<Self> {
+        let column = |place: &usize| {
+            let found = def.live().nth(*place).map(|(column, _)| column);
+            found.ok_or_else(|| Error::Invalid(format!("table {} has no place {place}", def.name)))
+        };
+        let columns = places.iter().map(column).collect::<Result<Vec<_>>>()?;
+        Self::new(def, &columns)
+    }
+
     /// All live columns in their order.
     pub fn all(def: &TableDef) -> Self {
         let wanted = def.live().enumerate().map(|(place, (column, _))| (column, place as u16));
         Self { wanted: wanted.collect() }
+    }
+
+    /// No columns.
+    pub fn none() -> Self {
+        Self { wanted: Vec::new() }
     }
 
     /// Number of values in a result.

@@ -36,6 +36,8 @@ pub struct Statement<'t> {
     /// Row id by which the caller named the row that is written, after which nothing is read.
     last: Option<RowId>,
     reads_no_more: bool,
+    /// What was read last, to be written next: a version that the snapshot sees, and its row.
+    found: Option<(RowId, Vec<u8>)>,
     /// Writes rely on the snapshot, and on that of the row ids, to the end.
     holds: Option<(Hold, Option<Hold>)>,
 }
@@ -54,6 +56,7 @@ impl<'t> Statement<'t> {
             only_locks: false,
             last: None,
             reads_no_more: false,
+            found: None,
             holds,
         })
     }
@@ -67,6 +70,17 @@ impl<'t> Statement<'t> {
     /// keeps no version for itself meanwhile, and has a later snapshot afterwards.
     pub fn read_no_more(&mut self) {
         self.reads_no_more = true;
+    }
+
+    /// The version that the snapshot sees of a row, which is written next.
+    pub(super) fn found(&mut self, version: Option<(RowId, Vec<u8>)>) {
+        self.found = version;
+    }
+
+    /// What was found just now, if it lies at `at`. Only the next write learns it: while that waits
+    /// the snapshot may be let go.
+    pub(super) fn take_found(&mut self, at: RowId) -> Option<(RowId, Vec<u8>)> {
+        self.found.take().filter(|(found, _)| *found == at)
     }
 
     /// The caller names the row that is written next so.

@@ -174,6 +174,9 @@ impl Table {
         row: RowId,
     ) -> Result<Option<(RowId, Vec<u8>)>> {
         let row = statement.txn().named((self.def.id, row));
+        if let Some(found) = statement.take_found(row) {
+            return Ok(Some(found));
+        }
         let seen = self.heap.fetch_version(statement.snapshot(), row)?;
         if seen.is_some() {
             return Ok(seen);

@@ -20,7 +20,10 @@ pub(super) const MAX_RUN: u64 = if cfg!(feature = "shuttle") { 4 } else { 1024 }
 pub(super) struct Run {
     start: u64,
     end: u64,
-    aborted: Box<[AtomicU64]>,
+    /// A bit for each of the first xids, which are all of most runs.
+    first: AtomicU64,
+    /// The same for those behind them.
+    more: Box<[AtomicU64]>,
 }
 
 impl Run {
@@ -28,9 +31,8 @@ impl Run {
     pub(super) fn new(range: Range<u64>) -> Run {
         let len = range.end - range.start;
         assert!((1..=MAX_RUN).contains(&len), "a run has 1 to {MAX_RUN} xids");
-        let words = len.div_ceil(64) as usize;
-        let aborted = (0..words).map(|_| AtomicU64::new(0)).collect();
-        Run { start: range.start, end: range.end, aborted }
+        let more = (1..len.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Run { start: range.start, end: range.end, first: AtomicU64::new(0), more }
     }
 
     /// Its first xid.
@@ -51,7 +53,7 @@ impl Run {
     /// Was `xid`, one of the run, aborted?
     pub(super) fn is_aborted(&self, xid: u64) -> bool {
         let (word, bit) = self.place(xid);
-        self.aborted[word].load(Ordering::Acquire) & bit != 0
+        self.word(word).load(Ordering::Acquire) & bit != 0
     }
 
     /// The last xid below `bound` that is not aborted. A word at a time: all may be aborted.
@@ -59,14 +61,18 @@ impl Run {
         let len = bound.min(self.end).saturating_sub(self.start);
         (0..len.div_ceil(64)).rev().find_map(|word| {
             let beyond = (64 * (word + 1)).saturating_sub(len);
-            let live = !self.aborted[word as usize].load(Ordering::Acquire) & u64::MAX >> beyond;
+            let live = !self.word(word as usize).load(Ordering::Acquire) & u64::MAX >> beyond;
             (live != 0).then(|| self.start + 64 * word + u64::from(live.ilog2()))
         })
     }
 
     fn abort(&self, xid: u64) {
         let (word, bit) = self.place(xid);
-        self.aborted[word].fetch_or(bit, Ordering::AcqRel);
+        self.word(word).fetch_or(bit, Ordering::AcqRel);
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        at.checked_sub(1).map_or(&self.first, |at| &self.more[at])
     }
 
     fn place(&self, xid: u64) -> (usize, u64) {

@@ -246,7 +246,9 @@ impl Transaction {
     /// An own xid that no statement has had.
     fn next_xid(&mut self) -> Result<Xid> {
         if self.used == self.own.end() {
-            let len = 1 << self.own.runs().len().min(MAX_RUN.ilog2() as usize);
+            let runs = self.own.runs().len();
+            // Many transactions have one statement that writes, or a few: two runs do for those.
+            let len = if runs == 0 { 1 } else { 1 << (runs + 1).min(MAX_RUN.ilog2() as usize) };
             let run = self.manager.hand_out(self.id, len)?;
             self.used = run.start();
             self.last = None;

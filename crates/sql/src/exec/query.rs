@@ -123,7 +123,11 @@ impl Stream for Project {
 
 /// The values of `output` over `row`.
 pub(crate) fn project(output: &[Expr], row: &[Datum], context: &Context) -> Result<Row> {
-    output.iter().map(|expr| expr.eval(row, context)).collect()
+    let mut values = Vec::with_capacity(output.len());
+    for expr in output {
+        values.push(expr.eval(row, context)?);
+    }
+    Ok(values)
 }
 
 /// Order of two output rows.

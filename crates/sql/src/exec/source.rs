@@ -9,10 +9,11 @@ use rightlink::{Rows, ScanOptions, Transaction};
 
 use crate::catalog::views;
 use crate::error::{Result, SqlError, code};
+use crate::exec::query::project;
 use crate::exec::{Pace, Ready, Stream};
 use crate::expr::probe::{Probe, Stage};
 use crate::expr::{Context, Expr};
-use crate::plan::path::Path;
+use crate::plan::path::{IndexPath, Path};
 use crate::plan::{Select, Source, TableScan};
 use crate::types::{Datum, Decimal, Row, SqlType, calendar};
 
@@ -36,6 +37,23 @@ pub(crate) fn place_options(scan: &TableScan, context: &Context) -> Result<Optio
         let read_ahead = context.settings.read_ahead(options.index.is_some());
         ScanOptions { read_ahead, columns: Some(Vec::new()), ..options }
     }))
+}
+
+/// The one row that there may be: nothing goes on afterwards that would have to be set up.
+fn row_of_key(
+    scan: &TableScan,
+    path: &IndexPath,
+    txn: &mut Transaction,
+    context: &Context,
+) -> Result<Option<Row>> {
+    let Some(key) = path.key(context)? else { return Ok(None) };
+    let (table, index) = (&scan.table.info.name, &path.index.name);
+    let Some(row) = txn.get_columns(table, (index, &key), &scan.columns)? else { return Ok(None) };
+    let row = convert(row, scan.with_tid)?;
+    Ok(match &scan.filter {
+        Some(filter) if !filter.holds(&row, context)? => None,
+        _ => Some(row),
+    })
 }
 
 /// Rows of a table.
@@ -116,7 +134,7 @@ impl Stream for ValuesRows {
         };
         let Some(row) = rows.get(self.at) else { return Ok(None) };
         self.at += 1;
-        row.iter().map(|value| value.eval(&[], context)).collect::<Result<Row>>().map(Some)
+        project(row, &[], context).map(Some)
     }
 }
 
@@ -211,6 +229,10 @@ pub(crate) fn open(
             }
         }
         Source::Table(scan) => {
+            if let Some(path) = scan.one_key().filter(|_| context.probe.is_none()) {
+                let row = row_of_key(scan, path, txn, context)?;
+                return Ok(Box::new(Ready::new(row.into_iter().collect())));
+            }
             let Some(mut options) = scan_options(scan, context)? else {
                 return Ok(Box::new(Ready::new(Vec::new())));
             };

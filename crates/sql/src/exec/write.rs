@@ -14,7 +14,7 @@ use crate::exec::source::{convert, place_options, scan_options};
 use crate::exec::{Pace, rows, upsert};
 use crate::expr::probe::Stage;
 use crate::expr::{Context, Expr};
-use crate::plan::path::Path;
+use crate::plan::path::{IndexPath, Path};
 use crate::plan::{Change, Insert, Returning, Rules, Select, Source};
 use crate::types::{Datum, Row};
 
@@ -136,15 +136,37 @@ pub(crate) fn change(
     let table = &*change.scan.table;
     let run = |txn: &mut Transaction| {
         let mut pending = Pending::new(&change.rules, budget);
-        let changed = match place {
-            Some(id) => rewrite_one((change, id), txn, (context, budget), &mut pending)?,
-            None => rewrite(change, txn, (context, budget), &mut pending)?,
+        let changed = match (place, one_key(change, context)) {
+            (Some(id), _) => {
+                let at = |_: &mut Writer<'_>| Ok(Some(id));
+                rewrite_one((change, &at), txn, (context, budget), &mut pending)?
+            }
+            (None, Some(path)) => {
+                let find = |writer: &mut Writer<'_>| find(path, writer, context);
+                rewrite_one((change, &find), txn, (context, budget), &mut pending)?
+            }
+            (None, None) => rewrite(change, txn, (context, budget), &mut pending)?,
         };
         references::settle(pending, (table, &change.rules), txn, (context, budget))?;
         Ok(changed)
     };
     // What a DELETE does to rows that refer to its own is part of it.
     if change.assignments.is_none() { txn.freeing(run) } else { run(txn) }
+}
+
+/// The key that the row has which is changed, if it is one row by that alone. Whoever wants to know
+/// what reading does has it read as many rows are.
+fn one_key<'c>(change: &'c Change, context: &Context) -> Option<&'c IndexPath> {
+    let alone = change.scan.filter.is_none() && context.probe.is_none();
+    change.scan.one_key().filter(|_| alone)
+}
+
+fn find(path: &IndexPath, writer: &mut Writer<'_>, context: &Context) -> Result<Option<RowId>> {
+    let Some(key) = path.key(context)? else { return Ok(None) };
+    let found = writer.find(&path.index.name, &key)?;
+    // Whoever waits for the row keeps no version of it from leaving.
+    writer.read_no_more();
+    Ok(found)
 }
 
 fn rewrite(
@@ -201,9 +223,12 @@ fn rewrite(
     })
 }
 
-/// The same for one row, as it is now.
+/// Tells where the one row is that is to be changed, if there is one.
+type Find<'f> = &'f dyn Fn(&mut Writer<'_>) -> Result<Option<RowId>>;
+
+/// The same for the one row that `find` gives, as it is now.
 fn rewrite_one(
-    (change, id): (&Change, RowId),
+    (change, find): (&Change, Find<'_>),
     txn: &mut Transaction,
     (context, budget): (&Context, &Budget),
     pending: &mut Pending,
@@ -211,7 +236,10 @@ fn rewrite_one(
     check_given(change, context)?;
     txn.write(&change.scan.table.info.name, |writer| {
         let mut returned = Returned::new(change.returning.as_ref(), budget);
-        let changed = one(change, writer, id, (context, pending))?;
+        let changed = match find(writer)? {
+            Some(id) => one(change, writer, id, (context, pending))?,
+            None => None,
+        };
         let count = u64::from(changed.is_some());
         if let Some((id, row)) = changed {
             returned.add(row, id, context)?;

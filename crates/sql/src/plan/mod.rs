@@ -114,6 +114,16 @@ pub(crate) struct TableScan {
     pub(crate) by_values: bool,
 }
 
+impl TableScan {
+    /// The path, if it leads to one row at most, by its key in a unique index.
+    pub(crate) fn one_key(&self) -> Option<&path::IndexPath> {
+        match &self.path {
+            path::Path::Index(path) if path.is_one_key() => Some(path),
+            _ => None,
+        }
+    }
+}
+
 /// One key of a sort.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SortKey {
@@ -283,22 +293,15 @@ impl Plan {
         }
     }
 
-    /// The tables that it names.
-    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
-        let mut tables = Vec::new();
-        match self {
-            Plan::Select(select) => select.tables(&mut tables),
-            Plan::Insert(insert) => {
-                tables.push(Arc::clone(&insert.table));
-                insert.source.tables(&mut tables);
-                tables.extend(insert.rules.keys.iter().map(|key| Arc::clone(&key.parent)));
-            }
-            Plan::Change(change) => {
-                tables.push(Arc::clone(&change.scan.table));
-                tables.extend(change.rules.keys.iter().map(|key| Arc::clone(&key.parent)));
-            }
-        }
-        tables
+    /// The tables that it names, the one whose rows it changes first.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        let (changed, read, rules) = match self {
+            Plan::Select(select) => (None, select.table(), None),
+            Plan::Insert(it) => (Some(&it.table), it.source.table(), Some(&it.rules)),
+            Plan::Change(change) => (Some(&change.scan.table), None, Some(&change.rules)),
+        };
+        let keys = rules.into_iter().flat_map(|rules| &rules.keys);
+        changed.into_iter().chain(read).chain(keys.map(|key| &key.parent))
     }
 
     /// The sequences that it names.
@@ -330,11 +333,12 @@ impl Select {
         }
     }
 
-    fn tables(&self, tables: &mut Vec<Arc<Table>>) {
+    /// The table that it reads, if it reads one.
+    fn table(&self) -> Option<&Arc<Table>> {
         match &self.source {
-            Source::Table(scan) => tables.push(Arc::clone(&scan.table)),
-            Source::Query(query) => query.tables(tables),
-            Source::Nothing | Source::Values(_) | Source::Series(..) | Source::View(..) => {}
+            Source::Table(scan) => Some(&scan.table),
+            Source::Query(query) => query.table(),
+            Source::Nothing | Source::Values(_) | Source::Series(..) | Source::View(..) => None,
         }
     }
 }

@@ -620,22 +620,34 @@ fn fit_number(value: Datum) -> Fit {
 }
 
 impl IndexPath {
+    /// Is it one key of a unique index, whatever the parameters are?
+    pub(crate) fn is_one_key(&self) -> bool {
+        let ranges = self.low.is_some() || self.high.is_some() || self.any_of.is_some();
+        is_certain(self) && !ranges
+    }
+
+    /// Values of the first key columns; `None` if no row can match.
+    pub(crate) fn key(&self, context: &Context) -> Result<Option<Vec<Value>>> {
+        let mut key = Vec::with_capacity(self.equal.len() + 1);
+        for (value, ty) in self.equal.iter().zip(&self.types) {
+            // IS NULL stands for itself: its evaluation is true.
+            if matches!(value, Expr::IsNull(..)) {
+                key.push(Value::Null);
+                continue;
+            }
+            match fit(value.eval(&[], context)?, *ty) {
+                Fit::Is(value) => key.push(value),
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(key))
+    }
+
     /// The scan that the path means for these parameters; `None` if no row can match.
     pub(crate) fn options(&self, context: &Context) -> Result<Option<ScanOptions>> {
         let mut options = ScanOptions::index(self.index.name.clone());
         options.direction = if self.backward { Direction::Backward } else { Direction::Forward };
-        let mut prefix = Vec::with_capacity(self.equal.len() + 1);
-        for (value, ty) in self.equal.iter().zip(&self.types) {
-            // IS NULL stands for itself: its evaluation is true.
-            if matches!(value, Expr::IsNull(..)) {
-                prefix.push(Value::Null);
-                continue;
-            }
-            match fit(value.eval(&[], context)?, *ty) {
-                Fit::Is(value) => prefix.push(value),
-                _ => return Ok(None),
-            }
-        }
+        let Some(prefix) = self.key(context)? else { return Ok(None) };
         if let Some(list) = &self.any_of {
             return self.list(list, prefix, options, context);
         }

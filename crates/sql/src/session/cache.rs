@@ -156,7 +156,7 @@ impl Session {
         let whole = |table: &Arc<crate::plan::Table>| {
             table.info.indexes.iter().all(rightlink::IndexInfo::is_whole)
         };
-        let shares = !planned.once && planned.plan.tables().iter().all(whole);
+        let shares = !planned.once && planned.plan.tables().all(whole);
         Ok(shares.then_some((sharing, planned)))
     }
 

@@ -133,6 +133,8 @@ pub struct Session {
     cursors: HashMap<String, cursor::Cursor>,
     /// Cursors and portals so far.
     begun: u64,
+    /// When the message that runs arrived, in microseconds since 2000.
+    arrived: i64,
     /// Is the message one of several statements, which makes it a block of its own?
     several: bool,
     cache: cache::Cache,
@@ -165,6 +167,7 @@ impl Session {
             portals: Named::default(),
             cursors: HashMap::new(),
             begun: 0,
+            arrived: 0,
             several: false,
             cache: cache::Cache::default(),
             copy: None,

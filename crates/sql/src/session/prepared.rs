@@ -154,8 +154,15 @@ impl Planned {
         if self.once || self.edition != statistics::edition() || *self.path != *path {
             return Ok(false);
         }
+        // The first table is locked as it will be when its rows are changed.
+        let mut writes = !matches!(&*self.plan, Plan::Select(_));
         for table in self.plan.tables() {
-            match txn.version(&table.info.name).map_err(SqlError::from) {
+            let name = &table.info.name;
+            let version = match std::mem::take(&mut writes) {
+                true => txn.version_to_write(name),
+                false => txn.version(name),
+            };
+            match version.map_err(SqlError::from) {
                 Ok(version) if version == table.version => {}
                 Err(error) if error.ends_statement() => return Err(error),
                 Ok(_) | Err(_) => return Ok(false),
@@ -218,7 +225,7 @@ impl Session {
     /// What is wrong with the statement; more than one statement.
     pub fn prepare(&mut self, name: &str, sql: &str, types: &[SqlType]) -> Result<Description> {
         self.begin_message();
-        self.seat.busy(sql, self.db.unix_micros());
+        self.arrives(sql);
         let prepared = self.prepare_text(name, sql, types).map_err(|error| self.failed(error));
         self.stop_deadline();
         prepared
@@ -377,12 +384,18 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Execution> {
         self.begin_message();
-        let Some((name, mut portal)) = self.portals.remove_entry(name) else {
+        let Some(kept) = self.portals.get_mut(name) else {
             return Err(self.failed(no_portal(name)));
         };
+        let (state, number) = (std::mem::replace(&mut kept.state, State::Finished), kept.number);
+        let mut portal = Portal { state, number };
         let result = self.advance(&mut portal, limit, sink);
-        if result.is_ok() {
-            self.portals.insert(name, portal);
+        match self.portals.get_mut(name) {
+            Some(kept) if result.is_ok() => *kept = portal,
+            Some(_) => drop(self.portals.remove(name)),
+            // It has ended its transaction.
+            None if result.is_ok() => drop(self.portals.insert(name.to_owned(), portal)),
+            None => {}
         }
         let result = result.map_err(|error| self.failed(error));
         self.stop_deadline();
@@ -397,7 +410,7 @@ impl Session {
     ) -> Result<Execution> {
         let before = std::mem::replace(&mut portal.state, State::Finished);
         if let State::Bound { statement, params } = before {
-            self.seat.busy(&statement.text, self.db.unix_micros());
+            self.arrives(&statement.text);
             let Some(parsed) = &statement.parsed else {
                 portal.state = State::Bound { statement, params };
                 return Ok(Execution::Empty);

@@ -28,7 +28,7 @@ impl Session {
     /// The first error ends the message.
     pub fn run(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
         self.begin_message();
-        self.seat.busy(sql, self.db.unix_micros());
+        self.arrives(sql);
         let result = self.message(sql, sink).map_err(|error| self.failed(error));
         self.rest();
         result
@@ -40,7 +40,7 @@ impl Session {
             return;
         }
         self.stop_deadline();
-        self.seat.rest(self.status(), &self.settings, self.db.unix_micros());
+        self.seat.rest(self.status(), &self.settings, self.now());
     }
 
     fn message(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
@@ -249,7 +249,7 @@ impl Session {
 
     /// What evaluations of a statement may ask.
     pub(super) fn context(&mut self, params: Vec<Datum>) -> Context {
-        let statement_time = self.now();
+        let statement_time = self.arrived;
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         Context {
             operands: std::cell::RefCell::default(),

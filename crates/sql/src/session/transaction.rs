@@ -109,6 +109,12 @@ impl Session {
         }
     }
 
+    /// Others see from now on that `text` runs. This is the time of what it does.
+    pub(super) fn arrives(&mut self, text: &str) {
+        self.arrived = self.now();
+        self.seat.busy(text, self.arrived);
+    }
+
     pub(super) fn now(&self) -> i64 {
         self.db.unix_micros() - EPOCH_SECONDS * 1_000_000
     }
@@ -136,7 +142,7 @@ impl Session {
             Some(active) => active.time,
             None => {
                 self.settings.begin();
-                self.now()
+                self.arrived
             }
         };
         let txn = self.db.begin_with(options);

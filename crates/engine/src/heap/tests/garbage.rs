@@ -351,3 +351,34 @@ fn pruning_notes_who_has_committed() {
     assert_eq!(fixture.fetch(stays).as_deref(), Some(&b"stays"[..]));
     fixture.assert_sound();
 }
+
+/// A prune that could not make room for the new version is left out: the page is pruned when more
+/// has died.
+#[test]
+fn a_page_is_pruned_only_if_that_makes_room() {
+    let fixture = Fixture::new();
+    let mut rows = vec![fixture.insert(&[1; 100])];
+    while fixture.page(1, |page| page.gap()) >= 256 {
+        rows.push(fixture.insert(&[1; 100]));
+    }
+    let header = crate::heap::tuple::TUPLE_HEADER + crate::heap::page::SLOT_SIZE;
+    rows.push(fixture.insert(&vec![1; fixture.page(1, |page| page.gap()) - header]));
+    assert_eq!(fixture.page(1, |page| page.gap()), 0, "the page is full");
+    let prunes = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&prunes);
+    let hook = rightlink_env::points::install_local(move |point| {
+        if point == "heap.prune" {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    // What the first one leaves is, but for a line pointer, what the second needs.
+    let mut on_page = Vec::new();
+    for (at, root) in rows.iter().take(3).enumerate() {
+        let made = fixture.update(*root, &[2; 100], false);
+        on_page.push((made.block.0 == 1, prunes.load(Ordering::Relaxed)));
+        assert_eq!(fixture.fetch(made), Some(vec![2; 100]), "row {at}");
+    }
+    drop(hook);
+    assert_eq!(on_page, [(false, 0), (false, 0), (true, 1)], "on the page, prunes so far");
+    fixture.assert_sound();
+}
