@@ -293,28 +293,41 @@ impl LeafBatch {
     }
 }
 
-/// Rows that a single read of one key takes.
-pub const FEW: usize = 4;
+/// Most rows that a single read of one key takes: with the versions that a row leaves behind while
+/// it is written all the time and snapshots lag, but not what is better read ahead.
+pub const FEW: usize = 128;
+/// As many need no memory of their own.
+const FEWER: usize = 4;
 
-/// The rows of one key, in the method's order: few, and without memory of their own.
-#[derive(Clone, Copy, Debug, Default)]
+/// The rows of one key, in the method's order: few.
+#[derive(Clone, Debug, Default)]
 pub struct Few {
-    rows: [RowId; FEW],
+    first: [RowId; FEWER],
     len: usize,
+    /// All of them, once they are more than `first` takes.
+    all: Vec<RowId>,
 }
 
 impl Few {
-    /// Adds a row; false if there is no room for it.
+    /// Adds a row; false if they are no longer few.
     pub fn push(&mut self, row: RowId) -> bool {
-        let Some(place) = self.rows.get_mut(self.len) else { return false };
-        *place = row;
+        match self.len {
+            FEW => return false,
+            len if len < FEWER => self.first[len] = row,
+            len => {
+                if len == FEWER {
+                    self.all.extend(self.first);
+                }
+                self.all.push(row);
+            }
+        }
         self.len += 1;
         true
     }
 
     /// The rows.
     pub fn rows(&self) -> &[RowId] {
-        &self.rows[..self.len]
+        if self.len <= FEWER { &self.first[..self.len] } else { &self.all }
     }
 }
 
