@@ -31,12 +31,21 @@ pub struct IndexEntry<'a> {
     pub payload: &'a [u8],
     /// Takes no part in uniqueness (a NULL in the key, nulls being distinct).
     pub exempt: bool,
+    /// The version that this row takes the place of has the same key in the index, and its end is
+    /// under way: who wants the key meets that one and waits, so nobody else has it (R8), and
+    /// nothing is asked.
+    pub kept: bool,
 }
 
 impl<'a> IndexEntry<'a> {
     /// An entry without payload that takes part in uniqueness.
     pub fn new(key: &'a [u8], row: RowId) -> Self {
-        Self { key, row, payload: &[], exempt: false }
+        Self { key, row, payload: &[], exempt: false, kept: false }
+    }
+
+    /// Must a unique index know that no other row has the key?
+    pub fn is_checked(&self) -> bool {
+        !self.exempt && !self.kept
     }
 }
 
@@ -446,7 +455,7 @@ pub trait AccessMethod: Send + Sync {
     ) -> Result<InsertOutcome>;
 
     /// Inserts `entries`, which the method may put in another order, as `xid`. With `unique`, an
-    /// entry that is not exempt goes in only if every row with an equal key is dead to it (R8). An
+    /// entry that is checked goes in only if every row with an equal key is dead to it (R8). An
     /// entry that is there already is left alone and counts as inserted.
     fn insert_batch(
         &self,
