@@ -1,5 +1,6 @@
 //! Reading by a whole key without a scan: one descent, the few row ids copied out of the leaf, each
-//! row from its heap page; row ids of one block that follow each other are looked at under one latch.
+//! row from its heap page; row ids of one block that follow each other are looked at under one
+//! latch.
 //!
 //! What is out of the common way is left to a scan, which begins behind the rows that were handed
 //! over: entries that go on in other leaves or are many, rows whose pages had better be read

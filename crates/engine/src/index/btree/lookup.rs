@@ -112,9 +112,9 @@ impl Matches {
     }
 }
 
-/// Hands the entries of `key` from `pos` on to `take`, as long as it wants more, those of a list one
-/// by one and without the item, which is no payload; of the first entry the leading bytes that it
-/// is known to share with the key, which are not looked at again. False if there may be more of
+/// Hands the entries of `key` from `pos` on to `take`, as long as it wants more, those of a list
+/// one by one and without the item, which is no payload; of the first entry the leading bytes that
+/// it is known to share with the key, which are not looked at again. False if there may be more of
 /// them, on another leaf.
 fn matches<R: PageRead>(
     node: &Node<R>,

@@ -171,9 +171,9 @@ fn unique_checks_take_dead_entries_away() {
     }
 }
 
-/// A row keeps its unique key and is updated again and again beside an old snapshot, with no vacuum,
-/// no scan, and a page of the heap that is pruned now and then: versions that came and went since
-/// keep no entries.
+/// A row keeps its unique key and is updated again and again beside an old snapshot, with no
+/// vacuum, no scan, and a page of the heap that is pruned now and then: versions that came and went
+/// since keep no entries.
 #[test]
 fn a_key_that_stays_has_few_entries_beside_an_old_snapshot() {
     let store = Store::new(64, 9);
