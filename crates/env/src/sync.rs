@@ -185,9 +185,9 @@ impl Condvar {
     }
 }
 
-/// Mutual exclusion in the order of arrival: for locks that are held as long as a device takes, over
-/// and over by one thread. A [`Mutex`] that is let go is usually taken again by whoever runs, and a
-/// thread that waits for it may come last a hundred times in a row.
+/// Mutual exclusion in the order of arrival: for locks that are held as long as a device takes,
+/// over and over by one thread. A [`Mutex`] that is let go is usually taken again by whoever runs,
+/// and a thread that waits for it may come last a hundred times in a row.
 #[derive(Debug, Default)]
 pub struct FairMutex<T> {
     turns: Mutex<Turns>,

@@ -199,8 +199,8 @@ impl DoubleWrite {
     }
 
     /// Files to sync so that slots can be used again, once half of them are used up and if nobody
-    /// is about to do so; who has synced them says [`DoubleWrite::settled`] of the number that comes
-    /// with them. Groups are written meanwhile.
+    /// is about to do so; who has synced them says [`DoubleWrite::settled`] of the number that
+    /// comes with them. Groups are written meanwhile.
     pub(super) fn begin_settling(&mut self) -> Result<Option<(u64, Vec<Arc<DataFile>>)>> {
         if self.used < self.slots.div_ceil(2) || !self.syncing.is_empty() {
             return Ok(None);

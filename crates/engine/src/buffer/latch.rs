@@ -65,7 +65,9 @@ impl Parking {
 
     /// Has all who sleep look again.
     pub(super) fn wake(&self) {
-        let _guard = self.lock.lock();
+        // Whoever has looked before and sleeps since has let go of the lock. It is free before they
+        // wake, or they would sleep again at once, for the lock.
+        drop(self.lock.lock());
         self.woken.notify_all();
     }
 }
@@ -163,8 +165,10 @@ impl Latch {
 
     #[cold]
     fn wake(&self, parking: &Parking) {
-        let _guard = parking.lock.lock();
+        let guard = parking.lock.lock();
         self.word.fetch_and(!WAITING, Ordering::Relaxed);
+        // Those who wake need it.
+        drop(guard);
         parking.woken.notify_all();
     }
 

@@ -145,8 +145,8 @@ impl BufferPool {
     }
 
     /// Makes homes durable whose place in the double-write area is wanted soon, beside the groups
-    /// that are written meanwhile: else one of these would have to, and who needs a frame would wait
-    /// for it. False if it is not time.
+    /// that are written meanwhile: else one of these would have to, and who needs a frame would
+    /// wait for it. False if it is not time.
     pub fn settle_homes(&self) -> Result<bool> {
         latched::assert_none();
         self.check_sound()?;

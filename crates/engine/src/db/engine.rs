@@ -178,9 +178,9 @@ impl Engine {
         self.step_of(&mut self.upkeep.work.lock(), true)
     }
 
-    /// What a writer does who comes while checkpoints are late: a step, or where somebody else makes
-    /// one, a wait for the group of pages that is being written. The end of a checkpoint, which
-    /// syncs all files, is left to the upkeep thread if there is one.
+    /// What a writer does who comes while checkpoints are late: a step, or where somebody else
+    /// makes one, a wait for the group of pages that is being written. The end of a checkpoint,
+    /// which syncs all files, is left to the upkeep thread if there is one.
     fn help_checkpoint(&self) -> Result<()> {
         match self.upkeep.work.try_lock() {
             Some(mut work) => {

@@ -88,7 +88,7 @@ impl Links {
 }
 
 /// Is this version between two live snapshots? No, if that cannot be told.
-fn lies_between(head: &TupleHeader, judge: &mut Judge<'_>, set: &SnapshotSet) -> bool {
+pub(super) fn lies_between(head: &TupleHeader, judge: &mut Judge<'_>, set: &SnapshotSet) -> bool {
     if judge.birth(head) != Some(Birth::Committed) {
         return false;
     }

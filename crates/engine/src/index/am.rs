@@ -31,12 +31,21 @@ pub struct IndexEntry<'a> {
     pub payload: &'a [u8],
     /// Takes no part in uniqueness (a NULL in the key, nulls being distinct).
     pub exempt: bool,
+    /// The version that this row takes the place of has the same key in the index, and its end is
+    /// under way: who wants the key meets that one and waits, so nobody else has it (R8), and
+    /// nothing is asked.
+    pub kept: bool,
 }
 
 impl<'a> IndexEntry<'a> {
     /// An entry without payload that takes part in uniqueness.
     pub fn new(key: &'a [u8], row: RowId) -> Self {
-        Self { key, row, payload: &[], exempt: false }
+        Self { key, row, payload: &[], exempt: false, kept: false }
+    }
+
+    /// Must a unique index know that no other row has the key?
+    pub fn is_checked(&self) -> bool {
+        !self.exempt && !self.kept
     }
 }
 
@@ -293,28 +302,41 @@ impl LeafBatch {
     }
 }
 
-/// Rows that a single read of one key takes.
-pub const FEW: usize = 4;
+/// Most rows that a single read of one key takes: with the versions that a row leaves behind while
+/// it is written all the time and snapshots lag, but not what is better read ahead.
+pub const FEW: usize = 128;
+/// As many need no memory of their own.
+const FEWER: usize = 4;
 
-/// The rows of one key, in the method's order: few, and without memory of their own.
-#[derive(Clone, Copy, Debug, Default)]
+/// The rows of one key, in the method's order: few.
+#[derive(Clone, Debug, Default)]
 pub struct Few {
-    rows: [RowId; FEW],
+    first: [RowId; FEWER],
     len: usize,
+    /// All of them, once they are more than `first` takes.
+    all: Vec<RowId>,
 }
 
 impl Few {
-    /// Adds a row; false if there is no room for it.
+    /// Adds a row; false if they are no longer few.
     pub fn push(&mut self, row: RowId) -> bool {
-        let Some(place) = self.rows.get_mut(self.len) else { return false };
-        *place = row;
+        match self.len {
+            FEW => return false,
+            len if len < FEWER => self.first[len] = row,
+            len => {
+                if len == FEWER {
+                    self.all.extend(self.first);
+                }
+                self.all.push(row);
+            }
+        }
         self.len += 1;
         true
     }
 
     /// The rows.
     pub fn rows(&self) -> &[RowId] {
-        &self.rows[..self.len]
+        if self.len <= FEWER { &self.first[..self.len] } else { &self.all }
     }
 }
 
@@ -433,7 +455,7 @@ pub trait AccessMethod: Send + Sync {
     ) -> Result<InsertOutcome>;
 
     /// Inserts `entries`, which the method may put in another order, as `xid`. With `unique`, an
-    /// entry that is not exempt goes in only if every row with an equal key is dead to it (R8). An
+    /// entry that is checked goes in only if every row with an equal key is dead to it (R8). An
     /// entry that is there already is left alone and counts as inserted.
     fn insert_batch(
         &self,

@@ -1,9 +1,15 @@
 //! Reading by a whole key without a scan: one descent, the few row ids copied out of the leaf, each
-//! row from its heap page.
+//! row from its heap page; row ids of one block that follow each other are looked at under one
+//! latch.
 //!
 //! What is out of the common way is left to a scan, which begins behind the rows that were handed
-//! over: entries that go on in other leaves or lie in lists, rows whose pages had better be read
+//! over: entries that go on in other leaves or are many, rows whose pages had better be read
 //! together, dead entries that are to be marked, marks and turns.
+//!
+//! A row that is written all the time has an entry for each version that a pruning has yet to come
+//! to. Those that some snapshot may still see are met again and again, whoever meets them: a scan
+//! would find as much, under latches and with more work. So it takes over only where there is
+//! something to mark: where more than an eighth of the entries met are dead to everyone.
 //!
 //! Invariants: the row ids were copied under one version of the leaf and are followed under a
 //! registered snapshot only, which does not see what a recycled one (R3) names later; entries alone
@@ -15,6 +21,7 @@ use rightlink_env::sync::Arc;
 
 use crate::datum::Value;
 use crate::error::Result;
+use crate::heap::Look;
 use crate::ids::RowId;
 use crate::index::am::Few;
 use crate::index::{Direction, KeyRange};
@@ -28,6 +35,9 @@ use super::scan::{Reader, Row};
 use super::statement::Statement;
 use super::{Table, TableIndex};
 
+/// A scan takes over where more than one in so many of the entries met are dead.
+const DEAD_PART: usize = 8;
+
 /// The rows of one key.
 pub(super) struct KeyRows {
     reader: Reader,
@@ -37,6 +47,8 @@ pub(super) struct KeyRows {
     few: Option<Few>,
     /// How many of those were looked at.
     at: usize,
+    /// How many of these are dead to everyone.
+    dead: usize,
     /// Rows handed over.
     handed: u64,
     ended: bool,
@@ -72,8 +84,8 @@ impl KeyRows {
         }
         let reader = Reader::new(table, snapshot, Arc::clone(projection));
         let index = Arc::clone(index);
-        let (few, bytes) = (None, Vec::new());
-        Ok(Some(Self { reader, index, key, few, at: 0, handed: 0, ended: false, bytes }))
+        let (few, bytes, ended) = (None, Vec::new(), false);
+        Ok(Some(Self { reader, index, key, few, at: 0, dead: 0, handed: 0, ended, bytes }))
     }
 
     /// The table that is read.
@@ -93,46 +105,72 @@ impl KeyRows {
 
     /// The next row.
     pub(super) fn next(&mut self) -> Result<Next> {
-        let few = match self.few {
-            Some(few) => few,
-            None => match self.index.method.few(&self.key)? {
-                Some(few) => *self.few.insert(few),
-                None => return Ok(Next::Scan),
-            },
-        };
-        while let Some(row) = few.rows().get(self.at) {
-            match self.read(*row, few.rows().len() == 1)? {
-                Next::Row(None) => self.at += 1,
-                Next::Row(row) => {
-                    (self.at, self.handed) = (self.at + 1, self.handed + 1);
-                    return Ok(Next::Row(row));
-                }
-                Next::Scan => return Ok(Next::Scan),
-            }
+        if self.few.is_none() {
+            self.few = self.index.method.few(&self.key)?;
         }
-        self.ended = true;
-        Ok(Next::Row(None))
+        let Some(few) = self.few.take() else { return Ok(Next::Scan) };
+        let next = self.next_of(few.rows());
+        self.few = Some(few);
+        next
     }
 
-    /// The version of one row that the snapshot sees; of an only one the page may be read.
-    fn read(&mut self, row: RowId, only: bool) -> Result<Next> {
-        let table = &self.reader.table;
-        let heap = &table.heap;
-        if !heap.is_data_block(row.block.0) {
-            return Ok(Next::Row(None));
+    /// The next row of those that `rows` name.
+    fn next_of(&mut self, rows: &[RowId]) -> Result<Next> {
+        let mut found = None;
+        while found.is_none() && self.at < rows.len() {
+            let block = rows[self.at].block;
+            let end = rows[self.at..].iter().position(|row| row.block != block);
+            let run = &rows[self.at..end.map_or(rows.len(), |end| self.at + end)];
+            let Some(look) = self.look(run, rows.len() == 1)? else { return Ok(Next::Scan) };
+            found = look;
         }
-        let pin = match heap.pool().try_pin(heap.page_id(row.block.0)) {
-            Some(pin) => pin,
-            None if only => heap.pin(row.block)?,
-            None => return Ok(Next::Scan),
-        };
-        let (found, all_dead) =
-            heap.fetch_into(&pin, &self.reader.snapshot, row, &mut self.bytes)?;
-        if all_dead && table.txns.dead_hints() != DeadHints::Off {
+        if self.dead * DEAD_PART > self.at && self.reader.table.txns.dead_hints() != DeadHints::Off
+        {
             return Ok(Next::Scan);
         }
         let row = found.map(|at| self.reader.row(at, &self.bytes)).transpose()?;
+        self.handed += u64::from(row.is_some());
+        self.ended = row.is_none();
         Ok(Next::Row(row))
+    }
+
+    /// Looks at the rows of one block up to the first that the snapshot sees: its version there.
+    /// None: the page is not in memory; only that of an `only` row is read.
+    fn look(&mut self, run: &[RowId], only: bool) -> Result<Option<Option<RowId>>> {
+        let heap = &self.reader.table.heap;
+        let block = run[0].block;
+        if !heap.is_data_block(block.0) {
+            self.at += run.len();
+            return Ok(Some(None));
+        }
+        let pin = match heap.pool().try_pin(heap.page_id(block.0)) {
+            Some(pin) => pin,
+            None if only => heap.pin(block)?,
+            None => return Ok(None),
+        };
+        if let [row] = run {
+            let snapshot = &self.reader.snapshot;
+            let (found, all_dead) = heap.fetch_into(&pin, snapshot, *row, &mut self.bytes)?;
+            (self.at, self.dead) = (self.at + 1, self.dead + usize::from(all_dead));
+            return Ok(Some(found));
+        }
+        let (mut found, mut met, mut dead) = (None, 0, 0);
+        let roots = (0..).zip(run.iter().map(|row| row.slot));
+        let bytes = &mut self.bytes;
+        heap.fetch_group(&pin, &self.reader.snapshot, roots, |_, look| {
+            met += 1;
+            match look {
+                Look::Row(at, row) => {
+                    bytes.clear();
+                    bytes.extend_from_slice(row);
+                    found = Some(at);
+                }
+                Look::Nothing { all_dead } => dead += usize::from(all_dead),
+            }
+            found.is_none()
+        })?;
+        (self.at, self.dead) = (self.at + met, self.dead + dead);
+        Ok(Some(found))
     }
 
     /// The scan that goes on from here.

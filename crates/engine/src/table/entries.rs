@@ -167,7 +167,7 @@ impl Table {
         let pool = self.heap.pool();
         let most = (pool.frames() / PART_OF_POOL).clamp(1, MAX_WAITING);
         let mut blocks = vec![row.block];
-        let asked = work.entries.iter().filter(|entry| !entry.exempt);
+        let asked = work.entries.iter().filter(|entry| entry.is_checked());
         let mut keys: Vec<&[u8]> = asked.map(|entry| entry.key).collect();
         keys.sort_unstable();
         keys.dedup();

@@ -12,13 +12,14 @@ use crate::error::{Error, Result};
 use crate::heap::overflow::Stored;
 use crate::heap::{Target, WriteOutcome};
 use crate::ids::{PageId, RowId};
+use crate::index::IndexEntry;
 use crate::txn::RowLock;
 
-use super::Table;
 use super::keys::Keys;
 use super::row::Malformed;
 use super::statement::Statement;
 use super::write::Written;
+use super::{Table, TableIndex};
 
 /// Makes the new row from the old one; `None` leaves it alone. Called again with the newest
 /// version if another transaction changed the row first.
@@ -128,11 +129,30 @@ impl Table {
         let outcome = self.replace_in_heap(statement, old, update)?;
         if let WriteOutcome::Done { row_id, heap_only: false, .. } = outcome {
             let xid = statement.txn().xid()?;
-            let new = update.keys.iter();
-            let new = new.map(|keys| keys.entry(NEW, row_id).into_iter().collect()).collect();
+            let new = self.indexes.iter().zip(&update.keys);
+            let new = new.map(|(index, keys)| self.entry_of(index, keys, row_id));
+            let new = new.map(|entry| entry.into_iter().collect()).collect();
             self.insert_entries(statement, xid, new)?;
         }
         Ok(outcome)
+    }
+
+    /// The entry of the new version, which the heap has at `row`.
+    ///
+    /// A key that stays is the row's as long as this transaction runs: who wants it meets the old
+    /// version, whose end is under way (R8). That needs an entry of the old version, which an index
+    /// that is being built may lack, and nothing of this statement in between: where many rows go
+    /// in together, another one may have taken the key while none of them had its entry.
+    fn entry_of<'k>(
+        &self,
+        index: &TableIndex,
+        keys: &'k Keys,
+        row: RowId,
+    ) -> Option<IndexEntry<'k>> {
+        let entry = keys.entry(NEW, row)?;
+        let stays = keys.same(OLD, NEW) || broken("r8-kept");
+        let kept = index.def.unique && stays && !self.is_being_indexed();
+        Some(IndexEntry { kept, ..entry })
     }
 
     /// The new version alone; unless it is heap-only, it needs entries.

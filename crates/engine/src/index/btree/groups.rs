@@ -188,7 +188,7 @@ impl LeafGroups<'_> {
     }
 
     fn is_asked(&self, at: usize) -> bool {
-        self.unique && !self.entries[at].exempt
+        self.unique && self.entries[at].is_checked()
     }
 
     /// Does entry `at` lead to a leaf below `bound`?

@@ -4,7 +4,8 @@
 //!
 //! Uniqueness (R8): the exclusive latch on the first leaf that could hold the key without a row id
 //! is held from the check to the insertion. Equal keys may go on right of it; the walk latches
-//! rightwards (R12) and keeps that first leaf.
+//! rightwards (R12) and keeps that first leaf. What is met and seen by nobody leaves by the way; so
+//! it does, now and then, under keys that updates keep, of which nothing is asked.
 //!
 //! Invariants: nothing is stored before everything that can fail has been checked; a leaf that must
 //! be split gives up what it has done as one record first, so that a split is a record of its own.
@@ -34,6 +35,10 @@ use rightlink_env::sync::Ordering;
 /// Rows with an equal key that a unique check passes before it asks which of them are dead to
 /// everyone: of an update's old version that is known.
 const SWEPT: usize = 2;
+
+/// Rows under one key as they come together on a leaf, each time after which those leave that
+/// nobody sees.
+const SWEPT_EVERY: usize = 8;
 
 /// Rounds without progress before it is called damage.
 const MAX_ROUNDS: u32 = 10_000;
@@ -210,7 +215,7 @@ impl Tree {
 impl<'a> Batch<'a, '_> {
     /// The oracle, if entry `at` must be checked.
     fn oracle_for(&self, at: usize) -> Option<&'a dyn HeapOracle> {
-        self.oracle.filter(|_| !self.entries[at].exempt)
+        self.oracle.filter(|_| self.entries[at].is_checked())
     }
 
     /// One leaf: as many entries from `at` on as belong there.
@@ -359,6 +364,9 @@ impl<'a> Batch<'a, '_> {
         (known, full): (Known, Option<(u32, u64)>),
     ) -> Result<Placed> {
         let held = match self.oracle_for(at) {
+            None if at == start && self.sweep(mtr, *first, at, known)? => {
+                return Ok(Placed::Swept);
+            }
             None => *first,
             Some(oracle) => match self.admit(mtr, first, (at, start), key, oracle)? {
                 Ok(held) => held,
@@ -402,6 +410,23 @@ impl<'a> Batch<'a, '_> {
             Err(error) => Err(error),
             Ok(Put::Full) => Ok(Placed::Full(held, pos)),
         }
+    }
+
+    /// A row that keeps its key leaves an entry for each version, and is not asked about. Now and
+    /// then, as more of them have come together around the place of entry `at`, those go that
+    /// nobody sees. False: nothing was changed.
+    fn sweep(&self, mtr: &mut Mtr<'a>, held: Held, at: usize, known: Known) -> Result<bool> {
+        let entry = &self.entries[at];
+        let Known::Place(found) = known else { return Ok(false) };
+        if !entry.kept {
+            return Ok(false);
+        }
+        let block = mtr.id(held).block.0;
+        let damage = |what| self.tree.corrupt(block, what);
+        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
+        let versions = versions_at(&node, found.pos, entry.key).map_err(damage)?;
+        let many = versions > 0 && versions.is_multiple_of(SWEPT_EVERY);
+        Ok(many && self.tree.sweep_equals(mtr, held, entry.key)?)
     }
 
     /// Checks that the key of entry `at` may be inserted (R8), and says on which page.
@@ -537,6 +562,28 @@ fn equal_keys(
     let high = if pos == node.count { node.high() } else { None };
     let goes_on = high.is_some_and(|high| high.starts_with(key));
     Ok(if goes_on { Verdict::GoesOn } else { Verdict::Free(rows.len()) })
+}
+
+/// Rows with `key` that the leaf names around `pos`, where one more would come.
+fn versions_at(node: &Node<&[u8; PAGE_SIZE]>, pos: usize, key: &[u8]) -> Checked<usize> {
+    let (mut count, mut members) = (0, Vec::new());
+    let mut meet = |at: usize| -> Checked<bool> {
+        let equal = node.opens_with(at, &node.item(at)?, key);
+        if equal {
+            node.members(at, &mut members)?;
+            count += members.len();
+        }
+        Ok(equal)
+    };
+    let mut before = pos;
+    while before > 0 && meet(before - 1)? {
+        before -= 1;
+    }
+    let mut after = pos;
+    while after < node.count && meet(after)? {
+        after += 1;
+    }
+    Ok(count)
 }
 
 /// Where on this leaf the key is; `None` if it belongs to another one.

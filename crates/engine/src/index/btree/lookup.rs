@@ -4,8 +4,8 @@
 //! entries after the last one's; the next leaf to the right is tried before another descent
 //! (`cursor`).
 //!
-//! One key alone is looked up without pin or latch: its entries are copied out of the leaf, and
-//! count if the leaf is unchanged afterwards (R11).
+//! One key alone is looked up without pin or latch: its entries, lists included, are copied out of
+//! the leaf, and count if the leaf is unchanged afterwards (R11).
 //!
 //! Invariants: `found` runs under a shared latch at most, for each key in turn; a key whose entries
 //! go on in the next leaf is followed there. One leaf is latched at a time.
@@ -98,26 +98,31 @@ struct Matches {
 }
 
 impl Matches {
-    fn take<R: PageRead>(&mut self, node: &Node<R>, row: RowId, item: &Item) {
-        if item.extra_len() == 0 && self.one.is_none() && self.more.is_empty() {
+    fn take<R: PageRead>(&mut self, node: &Node<R>, row: RowId, item: Option<&Item>) {
+        let item = item.filter(|item| item.extra_len() != 0);
+        if item.is_none() && self.one.is_none() && self.more.is_empty() {
             self.one = Some(row);
             return;
         }
         let mut payload = Vec::new();
-        node.page.append(item.extra, item.extra_len(), &mut payload);
+        if let Some(item) = item {
+            node.page.append(item.extra, item.extra_len(), &mut payload);
+        }
         self.more.push((row, payload));
     }
 }
 
-/// Hands the entries of `key` from `pos` on to `take`, as long as it wants more; of the first of
-/// them the leading bytes that it is known to share with the key, which are not looked at again.
-/// False if there may be more of them, on another leaf or in a list.
+/// Hands the entries of `key` from `pos` on to `take`, as long as it wants more, those of a list
+/// one by one and without the item, which is no payload; of the first entry the leading bytes that
+/// it is known to share with the key, which are not looked at again. False if there may be more of
+/// them, on another leaf.
 fn matches<R: PageRead>(
     node: &Node<R>,
     key: &[u8],
     (from, shared): (usize, usize),
-    mut take: impl FnMut(RowId, &Item) -> bool,
+    mut take: impl FnMut(RowId, Option<&Item>) -> bool,
 ) -> Checked<bool> {
+    let mut members = Vec::new();
     let opens = shared >= key.len();
     if !opens && !node.prefix_opens(key) {
         return Ok(true);
@@ -133,10 +138,15 @@ fn matches<R: PageRead>(
         }
         // First, as the mark of a list speaks of its first row alone.
         if item.tags & POSTING != 0 {
-            return Ok(false);
+            node.members(pos, &mut members)?;
+            let mut rows = members.iter().filter(|member| !member.dead);
+            if !rows.all(|member| take(member.row, None)) {
+                return Ok(false);
+            }
+            continue;
         }
         let dead = item.tags & DEAD != 0;
-        if !dead && !take(node.row_of(pos, &item), &item) {
+        if !dead && !take(node.row_of(pos, &item), Some(&item)) {
             return Ok(false);
         }
     }

@@ -140,7 +140,7 @@ impl Kit {
 impl<'a> Batch<'a, '_> {
     /// The oracle, if entry `at` must be checked.
     fn oracle_for(&self, at: usize) -> Option<&'a dyn HeapOracle> {
-        self.oracle.filter(|_| !self.entries[at].exempt)
+        self.oracle.filter(|_| self.entries[at].is_checked())
     }
 
     fn entry(&self, at: usize) -> Entry<'_> {

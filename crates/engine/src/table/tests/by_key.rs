@@ -1,7 +1,8 @@
 //! Reads of single rows by their whole keys, and scans that take over from them.
 
 use super::*;
-use crate::table::{IndexBounds, Scan};
+use crate::index::am::FEW;
+use crate::table::{IndexBounds, Scan, Written};
 
 /// Rows of which up to seven share a name, in several leaves.
 fn store(seed: u64) -> Store {
@@ -65,6 +66,57 @@ fn a_read_by_key_and_a_scan_agree() {
     }
     assert!(counts.len() >= 7, "{counts:?}");
     assert_eq!(rows(table.scan_key(&snapshot, index, all, (&key_of(9000), None)).unwrap()), []);
+}
+
+/// Rows of one key up to the most that are read so, one more, and as many as fill a leaf: alike by
+/// key and by a scan, under every snapshot of a time when they changed.
+#[test]
+fn many_rows_of_a_key_are_read_like_few() {
+    let store = Store::new(256, 43);
+    let name = |count: i64| format!("name {count}");
+    let counts = [5, 60, FEW as i64, FEW as i64 + 1, 900];
+    for (at, count) in (0..).zip(counts) {
+        let rows: Vec<_> = (0..count).map(|n| item(1000 * at + n, &name(count))).collect();
+        store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();
+    }
+    let mut rng = rightlink_env::Rng::from_seed(44);
+    let mut held = Vec::new();
+    let (table, all) = (&store.table, store.table.all_columns());
+    let index = &table.indexes()[1];
+    for round in 0..12 {
+        let mut txn = store.begin(Isolation::Snapshot);
+        let snapshot = txn.begin_statement().unwrap();
+        held.push(snapshot);
+        for _ in 0..200 {
+            let of = rng.index(counts.len());
+            let id = 1000 * of as i64 + rng.below(counts[of] as u64) as i64;
+            let now = store.begin(Isolation::ReadCommitted).begin_statement().unwrap();
+            let Some((row, mut values)) = store.find(&now, id) else { continue };
+            drop(now);
+            // Some leave the key, some come back to it, some go for good.
+            values[3] = Value::Float8(rng.unit_f64());
+            values[1] = Value::Text(if rng.chance(1, 3) { name(1) } else { name(counts[of]) });
+            let gone = rng.chance(1, 20);
+            let written = store.run(|statement| match gone {
+                true => table.delete(statement, row, &mut |_| Ok(true)),
+                false => table.update(statement, row, &mut |_| Ok(Some(values.clone()))),
+            });
+            assert!(matches!(written.unwrap(), Written::Done(_)));
+        }
+        if round % 4 == 3 {
+            held.remove(round / 4);
+        }
+        for (count, snapshot) in counts.iter().flat_map(|n| held.iter().map(move |s| (n, s))) {
+            let key = vec![Value::Text(name(*count)), item(0, "")[2].clone()];
+            let options = IndexScanOptions::new(IndexBounds::equal(key.clone()));
+            let slow = table.scan_index(snapshot, index, Arc::clone(all), &options).unwrap();
+            let quick = |limit| table.scan_key(snapshot, index, all, (&key, limit)).unwrap();
+            let wanted = rows(slow);
+            assert_eq!(rows(quick(None)), wanted);
+            assert_eq!(rows(quick(Some(7))), wanted[..wanted.len().min(7)]);
+        }
+    }
+    store.vacuum();
 }
 
 /// A version of before is found by its key, and not by the one that replaced it.

@@ -286,6 +286,38 @@ fn one_key() {
     assert_eq!(scan(&world, false), [7]);
 }
 
+/// A row is updated under its key, or moved away from it, while one transaction inserts a row with
+/// that key and another gives it to its own row (R8): at any time one row has it.
+fn kept_key() {
+    let world = world();
+    let rows = [row(7, 0), row(8, 0)];
+    let ids = world.run(|statement| world.table.insert_many(statement, &rows)).expect("inserted");
+    let write = |work: Box<dyn FnOnce(&Table, &mut Statement<'_>) -> Result<()> + Send>, ends| {
+        start(&world, move |world| {
+            let mut txn = world.begin(Isolation::ReadCommitted);
+            let mut statement = Statement::begin(&mut txn).expect("begins");
+            match (work(&world.table, &mut statement), ends) {
+                (Ok(()), true) => txn.commit(true).map(drop).expect("a commit"),
+                (Ok(()), false) => txn.rollback(),
+                (Err(Error::UniqueViolation { .. } | Error::Conflict { .. }), _) => {}
+                (Err(error), _) => panic!("{error}"),
+            }
+        })
+    };
+    let update = |at, new: Vec<Value>| -> Box<_> {
+        Box::new(move |table: &Table, statement: &mut Statement<'_>| {
+            table.update(statement, at, &mut |_| Ok(Some(new.clone()))).map(drop)
+        })
+    };
+    let threads = [
+        write(update(ids[0], row(7, 1)), shuttle::rand::thread_rng().next_u64() % 2 == 0),
+        write(update(ids[1], row(7, 2)), true),
+        write(Box::new(|table, statement| table.insert(statement, row(7, 3)).map(drop)), true),
+    ];
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    assert_eq!(scan(&world, false), [7, 8], "the key was taken all the time");
+}
+
 /// A unique `key` so long that a leaf has few of them, and `by`.
 fn long_keys() -> TableDef {
     let columns = vec![Column::new("key", Type::Text, false), Column::new("by", Type::Int8, false)];
@@ -500,6 +532,11 @@ fn a_key_is_won_once() {
 }
 
 #[test]
+fn a_key_that_stays_is_nobody_elses() {
+    survives("kept key", kept_key, 300);
+}
+
+#[test]
 fn statements_that_share_keys_do_not_wait_for_each_other() {
     survives("several keys", several_keys, 200);
 }
@@ -538,6 +575,7 @@ fn broken_tables_are_caught() {
         Case { rule: "r9-expired", world: aging_snapshots, within: 2000 },
         Case { rule: "r8-latch", world: one_key, within: 2000 },
         Case { rule: "r8-latch", world: upserts, within: 2000 },
+        Case { rule: "r8-kept", world: kept_key, within: 1000 },
         Case { rule: "unique-order", world: several_keys, within: 2000 },
         Case { rule: "r10-usable", world: builds, within: 1000 },
         Case { rule: "r10-hot", world: updates, within: 1000 },

@@ -47,6 +47,33 @@ fn a_read_by_key_marks_the_entry_of_a_dead_row() {
     assert_eq!((store.find(&snapshot, 5), marked_dead(&store)), (None, 1));
 }
 
+/// One dead entry among many is not worth a scan; where there are more, one comes and marks them.
+#[test]
+fn a_read_by_key_makes_way_for_marks_that_are_worth_it() {
+    const ROWS: usize = 24;
+    let store = Store::new(64, 12);
+    let rows: Vec<_> = (0..ROWS as i64).map(|id| item(id, "x")).collect();
+    let ids = store.run(|statement| store.table.insert_many(statement, &rows)).unwrap();
+    let key = rows[0][1..3].to_vec();
+    let index = &store.table.indexes()[1];
+    let mut marked = Vec::new();
+    for dead in 1..=4 {
+        let mut txn = store.begin(Isolation::ReadCommitted);
+        let mut statement = Statement::begin(&mut txn).unwrap();
+        let at = ids[ROWS - dead];
+        let _ = store.table.delete(&mut statement, at, &mut |_| Ok(true)).unwrap();
+        drop(statement);
+        txn.commit(false).unwrap();
+        let snapshot = store.begin(Isolation::ReadCommitted).begin_statement().unwrap();
+        let all = store.table.all_columns();
+        let scan = store.table.scan_key(&snapshot, index, all, (&key, None)).unwrap();
+        assert_eq!(scan.count(), ROWS - dead);
+        let stats = index.method().verify(None, &mut |finding| panic!("{finding:?}")).unwrap();
+        marked.push(stats.dead);
+    }
+    assert_eq!(marked, [0, 0, 0, 4], "more than three of 24 are worth it");
+}
+
 /// Versions of a row lie in a list of its key's index since a leaf was full. A read by key finds
 /// the first of them dead and has it marked: the others are found all the same.
 #[test]

@@ -4,7 +4,7 @@ use rightlink_env::Rng;
 
 use crate::buffer::testing::TestPool;
 use crate::ids::{RowId, Xid};
-use crate::index::am::{AccessMethod, IndexEntry, LeafBatch, ScanOptions};
+use crate::index::am::{AccessMethod, FEW, IndexEntry, LeafBatch, ScanOptions};
 use crate::index::btree::tests::{FILE, few, tree};
 use crate::index::btree::{BTree, Optimisations, TreeOptions};
 use crate::index::search_key::{Direction, KeyRange};
@@ -87,6 +87,41 @@ fn lists_are_made_lazily() {
     suite::insert(&small, &entries);
     same(&small, &model);
     verify_clean(&small);
+}
+
+/// The rows of one key are told at once up to a number, whether they lie in lists or alone, without
+/// those marked dead; more, or some on another leaf, are a scan's.
+#[test]
+fn few_rows_are_told_from_lists_too() {
+    let of = |n: u64, rows: usize| (0..rows as u32).map(move |row| (key(n), RowId::new(row, 1)));
+    let test = crate::buffer::testing::pool(64, 9);
+    test.pool.create_file(FILE, true).unwrap();
+    let mut builder =
+        crate::index::btree::build::Builder::new(&test.pool, FILE, TreeOptions::default()).unwrap();
+    let entries = of(1, 5).chain(of(2, FEW)).chain(of(3, FEW + 1)).chain(of(4, 40));
+    entries.for_each(|(key, row)| builder.push(&IndexEntry::new(&key, row)).unwrap());
+    let tree = builder.finish().unwrap();
+    assert!(in_lists(&tree) > FEW, "{} rows in lists", in_lists(&tree));
+    // These lie alone, behind a list.
+    suite::insert(&tree, &of(1, 9).skip(5).collect::<Vec<_>>());
+    let told = |n: u64| tree.few(&key(n)).unwrap().map(|few| few.rows().to_vec());
+    let rows = |count: u32| (0..count).map(|row| RowId::new(row, 1)).collect::<Vec<_>>();
+    assert_eq!(told(0), Some(rows(0)));
+    assert_eq!((told(1), told(2)), (Some(rows(9)), Some(rows(FEW as u32))));
+    assert_eq!((told(3), told(4)), (None, Some(rows(40))));
+    let gone = |row: RowId| row.block.0.is_multiple_of(3);
+    let mut scan = tree.begin_scan(KeyRange::all(), ScanOptions::default());
+    let mut batch = LeafBatch::default();
+    while scan.next_batch(&|| 0, &mut batch).unwrap() {
+        let all: Vec<usize> = (0..batch.len()).collect();
+        tree.mark_dead(&batch, &all, false, &mut |row| gone(row));
+    }
+    let left = |count| rows(count).into_iter().filter(|row| !gone(*row)).collect::<Vec<_>>();
+    assert_eq!((told(1), told(4)), (Some(left(9)), Some(left(40))));
+    assert_eq!(told(3), Some(left(FEW as u32 + 1)), "the dead ones do not count");
+    let (_pool, small) = super::tree(300, 1);
+    suite::insert(&small, &of(5, 300).collect::<Vec<_>>());
+    assert!(small.few(&key(5)).unwrap().is_none(), "on several leaves");
 }
 
 /// Entries with included columns are never put together.
