@@ -49,6 +49,42 @@ fn a_shared_simulation_wakes_everybody() {
     shuttle::check_pct(move || run(1), 500, 3);
 }
 
+/// One thread waits for a read that another has submitted, who waits for that thread and reaps
+/// nothing: a read was counted in and not in the queue yet when the first one looked for it, and
+/// nobody told it when it was.
+fn wait_for_another(io: &Io) {
+    let file = io.open_file("f", OpenMode::Create).unwrap();
+    let done = Arc::new(AtomicU64::new(0));
+    let (theirs, waiter) = (Arc::clone(&done), io.clone());
+    let (begun, begins) = (Arc::new(AtomicU64::new(0)), io.clone());
+    let starts = Arc::clone(&begun);
+    let submits = thread::spawn("submits", move || {
+        starts.store(1, Ordering::SeqCst);
+        begins.write_owned(&file, 0, AlignedBuf::from_slice(&[1; 64]), move |_, result| {
+            theirs.fetch_add(result.unwrap() as u64, Ordering::SeqCst);
+        });
+    });
+    let waits = thread::spawn("waits", move || {
+        while begun.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        while !waiter.wait_for(|| done.load(Ordering::SeqCst) == 64) {
+            thread::yield_now();
+        }
+    });
+    submits.join().unwrap();
+    waits.join().unwrap();
+}
+
+#[test]
+fn a_simulation_wakes_who_looked_before_the_queue_had_it() {
+    let run = || {
+        let io = Io::simulated(&Env::simulated(7), SimDisk::new(7), options(Method::Worker, 4));
+        wait_for_another(&io.unwrap());
+    };
+    shuttle::check_random(run, 2_000);
+}
+
 #[test]
 fn shared_workers_wake_everybody_and_end() {
     let root = std::env::temp_dir().join(format!("rl-explored-{}", std::process::id()));

@@ -38,14 +38,23 @@ impl SimEngine {
         let at_once = self.queue.lock().rng.chance(1, 2);
         let result = at_once.then(|| op.attempt());
         self.queue.lock().ops.push(Queued { op, result });
+        core.flight.queued();
     }
 
     /// Completes some operations; see `Io::reap`.
     pub(crate) fn reap_past(&self, core: &Core, seen: u64, wait: bool) -> usize {
-        let batch = self.queue.lock().take(core, wait);
-        if batch.is_empty() && wait {
-            return core.flight.wait_past(seen) as usize;
-        }
+        let batch = loop {
+            let brought = core.flight.brought();
+            let batch = self.queue.lock().take(core, wait);
+            if !batch.is_empty() || !wait {
+                break batch;
+            }
+            // What is in flight is with another reaper, or not in the queue yet: then whoever
+            // brings it may never reap.
+            if let Some(delivered) = core.flight.wait_past_or_brought(seen, brought) {
+                return delivered as usize;
+            }
+        };
         let count = batch.len();
         for Queued { op, result } in batch {
             let result = result.unwrap_or_else(|| op.attempt());
