@@ -3,10 +3,10 @@
 //! An operation is in flight from `begin` to `ended`, being delivered from there until `delivered`.
 //! The depth limits what is in flight and not what is being delivered, so a completion may submit
 //! again. `progress` counts deliveries: whoever read it before looking at its own condition misses
-//! none of them. An operation is counted in before it is where a reaper can find it; `queued` says
-//! when it is, to those who would have looked for it in vain. Where completions must be fetched,
-//! one thread at a time is the reaper; the role is part of this state, so that a waiter wakes for a
-//! delivery and for a free role alike.
+//! none of them. An operation is counted in before it is where a reaper can find it; `brought`
+//! counts those that are, for those who would have looked for one in vain. Where completions must
+//! be fetched, one thread at a time is the reaper; the role is part of this state, so that a waiter
+//! wakes for a delivery and for a free role alike.
 
 use rightlink_env::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering};
 
@@ -51,7 +51,7 @@ struct State {
     delivering: u32,
     reaping: bool,
     progress: u64,
-    queued: u64,
+    brought: u64,
     submits: u64,
     depth_sum: u64,
     depth_max: u32,
@@ -118,15 +118,15 @@ impl Flight {
     }
 
     /// An operation that was counted in can be found by reapers now.
-    pub(crate) fn queued(&self) {
+    pub(crate) fn bring(&self) {
         let mut state = self.state.lock();
-        state.queued += 1;
+        state.brought += 1;
         self.changed.wake();
     }
 
     /// How many operations were brought to where reapers find them.
     pub(crate) fn brought(&self) -> u64 {
-        self.state.lock().queued
+        self.state.lock().brought
     }
 
     /// As [`Flight::wait_past`], but not beyond the moment when an operation is brought while there
@@ -134,7 +134,7 @@ impl Flight {
     pub(crate) fn wait_past_or_brought(&self, seen: u64, brought: u64) -> Option<u64> {
         let mut state = self.state.lock();
         while state.progress == seen && state.in_flight + state.delivering > 0 {
-            if state.queued != brought {
+            if state.brought != brought {
                 return None;
             }
             state = self.changed.wait(state);

@@ -38,7 +38,7 @@ impl SimEngine {
         let at_once = self.queue.lock().rng.chance(1, 2);
         let result = at_once.then(|| op.attempt());
         self.queue.lock().ops.push(Queued { op, result });
-        core.flight.queued();
+        core.flight.bring();
     }
 
     /// Completes some operations; see `Io::reap`.
