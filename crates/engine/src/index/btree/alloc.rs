@@ -28,7 +28,11 @@ use crate::page::header::{is_zero, kind};
 
 /// Free blocks as this process knows them.
 #[derive(Default)]
-pub(crate) struct Blocks(Mutex<State>);
+pub(crate) struct Blocks {
+    state: Mutex<State>,
+    /// Held by who grows the file, so that the others that lack a block find what he has brought.
+    growth: Mutex<()>,
+}
 
 #[derive(Default)]
 struct State {
@@ -43,8 +47,8 @@ struct State {
     /// Being given back, once for each attempt: the page may say that it is free a moment before
     /// the block is in `pending`.
     leaving: Vec<u32>,
-    /// How many are growing the file now.
-    growing: u32,
+    /// Does somebody grow the file now?
+    growing: bool,
 }
 
 /// A block that may be had.
@@ -72,29 +76,29 @@ impl Blocks {
             named.iter().copied().filter(|block| (1..blocks).contains(block)).collect();
         hints.sort_unstable_by(|a, b| b.cmp(a));
         hints.dedup();
-        self.0.lock().hints = hints;
+        self.state.lock().hints = hints;
     }
 
     /// The hints, in descending order.
     pub(crate) fn hints(&self) -> Vec<u32> {
-        self.0.lock().hints.clone()
+        self.state.lock().hints.clone()
     }
 
     /// A page of the tree is at `block`.
     pub(crate) fn in_use(&self, block: u32) {
-        self.0.lock().forget_hint(block);
+        self.state.lock().forget_hint(block);
     }
 
     /// A block was emptied under registration number `at`.
     pub(crate) fn freed(&self, at: u64, block: u32) {
         assert!(block != 0, "the meta page is never free");
-        self.0.lock().pending.push_back((at, block));
+        self.state.lock().pending.push_back((at, block));
     }
 
     /// An attempt to give back `block` begins. Hold no latch: whoever looks for free blocks latches
     /// pages under the lock.
     pub(crate) fn leaving(&self, block: u32) -> Leaving<'_> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.leaving.push(block);
         if !broken("r6-hints") {
             state.forget_hint(block);
@@ -105,7 +109,7 @@ impl Blocks {
 
     /// The change that took `block` is made (or was given up: then the block is free again).
     fn done(&self, block: u32, used: bool) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         assert!(state.out.remove(&block), "a block that was handed out");
         if !used {
             state.ready.push(block);
@@ -126,7 +130,7 @@ pub(crate) struct Leaving<'t>(&'t Blocks, u32);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.0.lock();
+        let mut state = self.0.state.lock();
         let at = state.leaving.iter().position(|block| *block == self.1);
         state.leaving.swap_remove(at.expect("each attempt is there until it ends"));
     }
@@ -182,7 +186,7 @@ impl Tree {
 
     /// A block that is free, else the next one that is said to be.
     fn take_known(&self) -> Option<Known> {
-        let mut state = self.blocks.0.lock();
+        let mut state = self.blocks.state.lock();
         let oldest = self.registrations.oldest();
         let gone = |at: u64| at < oldest || broken("r6-recycle");
         while state.pending.front().is_some_and(|(at, _)| gone(*at)) {
@@ -200,7 +204,7 @@ impl Tree {
     /// costs the hint.
     fn take_hint(&self, block: u32) -> Result<bool> {
         let pin = self.pool.pin(self.page(block));
-        let mut state = self.blocks.0.lock();
+        let mut state = self.blocks.state.lock();
         if state.hints.last() != Some(&block) {
             return Ok(false);
         }
@@ -214,12 +218,20 @@ impl Tree {
         Ok(free)
     }
 
+    /// Grows the file, unless another has while this waited for its turn.
     fn grow(&self) -> Result<()> {
+        let _turn = self.blocks.growth.lock();
+        {
+            let mut state = self.blocks.state.lock();
+            if !state.ready.is_empty() && !broken("growth-turn") {
+                return Ok(());
+            }
+            state.growing = true;
+        }
         let count = (self.pool.blocks(self.file) / 16).clamp(1, 64);
-        self.blocks.0.lock().growing += 1;
         let grown = self.pool.extend(self.file, count);
-        let mut state = self.blocks.0.lock();
-        state.growing -= 1;
+        let mut state = self.blocks.state.lock();
+        state.growing = false;
         let first = grown?.0;
         state.ready.extend((first..first + count).rev());
         Ok(())
@@ -228,9 +240,9 @@ impl Tree {
     /// Vacuum met a block that holds nothing: unless it is spoken for it is free from now on.
     pub(crate) fn found_free(&self, block: u32) -> Result<()> {
         let pin = self.pool.pin(self.page(block))?;
-        let mut state = self.blocks.0.lock();
+        let mut state = self.blocks.state.lock();
         // While the file grows, the new blocks are in none of the sets, and yet spoken for.
-        let growing = state.growing > 0 && !broken("r6-growing");
+        let growing = state.growing && !broken("r6-growing");
         if growing || Blocks::known(&state, block) {
             return Ok(());
         }
@@ -245,7 +257,7 @@ impl Tree {
     /// Writes the free blocks down for the next process; returns how many there are.
     pub(crate) fn save_free(&self) -> Result<u32> {
         let mut free: Vec<u32> = {
-            let state = self.blocks.0.lock();
+            let state = self.blocks.state.lock();
             let pending = state.pending.iter().map(|(_, block)| *block);
             state.ready.iter().chain(&state.hints).copied().chain(pending).collect()
         };

@@ -1,10 +1,12 @@
 //! Dead rows leave leaves: by key, when the heap has pruned them, and when a full leaf asks the
 //! heap which of its rows are dead.
 //!
-//! A full leaf asks about few blocks: those of the rows marked dead on it, then those that most of
-//! its rows lie in, for versions of hot rows lie close together. Where rows only come in, all that
-//! would be in vain: after some leaves without a dead row only one in so many asks, unless a row on
-//! it is marked dead.
+//! A full leaf asks about few blocks first: those of the rows marked dead on it, then those that
+//! most of its rows lie in, for versions of hot rows lie close together. These are also a sample:
+//! as long as enough of the rows asked about are dead, and not enough room was found, it goes on,
+//! for where keys are scattered nearly every row of a leaf lies in a block of its own. Where rows
+//! only come in, all that would be in vain: after some leaves without a dead row only one in so many
+//! asks, unless a row on it is marked dead.
 //!
 //! Invariants: a row that the heap calls dead under the leaf's latch is the row that the entry was
 //! made for: its row id is not given free before this entry is gone (R3). By key, where the verdict
@@ -25,9 +27,12 @@ use crate::index::btree::search::{Aim, Place, Reached, Target};
 use crate::index::btree::{Tree, tree_key};
 use crate::wal::RecordKind;
 
-/// Heap blocks that a full leaf asks about, and rows in them.
-const MAX_BLOCKS: usize = 8;
+/// Heap blocks that a full leaf asks about at a time, and rows in them.
+const MAX_BLOCKS: usize = 16;
 const MAX_ROWS: usize = 160;
+/// It goes on where at least one in so many rows was dead, until one in so many of all is.
+const GOES_ON: usize = 16;
+const ENOUGH: usize = 8;
 /// Full leaves without a dead row after which few ask, and one in how many does.
 const PATIENCE: u32 = 8;
 const ONE_IN: u32 = 16;
@@ -143,11 +148,18 @@ impl Tree {
     /// about before all others. False: none was found.
     pub(crate) fn drop_dead(&self, entries: &mut Entries, marked: &[BlockNo]) -> bool {
         let Some(heap) = self.heap.get() else { return false };
-        let asked = candidates(entries, marked);
-        let mut dead = vec![false; asked.len()];
-        heap.dead_to_all(&asked, &mut dead);
-        let mut gone: Vec<RowId> =
-            asked.iter().zip(&dead).filter(|(_, dead)| **dead).map(|(row, _)| *row).collect();
+        let mut rows = promising(entries, marked);
+        let (all, mut asked, mut gone) = (rows.rows.len(), 0, Vec::new());
+        while let Some(some) = rows.next() {
+            let mut dead = vec![false; some.len()];
+            heap.dead_to_all(some, &mut dead);
+            gone.extend(some.iter().zip(&dead).filter(|(_, dead)| **dead).map(|(row, _)| *row));
+            asked += some.len();
+            if gone.len() * GOES_ON < asked || gone.len() * ENOUGH >= all {
+                break;
+            }
+            rightlink_env::points::hit("btree.put.asks-on");
+        }
         if gone.is_empty() {
             self.vain.fetch_add(1, Ordering::Relaxed);
             return false;
@@ -208,22 +220,44 @@ fn rows_under<R: PageRead>(node: &Node<R>, key: &[u8]) -> Checked<Vec<((usize, u
     Ok(out)
 }
 
-/// Rows of a leaf to ask the heap about, block by block.
-fn candidates(entries: &Entries, marked: &[BlockNo]) -> Vec<RowId> {
+/// Rows of a leaf, those that are most likely dead first, block by block.
+struct Promising {
+    rows: Vec<RowId>,
+    at: usize,
+}
+
+/// The rows of `entries`: those of the `marked` blocks first, then those of the blocks that most of
+/// them lie in; of equals none before others because it is newer.
+fn promising(entries: &Entries, marked: &[BlockNo]) -> Promising {
     let members = (0..entries.len()).flat_map(|i| entries.members(i));
-    let mut rows: Vec<RowId> = members.map(|member| member.row).collect();
-    rows.sort_unstable();
-    let mut runs: Vec<_> = rows
+    let mut sorted: Vec<RowId> = members.map(|member| member.row).collect();
+    sorted.sort_unstable();
+    let mut runs: Vec<_> = sorted
         .chunk_by(|a, b| a.block == b.block)
-        .map(|run| (marked.contains(&run[0].block), run.len(), run))
+        .map(|run| (marked.contains(&run[0].block), run.len(), scattered(run[0].block), run))
         .collect();
     runs.sort_unstable_by(|a, b| b.cmp(a));
-    let mut asked = Vec::new();
-    for (_, _, run) in runs.into_iter().take(MAX_BLOCKS) {
-        if !asked.is_empty() && asked.len() + run.len() > MAX_ROWS {
-            break;
+    let rows = runs.into_iter().flat_map(|(_, _, _, run)| run).copied().collect();
+    Promising { rows, at: 0 }
+}
+
+/// A number that tells nothing of where in the table the block is.
+fn scattered(block: BlockNo) -> u32 {
+    block.0.wrapping_mul(0x9e37_79b9).rotate_left(16)
+}
+
+impl Promising {
+    /// The next ones to ask about: those of few blocks.
+    fn next(&mut self) -> Option<&[RowId]> {
+        let left = &self.rows[self.at..];
+        let mut len = 0;
+        for run in left.chunk_by(|a, b| a.block == b.block).take(MAX_BLOCKS) {
+            if len > 0 && len + run.len() > MAX_ROWS {
+                break;
+            }
+            len += run.len();
         }
-        asked.extend_from_slice(run);
+        self.at += len;
+        (len > 0).then_some(&left[..len])
     }
-    asked
 }

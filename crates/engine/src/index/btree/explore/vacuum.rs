@@ -143,6 +143,29 @@ fn vacuum_beside_growth() {
     verify_clean(&tree);
 }
 
+/// Several who lack a block at once: one grows the file, the others take what he has brought, for
+/// a growth is several blocks and each of them wants one.
+fn growth_for_several() {
+    let (_pool, tree) = tree();
+    let have = tree.0.pool.extend(tree.file(), 60).expect("space").0 + 60;
+    let takers = [0; 3].map(|_| {
+        start(&tree, |tree| {
+            let spare = tree.0.spare().expect("a block");
+            thread::yield_now();
+            drop(spare);
+        })
+    });
+    join(takers);
+    let grown = tree.0.pool.blocks(tree.file()) - have;
+    assert_eq!(grown, have / 16, "the file grows once");
+}
+
+#[test]
+fn a_file_grows_once_for_several() {
+    survives("growth for several", growth_for_several, 300);
+    catches(&[Case { rule: "growth-turn", world: growth_for_several, within: 1000 }]);
+}
+
 #[test]
 fn vacuum_follows_splits() {
     survives("vacuum beside splits", vacuum_beside_splits, 500);

@@ -278,6 +278,48 @@ fn splits_keep_the_rows_of_a_key_together() {
     assert!(items.all(|item| item.key.len() > 20), "separators are whole keys");
 }
 
+/// A heap in which one row in so many is dead; it counts how many it is asked about.
+struct DeadOneIn {
+    one_in: u32,
+    asked: AtomicU32,
+}
+
+impl DeadRows for DeadOneIn {
+    fn dead_to_all(&self, rows: &[RowId], out: &mut [bool]) {
+        self.asked.fetch_add(rows.len() as u32, Ordering::Relaxed);
+        rows.iter()
+            .zip(out)
+            .for_each(|(row, dead)| *dead = row.block.0.is_multiple_of(self.one_in));
+    }
+}
+
+/// Scattered keys: each row of a leaf lies in a block of its own, so the few blocks that a full leaf
+/// asks about first say nothing of the others. As long as dead rows are among them it goes on
+/// until it has room, and does not split; where hardly any is dead it stops at once.
+#[test]
+fn full_leaves_of_scattered_rows_ask_on_while_that_pays() {
+    // Leaves are nine tenths full, then a sixth more keys come.
+    let leaves_after = |one_in: u32| {
+        let (_pool, tree) = tree(4000, 10);
+        let mut keys: Vec<u32> = (1..=20_000).collect();
+        Rng::from_seed(10).shuffle(&mut keys);
+        let entry = |n: u32, block: u32| (n.to_be_bytes().to_vec(), RowId::new(block, 1));
+        let mut old: Vec<_> = (1..=20_000).map(|n| entry(n * 2, keys[n as usize - 1])).collect();
+        old.sort_unstable();
+        old.chunks(500).for_each(|batch| suite::insert(&tree, batch));
+        let before = verify_clean(&tree).leaves;
+        let heap = Arc::new(DeadOneIn { one_in, asked: AtomicU32::new(0) });
+        tree.attach(Arc::clone(&heap) as Arc<dyn DeadRows>);
+        let new: Vec<_> = (1..=3000).map(|n| entry((n * 13) | 1, 100_001 + n * 7)).collect();
+        new.chunks(50).for_each(|batch| suite::insert(&tree, batch));
+        (before, verify_clean(&tree).leaves, heap.asked.load(Ordering::Relaxed))
+    };
+    let (before, after, asked) = leaves_after(7);
+    assert!(after * 10 < before * 12, "{before} leaves became {after}, {asked} rows asked");
+    let (before, after, few) = leaves_after(1_000_000);
+    assert!(after * 10 > before * 17 && few * 20 < asked, "{before} became {after}, {few} asked");
+}
+
 /// A heap whose rows from some block on are dead; it counts how often it is asked.
 struct DeadFrom {
     block: AtomicU32,
