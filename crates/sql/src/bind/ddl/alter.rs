@@ -2,14 +2,15 @@
 //!
 //! Does not do: binding expressions, which needs the table.
 
-use rightlink::IndexSchema;
 use sqlparser::ast::{
     self, AlterColumnOperation, AlterTableOperation, DropBehavior, RenameTableNameKind,
     TableConstraint,
 };
 
 use super::table::{foreign_key, is_null, new_check};
-use super::{Alteration, Definition, NewIndex, NewTable, names, primary, storage, unique};
+use super::{
+    Alteration, Definition, NewIndex, NewTable, columns_in_name, names, primary, storage, unique,
+};
 use crate::error::{Result, SqlError};
 use crate::schemas::{Resolver, beside};
 
@@ -93,13 +94,12 @@ fn add(
 ) -> Result<Alteration> {
     Ok(match constraint {
         TableConstraint::Unique(key) => {
-            let (name, columns) = unique(key)?;
-            let named = name.is_some();
-            let name = match name {
-                Some(name) => beside(table, &name),
-                None => format!("{table}_{}_key", columns.join("_")),
+            let named = key.name.is_some();
+            let mut schema = unique(key)?;
+            schema.name = match &key.name {
+                Some(name) => beside(table, &names::ident(name)),
+                None => format!("{table}_{}_key", columns_in_name(&schema)),
             };
-            let schema = columns.iter().fold(IndexSchema::new(name).unique(), |i, c| i.on(c));
             Alteration::AddUnique(NewIndex {
                 schema,
                 named,

@@ -389,15 +389,26 @@ fn with_owner(options: &SequenceOptions, resolver: &mut Resolver<'_>) -> Result<
     Ok(options)
 }
 
-fn unique(key: &ast::UniqueConstraint) -> Result<(Option<String>, Vec<String>)> {
-    let plain = key.characteristics.is_none()
-        && key.include.is_empty()
-        && key.index_options.is_empty()
-        && !matches!(key.nulls_distinct, NullsDistinctOption::NotDistinct);
-    if !plain {
+/// The index of a unique constraint, without a name.
+fn unique(key: &ast::UniqueConstraint) -> Result<IndexSchema> {
+    if key.characteristics.is_some() || !key.index_options.is_empty() {
         return Err(SqlError::unsupported("such a unique constraint"));
     }
-    Ok((key.name.as_ref().map(names::ident), plain_columns(&key.columns)?))
+    let columns = plain_columns(&key.columns)?;
+    let schema = columns.iter().fold(IndexSchema::new("").unique(), |index, name| index.on(name));
+    Ok(IndexSchema {
+        included: key.include.iter().map(names::ident).collect(),
+        nulls_not_distinct: matches!(key.nulls_distinct, NullsDistinctOption::NotDistinct),
+        ..schema
+    })
+}
+
+/// What an index that nobody named is called, between its table and the end of its name: its
+/// columns, included ones, too.
+fn columns_in_name(index: &IndexSchema) -> String {
+    let keys = index.columns.iter().map(|column| column.name.as_str());
+    let all: Vec<&str> = keys.chain(index.included.iter().map(String::as_str)).collect();
+    all.join("_")
 }
 
 /// Name and columns of a primary key.
@@ -523,22 +534,19 @@ fn create_index(create: &ast::CreateIndex, resolver: &mut Resolver<'_>) -> Resul
     let columns = create.columns.iter().map(key_column).collect::<Result<Vec<_>>>()?;
     let (columns, collations): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
     let named = create.name.is_some();
-    let name = match &create.name {
-        // An index is where its table is.
-        Some(name) => resolver.beside(&table, name)?,
-        None => {
-            let list: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-            format!("{table}_{}_idx", list.join("_"))
-        }
-    };
     let method = method.unwrap_or(IndexMethod::BTree);
-    let schema = IndexSchema {
+    let mut schema = IndexSchema {
         columns,
         unique: create.unique,
         method,
         nulls_not_distinct: create.unique && create.nulls_distinct == Some(false),
         included: create.include.iter().map(names::ident).collect(),
-        ..IndexSchema::new(name)
+        ..IndexSchema::new("")
+    };
+    schema.name = match &create.name {
+        // An index is where its table is.
+        Some(name) => resolver.beside(&table, name)?,
+        None => format!("{table}_{}_idx", columns_in_name(&schema)),
     };
     let (concurrently, if_not_exists) = (create.concurrently, create.if_not_exists);
     let condition = create.predicate.clone();

@@ -10,7 +10,9 @@ use sqlparser::ast::{
 };
 
 use super::super::collate;
-use super::{Definition, NewCheck, NewTable, names, primary, sequence, storage, unique};
+use super::{
+    Definition, NewCheck, NewTable, columns_in_name, names, primary, sequence, storage, unique,
+};
 use crate::error::{Result, SqlError, code};
 use crate::plan::notes::{Action, ColumnNotes, ForeignKey};
 use crate::schemas::{Resolver, bare, beside};
@@ -143,7 +145,7 @@ impl NewTable {
                 self.set_primary(vec![name.to_owned()], own)?;
             }
             ColumnOption::Unique(key) if key.characteristics.is_none() => {
-                self.add_unique(own, &[name.to_owned()]);
+                self.add_unique(own, unique(key)?.on(name));
             }
             ColumnOption::Collation(collation) => {
                 if last.kind != Type::Text {
@@ -202,8 +204,7 @@ impl NewTable {
                 self.set_primary(columns, name)
             }
             TableConstraint::Unique(key) => {
-                let (name, columns) = unique(key)?;
-                self.add_unique(name, &columns);
+                self.add_unique(key.name.as_ref().map(names::ident), unique(key)?);
                 Ok(())
             }
             TableConstraint::Check(check) => {
@@ -234,14 +235,14 @@ impl NewTable {
     }
 
     /// A unique constraint is a unique index called after its columns.
-    fn add_unique(&mut self, name: Option<String>, columns: &[String]) {
+    fn add_unique(&mut self, name: Option<String>, index: IndexSchema) {
         let schema = &mut self.schema;
         if name.is_none() {
             self.unnamed.push(schema.indexes.len());
         }
         let wanted = match name {
             Some(name) => beside(&schema.name, &name),
-            None => format!("{}_{}_key", schema.name, columns.join("_")),
+            None => format!("{}_{}_key", schema.name, columns_in_name(&index)),
         };
         let taken = |name: &str| schema.indexes.iter().any(|index| index.name == name);
         let mut free = wanted.clone();
@@ -250,9 +251,7 @@ impl NewTable {
             number += 1;
             free = format!("{wanted}{number}");
         }
-        let index =
-            columns.iter().fold(IndexSchema::new(free).unique(), |index, name| index.on(name));
-        schema.indexes.push(index);
+        schema.indexes.push(IndexSchema { name: free, ..index });
     }
 }
 
