@@ -198,12 +198,12 @@ fn equal_keys(
 
 /// Rows with `key` that the leaf names around `pos`, where one more would come.
 fn versions_at(node: &Node<&[u8; PAGE_SIZE]>, pos: usize, key: &[u8]) -> Checked<usize> {
-    let (mut count, mut members) = (0, Vec::new());
+    let mut count = 0;
     let mut meet = |at: usize| -> Checked<bool> {
-        let equal = node.opens_with(at, &node.item(at)?, key);
+        let item = node.item(at)?;
+        let equal = node.opens_with(at, &item, key);
         if equal {
-            node.members(at, &mut members)?;
-            count += members.len();
+            count += node.count_rows(at, &item);
         }
         Ok(equal)
     };
