@@ -17,7 +17,7 @@ use crate::index::btree::merge::used;
 use crate::index::btree::node::{Checked, Item, Node};
 use crate::index::btree::posting::{Member, Spot};
 use crate::index::btree::search::{Aim, Reached, Target};
-use crate::index::btree::{Optimisations, Tree, tree_key};
+use crate::index::btree::{Optimisations, Tree, TreeKey};
 use crate::wal::RecordKind;
 
 /// More removals than this from one page are logged as a fresh image.
@@ -29,7 +29,7 @@ const SPARSE: usize = 25;
 impl Tree {
     /// See [`crate::index::am::AccessMethod::delete`].
     pub(crate) fn delete(&self, xid: Xid, entry: &IndexEntry<'_>) -> Result<bool> {
-        let key = tree_key(entry.key, entry.row);
+        let key = TreeKey::new(entry.key, entry.row);
         let _registered = self.registrations.enter();
         let mut luggage = Luggage::default();
         loop {
@@ -122,7 +122,10 @@ fn removals(node: &Node<&[u8; PAGE_SIZE]>, mut rows: &[(usize, usize)]) -> Check
         let entry = *entry;
         let (mine, rest) = rows.split_at(rows.partition_point(|row| row.0 == entry));
         let mut members = Vec::new();
-        node.members(entry, &mut members)?;
+        // Of an entry with one row nothing is left.
+        if node.is_list(entry) {
+            node.members(entry, &mut members)?;
+        }
         let mut at = 0;
         members.retain(|_| {
             at += 1;

@@ -176,15 +176,19 @@ impl Frame {
         HEADER_SIZE + TRAILER + low + self.high.as_ref().map_or(0, Vec::len)
     }
 
-    /// Image of a page that holds `entries[from..to]`; `None` when they do not fit.
-    pub(crate) fn image(
+    /// Bytes that would be free on a page with all of `entries`; `None` when they do not fit.
+    pub(crate) fn room(&self, entries: &Entries) -> Option<usize> {
+        let all = (0, entries.len());
+        self.room_beside(entries, all, self.prefix(entries, 0, entries.len()))
+    }
+
+    /// The same of `entries[from..to]`, whose page has a `prefix`.
+    fn room_beside(
         &self,
         entries: &Entries,
-        from: usize,
-        to: usize,
-    ) -> Option<Box<[u8; PAGE_SIZE]>> {
-        assert!(self.high.is_some() == (self.right != 0), "only a rightmost page has no high key");
-        let prefix = self.prefix(entries, from, to);
+        (from, to): (usize, usize),
+        prefix: usize,
+    ) -> Option<usize> {
         let used: usize = (from..to)
             .map(|i| {
                 if i == from && self.level > 0 {
@@ -194,9 +198,20 @@ impl Frame {
                 }
             })
             .sum();
-        if self.fixed(prefix) + used + reserved(self.reserve, to - from) > PAGE_SIZE {
-            return None;
-        }
+        let room = PAGE_SIZE.checked_sub(self.fixed(prefix) + used)?;
+        (room >= reserved(self.reserve, to - from)).then_some(room)
+    }
+
+    /// Image of a page that holds `entries[from..to]`; `None` when they do not fit.
+    pub(crate) fn image(
+        &self,
+        entries: &Entries,
+        from: usize,
+        to: usize,
+    ) -> Option<Box<[u8; PAGE_SIZE]>> {
+        assert!(self.high.is_some() == (self.right != 0), "only a rightmost page has no high key");
+        let prefix = self.prefix(entries, from, to);
+        self.room_beside(entries, (from, to), prefix)?;
         let low = if self.left == 0 { &self.base(entries, from, to)[..prefix] } else { &self.low };
         let mut image = self.empty_image(low, prefix);
         let upper = PAGE_SIZE - TRAILER - low.len() - self.high.as_ref().map_or(0, Vec::len);

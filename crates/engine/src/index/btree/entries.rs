@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use crate::config::MAX_KEY_BYTES;
+use crate::ids::RowId;
 use crate::index::btree::edit::{Value, item_size};
 use crate::index::btree::node::{Checked, DEAD, HEAD, Node, POSTING, SLOT};
 use crate::index::btree::posting::{self, Member, Rows, row_of, whose};
@@ -109,9 +110,15 @@ impl Entries {
 
     /// Puts an entry in front of entry `pos`.
     pub(crate) fn insert(&mut self, pos: usize, key: &[u8], value: Value<'_>) {
-        assert!(key.len() + value.extra.len() <= MAX_KEY_BYTES, "the caller checked the limit");
         debug_assert!(pos == 0 || *self.last_key(pos - 1) < *key);
         debug_assert!(pos == self.len() || self.key(pos) > key);
+        let record = self.store(key, value);
+        self.list.insert(pos, record);
+    }
+
+    /// Takes the bytes of an entry in, at the end.
+    fn store(&mut self, key: &[u8], value: Value<'_>) -> Record {
+        assert!(key.len() + value.extra.len() <= MAX_KEY_BYTES, "the caller checked the limit");
         let record = Record {
             at: self.bytes.len() as u32,
             key: key.len() as u16,
@@ -121,7 +128,7 @@ impl Entries {
         };
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.extra);
-        self.list.insert(pos, record);
+        record
     }
 
     /// Appends an entry that is larger than all others.
@@ -226,31 +233,51 @@ impl Entries {
 
     /// Puts rows of one key, the first of which `key` has, in front of entry `pos`.
     pub(crate) fn insert_rows(&mut self, pos: usize, key: &[u8], members: &[Member]) {
+        debug_assert!(pos == 0 || *self.last_key(pos - 1) < *key);
+        let record = self.store_rows(key, members);
+        self.list.insert(pos, record);
+    }
+
+    fn store_rows(&mut self, key: &[u8], members: &[Member]) -> Record {
         let list = posting::encode(members);
         let tag = if list.is_empty() { 0 } else { POSTING };
         let dead = if members[0].dead { DEAD } else { 0 };
-        self.insert(pos, key, Value { extra: &list, tags: tag | dead, ..Value::default() });
+        self.store(key, Value { extra: &list, tags: tag | dead, ..Value::default() })
+    }
+
+    /// Calls `visit` with every row of a leaf.
+    pub(crate) fn for_each_row(&self, mut visit: impl FnMut(RowId)) {
+        for i in 0..self.len() {
+            visit(row_of(self.key(i)).expect("items are judged when a page is loaded"));
+            if self.is_list(i) {
+                self.rows(i).for_each(|member| visit(member.row));
+            }
+        }
     }
 
     /// Of each leaf entry keeps the rows for which `keep` of its position, the row's position
-    /// there, and the row holds.
+    /// there, and the row holds. What stays as it is keeps its bytes where they are.
     pub(crate) fn keep_rows(&mut self, mut keep: impl FnMut(usize, usize, &Member) -> bool) {
-        let mut out = Entries::default();
+        let (mut kept, mut members) = (0, Vec::new());
         for i in 0..self.len() {
-            let mut members = self.members(i);
+            members.clear();
+            self.append_members(i, &mut members);
             let (count, mut at) = (members.len(), 0);
             members.retain(|member| {
                 at += 1;
                 keep(i, at - 1, member)
             });
-            if members.len() == count {
-                out.push(self.key(i), self.value(i));
-            } else if let Some(first) = members.first() {
-                let key = [whose(self.key(i)), &first.row.to_bytes()].concat();
-                out.insert_rows(out.len(), &key, &members);
-            }
+            let Some(first) = members.first() else { continue };
+            self.list[kept] = match members.len() == count {
+                true => self.list[i],
+                false => {
+                    let key = [whose(self.key(i)), &first.row.to_bytes()].concat();
+                    self.store_rows(&key, &members)
+                }
+            };
+            kept += 1;
         }
-        *self = out;
+        self.list.truncate(kept);
     }
 
     /// Could leaf entries `i` and `i + 1` share an item?

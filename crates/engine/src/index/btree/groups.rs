@@ -163,6 +163,8 @@ impl LeafGroups<'_> {
             let block = node.child(child)?;
             bound.clear();
             let end = match child + 1 < node.count {
+                // Nothing comes after it, whatever the bound.
+                _ if at + 1 == self.entries.len() => at + 1,
                 true => {
                     node.append_key(child + 1, &mut bound)?;
                     self.end_of(at, Some(&bound))

@@ -7,6 +7,7 @@
 //! | `meta` `alloc` | root and free pages; blocks for new pages; registered descents |
 //! | `search` `descent` | from the root to the page that a key belongs to |
 //! | `insert` `delete` | one leaf at a time |
+//! | `unique` | whether a key may go in, and what leaves by the way |
 //! | `split` `split_point` `halve` | then its parent; where, and the usual leaf |
 //! | `groups` `ahead` `warm` | leaves named, read, and in the caches before they are wanted |
 //! | `scan` `lookup` `cursor` | leaf after leaf, both ways; lists of keys; from one to the next |
@@ -63,6 +64,7 @@ mod split_point;
 #[cfg(test)]
 mod tests;
 mod tree_key;
+mod unique;
 mod vacuum;
 mod verify;
 mod warm;

@@ -144,6 +144,8 @@ pub(crate) fn decode(bytes: &[u8], members: &mut Vec<Member>) -> Checked<()> {
     if bytes.is_empty() {
         return Err("a posting list without rows");
     }
+    // Most rows take two bytes.
+    members.reserve(bytes.len() / 2);
     for member in Rows::after(first, bytes) {
         members.push(member?);
     }
@@ -196,8 +198,18 @@ impl<R: PageRead> Node<R> {
         }
         let item = self.item(i)?;
         let mut bytes = Vec::new();
-        self.page.append(item.extra, item.extra_len(), &mut bytes);
-        decode(&bytes, out)
+        decode(self.page.slice(item.extra, item.extra_len(), &mut bytes), out)
+    }
+
+    /// How many rows leaf entry `i` has, whose item is `item`. Its list is counted, not judged.
+    pub(crate) fn count_rows(&self, i: usize, item: &Item) -> usize {
+        if !self.is_list(i) {
+            return 1;
+        }
+        let mut bytes = Vec::new();
+        let list = self.page.slice(item.extra, item.extra_len(), &mut bytes);
+        // Two numbers a row, and each has one byte that says that it is the last.
+        1 + list.iter().filter(|byte| **byte < 0x80).count() / 2
     }
 
     /// Where `key` is, whose search on this leaf ended at `found`.
@@ -230,7 +242,7 @@ impl<R: PageRead> Node<R> {
     }
 
     /// Is `key` the encoded key of leaf entry `i`, whose item is `item`?
-    fn has_key(&self, i: usize, item: &Item, key: &[u8]) -> bool {
+    pub(crate) fn has_key(&self, i: usize, item: &Item, key: &[u8]) -> bool {
         self.prefix + item.rem == key.len() + ROW && self.opens_with(i, item, key)
     }
 }
@@ -272,6 +284,8 @@ mod tests {
                 bytes[member.hint] |= 1;
                 assert_eq!(encode(&back[..1]).len(), 0);
             }
+            let ends = bytes.iter().filter(|byte| **byte < 0x80).count();
+            assert_eq!(ends, 2 * (members.len() - 1), "rows can be counted without reading them");
             let mut dead = vec![members[0]];
             decode(&bytes, &mut dead).unwrap();
             assert!(dead[1..].iter().all(|member| member.dead));

@@ -19,7 +19,7 @@ use crate::index::btree::entries::Entries;
 use crate::index::btree::node::{Checked, DEAD, HAS_DEAD, HEAD, Item, Node, POSTING, SLOT};
 use crate::index::btree::posting::{self, Member, Spot, row_of};
 use crate::index::btree::{Optimisations, Tree};
-use crate::page::header::{HEADER_SIZE, LOWER, UPPER, u16_at};
+use crate::page::header::HEADER_SIZE;
 
 /// A page that has less than one part in so many free after deduplication is split instead.
 const WORTH: usize = 10;
@@ -126,22 +126,22 @@ impl Tree {
                 !member.dead
             });
         }
-        let mut image = frame.image_of(&entries);
+        let mut room = frame.room(&entries);
         let worth = self.options.capacity / WORTH + frame.reserve;
         let appends = node.right == 0 && pos == node.count;
-        let full = node.is_leaf() && image.as_ref().is_none_or(|image| room(image) < worth);
+        let full = node.is_leaf() && room.is_none_or(|room| room < worth);
         // Where some are marked, their neighbours have died, too, more often than not.
         let asks = full || !marked.is_empty();
-        if asks && may_ask && !appends && self.drop_dead(&mut entries, &marked) {
-            image = frame.image_of(&entries).filter(|new| image.is_some() || room(new) >= worth);
+        if asks && may_ask && !appends && self.drop_dead(&mut entries, &mut marked) {
+            room = frame.room(&entries).filter(|new| room.is_some() || *new >= worth);
         }
-        if image.is_none() && twins && entries.deduplicate(self.list_bytes()) {
-            image = frame.image_of(&entries).filter(|image| room(image) >= worth);
-            if image.is_some() {
+        if room.is_none() && twins && entries.deduplicate(self.list_bytes()) {
+            room = frame.room(&entries).filter(|room| *room >= worth);
+            if room.is_some() {
                 rightlink_env::points::hit("btree.put.deduplicated");
             }
         }
-        Ok(image)
+        Ok(room.and_then(|_| frame.image_of(&entries)))
     }
 
     /// An entry that is there already stays; it may have been marked dead.
@@ -170,11 +170,6 @@ impl Tree {
         }
         Ok(())
     }
-}
-
-/// Bytes free in one piece.
-fn room(image: &[u8; PAGE_SIZE]) -> usize {
-    usize::from(u16_at(image, UPPER)) - usize::from(u16_at(image, LOWER))
 }
 
 /// How the list of an entry is parted by the row of `key` in front of its member `at`: how many of
