@@ -12,12 +12,13 @@
 
 use std::time::Duration;
 
-use rightlink_env::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
+use rightlink_env::sync::{Arc, AtomicU64, Mutex, Ordering};
 use rightlink_env::{Clock, Logger, Nanos};
 
 use crate::buffer::BufferPool;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{Csn, ObjectId, Xid};
+use crate::txn::bells::{StateGuard, StateLock};
 use crate::txn::dead_hints::{self, DeadHints};
 use crate::txn::helpers::Helpers;
 use crate::txn::locks::LockMode;
@@ -184,7 +185,7 @@ const MAX_STEP: u64 = 1 << 16;
 pub struct TxnManager {
     pub(super) file: Box<dyn StatusFile>,
     pub(super) options: TxnOptions,
-    pub(super) state: Mutex<State>,
+    pub(super) state: StateLock,
     pub(super) ring: StatusRing,
     pub(super) durable_commits: DurableCommits,
     pub(super) counters: Counters,
@@ -229,7 +230,7 @@ impl TxnManager {
         let next = next.0.max(meta.limit).max(Xid::FIRST.0);
         Ok(Arc::new(TxnManager {
             ring: StatusRing::new(options.ring, next),
-            state: Mutex::new(State::new(next, meta.limit, CSN_OLD)),
+            state: StateLock::new(State::new(next, meta.limit, CSN_OLD)),
             ceiling: Mutex::new(Ceiling { meta, step: MIN_STEP }),
             file,
             helpers: Helpers::new(options.helpers),
@@ -466,7 +467,7 @@ impl TxnManager {
         }
     }
 
-    fn hand_out_now(&self, mut state: MutexGuard<'_, State>, id: TxnId, len: u64) -> Arc<Run> {
+    fn hand_out_now(&self, mut state: StateGuard<'_>, id: TxnId, len: u64) -> Arc<Run> {
         self.ring.open(state.next..state.next + len);
         let run = state.hand_out(id, len);
         self.next.store(state.next, Ordering::Release);
@@ -474,7 +475,7 @@ impl TxnManager {
     }
 
     /// Raises the ring's floor so that xids below `end` fit, and spills the numbers left behind.
-    fn make_room(&self, mut state: MutexGuard<'_, State>, end: u64) -> Result<()> {
+    fn make_room(&self, mut state: StateGuard<'_>, end: u64) -> Result<()> {
         let least = end - self.ring.capacity();
         let floor = (least + self.ring.capacity() / 8).min(state.next).max(least);
         self.give_up_slots(&mut state, floor);

@@ -12,6 +12,7 @@
 //! | `ring` | outcomes of recent xids, read without a lock; which commits are durable (R1) |
 //! | `status` | outcomes on disk: the status file |
 //! | `state` | what the manager's one lock guards |
+//! | `bells` | that lock, and how those are woken who wait |
 //! | `waiting` | blocking, deadlocks, timeouts, cancel |
 //! | `heirs` | who goes on when several wait to write one row |
 //! | `helpers` | threads that are free to help statements |
@@ -33,6 +34,7 @@
 //! Does not do: row locks as such (an xid in the row is the lock, see `heap`), undo (there is
 //! none), retries.
 
+mod bells;
 mod commit;
 mod contenders;
 mod dead_hints;

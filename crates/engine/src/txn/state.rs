@@ -43,7 +43,7 @@ pub(super) struct Running {
     pub(super) isolation: Isolation,
     pub(super) started: Nanos,
     pub(super) first: Option<u64>,
-    /// Set while it waits; whoever ends the wait clears it and rings.
+    /// Set while it waits; whoever ends the wait clears it and notes the bell.
     pub(super) wait: Option<Wait>,
     pub(super) bell: Arc<Condvar>,
     /// Who waits for one of its xids, in the order of arrival.
@@ -97,6 +97,8 @@ pub(super) struct State {
     pub(super) aging: BTreeMap<u64, Aging>,
     next_aging: u64,
     pub(super) late: Vec<Arc<Late>>,
+    /// Bells of those who were woken, rung when the lock is free (`bells`).
+    pub(super) rung: Vec<Arc<Condvar>>,
     pub(super) locks: LockTable,
     pub(super) groups: Groups,
     /// Those who wait to write rows.
@@ -125,6 +127,7 @@ impl State {
             aging: BTreeMap::new(),
             next_aging: 0,
             late: Vec::new(),
+            rung: Vec::new(),
             locks: LockTable::default(),
             groups: Groups::default(),
             queues: BTreeMap::new(),
@@ -283,7 +286,8 @@ impl State {
     pub(super) fn wake(&mut self, id: TxnId) {
         let waiter = self.txn(id);
         assert!(waiter.wait.take().is_some(), "only who waits is woken");
-        waiter.bell.notify_one();
+        let bell = Arc::clone(&waiter.bell);
+        self.rung.push(bell);
     }
 
     /// Wakes who waits for an xid of `id` that is aborted now, in the order of arrival.

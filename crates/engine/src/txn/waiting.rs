@@ -6,17 +6,18 @@
 //! for no ring: what it asked for is busy, and that is all it wants to know.
 //!
 //! Invariants: a transaction waits for one thing at a time; whoever ends a wait clears it before
-//! ringing the bell; a wait given up leaves nothing behind; no latch is held while waiting (R12).
+//! the bell is rung; a wait given up leaves nothing behind; no latch is held while waiting (R12).
 //! Does not do: choosing a cheaper victim; waits for I/O.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rightlink_env::Nanos;
-use rightlink_env::sync::{Arc, AtomicBool, Condvar, MutexGuard, Ordering};
+use rightlink_env::sync::{Arc, AtomicBool, Condvar, Ordering};
 
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{ObjectId, Xid};
+use crate::txn::bells::StateGuard;
 use crate::txn::heirs::{Anchor, Front, Place, Version};
 use crate::txn::locks::LockMode;
 use crate::txn::manager::{TxnManager, bump};
@@ -108,10 +109,10 @@ impl TxnManager {
     /// Sleeps until the wait of `id` is over or given up.
     pub(super) fn block<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: StateGuard<'a>,
         id: TxnId,
         patience: &Patience<'_>,
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<StateGuard<'a>> {
         bump(&self.counters.waits);
         let waits = patience.timeout != Some(Duration::ZERO);
         let mut ring = if waits { state.closes_ring(id) } else { None };
@@ -173,13 +174,15 @@ impl TxnManager {
     fn sleep<'a>(
         &self,
         bell: &Condvar,
-        state: MutexGuard<'a, State>,
+        state: StateGuard<'a>,
         until: Option<Nanos>,
-    ) -> MutexGuard<'a, State> {
-        let Some(until) = until else { return bell.wait(state) };
+    ) -> StateGuard<'a> {
         let clock = &self.options.clock;
-        let rest = if clock.is_simulated() { SIMULATED_LOOK } else { until.since(clock.now()) };
-        bell.wait_timeout(state, rest).0
+        let rest = until.map(|until| match clock.is_simulated() {
+            true => SIMULATED_LOOK,
+            false => until.since(clock.now()),
+        });
+        state.wait(bell, rest)
     }
 
     /// Makes a waiting transaction look whether it was cancelled.
