@@ -305,5 +305,6 @@ fn broken_transactions_are_caught() {
         Case { rule: "r1-durable", world: commits_are_durable_first, within: 4000 },
         Case { rule: "lock-fair", world: writers_are_not_passed_by, within: 4000 },
         Case { rule: "txn-heir", world: heirs_end, within: 4000 },
+        Case { rule: "txn-no-bell", world: heirs_end, within: 100 },
     ]);
 }
