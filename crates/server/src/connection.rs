@@ -14,7 +14,7 @@ use rightlink_sql::{Column, Datum, Execution, Session, SqlError, SqlType, Transa
 use crate::config::Config;
 use crate::peers::{End, Peer, Phase};
 use crate::protocol::backend::Out;
-use crate::protocol::frontend::{self, Bind, Message, Target, Violation, format_at};
+use crate::protocol::frontend::{self, Bind, Message, Shorts, Target, Violation};
 use crate::sink::{Client, FULL, check_count, lost};
 use crate::transport::{Input, Transport};
 
@@ -69,13 +69,13 @@ impl Formats {
         }
     }
 
-    fn set(&mut self, portal: &str, formats: &[i16]) {
+    fn set(&mut self, portal: &str, formats: Shorts<'_>) {
         match portal {
             "" => {
                 self.unnamed.clear();
-                self.unnamed.extend_from_slice(formats);
+                self.unnamed.extend(formats.iter());
             }
-            name => drop(self.named.insert(name.to_owned(), formats.to_vec())),
+            name => drop(self.named.insert(name.to_owned(), formats.iter().collect())),
         }
     }
 
@@ -384,7 +384,7 @@ impl Core<'_> {
             values(bind, &description.parameters)
         });
         self.session.bind(bind.portal, bind.statement, values??)?;
-        self.formats.set(bind.portal, &bind.results);
+        self.formats.set(bind.portal, bind.results);
         self.out.plain(b'2');
         Ok(())
     }
@@ -466,7 +466,7 @@ fn values(bind: &Bind<'_>, types: &[SqlType]) -> Result<Vec<Datum>, SqlError> {
     let value = |(at, bytes): (usize, &Option<&[u8]>)| {
         let ty = types.get(at).copied().unwrap_or(SqlType::Text);
         let Some(bytes) = bytes else { return Ok(Datum::Null) };
-        if format_at(&bind.formats, at) == 1 {
+        if bind.formats.at(at) == 1 {
             return Datum::from_binary(ty, bytes);
         }
         let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
@@ -474,5 +474,9 @@ fn values(bind: &Bind<'_>, types: &[SqlType]) -> Result<Vec<Datum>, SqlError> {
             .ok_or_else(|| SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\""))?;
         Datum::from_text(ty, text)
     };
-    bind.values.iter().enumerate().map(value).collect()
+    let mut values = Vec::with_capacity(bind.values.len());
+    for each in bind.values.iter().enumerate() {
+        values.push(value(each)?);
+    }
+    Ok(values)
 }

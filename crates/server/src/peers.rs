@@ -3,7 +3,8 @@
 //!
 //! Invariants: a statement ends only by its session's interrupt, so it is rolled back and never cut
 //! off; a connection that waits for its client ends by its socket, which wakes it. A connection
-//! leaves the list after its session is gone.
+//! leaves the list after its session is gone. No phase is taken for longer than it is; it may be
+//! taken for a step shorter, as a connection that goes from one to the next asks no clock.
 //! Does not do: anything of its own accord; `step` is called ten times a second.
 
 use std::collections::HashMap;
@@ -45,11 +46,13 @@ pub(crate) enum End {
 pub(crate) struct Peer {
     pub(crate) pid: u32,
     pub(crate) secret: u32,
-    clock: Clock,
     socket: Socket,
     phase: AtomicU8,
-    /// Start of the phase.
-    since: AtomicU64,
+    /// Phases begun, this one included.
+    begun: AtomicU64,
+    /// How many there were when the last one was met, and when that was: for `step` alone.
+    met: AtomicU64,
+    met_at: AtomicU64,
     /// `idle_in_transaction_session_timeout`, 0 for none.
     idle_millis: AtomicU64,
     end: AtomicU8,
@@ -59,12 +62,13 @@ pub(crate) struct Peer {
 impl Peer {
     /// The connection does something else from now on.
     pub(crate) fn enter(&self, phase: Phase) {
-        self.since.store(self.clock.now().0, Ordering::Relaxed);
+        // First: who sees the phase does not take it for as long as the one before.
+        self.begun.fetch_add(1, Ordering::Relaxed);
         self.phase.store(phase as u8, Ordering::Release);
     }
 
     /// A message has come. Those that are sent together are one stretch of work, from the first one
-    /// on: the clock is asked once.
+    /// on.
     pub(crate) fn busy(&self) {
         if !self.is_in(Phase::Busy) {
             self.enter(Phase::Busy);
@@ -118,19 +122,29 @@ impl Peer {
         self.socket.shutdown(Shutdown::Read);
     }
 
+    /// How long it has been in the phase that was read just now.
+    fn spent(&self, now: Nanos) -> Duration {
+        let begun = self.begun.load(Ordering::Relaxed);
+        if self.met.swap(begun, Ordering::Relaxed) != begun {
+            self.met_at.store(now.0, Ordering::Relaxed);
+        }
+        now.since(Nanos(self.met_at.load(Ordering::Relaxed)))
+    }
+
     fn step(&self, rules: &Rules) {
-        let spent = rules.now.since(Nanos(self.since.load(Ordering::Relaxed)));
-        if self.is_in(Phase::Startup) {
+        let phase = self.phase.load(Ordering::Acquire);
+        let (is_in, spent) = (|one: Phase| phase == one as u8, self.spent(rules.now));
+        if is_in(Phase::Startup) {
             if spent > rules.startup_timeout || rules.stop != Stop::No {
                 self.finish(End::Startup);
                 // It may also wait for somebody who does not read.
                 self.socket.shutdown(Shutdown::Both);
             }
-        } else if self.is_in(Phase::Busy) {
+        } else if is_in(Phase::Busy) {
             self.step_busy(rules, spent);
         } else if rules.stop != Stop::No {
             self.finish(End::Shutdown);
-        } else if self.is_in(Phase::IdleInTransaction) {
+        } else if is_in(Phase::IdleInTransaction) {
             let limit = self.idle_millis.load(Ordering::Relaxed);
             if limit > 0 && spent > Duration::from_millis(limit) {
                 self.finish(End::IdleInTransaction);
@@ -211,10 +225,11 @@ impl Peers {
         let peer = Arc::new(Peer {
             pid,
             secret: u32::from_be_bytes(random()),
-            clock: self.clock.clone(),
             socket,
             phase: AtomicU8::new(Phase::Startup as u8),
-            since: AtomicU64::new(self.clock.now().0),
+            begun: AtomicU64::new(0),
+            met: AtomicU64::new(0),
+            met_at: AtomicU64::new(self.clock.now().0),
             idle_millis: AtomicU64::new(0),
             end: AtomicU8::new(End::None as u8),
             interrupt: OnceLock::new(),
@@ -240,5 +255,36 @@ impl Peers {
     pub(crate) fn step(&self, rules: &Rules) {
         let peers: Vec<Arc<Peer>> = self.list.lock().known.values().cloned().collect();
         peers.iter().for_each(|peer| peer.step(rules));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_ends_by_its_own_time_and_not_by_that_of_its_work() {
+        let peers = Arc::new(Peers::new(Clock::simulated()));
+        let (ours, _other) = UnixStream::pair().unwrap();
+        let registered = peers.register(Socket::Unix(Arc::new(ours)));
+        let peer = &registered.peer;
+        peer.set_idle_millis(1_000);
+        let ends_at = |millis: u64| {
+            let now = Nanos(millis * 1_000_000);
+            let startup_timeout = Duration::from_secs(60);
+            peers.step(&Rules { now, unix_micros: 0, startup_timeout, stop: Stop::No });
+            peer.end()
+        };
+        peer.enter(Phase::Busy);
+        assert_eq!([100, 5_000, 20_000].map(ends_at), [End::None; 3]);
+        peer.enter(Phase::IdleInTransaction);
+        assert_eq!([20_100, 20_900].map(ends_at), [End::None; 2]);
+        // A statement in between, which no step has met.
+        peer.busy();
+        peer.enter(Phase::IdleInTransaction);
+        assert_eq!([21_200, 22_100].map(ends_at), [End::None; 2]);
+        assert_eq!(ends_at(22_300), End::IdleInTransaction);
     }
 }

@@ -68,11 +68,32 @@ pub(crate) enum Message<'a> {
 pub(crate) struct Bind<'a> {
     pub(crate) portal: &'a str,
     pub(crate) statement: &'a str,
-    /// None, one for all, or one each.
-    pub(crate) formats: Vec<i16>,
+    pub(crate) formats: Shorts<'a>,
     pub(crate) values: Vec<Option<&'a [u8]>>,
-    /// Likewise, for the columns of the results.
-    pub(crate) results: Vec<i16>,
+    /// Of the columns of the results.
+    pub(crate) results: Shorts<'a>,
+}
+
+/// A list of formats as it lies in a message: none, one for all, or one each.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shorts<'a>(&'a [[u8; 2]]);
+
+impl Shorts<'_> {
+    pub(crate) fn len(self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = i16> {
+        self.0.iter().map(|pair| i16::from_be_bytes(*pair))
+    }
+
+    /// The format of the `at`th value.
+    pub(crate) fn at(self, at: usize) -> i16 {
+        match self.0 {
+            [all] => i16::from_be_bytes(*all),
+            each => each.get(at).map_or(0, |pair| i16::from_be_bytes(*pair)),
+        }
+    }
 }
 
 /// The format of the `at`th of a list of formats.
@@ -138,10 +159,9 @@ impl<'a> Body<'a> {
         std::str::from_utf8(bytes).map_err(|_| Violation { sqlstate: "22021", what })
     }
 
-    fn shorts(&mut self) -> Parsed<Vec<i16>> {
+    fn shorts(&mut self) -> Parsed<Shorts<'a>> {
         let count = usize::from(self.short()?);
-        let bytes = self.bytes(count * 2)?;
-        Ok(bytes.chunks_exact(2).map(|pair| i16::from_be_bytes([pair[0], pair[1]])).collect())
+        Ok(Shorts(self.bytes(count * 2)?.as_chunks().0))
     }
 
     fn target(&mut self) -> Parsed<Target<'a>> {
@@ -195,7 +215,8 @@ fn bind<'a>(body: &mut Body<'a>) -> Parsed<Message<'a>> {
     let (portal, statement) = (body.text()?, body.text()?);
     let formats = body.shorts()?;
     let count = usize::from(body.short()?);
-    let mut values = Vec::new();
+    // Each value takes the bytes of its length at least: a count that lies reserves little.
+    let mut values = Vec::with_capacity(count.min(body.0.len() / LENGTH));
     for _ in 0..count {
         let length = body.long()?;
         let value = if length == u32::MAX { None } else { Some(body.bytes(length as usize)?) };
@@ -205,7 +226,7 @@ fn bind<'a>(body: &mut Body<'a>) -> Parsed<Message<'a>> {
         return Err(Violation::new("bind message has the wrong number of parameter formats"));
     }
     let results = body.shorts()?;
-    if formats.iter().chain(&results).any(|format| !matches!(format, 0 | 1)) {
+    if formats.iter().chain(results.iter()).any(|format| !matches!(format, 0 | 1)) {
         return Err(Violation { sqlstate: "22023", what: "unsupported format code" });
     }
     Ok(Message::Bind(Bind { portal, statement, formats, values, results }))
@@ -291,7 +312,7 @@ mod tests {
         let Ok(Message::Bind(bind)) = message(b'B', body) else { panic!("a bind") };
         assert_eq!((bind.portal, bind.statement), ("p", "s"));
         assert_eq!(bind.values, [Some(&b"x"[..]), None]);
-        assert_eq!((format_at(&bind.formats, 1), format_at(&bind.results, 5)), (1, 0));
+        assert_eq!((bind.formats.at(1), bind.results.at(5)), (1, 0));
     }
 
     #[test]

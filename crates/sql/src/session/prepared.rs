@@ -4,6 +4,7 @@
 //! else it is bound anew, and may not change the columns of its results.
 //! Does not do: the bytes of parameters on the wire.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rightlink::Transaction;
@@ -60,7 +61,7 @@ pub struct Description {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Execution {
     /// The statement is done; this is its tag.
-    Complete(String),
+    Complete(Cow<'static, str>),
     /// There may be more rows.
     Suspended,
     /// There was no statement in the message.
@@ -198,8 +199,8 @@ impl Portal {
     }
 
     /// The tag after the rows that were handed out.
-    pub(super) fn tag(&self) -> String {
-        let State::Running { plan, done, count, .. } = &self.state else { return String::new() };
+    pub(super) fn tag(&self) -> Cow<'static, str> {
+        let State::Running { plan, done, count, .. } = &self.state else { return Cow::default() };
         let count = done.as_ref().map_or(*count, |done| done.count);
         match &**plan {
             Plan::Insert(_) => counted("INSERT 0", count),
@@ -209,12 +210,16 @@ impl Portal {
     }
 }
 
-/// A tag with its count. Most are of one digit, which needs no formatting.
-fn counted(what: &str, count: u64) -> String {
-    match u8::try_from(count) {
-        Ok(digit @ 0..=9) => [what, " ", char::from(b'0' + digit).encode_utf8(&mut [0])].concat(),
-        _ => format!("{what} {count}"),
-    }
+/// A tag with its count. Most statements are of one row, and their tags are there.
+fn counted(what: &str, count: u64) -> Cow<'static, str> {
+    let known = match (count, what) {
+        (1, "SELECT") => "SELECT 1",
+        (1, "UPDATE") => "UPDATE 1",
+        (1, "INSERT 0") => "INSERT 0 1",
+        (1, "DELETE") => "DELETE 1",
+        _ => return format!("{what} {count}").into(),
+    };
+    Cow::Borrowed(known)
 }
 
 impl Session {
@@ -418,14 +423,14 @@ impl Session {
             if let Stmt::Utility(Utility::Copy(copy)) = &parsed.stmt {
                 self.check_usable()?;
                 let tag = self.copy(copy, sink)?;
-                return Ok(tag.map_or(Execution::Copying, Execution::Complete));
+                return Ok(tag.map_or(Execution::Copying, |tag| Execution::Complete(tag.into())));
             }
             if let Stmt::Utility(Utility::Declare { name, kind, query }) = &parsed.stmt {
                 self.check_usable()?;
                 portal.state = State::Finished;
                 let planned = statement.planned.as_ref().expect("its query was planned");
                 self.declare(name, *kind, query, (&planned.params, params))?;
-                return Ok(Execution::Complete("DECLARE CURSOR".to_owned()));
+                return Ok(Execution::Complete("DECLARE CURSOR".into()));
             }
             if let Some(tag) = self.unplanned(parsed, sink)? {
                 return Ok(Execution::Complete(tag));
@@ -453,21 +458,25 @@ impl Session {
     }
 
     /// Runs a statement without a plan.
-    fn unplanned(&mut self, parsed: &Arc<Parsed>, sink: &mut dyn Sink) -> Result<Option<String>> {
+    fn unplanned(
+        &mut self,
+        parsed: &Arc<Parsed>,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Cow<'static, str>>> {
         match &parsed.stmt {
             Stmt::Utility(utility) => {
                 if let Some(tag) = self.control(utility, sink)? {
-                    return Ok(Some(tag.to_owned()));
+                    return Ok(Some(tag.into()));
                 }
                 self.check_usable()?;
                 match utility {
                     Utility::Copy(_) => Err(SqlError::unsupported("COPY as a prepared statement")),
-                    _ => self.utility(utility, sink).map(Some),
+                    _ => self.utility(utility, sink).map(|tag| Some(tag.into())),
                 }
             }
             Stmt::Sql(statement) if ddl::is_definition(statement) => {
                 self.check_usable()?;
-                self.definition(statement, sink).map(Some)
+                self.definition(statement, sink).map(|tag| Some(tag.into()))
             }
             Stmt::Sql(_) => Ok(None),
         }
@@ -550,7 +559,7 @@ impl Session {
             return Err(SqlError::syntax(message).detail(detail));
         }
         if let Some(tag) = self.unplanned(parsed, sink)? {
-            return Ok(tag);
+            return Ok(tag.into_owned());
         }
         let plan = self.current_plan(&prepared)?;
         self.run_plan(&plan, convert(args, &types)?, sink)

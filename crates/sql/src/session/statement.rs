@@ -283,7 +283,7 @@ impl Session {
         while let Some(row) = portal.next()? {
             sink.row(row)?;
         }
-        Ok(portal.tag())
+        Ok(portal.tag().into_owned())
     }
 
     /// Starts a plan: one that writes has run when this returns.
