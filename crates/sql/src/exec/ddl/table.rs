@@ -24,9 +24,10 @@ impl Definer<'_> {
         }
         let mut schema = table.schema.clone();
         for index in &schema.indexes {
-            for key in &index.columns {
-                if !schema.columns.iter().any(|column| column.name == key.name) {
-                    let message = format!("column \"{}\" named in key does not exist", key.name);
+            let keys = index.columns.iter().map(|key| &key.name);
+            for name in keys.chain(&index.included) {
+                if !schema.columns.iter().any(|column| column.name == *name) {
+                    let message = format!("column \"{name}\" named in key does not exist");
                     return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
                 }
             }
