@@ -5,8 +5,8 @@
 //! most of its rows lie in, for versions of hot rows lie close together. These are also a sample:
 //! as long as enough of the rows asked about are dead, and not enough room was found, it goes on,
 //! for where keys are scattered nearly every row of a leaf lies in a block of its own. Where rows
-//! only come in, all that would be in vain: after some leaves without a dead row only one in so many
-//! asks, unless a row on it is marked dead.
+//! only come in, all that would be in vain: after some leaves without a dead row only one in so
+//! many asks, unless a row on it is marked dead.
 //!
 //! Invariants: a row that the heap calls dead under the leaf's latch is the row that the entry was
 //! made for: its row id is not given free before this entry is gone (R3). By key, where the verdict

@@ -21,8 +21,13 @@ use crate::index::btree::posting::{self, Member, Spot, row_of};
 use crate::index::btree::{Optimisations, Tree};
 use crate::page::header::HEADER_SIZE;
 
-/// A page that has less than one part in so many free after deduplication is split instead.
+/// Dead rows leave a page for room that would else be made by a split if one part in so many is free
+/// then.
 const WORTH: usize = 10;
+/// The same for rows of one key that are put together. Less is enough: who updates rows that an old
+/// snapshot sees adds one row to many keys, once, and the second version is a few bytes in a list.
+/// A tenth is what leaves are built with, and a list does not give back all that its rows took.
+const WORTH_LISTS: usize = 32;
 
 /// What became of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,6 +141,7 @@ impl Tree {
             room = frame.room(&entries).filter(|new| room.is_some() || *new >= worth);
         }
         if room.is_none() && twins && entries.deduplicate(self.list_bytes()) {
+            let worth = self.options.capacity / WORTH_LISTS + frame.reserve;
             room = frame.room(&entries).filter(|room| *room >= worth);
             if room.is_some() {
                 rightlink_env::points::hit("btree.put.deduplicated");

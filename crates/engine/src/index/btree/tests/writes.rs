@@ -293,8 +293,8 @@ impl DeadRows for DeadOneIn {
     }
 }
 
-/// Scattered keys: each row of a leaf lies in a block of its own, so the few blocks that a full leaf
-/// asks about first say nothing of the others. As long as dead rows are among them it goes on
+/// Scattered keys: each row of a leaf lies in a block of its own, so the few blocks that a full
+/// leaf asks about first say nothing of the others. As long as dead rows are among them it goes on
 /// until it has room, and does not split; where hardly any is dead it stops at once.
 #[test]
 fn full_leaves_of_scattered_rows_ask_on_while_that_pays() {
