@@ -176,8 +176,8 @@ macro_rules! files {
 files!(
     expressions basics errors transactions paths grouping unsupported lengths definitions references
     upsert catalogs collations storage partial unique_constraints retype cascades names sequences
-    comments pages settings figures hot_updates copy_batches fuzzy_order dead_rows statistics schemas
-    cursors information
+    comments pages settings figures hot_updates copy_batches fuzzy_order dead_rows statistics
+    schemas cursors information
 );
 
 #[test]

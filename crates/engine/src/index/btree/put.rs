@@ -21,12 +21,12 @@ use crate::index::btree::posting::{self, Member, Spot, row_of};
 use crate::index::btree::{Optimisations, Tree};
 use crate::page::header::HEADER_SIZE;
 
-/// Dead rows leave a page for room that would else be made by a split if one part in so many is free
-/// then.
+/// Dead rows leave a page for room that would else be made by a split if one part in so many is
+/// free then.
 const WORTH: usize = 10;
 /// The same for rows of one key that are put together. Less is enough: who updates rows that an old
 /// snapshot sees adds one row to many keys, once, and the second version is a few bytes in a list.
-/// A tenth is what leaves are built with, and a list does not give back all that its rows took.
+/// A tenth is what leaves are built with; a list does not give back all that its rows took.
 const WORTH_LISTS: usize = 32;
 
 /// What became of an entry.
