@@ -146,7 +146,7 @@ impl Tree {
 
     /// Drops rows that the heap calls dead from the entries of a full leaf. `marked`: blocks to ask
     /// about before all others. False: none was found.
-    pub(crate) fn drop_dead(&self, entries: &mut Entries, marked: &mut Vec<BlockNo>) -> bool {
+    pub(crate) fn drop_dead(&self, entries: &mut Entries, marked: Vec<BlockNo>) -> bool {
         let Some(heap) = self.heap.get() else { return false };
         let mut rows = promising(entries, marked);
         let (all, mut asked, mut gone) = (rows.rows.len(), 0, Vec::new());
@@ -232,7 +232,7 @@ struct Promising {
 
 /// The rows of `entries`. First come those of the `marked` blocks, then those of the blocks that
 /// most of them lie in; of equals none before others because it is newer.
-fn promising(entries: &Entries, marked: &mut Vec<BlockNo>) -> Promising {
+fn promising(entries: &Entries, mut marked: Vec<BlockNo>) -> Promising {
     marked.sort_unstable();
     marked.dedup();
     let mut rows: Vec<u64> = Vec::with_capacity(entries.len());

@@ -137,7 +137,7 @@ impl Tree {
         let full = node.is_leaf() && room.is_none_or(|room| room < worth);
         // Where some are marked, their neighbours have died, too, more often than not.
         let asks = full || !marked.is_empty();
-        if asks && may_ask && !appends && self.drop_dead(&mut entries, &mut marked) {
+        if asks && may_ask && !appends && self.drop_dead(&mut entries, marked) {
             room = frame.room(&entries).filter(|new| room.is_some() || *new >= worth);
         }
         if room.is_none() && twins && entries.deduplicate(self.list_bytes()) {
