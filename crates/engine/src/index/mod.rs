@@ -8,6 +8,7 @@ pub mod am;
 pub mod btree;
 pub mod hash;
 mod method;
+mod promising;
 pub mod search_key;
 #[cfg(test)]
 pub(crate) mod suite;

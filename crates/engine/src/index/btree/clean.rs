@@ -1,17 +1,13 @@
 //! Dead rows leave leaves: by key, when the heap has pruned them, and when a full leaf asks the
 //! heap which of its rows are dead.
 //!
-//! A full leaf asks about few blocks first: those of the rows marked dead on it, then those that
-//! most of its rows lie in, for versions of hot rows lie close together. These are also a sample:
-//! as long as enough of the rows asked about are dead, and not enough room was found, it goes on,
-//! for where keys are scattered nearly every row of a leaf lies in a block of its own. Where rows
-//! only come in, all that would be in vain: after some leaves without a dead row only one in so
-//! many asks, unless a row on it is marked dead.
+//! Where rows only come in, asking is in vain: after some full leaves without a dead row only one
+//! in so many asks, unless a row on it is marked dead.
 //!
 //! Invariants: a row that the heap calls dead under the leaf's latch is the row that the entry was
 //! made for: its row id is not given free before this entry is gone (R3). By key, where the verdict
 //! is older than the latch, the caller's check stands in for that. Removals are logged.
-//! Does not do: look at the heap; marks (`scan`).
+//! Does not do: look at the heap; choose whom to ask about (`promising`); marks (`scan`).
 
 use rightlink_env::sync::Ordering;
 
@@ -25,14 +21,9 @@ use crate::index::btree::posting::Spot;
 use crate::index::btree::read::PageRead;
 use crate::index::btree::search::{Aim, Place, Reached, Target};
 use crate::index::btree::{Tree, TreeKey};
+use crate::index::promising::dead_among;
 use crate::wal::RecordKind;
 
-/// Heap blocks that a full leaf asks about at a time, and rows in them.
-const MAX_BLOCKS: usize = 16;
-const MAX_ROWS: usize = 160;
-/// It goes on where at least one in so many rows was dead, until one in so many of all is.
-const GOES_ON: usize = 16;
-const ENOUGH: usize = 8;
 /// Full leaves without a dead row after which few ask, and one in how many does.
 const PATIENCE: u32 = 8;
 const ONE_IN: u32 = 16;
@@ -148,25 +139,12 @@ impl Tree {
     /// about before all others. False: none was found.
     pub(crate) fn drop_dead(&self, entries: &mut Entries, marked: Vec<BlockNo>) -> bool {
         let Some(heap) = self.heap.get() else { return false };
-        let mut rows = promising(entries, marked);
-        let (all, mut asked, mut gone) = (rows.rows.len(), 0, Vec::new());
-        loop {
-            let some = rows.next();
-            let mut dead = vec![false; some.len()];
-            heap.dead_to_all(&some, &mut dead);
-            gone.extend(some.iter().zip(&dead).filter(|(_, dead)| **dead).map(|(row, _)| *row));
-            asked += some.len();
-            if asked == all || gone.len() * GOES_ON < asked || gone.len() * ENOUGH >= all {
-                break;
-            }
-            rightlink_env::points::hit("btree.put.asks-on");
-        }
+        let gone = dead_among(entries.rows_of_all(), marked, heap.as_ref());
         if gone.is_empty() {
             self.vain.fetch_add(1, Ordering::Relaxed);
             return false;
         }
         self.vain.store(0, Ordering::Relaxed);
-        gone.sort_unstable();
         entries.keep_rows(|_, _, member| gone.binary_search(&member.row).is_err());
         rightlink_env::points::hit("btree.put.bottom-up");
         true
@@ -219,60 +197,4 @@ fn rows_under<R: PageRead>(node: &Node<R>, key: &[u8]) -> Checked<Vec<((usize, u
         out.extend(members.iter().enumerate().map(|(at, member)| ((entry, at), member.row)));
     }
     Ok(out)
-}
-
-/// Rows of a leaf to ask the heap about, block by block: first those that are most likely dead.
-struct Promising {
-    /// Ascending, as numbers: those are sorted in a fraction of the time.
-    rows: Vec<u64>,
-    /// Of each block: is it marked, its rows, a number without meaning, and its place in `rows`.
-    runs: Vec<(bool, usize, u32, usize)>,
-    at: usize,
-}
-
-/// The rows of `entries`. First come those of the `marked` blocks, then those of the blocks that
-/// most of them lie in; of equals none before others because it is newer.
-fn promising(entries: &Entries, mut marked: Vec<BlockNo>) -> Promising {
-    marked.sort_unstable();
-    marked.dedup();
-    let mut rows: Vec<u64> = Vec::with_capacity(entries.len());
-    entries.for_each_row(|row| rows.push(u64::from(row.block.0) << 16 | u64::from(row.slot)));
-    rows.sort_unstable();
-    let mut runs = Vec::with_capacity(rows.len());
-    let mut from = 0;
-    for run in rows.chunk_by(|a, b| block_of(*a) == block_of(*b)) {
-        let block = block_of(run[0]);
-        let is_marked = marked.binary_search(&block).is_ok();
-        // A number that tells nothing of where in the table the block is.
-        let scattered = block.0.wrapping_mul(0x9e37_79b9).rotate_left(16);
-        runs.push((is_marked, run.len(), scattered, from));
-        from += run.len();
-    }
-    // Beyond the first ones the order does not matter.
-    if runs.len() > MAX_BLOCKS {
-        runs.select_nth_unstable_by(MAX_BLOCKS, |a, b| b.cmp(a));
-    }
-    let first = runs.len().min(MAX_BLOCKS);
-    runs[..first].sort_unstable_by(|a, b| b.cmp(a));
-    Promising { rows, runs, at: 0 }
-}
-
-fn block_of(row: u64) -> BlockNo {
-    BlockNo((row >> 16) as u32)
-}
-
-impl Promising {
-    /// The next ones: those of few blocks. Empty when there are no more.
-    fn next(&mut self) -> Vec<RowId> {
-        let mut out = Vec::new();
-        for (_, len, _, from) in self.runs[self.at..].iter().take(MAX_BLOCKS) {
-            if !out.is_empty() && out.len() + len > MAX_ROWS {
-                break;
-            }
-            let rows = &self.rows[*from..from + len];
-            out.extend(rows.iter().map(|row| RowId::new(block_of(*row).0, *row as u16)));
-            self.at += 1;
-        }
-        out
-    }
 }

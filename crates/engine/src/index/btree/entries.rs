@@ -245,14 +245,13 @@ impl Entries {
         self.store(key, Value { extra: &list, tags: tag | dead, ..Value::default() })
     }
 
-    /// Calls `visit` with every row of a leaf.
-    pub(crate) fn for_each_row(&self, mut visit: impl FnMut(RowId)) {
-        for i in 0..self.len() {
-            visit(row_of(self.key(i)).expect("items are judged when a page is loaded"));
-            if self.is_list(i) {
-                self.rows(i).for_each(|member| visit(member.row));
-            }
-        }
+    /// Every row of a leaf.
+    pub(crate) fn rows_of_all(&self) -> impl Iterator<Item = RowId> {
+        (0..self.len()).flat_map(|i| {
+            let first = row_of(self.key(i)).expect("items are judged when a page is loaded");
+            let list = self.is_list(i).then(|| self.rows(i).map(|member| member.row));
+            std::iter::once(first).chain(list.into_iter().flatten())
+        })
     }
 
     /// Of each leaf entry keeps the rows for which `keep` of its position, the row's position

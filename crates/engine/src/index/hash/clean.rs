@@ -4,9 +4,8 @@
 //! Invariants: a row that the heap calls dead under the page's latch is the row that the entry was
 //! made for: its row id is not given free before this entry is gone (R3). By key, where the verdict
 //! is older than the latch, the caller's check stands in for that. Removals are logged.
-//! Does not do: look at the heap; marks (`scan`); squeeze sparse pages (`vacuum`).
+//! Does not do: look at the heap; choose whom to ask about (`promising`); marks (`scan`); squeeze sparse pages (`vacuum`).
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::buffer::{Mtr, Pin};
@@ -17,11 +16,8 @@ use crate::index::hash::Index;
 use crate::index::hash::bucket::{Bucket, Checked, Place, is_bucket};
 use crate::index::hash::code::whole;
 use crate::index::hash::edit::Entry;
+use crate::index::promising::dead_among;
 use crate::wal::RecordKind;
-
-/// Heap blocks that a full page asks about, and rows in them.
-const MAX_BLOCKS: usize = 8;
-const MAX_ROWS: usize = 160;
 
 /// Entries on their way out.
 struct Removal<'a, 'e> {
@@ -97,12 +93,8 @@ impl Index {
     /// Drops rows that the heap calls dead from the entries of a full page. False: none was found.
     pub(crate) fn drop_dead(&self, entries: &mut Vec<Entry<'_>>, but: RowId) -> bool {
         let Some(heap) = self.heap.get() else { return false };
-        let asked = candidates(entries, but);
-        let mut dead = vec![false; asked.len()];
-        heap.dead_to_all(&asked, &mut dead);
-        let mut gone: Vec<RowId> =
-            asked.iter().zip(&dead).filter(|(_, dead)| **dead).map(|(row, _)| *row).collect();
-        gone.sort_unstable();
+        let rows = entries.iter().map(|entry| entry.row).filter(|row| *row != but);
+        let gone = dead_among(rows, Vec::new(), heap.as_ref());
         entries.retain(|entry| gone.binary_search(&entry.row).is_err());
         if !gone.is_empty() {
             rightlink_env::points::hit("hash.put.bottom-up");
@@ -133,22 +125,4 @@ impl Removal<'_, '_> {
         out.places.dedup();
         Ok(out)
     }
-}
-
-/// Rows of a page to ask the heap about, block by block, those first of which there are many.
-fn candidates(entries: &[Entry<'_>], but: RowId) -> Vec<RowId> {
-    let mut blocks: BTreeMap<_, Vec<RowId>> = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| entry.row != but) {
-        blocks.entry(entry.row.block).or_default().push(entry.row);
-    }
-    let mut order: Vec<&Vec<RowId>> = blocks.values().collect();
-    order.sort_by_key(|rows| std::cmp::Reverse(rows.len()));
-    let mut asked = Vec::new();
-    for rows in order.into_iter().take(MAX_BLOCKS) {
-        if !asked.is_empty() && asked.len() + rows.len() > MAX_ROWS {
-            break;
-        }
-        asked.extend_from_slice(rows);
-    }
-    asked
 }
