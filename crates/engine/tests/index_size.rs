@@ -32,6 +32,11 @@ fn scattered(id: i64) -> i64 {
     id * 73_471 % ROWS
 }
 
+/// A number between the scattered ones, of one row only.
+fn another(id: i64) -> i64 {
+    scattered(id) * 1009 + 500
+}
+
 /// A table with ascending and scattered numbers and with values of many rows.
 fn database(with: &[IndexSchema]) -> (tempfile::TempDir, Database) {
     let dir = tempfile::tempdir().unwrap();
@@ -83,4 +88,41 @@ fn built_indexes_are_small() {
     let fill = check(&db, "number", 14.0);
     assert!((0.88..=0.91).contains(&fill), "a bulk build fills {fill}");
     check(&db, "tag", 5.0);
+}
+
+/// An old snapshot sees every row as it was, so each update leaves both versions an entry in every
+/// index. Leaves that were built nearly full used to be split, all of them: twice the size.
+#[test]
+fn updates_beside_an_old_snapshot_do_not_double_indexes() {
+    let (_dir, db) = database(&[]);
+    let mut txn = db.begin();
+    txn.create_index("t", &IndexSchema::new("number").on("number")).unwrap();
+    txn.commit().unwrap();
+    let before = ["t_pkey", "number"].map(|index| leaves(&db, index).0);
+    let mut old = db.begin();
+    assert!(old.get("t", &[Value::Int8(1)]).unwrap().is_some(), "it has its snapshot");
+    for first in 0..100 {
+        let mut txn = db.begin();
+        // Every fourth row, far from each other in both indexes.
+        for id in (first * 4..ROWS).step_by(400) {
+            let row = txn.get("t", &[Value::Int8(id)]).unwrap().unwrap();
+            assert!(txn.update("t", row.id, &[("number", Value::Int8(another(id)))]).unwrap());
+        }
+        txn.commit().unwrap();
+    }
+    let after = ["t_pkey", "number"].map(|index| leaves(&db, index).0);
+    for (index, (before, after)) in ["t_pkey", "number"].iter().zip(before.iter().zip(after)) {
+        let grown = after / before;
+        println!("{index}: {grown:.2} times its size");
+        assert!((1.02..=1.4).contains(&grown), "{index}: {grown} times its size");
+    }
+    let row = old.get("t", &[Value::Int8(4)]).unwrap().unwrap();
+    assert_eq!(
+        row.values[1],
+        Value::Int8(scattered(4) * 1009),
+        "the old snapshot sees what it saw"
+    );
+    drop(old);
+    let report = db.verify().unwrap();
+    assert!(report.is_clean(), "{:?}", report.findings);
 }

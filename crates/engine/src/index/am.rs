@@ -35,12 +35,15 @@ pub struct IndexEntry<'a> {
     /// under way: who wants the key meets that one and waits, so nobody else has it (R8), and
     /// nothing is asked.
     pub kept: bool,
+    /// The row takes the place of a version: an entry goes when nobody sees that one any more, so
+    /// the index is not to become larger for this one if it can be helped.
+    pub replaces: bool,
 }
 
 impl<'a> IndexEntry<'a> {
-    /// An entry without payload that takes part in uniqueness.
+    /// An entry of a new row, without payload, that takes part in uniqueness.
     pub fn new(key: &'a [u8], row: RowId) -> Self {
-        Self { key, row, payload: &[], exempt: false, kept: false }
+        Self { key, row, payload: &[], exempt: false, kept: false, replaces: false }
     }
 
     /// Must a unique index know that no other row has the key?

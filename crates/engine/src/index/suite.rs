@@ -70,6 +70,16 @@ pub(crate) fn insert(am: &dyn AccessMethod, entries: &[(Vec<u8>, RowId)]) {
     assert_eq!(outcome, InsertOutcome::Inserted);
 }
 
+/// Inserts entries of rows that take the place of versions, as one batch.
+pub(crate) fn insert_versions(am: &dyn AccessMethod, entries: &[(Vec<u8>, RowId)]) {
+    let mut batch: Vec<IndexEntry<'_>> = entries
+        .iter()
+        .map(|(key, row)| IndexEntry { replaces: true, ..IndexEntry::new(key, *row) })
+        .collect();
+    let outcome = am.insert_batch(Xid(5), &mut batch, None).unwrap();
+    assert_eq!(outcome, InsertOutcome::Inserted);
+}
+
 /// Removes the entries of all rows that are `dead`.
 pub(crate) fn vacuum(am: &dyn AccessMethod, dead: &dyn Fn(&RowId) -> bool) -> VacuumStats {
     let mut judge = |rows: &[RowId], out: &mut [bool]| {

@@ -138,5 +138,6 @@ fn split_record<'a>(
     let (exempt, payload) = payload.split_first().ok_or(short)?;
     let (place, row) = record.split_last_chunk().ok_or(short)?;
     let key = method.key_of(place).ok_or(short)?;
-    Ok(IndexEntry { key, row: RowId::from_bytes(*row), payload, exempt: *exempt != 0, kept: false })
+    let row = RowId::from_bytes(*row);
+    Ok(IndexEntry { payload, exempt: *exempt != 0, ..IndexEntry::new(key, row) })
 }

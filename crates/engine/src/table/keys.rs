@@ -168,7 +168,7 @@ impl Keys {
     pub(crate) fn entry(&self, at: usize, row: RowId) -> Option<IndexEntry<'_>> {
         let Span { key, payload, end, exempt } = self.spans[at]?;
         let (key, payload) = (&self.bytes[key..payload], &self.bytes[payload..end]);
-        Some(IndexEntry { key, row, payload, exempt, kept: false })
+        Some(IndexEntry { payload, exempt, ..IndexEntry::new(key, row) })
     }
 
     /// The entries of all rows that have one, in the order of the rows.

@@ -152,7 +152,7 @@ impl Table {
         let entry = keys.entry(NEW, row)?;
         let stays = keys.same(OLD, NEW) || broken("r8-kept");
         let kept = index.def.unique && stays && !self.is_being_indexed();
-        Some(IndexEntry { kept, ..entry })
+        Some(IndexEntry { kept, replaces: true, ..entry })
     }
 
     /// The new version alone; unless it is heap-only, it needs entries.

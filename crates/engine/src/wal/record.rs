@@ -55,6 +55,8 @@ pub enum RecordKind {
     Sequence = 17,
     /// Overflow pages were written or given back.
     Overflow = 18,
+    /// Index leaves shared their entries.
+    IndexSpread = 19,
 }
 
 /// Change of one page inside a record.
@@ -83,7 +85,7 @@ pub struct Record {
 
 impl RecordKind {
     /// All kinds, in order of their number.
-    pub const ALL: [RecordKind; 18] = [
+    pub const ALL: [RecordKind; 19] = [
         RecordKind::HeapInsert,
         RecordKind::HeapUpdate,
         RecordKind::HeapDelete,
@@ -102,6 +104,7 @@ impl RecordKind {
         RecordKind::Checkpoint,
         RecordKind::Sequence,
         RecordKind::Overflow,
+        RecordKind::IndexSpread,
     ];
 
     /// The kind that is stored as `byte`.

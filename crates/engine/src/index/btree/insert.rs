@@ -16,14 +16,16 @@ use crate::error::{Error, Result};
 use crate::ids::Xid;
 use crate::index::am::{HeapOracle, IndexEntry, InsertOutcome};
 use crate::index::btree::alloc::Spare;
-use crate::index::btree::edit::Value;
-use crate::index::btree::node::{Checked, Found, INCOMPLETE, Node, RIGHT};
+use crate::index::btree::edit::{self, Value};
+use crate::index::btree::node::{Checked, Found, INCOMPLETE, Node, RIGHT, SLOT};
 use crate::index::btree::posting::Spot;
 use crate::index::btree::probe::Given;
 use crate::index::btree::put::Put;
 use crate::index::btree::read::PageRead;
 use crate::index::btree::search::{Aim, Lead, Place, Reached, Step, Target};
 use crate::index::btree::split::Splitting;
+use crate::index::btree::split_point::grows_there;
+use crate::index::btree::spread::Full;
 use crate::index::btree::{MAX_ENTRY_BYTES, Optimisations, Tree, TreeKey};
 use crate::page::header;
 use crate::wal::RecordKind;
@@ -74,7 +76,9 @@ impl<'t> Luggage<'t> {
                 self.keep.push(tree.pin_linked(block)?);
             }
             Lack::Finish(block, level) => tree.complete_split(block, level)?,
-            Lack::Block | Lack::Luck => {}
+            Lack::Room(full) if tree.spread(full, self)? => {}
+            Lack::Room(_) if self.spare.is_none() => self.spare = Some(tree.spare()?),
+            Lack::Block | Lack::Room(_) | Lack::Luck => {}
         }
         self.rounds += 1;
         if self.rounds > MAX_ROUNDS {
@@ -94,6 +98,8 @@ pub(crate) enum Lack {
     Block,
     /// This page in memory.
     Page(u32),
+    /// Room on this leaf, from its neighbours; else a free block.
+    Room(Full),
     /// The completion of the split of this page, at this level.
     Finish(u32, u8),
     /// Only luck: somebody changed what was looked at.
@@ -276,6 +282,25 @@ impl<'a> Batch<'a, '_> {
         Ok(Some(leaf))
     }
 
+    /// What is wanted for entry `at`, which has this key and finds no room in front of the entry
+    /// `pos` of a leaf: what the neighbours can spare if it takes a version's place and is not one
+    /// of many, a block for a split if not.
+    fn lack_of(
+        &self,
+        mtr: &Mtr<'_>,
+        (held, pos): (Held, usize),
+        (at, key): (usize, &[u8]),
+    ) -> Result<Lack> {
+        let block = mtr.id(held).block.0;
+        let damage = |what| self.tree.corrupt(block, what);
+        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
+        if !self.entries[at].replaces || grows_there(&node, pos, key).map_err(damage)? {
+            return Ok(Lack::Block);
+        }
+        let need = SLOT + edit::item_size(key.len(), self.value(at).extra.len(), 0);
+        Ok(Lack::Room(Full { block, need }))
+    }
+
     /// Entries from `start` on, into the leaf arrived at or, for the first of them, right of it.
     fn fill(
         &self,
@@ -311,9 +336,10 @@ impl<'a> Batch<'a, '_> {
                 Placed::Over(round) => return Ok(round),
                 Placed::Full(held, pos) => {
                     if luggage.spare.is_none() && held == first {
+                        let lack = self.lack_of(&mtr, (held, pos), (at, &key))?;
                         luggage.trail.full = Some((mtr.id(held).block.0, mtr.version(held)));
                         luggage.trail.leaf = Some(mtr.release(held));
-                        return Ok(Round::Lack(Lack::Block));
+                        return Ok(Round::Lack(lack));
                     }
                     let value = self.value(at);
                     let splitting =

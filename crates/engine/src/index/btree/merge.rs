@@ -36,7 +36,7 @@ use rightlink_env::sync::{AtomicU64, Ordering};
 /// Counters of merges: pages share them, by number.
 const BUCKETS: usize = 64;
 
-/// How often pages have taken other pages' entries in. Whoever remembers a page asks whether that
+/// How often pages have taken entries of their left siblings in. Whoever remembers a page asks whether that
 /// has happened to it since; pages that share a counter look as if it had happened to each.
 pub(crate) struct Merges([AtomicU64; BUCKETS]);
 
@@ -52,7 +52,7 @@ impl Merges {
     }
 
     /// The page at `block` takes another one in; called before anybody can see it.
-    fn note(&self, block: u32) {
+    pub(crate) fn note(&self, block: u32) {
         self.bucket(block).fetch_add(1, Ordering::SeqCst);
     }
 

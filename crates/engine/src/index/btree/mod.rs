@@ -61,6 +61,7 @@ mod scan;
 mod search;
 mod split;
 mod split_point;
+mod spread;
 #[cfg(test)]
 mod tests;
 mod tree_key;

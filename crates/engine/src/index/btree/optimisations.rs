@@ -45,18 +45,20 @@ impl Optimisations {
     /// Batches of insertions hold a leaf for all of its keys, which get one log record, and go
     /// right to the next one.
     pub const BATCHES: Self = Self(1 << 13);
+    /// Full leaves share their entries with the leaves right of them before they are split.
+    pub const SPREADING: Self = Self(1 << 14);
     /// All of them.
-    pub const ALL: Self = Self((1 << 14) - 1);
+    pub const ALL: Self = Self((1 << 15) - 1);
     /// The heads around the place where a search begins are compared all at once, with vector
     /// instructions where the processor has them. A variant that is not among all: it is no faster,
     /// and touches more.
-    pub const SIMD: Self = Self(1 << 14);
+    pub const SIMD: Self = Self(1 << 15);
     /// Splits of leaves keep a whole key as separator instead of its first bytes. A variant that
     /// shows what suffix truncation is worth, and is not among all.
-    pub const WHOLE_SEPARATORS: Self = Self(1 << 15);
+    pub const WHOLE_SEPARATORS: Self = Self(1 << 16);
 
     /// Every optimisation with its name, variants left out.
-    pub const NAMES: [(&'static str, Self); 14] = [
+    pub const NAMES: [(&'static str, Self); 15] = [
         ("heads", Self::HEADS),
         ("samples", Self::SAMPLES),
         ("truncation", Self::TRUNCATION),
@@ -71,6 +73,7 @@ impl Optimisations {
         ("merging", Self::MERGING),
         ("deduplication", Self::DEDUPLICATION),
         ("batches", Self::BATCHES),
+        ("spreading", Self::SPREADING),
     ];
 
     /// Are all of `wanted` in this set?

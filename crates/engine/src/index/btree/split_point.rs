@@ -9,10 +9,11 @@
 //! which both halves fit. A strategy is a guess about what comes next; any answer is sound.
 //! Does not do: build the halves (`split`).
 
+use crate::config::PAGE_SIZE;
 use crate::ids::RowId;
 use crate::index::btree::edit::{self, Frame};
 use crate::index::btree::entries::Entries;
-use crate::index::btree::node::{SLOT, common};
+use crate::index::btree::node::{Checked, Node, SLOT, common};
 use crate::index::btree::posting::{row_of, whose};
 use crate::index::btree::split::separator_at;
 use crate::index::btree::{Optimisations, Tree};
@@ -119,6 +120,19 @@ pub(crate) fn follows(before: RowId, after: RowId) -> bool {
         Some(1) => after.slot <= 8,
         _ => false,
     }
+}
+
+/// Are more entries to be expected behind the new one, which belongs in front of entry `pos`?
+/// Decided as for a split, without taking the leaf apart.
+pub(crate) fn grows_there(node: &Node<&[u8; PAGE_SIZE]>, pos: usize, key: &[u8]) -> Checked<bool> {
+    if node.right == 0 || pos == node.count {
+        return Ok(true);
+    }
+    if pos == 0 {
+        return Ok(false);
+    }
+    let most_is_its_key = pos * 2 >= node.count && whose(&node.key(0)?) == whose(key);
+    Ok(most_is_its_key || follows(node.row(pos - 1)?, row_of(key)?))
 }
 
 /// If the best point is between two rows of one key, the nearest one between two keys is better,

@@ -5,6 +5,7 @@
 //! | `descents` | lookups beside splits, merges, deletions and the reuse of pages; registrations |
 //! | `scans` | scans in both directions, lists of keys, posting lists |
 //! | `ahead` | leaves named before they are wanted |
+//! | `spreads` | leaves that share their entries beside scans, lookups, merges and vacuum |
 //! | `vacuum` | a pass beside splits, merges and growth, in one part or two |
 //! | `writers` | of one leaf, of one unique key, of a cold tree; merges beside insertions |
 //!
@@ -18,6 +19,7 @@
 mod ahead;
 mod descents;
 mod scans;
+mod spreads;
 mod vacuum;
 mod writers;
 

@@ -17,7 +17,7 @@ fn options() -> TreeOptions {
     TreeOptions { capacity: CAPACITY, ..TreeOptions::default() }
 }
 
-/// A history of splits, deletions and merges, and its log.
+/// A history of splits, leaves that share, deletions and merges, and its log.
 fn history(seed: u64) -> (Vec<Record>, Model) {
     let make = if seed.is_multiple_of(2) { integer } else { few };
     let (test, tree) = tree(CAPACITY, seed);
@@ -26,7 +26,10 @@ fn history(seed: u64) -> (Vec<Record>, Model) {
     for round in 0..12 {
         let batch: Vec<_> =
             (0..60).map(|n| (make(&mut rng), RowId::new(round * 100 + n, 1))).collect();
-        suite::insert(&tree, &batch);
+        match round % 3 {
+            0 => suite::insert(&tree, &batch),
+            _ => suite::insert_versions(&tree, &batch),
+        }
         model.extend(batch);
         if round % 4 == 3 {
             let dead = |row: &RowId| !row.block.0.is_multiple_of(3);
@@ -56,10 +59,13 @@ fn the_whole_log_gives_the_same_tree() {
 #[test]
 fn every_prefix_of_the_log_gives_a_tree() {
     let (records, _) = history(4);
+    let moves = |kind| matches!(kind, RecordKind::IndexSplit | RecordKind::IndexSpread);
+    let spreads = records.iter().filter(|record| record.kind == RecordKind::IndexSpread).count();
+    assert!(spreads > 5, "leaves shared {spreads} times");
     let mut incomplete = 0;
     let first = records.iter().position(|record| record.kind == RecordKind::IndexMeta).unwrap();
-    for cut in (first + 1..=records.len())
-        .filter(|cut| *cut % 5 == 0 || records[cut - 1].kind == RecordKind::IndexSplit)
+    for cut in
+        (first + 1..=records.len()).filter(|cut| *cut % 5 == 0 || moves(records[cut - 1].kind))
     {
         let test = replay(&records[..cut]);
         let tree = BTree::open(&test.pool, FILE, options()).unwrap();

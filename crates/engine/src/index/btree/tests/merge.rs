@@ -169,8 +169,10 @@ fn scans_step_over_merges() {
                     for (key, row) in &some {
                         let _ = tree.delete(Xid(5), &IndexEntry::new(key, *row)).unwrap();
                     }
-                } else {
+                } else if rng.chance(1, 2) {
                     suite::insert(&tree, &some);
+                } else {
+                    suite::insert_versions(&tree, &some);
                 }
                 present = !present;
             }
@@ -371,7 +373,10 @@ fn writer(tree: &BTree, known: &Known, me: usize, until: &dyn Fn(usize) -> bool)
             mine.iter().for_each(|n| delete(tree, &known.entries[*n]));
         } else {
             let batch: Vec<_> = mine.iter().map(|n| known.entries[*n].clone()).collect();
-            suite::insert(tree, &batch);
+            match rng.chance(1, 2) {
+                true => suite::insert(tree, &batch),
+                false => suite::insert_versions(tree, &batch),
+            }
         }
         mine.iter().for_each(|n| known.change(*n));
     }
@@ -435,7 +440,7 @@ fn all_read(checked: &[AtomicU64; 2]) -> bool {
     checked.iter().all(|count| count.load(Ordering::Relaxed) > 1000)
 }
 
-/// Two writers that make pages split and merge all the time, a reader in each direction, and a
+/// Two writers that make pages split, share and merge all the time, a reader in each direction, and a
 /// vacuum that merges as well, on a tree with tiny pages. `RIGHTLINK_STORM_SECONDS=60` makes it a
 /// minute.
 #[test]

@@ -9,6 +9,7 @@ mod merge;
 mod posting;
 mod shape;
 mod skip;
+mod spread;
 mod vacuum;
 mod writes;
 
