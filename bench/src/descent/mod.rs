@@ -74,9 +74,9 @@ const EACH: &[&str] = &[
 ];
 
 /// `optimisation` is `all`, `none`, the one that is switched off, or a variant: `separator-first`,
-/// `simd`. In `none` separators are cut short all the same. `cursors`, `merging` and
-/// `spreading` are about lists of keys, deletions and updates, of which there are none here: what is
-/// measured without them is the noise.
+/// `simd`. In `none` separators are cut short all the same. `cursors`, `merging` and `spreading`
+/// are about lists of keys, deletions and updates, of which there are none here: what is measured
+/// without them is the noise.
 pub(crate) const KNOBS: &[Knob] = &[
     Knob { name: "keys", quick: &["1000000"], default: &["10000000"], all: &["10000000"] },
     Knob { name: "level", quick: LEVELS, default: LEVELS, all: LEVELS },

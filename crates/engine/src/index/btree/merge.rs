@@ -36,8 +36,9 @@ use rightlink_env::sync::{AtomicU64, Ordering};
 /// Counters of merges: pages share them, by number.
 const BUCKETS: usize = 64;
 
-/// How often pages have taken entries of their left siblings in. Whoever remembers a page asks whether that
-/// has happened to it since; pages that share a counter look as if it had happened to each.
+/// How often pages have taken entries of their left siblings in. Whoever remembers a page asks
+/// whether that has happened to it since; pages that share a counter look as if it had happened to
+/// each.
 pub(crate) struct Merges([AtomicU64; BUCKETS]);
 
 impl Default for Merges {
@@ -51,12 +52,12 @@ impl Merges {
         &self.0[block as usize % BUCKETS]
     }
 
-    /// The page at `block` takes another one in; called before anybody can see it.
+    /// The page at `block` takes entries of its left sibling in; called before anybody can see it.
     pub(crate) fn note(&self, block: u32) {
         self.bucket(block).fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A number that rises with every merge into the page at `block`.
+    /// A number that rises whenever the page at `block` takes entries in.
     pub(crate) fn received_by(&self, block: u32) -> u64 {
         self.bucket(block).load(Ordering::SeqCst)
     }

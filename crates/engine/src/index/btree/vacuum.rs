@@ -17,7 +17,8 @@
 //!
 //! A chain of such pages may be as long as all splits since the pass began, and each of its pages a
 //! place to follow it from. So a part remembers the pages that it followed from, and stops at one
-//! of them unless that has taken in its left sibling since it was visited. That suffices:
+//! of them unless that has taken in its left sibling, or entries of it, since it was visited. That
+//! suffices:
 //! - Who follows links for an entry comes only to pages whose low fence is not above its key: along
 //!   the chain the next low fence is the high key that was passed, fences move only down, and a
 //!   free page leads to the one that took over its low fence.

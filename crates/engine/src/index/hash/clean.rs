@@ -4,7 +4,8 @@
 //! Invariants: a row that the heap calls dead under the page's latch is the row that the entry was
 //! made for: its row id is not given free before this entry is gone (R3). By key, where the verdict
 //! is older than the latch, the caller's check stands in for that. Removals are logged.
-//! Does not do: look at the heap; choose whom to ask about (`promising`); marks (`scan`); squeeze sparse pages (`vacuum`).
+//! Does not do: look at the heap; choose whom to ask about (`promising`); marks (`scan`); squeeze
+//! sparse pages (`vacuum`).
 
 use std::ops::Range;
 

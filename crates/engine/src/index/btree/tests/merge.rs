@@ -440,8 +440,8 @@ fn all_read(checked: &[AtomicU64; 2]) -> bool {
     checked.iter().all(|count| count.load(Ordering::Relaxed) > 1000)
 }
 
-/// Two writers that make pages split, share and merge all the time, a reader in each direction, and a
-/// vacuum that merges as well, on a tree with tiny pages. `RIGHTLINK_STORM_SECONDS=60` makes it a
+/// Two writers that make pages split, share and merge all the time, a reader in each direction, and
+/// a vacuum that merges as well, on a tree with tiny pages. `RIGHTLINK_STORM_SECONDS=60` makes it a
 /// minute.
 #[test]
 fn readers_see_the_model_while_pages_split_and_merge() {
