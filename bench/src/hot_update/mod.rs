@@ -12,8 +12,8 @@
 //! rows; `hot_leaf_*` are means over the first hundred leaves of the key's index and over the
 //! samples, one a slice; `hot_leaf_dead_after` is sampled when the load has been over for a while.
 //! `idle_scan`: a scan of the key's index that has handed out ten rows stays open; `old_snapshot`:
-//! a snapshot from before the load does. What went on in the slowest slice is told beside the
-//! median of all slices. Where `epoch` was slower than `page-lsn`, both are run again in turns.
+//! a snapshot from before the load does. What went on in the slowest slice, and how fast the
+//! machine was in it, is told beside the median of all slices. Where `epoch` was slower than `page-lsn`, both are run again in turns.
 //!
 //! Invariants: the load runs as long as it is told, whatever it reaches.
 //! Does not do: other engines.
@@ -22,6 +22,7 @@ mod load;
 mod picture;
 mod slices;
 mod turns;
+mod yardstick;
 
 use std::path::Path;
 use std::time::Duration;
@@ -36,6 +37,7 @@ use crate::Failure;
 use crate::args::{Args, Size};
 use crate::hot_update::load::{Load, Setup};
 use crate::hot_update::slices::{Slice, Watch};
+use crate::hot_update::yardstick::Yardstick;
 use crate::knobs::{self, Cell, Knob};
 use crate::report::{Column, Field, Report, say};
 use crate::scratch::Scratch;
@@ -148,8 +150,10 @@ fn run_cell(cell: &Cell, dir: &Path, size: Size) -> Result<Outcome, Failure> {
     let clock = Clock::system();
     let time = Duration::from_secs(cell.get("seconds")?);
     let slice = SLICE.min(time / 4).max(Duration::from_millis(250));
+    let mut yardstick = Yardstick::new();
     let load = Load::start(&db, &setup);
-    let (start, mut slices, mut watch) = (clock.now(), Vec::new(), Watch::new(&db, &clock, &load));
+    let (start, mut slices) = (clock.now(), Vec::new());
+    let mut watch = Watch::new(&db, &clock, &load, &mut yardstick);
     while clock.now() - start < time {
         slices.push(watch.slice(slice));
         let sample = hot_leaves(&db, &setup)?;

@@ -1,4 +1,5 @@
-//! Slices of the load: how many updates, and what else went on, to tell why one was slow.
+//! Slices of the load: how many updates, what else went on, and how fast the machine was, to tell
+//! why one was slow.
 //!
 //! Invariants: figures are those of one slice. Where the kernel does not tell, its figures are
 //! zero. Does not do: finding causes; it shows what a slow slice had more of.
@@ -9,6 +10,7 @@ use rightlink::Database;
 use rightlink_env::{Clock, Nanos};
 
 use crate::hot_update::load::Load;
+use crate::hot_update::yardstick::{self, Yardstick};
 use crate::stats::Summary;
 
 /// Figures of the database that grow, with the unit in which they are shown.
@@ -32,7 +34,7 @@ const TICK: f64 = 0.01;
 #[derive(Debug)]
 pub(crate) struct Slice {
     pub(crate) updates_per_s: f64,
-    /// As [`GROWING`], then as [`CPU`].
+    /// As [`GROWING`], then as [`CPU`], then as [`yardstick::NAMES`].
     figures: Vec<f64>,
 }
 
@@ -41,6 +43,7 @@ pub(crate) struct Watch<'a> {
     db: &'a Database,
     clock: &'a Clock,
     load: &'a Load,
+    yardstick: &'a mut Yardstick,
     time: Nanos,
     updates: u64,
     figures: Vec<f64>,
@@ -48,20 +51,25 @@ pub(crate) struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     /// The first slice begins.
-    pub(crate) fn new(db: &'a Database, clock: &'a Clock, load: &'a Load) -> Watch<'a> {
+    pub(crate) fn new(
+        db: &'a Database,
+        clock: &'a Clock,
+        load: &'a Load,
+        yardstick: &'a mut Yardstick,
+    ) -> Watch<'a> {
         let (time, updates, figures) = (clock.now(), load.updates(), figures(db));
-        Watch { db, clock, load, time, updates, figures }
+        Watch { db, clock, load, yardstick, time, updates, figures }
     }
 
     /// Waits until a slice of this length is over.
     pub(crate) fn slice(&mut self, length: Duration) -> Slice {
-        self.clock.sleep_until(self.time + length);
-        let now = Watch::new(self.db, self.clock, self.load);
-        let seconds = (now.time - self.time).as_secs_f64();
-        let updates_per_s = (now.updates - self.updates) as f64 / seconds;
+        let speed = self.yardstick.until(self.clock, self.time + length);
+        let (time, updates, now) = (self.clock.now(), self.load.updates(), figures(self.db));
+        let seconds = (time - self.time).as_secs_f64();
+        let updates_per_s = (updates - self.updates) as f64 / seconds;
         let change = |(now, before): (&f64, &f64)| now - before;
-        let figures = now.figures.iter().zip(&self.figures).map(change).collect();
-        *self = now;
+        let figures = now.iter().zip(&self.figures).map(change).chain(speed).collect();
+        (self.time, self.updates, self.figures) = (time, updates, now);
         Slice { updates_per_s, figures }
     }
 }
@@ -99,10 +107,11 @@ pub(crate) fn slowest(slices: &[Slice]) -> Option<String> {
     let slow = |a: &&Slice, b: &&Slice| a.updates_per_s.total_cmp(&b.updates_per_s);
     let slowest = slices.iter().min_by(slow)?;
     let number = slices.iter().position(|slice| std::ptr::eq(slice, slowest))? + 1;
-    let names = GROWING.iter().map(|(.., name)| *name).chain(CPU);
+    let names = GROWING.iter().map(|(.., name)| *name).chain(CPU).chain(yardstick::NAMES);
     let pair = |(at, name): (usize, &str)| {
         let median = Summary::of(slices.iter().map(|slice| slice.figures[at]).collect()).median;
-        format!("{name} {:.1} ({median:.1})", slowest.figures[at])
+        let digits = if median < 10.0 { 2 } else { 1 };
+        format!("{name} {:.digits$} ({median:.digits$})", slowest.figures[at])
     };
     let figures: Vec<String> = names.enumerate().map(pair).collect();
     let count = slices.len();
@@ -117,12 +126,12 @@ mod tests {
     fn the_slowest_is_shown_beside_the_median() {
         let slice = |updates_per_s, figure| Slice {
             updates_per_s,
-            figures: vec![figure; GROWING.len() + CPU.len()],
+            figures: vec![figure; GROWING.len() + CPU.len() + yardstick::NAMES.len()],
         };
         let slices = [slice(9.0, 1.0), slice(3.0, 7.0), slice(8.0, 2.0)];
         assert_eq!(speeds(&slices), [9.0, 3.0, 8.0]);
         let line = slowest(&slices).expect("there are some");
-        assert!(line.contains("slice 2 of 3") && line.contains("MB of log 7.0 (2.0)"), "{line}");
+        assert!(line.contains("slice 2 of 3") && line.contains("MB of log 7.00 (2.00)"), "{line}");
         assert!(slowest(&[]).is_none());
     }
 

@@ -13,6 +13,7 @@ use crate::Failure;
 use crate::args::Size;
 use crate::hot_update::load::{Load, Setup};
 use crate::hot_update::slices::Watch;
+use crate::hot_update::yardstick::Yardstick;
 use crate::hot_update::{fill, open, park};
 use crate::knobs::Cell;
 use crate::stats::pairs;
@@ -32,8 +33,9 @@ pub(crate) fn page_lsn_by_epoch(
     let db = open(&setup, dir)?;
     fill(&db, &setup, cell.get("logged")?)?;
     let parked = park(&db, &setup, cell.get("idle_scan")?, cell.get("old_snapshot")?)?;
+    let mut yardstick = Yardstick::new();
     let load = Load::start(&db, &setup);
-    let mut watch = Watch::new(&db, &clock, &load);
+    let mut watch = Watch::new(&db, &clock, &load, &mut yardstick);
     // What caches and the log's segments need at first.
     watch.slice(turn * 4);
     let mut speed = |hints| {
