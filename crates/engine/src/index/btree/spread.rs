@@ -3,17 +3,18 @@
 //! A leaf that is split leaves two halves. Where insertions go everywhere, that makes leaves two
 //! thirds full in the long run, and where they fill all leaves at once, as updates beside an old
 //! snapshot do, it makes twice as many leaves. So a full leaf first looks to the right. If it and
-//! up to three neighbours have room for what all of them hold, the entries are dealt out evenly; if
+//! up to five neighbours have room for what all of them hold, the entries are dealt out evenly; if
 //! not, over one leaf more. (Knuth's B*-tree does so with one neighbour and makes three leaves of
-//! two: The Art of Computer Programming, volume 3, 6.2.4.) That is
-//! for versions, which leave again: `insert` asks for it where an update adds one. Rows that are
-//! new to the table go on splitting leaves, whose room they will want; spreading them takes twice
-//! the log. So does a leaf where keys ascend, for there the room is wanted in one place.
+//! two: The Art of Computer Programming, volume 3, 6.2.4.) That is for versions, which leave again:
+//! `insert` asks for it where an update adds one. Rows that are new to the table go on splitting
+//! leaves, whose room they will want; spreading them takes twice the log. So does a leaf where keys
+//! ascend, for there the room is wanted in one place.
 //!
 //! One record does it all, under the latches of the leaves from left to right, of the one behind
 //! them if a leaf is put in, and of their parent, which must be the same. The first leaf keeps its
-//! low fence and each takes the beginning of the next one's keys from the left, so keys move only
-//! right (R5): who comes to a leaf for a key that has left it finds it by the right link. Vacuum
+//! low fence, and no leaf is to end behind its old end, so keys move only right (R5): who comes to
+//! a leaf for a key that has left it finds it by the right link. A thin leaf among full ones would
+//! take keys from the right in an even deal, so there only the leaves up to it share. Vacuum
 //! follows as it does for splits and merges: every leaf gets its cycle id, and those that took
 //! entries in say so.
 //!
@@ -82,29 +83,39 @@ impl Plan {
     fn choose(used: &[usize], capacity: usize) -> Option<Plan> {
         let plans = (2..=used.len())
             .flat_map(|leaves| [false, true].map(|one_more| Plan { leaves, one_more }));
-        let fill = |plan: &Plan| {
-            let total: usize = used[..plan.leaves].iter().sum();
-            total * 100 / (plan.after() * capacity)
+        let up_to = |leaves: usize| used[..leaves].iter().sum::<usize>();
+        let fill = |plan: &Plan| up_to(plan.leaves) * 100 / (plan.after() * capacity);
+        // In an even deal no leaf would take keys from the right.
+        let moves_right = |plan: &Plan| {
+            let each = up_to(plan.leaves) / plan.after();
+            (1..plan.leaves).all(|leaf| each * leaf <= up_to(leaf))
         };
-        let good = plans.filter(|plan| (LEAST..=FILL).contains(&fill(plan)));
+        let good = plans.filter(|plan| (LEAST..=FILL).contains(&fill(plan)) && moves_right(plan));
         good.max_by_key(|plan| (fill(plan), !plan.one_more))
     }
 }
 
 /// Where the entries of each leaf begin and end when they are dealt out evenly over `leaves`: near
-/// the even cut, where the separator is shortest. `sizes` has the bytes of each entry.
-fn deal(entries: &Entries, sizes: &[usize], leaves: usize, tolerance: usize) -> Vec<Range<usize>> {
+/// the even cut, where the separator is shortest, but not behind the old end of a leaf, which `ends`
+/// has. `sizes` has the bytes of each entry. `None`: a leaf would get nothing.
+fn deal(
+    entries: &Entries,
+    (sizes, ends): (&[usize], &[usize]),
+    leaves: usize,
+    tolerance: usize,
+) -> Option<Vec<Range<usize>>> {
     let total: usize = sizes.iter().sum();
     let (mut ranges, mut start) = (Vec::with_capacity(leaves), 0);
     let (mut at, mut before) = (0, 0);
     for leaf in 1..leaves {
         let wanted = total * leaf / leaves;
-        while at < sizes.len() && before + sizes[at] + tolerance < wanted {
+        let most = ends[leaf - 1].min(entries.len() - 1);
+        while at < most && before + sizes[at] + tolerance < wanted {
             (at, before) = (at + 1, before + sizes[at]);
         }
-        let mut best: Option<(usize, usize, usize)> = None;
         let (mut near, mut bytes) = (at, before);
-        while near < sizes.len() && (bytes <= wanted + tolerance || best.is_none()) {
+        let mut best: Option<(usize, usize, usize)> = None;
+        while near <= most && (bytes <= wanted + tolerance || best.is_none()) {
             if near > start {
                 let cut = separator(&entries.last_key(near - 1), entries.key(near)).len();
                 let rank = (cut, bytes.abs_diff(wanted), near);
@@ -112,19 +123,22 @@ fn deal(entries: &Entries, sizes: &[usize], leaves: usize, tolerance: usize) -> 
             }
             (near, bytes) = (near + 1, bytes + sizes[near]);
         }
-        let Some((.., end)) = best else { break };
+        let (.., end) = best?;
         ranges.push(start..end);
         start = end;
     }
     ranges.push(start..entries.len());
-    ranges
+    Some(ranges)
 }
 
-/// The leaves that share, taken out, and where they are to go.
+/// The leaves that share, taken out.
+#[derive(Default)]
 struct Shared {
     entries: Entries,
     /// Bytes of each entry, as it was.
     sizes: Vec<usize>,
+    /// Where each leaf ended.
+    ends: Vec<usize>,
     /// Frames of the leaves that there are.
     frames: Vec<Frame>,
 }
@@ -132,7 +146,7 @@ struct Shared {
 impl Shared {
     /// Takes out all leaves but the rows that are marked dead.
     fn load(tree: &Tree, mtr: &Mtr<'_>, leaves: &[Held]) -> Result<Shared> {
-        let mut all = Shared { entries: Entries::default(), sizes: Vec::new(), frames: Vec::new() };
+        let mut all = Shared::default();
         for held in leaves {
             let damage = |what| tree.corrupt(mtr.id(*held).block.0, what);
             let node = Node::open(mtr.bytes(*held)).map_err(damage)?;
@@ -147,19 +161,20 @@ impl Shared {
                 all.sizes.push(entries.size(i, 0, node.prefix));
                 all.entries.push(entries.key(i), entries.value(i));
             }
+            all.ends.push(all.entries.len());
             all.frames.push(Frame::of(&node, tree.reserve()));
         }
         Ok(all)
     }
 
-    /// Images of the leaves, dealt out anew; `new` is the block of one more. `None`: they do not
-    /// fit, or the first one would not have room for `need` bytes.
+    /// Images of the leaves at `blocks`, dealt out anew. `None`: they do not fit, or the first one
+    /// would not have room for `need` bytes.
     fn images(&self, tree: &Tree, blocks: &[u32], cycle: u32, need: usize) -> Option<Images> {
         let capacity = tree.options.capacity;
-        let ranges = deal(&self.entries, &self.sizes, blocks.len(), capacity / 16);
-        if ranges.len() != blocks.len() {
-            return None;
-        }
+        let old = (self.sizes.as_slice(), self.ends.as_slice());
+        let ranges = deal(&self.entries, old, blocks.len(), capacity / 16)?;
+        let mut both = ranges.iter().zip(&self.ends);
+        assert!(both.all(|(new, old)| new.end <= *old), "keys move only right (R5)");
         let last = self.frames.last().expect("two leaves share, at least");
         let mut images = Images { pages: Vec::new(), separators: Vec::new() };
         let mut frame = Frame { cycle, flags: 0, ..self.frames[0].clone() };
@@ -420,6 +435,7 @@ fn still_in_a_row(mtr: &Mtr<'_>, leaves: &[Held], (blocks, low): (&[u32], &[u8])
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rightlink_env::Rng;
 
     #[test]
     fn plans_leave_room_but_not_much() {
@@ -435,5 +451,38 @@ mod tests {
         );
         assert_eq!(choose(&[100, 15]), None, "so it does where nearly nothing is in use");
         assert_eq!(choose(&[100]), None, "no neighbours");
+        assert_eq!(choose(&[100, 30, 100]), Some((2, false)), "76 of each would take keys left");
+        assert_eq!(choose(&[100, 20, 100, 100, 100, 100]), Some((2, false)), "so would seven");
+    }
+
+    /// A deal as even as can be would have taken keys from the right where a thin leaf lies among
+    /// full ones, to where a vacuum that has passed it never looks.
+    #[test]
+    fn no_leaf_ends_behind_its_old_end() {
+        let mut rng = Rng::from_seed(3);
+        let mut even = 0;
+        for _ in 0..500 {
+            let count = 2 + rng.index(5);
+            let (mut entries, mut sizes, mut ends) = (Entries::default(), Vec::new(), Vec::new());
+            for leaf in 0..count {
+                for n in 0..=rng.index(60) as u64 {
+                    let key = [&(leaf as u64 * 1000 + n).to_be_bytes()[..], &[0; 6]].concat();
+                    entries.push(&key, Value::default());
+                    sizes.push(10 + rng.index(20));
+                }
+                ends.push(entries.len());
+            }
+            let leaves = count + rng.index(2);
+            let Some(ranges) = deal(&entries, (&sizes, &ends), leaves, 30) else { continue };
+            assert_eq!(ranges.len(), leaves);
+            assert!(ranges.iter().zip(&ends).all(|(new, old)| new.end <= *old));
+            let ordered = ranges.windows(2).all(|pair| pair[0].end == pair[1].start);
+            assert!(ordered && ranges.iter().all(|range| !range.is_empty()));
+            assert_eq!((ranges[0].start, ranges[leaves - 1].end), (0, entries.len()));
+            let bytes = |range: &Range<usize>| sizes[range.clone()].iter().sum::<usize>();
+            let each = sizes.iter().sum::<usize>() / leaves;
+            even += usize::from(ranges.iter().all(|range| bytes(range).abs_diff(each) <= 90));
+        }
+        assert!(even > 20, "{even} deals were even");
     }
 }

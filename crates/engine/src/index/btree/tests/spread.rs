@@ -4,8 +4,8 @@
 use rightlink_env::sync::{AtomicU32, Ordering};
 use rightlink_env::{Rng, points};
 
-use crate::ids::RowId;
-use crate::index::am::{AccessMethod, LeafBatch, ScanOptions};
+use crate::ids::{RowId, Xid};
+use crate::index::am::{AccessMethod, IndexEntry, LeafBatch, ScanOptions};
 use crate::index::btree::tests::tree;
 use crate::index::btree::{BTree, Optimisations};
 use crate::index::search_key::{Direction, KeyRange};
@@ -127,6 +127,11 @@ fn spread_behind_vacuum() -> usize {
     let mut parts: Vec<_> = rows.chunks(8).collect();
     Rng::from_seed(9).shuffle(&mut parts);
     parts.iter().for_each(|part| suite::insert(&tree, part));
+    // Thin leaves among full ones.
+    for n in (0..1600).filter(|n| n / 30 % 3 == 1 && n % 2 == 1) {
+        let (key, row) = row(n);
+        assert!(tree.delete(Xid(5), &IndexEntry::new(&key, row)).unwrap());
+    }
     let (visits, half, beside) = (AtomicU32::new(0), tree.blocks() / 2, tree.clone());
     let hook = points::install_local(move |name| {
         if name == "btree.vacuum.visit" && visits.fetch_add(1, Ordering::Relaxed) == half {
