@@ -22,9 +22,14 @@ fn version(n: u64) -> Entry {
     ((n * 4 + 1).to_be_bytes().to_vec(), RowId::new(1000 + (n * 37 % 900) as u32, 3))
 }
 
-/// Versions of every fourth row, one after the other in any order.
-fn update_some(tree: &BTree, rows: u64, model: &mut Model, insert: fn(&BTree, &[Entry])) {
-    let mut updated: Vec<u64> = (0..rows).step_by(4).collect();
+/// Versions of one row in so many, one after the other in any order.
+fn update_some(
+    tree: &BTree,
+    (rows, one_in): (u64, usize),
+    model: &mut Model,
+    insert: fn(&BTree, &[Entry]),
+) {
+    let mut updated: Vec<u64> = (0..rows).step_by(one_in).collect();
     Rng::from_seed(rows).shuffle(&mut updated);
     for n in updated {
         insert(tree, &[version(n)]);
@@ -51,7 +56,7 @@ fn versions_do_not_double_the_leaves() {
         suite::insert(&tree, &rows);
         let before = verify_clean(&tree).leaves;
         let mut model: Model = rows.into_iter().collect();
-        update_some(&tree, 6000, &mut model, insert);
+        update_some(&tree, (6000, 4), &mut model, insert);
         same(&tree, &model);
         verify_clean(&tree).leaves as f64 / before as f64
     };
@@ -135,7 +140,7 @@ fn spread_behind_vacuum() -> usize {
     let (visits, half, beside) = (AtomicU32::new(0), tree.blocks() / 2, tree.clone());
     let hook = points::install_local(move |name| {
         if name == "btree.vacuum.visit" && visits.fetch_add(1, Ordering::Relaxed) == half {
-            update_some(&beside, 1600, &mut Model::new(), as_versions);
+            update_some(&beside, (1600, 2), &mut Model::new(), as_versions);
         }
     });
     suite::vacuum(&tree, &|row| row.block.0 < 1000 && row.slot % 8 == 1);
