@@ -18,9 +18,11 @@ use crate::index::btree::node::{Checked, Item, Node};
 use crate::index::btree::posting::{Member, Spot};
 use crate::index::btree::search::{Aim, Reached, Target};
 use crate::index::btree::{Optimisations, Tree, TreeKey};
+use crate::page::PageMut;
 use crate::wal::RecordKind;
 
-/// More removals than this from one page are logged as a fresh image.
+/// More changed entries than this on one page are logged as a fresh image: one by one they take
+/// longer to store, and those that only leave are left to it as holes.
 const MAX_SINGLE: usize = 24;
 
 /// Percent of a page at which the removal of a row merges it.
@@ -72,39 +74,81 @@ impl Tree {
         })
     }
 
-    /// Takes rows out of a latched leaf: each by entry and place in it, ascending.
+    /// Takes rows out of a latched leaf: each by entry and place in it, ascending. Where they are
+    /// many the page is encoded afresh, since whoever asks wants their room.
     pub(crate) fn remove(
         &self,
         mtr: &mut Mtr<'_>,
         held: Held,
         rows: &[(usize, usize)],
     ) -> Result<()> {
-        let block = mtr.id(held).block.0;
-        let damage = |what| self.corrupt(block, what);
+        let damage = |what| self.corrupt(mtr.id(held).block.0, what);
         let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        assert!(node.is_leaf(), "entries leave leaves only");
         let gone = removals(&node, rows).map_err(damage)?;
         if gone.len() > MAX_SINGLE {
-            let frame = Frame::of(&node, 0);
-            let mut entries = Entries::load(&node).map_err(damage)?;
-            entries.keep_rows(|entry, at, _| rows.binary_search(&(entry, at)).is_err());
-            // Fewer rows than before under the same fences: the prefix can only grow.
-            let image = frame.image_of(&entries).ok_or_else(|| damage("a page overflows"))?;
-            mtr.page(held).replace(&image);
-            return Ok(());
+            return self.encode_without(mtr, held, rows);
         }
         let mut page = mtr.page(held);
         for Removal { entry, item, left } in gone.iter().rev() {
             match left.is_empty() {
                 true => edit::remove_at(&mut page, *entry, item),
-                false => {
-                    rightlink_env::points::hit("btree.delete.shortened");
-                    edit::shrink_list(&mut page, *entry, item, left);
-                }
+                false => shorten(&mut page, *entry, item, left),
             }
         }
         Ok(())
     }
+
+    /// As [`Tree::remove`], for a pass over the whole index: the bytes of entries that leave stay
+    /// where they are, as holes, until somebody needs their room. So the record is a tenth of the
+    /// page, and what stays is not looked at.
+    pub(crate) fn take_out(
+        &self,
+        mtr: &mut Mtr<'_>,
+        held: Held,
+        rows: &[(usize, usize)],
+    ) -> Result<()> {
+        let damage = |what| self.corrupt(mtr.id(held).block.0, what);
+        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
+        let gone = removals(&node, rows).map_err(damage)?;
+        let shorter = || gone.iter().filter(|removal| !removal.left.is_empty());
+        if shorter().count() > MAX_SINGLE {
+            return self.encode_without(mtr, held, rows);
+        }
+        let whole = gone.iter().filter(|removal| removal.left.is_empty());
+        let whole: Vec<_> = whole.map(|Removal { entry, item, .. }| (*entry, *item)).collect();
+        let mut page = mtr.page(held);
+        for Removal { entry, item, left } in shorter() {
+            shorten(&mut page, *entry, item, left);
+        }
+        edit::remove_all(&mut page, &whole);
+        Ok(())
+    }
+
+    /// Encodes a latched leaf afresh, without `rows`.
+    fn encode_without(
+        &self,
+        mtr: &mut Mtr<'_>,
+        held: Held,
+        rows: &[(usize, usize)],
+    ) -> Result<()> {
+        let damage = |what| self.corrupt(mtr.id(held).block.0, what);
+        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
+        let frame = Frame::of(&node, 0);
+        let mut entries = Entries::load(&node).map_err(damage)?;
+        // Both ascend.
+        let mut rows = rows.iter().copied().peekable();
+        entries.keep_rows(|entry, at, _| rows.next_if_eq(&(entry, at)).is_none());
+        // Fewer rows than before under the same fences: the prefix can only grow.
+        let image = frame.image_of(&entries).ok_or_else(|| damage("a page overflows"))?;
+        mtr.page(held).replace(&image);
+        Ok(())
+    }
+}
+
+/// Leaves an entry those rows of its list that stay.
+fn shorten(page: &mut PageMut<'_>, entry: usize, item: &Item, left: &[Member]) {
+    rightlink_env::points::hit("btree.delete.shortened");
+    edit::shrink_list(page, entry, item, left);
 }
 
 /// What happens to an entry.
@@ -117,21 +161,19 @@ struct Removal {
 
 /// The entries that lose `rows`.
 fn removals(node: &Node<&[u8; PAGE_SIZE]>, mut rows: &[(usize, usize)]) -> Checked<Vec<Removal>> {
-    let mut out = Vec::new();
+    assert!(node.is_leaf(), "entries leave leaves only");
+    let mut out = Vec::with_capacity(rows.len());
     while let Some((entry, _)) = rows.first() {
         let entry = *entry;
-        let (mine, rest) = rows.split_at(rows.partition_point(|row| row.0 == entry));
-        let mut members = Vec::new();
+        let (item, mut left) = (node.item(entry)?, Vec::new());
+        let (mine, rest) = rows.split_at(rows.iter().take_while(|row| row.0 == entry).count());
         // Of an entry with one row nothing is left.
         if node.is_list(entry) {
-            node.members(entry, &mut members)?;
+            node.members(entry, &mut left)?;
+            let (mut at, mut mine) = (0.., mine.iter().map(|row| row.1).peekable());
+            left.retain(|_| mine.next_if_eq(&at.next().expect("no end")).is_none());
         }
-        let mut at = 0;
-        members.retain(|_| {
-            at += 1;
-            mine.binary_search(&(entry, at - 1)).is_err()
-        });
-        out.push(Removal { entry, item: node.item(entry)?, left: members });
+        out.push(Removal { entry, item, left });
         rows = rest;
     }
     Ok(out)

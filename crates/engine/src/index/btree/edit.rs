@@ -391,6 +391,33 @@ pub(crate) fn remove_at(page: &mut PageMut<'_>, pos: usize, item: &Item) {
     }
 }
 
+/// Takes out entries, ascending, whose items the caller has read. The slots close up, run by run;
+/// the items become garbage.
+pub(crate) fn remove_all(page: &mut PageMut<'_>, gone: &[(usize, Item)]) {
+    let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
+    let (count, garbage, special) = (node.count, node.garbage, node.special);
+    let slot = |entry| HEADER_SIZE + entry * SLOT;
+    let ends = gone.iter().skip(1).map(|(entry, _)| *entry).chain([count]);
+    for (left, ((entry, _), end)) in gone.iter().zip(ends).enumerate() {
+        assert!(*entry < end && end <= count, "entries of the page, ascending");
+        if entry + 1 < end {
+            page.copy_within(slot(entry + 1), (end - entry - 1) * SLOT, slot(entry - left));
+        }
+    }
+    let size: usize = gone.iter().map(|(_, item)| item.end - item.start).sum();
+    match gone.len() {
+        0 => {}
+        all if all == count => {
+            write_bounds(page, HEADER_SIZE, special);
+            page.put_u16(GARBAGE, 0);
+        }
+        some => {
+            page.put_u16(LOWER, slot(count - some) as u16);
+            page.put_u16(GARBAGE, (garbage + size).min(PAGE_SIZE) as u16);
+        }
+    }
+}
+
 /// Shortens the list of entry `pos`, whose item the caller has read, to its first `kept` bytes,
 /// which end a row; without any it is no list.
 pub(crate) fn cut_list(page: &mut PageMut<'_>, pos: usize, item: &Item, kept: usize) {

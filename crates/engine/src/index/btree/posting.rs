@@ -201,6 +201,20 @@ impl<R: PageRead> Node<R> {
         decode(self.page.slice(item.extra, item.extra_len(), &mut bytes), out)
     }
 
+    /// Appends the rows of the list that `item` has to `rows`, which ends with its first row.
+    pub(crate) fn append_list(&self, item: &Item, rows: &mut Vec<RowId>) -> Checked<()> {
+        let first = *rows.last().expect("the row in the key");
+        let mut bytes = Vec::new();
+        let list = self.page.slice(item.extra, item.extra_len(), &mut bytes);
+        if list.is_empty() {
+            return Err("a posting list without rows");
+        }
+        for member in Rows::after(first, list) {
+            rows.push(member?.row);
+        }
+        Ok(())
+    }
+
     /// How many rows leaf entry `i` has, whose item is `item`. Its list is counted, not judged.
     pub(crate) fn count_rows(&self, i: usize, item: &Item) -> usize {
         if !self.is_list(i) {

@@ -45,7 +45,7 @@ use std::ops::Range;
 use crate::buffer::{Mtr, Pin, ReadStream, StreamOptions};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
-use crate::ids::Xid;
+use crate::ids::{RowId, Xid};
 use crate::index::am::{Between, BulkDelete, IsDead, VacuumStats};
 use crate::index::btree::Tree;
 use crate::index::btree::alloc::Registration;
@@ -98,6 +98,16 @@ struct Part<'a> {
     hints: &'a [u32],
     followed: Followed,
     found: Found,
+    leaf: Leaf,
+}
+
+/// Memory for what is read of a leaf, for the next one.
+#[derive(Default)]
+struct Leaf {
+    rows: Vec<RowId>,
+    dead: Vec<bool>,
+    /// How many rows each entry has, where there are posting lists.
+    counts: Vec<usize>,
 }
 
 /// Pages that were visited and followed from. Those that were met longest ago are forgotten where
@@ -192,6 +202,7 @@ impl BulkDelete for Pass<'_> {
             hints: &self.hints,
             followed: Followed::default(),
             found: Found::default(),
+            leaf: Leaf::default(),
         };
         part.run(is_dead, between)?;
         let mut all = self.found.lock();
@@ -307,7 +318,8 @@ impl Part<'_> {
             return Err(damage("not a page of a tree"));
         }
         let version = page.version();
-        let judged = judge(self.tree, bytes, self.cycle, is_dead).map_err(damage)?;
+        let judged = judge(self.tree, bytes, self.cycle, (&mut self.leaf, is_dead));
+        let judged = judged.map_err(damage)?;
         drop(page);
         if self.hints.binary_search_by(|hint| block.cmp(hint)).is_ok() {
             self.tree.blocks.in_use(block);
@@ -348,14 +360,15 @@ impl Part<'_> {
             if !is_node(mtr.bytes(held)) {
                 return Ok(None);
             }
-            let again = judge(self.tree, mtr.bytes(held), self.cycle, is_dead);
+            let with = (&mut self.leaf, is_dead);
+            let again = judge(self.tree, mtr.bytes(held), self.cycle, with);
             match again.map_err(|what| Error::corrupt(page, what))? {
                 Some(again) => judged = again,
                 None => return Ok(None),
             }
         }
         if !judged.dead.is_empty() {
-            self.tree.remove(&mut mtr, held, &judged.dead)?;
+            self.tree.take_out(&mut mtr, held, &judged.dead)?;
             let left = Node::open(mtr.bytes(held));
             judged.underfull = left.is_ok_and(|node| self.tree.is_underfull(&node));
             self.found.stats.pages_changed += 1;
@@ -420,26 +433,56 @@ fn judge(
     tree: &Tree,
     page: &[u8; PAGE_SIZE],
     cycle: u32,
-    is_dead: IsDead<'_>,
+    (leaf, is_dead): (&mut Leaf, IsDead<'_>),
 ) -> Checked<Option<Judged>> {
     let node = Node::open(page)?;
     if !node.is_leaf() {
         return Ok(None);
     }
-    let (mut rows, mut places, mut members) = (Vec::new(), Vec::new(), Vec::new());
-    for entry in 0..node.count {
-        node.members(entry, &mut members)?;
-        rows.extend(members.iter().map(|member| member.row));
-        places.extend((0..members.len()).map(|member| (entry, member)));
+    leaf.read(&node)?;
+    if !leaf.rows.is_empty() {
+        is_dead(&leaf.rows, &mut leaf.dead);
     }
-    let mut dead = vec![false; rows.len()];
-    if !rows.is_empty() {
-        is_dead(&rows, &mut dead);
-    }
-    let dead = places.into_iter().zip(&dead).filter(|(_, dead)| **dead);
-    let dead = dead.map(|(place, _)| place).collect();
     let tagged = cycle_of(page) == cycle && !broken("r5-cycle");
     let follow = (tagged && node.right != 0).then_some(node.right);
     let underfull = tree.is_underfull(&node);
-    Ok(Some(Judged { count: rows.len(), dead, follow, underfull }))
+    Ok(Some(Judged { count: leaf.rows.len(), dead: leaf.dead_places(), follow, underfull }))
+}
+
+impl Leaf {
+    /// Reads the rows of a leaf.
+    fn read(&mut self, node: &Node<&[u8; PAGE_SIZE]>) -> Checked<()> {
+        self.rows.clear();
+        self.counts.clear();
+        for entry in 0..node.count {
+            let before = self.rows.len();
+            let item = node.item(entry)?;
+            self.rows.push(node.row_of(entry, &item));
+            if node.is_list(entry) {
+                // Those before have one each.
+                self.counts.resize(entry, 1);
+                node.append_list(&item, &mut self.rows)?;
+                self.counts.push(self.rows.len() - before);
+            }
+        }
+        self.dead.clear();
+        self.dead.resize(self.rows.len(), false);
+        Ok(())
+    }
+
+    /// Dead rows, by entry and place in it.
+    fn dead_places(&self) -> Vec<(usize, usize)> {
+        let dead = (0..).zip(&self.dead).filter(|(_, dead)| **dead).map(|(row, _)| row);
+        let mut places = Vec::with_capacity(self.rows.len() / 4);
+        let (mut entry, mut first) = (0, 0);
+        for row in dead {
+            while let Some(count) = self.counts.get(entry).filter(|count| first + **count <= row) {
+                (entry, first) = (entry + 1, first + count);
+            }
+            // Entries after the last list have one row each.
+            let alone = entry >= self.counts.len();
+            places.push(if alone { (entry + row - first, 0) } else { (entry, row - first) });
+        }
+        places
+    }
 }
