@@ -33,6 +33,15 @@ pub struct Value<'a> {
     at: At<'a>,
 }
 
+/// Where a value is, or nowhere: what a search for its key found, until the map is changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Place(u64);
+
+impl Place {
+    /// The place of no value. (A value's word is never 0: it has bytes, or says that it has none.)
+    pub const NOWHERE: Place = Place(0);
+}
+
 #[derive(Clone, Copy, Debug)]
 enum At<'a> {
     Leaf(u64),
@@ -144,6 +153,17 @@ impl BytesMap {
     #[inline]
     pub fn get(&self, key: u64) -> Option<Value<'_>> {
         self.map.get(key).map(|word| self.value(word))
+    }
+
+    /// The place of `key`.
+    pub fn place(&self, key: u64) -> Place {
+        self.map.get(key).map_or(Place::NOWHERE, Place)
+    }
+
+    /// The value at a place. What is found at one from before a change is any value or none.
+    #[inline(always)]
+    pub fn at(&self, place: Place) -> Option<Value<'_>> {
+        (place != Place::NOWHERE).then(|| self.value(place.0))
     }
 
     /// The values of `keys`, best sorted: neighbours share their way down. `out` is told the index

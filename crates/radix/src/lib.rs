@@ -40,7 +40,7 @@ mod explore;
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests;
 
-pub use blobs::{BytesMap, Value, Values};
+pub use blobs::{BytesMap, Place, Value, Values};
 pub use cursor::Cursor;
 pub use edit::Sizes;
 pub use iter::Iter;

@@ -269,6 +269,13 @@ impl<'a> HeapPage<'a> {
         head.is_some_and(TupleHeader::is_settled)
     }
 
+    /// Is the version at `offset`, as above, frozen besides?
+    #[inline]
+    pub(super) fn is_frozen(&self, offset: u16) -> bool {
+        let head = self.bytes[usize::from(offset)..].first_chunk();
+        head.is_some_and(TupleHeader::is_frozen)
+    }
+
     /// Does a line pointer of these bytes name a version that is not settled, as far as can be told
     /// at a glance? Whoever goes on with it checks it as [`HeapPage::slot`] does.
     #[inline]

@@ -141,6 +141,13 @@ impl TupleHeader {
         born && xmax == 0 && flags & (ABOUT_XMAX | XMIN_ABORTED) == 0
     }
 
+    /// Is this the header of a version that is frozen, and that nobody has ended or locked?
+    #[inline]
+    pub(super) fn is_frozen(bytes: &[u8; TUPLE_HEADER]) -> bool {
+        let born = u32::from_le_bytes(*bytes.first_chunk().expect("a header is longer"));
+        born == FROZEN_OFFSET && Self::is_settled(bytes)
+    }
+
     /// Who created a version that is settled ([`TupleHeader::is_settled`]) and that index entries
     /// name, on a page of base `base`.
     #[inline]

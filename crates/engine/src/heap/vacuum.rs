@@ -239,7 +239,10 @@ fn plan_freeze(
         oldest: None,
     };
     for (slot, state) in (1u16..).zip(slots) {
-        if !matches!(state, Slot::Normal { .. }) {
+        let Slot::Normal { offset, .. } = *state else { continue };
+        plan.versions += 1;
+        // Most are, and nothing below would change that.
+        if page.is_frozen(offset) {
             continue;
         }
         let tuple = page.tuple(slot)?.expect("a kept version");
@@ -247,7 +250,6 @@ fn plan_freeze(
         if new != tuple.header {
             plan.edits.push((tuple.offset, tuple.header, new));
         }
-        plan.versions += 1;
         plan.bits.all_visible &= visible_to_all(&tuple.header, judge, limits.1);
         plan.bits.all_frozen &= new.xmin == Xid::FROZEN && new.xmax == Xid::NONE;
         for used in [new.xmin, new.xmax].into_iter().filter(|used| *used >= Xid::FIRST) {

@@ -304,6 +304,7 @@ impl<'a> Vacuum<'a> {
             points::hit("vacuum.skipped");
             self.report.rows_left += self.dead.len() as u64;
         } else {
+            self.dead.settle();
             self.clean_indexes()?;
             self.free()?;
         }

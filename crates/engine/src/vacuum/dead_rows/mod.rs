@@ -2,6 +2,8 @@
 //!
 //! A radix tree from chunks of 256 blocks to their dead slots, each chunk in the smallest of
 //! several forms (`chunk`). The chunk that is being filled is open: a plain bitmap beside the tree.
+//! When it has been filled, and before leaves are probed whose rows lie anywhere, the places of all
+//! chunks may be written down in one list, if there is room: then nobody searches the tree.
 //!
 //! Invariants: the memory is reserved from the budget before it is used and never exceeds the
 //! reservation. Probing takes `&self`: several threads may clean indexes with one set.
@@ -12,7 +14,7 @@ mod chunk;
 mod tests;
 
 use rightlink_env::{Budget, Reservation};
-use rightlink_radix::{BytesMap, GROUP, Runs, Value};
+use rightlink_radix::{BytesMap, GROUP, Place, Runs, Value};
 
 use crate::error::{Error, Result};
 use crate::heap::MAX_SLOTS;
@@ -66,6 +68,8 @@ pub struct DeadRows {
     open: Open,
     /// The chunk that `open` stands for; the tree may hold an older form of it.
     open_chunk: u64,
+    /// Where each chunk is, by number: those of a set that is not filled any more, or nothing.
+    places: Vec<Place>,
     len: usize,
     limit: usize,
     memory: Reservation,
@@ -89,7 +93,8 @@ impl DeadRows {
         loop {
             if let Some(memory) = budget.try_reserve(limit) {
                 let open = Open::new();
-                return Ok(Self { chunks, open, open_chunk: NONE, len: 0, limit, memory });
+                let places = Vec::new();
+                return Ok(Self { chunks, open, open_chunk: NONE, places, len: 0, limit, memory });
             }
             if limit <= least {
                 return Err(Error::Limit("no memory left for a vacuum".into()));
@@ -110,6 +115,7 @@ impl DeadRows {
         let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return };
         assert!((last.block.0 - first.block.0) < BLOCKS as u32, "as many as has_room promised");
         assert!(self.has_room(), "asked before");
+        self.places = Vec::new();
         for &row in rows {
             if chunk_of(row) != self.open_chunk {
                 self.open(chunk_of(row));
@@ -120,16 +126,41 @@ impl DeadRows {
         assert!(self.memory() <= self.limit, "the reservation is kept");
     }
 
-    /// Seals the open chunk and opens another.
-    fn open(&mut self, chunk: u64) {
+    /// Seals the open chunk; none is open then.
+    fn seal(&mut self) {
         if !self.open.is_empty() {
             let (form, bytes) = self.open.encode();
             self.chunks.insert(self.open_chunk, form, &bytes);
             self.open.clear();
         }
+        self.open_chunk = NONE;
+    }
+
+    /// Seals the open chunk and opens another.
+    fn open(&mut self, chunk: u64) {
+        self.seal();
         self.open_chunk = chunk;
         if let Some(value) = self.chunks.get(chunk) {
             self.open.decode(value);
+        }
+    }
+
+    /// Nothing is added for now, and much is going to be asked: writes down where the chunks are,
+    /// if there is room for that.
+    pub fn settle(&mut self) {
+        self.places = Vec::new();
+        if self.chunks.memory_after(1) + BESIDE > self.limit {
+            return;
+        }
+        self.seal();
+        let Some((last, _)) = self.chunks.range(..).last() else { return };
+        let count = last as usize + 1;
+        if self.memory() + count * size_of::<Place>() > self.limit {
+            return;
+        }
+        self.places = vec![Place::NOWHERE; count];
+        for (chunk, _) in self.chunks.range(..) {
+            self.places[chunk as usize] = self.chunks.place(chunk);
         }
     }
 
@@ -145,7 +176,7 @@ impl DeadRows {
 
     /// Bytes in use, with those that handing out pieces takes.
     pub fn memory(&self) -> usize {
-        self.chunks.memory() + BESIDE
+        self.chunks.memory() + self.places.capacity() * size_of::<Place>() + BESIDE
     }
 
     /// Bytes that it may use, and that nobody else can have meanwhile.
@@ -174,11 +205,33 @@ impl DeadRows {
     /// one chunk share their way to it.
     pub fn probe(&self, rows: &[RowId], dead: &mut [bool]) {
         assert_eq!(rows.len(), dead.len(), "an answer for each row");
+        if !self.places.is_empty() {
+            return self.probe_places(rows, dead);
+        }
         let mut done = 0;
         while done < rows.len() {
             let runs = Runs::of(&rows[done..], |a, b| chunk_of(*a) == chunk_of(*b));
             self.probe_runs(&rows[done..], &mut dead[done..], &runs);
             done += runs.end();
+        }
+    }
+
+    /// Answers by the list of places.
+    fn probe_places(&self, rows: &[RowId], dead: &mut [bool]) {
+        let mut done = 0;
+        while let Some(first) = rows.get(done) {
+            let alike = |row: &&RowId| chunk_of(**row) == chunk_of(*first);
+            let run = done..done + rows[done..].iter().take_while(alike).count();
+            let place = self.places.get(chunk_of(*first) as usize).copied().unwrap_or_default();
+            let (rows, dead) = (&rows[run.clone()], &mut dead[run.clone()]);
+            match self.chunks.at(place) {
+                Some(value) => {
+                    let inside = rows.iter().map(|row| inside(*row));
+                    chunk::contains_each(value, inside, |i, found| dead[i] = found);
+                }
+                None => dead.fill(false),
+            }
+            done = run.end;
         }
     }
 
@@ -262,6 +315,7 @@ impl DeadRows {
     /// Empties the set for the next pass.
     pub fn clear(&mut self) {
         self.chunks.clear();
+        self.places = Vec::new();
         self.open.clear();
         (self.open_chunk, self.len) = (NONE, 0);
     }

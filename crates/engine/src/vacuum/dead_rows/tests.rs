@@ -66,6 +66,12 @@ fn compare(set: &DeadRows, model: &BTreeSet<RowId>, blocks: u32, rng: &mut Rng) 
     }
 }
 
+/// Settles a set that has room for that.
+fn settle(set: &mut DeadRows) {
+    set.settle();
+    assert_eq!(set.places.is_empty(), set.is_empty(), "the places are known");
+}
+
 #[test]
 fn the_set_is_the_ordered_set_whatever_the_garbage() {
     for (seed, garbage) in GARBAGE.iter().enumerate() {
@@ -78,8 +84,11 @@ fn the_set_is_the_ordered_set_whatever_the_garbage() {
             model.extend(rows);
             if start % 800 == 1 {
                 compare(&set, &model, 3000, &mut rng);
+                settle(&mut set);
+                compare(&set, &model, 3000, &mut rng);
             }
         }
+        settle(&mut set);
         compare(&set, &model, 3000, &mut rng);
         set.clear();
         assert!(set.is_empty() && all(&set).is_empty());
@@ -97,6 +106,9 @@ fn chunks_may_come_in_any_order_and_again() {
             (start..start + 200).flat_map(|block| rows_of(garbage, block, &mut rng)).collect();
         set.extend(&rows.iter().copied().collect::<Vec<_>>());
         model.extend(rows);
+        if round % 20 == 0 {
+            settle(&mut set);
+        }
         if round % 60 == 0 {
             compare(&set, &model, 2200, &mut rng);
         }
@@ -110,6 +122,8 @@ fn the_last_blocks_of_the_largest_table_are_blocks() {
     let rows = [RowId::new(u32::MAX - 1, 5), RowId::new(u32::MAX, 1), RowId::new(u32::MAX, 290)];
     set.extend(&rows);
     assert_eq!(all(&set), rows);
+    set.settle();
+    assert!(set.places.is_empty(), "no list of sixteen million chunks");
     set.extend(&[RowId::new(0, 1)]);
     assert!(rows.iter().all(|row| set.contains(*row)));
     assert!(!set.contains(RowId::new(u32::MAX, 0)) && !set.contains(RowId::new(7, u16::MAX)));
@@ -131,6 +145,13 @@ fn the_set_stays_in_its_bound_and_gives_it_back() {
     }
     // A bound that is kept by keeping little would be no feat.
     assert!(set.memory() > 3 << 19, "{} bytes in use", set.memory());
+    let rows = all(&set);
+    set.settle();
+    assert!(set.memory() <= 2 << 20 && all(&set) == rows);
+    set.shrink();
+    assert_eq!(budget.used(), set.memory());
+    set.settle();
+    assert!(budget.used() == set.reserved() && set.memory() <= set.reserved());
     drop(set);
     assert_eq!(budget.used(), 0);
 }
