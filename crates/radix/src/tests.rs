@@ -194,6 +194,8 @@ fn values_of_any_length_come_back() {
             assert_eq!(value.map(|v| (v.tag(), v.to_vec())), expected.cloned());
             let last = value.filter(|v| !v.is_empty()).map(|v| v.byte(v.len() - 1));
             assert_eq!(last, expected.and_then(|(_, bytes)| bytes.last().copied()));
+            let placed = map.at(map.place(probes[i])).map(|v| (v.tag(), v.to_vec()));
+            assert_eq!(placed.as_ref(), expected);
         });
         model.keys().for_each(|key| assert!(map.remove(*key)));
         assert!(map.is_empty() && map.census().is_empty());

@@ -125,12 +125,7 @@ impl Tree {
     }
 
     /// Encodes a latched leaf afresh, without `rows`.
-    fn encode_without(
-        &self,
-        mtr: &mut Mtr<'_>,
-        held: Held,
-        rows: &[(usize, usize)],
-    ) -> Result<()> {
+    fn encode_without(&self, mtr: &mut Mtr<'_>, held: Held, rows: &[(usize, usize)]) -> Result<()> {
         let damage = |what| self.corrupt(mtr.id(held).block.0, what);
         let node = Node::open(mtr.bytes(held)).map_err(damage)?;
         let frame = Frame::of(&node, 0);

@@ -547,6 +547,42 @@ mod tests {
         }
     }
 
+    /// Any entries leave at once; what is left of the page adds up, and its record tells as much.
+    #[test]
+    fn entries_leave_holes() {
+        for seed in 0..300 {
+            let mut rng = Rng::from_seed(seed);
+            let mut keys: Vec<Vec<u8>> = (0..200).map(|_| random_key(&mut rng, b"pre")).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            let mut entries = Entries::default();
+            keys.iter().for_each(|key| entries.push(key, Value::default()));
+            let image = frame(0, b"pre", Some(b"pre\xff\xff")).image_of(&entries).unwrap();
+            let (mut page, mut copy, mut delta) =
+                (PageBuf::zeroed(), PageBuf::zeroed(), Vec::new());
+            PageMut::owned(&mut page).replace(&image);
+            PageMut::owned(&mut copy).replace(&image);
+            let mut target = PageMut::recorded(&mut page, &mut delta);
+            for one_in in [30, 3, 2, 1] {
+                let node = Node::open(target.bytes()).unwrap();
+                let gone = (0..node.count).filter(|_| rng.chance(1, one_in));
+                let gone: Vec<_> = gone.map(|i| (i, node.item(i).unwrap())).collect();
+                remove_all(&mut target, &gone);
+                gone.iter().rev().for_each(|(i, _)| drop(keys.remove(*i)));
+                assert_eq!(keys_of(target.bytes()), keys, "seed {seed}");
+                let node = Node::open(target.bytes()).unwrap();
+                let items = (0..node.count).map(|i| node.item(i).unwrap());
+                let used: usize = items.map(|item| item.end - item.start).sum();
+                assert_eq!(used + node.garbage, node.special - node.upper, "seed {seed}");
+            }
+            assert_eq!(Node::open(target.bytes()).unwrap().garbage, 0, "nothing is left");
+            let expected = *target.bytes();
+            let mut copy = PageMut::owned(&mut copy);
+            crate::page::delta::apply(&mut copy, &delta).unwrap();
+            assert!(copy.bytes() == &expected, "seed {seed}");
+        }
+    }
+
     /// Payload and tags survive a rewrite; the first inner entry costs no key.
     #[test]
     fn payload_tags_and_children_survive() {

@@ -1,7 +1,7 @@
 //! A pass beside writers, step by step on one thread: what it follows, and what that costs.
 
-use rightlink_env::points;
 use rightlink_env::sync::{Arc, AtomicU64, Ordering};
+use rightlink_env::{Rng, points};
 
 use crate::buffer::Prefetch;
 use crate::buffer::testing::TestPool;
@@ -11,7 +11,7 @@ use crate::index::btree::inspect::PageInfo;
 use crate::index::btree::tests::{FILE, tree};
 use crate::index::btree::{BTree, TreeOptions};
 use crate::index::search_key::{Direction, KeyRange};
-use crate::index::suite::{self, verify_clean};
+use crate::index::suite::{self, same, verify_clean};
 
 /// Blocks from here on hold dead rows.
 const DEAD: u32 = 1_000_000;
@@ -41,6 +41,40 @@ fn pass(tree: &BTree, step: &mut dyn FnMut(u32)) -> (VacuumStats, u64) {
     };
     pass.run(0, &mut is_dead, &mut between).unwrap();
     (pass.finish(&mut |_| Ok(())).unwrap(), judged)
+}
+
+/// Of full pages any part of the rows leaves, out of entries of one row, of short lists and of long
+/// ones; and what is logged of a page is a part of it.
+#[test]
+fn any_part_of_a_full_page_leaves() {
+    for (seed, rows_a_key) in [(1, 1), (2, 2), (3, 7), (4, 400)] {
+        for one_in in [200, 4, 2, 1] {
+            let mut rng = Rng::from_seed(seed);
+            let (pool, tree) = tree(8192, seed);
+            let mut entries: Vec<_> = (0..6000u64)
+                .map(|n| {
+                    let block = n as u32 + if rng.chance(1, one_in) { DEAD } else { 0 };
+                    let key = if rows_a_key == 1 { n } else { rng.below(6000 / rows_a_key) };
+                    (key.to_be_bytes().to_vec(), RowId::new(block, 1))
+                })
+                .collect();
+            rng.shuffle(&mut entries);
+            entries.chunks(60).for_each(|chunk| suite::insert(&tree, chunk));
+            let (before, mut log) = (pool.pool.wal().end().0, 0);
+            // Until merges begin, which log images.
+            let (stats, _) = pass(&tree, &mut |_| log = pool.pool.wal().end().0 - before);
+            let all = entries.len() as u64;
+            entries.retain(|(_, row)| row.block.0 < DEAD);
+            let live = entries.len() as u64;
+            assert_eq!((stats.live, stats.removed), (live, all - live));
+            verify_clean(&tree);
+            same(&tree, &entries.into_iter().collect());
+            if (rows_a_key, one_in) == (1, 4) {
+                let each = log / u64::from(stats.pages_changed);
+                assert!(each < 1000, "{each} bytes of log a page");
+            }
+        }
+    }
 }
 
 /// Splits of the leftmost leaf leave a chain of blocks that descends to the left of the pass all
