@@ -2,7 +2,7 @@
 //! out of entries of their own.
 //!
 //! Invariants: a page may become empty under the latch here but stays in the tree; `merge` takes it
-//! out afterwards.
+//! out afterwards. What entries left behind as holes is counted as the page's garbage.
 //! Does not do: decide what is dead.
 
 use crate::buffer::{Held, Mtr};
@@ -99,8 +99,8 @@ impl Tree {
     }
 
     /// As [`Tree::remove`], for a pass over the whole index: the bytes of entries that leave stay
-    /// where they are, as holes, until somebody needs their room. So the record is a tenth of the
-    /// page, and what stays is not looked at.
+    /// where they are, as holes, until somebody needs their room. So the record is a small part of
+    /// the page, and what stays is not looked at.
     pub(crate) fn take_out(
         &self,
         mtr: &mut Mtr<'_>,
