@@ -257,5 +257,7 @@ fn dead_rows(sorted: &[u64]) -> DeadRows {
         piece.extend(keys.iter().map(|key| RowId::from_u64(*key)));
         rows.extend(&piece);
     }
+    // As a vacuum does before it cleans indexes.
+    rows.settle();
     rows
 }

@@ -13,7 +13,8 @@
 //! samples, one a slice; `hot_leaf_dead_after` is sampled when the load has been over for a while.
 //! `idle_scan`: a scan of the key's index that has handed out ten rows stays open; `old_snapshot`:
 //! a snapshot from before the load does. What went on in the slowest slice, and how fast the
-//! machine was in it, is told beside the median of all slices. Where `epoch` was slower than `page-lsn`, both are run again in turns.
+//! machine was in it, is told beside the median of all slices. Where `epoch` was slower than
+//! `page-lsn`, both are run again in turns.
 //!
 //! Invariants: the load runs as long as it is told, whatever it reaches.
 //! Does not do: other engines.

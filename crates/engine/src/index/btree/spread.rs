@@ -96,8 +96,8 @@ impl Plan {
 }
 
 /// Where the entries of each leaf begin and end when they are dealt out evenly over `leaves`: near
-/// the even cut, where the separator is shortest, but not behind the old end of a leaf, which `ends`
-/// has. `sizes` has the bytes of each entry. `None`: a leaf would get nothing.
+/// the even cut, where the separator is shortest, but not behind the old end of a leaf, which
+/// `ends` has. `sizes` has the bytes of each entry. `None`: a leaf would get nothing.
 fn deal(
     entries: &Entries,
     (sizes, ends): (&[usize], &[usize]),
