@@ -198,7 +198,16 @@ impl DeadRows {
         if chunk == self.open_chunk {
             return Found::Open;
         }
-        self.chunks.get(chunk).map_or(Found::Nothing, Found::Sealed)
+        let value = match self.places.is_empty() {
+            true => self.chunks.get(chunk),
+            false => self.chunks.at(self.place(chunk)),
+        };
+        value.map_or(Found::Nothing, Found::Sealed)
+    }
+
+    /// Where a chunk is, by the list of places.
+    fn place(&self, chunk: u64) -> Place {
+        self.places.get(chunk as usize).copied().unwrap_or_default()
     }
 
     /// Answers for a whole leaf which of `rows` are in the set. Any order will do; neighbours in
@@ -222,7 +231,7 @@ impl DeadRows {
         while let Some(first) = rows.get(done) {
             let alike = |row: &&RowId| chunk_of(**row) == chunk_of(*first);
             let run = done..done + rows[done..].iter().take_while(alike).count();
-            let place = self.places.get(chunk_of(*first) as usize).copied().unwrap_or_default();
+            let place = self.place(chunk_of(*first));
             let (rows, dead) = (&rows[run.clone()], &mut dead[run.clone()]);
             match self.chunks.at(place) {
                 Some(value) => {
