@@ -82,9 +82,7 @@ impl Tree {
         held: Held,
         rows: &[(usize, usize)],
     ) -> Result<()> {
-        let damage = |what| self.corrupt(mtr.id(held).block.0, what);
-        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        let gone = removals(&node, rows).map_err(damage)?;
+        let gone = self.removals(mtr, held, rows)?;
         if gone.len() > MAX_SINGLE {
             return self.encode_without(mtr, held, rows);
         }
@@ -107,9 +105,7 @@ impl Tree {
         held: Held,
         rows: &[(usize, usize)],
     ) -> Result<()> {
-        let damage = |what| self.corrupt(mtr.id(held).block.0, what);
-        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        let gone = removals(&node, rows).map_err(damage)?;
+        let gone = self.removals(mtr, held, rows)?;
         let shorter = || gone.iter().filter(|removal| !removal.left.is_empty());
         if shorter().count() > MAX_SINGLE {
             return self.encode_without(mtr, held, rows);
@@ -122,6 +118,13 @@ impl Tree {
         }
         edit::remove_all(&mut page, &whole);
         Ok(())
+    }
+
+    /// The entries of a latched leaf that lose `rows`.
+    fn removals(&self, mtr: &Mtr<'_>, held: Held, rows: &[(usize, usize)]) -> Result<Vec<Removal>> {
+        let node = Node::open(mtr.bytes(held));
+        let gone = node.and_then(|node| removals(&node, rows));
+        gone.map_err(|what| self.corrupt(mtr.id(held).block.0, what))
     }
 
     /// Encodes a latched leaf afresh, without `rows`.

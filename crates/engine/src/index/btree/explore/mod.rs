@@ -88,6 +88,32 @@ fn vacuum(tree: &BTree) -> VacuumStats {
     suite::vacuum(tree, &|row| row.block.0 >= DEAD)
 }
 
+fn is_dead(rows: &[RowId], out: &mut [bool]) {
+    rows.iter().zip(out).for_each(|(row, out)| *out = row.block.0 >= DEAD);
+}
+
+/// A vacuum that lets others go first when it has begun, and when it has passed the page at `last`.
+fn vacuum_in_turns(tree: &BTree, last: u32) {
+    let pass = tree.begin_delete(1);
+    thread::yield_now();
+    let mut passed = 0;
+    let mut between = |_| {
+        passed += 1;
+        if passed == last {
+            thread::yield_now();
+        }
+        Ok(())
+    };
+    pass.run(0, &mut is_dead, &mut between).expect("a sound tree");
+    pass.finish(&mut |_| Ok(())).expect("a sound tree");
+}
+
+/// How many dead rows the tree has.
+fn garbage_left(tree: &BTree) -> usize {
+    let left = suite::scan(tree, KeyRange::all(), Direction::Forward);
+    left.iter().filter(|(_, row)| row.block.0 >= DEAD).count()
+}
+
 fn start<T: Send + 'static>(
     tree: &BTree,
     work: impl FnOnce(&BTree) -> T + Send + 'static,

@@ -8,11 +8,10 @@ use rightlink_env::thread;
 
 use crate::buffer::testing::TestPool;
 use crate::ids::RowId;
-use crate::index::am::AccessMethod;
 use crate::index::btree::BTree;
 use crate::index::btree::explore::{
-    DEAD, Entry, delete_all, entries_of, join, leftmost, look_up, page, short, start, tree_of,
-    vacuum,
+    DEAD, Entry, delete_all, entries_of, garbage_left, join, leftmost, look_up, page, short, start,
+    tree_of, vacuum, vacuum_in_turns,
 };
 use crate::index::btree::inspect::PageInfo;
 use crate::index::search_key::{Direction, KeyRange};
@@ -107,11 +106,6 @@ fn spreads_beside_each_other() {
     verify_clean(&tree);
 }
 
-fn garbage_left(tree: &BTree) -> usize {
-    let left = suite::scan(tree, KeyRange::all(), Direction::Forward);
-    left.iter().filter(|(_, row)| row.block.0 >= DEAD).count()
-}
-
 /// A leaf with garbage at its end shares with the one right of it, which is in a lower block.
 fn vacuum_beside_spreads() {
     let (_pool, tree) = descending();
@@ -126,10 +120,6 @@ fn vacuum_beside_spreads() {
     assert!(tree.0.merges.all() > 0, "leaves have shared");
     assert_eq!(garbage_left(&tree), 0, "vacuum leaves dead rows");
     verify_clean(&tree);
-}
-
-fn is_dead(rows: &[RowId], out: &mut [bool]) {
-    rows.iter().zip(out).for_each(|(row, out)| *out = row.block.0 >= DEAD);
 }
 
 /// A leaf that vacuum has followed to where it sent entries takes some in, from its left sibling,
@@ -147,20 +137,7 @@ fn vacuum_meets_what_was_shared() {
         thread::yield_now();
         suite::insert_versions(tree, &two);
     });
-    let vacuum = start(&tree, move |tree| {
-        let pass = tree.begin_delete(1);
-        thread::yield_now();
-        let mut passed = 0;
-        let mut between = |_| {
-            passed += 1;
-            if passed == passed_at {
-                thread::yield_now();
-            }
-            Ok(())
-        };
-        pass.run(0, &mut is_dead, &mut between).expect("a sound tree");
-        pass.finish(&mut |_| Ok(())).expect("a sound tree");
-    });
+    let vacuum = start(&tree, move |tree| vacuum_in_turns(tree, passed_at));
     join([writer, vacuum]);
     assert_eq!(garbage_left(&tree), 0, "vacuum leaves dead rows");
     verify_clean(&tree);

@@ -9,10 +9,10 @@ use rightlink_env::thread;
 use crate::ids::RowId;
 use crate::index::am::AccessMethod;
 use crate::index::btree::explore::{
-    DEAD, dead, delete_all, entries_of, free_pages, fresh, join, page, scan, short, shown, stable,
-    start, three_leaves, tree, vacuum,
+    DEAD, dead, delete_all, entries_of, free_pages, fresh, garbage_left, is_dead, join, page, scan,
+    short, shown, stable, start, three_leaves, tree, vacuum, vacuum_in_turns,
 };
-use crate::index::search_key::{Direction, KeyRange};
+use crate::index::search_key::Direction;
 use crate::index::suite::{self, verify_clean};
 use crate::schedules::{Case, catches, survives};
 
@@ -34,10 +34,6 @@ fn vacuum_beside_splits() {
     let kept: Vec<_> = (100..130).filter(|n| n % 3 == 2).map(fresh).collect();
     assert!(left == kept, "vacuum leaves {} of {}", shown(&left), shown(&kept));
     verify_clean(&tree);
-}
-
-fn is_dead(rows: &[RowId], out: &mut [bool]) {
-    rows.iter().zip(out).for_each(|(row, out)| *out = row.block.0 >= DEAD);
 }
 
 /// Inserts that split pages while two threads vacuum a half of the file each: what was dead before
@@ -81,9 +77,7 @@ fn vacuum_beside_merges() {
     });
     join([deleter, vacuum]);
     assert!(free_pages(&tree) > 0, "pages were merged");
-    let left = suite::scan(&tree, KeyRange::all(), Direction::Forward);
-    let garbage = left.iter().filter(|(_, row)| row.block.0 >= DEAD).count();
-    assert_eq!(garbage, 0, "vacuum leaves dead rows of {}", left.len());
+    assert_eq!(garbage_left(&tree), 0, "vacuum leaves dead rows");
     verify_clean(&tree);
 }
 
@@ -104,24 +98,9 @@ fn vacuum_meets_what_is_merged() {
         delete_all(tree, &gone);
         delete_all(tree, &rest);
     });
-    let vacuum = start(&tree, move |tree| {
-        let pass = tree.begin_delete(1);
-        thread::yield_now();
-        let mut passed = 0;
-        let mut between = |_| {
-            passed += 1;
-            if passed == last {
-                thread::yield_now();
-            }
-            Ok(())
-        };
-        pass.run(0, &mut is_dead, &mut between).expect("a sound tree");
-        pass.finish(&mut |_| Ok(())).expect("a sound tree");
-    });
+    let vacuum = start(&tree, move |tree| vacuum_in_turns(tree, last));
     join([writer, vacuum]);
-    let left = suite::scan(&tree, KeyRange::all(), Direction::Forward);
-    let garbage = left.iter().filter(|(_, row)| row.block.0 >= DEAD).count();
-    assert_eq!(garbage, 0, "vacuum leaves dead rows of {}", left.len());
+    assert_eq!(garbage_left(&tree), 0, "vacuum leaves dead rows");
     verify_clean(&tree);
 }
 
