@@ -280,9 +280,10 @@ impl Writer<'_> {
         merge: Option<Merge<'_>>,
     ) -> Result<Vec<Upserted>> {
         let table: Arc<Table> = Arc::clone(&self.entry.table);
-        let arbiters = arbiters(table.def(), on)?;
-        self.admit(false)?;
-        self.finish_updates()?;
-        table.naming(table.upsert_many(&mut self.statement, rows, &arbiters, merge))
+        self.writing(false, |writer| {
+            let arbiters = arbiters(table.def(), on)?;
+            writer.finish_updates()?;
+            table.naming(table.upsert_many(&mut writer.statement, rows, &arbiters, merge))
+        })
     }
 }

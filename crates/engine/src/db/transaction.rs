@@ -59,6 +59,36 @@ pub struct Transaction {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Savepoint(pub(crate) txn::Savepoint);
 
+/// A statement that changes definitions. Dropped before it has reached its end, by an error or a
+/// panic, it is undone.
+struct Definition<'t> {
+    statement: Statement<'t>,
+    changes: &'t mut Changes,
+    mark: ChangesMark,
+    ended: bool,
+}
+
+impl Drop for Definition<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.statement.fail_unended();
+            self.changes.rollback_to(&self.mark);
+        }
+    }
+}
+
+/// [`Transaction::freeing`] is under way.
+struct Freeing<'t> {
+    txn: &'t mut Transaction,
+    before: bool,
+}
+
+impl Drop for Freeing<'_> {
+    fn drop(&mut self) {
+        self.txn.frees = self.before;
+    }
+}
+
 impl Transaction {
     pub(crate) fn begin(handle: &Arc<Handle>, options: TransactionOptions) -> Self {
         let mut txn = handle.engine.txns.begin(options.isolation);
@@ -85,9 +115,8 @@ impl Transaction {
     /// themselves; this is for work that deletes, empties or drops by other calls.
     pub fn freeing<T>(&mut self, work: impl FnOnce(&mut Transaction) -> T) -> T {
         let before = std::mem::replace(&mut self.frees, true);
-        let result = work(self);
-        self.frees = before;
-        result
+        let freeing = Freeing { txn: self, before };
+        work(freeing.txn)
     }
 
     /// Inserts a row (values in column order).
@@ -362,15 +391,13 @@ impl Transaction {
         self.handle.engine.check_open()?;
         self.admit()?;
         let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
-        let mut statement = Statement::begin(txn)?;
-        let mark = self.changes.mark();
-        let result = work(&self.handle, &mut statement, &mut self.changes);
-        if result.is_err() {
-            drop(statement);
-            txn.rollback_statement();
-            self.changes.rollback_to(&mark);
-        }
-        result
+        let (statement, mark) = (Statement::begin(txn)?, self.changes.mark());
+        let changes = &mut self.changes;
+        let mut definition = Definition { statement, changes, mark, ended: false };
+        let done = work(&self.handle, &mut definition.statement, definition.changes)?;
+        definition.statement.check()?;
+        definition.ended = true;
+        Ok(done)
     }
 
     /// What the scans of this transaction ask whether it still runs.

@@ -2,7 +2,8 @@
 //! a row id: what SQL's INSERT, UPDATE and DELETE are made of.
 //!
 //! Invariants: everything a [`Writer`] does has one snapshot, which does not see the statement's
-//! own writes, and one xid; if the work fails, all of it is undone and the transaction goes on.
+//! own writes, and one xid. All of it is undone, and the transaction goes on, if the work fails or
+//! panics, or if any write in it failed, whatever the work made of that error.
 //! Index entries of rows that it updates go in together, so that their leaves are read together: at
 //! the end, before it inserts, and when they have used their share of memory.
 //! Does not do: statements over several tables.
@@ -32,11 +33,36 @@ pub struct Writer<'t> {
     now: i64,
     /// May it use the log that is left for giving space back?
     frees: bool,
+    /// Has the statement reached its end?
+    ended: bool,
 }
 
 impl Transaction {
     /// Runs `work` as one statement that writes to `table`. If it fails, nothing of it stays and
     /// the transaction goes on. The error may be the caller's own.
+    ///
+    /// A write that fails undoes the whole statement: from then on the [`Writer`] takes no more
+    /// writes, and `write` fails with the error of that write even if `work` does not. To go on
+    /// without a row, do it by [`Writer::insert_or_skip`], or by statements of their own. After a
+    /// panic of `work` that the caller catches, nothing of the statement stays either.
+    ///
+    /// ```
+    /// # use rightlink::{Database, Error, TableSchema, Type, Value};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Database::open(dir.path()).unwrap();
+    /// let mut txn = db.begin();
+    /// let schema = TableSchema::new("n").column("a", Type::Int8).primary_key(["a"]);
+    /// txn.create_table(&schema).unwrap();
+    /// let (one, two) = (vec![Value::Int8(1)], vec![Value::Int8(2)]);
+    /// txn.insert("n", &one).unwrap();
+    /// let written = txn.write::<_, Error>("n", |writer| {
+    ///     writer.insert_many(std::slice::from_ref(&two))?;
+    ///     let _ = writer.insert_many(std::slice::from_ref(&one));
+    ///     Ok(())
+    /// });
+    /// assert!(matches!(written, Err(Error::UniqueViolation { .. })));
+    /// assert!(txn.get("n", &two).unwrap().is_none());
+    /// ```
     pub fn write<T, E: From<Error>>(
         &mut self,
         table: &str,
@@ -49,26 +75,53 @@ impl Transaction {
             let (alive, handle, now) = (self.alive(), Arc::clone(&self.handle), self.now());
             let (frees, statement) = (self.frees, self.statement()?);
             let pending = Pending::default();
-            let mut writer = Writer { statement, entry, pending, alive, handle, now, frees };
+            let ended = false;
+            let mut writer = Writer { statement, entry, pending, alive, handle, now, frees, ended };
             if writer.handle.engine.catalog.edition() != edition {
                 continue;
             }
-            let result = work(&mut writer).and_then(|done| {
-                writer.finish_updates()?;
+            return work(&mut writer).and_then(|done| {
+                writer.end()?;
                 Ok(done)
             });
-            if result.is_err() {
-                writer.statement.txn().rollback_statement();
-            }
-            return result;
+        }
+    }
+}
+
+impl Drop for Writer<'_> {
+    /// Undoes what did not reach its end.
+    fn drop(&mut self) {
+        if !self.ended {
+            self.statement.fail_unended();
         }
     }
 }
 
 impl Writer<'_> {
+    fn end(&mut self) -> Result<()> {
+        self.statement.check()?;
+        self.finish_updates()?;
+        self.ended = true;
+        Ok(())
+    }
+
+    /// Runs one write, if there is log space for it (`frees`: also on a full disk). If it fails,
+    /// the statement fails.
+    pub(super) fn writing<T>(
+        &mut self,
+        frees: bool,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let written = self.admit(frees).and_then(|()| work(self));
+        if let Err(error) = &written {
+            self.statement.fail(error);
+        }
+        written
+    }
+
     /// Is there log space for one more piece of the statement, which has no bound? A full disk ends
     /// the statement.
-    pub(super) fn admit(&self, frees: bool) -> Result<()> {
+    fn admit(&self, frees: bool) -> Result<()> {
         self.handle.engine.admit_more(self.frees || frees)
     }
 
@@ -103,9 +156,11 @@ impl Writer<'_> {
 
     /// Inserts rows (values in column order).
     pub fn insert_many(&mut self, rows: &[Vec<Value>]) -> Result<Vec<RowId>> {
-        self.admit(false)?;
-        self.finish_updates()?;
-        self.entry.table.naming(self.entry.table.insert_many(&mut self.statement, rows))
+        self.writing(false, |writer| {
+            writer.finish_updates()?;
+            let table = &writer.entry.table;
+            table.naming(table.insert_many(&mut writer.statement, rows))
+        })
     }
 
     /// Whole rows from values of some columns, the others having their defaults: for
@@ -136,21 +191,26 @@ impl Writer<'_> {
     /// As [`Writer::update`]; `change` is told where the version lies that it is given: at `id`
     /// unless the row has changed.
     pub fn update_at(&mut self, id: RowId, change: ChangeAt<'_>) -> Result<Written> {
-        self.admit(false)?;
-        let (table, pending) = (&self.entry.table, &mut self.pending);
-        table.naming(table.update_at(&mut self.statement, id, change, pending))
+        self.writing(false, |writer| {
+            let (table, pending) = (&writer.entry.table, &mut writer.pending);
+            table.naming(table.update_at(&mut writer.statement, id, change, pending))
+        })
     }
 
     /// Deletes the row at `id` if it is `wanted`, asked again as in [`Writer::update`].
     pub fn delete(&mut self, id: RowId, wanted: Wanted<'_>) -> Result<Written> {
-        self.admit(true)?;
-        self.entry.table.naming(self.entry.table.delete(&mut self.statement, id, wanted))
+        self.writing(true, |writer| {
+            let table = &writer.entry.table;
+            table.naming(table.delete(&mut writer.statement, id, wanted))
+        })
     }
 
     /// As [`Writer::delete`]; `wanted` is told where the version lies that it is given.
     pub fn delete_at(&mut self, id: RowId, wanted: WantedAt<'_>) -> Result<Written> {
-        self.admit(true)?;
-        self.entry.table.naming(self.entry.table.delete_at(&mut self.statement, id, wanted))
+        self.writing(true, |writer| {
+            let table = &writer.entry.table;
+            table.naming(table.delete_at(&mut writer.statement, id, wanted))
+        })
     }
 
     /// Locks the row at `id` until the end of the transaction if it is `wanted`; the last call of
@@ -187,10 +247,10 @@ impl Writer<'_> {
         lock: RowLock,
         busy: Busy,
     ) -> Result<Written> {
-        self.admit(false)?;
-        let how = (lock, busy);
-        let locked = self.entry.table.lock_row(&mut self.statement, id, Some(wanted), how);
-        self.entry.table.naming(locked)
+        self.writing(false, |writer| {
+            let table = &writer.entry.table;
+            table.naming(table.lock_row(&mut writer.statement, id, Some(wanted), (lock, busy)))
+        })
     }
 }
 

@@ -1,8 +1,9 @@
 //! A running statement: the transaction it belongs to and the snapshot it reads by.
 //!
-//! Invariants: all writes of a statement carry one xid, so that an error in the middle undoes all
-//! of it by aborting that xid; after such an error the statement takes no more writes. Its snapshot
-//! does not see its own writes (no Halloween).
+//! Invariants: all writes of a statement carry one xid. A write that does not reach its end, by an
+//! error or by a panic of a caller's closure, undoes the statement by aborting that xid; after that
+//! the statement takes no more writes, and [`Statement::check`] fails. Its snapshot does not see
+//! its own writes (no Halloween).
 //! Does not do: savepoints and ends of transactions.
 
 use rightlink_env::sync::Arc;
@@ -28,7 +29,8 @@ pub struct Statement<'t> {
     txn: &'t mut Transaction,
     /// There but while it waits.
     snapshot: Option<Arc<Snapshot>>,
-    failed: bool,
+    /// Why the statement was undone.
+    failed: Option<Error>,
     reads_ahead: bool,
     busy: Busy,
     /// Rows are locked and not changed, so that several may have what they wait for at once.
@@ -50,7 +52,7 @@ impl<'t> Statement<'t> {
         Ok(Self {
             txn,
             snapshot: Some(snapshot),
-            failed: false,
+            failed: None,
             reads_ahead: true,
             busy: Busy::Wait,
             only_locks: false,
@@ -141,16 +143,59 @@ impl<'t> Statement<'t> {
         self.txn
     }
 
-    /// Runs one write. If it fails, everything the statement has written is undone.
+    /// Runs one write. If it does not succeed, everything that the statement has written is undone:
+    /// also when `work` panics, in case the caller catches that and commits.
     pub(crate) fn write<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.failed {
+        if self.failed.is_some() {
             return Err(Error::TransactionAborted);
         }
-        let result = work(self);
-        if result.is_err() {
-            self.failed = true;
-            self.txn.rollback_statement();
+        let mut under_way = UnderWay { statement: self, ended: false };
+        let result = work(under_way.statement);
+        under_way.ended = true;
+        let statement = &mut *under_way.statement;
+        match result {
+            Err(error) => {
+                statement.fail(&error);
+                Err(error)
+            }
+            // A write inside this one has failed, and its error was dropped.
+            done => statement.check().and(done),
         }
-        result
+    }
+
+    /// Undoes the statement because of `error`, unless that was done before.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.failed = Some(error.clone());
+        // A panic may have come between a wait for a row and the write of it.
+        self.txn.settle(None);
+        self.txn.rollback_statement();
+    }
+
+    /// Undoes a statement that is let go of before its end. If it has no error of its own by then,
+    /// nobody is left to see this one, unless a panic was caught half way.
+    pub(crate) fn fail_unended(&mut self) {
+        self.fail(&Error::Invalid("a panic ended the statement".into()));
+    }
+
+    /// Fails with the error that the statement was undone for.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+}
+
+/// A write that has begun.
+struct UnderWay<'s, 't> {
+    statement: &'s mut Statement<'t>,
+    ended: bool,
+}
+
+impl Drop for UnderWay<'_, '_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.statement.fail_unended();
+        }
     }
 }
