@@ -73,6 +73,27 @@ struct Build<'a> {
     /// Is the index in the catalog already?
     again: bool,
     built: Option<Arc<TableIndex>>,
+    /// What is put in place when the index is in the catalog.
+    finished: Option<Finished>,
+    outcome: Outcome,
+}
+
+/// The end of a build.
+struct Finished {
+    table: Arc<Table>,
+    /// The index that is replaced.
+    old: Option<Arc<TableIndex>>,
+}
+
+/// What has become of a build.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It is not in the catalog.
+    Unlisted,
+    /// It may be in the catalog: opening the database again tells.
+    InDoubt,
+    /// It is in the catalog.
+    Committed,
 }
 
 impl Catalog {
@@ -86,8 +107,8 @@ impl Catalog {
     ) -> Result<()> {
         let mut build = self.begin_online(table, what, &online)?;
         let result = build.run(&mut online);
-        if let Err(error) = &result {
-            build.undo(matches!(error, Error::Poisoned(_)));
+        if matches!(result, Err(Error::Poisoned(_))) {
+            build.outcome = Outcome::InDoubt;
         }
         let result = build.before.table.naming(result);
         drop(build);
@@ -128,7 +149,19 @@ impl Catalog {
         };
         let (name, table) = (name.to_owned(), def.id);
         let now = Arc::clone(&before);
-        Ok(Build { catalog: self, txn, name, table, before, now, index, again, built: None })
+        Ok(Build {
+            catalog: self,
+            txn,
+            name,
+            table,
+            before,
+            now,
+            index,
+            again,
+            built: None,
+            finished: None,
+            outcome: Outcome::Unlisted,
+        })
     }
 
     /// Removes the files of indexes that nobody can name and nobody uses any more. What cannot be
@@ -255,20 +288,32 @@ impl Build<'_> {
         let object = Object::index(def.id, position, &index);
         self.write_row(&mut statement, object)?;
         drop(statement);
-        hit("online.before-commit");
-        txn.commit(false)?;
-        hit("online.committed");
         let table = self.before.table.with_def(def, &[finished])?;
         let old = self.before.table.index_by_id(index.id).cloned();
+        self.finished = Some(Finished { table, old });
+        hit("online.before-commit");
+        self.outcome = Outcome::InDoubt;
+        if let Err(error) = txn.commit(false) {
+            if !matches!(error, Error::Poisoned(_)) {
+                self.outcome = Outcome::Unlisted;
+            }
+            return Err(error);
+        }
+        self.outcome = Outcome::Committed;
+        hit("online.committed");
+        self.publish();
+        Ok(())
+    }
+
+    /// Puts the finished index in place.
+    fn publish(&mut self) {
+        let Some(Finished { table, old }) = self.finished.take() else { return };
         // Whoever still reads by it knows, before a vacuum leaves it out.
         if let Some(old) = &old {
             old.replace();
         }
-        self.stage(table)?;
-        if let Some(old) = old {
-            self.catalog.retired.0.lock().push(old);
-        }
-        Ok(())
+        self.stage(table).expect("nobody changes a table whose lock is held");
+        self.catalog.retired.0.lock().extend(old);
     }
 
     /// Writes the index into the catalog, in the place of its row if it has one.
@@ -282,16 +327,17 @@ impl Build<'_> {
         store.update(statement, row, &Object { position: known.position, ..object })
     }
 
-    /// Puts the table back as it was. When it is not known whether the index is in the catalog, its
-    /// file stays: opening the database again tells.
-    fn undo(&mut self, unknown: bool) {
+    /// Puts the table back as it was.
+    fn undo(&mut self) {
         let staged = !Arc::ptr_eq(&self.now, &self.before);
         if staged {
+            // Whoever keeps it still, or looks at it, knows before the first writer leaves it out.
+            self.built.iter().for_each(|built| built.replace());
             let back = self.catalog.names.swap(&self.name, &self.now, &self.before);
             assert!(back, "nobody changes a table whose lock is held");
             self.now = Arc::clone(&self.before);
         }
-        if unknown {
+        if self.outcome == Outcome::InDoubt {
             return;
         }
         if let Some(built) = self.built.take() {
@@ -299,6 +345,15 @@ impl Build<'_> {
         } else if staged {
             // A build that failed half way: nobody but it ever knew the file.
             let _ = self.catalog.pool.drop_file(self.index.file);
+        }
+    }
+}
+
+impl Drop for Build<'_> {
+    fn drop(&mut self) {
+        match self.outcome {
+            Outcome::Committed => self.publish(),
+            Outcome::Unlisted | Outcome::InDoubt => self.undo(),
         }
     }
 }

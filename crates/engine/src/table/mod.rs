@@ -114,8 +114,9 @@ pub struct TableIndex {
     /// Scans that began, entries that they came to, and rows that they handed out: the same under
     /// every definition.
     used: Arc<[AtomicU64; 3]>,
-    /// Has another been built in its place? From then on nobody cleans it, so what its entries say
-    /// is a guess: the heap is asked what they stand for (R4), the other index who has a key (R8).
+    /// Has another been built in its place, or has its own build been given up? From then on nobody
+    /// cleans it, so what its entries say is a guess: the heap is asked what they stand for (R4),
+    /// the other index who has a key (R8), and verification says nothing about it.
     replaced: Arc<AtomicBool>,
 }
 
@@ -279,13 +280,18 @@ impl TableIndex {
         Ok(Arc::new(Self { def: index.clone(), keys, method, built_at, used, replaced }))
     }
 
-    /// Another one takes its place. Before anybody can keep, or clean, that one alone.
+    /// Another one takes its place, or none does. Before anybody can leave this one out.
     pub(crate) fn replace(&self) {
         self.replaced.store(true, Ordering::SeqCst);
     }
 
+    /// Has it been what writers keep and vacuum cleans, ever since it was given out?
+    pub(crate) fn is_in_place(&self) -> bool {
+        !self.replaced.load(Ordering::SeqCst)
+    }
+
     fn is_replaced(&self) -> bool {
-        self.replaced.load(Ordering::SeqCst) && !broken("r4-replaced")
+        !self.is_in_place() && !broken("r4-replaced")
     }
 
     /// May `snapshot` read by this index (R10)? It lacks versions that were replaced before it was

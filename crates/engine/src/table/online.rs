@@ -235,8 +235,10 @@ impl TableIndex {
     /// The same index, finished: for snapshots from `now` on.
     pub fn finished(&self, table: &Table, now: &Snapshot, since: Xid) -> (IndexDef, Arc<Self>) {
         let def = IndexDef { usable_from: since, ..self.def.clone() };
-        let index = Self::new(&table.def, &def, Arc::clone(&self.method), now.csn());
-        (def, index)
+        let (keys, used) = (KeyMaker::new(&table.def, &def), Default::default());
+        let (method, replaced) = (Arc::clone(&self.method), Arc::clone(&self.replaced));
+        let (own, built_at) = (def.clone(), now.csn());
+        (def, Arc::new(Self { def: own, keys, method, built_at, used, replaced }))
     }
 
     /// Is this the last handle of it?

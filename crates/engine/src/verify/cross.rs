@@ -23,6 +23,7 @@
 
 use std::cmp::Ordering;
 
+use rightlink_env::points::hit;
 use rightlink_env::sync::Arc;
 
 use crate::buffer::{ReadStream, StreamOptions};
@@ -36,32 +37,44 @@ use crate::sort::{MIN_MEMORY, Sorted, Sorter};
 use crate::table::row::MORE_COLUMNS;
 use crate::table::{Table, TableIndex};
 use crate::txn::{Isolation, Snapshot};
-use crate::verify::{Parts, Place, Report, caught};
+use crate::verify::{Checked, Parts, Place, Report, caught};
 
 /// Looks at an entry again until the recycle clock stands still, at most this often.
 const MAX_LOOKS: u32 = 16;
 /// Share of the budget's free memory that all sorts of a table may take.
 const SORT_SHARE: usize = 4;
 
-/// Checks one table against its indexes.
-pub(super) fn check(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Result<()> {
+/// Checks one table against some of its indexes. What is wrong with an index goes into its own
+/// report.
+pub(super) fn check(
+    parts: &Parts<'_>,
+    table: &Table,
+    checked: &mut [Checked<'_>],
+    report: &mut Report,
+) -> Result<()> {
     let txn = parts.txns.begin(Isolation::ReadCommitted);
     let snapshot = txn.latest_snapshot();
-    let (indexes, stale): (Vec<_>, Vec<_>) =
-        table.indexes().iter().partition(|index| index.check_usable().is_ok());
-    for index in stale {
-        let place = Place { relation: &index.def().name, file: index.def().file };
-        let what = index.check_usable().err().map(|error| error.to_string());
-        report.add(place.finding("X9", None, what.unwrap_or_default()));
+    let mut usable = Vec::new();
+    for of in checked {
+        match of.index.check_usable() {
+            Ok(()) => usable.push(of),
+            Err(error) => {
+                let finding = of.place().finding("X9", None, error.to_string());
+                of.report.add(finding);
+            }
+        }
     }
-    let memory = parts.env.budget.available() / SORT_SHARE / indexes.len().max(1);
-    let sorter = |_| Sorter::new(&parts.env.budget, parts.temp, memory.max(MIN_MEMORY));
-    let mut sorters = indexes.iter().map(sorter).collect::<Result<Vec<_>>>()?;
+    let memory = parts.env.budget.available() / SORT_SHARE / usable.len().max(1);
+    let sorter = |_: &_| Sorter::new(&parts.env.budget, parts.temp, memory.max(MIN_MEMORY));
+    let mut sorters = usable.iter().map(sorter).collect::<Result<Vec<_>>>()?;
+    let indexes: Vec<_> = usable.iter().map(|of| of.index).collect();
     rows(parts, (table, &indexes), &snapshot, &mut sorters, report)?;
-    for (index, sorter) in indexes.into_iter().zip(sorters) {
-        let place = Place { relation: &index.def().name, file: index.def().file };
-        let merge = Merge { table, index, snapshot: &snapshot, place };
-        caught(place, "B0", merge.run(sorter.finish()?, report), report)?;
+    for (of, sorter) in usable.into_iter().zip(sorters) {
+        hit("verify.index");
+        let place = of.place();
+        let merge = Merge { table, index: of.index, snapshot: &snapshot, place };
+        let merged = merge.run(sorter.finish()?, &mut of.report);
+        caught(place, "B0", merged, &mut of.report)?;
     }
     Ok(())
 }

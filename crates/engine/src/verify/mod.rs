@@ -10,7 +10,9 @@
 //! | `heap/verify.rs`, `index/btree/verify.rs` | H0 to H10, B1 to B16, P3, P4 |
 //!
 //! Invariants: damage becomes a finding, never an error or a panic, and the check goes on; work
-//! that others do meanwhile is never reported; memory is what the sorts take from the budget, and
+//! that others do meanwhile is never reported: an index is judged only while it is the one that
+//! writers keep, so what was found about one that was replaced meanwhile is dropped, and the one in
+//! its place is checked instead; memory is what the sorts take from the budget, and
 //! at most [`MOST_FINDINGS`] findings.
 //! Does not do: repair. Without a name here: W4 is P6, W6 (replaying the log twice) is a test.
 
@@ -21,12 +23,13 @@ mod status;
 mod tables;
 
 use rightlink_env::Env;
+use rightlink_env::points::hit;
 use rightlink_env::sync::Arc;
 
 use crate::buffer::BufferPool;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::ids::FileId;
+use crate::ids::{FileId, ObjectId};
 use crate::sort::TempFiles;
 use crate::table::{Table, TableIndex};
 use crate::txn::TxnManager;
@@ -76,6 +79,32 @@ impl Report {
             self.left_out += 1;
         }
     }
+
+    /// Adds what `other` has.
+    fn absorb(&mut self, other: Report) {
+        let Report { findings, left_out, pages, rows, entries } = other;
+        findings.into_iter().for_each(|finding| self.add(finding));
+        self.left_out += left_out;
+        self.pages += pages;
+        self.rows += rows;
+        self.entries += entries;
+    }
+}
+
+/// An index that is being checked, and what was found about it alone.
+struct Checked<'a> {
+    index: &'a Arc<TableIndex>,
+    report: Report,
+}
+
+impl<'a> Checked<'a> {
+    fn new(index: &'a Arc<TableIndex>) -> Self {
+        Checked { index, report: Report::default() }
+    }
+
+    fn place(&self) -> Place<'a> {
+        Place { relation: &self.index.def().name, file: self.index.def().file }
+    }
 }
 
 /// Parts of an open database.
@@ -117,22 +146,67 @@ pub fn online(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
     let whole = Place { relation: "status", file: crate::txn::STATUS_FILE };
     caught(whole, "T2", status::check(parts, report), report)?;
     let catalog = parts.catalog.table();
-    table(parts, catalog, report)?;
+    let replaced = table(parts, catalog, report)?;
+    assert!(replaced.is_empty(), "the catalog's own indexes are not built anew");
     let whole = Place { relation: "catalog", file: catalog.def().heap };
     let checked = tables::all(parts, report);
     caught(whole, "X6", checked, report)
 }
 
-/// Checks a table and its indexes. The caller holds the table's access lock.
-pub(crate) fn table(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Result<()> {
+/// Checks a table and its indexes. The caller holds the table's access lock. Returns the indexes
+/// that say nothing, because others were built in their place meanwhile.
+pub(crate) fn table(
+    parts: &Parts<'_>,
+    table: &Table,
+    report: &mut Report,
+) -> Result<Vec<ObjectId>> {
     pages::table(parts, table, report)?;
     tables::sizes(parts, table, report)?;
     heap(table, report)?;
     overflow(table, report)?;
-    for opened in table.indexes() {
-        index(opened, report)?;
+    indexes(parts, table, table.indexes().iter().map(Checked::new).collect(), report)
+}
+
+/// Checks indexes of `table`, and their rows on the way. Returns those that were replaced.
+fn indexes(
+    parts: &Parts<'_>,
+    table: &Table,
+    mut checked: Vec<Checked<'_>>,
+    report: &mut Report,
+) -> Result<Vec<ObjectId>> {
+    for of in &mut checked {
+        let role = pages::Role::Index(of.index.def().method);
+        pages::file(parts, of.place(), role, &|| 1, &mut of.report)?;
+        index(of.index, &mut of.report)?;
     }
-    cross::check(parts, table, report)
+    hit("verify.structure-checked");
+    cross::check(parts, table, &mut checked, report)?;
+    // Whoever leaves an index out, and made what was found, has marked it before.
+    let (kept, replaced): (Vec<_>, Vec<_>) =
+        checked.into_iter().partition(|of| of.index.is_in_place());
+    let id = |of: &Checked<'_>| of.index.def().id;
+    // One that is being built anew is there twice.
+    let judged: Vec<_> = kept.iter().map(id).collect();
+    kept.into_iter().for_each(|of| report.absorb(of.report));
+    Ok(replaced.iter().map(id).filter(|id| !judged.contains(id)).collect())
+}
+
+/// Checks indexes of `table` that have taken the places of those that were checked before. Returns
+/// those of them that were replaced again.
+fn replacements(
+    parts: &Parts<'_>,
+    table: &Table,
+    wanted: &[ObjectId],
+    report: &mut Report,
+) -> Result<Vec<ObjectId>> {
+    let again = table.indexes().iter().filter(|index| wanted.contains(&index.def().id));
+    // What there is to say about rows was said before.
+    let mut rows = Report::default();
+    let replaced = indexes(parts, table, again.map(Checked::new).collect(), &mut rows)?;
+    let of_table = |finding: &Finding| finding.relation == table.def().name;
+    rows.findings.retain(|finding| !of_table(finding));
+    report.absorb(rows);
+    Ok(replaced)
 }
 
 /// Checks the structure of an index.

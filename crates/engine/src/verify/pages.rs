@@ -71,7 +71,7 @@ fn reserved_is_set(page: &[u8; PAGE_SIZE], kind: PageKind) -> bool {
     }
 }
 
-/// Checks the pages of all files of a table.
+/// Checks the pages of the files that a table's rows are in.
 pub(super) fn table(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Result<()> {
     let def = table.def();
     let place = |file| Place { relation: &def.name, file };
@@ -83,10 +83,6 @@ pub(super) fn table(parts: &Parts<'_>, table: &Table, report: &mut Report) -> Re
     file(parts, place(def.visibility_map()), Role::Visibility, &none, report)?;
     if let Some(overflow) = table.overflow() {
         file(parts, place(overflow.file()), Role::Overflow, &|| 1, report)?;
-    }
-    for index in &def.indexes {
-        let place = Place { relation: &index.name, file: index.file };
-        file(parts, place, Role::Index(index.method), &|| 1, report)?;
     }
     Ok(())
 }

@@ -12,51 +12,128 @@
 //! that cannot be opened as a whole, every part that can be is checked by itself.
 //! Does not do: contents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::catalog::{Changes, FIRST_USER_FILE, files_of, row_files};
+use rightlink_env::points::hit;
+use rightlink_env::sync::Arc;
+
+use crate::catalog::{Changes, Entry, FIRST_USER_FILE, files_of, row_files};
 use crate::config::PAGE_SIZE;
-use crate::error::{Error, Result};
+use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{FileId, Xid};
 use crate::table::schema::{SequenceDef, TableDef};
 use crate::table::{Table, TableIndex};
-use crate::txn::{Isolation, LockMode};
+use crate::txn::{Isolation, LockMode, Transaction};
 use crate::verify::pages::{self, Role};
-use crate::verify::{Parts, Place, Report, caught, table};
+use crate::verify::{Parts, Place, Report, caught, replacements, table};
+
+/// Most times that a table is looked for again which had another name when its turn came.
+const MAX_NAMES: u32 = 20;
 
 /// Checks every table of the catalog.
 pub(super) fn all(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
-    let defs = parts.catalog.definitions()?;
+    let mut defs = parts.catalog.definitions()?;
     let owners = owners(&defs, report);
-    for def in &defs {
-        let shared = |file: &FileId| file.0 < FIRST_USER_FILE || owners[file] > 1;
-        if files_of(def).iter().any(shared) {
-            continue;
-        }
-        let missing = missing_files(parts, def, report)?;
-        let mut txn = parts.txns.begin(Isolation::ReadCommitted);
-        let used =
-            parts.catalog.resolve(&mut txn, &Changes::default(), &def.name, LockMode::Access);
-        match used {
-            Err(Error::NotFound(_)) => {}
-            Ok(entry) => table(parts, &entry.table, report)?,
-            // Looking at the parts will meet the damage again, and tell whose it is.
-            Err(error) if matches!(error, Error::Corruption { .. }) || !missing.is_empty() => {
-                in_parts(parts, def, &missing, report)?;
+    let shared = |file: &FileId| {
+        file.0 < FIRST_USER_FILE || owners.get(file).is_some_and(|owners| *owners > 1)
+    };
+    defs.retain(|def| !files_of(def).iter().any(shared));
+    for _ in 0..MAX_NAMES {
+        let mut moved = BTreeSet::new();
+        for def in &defs {
+            if !named(parts, def, report)? {
+                moved.insert(def.id);
             }
-            Err(error) => return Err(error),
         }
-        for identity in def.columns.iter().filter_map(|column| column.identity.as_ref()) {
-            sequence(parts, (identity.file, &identity.def), report)?;
+        if moved.is_empty() {
+            return free_sequences(parts, report);
         }
+        defs = parts.catalog.definitions()?;
+        defs.retain(|def| moved.contains(&def.id));
     }
+    if !report.findings.is_empty() {
+        // The catalog is damaged, and does not find what it lists.
+        return free_sequences(parts, report);
+    }
+    let what = "a table has another name each time that it is looked for".to_owned();
+    Err(Error::Conflict { kind: ConflictKind::Serialization, what })
+}
+
+/// Checks a table and its sequences. False if its name is not its own any more.
+fn named(parts: &Parts<'_>, def: &TableDef, report: &mut Report) -> Result<bool> {
+    let missing = missing_files(parts, def, report)?;
+    hit("verify.next-table");
+    let mut txn = parts.txns.begin(Isolation::ReadCommitted);
+    let entry = match resolve(parts, &mut txn, &def.name) {
+        Err(Error::NotFound(_)) => return Ok(false),
+        Ok(entry) if entry.table.def().id != def.id => return Ok(false),
+        Ok(entry) => Some(entry),
+        // Looking at the parts will meet the damage again, and tell whose it is.
+        Err(error) if matches!(error, Error::Corruption { .. }) || !missing.is_empty() => None,
+        Err(error) => return Err(error),
+    };
+    let now = match &entry {
+        Some(entry) => {
+            whole(parts, &mut txn, &entry.table, report)?;
+            entry.table.def()
+        }
+        None => {
+            // It may be dropped all the same.
+            txn.lock_table(def.id, LockMode::Access)?;
+            if !parts.catalog.files()?.contains(&def.heap) {
+                return Ok(true);
+            }
+            in_parts(parts, def, &missing, report)?;
+            def
+        }
+    };
+    for identity in now.columns.iter().filter_map(|column| column.identity.as_ref()) {
+        sequence(parts, (identity.file, &identity.def), report)?;
+    }
+    Ok(true)
+}
+
+/// Checks the sequences of no table.
+fn free_sequences(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
     for free in parts.catalog.free_sequences()? {
-        sequence(parts, (free.file, &free.def), report)?;
+        hit("verify.next-sequence");
+        let mut txn = parts.txns.begin(Isolation::ReadCommitted);
+        txn.lock_table(free.id, LockMode::Access)?;
+        // Whoever changed or dropped it held the lock.
+        if parts.catalog.files()?.contains(&free.file) {
+            sequence(parts, (free.file, &free.def), report)?;
+        }
     }
     Ok(())
 }
 
-/// Checks the page of a sequence (X8).
+fn resolve(parts: &Parts<'_>, txn: &mut Transaction, name: &str) -> Result<Arc<Entry>> {
+    parts.catalog.resolve(txn, &Changes::default(), name, LockMode::Access)
+}
+
+/// Checks a table that `txn` has locked, so that its name stays, and all of its indexes: those that
+/// have replaced others meanwhile, too.
+fn whole(
+    parts: &Parts<'_>,
+    txn: &mut Transaction,
+    checked: &Table,
+    report: &mut Report,
+) -> Result<()> {
+    hit("verify.locked");
+    let mut replaced = table(parts, checked, report)?;
+    hit("verify.checked");
+    // Builds that begin from here on wait for this snapshot before they replace anything, so that
+    // a few rounds are enough.
+    let watch = parts.txns.begin(Isolation::ReadCommitted);
+    let _snapshot = watch.latest_snapshot();
+    while !replaced.is_empty() {
+        let entry = resolve(parts, txn, &checked.def().name)?;
+        replaced = replacements(parts, &entry.table, &replaced, report)?;
+    }
+    Ok(())
+}
+
+/// Checks the page of a sequence (X8), which the caller has locked, or the table that it is of.
 fn sequence(
     parts: &Parts<'_>,
     (file, def): (FileId, &SequenceDef),
@@ -144,7 +221,7 @@ fn in_parts(
     let own = rest.heap_files();
     if !own.iter().any(|file| missing.contains(file)) {
         match Table::open(parts.pool, parts.txns, rest) {
-            Ok(whole) => return table(parts, &whole, report),
+            Ok(whole) => return table(parts, &whole, report).map(drop),
             Err(error) => caught(place_of(def, def.heap), "X6", Err(error), report)?,
         }
     }
