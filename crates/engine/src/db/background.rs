@@ -23,25 +23,35 @@ use crate::error::{Error, Result};
 pub(crate) const FLUSH_EVERY: Duration = Duration::from_millis(50);
 /// Pause between two looks at the tables' garbage.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Longest pause between two looks at dirty pages and at the length of the log.
 const IDLE: Duration = Duration::from_millis(20);
 const AFTER_ERROR: Duration = Duration::from_millis(500);
 
+/// What a thread does that has found no work.
+#[derive(Clone, Copy)]
+enum Pause {
+    /// Waits so long, or until it is woken.
+    Wakeup(Duration),
+    /// Waits so long.
+    Time(Duration),
+}
+
 /// Starts the threads of `engine`.
 pub(crate) fn start(engine: &Arc<Engine>, options: &Options) -> Result<()> {
-    let upkeep = spawn("rightlink-upkeep", engine, IDLE, Engine::step_in_time)?;
-    let flush = spawn("rightlink-flush", engine, FLUSH_EVERY, |engine| {
+    let upkeep = spawn("rightlink-upkeep", engine, Pause::Wakeup(IDLE), Engine::step_in_time)?;
+    let flush = spawn("rightlink-flush", engine, Pause::Time(FLUSH_EVERY), |engine| {
         engine.wal.flush(engine.wal.end()).map(|()| false)
     })?;
     engine.upkeep.threads.lock().extend([upkeep, flush]);
     let vacuums = if options.auto_vacuum { options.auto_vacuum_threads } else { 0 };
     for _ in 0..vacuums {
-        let vacuum = spawn("rightlink-vacuum", engine, LOOK_EVERY, |engine| {
+        let vacuum = spawn("rightlink-vacuum", engine, Pause::Time(LOOK_EVERY), |engine| {
             engine.step_vacuum().map(|_| false)
         })?;
         engine.upkeep.threads.lock().push(vacuum);
     }
     if vacuums == 0 && options.max_snapshot_age.is_some() {
-        let expire = spawn("rightlink-snapshots", engine, LOOK_EVERY, |engine| {
+        let expire = spawn("rightlink-snapshots", engine, Pause::Time(LOOK_EVERY), |engine| {
             engine.txns.expire_snapshots();
             Ok(false)
         })?;
@@ -53,24 +63,27 @@ pub(crate) fn start(engine: &Arc<Engine>, options: &Options) -> Result<()> {
 fn spawn(
     name: &str,
     engine: &Arc<Engine>,
-    idle: Duration,
+    pause: Pause,
     step: impl Fn(&Engine) -> Result<bool> + Send + 'static,
 ) -> Result<thread::JoinHandle<()>> {
     let weak = Arc::downgrade(engine);
     let refused = |error| Error::Limit(format!("no thread for {name}: {error}"));
-    thread::try_spawn(name, move || run(&weak, idle, step)).map_err(refused)
+    thread::try_spawn(name, move || run(&weak, pause, step)).map_err(refused)
 }
 
-fn run(weak: &Weak<Engine>, idle: Duration, step: impl Fn(&Engine) -> Result<bool>) {
+fn run(weak: &Weak<Engine>, pause: Pause, step: impl Fn(&Engine) -> Result<bool>) {
     let mut told = false;
     while let Some(engine) = weak.upgrade() {
         if engine.upkeep.is_closed() {
             return;
         }
-        match step(&engine) {
-            Ok(true) => told = false,
-            Ok(false) => engine.nap(idle),
-            Err(error) => {
+        let idle = &engine.upkeep.idle;
+        let seen = idle.wakeups();
+        match (step(&engine), pause) {
+            (Ok(true), _) => told = false,
+            (Ok(false), Pause::Wakeup(limit)) => idle.for_wakeup(seen, limit),
+            (Ok(false), Pause::Time(limit)) => idle.for_time(limit),
+            (Err(error), _) => {
                 if !told {
                     engine.env.logger.error(&format!("background work failed: {error}"));
                 }
@@ -78,7 +91,7 @@ fn run(weak: &Weak<Engine>, idle: Duration, step: impl Fn(&Engine) -> Result<boo
                     return;
                 }
                 told = true;
-                engine.nap(AFTER_ERROR);
+                idle.for_time(AFTER_ERROR);
             }
         }
     }

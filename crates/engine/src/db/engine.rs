@@ -6,12 +6,13 @@
 //! Does not do: statements (`transaction`), opening (`open`).
 
 use rightlink_aio::{Io, LockFile};
-use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Condvar, FairMutex, Mutex, Ordering};
+use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, FairMutex, Mutex, Ordering};
 use rightlink_env::thread::JoinHandle;
 use rightlink_env::{Env, Rng};
 
 use crate::buffer::BufferPool;
 use crate::catalog::Catalog;
+use crate::db::idle::IdleWait;
 use crate::db::tally::{Cause, SLOW_CHECKPOINT, Tally, Underway};
 use crate::db::vacuum::{self, Vacuums};
 use crate::error::{Error, Result};
@@ -61,7 +62,7 @@ pub(crate) struct Upkeep {
     closed: AtomicBool,
     /// The last checkpoint was made, or can never be: nothing is left for a close to do.
     ended: Mutex<bool>,
-    wake: (Mutex<bool>, Condvar),
+    pub(crate) idle: IdleWait,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) vacuums: Vacuums,
     /// Outcomes below the first xid may go once the horizon is above the second.
@@ -92,7 +93,7 @@ impl Upkeep {
             tally: Tally::default(),
             closed: AtomicBool::new(false),
             ended: Mutex::new(false),
-            wake: (Mutex::new(false), Condvar::new()),
+            idle: IdleWait::default(),
             threads: Mutex::new(Vec::new()),
             vacuums: Vacuums::new(vacuum),
             outcomes_to_forget: Mutex::new(None),
@@ -187,7 +188,7 @@ impl Engine {
                 let alone = self.upkeep.threads.lock().is_empty();
                 self.step_of(&mut work, alone)?;
                 drop(work);
-                self.wake();
+                self.upkeep.idle.wake_upkeep();
             }
             None => self.pool.wait_for_group(),
         }
@@ -381,29 +382,13 @@ impl Engine {
 
     fn stop_threads(&self) {
         self.upkeep.closed.store(true, Ordering::Release);
-        self.wake();
+        self.upkeep.idle.shut_down();
         let threads = std::mem::take(&mut *self.upkeep.threads.lock());
         for thread in threads {
             if let Err(panicked) = thread.join() {
                 self.env.logger.error(&format!("a background thread panicked: {panicked:?}"));
             }
         }
-    }
-
-    /// Wakes the background threads.
-    pub(crate) fn wake(&self) {
-        *self.upkeep.wake.0.lock() = true;
-        self.upkeep.wake.1.notify_all();
-    }
-
-    /// Sleeps until woken or until `pause` is over.
-    pub(crate) fn nap(&self, pause: std::time::Duration) {
-        let guard = self.upkeep.wake.0.lock();
-        if *guard || self.upkeep.is_closed() {
-            return;
-        }
-        let (mut guard, _) = self.upkeep.wake.1.wait_timeout(guard, pause);
-        *guard = false;
     }
 }
 

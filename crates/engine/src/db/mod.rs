@@ -41,6 +41,7 @@ mod background;
 mod draft;
 mod engine;
 mod fill;
+mod idle;
 mod inspect;
 mod locks;
 mod maintain;
