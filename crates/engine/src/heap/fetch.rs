@@ -10,15 +10,17 @@
 use rightlink_env::points::broken;
 
 use crate::buffer::Pin;
-use crate::error::{Error, Result};
+use crate::error::{ConflictKind, Error, Result};
 use crate::heap::page::{HeapPage, Slot, Tuple, walk_chain};
 use crate::heap::visibility::{Birth, End, Hints, Judge, Seer};
 use crate::heap::{Heap, Target};
 use crate::ids::{RowId, Xid};
 use crate::txn::{Snapshot, Transaction, Version};
 
-/// Walks along the updates of a row that ended nowhere, after which that is called damage.
-const MAX_WALKS: u32 = 10_000;
+/// Walks along the updates of a row that one link led astray, after which that is called damage.
+const MAX_SAME: u32 = 10_000;
+/// Walks that any link led astray, after which the row changes too fast to be followed.
+const MAX_WALKS: u32 = 100_000;
 
 /// Result of a fetch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -42,6 +44,39 @@ pub enum Liveness {
     /// It cannot be told without I/O: call [`Heap::prepare_liveness`] without latches, then ask
     /// again.
     NeedsRead,
+}
+
+/// Walks along the updates of a row that a link led to where its version is not. Others remove
+/// versions and set the links to them in one step, so a walk that begins again meets another link;
+/// damage leads it to the same place every time.
+#[derive(Default)]
+struct LostWalks {
+    walks: u32,
+    link: Option<Version>,
+    same: u32,
+}
+
+/// What a walk that lost its way is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum LostWay {
+    TryAgain,
+    /// The link leads nowhere.
+    Damaged,
+    /// Others are too fast.
+    Overtaken,
+}
+
+impl LostWalks {
+    /// Another walk, which `link` led astray.
+    fn again(&mut self, link: Version) -> LostWay {
+        self.walks += 1;
+        self.same = if self.link.replace(link) == Some(link) { self.same + 1 } else { 1 };
+        match (self.same >= MAX_SAME, self.walks >= MAX_WALKS) {
+            (true, _) => LostWay::Damaged,
+            (false, true) => LostWay::Overtaken,
+            (false, false) => LostWay::TryAgain,
+        }
+    }
 }
 
 impl Heap {
@@ -205,7 +240,7 @@ impl Heap {
             None => (start, None),
         };
         let mut unsure = ahead.is_some();
-        let mut walks = 0;
+        let mut lost = LostWalks::default();
         loop {
             if !self.is_data_block(at.block.0) {
                 if std::mem::take(&mut unsure) {
@@ -219,15 +254,20 @@ impl Heap {
             let page = HeapPage::open(pin.page(), latch.bytes())?;
             let found = page.tuple(at.slot)?;
             let Some(tuple) = found.filter(|t| born_by.is_none_or(|by| t.header.xmin == by)) else {
-                walks += 1;
                 if at == start {
                     return Ok(None);
                 }
-                if walks > MAX_WALKS {
-                    return Err(Error::corrupt(
-                        pin.page(),
-                        format!("updates of {start} end at {at}"),
-                    ));
+                match born_by.filter(|_| !unsure).map(|by| lost.again((at, by))) {
+                    None | Some(LostWay::TryAgain) => {}
+                    Some(LostWay::Damaged) => {
+                        let what = format!("updates of {start} end at {at}");
+                        return Err(Error::corrupt(pin.page(), what));
+                    }
+                    Some(LostWay::Overtaken) => {
+                        let kind = ConflictKind::Serialization;
+                        let what = format!("row {start} changes faster than it can be followed");
+                        return Err(self.txns().conflict(Error::Conflict { kind, what }));
+                    }
                 }
                 (at, born_by, unsure) = (start, None, false);
                 continue;
@@ -360,4 +400,23 @@ pub(super) fn find_visible(
         Ok(found.is_none())
     })?;
     Ok(found)
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    /// It used to be called damage, too, when a row that others change again and again was not to
+    /// be followed.
+    #[test]
+    fn contention_is_not_damage() {
+        let link = |n: u32| (RowId::new(1 + n % 7, 1), Xid(u64::from(n)));
+        let mut lost = LostWalks::default();
+        let ways: Vec<_> = (0..MAX_WALKS).map(|n| lost.again(link(n / 3))).collect();
+        assert_eq!(ways.last(), Some(&LostWay::Overtaken));
+        assert!(ways[..ways.len() - 1].iter().all(|way| *way == LostWay::TryAgain));
+        let mut lost = LostWalks::default();
+        let ways: Vec<_> = (0..MAX_SAME).map(|_| lost.again(link(5))).collect();
+        assert_eq!(ways.last(), Some(&LostWay::Damaged));
+    }
 }

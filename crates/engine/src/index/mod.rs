@@ -14,6 +14,7 @@ pub mod search_key;
 pub(crate) mod suite;
 #[cfg(test)]
 pub(crate) mod suite_keys;
+mod tries;
 
 use crate::config::MAX_KEY_BYTES;
 use crate::ids::RowId;
@@ -21,6 +22,7 @@ use crate::ids::RowId;
 pub use am::{AccessMethod, HeapOracle, IndexBuilder, IndexEntry, LeafBatch, Liveness};
 pub use method::{IndexMethod, IndexOptions};
 pub use search_key::{Direction, KeyRange};
+use tries::Tries;
 
 /// Largest key and payload together that an entry of any method may have, without the row id.
 pub const MAX_ENTRY_BYTES: usize = MAX_KEY_BYTES - RowId::SIZE - 2;

@@ -19,6 +19,7 @@ use rightlink_env::points::broken;
 use crate::buffer::{Peek, Pin, Reading, Shared};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
+use crate::index::Tries;
 use crate::index::btree::counters::count;
 use crate::index::btree::node::{Checked, Found, Node, is_node};
 use crate::index::btree::probe::Given;
@@ -28,8 +29,7 @@ use crate::index::btree::{Optimisations, Tree};
 use crate::page::header::KIND;
 use crate::page::{PageKind, PageView};
 
-/// Starts of one descent before it is called damage.
-const MAX_STARTS: u32 = 1000;
+const LOST: &str = "descents from the root do not arrive";
 
 /// The inner page that a descent came through, as it was then.
 #[derive(Clone, Copy)]
@@ -106,7 +106,8 @@ impl Tree {
         if self.root().1 < level && self.refresh_root()?.level < level {
             return Ok(None);
         }
-        for _ in 0..MAX_STARTS {
+        let mut tries = Tries::default();
+        loop {
             let set = self.switches.get();
             let arrived = match set.has(Optimisations::OPTIMISTIC) {
                 true => match self.land(aim, level, set)? {
@@ -119,9 +120,9 @@ impl Tree {
                 return Ok(arrived);
             }
             rightlink_env::points::hit("btree.descend.again");
+            tries.again(&self.pool, self.page(0), LOST)?;
             self.refresh_root()?;
         }
-        Err(self.corrupt(0, "descents from the root do not arrive"))
     }
 
     /// Page after page under its shared latch, as far as that is taken at all.
@@ -278,7 +279,8 @@ impl Tree {
         mut before: impl FnMut(),
         read: impl FnOnce(&Shared<'_>, &Node<&[u8; PAGE_SIZE]>, Found) -> Checked<T>,
     ) -> Result<T> {
-        for _ in 0..MAX_STARTS {
+        let mut tries = Tries::default();
+        loop {
             let found = self.arrive(aim, 0)?;
             let Arrival { mut pin, mut through } =
                 found.ok_or_else(|| self.corrupt(0, "a tree without leaves"))?;
@@ -304,8 +306,8 @@ impl Tree {
                     Some((_, Place::Lost, _)) | None => break,
                 }
             }
+            tries.again(&self.pool, self.page(0), LOST)?;
         }
-        Err(self.corrupt(0, "descents from the root do not arrive"))
     }
 }
 

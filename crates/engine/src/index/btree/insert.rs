@@ -14,6 +14,7 @@ use crate::buffer::{Held, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::Xid;
+use crate::index::Tries;
 use crate::index::am::{HeapOracle, IndexEntry, InsertOutcome};
 use crate::index::btree::alloc::Spare;
 use crate::index::btree::edit::{self, Value};
@@ -31,9 +32,6 @@ use crate::page::header;
 use crate::wal::RecordKind;
 use rightlink_env::sync::Ordering;
 
-/// Rounds without progress before it is called damage.
-const MAX_ROUNDS: u32 = 10_000;
-
 /// What a writer carries from round to round: things that must be got without a latch.
 #[derive(Default)]
 pub(crate) struct Luggage<'t> {
@@ -41,7 +39,7 @@ pub(crate) struct Luggage<'t> {
     pub(crate) spare: Option<Spare<'t>>,
     /// Pages that were missing under a latch.
     pub(crate) keep: Vec<Pin>,
-    rounds: u32,
+    tries: Tries,
     trail: Trail,
 }
 
@@ -80,11 +78,7 @@ impl<'t> Luggage<'t> {
             Lack::Room(_) if self.spare.is_none() => self.spare = Some(tree.spare()?),
             Lack::Block | Lack::Room(_) | Lack::Luck => {}
         }
-        self.rounds += 1;
-        if self.rounds > MAX_ROUNDS {
-            return Err(tree.corrupt(0, "a change of the tree makes no progress"));
-        }
-        Ok(())
+        self.tries.again(&tree.pool, tree.page(0), "a change of the tree makes no progress")
     }
 }
 
@@ -186,7 +180,7 @@ impl Tree {
             match batch.round(at, &mut luggage)? {
                 Round::Upto(next) => {
                     assert!(next > at, "a round makes progress or says what it lacks");
-                    (at, luggage.rounds) = (next, 0);
+                    (at, luggage.tries) = (next, Tries::default());
                     luggage.keep.clear();
                 }
                 Round::Lack(lack) => luggage.fetch(self, lack)?,

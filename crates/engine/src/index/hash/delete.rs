@@ -6,11 +6,12 @@
 use crate::buffer::{Held, Mtr};
 use crate::error::Result;
 use crate::ids::Xid;
+use crate::index::Tries;
 use crate::index::am::IndexEntry;
+use crate::index::hash::Index;
 use crate::index::hash::bucket::{Bucket, Checked, Place};
 use crate::index::hash::code::whole;
 use crate::index::hash::edit::{self, Entry, Frame};
-use crate::index::hash::{Index, MAX_ROUNDS};
 use crate::wal::RecordKind;
 
 /// More removals than this from one page are logged as a fresh image.
@@ -20,7 +21,8 @@ impl Index {
     /// See [`crate::index::am::AccessMethod::delete`].
     pub(crate) fn delete(&self, xid: Xid, entry: &IndexEntry<'_>) -> Result<bool> {
         let position = whole(entry.key, entry.row);
-        for _ in 0..MAX_ROUNDS {
+        let mut tries = Tries::default();
+        loop {
             let pin = self.find(&position)?;
             let mut mtr = Mtr::new(&self.pool);
             let held = mtr.latch(pin);
@@ -29,6 +31,8 @@ impl Index {
                 self.spot(&mtr, held, &position).map_err(|what| self.corrupt(block, what))?;
             let Some((pos, there)) = spot else {
                 drop(mtr);
+                let what = "a change of the index makes no progress";
+                tries.again(&self.pool, self.page(0), what)?;
                 rightlink_env::thread::yield_now();
                 continue;
             };
@@ -38,7 +42,6 @@ impl Index {
             mtr.commit(RecordKind::IndexDelete, xid)?;
             return Ok(there);
         }
-        Err(self.corrupt(0, "a change of the index makes no progress"))
     }
 
     /// Where an entry is or would be on a latched page; `None` if it belongs on another.

@@ -21,10 +21,11 @@ use crate::buffer::{Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
+use crate::index::Tries;
+use crate::index::hash::Index;
 use crate::index::hash::bucket::{Bucket, INCOMPLETE, is_bucket};
 use crate::index::hash::code::{bits_of, number_of, parent_of};
 use crate::index::hash::meta::{self, FIRST};
-use crate::index::hash::{Index, MAX_ROUNDS};
 use crate::page::header::{self, FLAGS, HEADER_SIZE, KIND, LOWER, u32_at};
 use crate::page::{PageKind, PageMut};
 use crate::wal::RecordKind;
@@ -134,7 +135,8 @@ impl Index {
     /// The directory's page for `number`, pinned; made if there is none yet.
     pub(crate) fn directory_page(&self, number: u32) -> Result<Pin> {
         let at = (number / PER_PAGE) as usize;
-        for _ in 0..MAX_ROUNDS {
+        let mut tries = Tries::default();
+        loop {
             let block = self.directory[at].load(Ordering::Acquire);
             if block != 0 {
                 let pin = self.pool.pin(self.page(block))?;
@@ -145,8 +147,8 @@ impl Index {
                 return Ok(pin);
             }
             self.extend_directory(at)?;
+            tries.again(&self.pool, self.page(0), "the directory does not grow")?;
         }
-        Err(self.corrupt(0, "the directory does not grow"))
     }
 
     fn extend_directory(&self, at: usize) -> Result<()> {

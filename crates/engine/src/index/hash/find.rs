@@ -7,10 +7,11 @@
 
 use crate::buffer::Pin;
 use crate::error::Result;
+use crate::index::Tries;
+use crate::index::hash::Index;
 use crate::index::hash::bucket::{Bucket, Checked, Place, is_bucket};
 use crate::index::hash::code::split_code;
 use crate::index::hash::meta::FIRST;
-use crate::index::hash::{Index, MAX_ROUNDS};
 
 /// Where a walk goes on.
 enum Step {
@@ -22,13 +23,15 @@ enum Step {
 impl Index {
     /// The page whose fences held `position` a moment ago, pinned.
     pub(crate) fn find(&self, position: &[u8]) -> Result<Pin> {
-        for round in 0..MAX_ROUNDS {
+        let (mut tries, mut round) = (Tries::default(), 0);
+        loop {
             if let Some(pin) = self.try_find(position, round)? {
                 return Ok(pin);
             }
+            tries.again(&self.pool, self.page(0), "links that lead nowhere")?;
+            round += 1;
             rightlink_env::thread::yield_now();
         }
-        Err(self.corrupt(0, "links that lead nowhere"))
     }
 
     /// As [`Index::find`], once and without reading: `None` if a page is not in memory.

@@ -15,12 +15,13 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::Xid;
 use crate::index::MAX_ENTRY_BYTES;
+use crate::index::Tries;
 use crate::index::am::{HeapOracle, IndexEntry, InsertOutcome, ask};
+use crate::index::hash::Index;
 use crate::index::hash::bucket::{Bucket, Checked, HAS_DEAD, INCOMPLETE, Place, place_on};
 use crate::index::hash::code::{CODE, code_of, split_code, whole};
 use crate::index::hash::edit::{self, Entry, Frame};
 use crate::index::hash::meta::Spare;
-use crate::index::hash::{Index, MAX_ROUNDS};
 use crate::wal::RecordKind;
 
 /// What a writer carries from round to round: things that must be got without a latch.
@@ -32,7 +33,7 @@ struct Kit {
     guess: Option<Pin>,
     /// Pages that were missing under a latch.
     keep: Vec<Pin>,
-    rounds: u32,
+    tries: Tries,
 }
 
 /// A round's result.
@@ -104,7 +105,7 @@ impl Index {
             match batch.round(at, &mut kit)? {
                 Round::Upto(next) => {
                     assert!(next > at, "a round makes progress or says what it lacks");
-                    (at, kit.rounds) = (next, 0);
+                    (at, kit.tries) = (next, Tries::default());
                     kit.keep.clear();
                 }
                 Round::Lack(lack) => kit.fetch(self, lack)?,
@@ -129,11 +130,7 @@ impl Kit {
             Lack::Finish(block) => index.finish(block)?,
             Lack::Luck => rightlink_env::thread::yield_now(),
         }
-        self.rounds += 1;
-        if self.rounds > MAX_ROUNDS {
-            return Err(index.corrupt(0, "a change of the index makes no progress"));
-        }
-        Ok(())
+        self.tries.again(&index.pool, index.page(0), "a change of the index makes no progress")
     }
 }
 

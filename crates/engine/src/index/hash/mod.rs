@@ -76,9 +76,6 @@ use crate::index::search_key::{KeyRange, KeySet};
 use bucket::Damage;
 use directory::MAX_PAGES;
 
-/// Rounds without progress before it is called damage.
-const MAX_ROUNDS: u32 = 10_000;
-
 /// Settings of an index; none is on disk.
 #[derive(Clone, Copy, Debug)]
 pub struct HashOptions {

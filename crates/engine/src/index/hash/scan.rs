@@ -18,12 +18,13 @@ use crate::buffer::Pin;
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::{PageId, RowId};
+use crate::index::Tries;
 use crate::index::am::{Clock, LeafBatch, ScanOptions};
 use crate::index::hash::bucket::{
     Bucket, Checked, DEAD, HAS_DEAD, Place, SLOT, is_bucket, place_on,
 };
 use crate::index::hash::code::{split_code, whole};
-use crate::index::hash::{HashIndex, Index, MAX_ROUNDS};
+use crate::index::hash::{HashIndex, Index};
 use crate::index::search_key::{Direction, KeyRange};
 use crate::page::PageMut;
 use crate::page::header::{FLAGS, HEADER_SIZE, lsn};
@@ -49,16 +50,14 @@ impl HashScan {
     /// See [`crate::index::am::IndexScan::next_batch`].
     pub(crate) fn advance(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
         batch.reset(PageId::default(), 0);
-        let mut vain = 0;
+        let mut tries = Tries::default();
         while !self.done && batch.is_empty() {
             if self.step_over_link(clock, batch)? || self.look(clock, batch)? {
-                vain = 0;
+                tries = Tries::default();
                 continue;
             }
-            vain += 1;
-            if vain > MAX_ROUNDS {
-                return Err(self.index.0.corrupt(0, "a page that is never where it is found"));
-            }
+            let index = &self.index.0;
+            tries.again(&index.pool, index.page(0), "a page that is never where it is found")?;
         }
         Ok(!batch.is_empty())
     }

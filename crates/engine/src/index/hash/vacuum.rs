@@ -22,13 +22,14 @@ use crate::buffer::{Mtr, Pin, ReadStream, StreamOptions};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
+use crate::index::Tries;
 use crate::index::am::{Between, BulkDelete, IsDead, VacuumStats};
+use crate::index::hash::Index;
 use crate::index::hash::bucket::{Bucket, Checked, INCOMPLETE, Place, place_on};
 use crate::index::hash::code::{CODE, number_of};
 use crate::index::hash::directory::{self, MAX_NUMBERS, offset_of};
 use crate::index::hash::edit::{Entry, Frame};
 use crate::index::hash::meta::{self, FIRST};
-use crate::index::hash::{Index, MAX_ROUNDS};
 use crate::page::header::u32_at;
 use crate::wal::RecordKind;
 
@@ -135,19 +136,22 @@ impl Pass<'_> {
     fn visit_next(&mut self, is_dead: IsDead<'_>) -> Result<()> {
         let at = self.at.clone().expect("asked for while something is left");
         hit("hash.vacuum.visit");
-        for _ in 0..MAX_ROUNDS {
+        let mut tries = Tries::default();
+        loop {
             let pin = match std::mem::take(&mut self.link) {
                 0 => self.index.find(&at)?,
                 link => self.index.pin_linked(link)?,
             };
             let block = pin.page().block.0;
-            let Some(seen) = self.visit(pin, &at, is_dead)? else { continue };
+            let Some(seen) = self.visit(pin, &at, is_dead)? else {
+                let index = &self.index;
+                tries.again(&index.pool, index.page(0), "a pass makes no progress")?;
+                continue;
+            };
             self.stats.live += seen.live as u64;
             (self.at, self.link) = (seen.end, seen.right);
-            self.squeeze(block, seen.used)?;
-            return Ok(());
+            return self.squeeze(block, seen.used);
         }
-        Err(self.index.corrupt(0, "a pass makes no progress"))
     }
 
     /// Judges a page and removes what is dead; `None` if `at` is not on it.
