@@ -21,8 +21,10 @@ pub(crate) mod code {
     pub(crate) const NUMERIC_OUT_OF_RANGE: &str = "22003";
     pub(crate) const INVALID_DATETIME: &str = "22007";
     pub(crate) const DATETIME_OVERFLOW: &str = "22008";
+    pub(crate) const ZONE_OVERFLOW: &str = "22009";
     pub(crate) const SUBSTRING: &str = "22011";
     pub(crate) const DIVISION_BY_ZERO: &str = "22012";
+    pub(crate) const INTERVAL_OVERFLOW: &str = "22015";
     pub(crate) const INVALID_LOGARITHM: &str = "2201E";
     pub(crate) const INVALID_POWER: &str = "2201F";
     pub(crate) const INVALID_ROW_COUNT: &str = "2201W";

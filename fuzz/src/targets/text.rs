@@ -1,5 +1,6 @@
 //! Values as text: whatever is read prints as something that reads as the same.
 
+use rightlink::datum::{DATES, TIMESTAMPS};
 use rightlink::{Type, Value};
 
 use crate::input::Input;
@@ -25,11 +26,11 @@ fn again(kind: Type, value: &Value) {
     assert_eq!(read.as_ref().ok(), Some(value), "{text:?} as {kind}: {read:?}");
 }
 
-/// Dates beyond the years that text can name are only ever computed.
+/// Dates and timestamps beyond the calendar print and are not read.
 fn is_printable(value: &Value) -> bool {
-    const DAYS: i64 = 1_000_000 * 365;
     match value {
-        Value::Date(days) => i64::from(*days).abs() < DAYS,
+        Value::Date(days) => DATES.contains(&i64::from(*days)),
+        Value::Timestamp(micros) | Value::TimestampTz(micros) => TIMESTAMPS.contains(micros),
         _ => true,
     }
 }

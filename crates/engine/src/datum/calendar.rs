@@ -1,7 +1,16 @@
-//! The proleptic Gregorian calendar: days since 2000-01-01 to year, month and day, and back.
+//! The proleptic Gregorian calendar: days since 2000-01-01 to year, month and day, and back; which
+//! of them are dates and timestamps.
 //!
 //! Invariants: years are astronomical (0 is 1 BC); every `i32` day number has a civil date and both
-//! directions agree. Does not do: time zones, leap seconds.
+//! directions agree. The range is PostgreSQL's: from the first Julian day, 4714-11-24 BC.
+//! Does not do: time zones, leap seconds.
+
+use std::ops::Range;
+
+/// Days since 2000-01-01 that are dates: to 5874897-12-31.
+pub const DATES: Range<i64> = -2_451_545..2_145_031_949;
+/// Microseconds since 2000-01-01 00:00 that are timestamps: to the end of 294276-12-31.
+pub const TIMESTAMPS: Range<i64> = -211_813_488_000_000_000..9_223_371_331_200_000_000;
 
 /// Days from 0000-03-01 to 2000-01-01.
 const DAYS_TO_EPOCH: i64 = 730_425;
@@ -14,7 +23,7 @@ pub(super) fn is_leap(year: i64) -> bool {
 }
 
 /// Days of a month, counted from 1.
-pub(super) fn days_in_month(year: i64, month: u32) -> u32 {
+pub fn days_in_month(year: i64, month: u32) -> u32 {
     assert!((1..=12).contains(&month), "a month is between 1 and 12");
     match month {
         2 if is_leap(year) => 29,
@@ -65,6 +74,10 @@ mod tests {
         assert_eq!(days_from_civil(2000, 3, 1), 60);
         assert_eq!(days_from_civil(-4713, 11, 24), -2_451_545);
         assert_eq!(civil_from_days(i64::from(i32::MAX)).0, 5_881_610);
+        assert_eq!(days_from_civil(-4713, 11, 24), DATES.start);
+        assert_eq!(days_from_civil(5_874_898, 1, 1), DATES.end);
+        assert_eq!(DATES.start * 86_400_000_000, TIMESTAMPS.start);
+        assert_eq!(days_from_civil(294_277, 1, 1) * 86_400_000_000, TIMESTAMPS.end);
     }
 
     #[test]

@@ -9,18 +9,25 @@
 //! Does not do: casts between types, time zones other than fixed offsets.
 
 mod calendar;
+mod datetime;
 mod decimal;
 mod interval;
+mod interval_input;
 mod json;
 mod number;
 mod text;
+mod unit;
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
-pub use calendar::{civil_from_days, days_from_civil};
+pub use calendar::{DATES, TIMESTAMPS, civil_from_days, days_from_civil, days_in_month};
+pub use datetime::{DateTimeError, read_date, read_timestamp};
 pub use decimal::Decimal;
-pub use interval::Interval;
+pub use interval::{Interval, IntervalFields};
+pub use interval_input::read_interval;
+pub use text::trimmed;
+pub use unit::Unit;
 
 /// Microseconds of a day, and the latest [`Value::Time`]: the midnight at the day's end.
 const MICROS_PER_DAY: i64 = 86_400_000_000;

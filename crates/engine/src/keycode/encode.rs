@@ -75,7 +75,7 @@ fn push_value(out: &mut Vec<u8>, value: &Value) {
         }
         Value::Uuid(v) => out.extend_from_slice(v),
         Value::Interval(v) => {
-            out.extend_from_slice(&(v.total().cast_unsigned() ^ 1 << 127).to_be_bytes());
+            out.extend_from_slice(&(v.total_micros().cast_unsigned() ^ 1 << 127).to_be_bytes());
         }
         Value::Decimal(v) => push_decimal(out, v),
         Value::Text(v) | Value::Json(v) => push_terminated(out, v.as_bytes()),

@@ -284,7 +284,15 @@ impl Binder<'_> {
             true => value.collated.clone(),
             false => Collated::Default,
         };
-        let expr = self.coerce_checked(value, declared.ty, CastContext::Explicit)?;
+        let expr = match (&value.expr, declared.modifier) {
+            // What a number in the text counts depends on the parts.
+            (Expr::Const(Datum::Text(literal)), Some(Modifier::Interval(fields, _)))
+                if value.ty == SqlType::Unknown =>
+            {
+                Expr::Const(text::interval(literal, fields).map_err(|error| error.at(position))?)
+            }
+            _ => self.coerce_checked(value, declared.ty, CastContext::Explicit)?,
+        };
         let expr = match declared.modifier {
             Some(modifier) => Expr::Fit(Box::new(expr), modifier, true),
             None => expr,
@@ -306,17 +314,16 @@ impl Binder<'_> {
         let ast::Expr::Value(value) = &*interval.value else {
             return Err(SqlError::syntax("an interval is a string").at(position));
         };
-        let Value::SingleQuotedString(literal) = &value.value else {
+        let (Value::SingleQuotedString(literal) | Value::EscapedStringLiteral(literal)) =
+            &value.value
+        else {
             return Err(SqlError::syntax("an interval is a string").at(position));
         };
-        if interval.last_field.is_some() || interval.leading_precision.is_some() {
-            return Err(SqlError::unsupported("an interval with several fields").at(position));
-        }
-        let full = match &interval.leading_field {
-            Some(field) => format!("{literal} {field}"),
-            None => literal.clone(),
-        };
-        let value = text::parse(SqlType::Interval, &full).map_err(|error| error.at(position))?;
+        let value = names::interval_parts(interval).and_then(|modifier| match modifier {
+            Modifier::Interval(fields, _) => modifier.fit(text::interval(literal, fields)?, true),
+            _ => unreachable!("parts of an interval"),
+        });
+        let value = value.map_err(|error| error.at(position))?;
         Ok(Typed::new(Expr::Const(value), SqlType::Interval).at(position))
     }
 

@@ -2,8 +2,9 @@
 //!
 //! Invariants: a name without quotes is in lower case. Does not do: what names mean (`schemas`).
 
+use rightlink::datum::IntervalFields;
 use sqlparser::ast::{
-    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName,
+    self, ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName,
     ObjectNamePart, TimezoneInfo,
 };
 
@@ -57,6 +58,18 @@ pub(crate) fn function(name: &ObjectName) -> Result<String> {
     }
 }
 
+/// The type that the declaration of a column names.
+pub(crate) fn column_type(kind: &DataType) -> Result<Declared> {
+    let declared = data_type(kind)?;
+    match declared.modifier {
+        // How text is read would depend on the column.
+        Some(modifier @ Modifier::Interval(fields, _)) if fields != IntervalFields::All => {
+            Err(SqlError::unsupported(format!("a column of type {modifier}")))
+        }
+        _ => Ok(declared),
+    }
+}
+
 /// The type that a declaration names.
 pub(crate) fn data_type(kind: &DataType) -> Result<Declared> {
     let ty = match kind {
@@ -90,6 +103,10 @@ pub(crate) fn data_type(kind: &DataType) -> Result<Declared> {
             TimezoneInfo::WithTimeZone | TimezoneInfo::Tz => SqlType::Timestamptz,
         },
         DataType::Interval { fields: None, precision: None } => SqlType::Interval,
+        DataType::Interval { fields, precision } => {
+            let modifier = interval(fields.as_ref(), *precision)?;
+            return Ok(Declared { ty: SqlType::Interval, modifier: Some(modifier) });
+        }
         DataType::Custom(name, modifiers) if modifiers.is_empty() => custom(name)?,
         DataType::Array(
             ArrayElemTypeDef::SquareBracket(..)
@@ -126,6 +143,47 @@ fn float(info: &ExactNumberInfo) -> Result<SqlType> {
             "precision for type float must be between 1 and 53 bits",
         )),
     }
+}
+
+fn interval(fields: Option<&ast::IntervalFields>, precision: Option<u64>) -> Result<Modifier> {
+    let named = fields.map_or(Some(IntervalFields::All), |fields| {
+        IntervalFields::named(&fields.to_string().to_ascii_lowercase())
+    });
+    let named = named.ok_or_else(|| SqlError::unsupported("an interval of these parts"))?;
+    // More digits than there are mean all.
+    let digits = precision.map(|digits| u32::try_from(digits).unwrap_or(6).min(6));
+    Ok(Modifier::Interval(named, digits))
+}
+
+/// What stands behind the text of an interval.
+pub(crate) fn interval_parts(literal: &ast::Interval) -> Result<Modifier> {
+    use ast::DateTimeField as D;
+    let name = |field: &D| match field {
+        D::Year => "year",
+        D::Month => "month",
+        D::Day => "day",
+        D::Hour => "hour",
+        D::Minute => "minute",
+        D::Second => "second",
+        _ => "",
+    };
+    let first = literal.leading_field.as_ref().map(name);
+    let last = literal.last_field.as_ref().map(name);
+    let words = [first, last].into_iter().flatten().collect::<Vec<_>>().join(" to ");
+    let fields = IntervalFields::named(&words);
+    let (digits, other) = match last {
+        None => (literal.leading_precision, literal.fractional_seconds_precision),
+        Some(_) => (literal.fractional_seconds_precision, literal.leading_precision),
+    };
+    let ends_in_seconds = words.ends_with("second");
+    let Some(fields) = fields.filter(|_| other.is_none() && (digits.is_none() || ends_in_seconds))
+    else {
+        let field = literal.leading_field.as_ref().map(ToString::to_string).unwrap_or_default();
+        let near = field.to_lowercase();
+        return Err(SqlError::syntax(format!("syntax error at or near \"{near}\"")));
+    };
+    let digits = digits.map(|digits| u32::try_from(digits).unwrap_or(6).min(6));
+    Ok(Modifier::Interval(fields, digits))
 }
 
 fn numeric(info: &ExactNumberInfo) -> Result<Declared> {

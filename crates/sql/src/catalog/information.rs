@@ -156,6 +156,9 @@ fn sizes(ty: SqlType, modifier: Option<Modifier>) -> [Datum; 6] {
             let precision = i32::try_from(precision).unwrap_or(i32::MAX);
             [NULL, NULL, int(precision), int(10), int(scale), NULL]
         }
+        (_, Some(Modifier::Interval(_, digits))) => {
+            time(digits.and_then(|digits| i32::try_from(digits).ok()).unwrap_or(6))
+        }
         (SqlType::Text | SqlType::Bpchar, None) => [NULL, int(MAX_TEXT), NULL, NULL, NULL, NULL],
         (SqlType::Int2, None) => whole(16),
         (SqlType::Int4, None) => whole(32),

@@ -37,7 +37,7 @@ pub(super) fn encode(out: &mut Vec<u8>, value: &Datum, key: &SortKey) {
         Datum::Bytes(value) => bytes(out, value),
         Datum::Uuid(value) => out.extend_from_slice(value),
         Datum::Interval(value) => {
-            out.extend_from_slice(&(value.span() ^ i128::MIN).to_be_bytes());
+            out.extend_from_slice(&(value.total_micros() ^ i128::MIN).to_be_bytes());
         }
         Datum::Tid(row) => {
             out.extend_from_slice(&row.block.0.to_be_bytes());

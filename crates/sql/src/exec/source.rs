@@ -165,7 +165,7 @@ impl Series {
         let [start, stop, step]: [Datum; 3] = values.try_into().expect("two or three arguments");
         let (zero, backward) = match &step {
             Datum::Numeric(step) => (step.is_zero(), step.is_negative()),
-            Datum::Interval(step) => (step.span() == 0, step.span() < 0),
+            Datum::Interval(step) => (step.total_micros() == 0, step.total_micros() < 0),
             other => (other.as_int() == Some(0), other.as_int().is_some_and(|step| step < 0)),
         };
         if zero {

@@ -11,7 +11,8 @@ use rightlink::Collation;
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Context, Expr};
-use crate::types::{Datum, Decimal, Interval, Row, SqlType};
+use crate::types::calendar::interval_out_of_range;
+use crate::types::{Datum, Decimal, Row, SqlType};
 
 /// What is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,7 +99,7 @@ pub(crate) fn exists(name: &str) -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     count: i64,
-    /// Sum of integers.
+    /// Sum of integers; of floats that are averaged, the bits of [`deviation`].
     whole: i128,
     value: Datum,
     /// Values met that are still to be taken, for DISTINCT.
@@ -213,6 +214,7 @@ impl Aggregate {
     fn fold(&self, state: &mut State, value: Datum, separator: &Datum) -> Result<()> {
         match self.kind {
             Kind::CountAll | Kind::Count => {}
+            Kind::Average if self.input == SqlType::Float8 => average_in(state, &value)?,
             Kind::Sum | Kind::Average => sum(state, value)?,
             Kind::Min | Kind::Max => {
                 let wanted =
@@ -299,10 +301,44 @@ fn sum(state: &mut State, value: Datum) -> Result<()> {
             Datum::Float8(sum)
         }
         (Datum::Numeric(a), Datum::Numeric(b)) => Datum::Numeric(a.add(&b).checked()?),
-        (Datum::Interval(a), Datum::Interval(b)) => Datum::Interval(Interval::add(*a, b)?),
+        (Datum::Interval(a), Datum::Interval(b)) => {
+            Datum::Interval(a.checked_add(b).ok_or_else(interval_out_of_range)?)
+        }
         (old, value) => unreachable!("one type for all rows: {old:?} {value:?}"),
     };
     Ok(())
+}
+
+/// Takes a float into an average: the sum, and beside it the sum of squared deviations (Youngs and
+/// Cramer), which fails where it overflows, as in PostgreSQL.
+fn average_in(state: &mut State, value: &Datum) -> Result<()> {
+    let Datum::Float8(new) = value else {
+        unreachable!("averages have been cast: {value:?}");
+    };
+    let old = if let Datum::Float8(sum) = state.value { sum } else { 0.0 };
+    let (count, sum) = (state.count as f64 + 1.0, old + new);
+    let mut squares = deviation(state);
+    if state.count > 0 {
+        let part = new * count - sum;
+        squares += part * part / (count * state.count as f64);
+        if sum.is_infinite() || squares.is_infinite() {
+            if !old.is_infinite() && !new.is_infinite() {
+                let what = "value out of range: overflow";
+                return Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, what));
+            }
+            squares = f64::NAN;
+        }
+    } else if !new.is_finite() {
+        squares = f64::NAN;
+    }
+    state.value = Datum::Float8(sum);
+    state.whole = i128::from(squares.to_bits());
+    Ok(())
+}
+
+/// The sum of squared deviations from the average.
+fn deviation(state: &State) -> f64 {
+    u64::try_from(state.whole).map_or(f64::NAN, f64::from_bits)
 }
 
 fn average(state: &State) -> Result<Datum> {
@@ -311,7 +347,10 @@ fn average(state: &State) -> Result<Datum> {
         Datum::Null => Ok(Datum::Numeric(Decimal::from(state.whole).divide(&count)?)),
         Datum::Numeric(sum) => Ok(Datum::Numeric(sum.divide(&count)?)),
         Datum::Float8(sum) => Ok(Datum::Float8(sum / state.count as f64)),
-        Datum::Interval(sum) => Ok(Datum::Interval(sum.divide(state.count as f64)?)),
+        Datum::Interval(sum) => {
+            let average = sum.checked_div(state.count as f64);
+            Ok(Datum::Interval(average.ok_or_else(interval_out_of_range)?))
+        }
         other => unreachable!("averages have been cast: {other:?}"),
     }
 }

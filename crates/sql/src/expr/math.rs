@@ -10,6 +10,9 @@ use crate::expr::registry::{Eval, Registry};
 use crate::types::decimal::division_by_zero;
 use crate::types::{Datum, Decimal, SqlType};
 
+/// PostgreSQL's constant: degrees are divided by it, not multiplied by its inverse.
+const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;
+
 /// Adds them.
 pub(super) fn register(registry: &mut Registry) {
     use SqlType as T;
@@ -50,18 +53,18 @@ fn floats(registry: &mut Registry) {
         ("|/", |v, _| unary(v, |x| if x < 0.0 { Err(negative_root()) } else { Ok(x.sqrt()) })),
         ("cbrt", |v, _| unary(v, |x| Ok(x.cbrt()))),
         ("||/", |v, _| unary(v, |x| Ok(x.cbrt()))),
-        ("exp", |v, _| unary(v, |x| finite(x.exp(), x))),
+        ("exp", |v, _| unary(v, exponential)),
         ("ln", |v, _| unary(v, |x| logarithm(x).map(f64::ln))),
         ("log", |v, _| unary(v, |x| logarithm(x).map(f64::log10))),
         ("log10", |v, _| unary(v, |x| logarithm(x).map(f64::log10))),
-        ("sin", |v, _| unary(v, |x| Ok(x.sin()))),
-        ("cos", |v, _| unary(v, |x| Ok(x.cos()))),
-        ("tan", |v, _| unary(v, |x| Ok(x.tan()))),
+        ("sin", |v, _| unary(v, |x| angle(x).map(f64::sin))),
+        ("cos", |v, _| unary(v, |x| angle(x).map(f64::cos))),
+        ("tan", |v, _| unary(v, |x| angle(x).map(f64::tan))),
         ("asin", |v, _| unary(v, |x| inverse(x).map(f64::asin))),
         ("acos", |v, _| unary(v, |x| inverse(x).map(f64::acos))),
         ("atan", |v, _| unary(v, |x| Ok(x.atan()))),
-        ("degrees", |v, _| unary(v, |x| Ok(x.to_degrees()))),
-        ("radians", |v, _| unary(v, |x| Ok(x.to_radians()))),
+        ("degrees", |v, _| unary(v, |x| in_range(x / RADIANS_PER_DEGREE, x))),
+        ("radians", |v, _| unary(v, |x| in_range(x * RADIANS_PER_DEGREE, x))),
         ("sinh", |v, _| unary(v, |x| Ok(x.sinh()))),
     ];
     for (name, eval) in one {
@@ -103,11 +106,24 @@ fn negative_root() -> SqlError {
     SqlError::new(code::INVALID_POWER, "cannot take square root of a negative number")
 }
 
-fn finite(result: f64, input: f64) -> Result<f64> {
-    match result.is_infinite() && input.is_finite() {
-        true => Err(out_of_range("value out of range: overflow")),
-        false => Ok(result),
+/// A result that is infinite or zero only if the input is.
+fn in_range(result: f64, input: f64) -> Result<f64> {
+    if result.is_infinite() && input.is_finite() {
+        return Err(out_of_range("value out of range: overflow"));
     }
+    if result == 0.0 && input != 0.0 {
+        return Err(out_of_range("value out of range: underflow"));
+    }
+    Ok(result)
+}
+
+fn exponential(x: f64) -> Result<f64> {
+    let result = x.exp();
+    if x.is_finite() { in_range(result, 1.0) } else { Ok(result) }
+}
+
+fn angle(x: f64) -> Result<f64> {
+    if x.is_infinite() { Err(out_of_range("input is out of range")) } else { Ok(x) }
 }
 
 fn logarithm(x: f64) -> Result<f64> {
@@ -128,7 +144,7 @@ fn power(x: f64, y: f64) -> Result<f64> {
     if x == 0.0 && y < 0.0 {
         return refuse("zero raised to a negative power is undefined");
     }
-    if x < 0.0 && x.is_finite() && y.is_finite() && y.fract() != 0.0 {
+    if x < 0.0 && y.is_finite() && y.fract() != 0.0 {
         return refuse("a negative number raised to a non-integer power yields a complex result");
     }
     let result = x.powf(y);
@@ -155,7 +171,7 @@ fn sign(value: &Datum) -> Result<Datum> {
     Ok(match value {
         Datum::Float8(v) if *v > 0.0 => Datum::Float8(1.0),
         Datum::Float8(v) if *v < 0.0 => Datum::Float8(-1.0),
-        Datum::Float8(v) => Datum::Float8(*v),
+        Datum::Float8(_) => Datum::Float8(0.0),
         Datum::Numeric(v) if v.is_zero() => Datum::Numeric(Decimal::zero()),
         Datum::Numeric(v) => Datum::Numeric(Decimal::from(if v.is_negative() { -1i64 } else { 1 })),
         other => return mismatch(std::slice::from_ref(other)),

@@ -3,11 +3,13 @@
 //! Invariants: `now()` is the start of the transaction; the zone is UTC.
 //! Does not do: `to_char`, `age`, zones.
 
+use rightlink::datum::{DATES, TIMESTAMPS, days_from_civil, days_in_month};
+
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
 use crate::expr::operators::mismatch;
 use crate::expr::registry::Registry;
-use crate::types::calendar::{self, EPOCH_SECONDS, Moment};
+use crate::types::calendar::{self, EPOCH_SECONDS, Field, Found, Moment};
 use crate::types::{Datum, SqlType};
 
 /// Adds them.
@@ -30,11 +32,11 @@ pub(super) fn register(registry: &mut Registry) {
         Ok(Datum::Date(calendar::date_of_timestamp(c.transaction_time)))
     });
     for ty in [T::Date, T::Timestamp, T::Timestamptz, T::Interval] {
-        registry.add("extract", &[T::Text, ty], T::Numeric, extract);
-        registry.add("date_part", &[T::Text, ty], T::Float8, |v, c| match extract(v, c)? {
-            Datum::Numeric(number) => Ok(Datum::Float8(number.to_float())),
-            other => Ok(other),
+        registry.add("extract", &[T::Text, ty], T::Numeric, |v, _| match extract(v)?.exact {
+            Datum::Float8(_) => Err(SqlError::unsupported("infinity as numeric")),
+            exact => Ok(exact),
         });
+        registry.add("date_part", &[T::Text, ty], T::Float8, |v, _| Ok(extract(v)?.float));
         if ty != T::Interval {
             registry.add("isfinite", &[ty], T::Bool, |v, _| Ok(Datum::Bool(finite(&v[0]))));
         }
@@ -57,60 +59,50 @@ impl super::Db {
 
 fn finite(value: &Datum) -> bool {
     match value {
-        Datum::Date(day) => *day != i32::MAX && *day != i32::MIN,
+        Datum::Date(day) => calendar::is_finite_day(*day),
         Datum::Timestamp(micros) | Datum::Timestamptz(micros) => calendar::is_finite(*micros),
         _ => true,
     }
 }
 
-/// The usual spellings of a field's name.
-fn field_name(text: &str) -> String {
-    let lower = text.to_ascii_lowercase();
-    match lower.as_str() {
-        "years" | "months" | "days" | "hours" | "minutes" | "seconds" | "weeks" | "decades"
-        | "quarters" => lower[..lower.len() - 1].to_owned(),
-        "millisecond" | "microsecond" => lower + "s",
-        "centuries" => "century".to_owned(),
-        _ => lower,
-    }
-}
-
-fn extract(values: &[Datum], _: &Context) -> Result<Datum> {
-    let [Datum::Text(field), value] = values else { return mismatch(values) };
-    if !finite(value) {
-        return Err(SqlError::unsupported("extract from an infinite date"));
-    }
+fn extract(values: &[Datum]) -> Result<Found> {
+    let [Datum::Text(name), value] = values else { return mismatch(values) };
     let (moment, ty) = match value {
         Datum::Date(day) => (Moment::Day(*day), SqlType::Date),
         Datum::Timestamp(micros) => (Moment::At(*micros), SqlType::Timestamp),
-        Datum::Timestamptz(micros) => (Moment::At(*micros), SqlType::Timestamptz),
+        Datum::Timestamptz(micros) => (Moment::AtZone(*micros), SqlType::Timestamptz),
         Datum::Interval(span) => (Moment::Span(*span), SqlType::Interval),
         _ => return mismatch(values),
     };
-    let found = calendar::extract(&field_name(field), moment).map(Datum::Numeric);
-    found.ok_or_else(|| no_unit(field, ty))
+    let field = Field::named(name).ok_or_else(|| unknown_unit(name, ty))?;
+    let found = calendar::extract(field, moment)?;
+    found.ok_or_else(|| unsupported_unit(name, ty))
 }
 
-fn no_unit(field: &str, ty: SqlType) -> SqlError {
-    let known = ["hour", "minute", "second", "milliseconds", "microseconds"];
-    let (sqlstate, what) = match known.contains(&field_name(field).as_str()) {
-        true => (code::FEATURE_NOT_SUPPORTED, "not supported"),
-        false => (code::INVALID_PARAMETER, "not recognized"),
-    };
-    SqlError::new(sqlstate, format!("unit \"{field}\" {what} for type {}", ty.name()))
+fn unknown_unit(name: &str, ty: SqlType) -> SqlError {
+    let message = format!("unit \"{name}\" not recognized for type {}", ty.name());
+    SqlError::new(code::INVALID_PARAMETER, message)
+}
+
+fn unsupported_unit(name: &str, ty: SqlType) -> SqlError {
+    let message = format!("unit \"{name}\" not supported for type {}", ty.name());
+    SqlError::new(code::FEATURE_NOT_SUPPORTED, message)
 }
 
 fn date_trunc(values: &[Datum], _: &Context) -> Result<Datum> {
-    let [Datum::Text(field), value] = values else { return mismatch(values) };
+    let [Datum::Text(name), value] = values else { return mismatch(values) };
     let (micros, ty) = match value {
         Datum::Timestamp(micros) => (*micros, SqlType::Timestamp),
         Datum::Timestamptz(micros) => (*micros, SqlType::Timestamptz),
         _ => return mismatch(values),
     };
     let cut = match calendar::is_finite(micros) {
-        true => {
-            calendar::truncate(&field_name(field), micros)?.ok_or_else(|| no_unit(field, ty))?
-        }
+        true => match Field::named(name) {
+            Some(field @ Field::Unit(_)) => {
+                calendar::truncate(field, micros)?.ok_or_else(|| unsupported_unit(name, ty))?
+            }
+            _ => return Err(unknown_unit(name, ty)),
+        },
         false => micros,
     };
     Ok(if ty == SqlType::Timestamp { Datum::Timestamp(cut) } else { Datum::Timestamptz(cut) })
@@ -120,31 +112,37 @@ fn make_date(values: &[Datum], _: &Context) -> Result<Datum> {
     let [Datum::Int4(year), Datum::Int4(month), Datum::Int4(day)] = values else {
         return mismatch(values);
     };
-    let refused = || {
-        let message = format!("date field value out of range: {year}-{month:02}-{day:02}");
-        SqlError::new(code::DATETIME_OVERFLOW, message)
+    let refused = |what: &str| {
+        calendar::overflow(&format!("{what} out of range: {year}-{month:02}-{day:02}"))
     };
-    if *year == 0 {
-        return Err(refused());
+    // Years before Christ are negative here, and there is none of number 0.
+    let astronomical = i64::from(*year) + i64::from(*year < 0);
+    let month_number = u32::try_from(*month).ok().filter(|month| (1..=12).contains(month));
+    let month_number = month_number.filter(|_| *year != 0);
+    let month_number = month_number.ok_or_else(|| refused("date field value"))?;
+    let day_number = u32::try_from(*day).unwrap_or(0);
+    if !(1..=days_in_month(astronomical, month_number)).contains(&day_number) {
+        return Err(refused("date field value"));
     }
-    let text = match *year < 0 {
-        true => format!("{:04}-{month:02}-{day:02} BC", -i64::from(*year)),
-        false => format!("{year:04}-{month:02}-{day:02}"),
-    };
-    crate::types::text::parse(SqlType::Date, &text).map_err(|_| refused())
+    let days = days_from_civil(astronomical, month_number, day_number);
+    if DATES.contains(&days) { Ok(Datum::Date(days as i32)) } else { Err(refused("date")) }
 }
 
 fn to_timestamp(values: &[Datum], _: &Context) -> Result<Datum> {
     let [Datum::Float8(seconds)] = values else { return mismatch(values) };
+    if seconds.is_nan() {
+        return Err(calendar::overflow("timestamp cannot be NaN"));
+    }
     if seconds.is_infinite() {
         return Ok(Datum::Timestamptz(if *seconds > 0.0 { i64::MAX } else { i64::MIN }));
     }
-    let micros = (seconds - EPOCH_SECONDS as f64) * 1e6;
-    if micros.is_nan() || micros.abs() > 9.2e18 {
-        let message = format!("timestamp out of range: \"{seconds}\"");
-        return Err(SqlError::new(code::DATETIME_OVERFLOW, message));
+    let micros = ((seconds - EPOCH_SECONDS as f64) * 1e6).round_ties_even();
+    // Beyond the integers a float becomes the last one.
+    let micros = micros as i64;
+    if !TIMESTAMPS.contains(&micros) {
+        return Err(calendar::overflow(&format!("timestamp out of range: \"{seconds}\"")));
     }
-    Ok(Datum::Timestamptz(micros.round_ties_even() as i64))
+    Ok(Datum::Timestamptz(micros))
 }
 
 fn at_zone(values: &[Datum]) -> Result<Datum> {

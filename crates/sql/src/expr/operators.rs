@@ -9,8 +9,8 @@ use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{Eval, Registry};
 use crate::expr::strings::check_length;
 use crate::expr::{Context, like};
+use crate::types::calendar::interval_out_of_range;
 use crate::types::decimal::division_by_zero;
-use crate::types::interval::Interval;
 use crate::types::{Datum, SqlType, calendar};
 
 /// Adds them.
@@ -279,7 +279,9 @@ fn time(registry: &mut Registry) {
     registry.add("+", &[T::Interval, T::Interval], T::Interval, |v, _| spans(v, false));
     registry.add("-", &[T::Interval, T::Interval], T::Interval, |v, _| spans(v, true));
     registry.add("-", &[T::Interval], T::Interval, |v, _| match v {
-        [Datum::Interval(span)] => Ok(Datum::Interval(span.negate()?)),
+        [Datum::Interval(span)] => {
+            Ok(Datum::Interval(span.checked_neg().ok_or_else(interval_out_of_range)?))
+        }
         _ => mismatch(v),
     });
     registry.add("*", &[T::Interval, T::Float8], T::Interval, |v, _| stretch(v, false));
@@ -294,19 +296,13 @@ fn shift_day(values: &[Datum], sign: i64) -> Result<Datum> {
         }
         _ => return mismatch(values),
     };
-    if day == i32::MAX || day == i32::MIN {
-        return Ok(Datum::Date(day));
-    }
-    let sum = i32::try_from(i64::from(day) + sign * count).ok();
-    let sum = sum.filter(|sum| *sum != i32::MAX && *sum != i32::MIN);
-    sum.map(Datum::Date).ok_or_else(|| SqlError::new(code::DATETIME_OVERFLOW, "date out of range"))
+    calendar::add_days(day, sign * count).map(Datum::Date)
 }
 
 fn days_between(values: &[Datum], _: &Context) -> Result<Datum> {
     let [Datum::Date(a), Datum::Date(b)] = values else { return mismatch(values) };
-    let infinite = |day: i32| day == i32::MAX || day == i32::MIN;
-    if infinite(*a) || infinite(*b) {
-        return Err(SqlError::new(code::DATETIME_OVERFLOW, "cannot subtract infinite dates"));
+    if !calendar::is_finite_day(*a) || !calendar::is_finite_day(*b) {
+        return Err(calendar::overflow("cannot subtract infinite dates"));
     }
     of_width(Some(i64::from(*a) - i64::from(*b)), 4)
 }
@@ -316,7 +312,10 @@ fn shift_time(values: &[Datum], back: bool) -> Result<Datum> {
         [time, Datum::Interval(span)] | [Datum::Interval(span), time] => (time, *span),
         _ => return mismatch(values),
     };
-    let span = if back { span.negate()? } else { span };
+    let span = match back {
+        true => span.checked_neg().ok_or_else(|| calendar::overflow("timestamp out of range"))?,
+        false => span,
+    };
     Ok(match time {
         Datum::Date(day) => {
             Datum::Timestamp(calendar::add(calendar::timestamp_of_date(*day)?, span)?)
@@ -339,8 +338,8 @@ fn time_between(values: &[Datum], _: &Context) -> Result<Datum> {
 
 fn spans(values: &[Datum], subtracts: bool) -> Result<Datum> {
     let [Datum::Interval(a), Datum::Interval(b)] = values else { return mismatch(values) };
-    let b: Interval = if subtracts { b.negate()? } else { *b };
-    Ok(Datum::Interval(a.add(b)?))
+    let result = if subtracts { a.checked_sub(*b) } else { a.checked_add(*b) };
+    result.map(Datum::Interval).ok_or_else(interval_out_of_range)
 }
 
 fn stretch(values: &[Datum], divides: bool) -> Result<Datum> {
@@ -352,7 +351,8 @@ fn stretch(values: &[Datum], divides: bool) -> Result<Datum> {
     if divides && factor == 0.0 {
         return Err(division_by_zero());
     }
-    Ok(Datum::Interval(if divides { span.divide(factor)? } else { span.multiply(factor)? }))
+    let result = if divides { span.checked_div(factor) } else { span.checked_mul(factor) };
+    result.map(Datum::Interval).ok_or_else(interval_out_of_range)
 }
 
 /// A boolean stands as `true` or `false` in a concatenation with text.

@@ -142,7 +142,10 @@ fn overlay(values: &[Datum], len: i64) -> Result<Datum> {
     if from < 1 {
         return Err(SqlError::new(code::SUBSTRING, "negative substring length not allowed"));
     }
-    let (head, tail) = (slice(source, 1, from), slice(source, from.saturating_add(len), i64::MAX));
+    let Ok(end) = i32::try_from(from + len) else {
+        return Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, "integer out of range"));
+    };
+    let (head, tail) = (slice(source, 1, from), slice(source, i64::from(end), i64::MAX));
     Ok(Datum::Text(format!("{head}{new}{tail}")))
 }
 
@@ -279,7 +282,7 @@ fn codes(registry: &mut Registry) {
         other => Err(SqlError::unsupported(format!("encoding \"{other}\""))),
     });
     registry.add("decode", &[T::Text, T::Text], T::Bytea, |v, _| match text(v, 1) {
-        "hex" => crate::types::text::parse(T::Bytea, &format!("\\x{}", text(v, 0))),
+        "hex" => crate::types::text::parse_hex(text(v, 0)).map(Datum::Bytes),
         other => Err(SqlError::unsupported(format!("encoding \"{other}\""))),
     });
     registry.add("quote_literal", &[T::Text], T::Text, |v, _| {

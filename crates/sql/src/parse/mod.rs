@@ -5,6 +5,7 @@
 //! | `utility` | statements that are no queries, read from the tokens |
 //! | `cursor` | a walk over tokens |
 //! | `sequence` | CREATE and ALTER SEQUENCE |
+//! | `interval` | interval literals with a precision |
 //! | `order` | options of identity columns in one order |
 //! | `depth` | how deep expressions nest |
 //! | `weight` | how much memory reading a message takes |
@@ -21,6 +22,7 @@
 
 pub(crate) mod cursor;
 mod depth;
+mod interval;
 mod order;
 pub(crate) mod sequence;
 pub(crate) mod utility;
@@ -177,7 +179,8 @@ pub(crate) fn expression(text: &str) -> Result<ast::Expr> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
     let tokens = tokens.map_err(|error| SqlError::syntax(error.message))?;
     let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
-    let tokens: Vec<TokenWithSpan> = meaningful.collect();
+    let mut tokens: Vec<TokenWithSpan> = meaningful.collect();
+    interval::literals(&mut tokens);
     depth::check(&tokens)?;
     run(tokens, &lines, |parser| parser.parse_expr())
 }
@@ -197,6 +200,7 @@ pub fn is_complete(text: &str) -> bool {
 /// One statement from its tokens.
 pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
     order::options(&mut tokens);
+    interval::literals(&mut tokens);
     depth::check(&tokens)?;
     let lines = lines.clone();
     let mut cursor = Cursor::new(tokens, lines.clone());

@@ -138,7 +138,7 @@ fn scalar(value: &Datum) -> Option<f64> {
         Datum::Numeric(number) => Some(number.to_float()),
         Datum::Date(days) => Some(f64::from(*days)),
         Datum::Timestamp(micros) | Datum::Timestamptz(micros) => Some(*micros as f64),
-        Datum::Interval(interval) => Some(interval.span() as f64),
+        Datum::Interval(interval) => Some(interval.total_micros() as f64),
         other => other.as_float(),
     }
 }

@@ -4,10 +4,11 @@
 //! Does not do: the length in front of a value.
 
 use rightlink::RowId;
+use rightlink::datum::{DATES, TIMESTAMPS};
 
 use crate::error::{Result, SqlError, code};
 use crate::types::decimal::MAX_FRACTION;
-use crate::types::{Datum, Decimal, Interval, SqlType};
+use crate::types::{Datum, Decimal, Interval, SqlType, calendar};
 
 /// Sign of a numeric below zero.
 const NEGATIVE: u16 = 0x4000;
@@ -57,9 +58,15 @@ impl Datum {
             SqlType::Int8 => Datum::Int8(i64::from_be_bytes(fixed(bytes)?)),
             SqlType::Float4 => Datum::Float4(f32::from_be_bytes(fixed(bytes)?)),
             SqlType::Float8 => Datum::Float8(f64::from_be_bytes(fixed(bytes)?)),
-            SqlType::Date => Datum::Date(i32::from_be_bytes(fixed(bytes)?)),
-            SqlType::Timestamp => Datum::Timestamp(i64::from_be_bytes(fixed(bytes)?)),
-            SqlType::Timestamptz => Datum::Timestamptz(i64::from_be_bytes(fixed(bytes)?)),
+            SqlType::Date => {
+                let days = i32::from_be_bytes(fixed(bytes)?);
+                if calendar::is_finite_day(days) && !DATES.contains(&i64::from(days)) {
+                    return Err(calendar::overflow("date out of range"));
+                }
+                Datum::Date(days)
+            }
+            SqlType::Timestamp => Datum::Timestamp(timestamp(bytes)?),
+            SqlType::Timestamptz => Datum::Timestamptz(timestamp(bytes)?),
             SqlType::Text | SqlType::Unknown => Datum::Text(utf8(bytes.to_vec())?),
             SqlType::Bpchar => {
                 let text = utf8(bytes.to_vec())?;
@@ -83,6 +90,14 @@ impl Datum {
                 Datum::Tid(RowId::new(block, u16::from_be_bytes([e, f])))
             }
         })
+    }
+}
+
+fn timestamp(bytes: &[u8]) -> Result<i64> {
+    let micros = i64::from_be_bytes(fixed(bytes)?);
+    match calendar::is_finite(micros) && !TIMESTAMPS.contains(&micros) {
+        true => Err(calendar::overflow("timestamp out of range")),
+        false => Ok(micros),
     }
 }
 

@@ -1,21 +1,28 @@
 //! Fields of dates and times, cutting to a field, and sums with intervals.
 //!
-//! Invariants: the zone is UTC. Does not do: other zones.
+//! Invariants: the zone is UTC; what is computed lies in the ranges of dates and timestamps.
+//! Exact fields are `extract`'s, floats are `date_part`'s, each by PostgreSQL's own sums.
+//! Does not do: other zones.
 
-use rightlink::datum::{civil_from_days, days_from_civil};
+use rightlink::datum::{DATES, TIMESTAMPS, Unit, civil_from_days, days_from_civil, days_in_month};
 
 use crate::error::{Result, SqlError, code};
-use crate::types::decimal::Decimal;
-use crate::types::interval::{Interval, MICROS_PER_DAY, MICROS_PER_SECOND};
+use crate::types::{Datum, Decimal, Interval};
+
+pub(crate) const MICROS_PER_SECOND: i64 = 1_000_000;
+pub(crate) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 
 /// Seconds from 1970-01-01 to 2000-01-01.
 pub(crate) const EPOCH_SECONDS: i64 = 946_684_800;
-
-/// First timestamp, at the start of the Julian days in 4714 BC, and the first that is too late.
-const TIMESTAMPS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331_200_000_000;
+/// The Julian day of 2000-01-01.
+const EPOCH_JULIAN: i64 = 2_451_545;
 
 pub(crate) fn is_finite(micros: i64) -> bool {
     micros != i64::MAX && micros != i64::MIN
+}
+
+pub(crate) fn is_finite_day(day: i32) -> bool {
+    day != i32::MAX && day != i32::MIN
 }
 
 /// Midnight of a day; infinities stay.
@@ -38,32 +45,46 @@ pub(crate) fn date_of_timestamp(micros: i64) -> i32 {
     }
 }
 
-fn overflow(what: &str) -> SqlError {
+pub(crate) fn overflow(what: &str) -> SqlError {
     SqlError::new(code::DATETIME_OVERFLOW, what)
 }
 
-fn days_of_month(year: i64, month: u32) -> u32 {
-    let (next_year, next) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
-    (days_from_civil(next_year, next, 1) - days_from_civil(year, month, 1)) as u32
+pub(crate) fn interval_out_of_range() -> SqlError {
+    overflow("interval out of range")
 }
 
-/// A timestamp and an interval later; the day is cut to the length of its month.
+/// The day so many days later; infinities stay.
+pub(crate) fn add_days(day: i32, count: i64) -> Result<i32> {
+    if !is_finite_day(day) {
+        return Ok(day);
+    }
+    let sum = i64::from(day) + count;
+    if DATES.contains(&sum) { Ok(sum as i32) } else { Err(overflow("date out of range")) }
+}
+
+/// A timestamp and an interval later: first the months, where the day is cut to the length of its
+/// month, then the days, then the time. Each sum must be a timestamp.
 pub(crate) fn add(micros: i64, span: Interval) -> Result<i64> {
     if !is_finite(micros) {
         return Ok(micros);
     }
     let (mut days, time) = (micros.div_euclid(MICROS_PER_DAY), micros.rem_euclid(MICROS_PER_DAY));
+    let at = |days: i64, time: i64| {
+        let sum = i128::from(days) * i128::from(MICROS_PER_DAY) + i128::from(time);
+        let sum = i64::try_from(sum).ok().filter(|sum| TIMESTAMPS.contains(sum));
+        sum.ok_or_else(|| overflow("timestamp out of range"))
+    };
     if span.months != 0 {
         let (year, month, day) = civil_from_days(days);
         let months = year * 12 + i64::from(month) - 1 + i64::from(span.months);
         let (year, month) = (months.div_euclid(12), months.rem_euclid(12) as u32 + 1);
-        days = days_from_civil(year, month, day.min(days_of_month(year, month)));
+        days = days_from_civil(year, month, day.min(days_in_month(year, month)));
+        at(days, time)?;
     }
-    let total = i128::from(days + i64::from(span.days)) * i128::from(MICROS_PER_DAY)
-        + i128::from(time)
-        + i128::from(span.micros);
-    let sum = i64::try_from(total).ok().filter(|sum| TIMESTAMPS.contains(sum));
-    sum.ok_or_else(|| overflow("timestamp out of range"))
+    days += i64::from(span.days);
+    at(days, time)?;
+    let time = time.checked_add(span.micros).ok_or_else(|| overflow("timestamp out of range"))?;
+    at(days, time)
 }
 
 /// From `b` to `a`: days and time of day.
@@ -71,82 +92,205 @@ pub(crate) fn difference(a: i64, b: i64) -> Result<Interval> {
     if !is_finite(a) || !is_finite(b) {
         return Err(overflow("cannot subtract infinite timestamps"));
     }
-    let micros = a.checked_sub(b).ok_or_else(crate::types::interval::out_of_range)?;
+    let micros = a.checked_sub(b).ok_or_else(interval_out_of_range)?;
     let days = (micros / MICROS_PER_DAY) as i32;
     Ok(Interval { months: 0, days, micros: micros % MICROS_PER_DAY })
+}
+
+/// A field of a date, a time or a span.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Field {
+    Unit(Unit),
+    DayOfWeek,
+    IsoDayOfWeek,
+    DayOfYear,
+    IsoYear,
+    Julian,
+    Epoch,
+}
+
+impl Field {
+    /// The field that `name` names, in any case.
+    pub(crate) fn named(name: &str) -> Option<Field> {
+        if let Some(unit) = Unit::named(name) {
+            return Some(Field::Unit(unit));
+        }
+        Some(match name.to_ascii_lowercase().as_str() {
+            "dow" => Field::DayOfWeek,
+            "isodow" => Field::IsoDayOfWeek,
+            "doy" => Field::DayOfYear,
+            "isoyear" => Field::IsoYear,
+            "j" | "jd" | "julian" => Field::Julian,
+            "epoch" => Field::Epoch,
+            "mm" => Field::Unit(Unit::Minute),
+            _ => return None,
+        })
+    }
+
+    /// Does it come again and again, so that an infinite date has none?
+    fn oscillates(self) -> bool {
+        match self {
+            Field::Unit(unit) => {
+                !matches!(unit, Unit::Year | Unit::Decade | Unit::Century | Unit::Millennium)
+            }
+            Field::DayOfWeek | Field::IsoDayOfWeek | Field::DayOfYear => true,
+            Field::IsoYear | Field::Julian | Field::Epoch => false,
+        }
+    }
 }
 
 /// What `extract` is asked of.
 #[derive(Clone, Copy)]
 pub(crate) enum Moment {
-    /// A timestamp, with a zone or without.
+    /// A timestamp without zone.
     At(i64),
+    /// A timestamp with a zone.
+    AtZone(i64),
     /// A day.
     Day(i32),
     /// A span.
     Span(Interval),
 }
 
-/// Seconds with six digits after the point.
-fn seconds(micros: i128) -> Decimal {
-    let number = Decimal::from(micros);
-    number.divide(&Decimal::from(MICROS_PER_SECOND)).map_or(number, |quotient| quotient.round(6))
+/// A field's value, exactly and as the float that PostgreSQL computes. An infinity is a float in
+/// both places.
+pub(crate) struct Found {
+    pub(crate) exact: Datum,
+    pub(crate) float: Datum,
 }
 
-/// The field called `field`; `None` where PostgreSQL has none.
-pub(crate) fn extract(field: &str, moment: Moment) -> Option<Decimal> {
-    match moment {
-        Moment::Span(span) => extract_of_span(field, span),
-        Moment::Day(days) => match field {
-            "epoch" => Some(Decimal::from(i64::from(days) * 86_400 + EPOCH_SECONDS)),
-            "hour" | "minute" | "second" | "milliseconds" | "microseconds" => None,
-            _ => of_day(field, i64::from(days)),
-        },
-        Moment::At(micros) => {
-            let of_day_micros = micros.rem_euclid(MICROS_PER_DAY);
-            of_clock(field, of_day_micros).or_else(|| match field {
-                "epoch" => Some(seconds(
-                    i128::from(micros) + i128::from(EPOCH_SECONDS) * i128::from(MICROS_PER_SECOND),
-                )),
-                _ => of_day(field, micros.div_euclid(MICROS_PER_DAY)),
-            })
-        }
+fn found(exact: Decimal, float: f64) -> Option<Found> {
+    Some(Found { exact: Datum::Numeric(exact), float: Datum::Float8(float) })
+}
+
+fn whole(number: i64) -> Option<Found> {
+    found(Decimal::from(number), number as f64)
+}
+
+/// `number` / 10^`digits`.
+fn shifted(number: i128, digits: u16) -> Decimal {
+    Decimal::from(number).shifted(digits)
+}
+
+impl Moment {
+    /// Is it infinite, and with which sign?
+    fn infinity(self) -> Option<f64> {
+        let end = match self {
+            Moment::At(i64::MAX) | Moment::AtZone(i64::MAX) | Moment::Day(i32::MAX) => 1.0,
+            Moment::At(i64::MIN) | Moment::AtZone(i64::MIN) | Moment::Day(i32::MIN) => -1.0,
+            _ => return None,
+        };
+        Some(end * f64::INFINITY)
     }
 }
 
-fn of_clock(field: &str, micros: i64) -> Option<Decimal> {
-    let minute = micros % (60 * MICROS_PER_SECOND);
-    Some(match field {
-        "hour" => Decimal::from(micros / (3_600 * MICROS_PER_SECOND)),
-        "minute" => Decimal::from(micros / (60 * MICROS_PER_SECOND) % 60),
-        "second" => seconds(i128::from(minute)),
-        "milliseconds" => seconds(i128::from(minute) * 1_000).round(3),
-        "microseconds" => Decimal::from(minute),
-        _ => return None,
+/// The field's value; `None` where PostgreSQL has none.
+pub(crate) fn extract(field: Field, moment: Moment) -> Result<Option<Found>> {
+    if let Some(infinity) = moment.infinity() {
+        // Which fields there are does not depend on the moment.
+        let finite = match moment {
+            Moment::Day(_) => Moment::Day(0),
+            Moment::AtZone(_) => Moment::AtZone(0),
+            _ => Moment::At(0),
+        };
+        if extract(field, finite)?.is_none() {
+            return Ok(None);
+        }
+        if field.oscillates() {
+            return Ok(Some(Found { exact: Datum::Null, float: Datum::Null }));
+        }
+        let float = Datum::Float8(infinity);
+        return Ok(Some(Found { exact: float.clone(), float }));
+    }
+    Ok(match moment {
+        Moment::Span(span) => of_span(field, span),
+        Moment::Day(days) => match field {
+            Field::Epoch => whole(i64::from(days) * 86_400 + EPOCH_SECONDS),
+            Field::Julian => whole(i64::from(days) + EPOCH_JULIAN),
+            _ => of_day(field, i64::from(days)),
+        },
+        Moment::At(micros) => of_timestamp(field, micros)?,
+        Moment::AtZone(micros) => match field {
+            Field::Unit(Unit::Timezone | Unit::TimezoneHour | Unit::TimezoneMinute) => whole(0),
+            _ => of_timestamp(field, micros)?,
+        },
     })
 }
 
-fn of_day(field: &str, days: i64) -> Option<Decimal> {
+fn of_timestamp(field: Field, micros: i64) -> Result<Option<Found>> {
+    let (days, time) = (micros.div_euclid(MICROS_PER_DAY), micros.rem_euclid(MICROS_PER_DAY));
+    Ok(match field {
+        Field::Unit(unit) => of_clock(unit, time).or_else(|| of_day(field, days)),
+        Field::Epoch => {
+            let epoch = EPOCH_SECONDS * MICROS_PER_SECOND;
+            let since = i128::from(micros) + i128::from(epoch);
+            match i64::try_from(since) {
+                Ok(near) => found(shifted(since, 6), near as f64 / 1e6),
+                // Here PostgreSQL divides, and rounds to four digits.
+                Err(_) => {
+                    let exact = Decimal::from(since).divide(&Decimal::from(MICROS_PER_SECOND))?;
+                    found(exact.round(6), (micros as f64 + epoch as f64) / 1e6)
+                }
+            }
+        }
+        Field::Julian => {
+            let part = Decimal::from(time).divide(&Decimal::from(MICROS_PER_DAY))?;
+            let julian = days + EPOCH_JULIAN;
+            let seconds =
+                (time / MICROS_PER_SECOND) as f64 + (time % MICROS_PER_SECOND) as f64 / 1e6;
+            found(Decimal::from(julian).add(&part), julian as f64 + seconds / 86_400.0)
+        }
+        _ => of_day(field, days),
+    })
+}
+
+/// Fields of the time of a day, or of the time of a span.
+fn of_clock(unit: Unit, micros: i64) -> Option<Found> {
+    let of_minute = micros % (60 * MICROS_PER_SECOND);
+    let (seconds, rest) = (of_minute / MICROS_PER_SECOND, of_minute % MICROS_PER_SECOND);
+    match unit {
+        Unit::Hour => whole(micros / (3_600 * MICROS_PER_SECOND)),
+        Unit::Minute => whole(micros / (60 * MICROS_PER_SECOND) % 60),
+        Unit::Second => found(shifted(of_minute.into(), 6), seconds as f64 + rest as f64 / 1e6),
+        Unit::Millisecond => {
+            found(shifted(of_minute.into(), 3), seconds as f64 * 1e3 + rest as f64 / 1e3)
+        }
+        Unit::Microsecond => whole(of_minute),
+        _ => None,
+    }
+}
+
+fn of_day(field: Field, days: i64) -> Option<Found> {
     let (year, month, day) = civil_from_days(days);
     let weekday = (days + 6).rem_euclid(7);
-    let era_year = if year > 0 { year } else { year - 1 };
-    let number = match field {
-        "year" => era_year,
-        "month" => i64::from(month),
-        "day" => i64::from(day),
-        "quarter" => i64::from((month - 1) / 3 + 1),
-        "dow" => weekday,
-        "isodow" => (weekday + 6) % 7 + 1,
-        "doy" => days - days_from_civil(year, 1, 1) + 1,
-        "week" => iso_week(days).1,
-        "isoyear" => iso_week(days).0,
-        "decade" => year.div_euclid(10),
-        "century" if year > 0 => (year + 99) / 100,
-        "millennium" if year > 0 => (year + 999) / 1_000,
-        "julian" => days + 2_451_545,
-        _ => return None,
-    };
-    Some(Decimal::from(number))
+    whole(match field {
+        Field::Unit(unit) => match unit {
+            Unit::Year => shown_year(year),
+            Unit::Month => i64::from(month),
+            Unit::Day => i64::from(day),
+            Unit::Quarter => i64::from((month - 1) / 3 + 1),
+            Unit::Week => iso_week(days).1,
+            Unit::Decade => year.div_euclid(10),
+            Unit::Century => count_of(year, 100),
+            Unit::Millennium => count_of(year, 1_000),
+            _ => return None,
+        },
+        Field::DayOfWeek => weekday,
+        Field::IsoDayOfWeek => (weekday + 6) % 7 + 1,
+        Field::DayOfYear => days - days_from_civil(year, 1, 1) + 1,
+        Field::IsoYear => shown_year(iso_week(days).0),
+        Field::Julian | Field::Epoch => return None,
+    })
+}
+
+/// Before year 1 comes year -1.
+fn shown_year(year: i64) -> i64 {
+    if year > 0 { year } else { year - 1 }
+}
+
+/// Which of the periods of so many years it is; there is none of number 0.
+fn count_of(year: i64, years: i64) -> i64 {
+    if year > 0 { (year + years - 1) / years } else { -((years - year) / years) }
 }
 
 /// Year and number of the week whose Thursday is in that year.
@@ -156,58 +300,66 @@ fn iso_week(days: i64) -> (i64, i64) {
     (year, (thursday - days_from_civil(year, 1, 1)) / 7 + 1)
 }
 
-fn extract_of_span(field: &str, span: Interval) -> Option<Decimal> {
-    let number = match field {
-        "year" => i64::from(span.months / 12),
-        "month" => i64::from(span.months % 12),
-        "day" => i64::from(span.days),
-        "quarter" => i64::from(span.months % 12 / 3 + 1),
-        "hour" => span.micros / (3_600 * MICROS_PER_SECOND),
-        "minute" => span.micros / (60 * MICROS_PER_SECOND) % 60,
-        "second" => return Some(seconds(i128::from(span.micros % (60 * MICROS_PER_SECOND)))),
-        "epoch" => {
+fn of_span(field: Field, span: Interval) -> Option<Found> {
+    let (years, months) = (i64::from(span.months / 12), i64::from(span.months % 12));
+    match field {
+        Field::Unit(unit) => match unit {
+            Unit::Year => whole(years),
+            Unit::Month => whole(months),
+            Unit::Day => whole(i64::from(span.days)),
+            Unit::Quarter => whole(months / 3 + 1),
+            Unit::Decade => whole(years / 10),
+            Unit::Century => whole(years / 100),
+            Unit::Millennium => whole(years / 1_000),
+            _ => of_clock(unit, span.micros),
+        },
+        Field::Epoch => {
             // A year counts 365.25 days here.
-            let years = i128::from(span.months / 12) * 31_557_600;
-            let months = i128::from(span.months % 12) * 30 * 86_400;
-            let whole = years + months + i128::from(span.days) * 86_400;
-            return Some(seconds(whole * i128::from(MICROS_PER_SECOND) + i128::from(span.micros)));
+            let seconds = years * 31_557_600 + (months * 30 + i64::from(span.days)) * 86_400;
+            let exact = i128::from(seconds) * i128::from(MICROS_PER_SECOND);
+            let float = span.micros as f64 / 1e6
+                + 31_557_600.0 * years as f64
+                + 2_592_000.0 * months as f64
+                + 86_400.0 * f64::from(span.days);
+            found(shifted(exact + i128::from(span.micros), 6), float)
         }
-        _ => return None,
-    };
-    Some(Decimal::from(number))
+        _ => None,
+    }
 }
 
 /// The start of the field that `micros` is in; `None` where PostgreSQL has no such field. Fails
 /// where that is before the first timestamp.
-pub(crate) fn truncate(field: &str, micros: i64) -> Result<Option<i64>> {
-    let Some(start) = start_of(field, micros) else { return Ok(None) };
+pub(crate) fn truncate(field: Field, micros: i64) -> Result<Option<i64>> {
+    let Field::Unit(unit) = field else { return Ok(None) };
+    let Some(start) = start_of(unit, micros) else { return Ok(None) };
     let start = i64::try_from(start).ok().filter(|start| TIMESTAMPS.contains(start));
     start.map(Some).ok_or_else(|| overflow("timestamp out of range"))
 }
 
-fn start_of(field: &str, micros: i64) -> Option<i128> {
-    let unit = match field {
-        "microseconds" => return Some(i128::from(micros)),
-        "milliseconds" => 1_000,
-        "second" => MICROS_PER_SECOND,
-        "minute" => 60 * MICROS_PER_SECOND,
-        "hour" => 3_600 * MICROS_PER_SECOND,
-        "day" => MICROS_PER_DAY,
-        _ => return truncate_days(field, micros.div_euclid(MICROS_PER_DAY)),
+fn start_of(unit: Unit, micros: i64) -> Option<i128> {
+    let unit = match unit {
+        Unit::Microsecond => return Some(i128::from(micros)),
+        Unit::Millisecond => 1_000,
+        Unit::Second => MICROS_PER_SECOND,
+        Unit::Minute => 60 * MICROS_PER_SECOND,
+        Unit::Hour => 3_600 * MICROS_PER_SECOND,
+        Unit::Day => MICROS_PER_DAY,
+        _ => return truncate_days(unit, micros.div_euclid(MICROS_PER_DAY)),
     };
     Some(i128::from(micros) - i128::from(micros.rem_euclid(unit)))
 }
 
-fn truncate_days(field: &str, days: i64) -> Option<i128> {
+fn truncate_days(unit: Unit, days: i64) -> Option<i128> {
     let (year, month, _) = civil_from_days(days);
-    let first = match field {
-        "week" => days - (days + 5).rem_euclid(7),
-        "month" => days_from_civil(year, month, 1),
-        "quarter" => days_from_civil(year, (month - 1) / 3 * 3 + 1, 1),
-        "year" => days_from_civil(year, 1, 1),
-        "decade" => days_from_civil(year.div_euclid(10) * 10, 1, 1),
-        "century" if year > 0 => days_from_civil((year - 1) / 100 * 100 + 1, 1, 1),
-        "millennium" if year > 0 => days_from_civil((year - 1) / 1_000 * 1_000 + 1, 1, 1),
+    let period = |years: i64| (year - 1).div_euclid(years) * years + 1;
+    let first = match unit {
+        Unit::Week => days - (days + 5).rem_euclid(7),
+        Unit::Month => days_from_civil(year, month, 1),
+        Unit::Quarter => days_from_civil(year, (month - 1) / 3 * 3 + 1, 1),
+        Unit::Year => days_from_civil(year, 1, 1),
+        Unit::Decade => days_from_civil(year.div_euclid(10) * 10, 1, 1),
+        Unit::Century => days_from_civil(period(100), 1, 1),
+        Unit::Millennium => days_from_civil(period(1_000), 1, 1),
         _ => return None,
     };
     Some(i128::from(first) * i128::from(MICROS_PER_DAY))

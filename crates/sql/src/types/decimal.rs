@@ -150,6 +150,11 @@ impl Decimal {
         i64::try_from(if whole.negative { -value } else { value }).ok()
     }
 
+    /// The number divided by 10^`digits`, as many digits longer.
+    pub(crate) fn shifted(&self, digits: u16) -> Decimal {
+        Self::new(self.negative, self.groups.clone(), self.scale + u32::from(digits))
+    }
+
     pub(crate) fn negate(&self) -> Decimal {
         Self::new(!self.negative, self.groups.clone(), self.scale)
     }

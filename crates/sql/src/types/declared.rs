@@ -1,12 +1,14 @@
-//! What a declaration adds to a type: lengths, precision and scale.
+//! What a declaration adds to a type: lengths, precision and scale, parts of intervals.
 //!
 //! `char(n)` is kept without the blanks it ends in, as it is compared, and filled up where it is
 //! shown.
 //!
 //! Invariants: a value that was stored into a column fits what the column declares.
-//! Does not do: precision of times.
+//! Does not do: precision of times and timestamps.
 
 use std::fmt;
+
+use rightlink::datum::IntervalFields;
 
 use crate::error::{Result, SqlError, code};
 use crate::types::{Datum, SqlType};
@@ -23,6 +25,8 @@ pub(crate) enum Modifier {
     Char(u32),
     /// `character varying(n)`; 0 is one of no declared length, which only expressions have.
     Varchar(u32),
+    /// `interval` of some parts, and with so many digits of seconds.
+    Interval(IntervalFields, Option<u32>),
 }
 
 /// A type with what a declaration may add to it.
@@ -61,6 +65,11 @@ impl fmt::Display for Modifier {
             Modifier::Numeric(precision, scale) => write!(f, "numeric({precision},{scale})"),
             Modifier::Char(length) => write!(f, "character({length})"),
             Modifier::Varchar(length) => write!(f, "character varying({length})"),
+            Modifier::Interval(fields, digits) => {
+                let space = if *fields == IntervalFields::All { "" } else { " " };
+                write!(f, "interval{space}{}", fields.name())?;
+                digits.map_or(Ok(()), |digits| write!(f, "({digits})"))
+            }
         }
     }
 }
@@ -68,6 +77,16 @@ impl fmt::Display for Modifier {
 impl Modifier {
     /// What [`Modifier`]'s text says.
     pub(crate) fn parse(text: &str) -> Option<Modifier> {
+        if let Some(rest) = text.strip_prefix("interval") {
+            let (fields, digits) = match rest.strip_suffix(')') {
+                Some(inner) => {
+                    let (fields, digits) = inner.split_once('(')?;
+                    (fields, Some(digits.parse().ok()?))
+                }
+                None => (rest, None),
+            };
+            return Some(Modifier::Interval(IntervalFields::named(fields.trim_start())?, digits));
+        }
         let (name, inner) = text.strip_suffix(')')?.split_once('(')?;
         match name {
             "numeric" => {
@@ -86,6 +105,10 @@ impl Modifier {
             Modifier::Numeric(precision, scale) => ((precision as i32) << 16 | (scale & 0x7ff)) + 4,
             Modifier::Varchar(0) => -1,
             Modifier::Char(length) | Modifier::Varchar(length) => length as i32 + 4,
+            Modifier::Interval(fields, digits) => {
+                let digits = digits.map_or(0xffff, |digits| digits as i32);
+                mask(fields) << 16 | digits
+            }
         }
     }
 
@@ -104,6 +127,10 @@ impl Modifier {
             (Modifier::Varchar(length), Datum::Text(text)) if length > 0 => {
                 self.cut(text, length, written).map(Datum::Text)
             }
+            (Modifier::Interval(fields, digits), Datum::Interval(span)) => {
+                let span = fields.cut(span);
+                Ok(Datum::Interval(digits.map_or(span, |digits| span.rounded(digits))))
+            }
             (_, other) => Ok(other),
         }
     }
@@ -121,6 +148,17 @@ impl Modifier {
         text.truncate(end);
         Ok(text)
     }
+}
+
+/// A bit for each part, as clients know them.
+fn mask(fields: IntervalFields) -> i32 {
+    const ORDER: [(&str, i32); 6] =
+        [("year", 2), ("month", 1), ("day", 3), ("hour", 10), ("minute", 11), ("second", 12)];
+    let (first, last) = fields.name().split_once(" to ").unwrap_or((fields.name(), ""));
+    let place = |name| ORDER.iter().position(|(known, _)| *known == name);
+    let Some(from) = place(first) else { return 0x7fff };
+    let to = place(last).unwrap_or(from);
+    ORDER[from..=to].iter().fold(0, |mask, (_, bit)| mask | 1 << bit)
 }
 
 /// `value` filled up with blanks to `length` characters, as `char(n)` is shown.
@@ -156,9 +194,16 @@ mod tests {
 
     #[test]
     fn text_leads_back() {
-        for modifier in [Modifier::Numeric(7, -2), Modifier::Char(84), Modifier::Varchar(1)] {
+        let interval = [
+            Modifier::Interval(IntervalFields::All, Some(2)),
+            Modifier::Interval(IntervalFields::DayToSecond, Some(0)),
+            Modifier::Interval(IntervalFields::YearToMonth, None),
+        ];
+        let others = [Modifier::Numeric(7, -2), Modifier::Char(84), Modifier::Varchar(1)];
+        for modifier in others.into_iter().chain(interval) {
             assert_eq!(Modifier::parse(&modifier.to_string()), Some(modifier));
         }
+        assert_eq!(interval.map(Modifier::number), [0x7fff_0002, 0x1c08_0000, 0x6_ffff]);
         assert_eq!(Modifier::parse("character(x)"), None);
     }
 }

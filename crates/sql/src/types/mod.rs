@@ -3,7 +3,6 @@
 //! | file | hides |
 //! |---|---|
 //! | `decimal` | `numeric`: exact decimal numbers of any size |
-//! | `interval` | `interval`: months, days and microseconds |
 //! | `text`, `binary` | values from and to text and bytes |
 //! | `declared` | lengths, precision and scale that declarations add |
 //! | `cast` | from one type to another |
@@ -18,7 +17,6 @@ pub(crate) mod calendar;
 pub(crate) mod cast;
 pub(crate) mod decimal;
 pub(crate) mod declared;
-pub(crate) mod interval;
 pub(crate) mod text;
 
 use std::cmp::Ordering;
@@ -26,7 +24,7 @@ use std::cmp::Ordering;
 use rightlink::{RowId, Type, Value};
 
 pub use decimal::Decimal;
-pub use interval::Interval;
+pub use rightlink::Interval;
 
 /// A type of PostgreSQL.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -346,7 +344,7 @@ impl Datum {
             Datum::Timestamp(v) => Value::Timestamp(v),
             Datum::Timestamptz(v) => Value::TimestampTz(v),
             Datum::Numeric(v) => Value::Decimal(v.to_store()?),
-            Datum::Interval(v) => Value::Interval(v.into()),
+            Datum::Interval(v) => Value::Interval(v),
             Datum::Tid(_) => return None,
         })
     }
@@ -414,7 +412,7 @@ impl From<Value> for Datum {
             Value::Date(v) => Datum::Date(v),
             Value::Timestamp(v) => Datum::Timestamp(v),
             Value::TimestampTz(v) => Datum::Timestamptz(v),
-            Value::Interval(v) => Datum::Interval(v.into()),
+            Value::Interval(v) => Datum::Interval(v),
             Value::Decimal(v) => match Decimal::from_store(&v) {
                 Some(number) => Datum::Numeric(number),
                 // Not a number, or infinite: shown, and refused where it is computed with.

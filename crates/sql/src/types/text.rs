@@ -5,10 +5,11 @@
 
 use std::fmt::Write;
 
+use rightlink::datum::{self, DateTimeError, IntervalFields};
 use rightlink::{RowId, Value};
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, Decimal, Interval, SqlType};
+use crate::types::{Datum, Decimal, SqlType};
 
 impl Datum {
     /// Reads a value of type `ty` as PostgreSQL reads it.
@@ -87,7 +88,7 @@ fn out_of_range(ty: SqlType, text: &str) -> SqlError {
 
 /// Reads a value of type `ty`.
 pub(crate) fn parse(ty: SqlType, text: &str) -> Result<Datum> {
-    let trimmed = text.trim();
+    let trimmed = datum::trimmed(text);
     match ty {
         SqlType::Text | SqlType::Unknown => Ok(Datum::Text(text.to_owned())),
         SqlType::Bpchar => Ok(Datum::Text(text.trim_end_matches(' ').to_owned())),
@@ -96,28 +97,52 @@ pub(crate) fn parse(ty: SqlType, text: &str) -> Result<Datum> {
         SqlType::Float4 | SqlType::Float8 => parse_float(ty, trimmed, text),
         SqlType::Numeric => parse_numeric(trimmed, text),
         SqlType::Bytea => parse_bytes(text).map(Datum::Bytes),
-        SqlType::Interval => {
-            Interval::parse(trimmed).map(Datum::Interval).ok_or_else(|| invalid(ty, text))
+        SqlType::Interval => interval(text, IntervalFields::All),
+        SqlType::Date => {
+            datum::read_date(text).map(Datum::Date).map_err(|error| refused(ty, text, error))
         }
+        SqlType::Timestamp => datum::read_timestamp(text, false)
+            .map(Datum::Timestamp)
+            .map_err(|error| refused(ty, text, error)),
+        SqlType::Timestamptz => datum::read_timestamp(text, true)
+            .map(Datum::Timestamptz)
+            .map_err(|error| refused(ty, text, error)),
         SqlType::Tid => parse_tid(trimmed).map(Datum::Tid).ok_or_else(|| invalid(ty, text)),
-        SqlType::Uuid | SqlType::Date | SqlType::Timestamp | SqlType::Timestamptz => {
-            let kind = ty.to_column().expect("the store has these types");
-            Value::parse(kind, trimmed).map(Datum::from).map_err(|_| refused(ty, text))
+        SqlType::Uuid => {
+            let value = Value::parse(rightlink::Type::Uuid, text);
+            value.map(Datum::from).map_err(|_| invalid(ty, text))
         }
     }
 }
 
-/// A date that looks like one but does not exist is told apart from text that is none.
-fn refused(ty: SqlType, text: &str) -> SqlError {
-    let looks_like_one = ty != SqlType::Uuid
-        && text.trim().starts_with(|c: char| c.is_ascii_digit())
-        && text.contains('-')
-        && text.chars().all(|c| c.is_ascii_digit() || " -:.+TZ".contains(c));
-    if looks_like_one {
-        let message = format!("date/time field value out of range: \"{text}\"");
-        return SqlError::new(code::DATETIME_OVERFLOW, message);
-    }
-    invalid(ty, text)
+/// Reads an interval of which a literal names the parts.
+pub(crate) fn interval(text: &str, fields: IntervalFields) -> Result<Datum> {
+    let span = datum::read_interval(text, fields);
+    span.map(Datum::Interval).map_err(|error| refused(SqlType::Interval, text, error))
+}
+
+/// The error for text that is no date, timestamp or interval.
+fn refused(ty: SqlType, text: &str, error: DateTimeError) -> SqlError {
+    let (sqlstate, what) = match (error, ty) {
+        (DateTimeError::Syntax, _) => return invalid(ty, text),
+        (DateTimeError::FieldRange, SqlType::Interval) => {
+            (code::INTERVAL_OVERFLOW, "interval field value out of range")
+        }
+        (DateTimeError::FieldRange, _) => {
+            (code::DATETIME_OVERFLOW, "date/time field value out of range")
+        }
+        (DateTimeError::OutOfRange, SqlType::Interval) => {
+            return SqlError::new(code::DATETIME_OVERFLOW, "interval out of range");
+        }
+        (DateTimeError::OutOfRange, SqlType::Date) => {
+            (code::DATETIME_OVERFLOW, "date out of range")
+        }
+        (DateTimeError::OutOfRange, _) => (code::DATETIME_OVERFLOW, "timestamp out of range"),
+        (DateTimeError::ZoneRange, _) => {
+            (code::ZONE_OVERFLOW, "time zone displacement out of range")
+        }
+    };
+    SqlError::new(sqlstate, format!("{what}: \"{text}\""))
 }
 
 fn parse_bool(text: &str) -> Option<bool> {
@@ -179,20 +204,8 @@ fn parse_numeric(trimmed: &str, text: &str) -> Result<Datum> {
 
 /// `\x` and hex digits, or characters with `\\` and `\ooo` as escapes.
 fn parse_bytes(text: &str) -> Result<Vec<u8>> {
-    let bad = |what: String| SqlError::new(code::INVALID_TEXT, what);
     if let Some(digits) = text.strip_prefix("\\x") {
-        let mut nibbles = Vec::with_capacity(digits.len());
-        for c in digits.chars().filter(|c| !c.is_ascii_whitespace()) {
-            let digit = c.to_digit(16);
-            nibbles.push(
-                digit.ok_or_else(|| bad(format!("invalid hexadecimal digit: \"{c}\"")))? as u8
-            );
-        }
-        if nibbles.len() % 2 != 0 {
-            let what = "invalid hexadecimal data: odd number of digits";
-            return Err(SqlError::new(code::INVALID_PARAMETER, what));
-        }
-        return Ok(nibbles.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect());
+        return parse_hex(digits);
     }
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -213,6 +226,28 @@ fn parse_bytes(text: &str) -> Result<Vec<u8>> {
             }
             _ => return Err(invalid(SqlType::Bytea, text)),
         }
+    }
+    Ok(out)
+}
+
+/// Pairs of hex digits; blanks may stand between pairs.
+pub(crate) fn parse_hex(text: &str) -> Result<Vec<u8>> {
+    let bad = |what: String| Err(SqlError::new(code::INVALID_PARAMETER, what));
+    let mut out = Vec::with_capacity(text.len() / 2);
+    let mut rest = text.chars();
+    let nibble = |c: char| match c.to_digit(16) {
+        Some(digit) => Ok(digit as u8),
+        None => bad(format!("invalid hexadecimal digit: \"{c}\"")).map(|()| 0),
+    };
+    while let Some(first) = rest.next() {
+        if matches!(first, ' ' | '\n' | '\t' | '\r') {
+            continue;
+        }
+        let high = nibble(first)?;
+        let Some(second) = rest.next() else {
+            return bad("invalid hexadecimal data: odd number of digits".to_owned()).map(|()| out);
+        };
+        out.push(high << 4 | nibble(second)?);
     }
     Ok(out)
 }

@@ -112,7 +112,7 @@ impl NewTable {
                 ColumnSchema::new(name.clone(), kind).generated()
             }
             None => {
-                let declared = names::data_type(&column.data_type)?;
+                let declared = names::column_type(&column.data_type)?;
                 notes.modifier = declared.modifier;
                 let unsupported = || {
                     SqlError::unsupported(format!("a column of type {}", declared.ty.name()))

@@ -34,7 +34,7 @@ impl Definer<'_> {
         (column, kind, using): (&str, &DataType, Option<&Ast>),
         retyped: &[&str],
     ) -> Result<()> {
-        let to = names::data_type(kind)?;
+        let to = names::column_type(kind)?;
         let table = self.table(name)?;
         let at = self.column_at(&table, column)?;
         if retyped.contains(&column) {
