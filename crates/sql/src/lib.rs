@@ -44,6 +44,15 @@
 //! | `expr` | expressions, functions, aggregates |
 //! | `types` | PostgreSQL's types and values |
 //!
+//! Answers differ from PostgreSQL's in these places:
+//!
+//! - `update t set a = a + 1`, where another row has the new key: a unique key is checked when all
+//!   rows are changed. PostgreSQL fails at the first row whose new key is there.
+//! - A constant that fails, inside of CASE or beside a table, fails when it is evaluated.
+//!   PostgreSQL fails when it plans the statement.
+//! - GROUP BY and DISTINCT of `character` values of several lengths are refused.
+//! - COPY in CSV: a line `\.` inside of quotes is a part of the value. PostgreSQL 15 ends the data.
+//!
 //! Invariants: whatever is not built is refused with `0A000` and named, never half done. A plan
 //! never holds what belongs to one execution. Everything here is synchronous.
 //! Does not do: joins and subqueries (they wait for an engine behind [`SelectEngine`]), users,

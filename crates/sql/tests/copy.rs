@@ -63,6 +63,8 @@ fn copied(format: &str, pieces: usize) -> (Session, tempfile::TempDir, Vec<u8>) 
     session.run(&format!("copy t to stdout ({format})"), &mut out).unwrap();
     assert_eq!(out.tags, ["COPY 3"]);
     session.execute("truncate t").unwrap();
+    // What is always quoted is an option of writing.
+    let format = format.trim_end_matches(", force_quote *");
     session.run(&format!("copy t from stdin ({format})"), &mut Gather::default()).unwrap();
     for piece in out.data.chunks(pieces) {
         session.copy_data(piece).unwrap();
@@ -86,6 +88,63 @@ fn copy_reads_what_it_writes_in_pieces_of_any_size() {
             }
             assert!(session.database().verify().unwrap().is_clean());
         }
+    }
+}
+
+/// What a COPY of `data` into an empty table of two columns leaves there, or its SQLSTATE.
+fn loaded(options: &str, data: &str) -> String {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create table t (a int, b text)").unwrap();
+    session.run(&format!("copy t from stdin ({options})"), &mut Gather::default()).unwrap();
+    let result = session.copy_data(data.as_bytes()).and_then(|()| session.copy_done());
+    let found = match result {
+        Ok(_) => one(&mut session, "select string_agg(a || ':' || b, ' ') from t"),
+        Err(error) => error.sqlstate.to_owned(),
+    };
+    drop(session);
+    assert!(db.verify().unwrap().is_clean());
+    found
+}
+
+#[test]
+fn the_mark_at_the_end_is_read_as_postgresql_does() {
+    for (data, found) in [
+        ("1\tx\\.z\n", "22P04"),
+        ("1\t\\.z\n", "22P04"),
+        ("\\.z\n", "22P04"),
+        ("1\tx\\\\.z\n", "1:x\\.z"),
+        ("1\tx\\.\n2\ty\n", "1:x"),
+        ("1\tx\n\\.\n2\ty\n", "1:x"),
+    ] {
+        assert_eq!(loaded("format text", data), found, "{data:?}");
+    }
+    for (data, found) in [
+        ("1,\\.z\n", "1:\\.z"),
+        ("1,\\.\n", "1:\\."),
+        ("1,x\\.\n2,y\n", "1:x\\. 2:y"),
+        ("1,x\n\\.\n2,y\n", "1:x"),
+    ] {
+        assert_eq!(loaded("format csv", data), found, "{data:?}");
+    }
+}
+
+#[test]
+fn a_header_that_must_match_is_compared_with_the_columns() {
+    for (options, data, found) in [
+        ("format csv, header match", "a,b\n1,x\n", "1:x"),
+        ("format csv, header match", "\"a\",b\n1,x\n", "1:x"),
+        ("format csv, header match", "b,a\n1,x\n", "22P04"),
+        ("format csv, header match", "A,b\n1,x\n", "22P04"),
+        ("format csv, header match", "a\n1,x\n", "22P04"),
+        ("format csv, header match", "a,b,c\n1,x\n", "22P04"),
+        ("format csv, header match", "a,\n1,x\n", "22P04"),
+        ("format csv, header match", "", "22P04"),
+        ("format text, header match", "a\tb\n1\tx\n", "1:x"),
+        ("format text, header match", "a\t\\N\n1\tx\n", "22P04"),
+        ("format csv, header", "z\n1,x\n", "1:x"),
+    ] {
+        assert_eq!(loaded(options, data), found, "{options} {data:?}");
     }
 }
 

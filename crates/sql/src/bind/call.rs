@@ -11,12 +11,14 @@ use sqlparser::ast::{
 
 use super::collate::Collated;
 use super::expr::varchar_of;
-use super::{Binder, Place, names};
+use super::{Binder, Place, names, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::{self, Aggregate, Kind};
 use crate::expr::{Expr, Typed, registry};
-use crate::schemas;
 use crate::types::{Datum, SqlType};
+
+/// What `pg_typeof` calls text that is `varchar`.
+const VARCHAR: &str = "character varying";
 
 impl Binder<'_> {
     /// Binds what looks like a call.
@@ -202,10 +204,10 @@ impl Binder<'_> {
                 let (a, b) = (args.remove(0), args.remove(0));
                 self.null_if(a, b)
             }
-            ("pg_typeof", 1) => Ok(Typed::new(
-                Expr::Const(Datum::Text(args[0].ty.name().to_owned())),
-                SqlType::Text,
-            )),
+            ("pg_typeof", 1) => {
+                let name = if args[0].is_varchar() { VARCHAR } else { args[0].ty.name() };
+                Ok(Typed::new(Expr::Const(Datum::Text(name.to_owned())), SqlType::Text))
+            }
             ("current_schema" | "current_schemas" | "to_regclass", _) => {
                 self.about_schemas(name, args)
             }
@@ -240,8 +242,8 @@ impl Binder<'_> {
                 text(Some(format!("{{{}}}", all.join(","))))
             }
             ("to_regclass", [Expr::Const(Datum::Text(name))]) => {
-                let found = self.catalog.find(&schemas::parts_of(name)?)?;
-                text(self.catalog.shown(&found.name)?)
+                let name = name.clone();
+                text(self.find_shown(&name)?)
             }
             ("to_regclass", [Expr::Const(Datum::Null)]) => text(None),
             ("current_schemas" | "to_regclass", [_]) => {
@@ -320,6 +322,7 @@ impl Binder<'_> {
             })?),
             None => None,
         };
+        let mut collated = Collated::Default;
         let aggregate = if star && name == "count" {
             let (kind, input) = (Kind::CountAll, SqlType::Int8);
             Aggregate {
@@ -334,10 +337,13 @@ impl Binder<'_> {
         } else {
             let args =
                 self.at_place(Place::InsideAggregate, |binder| binder.arguments(&list.args))?;
+            collated = Collated::of_all(&args)?;
             self.typed_aggregate(name, args, (distinct, filter))?
         };
         let result = aggregate.result;
-        let collated = Collated::of_column(aggregate.collation.as_ref());
+        if !matches!(result, SqlType::Text | SqlType::Bpchar) {
+            collated = Collated::Default;
+        }
         let known = self.aggregates.iter().position(|other| same(other, &aggregate));
         let at = known.unwrap_or_else(|| {
             self.aggregates.push(aggregate);
@@ -364,13 +370,18 @@ impl Binder<'_> {
         }
         let collation = match kind {
             Kind::Min | Kind::Max => collated.used()?.cloned(),
-            _ if result == SqlType::Text => collated.of_result(),
             _ => None,
         };
         let mut bound = Vec::with_capacity(args.len());
         for (at, arg) in args.into_iter().enumerate() {
             bound.push(self.coerce(arg, if at == 0 { input } else { SqlType::Text })?);
         }
+        if distinct && input == SqlType::Bpchar {
+            // Values that differ in blanks at the end are one: it does not matter which is met.
+            let value = std::mem::replace(&mut bound[0], Expr::null());
+            bound[0] = if kind == Kind::Count { trimmed(value) } else { value };
+        }
+        let distinct = distinct && !matches!(kind, Kind::Min | Kind::Max);
         Ok(Aggregate { kind, args: bound, input, result, distinct, filter, collation })
     }
 }

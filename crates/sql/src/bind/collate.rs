@@ -8,7 +8,7 @@
 //! Invariants: texts under a deterministic collation are equal exactly if their bytes are, so `=`,
 //! `<>`, IN and grouping leave them as they are, and any index finds them.
 //! Does not do: grouping and removing duplicates under nondeterministic collations, GREATEST and
-//! LEAST under any: refused. `"C"` on a column is the same as no collation.
+//! LEAST under any: refused. The store knows a column's `"C"` as no collation; its note has it.
 
 use rightlink::Collation;
 use sqlparser::ast;
@@ -16,8 +16,9 @@ use sqlparser::ast;
 use super::{Binder, Place, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Function};
-use crate::expr::{Expr, Typed};
-use crate::types::SqlType;
+use crate::expr::{Expr, Typed, casing};
+use crate::types::declared::ByteOrder;
+use crate::types::{Datum, SqlType};
 
 /// What ends the names of collations by ICU locale.
 const ICU: &str = "-x-icu";
@@ -33,6 +34,35 @@ const LANGUAGES: &str = "af agq ak am ar as asa ast az bas be bem bez bg bgc bho
     sn so sq sr su sv sw ta te teo tg th ti tk to tr tt twq tzm ug uk und ur uz vai vi vun wae \
     wo xh xog yav yi yo yrl yue zgh zh zu";
 
+/// What COLLATE can name besides the default.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Rule {
+    Bytes(ByteOrder),
+    Locale(Collation),
+}
+
+impl Rule {
+    /// The collation of a column.
+    pub(crate) fn of(locale: Option<&Collation>, bytes: Option<ByteOrder>) -> Option<Rule> {
+        locale.cloned().map(Rule::Locale).or(bytes.map(Rule::Bytes))
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Rule::Bytes(order) => order.name(),
+            Rule::Locale(collation) => collation.name(),
+        }
+    }
+
+    /// What texts compare by if not by bytes.
+    fn locale(&self) -> Option<&Collation> {
+        match self {
+            Rule::Bytes(_) => None,
+            Rule::Locale(collation) => Some(collation),
+        }
+    }
+}
+
 /// The collation of an expression.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Collated {
@@ -40,17 +70,17 @@ pub(crate) enum Collated {
     #[default]
     Default,
     /// As a column has it.
-    Implicit(Collation),
-    /// As it is written; `None`: by bytes.
-    Explicit(Option<Collation>),
+    Implicit(Rule),
+    /// As it is written; `None`: the default.
+    Explicit(Option<Rule>),
     /// Columns have these two.
     Conflict(String, String),
 }
 
 impl Collated {
     /// Of a column.
-    pub(crate) fn of_column(collation: Option<&Collation>) -> Collated {
-        collation.map_or(Collated::Default, |collation| Collated::Implicit(collation.clone()))
+    pub(crate) fn of_column(collation: Option<&Rule>) -> Collated {
+        collation.map_or(Collated::Default, |rule| Collated::Implicit(rule.clone()))
     }
 
     /// Of an expression made of two.
@@ -58,8 +88,8 @@ impl Collated {
         use Collated::{Conflict, Default, Explicit, Implicit};
         Ok(match (self, other) {
             (Explicit(a), Explicit(b)) if a != b => {
-                let name = |collation: &Option<Collation>| {
-                    collation.as_ref().map_or("C".to_owned(), |known| known.name().to_owned())
+                let name = |rule: &Option<Rule>| {
+                    rule.as_ref().map_or("default".to_owned(), |known| known.name().to_owned())
                 };
                 let message = format!(
                     "collation mismatch between explicit collations \"{}\" and \"{}\"",
@@ -88,35 +118,46 @@ impl Collated {
     pub(crate) fn used(&self) -> Result<Option<&Collation>> {
         match self {
             Collated::Default => Ok(None),
-            Collated::Implicit(collation) => Ok(Some(collation)),
-            Collated::Explicit(collation) => Ok(collation.as_ref()),
-            Collated::Conflict(..) => {
-                let message = "could not determine which collation to use for string comparison";
-                let hint = "Use the COLLATE clause to set the collation explicitly.";
-                Err(SqlError::new(code::INDETERMINATE_COLLATION, message).hint(hint))
-            }
+            Collated::Implicit(rule) => Ok(rule.locale()),
+            Collated::Explicit(rule) => Ok(rule.as_ref().and_then(Rule::locale)),
+            Collated::Conflict(..) => Err(indeterminate("string comparison")),
         }
     }
 
     /// As a column of a query keeps it.
-    pub(crate) fn of_result(&self) -> Option<Collation> {
+    pub(crate) fn of_result(&self) -> Option<Rule> {
         match self {
-            Collated::Implicit(collation) | Collated::Explicit(Some(collation)) => {
-                Some(collation.clone())
-            }
+            Collated::Implicit(rule) | Collated::Explicit(Some(rule)) => Some(rule.clone()),
             _ => None,
+        }
+    }
+
+    /// The locale whose letters `what` maps; `None`: those of the default.
+    pub(super) fn letters(&self, what: &str) -> Result<Option<String>> {
+        match self {
+            Collated::Conflict(..) => Err(indeterminate(what)),
+            other => Ok(other.of_result().map(|rule| match rule {
+                Rule::Bytes(_) => casing::ASCII.to_owned(),
+                Rule::Locale(collation) => collation.locale().to_owned(),
+            })),
         }
     }
 
     /// Fails for `what`, which takes texts for equal that are not, if the collation does.
     pub(crate) fn refuse_unequal(&self, what: &str) -> Result<()> {
-        match self.of_result() {
+        match self.of_result().as_ref().and_then(Rule::locale) {
             Some(collation) if !collation.is_deterministic() => Err(SqlError::unsupported(
                 format!("{what} under the nondeterministic collation \"{}\"", collation.name()),
             )),
             _ => Ok(()),
         }
     }
+}
+
+fn indeterminate(what: &str) -> SqlError {
+    let message = format!("could not determine which collation to use for {what}");
+    let hint = "Use the COLLATE clause to set the collation explicitly.";
+    SqlError::new(code::INDETERMINATE_COLLATION, message).hint(hint)
 }
 
 /// The collation that a built-in name means; `Ok(None)`: bytes; `Err`: it is no such name.
@@ -172,8 +213,13 @@ impl Binder<'_> {
         let name = name_of(collation)?;
         let made = built_in(&name).is_err();
         self.once |= made;
-        let collation = self.catalog.collation(&name);
-        let collation = collation.map_err(|error| error.at(position))?;
+        let rule = match ByteOrder::parse(&name) {
+            Some(order) => Some(Rule::Bytes(order)),
+            None => {
+                let collation = self.catalog.collation(&name);
+                collation.map_err(|error| error.at(position))?.map(Rule::Locale)
+            }
+        };
         // Kept as text and bound again at each change: who drops it would not find it there.
         if let (true, Place::None(place @ ("check constraints" | "DEFAULT expressions"))) =
             (made, self.place)
@@ -181,12 +227,12 @@ impl Binder<'_> {
             let what = format!("the collation \"{name}\" in {place}");
             return Err(SqlError::unsupported(what).at(position));
         }
-        let value = self.settle(value)?;
-        if !matches!(value.ty, SqlType::Text | SqlType::Bpchar) {
+        // What has no type yet gets it from what it stands with, as without COLLATE.
+        if !matches!(value.ty, SqlType::Text | SqlType::Bpchar | SqlType::Unknown) {
             let message = format!("collations are not supported by type {}", value.ty.name());
             return Err(SqlError::new(code::DATATYPE_MISMATCH, message).at(position));
         }
-        Ok(Typed { collated: Collated::Explicit(collation), ..value })
+        Ok(Typed { collated: Collated::Explicit(rule), ..value })
     }
 
     /// A comparison of texts that bytes do not decide; `None` for everything else.
@@ -199,11 +245,24 @@ impl Binder<'_> {
             return Ok(None);
         }
         let joined = Collated::of_all(operands)?;
+        let vague = |known: &Collation| !known.is_deterministic();
         if matches!(function.name, "~~" | "!~~" | "~~*" | "!~~*")
-            && joined.used()?.is_some_and(|known| !known.is_deterministic())
+            && joined.of_result().as_ref().and_then(Rule::locale).is_some_and(vague)
         {
             let message = "nondeterministic collations are not supported for LIKE";
             return Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, message));
+        }
+        let ignores_case = matches!(function.name, "~~*" | "!~~*");
+        if ignores_case && let Some(locale) = joined.letters("ILIKE")? {
+            let name = if function.name == "~~*" { "~~* under" } else { "!~~* under" };
+            let found = registry::resolve(name, &[SqlType::Text; 3]);
+            let Ok(found) = found else { unreachable!("{name} is registered") };
+            let mut args = Vec::with_capacity(3);
+            for operand in operands {
+                args.push(self.coerce(operand.clone(), SqlType::Text)?);
+            }
+            args.push(Expr::Const(Datum::Text(locale)));
+            return Ok(Some(Typed::new(Expr::Call(found, args), SqlType::Bool)));
         }
         if !compares(function.name) || function.args != [SqlType::Text; 2] {
             return Ok(None);
@@ -220,16 +279,5 @@ impl Binder<'_> {
             keys.push(Expr::Weights(Box::new(value), collation.clone()));
         }
         Ok(Some(Typed::new(Expr::Call(of_bytes, keys), SqlType::Bool)))
-    }
-
-    /// The items of an IN, as they are compared.
-    pub(super) fn collated_list(&self, joined: &Collated, list: Vec<Expr>) -> Result<Vec<Expr>> {
-        Ok(match joined.used()? {
-            Some(collation) if !collation.is_deterministic() => {
-                let key = |value| Expr::Weights(Box::new(value), collation.clone());
-                list.into_iter().map(key).collect()
-            }
-            _ => list,
-        })
     }
 }

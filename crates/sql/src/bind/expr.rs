@@ -161,6 +161,21 @@ impl Binder<'_> {
     pub(crate) fn apply(&mut self, function: &'static Function, args: Vec<Typed>) -> Result<Typed> {
         let last = function.args.last().copied().unwrap_or(SqlType::Unknown);
         let collated = Collated::of_all(&args)?;
+        let under = match function.name {
+            "upper" => "upper under",
+            "lower" => "lower under",
+            "initcap" => "initcap under",
+            _ => "",
+        };
+        if !under.is_empty()
+            && let Some(locale) = collated.letters(&format!("{}() function", function.name))?
+        {
+            let found = registry::resolve(under, &[SqlType::Text; 2]);
+            let Ok(found) = found else { unreachable!("{under} is registered") };
+            let locale = Typed::new(Expr::Const(Datum::Text(locale)), SqlType::Text);
+            let args = args.into_iter().chain([locale]).collect();
+            return self.apply(found, args);
+        }
         let mut bound = Vec::with_capacity(args.len());
         for (at, arg) in args.into_iter().enumerate() {
             let wanted = function.args.get(at).copied().unwrap_or(last);
@@ -188,8 +203,8 @@ impl Binder<'_> {
         let wanted = names::ident(name);
         let (first, end) = match (self.scope.second, source) {
             (Some((second, at)), Some(source)) if source == second => (at, usize::MAX),
-            (Some((_, at)), _) => (0, at),
-            (None, _) => (0, usize::MAX),
+            (Some((_, at)), Some(_)) => (0, at),
+            (_, _) => (0, usize::MAX),
         };
         let columns = self.scope.columns.iter().enumerate().take(end).skip(first);
         let mut found = columns.filter(|(_, column)| column.name == wanted);
@@ -221,6 +236,10 @@ impl Binder<'_> {
         };
         let second = self.scope.second.is_some_and(|(second, _)| second == source);
         let own = source == self.scope.alias && self.scope.is_of(schema.as_ref());
+        if own && second && schema.is_none() {
+            let message = format!("table reference \"{source}\" is ambiguous");
+            return Err(SqlError::new(code::AMBIGUOUS_ALIAS, message).at(position));
+        }
         let known = own || second && schema.is_none();
         if !known {
             let message = format!("missing FROM-clause entry for table \"{source}\"");
@@ -284,11 +303,21 @@ impl Binder<'_> {
             true => value.collated.clone(),
             false => Collated::Default,
         };
-        let expr = match (&value.expr, declared.modifier) {
-            // What a number in the text counts depends on the parts.
-            (Expr::Const(Datum::Text(literal)), Some(Modifier::Interval(fields, _)))
-                if value.ty == SqlType::Unknown =>
+        let expr = match (&value.expr, declared) {
+            // Of no length: blanks at the end stay what they are.
+            (_, Declared { ty: SqlType::Bpchar, modifier: None })
+                if value.ty == SqlType::Bpchar =>
             {
+                value.expr
+            }
+            (_, Declared { ty: SqlType::Bpchar, modifier: None }) => {
+                self.coerce_checked(value, SqlType::Text, CastContext::Explicit)?
+            }
+            // What a number in the text counts depends on the parts.
+            (
+                Expr::Const(Datum::Text(literal)),
+                Declared { modifier: Some(Modifier::Interval(fields, _)), .. },
+            ) if value.ty == SqlType::Unknown => {
                 Expr::Const(text::interval(literal, fields).map_err(|error| error.at(position))?)
             }
             _ => self.coerce_checked(value, declared.ty, CastContext::Explicit)?,
@@ -447,48 +476,95 @@ impl Binder<'_> {
         Ok(Typed::new(joined, SqlType::Bool))
     }
 
+    /// IN: several items that name no column are compared as one list of their common type, all
+    /// others each by itself, as PostgreSQL does.
     fn in_list(&mut self, value: Typed, list: &[ast::Expr], negated: bool) -> Result<Typed> {
-        let mut values = vec![value];
+        let mut items = Vec::with_capacity(list.len());
         for item in list {
-            values.push(self.expr(item)?);
+            items.push(self.expr(item)?);
         }
-        let types: Vec<SqlType> = values.iter().map(|value| value.ty).collect();
-        if cast::common(&types).is_none() {
-            // Every comparison by itself says what is wrong.
-            for value in &values[1..] {
-                let pair = vec![self.copy(&values[0])?, self.copy(value)?];
-                self.operator("=", pair)?;
-            }
+        let (of_row, mut fixed): (Vec<Typed>, Vec<Typed>) =
+            items.into_iter().partition(|item| self.names_column(&item.expr));
+        let mut single = Vec::new();
+        let types = fixed.iter().map(|item| item.ty).chain([value.ty]).collect::<Vec<_>>();
+        if fixed.len() < 2 || cast::common(&types).is_none() {
+            single.append(&mut fixed);
         }
-        let fixed = types.contains(&SqlType::Bpchar);
-        let read =
-            |value: &Typed| value.ty == SqlType::Text && !matches!(value.expr, Expr::Const(_));
-        let several = values.windows(2).any(|pair| pair[0].collated != pair[1].collated);
-        let constant = |value: &Typed| matches!(value.expr, Expr::Const(_));
-        if fixed && values.iter().any(read) || several && !values[1..].iter().all(constant) {
-            return self.each_equal(values, negated);
+        single.extend(of_row);
+        let mut tests = Vec::with_capacity(single.len() + 1);
+        if !fixed.is_empty() {
+            // The value has a say in the common type, but is not made that type.
+            let voter = Typed { expr: Expr::null(), ..value.clone() };
+            fixed.insert(0, voter);
+            let items = self.list_of(fixed, "IN")?.split_off(1);
+            let value = self.copy(&value)?;
+            tests.push(self.equals_any(value, items, negated)?);
         }
-        let collated = Collated::of_all(&values)?;
-        let (mut list, ty) = self.unified(values, "IN")?;
-        if ty == SqlType::Bpchar {
-            list = list.into_iter().map(trimmed).collect();
+        let name = if negated { "<>" } else { "=" };
+        for item in single {
+            let value = self.copy(&value)?;
+            tests.push(self.operator(name, vec![value, item])?.expr);
         }
-        list = self.collated_list(&collated, list)?;
-        let needle = list.remove(0);
-        Ok(Typed::new(Expr::In(Box::new(needle), list, negated), SqlType::Bool))
+        let joined = match tests.len() {
+            1 => tests.remove(0),
+            _ if negated => Expr::And(tests),
+            _ => Expr::Or(tests),
+        };
+        Ok(Typed::new(joined, SqlType::Bool))
     }
 
-    /// Does the first of `values` equal one of the others, each compared as the two types are?
-    fn each_equal(&mut self, mut values: Vec<Typed>, negated: bool) -> Result<Typed> {
-        let needle = values.remove(0);
-        let mut list = Vec::with_capacity(values.len());
-        for value in values {
-            let name = if negated { "<>" } else { "=" };
-            let needle = self.copy(&needle)?;
-            list.push(self.operator(name, vec![needle, value])?.expr);
+    /// Does an expression name a column, in an aggregate or outside?
+    fn names_column(&self, expr: &Expr) -> bool {
+        let mut found = false;
+        expr.walk(&mut |inner| match inner {
+            Expr::Column(_) => found = true,
+            Expr::Aggregate(at) => {
+                let aggregate = &self.aggregates[*at];
+                let parts = aggregate.args.iter().chain(&aggregate.filter);
+                parts.for_each(|part| {
+                    part.walk(&mut |inner| found |= matches!(inner, Expr::Column(_)));
+                });
+            }
+            _ => {}
+        });
+        found
+    }
+
+    /// Values as their common type.
+    fn list_of(&mut self, values: Vec<Typed>, what: &str) -> Result<Vec<Typed>> {
+        let modifier = varchar_of(&values);
+        let collated = Collated::of_all(&values)?;
+        let (list, ty) = self.unified(values, what)?;
+        let typed = |expr| Typed { modifier, collated: collated.clone(), ..Typed::new(expr, ty) };
+        Ok(list.into_iter().map(typed).collect())
+    }
+
+    /// Does `value` equal one of `items`, which are of one type? The operator is that of the two
+    /// types.
+    fn equals_any(&mut self, value: Typed, items: Vec<Typed>, negated: bool) -> Result<Expr> {
+        // After the first comparison only the value's type is still needed.
+        let rest = Typed { expr: Expr::null(), ..value.clone() };
+        let mut value = Some(value);
+        let mut needle = Expr::null();
+        let mut list = Vec::with_capacity(items.len());
+        for item in items {
+            let first = value.take();
+            let is_first = first.is_some();
+            let left = first.unwrap_or_else(|| rest.clone());
+            let Expr::Call(function, mut pair) = self.operator("=", vec![left, item])?.expr else {
+                unreachable!("an operator is a call")
+            };
+            let whole = |ty: &SqlType| matches!(ty, SqlType::Int2 | SqlType::Int4 | SqlType::Int8);
+            if function.args[0] != function.args[1] && !function.args.iter().all(whole) {
+                // Floats of two widths.
+                pair = pair.into_iter().map(widened).collect::<Result<_>>()?;
+            }
+            list.push(pair.pop().expect("two operands"));
+            if is_first {
+                needle = pair.pop().expect("two operands");
+            }
         }
-        let joined = if negated { Expr::And(list) } else { Expr::Or(list) };
-        Ok(Typed::new(joined, SqlType::Bool))
+        Ok(Expr::In(Box::new(needle), list, negated))
     }
 
     fn like(
@@ -512,7 +588,28 @@ impl Binder<'_> {
         self.operator(name, vec![value, pattern])
     }
 
-    /// `= ANY (ARRAY[..])` is IN.
+    /// Does `left` equal an element of an array, whose type its elements alone decide?
+    fn equals_element(
+        &mut self,
+        left: &ast::Expr,
+        elements: &[ast::Expr],
+        negated: bool,
+    ) -> Result<Typed> {
+        let left = self.expr(left)?;
+        let mut items = Vec::with_capacity(elements.len());
+        for element in elements {
+            items.push(self.expr(element)?);
+        }
+        if items.is_empty() {
+            let message = "cannot determine type of empty array";
+            return Err(SqlError::new(code::INDETERMINATE_DATATYPE, message)
+                .hint("Explicitly cast to the desired type, for example ARRAY[]::integer[]."));
+        }
+        let items = self.list_of(items, "ARRAY")?;
+        Ok(Typed::new(self.equals_any(left, items, negated)?, SqlType::Bool))
+    }
+
+    /// `= ANY (ARRAY[..])`, `<> ALL (ARRAY[..])`.
     fn any(&mut self, node: &ast::Expr) -> Result<Typed> {
         let (left, op, right, all) = match node {
             ast::Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, false),
@@ -525,12 +622,10 @@ impl Binder<'_> {
         }
         match (list, op, all) {
             (ast::Expr::Array(array), BinaryOperator::Eq, false) => {
-                let left = self.expr(left)?;
-                self.in_list(left, &array.elem, false)
+                self.equals_element(left, &array.elem, false)
             }
             (ast::Expr::Array(array), BinaryOperator::NotEq, true) => {
-                let left = self.expr(left)?;
-                self.in_list(left, &array.elem, true)
+                self.equals_element(left, &array.elem, true)
             }
             _ => Err(SqlError::unsupported("ANY or ALL of this").at(self.position(node))),
         }
@@ -545,7 +640,26 @@ impl Binder<'_> {
             return Err(SqlError::unsupported(format!("{what} of texts under a collation")));
         }
         let (list, ty) = self.unified(args, what)?;
-        Ok(Typed { modifier, collated, ..Typed::new(Expr::Extreme(list, wanted), ty) })
+        let expr = match ty {
+            // Compared without the blanks that the values have.
+            SqlType::Bpchar => {
+                let name = if wanted.is_gt() { "greatest" } else { "least" };
+                let Ok(function) = registry::resolve(name, &vec![ty; list.len()]) else {
+                    unreachable!("{name} of char(n) is registered")
+                };
+                Expr::Call(function, list)
+            }
+            _ => Expr::Extreme(list, wanted),
+        };
+        Ok(Typed { modifier, collated, ..Typed::new(expr, ty) })
+    }
+}
+
+/// A float as the wider one.
+fn widened(expr: Expr) -> Result<Expr> {
+    match expr {
+        Expr::Const(value) => cast::cast(value, SqlType::Float8).map(Expr::Const),
+        other => Ok(Expr::Cast(Box::new(other), SqlType::Float8)),
     }
 }
 
@@ -581,14 +695,18 @@ pub(crate) fn varchar_of(values: &[Typed]) -> Option<Modifier> {
 
 /// A number has the smallest of integer, bigint and numeric that holds it.
 pub(super) fn number(digits: &str) -> Result<Typed> {
-    let plain: String = digits.chars().filter(|c| *c != '_').collect();
-    if let Ok(value) = plain.parse::<i64>() {
+    if let Some(at) = digits.find('_') {
+        let message =
+            format!("trailing junk after numeric literal at or near \"{}\"", &digits[..=at]);
+        return Err(SqlError::syntax(message));
+    }
+    if let Ok(value) = digits.parse::<i64>() {
         return Ok(match i32::try_from(value) {
             Ok(value) => Typed::new(Expr::Const(Datum::Int4(value)), SqlType::Int4),
             Err(_) => Typed::new(Expr::Const(Datum::Int8(value)), SqlType::Int8),
         });
     }
-    match Decimal::parse(&plain) {
+    match Decimal::parse(digits) {
         Some(value) => Ok(Typed::new(Expr::Const(Datum::Numeric(value)), SqlType::Numeric)),
         None => Err(SqlError::syntax(format!("syntax error at or near \"{digits}\""))),
     }

@@ -8,6 +8,7 @@ use sqlparser::ast::{
 };
 use std::sync::Arc;
 
+use super::collate::Rule;
 use super::select::{self, Stored};
 use super::{Binder, Place, Scope, ScopeColumn, names};
 use crate::error::{Result, SqlError, code};
@@ -20,6 +21,18 @@ use crate::types::{Datum, SqlType};
 
 /// The hidden column that says where a row lies.
 pub(crate) const TID: &str = "ctid";
+
+/// Names that no column of a table can have.
+const SYSTEM_COLUMNS: [&str; 6] = [TID, "cmax", "cmin", "tableoid", "xmax", "xmin"];
+
+/// Fails if a column of a table cannot be called `name`.
+pub(crate) fn check_column_name(name: &str) -> Result<()> {
+    if !SYSTEM_COLUMNS.contains(&name) {
+        return Ok(());
+    }
+    let message = format!("column name \"{name}\" conflicts with a system column name");
+    Err(SqlError::new(code::DUPLICATE_COLUMN, message))
+}
 
 /// What is said where a query needs more than one source.
 pub(crate) const NO_JOINS: &str = "a join";
@@ -276,7 +289,7 @@ pub(crate) fn table_columns(table: &Table) -> Vec<ScopeColumn> {
         ty: table.types[at],
         modifier: table.column_notes[at].modifier,
         hidden: false,
-        collation: column.collation.clone(),
+        collation: Rule::of(column.collation.as_ref(), table.column_notes[at].collation),
     };
     table.info.columns.iter().enumerate().map(column).collect()
 }
@@ -293,9 +306,7 @@ pub(crate) fn tid() -> ScopeColumn {
 }
 
 fn no_joins(position: Option<usize>) -> SqlError {
-    SqlError::unsupported(NO_JOINS)
-        .detail("Joins need an analytic engine behind SelectEngine, and none is installed.")
-        .at(position)
+    SqlError::unsupported(NO_JOINS).detail("A query reads one table.").at(position)
 }
 
 fn series_type(types: &[SqlType]) -> Result<SqlType> {
@@ -322,6 +333,7 @@ fn series_type(types: &[SqlType]) -> Result<SqlType> {
 
 fn rename(scope: &mut Scope, alias: Option<&TableAlias>) -> Result<()> {
     let Some(alias) = alias else { return Ok(()) };
+    names::check_alias(&alias.name)?;
     (scope.alias, scope.schema) = (names::ident(&alias.name), None);
     if alias.columns.len() > scope.columns.len() {
         let message = format!(

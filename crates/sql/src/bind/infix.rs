@@ -17,6 +17,9 @@ use crate::expr::registry;
 use crate::expr::{Expr, Typed};
 use crate::types::SqlType;
 
+/// The rank of comparisons, of which none can stand beside another without parentheses.
+const COMPARISON: u8 = 3;
+
 /// An operator of a chain.
 #[derive(Clone, Copy)]
 enum Operator<'a> {
@@ -43,7 +46,7 @@ impl Operator<'_> {
         match self {
             Operator::Infix(B::Or) => 1,
             Operator::Infix(B::And) => 2,
-            Operator::Infix(B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq) => 3,
+            Operator::Infix(B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq) => COMPARISON,
             Operator::Infix(B::Plus | B::Minus) => 5,
             Operator::Infix(B::Multiply | B::Divide | B::Modulo) => 6,
             Operator::Infix(B::PGExp) => 7,
@@ -95,6 +98,10 @@ impl Binder<'_> {
             match item {
                 Item::Operator(op @ Operator::Prefix(_)) => waiting.push(op),
                 Item::Operator(op) => {
+                    let beside = |other: &Operator| other.rank() == COMPARISON;
+                    if op.rank() == COMPARISON && waiting.last().is_some_and(beside) {
+                        return Err(near(op));
+                    }
                     while waiting.last().is_some_and(|other: &Operator| other.rank() >= op.rank()) {
                         self.reduce(&mut operands, &mut waiting)?;
                     }
@@ -188,6 +195,15 @@ impl Binder<'_> {
             _ => self.operator(&op.to_string(), vec![left, right]),
         }
     }
+}
+
+/// The error for an operator that cannot stand there.
+fn near(op: Operator<'_>) -> SqlError {
+    let text = match op {
+        Operator::Infix(op) => op.to_string(),
+        Operator::Prefix(op) => op.to_string(),
+    };
+    SqlError::syntax(format!("syntax error at or near \"{text}\""))
 }
 
 /// One list of all that is joined the same way.

@@ -33,6 +33,7 @@ use rightlink::Collation;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
+use crate::bind::collate::Rule;
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::Aggregate;
 use crate::expr::{Expr, Typed};
@@ -100,8 +101,8 @@ pub(crate) struct ScopeColumn {
     pub(crate) modifier: Option<Modifier>,
     /// Is it left out of `*`?
     pub(crate) hidden: bool,
-    /// How its text compares; `None`: by its bytes.
-    pub(crate) collation: Option<Collation>,
+    /// How its text compares; `None`: as the default says, by bytes.
+    pub(crate) collation: Option<Rule>,
 }
 
 /// What names mean.
@@ -112,7 +113,7 @@ pub(crate) struct Scope {
     /// Schema of a source that has no alias.
     pub(crate) schema: Option<String>,
     pub(crate) columns: Vec<ScopeColumn>,
-    /// Name of a second source, whose columns are named with it only: the place of its first one.
+    /// Name of a second source, and the place of its first column.
     pub(crate) second: Option<(&'static str, usize)>,
 }
 
@@ -320,7 +321,9 @@ impl<'a> Binder<'a> {
         let (ty, position, before) = (value.ty, value.position, value.modifier);
         let expr = self.coerce(value, slot.ty)?;
         let same = ty == slot.ty && ty != SqlType::Bpchar;
-        let wanted = slot.modifier.filter(|wanted| !same || before != Some(*wanted));
+        let limits = |wanted: &Modifier| *wanted != Modifier::Varchar(0);
+        let wanted = slot.modifier.filter(limits);
+        let wanted = wanted.filter(|wanted| !same || before != Some(*wanted));
         fitted(expr, wanted).map_err(|error| error.at(position))
     }
 }

@@ -20,6 +20,17 @@ pub(crate) fn ident(ident: &Ident) -> String {
     }
 }
 
+/// Fails if an alias is a string, which sqlparser takes for one.
+pub(crate) fn check_alias(alias: &Ident) -> Result<()> {
+    match alias.quote_style {
+        Some('\'') => {
+            let text = &alias.value;
+            Err(SqlError::syntax(format!("syntax error at or near \"'{text}'\"")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The parts of a name with dots.
 pub(crate) fn parts(name: &ObjectName) -> Result<Vec<String>> {
     let part = |part: &ObjectNamePart| match part {
@@ -66,6 +77,11 @@ pub(crate) fn column_type(kind: &DataType) -> Result<Declared> {
         Some(modifier @ Modifier::Interval(fields, _)) if fields != IntervalFields::All => {
             Err(SqlError::unsupported(format!("a column of type {modifier}")))
         }
+        // Its values would have to keep the blanks they end in and yet be equal without them.
+        None if declared.ty == SqlType::Bpchar => {
+            Err(SqlError::unsupported("a column of type character without a length")
+                .hint("Declare char(n), or text."))
+        }
         _ => Ok(declared),
     }
 }
@@ -83,11 +99,10 @@ pub(crate) fn data_type(kind: &DataType) -> Result<Declared> {
         DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => {
             return numeric(info);
         }
-        // Without a length, varchar is text.
-        DataType::Text
-        | DataType::Varchar(None)
+        DataType::Text => SqlType::Text,
+        DataType::Varchar(None)
         | DataType::CharacterVarying(None)
-        | DataType::CharVarying(None) => SqlType::Text,
+        | DataType::CharVarying(None) => return Ok(Declared::varchar()),
         DataType::Varchar(Some(length))
         | DataType::CharacterVarying(Some(length))
         | DataType::CharVarying(Some(length)) => return Declared::text(false, count(length)?),

@@ -9,9 +9,22 @@ use super::{Binder, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::registry::{self, Miss};
 use crate::expr::{Expr, Typed};
+use crate::plan::views;
 use crate::schemas;
 use crate::types::cast::CastContext;
 use crate::types::{Datum, SqlType};
+
+/// Numbers of catalogs, as PostgreSQL has them.
+const CATALOGS: [(&str, i64); 8] = [
+    ("pg_am", 2_601),
+    ("pg_attribute", 1_249),
+    ("pg_class", 1_259),
+    ("pg_constraint", 2_606),
+    ("pg_extension", 3_079),
+    ("pg_index", 2_610),
+    ("pg_namespace", 2_615),
+    ("pg_type", 1_247),
+];
 
 /// Is it the type of names of relations?
 pub(super) fn is_regclass(kind: &DataType) -> bool {
@@ -57,13 +70,32 @@ impl Binder<'_> {
 
     /// `'t'::regclass` as it is shown.
     pub(super) fn shown_relation(&mut self, name: &str) -> Result<Typed> {
-        let stored = self.relation(name)?;
-        let shown = self.catalog.shown(&stored)?.ok_or_else(|| missing(&stored))?;
+        let shown = self.find_shown(name)?.ok_or_else(|| missing(name))?;
         Ok(Typed::new(Expr::Const(Datum::Text(shown)), SqlType::Text))
+    }
+
+    /// The relation of this name, as it is shown; `None` if it is not there.
+    pub(super) fn find_shown(&mut self, name: &str) -> Result<Option<String>> {
+        let parts = schemas::parts_of(name)?;
+        if views::relation(&parts).is_some() {
+            // Names of `pg_catalog` need no schema.
+            let in_path = parts.first().is_some_and(|schema| schema == "pg_catalog");
+            return Ok(Some(parts[usize::from(in_path && parts.len() > 1)..].join(".")));
+        }
+        let stored = self.relation(name)?;
+        self.catalog.shown(&stored)
     }
 
     /// `'t'::regclass` where a number is wanted.
     pub(super) fn relation_oid(&mut self, name: &str) -> Result<Typed> {
+        let parts = schemas::parts_of(name)?;
+        let catalog = views::relation(&parts).map(|view| view.name);
+        if let Some(catalog) = catalog.filter(|_| parts[0] != "information_schema") {
+            let known = CATALOGS.iter().find(|(name, _)| *name == catalog);
+            let what = || SqlError::unsupported(format!("the number of the catalog {catalog}"));
+            let (_, oid) = known.ok_or_else(what)?;
+            return Ok(Typed::new(Expr::Const(Datum::Int8(*oid)), SqlType::Int8));
+        }
         let stored = self.relation(name)?;
         let oid = self.catalog.oid(&stored)?.ok_or_else(|| missing(&stored))?;
         Ok(Typed::new(Expr::Const(Datum::Int8(oid)), SqlType::Int8))

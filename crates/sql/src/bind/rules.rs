@@ -246,7 +246,8 @@ impl Binder<'_> {
             Some(node) => self.find(&sequence_name(node)?)?,
             None => String::new(),
         };
-        if matches!(ask, Ask::Next | Ask::Set) {
+        // That of `lastval` has no name here: which it is, is known when the statement begins.
+        if ask != Ask::Current {
             self.name_sequence(&sequence);
         }
         let mut bound = Vec::new();

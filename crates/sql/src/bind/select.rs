@@ -316,6 +316,7 @@ impl Binder<'_> {
             }
             let key = self.settle(key)?;
             key.collated.refuse_unequal("GROUP BY")?;
+            refuse_blanks(&key, "GROUP BY")?;
             keys.push(key.expr);
         }
         Ok((!keys.is_empty()).then_some(keys))
@@ -335,23 +336,35 @@ impl Binder<'_> {
 
     /// The place in the list that a number names.
     fn ordinal(&self, node: &ast::Expr, list: &[Target], clause: &str) -> Result<Option<usize>> {
-        let ast::Expr::Value(value) = node else { return Ok(None) };
-        let position = self.lines.position(value.span);
-        match &value.value {
-            ast::Value::Number(digits, _) => {
-                let at = digits.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-                match at.filter(|at| *at < list.len()) {
-                    Some(at) => Ok(Some(at)),
-                    None => {
-                        let message = format!("{clause} position {digits} is not in select list");
-                        Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message).at(position))
-                    }
+        // Parentheses and signs change nothing: -2 is a number, too.
+        let (mut inner, mut sign) = (node, 1);
+        let value = loop {
+            match inner {
+                ast::Expr::Nested(nested) => inner = nested,
+                ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => {
+                    (inner, sign) = (expr, -sign);
                 }
+                ast::Expr::Value(value) => break value,
+                _ => return Ok(None),
             }
-            ast::Value::Placeholder(_) => Ok(None),
-            _ => {
-                let message = format!("non-integer constant in {clause}");
-                Err(SqlError::syntax(message).at(position))
+        };
+        let position = self.lines.position(value.span);
+        let number = match &value.value {
+            ast::Value::Number(digits, _) => digits.parse::<i32>().ok(),
+            ast::Value::Placeholder(_) => return Ok(None),
+            _ if sign < 0 => return Ok(None),
+            _ => None,
+        };
+        let Some(number) = number.map(|number| number * sign) else {
+            let message = format!("non-integer constant in {clause}");
+            return Err(SqlError::syntax(message).at(position));
+        };
+        let at = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+        match at.filter(|at| *at < list.len()) {
+            Some(at) => Ok(Some(at)),
+            None => {
+                let message = format!("{clause} position {number} is not in select list");
+                Err(SqlError::new(code::INVALID_COLUMN_REFERENCE, message).at(position))
             }
         }
     }
@@ -384,6 +397,7 @@ impl Binder<'_> {
                 }
                 let mut collated = list.iter().map(|target| &target.value.collated);
                 collated.try_for_each(|collated| collated.refuse_unequal("DISTINCT"))?;
+                list.iter().try_for_each(|target| refuse_blanks(&target.value, "DISTINCT"))?;
                 Distinct::All
             }
             (Some(AstDistinct::On(_)), on) => {
@@ -533,6 +547,40 @@ pub(super) fn unpad(query: &mut Select) -> bool {
         }
     }
     found
+}
+
+/// Fails for `what`, which takes values together by their bytes, if equal values of `char` may end
+/// in different numbers of blanks.
+fn refuse_blanks(value: &Typed, what: &str) -> Result<()> {
+    let mut lengths = Vec::new();
+    if value.ty == SqlType::Bpchar {
+        filled_to(&value.expr, &mut lengths);
+    }
+    match lengths.windows(2).all(|pair| pair[0] == pair[1]) && !lengths.contains(&None) {
+        true => Ok(()),
+        false => {
+            let message = format!("{what} of character values of different lengths");
+            let hint = "Cast the value to text or char(n).";
+            Err(SqlError::unsupported(message).hint(hint).at(value.position))
+        }
+    }
+}
+
+/// The lengths that the values of an expression are filled up to; `None`: to no certain one.
+fn filled_to(expr: &Expr, lengths: &mut Vec<Option<u32>>) {
+    match expr {
+        Expr::Const(Datum::Null) => {}
+        Expr::Pad(_, length) => lengths.push(Some(*length)),
+        // These have no blanks at the end.
+        Expr::Fit(_, Modifier::Char(_), _) => lengths.push(Some(0)),
+        Expr::Const(Datum::Text(text)) if !text.ends_with(' ') => lengths.push(Some(0)),
+        Expr::Coalesce(list) => list.iter().for_each(|one| filled_to(one, lengths)),
+        Expr::Case(arms, rest) | Expr::Switch(_, arms, rest) => {
+            arms.iter().for_each(|(_, result)| filled_to(result, lengths));
+            filled_to(rest, lengths);
+        }
+        _ => lengths.push(None),
+    }
 }
 
 /// Only a query whose rows go to the client locks them.

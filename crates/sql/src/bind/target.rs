@@ -42,6 +42,7 @@ impl Binder<'_> {
                     targets.push(Target { value: self.expr(expr)?, name });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
+                    names::check_alias(alias).map_err(|e| e.at(self.lines.position(alias.span)))?;
                     targets.push(Target { value: self.expr(expr)?, name: names::ident(alias) });
                 }
                 SelectItem::Wildcard(_) => {
@@ -129,6 +130,7 @@ fn strong_name(expr: &ast::Expr) -> Option<String> {
         ast::Expr::Ceil { .. } => "ceil",
         ast::Expr::Floor { .. } => "floor",
         ast::Expr::Position { .. } => "position",
+        ast::Expr::Substring { shorthand: true, .. } => "substr",
         ast::Expr::Substring { .. } => "substring",
         ast::Expr::Overlay { .. } => "overlay",
         ast::Expr::AtTimeZone { .. } => "timezone",

@@ -76,27 +76,18 @@ pub(super) fn all(objects: &Objects) -> Vec<Constraint> {
 impl Constraint {
     /// The value of an item of a query of constraints: `None` if the item is not known.
     pub(super) fn value(&self, text: &str) -> Option<Option<String>> {
+        let text = text.strip_prefix("r.").unwrap_or(text);
         Some(Some(match text {
-            "true" => "t".to_owned(),
-            _ if text.contains("pg_get_constraintdef") => self.definition.clone(),
-            _ if text.contains("conrelid::regclass") => reference(&self.table.1),
-            _ if text.ends_with("conname") => self.name.clone(),
-            _ if text.ends_with("contype") => self.kind.to_string(),
+            "pg_get_constraintdef(r.oid, true)" | "pg_get_constraintdef(oid, true)" => {
+                self.definition.clone()
+            }
+            "conrelid::regclass" => reference(&self.table.1),
+            "conname" => self.name.clone(),
+            "contype" => self.kind.to_string(),
+            "conrelid" => self.table.0.to_string(),
+            "confrelid" => self.parent.unwrap_or(0).to_string(),
+            "conparentid" => "0".to_owned(),
             _ => return None,
         }))
-    }
-
-    /// Does a condition on constraints, as psql writes it, mean this one?
-    pub(super) fn fits(&self, condition: &str) -> bool {
-        let number = |marker: &str| {
-            let rest = condition.split_once(marker)?.1;
-            rest.split_once('\'')?.0.parse::<u32>().ok()
-        };
-        let kind = |kind: char| condition.contains(&format!("contype = '{kind}'"));
-        let of_kind = !(kind('c') || kind('f')) || kind(self.kind);
-        if condition.contains("confrelid in (") {
-            return of_kind && self.parent.is_some() && number("values ('") == self.parent;
-        }
-        of_kind && number("conrelid = '") == Some(self.table.0)
     }
 }

@@ -17,7 +17,7 @@ use crate::expr::system::USER;
 use crate::plan::notes::{Action, ColumnNotes, ForeignKey, TableNotes};
 use crate::plan::views::Kind;
 use crate::schemas::{CATALOGS, PUBLIC, bare, schema_of};
-use crate::types::declared::Modifier;
+use crate::types::declared::{ByteOrder, Modifier};
 use crate::types::{Datum, Row, SqlType};
 
 /// Most bytes of a character.
@@ -109,11 +109,12 @@ fn columns(database: &str, table: &TableInfo, known: &HashMap<&str, &Sequence>) 
         row.extend(sizes(SqlType::of_column(column.kind), notes.modifier));
         // Parts of intervals, character sets.
         nulls(&mut row, 5);
-        match &column.collation {
+        let locale = column.collation.as_ref().map(rightlink::Collation::name);
+        match locale.or(notes.collation.map(ByteOrder::name)) {
             Some(known) => {
-                let standard = crate::bind::collate::built_in(known.name()).is_ok();
+                let standard = crate::bind::collate::built_in(known).is_ok();
                 let schema = if standard { CATALOGS[0] } else { PUBLIC };
-                row.extend([text(database), text(schema), text(known.name())]);
+                row.extend([text(database), text(schema), text(known)]);
             }
             None => nulls(&mut row, 3),
         }
@@ -148,7 +149,7 @@ fn sizes(ty: SqlType, modifier: Option<Modifier>) -> [Datum; 6] {
     let float = |bits: i32| [NULL, NULL, int(bits), int(2), NULL, NULL];
     let time = |digits: i32| [NULL, NULL, NULL, NULL, NULL, int(digits)];
     match (ty, modifier) {
-        (_, Some(Modifier::Char(length) | Modifier::Varchar(length))) => {
+        (_, Some(Modifier::Char(length) | Modifier::Varchar(length))) if length > 0 => {
             let length = i32::try_from(length).unwrap_or(i32::MAX);
             [int(length), int(length.saturating_mul(MAX_CHARACTER)), NULL, NULL, NULL, NULL]
         }
@@ -159,7 +160,9 @@ fn sizes(ty: SqlType, modifier: Option<Modifier>) -> [Datum; 6] {
         (_, Some(Modifier::Interval(_, digits))) => {
             time(digits.and_then(|digits| i32::try_from(digits).ok()).unwrap_or(6))
         }
-        (SqlType::Text | SqlType::Bpchar, None) => [NULL, int(MAX_TEXT), NULL, NULL, NULL, NULL],
+        (SqlType::Text | SqlType::Bpchar, None | Some(Modifier::Varchar(0))) => {
+            [NULL, int(MAX_TEXT), NULL, NULL, NULL, NULL]
+        }
         (SqlType::Int2, None) => whole(16),
         (SqlType::Int4, None) => whole(32),
         (SqlType::Int8, None) => whole(64),

@@ -1,18 +1,20 @@
-//! Rows of known queries and the meaning of their items.
+//! Rows of the forms of tables and indexes, and the meaning of what a query asks of them.
 //!
-//! Invariants: an item is known by its text, with aliases as psql and pgbench write them.
+//! Invariants: an item is known by its whole text, in normal spelling; what a row does not know is
+//! refused.
 //! Does not do: expressions in general.
 
 use rightlink::{ColumnDefault, ColumnInfo};
+use sqlparser::ast;
 
-use super::asked::{Asked, Named, numbered};
-use super::constraints;
+use super::asked::{self, Meaning};
+use super::forms::Rows;
 use super::objects::{Object, Objects, keys};
+use super::{constraints, normal};
 use crate::bind::ddl::storage;
-use crate::error::{Result, SqlError};
 use crate::expr::deparse::{identifier, literal};
 use crate::plan::notes::ColumnNotes;
-use crate::schemas::{SearchPath, reference};
+use crate::schemas::reference;
 use crate::types::SqlType;
 
 /// A row of such a query.
@@ -24,67 +26,24 @@ pub(super) struct Row<'o> {
     of_table: bool,
 }
 
-impl Row<'_> {
-    /// The name of its table or index.
-    pub(super) fn name(&self) -> &str {
-        self.object.name()
-    }
-
-    /// Of its object.
-    pub(super) fn schema(&self) -> &str {
-        self.object.schema()
+/// The rows of a form whose rows are of tables and indexes.
+pub(super) fn rows(rows: Rows, objects: &Objects) -> Vec<Row<'_>> {
+    let all = objects.all().into_iter();
+    let row = |object, of_table| Row { object, column: None, of_table };
+    match rows {
+        Rows::Columns => all.flat_map(of_columns).collect(),
+        Rows::Indexes | Rows::TableIndexes => {
+            let indexes = all.filter(|object| object.index.is_some());
+            indexes.map(|object| row(object, rows == Rows::TableIndexes)).collect()
+        }
+        _ => all.map(|object| row(object, false)).collect(),
     }
 }
 
-/// The rows of a query that reads `relation` first, under a condition.
-pub(super) fn rows<'o>(
-    relation: &str,
-    condition: &str,
-    objects: &'o Objects,
-    path: &SearchPath,
-) -> Result<Vec<Row<'o>>> {
-    let unknown = || SqlError::unsupported(format!("this query of the catalog {relation}"));
-    let number = |marker| numbered(condition, marker);
-    let all = objects.all();
-    let row = |object: Object<'o>| Row { object, column: None, of_table: false };
-    match relation {
-        "pg_attribute" => {
-            let oid = number("a.attrelid = ").ok_or_else(unknown)?;
-            let found = all.into_iter().find(|object| object.oid == oid);
-            Ok(found.map_or(Vec::new(), of_columns))
-        }
-        "pg_index" => {
-            let oid = number("c.oid = ").ok_or_else(unknown)?;
-            Ok(all.into_iter().filter(|object| object.oid == oid).map(row).collect())
-        }
-        // Nothing inherits, and nothing is a part of anything.
-        "pg_class" if condition.contains("i.inhrelid") || condition.contains("i.inhparent") => {
-            Ok(Vec::new())
-        }
-        "pg_class" if condition.contains("c.oid = i.indrelid") => {
-            let oid = number("c.oid = ").ok_or_else(unknown)?;
-            let table = all.iter().find(|object| object.oid == oid).map(|o| &o.table.name);
-            let mut rows: Vec<Row<'o>> = all
-                .iter()
-                .filter(|object| object.index.is_some() && Some(&object.table.name) == table)
-                .map(|object| Row { of_table: true, ..row(*object) })
-                .collect();
-            rows.sort_by_key(|row| !row.object.index.is_some_and(|index| index.primary));
-            Ok(rows)
-        }
-        "pg_class" => {
-            let asked = Asked::of(condition, number("c.oid = "));
-            if asked.is_vague() {
-                return Err(unknown());
-            }
-            let stored: Vec<&str> = all.iter().map(Object::stored).collect();
-            let fits = |object: &Object<'_>| {
-                let (oid, kind, name) = (object.oid, object.kind(), object.stored());
-                asked.fits(&Named { oid, kind, stored: name }, path, &stored)
-            };
-            Ok(all.into_iter().filter(fits).map(row).collect())
-        }
-        _ => Err(unknown()),
+impl Row<'_> {
+    /// As the store calls its table or index.
+    pub(super) fn stored(&self) -> &str {
+        self.object.stored()
     }
 }
 
@@ -102,71 +61,101 @@ fn of_columns(object: Object<'_>) -> Vec<Row<'_>> {
     columns.into_iter().enumerate().map(row).collect()
 }
 
+/// The value of an item that says itself what it is, or what it is for each value of a column:
+/// `None` if it is no such item.
+pub(super) fn constant(item: &ast::Expr, row: &Meaning<'_>) -> Option<Option<String>> {
+    let ast::Expr::Case { operand: Some(operand), conditions, else_result, .. } = item else {
+        return asked::literal(item);
+    };
+    let value = row(&normal(&operand.to_string()))?;
+    for arm in conditions {
+        let wanted = asked::literal(&arm.condition)?;
+        if value.is_some() && wanted == value {
+            return asked::literal(&arm.result);
+        }
+    }
+    match else_result {
+        Some(rest) => asked::literal(rest),
+        None => Some(None),
+    }
+}
+
 /// The value of an item for a row: `None` if the item is not known, `Some(None)` for null.
-pub(super) fn value(row: &Row<'_>, text: &str, name: &str) -> Option<Option<String>> {
+pub(super) fn value(row: &Row<'_>, text: &str) -> Option<Option<String>> {
     let bool = |on: bool| Some(if on { "t" } else { "f" }.to_owned());
-    if let Some(inner) = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
-        return Some(Some(inner.to_owned()));
+    if let Some((number, column)) = row.column {
+        return of_column(row, number, column, text);
     }
-    match text {
-        "true" | "false" => return Some(bool(text == "true")),
-        "null" => return Some(None),
-        _ => {}
+    if row.of_table && !text.starts_with("c.") {
+        return of_index(&row.object, text);
     }
-    if let Some((number, column)) = row.column
-        && let Some(value) = of_column(row, number, column, text, name)
-    {
-        return Some(value);
+    let object = &row.object;
+    if row.of_table {
+        return (text == "c.oid").then(|| Some(object.table_oid().to_string()));
     }
     let index = row.object.index;
     Some(match text {
-        "c.oid" | "i.indexrelid" => Some(row.object.oid.to_string()),
+        "c.oid" => Some(object.oid.to_string()),
         "n.nspname" => Some(row.object.schema().to_owned()),
         "c.relname" => Some(row.object.name().to_owned()),
-        // Of the indexes of a table the second relation is the index, of an index it is the table.
-        "c2.relname" if row.of_table => Some(row.object.name().to_owned()),
-        "c2.relname" => index.map(|_| row.object.table_name().to_owned()),
+        "c2.relname" => index.map(|_| object.table_name().to_owned()),
         "c.relkind" => Some(row.object.kind().to_string()),
         "c.relpersistence" => Some(row.object.persistence().to_string()),
         "c.reltablespace" | "c2.reltablespace" | "count(i.inhparent)" => Some("0".to_owned()),
         "c.relchecks" => Some(constraints::checks(row.object.table).len().to_string()),
         "c.relhastriggers" => bool(index.is_none() && constraints::has_keys(row.object.table)),
         "c.relhasindex" => bool(!row.object.table.indexes.is_empty() && index.is_none()),
-        "c.relhasrules"
-        | "c.relrowsecurity"
-        | "c.relforcerowsecurity"
-        | "c.relispartition"
-        | "i.indisclustered"
-        | "i.indisreplident" => bool(false),
-        "i.indnullsnotdistinct" => bool(index.is_some_and(|index| index.nulls_not_distinct)),
+        "c.relhasrules" | "c.relrowsecurity" | "c.relforcerowsecurity" | "c.relispartition" => {
+            bool(false)
+        }
         "c.relreplident" => Some("d".to_owned()),
-        "am.amname" | "a.amname" => Some(row.object.method().to_owned()),
+        "am.amname" | "a.amname" => Some(object.method().to_owned()),
+        "p.partstrat" | "array_to_string(c.relacl, e'\\n')" => None,
+        // Nobody is given rights of columns, and there are no policies.
+        _ if text.starts_with(
+            "array_to_string(array(select attname || e':\\n  ' || array_to_string(attacl,",
+        ) || text.starts_with("array_to_string(array(select polname ||") =>
+        {
+            Some(String::new())
+        }
+        "array_to_string(c.reloptions || array(select 'toast.' || x from unnest(tc.reloptions) x), \
+         ', ')" => options(row),
+        "case when c.reloftype = 0 then '' else c.reloftype::regtype::text end" => {
+            Some(String::new())
+        }
+        "pg_get_userbyid(c.relowner)" => Some(crate::expr::system::USER.to_owned()),
+        "pg_size_pretty(pg_table_size(c.oid))" => Some(size(object.blocks())),
+        "obj_description(c.oid, 'pg_class')" => object.comment(),
+        _ => return index.and_then(|_| of_index(object, text)),
+    })
+}
+
+/// An item about an index.
+fn of_index(object: &Object<'_>, text: &str) -> Option<Option<String>> {
+    let index = object.index?;
+    let bool = |on: bool| Some(if on { "t" } else { "f" }.to_owned());
+    Some(match text {
+        "i.indexrelid" => Some(object.oid.to_string()),
+        "c2.relname" => Some(object.name().to_owned()),
+        "c2.reltablespace" => Some("0".to_owned()),
+        "i.indisclustered" | "i.indisreplident" => bool(false),
+        "i.indnullsnotdistinct" => bool(index.nulls_not_distinct),
         "i.indisvalid" => bool(true),
-        "i.indisunique" => bool(index.is_some_and(|index| index.unique)),
-        "i.indisprimary" => bool(index.is_some_and(|index| index.primary)),
-        "contype" => index.filter(|index| index.primary).map(|_| "p".to_owned()),
+        "i.indisunique" => bool(index.unique),
+        "i.indisprimary" => bool(index.primary),
+        "contype" => index.primary.then(|| "p".to_owned()),
         "condeferrable" | "condeferred" => bool(false),
-        "p.partstrat" => None,
-        // Where "public" stands in the search path, after the catalogs.
-        "o.n" => Some("2".to_owned()),
-        _ if text.starts_with("pg_get_indexdef(i.indexrelid") => row.object.definition(true),
-        _ if text.starts_with("pg_get_constraintdef(") => index
-            .filter(|index| index.primary)
-            .map(|index| format!("PRIMARY KEY ({})", keys(index, row.object.table).join(", "))),
-        _ if text.starts_with("array_to_string(c.reloptions") => options(row),
-        _ if text.starts_with("case when c.reloftype") => Some(String::new()),
-        _ if text.starts_with("pg_get_expr(i.indpred") => row.object.condition(true),
-        _ if text.contains("i.indimmediate") => bool(false),
-        _ if text.starts_with("pg_get_userbyid(") => Some(crate::expr::system::USER.to_owned()),
-        _ if text.starts_with("pg_size_pretty(") => Some(size(row.object.blocks())),
-        _ if text.starts_with("obj_description(") => row.object.comment(),
-        _ if text.starts_with("case c.relkind") => {
-            Some(if index.is_some() { "index" } else { "table" }.to_owned())
+        "pg_get_indexdef(i.indexrelid, 0, true)" => object.definition(true),
+        "pg_get_constraintdef(con.oid, true)" => {
+            index.primary.then(|| format!("PRIMARY KEY ({})", keys(index, object.table).join(", ")))
         }
-        _ if text.starts_with("case c.relpersistence") => {
-            let logged = row.object.table.logged;
-            Some(if logged { "permanent" } else { "unlogged" }.to_owned())
-        }
+        "pg_get_expr(i.indpred, i.indrelid, true)" => object.condition(true),
+        // Constraints are checked at once.
+        "(not i.indimmediate) and exists (select 1 from pg_constraint where conrelid = i.indrelid \
+         and conindid = i.indexrelid and contype in ('p', 'u', 'x') and condeferrable)"
+        | "(not i.indimmediate) and exists (select 1 from pg_constraint where conrelid = \
+           i.indrelid and conindid = i.indexrelid and contype in ('p', 'u', 'x') and \
+           condeferred)" => bool(false),
         _ => return None,
     })
 }
@@ -176,16 +165,19 @@ fn of_column(
     number: usize,
     column: &ColumnInfo,
     text: &str,
-    name: &str,
 ) -> Option<Option<String>> {
     let index = row.object.index;
     let notes = ColumnNotes::decode(&column.note);
+    let bool = |on: bool| Some(if on { "t" } else { "f" }.to_owned());
     Some(match text {
+        "a.attrelid" | "c.oid" => Some(row.object.oid.to_string()),
+        "c.relname" => Some(row.object.name().to_owned()),
+        "c.relkind" => Some(row.object.kind().to_string()),
+        "n.nspname" => Some(row.object.schema().to_owned()),
         "a.attname" => Some(column.name.clone()),
         "a.attnum" => Some(number.to_string()),
-        "a.attnotnull" => {
-            Some(if column.nullable || index.is_some() { "f" } else { "t" }.to_owned())
-        }
+        "a.attisdropped" => bool(false),
+        "a.attnotnull" => bool(!column.nullable && index.is_none()),
         "a.attidentity" => Some(match &column.identity {
             Some(identity) if !notes.serial && index.is_none() => {
                 if identity.always { "a" } else { "d" }.to_owned()
@@ -197,27 +189,38 @@ fn of_column(
             let varies = SqlType::of_column(column.kind).fixed_len() < 0;
             Some(if varies { "x" } else { "p" }.to_owned())
         }
-        _ if text.starts_with("format_type(") => Some(type_name(column, &notes)),
-        _ if text.contains("pg_attrdef") => {
+        "format_type(a.atttypid, a.atttypmod)" => Some(type_name(column, &notes)),
+        "(select pg_get_expr(d.adbin, d.adrelid, true) from pg_attrdef d where d.adrelid = \
+         a.attrelid and d.adnum = a.attnum and a.atthasdef)" => {
             default_text(column, &notes).filter(|_| index.is_none())
         }
-        _ if name == "attcollation" => match index {
-            None => column.collation.as_ref().map(|known| known.name().to_owned()),
+        "(select c.collname from pg_collation c, pg_type t where c.oid = a.attcollation and t.oid \
+         = a.atttypid and a.attcollation <> t.typcollation)" => match index {
+            None => {
+                let locale = column.collation.as_ref().map(|known| known.name().to_owned());
+                locale.or(notes.collation.map(|order| order.name().to_owned()))
+            }
             Some(_) => None,
         },
-        _ if text.contains("a.attstattarget") => None,
-        _ if text.starts_with("col_description(") => notes.comment,
-        _ if name == "is_key" => {
-            let key = index.is_none_or(|index| number <= index.columns.len());
-            Some(if key { "yes" } else { "no" }.to_owned())
-        }
-        _ if name == "indexdef" => {
+        "case when a.attstattarget = -1 then null else a.attstattarget end" => None,
+        "col_description(a.attrelid, a.attnum)" => notes.comment,
+        "pg_get_indexdef(a.attrelid, a.attnum, true)" => {
             index.map(|index| match keys(index, row.object.table).get(number - 1) {
                 Some(key) => key.clone(),
                 None => identifier(&column.name),
             })
         }
-        _ => return None,
+        _ => {
+            // Which columns are of the key: the index is named by its number.
+            let head = "case when a.attnum <= (select i.indnkeyatts from pg_index i where \
+                        i.indexrelid = '";
+            let own = text.strip_prefix(head)?.strip_suffix("') then 'yes' else 'no' end")?;
+            if own != row.object.oid.to_string() {
+                return None;
+            }
+            let key = index.is_some_and(|index| number <= index.columns.len());
+            Some(if key { "yes" } else { "no" }.to_owned())
+        }
     })
 }
 

@@ -3,11 +3,12 @@
 //! | file | hides |
 //! |---|---|
 //! | `objects` | tables, indexes and their columns under numbers, as catalogs have them |
-//! | `asked` | which relations a condition means |
-//! | `items` | what an item of a known query means for an object |
+//! | `forms` | the queries of several catalogs that are known |
+//! | `asked` | conditions of such queries |
+//! | `items` | what an item of such a query means for an object |
 //! | `constraints` | checks and foreign keys |
 //! | `sequences` | sequences |
-//! | `pattern` | the names that a client's pattern matches |
+//! | `pattern` | patterns of names that psql sends |
 //! | `information` | rows of `information_schema` |
 //! | `figures` | who does what, what tables and indexes are used for, locks |
 //! | `views` | rows of catalogs, settings and statistics that queries read one at a time |
@@ -16,9 +17,9 @@
 //!
 //! A query of one catalog is a query like any other (`views`). But programs join a dozen of them,
 //! and joins are not built. They are few, and programs write them: psql's `\d`, `\dt` and `\di`,
-//! pgbench's look for partitions. So a query is known by the first catalog it reads and by the
-//! conditions on names and numbers that programs put there, and each of its items by its text. What
-//! is not known is refused.
+//! pgbench's look for partitions. What such a query reads is known as a whole (`forms`); its
+//! condition, order and limits are read and done (`asked`), and each item of its list is known by
+//! its text (`items`). What is not understood is refused.
 //!
 //! Invariants: an answer belongs to one execution and is never kept; numbers (oids) of objects are
 //! the same within a transaction, and others after a definition.
@@ -27,6 +28,7 @@
 mod asked;
 mod constraints;
 mod figures;
+mod forms;
 mod information;
 mod items;
 mod objects;
@@ -36,37 +38,24 @@ mod trees;
 mod tuples;
 pub(crate) mod views;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use rightlink::Transaction;
-use sqlparser::ast::{Query, Select as AstSelect, SelectItem, SetExpr, Statement, TableFactor};
+use sqlparser::ast::{
+    self, BinaryOperator, GroupByExpr, Query, Select as AstSelect, SelectItem, SetExpr, Statement,
+    TableFactor,
+};
 
 use crate::bind::{Comment, names};
 use crate::error::{Result, SqlError};
-use crate::expr::Expr;
+use crate::expr::{Expr, aggregate};
 use crate::plan::{Column, Plan, Select, Source};
-use crate::schemas::{PUBLIC, SearchPath, bare, schema_of};
+use crate::schemas::{CATALOGS, PUBLIC, SearchPath, schema_of};
 use crate::types::{Datum, SqlType};
+use asked::{Meaning, not_understood};
+use forms::{By, Form, Rows};
 use objects::Objects;
-
-/// Most parameters of such a query.
-const MAX_PARAMETERS: usize = 16;
-/// Catalogs of what the store does not have: always empty.
-const EMPTY: [&str; 13] = [
-    "pg_event_trigger",
-    "pg_extension",
-    "pg_foreign_server",
-    "pg_foreign_table",
-    "pg_inherits",
-    "pg_partitioned_table",
-    "pg_policy",
-    "pg_proc",
-    "pg_publication",
-    "pg_rewrite",
-    "pg_statistic_ext",
-    "pg_trigger",
-    "pg_type",
-];
 
 /// Does the statement read one of the relations that are made up, and nothing else?
 pub(crate) fn reads_view(statement: &Statement) -> bool {
@@ -76,14 +65,6 @@ pub(crate) fn reads_view(statement: &Statement) -> bool {
     let TableFactor::Table { name, args: None, .. } = &only.relation else { return false };
     only.joins.is_empty()
         && names::parts(name).is_ok_and(|parts| crate::plan::views::relation(&parts).is_some())
-        && !lists_schemas(select)
-}
-
-/// Is it psql's `\dn`, which has regular expressions in its condition?
-fn lists_schemas(select: &AstSelect) -> bool {
-    let condition = select.selection.as_ref().map(ToString::to_string).unwrap_or_default();
-    let condition = normal(&condition);
-    condition.contains("n.nspname !~ '^pg_'") || condition.contains("n.nspname operator(~) '")
 }
 
 /// The name under which the comment on a schema is kept.
@@ -103,9 +84,9 @@ pub(super) fn schema_comment(txn: &mut Transaction, schema: &str) -> Result<Opti
 fn of_schema(schema: &str, text: &str, comment: Option<&String>) -> Option<Option<String>> {
     Some(match text {
         "n.nspname" => Some(schema.to_owned()),
-        _ if text.starts_with("pg_get_userbyid(") => Some(crate::expr::system::USER.to_owned()),
-        _ if text.starts_with("array_to_string(n.nspacl") => None,
-        _ if text.starts_with("obj_description(") => comment.cloned(),
+        "pg_get_userbyid(n.nspowner)" => Some(crate::expr::system::USER.to_owned()),
+        "array_to_string(n.nspacl, e'\\n')" => None,
+        "obj_description(n.oid, 'pg_namespace')" => comment.cloned(),
         _ => return None,
     })
 }
@@ -141,84 +122,236 @@ pub(crate) fn comments(txn: &mut Transaction) -> Result<Vec<Comment>> {
     Ok(views::descriptions(txn)?.into_iter().filter_map(one).collect())
 }
 
-/// The answer to a query that reads catalogs; `None` for any other.
+/// The answer to a query that reads several catalogs; `None` for any other.
 pub(crate) fn answer(
     statement: &Statement,
     txn: &mut Transaction,
     path: &SearchPath,
-) -> Result<Option<(Plan, Vec<SqlType>)>> {
+) -> Result<Option<Plan>> {
     let Statement::Query(query) = statement else { return Ok(None) };
-    let Some((select, relation)) = main(&query.body) else { return Ok(None) };
-    let Some(relation) = relation else { return Ok(None) };
-    let columns = columns(select);
-    let mut rows = Vec::new();
-    if !EMPTY.contains(&relation.as_str()) {
-        let objects = Objects::of(txn)?;
-        let condition = select.selection.as_ref().map(ToString::to_string).unwrap_or_default();
-        let condition = normal(&condition);
-        if relation == "pg_namespace" && lists_schemas(select) {
-            let wanted = asked::quoted(&condition, "n.nspname operator(~) ");
-            let made = objects.schemas().iter().map(|(_, name)| name.as_str());
-            let mut all: Vec<&str> = made.chain([PUBLIC]).collect();
-            all.sort_unstable();
-            for schema in all {
-                if wanted.is_none_or(|wanted| pattern::matches(wanted, schema)) {
-                    let comment = schema_comment(txn, schema)?;
-                    let value = |text: &str, _: &str| of_schema(schema, text, comment.as_ref());
-                    rows.push(values(select, &value)?);
-                }
-            }
-        } else if relation == "pg_constraint" {
-            let all = constraints::all(&objects);
-            for one in all.iter().filter(|one| one.fits(&condition)) {
-                rows.push(values(select, &|text, _| one.value(text))?);
-            }
-        } else {
-            let mut found = Vec::new();
-            let sequences = sequences::asked(&relation, &condition, (txn, &objects), path)?;
-            for one in &sequences {
-                let row = values(select, &|text, _| one.value(text))?;
-                found.push(((bare(&one.schema.name), schema_of(&one.schema.name)), row));
-            }
-            let tables = match relation == "pg_sequence" || condition.contains("d.objid = ") {
-                true => Vec::new(),
-                false => items::rows(&relation, &condition, &objects, path)?,
-            };
-            for row in &tables {
-                let one = values(select, &|text, name| items::value(row, text, name))?;
-                found.push(((row.name(), row.schema()), one));
-            }
-            // Those of tables are in their order.
-            if !sequences.is_empty() {
-                found.sort_by_key(|(name, _)| *name);
-            }
-            rows.extend(found.into_iter().map(|(_, row)| row));
-        }
-    }
-    let params = vec![SqlType::Text; parameters(query)];
-    Ok(Some((plan(columns, rows), params)))
+    let mut selects = Vec::new();
+    gather(&query.body, &mut selects);
+    let Some(select) = selects.first().copied() else { return Ok(None) };
+    let Some(first) = select.from.first() else { return Ok(None) };
+    let Some(catalog) = catalog_of(&first.relation) else { return Ok(None) };
+    let named = |error: SqlError| match &error.hint {
+        Some(_) => error.detail(format!("The query reads \"{catalog}\" first.")),
+        None => error,
+    };
+    rows(query, &selects, txn, path).map_err(named).map(|rows| {
+        let names = items(select).into_iter().map(|(_, name)| name);
+        let columns = names.map(|name| Column::new(name, SqlType::Text)).collect();
+        Some(plan(columns, rows))
+    })
 }
 
-/// The first SELECT of a query and the catalog that it reads first.
-fn main(body: &SetExpr) -> Option<(&AstSelect, Option<String>)> {
+/// The queries that a body is made of.
+fn gather<'q>(body: &'q SetExpr, selects: &mut Vec<&'q AstSelect>) {
     match body {
-        SetExpr::Select(select) => {
-            let first = select.from.first().map(|from| &from.relation);
-            let Some(TableFactor::Table { name, args: None, .. }) = first else {
-                return Some((select, None));
+        SetExpr::Select(select) => selects.push(select),
+        SetExpr::SetOperation { left, right, .. } => {
+            gather(left, selects);
+            gather(right, selects);
+        }
+        SetExpr::Query(query) => gather(&query.body, selects),
+        _ => {}
+    }
+}
+
+/// A value of a row for each item, and those that the rows are sorted by.
+struct Line {
+    values: Vec<Option<String>>,
+    keys: Vec<Option<String>>,
+}
+
+/// The rows of a query that is made of `selects`.
+fn rows(
+    query: &Query,
+    selects: &[&AstSelect],
+    txn: &mut Transaction,
+    path: &SearchPath,
+) -> Result<Vec<Vec<Expr>>> {
+    let select = selects[0];
+    let mut forms = Vec::with_capacity(selects.len());
+    for select in selects {
+        forms::refuse_clauses(query, select)?;
+        let form = forms::of(select, &conditions(select))?;
+        form.check_group(&select.group_by)?;
+        refuse_aggregates(select)?;
+        forms.push(form);
+    }
+    if forms.iter().all(|form| form.rows == Rows::Nothing) {
+        return Ok(Vec::new());
+    }
+    let (true, [form]) = (matches!(*query.body, SetExpr::Select(_)), forms.as_slice()) else {
+        return Err(SqlError::unsupported("a set operation in a query of several catalogs"));
+    };
+    let test = form.test(&conditions(select))?;
+    let keys = forms::order(query, &items(select), form.columns)?;
+    let limits = forms::limits(query)?;
+    let mut lines = Vec::new();
+    let mut take = |row: &Meaning<'_>| -> Result<()> {
+        if test.holds(row) == Some(true) {
+            let values = values(select, row)?;
+            let key = |key: &forms::Key| match &key.by {
+                By::Item(at) => values[*at].clone(),
+                By::Column(name) => row(name).flatten(),
             };
-            let parts = names::parts(name).ok()?;
-            let catalog = match parts.as_slice() {
-                [schema, name] if schema == "pg_catalog" => Some(name.clone()),
-                [name] if name.starts_with("pg_") => Some(name.clone()),
+            let keys = keys.iter().map(key).collect();
+            lines.push(Line { values, keys });
+        }
+        Ok(())
+    };
+    each(form, select, (txn, path), &mut take)?;
+    lines.sort_by(|a, b| {
+        let pairs = a.keys.iter().zip(&b.keys).zip(&keys);
+        let mut orders = pairs.map(|((a, b), key)| forms::compare(a.as_ref(), b.as_ref(), key));
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    });
+    let lines = lines.into_iter().skip(limits.skip).take(limits.take.unwrap_or(usize::MAX));
+    let constant = |value: Option<String>| Expr::Const(value.map_or(Datum::Null, Datum::Text));
+    Ok(lines.map(|line| line.values.into_iter().map(constant).collect()).collect())
+}
+
+/// Hands each row of a form to `take`.
+fn each(
+    form: &Form,
+    select: &AstSelect,
+    (txn, path): (&mut Transaction, &SearchPath),
+    take: &mut dyn FnMut(&Meaning<'_>) -> Result<()>,
+) -> Result<()> {
+    let objects = Objects::of(txn)?;
+    match form.rows {
+        Rows::Nothing => Ok(()),
+        Rows::Schemas => {
+            let made = objects.schemas().iter().map(|(_, name)| name.as_str());
+            for schema in made.chain([PUBLIC, CATALOGS[0]]) {
+                let comment = schema_comment(txn, schema)?;
+                take(&|text| of_schema(schema, text, comment.as_ref()))?;
+            }
+            Ok(())
+        }
+        Rows::Constraints => {
+            // Keys, which are indexes, are not among them.
+            let of_kind = |text: &str| matches!(text, "contype = 'c'" | "contype = 'f'");
+            let plain = |one: &&ast::Expr| {
+                let text = normal(&one.to_string());
+                of_kind(text.strip_prefix("r.").unwrap_or(&text))
+            };
+            if !conditions(select).iter().any(plain) {
+                return Err(not_understood("constraints of every kind"));
+            }
+            constraints::all(&objects).iter().try_for_each(|one| take(&|text| one.value(text)))
+        }
+        Rows::Sequences | Rows::SequenceOwners => {
+            let all = sequences::all(txn)?;
+            let owned = |one: &&sequences::Sequence| form.rows == Rows::Sequences || one.is_owned();
+            all.iter().filter(owned).try_for_each(|one| take(&|text| one.value(text)))
+        }
+        Rows::Relations => {
+            let (tables, sequences) = (items::rows(form.rows, &objects), sequences::all(txn)?);
+            let names = sequences.iter().map(|one| one.schema.name.as_str());
+            let names: Vec<&str> = names.chain(tables.iter().map(items::Row::stored)).collect();
+            let of_path = |stored: &str, text: &str| match text {
+                "pg_table_is_visible(c.oid)" => {
+                    let shown = path.shows(stored, &names);
+                    Some(Some(if shown { "t" } else { "f" }.to_owned()))
+                }
+                "o.n" => Some(place(path, schema_of(stored), &objects)),
                 _ => None,
             };
-            Some((select, catalog))
+            for row in &tables {
+                let own = row.stored();
+                take(&|text| of_path(own, text).or_else(|| items::value(row, text)))?;
+            }
+            for one in &sequences {
+                let own = one.schema.name.as_str();
+                take(&|text| of_path(own, text).or_else(|| one.value(text)))?;
+            }
+            Ok(())
         }
-        SetExpr::SetOperation { left, .. } => main(left),
-        SetExpr::Query(query) => main(&query.body),
+        Rows::TableIndexes | Rows::Indexes | Rows::Columns => {
+            let all = items::rows(form.rows, &objects);
+            all.iter().try_for_each(|row| take(&|text| items::value(row, text)))
+        }
+    }
+}
+
+/// Where a schema stands among those that names are looked for in.
+fn place(path: &SearchPath, schema: &str, objects: &Objects) -> Option<String> {
+    let there = |name: &&String| {
+        *name == PUBLIC
+            || CATALOGS.contains(&name.as_str())
+            || objects.schemas().iter().any(|(_, made)| made == *name)
+    };
+    let at = path.all().iter().filter(there).position(|name| name == schema)?;
+    let implicit = usize::from(!path.has(CATALOGS[0]));
+    Some((at + 1 + implicit).to_string())
+}
+
+/// The catalog that a part of FROM is.
+pub(super) fn catalog_of(factor: &TableFactor) -> Option<String> {
+    let TableFactor::Table { name, args: None, .. } = factor else { return None };
+    match names::parts(name).ok()?.as_slice() {
+        [schema, name] if schema == CATALOGS[0] => Some(name.clone()),
+        [name] if name.starts_with("pg_") => Some(name.clone()),
         _ => None,
     }
+}
+
+/// The parts of the condition of a query, all of which must hold.
+fn conditions(select: &AstSelect) -> Vec<&ast::Expr> {
+    select.selection.as_ref().map_or(Vec::new(), |all| asked::chain(all, &BinaryOperator::And))
+}
+
+/// Fails if a query takes rows together that GROUP BY does not keep apart.
+fn refuse_aggregates(select: &AstSelect) -> Result<()> {
+    let grouped = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if !keys.is_empty());
+    if grouped {
+        return Ok(());
+    }
+    for (text, _) in items(select) {
+        let names = called_outside(&text);
+        let gathers = |name: &&String| aggregate::exists(name) || name.ends_with("_agg");
+        if names.iter().any(|name| gathers(&name)) {
+            return Err(not_understood(&text));
+        }
+    }
+    Ok(())
+}
+
+/// Names in front of parentheses in a text, but for those in constants and inner queries.
+fn called_outside(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut word = String::new();
+    // How deep inside of parentheses the text is, and where an inner query began.
+    let (mut depth, mut query, mut quoted) = (0usize, None, false);
+    for (at, c) in text.char_indices() {
+        quoted ^= c == '\'';
+        if quoted {
+            continue;
+        }
+        match c {
+            '(' => {
+                depth += 1;
+                if text[at + 1..].trim_start().starts_with("select") {
+                    query = query.or(Some(depth));
+                } else if query.is_none() && !word.is_empty() {
+                    names.push(word.clone());
+                }
+            }
+            ')' => {
+                query = query.filter(|began| *began != depth);
+                depth = depth.saturating_sub(1);
+            }
+            _ => {}
+        }
+        match c.is_alphanumeric() || c == '_' {
+            true => word.push(c),
+            false => word.clear(),
+        }
+    }
+    names
 }
 
 /// Text in one spelling: one blank between words, lower case outside of quotes, no `pg_catalog.`.
@@ -237,49 +370,37 @@ fn normal(text: &str) -> String {
     out.replace("pg_catalog.", "")
 }
 
-/// An item's text and the name of its column.
-fn item(item: &SelectItem) -> (String, String) {
+/// An item's expression, if it is one.
+fn expression(item: &SelectItem) -> Option<&ast::Expr> {
     match item {
-        SelectItem::ExprWithAlias { expr, alias } => {
-            (normal(&expr.to_string()), alias.value.clone())
-        }
-        other => {
-            let text = normal(&other.to_string());
-            let name = text.split('(').next().and_then(|name| name.rsplit('.').next());
-            let name = name.filter(|name| name.chars().all(|c| c.is_alphanumeric() || c == '_'));
-            let name = name.unwrap_or("?column?").to_owned();
-            (text, name)
-        }
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
     }
 }
 
-fn columns(select: &AstSelect) -> Vec<Column> {
-    let column = |projected: &SelectItem| Column::new(item(projected).1, SqlType::Text);
-    select.projection.iter().map(column).collect()
-}
-
-/// The value of an item of this text and name; `None` if it is not known.
-type Meaning<'m> = &'m dyn Fn(&str, &str) -> Option<Option<String>>;
-
-fn values(select: &AstSelect, meaning: Meaning<'_>) -> Result<Vec<Expr>> {
-    let value = |projected: &SelectItem| {
-        let (text, name) = item(projected);
-        let value = meaning(&text, &name).ok_or_else(|| {
-            SqlError::unsupported(format!("\"{text}\" in a query of the catalogs"))
-        })?;
-        Ok(Expr::Const(value.map_or(Datum::Null, Datum::Text)))
+/// The text of each item and the name of its column.
+fn items(select: &AstSelect) -> Vec<(String, String)> {
+    let one = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { expr, alias } => {
+            (normal(&expr.to_string()), names::ident(alias))
+        }
+        SelectItem::UnnamedExpr(expr) => {
+            (normal(&expr.to_string()), crate::bind::target::name_of(expr))
+        }
+        other => (normal(&other.to_string()), "?column?".to_owned()),
     };
-    select.projection.iter().map(value).collect()
+    select.projection.iter().map(one).collect()
 }
 
-/// How many parameters a query names.
-fn parameters(query: &Query) -> usize {
-    let text = query.to_string();
-    let numbers = text.split('$').skip(1).map(|rest| {
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        rest[..end].parse().unwrap_or(0)
-    });
-    numbers.filter(|number| *number <= MAX_PARAMETERS).max().unwrap_or(0)
+/// What the items of a query are for a row.
+fn values(select: &AstSelect, row: &Meaning<'_>) -> Result<Vec<Option<String>>> {
+    let one = |item: &SelectItem| {
+        let text = || expression(item).map_or_else(|| item.to_string(), ToString::to_string);
+        let text = normal(&text());
+        let known = expression(item).and_then(|expr| items::constant(expr, row));
+        known.or_else(|| row(&text)).ok_or_else(|| not_understood(&text))
+    };
+    select.projection.iter().map(one).collect()
 }
 
 fn plan(columns: Vec<Column>, rows: Vec<Vec<Expr>>) -> Plan {
@@ -291,6 +412,16 @@ fn plan(columns: Vec<Column>, rows: Vec<Vec<Expr>>) -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_in_inner_queries_are_others() {
+        let calls = |text| called_outside(text).join(" ");
+        assert_eq!(
+            calls("coalesce(count(*), (select max(a) from b), 'f(x)', g(1))"),
+            "coalesce count g"
+        );
+        assert_eq!(calls("array_to_string(array(select sum(x) from y), ',')"), "array_to_string");
+    }
 
     #[test]
     fn text_has_one_spelling() {

@@ -4,14 +4,13 @@
 
 use rightlink::{SequenceSchema, Transaction};
 
-use super::asked::{Asked, Named, numbered};
-use super::objects::{FIRST, Objects};
+use super::objects::FIRST;
 use crate::error::Result;
 use crate::exec::ddl::sequence::type_of;
 use crate::expr::deparse::identifier;
 use crate::expr::system::USER;
 use crate::plan::notes::{ColumnNotes, SequenceNotes};
-use crate::schemas::{SearchPath, bare, full_reference, schema_of};
+use crate::schemas::{bare, full_reference, schema_of};
 use crate::types::SqlType;
 
 /// A sequence.
@@ -50,44 +49,15 @@ pub(super) fn all(txn: &mut Transaction) -> Result<Vec<Sequence>> {
     Ok(txn.sequences()?.into_iter().map(one).collect())
 }
 
-/// Those that a known query of `relation` means by its condition.
-pub(super) fn asked(
-    relation: &str,
-    condition: &str,
-    (txn, objects): (&mut Transaction, &Objects),
-    path: &SearchPath,
-) -> Result<Vec<Sequence>> {
-    let number = |marker| numbered(condition, marker);
-    let of_owner = number("d.objid = ");
-    let oid = match relation {
-        "pg_sequence" => number("seqrelid = "),
-        "pg_class" => of_owner.or_else(|| number("c.oid = ")),
-        _ => return Ok(Vec::new()),
-    };
-    // Indexes of a table, and what inherits from it.
-    if condition.contains("c.oid = i.") || condition.contains("i.inh") {
-        return Ok(Vec::new());
-    }
-    let asked = Asked::of(condition, oid);
-    if asked.is_vague() {
-        return Ok(Vec::new());
-    }
-    let known = all(txn)?;
-    let names = known.iter().map(|one| one.schema.name.clone());
-    let names: Vec<String> =
-        names.chain(objects.all().iter().map(|object| object.stored().to_owned())).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let fits = |one: &Sequence| {
-        let named = Named { oid: one.oid, kind: 'S', stored: &one.schema.name };
-        asked.fits(&named, path, &names) && (of_owner.is_none() || one.owner.is_some())
-    };
-    Ok(known.into_iter().filter(fits).collect())
-}
-
 impl Sequence {
     /// Does it belong to an identity column?
     pub(super) fn is_identity(&self) -> bool {
         self.owner.as_ref().is_some_and(|(_, _, identity)| *identity)
+    }
+
+    /// Does it belong to a column?
+    pub(super) fn is_owned(&self) -> bool {
+        self.owner.is_some()
     }
 
     /// Without its schema.
@@ -101,54 +71,50 @@ impl Sequence {
 
     /// The value of an item of a query: `None` if the item is not known.
     pub(super) fn value(&self, text: &str) -> Option<Option<String>> {
-        if let Some(inner) = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
-            return Some(Some(inner.to_owned()));
-        }
         let schema = &self.schema;
         Some(match text {
-            "true" => Some("t".to_owned()),
-            "c.oid" => Some(self.oid.to_string()),
+            "c.oid" | "seqrelid" | "d.objid" => Some(self.oid.to_string()),
             "n.nspname" => Some(self.schema().to_owned()),
             "c.relname" => Some(self.name().to_owned()),
             "c.relkind" => Some("S".to_owned()),
             "c.relpersistence" => Some("p".to_owned()),
             "c.relreplident" => Some("n".to_owned()),
             "c.reltablespace" | "c.relchecks" | "count(i.inhparent)" => Some("0".to_owned()),
-            "false"
-            | "c.relhasindex"
+            "c.relhasindex"
             | "c.relhasrules"
             | "c.relhastriggers"
             | "c.relrowsecurity"
             | "c.relforcerowsecurity"
             | "c.relispartition" => Some("f".to_owned()),
-            "null" | "am.amname" | "p.partstrat" => None,
-            "o.n" => Some("2".to_owned()),
+            "am.amname" | "c2.relname" | "p.partstrat" | "array_to_string(c.relacl, e'\\n')" => {
+                None
+            }
             "seqstart" => Some(schema.start.to_string()),
             "seqmin" => Some(schema.min.to_string()),
             "seqmax" => Some(schema.max.to_string()),
             "seqincrement" => Some(schema.increment.to_string()),
             "seqcache" => Some(self.notes.cache.unwrap_or(1).to_string()),
             "d.deptype" => self.owner.as_ref().map(|owner| deptype(owner.2).to_owned()),
-            _ if text.starts_with("case when seqcycle") => {
+            "case when seqcycle then 'yes' else 'no' end" => {
                 Some(if schema.cycle { "yes" } else { "no" }.to_owned())
             }
-            _ if text.starts_with("format_type(seqtypid") => Some(self.ty.name().to_owned()),
-            _ if text.starts_with("quote_ident(nspname)") => {
+            "format_type(seqtypid, null)" => Some(self.ty.name().to_owned()),
+            "quote_ident(nspname) || '.' || quote_ident(relname) || '.' || \
+             quote_ident(attname)" => {
                 let name = |(table, column, _): &(String, String, bool)| {
                     format!("{}.{}", full_reference(table), identifier(column))
                 };
                 self.owner.as_ref().map(name)
             }
-            _ if text.starts_with("array_to_string(c.reloptions")
-                || text.starts_with("case when c.reloftype") =>
-            {
+            "array_to_string(c.reloptions || array(select 'toast.' || x from unnest(tc.reloptions) \
+             x), ', ')"
+            | "case when c.reloftype = 0 then '' else c.reloftype::regtype::text end" => {
                 Some(String::new())
             }
-            _ if text.starts_with("pg_get_userbyid(") => Some(USER.to_owned()),
-            _ if text.starts_with("pg_size_pretty(") => Some("8192 bytes".to_owned()),
-            _ if text.starts_with("obj_description(") => self.notes.comment.clone(),
-            _ if text.starts_with("case c.relkind") => Some("sequence".to_owned()),
-            _ if text.starts_with("case c.relpersistence") => Some("permanent".to_owned()),
+            "pg_get_userbyid(c.relowner)" => Some(USER.to_owned()),
+            "pg_size_pretty(pg_table_size(c.oid))" => Some("8192 bytes".to_owned()),
+            "obj_description(c.oid, 'pg_class')" => self.notes.comment.clone(),
+            _ if text.starts_with("array_to_string(array(select ") => Some(String::new()),
             _ => return None,
         })
     }

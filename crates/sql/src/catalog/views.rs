@@ -60,6 +60,7 @@ pub(crate) fn rows(
 ) -> Result<Vec<Row>> {
     let db = &context.db.as_ref().expect("a statement has a database").0;
     let rows = match view.kind {
+        Kind::Nothing => Vec::new(),
         Kind::Namespace => namespaces(txn)?,
         Kind::Collation => collations(txn)?,
         Kind::Type => SqlType::ALL.into_iter().map(of_type).collect(),

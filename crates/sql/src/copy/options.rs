@@ -36,13 +36,25 @@ pub(crate) struct CopyStatement {
     pub(crate) options: CopyOptions,
 }
 
+/// What the first line is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum HeaderLine {
+    /// A row.
+    #[default]
+    Absent,
+    /// The names of the columns; whatever they are where data is read.
+    Present,
+    /// The names of the columns, which must be those that are read.
+    Match,
+}
+
 /// Its options.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CopyOptions {
     pub(crate) format: CopyFormat,
     pub(crate) delimiter: Option<char>,
     pub(crate) null: Option<String>,
-    pub(crate) header: bool,
+    pub(crate) header: HeaderLine,
     pub(crate) quote: Option<char>,
     pub(crate) escape: Option<char>,
     pub(crate) force_quote: Option<Vec<String>>,
@@ -71,10 +83,12 @@ pub(crate) fn parse(cursor: &mut Cursor) -> Result<CopyStatement> {
         return Err(cursor.unexpected());
     }
     let mut options = CopyOptions::default();
+    let mut seen = Vec::new();
     let with = cursor.take("with");
     if cursor.take_token(&Token::LParen) {
         loop {
-            option(cursor, &mut options)?;
+            let name = option(cursor, &mut options)?;
+            once(name, &mut seen)?;
             if !cursor.take_token(&Token::Comma) {
                 break;
             }
@@ -85,13 +99,14 @@ pub(crate) fn parse(cursor: &mut Cursor) -> Result<CopyStatement> {
             return Err(cursor.unexpected());
         }
         while !cursor.is_end() {
-            old_option(cursor, &mut options)?;
+            let name = old_option(cursor, &mut options)?;
+            once(name.to_owned(), &mut seen)?;
         }
     }
     if cursor.is("where") {
         return Err(SqlError::unsupported("COPY with WHERE"));
     }
-    check(&options)?;
+    check(&options, from)?;
     Ok(CopyStatement { what, from, options })
 }
 
@@ -109,8 +124,7 @@ fn names(cursor: &mut Cursor) -> Result<Vec<String>> {
     Ok(list)
 }
 
-fn one_char(name: &str, value: Option<String>) -> Result<char> {
-    let value = value.unwrap_or_default();
+fn one_char(name: &str, value: String) -> Result<char> {
     let mut chars = value.chars();
     match (chars.next(), chars.next()) {
         (Some(c), None) if c.is_ascii() => Ok(c),
@@ -121,8 +135,38 @@ fn one_char(name: &str, value: Option<String>) -> Result<char> {
     }
 }
 
-fn is_on(value: Option<&str>) -> bool {
-    !value.is_some_and(|v| matches!(v.to_ascii_lowercase().as_str(), "off" | "false" | "0"))
+/// Fails for an option that was given before.
+fn once(name: String, seen: &mut Vec<String>) -> Result<()> {
+    if seen.contains(&name) {
+        return Err(SqlError::syntax("conflicting or redundant options"));
+    }
+    seen.push(name);
+    Ok(())
+}
+
+/// The value of an option that has one.
+fn given(name: &str, value: Option<String>) -> Result<String> {
+    value.ok_or_else(|| SqlError::syntax(format!("{name} requires a parameter")))
+}
+
+/// A switch, which is on if no value says otherwise.
+fn switch(value: Option<&str>) -> Option<bool> {
+    match value.map(str::to_ascii_lowercase).as_deref() {
+        None | Some("true" | "on" | "1") => Some(true),
+        Some("false" | "off" | "0") => Some(false),
+        Some(_) => None,
+    }
+}
+
+fn header(value: Option<&str>) -> Result<HeaderLine> {
+    match switch(value) {
+        Some(true) => Ok(HeaderLine::Present),
+        Some(false) => Ok(HeaderLine::Absent),
+        None if value.is_some_and(|value| value.eq_ignore_ascii_case("match")) => {
+            Ok(HeaderLine::Match)
+        }
+        None => Err(SqlError::syntax("header requires a Boolean value or \"match\"")),
+    }
 }
 
 fn format(name: &str) -> Result<CopyFormat> {
@@ -137,28 +181,46 @@ fn format(name: &str) -> Result<CopyFormat> {
     }
 }
 
-fn option(cursor: &mut Cursor, options: &mut CopyOptions) -> Result<()> {
+/// Reads an option of the new form; gives its name.
+fn option(cursor: &mut Cursor, options: &mut CopyOptions) -> Result<String> {
     let name = cursor.name()?;
     match name.as_str() {
-        "format" => options.format = format(&cursor.value().unwrap_or_default())?,
-        "delimiter" => options.delimiter = Some(one_char("delimiter", cursor.value())?),
-        "null" => options.null = cursor.string(),
-        "header" => options.header = is_on(cursor.value().as_deref()),
-        "quote" => options.quote = Some(one_char("quote", cursor.value())?),
-        "escape" => options.escape = Some(one_char("escape", cursor.value())?),
+        "format" => options.format = format(&given(&name, cursor.value())?)?,
+        "delimiter" | "quote" | "escape" => {
+            let value = one_char(&name, given(&name, cursor.value())?)?;
+            *character(&name, options) = Some(value);
+        }
+        "null" => options.null = Some(given(&name, cursor.string())?),
+        "header" => options.header = header(cursor.value().as_deref())?,
         "force_quote" => {
             let all = cursor.take_token(&Token::Mul);
             options.force_quote = Some(if all { Vec::new() } else { names(cursor)? });
         }
         // Rows are written the same way whether they are frozen soon or later.
-        "freeze" => drop(cursor.value()),
+        "freeze" => {
+            let known = switch(cursor.value().as_deref());
+            known.ok_or_else(|| SqlError::syntax("freeze requires a Boolean value"))?;
+        }
         "encoding" => encoding(cursor)?,
+        "force_not_null" | "force_null" => {
+            return Err(SqlError::unsupported(format!("the COPY option {name}")));
+        }
         _ => return Err(SqlError::syntax(format!("option \"{name}\" not recognized"))),
     }
-    Ok(())
+    Ok(name)
 }
 
-fn old_option(cursor: &mut Cursor, options: &mut CopyOptions) -> Result<()> {
+/// Where the character is kept that an option gives.
+fn character<'o>(name: &str, options: &'o mut CopyOptions) -> &'o mut Option<char> {
+    match name {
+        "delimiter" => &mut options.delimiter,
+        "quote" => &mut options.quote,
+        _ => &mut options.escape,
+    }
+}
+
+/// Reads an option of the old form; gives its name in the new one.
+fn old_option(cursor: &mut Cursor, options: &mut CopyOptions) -> Result<&'static str> {
     let words = [
         "csv",
         "binary",
@@ -169,24 +231,50 @@ fn old_option(cursor: &mut Cursor, options: &mut CopyOptions) -> Result<()> {
         "null",
         "quote",
         "escape",
+        "force",
         "encoding",
     ];
     let Some(word) = cursor.take_any(&words) else { return Err(cursor.unexpected()) };
     cursor.take("as");
-    match word {
-        "csv" => options.format = CopyFormat::Csv,
-        "binary" => options.format = CopyFormat::Binary,
-        "header" => options.header = true,
-        "delimiter" | "delimiters" => {
-            options.delimiter = Some(one_char("delimiter", cursor.string())?);
+    Ok(match word {
+        "csv" | "binary" => {
+            options.format = if word == "csv" { CopyFormat::Csv } else { CopyFormat::Binary };
+            "format"
         }
-        "null" => options.null = cursor.string(),
-        "quote" => options.quote = Some(one_char("quote", cursor.string())?),
-        "escape" => options.escape = Some(one_char("escape", cursor.string())?),
-        "encoding" => encoding(cursor)?,
-        _ => {}
-    }
-    Ok(())
+        "header" => {
+            options.header = HeaderLine::Present;
+            word
+        }
+        "delimiter" | "delimiters" | "quote" | "escape" => {
+            let name = word.trim_end_matches('s');
+            let value = cursor.string().ok_or_else(|| cursor.unexpected())?;
+            *character(name, options) = Some(one_char(name, value)?);
+            name
+        }
+        "null" => {
+            options.null = Some(cursor.string().ok_or_else(|| cursor.unexpected())?);
+            word
+        }
+        "force" => {
+            if !cursor.take("quote") {
+                return Err(SqlError::unsupported("the COPY options FORCE NULL, FORCE NOT NULL"));
+            }
+            options.force_quote = Some(Vec::new());
+            if !cursor.take_token(&Token::Mul) {
+                let mut list = vec![cursor.name()?];
+                while cursor.take_token(&Token::Comma) {
+                    list.push(cursor.name()?);
+                }
+                options.force_quote = Some(list);
+            }
+            "force_quote"
+        }
+        "encoding" => {
+            encoding(cursor)?;
+            word
+        }
+        other => other,
+    })
 }
 
 fn encoding(cursor: &mut Cursor) -> Result<()> {
@@ -197,18 +285,60 @@ fn encoding(cursor: &mut Cursor) -> Result<()> {
     }
 }
 
-fn check(options: &CopyOptions) -> Result<()> {
+/// Fails if the options do not go together.
+fn check(options: &CopyOptions, from: bool) -> Result<()> {
     let csv = options.format == CopyFormat::Csv;
+    let binary = options.format == CopyFormat::Binary;
     let refuse = |what: &str| Err(SqlError::new(code::FEATURE_NOT_SUPPORTED, what));
-    if !csv
-        && (options.quote.is_some() || options.escape.is_some() || options.force_quote.is_some())
-    {
-        return refuse("COPY quote and escape available only in CSV mode");
+    let invalid = |what: String| Err(SqlError::new(code::INVALID_PARAMETER, what));
+    if binary && options.delimiter.is_some() {
+        return Err(SqlError::syntax("cannot specify DELIMITER in BINARY mode"));
     }
-    if options.format == CopyFormat::Binary
-        && (options.delimiter.is_some() || options.null.is_some() || options.header)
-    {
-        return Err(SqlError::syntax("cannot specify DELIMITER, NULL or HEADER in BINARY mode"));
+    if binary && options.null.is_some() {
+        return Err(SqlError::syntax("cannot specify NULL in BINARY mode"));
+    }
+    let delimiter = options.delimiter.unwrap_or(if csv { ',' } else { '\t' });
+    let quote = options.quote.unwrap_or('"');
+    let null = options.null.as_deref().unwrap_or_default();
+    let breaks = ['\r', '\n'];
+    if breaks.contains(&delimiter) {
+        return invalid("COPY delimiter cannot be newline or carriage return".to_owned());
+    }
+    if null.contains(breaks) {
+        let message = "COPY null representation cannot use newline or carriage return";
+        return invalid(message.to_owned());
+    }
+    // Behind a backslash these mean something else.
+    let means_more = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '.';
+    if !csv && (delimiter == '\\' || means_more(delimiter)) {
+        return invalid(format!("COPY delimiter cannot be \"{delimiter}\""));
+    }
+    if binary && options.header != HeaderLine::Absent {
+        return refuse("cannot specify HEADER in BINARY mode");
+    }
+    if !from && options.header == HeaderLine::Match {
+        return refuse("cannot use \"match\" with HEADER in COPY TO");
+    }
+    for (name, is_given) in [
+        ("quote", options.quote.is_some()),
+        ("escape", options.escape.is_some()),
+        ("force quote", options.force_quote.is_some()),
+    ] {
+        if is_given && !csv {
+            return refuse(&format!("COPY {name} available only in CSV mode"));
+        }
+    }
+    if csv && delimiter == quote {
+        return invalid("COPY delimiter and quote must be different".to_owned());
+    }
+    if from && options.force_quote.is_some() {
+        return refuse("COPY force quote only available using COPY TO");
+    }
+    if null.contains(delimiter) {
+        return refuse("COPY delimiter must not appear in the NULL specification");
+    }
+    if csv && null.contains(quote) {
+        return refuse("CSV quote character must not appear in the NULL specification");
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 //! Invariants: bytes of a row that is not whole yet are kept, at most [`MAX_ROW`] of them; an error
 //! names the line. Does not do: storing rows.
 
-use super::options::{CopyFormat, CopyOptions};
+use super::options::{CopyFormat, CopyOptions, HeaderLine};
 use super::write::SIGNATURE;
 use crate::error::{Result, SqlError, code};
 use crate::types::binary::utf8;
@@ -30,7 +30,7 @@ pub(crate) struct Reader {
     null: String,
     quote: u8,
     escape: u8,
-    header: bool,
+    header: HeaderLine,
     columns: Vec<(String, SqlType)>,
     table: String,
     pending: Vec<u8>,
@@ -114,6 +114,9 @@ impl Reader {
         {
             take(row)?;
         }
+        if self.header == HeaderLine::Match && self.line == 0 {
+            self.check_header(&[])?;
+        }
         if self.quoted {
             return Err(self.bad("unterminated CSV quoted field".to_owned()));
         }
@@ -187,20 +190,67 @@ impl Reader {
     /// A row of text or CSV, and where it ends; no row for a header or the end mark.
     fn text(&mut self, from: usize, last: bool) -> Result<Option<(usize, Option<Row>)>> {
         let Some((end, next)) = self.line_end(from, last)? else { return Ok(None) };
-        let line = self.pending[from..end].to_vec();
+        let mut line = self.pending[from..end].to_vec();
         self.line += 1;
-        if self.header && self.line == 1 {
+        if self.takes_end_mark(&mut line)? && line.is_empty() {
             return Ok(Some((next, None)));
         }
-        if line == b"\\." {
-            self.ended = true;
+        if self.header == HeaderLine::Present && self.line == 1 {
             return Ok(Some((next, None)));
         }
         let fields = match self.format {
             CopyFormat::Csv => self.csv_fields(&line)?,
             _ => self.text_fields(&line)?,
         };
+        if self.header == HeaderLine::Match && self.line == 1 {
+            self.check_header(&fields)?;
+            return Ok(Some((next, None)));
+        }
         self.typed(fields).map(|row| Some((next, Some(row))))
+    }
+
+    /// Takes the mark off a line that says that the data ends with it.
+    fn takes_end_mark(&mut self, line: &mut Vec<u8>) -> Result<bool> {
+        let found = match self.format {
+            CopyFormat::Csv => (line == b"\\.").then_some(0),
+            _ => {
+                let mut at = 0;
+                while at < line.len() && !line[at..].starts_with(b"\\.") {
+                    at += if line[at] == b'\\' { 2 } else { 1 };
+                }
+                (at < line.len()).then_some(at)
+            }
+        };
+        let Some(at) = found else { return Ok(false) };
+        if at + 2 < line.len() {
+            return Err(self.bad("end-of-copy marker corrupt".to_owned()));
+        }
+        line.truncate(at);
+        self.ended = true;
+        Ok(true)
+    }
+
+    /// Fails if the names in the first line are not those of the columns.
+    fn check_header(&self, fields: &[Option<String>]) -> Result<()> {
+        if fields.len() != self.columns.len() {
+            return Err(self.bad(format!(
+                "wrong number of fields in header line: got {}, expected {}",
+                fields.len(),
+                self.columns.len()
+            )));
+        }
+        for (at, (field, (name, _))) in fields.iter().zip(&self.columns).enumerate() {
+            let got = match field {
+                Some(field) if field == name => continue,
+                Some(field) => format!("got \"{field}\""),
+                None => format!("got null value (\"{}\")", self.null),
+            };
+            return Err(self.bad(format!(
+                "column name mismatch in header line field {}: {got}, expected \"{name}\"",
+                at + 1
+            )));
+        }
+        Ok(())
     }
 
     fn typed(&self, fields: Vec<Option<String>>) -> Result<Row> {

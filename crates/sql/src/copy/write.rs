@@ -3,7 +3,7 @@
 //! Invariants: what is written here, `read` reads back as equal rows.
 //! Does not do: where the bytes go.
 
-use super::options::{CopyFormat, CopyOptions};
+use super::options::{CopyFormat, CopyOptions, HeaderLine};
 use crate::plan::Column;
 use crate::types::Datum;
 
@@ -43,7 +43,7 @@ impl Writer {
     pub(crate) fn start(&self, columns: &[Column], out: &mut Vec<u8>) {
         if self.options.format == CopyFormat::Binary {
             out.extend_from_slice(SIGNATURE);
-        } else if self.options.header {
+        } else if self.options.header != HeaderLine::Absent {
             let names = columns.iter().map(|column| Datum::Text(column.name.clone()));
             let plain = Writer { quoted: vec![false; columns.len()], ..self.clone_plain() };
             plain.row(&names.collect::<Vec<_>>(), out);

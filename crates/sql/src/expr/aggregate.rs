@@ -72,7 +72,7 @@ pub(crate) fn find(name: &str, input: SqlType) -> Option<(Kind, SqlType, SqlType
         "bool_or" if matches!(input, T::Bool | T::Unknown) => (Kind::Or, T::Bool, T::Bool),
         "bit_and" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitAnd, known, known),
         "bit_or" if matches!(known, T::Int2 | T::Int4 | T::Int8) => (Kind::BitOr, known, known),
-        "string_agg" if known == T::Text => (Kind::StringAgg, T::Text, T::Text),
+        "string_agg" if matches!(known, T::Text | T::Bpchar) => (Kind::StringAgg, T::Text, T::Text),
         _ => return None,
     })
 }
@@ -219,9 +219,9 @@ impl Aggregate {
             Kind::Min | Kind::Max => {
                 let wanted =
                     if self.kind == Kind::Min { Ordering::Less } else { Ordering::Greater };
-                match (&self.collation, &state.value, &value) {
-                    (Some(collation), Datum::Text(old), Datum::Text(new)) => {
-                        if collation.compare(new, old) == wanted {
+                match (&state.value, &value) {
+                    (Datum::Text(old), Datum::Text(new)) => {
+                        if self.compare_texts(new, old) == wanted {
                             state.value = value;
                         }
                     }
@@ -249,6 +249,16 @@ impl Aggregate {
             },
         }
         Ok(())
+    }
+
+    /// Order of two texts: those of `char(n)` without the blanks they end in.
+    fn compare_texts(&self, a: &str, b: &str) -> Ordering {
+        let end: &[char] = if self.input == SqlType::Bpchar { &[' '] } else { &[] };
+        let (a, b) = (a.trim_end_matches(end), b.trim_end_matches(end));
+        match &self.collation {
+            Some(collation) => collation.compare(a, b),
+            None => a.cmp(b),
+        }
     }
 
     /// The result over the rows taken in.

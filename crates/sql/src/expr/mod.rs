@@ -8,6 +8,7 @@
 //! | `probe` | what the nodes of a plan did, for EXPLAIN ANALYZE |
 //! | `sequences` | numbers of sequences, and which of them a session has got |
 //! | `like` | pattern matching |
+//! | `casing` | upper and lower case |
 //! | `aggregate` | functions over many rows |
 //! | `deparse` | expressions as text, as EXPLAIN shows them |
 //!
@@ -15,6 +16,7 @@
 //! give the exact answer of its type fails. Does not do: choosing types (`bind`).
 
 pub(crate) mod aggregate;
+pub(crate) mod casing;
 pub(crate) mod deparse;
 pub(crate) mod eval;
 pub(crate) mod like;

@@ -6,6 +6,7 @@
 use std::cmp::Ordering;
 
 use crate::error::{Result, SqlError, code};
+use crate::expr::casing::{self, Casing};
 use crate::expr::registry::{Eval, Registry};
 use crate::expr::strings::check_length;
 use crate::expr::{Context, like};
@@ -30,6 +31,9 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("!~~", &[T::Text, T::Text], T::Bool, |v, _| like_of(v, false, true));
     registry.add("~~*", &[T::Text, T::Text], T::Bool, |v, _| like_of(v, true, false));
     registry.add("!~~*", &[T::Text, T::Text], T::Bool, |v, _| like_of(v, true, true));
+    // Under a locale, by names that no statement can write.
+    registry.add("~~* under", &[T::Text; 3], T::Bool, |v, _| like_under(v, false));
+    registry.add("!~~* under", &[T::Text; 3], T::Bool, |v, _| like_under(v, true));
     registry.add("like_escape", &[T::Text, T::Text], T::Text, |v, _| like::with_escape(v));
     registry.add("^@", &[T::Text, T::Text], T::Bool, |v, _| match v {
         [Datum::Text(a), Datum::Text(b)] => Ok(Datum::Bool(a.starts_with(b.as_str()))),
@@ -377,11 +381,20 @@ fn concat_bytes(values: &[Datum], _: &Context) -> Result<Datum> {
 fn like_of(values: &[Datum], folds_case: bool, negated: bool) -> Result<Datum> {
     let [Datum::Text(text), Datum::Text(pattern)] = values else { return mismatch(values) };
     let found = if folds_case {
-        like::matches(&text.to_lowercase(), &pattern.to_lowercase())?
+        like::matches(&Casing::Simple.lower(text), &Casing::Simple.lower(pattern))?
     } else {
         like::matches(text, pattern)?
     };
     Ok(Datum::Bool(found != negated))
+}
+
+/// ILIKE by the letters of the locale that stands last.
+fn like_under(values: &[Datum], negated: bool) -> Result<Datum> {
+    let [Datum::Text(text), Datum::Text(pattern), Datum::Text(locale)] = values else {
+        return mismatch(values);
+    };
+    let lower = |text: &str| casing::under("lower", text, locale);
+    Ok(Datum::Bool(like::matches(&lower(text)?, &lower(pattern)?)? != negated))
 }
 
 #[cfg(test)]

@@ -55,6 +55,10 @@ impl Sequences {
     /// Opens sequences that the statement names.
     pub(crate) fn open(&self, names: &[String], txn: &mut Transaction) -> Result<()> {
         for name in names {
+            if name.is_empty() {
+                self.open_last(txn)?;
+                continue;
+            }
             let numbers = match txn.numbers(name) {
                 Err(rightlink::Error::NotFound(_)) if txn.has_relation(name)? => {
                     return Err(not_a_sequence(name));
@@ -63,6 +67,17 @@ impl Sequences {
                 found => found?,
             };
             self.open.lock().insert(name.clone(), numbers);
+        }
+        Ok(())
+    }
+
+    /// Opens the sequence that the session got a number of last, under no name, if it is there.
+    fn open_last(&self, txn: &mut Transaction) -> Result<()> {
+        let Some(last) = self.session.lock().last else { return Ok(()) };
+        let known = txn.sequences()?.into_iter().find(|known| known.id == last);
+        if let Some(known) = known {
+            let numbers = txn.numbers(&known.schema.name)?;
+            self.open.lock().insert(String::new(), numbers);
         }
         Ok(())
     }
@@ -102,7 +117,10 @@ impl Sequences {
                 })
             }
             Ask::Last => {
-                let number = state.last.as_ref().and_then(|last| state.current.get(last));
+                // One that was dropped since is not open.
+                let is_open = |last: &u32| self.open.lock().values().any(|one| one.id() == *last);
+                let last = state.last.filter(is_open);
+                let number = last.and_then(|last| state.current.get(&last));
                 number.map(|n| Datum::Int8(*n)).ok_or_else(|| {
                     let message = "lastval is not yet defined in this session";
                     SqlError::new(code::NOT_IN_STATE, message)

@@ -3,9 +3,12 @@
 //! Invariants: a result never exceeds [`MAX_BYTES`], whatever lengths are asked for.
 //! Does not do: regular expressions, `format`, `to_char`.
 
+use std::cmp::Ordering;
+
 use crate::error::{Result, SqlError, code};
+use crate::expr::casing::{self, Casing};
 use crate::expr::operators::mismatch;
-use crate::expr::registry::Registry;
+use crate::expr::registry::{Eval, Registry};
 use crate::expr::{Context, md5};
 use crate::types::{Datum, SqlType};
 
@@ -18,14 +21,33 @@ pub(super) fn register(registry: &mut Registry) {
     for name in ["length", "char_length", "character_length"] {
         registry.add(name, &[T::Text], T::Int4, |v, _| Ok(count(text(v, 0).chars().count())));
     }
-    registry.add("octet_length", &[T::Text], T::Int4, |v, _| Ok(count(text(v, 0).len())));
+    // The blanks of `char(n)` are counted as bytes, though not as characters.
+    for ty in [T::Text, T::Bpchar] {
+        registry.add("octet_length", &[ty], T::Int4, |v, _| Ok(count(text(v, 0).len())));
+    }
     registry.add("bit_length", &[T::Text], T::Int4, |v, _| Ok(count(text(v, 0).len() * 8)));
     for name in ["length", "octet_length"] {
         registry.add(name, &[T::Bytea], T::Int4, |v, _| Ok(count(bytes(v, 0).len())));
     }
-    registry.add("upper", &[T::Text], T::Text, |v, _| Ok(Datum::Text(text(v, 0).to_uppercase())));
-    registry.add("lower", &[T::Text], T::Text, |v, _| Ok(Datum::Text(text(v, 0).to_lowercase())));
-    registry.add("initcap", &[T::Text], T::Text, |v, _| Ok(Datum::Text(initcap(text(v, 0)))));
+    registry.add("upper", &[T::Text], T::Text, |v, _| {
+        Ok(Datum::Text(Casing::Simple.upper(text(v, 0))))
+    });
+    registry.add("lower", &[T::Text], T::Text, |v, _| {
+        Ok(Datum::Text(Casing::Simple.lower(text(v, 0))))
+    });
+    registry.add("initcap", &[T::Text], T::Text, |v, _| {
+        Ok(Datum::Text(Casing::Simple.title(text(v, 0))))
+    });
+    // The same under a locale, by names that no statement can write.
+    registry.add("upper under", &[T::Text, T::Text], T::Text, |v, _| {
+        casing::under("upper", text(v, 0), text(v, 1)).map(Datum::Text)
+    });
+    registry.add("lower under", &[T::Text, T::Text], T::Text, |v, _| {
+        casing::under("lower", text(v, 0), text(v, 1)).map(Datum::Text)
+    });
+    registry.add("initcap under", &[T::Text, T::Text], T::Text, |v, _| {
+        casing::under("initcap", text(v, 0), text(v, 1)).map(Datum::Text)
+    });
     registry.add("reverse", &[T::Text], T::Text, |v, _| {
         Ok(Datum::Text(text(v, 0).chars().rev().collect()))
     });
@@ -68,20 +90,6 @@ pub(super) fn check_length(bytes: usize) -> Result<()> {
 
 fn too_long() -> SqlError {
     SqlError::new(code::PROGRAM_LIMIT, "requested length too large")
-}
-
-fn initcap(text: &str) -> String {
-    let mut inside = false;
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if inside {
-            out.extend(c.to_lowercase());
-        } else {
-            out.extend(c.to_uppercase());
-        }
-        inside = c.is_alphanumeric();
-    }
-    out
 }
 
 fn parts(registry: &mut Registry) {
@@ -297,8 +305,30 @@ fn hex(data: &[u8]) -> String {
     data.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The largest or smallest of values of `char(n)`, of several that are equal the first.
+fn extreme(values: &[Datum], wanted: Ordering) -> Result<Datum> {
+    let mut best: Option<&str> = None;
+    for at in (0..values.len()).filter(|at| !values[*at].is_null()) {
+        let value = text(values, at);
+        let bare = |text: &'_ str| text.trim_end_matches(' ').len();
+        if best.is_none_or(|best| value[..bare(value)].cmp(&best[..bare(best)]) == wanted) {
+            best = Some(value);
+        }
+    }
+    Ok(best.map_or(Datum::Null, |best| Datum::Text(best.to_owned())))
+}
+
 fn lists(registry: &mut Registry) {
     use SqlType as T;
+    // Those of other types are expressions of their own.
+    for (name, eval) in [
+        ("greatest", (|v, _| extreme(v, Ordering::Greater)) as Eval),
+        ("least", |v, _| extreme(v, Ordering::Less)),
+    ] {
+        let function = registry.add(name, &[T::Bpchar], T::Bpchar, eval);
+        function.variadic = true;
+        function.strict = false;
+    }
     let concat = registry.add("concat", &[T::Unknown], T::Text, |v, _| {
         let mut out = String::new();
         for value in v {

@@ -103,6 +103,9 @@ pub(crate) fn parse(text: &str, memory: usize) -> Result<Vec<Parsed>> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location();
     let tokens = tokens
         .map_err(|error| SqlError::syntax(error.message).at(lines.location(error.location)))?;
+    if let Some(junk) = tokens.windows(2).find_map(|pair| junk(&pair[0], &pair[1], &lines)) {
+        return Err(junk);
+    }
     let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
     let mut all: Vec<TokenWithSpan> = meaningful.collect();
     if let Some(found) = all.iter().find(|token| has_separator(&token.token)) {
@@ -119,6 +122,16 @@ pub(crate) fn parse(text: &str, memory: usize) -> Result<Vec<Parsed>> {
     parts.push(all);
     let statements = parts.into_iter().rev().filter(|part| !part.is_empty());
     statements.map(|part| statement(part, &lines)).collect()
+}
+
+/// The error for a number that a word follows at once: no alias.
+fn junk(number: &TokenWithSpan, next: &TokenWithSpan, lines: &Lines) -> Option<SqlError> {
+    let (Token::Number(digits, _), Token::Word(word)) = (&number.token, &next.token) else {
+        return None;
+    };
+    let first = word.value.chars().next().filter(|_| word.quote_style.is_none())?;
+    let message = format!("trailing junk after numeric literal at or near \"{digits}{first}\"");
+    Some(SqlError::syntax(message).at(lines.position(number.span)))
 }
 
 /// Is it a name that could be taken for one with a schema in front?
@@ -302,6 +315,8 @@ mod tests {
         assert_eq!(refused("select (1").0, "42601 syntax error at end of input");
         assert_eq!(refused("selec 1").0, "42601 syntax error at or near \"selec\"");
         assert_eq!(refused("commit now and then").1, Some(8));
+        let junk = "42601 trailing junk after numeric literal at or near \"31d\"".to_owned();
+        assert_eq!(refused("select 31days"), (junk, Some(8)));
     }
 
     #[test]

@@ -717,11 +717,13 @@ fn lock_mode(cursor: &mut Cursor) -> Result<LockMode> {
 
 fn reindex(cursor: &mut Cursor) -> Result<Utility> {
     if cursor.take_token(&Token::LParen) {
-        while !cursor.take_token(&Token::RParen) {
-            if cursor.value().is_none() && !cursor.take_token(&Token::Comma) {
-                return Err(cursor.unexpected());
+        loop {
+            reindex_option(cursor)?;
+            if !cursor.take_token(&Token::Comma) {
+                break;
             }
         }
+        cursor.expect_token(&Token::RParen)?;
     }
     let Some(what) = cursor.take_any(&["index", "table", "schema", "database", "system"]) else {
         return Err(cursor.unexpected());
@@ -733,6 +735,22 @@ fn reindex(cursor: &mut Cursor) -> Result<Utility> {
             Ok(Utility::Reindex { index: what == "index", name: cursor.qualified()? })
         }
         other => Err(SqlError::unsupported(format!("REINDEX {}", other.to_uppercase()))),
+    }
+}
+
+fn reindex_option(cursor: &mut Cursor) -> Result<()> {
+    let name = cursor.name()?;
+    let value = cursor.value();
+    match (name.as_str(), value) {
+        ("verbose" | "concurrently", _) => Ok(()),
+        // There is no other place for data.
+        ("tablespace", Some(space)) if space == "pg_default" => Ok(()),
+        ("tablespace", Some(space)) => {
+            let message = format!("tablespace \"{space}\" does not exist");
+            Err(SqlError::new(code::UNDEFINED_OBJECT, message))
+        }
+        ("tablespace", None) => Err(SqlError::syntax("tablespace requires a parameter")),
+        _ => Err(SqlError::syntax(format!("unrecognized REINDEX option \"{name}\""))),
     }
 }
 

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use rightlink::{Busy, Collation, RowLock, TableInfo, TableVersion};
 
+use crate::bind::collate::Rule;
 use crate::expr::Expr;
 use crate::expr::aggregate::Aggregate;
 use crate::schemas;
@@ -65,7 +66,7 @@ pub struct Column {
     pub ty: SqlType,
     pub(crate) modifier: Option<Modifier>,
     /// How its text compares where it is read from.
-    pub(crate) collation: Option<Collation>,
+    pub(crate) collation: Option<Rule>,
 }
 
 impl Column {
@@ -282,6 +283,16 @@ impl Plan {
             Plan::Select(select) => Some(&select.columns),
             Plan::Insert(insert) => insert.returning.as_ref().map(|r| r.columns.as_slice()),
             Plan::Change(change) => change.returning.as_ref().map(|r| r.columns.as_slice()),
+        }
+    }
+
+    /// Are its rows made of constants, which depend on nothing?
+    pub(crate) fn is_constant(&self) -> bool {
+        let Plan::Select(select) = self else { return false };
+        match &select.source {
+            Source::Nothing => select.output.iter().all(Expr::is_stable),
+            Source::Values(rows) => rows.iter().flatten().all(Expr::is_stable),
+            _ => false,
         }
     }
 

@@ -10,7 +10,7 @@
 use rightlink::ColumnInfo;
 
 use crate::types::SqlType;
-use crate::types::declared::Modifier;
+use crate::types::declared::{ByteOrder, Modifier};
 
 /// Types of sequences.
 const SEQUENCES: [SqlType; 3] = [SqlType::Int2, SqlType::Int4, SqlType::Int8];
@@ -35,6 +35,8 @@ pub(crate) struct ColumnNotes {
     pub(crate) comment: Option<String>,
     /// Sequences that are dropped with it, besides the store's.
     pub(crate) owned: Vec<String>,
+    /// The collation it was declared with, if that is one by bytes.
+    pub(crate) collation: Option<ByteOrder>,
 }
 
 /// What is kept with a sequence.
@@ -116,6 +118,7 @@ impl ColumnNotes {
                 ["serial"] => notes.serial = true,
                 ["comment", text] => notes.comment = Some((*text).to_owned()),
                 ["owns", name] => notes.owned.push((*name).to_owned()),
+                ["collation", name] => notes.collation = ByteOrder::parse(name),
                 _ => {}
             }
         }
@@ -138,6 +141,9 @@ impl ColumnNotes {
         }
         for name in &self.owned {
             line(&mut out, &["owns", name]);
+        }
+        if let Some(order) = self.collation {
+            line(&mut out, &["collation", order.name()]);
         }
         out
     }
@@ -317,6 +323,7 @@ mod tests {
             serial: true,
             comment: Some(String::new()),
             owned: vec!["s\t".into(), "r".into()],
+            collation: Some(ByteOrder::Posix),
         };
         assert_eq!(ColumnNotes::decode(&column.encode()), column);
         let sequence = SequenceNotes {

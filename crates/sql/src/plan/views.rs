@@ -23,6 +23,8 @@ pub(crate) struct View {
 /// What its rows are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
+    /// There is nothing of the kind.
+    Nothing,
     Namespace,
     Collation,
     Class,
@@ -67,7 +69,26 @@ const fn view(name: &'static str, kind: Kind, columns: &'static [(&'static str, 
     View { name, kind, columns, args: &[] }
 }
 
-static VIEWS: [View; 28] = [
+static VIEWS: [View; 30] = [
+    view(
+        "pg_extension",
+        Kind::Nothing,
+        &[
+            ("oid", Int8),
+            ("extname", Text),
+            ("extowner", Int8),
+            ("extnamespace", Int8),
+            ("extrelocatable", Bool),
+            ("extversion", Text),
+            ("extconfig", Text),
+            ("extcondition", Text),
+        ],
+    ),
+    view(
+        "pg_inherits",
+        Kind::Nothing,
+        &[("inhrelid", Int8), ("inhparent", Int8), ("inhseqno", Int4), ("inhdetachpending", Bool)],
+    ),
     view("pg_namespace", Kind::Namespace, &[("oid", Int8), ("nspname", Text), ("nspowner", Int8)]),
     view(
         "pg_collation",

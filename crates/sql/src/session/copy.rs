@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::{Session, Sink};
 use crate::bind::{Binder, Catalog};
-use crate::copy::options::{CopyFormat, CopyStatement, CopyWhat};
+use crate::copy::options::{CopyFormat, CopyOptions, CopyStatement, CopyWhat};
 use crate::copy::read::Reader;
 use crate::copy::write::Writer;
 use crate::error::{Result, SqlError, code};
@@ -22,7 +22,7 @@ use crate::exec::tables::{Along, Tables};
 use crate::expr::Context;
 use crate::expr::deparse::identifier;
 use crate::parse::{Lines, Parsed};
-use crate::plan::{Given, Plan, Rules, Table};
+use crate::plan::{Given, Plan, Rules, Select, Source, Table};
 use crate::types::{Row, SqlType};
 
 /// What a client must know before data flows.
@@ -200,6 +200,7 @@ impl Session {
         let query: Arc<Parsed> = match &copy.what {
             CopyWhat::Query(query) => Arc::new((**query).clone()),
             CopyWhat::Table { name, columns } => {
+                once(columns)?;
                 let list: Vec<String> = columns.iter().map(|name| identifier(name)).collect();
                 let list = if list.is_empty() { "*".to_owned() } else { list.join(", ") };
                 let parts: Vec<String> = name.iter().map(|part| identifier(part)).collect();
@@ -213,6 +214,7 @@ impl Session {
             return Err(SqlError::unsupported("COPY of a statement other than SELECT"));
         };
         let columns = select.columns.clone();
+        check_quoted(&copy.options, select)?;
         let mut portal = self.open(Arc::clone(&planned.plan), Vec::new())?;
         sink.copy_out(CopyHeader { format: copy.options.format, columns: columns.len() })?;
         let writer = Writer::new(&copy.options, &columns);
@@ -236,6 +238,39 @@ impl Session {
         }
         Ok(format!("COPY {count}"))
     }
+}
+
+/// Fails if a column is named twice.
+fn once(columns: &[String]) -> Result<()> {
+    for (at, name) in columns.iter().enumerate() {
+        if columns[..at].contains(name) {
+            let message = format!("column \"{name}\" specified more than once");
+            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+    }
+    Ok(())
+}
+
+/// Fails if a column that is always to be quoted is not written.
+fn check_quoted(options: &CopyOptions, select: &Select) -> Result<()> {
+    let quoted = options.force_quote.as_deref().unwrap_or_default();
+    once(quoted)?;
+    let written = |name: &&String| select.columns.iter().any(|column| column.name == **name);
+    let Some(name) = quoted.iter().find(|name| !written(name)) else { return Ok(()) };
+    let of_table = match &select.source {
+        Source::Table(scan) => scan.table.info.columns.iter().any(|column| column.name == *name),
+        _ => false,
+    };
+    Err(match of_table {
+        true => {
+            let message = format!("FORCE_QUOTE column \"{name}\" not referenced by COPY");
+            SqlError::new(code::INVALID_COLUMN_REFERENCE, message)
+        }
+        false => {
+            let message = format!("column \"{name}\" does not exist");
+            SqlError::new(code::UNDEFINED_COLUMN, message)
+        }
+    })
 }
 
 fn not_copying() -> SqlError {

@@ -121,10 +121,14 @@ pub(super) fn bind(
             Err(error) => refused = Some(error),
         }
     }
-    // What cannot be bound may still be a query that is known by its text.
-    match (crate::catalog::answer(statement, txn, path), refused) {
-        (Ok(Some((plan, params))), _) => {
-            let path = Arc::clone(path);
+    // What cannot be bound may still be a query that is known as a whole.
+    let answer = crate::catalog::answer(statement, txn, path);
+    // A function that is not there may be one of PostgreSQL's.
+    let refused =
+        refused.filter(|error| error.sqlstate != code::UNDEFINED_FUNCTION || answer.is_ok());
+    match (answer, refused) {
+        (Ok(Some(plan)), _) => {
+            let (path, params) = (Arc::clone(path), Vec::new());
             return Ok(Planned { plan: Arc::new(plan), params, once: true, edition, path });
         }
         (_, Some(error)) | (Err(error), None) => return Err(error),
@@ -320,9 +324,10 @@ impl Session {
         look: impl FnOnce(Option<&[Column]>) -> T,
     ) -> Result<T> {
         match self.portals.get(name).map(|portal| &portal.state) {
-            Some(State::Bound { statement, .. }) => {
-                Ok(look(statement.description.columns.as_deref()))
-            }
+            Some(State::Bound { statement, .. }) => match self.columns_now(statement) {
+                Some(columns) => Ok(look(Some(&columns))),
+                None => Ok(look(statement.description.columns.as_deref())),
+            },
             Some(State::Running { plan, .. }) => Ok(look(plan.columns())),
             Some(State::Finished) => Ok(look(None)),
             // A cursor is a portal too.
@@ -333,10 +338,25 @@ impl Session {
         }
     }
 
+    /// The columns of a statement that reads a cursor or another statement, as that is now: it may
+    /// be another one than when the statement was prepared, or none.
+    fn columns_now(&self, statement: &Prepared) -> Option<Vec<Column>> {
+        match &statement.parsed.as_ref()?.stmt {
+            Stmt::Utility(utility @ (Utility::Fetch { .. } | Utility::Execute { .. })) => {
+                self.utility_columns(utility)
+            }
+            _ => None,
+        }
+    }
+
     /// What is known about the results of a portal.
     pub fn describe_portal(&self, name: &str) -> Result<Description> {
         match self.portals.get(name).map(|portal| &portal.state) {
-            Some(State::Bound { statement, .. }) => Ok(statement.description.clone()),
+            Some(State::Bound { statement, .. }) => {
+                let mut description = statement.description.clone();
+                description.columns = self.columns_now(statement).or(description.columns);
+                Ok(description)
+            }
             Some(State::Running { plan, .. }) => {
                 let columns = plan.columns().map(<[Column]>::to_vec);
                 Ok(Description { parameters: Vec::new(), columns })

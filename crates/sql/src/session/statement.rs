@@ -277,9 +277,17 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<String> {
         let mut portal = self.open(Arc::clone(plan), params)?;
+        // What fails whatever the tables hold fails before a client hears of columns.
+        let mut early = Vec::new();
+        while plan.is_constant()
+            && let Some(row) = portal.next()?
+        {
+            early.push(row);
+        }
         if let Some(columns) = plan.columns() {
             sink.columns(columns)?;
         }
+        early.into_iter().try_for_each(|row| sink.row(row))?;
         while let Some(row) = portal.next()? {
             sink.row(row)?;
         }
@@ -292,7 +300,8 @@ impl Session {
         if plan.writes() {
             self.check_writable(verb(&plan))?;
         }
-        if !plan.sequences().is_empty() {
+        // `lastval` reads a sequence that it does not name.
+        if plan.sequences().iter().any(|name| !name.is_empty()) {
             self.check_writable("nextval() or setval()")?;
         }
         let plan = match path::settle(&plan, &params) {

@@ -411,6 +411,8 @@ impl Session {
         let (at, savepoint) = self.find_savepoint(name, "RELEASE SAVEPOINT")?;
         let active = self.block("RELEASE SAVEPOINT")?;
         active.txn.release(savepoint)?;
+        // As PostgreSQL does, though other settings stay.
+        active.read_only = active.savepoints[at].read_only;
         active.savepoints.truncate(at);
         Ok(())
     }

@@ -23,10 +23,35 @@ pub(crate) enum Modifier {
     Numeric(u32, i32),
     /// `character(n)`
     Char(u32),
-    /// `character varying(n)`; 0 is one of no declared length, which only expressions have.
+    /// `character varying(n)`; 0 is one of no declared length.
     Varchar(u32),
     /// `interval` of some parts, and with so many digits of seconds.
     Interval(IntervalFields, Option<u32>),
+}
+
+/// An order of texts by their bytes that has a name of its own. It maps ASCII letters only.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ByteOrder {
+    C,
+    Posix,
+    UcsBasic,
+}
+
+impl ByteOrder {
+    const ALL: [ByteOrder; 3] = [ByteOrder::C, ByteOrder::Posix, ByteOrder::UcsBasic];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            ByteOrder::C => "C",
+            ByteOrder::Posix => "POSIX",
+            ByteOrder::UcsBasic => "ucs_basic",
+        }
+    }
+
+    /// The one called `name`.
+    pub(crate) fn parse(name: &str) -> Option<ByteOrder> {
+        ByteOrder::ALL.into_iter().find(|order| order.name() == name)
+    }
 }
 
 /// A type with what a declaration may add to it.
@@ -39,6 +64,11 @@ pub(crate) struct Declared {
 impl Declared {
     pub(crate) fn plain(ty: SqlType) -> Declared {
         Declared { ty, modifier: None }
+    }
+
+    /// `character varying` of no declared length.
+    pub(crate) fn varchar() -> Declared {
+        Declared { ty: SqlType::Text, modifier: Some(Modifier::Varchar(0)) }
     }
 
     /// A text of at most, or exactly, `length` characters.
@@ -64,6 +94,7 @@ impl fmt::Display for Modifier {
         match self {
             Modifier::Numeric(precision, scale) => write!(f, "numeric({precision},{scale})"),
             Modifier::Char(length) => write!(f, "character({length})"),
+            Modifier::Varchar(0) => f.write_str("character varying"),
             Modifier::Varchar(length) => write!(f, "character varying({length})"),
             Modifier::Interval(fields, digits) => {
                 let space = if *fields == IntervalFields::All { "" } else { " " };
@@ -77,6 +108,9 @@ impl fmt::Display for Modifier {
 impl Modifier {
     /// What [`Modifier`]'s text says.
     pub(crate) fn parse(text: &str) -> Option<Modifier> {
+        if text == "character varying" {
+            return Some(Modifier::Varchar(0));
+        }
         if let Some(rest) = text.strip_prefix("interval") {
             let (fields, digits) = match rest.strip_suffix(')') {
                 Some(inner) => {
@@ -199,7 +233,12 @@ mod tests {
             Modifier::Interval(IntervalFields::DayToSecond, Some(0)),
             Modifier::Interval(IntervalFields::YearToMonth, None),
         ];
-        let others = [Modifier::Numeric(7, -2), Modifier::Char(84), Modifier::Varchar(1)];
+        let others = [
+            Modifier::Numeric(7, -2),
+            Modifier::Char(84),
+            Modifier::Varchar(1),
+            Modifier::Varchar(0),
+        ];
         for modifier in others.into_iter().chain(interval) {
             assert_eq!(Modifier::parse(&modifier.to_string()), Some(modifier));
         }

@@ -395,6 +395,7 @@ fn unique(key: &ast::UniqueConstraint) -> Result<IndexSchema> {
         return Err(SqlError::unsupported("such a unique constraint"));
     }
     let columns = plain_columns(&key.columns)?;
+    refuse_twice(&columns, "unique")?;
     let schema = columns.iter().fold(IndexSchema::new("").unique(), |index, name| index.on(name));
     Ok(IndexSchema {
         included: key.include.iter().map(names::ident).collect(),
@@ -417,7 +418,20 @@ fn primary(key: &ast::PrimaryKeyConstraint) -> Result<(Option<String>, Vec<Strin
     if !plain || !key.index_options.is_empty() {
         return Err(SqlError::unsupported("such a primary key"));
     }
-    Ok((key.name.as_ref().map(names::ident), plain_columns(&key.columns)?))
+    let columns = plain_columns(&key.columns)?;
+    refuse_twice(&columns, "primary key")?;
+    Ok((key.name.as_ref().map(names::ident), columns))
+}
+
+/// Fails if a constraint names a column twice.
+fn refuse_twice(columns: &[String], what: &str) -> Result<()> {
+    for (at, name) in columns.iter().enumerate() {
+        if columns[..at].contains(name) {
+            let message = format!("column \"{name}\" appears twice in {what} constraint");
+            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
+        }
+    }
+    Ok(())
 }
 
 fn plain_columns(columns: &[ast::IndexColumn]) -> Result<Vec<String>> {

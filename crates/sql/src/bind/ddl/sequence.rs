@@ -116,17 +116,24 @@ pub(super) fn of_identity(options: &[ast::SequenceOptions]) -> Result<SequenceOp
         let refused = || SqlError::syntax(format!("{node} is no number of a sequence"));
         node.to_string().replace(' ', "").parse::<i64>().map_err(|_| refused())
     };
-    let bound = |value: &Option<Ast>| value.as_ref().map(number).transpose().map(Some);
+    let bound = |value: &Option<Ast>| value.as_ref().map(number).transpose();
     let mut all = SequenceOptions::default();
     for option in options {
-        match option {
-            ast::SequenceOptions::IncrementBy(by, _) => all.increment = Some(number(by)?),
-            ast::SequenceOptions::MinValue(value) => all.min = bound(value)?,
-            ast::SequenceOptions::MaxValue(value) => all.max = bound(value)?,
-            ast::SequenceOptions::StartWith(value, _) => all.start = Some(number(value)?),
-            ast::SequenceOptions::Cache(count) => all.cache = Some(number(count)?),
+        let again = match option {
+            ast::SequenceOptions::IncrementBy(by, _) => {
+                all.increment.replace(number(by)?).is_some()
+            }
+            ast::SequenceOptions::MinValue(value) => all.min.replace(bound(value)?).is_some(),
+            ast::SequenceOptions::MaxValue(value) => all.max.replace(bound(value)?).is_some(),
+            ast::SequenceOptions::StartWith(value, _) => {
+                all.start.replace(number(value)?).is_some()
+            }
+            ast::SequenceOptions::Cache(count) => all.cache.replace(number(count)?).is_some(),
             // sqlparser has it the wrong way round: true is NO CYCLE.
-            ast::SequenceOptions::Cycle(no) => all.cycle = Some(!*no),
+            ast::SequenceOptions::Cycle(no) => all.cycle.replace(!*no).is_some(),
+        };
+        if again {
+            return Err(SqlError::syntax("conflicting or redundant options"));
         }
     }
     Ok(all)

@@ -47,11 +47,17 @@ pub(super) fn of_table(options: &CreateTableOptions) -> Result<Storage> {
 /// Reads `name = value, ...`.
 pub(super) fn parameters(list: &[SqlOption]) -> Result<Storage> {
     let mut storage = Storage::default();
+    let mut seen: Vec<String> = Vec::new();
     for option in list {
         let SqlOption::KeyValue { key, value } = option else {
             return Err(SqlError::unsupported(format!("the option {option}")));
         };
         let (name, text) = (names::ident(key), value.to_string());
+        if seen.contains(&name) {
+            let message = format!("parameter \"{name}\" specified more than once");
+            return Err(SqlError::new(code::INVALID_PARAMETER, message));
+        }
+        seen.push(name.clone());
         let text = text.trim_matches('\'');
         match name.as_str() {
             "fillfactor" => {

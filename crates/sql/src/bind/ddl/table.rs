@@ -10,6 +10,7 @@ use sqlparser::ast::{
 };
 
 use super::super::collate;
+use super::super::from::check_column_name;
 use super::{
     Definition, NewCheck, NewTable, columns_in_name, names, primary, sequence, storage, unique,
 };
@@ -75,6 +76,15 @@ fn serial(kind: &DataType) -> Option<Type> {
     .filter(|_| modifiers.is_empty())
 }
 
+/// What the options of a column have said so far.
+#[derive(Default)]
+struct Said {
+    nullable: Option<bool>,
+    default: bool,
+    identity: bool,
+    collation: bool,
+}
+
 impl NewTable {
     /// A table called `name` without columns.
     pub(super) fn new(name: &str) -> NewTable {
@@ -101,10 +111,7 @@ impl NewTable {
             let message = format!("column \"{name}\" specified more than once");
             return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
         }
-        if name == super::super::from::TID {
-            let message = format!("column name \"{name}\" conflicts with a system column name");
-            return Err(SqlError::new(code::DUPLICATE_COLUMN, message));
-        }
+        check_column_name(&name)?;
         let mut notes = ColumnNotes::default();
         let schema = match serial(&column.data_type) {
             Some(kind) => {
@@ -126,7 +133,69 @@ impl NewTable {
         self.notes.push(notes);
         self.defaults.push(None);
         self.collations.push(None);
-        column.options.iter().try_for_each(|option| self.option(&name, option, resolver))
+        let mut said = Said::default();
+        for option in &column.options {
+            self.check_option(&name, &option.option, &mut said)?;
+            self.option(&name, option, resolver)?;
+        }
+        // What `serial` stands for comes behind the options.
+        match serial(&column.data_type) {
+            Some(_) if said.identity => Err(self.both_default_and_identity(&name)),
+            Some(_) if said.nullable == Some(true) => Err(self.conflicting_null(&name)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if an option of a column does not go with those in front of it.
+    fn check_option(&self, name: &str, option: &ColumnOption, said: &mut Said) -> Result<()> {
+        let nullable = match option {
+            ColumnOption::Null => Some(true),
+            ColumnOption::NotNull => Some(false),
+            ColumnOption::Generated { generation_expr: None, .. } => Some(false),
+            _ => None,
+        };
+        if nullable.is_some() && said.nullable.is_some_and(|before| Some(before) != nullable) {
+            return Err(self.conflicting_null(name));
+        }
+        said.nullable = nullable.or(said.nullable);
+        let twice = match option {
+            ColumnOption::Default(_) => {
+                let serial = self.notes.last().is_some_and(|notes| notes.serial);
+                (std::mem::replace(&mut said.default, true) || serial).then_some("default values")
+            }
+            ColumnOption::Generated { generation_expr: None, .. } => {
+                std::mem::replace(&mut said.identity, true).then_some("identity specifications")
+            }
+            ColumnOption::Collation(_) => {
+                if std::mem::replace(&mut said.collation, true) {
+                    return Err(SqlError::syntax("multiple COLLATE clauses not allowed"));
+                }
+                None
+            }
+            _ => None,
+        };
+        if said.default && said.identity {
+            return Err(self.both_default_and_identity(name));
+        }
+        let Some(what) = twice else { return Ok(()) };
+        let values = if what == "default values" { "specified " } else { "" };
+        let table = bare(&self.schema.name);
+        let message = format!("multiple {what} {values}for column \"{name}\" of table \"{table}\"");
+        Err(SqlError::syntax(message))
+    }
+
+    fn both_default_and_identity(&self, name: &str) -> SqlError {
+        let table = bare(&self.schema.name);
+        SqlError::syntax(format!(
+            "both default and identity specified for column \"{name}\" of table \"{table}\""
+        ))
+    }
+
+    fn conflicting_null(&self, name: &str) -> SqlError {
+        let table = bare(&self.schema.name);
+        SqlError::syntax(format!(
+            "conflicting NULL/NOT NULL declarations for column \"{name}\" of table \"{table}\""
+        ))
     }
 
     fn option(
@@ -157,14 +226,7 @@ impl NewTable {
                 *named = Some(collate::name_of(collation)?);
             }
             ColumnOption::Default(value) => {
-                if last.identity.is_some() || self.defaults.last().is_some_and(Option::is_some) {
-                    let table = bare(&self.schema.name);
-                    let message = format!(
-                        "multiple default values specified for column \"{name}\" of table \
-                         \"{table}\""
-                    );
-                    return Err(SqlError::syntax(message));
-                }
+                refuse_default(value)?;
                 let default = self.defaults.last_mut().expect("a column was added");
                 *default = Some(value.clone()).filter(|value| !is_null(value));
             }
@@ -275,6 +337,50 @@ fn identity(
         max: Some(schema.max),
         cycle: schema.cycle,
     })
+}
+
+/// Fails if a default is an expression that needs parentheses here: what follows could be another
+/// option of the column.
+fn refuse_default(value: &Ast) -> Result<()> {
+    let mut rest = vec![value];
+    while let Some(expr) = rest.pop() {
+        let word = match expr {
+            Ast::BinaryOp { left, op, right } => {
+                rest.extend([&**left, &**right]);
+                match op {
+                    ast::BinaryOperator::And => "AND",
+                    ast::BinaryOperator::Or => "OR",
+                    _ => continue,
+                }
+            }
+            Ast::UnaryOp { op: ast::UnaryOperator::Not, .. } => "NOT",
+            Ast::UnaryOp { expr, .. } | Ast::Cast { expr, .. } => {
+                rest.push(expr);
+                continue;
+            }
+            Ast::InList { negated: false, .. } => "IN",
+            Ast::Between { negated: false, .. } => "BETWEEN",
+            Ast::Like { negated: false, .. } => "LIKE",
+            Ast::ILike { negated: false, .. } => "ILIKE",
+            Ast::InList { .. } | Ast::Between { .. } | Ast::Like { .. } | Ast::ILike { .. } => {
+                "NOT"
+            }
+            Ast::IsNull(_)
+            | Ast::IsNotNull(_)
+            | Ast::IsTrue(_)
+            | Ast::IsNotTrue(_)
+            | Ast::IsFalse(_)
+            | Ast::IsNotFalse(_)
+            | Ast::IsUnknown(_)
+            | Ast::IsNotUnknown(_) => "IS",
+            Ast::AtTimeZone { .. } => "AT",
+            Ast::AnyOp { .. } => "ANY",
+            Ast::AllOp { .. } => "ALL",
+            _ => continue,
+        };
+        return Err(SqlError::syntax(format!("syntax error at or near \"{word}\"")));
+    }
+    Ok(())
 }
 
 pub(super) fn is_null(value: &Ast) -> bool {

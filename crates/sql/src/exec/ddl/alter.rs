@@ -8,13 +8,13 @@ use super::constraints::{depends, unnoted};
 use super::table::constant;
 use super::{Definer, named};
 use crate::bind::Slot;
-use crate::bind::ddl::{Alteration, NewTable};
+use crate::bind::ddl::{Alteration, NewIndex, NewTable};
 use crate::error::{Result, SqlError, code};
 use crate::exec::rows::to_value;
 use crate::exec::write::{carry, unless};
 use crate::expr::Expr;
 use crate::plan::Table;
-use crate::schemas::bare;
+use crate::schemas::{bare, beside};
 
 impl Definer<'_> {
     pub(super) fn alter(
@@ -30,10 +30,30 @@ impl Definer<'_> {
                 self.notices.push(format!("relation \"{table}\" does not exist, skipping"));
                 return Ok(());
             }
+            Err(Error::NotFound(_)) if self.txn.has_relation(table)? => {
+                return changes.iter().try_for_each(|change| self.alter_other(table, change));
+            }
             other => named(table, other)?,
         }
         let mut each = changes.iter().enumerate();
         each.try_for_each(|(at, change)| self.alter_one(table, change, &changes[..at]))
+    }
+
+    /// Makes a change of a sequence or an index, which ALTER TABLE can name, too.
+    fn alter_other(&mut self, name: &str, change: &Alteration) -> Result<()> {
+        let is_index = self.txn.table_of_index(name).is_ok();
+        match change {
+            // There is one user.
+            Alteration::Owner => Ok(()),
+            Alteration::RenameTable(to) if is_index => self.rename_index(name, to),
+            Alteration::RenameTable(to) => self.name_sequence(name, to, false),
+            _ => {
+                let (name, kind) = (bare(name), if is_index { "indexes" } else { "sequences" });
+                let message = format!("\"{name}\" is not a table");
+                let detail = format!("This operation is not supported for {kind}.");
+                Err(SqlError::new(code::WRONG_OBJECT_TYPE, message).detail(detail))
+            }
+        }
     }
 
     /// Makes a change; the statement has made those `before` it.
@@ -45,7 +65,7 @@ impl Definer<'_> {
             Alteration::DropColumn { name, if_exists, cascade } => {
                 self.drop_column(table, name, *if_exists, *cascade)
             }
-            Alteration::AddUnique(index) => self.create_index(table, index, false),
+            Alteration::AddUnique(index) => self.add_unique(table, index),
             Alteration::AddPrimary { name, columns } => {
                 self.add_primary(table, name.as_deref(), columns)
             }
@@ -77,6 +97,28 @@ impl Definer<'_> {
         }
     }
 
+    fn add_unique(&mut self, table: &str, index: &NewIndex) -> Result<()> {
+        let taken = self.constraint_names(table)?;
+        if index.named {
+            refuse_taken(table, &index.schema.name, &taken)?;
+            return self.create_index(table, index, false);
+        }
+        // A name that neither a relation nor a constraint has.
+        let mut index = index.clone();
+        index.schema.name = self.txn.free_name(&index.schema.name, &taken)?;
+        index.named = true;
+        self.create_index(table, &index, false)
+    }
+
+    /// Names of checks and foreign keys of the table called `name`, as an index would have them.
+    pub(super) fn constraint_names(&mut self, name: &str) -> Result<Vec<String>> {
+        let table = self.table(name)?;
+        let checks = table.notes.checks.iter().map(|(known, _)| known);
+        let own = table.info.checks.iter().map(|check| &check.name);
+        let keys = table.notes.keys.iter().map(|key| &key.name);
+        Ok(checks.chain(own).chain(keys).map(|known| beside(name, known)).collect())
+    }
+
     fn add_primary(&mut self, table: &str, name: Option<&str>, columns: &[String]) -> Result<()> {
         let info = named(table, self.txn.describe(table))?;
         if info.indexes.iter().any(|index| index.primary) {
@@ -90,7 +132,11 @@ impl Definer<'_> {
                 return Err(SqlError::new(code::UNDEFINED_COLUMN, message));
             }
         }
-        let own = self.txn.free_name(&format!("{table}_pkey"), &[])?;
+        let taken = self.constraint_names(table)?;
+        if let Some(name) = name {
+            refuse_taken(table, name, &taken)?;
+        }
+        let own = self.txn.free_name(&format!("{table}_pkey"), &taken)?;
         let name = name.unwrap_or(&own);
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         match self.txn.add_primary_key_as(table, name, &columns) {
@@ -126,8 +172,10 @@ impl Definer<'_> {
         }
         for (at, index) in column.schema.indexes.iter().enumerate() {
             let mut index = index.clone();
-            if column.unnamed.contains(&at) {
-                index.name = self.txn.free_name(&index.name, &[])?;
+            let taken = self.constraint_names(table)?;
+            match column.unnamed.contains(&at) {
+                true => index.name = self.txn.free_name(&index.name, &taken)?,
+                false => refuse_taken(table, &index.name, &taken)?,
             }
             let made = self.txn.create_index(table, &index);
             made.map_err(|error| super::not_unique(&index.name, error))?;
@@ -280,7 +328,16 @@ impl Definer<'_> {
 
     fn set_nullable(&mut self, name: &str, column: &str, nullable: bool) -> Result<()> {
         let table = self.table(name)?;
-        self.column_at(&table, column)?;
+        let at = self.column_at(&table, column)?;
+        let identity = table.info.columns[at].identity.is_some();
+        if identity && nullable && !table.column_notes[at].serial {
+            let message =
+                format!("column \"{column}\" of relation \"{}\" is an identity column", bare(name));
+            return Err(SqlError::syntax(message));
+        }
+        if identity && nullable {
+            return Err(SqlError::unsupported("DROP NOT NULL of a serial column"));
+        }
         match self.txn.set_nullable(name, column, nullable) {
             Err(Error::NotNullViolation { table, column }) => Err(has_nulls(&table, &column)),
             Err(Error::Invalid(_)) if nullable => {
@@ -290,6 +347,16 @@ impl Definer<'_> {
             other => Ok(other?),
         }
     }
+}
+
+/// Fails if a constraint of the table is called as an index is to be.
+pub(super) fn refuse_taken(table: &str, index: &str, taken: &[String]) -> Result<()> {
+    if !taken.iter().any(|known| known == index) {
+        return Ok(());
+    }
+    let (name, table) = (bare(index), bare(table));
+    let message = format!("constraint \"{name}\" for relation \"{table}\" already exists");
+    Err(SqlError::new(code::DUPLICATE_OBJECT, message))
 }
 
 pub(super) fn has_nulls(table: &str, column: &str) -> SqlError {

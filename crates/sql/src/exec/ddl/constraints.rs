@@ -71,7 +71,7 @@ impl Definer<'_> {
     }
 
     /// A name for a constraint that no other one of the table has.
-    fn free_name(&self, table: &Table, wanted: String, given: bool) -> Result<String> {
+    pub(super) fn free_name(&self, table: &Table, wanted: String, given: bool) -> Result<String> {
         let taken = |name: &str| {
             let notes = &table.notes;
             notes.checks.iter().any(|(known, _)| known == name)

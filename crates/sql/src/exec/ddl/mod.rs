@@ -38,6 +38,7 @@ use crate::parse::Lines;
 use crate::plan::notes::{ColumnNotes, TableNotes};
 use crate::schemas::{bare, said};
 use crate::statistics::store;
+use crate::types::SqlType;
 
 /// What was done: a tag, and notices for the client.
 pub(crate) struct Defined {
@@ -160,10 +161,7 @@ impl Definer<'_> {
                 "ALTER TABLE"
             }
             Definition::RenameIndex { name, to } => {
-                match self.txn.rename_index(name, to) {
-                    Err(Error::AlreadyExists(_)) => named(to, Err(taken()))?,
-                    result => named(name, result)?,
-                }
+                self.rename_index(name, to)?;
                 "ALTER INDEX"
             }
             Definition::CreateSchema { name, if_not_exists } => {
@@ -191,6 +189,25 @@ impl Definer<'_> {
                 "COMMENT"
             }
         })
+    }
+
+    fn rename_index(&mut self, name: &str, to: &str) -> Result<()> {
+        self.refuse_constraint_name(name, to)?;
+        match self.txn.rename_index(name, to) {
+            Err(Error::AlreadyExists(_)) => named(to, Err(taken())),
+            result => named(name, result),
+        }
+    }
+
+    /// Fails if a unique index, which is a constraint too, is to be called as another constraint
+    /// of its table.
+    fn refuse_constraint_name(&mut self, index: &str, to: &str) -> Result<()> {
+        let Ok(table) = self.txn.table_of_index(index) else { return Ok(()) };
+        let info = named(&table, self.txn.describe(&table))?;
+        match info.indexes.iter().any(|one| one.name == index && one.unique) {
+            true => alter::refuse_taken(&table, to, &self.constraint_names(&table)?),
+            false => Ok(()),
+        }
     }
 
     /// The table called `name`, as the binder knows it.
@@ -270,6 +287,12 @@ impl Definer<'_> {
         let mut schema = index.schema.clone();
         for (key, name) in schema.columns.iter_mut().zip(&index.collations) {
             let Some(name) = name else { continue };
+            let column = info.columns.iter().find(|column| column.name == key.name);
+            if let Some(column) = column.filter(|column| column.kind != rightlink::Type::Text) {
+                let ty = SqlType::of_column(column.kind).name();
+                let message = format!("collations are not supported by type {ty}");
+                return Err(SqlError::new(code::DATATYPE_MISMATCH, message));
+            }
             key.collation = match Tables(self.txn).collation(name)? {
                 Some(collation) => KeyCollation::Given(collation),
                 None => KeyCollation::Bytes,

@@ -10,6 +10,7 @@ use sqlparser::tokenizer::{Location, Span};
 
 use super::{Definer, named, taken};
 use crate::bind::Binder;
+use crate::bind::from::check_column_name;
 use crate::error::{Result, SqlError, code};
 use crate::exec::tables::Tables;
 use crate::expr::Expr;
@@ -49,6 +50,7 @@ impl Definer<'_> {
     pub(super) fn rename_column(&mut self, name: &str, column: &str, to: &str) -> Result<()> {
         let table = self.table(name)?;
         let at = self.column_at(&table, column)?;
+        check_column_name(to)?;
         let checks = self.renamed_checks(&table, Some(at), to)?;
         match self.txn.rename_column(name, column, to) {
             Err(rightlink::Error::Invalid(_) | rightlink::Error::AlreadyExists(_)) => {
@@ -125,6 +127,7 @@ impl Definer<'_> {
 
     pub(super) fn rename_constraint(&mut self, name: &str, old: &str, to: &str) -> Result<()> {
         let table = self.table(name)?;
+        self.free_name(&table, to.to_owned(), true)?;
         let mut unique = table.info.indexes.iter().filter(|index| index.unique);
         if let Some(index) = unique.find(|index| bare(&index.name) == old) {
             return match self.txn.rename_index(&index.name, &beside(name, to)) {

@@ -66,7 +66,9 @@ impl Definer<'_> {
         let checks = self.take_checks(&table, at)?;
         self.txn.set_default(name, column, None)?;
         self.rewrite(name, column, (to, using.as_ref()))?;
-        self.note_column(name, column, |notes| notes.modifier = to.modifier)?;
+        self.note_column(name, column, |notes| {
+            (notes.modifier, notes.collation) = (to.modifier, None);
+        })?;
         let default = self.default_now(name, at)?;
         self.txn.set_default(name, column, default)?;
         self.forget_column(&table, column)?;

@@ -151,6 +151,9 @@ impl Definer<'_> {
             self.notices.push(format!("relation \"{name}\" does not exist, skipping"));
             return Ok(());
         }
+        if self.txn.sequences()?.iter().any(|known| known.schema.name == name) {
+            return self.move_sequence(name, to, if_exists);
+        }
         if CATALOGS.contains(&to) {
             return Err(SqlError::unsupported(format!("a table in the schema \"{to}\"")));
         }

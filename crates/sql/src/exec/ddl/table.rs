@@ -12,6 +12,7 @@ use crate::exec::tables::Tables;
 use crate::expr::Expr;
 use crate::parse::Lines;
 use crate::schemas::bare;
+use crate::types::declared::{ByteOrder, Modifier};
 use crate::types::{Datum, SqlType};
 
 impl Definer<'_> {
@@ -65,11 +66,12 @@ impl Definer<'_> {
             column.collation = Tables(self.txn).collation(name)?;
         }
         let mut notes = table.notes[at].clone();
+        notes.collation = table.collations[at].as_deref().and_then(ByteOrder::parse);
         let mut bound = Expr::null();
         if let Some(node) = &table.defaults[at] {
             let modifier = notes.modifier;
             let ty = match modifier {
-                Some(crate::types::declared::Modifier::Char(_)) => SqlType::Bpchar,
+                Some(Modifier::Char(_)) => SqlType::Bpchar,
                 _ => SqlType::of_column(column.kind),
             };
             let slot = Slot { name: column.name.clone(), ty, modifier, default: Expr::null() };
