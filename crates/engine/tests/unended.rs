@@ -430,3 +430,28 @@ fn a_stream_that_is_dropped_changes_nothing() {
     db.vacuum(None).unwrap();
     assert_eq!(db.verify().unwrap().findings, []);
 }
+
+/// An index that a transaction could not build leaves a file behind no longer than that: it used to
+/// stay until the database was opened again, and was a finding.
+#[test]
+fn a_definition_that_fails_leaves_no_file() {
+    let (dir, db) = numbers();
+    for commits in [false, true] {
+        let mut txn = db.begin();
+        let hook = points::install_local(|name| {
+            if name == "catalog.create-index" {
+                panic!("the caller's")
+            }
+        });
+        panics(|| txn.create_index("t", &IndexSchema::new("t_x").on("v")));
+        drop(hook);
+        txn.insert("t", &row(500, 1)).unwrap();
+        let failed = txn.create_index("t", &IndexSchema::new("t_y").on("v").unique());
+        assert!(matches!(failed, Err(Error::UniqueViolation { .. })), "{failed:?}");
+        if commits {
+            txn.commit().unwrap();
+        }
+    }
+    db.close().unwrap();
+    assert_eq!(Database::verify_offline(dir.path()).unwrap().findings, []);
+}

@@ -112,6 +112,12 @@ impl Changes {
         self.before.is_empty() && self.sequences.is_empty()
     }
 
+    /// Is there nothing to do when the transaction ends? A statement that failed before it changed
+    /// anything may have left files.
+    pub fn leaves_nothing(&self) -> bool {
+        self.is_empty() && self.created.is_empty()
+    }
+
     /// The place to go back to.
     pub fn mark(&self) -> ChangesMark {
         ChangesMark(self.now.clone(), self.sequences.clone())

@@ -469,7 +469,7 @@ impl Transaction {
     /// nothing about the outcome: it belongs to no table, and the next opening removes it.
     fn settle(&mut self, ending: Ending) {
         let changes = std::mem::take(&mut self.changes);
-        if changes.is_empty() {
+        if changes.leaves_nothing() {
             return;
         }
         let engine = &self.handle.engine;
