@@ -2,7 +2,9 @@
 //! such as `data/00000012`; the empty name is the root itself.
 //!
 //! Whoever waits for an operation calls [`Io::wait_for`] with its condition, or [`Io::reap`] in a
-//! loop of its own. A completion may submit again, and must not wait.
+//! loop of its own. A completion may submit again, and must not wait. One that panics stops neither
+//! the thread that runs it, which often waits for something else, nor the completions after it: the
+//! panic is logged and told to its target.
 
 use crate::buf::IoBufs;
 use crate::core::{Core, IoStats};
@@ -34,6 +36,10 @@ pub trait Completion: Send + Sync {
     /// Called exactly once per operation, on any thread, without a lock of this crate held. May
     /// submit; must not wait for other operations.
     fn complete(&self, tag: u64, result: Result<usize, IoError>);
+
+    /// [`Completion::complete`] has panicked for this operation, with this message. Sees to it that
+    /// all who wait for the operation learn that it has ended. Must not panic.
+    fn panicked(&self, tag: u64, message: &str);
 }
 
 /// Where the end of an operation is reported. Holds its target alive: a target that owns the last

@@ -22,6 +22,9 @@ where
         let (buf, then) = held.expect("an operation completes once");
         then(buf, result);
     }
+
+    /// What waits for the closure, the closure alone knows: it is dropped.
+    fn panicked(&self, _tag: u64, _message: &str) {}
 }
 
 /// Hands the buffer to a new operation.
@@ -40,7 +43,7 @@ where
 
 impl Io {
     /// Starts to fill `buf` from `offset` of `file`; `then` gets the buffer back, with the number
-    /// of bytes read. As in [`Io::submit_read`] otherwise.
+    /// of bytes read. A panic in `then` is logged and goes no further. As in [`Io::submit_read`] otherwise.
     pub fn read_owned<F>(&self, file: &File, offset: u64, buf: AlignedBuf, then: F)
     where
         F: FnOnce(AlignedBuf, Result<usize, IoError>) + Send + 'static,

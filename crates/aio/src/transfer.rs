@@ -6,7 +6,8 @@ use crate::buf::{ALIGNMENT, IoBufs};
 use crate::core::Core;
 use crate::error::{IoError, IoErrorKind, RawError};
 use crate::file::{File, FileInner};
-use rightlink_env::Nanos;
+use rightlink_env::{Nanos, thread};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How often an interrupted call is made again before the interruption is an error.
 const MAX_INTERRUPTIONS: u32 = 1000;
@@ -174,7 +175,7 @@ impl Op {
 
     /// As [`Op::finish`], for an operation that was counted as ended already.
     pub(crate) fn deliver(self, core: &Core, result: Result<usize, RawError>) {
-        // Counted as delivered even if the completion panics, else a drop would wait for ever.
+        // Counted as delivered even if the target panics twice, else a drop would wait for ever.
         let _delivered = Delivered(core);
         let result = named(self.file.inner(), self.direction, self.offset, result);
         core.stats.count(self.direction, &result);
@@ -183,7 +184,13 @@ impl Op {
         drop(bufs);
         drop(file);
         let Done { target, tag } = done;
-        target.complete(tag, result);
+        // The target sees to its own state (`Completion::panicked`); nothing else is shared.
+        let completed = catch_unwind(AssertUnwindSafe(|| target.complete(tag, result)));
+        if let Err(payload) = completed {
+            let message = thread::panic_message(payload.as_ref());
+            core.logger.error(&format!("the completion of an I/O operation panicked: {message}"));
+            target.panicked(tag, &message);
+        }
     }
 }
 

@@ -115,6 +115,10 @@ impl Completion for Pool {
         let buf = lent.remove(&tag).expect("an operation completes once");
         self.back.lock().push((tag, buf, result));
     }
+
+    fn panicked(&self, tag: u64, message: &str) {
+        panic!("the completion of {tag} panicked: {message}");
+    }
 }
 
 impl Pool {
@@ -425,6 +429,10 @@ impl Completion for Chain {
         };
         self.pool.lend(AlignedBuf::zeroed(BLOCK), read);
     }
+
+    fn panicked(&self, tag: u64, message: &str) {
+        panic!("the completion of {tag} panicked: {message}");
+    }
 }
 
 fn completions_submit(s: &Setup) {
@@ -449,6 +457,51 @@ fn completions_submit(s: &Setup) {
     assert!(back.iter().all(|(_, buf, result)| *result == Ok(BLOCK) && **buf == *block(1)));
 }
 
+/// Every second completion panics.
+#[derive(Default)]
+struct Fragile {
+    pool: Pool,
+    told: Mutex<Vec<u64>>,
+}
+
+impl Completion for Fragile {
+    fn complete(&self, tag: u64, result: Result<usize, IoError>) {
+        assert!(tag.is_multiple_of(2), "on purpose: {tag}");
+        self.pool.complete(tag, result);
+    }
+
+    fn panicked(&self, tag: u64, message: &str) {
+        assert_eq!(message, format!("on purpose: {tag}"));
+        self.told.lock().push(tag);
+        drop(self.pool.lent.lock().remove(&tag));
+    }
+}
+
+/// More completions panic than there are workers, or operations that one call reaps: all of them
+/// are told so, all others are completed, and I/O goes on.
+fn completions_panic(s: &Setup) {
+    let file = s.file("fragile");
+    file.write_all_at(&block(1), 0).unwrap();
+    let fragile = Arc::new(Fragile::default());
+    for tag in 0..4 * u64::from(DEPTH) {
+        let mut buf = AlignedBuf::zeroed(BLOCK);
+        let (start, len) = (buf.as_mut_ptr(), buf.len());
+        fragile.pool.lent.lock().insert(tag, buf);
+        // SAFETY: B1: the buffer lies in `lent`, where nobody touches it, until it is completed.
+        let bufs = unsafe { IoBufs::new(start, len) };
+        s.io.submit_read(&file, 0, bufs, Done { target: fragile.clone(), tag });
+    }
+    fragile.pool.wait(&s.io);
+    let mut told = fragile.told.lock().clone();
+    told.sort_unstable();
+    let odd: Vec<u64> = (0..4 * u64::from(DEPTH)).filter(|tag| tag % 2 == 1).collect();
+    assert_eq!(told, odd);
+    let back = fragile.pool.take();
+    assert_eq!(back.len(), odd.len());
+    assert!(back.iter().all(|(_, buf, result)| *result == Ok(BLOCK) && **buf == *block(1)));
+    completions_submit(s);
+}
+
 /// Direct I/O with unaligned arguments is a bug of the caller, and is caught on any file system.
 fn alignment_is_asserted(s: &Setup) {
     let file = s.file("aligned");
@@ -468,7 +521,7 @@ macro_rules! suite {
                 round_trip lengths_and_space holes vectored many_in_flight batch_of_reads
                 several_threads end_of_file
                 errors names removed_files_stay_open dropped_in_flight locked_twice
-                completions_submit alignment_is_asserted);
+                completions_submit completions_panic alignment_is_asserted);
         }
     )*};
     (@ $variant:ident $direct:literal; $($check:ident)*) => {$(

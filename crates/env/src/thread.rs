@@ -36,7 +36,7 @@ pub struct JoinHandle<T> {
 impl<T> JoinHandle<T> {
     /// Waits for the thread to end.
     pub fn join(self) -> Result<T, Panicked> {
-        self.inner.join().map_err(|payload| Panicked(message(payload.as_ref())))
+        self.inner.join().map_err(|payload| Panicked(panic_message(payload.as_ref())))
     }
 
     /// Which thread this is.
@@ -45,8 +45,8 @@ impl<T> JoinHandle<T> {
     }
 }
 
-/// The text of a panic, if it has one.
-fn message(payload: &(dyn Any + Send)) -> String {
+/// The text of a panic that was caught, if it has one.
+pub fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_string());
     text.or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_string())

@@ -6,6 +6,8 @@
 //! - The read holds a pin of its own, so nobody who goes away can take its memory along.
 //! - A failed read leaves the page table before anybody is told; each waiter gets the error, a
 //!   later pin reads again.
+//! - A panic in the completion of a read poisons the instance; those who wait for its pages get
+//!   the error, and its frames are never used again.
 //! - R7: whoever starts or awaits a read holds no latch.
 //! - A logged page from beyond the end of the log is refused like one with a wrong checksum: its
 //!   next change could not be told from an old one by redo.
@@ -13,7 +15,7 @@
 //! Does not do: decide what to read (`read_stream`), choose victims (`evict`).
 
 use rightlink_aio::{Completion, IoError, Method, ReadRequest};
-use rightlink_env::sync::{Arc, Ordering};
+use rightlink_env::sync::{Arc, AtomicUsize, Ordering};
 use rightlink_env::{points, thread};
 
 use crate::buffer::data_file::{self, DataFile};
@@ -110,9 +112,15 @@ impl Core {
     }
 
     fn finish(&self, index: u32, outcome: std::result::Result<(), Unread>) {
+        let awaited = self.end_read(index, outcome);
+        self.leave_read(index, awaited);
+    }
+
+    /// The page of frame `index` is here, or will not come. True if somebody sleeps until then.
+    fn end_read(&self, index: u32, outcome: std::result::Result<(), Unread>) -> bool {
         let frame = self.arena.frame(index);
         let page = frame.tag();
-        let awaited = match outcome {
+        match outcome {
             Ok(()) => {
                 frame.latch.set_version(self.fresh_version());
                 // Before it is valid: from then on others may take the frame away again.
@@ -125,11 +133,32 @@ impl Core {
                 self.failures.lock().push((index, unread));
                 frame.loaded(FAILED)
             }
-        };
+        }
+    }
+
+    /// Wakes those who wait for frame `index`, if there are any, and drops the pin of the read.
+    fn leave_read(&self, index: u32, awaited: bool) {
         if awaited {
             self.arena.parking(index).wake();
         }
         self.unpin(index);
+    }
+
+    /// A panic came before the read of frame `index` had ended: its page will not come, and the
+    /// frame, which may be half in the hands of the replacement, keeps the pin of the read for
+    /// ever.
+    fn abandon_read(&self, index: u32, error: Error) {
+        let frame = self.arena.frame(index);
+        if frame.state() & LOADING != 0 {
+            let bucket = self.table.lock(frame.tag());
+            if bucket.find(&self.arena) == Some(index) {
+                bucket.remove(&self.arena, index);
+            }
+            drop(bucket);
+            self.failures.lock().push((index, Unread { error, joined: false }));
+            let _ = frame.loaded(FAILED);
+        }
+        self.arena.parking(index).wake();
     }
 }
 
@@ -178,7 +207,8 @@ impl BufferPool {
         points::hit("buffer.read.submit");
         // Loaded pages were written before, so their records had been appended.
         let log_end = self.wal.end();
-        let target = Arc::new(ReadOp { core, file: Arc::clone(file), frames, log_end });
+        let (file_read, ended) = (Arc::clone(file), AtomicUsize::new(0));
+        let target = Arc::new(ReadOp { core, file: file_read, frames, log_end, ended });
         let offset = data_file::offset(first.block);
         frame::read(&file.file, offset, target)
     }
@@ -212,6 +242,8 @@ struct ReadOp {
     file: Arc<DataFile>,
     frames: Vec<u32>,
     log_end: Lsn,
+    /// How many of `frames`, from the first on, belong to this read no more.
+    ended: AtomicUsize,
 }
 
 impl ReadOp {
@@ -252,13 +284,28 @@ impl Completion for ReadOp {
         points::hit("buffer.read.complete");
         let joined = self.frames.len() > 1;
         for (place, &index) in self.frames.iter().enumerate() {
+            points::hit("buffer.read.page");
             let outcome = match &result {
                 Ok(bytes) => {
                     self.outcome(place, *bytes).map_err(|error| Unread { error, joined: false })
                 }
                 Err(error) => Err(Unread { error: data_file::io_error(error.clone()), joined }),
             };
-            self.core.finish(index, outcome);
+            let awaited = self.core.end_read(index, outcome);
+            self.ended.store(place + 1, Ordering::Release);
+            self.core.leave_read(index, awaited);
+        }
+        // Last: a panic comes before it.
+        self.core.reads_in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn panicked(&self, _tag: u64, message: &str) {
+        let why = format!("a panic ended a read of {}: {message}", self.file.name());
+        self.core.poison(&why);
+        if !points::broken("panicked-read-left") {
+            for &index in &self.frames[self.ended.load(Ordering::Acquire)..] {
+                self.core.abandon_read(index, Error::Poisoned(why.clone()));
+            }
         }
         self.core.reads_in_flight.fetch_sub(1, Ordering::AcqRel);
     }

@@ -6,7 +6,8 @@
 //! - The first record of a page that was all zero is an image, and a long delta is replaced by a
 //!   shorter image. So redo can make lost growth again, and can tell a page that was cut off.
 //! - All latches are held until every page carries the record's end as its LSN.
-//! - A panic between stores poisons the log and breaks the latches: half a change is never seen.
+//! - A panic between the first store and the last LSN, within `commit` as well, poisons the log and
+//!   breaks the latches: half a change is never seen and never written.
 //! - A record that finds no room in the log while that is known to be short takes its stores back,
 //!   under the latches they were made under: then nothing has happened, and the error is one of the
 //!   statement. If the pages as they were have not been kept, the instance is poisoned.
@@ -164,14 +165,15 @@ impl<'p> Mtr<'p> {
     /// # Errors
     /// Any error but `Poisoned` means that nothing was changed.
     pub fn commit(mut self, kind: RecordKind, xid: Xid) -> Result<Lsn> {
-        let mut slots = std::mem::take(&mut self.slots);
+        // The pages stay in `self` until each carries its LSN: `drop` finds them after a panic.
         let logged = |slot: &&mut Slot| slot.changed() && slot.logged && !slot.delta.is_empty();
-        slots.iter_mut().filter(logged).for_each(Slot::shorten);
-        let mut parts = slots.iter().filter_map(part);
+        self.slots.iter_mut().filter(logged).for_each(Slot::shorten);
+        let mut parts = self.slots.iter().filter_map(part);
         let (only, more);
         let parts = match (parts.next(), parts.next()) {
             (None, _) => {
-                give_back(slots);
+                drop(parts);
+                self.give_back();
                 return Ok(Lsn(0));
             }
             (Some(one), None) => {
@@ -187,52 +189,54 @@ impl<'p> Mtr<'p> {
         let appended = self.pool.wal.append(kind, xid, parts);
         let end = match appended {
             Ok(end) => end,
-            Err(error) => return Err(self.give_up(slots, error)),
+            Err(error) => return Err(self.give_up(error)),
         };
         points::hit("buffer.mtr.after-append");
-        for slot in slots.iter_mut().filter(|slot| !slot.delta.is_empty()) {
+        for slot in self.slots.iter_mut().filter(|slot| !slot.delta.is_empty()) {
             let latched = slot.latched.as_mut().expect("a page with a delta is latched");
             header::set_lsn(&mut latched.page_mut(None), end);
         }
-        give_back(slots);
+        self.give_back();
         Ok(end)
     }
 }
 
 impl Mtr<'_> {
     /// The record could not be appended: takes the stores back, if that can be done.
-    fn give_up(&self, mut slots: Vec<Slot>, error: Error) -> Error {
-        let kept = slots.iter().all(|slot| !slot.changed() || slot.before.is_some());
+    fn give_up(&mut self, error: Error) -> Error {
+        let kept = self.slots.iter().all(|slot| !slot.changed() || slot.before.is_some());
         if !kept || matches!(error, Error::Poisoned(_)) {
             // The pages have changes that the log does not know: they must not reach their files.
             let why = format!("append failed: {error}");
             self.pool.poison(&why);
+            self.give_back();
             return match error {
                 Error::Poisoned(_) => error,
                 _ => Error::Poisoned(why),
             };
         }
         points::hit("buffer.mtr.taken-back");
-        for slot in &mut slots {
+        for slot in &mut self.slots {
             if let (Some(latched), Some(before)) = (&mut slot.latched, slot.before.take()) {
                 latched.page_mut(None).replace(&before);
             }
         }
-        give_back(slots);
+        self.give_back();
         error
     }
-}
 
-/// Unlatches, and keeps the memory for this thread's next mini-transaction.
-fn give_back(mut slots: Vec<Slot>) {
-    let delta = slots.iter_mut().map(|slot| std::mem::take(&mut slot.delta));
-    let mut delta = delta.max_by_key(Vec::capacity).unwrap_or_default();
-    slots.clear();
-    if delta.capacity() > MAX_SPARE {
-        delta = Vec::new();
+    /// Unlatches, and keeps the memory for this thread's next mini-transaction.
+    fn give_back(&mut self) {
+        let mut slots = std::mem::take(&mut self.slots);
+        let delta = slots.iter_mut().map(|slot| std::mem::take(&mut slot.delta));
+        let mut delta = delta.max_by_key(Vec::capacity).unwrap_or_default();
+        slots.clear();
+        if delta.capacity() > MAX_SPARE {
+            delta = Vec::new();
+        }
+        delta.clear();
+        SPARE.set((slots, delta));
     }
-    delta.clear();
-    SPARE.set((slots, delta));
 }
 
 fn part(slot: &Slot) -> Option<PagePart<'_>> {
@@ -242,7 +246,7 @@ fn part(slot: &Slot) -> Option<PagePart<'_>> {
 
 impl Drop for Mtr<'_> {
     fn drop(&mut self) {
-        if !self.slots.iter().any(Slot::changed) {
+        if !self.slots.iter().any(Slot::changed) || points::broken("panic-publishes-change") {
             return;
         }
         self.pool.poison("a mini-transaction was given up between its stores");

@@ -64,6 +64,11 @@ pub(super) struct Core {
     pub(super) no_hints: AtomicBool,
     pub(super) starving: AtomicUsize,
     pub(super) starved: (Mutex<()>, Condvar),
+    /// The log, which is poisoned together with the pool.
+    pub(super) wal: Arc<Wal>,
+    /// Changes were made in memory that the log does not know, or a panic left a change of the
+    /// pool's own state half made: nothing is written back any more.
+    pub(super) poisoned: AtomicBool,
     _memory: Reservation,
 }
 
@@ -117,6 +122,12 @@ impl Core {
         }
     }
 
+    /// This instance writes nothing any more.
+    pub(super) fn poison(&self, why: &str) {
+        self.poisoned.store(true, Ordering::SeqCst);
+        self.wal.poison(why);
+    }
+
     /// A version that no page in memory or gone from it ever had.
     pub(super) fn fresh_version(&self) -> u64 {
         self.last_version.fetch_add(2, Ordering::Relaxed) + 2
@@ -140,8 +151,6 @@ pub struct BufferPool {
     budget: Budget,
     /// What open scans may hold of it.
     scans: Budget,
-    /// Changes were made in memory that the log does not know: nothing is written back any more.
-    pub(super) poisoned: AtomicBool,
 }
 
 impl BufferPool {
@@ -172,6 +181,8 @@ impl BufferPool {
             no_hints: AtomicBool::new(false),
             starving: AtomicUsize::new(0),
             starved: (Mutex::default(), Condvar::new()),
+            wal: Arc::clone(&wal),
+            poisoned: AtomicBool::new(false),
             _memory: memory,
         };
         Ok(Arc::new(BufferPool {
@@ -181,7 +192,6 @@ impl BufferPool {
             made_room: AtomicU64::new(0),
             budget: env.budget.clone(),
             scans: env.budget.child(env.budget.available() / SCANS_SHARE),
-            poisoned: AtomicBool::new(false),
         }))
     }
 

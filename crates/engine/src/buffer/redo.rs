@@ -72,7 +72,7 @@ impl BufferPool {
             let mut target = latched.page_mut(None);
             if let Err(what) = delta::apply(&mut target, delta) {
                 // The page is half changed: this instance writes nothing any more.
-                self.poisoned.store(true, Ordering::SeqCst);
+                self.core.poisoned.store(true, Ordering::SeqCst);
                 return Err(Error::corrupt(page, what));
             }
             header::set_lsn(&mut target, end);

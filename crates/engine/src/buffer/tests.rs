@@ -3,6 +3,7 @@
 
 mod crash;
 mod paging;
+mod panics;
 mod streams;
 
 use crate::buffer::testing::TestPool;

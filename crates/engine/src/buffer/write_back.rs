@@ -12,7 +12,8 @@
 //! - A frame becomes clean only after its write has completed, and its file is marked as unsynced
 //!   before that: a checkpoint that sees the clean frame syncs the file.
 //! - A failed home write leaves the page dirty and is reported; the double-write area keeps a copy
-//!   of what it may have torn. A failed sync poisons the instance.
+//!   of what it may have torn. A failed sync poisons the instance, and so does a panic in the
+//!   completion of a write.
 //! - One group at a time, in the order in which they are asked for: who needs a frame waits for one
 //!   group, however many others are to be written. The homes of several may be unsynced
 //!   (`double_write`).
@@ -269,12 +270,11 @@ impl BufferPool {
 
     /// This instance writes nothing any more.
     pub(super) fn poison(&self, why: &str) {
-        self.poisoned.store(true, Ordering::SeqCst);
-        self.wal.poison(why);
+        self.core.poison(why);
     }
 
     fn check_sound(&self) -> Result<()> {
-        match self.poisoned.load(Ordering::SeqCst) {
+        match self.core.poisoned.load(Ordering::SeqCst) {
             true => Err(Error::Poisoned("write-back has stopped".to_string())),
             false => Ok(()),
         }
@@ -351,7 +351,8 @@ impl BufferPool {
         let Group { bytes, copies, in_area, .. } = group;
         let runs = runs(&copies);
         let left = AtomicUsize::new(runs.len());
-        let op = WriteOp { bytes: Arc::new(bytes), left, failed: Mutex::default() };
+        let (failed, panicked) = (Mutex::default(), Mutex::default());
+        let op = WriteOp { bytes: Arc::new(bytes), left, failed, panicked };
         let op = Arc::new(op);
         self.core.counters.groups.add(1);
         self.core.counters.write_calls.add(runs.len() as u64);
@@ -399,6 +400,12 @@ impl BufferPool {
         copies: &[Copy],
         mut area: Option<&mut DoubleWrite>,
     ) -> Result<usize> {
+        if let Some(message) = op.panicked.lock().take() {
+            // What was noted of the writes may be half of it.
+            let why = format!("a panic ended a write of pages: {message}");
+            self.poison(&why);
+            return Err(Error::Poisoned(why));
+        }
         let failed = op.failed.lock();
         let mut written = 0;
         for (number, run) in runs.iter().enumerate() {
@@ -535,6 +542,8 @@ struct WriteOp {
     bytes: Arc<AlignedBuf>,
     left: AtomicUsize,
     failed: Mutex<Vec<(u64, IoError)>>,
+    /// Message of a completion that panicked.
+    panicked: Mutex<Option<String>>,
 }
 
 impl CopyWrite for WriteOp {
@@ -545,9 +554,18 @@ impl CopyWrite for WriteOp {
 
 impl Completion for WriteOp {
     fn complete(&self, tag: u64, result: std::result::Result<usize, IoError>) {
+        points::hit("buffer.writeback.complete");
         if let Err(error) = result {
             self.failed.lock().push((tag, error));
         }
+        // Last: a panic comes before it.
         self.left.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn panicked(&self, _tag: u64, message: &str) {
+        self.panicked.lock().get_or_insert_with(|| message.to_string());
+        if !points::broken("panicked-write-uncounted") {
+            self.left.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 }

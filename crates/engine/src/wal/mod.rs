@@ -21,6 +21,7 @@
 //! - A record is accepted only when its segment exists on disk and is open: a flush never fails for
 //!   lack of space or of descriptors.
 //! - A failed write or sync poisons the log for good; what was in flight has an unknown outcome.
+//!   So does a panic while a record is copied: half a record is never written.
 //! - Only `rightlink_env::sync` is used; no lock is held across I/O except the writer's own.
 //!
 //! Does not do: start threads, apply records, decide when to checkpoint.
@@ -203,6 +204,23 @@ impl State {
     }
 }
 
+/// A record that is being copied into the active group. A panic meanwhile poisons the log before
+/// the state is unlocked: half a record never reaches the disk.
+struct OpenRecord<'a> {
+    wal: &'a Wal,
+    state: MutexGuard<'a, State>,
+    complete: bool,
+}
+
+impl Drop for OpenRecord<'_> {
+    fn drop(&mut self) {
+        if !self.complete && !broken("wal-half-record") {
+            self.state.poison("a panic left a record half written");
+            self.wal.bells.iter().for_each(Condvar::notify_all);
+        }
+    }
+}
+
 impl Wal {
     /// Creates an empty log and its control file. The control file comes last: if it is there, so
     /// is everything else.
@@ -343,14 +361,17 @@ impl Wal {
     /// [`Wal::admit`] guards is used up) nothing is appended and the log is sound.
     pub fn append(&self, kind: RecordKind, xid: Xid, parts: &[PagePart<'_>]) -> Result<Lsn> {
         let len = record::encoded_len(xid, parts);
-        let mut state = self.room_for(len)?;
+        let mut record = OpenRecord { wal: self, state: self.room_for(len)?, complete: false };
+        let state = &mut *record.state;
         let expected = state.active.end_with(len);
         state.active.begin_record();
+        hit("wal.append.begun");
         record::encode(kind, xid, parts, |bytes| state.active.put(bytes));
         let end = state.active.end();
         assert_eq!(end, expected, "a record takes the room that was asked for");
         state.stats.count_record(kind, len);
         self.end.store(end, Ordering::Release);
+        record.complete = true;
         Ok(Lsn(end))
     }
 

@@ -699,6 +699,24 @@ fn all_points_are_hit() {
     }
 }
 
+/// A panic while a record is copied poisons before anybody can write the half of it, together with
+/// the records before it, which nobody was told are durable.
+#[test]
+fn a_panic_within_append_poisons() {
+    let disk = SimDisk::new(21);
+    let wal = create(&disk).unwrap();
+    let end = append(&wal, 0).unwrap();
+    let hook = points::install_local(|name| assert_ne!(name, "wal.append.begun", "on purpose"));
+    let panics = std::panic::AssertUnwindSafe(|| append(&wal, 1));
+    assert!(std::panic::catch_unwind(panics).is_err());
+    drop(hook);
+    assert!(matches!(wal.flush(end), Err(Error::Poisoned(_))));
+    assert!(matches!(append(&wal, 2), Err(Error::Poisoned(_))));
+    drop(wal);
+    let (_, records, _) = recover(&disk).unwrap();
+    assert!(records.is_empty(), "{} records", records.len());
+}
+
 /// A panic in the leader poisons instead of leaving the followers waiting.
 #[test]
 fn a_panicking_leader_poisons() {

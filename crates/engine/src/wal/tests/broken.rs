@@ -4,11 +4,12 @@ use super::*;
 
 #[test]
 fn broken_logs_are_caught() {
-    let cases: [(&'static str, &'static str, fn()); 13] = [
+    let cases: [(&'static str, &'static str, fn()); 14] = [
         ("wal-control-not-settled", "every call fails", every_call_fails_once),
         ("wal-control-not-synced", "crash", crash_at_every_point),
         ("wal-cover-ignored", "reserve", a_full_disk_leaves_a_reserve),
         ("wal-failed-sync-forgiven", "failed sync", a_failed_sync_poisons),
+        ("wal-half-record", "panic", a_panic_within_append_poisons),
         ("wal-hole-is-the-end", "stated end", the_control_file_states_the_end),
         ("wal-no-search", "lost writes", gone_segments_and_lost_writes_are_damage),
         ("wal-no-seed", "other database", another_databases_segments_are_refused),
