@@ -10,6 +10,7 @@
 
 pub mod budget;
 pub mod clock;
+mod locks;
 pub mod log;
 pub mod points;
 pub mod rng;
@@ -18,6 +19,7 @@ pub mod thread;
 
 pub use budget::{Budget, Reservation};
 pub use clock::{Clock, Nanos};
+pub use locks::NoLocks;
 pub use log::{Level, Logger};
 pub use rng::Rng;
 

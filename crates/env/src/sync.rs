@@ -18,6 +18,8 @@ use shuttle::sync as imp;
 
 use std::time::Duration;
 
+use crate::locks;
+
 pub use imp::atomic::fence;
 pub use std::sync::atomic::Ordering;
 pub use std::sync::{Arc, OnceLock, Weak};
@@ -74,6 +76,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Waits for the lock.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
+        locks::assert_allowed();
         self.0.lock().unwrap_or_else(imp::PoisonError::into_inner)
     }
 
@@ -113,12 +116,14 @@ impl<T: ?Sized> RwLock<T> {
     /// Waits for shared access.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        locks::assert_allowed();
         self.0.read().unwrap_or_else(imp::PoisonError::into_inner)
     }
 
     /// Waits for exclusive access.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        locks::assert_allowed();
         self.0.write().unwrap_or_else(imp::PoisonError::into_inner)
     }
 

@@ -4,6 +4,7 @@
 //! are enough.
 
 use rightlink_aio::SimDisk;
+use rightlink_env::points;
 use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 use rightlink_env::thread::{self, JoinHandle};
 
@@ -193,6 +194,57 @@ fn peeks() {
     taker.join().expect("no panic");
 }
 
+/// A reader without pins finds a page whose read is failing, and pins it, beside somebody who takes
+/// a frame that was peeked at under the lock of the replacement and waits for the reader: so the
+/// reader must not want that lock, not even to give back the last pin of the failed read.
+fn announced_readers_take_no_lock() {
+    let test = world(2);
+    test.pool.evict_all().expect("a sound disk");
+    read(&test.pool, 0);
+    test.disk.fail_reads_of("data/00000040", PAGE_SIZE as u64, PAGE_SIZE as u64);
+    let misser = start(&test, |pool| assert!(pool.pin(page(1)).is_err(), "it cannot be read"));
+    let reader = start(&test, |pool| {
+        for _ in 0..3 {
+            let reading = pool.reading();
+            let peek = reading.peek(page(0));
+            assert!(reading.pin(page(1)).is_none(), "it is not there");
+            drop((peek, reading));
+        }
+    });
+    let taker = start(&test, |pool| {
+        let core = &pool.core;
+        let frame = |index: &u32| core.arena.frame(*index).tag() == page(0);
+        let index = (0..16).find(frame).expect("the page is in memory");
+        let mut replacement = core.replacement.lock();
+        if core.try_evict(core.arena.frame(index), index) == Attempt::Taken {
+            replacement.forget(&[index]);
+        }
+    });
+    misser.join().expect("no panic");
+    reader.join().expect("no panic");
+    taker.join().expect("no panic");
+}
+
+/// A completion of a read or a write panics: whoever waits for it learns that, and nobody waits for
+/// ever.
+fn completions_panic() {
+    let test = world(2);
+    test.pool.evict_all().expect("a sound disk");
+    add(&test.pool, 0, 1);
+    let left = Arc::new(AtomicU64::new(2));
+    let _panics = points::install_local(move |name| {
+        let once = name == "buffer.read.page" || name == "buffer.writeback.complete";
+        assert!(!once || left.swap(0, Ordering::SeqCst) == 0, "on purpose");
+    });
+    let reader = || start(&test, |pool| pool.pin(page(1)).is_err());
+    let writer = start(&test, |pool| pool.flush_all().is_err());
+    let [first, second, writer] = join([reader(), reader(), writer])[..] else { unreachable!() };
+    assert!(first || second || writer, "somebody waited for it");
+    assert!(test.pool.flush_all().is_err() && test.pool.wal().check().is_err(), "poisoned");
+    let again = test.pool.pin(page(1)).expect("whoever comes later reads again");
+    assert_eq!(header::u64_at(again.shared().bytes(), LOW), 0);
+}
+
 /// One read serves everybody who misses a page.
 fn one_read_of_a_missing_page() {
     let test = world(1);
@@ -252,6 +304,7 @@ fn latches_exclude_each_other() {
     survives("latches", latches, 600);
     survives("latch modes", latch_modes, 2000);
     survives("peeks", peeks, 1000);
+    survives("announced readers", announced_readers_take_no_lock, 1000);
 }
 
 #[test]
@@ -263,6 +316,11 @@ fn changes_survive_eviction() {
 #[test]
 fn a_missing_page_is_read_once() {
     survives("one read", one_read_of_a_missing_page, 400);
+}
+
+#[test]
+fn a_panic_in_a_completion_leaves_nobody_waiting() {
+    survives("completions panic", completions_panic, 400);
 }
 
 #[test]
@@ -280,6 +338,13 @@ fn broken_pools_are_caught() {
     catches(&[
         Case { rule: "r11-no-validation", world: latches, within: 600 },
         Case { rule: "r11-no-wait", world: peeks, within: 2000 },
+        Case {
+            rule: "announced-reader-locks",
+            world: announced_readers_take_no_lock,
+            within: 2000,
+        },
+        Case { rule: "panicked-read-left", world: completions_panic, within: 400 },
+        Case { rule: "panicked-write-uncounted", world: completions_panic, within: 400 },
         Case { rule: "latch-exclusive", world: latch_modes, within: 1000 },
         Case { rule: "latch-no-wake", world: latch_modes, within: 1000 },
         Case { rule: "evict-pinned", world: pages_come_and_go, within: 400 },

@@ -106,6 +106,25 @@ impl Frame {
         before
     }
 
+    /// Adds a pin if the frame holds `page`. Pins no frame that is loading or failed, not even for a
+    /// moment, so that nobody who is turned away has the last pin of a failed read.
+    #[inline]
+    pub(super) fn pin_valid(&self, page: PageId) -> bool {
+        let mut state = self.state();
+        while state & VALID != 0 {
+            let order = (Ordering::Acquire, Ordering::Acquire);
+            match self.state.compare_exchange_weak(state, state + 1, order.0, order.1) {
+                Ok(_) if self.tag() == page => return true,
+                Ok(_) => {
+                    self.drop_pin();
+                    return false;
+                }
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+
     /// Takes a pin away and returns the state before it.
     #[inline]
     pub(super) fn drop_pin(&self) -> u64 {

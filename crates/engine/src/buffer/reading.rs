@@ -6,20 +6,26 @@
 //! page when it is peeked at keeps its memory until the reader leaves; whether the page was changed
 //! meanwhile the latch's version tells, and whether it was taken away the frame's state.
 //!
-//! Invariants: a reader that is announced does no I/O and waits for nobody who could wait for it:
-//! it counts as a latch (R7). The announcement precedes the look at the state, and taking a frame
-//! away precedes the look at the announcements, all in one order (`SeqCst`).
+//! Invariants:
+//! - An announced reader does no I/O (it counts as a latch, R7) and waits for no lock and no latch:
+//!   whoever takes a frame away waits for it, and holds the lock of the replacement meanwhile, for
+//!   which the holder of a lock or a latch may wait. Debug builds check it with every lock
+//!   (`NoLocks`).
+//! - The announcement precedes the look at the state, and taking a frame away precedes the look at
+//!   the announcements, all in one order (`SeqCst`).
+//!
 //! Does not do: bring pages in; pins are for those who stay.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 
 use rightlink_env::points::broken;
-use rightlink_env::sync::{AtomicU64, Ordering};
-use rightlink_env::thread;
+use rightlink_env::sync::{Arc, AtomicU64, Ordering};
+use rightlink_env::{NoLocks, thread};
 
 use crate::buffer::frame::VALID;
 use crate::buffer::latched;
+use crate::buffer::pin::Pin;
 use crate::buffer::pool::{BufferPool, Core};
 use crate::ids::PageId;
 use crate::page::PageView;
@@ -79,9 +85,10 @@ impl Readers {
 
 /// An announced reader. Stays on its thread and is short: whoever needs a frame may wait for it.
 pub struct Reading<'p> {
-    core: &'p Core,
+    core: &'p Arc<Core>,
     slot: usize,
     ticket: u64,
+    _no_locks: NoLocks,
     on_thread: PhantomData<*const ()>,
 }
 
@@ -99,7 +106,8 @@ impl BufferPool {
     pub fn reading(&self) -> Reading<'_> {
         let (slot, ticket) = self.core.readers.enter();
         latched::entered();
-        Reading { core: &self.core, slot, ticket, on_thread: PhantomData }
+        let _no_locks = NoLocks::begin();
+        Reading { core: &self.core, slot, ticket, _no_locks, on_thread: PhantomData }
     }
 }
 
@@ -123,6 +131,21 @@ impl Reading<'_> {
     pub fn view(&self, peek: Peek) -> PageView<'_> {
         assert!(peek.ticket == self.ticket, "a peek is good for its own reader");
         self.core.arena.page(peek.index).view()
+    }
+
+    /// Pins the page, if it is in memory. The pin may outlive the reader, and is dropped after it:
+    /// the last pin of a frame may need a lock.
+    pub fn pin(&self, page: PageId) -> Option<Pin> {
+        let index = self.core.table.find(&self.core.arena, page)?;
+        if broken("announced-reader-locks") {
+            return self.core.pin_valid(index, page);
+        }
+        let frame = self.core.arena.frame(index);
+        if !frame.pin_valid(page) {
+            return None;
+        }
+        frame.touch();
+        Some(Pin::adopt(self.core, index))
     }
 
     /// Has the page been neither changed nor taken away since it was peeked at?

@@ -40,9 +40,10 @@ struct Parent {
 
 /// The page that a descent arrived at, and through which one, if that can still be asked.
 pub(crate) struct Arrival<'t> {
+    /// Dropped before the pin.
+    through: Option<(Reading<'t>, Parent)>,
     /// The page. It may have changed since.
     pub(crate) pin: Pin,
-    through: Option<(Reading<'t>, Parent)>,
 }
 
 /// A page that a descent came down to, not yet pinned.
@@ -143,7 +144,7 @@ impl Tree {
                 Step::Lost => return Ok(None),
             }
         }
-        Ok(Some(Arrival { pin, through: None }))
+        Ok(Some(Arrival { through: None, pin }))
     }
 
     /// Down to the page of `level`, which may not be in memory.
@@ -198,12 +199,12 @@ impl Tree {
 
     fn pin_landing<'t>(&'t self, landing: Landing<'t>) -> Result<Arrival<'t>> {
         let Landing { block, reading, parent } = landing;
-        if let Some(pin) = self.pool.try_pin(self.page(block)) {
+        if let Some(pin) = reading.pin(self.page(block)) {
             let through = parent.map(|parent| (reading, parent));
-            return Ok(Arrival { pin, through });
+            return Ok(Arrival { through, pin });
         }
         drop(reading);
-        Ok(Arrival { pin: self.pin_linked(block)?, through: None })
+        Ok(Arrival { through: None, pin: self.pin_linked(block)? })
     }
 
     /// Runs `read` on the words of the leaf that `key` belongs to, with the place where the search
@@ -287,19 +288,29 @@ impl Tree {
             let mut moves = 0;
             loop {
                 before();
-                let page = pin.shared();
+                // An announced reader does not wait for a latch: its holder may wait for somebody
+                // who waits for the reader.
+                let page = match pin.try_shared() {
+                    Some(page) => page,
+                    None if broken("announced-reader-waits") => pin.shared(),
+                    None => {
+                        through = None;
+                        pin.shared()
+                    }
+                };
                 let damage = |what| Error::corrupt(pin.page(), what);
                 let set = self.switches.get();
                 let lineage =
                     Lineage::of(set, through.as_ref().map(|(reading, parent)| (reading, *parent)));
-                match place_leaf(page.bytes(), aim, &lineage).map_err(damage)? {
+                let placed = place_leaf(page.bytes(), aim, &lineage);
+                // The parent is asked no more.
+                through = None;
+                match placed.map_err(damage)? {
                     Some((node, Place::Here(found), _)) => {
-                        drop(through);
                         return read(&page, &node, found).map_err(damage);
                     }
                     Some((_, Place::Right(block), _)) => {
                         drop(page);
-                        through = None;
                         self.count_move(&mut moves)?;
                         pin = self.pin_linked(block)?;
                     }

@@ -175,6 +175,7 @@ fn pages_wait_for_descents() {
 #[test]
 fn broken_descents_are_caught() {
     catches(&[
+        Case { rule: "announced-reader-waits", world: descents_beside_splits, within: 2000 },
         Case { rule: "r5-separator", world: descents_beside_splits, within: 2000 },
         Case { rule: "r5-carried", world: bounds_beside_merges, within: 4000 },
         Case { rule: "r6-recycle", world: registered_descents, within: 4000 },
