@@ -192,6 +192,15 @@ fn short(len: usize) -> usize {
     if len < 2 * SHORT_UNIT { len } else { len / 2 / SHORT_UNIT * SHORT_UNIT }
 }
 
+/// What a power cut left, and the choice that decided it.
+#[derive(Debug)]
+pub struct CrashImage {
+    /// The disk at rest.
+    pub disk: SimDisk,
+    /// The choice.
+    pub choice: CrashChoice,
+}
+
 impl SimDisk {
     /// An empty disk.
     pub fn new(seed: u64) -> SimDisk {
@@ -325,8 +334,16 @@ impl SimDisk {
 
     /// The disk that a power cut now would leave: at rest, with no call made yet, no fault planned.
     pub fn crash_image(&self, choice: &CrashChoice) -> SimDisk {
+        self.crash_image_by(|_| choice.clone()).disk
+    }
+
+    /// As [`SimDisk::crash_image`], with the choice that `choose` makes for what is pending at that
+    /// very moment, whoever writes meanwhile.
+    pub fn crash_image_by(&self, choose: impl FnOnce(&PendingState) -> CrashChoice) -> CrashImage {
+        let state = self.pending();
+        let choice = choose(&state);
         self.counts.add(choice.name());
-        SimDisk::at_rest(self.pending().crash(choice), self.counts.clone())
+        CrashImage { disk: SimDisk::at_rest(state.crash(&choice), self.counts.clone()), choice }
     }
 
     /// A disk of its own that holds what a running process sees now, all of it durable.

@@ -24,7 +24,7 @@ mod pending;
 mod record;
 
 pub use crash::{CrashChoice, Tear};
-pub use disk::SimDisk;
+pub use disk::{CrashImage, SimDisk};
 pub use fault::{FaultKind, OpKind, Repeat};
 pub use pending::{PendingKind, PendingState};
 pub use record::Recording;
