@@ -5,7 +5,8 @@
 //!
 //! Invariants:
 //! - `sync` is the only module that names the primitives of std or of the model checker.
-//! - Nothing here performs I/O except the default logger, which writes to standard error.
+//! - Nothing here performs I/O except the default logger, which writes to standard error, and
+//!   [`stack`], which asks the system where a thread's stack ends.
 //! - Durations and ordering come from the monotonic [`Clock`]; wall time is for display only.
 
 pub mod budget;
@@ -14,6 +15,7 @@ mod locks;
 pub mod log;
 pub mod points;
 pub mod rng;
+pub mod stack;
 pub mod sync;
 pub mod thread;
 

@@ -129,6 +129,18 @@ impl Drop for InstalledLocal {
     }
 }
 
+/// The hooks of this thread, for one that runs in its place while it waits.
+#[cfg(not(feature = "shuttle"))]
+pub(crate) fn local_hooks() -> Vec<Hook> {
+    LOCAL.with_borrow(|local| local.clone())
+}
+
+/// Takes over the hooks of the thread in whose place this one runs until it ends.
+#[cfg(not(feature = "shuttle"))]
+pub(crate) fn run_in_place_of(hooks: Vec<Hook>) {
+    LOCAL.with_borrow_mut(|local| *local = hooks);
+}
+
 /// Counts hits until the answer is dropped; the counts themselves stay.
 #[must_use]
 pub fn count() -> Counting {

@@ -75,6 +75,49 @@ where
     Ok(JoinHandle { inner })
 }
 
+/// As [`try_spawn`], with a stack of `bytes`.
+#[cfg(not(feature = "shuttle"))]
+pub fn try_spawn_with_stack<F, T>(
+    name: &str,
+    bytes: usize,
+    f: F,
+) -> Result<JoinHandle<T>, std::io::Error>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    assert!(!name.is_empty() && !name.contains('\0'), "a thread has a name");
+    let thread = imp::Builder::new().name(name.to_string()).stack_size(bytes);
+    Ok(JoinHandle { inner: thread.spawn(inheriting(f))? })
+}
+
+/// Runs `work` on a thread of its own whose stack has `bytes`, and waits for it. Test points that
+/// this thread has hooks on call them there, too.
+///
+/// # Errors
+/// If the system refuses the thread; then `work` has not begun.
+///
+/// # Panics
+/// As `work` does.
+#[cfg(not(feature = "shuttle"))]
+pub fn on_stack<T: Send>(
+    name: &str,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, std::io::Error> {
+    assert!(!name.is_empty() && !name.contains('\0'), "a thread has a name");
+    let hooks = crate::points::local_hooks();
+    let work = move || {
+        crate::points::run_in_place_of(hooks);
+        work()
+    };
+    imp::scope(|scope| {
+        let thread = imp::Builder::new().name(name.to_string()).stack_size(bytes);
+        let started = thread.spawn_scoped(scope, inheriting(work))?;
+        Ok(started.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
 /// What a thread takes over from the one that starts it: the rule that a test breaks.
 #[cfg(all(feature = "testing", not(feature = "shuttle")))]
 fn inheriting<T>(f: impl FnOnce() -> T) -> impl FnOnce() -> T {
@@ -229,6 +272,29 @@ mod tests {
     #[should_panic(expected = "a scoped thread panicked")]
     fn a_panic_of_a_helper_is_one_of_the_work() {
         with_helpers("fails", 1, &|| panic!("helper"), || ());
+    }
+
+    #[test]
+    fn work_on_a_stack_of_its_own_gives_its_result_and_meets_the_hooks_of_the_caller() {
+        use crate::sync::{Arc, AtomicUsize, Ordering};
+        let met = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&met);
+        let _hook = crate::points::install_local(move |name| {
+            counted.fetch_add(usize::from(name == "test.stack"), Ordering::Relaxed);
+        });
+        let here = current_id();
+        let there = on_stack("deep", 1 << 20, || {
+            crate::points::hit("test.stack");
+            current_id()
+        });
+        assert_ne!(there.unwrap(), here);
+        assert_eq!(met.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "as it was")]
+    fn a_panic_on_a_stack_of_its_own_is_the_callers() {
+        on_stack("fails", 1 << 20, || panic!("as it was")).unwrap();
     }
 
     #[test]

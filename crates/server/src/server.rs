@@ -16,7 +16,7 @@ use std::sync::Arc;
 use rightlink::Database;
 use rightlink_env::sync::{AtomicBool, Ordering};
 use rightlink_env::{Clock, Nanos, thread};
-use rightlink_sql::{Activity, Session, SqlError, Who};
+use rightlink_sql::{Activity, STACK, Session, SqlError, Who};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::auth::Users;
@@ -233,7 +233,8 @@ impl Server {
         let registered = peers.register(socket.clone());
         let shared = Arc::clone(&self.shared);
         // Without a thread the socket is dropped, which the client sees.
-        let _ = thread::try_spawn("client", move || shared.serve(socket, &registered));
+        let serve = move || shared.serve(socket, &registered);
+        let _ = thread::try_spawn_with_stack("client", STACK, serve);
     }
 }
 

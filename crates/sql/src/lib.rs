@@ -28,6 +28,9 @@
 //! PostgreSQL does, and runs statements over one table by itself. Errors carry PostgreSQL's codes
 //! ([`SqlError`]).
 //!
+//! A session can be used on a thread of any size of stack. Where a message may need more than is
+//! left, it runs on a thread of its own; a thread with [`STACK`] runs every message by itself.
+//!
 //! | room | hides |
 //! |---|---|
 //! | `interrupt` | ending a statement from another thread |
@@ -82,7 +85,9 @@ pub use parse::is_complete;
 pub use plan::Column;
 pub use plan::notes::has_sql_default;
 pub use schemas::{SEPARATOR, said as shown_text, shown_name, stored_name};
-pub use session::{CopyHeader, Description, Execution, Outcome, Session, Sink, TransactionStatus};
+pub use session::{
+    CopyHeader, Description, Execution, Outcome, STACK, Session, Sink, TransactionStatus,
+};
 pub use types::{Datum, Decimal, Interval, Row, SqlType};
 
 /// An engine for the queries that this crate refuses: joins, subqueries, windows, set operations.

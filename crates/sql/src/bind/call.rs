@@ -23,7 +23,7 @@ const VARCHAR: &str = "character varying";
 impl Binder<'_> {
     /// Binds what looks like a call.
     pub(crate) fn call(&mut self, node: &ast::Expr) -> Result<Typed> {
-        let position = self.position(node);
+        let position = self.start(node);
         let result = match node {
             ast::Expr::Function(function) => self.function(function),
             ast::Expr::Extract { field, expr, .. } => {
@@ -63,11 +63,6 @@ impl Binder<'_> {
                 }
                 self.named("overlay", args)
             }
-            ast::Expr::AtTimeZone { timestamp, time_zone } => {
-                let (time, zone) = (self.expr(timestamp)?, self.expr(time_zone)?);
-                self.named("timezone", vec![zone, time])
-            }
-            ast::Expr::SimilarTo { .. } => Err(SqlError::unsupported("SIMILAR TO")),
             ast::Expr::Array(_) => Err(SqlError::unsupported("an array")),
             ast::Expr::Tuple(_) => Err(SqlError::unsupported("a row value")),
             ast::Expr::CompoundFieldAccess { .. } => {
@@ -396,7 +391,19 @@ fn of_array(text: &str) -> String {
 }
 
 fn same(a: &Aggregate, b: &Aggregate) -> bool {
-    format!("{a:?}") == format!("{b:?}")
+    let Aggregate { kind, args, input, result, distinct, filter, collation } = a;
+    let same_args = || {
+        args.len() == b.args.len() && args.iter().zip(&b.args).all(|(own, other)| own.same(other))
+    };
+    let same_filter = || match (filter, &b.filter) {
+        (None, None) => true,
+        (Some(own), Some(other)) => own.same(other),
+        _ => false,
+    };
+    (*kind, *input, *result, *distinct) == (b.kind, b.input, b.result, b.distinct)
+        && *collation == b.collation
+        && same_args()
+        && same_filter()
 }
 
 fn literal(text: &str) -> Typed {

@@ -1,7 +1,8 @@
 //! Expressions.
 //!
-//! Invariants: what follows an operand, as IS NULL and casts do, is bound in a loop, so that rows
-//! of them cost no stack here. Does not do: operators (`infix`), calls of functions (`call`).
+//! Invariants: what follows an operand, as IS NULL, casts and AT TIME ZONE do, is bound in a loop,
+//! so that rows of them cost no stack here: binding recurses only where parsing does.
+//! Does not do: operators (`infix`), calls of functions (`call`).
 
 use std::cmp::Ordering;
 
@@ -30,6 +31,7 @@ impl Binder<'_> {
             first = match first {
                 ast::Expr::BinaryOp { left, .. } => left,
                 ast::Expr::UnaryOp { expr, .. } | ast::Expr::Nested(expr) => expr,
+                ast::Expr::Function(call) => return self.position(&call.name),
                 other => match operand_of(other) {
                     Some(inner) => inner,
                     None => return self.position(first),
@@ -83,6 +85,13 @@ impl Binder<'_> {
                 self.like(name, value, pattern, escape_char.as_deref())
             }
             ast::Expr::Collate { collation, .. } => self.collate(value, collation, start),
+            ast::Expr::AtTimeZone { time_zone, .. } => {
+                let zone = self.expr(time_zone)?;
+                let local = self.named("timezone", vec![zone, value]);
+                local.map(|typed| typed.at(start)).map_err(|error| error.at(start))
+            }
+            ast::Expr::AnyOp { .. } | ast::Expr::AllOp { .. } => self.any(node, value, start),
+            ast::Expr::SimilarTo { .. } => Err(SqlError::unsupported("SIMILAR TO").at(start)),
             _ => unreachable!("it has no operand in front"),
         }
     }
@@ -108,7 +117,6 @@ impl Binder<'_> {
             ast::Expr::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref())
             }
-            ast::Expr::AnyOp { .. } | ast::Expr::AllOp { .. } => self.any(node),
             ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => {
                 Err(SqlError::unsupported("a subquery in an expression").at(self.position(node)))
             }
@@ -591,11 +599,10 @@ impl Binder<'_> {
     /// Does `left` equal an element of an array, whose type its elements alone decide?
     fn equals_element(
         &mut self,
-        left: &ast::Expr,
+        left: Typed,
         elements: &[ast::Expr],
         negated: bool,
     ) -> Result<Typed> {
-        let left = self.expr(left)?;
         let mut items = Vec::with_capacity(elements.len());
         for element in elements {
             items.push(self.expr(element)?);
@@ -610,10 +617,10 @@ impl Binder<'_> {
     }
 
     /// `= ANY (ARRAY[..])`, `<> ALL (ARRAY[..])`.
-    fn any(&mut self, node: &ast::Expr) -> Result<Typed> {
-        let (left, op, right, all) = match node {
-            ast::Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, false),
-            ast::Expr::AllOp { left, compare_op, right } => (left, compare_op, right, true),
+    fn any(&mut self, node: &ast::Expr, left: Typed, start: Option<usize>) -> Result<Typed> {
+        let (op, right, all) = match node {
+            ast::Expr::AnyOp { compare_op, right, .. } => (compare_op, right, false),
+            ast::Expr::AllOp { compare_op, right, .. } => (compare_op, right, true),
             _ => unreachable!("the caller has looked"),
         };
         let mut list = right.as_ref();
@@ -627,7 +634,7 @@ impl Binder<'_> {
             (ast::Expr::Array(array), BinaryOperator::NotEq, true) => {
                 self.equals_element(left, &array.elem, true)
             }
-            _ => Err(SqlError::unsupported("ANY or ALL of this").at(self.position(node))),
+            _ => Err(SqlError::unsupported("ANY or ALL of this").at(start)),
         }
     }
 
@@ -681,7 +688,11 @@ fn operand_of(node: &ast::Expr) -> Option<&ast::Expr> {
         | ast::Expr::IsUnknown(expr)
         | ast::Expr::IsNotUnknown(expr)
         | ast::Expr::IsDistinctFrom(expr, _)
-        | ast::Expr::IsNotDistinctFrom(expr, _) => Some(expr),
+        | ast::Expr::IsNotDistinctFrom(expr, _)
+        | ast::Expr::SimilarTo { expr, .. }
+        | ast::Expr::AtTimeZone { timestamp: expr, .. }
+        | ast::Expr::AnyOp { left: expr, .. }
+        | ast::Expr::AllOp { left: expr, .. } => Some(expr),
         _ => None,
     }
 }

@@ -132,7 +132,13 @@ pub(crate) struct Context {
     /// Who else is there, and as whom the session is listed.
     pub(crate) activity: Activity,
     pub(crate) pid: u32,
+    /// Work until the next look at whether the statement is still wanted.
+    pub(crate) work: Cell<usize>,
 }
+
+/// Work between two looks at whether the statement is still wanted: some milliseconds, where a unit
+/// is a byte that is read or a value that is compared.
+const WORK: usize = 1 << 20;
 
 /// The database, as functions see it.
 #[derive(Clone)]
@@ -156,9 +162,47 @@ impl Context {
         }
     }
 
+    /// Counts work that grows with the length of a value or a list, a unit for each byte or element,
+    /// and now and then fails as [`Context::check`] does. A loop that a statement's values make
+    /// long calls it at least once for every [`WORK`] units.
+    pub(crate) fn spend(&self, units: usize) -> crate::error::Result<()> {
+        match self.work.get().checked_sub(units) {
+            Some(left) => {
+                self.work.set(left);
+                Ok(())
+            }
+            None => {
+                self.work.set(WORK);
+                self.check()
+            }
+        }
+    }
+
     /// Fails when the statement is not wanted any more; cheap enough for every row.
     pub(crate) fn check_interrupt(&self) -> crate::error::Result<()> {
         self.interrupt.reason().map_or(Ok(()), |reason| Err(reason.error()))
+    }
+
+    /// A context outside of any session.
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Context {
+        Context {
+            params: Vec::new(),
+            transaction_time: 0,
+            statement_time: 0,
+            random: Cell::new(0),
+            operands: RefCell::default(),
+            database: "test".into(),
+            db: None,
+            probe: None,
+            sequences: Sequences::default(),
+            interrupt: crate::Interrupt::new(),
+            settings: Settings::default(),
+            modes: (Level::ReadCommitted, false),
+            activity: Activity::default(),
+            pid: 0,
+            work: Cell::new(0),
+        }
     }
 
     /// The next of a stream of random numbers (splitmix64).
@@ -287,7 +331,64 @@ impl Expr {
 
     /// Are the two written the same way?
     pub(crate) fn same(&self, other: &Expr) -> bool {
-        format!("{self:?}") == format!("{other:?}")
+        let lists =
+            |a: &[Expr], b: &[Expr]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b));
+        let arms = |a: &[(Expr, Expr)], b: &[(Expr, Expr)]| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0.same(&b.0) && a.1.same(&b.1))
+        };
+        match (self, other) {
+            (Expr::Const(a), Expr::Const(b)) => same_value(a, b),
+            (Expr::Column(a), Expr::Column(b))
+            | (Expr::Param(a), Expr::Param(b))
+            | (Expr::Aggregate(a), Expr::Aggregate(b)) => a == b,
+            (Expr::Call(f, a), Expr::Call(g, b)) => std::ptr::eq(*f, *g) && lists(a, b),
+            (Expr::Cast(a, to), Expr::Cast(b, other)) => to == other && a.same(b),
+            (Expr::Fit(a, to, written), Expr::Fit(b, other, too)) => {
+                to == other && written == too && a.same(b)
+            }
+            (Expr::Weights(a, by), Expr::Weights(b, other)) => by == other && a.same(b),
+            (Expr::Pad(a, length), Expr::Pad(b, other)) => length == other && a.same(b),
+            (Expr::Sequence(ask, name, a), Expr::Sequence(other, named, b)) => {
+                ask == other && name == named && lists(a, b)
+            }
+            (Expr::And(a), Expr::And(b))
+            | (Expr::Or(a), Expr::Or(b))
+            | (Expr::Coalesce(a), Expr::Coalesce(b)) => lists(a, b),
+            (Expr::Not(a), Expr::Not(b)) => a.same(b),
+            (Expr::IsNull(a, negated), Expr::IsNull(b, other)) => negated == other && a.same(b),
+            (Expr::Is(a, wanted, negated), Expr::Is(b, other, too)) => {
+                wanted == other && negated == too && a.same(b)
+            }
+            (Expr::Distinct(a, b, negated), Expr::Distinct(c, d, other)) => {
+                negated == other && a.same(c) && b.same(d)
+            }
+            (Expr::NullIf(a, b), Expr::NullIf(c, d)) => a.same(c) && b.same(d),
+            (Expr::Case(a, rest), Expr::Case(b, other)) => arms(a, b) && rest.same(other),
+            (Expr::Switch(on, a, rest), Expr::Switch(by, b, other)) => {
+                on.same(by) && arms(a, b) && rest.same(other)
+            }
+            (Expr::Operand, Expr::Operand) => true,
+            (Expr::Extreme(a, wanted), Expr::Extreme(b, other)) => wanted == other && lists(a, b),
+            (Expr::In(a, list, negated), Expr::In(b, other, too)) => {
+                negated == too && a.same(b) && lists(list, other)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Are the two values written the same way? 1.0 and 1.00 are not.
+fn same_value(a: &Datum, b: &Datum) -> bool {
+    match (a, b) {
+        (Datum::Text(a), Datum::Text(b)) => a == b,
+        (Datum::Bytes(a), Datum::Bytes(b)) => a == b,
+        _ => match (a.as_int(), b.as_int()) {
+            (Some(a_int), Some(b_int)) if a_int != b_int => false,
+            _ => {
+                std::mem::discriminant(a) == std::mem::discriminant(b)
+                    && format!("{a:?}") == format!("{b:?}")
+            }
+        },
     }
 }
 

@@ -1,10 +1,13 @@
-//! How deep the expressions of a statement nest, told from its tokens.
+//! How deep the tree of a statement is, told from its tokens.
 //!
 //! sqlparser reads chains like `1 + 1 + ..` or `a IS NULL IS NULL ..` in a loop and makes trees of
-//! them that are as deep as the chains are long; whatever walks or drops such a tree recurses.
+//! them that are as deep as the chains are long. What copies, prints, binds, evaluates or drops
+//! such a tree recurses once a level, so there is one limit for all of them, [`MAX_DEPTH`]. The
+//! stack for it is reckoned in `session/stack`.
 //!
 //! Invariants: what is counted is never less than the depth, even where sqlparser takes a word for
-//! a name that PostgreSQL reserves. Does not do: nesting of parentheses, which sqlparser bounds.
+//! a name that PostgreSQL reserves. Does not do: nesting of parentheses, which sqlparser bounds
+//! ([`super::MAX_NESTING`]).
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -12,10 +15,11 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::too_complex;
 use crate::error::Result;
 
-/// Most operators in a row: they become nested expressions.
-const MAX_OPERATORS: usize = 1_000;
-/// Most ANDs, ORs and set operations of a statement.
-const MAX_JUNCTIONS: usize = 4_000;
+/// Most levels of the tree of a statement, each operator, AND and OR being one.
+pub(crate) const MAX_DEPTH: usize = 4_000;
+/// Levels that a set operation counts for: a copy of one takes three times the stack that a copy of
+/// an operator takes.
+const SET_OPERATION: usize = 4;
 
 /// What stands between two parentheses, or CASE and END.
 #[derive(Default)]
@@ -52,8 +56,13 @@ struct Depth {
     odd: bool,
 }
 
-/// Refuses tokens whose expressions would nest too deeply.
-pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
+/// Refuses tokens whose tree would have more than `most` levels.
+pub(super) fn check(tokens: &[TokenWithSpan], most: usize) -> Result<()> {
+    if of(tokens) > most { Err(too_complex()) } else { Ok(()) }
+}
+
+/// How deep the tree of a statement is, at most.
+fn of(tokens: &[TokenWithSpan]) -> usize {
     let mut depth = Depth::default();
     let mut before = None;
     for token in tokens {
@@ -61,10 +70,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<()> {
         before = Some(&token.token);
     }
     while depth.close() {}
-    if depth.top.depth() > MAX_OPERATORS || depth.junctions > MAX_JUNCTIONS {
-        return Err(too_complex());
-    }
-    Ok(())
+    depth.top.depth() + depth.junctions
 }
 
 impl Depth {
@@ -101,7 +107,8 @@ impl Depth {
             }
             K::AND if ended && self.top.between > 0 => self.top.between -= 1,
             K::AND | K::OR | K::UNION | K::INTERSECT | K::EXCEPT => {
-                self.junctions += 1;
+                let of_conditions = matches!(keyword, K::AND | K::OR);
+                self.junctions += if of_conditions { 1 } else { SET_OPERATION };
                 match ended && !self.odd {
                     true => self.top.cut(),
                     false => self.top.operators += 1,

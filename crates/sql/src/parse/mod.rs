@@ -37,10 +37,19 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 use crate::error::{Result, SqlError, code};
 use crate::schemas;
 use cursor::Cursor;
+pub(crate) use depth::MAX_DEPTH;
 use utility::Utility;
 
 /// Longest message.
 const MAX_BYTES: usize = 64 << 20;
+
+/// Most levels of parentheses, calls and subqueries: sqlparser recurses in its largest functions
+/// once a level, twice for a subquery.
+pub(crate) const MAX_NESTING: usize = 50;
+
+/// Most levels of the tree of an expression that is kept with a table: every message that meets the
+/// table has to have the stack for it.
+const MAX_KEPT_DEPTH: usize = 500;
 
 /// Messages that take more memory to read are read one at a time.
 const LONG: usize = 1 << 20;
@@ -194,7 +203,7 @@ pub(crate) fn expression(text: &str) -> Result<ast::Expr> {
     let meaningful = tokens.into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_)));
     let mut tokens: Vec<TokenWithSpan> = meaningful.collect();
     interval::literals(&mut tokens);
-    depth::check(&tokens)?;
+    depth::check(&tokens, MAX_KEPT_DEPTH)?;
     run(tokens, &lines, |parser| parser.parse_expr())
 }
 
@@ -214,7 +223,7 @@ pub fn is_complete(text: &str) -> bool {
 pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result<Parsed> {
     order::options(&mut tokens);
     interval::literals(&mut tokens);
-    depth::check(&tokens)?;
+    depth::check(&tokens, MAX_DEPTH)?;
     let lines = lines.clone();
     let mut cursor = Cursor::new(tokens, lines.clone());
     let stmt = match utility::utility(&mut cursor)? {
@@ -237,7 +246,7 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
     Ok(Parsed { stmt, lines })
 }
 
-/// The error for a statement that is too much.
+/// The error for a statement that is too deep.
 pub(crate) fn too_complex() -> SqlError {
     SqlError::new(code::TOO_COMPLEX, "stack depth limit exceeded")
         .detail("The statement nests expressions too deeply.")
@@ -251,7 +260,8 @@ fn run<T>(
 ) -> Result<T> {
     let last = tokens.last().map(|token| token.span);
     let dialect = PostgreSqlDialect {};
-    let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
+    let parser = Parser::new(&dialect).with_recursion_limit(MAX_NESTING);
+    let mut parser = parser.with_tokens_with_locations(tokens);
     let parsed = work(&mut parser).map_err(|error| of_parser(&error, lines))?;
     let next = parser.peek_token();
     if next.token != Token::EOF {
@@ -345,7 +355,7 @@ mod tests {
             format!(
                 "select {}1{}",
                 "greatest(0, ".repeat(20),
-                format!("{})", "+1".repeat(99)).repeat(20)
+                format!("{})", "+1".repeat(300)).repeat(20)
             ),
         ] {
             assert_eq!(parse(&text, usize::MAX).unwrap_err().sqlstate, "54001", "{}", &text[..20]);

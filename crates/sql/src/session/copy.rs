@@ -81,6 +81,10 @@ impl Session {
     /// # Errors
     /// Data that is no row, or a row that the table refuses: the COPY has failed.
     pub fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
+        self.on_stack(0, |session| session.take_copy_data(bytes))
+    }
+
+    fn take_copy_data(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(mut copy) = self.copy.take() else { return Err(not_copying()) };
         match self.copy_piece(&mut copy, Some(bytes)) {
             Ok(()) => {
@@ -97,6 +101,10 @@ impl Session {
 
     /// The data is complete: gives the tag.
     pub fn copy_done(&mut self) -> Result<String> {
+        self.on_stack(0, Session::finish_copy)
+    }
+
+    fn finish_copy(&mut self) -> Result<String> {
         let Some(mut copy) = self.copy.take() else { return Err(not_copying()) };
         let result = self
             .copy_piece(&mut copy, None)

@@ -12,10 +12,11 @@
 //! | `analyze` | ANALYZE |
 //! | `copy` | rows in bulk |
 //! | `explain` | plans as text |
+//! | `stack` | the stack that a message takes |
 //!
 //! Invariants: after an error the session is usable: outside of a block nothing of the message
 //! stays, inside of one everything but its end is refused until then.
-//! Does not do: the wire, more than one thread.
+//! Does not do: the wire, more than one thread at a time.
 
 mod analyze;
 mod cache;
@@ -25,6 +26,7 @@ mod explain;
 mod literals;
 mod prepared;
 mod schema;
+mod stack;
 mod statement;
 mod transaction;
 mod utility;
@@ -37,6 +39,7 @@ use rightlink::Database;
 
 pub use copy::CopyHeader;
 pub use prepared::{Description, Execution};
+pub use stack::STACK;
 pub use transaction::TransactionStatus;
 
 use crate::activity::{Activity, Seat, Who};
@@ -55,8 +58,9 @@ use transaction::Active;
 /// What reading a message may take however small the database's budget is.
 const LEAST_TO_READ: usize = 64 << 20;
 
-/// Where the results of a message go, as they come.
-pub trait Sink {
+/// Where the results of a message go, as they come. A message that needs more stack than its
+/// caller's thread has left runs on a thread of its own, and so does what the sink does then.
+pub trait Sink: Send {
     /// The columns of the rows that follow.
     fn columns(&mut self, columns: &[Column]) -> Result<()>;
     /// A row.
@@ -146,6 +150,8 @@ pub struct Session {
     interrupt: Interrupt,
     /// What others see of it.
     seat: Seat,
+    /// Length of the longest statement that was prepared or has a cursor.
+    longest: usize,
 }
 
 impl Session {
@@ -176,6 +182,7 @@ impl Session {
             random: db.unix_micros() as u64,
             interrupt: Interrupt::new(),
             seat: Activity::default().join(Who::embedded(), db.unix_micros()),
+            longest: 0,
         }
     }
 

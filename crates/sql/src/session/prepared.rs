@@ -233,11 +233,15 @@ impl Session {
     /// # Errors
     /// What is wrong with the statement; more than one statement.
     pub fn prepare(&mut self, name: &str, sql: &str, types: &[SqlType]) -> Result<Description> {
-        self.begin_message();
-        self.arrives(sql);
-        let prepared = self.prepare_text(name, sql, types).map_err(|error| self.failed(error));
-        self.stop_deadline();
-        prepared
+        self.stays(sql.len());
+        self.on_stack(sql.len(), |session| {
+            session.begin_message();
+            session.arrives(sql);
+            let prepared = session.prepare_text(name, sql, types);
+            let prepared = prepared.map_err(|error| session.failed(error));
+            session.stop_deadline();
+            prepared
+        })
     }
 
     fn prepare_text(&mut self, name: &str, sql: &str, types: &[SqlType]) -> Result<Description> {
@@ -408,6 +412,10 @@ impl Session {
         limit: u64,
         sink: &mut dyn Sink,
     ) -> Result<Execution> {
+        self.on_stack(0, |session| session.run_portal(name, limit, sink))
+    }
+
+    fn run_portal(&mut self, name: &str, limit: u64, sink: &mut dyn Sink) -> Result<Execution> {
         self.begin_message();
         let Some(kept) = self.portals.get_mut(name) else {
             return Err(self.failed(no_portal(name)));

@@ -27,11 +27,13 @@ impl Session {
     /// # Errors
     /// The first error ends the message.
     pub fn run(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
-        self.begin_message();
-        self.arrives(sql);
-        let result = self.message(sql, sink).map_err(|error| self.failed(error));
-        self.rest();
-        result
+        self.on_stack(sql.len(), |session| {
+            session.begin_message();
+            session.arrives(sql);
+            let result = session.message(sql, sink).map_err(|error| session.failed(error));
+            session.rest();
+            result
+        })
     }
 
     /// Tells others that the session waits for its client.
@@ -49,6 +51,12 @@ impl Session {
             return result;
         }
         let statements = self.parse(sql)?;
+        let stays = |parsed: &Parsed| {
+            matches!(parsed.stmt, Stmt::Utility(Utility::Prepare { .. } | Utility::Declare { .. }))
+        };
+        if statements.iter().any(stays) {
+            self.stays(sql.len());
+        }
         let count = statements.len();
         self.several = count > 1;
         self.cache.last = None;
@@ -266,6 +274,7 @@ impl Session {
             modes: self.modes(),
             activity: self.seat.activity(),
             pid: self.seat.pid(),
+            work: Cell::new(0),
         }
     }
 

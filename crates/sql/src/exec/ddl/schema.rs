@@ -207,7 +207,7 @@ impl Definer<'_> {
         let mut text = node.to_string();
         let named = parse::sequences(&text)?;
         if *path == schemas::SearchPath::default() || named.is_empty() {
-            return Ok(node.clone());
+            return parse::expression(&text);
         }
         for (place, name) in named.into_iter().rev() {
             let found = schemas::find(self.txn, &path, &schemas::parts_of(&name)?)?.name;
