@@ -3,6 +3,11 @@
 //! Nothing here depends on how long something takes: who is to be ended waits for what does not
 //! come before it has been.
 
+mod common {
+    pub(crate) mod gather;
+}
+
+use common::gather::Gather;
 use rightlink::Database;
 use rightlink_aio::SimDisk;
 use rightlink_env::sync::{Arc, AtomicBool, Ordering};
@@ -224,5 +229,59 @@ fn a_vacuum_that_waits_for_another_is_ended_alone() {
     assert_eq!(found, CANCELLED);
     go_on.store(true, Ordering::SeqCst);
     first.join().unwrap().unwrap();
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// What one call of a function takes grows with its arguments: it ends by itself in about linear
+/// time, or is ended. Each of these took minutes.
+#[test]
+fn what_goes_through_long_values_ends_in_time() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("set statement_timeout = '300ms'").unwrap();
+    let clock = rightlink_env::Clock::system();
+    let many = "select count(*) from generate_series(1, 100000) g where ";
+    let long_list: Vec<String> = (0..30_000).map(|at| (-at).to_string()).collect();
+    for sql in [
+        "select repeat('a', 20000000) like '%' || repeat('a', 20000) || 'b'".to_owned(),
+        "select repeat('a', 20000000) like '%' || repeat('a', 20000) || '_b%'".to_owned(),
+        "select repeat('a', 20000000) like '%' || repeat('_a', 20000) || 'b%'".to_owned(),
+        "select repeat('a', 20000000) like '%' || repeat('_', 20000000) || 'b%'".to_owned(),
+        "select repeat('ab', 9000000) like repeat('%a_', 100000) || 'c'".to_owned(),
+        "select repeat('A', 9000000) ilike '%' || repeat('a', 20000) || 'b'".to_owned(),
+        "select repeat('a', 9000000) like '%' || repeat('a', 20000) || 'b\\'".to_owned(),
+        "select length(translate(repeat('z', 20000000), \
+         (select_list), '')) from generate_series(1, 100)"
+            .replace(
+                "(select_list)",
+                &format!("'{}'", ('\u{100}'..'\u{8000}').collect::<String>()),
+            ),
+        "select length(btrim(repeat('a', 20000000), repeat('b', 20000000) || 'a'))".to_owned(),
+        "select length(split_part(repeat(',', 60000000), ',', -2))".to_owned(),
+        "select length(replace(repeat('ab', 9000000), 'a', 'xyz')) from generate_series(1, 1000)"
+            .to_owned(),
+        "select position(repeat('a', 30000) || 'b' in repeat('a', 60000000))".to_owned(),
+        "select md5(repeat('a', 60000000)) from generate_series(1, 100)".to_owned(),
+        "select length(encode(decode(repeat('ab', 9000000), 'hex'), 'hex')) \
+         from generate_series(1, 100)"
+            .to_owned(),
+        "select length(reverse(upper(repeat('a', 20000000)))) from generate_series(1, 100)"
+            .to_owned(),
+        "select length(lpad('a', 16000000, 'bc')) from generate_series(1, 1000)".to_owned(),
+        "select g, repeat('a', 10000000) from generate_series(1, 255) g".to_owned(),
+        format!("{many} g in ({})", long_list.join(", ")),
+        format!("{many} {}", vec!["g < 0"; 3_000].join(" or ")),
+        format!("{many} g = greatest({})", vec!["g - 1"; 3_000].join(", ")),
+    ] {
+        let begun = clock.now();
+        let mut rows = Gather::default();
+        let result = session.run(&sql, &mut rows).map_err(|error| error.sqlstate);
+        let spent = clock.now().since(begun);
+        let shown = &sql[..sql.floor_char_boundary(100)];
+        assert!(matches!(result, Ok(()) | Err("57014" | "53200")), "{result:?} {shown}");
+        println!("{spent:?} {result:?} {shown}");
+        // It is a second where nothing else runs.
+        assert!(spent < std::time::Duration::from_secs(10), "{spent:?} {shown}");
+    }
     assert!(db.verify().unwrap().is_clean());
 }

@@ -210,7 +210,11 @@ impl Test {
             Test::BeginsWith(operand, start) => Some(value(operand)?.starts_with(start.as_str())),
             Test::Like(operand, patterns) => {
                 let text = value(operand)?;
-                Some(patterns.iter().any(|one| like::matches(&text, one).unwrap_or(false)))
+                Some(
+                    patterns
+                        .iter()
+                        .any(|one| like::matches(&text, one, &|_| Ok(())).unwrap_or(false)),
+                )
             }
         }
     }

@@ -15,7 +15,7 @@ use super::spill::{Spill, Spilled};
 use crate::error::Result;
 use crate::exec::memory::Memory;
 use crate::exec::query::compare;
-use crate::exec::{Ready, Stream};
+use crate::exec::{Pace, Ready, Stream};
 use crate::expr::Context;
 use crate::plan::SortKey;
 use crate::types::Row;
@@ -24,6 +24,65 @@ use crate::types::Row;
 pub(super) const SHARE: usize = 4;
 /// Largest number of rows of which only the first are kept while more come.
 const MAX_TOP: usize = 10_000;
+
+/// Rows that are put in order without asking whether the statement is still wanted.
+const RUN: usize = 1 << 13;
+
+/// `rows` in order, equal ones as they came. Fails between runs of them, and while these are merged,
+/// when the statement is not wanted any more.
+pub(super) fn in_order<T>(
+    mut rows: Vec<T>,
+    context: &Context,
+    mut compare: impl FnMut(&T, &T) -> Ordering,
+) -> Result<Vec<T>> {
+    if rows.len() <= RUN {
+        rows.sort_by(compare);
+        return Ok(rows);
+    }
+    let mut runs: Vec<Vec<T>> = Vec::with_capacity(rows.len().div_ceil(RUN));
+    let mut rest = rows.into_iter();
+    loop {
+        let mut run: Vec<T> = rest.by_ref().take(RUN).collect();
+        if run.is_empty() {
+            break;
+        }
+        run.sort_by(&mut compare);
+        context.check()?;
+        runs.push(run);
+    }
+    while runs.len() > 1 {
+        let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
+        let mut runs_left = runs.into_iter();
+        while let Some(run) = runs_left.next() {
+            merged.push(match runs_left.next() {
+                Some(next) => merge(run, next, context, &mut compare)?,
+                None => run,
+            });
+        }
+        runs = merged;
+    }
+    Ok(runs.pop().unwrap_or_default())
+}
+
+/// Two runs as one; of equal rows those of the first come first.
+fn merge<T>(
+    first: Vec<T>,
+    second: Vec<T>,
+    context: &Context,
+    compare: &mut impl FnMut(&T, &T) -> Ordering,
+) -> Result<Vec<T>> {
+    let mut all = Vec::with_capacity(first.len() + second.len());
+    let (mut first, mut second) = (first.into_iter().peekable(), second.into_iter().peekable());
+    let mut pace = Pace::default();
+    while let (Some(a), Some(b)) = (first.peek(), second.peek()) {
+        pace.step(context)?;
+        let next = if compare(a, b).is_gt() { second.next() } else { first.next() };
+        all.extend(next);
+    }
+    all.extend(first);
+    all.extend(second);
+    Ok(all)
+}
 
 /// A stream in order.
 pub(super) struct Sort {
@@ -72,7 +131,7 @@ impl Sort {
             }
             rows.push(row);
         }
-        rows.sort_by(|a, b| compare(a, b, &self.keys));
+        let rows = in_order(rows, context, |a, b| compare(a, b, &self.keys))?;
         Ok(Output::Memory(Ready::new(rows)))
     }
 
@@ -182,7 +241,7 @@ impl Files {
             memory.charge_row(&row)?;
             ties.push(row);
         }
-        ties.sort_by(|a, b| compare(a, b, keys));
+        let ties = in_order(ties, context, |a, b| compare(a, b, keys))?;
         self.ties = Ready::new(ties);
         self.ties.next(context)
     }
@@ -225,3 +284,38 @@ impl PartialEq for Held<'_> {
 }
 
 impl Eq for Held<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_come_into_order_as_short_ones_do() {
+        let context = Context::for_tests();
+        let mut random = rightlink_env::Rng::from_seed(3);
+        for count in [0, 1, RUN, RUN + 1, 2 * RUN, 5 * RUN + 17] {
+            let rows: Vec<(u64, usize)> =
+                (0..count).map(|at| (random.next_u64() % 1_000, at)).collect();
+            let mut expected = rows.clone();
+            expected.sort_by_key(|row| row.0);
+            let found = in_order(rows, &context, |a, b| a.0.cmp(&b.0)).unwrap();
+            assert_eq!(found, expected, "{count} rows");
+        }
+    }
+
+    #[test]
+    fn an_interrupt_ends_it() {
+        let context = Context::for_tests();
+        let mut compared = 0;
+        let rows: Vec<usize> = (0..RUN * 64).rev().collect();
+        let sorted = in_order(rows, &context, |a, b| {
+            compared += 1;
+            if compared == RUN {
+                context.interrupt.raise(crate::Reason::Request);
+            }
+            a.cmp(b)
+        });
+        assert_eq!(sorted.unwrap_err().sqlstate, "57014");
+        assert!(compared < RUN * 16, "{compared}");
+    }
+}

@@ -413,8 +413,8 @@ pub(crate) fn select_locked(
             memory.charge_row(&output)?;
             found.push((id, output));
         }
-        found.sort_by(|a, b| query::compare(&a.1, &b.1, &select.sort));
-        for (id, row) in found {
+        let order = |a: &(_, Row), b: &(_, Row)| query::compare(&a.1, &b.1, &select.sort);
+        for (id, row) in super::sort::in_order(found, context, order)? {
             if locked.is_enough() {
                 break;
             }

@@ -89,7 +89,12 @@ fn call(
         if function.strict && values.iter().any(Datum::is_null) {
             return Ok(Datum::Null);
         }
-        (function.eval)(values, context)
+        let result = (function.eval)(values, context)?;
+        let length: usize = values.iter().chain([&result]).map(length).sum();
+        if length > 0 {
+            context.spend(length)?;
+        }
+        Ok(result)
     };
     // The usual counts need no memory of their own.
     match args {
@@ -104,9 +109,20 @@ fn call(
     }
 }
 
+/// Bytes that a function goes through, of values that may be long.
+fn length(value: &Datum) -> usize {
+    match value {
+        Datum::Text(text) => text.len(),
+        Datum::Bytes(bytes) => bytes.len(),
+        Datum::Numeric(number) => number.heap_bytes(),
+        _ => 0,
+    }
+}
+
 /// AND (decided by false) or OR (decided by true).
 fn junction(list: &[Expr], decides: bool, row: &[Datum], context: &Context) -> Result<Datum> {
     let mut unknown = false;
+    context.spend(list.len())?;
     for inner in list {
         match inner.eval(row, context)? {
             Datum::Bool(value) if value == decides => return Ok(Datum::Bool(decides)),
@@ -162,6 +178,7 @@ fn null_if(a: &Expr, b: &Expr, row: &[Datum], context: &Context) -> Result<Datum
 
 fn extreme(list: &[Expr], wanted: Ordering, row: &[Datum], context: &Context) -> Result<Datum> {
     let mut best = Datum::Null;
+    context.spend(list.len())?;
     for inner in list {
         let value = inner.eval(row, context)?;
         if !value.is_null() && (best.is_null() || value.compare(&best) == wanted) {
@@ -183,6 +200,7 @@ fn contains(
     }
     let mut unknown = false;
     for inner in list {
+        context.spend(1)?;
         let value = inner.eval(row, context)?;
         if value.is_null() {
             unknown = true;

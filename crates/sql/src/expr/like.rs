@@ -1,13 +1,40 @@
 //! `LIKE`: `%` is any run of characters, `_` is one, a backslash takes the next one literally.
 //!
-//! Invariants: time is at most the product of both lengths, memory constant.
+//! A pattern that could cost the product of both lengths is cut at its `%`. The first piece has to
+//! begin the text and the last to end it; each other is looked for behind the one before, where the
+//! leftmost place is as good as any. A piece of characters alone is found in time linear in the
+//! text, by `str::find`. In front of a `_`, the piece's longest run of characters says where the
+//! piece may stand.
+//!
+//! Invariants: time is linear in the text but for pieces with `_` whose longest run is met again
+//! and again; every loop over the text asks whether the statement is still wanted.
 //! Does not do: `SIMILAR TO`, regular expressions.
 
 use crate::error::{Result, SqlError, code};
 use crate::types::Datum;
 
+/// Counts work, and fails when the statement is not wanted any more
+/// ([`crate::expr::Context::spend`]).
+pub(crate) type Spend<'s> = &'s dyn Fn(usize) -> Result<()>;
+
+/// Product of lengths up to which the plain loop is taken: it needs no memory.
+const SHORT: usize = 1 << 14;
+
 /// Does `text` match `pattern`?
-pub(crate) fn matches(text: &str, pattern: &str) -> Result<bool> {
+pub(crate) fn matches(text: &str, pattern: &str, spend: Spend<'_>) -> Result<bool> {
+    if text.len().saturating_mul(pattern.len()) <= SHORT || ends_in_escape(pattern) {
+        return plain(text, pattern, spend);
+    }
+    in_pieces(text, pattern, spend)
+}
+
+/// Does the pattern end in a backslash that escapes nothing? That is an error, if it is met.
+fn ends_in_escape(pattern: &str) -> bool {
+    pattern.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
+}
+
+/// One step after the other; after each `%` all places are tried.
+fn plain(text: &str, pattern: &str, spend: Spend<'_>) -> Result<bool> {
     let (t, p) = (text.as_bytes(), pattern.as_bytes());
     let (mut at, mut part) = (0, 0);
     // Where to go on after the last `%` when the rest does not fit.
@@ -36,12 +63,125 @@ pub(crate) fn matches(text: &str, pattern: &str) -> Result<bool> {
                 part += parts;
             }
             (None, Some((from, after))) if from < t.len() => {
+                spend(1 + part - after)?;
                 at = from + char_len(t, from);
                 part = after;
                 retry = Some((at, after));
             }
             (None, _) => return Ok(false),
         }
+    }
+}
+
+/// What a pattern has between two `%`.
+#[derive(Default)]
+struct Piece {
+    /// Runs of characters, with a `_` between each two.
+    runs: Vec<String>,
+    /// Characters in front of the longest run, and which run that is.
+    before_longest: usize,
+    longest: usize,
+}
+
+impl Piece {
+    fn new(runs: Vec<String>) -> Piece {
+        let longest = (0..runs.len()).max_by_key(|at| runs[*at].len()).unwrap_or(0);
+        let before = runs[..longest].iter().map(|run| run.chars().count() + 1).sum();
+        Piece { runs, before_longest: before, longest }
+    }
+
+    /// The length of the piece where it stands at the beginning of `text`.
+    fn length_at(&self, text: &str) -> Option<usize> {
+        let mut rest = text;
+        for (at, run) in self.runs.iter().enumerate() {
+            if at > 0 {
+                let mut chars = rest.chars();
+                chars.next()?;
+                rest = chars.as_str();
+            }
+            rest = rest.strip_prefix(run.as_str())?;
+        }
+        Some(text.len() - rest.len())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.runs.iter().all(String::is_empty) && self.runs.len() == 1
+    }
+
+    /// Where `text` goes on behind the leftmost place of the piece.
+    fn find(&self, text: &str, spend: Spend<'_>) -> Result<Option<usize>> {
+        let run = self.runs[self.longest].as_str();
+        let Some(mut from) = after_chars(text, self.before_longest) else { return Ok(None) };
+        loop {
+            let Some(found) = text[from..].find(run) else { return Ok(None) };
+            let place = from + found;
+            let begin = before_chars(text, place, self.before_longest);
+            if let Some(length) = self.length_at(&text[begin..]) {
+                return Ok(Some(begin + length));
+            }
+            spend(found + run.len() + self.before_longest + self.runs.len())?;
+            let Some(next) = after_chars(&text[place..], 1) else { return Ok(None) };
+            from = place + next;
+        }
+    }
+}
+
+/// The pieces of a pattern that ends in no escape.
+fn pieces(pattern: &str) -> Vec<Piece> {
+    let (mut pieces, mut runs) = (Vec::new(), vec![String::new()]);
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '%' => {
+                let runs = std::mem::replace(&mut runs, vec![String::new()]);
+                pieces.push(Piece::new(runs));
+            }
+            '_' => runs.push(String::new()),
+            c => {
+                let literal = if c == '\\' { chars.next() } else { Some(c) };
+                runs.last_mut().expect("there is always one").extend(literal);
+            }
+        }
+    }
+    pieces.push(Piece::new(runs));
+    pieces
+}
+
+fn in_pieces(text: &str, pattern: &str, spend: Spend<'_>) -> Result<bool> {
+    let pieces = pieces(pattern);
+    let (Some((first, rest)), mut at) = (pieces.split_first(), 0) else { return Ok(false) };
+    match first.length_at(text) {
+        Some(length) => at += length,
+        None => return Ok(false),
+    }
+    let Some((last, middle)) = rest.split_last() else { return Ok(at == text.len()) };
+    for piece in middle.iter().filter(|piece| !piece.is_empty()) {
+        spend(1)?;
+        match piece.find(&text[at..], spend)? {
+            Some(behind) => at += behind,
+            None => return Ok(false),
+        }
+    }
+    let chars = last.runs.iter().map(|run| run.chars().count() + 1).sum::<usize>() - 1;
+    let ends = text[at..].char_indices().rev().map(|(place, _)| place);
+    let begin = if chars == 0 { Some(text.len() - at) } else { ends.take(chars).nth(chars - 1) };
+    let tail = begin.map(|begin| &text[at + begin..]);
+    Ok(tail.is_some_and(|tail| last.length_at(tail) == Some(tail.len())))
+}
+
+/// The place behind the first `count` characters, if there are so many.
+fn after_chars(text: &str, count: usize) -> Option<usize> {
+    match count {
+        0 => Some(0),
+        _ => text.char_indices().nth(count - 1).map(|(at, c)| at + c.len_utf8()),
+    }
+}
+
+/// The place `count` characters in front of `place`; there are so many.
+fn before_chars(text: &str, place: usize, count: usize) -> usize {
+    match count {
+        0 => place,
+        _ => text[..place].char_indices().rev().nth(count - 1).map_or(0, |(at, _)| at),
     }
 }
 
@@ -93,6 +233,44 @@ pub(crate) fn with_escape(values: &[Datum]) -> Result<Datum> {
 mod tests {
     use super::*;
 
+    /// Every pattern and text of a few characters, by both ways.
+    #[test]
+    fn pieces_match_what_the_plain_loop_matches() {
+        let spend: Spend<'_> = &|_| Ok(());
+        let words = |letters: &[&str], most: usize| {
+            let mut all = vec![String::new()];
+            let mut from = 0;
+            for _ in 0..most {
+                let last = all.len();
+                for at in from..last {
+                    for letter in letters {
+                        all.push(format!("{}{letter}", all[at]));
+                    }
+                }
+                from = last;
+            }
+            all
+        };
+        let texts = words(&["a", "b", "ä", "%"], 5);
+        for pattern in words(&["a", "b", "ä", "%", "_", "\\%"], 4) {
+            for text in &texts {
+                let expected = plain(text, &pattern, spend).unwrap();
+                assert_eq!(in_pieces(text, &pattern, spend).unwrap(), expected, "{text} {pattern}");
+            }
+        }
+        let mut random = rightlink_env::Rng::from_seed(7);
+        let mut word = |letters: &[&str], most: u64| {
+            let count = random.next_u64() % most;
+            (0..count).map(|_| letters[random.next_u64() as usize % letters.len()]).collect()
+        };
+        for _ in 0..20_000 {
+            let text: String = word(&["a", "a", "ab", "ä"], 40);
+            let pattern: String = word(&["a", "a", "ab", "%", "_", "ä"], 12);
+            let expected = plain(&text, &pattern, spend).unwrap();
+            assert_eq!(in_pieces(&text, &pattern, spend).unwrap(), expected, "{text} {pattern}");
+        }
+    }
+
     #[test]
     fn patterns() {
         for (text, pattern, expected) in [
@@ -112,10 +290,11 @@ mod tests {
             ("mississippi", "%issip%", true),
             ("ab", "%%%b", true),
         ] {
-            assert_eq!(matches(text, pattern).unwrap(), expected, "{text} like {pattern}");
+            let found = matches(text, pattern, &|_| Ok(())).unwrap();
+            assert_eq!(found, expected, "{text} like {pattern}");
         }
-        assert!(matches("ab", "a\\").is_err());
-        assert!(!matches("a", "a\\").unwrap());
+        assert!(matches("ab", "a\\", &|_| Ok(())).is_err());
+        assert!(!matches("a", "a\\", &|_| Ok(())).unwrap());
     }
 
     #[test]

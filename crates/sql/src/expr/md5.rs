@@ -14,8 +14,11 @@ pub(super) fn digest(data: &[u8]) -> [u8; 16] {
         padded.push(0);
     }
     padded.extend_from_slice(&((data.len() as u64).wrapping_mul(8)).to_le_bytes());
+    // The constants are the sines of 1 to 64, as 32-bit fractions.
+    let sines =
+        std::array::from_fn(|step| (((step + 1) as f64).sin().abs() * 4_294_967_296.0) as u32);
     for block in padded.chunks_exact(64) {
-        mix(&mut state, block);
+        mix(&mut state, block, &sines);
     }
     let mut out = [0; 16];
     for (at, word) in state.iter().enumerate() {
@@ -24,7 +27,7 @@ pub(super) fn digest(data: &[u8]) -> [u8; 16] {
     out
 }
 
-fn mix(state: &mut [u32; 4], block: &[u8]) {
+fn mix(state: &mut [u32; 4], block: &[u8], sines: &[u32; 64]) {
     assert_eq!(block.len(), 64, "a block has 64 bytes");
     let word = |at: usize| {
         let bytes = &block[at * 4..at * 4 + 4];
@@ -39,9 +42,7 @@ fn mix(state: &mut [u32; 4], block: &[u8]) {
             2 => (b ^ c ^ d, (3 * step + 5) % 16),
             _ => (c ^ (b | !d), (7 * step) % 16),
         };
-        // The constants are the sines of 1 to 64, as 32-bit fractions.
-        let sine = (((step + 1) as f64).sin().abs() * 4_294_967_296.0) as u32;
-        let sum = a.wrapping_add(f).wrapping_add(sine).wrapping_add(word(at));
+        let sum = a.wrapping_add(f).wrapping_add(sines[step]).wrapping_add(word(at));
         let turned = sum.rotate_left(SHIFTS[round][step % 4]);
         (a, d, c, b) = (d, c, b, b.wrapping_add(turned));
     }

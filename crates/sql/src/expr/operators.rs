@@ -27,13 +27,15 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("||", &[T::Bytea, T::Bytea], T::Bytea, concat_bytes);
     registry.add("||", &[T::Text, T::Unknown], T::Text, concat);
     registry.add("||", &[T::Unknown, T::Text], T::Text, concat);
-    registry.add("~~", &[T::Text, T::Text], T::Bool, |v, _| like_of(v, false, false));
-    registry.add("!~~", &[T::Text, T::Text], T::Bool, |v, _| like_of(v, false, true));
-    registry.add("~~*", &[T::Text, T::Text], T::Bool, |v, _| like_of(v, true, false));
-    registry.add("!~~*", &[T::Text, T::Text], T::Bool, |v, _| like_of(v, true, true));
+    let text = [T::Text, T::Text];
+    registry.add("~~", &text, T::Bool, |v, context| like_of(v, context, false, false));
+    registry.add("!~~", &text, T::Bool, |v, context| like_of(v, context, false, true));
+    registry.add("~~*", &text, T::Bool, |v, context| like_of(v, context, true, false));
+    registry.add("!~~*", &text, T::Bool, |v, context| like_of(v, context, true, true));
     // Under a locale, by names that no statement can write.
-    registry.add("~~* under", &[T::Text; 3], T::Bool, |v, _| like_under(v, false));
-    registry.add("!~~* under", &[T::Text; 3], T::Bool, |v, _| like_under(v, true));
+    let located = [T::Text; 3];
+    registry.add("~~* under", &located, T::Bool, |v, context| like_under(v, context, false));
+    registry.add("!~~* under", &located, T::Bool, |v, context| like_under(v, context, true));
     registry.add("like_escape", &[T::Text, T::Text], T::Text, |v, _| like::with_escape(v));
     registry.add("^@", &[T::Text, T::Text], T::Bool, |v, _| match v {
         [Datum::Text(a), Datum::Text(b)] => Ok(Datum::Bool(a.starts_with(b.as_str()))),
@@ -378,23 +380,25 @@ fn concat_bytes(values: &[Datum], _: &Context) -> Result<Datum> {
     Ok(Datum::Bytes([a.as_slice(), b.as_slice()].concat()))
 }
 
-fn like_of(values: &[Datum], folds_case: bool, negated: bool) -> Result<Datum> {
+fn like_of(values: &[Datum], context: &Context, folds_case: bool, negated: bool) -> Result<Datum> {
     let [Datum::Text(text), Datum::Text(pattern)] = values else { return mismatch(values) };
+    let spend: like::Spend<'_> = &|units| context.spend(units);
     let found = if folds_case {
-        like::matches(&Casing::Simple.lower(text), &Casing::Simple.lower(pattern))?
+        like::matches(&Casing::Simple.lower(text), &Casing::Simple.lower(pattern), spend)?
     } else {
-        like::matches(text, pattern)?
+        like::matches(text, pattern, spend)?
     };
     Ok(Datum::Bool(found != negated))
 }
 
 /// ILIKE by the letters of the locale that stands last.
-fn like_under(values: &[Datum], negated: bool) -> Result<Datum> {
+fn like_under(values: &[Datum], context: &Context, negated: bool) -> Result<Datum> {
     let [Datum::Text(text), Datum::Text(pattern), Datum::Text(locale)] = values else {
         return mismatch(values);
     };
     let lower = |text: &str| casing::under("lower", text, locale);
-    Ok(Datum::Bool(like::matches(&lower(text)?, &lower(pattern)?)? != negated))
+    let found = like::matches(&lower(text)?, &lower(pattern)?, &|units| context.spend(units))?;
+    Ok(Datum::Bool(found != negated))
 }
 
 #[cfg(test)]

@@ -163,11 +163,18 @@ fn split_part(values: &[Datum], _: &Context) -> Result<Datum> {
         let message = "field position must not be zero";
         return Err(SqlError::new(code::INVALID_PARAMETER, message));
     }
-    let fields: Vec<&str> =
-        if separator.is_empty() { vec![source] } else { source.split(separator).collect() };
-    let index = if at > 0 { at - 1 } else { fields.len() as i64 + at };
-    let found = usize::try_from(index).ok().and_then(|index| fields.get(index));
-    Ok(Datum::Text(found.unwrap_or(&"").to_string()))
+    let index = usize::try_from(at.unsigned_abs() - 1).unwrap_or(usize::MAX);
+    let field = match separator {
+        "" if index == 0 => Some(source),
+        "" => None,
+        _ if at > 0 => source.split(separator).nth(index),
+        _ => {
+            // From the left, where separators that overlap are taken otherwise than from the right.
+            let count = source.split(separator).count();
+            count.checked_sub(index + 1).and_then(|index| source.split(separator).nth(index))
+        }
+    };
+    Ok(Datum::Text(field.unwrap_or("").to_owned()))
 }
 
 fn padding(registry: &mut Registry) {
@@ -216,13 +223,15 @@ fn pad(values: &[Datum], fill: &str, left: bool) -> Result<Datum> {
 }
 
 fn trim(values: &[Datum], left: bool, right: bool) -> Result<Datum> {
-    let set = if values.len() > 1 { text(values, 1) } else { " " };
+    let mut set: Vec<char> = if values.len() > 1 { text(values, 1) } else { " " }.chars().collect();
+    set.sort_unstable();
+    set.dedup();
     let mut rest = text(values, 0);
     if left {
-        rest = rest.trim_start_matches(|c| set.contains(c));
+        rest = rest.trim_start_matches(|c| set.binary_search(&c).is_ok());
     }
     if right {
-        rest = rest.trim_end_matches(|c| set.contains(c));
+        rest = rest.trim_end_matches(|c| set.binary_search(&c).is_ok());
     }
     Ok(Datum::Text(rest.to_owned()))
 }
@@ -252,11 +261,15 @@ fn searching(registry: &mut Registry) {
         Ok(Datum::Text(source.replace(old, new)))
     });
     registry.add("translate", &[T::Text, T::Text, T::Text], T::Text, |v, _| {
-        let (from, to): (Vec<char>, Vec<char>) =
-            (text(v, 1).chars().collect(), text(v, 2).chars().collect());
-        let change = |c: char| match from.iter().position(|known| *known == c) {
-            Some(at) => to.get(at).copied(),
-            None => Some(c),
+        let mut to = text(v, 2).chars();
+        let mut changes: Vec<(char, Option<char>)> =
+            text(v, 1).chars().map(|from| (from, to.next())).collect();
+        // The first of several for one character counts.
+        changes.sort_by_key(|(from, _)| *from);
+        changes.dedup_by_key(|(from, _)| *from);
+        let change = |c: char| match changes.binary_search_by_key(&c, |(from, _)| *from) {
+            Ok(at) => changes[at].1,
+            Err(_) => Some(c),
         };
         Ok(Datum::Text(text(v, 0).chars().filter_map(change).collect()))
     });
@@ -302,7 +315,8 @@ fn codes(registry: &mut Registry) {
 }
 
 fn hex(data: &[u8]) -> String {
-    data.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
+    data.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The largest or smallest of values of `char(n)`, of several that are equal the first.

@@ -170,32 +170,39 @@ impl Cursor {
     /// Spells FOR NO KEY UPDATE as FOR UPDATE OF [`KEY_LOCK`], and FOR KEY SHARE as FOR SHARE OF
     /// it, in front of the table that it names, if any: sqlparser does not know these two.
     pub(crate) fn plain_locks(&mut self) {
-        for (words, extra) in
-            [(&["for", "no", "key", "update"][..], 2), (&["for", "key", "share"], 1)]
-        {
-            let mut at = self.at;
-            while at + words.len() <= self.tokens.len() {
-                let found = words.iter().enumerate().all(|(i, w)| self.is_at(at + i - self.at, w));
-                if found {
-                    self.tokens.drain(at + 1..=at + extra);
-                    self.mark_lock(at + 1);
+        if !self.tokens.iter().any(|token| is(&token.token, "key")) {
+            return;
+        }
+        let rest = self.tokens.split_off(self.at);
+        let begins = |at: usize, words: &[&str]| {
+            let tokens = rest.get(at..at + words.len());
+            tokens.is_some_and(|tokens| tokens.iter().zip(words).all(|(t, w)| is(&t.token, w)))
+        };
+        let mut at = 0;
+        while let Some(token) = rest.get(at) {
+            self.tokens.push(token.clone());
+            at += match token {
+                _ if begins(at, &["for", "no", "key", "update"]) => 3,
+                _ if begins(at, &["for", "key", "share"]) => 2,
+                _ => {
+                    at += 1;
+                    continue;
                 }
-                at += 1;
+            };
+            // UPDATE or SHARE, and the table that it names.
+            let lock = &rest[at];
+            self.tokens.push(lock.clone());
+            at += 1;
+            let token = |token| TokenWithSpan { token, span: lock.span };
+            let mark = token(Token::make_word(KEY_LOCK, Some('"')));
+            match rest.get(at).filter(|next| is(&next.token, "of")) {
+                Some(of) => {
+                    self.tokens.extend([of.clone(), mark, token(Token::Period)]);
+                    at += 1;
+                }
+                None => self.tokens.extend([token(Token::make_keyword("OF")), mark]),
             }
         }
-    }
-
-    /// Puts the mark behind the word at `at`, which ends FOR UPDATE or FOR SHARE.
-    fn mark_lock(&mut self, at: usize) {
-        let span = self.tokens[at].span;
-        let has_table = self.is_at(at + 1 - self.at, "of");
-        let mark = Token::make_word(KEY_LOCK, Some('"'));
-        let (place, tokens) = match has_table {
-            true => (at + 2, [mark, Token::Period]),
-            false => (at + 1, [Token::make_keyword("OF"), mark]),
-        };
-        let tokens = tokens.map(|token| TokenWithSpan { token, span });
-        self.tokens.splice(place..place, tokens);
     }
 
     /// Spells WHERE CURRENT OF c of an UPDATE or DELETE as WHERE [`CURRENT`].c: sqlparser does not

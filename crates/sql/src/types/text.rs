@@ -64,9 +64,8 @@ impl Datum {
 fn hex(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(2 + bytes.len() * 2);
     out.push_str("\\x");
-    for byte in bytes {
-        write!(out, "{byte:02x}").expect("writing to a string succeeds");
-    }
+    let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
+    out.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
     out
 }
 
