@@ -6,6 +6,9 @@
 //! questions with long answers. `RIGHTLINK_WIRE_SECONDS` (3) says for how long, `RIGHTLINK_SEED`
 //! (random, printed) which. A thousand connections that say nothing are held at the end; a healthy
 //! client beside them is answered as fast as before.
+//!
+//! Deep and wide statements are made by a generator: every production that holds itself, alone and
+//! in one another, at its limit and past it, in every kind of statement, by both protocols.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -18,6 +21,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+#[path = "../../sql/tests/common/deep.rs"]
+mod deep;
+
+use deep::{CLEAN, PRODUCTIONS, SETUP, STATEMENTS};
 use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::thread::spawn;
 use rightlink_env::{Clock, Rng};
@@ -322,14 +329,18 @@ fn bother(random: &mut Rng, stream: &mut (impl Read + Write), begin: bool) {
 }
 
 /// A client that keeps to the protocol.
-struct Healthy(UnixStream);
+struct Healthy {
+    stream: UnixStream,
+    /// Codes of the errors of the last question.
+    codes: Vec<String>,
+}
 
 impl Healthy {
     fn open(server: &Server) -> Healthy {
         let mut stream = server.inside();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream.write_all(&startup()).unwrap();
-        let mut healthy = Healthy(stream);
+        let mut healthy = Healthy { stream, codes: Vec::new() };
         healthy.answers();
         healthy
     }
@@ -337,19 +348,46 @@ impl Healthy {
     /// Kinds of the answers until the server is ready.
     fn answers(&mut self) -> String {
         let mut kinds = String::new();
+        self.codes.clear();
         while !kinds.ends_with('Z') {
             let mut head = [0; 5];
-            self.0.read_exact(&mut head).expect("a healthy client is answered");
+            self.stream.read_exact(&mut head).expect("a healthy client is answered");
             let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
             let mut body = vec![0; length as usize - 4];
-            self.0.read_exact(&mut body).expect("a healthy client is answered");
+            self.stream.read_exact(&mut body).expect("a healthy client is answered");
             kinds.push(head[0] as char);
+            if head[0] == b'E' {
+                let fields = body.split(|byte| *byte == 0);
+                let code = fields.filter_map(|field| field.strip_prefix(b"C")).next();
+                self.codes.push(String::from_utf8_lossy(code.unwrap_or_default()).into_owned());
+            }
         }
         kinds
     }
 
     fn ask(&mut self, sql: &str) -> String {
-        self.0.write_all(&message(b'Q', &text(sql))).unwrap();
+        self.stream.write_all(&message(b'Q', &text(sql))).unwrap();
+        self.answers()
+    }
+
+    /// The same by the messages that take parameters; `values` are these, as texts.
+    fn ask_extended(&mut self, sql: &str, values: &[String]) -> String {
+        let parse = message(b'P', &[text(""), text(sql), vec![0, 0]].concat());
+        let mut body = [text(""), text(""), vec![0, 0]].concat();
+        body.extend(u16::try_from(values.len()).unwrap().to_be_bytes());
+        for value in values {
+            body.extend((value.len() as u32).to_be_bytes());
+            body.extend(value.as_bytes());
+        }
+        body.extend([0, 0]);
+        let rest = [
+            message(b'D', b"S\0"),
+            message(b'B', &body),
+            message(b'D', b"P\0"),
+            message(b'E', &[0, 0, 0, 0, 0]),
+            message(b'S', b""),
+        ];
+        self.stream.write_all(&[parse, rest.concat()].concat()).unwrap();
         self.answers()
     }
 
@@ -432,6 +470,87 @@ fn nonsense_and_silence_harm_nobody() {
         before.as_micros(),
         beside.as_micros()
     );
+}
+
+/// An expression of one production or of two in one another, near to a limit or past it.
+fn deep_expression(random: &mut Rng) -> String {
+    let outer = pick(random, PRODUCTIONS);
+    let limit = if outer.nests { 50 } else { 4_000 };
+    let levels = match random.below(4) {
+        0 => random.below(limit),
+        1 => limit - random.below(20),
+        2 => limit + random.below(20),
+        _ => limit * 2 + random.below(limit * 20),
+    };
+    if random.below(3) > 0 {
+        return outer.expression(levels as usize);
+    }
+    let inner = pick(random, PRODUCTIONS);
+    let limit = if inner.nests { 25 } else { 2_000 };
+    let inner = inner.expression(random.below(limit) as usize);
+    outer.around(&inner, levels as usize / 2)
+}
+
+/// However deep a statement is, it ends with a result or an error, and the next one works.
+#[test]
+fn deep_statements_harm_nobody() {
+    let seconds = setting("RIGHTLINK_WIRE_SECONDS").unwrap_or(3);
+    let seed = setting("RIGHTLINK_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
+    println!("RIGHTLINK_SEED={seed} RIGHTLINK_WIRE_SECONDS={seconds}");
+    let _alone = ALONE.lock();
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(folder.path());
+    let mut client = Healthy::open(&server);
+    assert_eq!(client.ask(SETUP), "CCZ");
+    let clock = Clock::system();
+    let (mut random, start) = (Rng::from_seed(seed), clock.now());
+    let (mut asked, mut answered, mut refused) = (0u64, 0u64, 0u64);
+    while clock.now().since(start) < Duration::from_secs(seconds) {
+        let sql = pick(&mut random, STATEMENTS).replace('@', &deep_expression(&mut random));
+        let answers = match random.below(2) {
+            0 => client.ask(&sql),
+            _ => client.ask_extended(&sql, &[]),
+        };
+        let shown = &sql[..sql.len().min(300)];
+        assert!(client.codes.iter().all(|code| !code.starts_with("XX")), "{shown}");
+        asked += 1;
+        answered += u64::from(!answers.contains('E'));
+        refused += u64::from(client.codes.iter().any(|code| code == "54001"));
+        CLEAN.iter().for_each(|sql| drop(client.ask(sql)));
+        assert_eq!(client.ask("select 1"), "TDCZ", "{shown}");
+        server.is_well();
+    }
+    println!("{asked} deep statements, {answered} with results, {refused} too deep");
+    assert!(answered > 0 && refused > 0);
+}
+
+/// What is wide and not deep is no more than a list.
+#[test]
+fn wide_statements_are_answered() {
+    let _alone = ALONE.lock();
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start(folder.path());
+    let mut client = Healthy::open(&server);
+    let made = "create table wide (a int primary key, b int, c text)";
+    assert_eq!(client.ask(made), "CZ");
+    // As many parameters as a message can have.
+    let row = |at: usize| format!("(${}, ${}, ${})", at + 1, at + 2, at + 3);
+    let rows: Vec<String> = (0..21_845).map(|at| row(at * 3)).collect();
+    let values: Vec<String> = (0..65_535).map(|at| at.to_string()).collect();
+    let insert = format!("insert into wide values {}", rows.join(", "));
+    assert_eq!(client.ask_extended(&insert, &values), "1t2nCZ", "{:?}", client.codes);
+    let list: Vec<String> = (1..=65_535).map(|at| format!("${at}")).collect();
+    let select = format!("select count(*) from wide where a in ({})", list.join(", "));
+    assert_eq!(client.ask_extended(&select, &values), "1tT2TDCZ", "{:?}", client.codes);
+    // Rows of literals.
+    assert_eq!(client.ask("truncate wide"), "CZ");
+    let rows: Vec<String> = (0..20_000).map(|at| format!("({at}, {at}, 'row {at}')")).collect();
+    let insert = format!("insert into wide values {}", rows.join(", "));
+    assert_eq!(client.ask(&insert), "CZ", "{:?}", client.codes);
+    let list: Vec<String> = (0..50_000).map(|at| at.to_string()).collect();
+    let select = format!("select count(*) from wide where a in ({})", list.join(", "));
+    assert_eq!(client.ask(&select), "TDCZ", "{:?}", client.codes);
+    server.is_well();
 }
 
 fn healthy_p99(server: &Server) -> Duration {
