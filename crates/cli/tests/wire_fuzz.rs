@@ -475,7 +475,7 @@ fn nonsense_and_silence_harm_nobody() {
 /// An expression of one production or of two in one another, near to a limit or past it.
 fn deep_expression(random: &mut Rng) -> String {
     let outer = pick(random, PRODUCTIONS);
-    let limit = if outer.nests { 50 } else { 4_000 };
+    let limit = if outer.nests { 50 } else { 5_000 };
     let levels = match random.below(4) {
         0 => random.below(limit),
         1 => limit - random.below(20),
@@ -486,7 +486,7 @@ fn deep_expression(random: &mut Rng) -> String {
         return outer.expression(levels as usize);
     }
     let inner = pick(random, PRODUCTIONS);
-    let limit = if inner.nests { 25 } else { 2_000 };
+    let limit = if inner.nests { 25 } else { 2_500 };
     let inner = inner.expression(random.below(limit) as usize);
     outer.around(&inner, levels as usize / 2)
 }

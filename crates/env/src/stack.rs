@@ -113,6 +113,7 @@ mod tests {
             below(500);
             deepest().unwrap() - before
         });
-        assert!((256 << 10..512 << 10).contains(&used.unwrap()), "256 KiB and what calls take");
+        let used = used.unwrap();
+        assert!((256 << 10..1 << 20).contains(&used), "{used}: 256 KiB and what calls take");
     }
 }

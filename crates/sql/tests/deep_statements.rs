@@ -14,8 +14,8 @@ use rightlink_env::{stack, thread};
 use rightlink_sql::{STACK, Session};
 
 /// Levels that chains and nestings may have, and more than they may.
-const AT_LIMIT: usize = 3_990;
-const PAST_LIMIT: usize = 4_100;
+const AT_LIMIT: usize = 4_990;
+const PAST_LIMIT: usize = 5_100;
 const NESTED_AT_LIMIT: usize = 46;
 const NESTED_PAST_LIMIT: usize = 120;
 

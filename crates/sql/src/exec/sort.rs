@@ -28,8 +28,8 @@ const MAX_TOP: usize = 10_000;
 /// Rows that are put in order without asking whether the statement is still wanted.
 const RUN: usize = 1 << 13;
 
-/// `rows` in order, equal ones as they came. Fails between runs of them, and while these are merged,
-/// when the statement is not wanted any more.
+/// `rows` in order, equal ones as they came. Fails between runs of them, and while these are
+/// merged, when the statement is not wanted any more.
 pub(super) fn in_order<T>(
     mut rows: Vec<T>,
     context: &Context,

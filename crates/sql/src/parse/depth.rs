@@ -16,7 +16,7 @@ use super::too_complex;
 use crate::error::Result;
 
 /// Most levels of the tree of a statement, each operator, AND and OR being one.
-pub(crate) const MAX_DEPTH: usize = 4_000;
+pub(crate) const MAX_DEPTH: usize = 5_000;
 /// Levels that a set operation counts for: a copy of one takes three times the stack that a copy of
 /// an operator takes.
 const SET_OPERATION: usize = 4;
