@@ -5,14 +5,14 @@
 //! Does not do: messages to people about failures (`failure`).
 
 use std::fmt::Display;
-use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use crate::failure::Failure;
 use crate::json::Json;
 
 /// Where results go.
 pub(crate) struct Output {
-    inner: BufWriter<StdoutLock<'static>>,
+    inner: BufWriter<Stdout>,
     json: bool,
     colour: bool,
     /// The command goes on when what it prints gets nowhere.
@@ -24,7 +24,7 @@ pub(crate) struct Output {
 impl Output {
     /// Standard output, for programs if `json`.
     pub(crate) fn stdout(json: bool) -> Self {
-        let stdout = io::stdout().lock();
+        let stdout = io::stdout();
         let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none() && !json;
         let inner = BufWriter::with_capacity(1 << 16, stdout);
         Self { inner, json, colour, outlives: false, lost: None }

@@ -59,7 +59,7 @@ impl Shell {
     fn statement(
         &mut self,
         sql: &str,
-        file: Option<Box<dyn Write>>,
+        file: Option<Box<dyn Write + Send>>,
         output: &mut Output,
     ) -> Result<(), Failure> {
         let clock = Stopwatch::start();

@@ -22,7 +22,7 @@ pub(super) struct Printer<'o> {
     grid: Option<Grid>,
     rows: u64,
     /// Where the data of a COPY goes instead of `output`.
-    pub(super) file: Option<Box<dyn Write>>,
+    pub(super) file: Option<Box<dyn Write + Send>>,
     /// Is data of a COPY printed? A tag would be taken for more of it.
     printed: bool,
     /// Is the data of the COPY that began something else than lines?

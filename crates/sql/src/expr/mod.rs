@@ -163,8 +163,8 @@ impl Context {
     }
 
     /// Counts work that grows with the length of a value or a list, a unit for each byte or
-    /// element, and now and then fails as [`Context::check`] does. A loop that a statement's values make
-    /// long calls it at least once for every [`WORK`] units.
+    /// element, and now and then fails as [`Context::check`] does. A loop that a statement's
+    /// values make long calls it at least once for every [`WORK`] units.
     pub(crate) fn spend(&self, units: usize) -> crate::error::Result<()> {
         match self.work.get().checked_sub(units) {
             Some(left) => {
