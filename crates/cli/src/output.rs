@@ -73,7 +73,7 @@ impl Output {
 
     fn write(
         &mut self,
-        write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>,
+        write: impl FnOnce(&mut BufWriter<Stdout>) -> io::Result<()>,
     ) -> Result<(), Failure> {
         if self.lost.is_some() {
             return Ok(());

@@ -10,16 +10,20 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Puts the text of each such literal in front of its type.
 pub(super) fn literals(tokens: &mut Vec<TokenWithSpan>) {
-    let mut at = 0;
-    while at + 5 <= tokens.len() {
-        if is_literal(&tokens[at..at + 5]) {
-            let text = tokens.remove(at + 4);
-            let cast = TokenWithSpan { token: Token::DoubleColon, span: tokens[at].span };
-            tokens.splice(at..at, [text, cast]);
-            at += 5;
-        }
-        at += 1;
+    if !tokens.windows(5).any(is_literal) {
+        return;
     }
+    let mut rest = std::mem::take(tokens).into_iter();
+    while let Some(five) = rest.as_slice().get(..5) {
+        if is_literal(five) {
+            let cast = TokenWithSpan { token: Token::DoubleColon, span: five[0].span };
+            let kind: Vec<TokenWithSpan> = rest.by_ref().take(4).collect();
+            tokens.extend(rest.next().into_iter().chain([cast]).chain(kind));
+        } else {
+            tokens.extend(rest.next());
+        }
+    }
+    tokens.extend(rest);
 }
 
 fn is_literal(five: &[TokenWithSpan]) -> bool {
