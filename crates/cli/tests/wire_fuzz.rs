@@ -24,7 +24,7 @@ use std::time::Duration;
 #[path = "../../sql/tests/common/deep.rs"]
 mod deep;
 
-use deep::{CLEAN, PRODUCTIONS, SETUP, STATEMENTS};
+use deep::{CLEAN, PRODUCTIONS, SETUP};
 use rightlink_env::sync::{Arc, Mutex};
 use rightlink_env::thread::spawn;
 use rightlink_env::{Clock, Rng};
@@ -472,8 +472,9 @@ fn nonsense_and_silence_harm_nobody() {
     );
 }
 
-/// An expression of one production or of two in one another, near to a limit or past it.
-fn deep_expression(random: &mut Rng) -> String {
+/// An expression of one production or of two in one another, near to a limit or past it, and the
+/// name of the outer one.
+fn deep_expression(random: &mut Rng) -> (String, &'static str) {
     let outer = pick(random, PRODUCTIONS);
     let limit = if outer.nests { 50 } else { 5_000 };
     let levels = match random.below(4) {
@@ -483,12 +484,12 @@ fn deep_expression(random: &mut Rng) -> String {
         _ => limit * 2 + random.below(limit * 20),
     };
     if random.below(3) > 0 {
-        return outer.expression(levels as usize);
+        return (outer.expression(levels as usize), outer.name);
     }
     let inner = pick(random, PRODUCTIONS);
     let limit = if inner.nests { 25 } else { 2_500 };
     let inner = inner.expression(random.below(limit) as usize);
-    outer.around(&inner, levels as usize / 2)
+    (outer.around(&inner, levels as usize / 2), outer.name)
 }
 
 /// However deep a statement is, it ends with a result or an error, and the next one works.
@@ -506,12 +507,13 @@ fn deep_statements_harm_nobody() {
     let (mut random, start) = (Rng::from_seed(seed), clock.now());
     let (mut asked, mut answered, mut refused) = (0u64, 0u64, 0u64);
     while clock.now().since(start) < Duration::from_secs(seconds) {
-        let sql = pick(&mut random, STATEMENTS).replace('@', &deep_expression(&mut random));
+        let (expression, name) = deep_expression(&mut random);
+        let sql = pick(&mut random, deep::STATEMENTS).replace('@', &expression);
         let answers = match random.below(2) {
             0 => client.ask(&sql),
             _ => client.ask_extended(&sql, &[]),
         };
-        let shown = &sql[..sql.len().min(300)];
+        let shown = format!("{name}: {}", &sql[..sql.len().min(300)]);
         assert!(client.codes.iter().all(|code| !code.starts_with("XX")), "{shown}");
         asked += 1;
         answered += u64::from(!answers.contains('E'));
