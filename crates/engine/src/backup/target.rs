@@ -3,11 +3,13 @@
 //! Invariants: as long as it holds [`UNFINISHED`] it is no whole database, and says so when it is
 //! opened; the mark goes after everything else is durable, file names included. Errors name the
 //! directory.
+//! A restore leaves pages that are zero as holes.
 //! Does not do: remove what was left unfinished.
 
 use rightlink_aio::{AlignedBuf, File, Io, IoError, IoErrorKind, LockFile, OpenMode};
 use rightlink_env::points::hit;
 
+use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 
 /// Present as long as a copy is not whole.
@@ -77,6 +79,26 @@ impl Target {
         self.check(file.write_all_at(bytes, at))
     }
 
+    /// Writes the pages of `bytes` that are not zero; the others stay holes. How many bytes were
+    /// written.
+    fn write_pages(&self, file: &File, bytes: &[u8], at: u64) -> Result<usize> {
+        let is_zero = |page: &&[u8]| page.iter().all(|byte| *byte == 0);
+        let (mut from, mut written) = (0, 0);
+        while from < bytes.len() {
+            let rest = bytes[from..].chunks(PAGE_SIZE);
+            let skipped = rest.take_while(is_zero).map(<[u8]>::len).sum::<usize>();
+            from += skipped;
+            let rest = bytes[from..].chunks(PAGE_SIZE);
+            let len = rest.take_while(|page| !is_zero(page)).map(<[u8]>::len).sum::<usize>();
+            if len > 0 {
+                self.write(file, &bytes[from..from + len], at + from as u64)?;
+            }
+            from += len;
+            written += len;
+        }
+        Ok(written)
+    }
+
     pub(super) fn set_len(&self, file: &File, len: u64) -> Result<()> {
         self.check(file.set_len(len))
     }
@@ -115,7 +137,8 @@ fn named(directory: &str, error: Error) -> Error {
 }
 
 /// Copies the files of the database in `from`, which nobody has open, into `target` and leaves it
-/// marked as unfinished; [`Restored::finish`] takes the mark away. `pace` is told the bytes copied.
+/// marked as unfinished; [`Restored::finish`] takes the mark away. `pace` is told the bytes
+/// written.
 pub fn restore(
     from: &Io,
     from_name: &str,
@@ -137,10 +160,15 @@ pub fn restore(
             while at < len {
                 let piece = (buffer.len() as u64).min(len - at) as usize;
                 file.read_exact_at(&mut buffer[..piece], at).map_err(source)?;
-                target.write(&out, &buffer[..piece], at)?;
+                // The log's files keep the space that they have.
+                let written = match folder {
+                    "data" => target.write_pages(&out, &buffer[..piece], at)?,
+                    _ => target.write(&out, &buffer[..piece], at).map(|()| piece)?,
+                };
                 at += piece as u64;
-                pace(piece as u64)?;
+                pace(written as u64)?;
             }
+            target.set_len(&out, len)?;
             target.sync(&out)?;
         }
     }
