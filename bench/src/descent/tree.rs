@@ -98,6 +98,7 @@ fn pool(keys: &Keys, dir: &Path) -> Result<Arc<BufferPool>, Failure> {
         database: 1,
         redo: Lsn(0),
         next_xid: Xid::FIRST,
+        oldest_xid: Xid::FIRST,
         next_file: 64,
         durable: Lsn(0),
         clean: false,

@@ -7,7 +7,7 @@
 /// Bytes of a page.
 pub const PAGE_SIZE: usize = 8192;
 /// Version of the format on disk, in every page and in the control file.
-pub const FORMAT_VERSION: u8 = 1;
+pub const FORMAT_VERSION: u8 = 2;
 /// Largest encoded index key, row id included: a third of a page less its header.
 pub const MAX_KEY_BYTES: usize = 2704;
 /// Largest row, encoded, with its header. Longer values go to overflow pages.

@@ -34,7 +34,9 @@ fn damage(dir: &Path, block: usize) {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         let mut bytes = std::fs::read(&path).unwrap();
-        if u32::from_str_radix(name, 16).unwrap() >= 64 && bytes.len() > block * PAGE {
+        if (64..1 << 31).contains(&u32::from_str_radix(name, 16).unwrap())
+            && bytes.len() > block * PAGE
+        {
             bytes[block * PAGE + 5000] ^= 1;
             std::fs::write(&path, bytes).unwrap();
         }
@@ -241,6 +243,33 @@ fn a_missing_sequence_is_named() {
     let report = db.verify().unwrap();
     let found: Vec<_> = report.findings.iter().map(|f| (f.check, f.relation.as_str())).collect();
     assert_eq!(found, [("X6", "tickets")]);
+}
+
+/// A file of outcomes is missing: whoever opened the database nevertheless would take what was
+/// committed for rolled back. It is told before anything is changed, so that the file can come
+/// back.
+#[test]
+fn a_missing_file_of_outcomes_is_told_and_can_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    build(dir.path());
+    let lost = "data/80000000";
+    std::fs::rename(dir.path().join(lost), dir.path().join("lost")).unwrap();
+    for _ in 0..2 {
+        match Database::open(dir.path()).map(drop) {
+            Err(Error::Corruption { file, block: None, what, .. }) => {
+                assert_eq!(file, lost);
+                assert!(what.contains("outcomes of transactions is missing"), "{what}");
+            }
+            other => panic!("damage, not {other:?}"),
+        }
+    }
+    let report = Database::verify_offline(dir.path()).unwrap();
+    let found = |f: &rightlink::Finding| f.check == "R1" && f.file == 1 << 31;
+    assert!(report.findings.iter().any(found), "{:?}", report.findings);
+    std::fs::rename(dir.path().join("lost"), dir.path().join(lost)).unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    assert_eq!(all(&mut db.begin(), &ScanOptions::all()).unwrap(), 3000);
+    assert!(db.verify().unwrap().is_clean());
 }
 
 /// "os error 20" said neither what is there nor what is wanted.

@@ -48,8 +48,8 @@ const CASES: &[Case] = &[
     ("H11", |disk| disk.edit(disk.overflow(), 3, |page| page[36] = 1)),
     ("H11", |disk| disk.edit(disk.overflow(), 8, |page| page[4..6].fill(0))),
     ("H12", |disk| disk.edit_tuple("name 5", |page, at| page[at + 27] = 0xff)),
-    ("T2", |disk| disk.edit(1, 1, |page| page[32 + 8 * 900] = 1)),
-    ("T3", |disk| disk.edit(1, 1, |page| page[PAGE - 8] = 2)),
+    ("T2", |disk| disk.edit(plant::OUTCOMES, 0, |page| page[32 + 8 * 900] = 1)),
+    ("T3", |disk| disk.edit(plant::OUTCOMES, 0, |page| page[PAGE - 8] = 2)),
     ("B0", |disk| disk.edit_raw(disk.tree(), disk.leaves()[1], |page| page[4000] ^= 1)),
     ("B1", |disk| disk.edit(disk.tree(), 0, |page| page[33] = 0x7f)),
     ("B2", |disk| disk.edit(disk.tree(), disk.leaves()[1], |page| plant::swap(page, 3, 9))),
@@ -211,6 +211,24 @@ const SAID: &[Message] = &[
         disk.replace_file_in_catalog(disk.files_of(Kind::TreeMeta)[3], 3);
     }),
     ("X6", "belongs to no table, index or sequence", |disk| disk.create("data/00000fff")),
+    // Of xids that are far away.
+    ("X6", "belongs to no table, index or sequence", |disk| disk.create("data/80000001")),
+    ("X5", "belongs to the system itself", |disk| {
+        disk.replace_file_in_catalog(disk.files_of(Kind::TreeMeta)[3], plant::OUTCOMES);
+    }),
+    // The first page, from before outcomes were forgotten.
+    ("R1", "is an older copy of itself", |disk| {
+        disk.edit_control(|copy| copy[104..112].copy_from_slice(&9u64.to_le_bytes()));
+    }),
+    ("R1", "outcomes of transactions is missing", |disk| {
+        disk.remove(&plant::data(plant::OUTCOMES));
+    }),
+    ("P1", "does not belong here", |disk| {
+        let page = disk.page(plant::OUTCOMES, 0);
+        disk.edit(1, 0, |meta| meta[4] = page[4]);
+        disk.extend(1, 2);
+        disk.edit(1, 1, |other| *other = page);
+    }),
     ("X6", "no whole number of pages", |disk| {
         let name = plant::data(disk.map());
         disk.cut(&name, disk.len(&name) + 100);
@@ -333,7 +351,7 @@ fn a_partial_index_holds_what_its_condition_says() {
 /// Without a file of the catalog nothing can be recovered; that was an error of the system.
 #[test]
 fn a_missing_file_of_the_catalog_is_a_finding() {
-    for file in 1..=5 {
+    for file in [1, 2, 3, 4, 5, plant::OUTCOMES] {
         let disk = sound();
         disk.remove(&plant::data(file));
         let report = disk.verify();

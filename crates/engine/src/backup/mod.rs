@@ -17,6 +17,8 @@
 //! - Nobody is held up, except who cuts or drops a file that is being read: for one read.
 //! - An error of the directory names it, and is none of the original's.
 //!
+//! - Outcomes of transactions that are not kept are not copied: their blocks are holes in the copy.
+//!
 //! Does not do: unlogged tables, which the copy has empty; copy a second time only what changed;
 //! threads.
 
@@ -32,7 +34,8 @@ use rightlink_env::sync::Arc;
 use crate::buffer::BufferPool;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::ids::{FileId, Lsn};
+use crate::ids::{FileId, Lsn, Xid};
+use crate::txn::TxnManager;
 use crate::wal::{Control, CopyError, LogCopy, Wal};
 
 use pages::Pages;
@@ -51,8 +54,21 @@ pub struct Parts<'a> {
     pub wal: &'a Arc<Wal>,
     /// Its tables.
     pub catalog: &'a Catalog,
-    /// The control file of a copy whose log starts and ends there.
-    pub control: &'a dyn Fn(Lsn, Lsn) -> Control,
+    /// Its transactions.
+    pub txns: &'a TxnManager,
+    /// The control file of the copy.
+    pub control: &'a dyn Fn(&End) -> Control,
+}
+
+/// What a copy ends with.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// Where its log begins.
+    pub redo: Lsn,
+    /// Where its log ends.
+    pub durable: Lsn,
+    /// Outcomes of older xids are not kept, as its log says, too.
+    pub oldest_xid: Xid,
 }
 
 /// How far a copy is.
@@ -86,14 +102,14 @@ pub fn run(parts: &Parts<'_>, target: &Target, pace: Pace<'_>) -> Result<Progres
         parts,
         target,
         log: LogCopy::begin(parts.wal, parts.io, target.io()),
-        pages: Pages::new(parts.pool, target)?,
+        pages: Pages::new(parts.pool, parts.txns, target)?,
         done: BTreeMap::new(),
         progress: Progress::default(),
     };
-    let end = copy.copy_pages(pace)?;
+    let (durable, oldest_xid) = copy.copy_pages(pace)?;
     let Copy { log, progress, .. } = copy;
     hit("backup.pages-copied");
-    let control = (parts.control)(log.start(), end);
+    let control = (parts.control)(&End { redo: log.start(), durable, oldest_xid });
     log.finish(&control).map_err(|error| target.blamed(error))?;
     hit("backup.before-unmark");
     target.end()?;
@@ -127,17 +143,21 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    /// Copies all files, and those that appear meanwhile. Returns where the log of the copy ends.
-    fn copy_pages(&mut self, pace: Pace<'_>) -> Result<Lsn> {
+    /// Copies all files, and those that appear meanwhile. Returns where the log of the copy ends,
+    /// and the oldest xid whose outcome is kept there.
+    fn copy_pages(&mut self, pace: Pace<'_>) -> Result<(Lsn, Xid)> {
         loop {
             let wal = self.parts.wal;
+            // Before the log is made durable: what it says of this is in the copy. What was removed
+            // before the files were copied had been forgotten before this last look.
+            let oldest = self.parts.txns.oldest_xid();
             wal.flush(wal.end())?;
             // Before the look at the files: a file that appears or is published later on is so
             // behind this.
             let end = wal.durable();
             let wanted = self.wanted()?;
             if wanted.is_empty() {
-                return Ok(end);
+                return Ok((end, oldest));
             }
             self.progress.pages_in_all = self.progress.pages + self.blocks_of(&wanted);
             for file in wanted {
@@ -145,7 +165,7 @@ impl Copy<'_> {
             }
             if broken("backup-no-second-look") {
                 wal.flush(wal.end())?;
-                return Ok(wal.durable());
+                return Ok((wal.durable(), oldest));
             }
         }
     }
@@ -167,7 +187,10 @@ impl Copy<'_> {
     }
 
     fn blocks_of(&self, files: &BTreeSet<FileId>) -> u64 {
-        let blocks = |file: &FileId| u64::from(self.parts.pool.open_blocks(*file).unwrap_or(0));
+        let blocks = |file: &FileId| {
+            let all = self.parts.pool.open_blocks(*file).unwrap_or(0);
+            u64::from(all.saturating_sub(self.parts.txns.blocks_not_kept(*file)))
+        };
         files.iter().map(blocks).sum()
     }
 

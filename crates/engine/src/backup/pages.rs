@@ -14,10 +14,12 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{BlockNo, FileId, Lsn, PageId};
 use crate::page::{checksum, header};
+use crate::txn::TxnManager;
 
 /// Pages on their way into another directory.
 pub(super) struct Pages<'a> {
     pool: &'a BufferPool,
+    txns: &'a TxnManager,
     target: &'a Target,
     buffer: AlignedBuf,
     _memory: Reservation,
@@ -32,11 +34,15 @@ struct Run {
 
 impl<'a> Pages<'a> {
     /// Copies pages of `pool` to `target`; takes [`CHUNK`] pages of the memory budget.
-    pub(super) fn new(pool: &'a BufferPool, target: &'a Target) -> Result<Self> {
+    pub(super) fn new(
+        pool: &'a BufferPool,
+        txns: &'a TxnManager,
+        target: &'a Target,
+    ) -> Result<Self> {
         let bytes = CHUNK * PAGE_SIZE;
         let full = || Error::Limit(format!("the memory budget has no {bytes} bytes for a backup"));
         let _memory = pool.budget().try_reserve(bytes).ok_or_else(full)?;
-        Ok(Self { pool, target, buffer: AlignedBuf::zeroed(bytes), _memory })
+        Ok(Self { pool, txns, target, buffer: AlignedBuf::zeroed(bytes), _memory })
     }
 
     /// Was block 0 of the file ever formatted? Not if it has none, or is gone.
@@ -60,7 +66,8 @@ impl<'a> Pages<'a> {
     ) -> Result<()> {
         let out = self.target.create(&file.path())?;
         let pool = self.pool;
-        let mut next = 0;
+        let first = self.txns.blocks_not_kept(file);
+        let mut next = first;
         let source = || {
             let block = next;
             let there = pool.open_blocks(file).is_some_and(|blocks| block < blocks);
@@ -70,7 +77,7 @@ impl<'a> Pages<'a> {
         // The length is known, and all of it is needed: full distance from the start.
         let options = StreamOptions { needed: true, ..StreamOptions::ORDERED };
         let mut stream = ReadStream::new(pool, options, source);
-        let (mut run, mut end) = (Run::default(), 0);
+        let (mut run, mut end) = (Run { first, len: 0 }, 0);
         // A file that is dropped meanwhile ends: its table is dropped in the log of the copy.
         while let Some(step) = pool.while_whole(file, || stream.next_tried()) {
             let Some((pin, block)) = step? else { break };

@@ -34,7 +34,7 @@ const MAX_TRIM: u32 = MAX_CHUNK;
 /// What is wrong with a file that is not there.
 const MISSING: &str = "the file is missing";
 /// Most blocks of a file.
-const MAX_BLOCKS: u32 = u32::MAX - 1;
+pub(super) const MAX_BLOCKS: u32 = u32::MAX - 1;
 
 /// Name of `file` below the root.
 pub(super) fn name(file: FileId) -> String {
@@ -96,18 +96,18 @@ impl DataFile {
         self.blocks.load(Ordering::Acquire)
     }
 
-    /// Grows the file by `count` zero blocks and returns the first.
-    pub(super) fn extend(&self, count: u32) -> Result<BlockNo> {
+    /// Grows the file by `count` zero blocks, to `most` at most, and returns the first.
+    pub(super) fn extend(&self, count: u32, most: u32) -> Result<BlockNo> {
         assert!(count > 0, "growth by at least a block");
         points::hit("buffer.extend");
         let mut reached = self.reached.lock();
         let first = self.blocks();
-        let end = first.checked_add(count).filter(|&end| end <= MAX_BLOCKS);
+        let end = first.checked_add(count).filter(|&end| end <= most);
         let end =
             end.ok_or_else(|| Error::Limit(format!("{} has too many blocks", self.name())))?;
         if end > *reached {
             let chunk = (*reached / 8).clamp(MIN_CHUNK, MAX_CHUNK);
-            let ahead = end.saturating_add(chunk - 1).min(MAX_BLOCKS);
+            let ahead = end.saturating_add(chunk - 1).min(most);
             // A full disk may still have what is needed now.
             self.reach(&mut reached, ahead).or_else(|_| self.reach(&mut reached, end))?;
             points::hit("buffer.extend.before-sync");

@@ -17,7 +17,7 @@ use rightlink_env::sync::{
 };
 use rightlink_env::{Budget, Env, Reservation, points, thread};
 
-use crate::buffer::data_file::{DataFile, DataFiles};
+use crate::buffer::data_file::{DataFile, DataFiles, MAX_BLOCKS};
 use crate::buffer::double_write::DoubleWrite;
 use crate::buffer::frame::{Arena, DIRTY, Frame, NO_REDO, PEEKED, VALID, pins};
 use crate::buffer::latched;
@@ -280,8 +280,14 @@ impl BufferPool {
     /// counts as initialised only once a logged record formats it. Blocks that no record has
     /// formatted may be gone after the file is opened again.
     pub fn extend(&self, file: FileId, count: u32) -> Result<BlockNo> {
+        self.extend_within(file, count, MAX_BLOCKS)
+    }
+
+    /// As [`BufferPool::extend`], for a file that never has more than `most` blocks: none is made
+    /// ahead of its use beyond them.
+    pub fn extend_within(&self, file: FileId, count: u32, most: u32) -> Result<BlockNo> {
         latched::assert_none();
-        let extended = self.core.files.expect(file)?.extend(count);
+        let extended = self.core.files.expect(file)?.extend(count, most);
         extended.map_err(|error| self.fatal_if_sync("growth of a data file", error))
     }
 

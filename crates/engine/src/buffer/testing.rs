@@ -40,6 +40,7 @@ pub fn control() -> Control {
         database: 1,
         redo: Lsn(0),
         next_xid: Xid::FIRST,
+        oldest_xid: Xid::FIRST,
         next_file: 64,
         durable: Lsn(0),
         clean: false,

@@ -11,7 +11,7 @@ use rightlink_aio::{Io, IoErrorKind, IoOptions, Method, SimDisk};
 use rightlink_env::Env;
 
 pub use crate::backup::Progress as BackupProgress;
-use crate::backup::{self, Parts, Target};
+use crate::backup::{self, End, Parts, Target};
 use crate::config::PAGE_SIZE;
 use crate::db::Database;
 use crate::db::engine::Engine;
@@ -19,8 +19,8 @@ use crate::db::info::VerifyReport;
 use crate::db::open;
 use crate::db::options::Options;
 use crate::error::{Error, Result};
-use crate::ids::{FileId, Lsn};
-use crate::wal::Control;
+use crate::ids::{FileId, Lsn, Xid};
+use crate::wal::{Control, Wal};
 
 /// How a backup is made.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub struct BackupOptions {
 /// What a restore did.
 #[derive(Clone, Debug)]
 pub struct RestoreReport {
-    /// Bytes copied.
+    /// Bytes written; pages that are zero are left out.
     pub bytes: u64,
     /// What was found when the restored database was checked; it is clean, or there would have
     /// been an error.
@@ -104,9 +104,12 @@ impl Database {
         let engine = self.engine();
         engine.check_open()?;
         let target = target(&engine.env, to.as_ref(), options.disk.as_ref())?;
-        let control = |redo, durable| engine.control_of_copy(redo, durable);
+        // Before the copy: segments for these xids are there, and will be in the copy.
+        let next_xid = engine.txns.next_xid();
+        let control = |end: &End| engine.control_of_copy(next_xid, end);
         let (io, pool, wal) = (&engine.io, &*engine.pool, &engine.wal);
-        let parts = Parts { io, pool, wal, catalog: &engine.catalog, control: &control };
+        let (catalog, txns) = (&engine.catalog, &*engine.txns);
+        let parts = Parts { io, pool, wal, catalog, txns, control: &control };
         let clock = &engine.env.clock;
         let began = clock.now();
         backup::run(&parts, &target, &mut |progress| {
@@ -152,6 +155,10 @@ impl Options {
         if !io.exists(open::CONTROL).map_err(Error::Io)? {
             return Err(Error::NotFound(format!("no database in {}", source.path.display())));
         }
+        // One of another version is refused before anything is copied.
+        if let Err(error @ Error::Invalid(_)) = Wal::read_control(&io) {
+            return Err(error);
+        }
         let mut bytes = 0;
         let target = target(&env, to.as_ref(), None)?;
         let name = source.path.display().to_string();
@@ -194,19 +201,100 @@ fn target(env: &Env, path: &Path, disk: Option<&SimDisk>) -> Result<Target> {
 }
 
 impl Engine {
-    /// The control file of a copy whose log reaches from `redo` to `durable`.
-    fn control_of_copy(&self, redo: Lsn, durable: Lsn) -> Control {
-        let counters = self.counters(false, Lsn(0));
+    /// The control file of a copy that was begun when `next_xid` was to be handed out next.
+    fn control_of_copy(&self, next_xid: Xid, end: &End) -> Control {
+        let counters = self.counters(false, Lsn(0), end.oldest_xid);
         Control {
             database: counters.database,
-            redo,
-            next_xid: counters.next_xid,
+            redo: end.redo,
+            next_xid,
+            oldest_xid: counters.oldest_xid,
             next_file: counters.next_file,
-            durable,
+            durable: end.durable,
             clean: false,
             redo_speed: counters.redo_speed,
             device_depth: counters.device_depth,
             outcomes: 0,
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use rightlink_env::sync::Arc;
+
+    use crate::Database;
+    use crate::config::PAGE_SIZE;
+    use crate::txn::{Isolation, SEGMENT_PAGES, SEGMENT_XIDS};
+    use crate::{TableSchema, Type, Value};
+
+    /// Bytes of a segment of the log.
+    const SEGMENT: u64 = 1 << 20;
+
+    /// Uses so many transaction ids, a thousand in each transaction.
+    fn use_xids(db: &Database, count: u64) {
+        let txns = &db.engine().txns;
+        let end = txns.next_xid().0 + count;
+        while txns.next_xid().0 < end {
+            let mut txn = Arc::clone(txns).begin(Isolation::ReadCommitted);
+            for _ in 0..1000 {
+                txn.begin_statement().unwrap();
+                txn.xid().unwrap();
+            }
+            txn.commit(true).unwrap();
+        }
+    }
+
+    fn insert(db: &Database, id: i64) {
+        let mut txn = db.begin();
+        txn.insert("t", &[Value::Int8(id)]).unwrap();
+        txn.commit().unwrap();
+    }
+
+    /// Pages that a backup and a verification read.
+    fn pages_read(db: &Database, to: &std::path::Path) -> (u64, u64) {
+        (db.backup(to).unwrap().pages, db.verify().unwrap().pages)
+    }
+
+    /// The story: the file with the outcomes of transactions grew with every xid, though most of it
+    /// had long been holes. Backup and verify read all of it, and a restore wrote it.
+    #[test]
+    fn outcomes_that_nobody_needs_are_neither_copied_nor_checked() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let options = Database::options().memory(16 << 20).auto_vacuum(false);
+        let db = options.log_segment_bytes(SEGMENT).open(at("db")).unwrap();
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("t").column("id", Type::Int8)).unwrap();
+        txn.commit().unwrap();
+        insert(&db, 1);
+        let (copied, checked) = pages_read(&db, &at("first"));
+        use_xids(&db, 3 * SEGMENT_XIDS);
+        let used = 3 * u64::from(SEGMENT_PAGES);
+        let (all_copied, all_checked) = pages_read(&db, &at("all"));
+        assert!(all_copied > copied + used && all_checked > checked + used, "all are needed");
+
+        for id in 2..4 {
+            db.vacuum(None).unwrap();
+            insert(&db, id);
+        }
+        db.checkpoint().unwrap();
+        let txns = &db.engine().txns;
+        assert_eq!(txns.segments().len(), 1, "the others went");
+        // Those that were made ahead of their use count, too.
+        let live = (txns.next_xid().0 - txns.oldest_xid().0) / 1000 + 64;
+        let (few_copied, few_checked) = pages_read(&db, &at("few"));
+        println!("pages of outcomes that are needed: {live}");
+        println!("pages of a backup: {copied}, then {all_copied}, then {few_copied}");
+        println!("pages of a verification: {checked}, then {all_checked}, then {few_checked}");
+        assert!(few_copied <= copied + live + 20, "{few_copied} after {copied}, {live} needed");
+        assert!(few_checked <= checked + live + 20, "{few_checked} after {checked}, {live} needed");
+        let first = Database::restore(at("first"), at("restored_first")).unwrap().bytes;
+        let few = Database::restore(at("few"), at("restored_few")).unwrap();
+        // A copy has a segment or two of the log.
+        let most = first + (live + 20) * PAGE_SIZE as u64 + 2 * SEGMENT;
+        assert!(few.bytes <= most, "{} bytes restored, {first} at first", few.bytes);
+        let db = Database::open(at("restored_few")).unwrap();
+        assert_eq!(db.begin().scan("t", &crate::ScanOptions::all()).unwrap().count(), 3);
     }
 }

@@ -6,6 +6,7 @@
 //! Does not do: statements (`transaction`), opening (`open`).
 
 use rightlink_aio::{Io, LockFile};
+use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, FairMutex, Mutex, Ordering};
 use rightlink_env::thread::JoinHandle;
 use rightlink_env::{Env, Rng};
@@ -288,7 +289,17 @@ impl Engine {
     fn finish(&self, underway: Underway, clean: bool) -> Result<()> {
         let Underway { checkpoint, cause, begun } = underway;
         let dirtied = checkpoint.dirtied();
-        let redo = checkpoint.finish(&self.pool, |durable| self.counters(clean, durable))?;
+        // In this order: what the log says of outcomes that are not kept is durable before the
+        // control file says it.
+        let oldest_xid = self.txns.oldest_xid();
+        if !broken("oldest-before-log") {
+            self.wal.flush(self.wal.end())?;
+        }
+        if broken("segment-before-control") {
+            self.txns.drop_segments(oldest_xid)?;
+        }
+        let counters = |durable| self.counters(clean, durable, oldest_xid);
+        let redo = checkpoint.finish(&self.pool, counters)?;
         self.upkeep.redo.store(redo.0, Ordering::Release);
         self.upkeep.dirtied.store(dirtied, Ordering::Release);
         let took = self.env.clock.now() - begun;
@@ -298,18 +309,28 @@ impl Engine {
             self.env.logger.info(&what);
         }
         self.catalog.drop_retired();
-        Ok(())
+        self.txns.drop_segments(oldest_xid)
     }
 
-    /// What the control file is to say; the log is durable up to `durable`.
-    pub(crate) fn counters(&self, clean: bool, durable: Lsn) -> Counters {
+    /// What the control file is to say. The log is durable up to `durable`, and where it says that
+    /// no outcome below `oldest_xid` is kept.
+    pub(crate) fn counters(&self, clean: bool, durable: Lsn, oldest_xid: Xid) -> Counters {
         let (next_xid, next_file) = (self.txns.next_xid(), self.catalog.next_file());
         let (database, device_depth) = (self.database, self.device_depth);
         let redo_speed = self.upkeep.redo_speed;
         // Who does not know it looks for nothing.
         let stamp = || outcomes_stamp(&self.pool, next_xid, durable).unwrap_or(0);
         let outcomes = if clean { stamp() } else { 0 };
-        Counters { database, next_xid, next_file, clean, redo_speed, device_depth, outcomes }
+        Counters {
+            database,
+            next_xid,
+            oldest_xid,
+            next_file,
+            clean,
+            redo_speed,
+            device_depth,
+            outcomes,
+        }
     }
 
     /// What redo would have to do after a crash now.

@@ -273,6 +273,8 @@ impl Engine {
             ("lock_waits", txns.waits),
             ("lock_waits_given_up", txns.given_up),
             ("lock_wait_us", txns.waited.as_micros() as u64),
+            ("xids_kept", self.txns.xids_kept()),
+            ("xids_left", self.txns.xids_left()),
             ("device_reads", io.reads),
             ("device_read_bytes", io.read_bytes),
             ("device_writes", io.writes),

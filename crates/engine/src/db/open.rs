@@ -28,11 +28,11 @@ use crate::db::options::{MAX_INSERT_THREADS, Options};
 use crate::db::tally::Cause;
 use crate::db::vacuum;
 use crate::error::{Error, Result};
-use crate::ids::{Lsn, Xid};
+use crate::ids::{FileId, Lsn, Xid};
 use crate::recovery::checkpoint::Pace;
 use crate::recovery::redo::{self, Replayed};
 use crate::sort::TempFiles;
-use crate::txn::{STATUS_FILE, TxnManager, TxnOptions, outcomes_stamp};
+use crate::txn::{MAX_XID, STATUS_FILE, TxnManager, TxnOptions, outcomes_stamp, segments_of};
 use crate::wal::{Control, RedoSpeed, UNFINISHED_CONTROL, Wal, WalOptions};
 
 pub(crate) const CREATING: &str = "creating";
@@ -122,6 +122,11 @@ fn check(options: &Options) -> Result<()> {
     if !(MIN_POOL_PAGES..=MAX_POOL_PAGES).contains(&pages) {
         let bounds = format!("{MIN_POOL_PAGES} to {MAX_POOL_PAGES}");
         return Err(Error::Invalid(format!("option pool_pages: {pages} is not in {bounds}")));
+    }
+    let (first, bounds) = (options.first_xid, Xid::FIRST..Xid(MAX_XID));
+    if !bounds.contains(&first) {
+        let bounds = format!("{} to {}", Xid::FIRST, MAX_XID - 1);
+        return Err(Error::Invalid(format!("option first_xid: {first} is not in {bounds}")));
     }
     Ok(())
 }
@@ -213,7 +218,8 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
     let control = Control {
         database,
         redo: Lsn(0),
-        next_xid: Xid::FIRST,
+        next_xid: options.first_xid,
+        oldest_xid: options.first_xid,
         next_file: crate::catalog::FIRST_USER_FILE,
         durable: Lsn(0),
         clean: false,
@@ -224,8 +230,9 @@ fn create(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Eng
     let wal = Arc::new(Wal::create(&env, &io, wal_options(options), &control)?);
     let pool = BufferPool::new(&env, &io, Arc::clone(&wal), pool_options(options))?;
     device::set_streams(&pool, options, device_depth);
-    TxnManager::create(&pool)?;
-    let txns = TxnManager::open_with(Arc::clone(&pool), Xid::FIRST, txn_options(&env, options))?;
+    TxnManager::create(&pool, options.first_xid)?;
+    let txns =
+        TxnManager::open_with(Arc::clone(&pool), options.first_xid, txn_options(&env, options))?;
     let catalog = Catalog::create(&pool, &txns)?;
     let pace = Pace::new(options.max_log_bytes, pool.frames(), control.redo_speed);
     let upkeep = Upkeep::new(pace, wal.end(), control.redo_speed, vacuum_settings(options));
@@ -283,7 +290,7 @@ fn clear(io: &Io) -> Result<()> {
 /// Brings a database that exists up to the end of its log.
 pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Result<Arc<Engine>> {
     let control = Wal::read_control(&io)?;
-    check_system_files(&io)?;
+    check_system_files(&io, &control)?;
     let log = redo::find_end(&env, &io, control.redo)?;
     let healed = DoubleWrite::recover(&io, !options.offline)?.len();
     if healed > 0 || log.dropped > 0 {
@@ -312,10 +319,18 @@ pub(crate) fn recover(env: Env, io: Io, lock: LockFile, options: &Options) -> Re
     }
     let txns =
         TxnManager::open_with(Arc::clone(&pool), control.next_xid, txn_options(&env, options))?;
+    if txns.oldest_xid() < control.oldest_xid {
+        let what = "the first page is an older copy of itself: outcomes of transactions are kept \
+                    from an earlier xid on than at the last checkpoint";
+        return Err(Error::corrupt_file(STATUS_FILE.path(), what));
+    }
     let used = control.next_file.max(replayed.last_file + 1);
     let catalog = Catalog::open(&pool, &txns, used)?;
     if !options.offline {
-        drop_orphans(&env, &pool, &catalog)?;
+        let mut needed = txns.segments();
+        // Up to the next checkpoint the control file says that these are there.
+        needed.extend(segments_of(control.oldest_xid..control.next_xid));
+        drop_orphans(&env, &pool, &catalog, &needed)?;
     }
     if !control.clean || log.records > 0 {
         catalog.empty_unlogged()?;
@@ -370,7 +385,7 @@ fn check_outcomes(pool: &Arc<BufferPool>, control: &Control) -> Result<()> {
 }
 
 /// Without these nothing can be read, and redo would make empty ones.
-fn check_system_files(io: &Io) -> Result<()> {
+fn check_system_files(io: &Io, control: &Control) -> Result<()> {
     match io.list("wal") {
         Err(error) if error.kind == IoErrorKind::NotFound => {
             return Err(Error::corrupt_file("wal", "the directory of the log is missing"));
@@ -381,6 +396,12 @@ fn check_system_files(io: &Io) -> Result<()> {
         if !io.exists(&file.path()).map_err(Error::Io)? {
             let what = "a file of the system's own tables is missing";
             return Err(Error::corrupt_file(file.path(), what));
+        }
+    }
+    for segment in segments_of(control.oldest_xid..control.next_xid) {
+        if !io.exists(&segment.path()).map_err(Error::Io)? {
+            let what = "a file with outcomes of transactions is missing";
+            return Err(Error::corrupt_file(segment.path(), what));
         }
     }
     Ok(())
@@ -396,9 +417,11 @@ fn newer(now: RedoSpeed, before: RedoSpeed) -> RedoSpeed {
 }
 
 /// Removes files that a transaction without a commit made, or one with a commit dropped. One that
-/// cannot be removed is in nobody's way, and the next opening tries again.
-fn drop_orphans(env: &Env, pool: &BufferPool, catalog: &Catalog) -> Result<()> {
-    let owned = catalog.files()?;
+/// cannot be removed is in nobody's way, and the next opening tries again. Files that are `needed`
+/// stay, though no table has them.
+fn drop_orphans(env: &Env, pool: &BufferPool, catalog: &Catalog, needed: &[FileId]) -> Result<()> {
+    let mut owned = catalog.files()?;
+    owned.extend(needed);
     for file in pool.files_on_disk()? {
         if file.0 >= crate::catalog::FIRST_USER_FILE && !owned.contains(&file) {
             env.logger.debug(&format!("file {} belongs to no table and is removed", file.0));

@@ -13,6 +13,7 @@ use crate::buffer::Prefetch;
 use crate::db::Database;
 use crate::db::info::VerifyReport;
 use crate::error::Result;
+use crate::ids::Xid;
 
 /// Most threads that one statement uses.
 pub(crate) const MAX_INSERT_THREADS: usize = 64;
@@ -41,6 +42,7 @@ pub struct Options {
     pub(crate) lock_timeout: Option<Duration>,
     pub(crate) logger: Option<Logger>,
     pub(crate) pool_pages: Option<usize>,
+    pub(crate) first_xid: Xid,
     pub(crate) simulation: Option<(Env, SimDisk)>,
     /// Opened only to be checked: nothing is kept.
     pub(crate) offline: bool,
@@ -73,6 +75,7 @@ impl Default for Options {
             lock_timeout: None,
             logger: None,
             pool_pages: None,
+            first_xid: Xid::FIRST,
             simulation: None,
             offline: false,
             restoring: false,
@@ -168,6 +171,13 @@ impl Options {
         self
     }
 
+    /// The first transaction id of a database that is created (tests): those before it count as
+    /// used up.
+    pub fn first_xid(mut self, xid: u64) -> Self {
+        self.first_xid = Xid(xid);
+        self
+    }
+
     /// Pages of the buffer pool, instead of what the memory budget allows (tests and experiments).
     pub fn pool_pages(mut self, pages: usize) -> Self {
         self.pool_pages = Some(pages);
@@ -236,8 +246,8 @@ impl Options {
     ///
     /// # Errors
     /// `Locked` when it is open elsewhere, `Corruption` when its log or control file is damaged,
-    /// `Invalid` when the format is newer than this library, `NotFound` when there is none and
-    /// [`Options::create`] is off.
+    /// `Invalid` when the format is of another version than this library's, `NotFound` when there
+    /// is none and [`Options::create`] is off.
     pub fn open(mut self, path: impl AsRef<Path>) -> Result<Database> {
         self.path = path.as_ref().to_path_buf();
         Database::open_with(&self)

@@ -37,7 +37,7 @@ impl Fixture {
 
     fn with(frames: usize, options: HeapOptions) -> Fixture {
         let pool = testing::pool(frames, 1).pool;
-        TxnManager::create(&pool).expect("a status file");
+        TxnManager::create(&pool, Xid::FIRST).expect("a status file");
         let txns = TxnManager::open(Arc::clone(&pool), Xid::FIRST).expect("a manager");
         let heap = Heap::create(&pool, &txns, FILES, options).expect("a heap");
         Fixture { pool, txns, heap }

@@ -35,6 +35,8 @@ pub struct Counters {
     pub database: u64,
     /// First xid not handed out.
     pub next_xid: Xid,
+    /// Outcomes of older ones are not kept; the log that says so is durable.
+    pub oldest_xid: Xid,
     /// First file number not handed out.
     pub next_file: u32,
     /// Is this the last one before a clean close?
@@ -93,6 +95,7 @@ impl Checkpoint {
             database: counters.database,
             redo,
             next_xid: counters.next_xid,
+            oldest_xid: counters.oldest_xid,
             next_file: counters.next_file,
             durable: wal.durable(),
             clean: counters.clean,
@@ -316,6 +319,7 @@ mod late_marks {
         let counters = |_| Counters {
             database: stored.database,
             next_xid: stored.next_xid,
+            oldest_xid: stored.oldest_xid,
             next_file: stored.next_file,
             clean: false,
             redo_speed: stored.redo_speed,

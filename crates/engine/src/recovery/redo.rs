@@ -21,6 +21,7 @@ use crate::buffer::{BufferPool, Delivery, ReadStream, RedoPage, StreamOptions};
 use crate::error::Result;
 use crate::ids::{Lsn, PageId};
 use crate::page::delta;
+use crate::txn::is_segment;
 use crate::wal::{MAX_RECORD_BYTES, Reader, Record, RedoSpeed};
 
 /// Most bytes of log that a batch holds: more would hardly find more neighbours.
@@ -54,7 +55,7 @@ pub struct Replayed {
     pub nanos: u64,
     /// Of those, for reading and sorting the log.
     pub log_nanos: u64,
-    /// Highest file number that a record names.
+    /// Highest number of a table's, an index's or a sequence's file that a record names.
     pub last_file: u32,
 }
 
@@ -173,7 +174,9 @@ impl Batch {
         self.from.get_or_insert(record.start);
         for (page, delta) in &record.parts {
             done.deltas += 1;
-            done.last_file = done.last_file.max(page.file.0);
+            if !is_segment(page.file) {
+                done.last_file = done.last_file.max(page.file.0);
+            }
             let at = (self.deltas.len(), delta.len());
             self.deltas.extend_from_slice(delta);
             self.changes.push(Change { page: *page, end: record.end, at });

@@ -23,8 +23,9 @@ use crate::txn::manager::{TxnManager, bump};
 use crate::txn::outcome::Late;
 use crate::txn::own::{OwnSet, Run};
 use crate::txn::ring::ABORTED;
+use crate::txn::segments::{by_page, page_of};
 use crate::txn::state::{State, TxnId};
-use crate::txn::status::{CHILD, COMMITTED, Entries, MAX_PAGES, by_page, page_of};
+use crate::txn::status::{CHILD, COMMITTED, Entries, MAX_PAGES};
 use crate::wal::RecordKind;
 
 /// A transaction that ends: its number, its xids, and the first of them that was not used.

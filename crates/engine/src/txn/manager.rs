@@ -4,7 +4,8 @@
 //! aborted when it ends. The ceiling on disk ("limit") is raised in steps that double from 1,024 to
 //! 65,536 xids, by a log record that precedes every record of an xid below it (see `status`);
 //! opening starts at the ceiling. [`TxnManager::seal`] lowers it at a clean close, so that opening
-//! often costs no xids.
+//! often costs no xids. Xids end at [`MAX_XID`]: from [`FEW_LEFT`] on that is logged, and at the
+//! end statements that write are refused.
 //!
 //! Invariants: `horizon` and `finished_below` never go back; both are changed under the lock only
 //! and may lag behind the truth; they never run ahead of it.
@@ -17,7 +18,7 @@ use rightlink_env::{Clock, Logger, Nanos};
 
 use crate::buffer::BufferPool;
 use crate::error::{ConflictKind, Error, Result};
-use crate::ids::{Csn, ObjectId, Xid};
+use crate::ids::{Csn, FileId, ObjectId, Xid};
 use crate::txn::bells::{StateGuard, StateLock};
 use crate::txn::dead_hints::{self, DeadHints};
 use crate::txn::helpers::Helpers;
@@ -25,9 +26,10 @@ use crate::txn::locks::LockMode;
 use crate::txn::outcome::CSN_OLD;
 use crate::txn::own::{MAX_RUN, Run};
 use crate::txn::ring::{DurableCommits, StatusRing};
+use crate::txn::segments::{self, MAX_XID};
 use crate::txn::snapshot::SnapshotSet;
 use crate::txn::state::{Running, State, TxnId, Wait};
-use crate::txn::status::{self, Meta, PooledStatus, StatusFile};
+use crate::txn::status::{Meta, PooledStatus, StatusFile};
 use crate::txn::transaction::{Isolation, Transaction};
 
 /// Settings of the manager.
@@ -180,6 +182,10 @@ struct Ceiling {
 const MAX_LATE: usize = 8;
 const MIN_STEP: u64 = 1 << 10;
 const MAX_STEP: u64 = 1 << 16;
+/// When so few xids are left, the log is told so: 17 years at a million a second.
+const FEW_LEFT: u64 = MAX_XID / 16;
+/// It is told again whenever this many more were used.
+const TOLD_EVERY: u64 = FEW_LEFT / 1024;
 
 /// All transactions of an open database.
 pub struct TxnManager {
@@ -203,10 +209,11 @@ pub struct TxnManager {
 }
 
 impl TxnManager {
-    /// Creates the status file of a new database. The caller makes the log durable before anything
-    /// says that the database exists.
-    pub fn create(pool: &Arc<BufferPool>) -> Result<()> {
-        PooledStatus::create(pool).map(|_| ())
+    /// Creates the status file of a new database, whose first xid is `first`. The caller makes the
+    /// log durable before anything says that the database exists.
+    pub fn create(pool: &Arc<BufferPool>, first: Xid) -> Result<()> {
+        assert!((Xid::FIRST.0..MAX_XID).contains(&first.0), "an xid that can be handed out");
+        PooledStatus::create(pool, first.0).map(|_| ())
     }
 
     /// Opens over the status file; every xid below `next` that has no commit is aborted.
@@ -228,7 +235,11 @@ impl TxnManager {
         assert!(options.ring as u64 >= 2 * MAX_RUN, "the ring holds two runs");
         let meta = file.meta()?;
         let next = next.0.max(meta.limit).max(Xid::FIRST.0);
-        Ok(Arc::new(TxnManager {
+        if next > MAX_XID {
+            let what = format!("xid {next} is to be handed out next, but xids end at {MAX_XID}");
+            return Err(Error::corrupt_file("control", what));
+        }
+        let manager = Arc::new(TxnManager {
             ring: StatusRing::new(options.ring, next),
             state: StateLock::new(State::new(next, meta.limit, CSN_OLD)),
             ceiling: Mutex::new(Ceiling { meta, step: MIN_STEP }),
@@ -245,7 +256,9 @@ impl TxnManager {
             dead_hints: dead_hints::Setting::default(),
             next: AtomicU64::new(next),
             horizon: AtomicU64::new(next),
-        }))
+        });
+        manager.tell_if_few_are_left(next);
+        Ok(manager)
     }
 
     /// Starts a transaction. No xid is taken before its first write.
@@ -295,6 +308,47 @@ impl TxnManager {
         Xid(self.oldest.load(Ordering::Acquire))
     }
 
+    /// Xids that were handed out and whose outcomes are kept.
+    pub fn xids_kept(&self) -> u64 {
+        // In this order: the second one is never below the first.
+        let oldest = self.oldest_xid().0;
+        self.next_xid().0 - oldest
+    }
+
+    /// Xids that can still be handed out.
+    pub fn xids_left(&self) -> u64 {
+        MAX_XID - self.next_xid().0
+    }
+
+    /// The segments of the status file with outcomes that are kept.
+    pub fn segments(&self) -> Vec<FileId> {
+        // In this order: the bounds only rise, the second one is never below the first.
+        let oldest = self.oldest_xid();
+        segments::segments_of(oldest..Xid(self.state.lock().limit)).collect()
+    }
+
+    /// May the segment `file` be there after a clean close? One whose outcomes are not kept is
+    /// removed behind the last checkpoint, one that was made ahead of its use when the database is
+    /// opened.
+    pub fn may_have_segment(&self, file: FileId) -> bool {
+        let ahead = (self.next_xid().0 + MAX_RUN + MAX_STEP).min(MAX_XID - 1);
+        file <= segments::segment_of(ahead)
+    }
+
+    /// Blocks at the beginning of `file` whose outcomes are not kept, if it is a segment of the
+    /// status file; they may be there or not.
+    pub fn blocks_not_kept(&self, file: FileId) -> u32 {
+        if !segments::is_segment(file) {
+            return 0;
+        }
+        let oldest = segments::page_id(self.oldest_xid().0);
+        match oldest.file.cmp(&file) {
+            std::cmp::Ordering::Less => 0,
+            std::cmp::Ordering::Equal => oldest.block.0,
+            std::cmp::Ordering::Greater => u32::MAX,
+        }
+    }
+
     /// The last commit number given out.
     pub fn last_csn(&self) -> Csn {
         Csn(self.state.lock().csn)
@@ -317,17 +371,27 @@ impl TxnManager {
     pub fn cut_off(&self, below: Xid) -> Result<()> {
         assert!(below <= self.horizon(), "only finished xids that everyone sees are forgotten");
         let mut ceiling = self.ceiling.lock();
-        if below.0 <= ceiling.meta.oldest {
+        // The last one is kept, so that its segment stays: it goes on with the next xid.
+        let oldest = below.0.min(self.next_xid().0 - 1);
+        if oldest <= ceiling.meta.oldest {
             return Ok(());
         }
-        let meta = Meta { oldest: below.0.min(ceiling.meta.limit), ..ceiling.meta };
+        let meta = Meta { oldest, ..ceiling.meta };
         self.file.set_meta(meta)?;
         let before = std::mem::replace(&mut ceiling.meta, meta).oldest;
-        self.oldest.store(meta.oldest, Ordering::Release);
-        if status::page_of(before) < status::page_of(meta.oldest) {
-            self.file.forget(meta.oldest)?;
+        self.oldest.store(oldest, Ordering::Release);
+        drop(ceiling);
+        if segments::page_of(before) < segments::page_of(oldest) {
+            self.file.forget(oldest)?;
         }
         Ok(())
+    }
+
+    /// Removes the segments of the status file that [`TxnManager::cut_off`] has left without an
+    /// outcome that is kept. The control file says durably that none is kept below `below`.
+    pub fn drop_segments(&self, below: Xid) -> Result<()> {
+        assert!(below <= self.oldest_xid(), "segments go when their outcomes were forgotten");
+        self.file.drop_segments(below.0)
     }
 
     /// Ends the handing out of xids and lowers the ceiling to the first one not handed out. For a
@@ -489,14 +553,37 @@ impl TxnManager {
         if ceiling.meta.limit >= end || self.state.lock().sealed {
             return Ok(());
         }
-        let limit = end.max(ceiling.meta.limit + ceiling.step);
+        if end > MAX_XID {
+            let what = format!(
+                "all {MAX_XID} transaction ids of this database are used up: it can be read, and \
+                 its tables exported and loaded into a new database"
+            );
+            return Err(Error::Limit(what));
+        }
+        let before = ceiling.meta.limit;
+        let limit = end.max(before + ceiling.step).min(MAX_XID);
         let meta = Meta { limit, ..ceiling.meta };
-        self.file.reserve(limit)?;
+        self.file.reserve(before..limit)?;
         self.file.set_meta(meta)?;
         ceiling.meta = meta;
         ceiling.step = (ceiling.step * 2).clamp(MIN_STEP, MAX_STEP);
         self.state.lock().limit = limit;
+        if (MAX_XID - limit) / TOLD_EVERY != (MAX_XID - before) / TOLD_EVERY {
+            self.tell_if_few_are_left(limit);
+        }
         Ok(())
+    }
+
+    /// Warns when the xids below `next` are most of those that there can ever be.
+    fn tell_if_few_are_left(&self, next: u64) {
+        let left = MAX_XID - next;
+        if left < FEW_LEFT {
+            let what = format!(
+                "{left} transaction ids of {MAX_XID} are left: when they are used up, the \
+                 database can only be read; load its tables into a new one before"
+            );
+            self.options.logger.warn(&what);
+        }
     }
 
     /// Publishes the bounds that may have moved with `state`.

@@ -10,7 +10,8 @@
 //! | `dead_hints` | whether scans mark dead index entries, for measuring |
 //! | `own` | the xids of one transaction and which of them are aborted |
 //! | `ring` | outcomes of recent xids, read without a lock; which commits are durable (R1) |
-//! | `status` | outcomes on disk: the status file |
+//! | `status` | outcomes on disk: the status file and its segments |
+//! | `segments` | where the outcome of an xid lies |
 //! | `state` | what the manager's one lock guards |
 //! | `bells` | that lock, and how those are woken who wait |
 //! | `waiting` | blocking, deadlocks, timeouts, cancel |
@@ -49,6 +50,7 @@ mod manager;
 mod outcome;
 mod own;
 mod ring;
+mod segments;
 mod snapshot;
 mod state;
 mod status;
@@ -70,6 +72,7 @@ pub use manager::{
     LiveSnapshot, LockState, LockTarget, RunningTxn, TxnCounters, TxnManager, TxnOptions, WaitsFor,
 };
 pub use outcome::{CSN_OLD, Status};
+pub use segments::{FIRST_SEGMENT, MAX_XID, SEGMENT_PAGES, SEGMENT_XIDS, is_segment, segments_of};
 pub use snapshot::{Hold, Snapshot, SnapshotSet};
 pub use status::{STATUS_FILE, outcomes_stamp};
 pub use transaction::{CancelHandle, Isolation, Reads, Savepoint, Start, Transaction, Waited};

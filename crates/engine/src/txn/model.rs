@@ -14,9 +14,8 @@ use rightlink_env::sync::{Arc, Mutex};
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
 use crate::txn::manager::{TxnManager, TxnOptions};
-use crate::txn::status::{
-    CHILD, Entries, MAX_PAGES, Meta, NOT_COMMITTED, PER_PAGE, StatusFile, by_page, page_of,
-};
+use crate::txn::segments::{PER_PAGE, by_page, page_of};
+use crate::txn::status::{CHILD, Entries, MAX_PAGES, Meta, NOT_COMMITTED, StatusFile};
 use crate::wal::RecordKind;
 
 /// What a page holds: entries, or in page `u64::MAX` the meta data.
@@ -181,11 +180,15 @@ impl StatusFile for ModelFile {
         Ok(self.0.lock().append(vec![store(0, meta.limit), store(1, meta.oldest)]))
     }
 
-    fn reserve(&self, _limit: u64) -> Result<()> {
+    fn reserve(&self, _xids: Range<u64>) -> Result<()> {
         Ok(())
     }
 
     fn forget(&self, _oldest: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn drop_segments(&self, _oldest: u64) -> Result<()> {
         Ok(())
     }
 

@@ -18,12 +18,13 @@ use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, Ordering};
 
 use crate::error::{Error, Result};
-use crate::ids::{Csn, PageId, Xid};
+use crate::ids::{Csn, Xid};
 use crate::txn::manager::TxnManager;
 use crate::txn::own::OwnSet;
 use crate::txn::ring::{ABORTED, IN_PROGRESS};
+use crate::txn::segments::{by_page, page_id};
 use crate::txn::state::State;
-use crate::txn::status::{CHILD, COMMITTED, NOT_COMMITTED, STATUS_FILE, by_page, page_of};
+use crate::txn::status::{CHILD, COMMITTED, NOT_COMMITTED};
 
 /// Commit number of everything that every snapshot sees: committed before this process started, or
 /// so long ago that its own number was dropped. Numbers given out are larger.
@@ -136,7 +137,7 @@ impl TxnManager {
         if let Some(status) = self.in_memory(xid)? {
             return Ok(Some(status));
         }
-        let Some(entry) = read(xid.0)? else { return Ok(None) };
+        let Some(entry) = self.kept(xid, read)? else { return Ok(None) };
         if entry & CHILD == 0 {
             return self.decode(xid, entry).map(Some);
         }
@@ -147,22 +148,31 @@ impl TxnManager {
         if let Some(status) = self.in_memory(parent)? {
             return Ok(Some(status));
         }
-        let Some(entry) = read(parent.0)? else { return Ok(None) };
+        let Some(entry) = self.kept(parent, read)? else { return Ok(None) };
         self.decode(parent, entry).map(Some)
+    }
+
+    /// The entry of `xid`, whose page may be removed at the time: what is read then counts for
+    /// nothing.
+    fn kept(&self, xid: Xid, read: &dyn Fn(u64) -> Entry) -> Entry {
+        let entry = read(xid.0);
+        self.check_known(xid)?;
+        entry
+    }
+
+    /// Error unless the outcome of `xid` is kept.
+    fn check_known(&self, xid: Xid) -> Result<()> {
+        let (oldest, next) = (self.oldest.load(Ordering::Acquire), self.next_xid());
+        if (oldest..next.0).contains(&xid.0) {
+            return Ok(());
+        }
+        let what = format!("transaction {xid} is named, but known are {oldest} to {next}");
+        Err(Error::corrupt_file("data pages", what))
     }
 
     /// The answer that memory has; `None` if the page must be asked, whose answer is final then.
     fn in_memory(&self, xid: Xid) -> Result<Option<Status>> {
-        let oldest = self.oldest.load(Ordering::Acquire);
-        if xid >= self.next_xid() || xid.0 < oldest {
-            return Err(Error::corrupt_file(
-                "data pages",
-                format!(
-                    "transaction {xid} is named, but known are {oldest} to {}",
-                    self.next_xid()
-                ),
-            ));
-        }
+        self.check_known(xid)?;
         if let Some(value) = self.ring.get(xid.0) {
             return Ok(Some(Status::from_slot(value)));
         }
@@ -240,6 +250,5 @@ impl State {
 
 /// A status entry that cannot be.
 fn damaged(xid: Xid, what: &str) -> Error {
-    let block = u32::try_from(page_of(xid.0) + 1).unwrap_or(u32::MAX);
-    Error::corrupt(PageId::new(STATUS_FILE, block), format!("status of transaction {xid} {what}"))
+    Error::corrupt(page_id(xid.0), format!("status of transaction {xid} {what}"))
 }

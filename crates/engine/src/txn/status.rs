@@ -1,7 +1,9 @@
-//! Outcomes on disk: the status file.
+//! Outcomes on disk: the status file and its segments.
 //!
-//! Block 0 is the meta page (after the header: magic, limit, oldest kept xid, each u64). The others
-//! hold one u64 per xid, [`PER_PAGE`] to a page:
+//! The status file is the meta page (after the header: magic, limit, oldest kept xid, each u64).
+//! Segments hold one u64 per xid. A new one is made when xids reach it and one is removed when its
+//! outcomes are not kept any more, so what there is to copy and to check grows with the xids that
+//! rows still name, not with those that were ever used:
 //!
 //! | value | meaning |
 //! |---|---|
@@ -19,21 +21,28 @@
 //! - An xid below `limit` may have been handed out; the record that raised `limit` precedes, in the
 //!   log, every record of such an xid. Nothing reaches the disk before its log does, so no sync is
 //!   needed.
-//! - Blocks for every xid below `limit` exist before the limit is raised: a commit finds its space.
-//!   A block may still be zero: not committed.
+//! - Every segment with an xid of `oldest .. limit` exists, durably, before the record that makes
+//!   it needed, and so do its blocks for xids below `limit`: a commit finds its space. A block may
+//!   still be zero: not committed.
 //! - Commit numbers are written without a record, only into entries that are committed or children,
 //!   and (R1) only when the commit record is durable: a child's page does not carry that record's
 //!   LSN.
-//!
 //! - The space of whole pages below `oldest` is given back to the system once the record that
-//!   raised `oldest` is durable; the file keeps its length, and xids their places.
+//!   raised `oldest` is durable.
+//! - A segment whose xids are all below `oldest` is removed only after the control file says so,
+//!   which it does only when that record is durable. So redo, which begins at the position in the
+//!   control file, never lacks a segment that is needed, and whoever opens the database knows from
+//!   the control file which segments must be there. Redo may make a removed segment anew, from
+//!   records of xids that nobody asks for any more; it is removed like any file without an owner,
+//!   but only once the control file does not name it.
 //!
-//! Does not do: cache, order commits.
+//! Does not do: cache, order commits, say where an xid's entry lies (`segments`).
 
 use std::ops::Range;
 
-use rightlink_env::sync::Arc;
-use rightlink_env::{points, thread};
+use rightlink_env::points;
+use rightlink_env::sync::{Arc, Mutex};
+use rightlink_env::thread;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::buffer::{BufferPool, Held, Mtr, Pin};
@@ -41,12 +50,14 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, Lsn, PageId, Xid};
 use crate::page::header::{self, HEADER_SIZE, PageKind, u64_at};
+use crate::txn::segments::{
+    MAX_XID, PER_PAGE, SEGMENT_PAGES, by_page, is_segment, offset_of, page_id, page_of,
+    place_of_page, segment_of, segments_of, xids_of,
+};
 use crate::wal::RecordKind;
 
-/// The status file.
+/// The file of the meta page.
 pub const STATUS_FILE: FileId = FileId(1);
-/// Entries of a page.
-pub(super) const PER_PAGE: u64 = ((PAGE_SIZE - HEADER_SIZE) / 8) as u64;
 /// Most pages of one record: few enough for the smallest pool.
 pub(super) const MAX_PAGES: u64 = 4;
 
@@ -75,11 +86,14 @@ pub(super) trait StatusFile: Send + Sync {
     fn meta(&self) -> Result<Meta>;
     /// Replaces the meta page; one record.
     fn set_meta(&self, meta: Meta) -> Result<Lsn>;
-    /// Makes room for the outcomes of all xids below `limit`.
-    fn reserve(&self, limit: u64) -> Result<()>;
+    /// Makes room for the outcomes of `xids`, the first of which is the limit.
+    fn reserve(&self, xids: Range<u64>) -> Result<()>;
     /// Gives the space of the outcomes below `oldest` back, as far as that can be done; the meta
     /// page says so already.
     fn forget(&self, oldest: u64) -> Result<()>;
+    /// Removes the segments whose xids are all below `oldest`, as far as that can be done; the
+    /// control file says so already.
+    fn drop_segments(&self, oldest: u64) -> Result<()>;
     /// Entry of `xid`.
     fn read(&self, xid: u64) -> Result<u64>;
     /// Entry of `xid`, if that needs neither I/O nor waiting.
@@ -96,44 +110,16 @@ pub(super) trait StatusFile: Send + Sync {
     fn durable(&self) -> Lsn;
 }
 
-/// Number of the page, counted without the meta page, that holds `xid`.
-pub(super) fn page_of(xid: u64) -> u64 {
-    xid / PER_PAGE
-}
-
-/// Cuts `range` at page boundaries.
-pub(super) fn by_page(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    let mut next = range.start;
-    std::iter::from_fn(move || {
-        let end = range.end.min((page_of(next) + 1) * PER_PAGE);
-        let part = next..end;
-        next = end;
-        (!part.is_empty()).then_some(part)
-    })
-}
-
 /// "RLTXNST" and the version of this layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"RLTXNST\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"RLTXNST\x02");
 const MAGIC_AT: usize = HEADER_SIZE;
 const LIMIT_AT: usize = HEADER_SIZE + 8;
 const OLDEST_AT: usize = HEADER_SIZE + 16;
 /// Pages of outcomes that a stamp is about: 65,280 xids.
-const STAMPED: u32 = 64;
+const STAMPED: u64 = 64;
 const META: PageId = PageId::new(STATUS_FILE, 0);
-/// The file doubles until it grows by so many blocks: 65,280 xids.
+/// A segment doubles until it grows by so many blocks: 65,280 xids.
 const GROW_BLOCKS: u32 = 64;
-
-/// Page of `xid`.
-fn page_id(xid: u64) -> Result<PageId> {
-    let block = page_of(xid) + 1;
-    let block = u32::try_from(block).map_err(|_| Error::Limit(format!("status of xid {xid}")))?;
-    Ok(PageId::new(STATUS_FILE, block))
-}
-
-/// Offset of `xid` in its page.
-fn offset_of(xid: u64) -> usize {
-    HEADER_SIZE + (xid % PER_PAGE) as usize * 8
-}
 
 /// Entry of `xid` on `page`, whose bytes are `bytes`. A page never formatted has no commits.
 fn entry_on(page: PageId, bytes: &[u8; PAGE_SIZE], xid: u64) -> Result<u64> {
@@ -147,28 +133,51 @@ fn entry_on(page: PageId, bytes: &[u8; PAGE_SIZE], xid: u64) -> Result<u64> {
 /// The status file in a buffer pool.
 pub(super) struct PooledStatus {
     pool: Arc<BufferPool>,
+    /// Held by whoever gives space back: a segment that is punched is not removed meanwhile.
+    space: Mutex<()>,
 }
 
 impl PooledStatus {
-    /// Creates the file with an empty meta page.
-    pub(super) fn create(pool: &Arc<BufferPool>) -> Result<PooledStatus> {
+    /// Creates the file with a meta page that says that `first` is the first xid. No segment is
+    /// needed yet.
+    pub(super) fn create(pool: &Arc<BufferPool>, first: u64) -> Result<PooledStatus> {
         pool.create_file(STATUS_FILE, true)?;
         pool.extend(STATUS_FILE, 1)?;
-        let file = PooledStatus { pool: Arc::clone(pool) };
-        file.set_meta(Meta { limit: Xid::FIRST.0, oldest: Xid::FIRST.0 })?;
+        let file = PooledStatus { pool: Arc::clone(pool), space: Mutex::default() };
+        file.set_meta(Meta { limit: first, oldest: first })?;
         Ok(file)
     }
 
-    /// Opens the file.
+    /// Opens the file and the segments that are needed.
     pub(super) fn open(pool: Arc<BufferPool>) -> Result<PooledStatus> {
         pool.open_file(STATUS_FILE, true)?;
-        Ok(PooledStatus { pool })
+        let file = PooledStatus { pool, space: Mutex::default() };
+        let Meta { limit, oldest } = file.meta()?;
+        segments_of(Xid(oldest)..Xid(limit))
+            .try_for_each(|segment| file.pool.open_file(segment, true))?;
+        Ok(file)
     }
 
-    /// Page of `xid`, unless the file ends before it.
-    fn existing(&self, xid: u64) -> Result<Option<PageId>> {
-        let page = page_id(xid)?;
-        Ok((page.block.0 < self.pool.blocks(STATUS_FILE)).then_some(page))
+    /// Is the page there? Not if its segment was removed or ends before it.
+    fn is_there(&self, page: PageId) -> bool {
+        self.pool.open_blocks(page.file).is_some_and(|blocks| page.block.0 < blocks)
+    }
+
+    /// Runs `work` on the page, which is not removed meanwhile, unless it is not there.
+    fn if_there<T>(&self, page: PageId, work: impl FnOnce(Pin) -> Result<T>) -> Result<Option<T>> {
+        let look = || match self.is_there(page) {
+            true => self.pool.pin(page).and_then(work).map(Some),
+            false => Ok(None),
+        };
+        self.pool.while_whole(page.file, look).unwrap_or(Ok(None))
+    }
+
+    /// The open segments up to that of `oldest`.
+    fn segments_up_to(&self, oldest: u64) -> Vec<FileId> {
+        let last = segment_of(oldest);
+        let mut files = self.pool.logged_files();
+        files.retain(|file| is_segment(*file) && *file <= last);
+        files
     }
 
     /// Latches the pages of `entries`, each once, and checks that they can be stored into.
@@ -178,7 +187,7 @@ impl PooledStatus {
             for part in by_page(range.clone()) {
                 let page = page_of(part.start);
                 if pins.last().is_none_or(|(last, _)| *last < page) {
-                    pins.push((page, self.pool.pin(page_id(part.start)?)?));
+                    pins.push((page, self.pool.pin(page_id(part.start))?));
                 }
             }
         }
@@ -217,15 +226,15 @@ fn meta_image(meta: Meta) -> [u8; PAGE_SIZE] {
 /// xids below `next` were handed out on last. 0 if one has a change that the log up to `durable`
 /// does not have, and might lose it; else never 0.
 pub fn outcomes_stamp(pool: &Arc<BufferPool>, next: Xid, durable: Lsn) -> Result<u64> {
-    let oldest = PooledStatus::open(Arc::clone(pool))?.meta()?.oldest;
-    let newest = page_id(next.0)?.block.0;
+    let file = PooledStatus::open(Arc::clone(pool))?;
+    let newest = page_of(next.0.min(MAX_XID - 1));
     // The space of older ones may have been given back, or not.
-    let first = newest.saturating_sub(STAMPED - 1).max(page_id(oldest)?.block.0);
+    let first = newest.saturating_sub(STAMPED - 1).max(page_of(file.meta()?.oldest));
     let mut lsns = Vec::new();
-    for block in std::iter::once(0).chain(first..=newest) {
+    for page in std::iter::once(META).chain((first..=newest).map(place_of_page)) {
         // Blocks that nobody has written may be gone when the file is opened again.
-        let lsn = match block < pool.blocks(STATUS_FILE) {
-            true => header::lsn(pool.pin(PageId::new(STATUS_FILE, block))?.shared().bytes()).0,
+        let lsn = match file.is_there(page) {
+            true => header::lsn(pool.pin(page)?.shared().bytes()).0,
             false => 0,
         };
         if lsn > durable.0 {
@@ -245,14 +254,14 @@ impl StatusFile for PooledStatus {
             return Err(Error::corrupt(META, "not the first page of a transaction status file"));
         }
         let meta = Meta { limit: u64_at(bytes, LIMIT_AT), oldest: u64_at(bytes, OLDEST_AT) };
-        if meta.oldest < Xid::FIRST.0 || meta.oldest > meta.limit || meta.limit >= CHILD {
+        if meta.oldest < Xid::FIRST.0 || meta.oldest > meta.limit || meta.limit > MAX_XID {
             return Err(Error::corrupt(META, "bounds of transaction ids are out of order"));
         }
         Ok(meta)
     }
 
     fn set_meta(&self, meta: Meta) -> Result<Lsn> {
-        assert!(meta.oldest <= meta.limit && meta.limit < CHILD, "bounds are in order");
+        assert!(meta.oldest <= meta.limit && meta.limit <= MAX_XID, "bounds are in order");
         let mut mtr = Mtr::new(&self.pool);
         let held = mtr.latch(self.pool.pin(META)?);
         if header::kind(mtr.bytes(held)).is_none() {
@@ -264,22 +273,34 @@ impl StatusFile for PooledStatus {
         mtr.commit(RecordKind::Extend, Xid::NONE)
     }
 
-    fn reserve(&self, limit: u64) -> Result<()> {
-        let needed = page_id(limit - 1)?.block.0 + 1;
-        let have = self.pool.blocks(STATUS_FILE);
-        if have < needed {
-            points::hit("txn.status.extend");
-            self.pool.extend(STATUS_FILE, (needed - have).max(have.min(GROW_BLOCKS)))?;
+    fn reserve(&self, xids: Range<u64>) -> Result<()> {
+        for file in segments_of(Xid(xids.start)..Xid(xids.end)) {
+            if !self.pool.is_open(file) {
+                points::hit("txn.status.segment");
+                self.pool.create_file(file, true)?;
+            }
+            let last = xids.end.min(xids_of(file).end) - 1;
+            let (have, needed) = (self.pool.blocks(file), page_id(last).block.0 + 1);
+            if have < needed {
+                points::hit("txn.status.extend");
+                let count = (needed - have).max(have.min(GROW_BLOCKS)).min(SEGMENT_PAGES - have);
+                self.pool.extend_within(file, count, SEGMENT_PAGES)?;
+            }
         }
         Ok(())
     }
 
     fn forget(&self, oldest: u64) -> Result<()> {
-        // Block 0 is the meta page, and that of `oldest` is needed.
-        let end = page_id(oldest)?.block.0.min(self.pool.blocks(STATUS_FILE));
-        if end > 1 {
+        let _space = self.space.lock();
+        let first = page_id(oldest);
+        for file in self.segments_up_to(oldest) {
+            let blocks = self.pool.blocks(file);
+            let end = if file == first.file { first.block.0.min(blocks) } else { blocks };
+            if end == 0 {
+                continue;
+            }
             points::hit("txn.status.forget");
-            match self.pool.punch(STATUS_FILE, 1..end) {
+            match self.pool.punch(file, 0..end) {
                 // The space stays taken, that is all.
                 Err(Error::Io(_) | Error::DiskFull(_)) => {}
                 punched => punched?,
@@ -288,15 +309,32 @@ impl StatusFile for PooledStatus {
         Ok(())
     }
 
+    fn drop_segments(&self, oldest: u64) -> Result<()> {
+        let _space = self.space.lock();
+        let first = segment_of(oldest);
+        for file in self.segments_up_to(oldest).into_iter().filter(|file| *file < first) {
+            points::hit("txn.status.drop-segment");
+            match self.pool.drop_file(file) {
+                // The file stays until this is tried again, or the database is opened.
+                Err(Error::Io(_) | Error::DiskFull(_) | Error::Limit(_)) => {}
+                dropped => dropped?,
+            }
+        }
+        Ok(())
+    }
+
     fn read(&self, xid: u64) -> Result<u64> {
-        let Some(page) = self.existing(xid)? else { return Ok(NOT_COMMITTED) };
-        let pin = self.pool.pin(page)?;
-        let shared = pin.shared();
-        entry_on(page, shared.bytes(), xid)
+        let page = page_id(xid);
+        points::hit("txn.status.read");
+        let entry = self.if_there(page, |pin| entry_on(page, pin.shared().bytes(), xid))?;
+        Ok(entry.unwrap_or(NOT_COMMITTED))
     }
 
     fn try_read(&self, xid: u64) -> Option<u64> {
-        let Some(page) = self.existing(xid).ok()? else { return Some(NOT_COMMITTED) };
+        let page = page_id(xid);
+        if !self.is_there(page) {
+            return Some(NOT_COMMITTED);
+        }
         let pin = self.pool.try_pin(page)?;
         let shared = pin.try_shared()?;
         entry_on(page, shared.bytes(), xid).ok()
@@ -319,8 +357,6 @@ impl StatusFile for PooledStatus {
 
     fn hint(&self, first: u64, numbers: &[u64]) -> Result<()> {
         assert_eq!(page_of(first), page_of(first + numbers.len() as u64 - 1), "one page");
-        let Some(page) = self.existing(first)? else { return Ok(()) };
-        let pin = self.pool.pin(page)?;
         let set = |page: &mut crate::page::PageMut<'_>| {
             for (xid, number) in (first..).zip(numbers) {
                 if *number != 0 && u64_at(page.bytes(), offset_of(xid)) != NOT_COMMITTED {
@@ -328,12 +364,15 @@ impl StatusFile for PooledStatus {
                 }
             }
         };
-        // A snapshot depends on these numbers, so they are not given up like other hints. Who holds
-        // the latch appends a record and lets go.
-        while !pin.hint(None, set) {
-            thread::yield_now();
-        }
-        Ok(())
+        let hinted = self.if_there(page_id(first), |pin| {
+            // A snapshot depends on these numbers, so they are not given up like other hints. Who
+            // holds the latch appends a record and lets go.
+            while !pin.hint(None, set) {
+                thread::yield_now();
+            }
+            Ok(())
+        });
+        hinted.map(drop)
     }
 
     fn flush(&self, upto: Lsn) -> Result<()> {
@@ -342,23 +381,5 @@ impl StatusFile for PooledStatus {
 
     fn durable(&self) -> Lsn {
         self.pool.wal().durable()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_cut_at_pages() {
-        let parts: Vec<_> = by_page(PER_PAGE - 2..2 * PER_PAGE + 1).collect();
-        assert_eq!(
-            parts,
-            [PER_PAGE - 2..PER_PAGE, PER_PAGE..2 * PER_PAGE, 2 * PER_PAGE..2 * PER_PAGE + 1]
-        );
-        assert_eq!(by_page(7..7).count(), 0);
-        assert_eq!(offset_of(PER_PAGE - 1) + 8, PAGE_SIZE);
-        assert_eq!((page_id(PER_PAGE).unwrap().block.0, offset_of(PER_PAGE)), (2, HEADER_SIZE));
-        assert!(page_id(u64::MAX).is_err());
     }
 }

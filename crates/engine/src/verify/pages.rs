@@ -21,6 +21,7 @@ use crate::ids::PageId;
 use crate::index::IndexMethod;
 use crate::page::header::{self, HEADER_SIZE, PageKind};
 use crate::table::Table;
+use crate::txn::SEGMENT_PAGES;
 use crate::verify::{Parts, Place, Report};
 
 /// What a file holds.
@@ -32,7 +33,10 @@ pub(super) enum Role {
     Overflow,
     Index(IndexMethod),
     Sequence,
+    /// The meta page of the outcomes of transactions.
     Status,
+    /// A segment of outcomes.
+    Outcomes,
 }
 
 impl Role {
@@ -47,7 +51,8 @@ impl Role {
             (Role::Overflow, block) if block.is_multiple_of(OVERFLOW_GROUP) => kind == OverflowMap,
             (Role::Overflow, _) => kind == Overflow,
             (Role::Sequence, block) => kind == Sequence && block == 0,
-            (Role::Status, _) => kind == Status,
+            (Role::Status, block) => kind == Status && block == 0,
+            (Role::Outcomes, block) => kind == Status && block < SEGMENT_PAGES,
             (Role::Index(method), 0) => kind == method.meta_kind(),
             (Role::Index(method), _) => method.page_kinds().contains(&kind),
         }
@@ -95,23 +100,56 @@ pub(super) fn file(
     extent: &dyn Fn() -> u32,
     report: &mut Report,
 ) -> Result<()> {
-    let mut next = 0;
+    let from = From { place, role, first: 0, extent };
+    walk(parts, &from, report, &mut |_, _, _| Ok(()))
+}
+
+/// Pages to be checked.
+pub(super) struct From<'a> {
+    pub(super) place: Place<'a>,
+    pub(super) role: Role,
+    /// The first block; those before it are left out.
+    pub(super) first: u32,
+    /// Blocks that were all initialised.
+    pub(super) extent: &'a dyn Fn() -> u32,
+}
+
+/// Looks at what is on a page of the kind that belongs there.
+pub(super) type Contents<'a> = &'a mut dyn FnMut(u32, &[u8; PAGE_SIZE], &mut Report) -> Result<()>;
+
+/// Checks pages of one file, which may be removed meanwhile, and has `contents` look at each of
+/// them.
+pub(super) fn walk(
+    parts: &Parts<'_>,
+    from: &From<'_>,
+    report: &mut Report,
+    contents: Contents<'_>,
+) -> Result<()> {
+    let (place, role, mut next) = (from.place, from.role, from.first);
     let mut stream = ReadStream::new(parts.pool, StreamOptions::ORDERED, || {
+        let there = parts.pool.open_blocks(place.file).is_some_and(|blocks| next < blocks);
         let block = next;
-        next += 1;
-        let page = PageId::new(place.file, block);
-        Ok((block < parts.pool.blocks(place.file)).then_some((page, block)))
+        next += u32::from(there);
+        Ok(there.then(|| (PageId::new(place.file, block), block)))
     });
-    while let Some((tried, block)) = stream.next_tried()? {
+    let mut step = || -> Result<Option<(u32, Read)>> {
+        let Some((tried, block)) = stream.next_tried()? else { return Ok(None) };
         let read = match tried {
             Ok(pin) => Read::Page(Box::new(*pin.shared().bytes())),
             Err(_) => copy(parts, PageId::new(place.file, block))?,
         };
+        Ok(Some((block, read)))
+    };
+    while let Some(stepped) = parts.pool.while_whole(place.file, &mut step) {
+        let Some((block, read)) = stepped? else { break };
         match read {
             Read::Page(page) => {
                 report.pages += 1;
-                for (check, what) in inside(&page, role, block, extent) {
+                for (check, what) in inside(&page, role, block, from.extent) {
                     report.add(place.finding(check, Some(block), what));
+                }
+                if header::kind(&page).is_some_and(|kind| role.allows(kind, block)) {
+                    contents(block, &page, report)?;
                 }
             }
             Read::Damaged(what) => {
@@ -131,18 +169,11 @@ enum Read {
     Gone,
 }
 
-/// A page that could not be read at first.
+/// A page that could not be read at first. Its file is neither cut nor removed meanwhile, but may
+/// have been before.
 fn copy(parts: &Parts<'_>, id: PageId) -> Result<Read> {
-    for _ in 0..2 {
-        match parts.pool.pin(id) {
-            Ok(pin) => return Ok(Read::Page(Box::new(*pin.shared().bytes()))),
-            Err(Error::Corruption { .. }) if id.block.0 >= parts.pool.blocks(id.file) => {
-                return Ok(Read::Gone);
-            }
-            // The file may have been cut and grown again between look and read: once more.
-            Err(Error::Corruption { .. }) => {}
-            Err(error) => return Err(error),
-        }
+    if parts.pool.open_blocks(id.file).is_none_or(|blocks| id.block.0 >= blocks) {
+        return Ok(Read::Gone);
     }
     match parts.pool.pin(id) {
         Err(Error::Corruption { what, .. }) => Ok(Read::Damaged(what)),

@@ -5,15 +5,17 @@
 //! | T2 | every entry is one that a transaction writes, and a pointer leads to a later xid |
 //! | T3 | no xid has an outcome that was never handed out |
 //!
-//! Invariants: the limit is read after the page, and only rises.
-//! Does not do: compare with rows (H5, H8), the meta page, without which no database opens (R1).
+//! Invariants: the limit is read after the page, and only rises; outcomes that are not kept are not
+//! looked at; a segment that is removed meanwhile is no finding.
+//! Does not do: compare with rows (H5, H8); the meta page and segments that are missing, without
+//! which no database opens (R1); files that are none of the segments that are needed (X6).
 
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
-use crate::ids::PageId;
-use crate::page::header::{self, HEADER_SIZE, PageKind, u64_at};
-use crate::txn::STATUS_FILE;
-use crate::verify::pages::{self, Role};
+use crate::ids::{FileId, PageId};
+use crate::page::header::{HEADER_SIZE, u64_at};
+use crate::txn::{FIRST_SEGMENT, SEGMENT_XIDS, STATUS_FILE};
+use crate::verify::pages::{self, From, Role};
 use crate::verify::{Parts, Place, Report};
 
 /// Entries of a page, as FORMAT.md says.
@@ -21,23 +23,28 @@ const PER_PAGE: u64 = ((PAGE_SIZE - HEADER_SIZE) / 8) as u64;
 /// An entry that points to another xid.
 const CHILD: u64 = 1 << 63;
 
-/// Checks the status file.
+/// Checks the status file and its segments.
 pub(super) fn check(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
-    let place = Place { relation: "status", file: STATUS_FILE };
-    pages::file(parts, place, Role::Status, &|| 1, report)?;
-    for block in 1..parts.pool.blocks(STATUS_FILE) {
-        // Damage of the page itself was reported.
-        let Ok(pin) = parts.pool.pin(PageId::new(STATUS_FILE, block)) else { continue };
-        let page = Box::new(*pin.shared().bytes());
-        drop(pin);
-        let limit = limit(parts)?;
-        if header::kind(&page) == Some(PageKind::Status) {
-            for (check, what) in entries(&page, u64::from(block - 1) * PER_PAGE, limit) {
+    let place = |file| Place { relation: "status", file };
+    pages::file(parts, place(STATUS_FILE), Role::Status, &|| 1, report)?;
+    for file in parts.txns.segments() {
+        let place = place(file);
+        let first = parts.txns.blocks_not_kept(file);
+        let from = From { place, role: Role::Outcomes, first, extent: &|| 0 };
+        pages::walk(parts, &from, report, &mut |block, page, report| {
+            let limit = limit(parts)?;
+            for (check, what) in entries(page, first_xid(file, block), limit) {
                 report.add(place.finding(check, Some(block), what));
             }
-        }
+            Ok(())
+        })?;
     }
     Ok(())
+}
+
+/// First xid of a page.
+fn first_xid(segment: FileId, block: u32) -> u64 {
+    u64::from(segment.0 - FIRST_SEGMENT) * SEGMENT_XIDS + u64::from(block) * PER_PAGE
 }
 
 /// Xids from here on were never handed out.

@@ -23,7 +23,7 @@ use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{FileId, Xid};
 use crate::table::schema::{SequenceDef, TableDef};
 use crate::table::{Table, TableIndex};
-use crate::txn::{Isolation, LockMode, Transaction};
+use crate::txn::{Isolation, LockMode, Transaction, is_segment};
 use crate::verify::pages::{self, Role};
 use crate::verify::{Parts, Place, Report, caught, replacements, table};
 
@@ -35,7 +35,7 @@ pub(super) fn all(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
     let mut defs = parts.catalog.definitions()?;
     let owners = owners(&defs, report);
     let shared = |file: &FileId| {
-        file.0 < FIRST_USER_FILE || owners.get(file).is_some_and(|owners| *owners > 1)
+        is_system(*file) || owners.get(file).is_some_and(|owners| *owners > 1)
     };
     defs.retain(|def| !files_of(def).iter().any(shared));
     for _ in 0..MAX_NAMES {
@@ -155,6 +155,11 @@ fn sequence(
     }
 }
 
+/// Is it a file that every database has, and no table's, index's or sequence's?
+fn is_system(file: FileId) -> bool {
+    file.0 < FIRST_USER_FILE || is_segment(file)
+}
+
 /// How many tables and indexes own each file.
 fn owners(defs: &[TableDef], report: &mut Report) -> BTreeMap<FileId, u32> {
     let mut owners = BTreeMap::new();
@@ -167,7 +172,7 @@ fn owners(defs: &[TableDef], report: &mut Report) -> BTreeMap<FileId, u32> {
                 let what = "the file belongs to two tables or indexes".to_string();
                 report.add(place(file).finding("X5", None, what));
             }
-            if file.0 < FIRST_USER_FILE {
+            if is_system(file) {
                 let what = "the file belongs to the system itself".to_string();
                 report.add(place(file).finding("X5", None, what));
             }
@@ -259,7 +264,11 @@ pub fn orphans(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
     owned.push(crate::txn::STATUS_FILE);
     for file in parts.pool.files_on_disk()? {
         let place = Place { relation: "", file };
-        if !owned.contains(&file) {
+        let known = match is_segment(file) {
+            true => parts.txns.may_have_segment(file),
+            false => owned.contains(&file),
+        };
+        if !known {
             let what = "the file belongs to no table, index or sequence";
             report.add(place.finding("X6", None, what));
         }

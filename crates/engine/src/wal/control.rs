@@ -20,10 +20,12 @@
 //! | 88 | 4 | reads that the device serves at once, 0 if unknown |
 //! | 92 | 4 | zero |
 //! | 96 | 8 | stamp of the newest pages of outcomes at a clean close, 0 if unknown |
+//! | 104 | 8 | oldest xid whose outcome is kept |
 //! | 4088 | 8 | checksum of everything before |
 //!
-//! Invariants: magic, version and checksum keep their places in every version, so that a newer file
-//! is told from a damaged one; a copy is overwritten only while the other one is durable.
+//! Invariants: magic, version and checksum keep their places in every version, so that a file of
+//! another version is told from a damaged one; a copy is overwritten only while the other one is
+//! durable.
 //! Does not do: keep the log that it points to.
 
 use rightlink_aio::{AlignedBuf, File, Io, IoError, OpenMode};
@@ -57,7 +59,7 @@ pub(super) struct Stored {
 
 enum Copy {
     Good(Stored),
-    Newer(u32),
+    Other(u32),
     Bad(&'static str),
 }
 
@@ -81,6 +83,7 @@ fn encode(stored: &Stored, out: &mut [u8]) {
         (72, control.redo_speed.bytes_per_s),
         (80, control.redo_speed.pages_per_s),
         (96, control.outcomes),
+        (104, control.oldest_xid.0),
     ];
     for (at, word) in words {
         out[at..at + 8].copy_from_slice(&word.to_le_bytes());
@@ -109,7 +112,7 @@ fn decode(bytes: &[u8]) -> Copy {
     }
     match half(bytes, 8) {
         0 => Copy::Bad("version 0"),
-        version if version > u32::from(FORMAT_VERSION) => Copy::Newer(version),
+        version if version != u32::from(FORMAT_VERSION) => Copy::Other(version),
         _ => decode_fields(bytes),
     }
 }
@@ -125,6 +128,7 @@ fn decode_fields(bytes: &[u8]) -> Copy {
         redo_speed: RedoSpeed { bytes_per_s: word(bytes, 72), pages_per_s: word(bytes, 80) },
         device_depth: half(bytes, 88),
         outcomes: word(bytes, 96),
+        oldest_xid: Xid(word(bytes, 104)),
     };
     let (generation, segment_bytes) = (word(bytes, 16), word(bytes, 64));
     if half(bytes, 12) != PAGE_SIZE as u32 {
@@ -155,7 +159,7 @@ pub(super) fn read(io: &Io) -> Result<Stored> {
                 best = Some(stored);
             }
             Copy::Good(_) => {}
-            Copy::Newer(version) => return Err(newer(version)),
+            Copy::Other(version) => return Err(refused(version)),
             Copy::Bad(what) => faults.push(what),
         }
     }
@@ -172,15 +176,26 @@ pub(super) fn faults(io: &Io) -> Result<Vec<(u32, &'static str)>> {
     bytes[len..].fill(0);
     let fault = |(number, copy)| match decode(copy) {
         Copy::Bad(what) => Some((number, what)),
-        Copy::Good(_) | Copy::Newer(_) => None,
+        Copy::Good(_) | Copy::Other(_) => None,
     };
     Ok((0..).zip(bytes.chunks(COPY)).filter_map(fault).collect())
 }
 
-fn newer(version: u32) -> Error {
-    Error::Invalid(format!(
-        "the database has format version {version}, this program reads up to {FORMAT_VERSION}"
-    ))
+/// Why a sound database of another version is not opened, and how its rows can be had all the same.
+fn refused(version: u32) -> Error {
+    let has = format!(
+        "the database has format version {version}, and this program reads version \
+         {FORMAT_VERSION} only"
+    );
+    Error::Invalid(match version < u32::from(FORMAT_VERSION) {
+        true => format!(
+            "{has}: write each table to a file with the program that made the database \
+             (`rightlink export`), and load the files into a new database with this one \
+             (`rightlink load`); what a table has beside columns, keys and indexes must be \
+             created there by SQL before"
+        ),
+        false => format!("{has}: open it with the program that made it"),
+    })
 }
 
 /// The control file, open for writing.
@@ -252,12 +267,13 @@ mod tests {
     use rightlink_env::Env;
 
     fn stored() -> Stored {
-        let (redo, next_xid, durable) = (Lsn(5), Xid(6), Lsn(9));
+        let (redo, next_xid, oldest_xid, durable) = (Lsn(5), Xid(6), Xid(4), Lsn(9));
         let redo_speed = RedoSpeed { bytes_per_s: 11, pages_per_s: 12 };
         let control = Control {
             database: 3,
             redo,
             next_xid,
+            oldest_xid,
             next_file: 70,
             durable,
             clean: true,
@@ -280,22 +296,31 @@ mod tests {
         }
     }
 
-    /// A sound file of a later version is refused by name of both versions, not called damaged.
+    /// A sound file of another version is refused by name of both versions, not called damaged. One
+    /// of an older version is not read as if it were of this one.
     #[test]
-    fn a_newer_version_is_named() {
+    fn another_version_is_named() {
+        for (version, said) in [(77u32, "program that made it"), (1, "`rightlink export`")] {
+            let text = refusal_of(version);
+            assert!(text.contains(&format!("version {version}, ")), "{text}");
+            assert!(text.contains("version 2 only") && text.contains(said), "{text}");
+        }
+    }
+
+    /// What is said of a database of version `version`.
+    fn refusal_of(version: u32) -> String {
         let io_options = IoOptions::with_method(Method::Sync);
         let io = Io::simulated(&Env::simulated(1), SimDisk::new(1), io_options).unwrap();
         ControlFile::create(&io, &Control { redo: Lsn(0), ..stored().control }, 8 * BLOCK).unwrap();
         let mut bytes = [0; COPY];
         encode(&stored(), &mut bytes);
-        bytes[8..12].copy_from_slice(&77u32.to_le_bytes());
+        bytes[8..12].copy_from_slice(&version.to_le_bytes());
         let sum = xxh3_64(&bytes[..SUM]);
         bytes[SUM..].copy_from_slice(&sum.to_le_bytes());
         let file = io.open_file(FILE, OpenMode::Existing).unwrap();
         file.write_all_at(&bytes, SECTOR).unwrap();
         let error = read(&io).unwrap_err();
         assert!(matches!(error, Error::Invalid(_)));
-        let text = error.to_string();
-        assert!(text.contains("version 77") && text.contains("up to 1"), "{text}");
+        error.to_string()
     }
 }

@@ -99,6 +99,8 @@ pub struct Control {
     pub redo: Lsn,
     /// First transaction id that was not handed out at the checkpoint.
     pub next_xid: Xid,
+    /// Outcomes of older ones are not kept, as the durable log says, too.
+    pub oldest_xid: Xid,
     /// First file number that was not handed out at the checkpoint.
     pub next_file: u32,
     /// Every byte of log below was durable when this was written. `Wal::write_control` raises it to

@@ -23,6 +23,7 @@ fn control() -> Control {
         database: 7,
         redo,
         next_xid,
+        oldest_xid: Xid::FIRST,
         next_file: 64,
         durable,
         clean: false,

@@ -28,6 +28,7 @@ fn control() -> Control {
         database: DATABASE,
         redo,
         next_xid,
+        oldest_xid: Xid::FIRST,
         next_file: 64,
         durable,
         clean: false,

@@ -54,15 +54,22 @@ pub(crate) struct Settings {
     pub(crate) pool_pages: usize,
     /// Most log between checkpoints.
     pub(crate) max_log_bytes: u64,
+    /// First transaction id of the database.
+    pub(crate) first_xid: u64,
 }
 
 impl Settings {
     /// Enough of everything, so that nothing happens by itself.
-    pub(crate) const ROOMY: Settings = Settings { pool_pages: 96, max_log_bytes: 4 << 20 };
+    pub(crate) const ROOMY: Settings =
+        Settings { pool_pages: 96, max_log_bytes: 4 << 20, first_xid: 2 };
     /// The smallest pool: pages leave it all the time.
-    pub(crate) const TINY_POOL: Settings = Settings { pool_pages: 16, max_log_bytes: 4 << 20 };
+    pub(crate) const TINY_POOL: Settings = Settings { pool_pages: 16, ..Settings::ROOMY };
     /// Little log, so that checkpoints become due and segments are used again.
-    pub(crate) const LITTLE_LOG: Settings = Settings { pool_pages: 96, max_log_bytes: 128 << 10 };
+    pub(crate) const LITTLE_LOG: Settings =
+        Settings { max_log_bytes: 128 << 10, ..Settings::ROOMY };
+    /// The first segment of outcomes is nearly full: 4,096 pages of 1,020.
+    pub(crate) const FULL_SEGMENT: Settings =
+        Settings { first_xid: 4096 * 1020 - 1500, ..Settings::ROOMY };
 
     /// Opens the database on `disk`, without threads.
     pub(crate) fn open(self, disk: &SimDisk) -> Result<Database> {
@@ -71,6 +78,7 @@ impl Settings {
             .pool_pages(self.pool_pages)
             .log_segment_bytes(64 << 10)
             .max_log_bytes(self.max_log_bytes)
+            .first_xid(self.first_xid)
             .simulation(Env::simulated(1), disk.clone())
             .open("")
     }

@@ -137,6 +137,12 @@ pub(crate) const ALL: &[Scenario] = &[
         ["txn.status.forget", "buffer.punch"],
         forgotten_outcomes
     ),
+    scenario!(
+        "outcome-segments",
+        Settings::FULL_SEGMENT,
+        ["txn.status.segment", "txn.status.drop-segment"],
+        outcome_segments
+    ),
     scenario!("interleaved", ROOMY, ["txn.commit.after-visible"], interleaved),
     scenario!("duplicate", ROOMY, ["txn.commit.after-append"], duplicate),
     scenario!("online-index", ROOMY, ["online.kept", "online.committed"], online_index),
@@ -676,6 +682,35 @@ fn forgotten_outcomes(script: &mut Script) -> Out {
     script.vacuum()?;
     insert(script, 2..4, 10)?;
     script.checkpoint()
+}
+
+/// Xids reach the next segment of outcomes in the middle of a transaction, then the segment before
+/// it loses its last outcome that a row needs, and goes with the next checkpoint.
+fn outcome_segments(script: &mut Script) -> Out {
+    script.open_with_table()?;
+    insert(script, 0..4, 10)?;
+    script.checkpoint()?;
+    script.record();
+    let mut tx = script.begin();
+    for id in 1000..2100 {
+        let row = vec![Value::Int8(id), text(format!("{id}")), Value::Null, Value::Null];
+        tx.insert(script, "t", row)?;
+    }
+    script.commit(tx)?;
+    insert(script, 4..6, 10)?;
+    script.vacuum()?;
+    insert(script, 6..8, 10)?;
+    let mut tx = script.begin_relaxed();
+    tx.insert(script, "t", usual_row(8, 10))?;
+    script.commit(tx)?;
+    script.vacuum()?;
+    let mut tx = script.begin_relaxed();
+    tx.delete(script, "t", 1000)?;
+    script.commit(tx)?;
+    script.checkpoint()?;
+    insert(script, 10..12, 10)?;
+    script.close()?;
+    script.open()
 }
 
 fn interleaved(script: &mut Script) -> Out {

@@ -17,6 +17,8 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(crate) const PAGE: usize = 8192;
 const SEGMENT: u64 = 64 << 10;
 const COPY: usize = 4096;
+/// The file of the first segment of outcomes.
+pub(crate) const OUTCOMES: u32 = 1 << 31;
 
 pub(crate) type Page = [u8; PAGE];
 
@@ -158,7 +160,7 @@ impl Disk {
     /// Whose files they are. To be asked while the disk is sound.
     pub(crate) fn owners(&self) -> BTreeMap<u32, &'static str> {
         let (trees, heap) = (self.files_of(Kind::TreeMeta), self.heap());
-        let mut owners = BTreeMap::from([(1, "status"), (2, "catalog")]);
+        let mut owners = BTreeMap::from([(1, "status"), (OUTCOMES, "status"), (2, "catalog")]);
         owners.extend([(heap, "people"), (heap + 1, "people"), (heap + 2, "people")]);
         // An unlogged table has no pages on the disk before a checkpoint.
         let names = ["people_pkey", "people_by_name", "people_few", "others_pkey"];
@@ -197,6 +199,11 @@ impl Disk {
     fn write(&self, name: &str, at: u64, bytes: &[u8]) {
         let file = self.io().open_file(name, OpenMode::Existing).unwrap();
         file.write_all_at(bytes, at).unwrap();
+    }
+
+    /// Makes a data file `blocks` long.
+    pub(crate) fn extend(&self, file: u32, blocks: u64) {
+        self.cut(&data(file), blocks * PAGE as u64);
     }
 
     pub(crate) fn remove(&self, name: &str) {

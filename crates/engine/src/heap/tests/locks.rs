@@ -416,7 +416,7 @@ fn a_lock_of_unknown_status_is_no_garbage() {
     let next = fixture.txns.next_xid();
     // A manager that has nothing in memory, and a status page that cannot be read now.
     let later = TxnManager::open(Arc::clone(&fixture.pool), next).expect("a manager");
-    let status = PageId { file: crate::txn::STATUS_FILE, block: BlockNo(1) };
+    let status = PageId { file: FileId(crate::txn::FIRST_SEGMENT), block: BlockNo(0) };
     let pin = fixture.pool.pin(status).expect("pinned");
     let mut mtr = Mtr::new(&fixture.pool);
     mtr.latch(pin);

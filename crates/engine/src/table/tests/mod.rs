@@ -77,7 +77,7 @@ impl Store {
         options: impl FnOnce(&TestPool) -> TxnOptions,
     ) -> Self {
         let pool = testing::pool(frames, seed);
-        TxnManager::create(&pool.pool).unwrap();
+        TxnManager::create(&pool.pool, Xid::FIRST).unwrap();
         let (shared, options) = (Arc::clone(&pool.pool), options(&pool));
         let txns = TxnManager::open_with(shared, Xid::FIRST, options).unwrap();
         let table = Table::create(&pool.pool, &txns, def).unwrap();

@@ -1,21 +1,28 @@
 //! The status file in a real pool with a real log, on a disk that loses power.
 
+use rightlink_aio::sim::CrashChoice;
 use rightlink_aio::{Io, SimDisk};
-use rightlink_env::{Env, Rng};
+use rightlink_env::{Env, Logger, Rng};
 
 use super::*;
 use crate::buffer::testing::{self, TestPool};
 use crate::buffer::{BufferPool, DoubleWrite, PoolOptions};
-use crate::config::{MIN_POOL_PAGES, PAGE_SIZE};
+use crate::config::MIN_POOL_PAGES;
 use crate::error::Error;
-use crate::txn::status::PER_PAGE;
+use crate::ids::FileId;
+use crate::txn::segments::PER_PAGE;
 use crate::wal::{Reader, Wal};
 
 fn create(frames: usize, seed: u64) -> (TestPool, Arc<TxnManager>) {
+    create_at(frames, seed, Xid::FIRST)
+}
+
+/// A database whose first xid is `first`.
+fn create_at(frames: usize, seed: u64, first: Xid) -> (TestPool, Arc<TxnManager>) {
     let test = testing::pool(frames, seed);
-    TxnManager::create(&test.pool).unwrap();
+    TxnManager::create(&test.pool, first).unwrap();
     test.pool.wal().flush(test.pool.wal().end()).unwrap();
-    let manager = TxnManager::open_with(Arc::clone(&test.pool), Xid::FIRST, small()).unwrap();
+    let manager = TxnManager::open_with(Arc::clone(&test.pool), first, small()).unwrap();
     (test, manager)
 }
 
@@ -136,9 +143,132 @@ fn a_damaged_status_page_is_an_error() {
     burn(&manager, manager.next_xid().0 + 2 * SMALL_RING as u64);
     test.pool.evict_all().unwrap();
     let mut files = test.disk.files().into_iter();
-    let (name, _) = files.find(|(name, _)| name.ends_with("/00000001")).unwrap();
-    test.disk.flip_bit(&name, PAGE_SIZE as u64 + 100, 3);
+    let (name, _) = files.find(|(name, _)| name.ends_with("/80000000")).unwrap();
+    test.disk.flip_bit(&name, 100, 3);
     let error = manager.status(xid).unwrap_err();
-    assert!(matches!(error, Error::Corruption { block: Some(1), .. }), "{error}");
+    assert!(matches!(error, Error::Corruption { block: Some(0), .. }), "{error}");
     assert_eq!(manager.try_status(xid), None);
+}
+
+/// Numbers of the segments in the directory.
+fn segments(test: &TestPool) -> Vec<u32> {
+    let files = test.pool.files_on_disk().unwrap().into_iter();
+    let mut numbers: Vec<_> = files.filter(|file| is_segment(*file)).collect();
+    numbers.sort();
+    numbers.into_iter().map(|file| file.0 - FIRST_SEGMENT).collect()
+}
+
+/// Outcomes on both sides of the end of a segment, and of a transaction that has xids on both.
+#[test]
+fn a_segment_is_made_when_xids_reach_it() {
+    let (test, manager) = create_at(MIN_POOL_PAGES, 3, Xid(SEGMENT_XIDS - 3000));
+    let before = commit_one(&manager, false);
+    assert_eq!(segments(&test), [0]);
+    let reader = begin(&manager).begin_statement().unwrap();
+    let (txn, some) = crash::big_transaction(&manager, 6 * PER_PAGE);
+    assert!(some[0].0 < SEGMENT_XIDS && some[some.len() - 1].0 > SEGMENT_XIDS);
+    txn.commit(false).unwrap();
+    let after = commit_one(&manager, false);
+    assert_eq!(segments(&test), [0, 1]);
+    burn(&manager, manager.next_xid().0 + 2 * SMALL_RING as u64);
+    test.pool.evict_all().unwrap();
+    assert!(some.iter().all(|xid| !sees(&reader, *xid)), "numbers are on the pages");
+    assert!(sees(&reader, before) && !sees(&reader, after));
+    let again = recover(&test.disk.crash_image(&CrashChoice::AllLost), MIN_POOL_PAGES, 3).unwrap();
+    assert!(some.iter().chain([&before, &after]).all(|xid| commits(&again, *xid)));
+}
+
+/// The story: the file kept 8 bytes for each xid that was ever used, and copies and checks of it
+/// took as long as that asked for.
+#[test]
+fn segments_go_with_their_outcomes() {
+    let (test, manager) = create_at(MIN_POOL_PAGES, 4, Xid(SEGMENT_XIDS - 2000));
+    let old = commit_one(&manager, false);
+    burn(&manager, SEGMENT_XIDS + 5 * PER_PAGE);
+    let reader = begin(&manager).begin_statement().unwrap();
+    let kept = commit_one(&manager, false);
+    manager.cut_off(kept).unwrap();
+    assert_eq!(segments(&test), [0, 1], "the control file does not say so yet");
+    assert!(manager.status(old).is_err());
+    manager.drop_segments(kept).unwrap();
+    assert_eq!(segments(&test), [1]);
+    assert_eq!(manager.segments(), [FileId(FIRST_SEGMENT + 1)]);
+    assert!(manager.blocks_not_kept(FileId(FIRST_SEGMENT + 1)) >= 5);
+    assert!(matches!(manager.status(old), Err(Error::Corruption { .. })));
+    assert_eq!(manager.try_status(old), None);
+    // Numbers that are still in memory, of xids that no segment has any more.
+    burn(&manager, manager.next_xid().0 + 3 * SMALL_RING as u64);
+    assert!(!sees(&reader, kept));
+    test.pool.flush_all().unwrap();
+    let again = recover(&test.disk.crash_image(&CrashChoice::AllLost), MIN_POOL_PAGES, 4).unwrap();
+    assert_eq!(again.oldest_xid(), kept);
+    assert!(again.status(old).is_err() && commits(&again, kept));
+    commit_one(&again, false);
+}
+
+/// Somebody reads the outcome of a removed segment's xid while it is being removed: the reader
+/// learns that it is not kept, and takes nothing for a rollback.
+#[test]
+fn an_outcome_that_goes_while_it_is_read_is_no_rollback() {
+    let (test, manager) = create_at(MIN_POOL_PAGES, 5, Xid(SEGMENT_XIDS - 2000));
+    let old = commit_one(&manager, false);
+    burn(&manager, SEGMENT_XIDS + 3 * SMALL_RING as u64);
+    test.pool.evict_all().unwrap();
+    let remover = Arc::clone(&manager);
+    let hook = points::install_local(move |name| {
+        if name == "txn.status.read" {
+            let below = remover.horizon();
+            remover.cut_off(below).unwrap();
+            remover.drop_segments(below).unwrap();
+        }
+    });
+    assert!(matches!(manager.status(old), Err(Error::Corruption { .. })));
+    drop(hook);
+    assert_eq!(segments(&test), [1]);
+}
+
+/// Xids end, after 284 years at a million a second. That is told from long before on, and at the
+/// end the database can still be read.
+#[test]
+fn the_last_xid_is_told_of_and_refused() {
+    let (logger, lines) = Logger::collecting();
+    let options = TxnOptions { logger, ..small() };
+    let open = |pool: &Arc<BufferPool>, first| {
+        TxnManager::open_with(Arc::clone(pool), first, options.clone()).unwrap()
+    };
+    let far = testing::pool(MIN_POOL_PAGES, 6);
+    let first = Xid(MAX_XID / 16 * 15 - 10_000);
+    TxnManager::create(&far.pool, first).unwrap();
+    let manager = open(&far.pool, first);
+    commit_one(&manager, false);
+    assert_eq!(lines.all(), [], "there are enough");
+    burn(&manager, first.0 + 20_000);
+    assert_eq!((lines.all().len(), lines.containing("are left")), (1, 1), "{:?}", lines.all());
+
+    let near = testing::pool(MIN_POOL_PAGES, 7);
+    let first = Xid(MAX_XID - 5000);
+    TxnManager::create(&near.pool, first).unwrap();
+    let manager = open(&near.pool, first);
+    assert_eq!(lines.containing("are left"), 2, "told at once");
+    let last = loop {
+        let mut txn = begin(&manager);
+        match txn.xid() {
+            Ok(xid) => {
+                txn.commit(false).unwrap();
+                assert!(matches!(manager.status(xid).unwrap(), Status::Committed(_)));
+            }
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(&last, Error::Limit(what) if what.contains("used up")), "{last}");
+    assert_eq!((manager.next_xid(), manager.xids_left()), (Xid(MAX_XID), 0));
+    let snapshot = begin(&manager).begin_statement().unwrap();
+    assert!(sees(&snapshot, Xid(MAX_XID - 1)), "reads go on");
+    manager.cut_off(manager.horizon()).unwrap();
+    near.pool.flush_all().unwrap();
+    near.pool.wal().flush(near.pool.wal().end()).unwrap();
+    let image = near.disk.crash_image(&CrashChoice::AllLost);
+    let again = recover(&image, MIN_POOL_PAGES, 7).unwrap();
+    assert!(commits(&again, Xid(MAX_XID - 1)));
+    assert!(matches!(begin(&again).xid(), Err(Error::Limit(_))));
 }
