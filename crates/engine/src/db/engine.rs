@@ -418,9 +418,11 @@ mod tests {
     use std::time::Duration;
 
     use rightlink_aio::SimDisk;
+    use rightlink_aio::sim::CrashChoice;
+    use rightlink_env::points;
 
     use super::*;
-    use crate::{Database, TableSchema, Type, Value};
+    use crate::{Database, ScanOptions, TableSchema, Type, Value};
 
     const MAX_LOG: u64 = 8 << 20;
 
@@ -480,5 +482,47 @@ mod tests {
             assert!(filler.db.engine().step_in_time().unwrap(), "there is no time to rest");
         }
         assert!(filler.db.verify().unwrap().is_clean());
+    }
+
+    /// Outcomes are forgotten while a checkpoint is under way, and the power fails behind it. The
+    /// control file would say that they are not kept, and the log, whose end was lost, that rows
+    /// still need them.
+    fn the_log_knows_what_the_control_file_says_of_outcomes() {
+        let disk = SimDisk::new(8);
+        let open = |disk: &SimDisk| {
+            let options = Database::options().auto_vacuum(false).pool_pages(256);
+            options.simulation(Env::simulated(8), disk.clone()).open("db").unwrap()
+        };
+        let db = open(&disk);
+        let mut txn = db.begin();
+        txn.create_table(&TableSchema::new("t").column("id", Type::Int8)).unwrap();
+        txn.commit().unwrap();
+        let insert = |db: &Database| {
+            let mut txn = db.begin();
+            txn.insert("t", &[Value::Int8(1)]).unwrap();
+            txn.commit().unwrap();
+        };
+        insert(&db);
+        db.vacuum(None).unwrap();
+        insert(&db);
+        let engine = db.engine();
+        let mut underway = engine.begin(Cause::Asked);
+        while underway.checkpoint.step(&engine.pool).unwrap() {}
+        let before = engine.txns.oldest_xid();
+        db.vacuum(None).unwrap();
+        assert!(engine.txns.oldest_xid() > before, "the case this is about");
+        engine.finish(underway, false).unwrap();
+        let after = open(&disk.crash_image(&CrashChoice::AllLost));
+        assert!(after.engine().txns.oldest_xid() > before);
+        assert_eq!(after.begin().scan("t", &ScanOptions::all()).unwrap().count(), 2);
+        assert!(after.verify().unwrap().is_clean());
+    }
+
+    #[test]
+    fn what_the_control_file_says_of_outcomes_is_in_the_log() {
+        let check = the_log_knows_what_the_control_file_says_of_outcomes;
+        check();
+        let caught = points::caught("oldest-before-log", &[("outcomes", check)]);
+        assert!(caught.is_some(), "nobody noticed");
     }
 }

@@ -34,9 +34,8 @@ const MAX_NAMES: u32 = 20;
 pub(super) fn all(parts: &Parts<'_>, report: &mut Report) -> Result<()> {
     let mut defs = parts.catalog.definitions()?;
     let owners = owners(&defs, report);
-    let shared = |file: &FileId| {
-        is_system(*file) || owners.get(file).is_some_and(|owners| *owners > 1)
-    };
+    let shared =
+        |file: &FileId| is_system(*file) || owners.get(file).is_some_and(|owners| *owners > 1);
     defs.retain(|def| !files_of(def).iter().any(shared));
     for _ in 0..MAX_NAMES {
         let mut moved = BTreeSet::new();
