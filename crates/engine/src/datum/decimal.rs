@@ -12,7 +12,8 @@
 //!
 //! Invariants: the bytes are in this form whatever they came from; no digit lies beyond the scale.
 //! Order and equality are those of numbers: 1.0 equals 1.00; NaN equals NaN and is the largest.
-//! Does not do: arithmetic; a precision that a column may ask for.
+//! Does not do: arithmetic, which is built on [`Decimal::unscaled`] and [`Decimal::pairs`]; a
+//! precision that a column may ask for.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -40,8 +41,19 @@ const NAN: u8 = 5;
 const SCALE_AT: usize = 1;
 const EXPONENT_AT: usize = 3;
 const PAIRS_AT: usize = 7;
-/// Largest exponent of ten that text may name; beyond it no number is within the limits.
-const MAX_TEN: i64 = 200_000;
+/// Largest exponent of ten that text may name, as in PostgreSQL.
+const MAX_TEN: i64 = i32::MAX as i64 / 2;
+/// Pairs of digits that 128 bits and a scale need at most.
+const MAX_UNSCALED_PAIRS: usize = 20;
+
+/// Why text is no decimal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DecimalError {
+    /// It does not have the form of one.
+    Syntax,
+    /// It has more digits than there may be, before the point or behind it.
+    OutOfRange,
+}
 
 impl Decimal {
     /// Most digits after the point, as in PostgreSQL.
@@ -62,16 +74,115 @@ impl Decimal {
     /// `unscaled` / 10^`scale`, shown with `scale` digits after the point. None if `scale` is above
     /// [`Decimal::MAX_SCALE`].
     pub fn from_unscaled(unscaled: i128, scale: u16) -> Option<Decimal> {
-        let digits = unscaled.unsigned_abs().to_string().into_bytes();
-        let point = digits.len() as i64 - i64::from(scale);
-        Self::of_digits(unscaled < 0, &digits, point, usize::from(scale))
+        if scale > Self::MAX_SCALE {
+            return None;
+        }
+        let mut pairs = [0; MAX_UNSCALED_PAIRS];
+        let mut at = MAX_UNSCALED_PAIRS;
+        let mut rest = unscaled.unsigned_abs();
+        // Pairs end at the point, so a last digit of an odd scale is one of tens.
+        if scale % 2 == 1 {
+            at -= 1;
+            pairs[at] = (rest % 10) as u8 * 10;
+            rest /= 10;
+        }
+        // Division in 128 bits is slow.
+        while rest > u128::from(u64::MAX) {
+            at -= 1;
+            pairs[at] = (rest % 100) as u8;
+            rest /= 100;
+        }
+        let mut rest = rest as u64;
+        while rest > 0 {
+            at -= 1;
+            pairs[at] = (rest % 100) as u8;
+            rest /= 100;
+        }
+        let exponent = (MAX_UNSCALED_PAIRS - at) as i32 - 1 - i32::from(scale.div_ceil(2));
+        Self::from_pairs(unscaled < 0, exponent, &pairs[at..], scale)
     }
 
     /// The number times 10^scale, and the scale; none if that is beyond 128 bits or no number.
     pub fn unscaled(&self) -> Option<(i128, u16)> {
         let scale = self.is_finite().then(|| self.scale())?;
-        let digits: String = self.to_string().chars().filter(|c| *c != '.').collect();
-        Some((digits.parse().ok()?, scale))
+        let pairs = self.pairs();
+        if pairs.is_empty() {
+            return Some((0, scale));
+        }
+        // Power of ten of the last pair, against that of the last digit that is shown.
+        let last = 2 * (self.exponent() - (pairs.len() as i32 - 1)) + i32::from(scale);
+        // The last pair may end in a zero that is not shown.
+        let half = usize::from(last < 0);
+        let (pairs, end) = pairs.split_at(pairs.len() - half);
+        // Nine pairs fit into 64 bits.
+        let (head, tail) = pairs.split_at(pairs.len().min(9));
+        let head = head.iter().fold(0u64, |sum, pair| sum * 100 + u64::from(*pair));
+        let whole = tail.iter().try_fold(i128::from(head), |sum, pair| {
+            sum.checked_mul(100)?.checked_add(i128::from(*pair))
+        })?;
+        let whole = match (end, u32::try_from(last)) {
+            (_, Ok(0)) => whole,
+            (_, Ok(up)) => whole.checked_mul(10i128.checked_pow(up)?)?,
+            ([pair], _) => whole.checked_mul(10)?.checked_add(i128::from(pair / 10))?,
+            _ => unreachable!("no digit lies beyond the scale"),
+        };
+        Some((if self.is_negative() { -whole } else { whole }, scale))
+    }
+
+    /// The number of which the first of the `pairs` of digits, 0 to 99 each, counts
+    /// 100^`exponent`, shown with `scale` digits after the point. None beyond the limits, or if a
+    /// digit lies beyond the scale.
+    pub fn from_pairs(negative: bool, exponent: i32, pairs: &[u8], scale: u16) -> Option<Decimal> {
+        if scale > Self::MAX_SCALE {
+            return None;
+        }
+        let zeros = pairs.iter().take_while(|pair| **pair == 0).count();
+        let end = pairs.iter().rposition(|pair| *pair != 0).map_or(zeros, |last| last + 1);
+        let exponent = exponent.checked_sub(i32::try_from(zeros).ok()?)?;
+        let pairs = &pairs[zeros..end];
+        if pairs.is_empty() {
+            return Some(Self::build(ZERO, scale, None, &[]));
+        }
+        let kind = if negative { NEGATIVE } else { POSITIVE };
+        let number = Self::assemble(kind, scale, Some(exponent), pairs);
+        number.pairs_are_sound().then_some(number)
+    }
+
+    /// Pairs of decimal digits, 0 to 99 each, without zeros at the ends; none of zero, and of what
+    /// is not finite.
+    pub fn pairs(&self) -> &[u8] {
+        self.0.get(PAIRS_AT..).unwrap_or(&[])
+    }
+
+    /// The first pair of digits counts 100^exponent; 0 of zero, and of what is not finite.
+    pub fn exponent(&self) -> i32 {
+        let bytes = self.0.get(EXPONENT_AT..PAIRS_AT);
+        bytes.map_or(0, |bytes| i32::from_le_bytes(bytes.try_into().expect("four bytes")))
+    }
+
+    /// Is it zero?
+    pub fn is_zero(&self) -> bool {
+        self.kind() == ZERO
+    }
+
+    /// The same size with this sign; zero and NaN have none.
+    pub fn with_sign(&self, negative: bool) -> Decimal {
+        let mut bytes = self.0.clone();
+        bytes[0] = match (self.kind(), negative) {
+            (NEGATIVE | POSITIVE, true) => NEGATIVE,
+            (NEGATIVE | POSITIVE, false) => POSITIVE,
+            (INFINITY | MINUS_INFINITY, true) => MINUS_INFINITY,
+            (INFINITY | MINUS_INFINITY, false) => INFINITY,
+            (other, _) => other,
+        };
+        Decimal(bytes)
+    }
+
+    /// The same number shown with `scale` digits after the point. None beyond the limit, or if a
+    /// digit lies beyond the scale.
+    pub fn with_scale(&self, scale: u16) -> Option<Decimal> {
+        Self::from_pairs(self.is_negative(), self.exponent(), self.pairs(), scale)
+            .filter(|_| self.is_finite())
     }
 
     /// Digits shown after the point; 0 unless finite.
@@ -114,7 +225,7 @@ impl Decimal {
 
     fn pairs_are_sound(&self) -> bool {
         let pairs = self.pairs();
-        let ends = pairs.first() != Some(&0) && pairs.last() != Some(&0);
+        let ends = !matches!(pairs.first(), None | Some(0)) && pairs.last() != Some(&0);
         let (top, scale) = (i64::from(self.exponent()), i64::from(self.scale()));
         let within = top < Self::MAX_WHOLE_DIGITS as i64 / 2 && scale <= i64::from(Self::MAX_SCALE);
         ends && within && pairs.iter().all(|pair| *pair < 100) && self.fraction_digits() <= scale
@@ -131,17 +242,8 @@ impl Decimal {
         self.0[0]
     }
 
-    fn exponent(&self) -> i32 {
-        let bytes = self.0.get(EXPONENT_AT..PAIRS_AT);
-        bytes.map_or(0, |bytes| i32::from_le_bytes(bytes.try_into().expect("four bytes")))
-    }
-
-    fn pairs(&self) -> &[u8] {
-        self.0.get(PAIRS_AT..).unwrap_or(&[])
-    }
-
     /// ASCII `digits` with the point in front of position `point`. None beyond the limits.
-    fn of_digits(negative: bool, digits: &[u8], point: i64, scale: usize) -> Option<Decimal> {
+    fn of_digits(negative: bool, digits: &[u8], point: i64, scale: i64) -> Option<Decimal> {
         let scale = u16::try_from(scale).ok().filter(|scale| *scale <= Self::MAX_SCALE)?;
         let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
         let end = digits.iter().rposition(|digit| *digit != b'0').map_or(zeros, |last| last + 1);
@@ -166,6 +268,12 @@ impl Decimal {
     }
 
     fn build(kind: u8, scale: u16, exponent: Option<i32>, pairs: &[u8]) -> Decimal {
+        let decimal = Self::assemble(kind, scale, exponent, pairs);
+        debug_assert!(Decimal::from_bytes(&decimal.0).is_some(), "{:?}", decimal.0);
+        decimal
+    }
+
+    fn assemble(kind: u8, scale: u16, exponent: Option<i32>, pairs: &[u8]) -> Decimal {
         let mut bytes = Vec::with_capacity(PAIRS_AT + pairs.len());
         bytes.push(kind);
         bytes.extend_from_slice(&scale.to_le_bytes());
@@ -173,9 +281,7 @@ impl Decimal {
             bytes.extend_from_slice(&exponent.to_le_bytes());
             bytes.extend_from_slice(pairs);
         }
-        let decimal = Decimal(bytes.into());
-        debug_assert!(Decimal::from_bytes(&decimal.0).is_some(), "{:?}", decimal.0);
-        decimal
+        Decimal(bytes.into())
     }
 
     /// What the order rests on: kind, exponent and pairs; the kind alone unless there are pairs.
@@ -201,35 +307,40 @@ impl Decimal {
 }
 
 impl std::str::FromStr for Decimal {
-    type Err = ();
+    type Err = DecimalError;
 
     /// Reads `[sign] digits [. digits] [e exponent]`, `NaN` or `Infinity`.
-    fn from_str(text: &str) -> Result<Decimal, ()> {
-        match text.to_ascii_lowercase().as_str() {
-            "nan" => return Ok(Decimal::nan()),
-            "infinity" | "+infinity" | "inf" | "+inf" => return Ok(Decimal::infinity(false)),
-            "-infinity" | "-inf" => return Ok(Decimal::infinity(true)),
-            _ => {}
+    fn from_str(text: &str) -> Result<Decimal, DecimalError> {
+        if text.bytes().any(|byte| matches!(byte, b'n' | b'N')) {
+            return match text.to_ascii_lowercase().as_str() {
+                "nan" => Ok(Decimal::nan()),
+                "infinity" | "+infinity" | "inf" | "+inf" => Ok(Decimal::infinity(false)),
+                "-infinity" | "-inf" => Ok(Decimal::infinity(true)),
+                _ => Err(DecimalError::Syntax),
+            };
         }
-        parse_number(text).ok_or(())
+        parse_number(text)
     }
 }
 
-fn parse_number(text: &str) -> Option<Decimal> {
+fn parse_number(text: &str) -> Result<Decimal, DecimalError> {
     let negative = text.starts_with('-');
     let text = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, ten) = match text.find(['e', 'E']) {
-        Some(at) => (&text[..at], text[at + 1..].parse::<i64>().ok()?),
-        None => (text, 0),
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, "0"),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = [whole.as_bytes(), fraction.as_bytes()].concat();
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) || ten.abs() > MAX_TEN {
-        return None;
+    let is_number = |digits: &[u8]| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let unsigned = ten.strip_prefix(['-', '+']).unwrap_or(ten);
+    if !is_number(&digits) || !is_number(unsigned.as_bytes()) {
+        return Err(DecimalError::Syntax);
     }
-    let point = whole.len() as i64 + ten;
-    let scale = usize::try_from((fraction.len() as i64 - ten).max(0)).ok()?;
-    Decimal::of_digits(negative, &digits, point, scale)
+    let ten = ten.parse::<i64>().ok().filter(|ten| ten.abs() < MAX_TEN);
+    let ten = ten.ok_or(DecimalError::OutOfRange)?;
+    let (point, scale) = (whole.len() as i64 + ten, (fraction.len() as i64 - ten).max(0));
+    Decimal::of_digits(negative, &digits, point, scale).ok_or(DecimalError::OutOfRange)
 }
 
 impl fmt::Display for Decimal {
@@ -240,26 +351,29 @@ impl fmt::Display for Decimal {
             MINUS_INFINITY => return f.write_str("-Infinity"),
             _ => {}
         }
-        let pair_of = |exponent: i32| {
-            let at = usize::try_from(self.exponent() - exponent).ok();
+        let exponent = self.exponent();
+        let pair_of = |place: i32| {
+            let at = usize::try_from(exponent - place).ok();
             at.and_then(|at| self.pairs().get(at)).copied().unwrap_or(0)
         };
-        let mut out = String::new();
-        for exponent in (0..=self.exponent()).rev() {
-            out += &format!("{:02}", pair_of(exponent));
-        }
-        let whole = out.trim_start_matches('0');
-        let whole = if whole.is_empty() { "0" } else { whole };
-        f.write_str(if self.kind() == NEGATIVE { "-" } else { "" })?;
-        f.write_str(whole)?;
         let scale = usize::from(self.scale());
+        let mut out = String::with_capacity(8 + 2 * self.pairs().len() + scale);
+        out.push_str(if self.kind() == NEGATIVE { "-" } else { "" });
+        let push = |out: &mut String, pair: u8, leading: bool| {
+            if !leading || pair >= 10 {
+                out.push(char::from(b'0' + pair / 10));
+            }
+            out.push(char::from(b'0' + pair % 10));
+        };
+        push(&mut out, pair_of(exponent.max(0)), true);
+        (0..exponent).rev().for_each(|place| push(&mut out, pair_of(place), false));
         if scale > 0 {
-            let pairs = 1..=scale.div_ceil(2) as i32;
-            let mut fraction: String = pairs.map(|at| format!("{:02}", pair_of(-at))).collect();
-            fraction.truncate(scale);
-            write!(f, ".{fraction}")?;
+            out.push('.');
+            let end = out.len() + scale;
+            (1..=scale.div_ceil(2) as i32).for_each(|place| push(&mut out, pair_of(-place), false));
+            out.truncate(end);
         }
-        Ok(())
+        f.write_str(&out)
     }
 }
 
@@ -333,10 +447,14 @@ mod tests {
         ] {
             assert_eq!(of(text).to_string(), shown, "{text}");
         }
-        for text in ["", "-", ".", "1.2.3", "1e", "1e1.5", "0x1", "1_000", "--1", "1e999999", "٣"]
+        for text in ["", "-", ".", "1.2.3", "1e", "1e+", "1e1.5", "0x1", "1_000", "--1", "٣", "n"]
         {
-            assert!(text.parse::<Decimal>().is_err(), "{text}");
+            assert_eq!(text.parse::<Decimal>(), Err(DecimalError::Syntax), "{text}");
         }
+        for text in ["1e999999", "1e-16384", "0e-20000", "1e99999999999", "-1e-99999999999"] {
+            assert_eq!(text.parse::<Decimal>(), Err(DecimalError::OutOfRange), "{text}");
+        }
+        assert_eq!(of("0e999999").to_string(), "0");
     }
 
     #[test]
@@ -376,6 +494,11 @@ mod tests {
             let decimal = Decimal::from_unscaled(unscaled, scale).unwrap();
             assert_eq!(decimal.unscaled(), Some((unscaled, scale)), "{decimal}");
         }
+        assert_eq!(of("12.50").with_scale(1).unwrap().to_string(), "12.5");
+        assert_eq!(of("12.50").with_scale(3).unwrap().to_string(), "12.500");
+        assert_eq!(of("12.50").with_scale(0), None);
+        assert_eq!(of("0.00").with_scale(0).unwrap().to_string(), "0");
+        assert_eq!(of("12.50").with_sign(true), of("-12.5"));
         assert_eq!(of("NaN").unscaled(), None);
         assert_eq!(of(&"9".repeat(60)).unscaled(), None);
     }

@@ -296,6 +296,13 @@ pub(super) fn leading_number(text: &str) -> Result<(i64, &str)> {
     Ok((number.parse().map_err(|_| overflow())?, rest))
 }
 
+/// As [`leading_number`], of 32 bits.
+fn leading_small(text: &str) -> Result<(i64, &str)> {
+    let (number, rest) = leading_number(text)?;
+    i32::try_from(number).map_err(|_| overflow())?;
+    Ok((number, rest))
+}
+
 /// The number that `text`, which begins with a point, says.
 pub(super) fn fraction(text: &str) -> Result<f64> {
     let digits = text.strip_prefix('.').ok_or(DateTimeError::Syntax)?;
@@ -322,7 +329,7 @@ impl Clock {
     pub(super) fn read(text: &str, ends_in_seconds: bool) -> Result<Clock> {
         let (first, rest) = leading_number(text)?;
         let rest = rest.strip_prefix(':').ok_or(DateTimeError::Syntax)?;
-        let (second, rest) = leading_number(rest)?;
+        let (second, rest) = leading_small(rest)?;
         let micros = |text: &str| Ok((fraction(text)? * 1e6).round_ties_even() as i64);
         let shifted = |micros: i64| Clock { hours: 0, minutes: first, seconds: second, micros };
         let clock = match rest.as_bytes().first() {
@@ -330,7 +337,7 @@ impl Clock {
             None => Clock { hours: first, minutes: second, seconds: 0, micros: 0 },
             Some(b'.') => shifted(micros(rest)?),
             Some(b':') => {
-                let (third, rest) = leading_number(&rest[1..])?;
+                let (third, rest) = leading_small(&rest[1..])?;
                 let micros = if rest.is_empty() { 0 } else { micros(rest)? };
                 Clock { hours: first, minutes: second, seconds: third, micros }
             }
@@ -422,7 +429,7 @@ fn number(text: &str, unit: &mut Option<Unit>, parts: &mut Parts) -> Result<u32>
         None => {}
         // Years and months.
         Some(b'-') => {
-            let (months, rest) = leading_number(&rest[1..])?;
+            let (months, rest) = leading_small(&rest[1..])?;
             if !(0..12).contains(&months) {
                 return Err(overflow());
             }

@@ -23,7 +23,7 @@ use std::hash::{Hash, Hasher};
 
 pub use calendar::{DATES, TIMESTAMPS, civil_from_days, days_from_civil, days_in_month};
 pub use datetime::{DateTimeError, read_date, read_timestamp};
-pub use decimal::Decimal;
+pub use decimal::{Decimal, DecimalError};
 pub use interval::{Interval, IntervalFields};
 pub use interval_input::read_interval;
 pub use text::trimmed;

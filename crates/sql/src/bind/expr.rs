@@ -16,7 +16,7 @@ use crate::expr::registry::{self, Function};
 use crate::expr::{Expr, Typed};
 use crate::types::cast::{self, CastContext};
 use crate::types::declared::{Declared, Modifier};
-use crate::types::{Datum, Decimal, SqlType, text};
+use crate::types::{Datum, SqlType, numeric, text};
 
 impl Binder<'_> {
     /// Position of a piece of syntax.
@@ -717,8 +717,11 @@ pub(super) fn number(digits: &str) -> Result<Typed> {
             Err(_) => Typed::new(Expr::Const(Datum::Int8(value)), SqlType::Int8),
         });
     }
-    match Decimal::parse(digits) {
-        Some(value) => Ok(Typed::new(Expr::Const(Datum::Numeric(value)), SqlType::Numeric)),
-        None => Err(SqlError::syntax(format!("syntax error at or near \"{digits}\""))),
+    match numeric::parse(&plain) {
+        Ok(value) => Ok(Typed::new(Expr::Const(Datum::Numeric(value)), SqlType::Numeric)),
+        Err(error) if error.sqlstate == code::INVALID_TEXT => {
+            Err(SqlError::syntax(format!("syntax error at or near \"{digits}\"")))
+        }
+        Err(error) => Err(error),
     }
 }

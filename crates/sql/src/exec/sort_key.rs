@@ -76,22 +76,23 @@ fn bytes(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// The sign, the place of the first digit, the digits.
+/// The kind (minus infinity, below zero, zero, above zero, infinity, NaN), the place of the first
+/// digits, the digits.
 fn decimal(out: &mut Vec<u8>, value: &Decimal) {
-    let text = value.to_string();
-    let plain = text.trim_start_matches('-');
-    let (before, after) = plain.split_once('.').unwrap_or((plain, ""));
-    let digits: Vec<u8> = before.bytes().chain(after.bytes()).collect();
-    let Some(first) = digits.iter().position(|digit| *digit != b'0') else {
-        out.push(1);
-        return;
-    };
-    let last = digits.iter().rposition(|digit| *digit != b'0').unwrap_or(first);
-    let negative = text.starts_with('-');
-    out.push(if negative { 0 } else { 2 });
+    let negative = value.is_negative();
+    out.push(match (value.is_finite(), negative) {
+        (true, true) => 1,
+        (true, false) if value.is_zero() => 2,
+        (true, false) => 3,
+        (false, true) => 0,
+        (false, false) if value.is_nan() => 5,
+        (false, false) => 4,
+    });
     let start = out.len();
-    whole(out, before.len() as i64 - first as i64);
-    out.extend_from_slice(&digits[first..=last]);
+    if !value.pairs().is_empty() {
+        whole(out, i64::from(value.exponent()));
+        out.extend(value.pairs().iter().map(|pair| pair + 1));
+    }
     out.push(0);
     if negative {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -107,12 +108,7 @@ pub(super) fn write_row(out: &mut Vec<u8>, row: &[Datum]) {
         };
         let place = SqlType::ALL.iter().position(|known| *known == ty).expect("a known type");
         let bytes = match value {
-            // The wire's format has fewer digits after the point.
-            Datum::Numeric(number) => {
-                let mut bytes = Vec::new();
-                number.write(&mut bytes);
-                bytes
-            }
+            Datum::Numeric(number) => number.as_bytes().to_vec(),
             other => other.to_binary().expect("a value that has a type has bytes"),
         };
         out.push(place as u8);
@@ -133,7 +129,9 @@ pub(super) fn read_row(mut bytes: &[u8]) -> Result<Row> {
         let (len, rest) = bytes.split_first_chunk::<4>().expect("a length was written");
         let (value, rest) = rest.split_at(u32::from_le_bytes(*len) as usize);
         row.push(match SqlType::ALL[usize::from(*place)] {
-            SqlType::Numeric => Datum::Numeric(Decimal::read(value).expect("a number was written")),
+            SqlType::Numeric => {
+                Datum::Numeric(Decimal::from_bytes(value).expect("a number was written"))
+            }
             ty => Datum::from_binary(ty, value)?,
         });
         bytes = rest;
@@ -168,8 +166,10 @@ mod tests {
             list.iter().map(|one| text::parse(ty, one).unwrap()).collect()
         };
         let mut kinds = vec![of(SqlType::Numeric, &numbers), of(SqlType::Float8, &floats)];
-        // More digits after the point than the wire's format has.
-        kinds[0].push(text::parse(SqlType::Numeric, &format!("-0.{:020000}1", 0)).unwrap());
+        // As many digits after the point as there can be.
+        kinds[0].push(text::parse(SqlType::Numeric, &format!("-0.{:016382}1", 0)).unwrap());
+        let strange = [Decimal::nan(), Decimal::infinity(true), Decimal::infinity(false)];
+        kinds[0].extend(strange.map(Datum::Numeric));
         kinds.push(of(SqlType::Text, &["", "a", "a\u{1}", "ab", "b", "\u{e9}"]));
         kinds.push(of(SqlType::Text, &["x", "x\ty", "x \ty", "x ", " "]));
         kinds.push(of(SqlType::Int4, &["-2147483648", "-1", "0", "1", "2147483647"]));

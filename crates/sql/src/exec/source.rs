@@ -15,7 +15,7 @@ use crate::expr::probe::{Probe, Stage};
 use crate::expr::{Context, Expr};
 use crate::plan::path::{IndexPath, Path};
 use crate::plan::{Select, Source, TableScan};
-use crate::types::{Datum, Decimal, Row, SqlType, calendar};
+use crate::types::{Datum, Decimal, Row, SqlType, calendar, numeric};
 
 /// What the engine is asked for; `None` if no row can match.
 pub(crate) fn scan_options(scan: &TableScan, context: &Context) -> Result<Option<ScanOptions>> {
@@ -158,7 +158,7 @@ impl Series {
             values.push(match ty {
                 SqlType::Int4 => Datum::Int4(1),
                 SqlType::Int8 => Datum::Int8(1),
-                SqlType::Numeric => Datum::Numeric(Decimal::from(1i64)),
+                SqlType::Numeric => Datum::Numeric(Decimal::from(1)),
                 _ => return Err(SqlError::syntax("generate_series of times needs a step")),
             });
         }
@@ -179,7 +179,7 @@ impl Series {
         Ok(match (value, &self.step) {
             (Datum::Int4(a), Datum::Int4(b)) => a.checked_add(*b).map(Datum::Int4),
             (Datum::Int8(a), Datum::Int8(b)) => a.checked_add(*b).map(Datum::Int8),
-            (Datum::Numeric(a), Datum::Numeric(b)) => Some(Datum::Numeric(a.add(b))),
+            (Datum::Numeric(a), Datum::Numeric(b)) => Some(Datum::Numeric(numeric::add(a, b)?)),
             (Datum::Timestamp(a), Datum::Interval(b)) => {
                 Some(Datum::Timestamp(calendar::add(*a, *b)?))
             }

@@ -12,7 +12,7 @@ use rightlink::Collation;
 use crate::error::{Result, SqlError, code};
 use crate::expr::{Context, Expr};
 use crate::types::calendar::interval_out_of_range;
-use crate::types::{Datum, Decimal, Row, SqlType};
+use crate::types::{Datum, Decimal, Row, SqlType, numeric};
 
 /// What is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -273,7 +273,7 @@ impl Aggregate {
                 SqlType::Int2 | SqlType::Int4 => i64::try_from(state.whole)
                     .map(Datum::Int8)
                     .map_err(|_| SqlError::new(code::NUMERIC_OUT_OF_RANGE, "bigint out of range")),
-                SqlType::Int8 => Ok(Datum::Numeric(Decimal::from(state.whole))),
+                SqlType::Int8 => Ok(Datum::Numeric(numeric::shifted(state.whole, 0))),
                 _ => Ok(state.value),
             },
             Kind::Average => average(&state),
@@ -310,7 +310,7 @@ fn sum(state: &mut State, value: Datum) -> Result<()> {
             }
             Datum::Float8(sum)
         }
-        (Datum::Numeric(a), Datum::Numeric(b)) => Datum::Numeric(a.add(&b).checked()?),
+        (Datum::Numeric(a), Datum::Numeric(b)) => Datum::Numeric(numeric::add(a, &b)?),
         (Datum::Interval(a), Datum::Interval(b)) => {
             Datum::Interval(a.checked_add(b).ok_or_else(interval_out_of_range)?)
         }
@@ -354,8 +354,11 @@ fn deviation(state: &State) -> f64 {
 fn average(state: &State) -> Result<Datum> {
     let count = Decimal::from(state.count);
     match &state.value {
-        Datum::Null => Ok(Datum::Numeric(Decimal::from(state.whole).divide(&count)?)),
-        Datum::Numeric(sum) => Ok(Datum::Numeric(sum.divide(&count)?)),
+        Datum::Null => {
+            let sum = numeric::shifted(state.whole, 0);
+            Ok(Datum::Numeric(numeric::divide(&sum, &count)?))
+        }
+        Datum::Numeric(sum) => Ok(Datum::Numeric(numeric::divide(sum, &count)?)),
         Datum::Float8(sum) => Ok(Datum::Float8(sum / state.count as f64)),
         Datum::Interval(sum) => {
             let average = sum.checked_div(state.count as f64);

@@ -7,8 +7,7 @@
 use crate::error::{Result, SqlError, code};
 use crate::expr::operators::{mismatch, negate, of_width, out_of_range};
 use crate::expr::registry::{Eval, Registry};
-use crate::types::decimal::division_by_zero;
-use crate::types::{Datum, Decimal, SqlType};
+use crate::types::{Datum, Decimal, SqlType, numeric};
 
 /// PostgreSQL's constant: degrees are divided by it, not multiplied by its inverse.
 const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;
@@ -24,17 +23,18 @@ pub(super) fn register(registry: &mut Registry) {
     for ty in [T::Float8, T::Numeric] {
         registry.add("sign", &[ty], ty, |v, _| sign(&v[0]));
         for name in ["ceil", "ceiling"] {
-            registry.add(name, &[ty], ty, |v, _| whole(&v[0], f64::ceil, Decimal::ceil));
+            registry.add(name, &[ty], ty, |v, _| whole(&v[0], f64::ceil, numeric::ceil));
         }
-        registry.add("floor", &[ty], ty, |v, _| whole(&v[0], f64::floor, Decimal::floor));
+        registry.add("floor", &[ty], ty, |v, _| whole(&v[0], f64::floor, numeric::floor));
         registry.add("round", &[ty], ty, |v, _| {
-            whole(&v[0], f64::round_ties_even, |number| number.round(0))
+            whole(&v[0], f64::round_ties_even, |number| numeric::round(number, 0))
         });
-        registry
-            .add("trunc", &[ty], ty, |v, _| whole(&v[0], f64::trunc, |number| number.truncate(0)));
+        registry.add("trunc", &[ty], ty, |v, _| {
+            whole(&v[0], f64::trunc, |number| numeric::truncate(number, 0))
+        });
     }
-    registry.add("round", &[T::Numeric, T::Int4], T::Numeric, |v, _| cut(v, Decimal::round));
-    registry.add("trunc", &[T::Numeric, T::Int4], T::Numeric, |v, _| cut(v, Decimal::truncate));
+    registry.add("round", &[T::Numeric, T::Int4], T::Numeric, |v, _| cut(v, numeric::round));
+    registry.add("trunc", &[T::Numeric, T::Int4], T::Numeric, |v, _| cut(v, numeric::truncate));
     registry.add("div", &[T::Numeric, T::Numeric], T::Numeric, quotient);
     registry.add("scale", &[T::Numeric], T::Int4, |v, _| match v {
         [Datum::Numeric(number)] => Ok(Datum::Int4(number.scale() as i32)),
@@ -159,7 +159,7 @@ fn power(x: f64, y: f64) -> Result<f64> {
 
 fn absolute(value: &Datum) -> Result<Datum> {
     match value {
-        Datum::Numeric(v) => Ok(Datum::Numeric(v.abs())),
+        Datum::Numeric(v) => Ok(Datum::Numeric(numeric::abs(v))),
         Datum::Float4(v) => Ok(Datum::Float4(v.abs())),
         Datum::Float8(v) => Ok(Datum::Float8(v.abs())),
         other if other.as_int().is_some_and(|v| v < 0) => negate(other),
@@ -172,32 +172,32 @@ fn sign(value: &Datum) -> Result<Datum> {
         Datum::Float8(v) if *v > 0.0 => Datum::Float8(1.0),
         Datum::Float8(v) if *v < 0.0 => Datum::Float8(-1.0),
         Datum::Float8(_) => Datum::Float8(0.0),
-        Datum::Numeric(v) if v.is_zero() => Datum::Numeric(Decimal::zero()),
-        Datum::Numeric(v) => Datum::Numeric(Decimal::from(if v.is_negative() { -1i64 } else { 1 })),
+        Datum::Numeric(v) if v.is_zero() => Datum::Numeric(Decimal::from(0)),
+        Datum::Numeric(v) => Datum::Numeric(Decimal::from(if v.is_negative() { -1 } else { 1 })),
         other => return mismatch(std::slice::from_ref(other)),
     })
 }
 
-fn whole(value: &Datum, float: fn(f64) -> f64, exact: fn(&Decimal) -> Decimal) -> Result<Datum> {
+fn whole(
+    value: &Datum,
+    float: fn(f64) -> f64,
+    exact: fn(&Decimal) -> Result<Decimal>,
+) -> Result<Datum> {
     Ok(match value {
         Datum::Float8(v) => Datum::Float8(float(*v)),
-        Datum::Numeric(v) => Datum::Numeric(exact(v)),
+        Datum::Numeric(v) => Datum::Numeric(exact(v)?),
         other => return mismatch(std::slice::from_ref(other)),
     })
 }
 
-fn cut(values: &[Datum], how: fn(&Decimal, i32) -> Decimal) -> Result<Datum> {
+fn cut(values: &[Datum], how: fn(&Decimal, i32) -> Result<Decimal>) -> Result<Datum> {
     let [Datum::Numeric(number), Datum::Int4(scale)] = values else { return mismatch(values) };
-    Ok(Datum::Numeric(how(number, (*scale).clamp(-2_000, 2_000))))
+    Ok(Datum::Numeric(how(number, *scale)?))
 }
 
 fn quotient(values: &[Datum], _: &super::Context) -> Result<Datum> {
     let [Datum::Numeric(a), Datum::Numeric(b)] = values else { return mismatch(values) };
-    if b.is_zero() {
-        return Err(division_by_zero());
-    }
-    let rest = a.remainder(b)?;
-    Ok(Datum::Numeric(a.subtract(&rest).divide(b)?.round(0)))
+    Ok(Datum::Numeric(numeric::whole_quotient(a, b)?))
 }
 
 fn gcd(values: &[Datum], _: &super::Context) -> Result<Datum> {

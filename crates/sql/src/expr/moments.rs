@@ -3,7 +3,7 @@
 //! Invariants: `now()` is the start of the transaction; the zone is UTC.
 //! Does not do: `to_char`, `age`, zones.
 
-use rightlink::datum::{DATES, TIMESTAMPS, days_from_civil, days_in_month};
+use rightlink::datum::{DATES, TIMESTAMPS, Unit, days_from_civil, days_in_month};
 
 use crate::error::{Result, SqlError, code};
 use crate::expr::Context;
@@ -36,7 +36,7 @@ pub(super) fn register(registry: &mut Registry) {
             Datum::Float8(_) => Err(SqlError::unsupported("infinity as numeric")),
             exact => Ok(exact),
         });
-        registry.add("date_part", &[T::Text, ty], T::Float8, |v, _| Ok(extract(v)?.float));
+        registry.add("date_part", &[T::Text, ty], T::Float8, date_part);
         if ty != T::Interval {
             registry.add("isfinite", &[ty], T::Bool, |v, _| Ok(Datum::Bool(finite(&v[0]))));
         }
@@ -63,6 +63,15 @@ fn finite(value: &Datum) -> bool {
         Datum::Timestamp(micros) | Datum::Timestamptz(micros) => calendar::is_finite(*micros),
         _ => true,
     }
+}
+
+/// As `extract`, but of a date it is that of its midnight.
+fn date_part(values: &[Datum], _: &Context) -> Result<Datum> {
+    if let [name, Datum::Date(day)] = values {
+        let midnight = Datum::Timestamp(calendar::timestamp_of_date(*day)?);
+        return Ok(extract(&[name.clone(), midnight])?.float);
+    }
+    Ok(extract(values)?.float)
 }
 
 fn extract(values: &[Datum]) -> Result<Found> {
@@ -97,12 +106,10 @@ fn date_trunc(values: &[Datum], _: &Context) -> Result<Datum> {
         _ => return mismatch(values),
     };
     let cut = match calendar::is_finite(micros) {
-        true => match Field::named(name) {
-            Some(field @ Field::Unit(_)) => {
-                calendar::truncate(field, micros)?.ok_or_else(|| unsupported_unit(name, ty))?
-            }
-            _ => return Err(unknown_unit(name, ty)),
-        },
+        true => {
+            let unit = Unit::named(name).ok_or_else(|| unknown_unit(name, ty))?;
+            calendar::truncate(unit, micros)?.ok_or_else(|| unsupported_unit(name, ty))?
+        }
         false => micros,
     };
     Ok(if ty == SqlType::Timestamp { Datum::Timestamp(cut) } else { Datum::Timestamptz(cut) })

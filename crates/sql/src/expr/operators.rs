@@ -11,7 +11,7 @@ use crate::expr::registry::{Eval, Registry};
 use crate::expr::strings::check_length;
 use crate::expr::{Context, like};
 use crate::types::calendar::interval_out_of_range;
-use crate::types::decimal::division_by_zero;
+use crate::types::numeric::{self, division_by_zero};
 use crate::types::{Datum, SqlType, calendar};
 
 /// Adds them.
@@ -97,16 +97,13 @@ enum Op {
 
 fn calculate(values: &[Datum], op: Op) -> Result<Datum> {
     match values {
-        [Datum::Numeric(a), Datum::Numeric(b)] => Ok(Datum::Numeric(
-            match op {
-                Op::Add => a.add(b),
-                Op::Subtract => a.subtract(b),
-                Op::Multiply => a.multiply(b),
-                Op::Divide => a.divide(b)?,
-                Op::Remainder => a.remainder(b)?,
-            }
-            .checked()?,
-        )),
+        [Datum::Numeric(a), Datum::Numeric(b)] => Ok(Datum::Numeric(match op {
+            Op::Add => numeric::add(a, b)?,
+            Op::Subtract => numeric::subtract(a, b)?,
+            Op::Multiply => numeric::multiply(a, b)?,
+            Op::Divide => numeric::divide(a, b)?,
+            Op::Remainder => numeric::remainder(a, b)?,
+        })),
         [Datum::Float4(a), Datum::Float4(b)] => {
             // Single precision throughout, as in PostgreSQL.
             let exact = [f64::from(*a), f64::from(*b)];
@@ -199,7 +196,7 @@ pub(super) fn negate(value: &Datum) -> Result<Datum> {
     Ok(match value {
         Datum::Float4(v) => Datum::Float4(-v),
         Datum::Float8(v) => Datum::Float8(-v),
-        Datum::Numeric(v) => Datum::Numeric(v.negate()),
+        Datum::Numeric(v) => Datum::Numeric(numeric::negate(v)),
         other => return of_width(other.as_int().and_then(i64::checked_neg), width(other)),
     })
 }

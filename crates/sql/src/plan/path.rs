@@ -606,17 +606,8 @@ pub(super) fn fit(value: Datum, ty: SqlType) -> Fit {
     }
 }
 
-/// A number beyond all that the store holds has a place among them nevertheless.
 fn fit_number(value: Datum) -> Fit {
-    let beyond = match &value {
-        Datum::Numeric(number) if !number.has_storable_size() => Some(number.is_negative()),
-        _ => None,
-    };
-    match beyond {
-        Some(true) => Fit::Below,
-        Some(false) => Fit::Above,
-        None => value.into_value().map_or(Fit::Null, Fit::Is),
-    }
+    value.into_value().map_or(Fit::Null, Fit::Is)
 }
 
 impl IndexPath {

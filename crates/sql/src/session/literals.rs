@@ -17,7 +17,7 @@ use sqlparser::ast::{self, BinaryOperator as Op, Expr as Ast, SetExpr, UnaryOper
 
 use super::prepared::Planned;
 use crate::parse::{Place, places};
-use crate::types::{Datum, Decimal, SqlType, text};
+use crate::types::{Datum, SqlType, numeric, text};
 
 /// Most literals of a message.
 const MAX_LITERALS: usize = 256;
@@ -165,7 +165,7 @@ fn number(text: &str) -> Option<Datum> {
             Ok(value) => Datum::Int4(value),
             Err(_) => Datum::Int8(value),
         }),
-        Err(_) => Decimal::parse(text).map(Datum::Numeric),
+        Err(_) => numeric::parse(text).ok().map(Datum::Numeric),
     }
 }
 

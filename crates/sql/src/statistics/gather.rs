@@ -246,7 +246,7 @@ fn width(value: &Datum) -> f64 {
     match value {
         Datum::Text(text) => text.len() as f64,
         Datum::Bytes(bytes) => bytes.len() as f64,
-        Datum::Numeric(number) => number.heap_bytes() as f64,
+        Datum::Numeric(number) => number.as_bytes().len() as f64,
         _ => f64::from(fixed.max(0)),
     }
 }

@@ -135,7 +135,7 @@ fn bytes(value: &Datum) -> Option<&[u8]> {
 
 fn scalar(value: &Datum) -> Option<f64> {
     match value {
-        Datum::Numeric(number) => Some(number.to_float()),
+        Datum::Numeric(number) => Some(crate::types::numeric::to_float(number)),
         Datum::Date(days) => Some(f64::from(*days)),
         Datum::Timestamp(micros) | Datum::Timestamptz(micros) => Some(*micros as f64),
         Datum::Interval(interval) => Some(interval.total_micros() as f64),

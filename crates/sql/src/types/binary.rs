@@ -7,13 +7,12 @@ use rightlink::RowId;
 use rightlink::datum::{DATES, TIMESTAMPS};
 
 use crate::error::{Result, SqlError, code};
-use crate::types::decimal::MAX_FRACTION;
 use crate::types::{Datum, Decimal, Interval, SqlType, calendar};
 
 /// Sign of a numeric below zero.
 const NEGATIVE: u16 = 0x4000;
-/// Most digits after the point that are written and read.
-const MAX_SCALE: u16 = MAX_FRACTION as u16;
+/// In place of a sign: no number, infinity, minus infinity.
+const STRANGE: [u16; 3] = [0xc000, 0xd000, 0xf000];
 
 impl Datum {
     /// The value's bytes; `None` for null.
@@ -28,7 +27,7 @@ impl Datum {
             }
             Datum::Float4(v) => v.to_be_bytes().to_vec(),
             Datum::Float8(v) => v.to_be_bytes().to_vec(),
-            Datum::Numeric(v) => numeric(v),
+            Datum::Numeric(v) => numeric_bytes(v),
             Datum::Text(v) => v.as_bytes().to_vec(),
             Datum::Bytes(v) => v.clone(),
             Datum::Uuid(v) => v.to_vec(),
@@ -120,54 +119,62 @@ pub(crate) fn utf8(bytes: Vec<u8>) -> Result<String> {
 }
 
 /// Digits of base 10000 around the point, with a weight, a sign and a scale in front.
-fn numeric(value: &Decimal) -> Vec<u8> {
-    // A literal may have more digits than a number on the wire.
-    let rounded = (value.scale() > MAX_FRACTION).then(|| value.round(i32::from(MAX_SCALE)));
-    let value = rounded.as_ref().unwrap_or(value);
-    let text = value.abs().to_string();
-    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let padded = format!("{}{whole}", "0".repeat((4 - whole.len() % 4) % 4));
-    let tail = format!("{fraction}{}", "0".repeat((4 - fraction.len() % 4) % 4));
-    let group = |chunk: &[u8]| chunk.iter().fold(0u16, |sum, b| sum * 10 + u16::from(b - b'0'));
-    let mut digits: Vec<u16> = padded.as_bytes().chunks(4).map(group).collect();
-    let first = digits.len() as i32 - 1;
-    digits.extend(tail.as_bytes().chunks(4).map(group));
-    while digits.last() == Some(&0) {
-        digits.pop();
+fn numeric_bytes(value: &Decimal) -> Vec<u8> {
+    let sign = match (value.is_finite(), value.is_negative()) {
+        (true, negative) => u16::from(negative) * NEGATIVE,
+        (false, _) if value.is_nan() => STRANGE[0],
+        (false, negative) => STRANGE[1 + usize::from(negative)],
+    };
+    // Two pairs make a digit, from the point on.
+    let (exponent, pairs) = (value.exponent(), value.pairs());
+    let (first, rest) = pairs.split_at(pairs.len().min(1 + exponent.rem_euclid(2) as usize));
+    let digit =
+        |pairs: &[u8]| u16::from(pairs[0]) * 100 + pairs.get(1).copied().map_or(0, u16::from);
+    let mut digits = Vec::with_capacity(pairs.len() / 2 + 1);
+    match first {
+        [] => {}
+        [alone] if exponent.rem_euclid(2) == 0 => digits.push(u16::from(*alone)),
+        both => digits.push(digit(both)),
     }
-    let leading = digits.iter().take_while(|digit| **digit == 0).count();
-    digits.drain(..leading);
-    let weight = if digits.is_empty() { 0 } else { first - leading as i32 };
+    digits.extend(rest.chunks(2).map(digit));
     let mut out = (digits.len() as u16).to_be_bytes().to_vec();
-    out.extend((weight as i16).to_be_bytes());
-    out.extend(if value.is_negative() { NEGATIVE } else { 0 }.to_be_bytes());
-    out.extend((value.scale() as u16).to_be_bytes());
+    out.extend((exponent.div_euclid(2) as i16).to_be_bytes());
+    out.extend(sign.to_be_bytes());
+    out.extend(value.scale().to_be_bytes());
     digits.iter().for_each(|digit| out.extend(digit.to_be_bytes()));
     out
 }
 
+/// Digits beyond the scale are cut, as PostgreSQL does.
 fn parse_numeric(bytes: &[u8]) -> Result<Decimal> {
     let mut words = bytes.chunks(2).map(|pair| fixed::<2>(pair).map(u16::from_be_bytes));
     let mut word = || words.next().unwrap_or_else(|| Err(malformed()));
     let (count, weight, sign, scale) = (word()?, word()? as i16, word()?, word()?);
-    if sign != 0 && sign != NEGATIVE {
+    if STRANGE.contains(&sign) {
         return Err(SqlError::unsupported("NaN or infinity as numeric"));
     }
-    if bytes.len() != 8 + usize::from(count) * 2 || scale > MAX_SCALE {
+    let known = sign == 0 || sign == NEGATIVE;
+    if !known || bytes.len() != 8 + usize::from(count) * 2 || scale > Decimal::MAX_SCALE {
         return Err(malformed());
     }
-    let mut text = String::new();
+    let mut pairs = Vec::with_capacity(usize::from(count) * 2);
     for _ in 0..count {
         let digit = word()?;
         if digit > 9_999 {
             return Err(malformed());
         }
-        text.push_str(&format!("{digit:04}"));
+        pairs.extend([(digit / 100) as u8, (digit % 100) as u8]);
     }
-    let exponent = (i32::from(weight) + 1) * 4 - i32::from(count) * 4;
-    let number = if text.is_empty() { "0".to_owned() } else { format!("{text}e{exponent}") };
-    let value = Decimal::parse(&number).ok_or_else(malformed)?.round(i32::from(scale));
-    Ok(if sign == NEGATIVE { value.negate() } else { value })
+    let exponent = i32::from(weight) * 2 + 1;
+    // Pairs that the scale shows, the last of them perhaps in part.
+    let shown = usize::try_from(exponent + 1 + i32::from(scale.div_ceil(2))).unwrap_or(0);
+    pairs.truncate(shown);
+    if let Some(last) = pairs.get_mut(shown.wrapping_sub(1))
+        && scale % 2 == 1
+    {
+        *last -= *last % 10;
+    }
+    Decimal::from_pairs(sign == NEGATIVE, exponent, &pairs, scale).ok_or_else(malformed)
 }
 
 #[cfg(test)]
@@ -178,7 +185,7 @@ mod tests {
     fn values_come_back() {
         let numbers = ["0", "0.00", "1", "-1.5", "12345.6789", "10000", "0.00001234", "99999999"];
         let mut values: Vec<Datum> =
-            numbers.iter().map(|text| Datum::Numeric(Decimal::parse(text).unwrap())).collect();
+            numbers.iter().map(|text| Datum::Numeric(text.parse().unwrap())).collect();
         values.extend([
             Datum::Bool(true),
             Datum::Int2(-2),
@@ -197,24 +204,42 @@ mod tests {
     /// What PostgreSQL sends for 12345.6789.
     #[test]
     fn a_numeric_has_postgresqls_bytes() {
-        let bytes = Datum::Numeric(Decimal::parse("12345.6789").unwrap()).to_binary().unwrap();
+        let bytes = Datum::Numeric("12345.6789".parse().unwrap()).to_binary().unwrap();
         assert_eq!(bytes, [0, 3, 0, 1, 0, 0, 0, 4, 0, 1, 9, 41, 26, 133]);
     }
 
-    /// As many digits as there can be, and more behind the point than PostgreSQL has.
+    /// As many digits as there can be, in front of the point and behind it.
     #[test]
     fn numerics_of_any_size_have_their_digits_counted() {
-        let large = Decimal::parse(&"9".repeat(131_072)).unwrap();
+        let large: Decimal = "9".repeat(131_072).parse().unwrap();
         let bytes = Datum::Numeric(large.clone()).to_binary().unwrap();
         assert_eq!(bytes[..4], [0x80, 0, 0x7f, 0xff], "32,768 digits, the first of weight 32,767");
         let Datum::Numeric(back) = Datum::from_binary(SqlType::Numeric, &bytes).unwrap() else {
             panic!("a numeric")
         };
         assert_eq!(back, large);
-        let long = large.add(&Decimal::parse("1e-131072").unwrap());
+        let long = format!("{large}.{:016382}1", 0).parse().unwrap();
         let bytes = Datum::Numeric(long).to_binary().unwrap();
-        assert_eq!(bytes[..8], [0x80, 0, 0x7f, 0xff, 0, 0, 0x3f, 0xff]);
-        assert_eq!(bytes.len(), 8 + 2 * 32_768);
+        assert_eq!(bytes[..8], [0x90, 0, 0x7f, 0xff, 0, 0, 0x3f, 0xff]);
+        assert_eq!(bytes.len(), 8 + 2 * (32_768 + 4_096));
+        let back = Datum::from_binary(SqlType::Numeric, &bytes).unwrap();
+        assert_eq!(back.to_binary().unwrap(), bytes);
+    }
+
+    /// PostgreSQL 15 cuts them.
+    #[test]
+    fn digits_beyond_the_scale_are_cut() {
+        for (digits, scale, shown) in [
+            ([1, 9_999], 3, "1.999"),
+            ([1, 9_999], 1, "1.9"),
+            ([1, 9_999], 0, "1"),
+            ([0, 9], 2, "0.00"),
+        ] {
+            let mut bytes = vec![0, 2, 0, 0, 0, 0, 0, scale];
+            digits.iter().for_each(|digit: &u16| bytes.extend(digit.to_be_bytes()));
+            let value = Datum::from_binary(SqlType::Numeric, &bytes).unwrap();
+            assert_eq!(value.to_text().as_deref(), Some(shown));
+        }
     }
 
     #[test]

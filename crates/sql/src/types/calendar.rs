@@ -7,7 +7,8 @@
 use rightlink::datum::{DATES, TIMESTAMPS, Unit, civil_from_days, days_from_civil, days_in_month};
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, Decimal, Interval};
+use crate::types::numeric::shifted;
+use crate::types::{Datum, Decimal, Interval, numeric};
 
 pub(crate) const MICROS_PER_SECOND: i64 = 1_000_000;
 pub(crate) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
@@ -167,11 +168,6 @@ fn whole(number: i64) -> Option<Found> {
     found(Decimal::from(number), number as f64)
 }
 
-/// `number` / 10^`digits`.
-fn shifted(number: i128, digits: u16) -> Decimal {
-    Decimal::from(number).shifted(digits)
-}
-
 impl Moment {
     /// Is it infinite, and with which sign?
     fn infinity(self) -> Option<f64> {
@@ -228,17 +224,18 @@ fn of_timestamp(field: Field, micros: i64) -> Result<Option<Found>> {
                 Ok(near) => found(shifted(since, 6), near as f64 / 1e6),
                 // Here PostgreSQL divides, and rounds to four digits.
                 Err(_) => {
-                    let exact = Decimal::from(since).divide(&Decimal::from(MICROS_PER_SECOND))?;
-                    found(exact.round(6), (micros as f64 + epoch as f64) / 1e6)
+                    let exact =
+                        numeric::divide(&shifted(since, 0), &Decimal::from(MICROS_PER_SECOND))?;
+                    found(numeric::round(&exact, 6)?, (micros as f64 + epoch as f64) / 1e6)
                 }
             }
         }
         Field::Julian => {
-            let part = Decimal::from(time).divide(&Decimal::from(MICROS_PER_DAY))?;
+            let part = numeric::divide(&Decimal::from(time), &Decimal::from(MICROS_PER_DAY))?;
             let julian = days + EPOCH_JULIAN;
             let seconds =
                 (time / MICROS_PER_SECOND) as f64 + (time % MICROS_PER_SECOND) as f64 / 1e6;
-            found(Decimal::from(julian).add(&part), julian as f64 + seconds / 86_400.0)
+            found(numeric::add(&Decimal::from(julian), &part)?, julian as f64 + seconds / 86_400.0)
         }
         _ => of_day(field, days),
     })
@@ -329,8 +326,7 @@ fn of_span(field: Field, span: Interval) -> Option<Found> {
 
 /// The start of the field that `micros` is in; `None` where PostgreSQL has no such field. Fails
 /// where that is before the first timestamp.
-pub(crate) fn truncate(field: Field, micros: i64) -> Result<Option<i64>> {
-    let Field::Unit(unit) = field else { return Ok(None) };
+pub(crate) fn truncate(unit: Unit, micros: i64) -> Result<Option<i64>> {
     let Some(start) = start_of(unit, micros) else { return Ok(None) };
     let start = i64::try_from(start).ok().filter(|start| TIMESTAMPS.contains(start));
     start.map(Some).ok_or_else(|| overflow("timestamp out of range"))

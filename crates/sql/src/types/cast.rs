@@ -5,7 +5,7 @@
 //! Does not do: casts between rows, arrays, domains.
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, Decimal, SqlType, calendar, text};
+use crate::types::{Datum, Decimal, SqlType, calendar, numeric, text};
 
 /// When a cast may happen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -151,7 +151,7 @@ fn to_int(value: Datum, to: SqlType) -> Result<Datum> {
         Datum::Bool(v) => integer(Some(i64::from(v)), to),
         Datum::Float4(v) => integer(float_to_int(f64::from(v)), to),
         Datum::Float8(v) => integer(float_to_int(v), to),
-        Datum::Numeric(v) => integer(v.to_int(), to),
+        Datum::Numeric(v) => integer(numeric::to_int(&v), to),
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => integer(value.as_int(), to),
         other => through_text(other, to),
     }
@@ -160,8 +160,10 @@ fn to_int(value: Datum, to: SqlType) -> Result<Datum> {
 fn to_float(value: &Datum, to: SqlType) -> Result<Option<f64>> {
     match value {
         Datum::Numeric(v) => {
-            let float = v.to_float();
-            if float.is_infinite() {
+            let float = numeric::to_float(v);
+            let narrow = to == SqlType::Float4;
+            let lost = if narrow { f64::from(float as f32) } else { float };
+            if v.is_finite() && (lost.is_infinite() || lost == 0.0 && !v.is_zero()) {
                 let message = format!("\"{v}\" is out of range for type {}", to.name());
                 return Err(SqlError::new(code::NUMERIC_OUT_OF_RANGE, message));
             }
@@ -174,8 +176,8 @@ fn to_float(value: &Datum, to: SqlType) -> Result<Option<f64>> {
 fn to_numeric(value: Datum) -> Result<Datum> {
     let refused = || SqlError::unsupported("NaN or infinity as numeric");
     Ok(Datum::Numeric(match value {
-        Datum::Float4(v) => Decimal::from_float(f64::from(v), 6).ok_or_else(refused)?,
-        Datum::Float8(v) => Decimal::from_float(v, 15).ok_or_else(refused)?,
+        Datum::Float4(v) => numeric::from_float(f64::from(v), 6).ok_or_else(refused)?,
+        Datum::Float8(v) => numeric::from_float(v, 15).ok_or_else(refused)?,
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => {
             Decimal::from(value.as_int().expect("an integer"))
         }
@@ -224,8 +226,8 @@ mod tests {
         let int = |value| cast(value, SqlType::Int4).unwrap();
         assert_eq!(int(Datum::Float8(2.5)), Datum::Int4(2));
         assert_eq!(int(Datum::Float8(3.5)), Datum::Int4(4));
-        assert_eq!(int(Datum::Numeric(Decimal::parse("2.5").unwrap())), Datum::Int4(3));
-        assert_eq!(int(Datum::Numeric(Decimal::parse("-2.5").unwrap())), Datum::Int4(-3));
+        assert_eq!(int(Datum::Numeric(numeric::parse("2.5").unwrap())), Datum::Int4(3));
+        assert_eq!(int(Datum::Numeric(numeric::parse("-2.5").unwrap())), Datum::Int4(-3));
     }
 
     #[test]

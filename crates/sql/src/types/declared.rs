@@ -11,7 +11,7 @@ use std::fmt;
 use rightlink::datum::IntervalFields;
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, SqlType};
+use crate::types::{Datum, SqlType, numeric};
 
 /// Longest declared length.
 const MAX_LENGTH: u64 = 10_485_760;
@@ -151,7 +151,7 @@ impl Modifier {
     pub(crate) fn fit(self, value: Datum, written: bool) -> Result<Datum> {
         match (self, value) {
             (Modifier::Numeric(precision, scale), Datum::Numeric(number)) => {
-                Ok(Datum::Numeric(number.fit(precision, scale)?))
+                Ok(Datum::Numeric(numeric::fit(&number, precision, scale)?))
             }
             (Modifier::Char(length), Datum::Text(text)) => {
                 let mut text = self.cut(text, length, written)?;

@@ -2,7 +2,7 @@
 //!
 //! | file | hides |
 //! |---|---|
-//! | `decimal` | `numeric`: exact decimal numbers of any size |
+//! | `numeric` | arithmetic of exact decimal numbers |
 //! | `text`, `binary` | values from and to text and bytes |
 //! | `declared` | lengths, precision and scale that declarations add |
 //! | `cast` | from one type to another |
@@ -15,16 +15,15 @@
 pub(crate) mod binary;
 pub(crate) mod calendar;
 pub(crate) mod cast;
-pub(crate) mod decimal;
 pub(crate) mod declared;
+pub(crate) mod numeric;
 pub(crate) mod text;
 
 use std::cmp::Ordering;
 
 use rightlink::{RowId, Type, Value};
 
-pub use decimal::Decimal;
-pub use rightlink::Interval;
+pub use rightlink::{Decimal, Interval};
 
 /// A type of PostgreSQL.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -322,7 +321,7 @@ impl Datum {
         match self {
             Datum::Text(text) => text.capacity(),
             Datum::Bytes(bytes) => bytes.capacity(),
-            Datum::Numeric(number) => number.heap_bytes(),
+            Datum::Numeric(number) => number.as_bytes().len(),
             _ => 0,
         }
     }
@@ -343,7 +342,7 @@ impl Datum {
             Datum::Date(v) => Value::Date(v),
             Datum::Timestamp(v) => Value::Timestamp(v),
             Datum::Timestamptz(v) => Value::TimestampTz(v),
-            Datum::Numeric(v) => Value::Decimal(v.to_store()?),
+            Datum::Numeric(v) => Value::Decimal(v),
             Datum::Interval(v) => Value::Interval(v),
             Datum::Tid(_) => return None,
         })
@@ -413,11 +412,7 @@ impl From<Value> for Datum {
             Value::Timestamp(v) => Datum::Timestamp(v),
             Value::TimestampTz(v) => Datum::Timestamptz(v),
             Value::Interval(v) => Datum::Interval(v),
-            Value::Decimal(v) => match Decimal::from_store(&v) {
-                Some(number) => Datum::Numeric(number),
-                // Not a number, or infinite: shown, and refused where it is computed with.
-                None => Datum::Text(Value::Decimal(v).to_string()),
-            },
+            Value::Decimal(v) => Datum::Numeric(v),
             other => Datum::Text(other.to_string()),
         }
     }

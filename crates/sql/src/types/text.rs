@@ -5,11 +5,11 @@
 
 use std::fmt::Write;
 
-use rightlink::datum::{self, DateTimeError, IntervalFields};
+use rightlink::datum::{self, DateTimeError, DecimalError, IntervalFields};
 use rightlink::{RowId, Value};
 
 use crate::error::{Result, SqlError, code};
-use crate::types::{Datum, Decimal, SqlType};
+use crate::types::{Datum, SqlType, numeric};
 
 impl Datum {
     /// Reads a value of type `ty` as PostgreSQL reads it.
@@ -94,7 +94,11 @@ pub(crate) fn parse(ty: SqlType, text: &str) -> Result<Datum> {
         SqlType::Bool => parse_bool(trimmed).map(Datum::Bool).ok_or_else(|| invalid(ty, text)),
         SqlType::Int2 | SqlType::Int4 | SqlType::Int8 => parse_int(ty, trimmed, text),
         SqlType::Float4 | SqlType::Float8 => parse_float(ty, trimmed, text),
-        SqlType::Numeric => parse_numeric(trimmed, text),
+        SqlType::Numeric => match numeric::parse(trimmed) {
+            Ok(number) => Ok(Datum::Numeric(number)),
+            Err(error) if error.sqlstate == code::INVALID_TEXT => Err(invalid(ty, text)),
+            Err(error) => Err(error),
+        },
         SqlType::Bytea => parse_bytes(text).map(Datum::Bytes),
         SqlType::Interval => interval(text, IntervalFields::All),
         SqlType::Date => {
@@ -178,7 +182,7 @@ fn parse_float(ty: SqlType, trimmed: &str, text: &str) -> Result<Datum> {
                 .any(|b| (b'1'..=b'9').contains(&b));
         return if vanished { Err(float_range(ty, text)) } else { Ok(value.into()) };
     }
-    if Decimal::parse(trimmed).is_some() {
+    if trimmed.parse::<rightlink::Decimal>() != Err(DecimalError::Syntax) {
         Err(float_range(ty, text))
     } else {
         Err(invalid(ty, text))
@@ -188,17 +192,6 @@ fn parse_float(ty: SqlType, trimmed: &str, text: &str) -> Result<Datum> {
 fn float_range(ty: SqlType, text: &str) -> SqlError {
     let message = format!("\"{text}\" is out of range for type {}", ty.name());
     SqlError::new(code::NUMERIC_OUT_OF_RANGE, message)
-}
-
-fn parse_numeric(trimmed: &str, text: &str) -> Result<Datum> {
-    match trimmed.to_ascii_lowercase().as_str() {
-        "nan" | "infinity" | "-infinity" | "inf" | "-inf" | "+infinity" | "+inf" => {
-            Err(SqlError::unsupported(format!("numeric value \"{trimmed}\"")))
-        }
-        _ => Decimal::parse(trimmed)
-            .map(Datum::Numeric)
-            .ok_or_else(|| invalid(SqlType::Numeric, text)),
-    }
 }
 
 /// `\x` and hex digits, or characters with `\\` and `\ooo` as escapes.
