@@ -26,7 +26,7 @@ pub enum IoErrorKind {
     NotFound,
     /// The file exists and should not.
     AlreadyExists,
-    /// The device or the quota is full.
+    /// The device or the quota is full, or the file may not grow (`ulimit -f`).
     NoSpace,
     /// The process, or the system, has as many files open as it may.
     TooManyFiles,
@@ -87,7 +87,10 @@ impl fmt::Display for IoError {
         if self.offset != 0 {
             write!(f, " at offset {}", self.offset)?;
         }
-        write!(f, ": {}", self.kind.text())?;
+        match self.os {
+            Some(number::FBIG) => f.write_str(": the file would exceed the limit of file sizes")?,
+            _ => write!(f, ": {}", self.kind.text())?,
+        }
         if let Some(holder) = self.holder {
             write!(f, " (process {holder})")?;
         }
@@ -139,7 +142,8 @@ fn kind_of(errno: rustix::io::Errno) -> IoErrorKind {
     match errno {
         Errno::NOENT => IoErrorKind::NotFound,
         Errno::EXIST => IoErrorKind::AlreadyExists,
-        Errno::NOSPC | Errno::DQUOT => IoErrorKind::NoSpace,
+        // Where SIGXFSZ is ignored or handled, a limit of file sizes is an error like any other.
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => IoErrorKind::NoSpace,
         Errno::MFILE | Errno::NFILE => IoErrorKind::TooManyFiles,
         Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::BADF => IoErrorKind::Permission,
         Errno::NOTDIR => IoErrorKind::NotDirectory,
@@ -163,6 +167,12 @@ mod tests {
         let raw = RawError::from_os(number::NOSPC);
         let error = IoError::from_raw("write", "data/7", 8192, raw);
         let text = "cannot write \"data/7\" at offset 8192: no space left on device (os error 28)";
+        assert_eq!(error.to_string(), text);
+        let raw = RawError::from_os(number::FBIG);
+        let error = IoError::from_raw("write", "data/7", 0, raw);
+        assert_eq!(error.kind, IoErrorKind::NoSpace);
+        let text =
+            "cannot write \"data/7\": the file would exceed the limit of file sizes (os error 27)";
         assert_eq!(error.to_string(), text);
         let locked = IoError::new("lock", "LOCK", 0, IoErrorKind::Locked).held_by(Some(9));
         let text = "cannot lock \"LOCK\": locked by another process or instance (process 9)";
