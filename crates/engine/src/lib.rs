@@ -88,7 +88,8 @@ pub use db::define::{
 pub use db::info::{
     ColumnInfo, EntryInfo, Finding, HeapFigures, IdentityInfo, IndexFigures, IndexInfo,
     KeyColumnInfo, LockInfo, Locked, PageInfo, SequenceDefinition, SequenceInfo, SnapshotInfo,
-    Stats, TableFigures, TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyReport,
+    Stats, TableFigures, TableInfo, VacuumPhase, VacuumProgress, VacuumReport, VerifyProgress,
+    VerifyReport,
 };
 pub use db::many::{Changed, OnConflict};
 pub use db::numbers::{Numbers, SequenceChange};

@@ -300,6 +300,15 @@ pub struct Finding {
     pub what: String,
 }
 
+/// How far a verification is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifyProgress {
+    /// Pages looked at.
+    pub pages: u64,
+    /// Pages that there were to look at when it began, or none where damage hides them.
+    pub pages_in_all: u64,
+}
+
 /// What `verify` looked at and found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VerifyReport {

@@ -12,7 +12,7 @@ use crate::db::define::CheckSchema;
 use crate::db::engine::Engine;
 use crate::db::info::{
     ColumnInfo, Finding, IdentityInfo, IndexInfo, KeyColumnInfo, Stats, TableInfo, VacuumProgress,
-    VerifyReport,
+    VerifyProgress, VerifyReport,
 };
 use crate::db::offline;
 use crate::db::online::Watch;
@@ -101,11 +101,38 @@ impl Database {
 
     /// Checks pages, heaps, indexes and both against each other, while others work.
     pub fn verify(&self) -> Result<VerifyReport> {
+        self.verify_watched(|_| true)
+    }
+
+    /// As [`Database::verify`], and can be watched: `go_on` is asked after every 64 pages. The
+    /// structure of one table or one index is checked in one go.
+    ///
+    /// # Errors
+    /// `Cancelled` when `go_on` said no.
+    pub fn verify_watched(&self, go_on: impl Fn(&VerifyProgress) -> bool) -> Result<VerifyReport> {
         let engine = self.engine();
         engine.check_open()?;
+        let pages_in_all = self.pages_to_verify();
+        let steps = |pages: u64| {
+            let progress = VerifyProgress { pages: pages.min(pages_in_all), pages_in_all };
+            match go_on(&progress) {
+                true => Ok(()),
+                false => Err(Error::Cancelled("the verification, by its caller".into())),
+            }
+        };
+        let steps = verify::Steps::new(&steps);
         let mut report = verify::Report::default();
-        verify::online(&engine.verify_parts(), &mut report)?;
+        verify::online(&engine.verify_parts(&steps), &mut report)?;
         Ok(public(report))
+    }
+
+    /// Pages that a verification goes through, those of rows twice. Damage may hide some.
+    fn pages_to_verify(&self) -> u64 {
+        let blocks = |table: &TableInfo| {
+            let indexes = table.indexes.iter().map(|index| u64::from(index.blocks)).sum::<u64>();
+            2 * u64::from(table.heap_blocks) + u64::from(table.overflow_blocks) + indexes
+        };
+        self.tables().unwrap_or_default().iter().map(blocks).sum()
     }
 
     /// Checks the database at `path`, which nobody has open, without changing a byte of it: see

@@ -16,7 +16,7 @@ use crate::db::engine::Engine;
 use crate::db::open;
 use crate::db::options::Options;
 use crate::error::{Error, Result};
-use crate::verify::{self, Counters, LogState, Parts, Report};
+use crate::verify::{self, Counters, LogState, Parts, Report, Steps};
 use crate::wal::Control;
 
 /// Checks the database that `options` name.
@@ -54,7 +54,8 @@ fn check(env: &Env, io: &Io, options: &Options) -> Result<Report> {
 }
 
 fn check_recovered(engine: &Engine, log: &LogState, report: &mut Report) -> Result<()> {
-    let parts = engine.verify_parts();
+    let steps = Steps::new(&|_| Ok(()));
+    let parts = engine.verify_parts(&steps);
     verify::online(&parts, report)?;
     if !log.control.clean || engine.replayed.records > 0 {
         return Ok(());
@@ -85,8 +86,8 @@ fn out_of_memory(error: Error, options: &Options) -> Error {
 
 impl Engine {
     /// What a check of this database needs.
-    pub(crate) fn verify_parts(&self) -> Parts<'_> {
+    pub(crate) fn verify_parts<'a>(&'a self, steps: &'a Steps<'a>) -> Parts<'a> {
         let (env, pool, txns) = (&self.env, &self.pool, &self.txns);
-        Parts { env, pool, txns, catalog: &self.catalog, temp: &self.temp }
+        Parts { steps, env, pool, txns, catalog: &self.catalog, temp: &self.temp }
     }
 }

@@ -97,6 +97,7 @@ fn rows(
         Ok(inside.then_some((PageId::new(file, block), block)))
     });
     while let Some((tried, block)) = stream.next_tried()? {
+        parts.steps.page()?;
         // Damage of the page was found by the heap's own checks, which say more.
         let pin = match tried {
             Err(Error::Corruption { .. }) => continue,

@@ -22,6 +22,8 @@ mod pages;
 mod status;
 mod tables;
 
+use std::cell::Cell;
+
 use rightlink_env::Env;
 use rightlink_env::points::hit;
 use rightlink_env::sync::Arc;
@@ -107,9 +109,33 @@ impl<'a> Checked<'a> {
     }
 }
 
+/// How far a check is: told every [`Steps::EACH`] pages.
+pub struct Steps<'a> {
+    done: Cell<u64>,
+    go_on: &'a dyn Fn(u64) -> Result<()>,
+}
+
+impl<'a> Steps<'a> {
+    const EACH: u64 = 64;
+
+    /// `go_on` is told how many pages were looked at; an error ends the check and is its result.
+    pub fn new(go_on: &'a dyn Fn(u64) -> Result<()>) -> Self {
+        Steps { done: Cell::new(0), go_on }
+    }
+
+    /// One more page was looked at.
+    fn page(&self) -> Result<()> {
+        let done = self.done.get() + 1;
+        self.done.set(done);
+        if done.is_multiple_of(Steps::EACH) { (self.go_on)(done) } else { Ok(()) }
+    }
+}
+
 /// Parts of an open database.
 #[derive(Clone, Copy)]
 pub struct Parts<'a> {
+    /// Told how far the check is.
+    pub steps: &'a Steps<'a>,
     /// Budget and logger.
     pub env: &'a Env,
     /// Pages.

@@ -132,8 +132,8 @@ pub(super) fn walk(
         next += u32::from(there);
         Ok(there.then(|| (PageId::new(place.file, block), block)))
     });
-    let mut step = || -> Result<Option<(u32, Read)>> {
-        let Some((tried, block)) = stream.next_tried()? else { return Ok(None) };
+    while let Some((tried, block)) = stream.next_tried()? {
+        parts.steps.page()?;
         let read = match tried {
             Ok(pin) => Read::Page(Box::new(*pin.shared().bytes())),
             Err(_) => copy(parts, PageId::new(place.file, block))?,
