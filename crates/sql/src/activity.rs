@@ -29,7 +29,7 @@ impl std::fmt::Debug for Activity {
 pub struct Who {
     /// Its number; each is there once.
     pub pid: u32,
-    /// The user that it says it is.
+    /// The user that it has logged in as, or says it is where nobody has to log in.
     pub user: String,
     /// Where the client is, unless it is on this machine.
     pub address: Option<String>,
@@ -100,7 +100,8 @@ impl Activity {
             application: Mutex::new((0, String::new())),
         });
         self.0.lock().insert(client.who.pid, Arc::clone(&client));
-        Seat { activity: self.clone(), client }
+        let user = client.who.user.as_str().into();
+        Seat { activity: self.clone(), client, user }
     }
 
     /// Everybody, by number.
@@ -155,6 +156,7 @@ impl Client {
 pub(crate) struct Seat {
     activity: Activity,
     client: Arc<Client>,
+    user: std::sync::Arc<str>,
 }
 
 impl Drop for Seat {
@@ -174,6 +176,14 @@ impl Seat {
 
     pub(crate) fn pid(&self) -> u32 {
         self.client.who.pid
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.user
+    }
+
+    pub(crate) fn user(&self) -> std::sync::Arc<str> {
+        std::sync::Arc::clone(&self.user)
     }
 
     /// A statement begins `now`, in microseconds since 2000.

@@ -47,8 +47,16 @@ impl std::fmt::Debug for Interrupt {
     }
 }
 
+impl Default for Interrupt {
+    fn default() -> Interrupt {
+        Interrupt::new()
+    }
+}
+
 impl Interrupt {
-    pub(crate) fn new() -> Interrupt {
+    /// One that nobody has raised. A session has its own; this is for other work that clients wait
+    /// for.
+    pub fn new() -> Interrupt {
         let state = State::default();
         state.deadline.store(NEVER, Ordering::Relaxed);
         Interrupt(Arc::new(state))
@@ -85,7 +93,7 @@ impl Interrupt {
     }
 
     /// Why the message must end, if it must.
-    pub(crate) fn reason(&self) -> Option<Reason> {
+    pub fn reason(&self) -> Option<Reason> {
         let place = self.0.reason.load(Ordering::Acquire).checked_sub(1)?;
         REASONS.get(usize::from(place)).copied()
     }
@@ -103,8 +111,8 @@ impl Interrupt {
         self.0.deadline.store(deadline.unwrap_or(NEVER), Ordering::Relaxed);
     }
 
-    /// A transaction runs from now on.
-    pub(crate) fn watch(&self, handle: CancelHandle) {
+    /// A transaction runs from now on, whose waits end too.
+    pub fn watch(&self, handle: CancelHandle) {
         let mut running = self.0.running.lock();
         if self.reason().is_some() {
             handle.cancel();

@@ -27,6 +27,9 @@ enum Kind {
     Bool,
     /// One of these; others exist in PostgreSQL but not here.
     Only(&'static [&'static str]),
+    /// The name of an encoding, of which only letters and digits count, as in PostgreSQL: one of
+    /// these.
+    Encoding(&'static [&'static str]),
     /// One of these.
     OneOf(&'static [&'static str]),
     /// A whole number between.
@@ -58,7 +61,7 @@ static SETTINGS: [Setting; 37] = [
     setting("application_name", "", Kind::Text),
     setting("bytea_output", "hex", Kind::Only(&["hex"])),
     // SQL_ASCII is no conversion: the bytes are those of UTF8.
-    setting("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode", "sql_ascii"])),
+    setting("client_encoding", "UTF8", Kind::Encoding(&["utf8", "unicode", "sqlascii"])),
     setting("client_min_messages", "notice", Kind::OneOf(MESSAGES)),
     setting("datestyle", "ISO, MDY", Kind::Only(&["iso", "iso, mdy", "mdy"])),
     // A deadlock is seen when the last wait begins.
@@ -225,7 +228,12 @@ impl Setting {
             Kind::Only(_) | Kind::Fixed if is_switch => "bool",
             Kind::Only(_) if ENUMS.contains(&self.name) => "enum",
             Kind::Fixed if self.default.parse::<i64>().is_ok() => "integer",
-            Kind::Only(_) | Kind::Fixed | Kind::Text | Kind::Schemas | Kind::Opened => "string",
+            Kind::Only(_)
+            | Kind::Fixed
+            | Kind::Text
+            | Kind::Schemas
+            | Kind::Encoding(_)
+            | Kind::Opened => "string",
         }
     }
 
@@ -373,6 +381,13 @@ impl Settings {
         let mut state = self.0.lock();
         state.opened.insert("io_method", method.to_owned());
         state.opened.insert("effective_io_concurrency", depth.min(1_000).to_string());
+    }
+
+    /// As whom the client has logged in.
+    pub(crate) fn logged_in(&self, user: &str) {
+        let mut state = self.0.lock();
+        state.opened.insert("session_authorization", user.to_owned());
+        state.changed();
     }
 
     pub(crate) fn show(&self, name: &str) -> Result<String> {
@@ -558,6 +573,13 @@ fn check(setting: &Setting, value: &str) -> Result<String> {
                 Err(SqlError::new(code::INVALID_PARAMETER, message))
             }
         },
+        Kind::Encoding(known) => {
+            let name: String = lower.chars().filter(char::is_ascii_alphanumeric).collect();
+            match known.contains(&name.as_str()) {
+                true => Ok(setting.default.to_owned()),
+                false => Err(SqlError::unsupported(format!("the encoding \"{value}\""))),
+            }
+        }
         Kind::Only(known) if known.contains(&lower.as_str()) => Ok(setting.default.to_owned()),
         Kind::Only(_) => {
             Err(SqlError::unsupported(format!("the value \"{value}\" of \"{}\"", setting.name)))
@@ -656,6 +678,13 @@ mod tests {
         assert_eq!(set(&settings, "deadlock_timeout", "0", false), Err("22023"));
         assert_eq!(settings.show("deadlock_timeout").as_deref(), Ok("1s"));
         assert_eq!(set(&settings, "timezone", "Europe/Paris", false), Err("0A000"));
+        // asyncpg sends the quotes.
+        for encoding in ["'utf-8'", "UTF_8", "utf8", "\"UTF-8\"", "SQL_ASCII", "Unicode"] {
+            assert_eq!(set(&settings, "client_encoding", encoding, false), Ok(()), "{encoding}");
+        }
+        assert_eq!(settings.get("client_encoding"), "UTF8");
+        assert_eq!(set(&settings, "client_encoding", "latin1", false), Err("0A000"));
+        assert_eq!(set(&settings, "client_encoding", "''", false), Err("0A000"));
         assert_eq!(set(&settings, "nonsense", "1", false), Err("42704"));
         assert_eq!(set(&settings, "server_version", "1", false), Err("55P02"));
         settings.begin();

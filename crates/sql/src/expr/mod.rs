@@ -117,6 +117,8 @@ pub(crate) struct Context {
     pub(crate) operands: RefCell<Vec<Datum>>,
     /// Name of the database.
     pub(crate) database: Arc<str>,
+    /// What `current_user` gives.
+    pub(crate) user: Arc<str>,
     /// Wall clock.
     pub(crate) db: Option<Db>,
     /// Where nodes note what they do, if anybody wants to know.

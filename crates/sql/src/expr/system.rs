@@ -1,6 +1,6 @@
 //! Functions about the server and about values as such.
 //!
-//! Does not do: privileges; there is one user.
+//! Does not do: privileges; every user may do everything.
 
 use crate::error::{Result, SqlError};
 use crate::expr::Context;
@@ -10,7 +10,7 @@ use crate::types::{Datum, SqlType};
 
 /// What clients take for the server's version.
 pub(crate) const VERSION: &str = "15.18";
-/// The only user.
+/// The user of a session that is no client of a server, and the owner of everything.
 pub(crate) const USER: &str = "rightlink";
 
 /// Adds them.
@@ -21,7 +21,7 @@ pub(super) fn register(registry: &mut Registry) {
         Ok(Datum::Text(format!("PostgreSQL {VERSION} (Rightlink {own})")))
     });
     for name in ["current_user", "session_user", "user", "current_role"] {
-        registry.add(name, &[], T::Text, |_, _| Ok(Datum::Text(USER.to_owned())));
+        registry.add(name, &[], T::Text, |_, c| Ok(Datum::Text(c.user.to_string())));
     }
     for name in ["current_database", "current_catalog"] {
         registry.add(name, &[], T::Text, |_, c| Ok(Datum::Text(c.database.to_string())));

@@ -186,9 +186,10 @@ impl Session {
         }
     }
 
-    /// Lists it among the sessions that see each other, as `who`.
+    /// Lists it among the sessions that see each other, as `who`, which is its user from now on.
     #[must_use]
     pub fn join(mut self, activity: &Activity, who: Who) -> Session {
+        self.settings.logged_in(&who.user);
         self.seat = activity.join(who, self.db.unix_micros());
         self
     }
@@ -246,6 +247,11 @@ impl Session {
         };
         all.retain(|table| crate::schemas::is_shown(&table.name) && !store::is_own(&table.name));
         Ok(all)
+    }
+
+    /// The user, as `current_user` gives it.
+    pub fn user(&self) -> &str {
+        self.seat.name()
     }
 
     /// The database.

@@ -266,6 +266,7 @@ impl Session {
             statement_time,
             random: Cell::new(self.random),
             database: Arc::clone(&self.database),
+            user: self.seat.user(),
             probe: self.probe.clone(),
             sequences: self.sequences.of_statement(),
             db: Some(Db(self.db.clone())),
