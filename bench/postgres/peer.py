@@ -70,7 +70,7 @@ class Rightlink:
 
     def start(self):
         self.process = subprocess.Popen(
-            [str(self.binary), "serve", str(self.home / "db"), "--listen",
+            [str(self.binary), "serve", str(self.home / "db"), "--create", "--listen",
              f"127.0.0.1:{self.port}", "--socket", str(self.home), "--port", str(self.port),
              "--memory", self.memory],
             stdout=subprocess.DEVNULL)

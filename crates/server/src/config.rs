@@ -11,11 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rightlink_env::{Level, Logger};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::auth::Users;
+use crate::commands::Commands;
+use crate::peers::Limits;
 
 /// Where and for whom a server listens, and its limits.
 #[derive(Clone)]
@@ -25,8 +28,15 @@ pub struct Config {
     /// Folder for a Unix socket, named as PostgreSQL's clients look for it. Only its owner may
     /// connect there, without a password.
     pub socket: Option<PathBuf>,
+    /// Directory of the database, where another Unix socket is made for its owner, which
+    /// [`Owner`](crate::Owner) and `psql -h DIRECTORY` find.
+    pub owner_socket: Option<PathBuf>,
+    /// What runs the commands of the owner, who asks by one of the Unix sockets.
+    pub commands: Option<Arc<dyn Commands>>,
     /// Port that names the Unix socket.
     pub port: u16,
+    /// Further names of the database, beside its own and `postgres`.
+    pub databases: Vec<String>,
     /// Who may connect by TCP; `None` lets everyone in.
     pub users: Option<Users>,
     /// Certificate chain and key for TLS.
@@ -34,8 +44,12 @@ pub struct Config {
     /// Listens on other addresses than loopback without users and TLS, and lets connections
     /// without TLS in.
     pub insecure: bool,
-    /// Connections at a time, those that have not authenticated included.
+    /// Clients at a time that have logged in. The owner, who comes through the Unix socket, has
+    /// [`OWNER_PLACES`] more to himself.
     pub max_connections: usize,
+    /// Connections of one address that have not logged in after a second. Beyond it, the oldest of
+    /// them is ended.
+    pub max_waiting_per_address: usize,
     /// Longest message of an authenticated client, in bytes.
     pub max_message: usize,
     /// Time from the connection to the end of the authentication.
@@ -46,22 +60,34 @@ pub struct Config {
     pub tcp_user_timeout: Duration,
     /// Time that statements get to finish when the server stops.
     pub grace: Duration,
+    /// Where failed logins are told.
+    pub logger: Logger,
 }
+
+/// Connections that have not logged in yet where all places are taken; they are told so.
+const WAITING: usize = 32;
+/// Places for clients that only the Unix socket's owner can take.
+pub const OWNER_PLACES: usize = 8;
 
 impl Default for Config {
     fn default() -> Self {
         Config {
             listen: Vec::new(),
             socket: None,
+            owner_socket: None,
+            commands: None,
             port: 5432,
+            databases: Vec::new(),
             users: None,
             tls: None,
             insecure: false,
             max_connections: 2_000,
+            max_waiting_per_address: 100,
             max_message: 64 << 20,
             startup_timeout: Duration::from_secs(10),
             tcp_user_timeout: Duration::ZERO,
             grace: Duration::from_secs(30),
+            logger: Logger::stderr(Level::Warn),
         }
     }
 }
@@ -71,6 +97,8 @@ impl Default for Config {
 pub enum ConfigError {
     /// The configuration contradicts itself or lets strangers in.
     Invalid(String),
+    /// A file holds something else than it should.
+    Data(String),
     /// The system refused something named.
     Io(String, io::Error),
 }
@@ -78,7 +106,7 @@ pub enum ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ConfigError::Invalid(what) => f.write_str(what),
+            ConfigError::Invalid(what) | ConfigError::Data(what) => f.write_str(what),
             ConfigError::Io(what, error) => write!(f, "{what}: {error}"),
         }
     }
@@ -99,7 +127,7 @@ impl Config {
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(|error| broken(certificates, &error))?;
         let private = PrivateKeyDer::from_pem_file(key).map_err(|error| broken(key, &error))?;
-        private_key_is_private(key)?;
+        check_secret(key, "the key")?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -107,6 +135,15 @@ impl Config {
             .map_err(|error| broken(certificates, &error))?;
         self.tls = Some(Arc::new(config));
         Ok(self)
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            clients: self.max_connections,
+            for_owner: OWNER_PLACES,
+            waiting: WAITING,
+            waiting_per_address: self.max_waiting_per_address,
+        }
     }
 
     /// Refuses what would let strangers in.
@@ -127,15 +164,17 @@ impl Config {
     }
 }
 
-/// A key that others can read is no secret. As in PostgreSQL, one of root's may have a group.
-fn private_key_is_private(key: &Path) -> Result<(), ConfigError> {
-    let name = key.display().to_string();
-    let file = std::fs::metadata(key).map_err(|error| ConfigError::Io(name.clone(), error))?;
+/// Refuses a file that others than its owner can read or write. As in PostgreSQL, one of root's may
+/// have a group.
+pub(crate) fn check_secret(path: &Path, what: &str) -> Result<(), ConfigError> {
+    let name = path.display().to_string();
+    let file = std::fs::metadata(path).map_err(|error| ConfigError::Io(name.clone(), error))?;
     let forbidden = if file.uid() == 0 { 0o027 } else { 0o077 };
     if file.is_file() && file.mode() & forbidden != 0 {
-        let what = "group or others can read or write the key: its mode must be 0600, or 0640 if \
-                    it belongs to root";
-        return Err(ConfigError::Invalid(format!("{name}: {what}")));
+        return Err(ConfigError::Invalid(format!(
+            "{name}: group or others can read or write {what}: its mode must be 0600, or 0640 if \
+             it belongs to root"
+        )));
     }
     Ok(())
 }
@@ -159,6 +198,23 @@ mod tests {
         assert!(matches!(read(0o644), Err(ConfigError::Invalid(_))));
         assert!(matches!(read(0o660), Err(ConfigError::Invalid(_))));
         assert!(read(0o600).is_ok());
+    }
+
+    #[test]
+    fn users_that_others_can_read_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users");
+        let line = format!("ann:{}\n", crate::verifier("secret").unwrap());
+        std::fs::write(&path, line).unwrap();
+        let read = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            Users::read(&path)
+        };
+        assert!(matches!(read(0o644), Err(ConfigError::Invalid(_))));
+        assert!(matches!(read(0o602), Err(ConfigError::Invalid(_))));
+        assert!(read(0o600).is_ok_and(|users| users.has("ann") && !users.has("bob")));
+        std::fs::write(&path, "ann\n").unwrap();
+        assert!(matches!(read(0o600), Err(ConfigError::Data(_))));
     }
 
     #[test]

@@ -181,7 +181,7 @@ impl Core<'_> {
     /// No more bytes come: somebody may have seen to that.
     fn ended(&self) -> Result<(), SqlError> {
         match self.peer.end() {
-            End::None | End::Startup => Ok(()),
+            End::None | End::Startup | End::Crowded => Ok(()),
             End::Shutdown => {
                 Err(SqlError::new("57P01", "terminating connection due to administrator command"))
             }

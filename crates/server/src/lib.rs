@@ -20,6 +20,7 @@
 //! | `server` | listening, connections and their limit, stopping |
 //! | `peers` | who is connected; cancel, timeouts, clients that are gone |
 //! | `connection` | one client: messages in, answers out |
+//! | `commands`, `owner` | commands that a server runs for its owner; both sides |
 //! | `descriptors` | how many connections the limit of open files has room for |
 //! | `startup` | from the first byte to the first query: TLS, options, authentication |
 //! | `auth/` | users, SCRAM-SHA-256 |
@@ -38,9 +39,11 @@
 //! after every message, and hand a statement to another thread where it blocks.
 
 mod auth;
+mod commands;
 mod config;
 mod connection;
 mod descriptors;
+mod owner;
 mod peers;
 mod protocol;
 mod server;
@@ -49,5 +52,7 @@ mod startup;
 mod transport;
 
 pub use auth::{InvalidUsers, Users, verifier};
-pub use config::{Config, ConfigError};
+pub use commands::{Call, Channel, Commands, Ending};
+pub use config::{Config, ConfigError, OWNER_PLACES};
+pub use owner::{Canceller, CommandError, Owner};
 pub use server::{Server, Stopper};

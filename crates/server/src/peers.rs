@@ -8,11 +8,11 @@
 //! Does not do: anything of its own accord; `step` is called ten times a second.
 
 use std::collections::HashMap;
-use std::net::{Shutdown, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rightlink_env::sync::{AtomicU8, AtomicU64, Mutex, Ordering};
+use rightlink_env::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering};
 use rightlink_env::{Clock, Nanos};
 use rightlink_sql::{Interrupt, Reason};
 
@@ -21,6 +21,56 @@ use crate::transport::Socket;
 
 /// A statement that runs shorter than this is not looked after.
 const BUSY: Duration = Duration::from_millis(100);
+
+/// Connections that have not logged in and are over the limit for them: so many more, until those
+/// that were ended are gone.
+const ENDING: usize = 32;
+/// A login is not hurried before this.
+const HURRIED: Duration = Duration::from_secs(1);
+
+/// Where a connection comes from, as far as limits tell origins apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Origin {
+    /// The Unix socket, which its owner alone can open.
+    Owner,
+    /// An address; of IPv6 the network, which one machine has to itself.
+    Address(IpAddr),
+}
+
+impl Origin {
+    /// The origin of an address of TCP; `None` for one that is gone already.
+    pub(crate) fn of(address: Option<IpAddr>) -> Origin {
+        Origin::Address(match address.map(|address| address.to_canonical()) {
+            Some(IpAddr::V6(address)) => {
+                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64))
+            }
+            Some(address) => address,
+            None => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        })
+    }
+}
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Clients that have logged in.
+    pub(crate) clients: usize,
+    /// More of them, through the owner's socket alone.
+    pub(crate) for_owner: usize,
+    /// Connections beside them of one kind, TCP or the owner's socket, that have not logged in.
+    pub(crate) waiting: usize,
+    /// Of one address, after a second.
+    pub(crate) waiting_per_address: usize,
+}
+
+impl Limits {
+    fn clients_of(&self, origin: Origin) -> usize {
+        match origin {
+            Origin::Owner => self.clients + self.for_owner,
+            Origin::Address(_) => self.clients,
+        }
+    }
+}
 
 /// What a connection does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +90,8 @@ pub(crate) enum End {
     Shutdown,
     IdleInTransaction,
     Startup,
+    /// Others need the place of a client that has not logged in.
+    Crowded,
 }
 
 /// A connection, as others see it.
@@ -47,6 +99,12 @@ pub(crate) struct Peer {
     pub(crate) pid: u32,
     pub(crate) secret: u32,
     socket: Socket,
+    pub(crate) origin: Origin,
+    arrived: Nanos,
+    /// Has it logged in?
+    is_client: AtomicBool,
+    /// Has it failed to log in, and waits to hear so?
+    failed: AtomicBool,
     phase: AtomicU8,
     /// Phases begun, this one included.
     begun: AtomicU64,
@@ -86,6 +144,11 @@ impl Peer {
         self.socket.address()
     }
 
+    /// Has its client gone away?
+    pub(crate) fn is_gone(&self) -> bool {
+        self.socket.is_gone()
+    }
+
     /// How long it may idle in a transaction, 0 for ever.
     pub(crate) fn set_idle_millis(&self, millis: u64) {
         self.idle_millis.store(millis, Ordering::Relaxed);
@@ -97,8 +160,19 @@ impl Peer {
             1 => End::Shutdown,
             2 => End::IdleInTransaction,
             3 => End::Startup,
+            4 => End::Crowded,
             _ => End::None,
         }
+    }
+
+    /// It has failed to log in; its answer waits, and so does its place.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Can it be ended so that somebody else gets its place?
+    fn can_make_room(&self) -> bool {
+        !self.is_client.load(Ordering::Relaxed) && self.end() == End::None
     }
 
     fn is_in(&self, phase: Phase) -> bool {
@@ -197,6 +271,45 @@ struct List {
     known: HashMap<u32, Arc<Peer>>,
 }
 
+/// Is there a place for one more connection?
+enum Room {
+    Free,
+    /// Once this one is ended.
+    After(Arc<Peer>),
+    None,
+}
+
+impl List {
+    /// Connections by TCP, or those through the owner's socket.
+    fn of_kind(&self, origin: Origin) -> impl Iterator<Item = &Arc<Peer>> {
+        let is_owner = origin == Origin::Owner;
+        self.known.values().filter(move |peer| (peer.origin == Origin::Owner) == is_owner)
+    }
+
+    fn room_for(&self, origin: Origin, now: Nanos, limits: &Limits) -> Room {
+        let oldest = |peers: Vec<&Arc<Peer>>| {
+            let oldest = peers.into_iter().min_by_key(|peer| (peer.arrived, peer.pid));
+            oldest.map_or(Room::None, |peer| Room::After(Arc::clone(peer)))
+        };
+        let waiting = |peer: &&Arc<Peer>| peer.can_make_room();
+        let has_failed = |peer: &&Arc<Peer>| peer.failed.load(Ordering::Relaxed);
+        let is_late = |peer: &&Arc<Peer>| {
+            peer.origin == origin && (now.since(peer.arrived) > HURRIED || has_failed(peer))
+        };
+        let late: Vec<&Arc<Peer>> = self.of_kind(origin).filter(waiting).filter(is_late).collect();
+        if origin != Origin::Owner && late.len() >= limits.waiting_per_address {
+            // A login that has failed keeps its place until it is told so: else whoever tries
+            // passwords would only have to open more connections.
+            return oldest(late.into_iter().filter(|peer| !has_failed(peer)).collect());
+        }
+        let all = self.of_kind(origin).filter(|peer| peer.end() == End::None).count();
+        if all < limits.clients_of(origin) + limits.waiting {
+            return Room::Free;
+        }
+        oldest(self.of_kind(origin).filter(waiting).collect())
+    }
+}
+
 /// Takes a connection off the list when it is dropped.
 pub(crate) struct Registered {
     peers: Arc<Peers>,
@@ -214,9 +327,28 @@ impl Peers {
         Peers { clock, list: Mutex::new(List { next: 1, known: HashMap::new() }) }
     }
 
-    /// Adds a connection.
-    pub(crate) fn register(self: &Arc<Self>, socket: Socket) -> Registered {
+    /// May another connection of this kind be accepted now, or must those that were ended go first?
+    pub(crate) fn has_room(&self, is_owner: bool, limits: &Limits) -> bool {
+        let list = self.list.lock();
+        let origin = if is_owner { Origin::Owner } else { Origin::of(None) };
+        let count = list.of_kind(origin).count();
+        count < limits.clients_of(origin) + limits.waiting + ENDING
+    }
+
+    /// Adds a connection; `None` if it is over a limit and nobody makes room. Room is made by the
+    /// oldest connection that has not logged in, at first of the same address.
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        socket: Socket,
+        limits: &Limits,
+    ) -> Option<Registered> {
+        let (origin, now) = (socket.origin(), self.clock.now());
         let mut list = self.list.lock();
+        match list.room_for(origin, now, limits) {
+            Room::Free => {}
+            Room::After(peer) => peer.finish(End::Crowded),
+            Room::None => return None,
+        }
         while list.known.contains_key(&list.next) || list.next == 0 {
             list.next = list.next.wrapping_add(1) & 0x7fff_ffff;
         }
@@ -226,16 +358,37 @@ impl Peers {
             pid,
             secret: u32::from_be_bytes(random()),
             socket,
+            origin,
+            arrived: now,
+            is_client: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
             phase: AtomicU8::new(Phase::Startup as u8),
             begun: AtomicU64::new(0),
             met: AtomicU64::new(0),
-            met_at: AtomicU64::new(self.clock.now().0),
+            met_at: AtomicU64::new(now.0),
             idle_millis: AtomicU64::new(0),
             end: AtomicU8::new(End::None as u8),
             interrupt: OnceLock::new(),
         });
         list.known.insert(pid, Arc::clone(&peer));
-        Registered { peers: Arc::clone(self), peer }
+        Some(Registered { peers: Arc::clone(self), peer })
+    }
+
+    /// Takes a connection that has logged in among the clients; false if there is no place.
+    pub(crate) fn admit(&self, peer: &Peer, limits: &Limits) -> bool {
+        let list = self.list.lock();
+        let is_client = |peer: &&Arc<Peer>| peer.is_client.load(Ordering::Relaxed);
+        let clients = list.known.values().filter(is_client).count();
+        let has_place = clients < limits.clients_of(peer.origin) && peer.end() == End::None;
+        if has_place {
+            peer.is_client.store(true, Ordering::Relaxed);
+        }
+        has_place
+    }
+
+    /// The time.
+    pub(crate) fn now(&self) -> Nanos {
+        self.clock.now()
     }
 
     /// How many there are.
@@ -260,15 +413,114 @@ impl Peers {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
 
     use super::*;
+
+    /// Connections of TCP to one listener, and the other ends of them.
+    struct Clients {
+        clock: Clock,
+        peers: Arc<Peers>,
+        listener: TcpListener,
+        others: Vec<TcpStream>,
+    }
+
+    impl Clients {
+        fn new() -> Clients {
+            let clock = Clock::simulated();
+            let peers = Arc::new(Peers::new(clock.clone()));
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            Clients { clock, peers, listener, others: Vec::new() }
+        }
+
+        fn come(&mut self, limits: &Limits) -> Option<Registered> {
+            self.others.push(TcpStream::connect(self.listener.local_addr().unwrap()).unwrap());
+            let (socket, _) = self.listener.accept().unwrap();
+            self.peers.register(Socket::Tcp(Arc::new(socket)), limits)
+        }
+
+        fn through_socket(&self, limits: &Limits) -> Option<Registered> {
+            let (ours, _other) = UnixStream::pair().unwrap();
+            self.peers.register(Socket::Unix(Arc::new(ours)), limits)
+        }
+    }
+
+    /// 500 silent connections in a second used to take every place, also those of the socket.
+    #[test]
+    fn connections_that_say_nothing_make_room_and_never_take_the_owners_places() {
+        let limits = Limits { clients: 4, for_owner: 2, waiting: 3, waiting_per_address: 2 };
+        let mut clients = Clients::new();
+        let mut silent: Vec<Registered> = (0..5).map(|_| clients.come(&limits).unwrap()).collect();
+        let ended = |silent: &[Registered]| -> Vec<bool> {
+            silent.iter().map(|one| one.peer.end() == End::Crowded).collect()
+        };
+        // All of them may still be about to log in.
+        assert_eq!(ended(&silent), [false; 5]);
+        clients.clock.advance(Duration::from_secs(2));
+        silent.push(clients.come(&limits).unwrap());
+        silent.push(clients.come(&limits).unwrap());
+        assert_eq!(ended(&silent), [true, true, false, false, false, false, false]);
+        // Those who log in are none of them.
+        assert!(clients.peers.admit(&silent[2].peer, &limits));
+        assert!(!clients.peers.admit(&silent[0].peer, &limits), "its place was given away");
+        let room = |clients: &Clients| {
+            [false, true].map(|is_owner| clients.peers.has_room(is_owner, &limits))
+        };
+        assert_eq!(room(&clients), [true, true]);
+        for _ in 0..60 {
+            silent.extend(clients.come(&limits));
+        }
+        assert_eq!(room(&clients), [false, true]);
+        let left = ended(&silent).into_iter().filter(|ended| !ended).count();
+        assert_eq!(left, limits.clients + limits.waiting);
+        let owners: Vec<_> = (0..3).map(|_| clients.through_socket(&limits).unwrap()).collect();
+        assert!(owners.iter().all(|owner| clients.peers.admit(&owner.peer, &limits)));
+    }
+
+    /// Clients by TCP leave places that only the socket gets.
+    #[test]
+    fn the_last_places_are_for_the_owner() {
+        let limits = Limits { clients: 2, for_owner: 1, waiting: 2, waiting_per_address: 9 };
+        let mut clients = Clients::new();
+        let by_tcp: Vec<_> = (0..3).map(|_| clients.come(&limits).unwrap()).collect();
+        let admit = |one: &Registered| clients.peers.admit(&one.peer, &limits);
+        assert_eq!(by_tcp.iter().map(admit).collect::<Vec<_>>(), [true, true, false]);
+        let owners: Vec<_> = (0..2).map(|_| clients.through_socket(&limits).unwrap()).collect();
+        assert_eq!(owners.iter().map(admit).collect::<Vec<_>>(), [true, false]);
+    }
+
+    /// Who tries passwords cannot hurry by opening more connections.
+    #[test]
+    fn a_failed_login_keeps_its_place() {
+        let limits = Limits { clients: 9, for_owner: 1, waiting: 9, waiting_per_address: 2 };
+        let mut clients = Clients::new();
+        let first = clients.come(&limits).unwrap();
+        first.peer.fail();
+        let second = clients.come(&limits).unwrap();
+        clients.clock.advance(Duration::from_secs(2));
+        let third = clients.come(&limits).unwrap();
+        assert_eq!([&first, &second].map(|one| one.peer.end()), [End::None, End::Crowded]);
+        third.peer.fail();
+        assert!(clients.come(&limits).is_none());
+        drop(first);
+        assert!(clients.come(&limits).is_some());
+    }
+
+    #[test]
+    fn an_address_of_ipv6_is_its_network() {
+        let of = |text: &str| Origin::of(Some(text.parse().unwrap()));
+        assert_eq!(of("2001:db8::1:2:3:4"), of("2001:db8::9"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+    }
 
     #[test]
     fn an_idle_connection_ends_by_its_own_time_and_not_by_that_of_its_work() {
         let peers = Arc::new(Peers::new(Clock::simulated()));
         let (ours, _other) = UnixStream::pair().unwrap();
-        let registered = peers.register(Socket::Unix(Arc::new(ours)));
+        let limits = Limits { clients: 1, for_owner: 0, waiting: 1, waiting_per_address: 1 };
+        let registered = peers.register(Socket::Unix(Arc::new(ours)), &limits).unwrap();
         let peer = &registered.peer;
         peer.set_idle_millis(1_000);
         let ends_at = |millis: u64| {

@@ -2,13 +2,14 @@
 //!
 //! Invariants: one thread listens and looks after everybody; it never waits for a client. A server
 //! that stops takes nobody in, lets statements finish within its grace, and ends after the last
-//! connection has.
+//! connection has. A connection that is not served is told why. Only a socket is ever removed from
+//! the file system, and only one that nobody listens on.
 //! Does not do: signals (the command does).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,32 +21,50 @@ use rightlink_sql::{Activity, STACK, Session, SqlError, Who};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::auth::Users;
+use crate::auth::failures::Failures;
 use crate::auth::scram::random;
+use crate::commands;
 use crate::config::{Config, ConfigError};
 use crate::connection::Connection;
 use crate::descriptors;
-use crate::peers::{Peer, Peers, Phase, Registered, Rules, Stop};
+use crate::owner::{self, SocketPath};
+use crate::peers::{End, Limits, Origin, Peer, Peers, Phase, Registered, Rules, Stop};
 use crate::protocol::backend::Out;
 use crate::startup::{Refused, Starting, apply};
 use crate::transport::{Input, Socket, Transport};
 
+/// A name that every PostgreSQL server knows, which tools use that are about no database.
+const MAINTENANCE: &str = "postgres";
 /// Between two looks at the connections.
 const STEP_NANOS: i64 = 100_000_000;
-/// Connections beyond the limit that are told so; more are cut off.
-const SPARE: usize = 32;
+/// The same where connections wait in the system's queue.
+const CROWDED_NANOS: i64 = 10_000_000;
 /// After the grace, statements get this long to notice.
 const LAST: std::time::Duration = std::time::Duration::from_secs(5);
 
 enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+    Unix { listener: UnixListener, _file: SocketFile },
 }
 
-impl Drop for Listener {
+/// The file of a Unix socket that this process has made.
+struct SocketFile {
+    path: PathBuf,
+    /// Device and inode: somebody else may have put a file of his own there since.
+    made: (u64, u64),
+}
+
+impl SocketFile {
+    fn identity(path: &Path) -> io::Result<(u64, u64)> {
+        std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
+    }
+}
+
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        if let Listener::Unix(_, path) = self {
-            // Somebody may have removed it already.
-            let _ = std::fs::remove_file(path);
+        if SocketFile::identity(&self.path).is_ok_and(|now| now == self.made) {
+            // It may be gone since.
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }
@@ -54,18 +73,22 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Listener::Tcp(listener) => listener.as_fd(),
-            Listener::Unix(listener, _) => listener.as_fd(),
+            Listener::Unix { listener, .. } => listener.as_fd(),
         }
     }
 }
 
 impl Listener {
+    fn is_owners(&self) -> bool {
+        matches!(self, Listener::Unix { .. })
+    }
+
     fn accept(&self) -> io::Result<Socket> {
         match self {
             Listener::Tcp(listener) => {
                 listener.accept().map(|(socket, _)| Socket::Tcp(socket.into()))
             }
-            Listener::Unix(listener, _) => {
+            Listener::Unix { listener, .. } => {
                 listener.accept().map(|(socket, _)| Socket::Unix(socket.into()))
             }
         }
@@ -99,13 +122,14 @@ struct Shared {
     config: Config,
     peers: Arc<Peers>,
     secret: [u8; 32],
+    failures: Failures,
     activity: Activity,
 }
 
 impl Server {
     /// Listens; nobody is served before [`Server::run`]. The process's limit of open files is
-    /// raised as far as it goes. `name` is what `current_database()` gives: a server has one
-    /// database, whatever name a client asks for.
+    /// raised as far as it goes. `name` is the database's: a server has one, which clients may
+    /// ask for as `postgres` too, and under the names of [`Config::databases`].
     ///
     /// # Errors
     /// A configuration that lets strangers in, an address or a file that cannot be had.
@@ -125,15 +149,27 @@ impl Server {
             listeners.push(Listener::Tcp(listener));
         }
         if let Some(folder) = &config.socket {
-            let path = folder.join(format!(".s.PGSQL.{}", config.port));
+            let path = folder.join(socket_name(config.port));
             let failed = |error| ConfigError::Io(path.display().to_string(), error);
             listeners.push(open_socket(&path).map_err(failed)?);
+        }
+        if let Some(folder) = &config.owner_socket {
+            match owner_socket(folder, &config) {
+                Ok(listener) => listeners.extend(listener),
+                // Not every file system has sockets. Clients are served all the same.
+                Err(error) => config.logger.warn(&format!(
+                    "no socket in {}: its owner cannot reach this server by the directory's name: \
+                     {error}",
+                    folder.display()
+                )),
+            }
         }
         let clock = Clock::system();
         let peers = Arc::new(Peers::new(clock.clone()));
         let secret = config.users.as_ref().map_or_else(random, Users::secret);
         let (db, name, activity) = (db.clone(), name.into(), Activity::default());
-        let shared = Shared { db, name, config, peers, secret, activity };
+        let failures = Failures::new(config.logger.clone());
+        let shared = Shared { db, name, config, peers, secret, failures, activity };
         let stopper = Stopper(Arc::new(AtomicBool::new(false)));
         Ok(Server { shared: Arc::new(shared), listeners, stopper, clock })
     }
@@ -142,7 +178,7 @@ impl Server {
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let address = |listener: &Listener| match listener {
             Listener::Tcp(listener) => listener.local_addr().ok(),
-            Listener::Unix(..) => None,
+            Listener::Unix { .. } => None,
         };
         self.listeners.iter().filter_map(address).collect()
     }
@@ -202,17 +238,22 @@ impl Server {
             if spent >= STEP_NANOS {
                 return Ok(());
             }
-            let left = Timespec { tv_sec: 0, tv_nsec: STEP_NANOS - spent };
+            // Connections of a kind that has no room stay in the system's queue for a moment.
+            let limits = self.shared.config.limits();
+            let has_room = |one: &&Listener| self.shared.peers.has_room(one.is_owners(), &limits);
+            let open: Vec<&Listener> = self.listeners.iter().filter(has_room).collect();
+            let most = if open.len() == self.listeners.len() { STEP_NANOS } else { CROWDED_NANOS };
+            let left = Timespec { tv_sec: 0, tv_nsec: (STEP_NANOS - spent).min(most) };
             let mut fds: Vec<PollFd<'_>> =
-                self.listeners.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+                open.iter().map(|fd| PollFd::new(*fd, PollFlags::IN)).collect();
             match poll(&mut fds, Some(&left)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
             let ready = fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<bool>>();
-            for (listener, _) in self.listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
+            for (listener, _) in open.iter().zip(ready).filter(|(_, ready)| *ready) {
                 match listener.accept() {
-                    Ok(socket) => self.welcome(socket),
+                    Ok(socket) => self.welcome(&socket, &limits),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     // No descriptors are left, say: those who are in go on, and may leave some.
                     Err(_) => thread::sleep(std::time::Duration::from_millis(10)),
@@ -221,38 +262,79 @@ impl Server {
         }
     }
 
-    fn welcome(&self, socket: Socket) {
+    fn welcome(&self, socket: &Socket, limits: &Limits) {
         let peers = &self.shared.peers;
-        if peers.count() >= self.shared.config.max_connections + SPARE {
+        if !socket.is_ours() {
+            let what = "the socket is for the user who started the server";
+            return turn_away(socket, &SqlError::new("28000", what));
+        }
+        if socket.prepare(self.shared.config.tcp_user_timeout).is_err() {
             return;
         }
-        let limit = self.shared.config.tcp_user_timeout;
-        if !socket.is_ours() || socket.prepare(limit).is_err() {
-            return;
+        let Some(registered) = peers.register(socket.clone(), limits) else {
+            return turn_away(socket, &crowded());
+        };
+        let (shared, theirs) = (Arc::clone(&self.shared), socket.clone());
+        if thread::try_spawn("client", move || shared.serve(theirs, &registered)).is_err() {
+            let what = "could not create a thread for the connection";
+            turn_away(socket, &SqlError::new("53000", what));
         }
-        let registered = peers.register(socket.clone());
-        let shared = Arc::clone(&self.shared);
-        // Without a thread the socket is dropped, which the client sees.
-        let serve = move || shared.serve(socket, &registered);
-        let _ = thread::try_spawn_with_stack("client", STACK, serve);
     }
+}
+
+/// The limit of connections that have not logged in is reached.
+fn crowded() -> SqlError {
+    SqlError::new("53300", "too many connections that have not logged in")
+}
+
+/// Tells a client why it is not served, without waiting for it.
+fn turn_away(socket: &Socket, error: &SqlError) {
+    let mut out = Out::default();
+    out.error(error, "FATAL");
+    socket.send_at_once(out.bytes());
+    socket.discard_arrived();
 }
 
 /// Makes a Unix socket in place of one that nobody listens on any more.
 fn open_socket(path: &Path) -> io::Result<Listener> {
-    let listener = match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match UnixStream::connect(path) {
-            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path)?;
-                UnixListener::bind(path)?
-            }
-            _ => return Err(error),
-        },
+    let socket = SocketPath::of_file(path)?;
+    let listener = match UnixListener::bind(socket.path()) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(socket.path()) => {
+            std::fs::remove_file(path)?;
+            UnixListener::bind(socket.path())?
+        }
         other => other?,
     };
+    let _file = SocketFile { path: path.to_owned(), made: SocketFile::identity(path)? };
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
-    Ok(Listener::Unix(listener, path.to_owned()))
+    Ok(Listener::Unix { listener, _file })
+}
+
+/// The socket in the directory of the database, unless it is made already.
+fn owner_socket(folder: &Path, config: &Config) -> io::Result<Option<Listener>> {
+    let folder = folder.canonicalize()?;
+    if let Some(other) = &config.socket
+        && other.canonicalize()? == folder
+        && owner::SOCKET == socket_name(config.port)
+    {
+        return Ok(None);
+    }
+    open_socket(&folder.join(owner::SOCKET)).map(Some)
+}
+
+/// Named as PostgreSQL's clients look for it.
+fn socket_name(port: u16) -> String {
+    format!(".s.PGSQL.{port}")
+}
+
+/// Is it the socket of a server that has ended? Connecting to a file of any other kind is refused
+/// in the same way, so the kind is asked for.
+fn is_stale(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    is_socket
+        && UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 impl Shared {
@@ -266,20 +348,34 @@ impl Shared {
             config: &self.config,
             peers: &self.peers,
             secret: &self.secret,
+            peer,
+            failures: &self.failures,
         };
         let (starting, result) = starting.run();
         let Starting { mut transport, input, mut out, .. } = starting;
+        if let Ok(options) = &result
+            && let Some((_, version)) = options.iter().find(|(name, _)| name == commands::OPTION)
+        {
+            let peer = Arc::clone(&registered.peer);
+            let connection = commands::Connection { transport, input, out, peer };
+            return self.command(connection, version);
+        }
         let started = result.and_then(|options| self.open(&options, peer));
         let session = match started {
             Ok((session, warnings)) => {
                 warnings.iter().for_each(|warning| out.notice("WARNING", warning));
                 session
             }
-            Err(Refused::Silently) => return,
-            Err(Refused::With(error)) => {
+            Err(refused) => {
+                let error = match refused {
+                    Refused::With(error) => error,
+                    Refused::Silently if peer.end() == End::Crowded => crowded(),
+                    Refused::Silently => return,
+                };
                 out.error(&error, "FATAL");
                 // The client may be gone.
                 let _ = transport.send(out.bytes());
+                transport.socket().discard_arrived();
                 return;
             }
         };
@@ -294,14 +390,52 @@ impl Shared {
         options: &[(String, String)],
         peer: &Peer,
     ) -> Result<(Session, Vec<String>), Refused> {
-        if self.peers.count() > self.config.max_connections {
+        if !self.peers.admit(peer, &self.config.limits()) {
             let error = SqlError::new("53300", "sorry, too many clients already");
             return Err(Refused::With(error));
         }
-        let mut session = Session::new(&self.db).named(self.name.clone());
+        let name = self.database(options)?;
+        let mut session = Session::new(&self.db).named(name);
         session = session.join(&self.activity, who(options, peer));
         let warnings = apply(&mut session, options)?;
         Ok((session, warnings))
+    }
+}
+
+impl Shared {
+    /// A connection for a command of the owner's.
+    fn command(&self, connection: commands::Connection, version: &str) {
+        let peer = Arc::clone(&connection.peer);
+        let refusal = if peer.origin != Origin::Owner {
+            SqlError::new("28000", "commands are for the owner, who comes by the Unix socket")
+        } else if version != commands::VERSION {
+            let own = commands::VERSION;
+            let what = format!("it is of version {own}, and the command of version {version}");
+            SqlError::new("0A000", what)
+        } else if !self.peers.admit(&peer, &self.config.limits()) {
+            SqlError::new("53300", "sorry, too many clients already")
+        } else if let Some(commands) = &self.config.commands {
+            return connection.serve(&**commands);
+        } else {
+            SqlError::new("0A000", "it runs no commands")
+        };
+        connection.refuse(&refusal);
+    }
+
+    /// The name under which a client has asked for the database: its own where it did not say.
+    fn database(&self, options: &[(String, String)]) -> Result<String, SqlError> {
+        let asked = options.iter().find(|(name, _)| name == "database").map(|(_, name)| name);
+        let Some(asked) = asked.filter(|asked| !asked.is_empty()) else {
+            return Ok(self.name.clone());
+        };
+        let known = [self.name.as_str(), MAINTENANCE];
+        let more = self.config.databases.iter().map(String::as_str);
+        if known.into_iter().chain(more).any(|name| name == asked) {
+            return Ok(asked.clone());
+        }
+        let mut error = SqlError::new("3D000", format!("database \"{asked}\" does not exist"));
+        error.hint = Some(format!("This server has the database \"{}\".", self.name));
+        Err(error)
     }
 }
 

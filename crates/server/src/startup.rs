@@ -5,12 +5,15 @@
 //! Does not do: deciding who may connect at all (`server`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use rightlink_env::thread;
 use rightlink_sql::{Session, SqlError};
 
-use crate::auth::scram::{Exchange, Refusal};
+use crate::auth::failures::{Failures, Login};
+use crate::auth::scram::{Claim, Exchange, Refusal};
 use crate::config::Config;
-use crate::peers::Peers;
+use crate::peers::{End, Peer, Peers};
 use crate::protocol::backend::Out;
 use crate::protocol::frontend::{self, Message, Startup, Violation};
 use crate::transport::{Input, Transport};
@@ -60,6 +63,8 @@ pub(crate) struct Starting<'s> {
     pub(crate) peers: &'s Peers,
     /// The server's own secret.
     pub(crate) secret: &'s [u8; 32],
+    pub(crate) peer: &'s Peer,
+    pub(crate) failures: &'s Failures,
 }
 
 /// Names and values that a client starts with.
@@ -172,14 +177,38 @@ impl Starting<'_> {
         self.out.authentication(AUTH_SASL, b"SCRAM-SHA-256\0\0");
         let first = self.password()?;
         let first = initial(&first)?;
-        let known = self.config.users.as_ref().and_then(|users| users.find(user));
-        let exchange = Exchange::begin(first, (user, known), self.secret)
+        let users = self.config.users.as_ref();
+        let claim = Claim {
+            name: user,
+            verifier: users.and_then(|users| users.find(user)),
+            model: users.and_then(|users| users.model(user, self.secret)),
+        };
+        let exchange = Exchange::begin(first, claim, self.secret)
             .map_err(|refusal| refused(&refusal, user))?;
         self.out.authentication(AUTH_CONTINUE, exchange.answer().as_bytes());
         let last = self.password()?;
-        let answer = exchange.finish(&last).map_err(|refusal| refused(&refusal, user))?;
+        let answer = exchange.finish(&last).map_err(|refusal| {
+            if refusal == Refusal::Wrong {
+                self.wait_after_failure(user);
+            }
+            refused(&refusal, user)
+        })?;
         self.out.authentication(AUTH_FINAL, answer.as_bytes());
         Ok(())
+    }
+
+    /// Keeps the answer to a failed login back, also from a client that has gone: its place stays
+    /// taken as long.
+    fn wait_after_failure(&self, user: &str) {
+        const STEP: Duration = Duration::from_millis(20);
+        self.peer.fail();
+        let address = self.peer.address();
+        let client = address.map_or_else(|| "the socket".to_owned(), |one| one.to_string());
+        let login = Login { user, now: self.peers.now() };
+        let delay = self.failures.failed(self.peer.origin, &client, &login);
+        while self.peers.now().since(login.now) < delay && self.peer.end() == End::None {
+            thread::sleep(STEP);
+        }
     }
 
     /// Waits for the client's answer about authentication.

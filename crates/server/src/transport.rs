@@ -15,6 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Uid;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
+use crate::peers::Origin;
+
 /// Bytes asked for at a time.
 const CHUNK: usize = 16 << 10;
 /// A connected socket. Clones are the same descriptor, which closes with the last of them.
@@ -52,6 +54,35 @@ impl Socket {
                 Ok(())
             }
             Socket::Unix(socket) => socket.set_nonblocking(false),
+        }
+    }
+
+    /// Where it comes from, as far as limits tell origins apart.
+    pub(crate) fn origin(&self) -> Origin {
+        match self {
+            Socket::Tcp(socket) => Origin::of(socket.peer_addr().ok().map(|peer| peer.ip())),
+            Socket::Unix(_) => Origin::Owner,
+        }
+    }
+
+    /// Sends a message that fits into the system's buffers, or a part of it.
+    pub(crate) fn send_at_once(&self, bytes: &[u8]) {
+        let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+        // The client may be gone.
+        let _ = rustix::net::send(self, bytes, flags);
+    }
+
+    /// Reads and forgets what has arrived. A socket that is closed with unread bytes is reset, and
+    /// the client may lose the last message to it.
+    pub(crate) fn discard_arrived(&self) {
+        const MOST: usize = 64;
+        let mut bytes = [0; 1_024];
+        let flags = rustix::net::RecvFlags::DONTWAIT;
+        for _ in 0..MOST {
+            match rustix::net::recv(self, &mut bytes, flags) {
+                Ok((count, _)) if count > 0 => {}
+                _ => return,
+            }
         }
     }
 

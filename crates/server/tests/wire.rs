@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use client::{Client, bind, describe, execute, kinds, message, parse, start, start_with, sync};
 use client::{text, told};
+use rightlink_env::{Clock, Logger};
 use rightlink_server::{Config, Server, Users, verifier};
 
 #[test]
@@ -239,6 +240,85 @@ fn clients_of_any_zone_and_locale_get_in() {
     let answers = client.answers();
     assert!(answers.last().unwrap().kind == 'Z' && !kinds(&answers).contains('N'));
     assert_eq!(client.told("select 'é'"), ["é", "SELECT 1"]);
+}
+
+/// Every database that a client asked for used to be the one that there is.
+#[test]
+fn a_database_that_does_not_exist_is_refused() {
+    let databases = vec!["shop".to_owned()];
+    let server = start_with(Config { databases, ..Config::default() });
+    for (asked, shown) in [("test", "test"), ("postgres", "postgres"), ("shop", "shop")] {
+        let mut client = Client::open(server.address);
+        client.start(&[("user", "ann"), ("database", asked)]);
+        assert_eq!(told(&client.answers()), [""; 0], "{asked}");
+        assert_eq!(client.told("select current_database()")[0], shown);
+    }
+    for asked in ["Test", "ann", "test.db", "template1"] {
+        let mut client = Client::open(server.address);
+        client.start(&[("user", "ann"), ("database", asked)]);
+        let answers = client.answers();
+        assert_eq!(told(&answers), ["3D000"], "{asked}");
+        let error = answers.last().unwrap();
+        assert_eq!(error.field(b'M'), format!("database \"{asked}\" does not exist"));
+        assert_eq!(error.field(b'S'), "FATAL");
+    }
+    let mut silent = Client::open(server.address);
+    silent.start(&[("user", "ann")]);
+    silent.answers();
+    assert_eq!(silent.told("select current_database()")[0], "test");
+}
+
+/// `current_user` used to be the same for everybody.
+#[test]
+fn the_user_is_who_logged_in() {
+    let server = start();
+    let mut client = Client::open(server.address);
+    client.start(&[("user", "Ann O'Hara"), ("database", "test")]);
+    let answers = client.answers();
+    let reported = b"session_authorization\0Ann O'Hara\0";
+    assert!(answers.iter().any(|answer| answer.kind == 'S' && answer.body == reported));
+    let sql = "select current_user, session_user, user";
+    let name = "Ann O'Hara";
+    assert_eq!(client.told(sql)[0], [name; 3].join("|"));
+    assert_eq!(client.told("show session_authorization")[0], name);
+    // Others are who they are, also by the same statement.
+    assert_eq!(server.client().told(sql)[0], "ann|ann|ann");
+    client.query("reset all; discard all");
+    assert_eq!(
+        client.told("select current_user, current_setting('session_authorization')")[0],
+        "Ann O'Hara|Ann O'Hara"
+    );
+    client.query("create table t (a int primary key, who text default current_user)");
+    client.query("insert into t values (1)");
+    server.client().query("insert into t values (2)");
+    assert_eq!(
+        server.client().told("select a, who from t order by a")[..2],
+        ["1|Ann O'Hara", "2|ann"]
+    );
+}
+
+/// psycopg, ADBC, Polars, connectorx and rust-postgres read the header of a binary COPY and the
+/// first row from one message.
+#[test]
+fn the_header_of_a_binary_copy_comes_with_the_first_row() {
+    let server = start();
+    let mut client = server.client();
+    client.query("create table t (a int primary key)");
+    client.query("insert into t values (1), (2)");
+    let copied = |client: &mut Client, sql: &str| -> Vec<Vec<u8>> {
+        let answers = client.query(sql);
+        answers.into_iter().filter(|one| one.kind == 'd').map(|one| one.body).collect()
+    };
+    let header = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+    let row = |value: u8| [&[0, 1, 0, 0, 0, 4, 0, 0, 0][..], &[value]].concat();
+    let end = vec![0xff, 0xff];
+    let pieces = copied(&mut client, "copy (select a from t order by a) to stdout (format binary)");
+    assert_eq!(pieces, [[&header[..], &row(1)].concat(), row(2), end.clone()]);
+    let pieces = copied(&mut client, "copy (select a from t where a > 9) to stdout binary");
+    assert_eq!(pieces, [[&header[..], &end].concat()]);
+    // The line with the names is a row like any other.
+    let pieces = copied(&mut client, "copy t to stdout csv header");
+    assert_eq!(pieces, [b"a\n".to_vec(), b"1\n".to_vec(), b"2\n".to_vec()]);
 }
 
 #[test]
@@ -480,8 +560,12 @@ fn too_many_are_told_so() {
 fn users_need_their_password() {
     let line = format!("ann:{}", verifier("secret").unwrap());
     let users = Some(Users::parse(&line).unwrap());
-    let server = start_with(Config { users, ..Config::default() });
-    for name in ["ann", "bob"] {
+    let (logger, lines) = Logger::collecting();
+    let server = start_with(Config { users, logger, ..Config::default() });
+    let clock = Clock::system();
+    // Each failure of the address is answered later than the one before.
+    for (name, delay) in [("ann", 100), ("bob", 200), ("ann", 400), ("bob", 800)] {
+        let start = clock.now();
         let mut client = Client::open(server.address);
         client.start(&[("user", name)]);
         assert_eq!(client.answer().unwrap().body, b"\0\0\0\x0aSCRAM-SHA-256\0\0");
@@ -494,7 +578,10 @@ fn users_need_their_password() {
         let proof = "A".repeat(43);
         client.send(b'p', format!("c=biws,{nonce},p={proof}=").as_bytes());
         assert_eq!(told(&client.answers()), ["28P01"]);
+        assert!(clock.now().since(start) >= Duration::from_millis(delay), "{name}");
     }
+    assert_eq!(lines.containing("login as \"ann\" from 127.0.0.1:"), 2);
+    assert_eq!(lines.containing("login as \"bob\" from 127.0.0.1:"), 2);
     let mut client = Client::open(server.address);
     client.start(&[("user", "ann")]);
     client.answer();

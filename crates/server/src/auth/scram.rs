@@ -16,6 +16,24 @@ const ITERATIONS: u32 = 4_096;
 pub(crate) const KEY: usize = digest::SHA256_OUTPUT_LEN;
 const SALT: usize = 16;
 
+/// What everybody can see of a verifier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shape {
+    pub(super) iterations: u32,
+    /// Bytes of the salt.
+    salt: usize,
+}
+
+/// The user that a client says it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Claim<'a> {
+    pub(crate) name: &'a str,
+    /// `None` for a name that does not exist.
+    pub(crate) verifier: Option<&'a Verifier>,
+    /// Another user's, whose shape the answer for a name that does not exist has.
+    pub(crate) model: Option<&'a Verifier>,
+}
+
 /// What verifies a password and does not tell it.
 #[derive(Clone)]
 pub(crate) struct Verifier {
@@ -74,10 +92,24 @@ impl Verifier {
         }
     }
 
-    /// What stands in for a name that does not exist: always the same for one name.
-    fn mock(name: &str, secret: &[u8; KEY]) -> Verifier {
-        let salt = mac(secret, name.as_bytes())[..SALT].to_vec();
-        Verifier { iterations: ITERATIONS, salt, stored_key: [0; KEY], server_key: [0; KEY] }
+    /// What stands in for a name that does not exist: always the same for one name, and of the
+    /// shape that a name that does exist has.
+    fn mock(name: &str, secret: &[u8; KEY], shape: Shape) -> Verifier {
+        let mut salt = Vec::with_capacity(shape.salt);
+        for round in 0u32.. {
+            if salt.len() >= shape.salt {
+                break;
+            }
+            salt.extend(mac(secret, &[&round.to_be_bytes()[..], name.as_bytes()].concat()));
+        }
+        salt.truncate(shape.salt);
+        let iterations = shape.iterations;
+        Verifier { iterations, salt, stored_key: [0; KEY], server_key: [0; KEY] }
+    }
+
+    /// What a client learns of it before it has proved anything.
+    pub(super) fn shape(&self) -> Shape {
+        Shape { iterations: self.iterations, salt: self.salt.len() }
     }
 
     pub(super) fn to_text(&self) -> String {
@@ -129,11 +161,10 @@ fn text(bytes: &[u8]) -> Result<&str, Refusal> {
 }
 
 impl Exchange {
-    /// Reads the client's first message. `verifier` is `None` for a name that does not exist;
-    /// `secret` is the server's own.
+    /// Reads the client's first message; `secret` is the server's own.
     pub(crate) fn begin(
         message: &[u8],
-        (name, verifier): (&str, Option<&Verifier>),
+        claim: Claim<'_>,
         secret: &[u8; KEY],
     ) -> Result<Exchange, Refusal> {
         let message = text(message)?;
@@ -155,8 +186,11 @@ impl Exchange {
             .filter(|nonce| !nonce.is_empty() && bare.starts_with("n="))
             .ok_or(Refusal::Malformed("a SCRAM message has no nonce"))?;
         let nonce = format!("{client}{}", BASE64.encode(random::<18>()));
-        let known = verifier.is_some();
-        let verifier = verifier.cloned().unwrap_or_else(|| Verifier::mock(name, secret));
+        let known = claim.verifier.is_some();
+        let usual = Shape { iterations: ITERATIONS, salt: SALT };
+        let shape = claim.model.map_or(usual, Verifier::shape);
+        let verifier =
+            claim.verifier.cloned().unwrap_or_else(|| Verifier::mock(claim.name, secret, shape));
         let salt = BASE64.encode(&verifier.salt);
         let answer = format!("r={nonce},s={salt},i={}", verifier.iterations);
         let (header, first) = (header.to_owned(), bare.to_owned());
@@ -215,8 +249,8 @@ mod tests {
 
     fn try_password(password: &str, known: bool) -> Result<String, Refusal> {
         let verifier = Verifier::parse(&verifier("secret").unwrap()).unwrap();
-        let known = known.then_some(&verifier);
-        let exchange = Exchange::begin(b"n,,n=,r=abc", ("ann", known), &[7; KEY])?;
+        let claim = Claim { name: "ann", verifier: known.then_some(&verifier), model: None };
+        let exchange = Exchange::begin(b"n,,n=,r=abc", claim, &[7; KEY])?;
         let bare = format!("c=biws,r={}", exchange.nonce);
         let signed = format!("n=,r=abc,{},{bare}", exchange.answer());
         let proof = proof(password, &exchange.verifier, &signed);
@@ -242,12 +276,13 @@ mod tests {
     #[test]
     fn malformed_messages_are_refused() {
         let verifier = Verifier::new("x", b"salt");
+        let claim = Claim { name: "ann", verifier: Some(&verifier), model: None };
         for message in ["", "n", "n,,", "n,,n=,r=", "p=tls-unique,,n=,r=a", "n,a=bob,n=,r=a", "x,,"]
         {
-            let begun = Exchange::begin(message.as_bytes(), ("ann", Some(&verifier)), &[0; KEY]);
+            let begun = Exchange::begin(message.as_bytes(), claim, &[0; KEY]);
             assert!(matches!(begun, Err(Refusal::Malformed(_))), "{message}");
         }
-        let exchange = Exchange::begin(b"y,,n=,r=a", ("ann", Some(&verifier)), &[0; KEY]).unwrap();
+        let exchange = Exchange::begin(b"y,,n=,r=a", claim, &[0; KEY]).unwrap();
         for message in ["", "c=biws,r=a,p=AAAA", "c=eSws,r=a,p=AAAA", ",p="] {
             assert!(exchange.finish(message.as_bytes()).is_err(), "{message}");
         }
