@@ -4,7 +4,7 @@
 //! codes of `failure::Exit`.
 //! Does not do: checks that need the database.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use rightlink::Method;
@@ -67,6 +67,42 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Print the rows with these primary keys
     Get(GetArgs),
+    #[command(flatten)]
+    Upkeep(Upkeep),
+    /// Make a database from a copy, recover and verify it
+    #[command(after_help = "\
+The copy is not changed. Until the new database has been verified it is marked as unfinished, and no
+command opens it; remove its directory and begin again after a failure.
+
+Example:
+  rightlink restore shop.copy shop.db")]
+    Restore {
+        /// Directory of the copy
+        dir: PathBuf,
+        /// Directory for the database, made now
+        db: PathBuf,
+    },
+    /// Run SQL: statements of -c, of a file, or typed
+    Sql(SqlArgs),
+    /// Serve psql and other PostgreSQL clients
+    Serve(ServeArgs),
+    /// Make a line for serve --users: the password is read from standard input
+    #[command(after_help = "\
+The file of users must be its owner's alone: create it under umask 077.
+
+Example:
+  (umask 077 && echo secret | rightlink password ann >> users)")]
+    Password {
+        /// Name of the user
+        name: String,
+    },
+    /// A guided tour on 27,004 real flights: load, ask, update, kill, recover, verify
+    Tour(TourArgs),
+}
+
+/// Commands that look at a database or after it. A server that has it open runs them for its owner.
+#[derive(Subcommand)]
+pub(crate) enum Upkeep {
     /// List the tables
     #[command(after_help = "Example:\n  rightlink tables shop.db")]
     Tables {
@@ -83,19 +119,7 @@ pub(crate) enum Command {
     },
     /// Show sizes, and figures of pool, log, checkpoints, reads and writes since opening
     #[command(after_help = STAT)]
-    Stat {
-        /// Directory of the database
-        db: PathBuf,
-        /// Show what changed, again and again, after so many seconds each
-        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
-        watch: Option<u32>,
-        /// With --watch: end after so many times [default: never]
-        #[arg(long, value_name = "TIMES", requires = "watch")]
-        count: Option<u64>,
-        /// Show instead what of each relation is garbage or empty
-        #[arg(long, conflicts_with = "watch")]
-        bloat: bool,
-    },
+    Stat(StatArgs),
     /// Show the pages of a table or an index, or the items of one page
     #[command(after_help = INSPECT)]
     Inspect {
@@ -150,31 +174,44 @@ pub(crate) enum Command {
         #[arg(long, value_name = "SIZE", value_parser = crate::figures::parse_bytes)]
         rate: Option<usize>,
     },
-    /// Make a database from a copy, recover and verify it
-    #[command(after_help = "\
-The copy is not changed. Until the new database has been verified it is marked as unfinished, and no
-command opens it; remove its directory and begin again after a failure.
+}
 
-Example:
-  rightlink restore shop.copy shop.db")]
-    Restore {
-        /// Directory of the copy
-        dir: PathBuf,
-        /// Directory for the database, made now
-        db: PathBuf,
-    },
-    /// Run SQL: statements of -c, of a file, or typed
-    Sql(SqlArgs),
-    /// Serve psql and other PostgreSQL clients
-    Serve(ServeArgs),
-    /// Make a line for serve --users: the password is read from standard input
-    #[command(after_help = "Example:\n  echo secret | rightlink password ann >> users")]
-    Password {
-        /// Name of the user
-        name: String,
-    },
-    /// A guided tour on 27,004 real flights: load, ask, update, kill, recover, verify
-    Tour(TourArgs),
+impl Upkeep {
+    /// Directory of the database.
+    pub(crate) fn db(&self) -> &Path {
+        match self {
+            Upkeep::Stat(StatArgs { db, .. })
+            | Upkeep::Tables { db }
+            | Upkeep::Describe { db, .. }
+            | Upkeep::Inspect { db, .. }
+            | Upkeep::Verify { db, .. }
+            | Upkeep::Vacuum { db, .. }
+            | Upkeep::Checkpoint { db }
+            | Upkeep::Reindex { db, .. }
+            | Upkeep::Backup { db, .. } => db,
+        }
+    }
+
+    /// Does it go on when nobody reads what it prints? Its work or its exit code counts.
+    pub(crate) fn outlives_reader(&self) -> bool {
+        matches!(self, Upkeep::Verify { .. } | Upkeep::Backup { .. })
+    }
+}
+
+/// Arguments of `stat`.
+#[derive(clap::Args)]
+pub(crate) struct StatArgs {
+    /// Directory of the database
+    pub(crate) db: PathBuf,
+    /// Show what changed, again and again, after so many seconds each
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) watch: Option<u32>,
+    /// With --watch: end after so many times [default: never]
+    #[arg(long, value_name = "TIMES", requires = "watch")]
+    pub(crate) count: Option<u64>,
+    /// Show instead what of each relation is garbage or empty
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) bloat: bool,
 }
 
 const STAT: &str = "\
@@ -192,7 +229,7 @@ Examples:
 const BACKUP: &str = "\
 The copy holds every transaction that was committed before, and is a database: open it as it is, or
 bring it back by restore. A copy that was cut short is marked as unfinished, and no command opens
-it. A program that has the database open makes a copy while it writes: Database::backup.
+it. Of a database that is served, its server makes the copy, while it goes on serving.
 
 Example:
   rightlink backup shop.db shop.copy";
@@ -389,16 +426,20 @@ pub(crate) struct GetArgs {
 /// Arguments of `sql`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Statements are PostgreSQL's, over one table each. The database is made new if there is none. Without
--c and -f statements are read from standard input; \\? shows the commands of the shell.
+Statements are PostgreSQL's, over one table each. Without -c and -f statements are read from standard
+input; \\? shows the commands of the shell.
 
 Examples:
+  rightlink sql new.db --create -c \"create table t (id bigint primary key, name text)\"
   rightlink sql air.db -c \"select dest, avg(arr_delay) from flights group by dest order by 2 desc\"
   rightlink sql air.db -f schema.sql
   rightlink sql air.db")]
 pub(crate) struct SqlArgs {
     /// Directory of the database
     pub(crate) db: PathBuf,
+    /// Make the database when it does not exist
+    #[arg(long)]
+    pub(crate) create: bool,
     /// Run these statements, in one transaction unless they say otherwise
     #[arg(short, long, value_name = "SQL", allow_hyphen_values = true)]
     pub(crate) command: Option<String>,
@@ -416,17 +457,26 @@ pub(crate) struct SqlArgs {
 Without --listen and --socket it listens on 127.0.0.1:5432. A Unix socket is open to its owner \
 only and asks for no password. SIGTERM and Ctrl-C let running statements finish.
 
+Clients ask for the database by the name of its directory without the ending, or as postgres.
+
 Examples:
   rightlink serve shop.db
-  psql -h localhost
+  psql -h localhost shop
 
-  echo secret | rightlink password ann >> users
+  (umask 077 && echo secret | rightlink password ann >> users)
   rightlink serve shop.db --listen 0.0.0.0:5432 --users users --tls-cert shop.pem --tls-key shop.key
   rightlink serve shop.db --socket /run/shop
-  psql -h /run/shop")]
+  psql -h /run/shop shop")]
 pub(crate) struct ServeArgs {
-    /// Directory of the database, made new when there is none
+    /// Directory of the database
     pub(crate) db: PathBuf,
+    /// Make the database when it does not exist
+    #[arg(long)]
+    pub(crate) create: bool,
+    /// A further name that clients may ask for; may be given several times [always: the name of the
+    /// directory without its ending, and postgres]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) database: Vec<String>,
     /// Address and port of TCP; may be given several times
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<std::net::SocketAddr>,
@@ -436,7 +486,8 @@ pub(crate) struct ServeArgs {
     /// Port that names the Unix socket
     #[arg(long, value_name = "PORT", default_value_t = 5432)]
     pub(crate) port: u16,
-    /// Who may connect by TCP: lines made by `rightlink password` [default: everyone]
+    /// Who may connect by TCP: lines made by `rightlink password`, in a file that others can
+    /// neither read nor write [default: everyone]
     #[arg(long, value_name = "FILE")]
     pub(crate) users: Option<PathBuf>,
     /// Certificate chain for TLS, in PEM
@@ -448,7 +499,7 @@ pub(crate) struct ServeArgs {
     /// Let other machines in without a password or without TLS
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// Connections at a time
+    /// Clients at a time; the owner has 8 more places through the Unix socket
     #[arg(long, value_name = "N", default_value_t = 2_000)]
     pub(crate) max_connections: usize,
     /// Give up a client of TCP that takes nothing of what it was sent for so long, also one that

@@ -5,18 +5,16 @@
 //!
 //! Invariants: reads every page of the database once. Does not do: changing anything.
 
-use std::path::Path;
-
 use rightlink::{Database, Error, PageInfo};
 use rightlink_sql::shown_text;
 
-use crate::args::Common;
 use crate::failure::{Exit, Failure};
 use crate::figures::count;
 use crate::grid::Grid;
 use crate::json::{Json, object};
+use crate::names;
 use crate::output::Output;
-use crate::{names, open};
+use crate::work::Work;
 
 /// Percent of a leaf that building an index fills.
 const INDEX_FILL: u64 = 90;
@@ -86,16 +84,17 @@ impl Bloat {
 }
 
 /// Shows the bloat of every table and index.
-pub(crate) fn run(common: &Common, path: &Path, output: &mut Output) -> Result<Exit, Failure> {
-    let db = open::existing(common, path)?;
+pub(crate) fn run(work: &Work<'_>, output: &mut Output) -> Result<Exit, Failure> {
+    let db = work.db;
     let mut all = Vec::new();
-    for table in names::tables(&db)? {
-        all.extend(relation(&db, &table.name, u64::from(table.fillfactor))?);
+    for table in names::tables(db)? {
+        work.go_on()?;
+        all.extend(relation(db, &table.name, u64::from(table.fillfactor))?);
         for index in &table.indexes {
-            all.extend(relation(&db, &index.name, INDEX_FILL)?);
+            work.go_on()?;
+            all.extend(relation(db, &index.name, INDEX_FILL)?);
         }
     }
-    db.close()?;
     if output.json() {
         all.iter().try_for_each(|bloat| output.line(bloat.json()))?;
         return Ok(Exit::Done);

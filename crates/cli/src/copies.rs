@@ -2,7 +2,7 @@
 //!
 //! Invariants: neither command changes what it copies from; a copy that was cut short is marked as
 //! unfinished by the engine, and the message says what to do about it.
-//! Does not do: copying a database that another process has open, whose program must do it.
+//! Does not do: copying a database that another process has open and does not serve.
 
 use std::path::Path;
 
@@ -18,27 +18,30 @@ use crate::open;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::upkeep::looked_at;
+use crate::work::Work;
 
-/// Copies `db` into `dir`.
+/// Copies the database into `dir`.
 pub(crate) fn backup(
-    common: &Common,
-    (path, dir): (&Path, &Path),
+    work: &Work<'_>,
+    dir: &Path,
     rate: Option<usize>,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    output.outlive_reader();
-    let db = open::existing(common, path)?;
+    let to = work.path(dir);
     let clock = Stopwatch::start();
     let options = rate
         .map_or(BackupOptions::new(), |rate| BackupOptions::new().bytes_per_second(rate as u64));
-    let mut bar = Progress::start_pages(!output.json());
-    let made = db.backup_with(dir, &options, |now| {
+    let mut bar = Progress::of_pages(output);
+    let mut ended = None;
+    let made = work.db.backup_with(&to, &options, |now| {
         bar.update_pages(now.pages, now.pages_in_all);
-        true
+        ended = work.go_on().err();
+        ended.is_none()
     });
     bar.clear();
-    let done = made.map_err(|error| failed(error, dir))?;
-    db.close()?;
+    // Why the work was ended says more than that it was.
+    let made = made.map_err(|error| ended.unwrap_or(error));
+    let done = made.map_err(|error| failed(error, &to, dir))?;
     let page_bytes = done.pages * PAGE_SIZE as u64;
     let json = object([
         ("pages", done.pages.into()),
@@ -66,7 +69,7 @@ pub(crate) fn restore(
     output.outlive_reader();
     let clock = Stopwatch::start();
     let restored = open::options(common).restore(dir, path);
-    let report = restored.map_err(|error| failed(error, path))?;
+    let report = restored.map_err(|error| failed(error, path, path))?;
     let verified = &report.verified;
     let json = object([
         ("bytes", report.bytes.into()),
@@ -86,13 +89,13 @@ pub(crate) fn restore(
     Ok(Exit::Done)
 }
 
-/// Adds what to do about the directory, if a copy was begun there.
-fn failed(error: Error, dir: &Path) -> Failure {
+/// Adds what to do about the directory, which the user calls `dir`, if a copy was begun there.
+fn failed(error: Error, to: &Path, dir: &Path) -> Failure {
     let is_about_arguments = matches!(
         error,
         Error::AlreadyExists(_) | Error::NotFound(_) | Error::Invalid(_) | Error::Locked(_)
     );
-    let begun = dir.exists() && !is_about_arguments;
+    let begun = to.exists() && !is_about_arguments;
     let failure = Failure::from(error);
     if !begun {
         return failure;

@@ -32,6 +32,15 @@ pub(crate) enum Exit {
     Io = 6,
 }
 
+impl Exit {
+    /// The one with this number.
+    pub(crate) fn of(code: u8) -> Option<Exit> {
+        use Exit::{BadData, Conflict, Damage, Done, Io, NotFound, Usage};
+        let all = [Done, Usage, BadData, NotFound, Conflict, Damage, Io];
+        all.into_iter().find(|exit| *exit as u8 == code)
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)
@@ -90,10 +99,18 @@ impl Failure {
 
     /// Tells it on standard error.
     pub(crate) fn print(&self, json: bool) {
-        if self.message.is_empty() {
-            return;
+        if let Some(text) = self.text(json) {
+            // The exit code still tells when nobody reads this.
+            let _ = writeln!(io::stderr(), "{text}");
         }
-        let text = if json {
+    }
+
+    /// What there is to tell, for people or for programs.
+    pub(crate) fn text(&self, json: bool) -> Option<String> {
+        if self.message.is_empty() {
+            return None;
+        }
+        Some(if json {
             let mut fields = vec![
                 ("error".to_owned(), Json::from(self.message.as_str())),
                 ("exit_code".to_owned(), Json::from(self.exit as u8)),
@@ -102,9 +119,7 @@ impl Failure {
             Json::Object(fields).to_string()
         } else {
             format!("rightlink: {}", self.message)
-        };
-        // The exit code still tells when nobody reads this.
-        let _ = writeln!(io::stderr(), "{text}");
+        })
     }
 }
 
@@ -173,6 +188,7 @@ mod tests {
     #[test]
     fn every_code_is_documented() {
         for code in 0..=6 {
+            assert_eq!(Exit::of(code).map(|exit| exit as u8), Some(code));
             assert!(crate::args::EXIT_CODES.contains(&format!("\n  {code}  ")), "code {code}");
         }
     }

@@ -3,18 +3,17 @@
 //! Invariants: one line a page, in the order the engine gives. Does not do: changing anything.
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use rightlink::{Database, Error, PageInfo};
 use rightlink_sql::shown_text;
 
-use crate::args::Common;
 use crate::failure::Exit;
 use crate::failure::Failure;
 use crate::grid::Grid;
 use crate::json::{Json, object};
+use crate::names;
 use crate::output::Output;
-use crate::{names, open};
+use crate::work::Work;
 
 const HEADS: [&str; 13] = [
     ">level",
@@ -34,18 +33,16 @@ const HEADS: [&str; 13] = [
 
 /// Shows the pages of a relation, or one block with its items.
 pub(crate) fn run(
-    common: &Common,
-    db: &Path,
+    work: &Work<'_>,
     (relation, block): (&str, Option<u32>),
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let db = open::existing(common, db)?;
-    let relation = names::stored(&db, relation)?;
-    let mut pages = pages(&db, &relation, block)?;
+    let db = work.db;
+    let relation = names::stored(db, relation)?;
+    let mut pages = pages(db, &relation, block)?;
     if let (Some(_), [page]) = (block, pages.as_mut_slice()) {
-        number(&db, &relation, page);
+        number(db, &relation, page);
     }
-    db.close()?;
     if output.json() {
         pages.iter().try_for_each(|page| output.line(json(page)))?;
         return Ok(Exit::Done);

@@ -25,6 +25,7 @@ mod output;
 mod progress;
 mod random;
 mod reject;
+mod remote;
 mod rows;
 mod scan;
 mod schema;
@@ -34,10 +35,13 @@ mod sql;
 mod tour;
 mod upkeep;
 mod watch;
+mod work;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use rightlink_env::sync::Arc;
+use signal_hook::consts::SIGXFSZ;
 
 use crate::args::{Args, Command};
 use crate::failure::{Exit, Failure};
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let json = args.common.json;
+    survive_file_limit();
     let mut output = Output::stdout(json);
     let result = run(args, &mut output).and_then(|exit| output.finish().map(|()| exit));
     match result {
@@ -58,6 +63,14 @@ fn main() -> ExitCode {
             failure.exit.into()
         }
     }
+}
+
+/// From now on a write beyond the limit of file sizes (`ulimit -f`) is an error, which the engine
+/// treats as a full disk. The default action of the signal would end the process.
+fn survive_file_limit() {
+    // A handler, since to ignore a signal takes unsafe code. Where it cannot be installed, the
+    // default action stays.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Help and version are no errors; everything else is wrong usage.
@@ -91,23 +104,7 @@ fn run(args: Args, output: &mut Output) -> Result<Exit, Failure> {
         Command::Scan(args) => scan::scan(&common, &args, output),
         Command::Export(args) => export::run(&common, &args, output),
         Command::Get(args) => scan::get(&common, &args, output),
-        Command::Tables { db } => show::tables(&common, &db, output),
-        Command::Describe { db, table } => show::describe(&common, &db, &table, output),
-        Command::Stat { db, watch: Some(seconds), count, .. } => {
-            watch::run(&common, &db, (seconds, count), output)
-        }
-        Command::Stat { db, bloat: true, .. } => bloat::run(&common, &db, output),
-        Command::Stat { db, .. } => show::stat(&common, &db, output),
-        Command::Inspect { db, relation, block } => {
-            inspect::run(&common, &db, (&relation, block), output)
-        }
-        Command::Verify { db, offline } => upkeep::verify(&common, &db, offline, output),
-        Command::Vacuum { db, table } => upkeep::vacuum(&common, &db, table.as_deref(), output),
-        Command::Checkpoint { db } => upkeep::checkpoint(&common, &db, output),
-        Command::Reindex { db, table, index } => {
-            upkeep::reindex(&common, &db, (&table, index.as_deref()), output)
-        }
-        Command::Backup { db, dir, rate } => copies::backup(&common, (&db, &dir), rate, output),
+        Command::Upkeep(command) => work::run(&common, &command, output),
         Command::Restore { dir, db } => copies::restore(&common, &dir, &db, output),
         Command::Sql(args) => sql::run(&common, &args, output),
         Command::Serve(args) => serve::run(&common, args, output),

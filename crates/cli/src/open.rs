@@ -1,6 +1,8 @@
 //! Opening a database with the options that every command has.
 //!
-//! Invariants: a command that only looks never creates a database.
+//! Invariants: a command that only looks never creates a database. `sql` and `serve` create one only
+//! if they are told to, so that a mistyped name makes nothing; `load` makes the database as it makes
+//! the table.
 //! Does not do: keeping it open; every command closes what it opened and reports errors of that.
 
 use std::path::Path;
@@ -27,6 +29,14 @@ pub(crate) fn existing(common: &Common, path: &Path) -> Result<Database, Failure
 /// Opens the database, made new when there is none.
 pub(crate) fn or_create(common: &Common, path: &Path) -> Result<Database, Failure> {
     options(common).create(true).open(path).map_err(|error| at(path, error))
+}
+
+/// Opens the database that is there, or makes it if `--create` was given.
+pub(crate) fn wanted(common: &Common, path: &Path, create: bool) -> Result<Database, Failure> {
+    match options(common).create(create).open(path) {
+        Err(error @ Error::NotFound(_)) => Err(at(path, error).and("--create makes a new one")),
+        opened => opened.map_err(|error| at(path, error)),
+    }
 }
 
 /// Names the database in an error of opening it. A limit that is met here is one of the options,

@@ -5,14 +5,43 @@
 //! Does not do: messages to people about failures (`failure`).
 
 use std::fmt::Display;
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use rightlink_server::{Call, Channel};
 
 use crate::failure::Failure;
 use crate::json::Json;
 
+/// Where a line goes that tells how far the work is.
+#[derive(Clone)]
+pub(crate) enum Bar {
+    Nowhere,
+    /// Standard error, a terminal.
+    Terminal,
+    /// The client of a server, who has a terminal.
+    Client(Call),
+}
+
+/// The standard output of a client that waits for a server.
+struct Sent(Call);
+
+impl Write for Sent {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send(Channel::Output, bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Where an [`Output`] wrote before it was diverted.
+pub(crate) struct Diverted(BufWriter<Box<dyn Write>>);
+
 /// Where results go.
 pub(crate) struct Output {
-    inner: BufWriter<Stdout>,
+    inner: BufWriter<Box<dyn Write>>,
+    bar: Bar,
     json: bool,
     colour: bool,
     /// The command goes on when what it prints gets nowhere.
@@ -26,8 +55,37 @@ impl Output {
     pub(crate) fn stdout(json: bool) -> Self {
         let stdout = io::stdout();
         let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none() && !json;
-        let inner = BufWriter::with_capacity(1 << 16, stdout);
-        Self { inner, json, colour, outlives: false, lost: None }
+        let inner = BufWriter::with_capacity(1 << 16, Box::new(stdout) as Box<dyn Write>);
+        let bar = if !json && io::stderr().is_terminal() { Bar::Terminal } else { Bar::Nowhere };
+        Self { inner, bar, json, colour, outlives: false, lost: None }
+    }
+
+    /// The standard output of a client that waits for a server, which is `watched` if the client
+    /// shows how far the work is.
+    pub(crate) fn of_call(json: bool, call: Call, watched: bool) -> Self {
+        let bar = if watched { Bar::Client(call.clone()) } else { Bar::Nowhere };
+        let inner = BufWriter::with_capacity(1 << 15, Box::new(Sent(call)) as Box<dyn Write>);
+        Self { inner, bar, json, colour: false, outlives: false, lost: None }
+    }
+
+    /// Writes to `other` instead, until [`Output::returned`]; what was written before is handed
+    /// over first.
+    pub(crate) fn diverted(&mut self, other: Box<dyn Write>) -> Result<Diverted, Failure> {
+        self.flush()?;
+        let other = BufWriter::with_capacity(1 << 16, other);
+        Ok(Diverted(std::mem::replace(&mut self.inner, other)))
+    }
+
+    /// Writes where it wrote before.
+    pub(crate) fn returned(&mut self, before: Diverted) -> Result<(), Failure> {
+        let flushed = self.flush();
+        self.inner = before.0;
+        flushed
+    }
+
+    /// Where it is told how far the work is.
+    pub(crate) fn bar(&self) -> Bar {
+        self.bar.clone()
     }
 
     /// From now on the command goes on without its output when nobody reads that, or nothing can
@@ -56,6 +114,11 @@ impl Output {
         Ok(self.inner.write_all(bytes)?)
     }
 
+    /// Writes bytes as they are, as [`Output::line`] writes lines.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.write(|inner| inner.write_all(bytes))
+    }
+
     /// Hands everything written so far to the reader.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.write(io::Write::flush)
@@ -73,7 +136,7 @@ impl Output {
 
     fn write(
         &mut self,
-        write: impl FnOnce(&mut BufWriter<Stdout>) -> io::Result<()>,
+        write: impl FnOnce(&mut BufWriter<Box<dyn Write>>) -> io::Result<()>,
     ) -> Result<(), Failure> {
         if self.lost.is_some() {
             return Ok(());

@@ -6,15 +6,18 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
+use rightlink_server::Channel;
+
 use crate::clock::Stopwatch;
 use crate::figures::{count, duration, rate};
+use crate::output::{Bar, Output};
 
 const WIDTH: usize = 24;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A bar that may be drawn.
 pub(crate) struct Progress {
-    shown: bool,
+    bar: Bar,
     total: Option<u64>,
     since: Stopwatch,
     last: Option<Stopwatch>,
@@ -25,29 +28,36 @@ impl Progress {
     /// terminal.
     pub(crate) fn start(total: Option<u64>, wanted: bool) -> Self {
         let shown = wanted && std::io::stderr().is_terminal();
-        Self { shown, total, since: Stopwatch::start(), last: None }
+        let bar = if shown { Bar::Terminal } else { Bar::Nowhere };
+        Self { bar, total, since: Stopwatch::start(), last: None }
     }
 
     /// `bytes` are read and `rows` committed.
     pub(crate) fn update(&mut self, bytes: u64, rows: u64) {
+        if self.is_due() {
+            self.draw(&line(bytes, self.total, rows, self.since.elapsed()));
+        }
+    }
+
+    /// A bar for pages, of which it is known later on how many there are, where the reader of
+    /// `output` sees it.
+    pub(crate) fn of_pages(output: &Output) -> Self {
+        Self { bar: output.bar(), total: None, since: Stopwatch::start(), last: None }
+    }
+
+    /// Is it shown, and time to show it again?
+    fn is_due(&mut self) -> bool {
         let early = self.last.is_some_and(|last| last.elapsed() < PAUSE);
-        if !self.shown || early {
-            return;
+        if matches!(self.bar, Bar::Nowhere) || early {
+            return false;
         }
         self.last = Some(Stopwatch::start());
-        self.draw(&line(bytes, self.total, rows, self.since.elapsed()));
+        true
     }
 
-    /// A bar for pages, of which it is known later on how many there are.
-    pub(crate) fn start_pages(wanted: bool) -> Self {
-        Self::start(None, wanted)
-    }
-
-    /// `pages` of `total` are copied.
+    /// `pages` of `total` are done.
     pub(crate) fn update_pages(&mut self, pages: u64, total: u64) {
-        let early = self.last.is_some_and(|last| last.elapsed() < PAUSE);
-        if self.shown && !early {
-            self.last = Some(Stopwatch::start());
+        if self.is_due() {
             let share = pages as f64 / total.max(1) as f64 * 100.0;
             self.draw(&format!("{share:3.0} %  {} of {} pages", count(pages), count(total)));
         }
@@ -55,7 +65,7 @@ impl Progress {
 
     /// Removes the line.
     pub(crate) fn clear(&mut self) {
-        if self.shown && self.last.is_some() {
+        if self.last.is_some() {
             self.draw("");
         }
     }
@@ -66,10 +76,20 @@ impl Progress {
     }
 
     fn draw(&self, text: &str) {
-        let mut stderr = std::io::stderr().lock();
-        // A bar that cannot be drawn is no reason to stop the work.
-        let _ = write!(stderr, "\r\x1b[K{text}").and_then(|()| stderr.flush());
+        match &self.bar {
+            Bar::Nowhere => {}
+            Bar::Terminal => draw(text),
+            // A client that is gone is no reason to stop the work; its command ends otherwise.
+            Bar::Client(call) => drop(call.send(Channel::Progress, text.as_bytes())),
+        }
     }
+}
+
+/// Puts `text` in place of the line on standard error.
+pub(crate) fn draw(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    // A bar that cannot be drawn is no reason to stop the work.
+    let _ = write!(stderr, "\r\x1b[K{text}").and_then(|()| stderr.flush());
 }
 
 fn line(bytes: u64, total: Option<u64>, rows: u64, time: Duration) -> String {

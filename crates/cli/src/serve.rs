@@ -4,7 +4,7 @@
 //! Does not do: running in the background.
 
 use std::io::{self, BufRead};
-use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rightlink_server::{Config, ConfigError, Server, Users};
@@ -17,6 +17,7 @@ use crate::failure::{Exit, Failure};
 use crate::json::Json;
 use crate::open;
 use crate::output::Output;
+use crate::remote::Served;
 
 /// Where it listens when nothing is said.
 const LISTEN: &str = "127.0.0.1:5432";
@@ -25,13 +26,15 @@ const LISTEN: &str = "127.0.0.1:5432";
 pub(crate) fn run(common: &Common, args: ServeArgs, output: &mut Output) -> Result<Exit, Failure> {
     let name = args.db.file_stem().map_or("rightlink".into(), |name| name.to_string_lossy());
     let name = name.into_owned();
-    let db = args.db.clone();
+    let (path, create) = (args.db.clone(), args.create);
     let config = config(args)?;
     let socket = config.socket.as_ref().map(|folder| folder.display().to_string());
     let (port, wanted) = (config.port, config.max_connections);
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure::file("signals", &error))?;
-    let db = open::or_create(common, &db)?;
+    let db = open::wanted(common, &path, create)?;
+    let config =
+        Config { owner_socket: Some(path), commands: Some(Arc::new(Served(db.clone()))), ..config };
     let server = Server::bind(&db, name, config).map_err(refused)?;
     let room = server.max_connections();
     if room < wanted {
@@ -61,11 +64,12 @@ fn config(args: ServeArgs) -> Result<Config, Failure> {
     if listen.is_empty() && args.socket.is_none() {
         listen.push(LISTEN.parse().expect("an address"));
     }
-    let users = args.users.as_deref().map(users).transpose()?;
+    let users = args.users.as_deref().map(Users::read).transpose().map_err(refused)?;
     let config = Config {
         listen,
         socket: args.socket,
         port: args.port,
+        databases: args.database,
         users,
         insecure: args.insecure,
         max_connections: args.max_connections,
@@ -78,23 +82,23 @@ fn config(args: ServeArgs) -> Result<Config, Failure> {
     }
 }
 
-fn users(path: &Path) -> Result<Users, Failure> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::file(&name, &error))?;
-    Users::parse(&text).map_err(|error| Failure::new(Exit::BadData, format!("{name}: {error}")))
-}
-
 fn refused(error: ConfigError) -> Failure {
     match &error {
         ConfigError::Invalid(_) => Failure::usage(error.to_string()),
+        ConfigError::Data(_) => Failure::new(Exit::BadData, error.to_string()),
         ConfigError::Io(what, io) => Failure::file(what, io),
     }
 }
 
 /// Prints the line that lets a user in.
 pub(crate) fn password(name: &str, output: &mut Output) -> Result<Exit, Failure> {
-    if name.is_empty() || name.contains([':', '\n']) {
-        return Err(Failure::usage("a name is not empty and holds no colon"));
+    // The same verifier for every name: only the name can keep the line from being read back.
+    let sample = rightlink_server::verifier("sample").expect("printable ASCII");
+    if !Users::parse(&format!("{name}:{sample}")).is_ok_and(|users| users.has(name)) {
+        return Err(Failure::usage(
+            "a name is not empty, holds no colon and no line break, and has no # and no blank in \
+             front",
+        ));
     }
     let line = typed()?;
     let password = line.trim_end_matches(['\r', '\n']);

@@ -3,26 +3,23 @@
 //! Invariants: a table and its indexes are shown in the order the engine gives.
 //! Does not do: counting rows, which would read them all; `scan` does that.
 
-use std::path::Path;
 use std::time::Duration;
 
 use rightlink::config::PAGE_SIZE;
 use rightlink::{AutoVacuum, ColumnDefault, ColumnInfo, IndexInfo, IndexMethod, TableInfo};
 use rightlink_sql::shown_text;
 
-use crate::args::Common;
 use crate::failure::{Exit, Failure};
 use crate::figures::{bytes, count, duration};
 use crate::grid::Grid;
 use crate::json::{Json, object};
+use crate::names;
 use crate::output::Output;
-use crate::{names, open};
+use crate::work::Work;
 
 /// Lists the tables.
-pub(crate) fn tables(common: &Common, db: &Path, output: &mut Output) -> Result<Exit, Failure> {
-    let db = open::existing(common, db)?;
-    let tables = names::tables(&db)?;
-    db.close()?;
+pub(crate) fn tables(work: &Work<'_>, output: &mut Output) -> Result<Exit, Failure> {
+    let tables = names::tables(work.db)?;
     if output.json() {
         tables.iter().try_for_each(|table| output.line(summary(table)))?;
         return Ok(Exit::Done);
@@ -65,15 +62,8 @@ fn summary(table: &TableInfo) -> Json {
 }
 
 /// Shows one table.
-pub(crate) fn describe(
-    common: &Common,
-    db: &Path,
-    table: &str,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
-    let db = open::existing(common, db)?;
-    let table = names::table(&db, table)?;
-    db.close()?;
+pub(crate) fn describe(work: &Work<'_>, table: &str, output: &mut Output) -> Result<Exit, Failure> {
+    let table = names::table(work.db, table)?;
     if output.json() {
         output.line(whole(&table))?;
     } else {
@@ -238,11 +228,9 @@ fn whole(table: &TableInfo) -> Json {
 }
 
 /// Shows sizes and figures.
-pub(crate) fn stat(common: &Common, path: &Path, output: &mut Output) -> Result<Exit, Failure> {
-    let db = open::existing(common, path)?;
-    let tables = names::tables(&db)?;
-    let stats = db.stats();
-    db.close()?;
+pub(crate) fn stat(work: &Work<'_>, output: &mut Output) -> Result<Exit, Failure> {
+    let tables = names::tables(work.db)?;
+    let stats = work.db.stats();
     if output.json() {
         let named = |(name, value): &(&str, u64)| ((*name).to_owned(), Json::from(*value));
         let mut fields =
@@ -260,7 +248,7 @@ pub(crate) fn stat(common: &Common, path: &Path, output: &mut Output) -> Result<
     }
     grid.finish(output)?;
     output.line("")?;
-    let mut grid = Grid::new(["since this command opened it", ">"]);
+    let mut grid = Grid::new([work.since(), ">"]);
     for (name, value) in &stats.figures {
         grid.row(vec![(*name).to_owned(), shown(name, *value)], output)?;
     }

@@ -3,42 +3,48 @@
 //! Invariants: damage found ends with its own exit code, after every finding has been printed.
 //! Does not do: repair.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use rightlink::{Database, Finding, VacuumReport, VerifyReport};
 use rightlink_sql::shown_text;
 
-use crate::args::Common;
 use crate::clock::Stopwatch;
 use crate::failure::{Exit, Failure};
 use crate::figures::{bytes, duration, plural, plural_of};
 use crate::json::{Json, object};
 use crate::output::Output;
+use crate::progress::Progress;
+use crate::work::Work;
 use crate::{names, open};
 
 /// Checks everything.
-pub(crate) fn verify(
-    common: &Common,
-    path: &Path,
-    offline: bool,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
-    // Damage is told by the exit code, too.
-    output.outlive_reader();
+pub(crate) fn verify(work: &Work<'_>, output: &mut Output) -> Result<Exit, Failure> {
     let clock = Stopwatch::start();
-    let report = if offline {
-        Database::verify_offline(path).map_err(|error| open::at(path, error))?
-    } else {
-        let db = open::existing(common, path)?;
-        let report = db.verify()?;
-        db.close()?;
-        report
-    };
+    let bar = RefCell::new(Progress::of_pages(output));
+    let report = work.db.verify_watched(|now| {
+        bar.borrow_mut().update_pages(now.pages, now.pages_in_all);
+        work.go_on().is_ok()
+    });
+    bar.borrow_mut().clear();
+    // Why the work was ended says more than that it was.
+    work.go_on()?;
+    verdict(&report?, clock, output)
+}
+
+/// Checks everything of a database that nobody has open.
+pub(crate) fn verify_offline(path: &Path, output: &mut Output) -> Result<Exit, Failure> {
+    let clock = Stopwatch::start();
+    let report = Database::verify_offline(path).map_err(|error| open::at(path, error))?;
+    verdict(&report, clock, output)
+}
+
+fn verdict(report: &VerifyReport, clock: Stopwatch, output: &mut Output) -> Result<Exit, Failure> {
     for finding in &report.findings {
         output.either(&finding_json(finding), finding_text(finding))?;
     }
-    let took = format!("{}, in {}", looked_at(&report), duration(clock.elapsed()));
-    let (json, verdict) = (report_json(&report), report.findings.len() as u64);
+    let took = format!("{}, in {}", looked_at(report), duration(clock.elapsed()));
+    let (json, verdict) = (report_json(report), report.findings.len() as u64);
     if report.is_clean() {
         output.either(&json, format_args!("clean: {took}"))?;
         return Ok(Exit::Done);
@@ -91,16 +97,14 @@ fn report_json(report: &VerifyReport) -> Json {
 
 /// Removes dead versions.
 pub(crate) fn vacuum(
-    common: &Common,
-    path: &Path,
+    work: &Work<'_>,
     table: Option<&str>,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let db = open::existing(common, path)?;
-    let table = table.map(|name| names::table(&db, name)).transpose()?.map(|table| table.name);
+    let table = table.map(|name| names::table(work.db, name)).transpose()?;
+    let table = table.as_ref().map(|table| table.name.as_str());
     let clock = Stopwatch::start();
-    let report = db.vacuum(table.as_deref())?;
-    db.close()?;
+    let report = work.watched(|watch| work.db.vacuum_with(table, watch))?;
     output.either(&vacuum_json(&report), vacuum_text(&report))?;
     if !output.json() {
         output.line(format_args!("in {}", duration(clock.elapsed())))?;
@@ -135,19 +139,17 @@ fn vacuum_json(report: &VacuumReport) -> Json {
 
 /// Builds indexes anew.
 pub(crate) fn reindex(
-    common: &Common,
-    path: &Path,
+    work: &Work<'_>,
     (table, index): (&str, Option<&str>),
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let db = open::existing(common, path)?;
-    let before = names::table(&db, table)?;
+    let db = work.db;
+    let before = names::table(db, table)?;
     let index = index.map(|index| names::index(&before, index)).transpose()?;
     let (table, index) = (before.name.as_str(), index.map(|index| index.name.as_str()));
     let clock = Stopwatch::start();
-    let built = db.reindex(table, index)?;
+    let built = work.watched(|watch| db.reindex_with(table, index, watch))?;
     let after = db.describe(table)?;
-    db.close()?;
     let size = |table: &rightlink::TableInfo| -> u64 {
         let chosen = table.indexes.iter().filter(|known| index.is_none_or(|i| i == known.name));
         chosen.map(|index| u64::from(index.blocks) * rightlink::config::PAGE_SIZE as u64).sum()
@@ -170,16 +172,10 @@ pub(crate) fn reindex(
 }
 
 /// Writes everything back.
-pub(crate) fn checkpoint(
-    common: &Common,
-    path: &Path,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
-    let db = open::existing(common, path)?;
+pub(crate) fn checkpoint(work: &Work<'_>, output: &mut Output) -> Result<Exit, Failure> {
     let clock = Stopwatch::start();
-    db.checkpoint()?;
+    work.db.checkpoint()?;
     let took = clock.elapsed();
-    db.close()?;
     let json = object([("checkpoint_ms", (took.as_millis() as u64).into())]);
     output.either(&json, format_args!("checkpoint done in {}", duration(took)))?;
     Ok(Exit::Done)

@@ -1,46 +1,40 @@
 //! `stat --watch`: what changed since the last look, again and again.
 //!
-//! Invariants: a figure that stands still is not shown; the database is closed when the reader has
-//! seen enough.
-//! Does not do: looking into another process.
+//! Invariants: a figure that stands still is not shown.
+//! Does not do: ending by itself, unless it is told how often to look.
 
-use std::path::Path;
 use std::time::Duration;
 
-use rightlink::Stats;
+use rightlink::{Error, Stats};
 
-use crate::args::Common;
 use crate::failure::{Exit, Failure};
 use crate::grid::Grid;
 use crate::json::{Json, object};
-use crate::open;
 use crate::output::Output;
 use crate::show::shown;
+use crate::work::Work;
 
 /// Shows changes every `seconds`, `count` times.
 pub(crate) fn run(
-    common: &Common,
-    path: &Path,
+    work: &Work<'_>,
     (seconds, count): (u32, Option<u64>),
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    let db = open::existing(common, path)?;
     let mut before = Stats::default();
     let mut looks = 0;
-    let watched = loop {
-        let now = db.stats();
-        if let Err(failure) = look(&before, &now, output).and_then(|()| output.flush()) {
-            break Err(failure);
-        }
+    loop {
+        let now = work.db.stats();
+        look(&before, &now, output).and_then(|()| output.flush())?;
         looks += 1;
         if count.is_some_and(|count| looks >= count) {
-            break Ok(Exit::Done);
+            return Ok(Exit::Done);
         }
         before = now;
-        std::thread::sleep(Duration::from_secs(u64::from(seconds)));
-    };
-    db.close()?;
-    watched
+        if !work.sleep(Duration::from_secs(u64::from(seconds))) {
+            work.go_on()?;
+            return Err(Error::Cancelled("the server stops".into()).into());
+        }
+    }
 }
 
 fn look(before: &Stats, now: &Stats, output: &mut Output) -> Result<(), Failure> {

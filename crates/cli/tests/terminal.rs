@@ -32,11 +32,15 @@ struct Typist {
 
 impl Typist {
     fn open(folder: &Path) -> Typist {
-        Typist::run(folder, &["sql".as_ref(), folder.join("db").as_os_str()])
+        Typist::run(folder, &["sql".as_ref(), folder.join("db").as_os_str(), "--create".as_ref()])
     }
 
     /// Somebody who has typed this command.
     fn run(folder: &Path, words: &[&OsStr]) -> Typist {
+        Typist::run_with(folder, words, &[])
+    }
+
+    fn run_with(folder: &Path, words: &[&OsStr], variables: &[(&str, &str)]) -> Typist {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
@@ -47,6 +51,8 @@ impl Typist {
             .env("HOME", folder)
             .env("TERM", "xterm")
             .env_remove("XDG_STATE_HOME")
+            .env_remove("PAGER")
+            .envs(variables.iter().copied())
             .stdin(side().unwrap())
             .stdout(side().unwrap())
             .stderr(side().unwrap())
@@ -146,6 +152,34 @@ fn lines_are_completed_interrupted_and_remembered() {
     assert!(history.contains("INSERT INTO zebras"), "{history}");
     assert!(history.contains("generate_series"), "{history}");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
+}
+
+/// A result that is longer than the terminal goes through the pager, and a pager that was left ends
+/// nothing.
+#[test]
+fn long_results_are_paged() {
+    let folder = tempfile::tempdir().unwrap();
+    let paged = folder.path().join("paged");
+    let pager = format!("head -3 > {}; echo left the pager", paged.display());
+    let db = folder.path().join("db");
+    let words = ["sql".as_ref(), db.as_os_str(), "--create".as_ref()];
+    let mut typist = Typist::run_with(folder.path(), &words, &[("PAGER", &pager)]);
+    typist.sees(PROMPT);
+    typist.types("select g from generate_series(1, 3) g;\r");
+    typist.sees("(3 rows)");
+    typist.sees(PROMPT);
+    typist.types("begin; select g + 0 as many from generate_series(1, 300000) g;\r");
+    typist.sees("left the pager");
+    // The block goes on.
+    typist.sees("rightlink=*> ");
+    typist.types("\\pager off\r");
+    typist.sees("Pager is off.");
+    typist.types("select g + 0 as many from generate_series(1, 40) g;\r");
+    typist.sees("(40 rows)");
+    typist.types("\\q\r");
+    assert!(typist.shell.wait().unwrap().success());
+    let lines = fs::read_to_string(&paged).unwrap();
+    assert!(lines.contains("BEGIN") || lines.contains("many"), "{lines}");
 }
 
 /// How far, how many rows, how fast, how long yet; and when the load has ended the bar is gone.

@@ -77,6 +77,7 @@ impl Server {
             .unwrap();
         made.stdin.take().unwrap().write_all(b"secret\n").unwrap();
         fs::write(&users, made.wait_with_output().unwrap().stdout).unwrap();
+        fs::set_permissions(&users, fs::Permissions::from_mode(0o600)).unwrap();
         // A clone of the repository has the key for all to read, which the server refuses.
         let tls = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/tls");
         let key = folder.join("key.pem");
@@ -85,7 +86,7 @@ impl Server {
         let mut child = Command::new("sh")
             .args(["-c", &format!("{first} && exec \"$@\""), "sh"])
             .arg(env!("CARGO_BIN_EXE_rightlink"))
-            .args(["serve".as_ref(), folder.join("db").as_os_str()])
+            .args(["serve".as_ref(), folder.join("db").as_os_str(), "--create".as_ref()])
             .args(["--listen", "127.0.0.1:0", "--port", PORT])
             .args(["--socket".as_ref(), folder.as_os_str(), "--users".as_ref()])
             .arg(&users)

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `shell` | lines to statements, commands that begin with a backslash |
 //! | `terminal` | lines from somebody who types: editing, history, completion, Ctrl-C |
+//! | `pager` | long results of somebody who types |
 //! | `file_copy` | what `\copy` asks for |
 //! | `sink` | results as table, CSV or JSON |
 //!
@@ -11,6 +12,7 @@
 //! undone. Does not do: variables.
 
 mod file_copy;
+mod pager;
 mod shell;
 mod sink;
 mod terminal;
@@ -23,14 +25,15 @@ use crate::args::{Common, Format, SqlArgs};
 use crate::failure::{Exit, Failure};
 use crate::open;
 use crate::output::Output;
-use shell::Shell;
+use shell::{Place, Shell};
 
 /// Runs statements.
 pub(crate) fn run(common: &Common, args: &SqlArgs, output: &mut Output) -> Result<Exit, Failure> {
-    let db = open::or_create(common, &args.db)?;
+    let db = open::wanted(common, &args.db, args.create)?;
     let name = args.db.file_stem().map_or("rightlink".into(), |name| name.to_string_lossy());
     let format = if output.json() { Format::Json } else { args.format };
-    let mut shell = Shell::new(Session::new(&db).named(name), format);
+    let place = Place { name: name.into_owned(), directory: args.db.clone() };
+    let mut shell = Shell::new(Session::new(&db).named(place.name.clone()), format, place);
     let exit = match (&args.command, &args.file) {
         (Some(sql), _) => shell
             .text(sql, output)

@@ -3,13 +3,15 @@
 //! Invariants: a statement runs when its semicolon has come; lines after a COPY FROM are its data
 //! up to `\.`, also after it has failed. Does not do: variables, conditions.
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
 
 use rightlink::{IndexInfo, IndexMethod, TableInfo};
 use rightlink_sql::{Session, TransactionStatus, is_complete, shown_text, stored_name};
 
 use super::failure;
 use super::file_copy::FileCopy;
+use super::pager::{Paged, Pager};
 use super::sink::Printer;
 use super::terminal::{Terminal, Typed, Watch};
 use crate::args::Format;
@@ -21,10 +23,14 @@ use crate::output::Output;
 
 const HELP: &str = "\
   \\d [TABLE]       columns and indexes of a table; without a name all tables
-  \\dt, \\di         tables, indexes
+  \\dt, \\di, \\du    tables, indexes, users
+  \\l               the database
+  \\i FILE          run the lines of a file
   \\copy ...        COPY with a file of this machine: \\copy TABLE from 'FILE' csv
   \\timing          show how long statements take, or stop it
   \\format FORMAT   table, csv or json
+  \\x [on|off]      show each row as a list of its columns, or stop it
+  \\pager [on|off]  show long results by $PAGER, or stop it
   \\q               leave
 A statement ends with a semicolon.";
 
@@ -37,14 +43,40 @@ pub(super) struct Shell {
     binary: bool,
     /// Is the rest of a COPY's data passed over, which has failed?
     passing: bool,
+    /// Is a row shown as a list of its columns?
+    expanded: bool,
+    /// Shows long results to somebody who types.
+    pager: Option<Pager>,
+    place: Place,
+    /// Files that are being run, each by the one before it.
+    files: usize,
 }
+
+/// Which database it is.
+pub(super) struct Place {
+    pub(super) name: String,
+    pub(super) directory: PathBuf,
+}
+
+/// Files that may run each other.
+const MOST_FILES: usize = 16;
 
 /// Bytes that are read at a time.
 const PIECE: usize = 64 << 10;
 
 impl Shell {
-    pub(super) fn new(session: Session, format: Format) -> Self {
-        Self { session, format, timing: false, binary: false, passing: false }
+    pub(super) fn new(session: Session, format: Format, place: Place) -> Self {
+        Self {
+            session,
+            format,
+            timing: false,
+            binary: false,
+            passing: false,
+            expanded: false,
+            pager: None,
+            place,
+            files: 0,
+        }
     }
 
     /// Runs a message.
@@ -63,13 +95,21 @@ impl Shell {
         output: &mut Output,
     ) -> Result<(), Failure> {
         let clock = Stopwatch::start();
+        let pager = self.pager.clone().filter(|_| self.format == Format::Table && file.is_none());
+        let before = match pager {
+            Some(pager) => Some(output.diverted(Box::new(Paged::new(pager)))?),
+            None => None,
+        };
         let mut printer = Printer::new(output, self.format);
-        printer.file = file;
+        (printer.file, printer.expanded) = (file, self.expanded);
         let result = self.session.run(sql, &mut printer);
         self.binary = printer.binary;
-        if let Some(failure) = printer.failed.take() {
+        let failed = printer.failed.take();
+        let returned = before.map_or(Ok(()), |before| output.returned(before));
+        if let Some(failure) = failed {
             return Err(failure);
         }
+        returned?;
         result.map_err(|error| failure(&error, sql))?;
         if self.timing {
             output.line(format_args!("Time: {}", duration(clock.elapsed())))?;
@@ -104,11 +144,16 @@ impl Shell {
         input: impl BufRead,
         output: &mut Output,
     ) -> Result<Exit, Failure> {
+        self.lines_of(input, output).map(|_| Exit::Done)
+    }
+
+    /// As [`Shell::lines`]; true if one was the wish to leave.
+    fn lines_of(&mut self, input: impl BufRead, output: &mut Output) -> Result<bool, Failure> {
         let mut pending = String::new();
         for line in input.lines() {
             let line = line.map_err(|error| Failure::file("input", &error))?;
             if self.line(&line, &mut pending, output)? {
-                return Ok(Exit::Done);
+                return Ok(true);
             }
         }
         if self.session.is_copying() {
@@ -117,12 +162,13 @@ impl Shell {
         if !pending.trim().is_empty() {
             self.text(&std::mem::take(&mut pending), output)?;
         }
-        Ok(Exit::Done)
+        Ok(false)
     }
 
     /// Runs what somebody types: errors are told, and the next line is read.
     pub(super) fn talk(&mut self, output: &mut Output) -> Result<Exit, Failure> {
         let mut terminal = Terminal::open()?;
+        self.pager = Pager::find();
         let _watch = Watch::new(self.session.interrupt())?;
         let mut pending = String::new();
         loop {
@@ -304,6 +350,25 @@ impl Shell {
                     _ => return Err(Failure::usage("a format is table, csv or json")),
                 };
             }
+            ("x", how) => {
+                self.expanded = switched(how, self.expanded)?;
+                let state = if self.expanded { "on" } else { "off" };
+                output.line(format_args!("Expanded display is {state}."))?;
+            }
+            ("pager", how) => {
+                let is_on = switched(how, self.pager.is_some())?;
+                self.pager = if is_on { Pager::find() } else { None };
+                let state = if self.pager.is_some() { "on" } else { "off" };
+                output.line(format_args!("Pager is {state}."))?;
+            }
+            ("i" | "include", Some(_)) => {
+                let rest = command.trim_start_matches(name).trim();
+                let rest = rest.strip_suffix(';').unwrap_or(rest).trim();
+                let path = rest.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+                return self.file(Path::new(path.unwrap_or(rest)), output);
+            }
+            ("l" | "list", _) => self.databases(output)?,
+            ("du" | "dg", _) => self.users(output)?,
             ("copy", _) => self.copy_file(command.strip_prefix("copy").unwrap_or(""), output)?,
             ("d" | "dt", None) => self.tables(output)?,
             ("di", _) => self.indexes(output)?,
@@ -311,6 +376,36 @@ impl Shell {
             _ => return Err(Failure::usage(format!("there is no command \\{name}; see \\?"))),
         }
         Ok(false)
+    }
+
+    /// Runs the lines of a file; true if one was the wish to leave.
+    fn file(&mut self, path: &Path, output: &mut Output) -> Result<bool, Failure> {
+        if self.files >= MOST_FILES {
+            return Err(Failure::usage(format!("more than {MOST_FILES} files run each other")));
+        }
+        let name = path.display().to_string();
+        let file = std::fs::OpenOptions::new().read(true).open(path);
+        let file = file.map_err(|error| Failure::file(&name, &error))?;
+        self.files += 1;
+        let done = self.lines_of(BufReader::new(file), output);
+        self.files -= 1;
+        done.map_err(
+            |failure| if failure.message.is_empty() { failure } else { failure.about(&name) },
+        )
+    }
+
+    fn databases(&mut self, output: &mut Output) -> Result<(), Failure> {
+        let mut grid = Grid::new(["name", "encoding", "directory"]);
+        let directory = self.place.directory.display().to_string();
+        grid.row(vec![self.place.name.clone(), "UTF8".to_owned(), directory], output)?;
+        grid.finish(output)
+    }
+
+    /// A shell has no server: whoever can open the database may do everything.
+    fn users(&mut self, output: &mut Output) -> Result<(), Failure> {
+        let mut grid = Grid::new(["name", "attributes"]);
+        grid.row(vec![self.session.user().to_owned(), "superuser".to_owned()], output)?;
+        grid.finish(output)
     }
 
     fn known(&mut self) -> Result<Vec<TableInfo>, Failure> {
@@ -370,6 +465,16 @@ impl Shell {
     }
 }
 
+/// What a switch becomes: the other thing if nobody says which.
+fn switched(how: Option<&str>, now: bool) -> Result<bool, Failure> {
+    match how.map(|how| how.trim_end_matches(';')) {
+        None | Some("") => Ok(!now),
+        Some("on") => Ok(true),
+        Some("off") => Ok(false),
+        Some(_) => Err(Failure::usage("it is on or off")),
+    }
+}
+
 /// An index as its definition says.
 fn definition(index: &IndexInfo) -> String {
     let method = if index.method == IndexMethod::BTree { "btree" } else { "hash" };
@@ -401,7 +506,8 @@ mod tests {
     fn shell() -> (tempfile::TempDir, Shell) {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::open(folder.path().join("db")).unwrap();
-        (folder, Shell::new(Session::new(&db), Format::Table))
+        let place = Place { name: "db".into(), directory: folder.path().join("db") };
+        (folder, Shell::new(Session::new(&db), Format::Table, place))
     }
 
     #[test]

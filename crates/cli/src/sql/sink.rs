@@ -10,7 +10,7 @@ use rightlink_sql::{Column, CopyFormat, CopyHeader, Datum, Result, Row, Sink, Sq
 use crate::args::Format;
 use crate::csv;
 use crate::failure::Failure;
-use crate::grid::Grid;
+use crate::grid::{self, Grid};
 use crate::json::Json;
 use crate::output::Output;
 
@@ -18,6 +18,8 @@ use crate::output::Output;
 pub(super) struct Printer<'o> {
     pub(super) output: &'o mut Output,
     pub(super) format: Format,
+    /// Is a row a list of its columns, one a line?
+    pub(super) expanded: bool,
     columns: Vec<Column>,
     grid: Option<Grid>,
     rows: u64,
@@ -36,6 +38,7 @@ impl<'o> Printer<'o> {
         Self {
             output,
             format,
+            expanded: false,
             columns: Vec::new(),
             grid: None,
             rows: 0,
@@ -56,6 +59,7 @@ impl<'o> Printer<'o> {
     fn print(&mut self, row: &Row) -> std::result::Result<(), Failure> {
         let cells = || row.iter().map(|value| value.to_text().unwrap_or_default());
         match self.format {
+            Format::Table if self.expanded => self.record(row),
             Format::Table => {
                 let cells = cells().collect();
                 match &mut self.grid {
@@ -72,10 +76,29 @@ impl<'o> Printer<'o> {
         }
     }
 
+    /// Prints a row as a list of its columns.
+    fn record(&mut self, row: &Row) -> std::result::Result<(), Failure> {
+        let names: Vec<String> =
+            self.columns.iter().map(|column| grid::one_line(&column.name)).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let head = format!("-[ RECORD {} ]", self.rows);
+        self.output.line(format_args!("{head:-<0$}", width + 3))?;
+        for (name, value) in names.iter().zip(row) {
+            let value = grid::one_line(&value.to_text().unwrap_or_default());
+            let line = format!("{name:<width$} | {value}");
+            self.output.line(line.trim_end())?;
+        }
+        Ok(())
+    }
+
     fn finish(&mut self) -> std::result::Result<(), Failure> {
         let Some(grid) = self.grid.take() else { return Ok(()) };
-        grid.finish(self.output)?;
         let rows = self.rows;
+        if !self.expanded {
+            grid.finish(self.output)?;
+        } else if rows > 0 {
+            return Ok(());
+        }
         self.output.line(format_args!("({rows} {})", if rows == 1 { "row" } else { "rows" }))
     }
 }

@@ -33,7 +33,10 @@ references release rename returning right rollback savepoint select sequence set
 text then time timestamp timestamptz to transaction true truncate type union unique update using \
 uuid vacuum values varchar when where with";
 /// Commands that begin with a backslash.
-const COMMANDS: [&str; 8] = ["\\?", "\\copy", "\\d", "\\di", "\\dt", "\\format", "\\q", "\\timing"];
+const COMMANDS: [&str; 13] = [
+    "\\?", "\\copy", "\\d", "\\di", "\\dt", "\\du", "\\format", "\\i", "\\l", "\\pager", "\\q",
+    "\\timing", "\\x",
+];
 
 /// What somebody typed.
 pub(super) enum Typed {
