@@ -53,7 +53,7 @@ struct Server {
 impl Server {
     fn start(folder: &Path) -> Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_rightlink"))
-            .args(["serve".as_ref(), folder.join("db").as_os_str()])
+            .args(["serve".as_ref(), folder.join("db").as_os_str(), "--create".as_ref()])
             .args(["--memory", &BUDGET.to_string(), "--port", PORT])
             .args(["--socket".as_ref(), folder.as_os_str()])
             .stdout(Stdio::piped())
