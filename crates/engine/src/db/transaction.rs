@@ -169,7 +169,9 @@ impl Transaction {
         *self.now.get_or_insert_with(|| clock.unix_micros())
     }
 
-    /// The row with this primary key.
+    /// The row with this primary key. Under snapshot isolation a transaction may see two: one that
+    /// another transaction deleted since, and one that took its key, which it wrote itself. Then it
+    /// is its own, which is the one that is there; a scan finds both.
     pub fn get(&mut self, table: &str, key: &[Value]) -> Result<Option<Row>> {
         let (entry, snapshot) = self.reading(table)?;
         let without = || Error::Invalid(format!("table {table} has no primary key"));
@@ -187,7 +189,8 @@ impl Transaction {
     }
 
     /// The first row, in the index's order, whose key in `index` is `key`: a value for each key
-    /// column. The shortest way to a row by any of its keys; a scan finds all rows of one.
+    /// column. The shortest way to a row by any of its keys; a scan finds all rows of one. Of two
+    /// rows under one unique key, as for [`Transaction::get`], it is this transaction's.
     ///
     /// ```
     /// # use rightlink::{Database, IndexSchema, TableSchema, Type, Value};
@@ -210,22 +213,37 @@ impl Transaction {
         self.gave_out(&entry, found)
     }
 
-    /// As [`Transaction::get_by`], with the values of the columns at the places `columns` alone, in
-    /// their order: what is not asked for is not read.
+    /// The row whose key in the unique index `index` is `key` (a value for each key column, none of
+    /// them null), with the values of the columns at the places `columns` alone, in their order:
+    /// what is not asked for is not read. Under snapshot isolation two rows where the transaction
+    /// sees two: one that another transaction deleted since, and one that took its key, which this
+    /// transaction wrote.
     ///
     /// # Errors
-    /// As there; `Invalid` for a place that the table has not.
-    pub fn get_columns(
+    /// `NotFound` if the table has no such index, `Invalid` if it is not unique, for another number
+    /// of values, and for a place that the table has not.
+    pub fn rows_of_key(
         &mut self,
         table: &str,
-        (index, key): (&str, &[Value]),
+        index: &str,
+        key: &[Value],
         columns: &[usize],
-    ) -> Result<Option<Row>> {
+    ) -> Result<[Option<Row>; 2]> {
         let (entry, snapshot) = self.reading(table)?;
         let projection = Arc::new(Projection::at(entry.table.def(), columns)?);
         let index = entry.table.index(index)?;
-        let found = first(&entry.table, index, (key, &snapshot), &projection)?;
-        self.gave_out(&entry, found)
+        if !index.is_whole_unique(key) {
+            return Err(Error::Invalid("one row is found by a whole key of a unique index".into()));
+        }
+        let rows = entry.table.rows_of_key(&snapshot, index, key, &projection);
+        let rows = entry.table.naming(rows);
+        snapshot.check()?;
+        let row = |row: table::Row| Row { id: row.row_id, values: row.values };
+        let rows = rows?.map(|found| found.map(row));
+        if let [Some(row), None] = &rows {
+            self.running()?.only_gave_out((entry.table.def().id, row.id));
+        }
+        Ok(rows)
     }
 
     /// The rows of many keys of `index`, or of prefixes of its keys, all of one snapshot: in the
@@ -522,15 +540,16 @@ mod tests {
         txn.insert("t", &[one.clone(), text.clone()]).unwrap();
         let key = std::slice::from_ref(&one);
         let mut get = |columns: &[usize]| {
-            let row = txn.get_columns("t", ("t_pkey", key), columns)?;
+            let [row, second] = txn.rows_of_key("t", "t_pkey", key, columns)?;
+            assert_eq!(second, None);
             Ok::<_, Error>(row.map(|row| row.values))
         };
         assert_eq!(get(&[1, 0, 1]).unwrap(), Some(vec![text.clone(), one.clone(), text]));
         assert_eq!(get(&[]).unwrap(), Some(Vec::new()));
         assert_eq!(get(&[0]).unwrap(), Some(vec![one.clone()]), "from the index alone");
         assert!(matches!(get(&[2]), Err(Error::Invalid(_))));
-        let none = txn.get_columns("t", ("t_pkey", &[Value::Int8(2)]), &[0]);
-        assert_eq!(none.unwrap(), None);
+        let none = txn.rows_of_key("t", "t_pkey", &[Value::Int8(2)], &[0]);
+        assert_eq!(none.unwrap(), [None, None]);
         txn.commit().unwrap();
         assert!(db.verify().unwrap().is_clean());
     }

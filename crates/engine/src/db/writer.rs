@@ -19,7 +19,7 @@ use crate::db::scan::{self, ScanOptions};
 use crate::db::transaction::Transaction;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::table::{Busy, Change, ChangeAt, Pending, Statement, Wanted, WantedAt, Written};
+use crate::table::{Busy, Change, ChangeAt, Pending, Statement, Twice, Wanted, WantedAt, Written};
 use crate::txn::{LockMode, RowLock};
 
 /// A statement that reads and writes one table. See [`Transaction::write`].
@@ -143,15 +143,30 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// `NotFound` if the table has no such index, `Invalid` if it is not unique, or for another
-    /// number of values.
+    /// number of values. Under snapshot isolation a retryable conflict if the statement sees two
+    /// such rows: one that another transaction deleted since, and one that took its key, which this
+    /// transaction wrote. A scan gives both, and writing the first is the same conflict.
     pub fn find(&mut self, index: &str, key: &[Value]) -> Result<Option<RowId>> {
+        self.find_one(index, key, Twice::Conflict)
+    }
+
+    /// As [`Writer::find`]; of two rows that one which is still there, this transaction's own. For
+    /// a row that something else is to refer to.
+    ///
+    /// # Errors
+    /// As there, without the conflict.
+    pub fn find_to_refer(&mut self, index: &str, key: &[Value]) -> Result<Option<RowId>> {
+        self.find_one(index, key, Twice::Own)
+    }
+
+    fn find_one(&mut self, index: &str, key: &[Value], twice: Twice) -> Result<Option<RowId>> {
         let table = &self.entry.table;
         let index = table.index(index)?;
         let whole = key.len() == index.def().columns.len() && !key.contains(&Value::Null);
         if !whole || !index.def().unique {
             return Err(Error::Invalid("one row is found by a whole key of a unique index".into()));
         }
-        table.naming(table.find(&mut self.statement, index, key))
+        table.naming(table.find(&mut self.statement, index, key, twice))
     }
 
     /// Inserts rows (values in column order).

@@ -202,6 +202,35 @@ impl Heap {
         Ok(page.tuple(at.slot)?.map(|tuple| tuple.header.xmin))
     }
 
+    /// Can `snapshot`, which sees the version at `at`, see another row that has a unique key of it?
+    /// Of two such rows ([`Snapshot::may_see_key_twice`]) one is the own transaction's, and the
+    /// other was ended by another transaction before that one was written.
+    pub fn may_share_key(&self, snapshot: &Snapshot, at: RowId) -> Result<bool> {
+        if !snapshot.may_see_key_twice() {
+            return Ok(false);
+        }
+        let pin = self.pin(at.block)?;
+        let mut judge = Judge::new(self.txns());
+        loop {
+            let latch = pin.shared();
+            if !self.is_data_block(at.block.0) {
+                return Ok(true);
+            }
+            let page = HeapPage::open(pin.page(), latch.bytes())?;
+            // Only what a snapshot sees that has become too old is gone, which its reader is told.
+            let Some(tuple) = page.tuple(at.slot)? else { return Ok(true) };
+            let header = tuple.header;
+            if snapshot.is_own(header.xmin) {
+                return Ok(true);
+            }
+            if let Some(end) = judge.end(&header) {
+                return Ok(matches!(end, End::Ended(by) if !snapshot.is_own(by)));
+            }
+            drop(latch);
+            judge.resolve()?;
+        }
+    }
+
     /// Is every version of `root` dead to everyone, durably? Says no when it would have to read.
     pub(super) fn all_dead(&self, page: &HeapPage<'_>, root: RowId) -> Result<bool> {
         if page.slot(root.slot)? == Slot::Dead {

@@ -20,7 +20,7 @@
 use rightlink_env::sync::Arc;
 
 use crate::datum::Value;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::heap::Look;
 use crate::ids::RowId;
 use crate::index::am::Few;
@@ -53,6 +53,15 @@ pub(super) struct KeyRows {
     handed: u64,
     ended: bool,
     bytes: Vec<u8>,
+}
+
+/// Which of two rows is meant that a statement sees under one unique key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Twice {
+    /// Both, and the one that is gone cannot be written: a conflict.
+    Conflict,
+    /// The one that is there: the own transaction's.
+    Own,
 }
 
 /// What became of the question for the next row.
@@ -190,24 +199,52 @@ impl KeyRows {
 impl Table {
     /// The place of the row whose key in `index`, a unique one, is `key`, without nulls, as the
     /// statement sees it. Its bytes stay with the statement, for a write of it that comes next.
+    ///
+    /// Where the statement sees two rows under the key ([`Snapshot::may_see_key_twice`]), it is for
+    /// `twice` to say which one is meant.
     pub fn find(
         self: &Arc<Self>,
         statement: &mut Statement<'_>,
         index: &Arc<TableIndex>,
         key: &[Value],
+        twice: Twice,
     ) -> Result<Option<RowId>> {
         let (snapshot, none) = (statement.snapshot(), self.no_columns());
         let mut rows = KeyRows::new((self, snapshot), index, none, (key, false))?;
-        let found = match rows.as_mut().map(KeyRows::next).transpose()? {
+        let row = match rows.as_mut().map(KeyRows::next).transpose()? {
             Some(Next::Row(row)) => row,
-            Some(Next::Scan) | None => {
-                let mut scan = self.scan_key_to_write(snapshot, index, none, (key, Some(1)))?;
-                return Ok(scan.next()?.map(|row| row.row_id));
-            }
+            Some(Next::Scan) | None => return self.find_by_scan(statement, index, key, twice),
         };
-        let (Some(rows), found) = (rows, found.map(|row| row.row_id)) else { return Ok(None) };
+        let (Some(rows), found) = (rows, row.map(|row| row.row_id)) else { return Ok(None) };
         index.count_scan(rows.entries(), u64::from(found.is_some()));
+        if let Some(at) = found
+            && self.heap.may_share_key(snapshot, at)?
+        {
+            return self.find_by_scan(statement, index, key, twice);
+        }
         statement.found(found.map(|at| (at, rows.bytes)));
         Ok(found)
+    }
+
+    /// As [`Table::find`]; what is found is read again when it is written.
+    fn find_by_scan(
+        self: &Arc<Self>,
+        statement: &mut Statement<'_>,
+        index: &Arc<TableIndex>,
+        key: &[Value],
+        twice: Twice,
+    ) -> Result<Option<RowId>> {
+        let snapshot = statement.snapshot();
+        let [first, second] = self.rows_of_key(snapshot, index, key, self.no_columns())?;
+        match (first, second, twice) {
+            (Some(first), Some(second), Twice::Own) => {
+                Ok(Some(self.own_of([first, second], snapshot)?.row_id))
+            }
+            (Some(first), Some(_), Twice::Conflict) => {
+                let error = Error::conflict(&self.def.name, first.row_id);
+                Err(statement.txn().manager().conflict(error))
+            }
+            (first, ..) => Ok(first.map(|row| row.row_id)),
+        }
     }
 }

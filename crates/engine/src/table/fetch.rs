@@ -32,6 +32,8 @@ impl Table {
     }
 
     /// The first row whose key in `index` is `key`: of a unique index the only one, nulls excepted.
+    /// Where the snapshot sees two rows under a unique key, it is the own transaction's, since the
+    /// other one is gone.
     pub fn get(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
@@ -43,7 +45,51 @@ impl Table {
             let (given, name) = (key.len(), &index.def.name);
             return Err(Error::Invalid(format!("{given} values for the key of index {name}")));
         }
+        if index.is_whole_unique(key) {
+            let [first, second] = self.rows_of_key(snapshot, index, key, projection)?;
+            return match (first, second) {
+                (Some(first), Some(second)) => self.own_of([first, second], snapshot).map(Some),
+                (first, _) => Ok(first),
+            };
+        }
         self.scan_key(snapshot, index, projection, (key, Some(1)))?.next()
+    }
+
+    /// The rows that the snapshot sees under `key`, a whole key of the unique index `index`: one at
+    /// most, or two ([`Snapshot::may_see_key_twice`]). What comes behind the first row is looked at
+    /// only where there can be a second one.
+    pub fn rows_of_key(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        index: &Arc<TableIndex>,
+        key: &[Value],
+        projection: &Arc<Projection>,
+    ) -> Result<[Option<Row>; 2]> {
+        assert!(index.is_whole_unique(key), "others may have any number of rows");
+        if !snapshot.may_see_key_twice() {
+            let mut rows = self.scan_key(snapshot, index, projection, (key, Some(1)))?;
+            return Ok([rows.next()?, None]);
+        }
+        // Entries alone do not tell whose a row is, nor whether it was ended since.
+        let mut rows = self.scan_key_to_write(snapshot, index, projection, (key, Some(2)))?;
+        let Some(first) = rows.next()? else { return Ok([None, None]) };
+        let shares = self.heap.may_share_key(snapshot, first.row_id)?;
+        // Tests look behind every row.
+        let second = if shares || cfg!(debug_assertions) { rows.next()? } else { None };
+        // By a snapshot that became too old anything may have been read.
+        snapshot.check()?;
+        assert!(shares || second.is_none(), "row {} is not alone under its key", first.row_id);
+        Ok([Some(first), second])
+    }
+
+    /// Which of two rows with one unique key, both seen by `snapshot`, its own transaction wrote.
+    pub(super) fn own_of(&self, rows: [Row; 2], snapshot: &Snapshot) -> Result<Row> {
+        let [first, second] = rows;
+        let creators = [self.heap.creator(first.row_id)?, self.heap.creator(second.row_id)?];
+        let is_own = creators.map(|xid| xid.is_some_and(|xid| snapshot.is_own(xid)));
+        snapshot.check()?;
+        assert!(is_own[0] != is_own[1], "of two rows with one key one is the own transaction's");
+        Ok(if is_own[0] { first } else { second })
     }
 
     /// The rows of several keys (or prefixes of keys), each key's rows in the place of the key. The

@@ -60,6 +60,7 @@ pub use crate::keycode::ColumnRange;
 pub use bounds::IndexBounds;
 use bounds::Search;
 pub use build::BuildOptions;
+pub use by_key::Twice;
 pub use clean::Cleaned;
 pub use delete::{Wanted, WantedAt};
 pub use index_scan::Mark;
@@ -244,6 +245,12 @@ impl Table {
 }
 
 impl TableIndex {
+    /// Is `key` one that no two rows have at a time?
+    pub fn is_whole_unique(&self, key: &[Value]) -> bool {
+        let whole = key.len() == self.def.columns.len();
+        self.def.unique && whole && (self.def.nulls_equal || !key.contains(&Value::Null))
+    }
+
     fn create(pool: &Arc<BufferPool>, def: &TableDef, index: &IndexDef) -> Result<Arc<Self>> {
         pool.create_file(index.file, def.logged)?;
         let method = index.method.create(pool, index.file, index.options())?;

@@ -135,12 +135,19 @@ pub struct Snapshot {
     view: Arc<View>,
     own: Arc<OwnSet>,
     bound: u64,
+    /// Do all statements of its transaction read by the same view?
+    repeatable: bool,
 }
 
 impl Snapshot {
     /// What `view` shows, and those of `own` that are below `bound`.
     pub(super) fn new(view: Arc<View>, own: Arc<OwnSet>, bound: u64) -> Snapshot {
-        Snapshot { view, own, bound }
+        Snapshot { view, own, bound, repeatable: false }
+    }
+
+    /// The same, of a transaction whose statements all read by this view.
+    pub(super) fn repeatable(self) -> Snapshot {
+        Snapshot { repeatable: true, ..self }
     }
 
     /// Is it what a statement that begins at `bound` sees by `view`, as long as its transaction was
@@ -214,9 +221,15 @@ impl Snapshot {
         self.own.last_live(self.bound).map(Xid)
     }
 
-    /// Was `xid`, one of its transaction's own, undone?
-    pub fn is_undone(&self, xid: Xid) -> bool {
-        self.own.find(xid.0).is_some_and(|run| run.is_aborted(xid.0))
+    /// Can it see two rows under one unique key? Uniqueness holds for what is there at one moment,
+    /// and a snapshot shows two moments: the one when its view was taken, and the present in which
+    /// its own transaction has written since. So it can if the transaction keeps its view from
+    /// statement to statement, and has written. The two rows are then one that another transaction
+    /// deleted, or gave another key, since the view was taken, and one that took the key after
+    /// that, which the own transaction wrote. There is never a third: two that others wrote, or two
+    /// own ones, would have been there at one moment.
+    pub fn may_see_key_twice(&self) -> bool {
+        self.repeatable && self.newest_own().is_some() && !broken("key-twice")
     }
 
     /// The answers that need no status.

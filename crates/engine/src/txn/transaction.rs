@@ -183,8 +183,12 @@ impl Transaction {
         {
             return Ok(Arc::clone(last));
         }
-        let snapshot = Arc::new(Snapshot::new(view, Arc::clone(&self.own), self.used));
-        self.last = (self.isolation == Isolation::Snapshot).then(|| Arc::clone(&snapshot));
+        let snapshot = Snapshot::new(view, Arc::clone(&self.own), self.used);
+        if self.isolation == Isolation::ReadCommitted {
+            return Ok(Arc::new(snapshot));
+        }
+        let snapshot = Arc::new(snapshot.repeatable());
+        self.last = Some(Arc::clone(&snapshot));
         Ok(snapshot)
     }
 

@@ -305,8 +305,7 @@ fn without_parents(
             let mut held = Written::Gone;
             if let Some(theirs) = all_as_parent(key, &own)? {
                 let bound = theirs.into_iter().map(rows::to_value).collect::<Result<Vec<_>>>()?;
-                let options = ScanOptions::index(&key.index).equal(bound.clone()).limit(1);
-                let found = writer.scan(&options)?.next().transpose()?;
+                let found = writer.find_to_refer(&key.index, &bound)?;
                 let mut same = |row: &[Value]| {
                     let equal = |((_, at, _), value): (&(usize, usize, _), &Value)| {
                         row[*at].cmp(value).is_eq()
@@ -314,7 +313,7 @@ fn without_parents(
                     Ok(key.columns.iter().zip(&bound).all(equal))
                 };
                 if let Some(row) = found {
-                    held = writer.lock_row(row.id, &mut same, RowLock::KeyShared, Busy::Wait)?;
+                    held = writer.lock_row(row, &mut same, RowLock::KeyShared, Busy::Wait)?;
                 }
             }
             if !matches!(held, Written::Done(_)) {

@@ -39,21 +39,26 @@ pub(crate) fn place_options(scan: &TableScan, context: &Context) -> Result<Optio
     }))
 }
 
-/// The one row that there may be: nothing goes on afterwards that would have to be set up.
-fn row_of_key(
+/// The row that there may be, or two where the transaction sees two under one unique key: nothing
+/// goes on afterwards that would have to be set up.
+fn rows_of_key(
     scan: &TableScan,
     path: &IndexPath,
     txn: &mut Transaction,
     context: &Context,
-) -> Result<Option<Row>> {
-    let Some(key) = path.key(context)? else { return Ok(None) };
+) -> Result<Vec<Row>> {
+    let Some(key) = path.key(context)? else { return Ok(Vec::new()) };
     let (table, index) = (&scan.table.info.name, &path.index.name);
-    let Some(row) = txn.get_columns(table, (index, &key), &scan.columns)? else { return Ok(None) };
-    let row = convert(row, scan.with_tid)?;
-    Ok(match &scan.filter {
-        Some(filter) if !filter.holds(&row, context)? => None,
-        _ => Some(row),
-    })
+    let found = txn.rows_of_key(table, index, &key, &scan.columns)?;
+    let mut rows = Vec::new();
+    for row in found.into_iter().flatten() {
+        let row = convert(row, scan.with_tid)?;
+        match &scan.filter {
+            Some(filter) if !filter.holds(&row, context)? => {}
+            _ => rows.push(row),
+        }
+    }
+    Ok(rows)
 }
 
 /// Rows of a table.
@@ -230,8 +235,8 @@ pub(crate) fn open(
         }
         Source::Table(scan) => {
             if let Some(path) = scan.one_key().filter(|_| context.probe.is_none()) {
-                let row = row_of_key(scan, path, txn, context)?;
-                return Ok(Box::new(Ready::new(row.into_iter().collect())));
+                let rows = rows_of_key(scan, path, txn, context)?;
+                return Ok(Box::new(Ready::new(rows)));
             }
             let Some(mut options) = scan_options(scan, context)? else {
                 return Ok(Box::new(Ready::new(Vec::new())));
