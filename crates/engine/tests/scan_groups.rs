@@ -264,7 +264,7 @@ fn a_scan_ends_when_what_it_saw_is_undone() {
         for mut rows in before.split_off(2) {
             for _ in 0..2 {
                 let error = rows.next().unwrap().unwrap_err();
-                assert!(matches!(&error, Error::Invalid(text) if text.contains("undone")));
+                assert!(matches!(&error, Error::Invalid(text) if text.contains("savepoint")));
             }
         }
         for rows in before {

@@ -158,6 +158,57 @@ fn portals_end_with_their_savepoint() {
     session.execute("rollback").unwrap();
 }
 
+/// A cursor over any kind of scan ends with the savepoint that it was declared after, whether or
+/// not anything was written since, and the savepoint's end leaves the others alone.
+#[test]
+fn cursors_end_with_their_savepoint() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    let table = "create table t (k int primary key, g int, n int, pad text); \
+                 create index t_g on t (g, n); create index t_hash on t using hash (g); \
+                 insert into t select i, i % 4, i / 4, repeat('x', 700) \
+                 from generate_series(0, 199) i";
+    for sql in [table, "vacuum t", "analyze t"] {
+        session.execute(sql).unwrap();
+    }
+    for query in [
+        "select * from t",
+        "select * from t order by k",
+        "select * from t order by k desc",
+        "select g, n from t where g = 1",
+        "select pad from t where g in (1, 3) and n > 3",
+        "select pad from t where n between 3 and 4 and g > 0",
+        "select pad from t where g = 2",
+        "select * from t where k between 20 and 90",
+        "select * from t where k = 7",
+        "select g, count(*) from t group by g",
+        "select distinct g from t",
+        "select * from t order by pad, k",
+    ] {
+        for write in ["", "insert into t values (1000, 1, 5, 'y')"] {
+            session.execute("begin").unwrap();
+            session.execute(&format!("declare before no scroll cursor for {query}")).unwrap();
+            let first = one(&mut session, "fetch before");
+            session.execute("savepoint s").unwrap();
+            session.execute(write).unwrap();
+            session.execute(&format!("declare begun cursor for {query}")).unwrap();
+            session.execute(&format!("declare inner_one scroll cursor for {query}")).unwrap();
+            session.execute("fetch 2 begun; savepoint r; fetch inner_one; release r").unwrap();
+            session.execute("rollback to s").unwrap();
+            for cursor in ["begun", "inner_one"] {
+                let fetched = session.execute(&format!("fetch {cursor}"));
+                assert_eq!(fetched.unwrap_err().sqlstate, "34000", "{query}");
+                session.execute("rollback to s").unwrap();
+            }
+            let rest = session.execute("fetch all before").unwrap().remove(0).rows.len();
+            let all = session.execute(query).unwrap().remove(0).rows.len();
+            assert_eq!(1 + rest, all, "{query}, which began with {first}");
+            session.execute("rollback").unwrap();
+        }
+    }
+    assert!(db.verify().unwrap().is_clean());
+}
+
 /// Settings of reading ahead and of memory do what they say, for the session that sets them.
 #[test]
 fn settings_of_reading_ahead_are_heeded() {

@@ -15,7 +15,7 @@ use crate::db::Database;
 use crate::db::info::TableInfo;
 use crate::db::rows::Rows;
 use crate::db::scan::{self, ScanOptions};
-use crate::db::transaction::{Savepoint, Transaction};
+use crate::db::transaction::Transaction;
 use crate::error::{Error, Result};
 use crate::sort::Sorter;
 use crate::txn::LockMode;
@@ -105,16 +105,6 @@ impl Transaction {
     pub fn table_of_index(&mut self, index: &str) -> Result<String> {
         let handle = Arc::clone(&self.handle);
         handle.engine.catalog.table_of_index(self.running()?, index)
-    }
-
-    /// Forgets `savepoint` and those after it; what was done since stays.
-    pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
-        let found = self.savepoints.iter().position(|(known, _)| *known == savepoint);
-        let gone = || Error::Invalid("a savepoint of this transaction that is not there".into());
-        let at = found.ok_or_else(gone)?;
-        self.running()?.release(savepoint.0)?;
-        self.savepoints.truncate(at);
-        Ok(())
     }
 
     /// Its number in this process, by which [`Database::snapshots`] names it.

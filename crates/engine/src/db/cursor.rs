@@ -5,8 +5,9 @@
 //!
 //! Invariants: what is in the queue was reserved from the memory budget when the cursor was made;
 //! the thread ends soon after the cursor does, or after the transaction, if it is not waiting for
-//! room then; rows, order and errors are those of the [`Rows`] that the cursor was made of; a scan
-//! that panics ends with an error; wakers are called with nothing locked.
+//! room then; rows, order and errors are those of the [`Rows`] that the cursor was made of, and
+//! rows that were read ahead end with their savepoint, too; a scan that panics ends with an error;
+//! wakers are called with nothing locked.
 //! Does not do: writes, which may wait for other transactions: a runtime has a place for those.
 
 use std::collections::VecDeque;
@@ -17,7 +18,7 @@ use rightlink_env::{Reservation, thread};
 
 use crate::datum::Value;
 use crate::db::Row;
-use crate::db::rows::Rows;
+use crate::db::rows::{Alive, Rows};
 use crate::error::{Error, Result};
 
 /// Bytes of rows that are read ahead of the reader, the last row not counted.
@@ -40,6 +41,8 @@ const READ_AHEAD: usize = 64 * 1024;
 /// ```
 pub struct Cursor {
     shared: Arc<Shared>,
+    /// Whether its transaction still stands by its rows; none once that was told.
+    alive: Option<Alive>,
     _memory: Reservation,
 }
 
@@ -69,10 +72,10 @@ impl Rows {
         let memory = self.budget().try_reserve(READ_AHEAD).ok_or_else(full)?;
         let shared =
             Arc::new(Shared { state: Mutex::new(State::default()), taken: Condvar::new() });
-        let ours = Arc::clone(&shared);
+        let (ours, alive) = (Arc::clone(&shared), Some(self.alive().clone()));
         let refused = |error| Error::Limit(format!("no thread for a cursor: {error}"));
         thread::try_spawn("rightlink-cursor", move || ours.fill(self)).map_err(refused)?;
-        Ok(Cursor { shared, _memory: memory })
+        Ok(Cursor { shared, alive, _memory: memory })
     }
 }
 
@@ -123,6 +126,12 @@ impl Drop for Ending<'_> {
 }
 
 impl State {
+    /// Nobody takes rows any more.
+    fn abandon(&mut self) {
+        (self.abandoned, self.ended, self.bytes) = (true, true, 0);
+        self.ready.clear();
+    }
+
     fn push(&mut self, row: Result<Row>) {
         self.bytes += weight(&row);
         self.ready.push_back(row);
@@ -147,6 +156,15 @@ impl Cursor {
     /// the context's waker is woken when it is worth another look.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Row>>> {
         let mut state = self.shared.state.lock();
+        if let Some(alive) = &self.alive
+            && let Err(undone) = alive.check_savepoint("a cursor")
+        {
+            // What was read ahead is undone with the savepoint.
+            state.abandon();
+            self.shared.taken.notify_one();
+            self.alive = None;
+            return Poll::Ready(Some(Err(undone)));
+        }
         if let Some(row) = state.ready.pop_front() {
             state.bytes -= weight(&row);
             // Not for every row: the thread goes on when there is work for a while.
@@ -171,9 +189,7 @@ impl Cursor {
 
 impl Drop for Cursor {
     fn drop(&mut self) {
-        let mut state = self.shared.state.lock();
-        state.abandoned = true;
-        state.ready.clear();
+        self.shared.state.lock().abandon();
         self.shared.taken.notify_one();
     }
 }

@@ -1,35 +1,102 @@
 //! Rows of a scan, handed out one by one.
 //!
 //! Invariants: owned and `Send`; rows are of the snapshot of their statement, whatever happens
-//! meanwhile; the scan ends with its transaction, and when what it saw of that is undone; between
-//! two rows it holds no latch and no pin; after an error the same error comes again, so that no row
-//! is ever skipped silently. A snapshot that became too old shows instead of whatever was read by
-//! it since.
+//! meanwhile; the scan ends with its transaction, and with a savepoint that it began after, if the
+//! transaction returns to that; between two rows it holds no latch and no pin; after an error the
+//! same error comes again, so that no row is ever skipped silently. A snapshot that became too old
+//! shows instead of whatever was read by it since.
 //! Does not do: choosing the index.
 
 use rightlink_env::Budget;
-use rightlink_env::sync::{Arc, RwLock};
+use rightlink_env::sync::{Arc, AtomicBool, Ordering, RwLock};
 
 use crate::buffer::StreamStats;
 use crate::db::Row;
 use crate::error::{Error, Result};
-use crate::ids::Xid;
 use crate::table::{Mark, Scan};
 use crate::txn::Snapshot;
 
-/// Is the transaction still running? Readers hold it shared while they read a row.
-pub(crate) type Alive = Arc<RwLock<bool>>;
+/// Whether a transaction still stands by what a scan of it reads.
+#[derive(Clone)]
+pub(crate) struct Alive {
+    /// Is the transaction still running? Readers hold it shared while they read a row.
+    running: Arc<RwLock<bool>>,
+    /// Has the transaction returned to a savepoint that was set before the scan began? `None`:
+    /// there was none.
+    undone: Option<Arc<AtomicBool>>,
+}
+
+impl Alive {
+    /// Of the transaction that this says is running.
+    pub(crate) fn new(running: &Arc<RwLock<bool>>, undone: Option<&Arc<AtomicBool>>) -> Self {
+        Self { running: Arc::clone(running), undone: undone.map(Arc::clone) }
+    }
+
+    /// Runs `read` while the transaction cannot end; `what` is read.
+    pub(crate) fn reading<T>(&self, what: &str, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        let running = self.running.read();
+        if !*running {
+            return Err(Error::Invalid(format!("{what} does not outlive its transaction")));
+        }
+        self.check_savepoint(what)?;
+        let done = read();
+        // Another thread may have returned to the savepoint meanwhile.
+        self.check_savepoint(what)?;
+        done
+    }
+
+    /// Fails once the transaction has returned to a savepoint from before.
+    pub(crate) fn check_savepoint(&self, what: &str) -> Result<()> {
+        match &self.undone {
+            Some(undone) if undone.load(Ordering::SeqCst) => Err(Error::Invalid(format!(
+                "{what} ended when its transaction returned to a savepoint from before"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The scans that began after a savepoint, so that they end when the transaction returns to it.
+#[derive(Default)]
+pub(crate) struct Scans {
+    /// Those that began while it was the last one; `None`: none did.
+    undone: Option<Arc<AtomicBool>>,
+    /// Those that began after later ones, which were released.
+    released: Vec<Arc<AtomicBool>>,
+}
+
+impl Scans {
+    /// What tells a scan that begins now.
+    pub(crate) fn undone(&mut self) -> &Arc<AtomicBool> {
+        self.undone.get_or_insert_default()
+    }
+
+    /// They end.
+    pub(crate) fn end(&self) {
+        let all = self.released.iter().chain(&self.undone);
+        all.for_each(|undone| undone.store(true, Ordering::SeqCst));
+    }
+
+    /// A later savepoint is released: its scans are this one's from here on.
+    pub(crate) fn take_over(&mut self, later: Scans) {
+        self.released.extend(later.released);
+        self.released.extend(later.undone);
+        // A scan that is over needs no telling.
+        self.released.retain(|undone| Arc::strong_count(undone) > 1);
+    }
+}
+
+/// What these are, for messages.
+const SCAN: &str = "a scan";
 
 /// Rows of a scan: an owned, `Send` iterator over the snapshot of its statement. After an error it
-/// keeps returning that error; after the end of its transaction it returns `Invalid`, and so it
-/// does after a return to a savepoint that was set before the scan began, if anything was written
-/// between the two: part of what it saw is gone then, and rows that it went past are back.
+/// keeps returning that error. After the end of its transaction it returns `Invalid`, and so it
+/// does after a return to a savepoint that was set before the scan began, whether or not anything
+/// was written since. A scan that began before the savepoint goes on as if nothing had happened.
 pub struct Rows {
     alive: Alive,
     scan: Option<Scan>,
     snapshot: Arc<Snapshot>,
-    /// The newest statement of its own transaction that it sees.
-    newest: Option<Xid>,
     failed: Option<Error>,
     budget: Budget,
 }
@@ -43,13 +110,17 @@ impl Rows {
         budget: &Budget,
     ) -> Self {
         Self {
-            alive: Arc::clone(alive),
+            alive: alive.clone(),
             scan: Some(scan),
             snapshot: Arc::clone(snapshot),
-            newest: snapshot.newest_own(),
             failed: None,
             budget: budget.clone(),
         }
+    }
+
+    /// Whether its transaction still stands by it.
+    pub(crate) fn alive(&self) -> &Alive {
+        &self.alive
     }
 
     /// The memory budget of the database.
@@ -82,6 +153,7 @@ impl Rows {
     }
 
     fn running(&mut self) -> Result<&mut Scan> {
+        self.alive.check_savepoint(SCAN)?;
         match (&mut self.scan, &self.failed) {
             (Some(scan), _) => Ok(scan),
             (None, Some(error)) => Err(error.clone()),
@@ -90,19 +162,13 @@ impl Rows {
     }
 
     fn advance(&mut self) -> Result<Option<Row>> {
-        let alive = self.alive.read();
-        if !*alive {
-            return Err(Error::Invalid("a scan does not outlive its transaction".into()));
-        }
-        let Some(scan) = &mut self.scan else { return Ok(None) };
-        let row = scan.next();
-        self.snapshot.check()?;
-        if self.newest.is_some_and(|xid| self.snapshot.is_undone(xid)) {
-            return Err(Error::Invalid(
-                "the scan saw what its transaction has undone since".into(),
-            ));
-        }
-        let row = row?;
+        let Self { alive, scan, snapshot, .. } = self;
+        let Some(scan) = scan else { return Ok(None) };
+        let row = alive.reading(SCAN, || {
+            let row = scan.next();
+            snapshot.check()?;
+            row
+        })?;
         Ok(row.map(|row| Row { id: row.row_id, values: row.values }))
     }
 }

@@ -13,7 +13,7 @@ use crate::catalog::{Changes, ChangesMark, Ending, Entry, Known};
 use crate::datum::Value;
 use crate::db::draft;
 use crate::db::fill::Filler;
-use crate::db::rows::{Alive, Rows};
+use crate::db::rows::{Alive, Rows, Scans};
 use crate::db::scan::{self, ScanOptions};
 use crate::db::{Handle, Row};
 use crate::error::{ConflictKind, Error, Result};
@@ -43,8 +43,9 @@ pub struct Transaction {
     pub(super) handle: Arc<Handle>,
     pub(super) txn: Option<txn::Transaction>,
     changes: Changes,
-    pub(super) savepoints: Vec<(Savepoint, ChangesMark)>,
-    alive: Alive,
+    savepoints: Vec<Mark>,
+    /// Is it running? For its scans.
+    is_running: Arc<RwLock<bool>>,
     pub(super) relaxed: bool,
     pub(super) serial_reads: bool,
     /// The time as of its first use, which stays the transaction's.
@@ -58,6 +59,13 @@ pub struct Transaction {
 /// A place in a transaction to roll back to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Savepoint(pub(crate) txn::Savepoint);
+
+/// A savepoint that was set, and what is to be undone with it besides rows.
+struct Mark {
+    savepoint: Savepoint,
+    changes: ChangesMark,
+    scans: Scans,
+}
 
 /// A statement that changes definitions. Dropped before it has reached its end, by an error or a
 /// panic, it is undone.
@@ -101,7 +109,7 @@ impl Transaction {
             txn: Some(txn),
             changes: Changes::default(),
             savepoints: Vec::new(),
-            alive: Arc::new(RwLock::new(true)),
+            is_running: Arc::new(RwLock::new(true)),
             relaxed: options.relaxed,
             serial_reads: options.serial_reads,
             now: None,
@@ -269,7 +277,7 @@ impl Transaction {
     /// Rows as `options` say, of one snapshot.
     pub fn scan(&mut self, table: &str, options: &ScanOptions) -> Result<Rows> {
         let (entry, snapshot) = self.reading(table)?;
-        entry.table.naming(scan::start(&self.alive, &entry, &snapshot, options))
+        entry.table.naming(scan::start(&self.alive(), &entry, &snapshot, options))
     }
 
     /// Sets columns of the row at `id`. False if the row is gone. Under snapshot isolation a row
@@ -357,19 +365,40 @@ impl Transaction {
     pub fn savepoint(&mut self) -> Savepoint {
         let txn = self.txn.as_mut().expect("the transaction runs until it is consumed");
         let savepoint = Savepoint(txn.savepoint());
-        self.savepoints.push((savepoint, self.changes.mark()));
+        let (changes, scans) = (self.changes.mark(), Scans::default());
+        self.savepoints.push(Mark { savepoint, changes, scans });
         savepoint
     }
 
-    /// Undoes everything since `savepoint`, which stays usable. Scans that saw any of that end with
-    /// an error; those that began before `savepoint` was set go on.
-    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        let found = self.savepoints.iter().position(|(known, _)| *known == savepoint);
+    /// The place of `savepoint` among those that are set.
+    fn place_of(&self, savepoint: Savepoint) -> Result<usize> {
+        let found = self.savepoints.iter().position(|mark| mark.savepoint == savepoint);
         let gone = || Error::Invalid("a savepoint of this transaction that is not there".into());
-        let at = found.ok_or_else(gone)?;
+        found.ok_or_else(gone)
+    }
+
+    /// Undoes everything since `savepoint`, which stays usable. Scans that began since end, with an
+    /// error; those that began before `savepoint` was set go on.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let at = self.place_of(savepoint)?;
+        self.running()?;
+        // Before anything is undone that they may see.
+        self.savepoints[at..].iter().for_each(|mark| mark.scans.end());
         self.running()?.rollback_to(savepoint.0)?;
         self.savepoints.truncate(at + 1);
-        self.changes.rollback_to(&self.savepoints[at].1);
+        self.savepoints[at].scans = Scans::default();
+        self.changes.rollback_to(&self.savepoints[at].changes);
+        Ok(())
+    }
+
+    /// Forgets `savepoint` and those after it; what was done since stays.
+    pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+        let at = self.place_of(savepoint)?;
+        self.running()?.release(savepoint.0)?;
+        let released = self.savepoints.split_off(at);
+        if let Some(mark) = self.savepoints.last_mut() {
+            released.into_iter().for_each(|later| mark.scans.take_over(later.scans));
+        }
         Ok(())
     }
 
@@ -419,8 +448,8 @@ impl Transaction {
     }
 
     /// What the scans of this transaction ask whether it still runs.
-    pub(super) fn alive(&self) -> Alive {
-        Arc::clone(&self.alive)
+    pub(super) fn alive(&mut self) -> Alive {
+        Alive::new(&self.is_running, self.savepoints.last_mut().map(|mark| mark.scans.undone()))
     }
 
     pub(super) fn running(&mut self) -> Result<&mut txn::Transaction> {
@@ -480,7 +509,7 @@ impl Transaction {
     }
 
     fn end_scans(&self) {
-        *self.alive.write() = false;
+        *self.is_running.write() = false;
     }
 
     /// Lets go of the files that the outcome leaves without a table. What cannot be removed changes

@@ -12,12 +12,14 @@ use rightlink_env::sync::Arc;
 use crate::catalog::Entry;
 use crate::db::rows::Alive;
 use crate::db::transaction::Transaction;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::RowId;
 use crate::table::{LongReader, LongWriter, Statement, Written};
 use crate::txn::LockMode;
 
-/// Bytes of a value, from its beginning. See [`Transaction::read_value`].
+/// Bytes of a value, from its beginning. See [`Transaction::read_value`]. It ends as [`Rows`] do.
+///
+/// [`Rows`]: crate::Rows
 pub struct ValueReader {
     alive: Alive,
     entry: Arc<Entry>,
@@ -102,12 +104,8 @@ impl ValueReader {
 
     /// Fills `out` from the front as far as it goes; 0 at the end of the value.
     pub fn read_some(&mut self, out: &mut [u8]) -> Result<usize> {
-        let alive = self.alive.read();
-        if !*alive {
-            let what = "a value is not read beyond the end of its transaction";
-            return Err(Error::Invalid(what.into()));
-        }
-        self.entry.table.naming(self.value.read(out))
+        let Self { alive, entry, value } = self;
+        alive.reading("a value that is read", || entry.table.naming(value.read(out)))
     }
 }
 
