@@ -154,7 +154,7 @@ impl Binder<'_> {
                     let nodes = list.args.iter().map(node).collect::<Result<Vec<_>>>()?;
                     return self.sequence_call(&name, &nodes);
                 }
-                if matches!(name.as_str(), "obj_description" | "col_description") {
+                if let "obj_description" | "col_description" | "pg_relation_size" = name.as_str() {
                     let mut nodes = Vec::with_capacity(list.args.len());
                     for arg in &list.args {
                         let FunctionArg::Unnamed(FunctionArgExpr::Expr(node)) = arg else {
@@ -162,7 +162,10 @@ impl Binder<'_> {
                         };
                         nodes.push(node);
                     }
-                    return self.description(&name, &nodes);
+                    return match name.as_str() {
+                        "pg_relation_size" => self.relation_size(&nodes),
+                        _ => self.description(&name, &nodes),
+                    };
                 }
                 self.arguments(&list.args)?
             }
@@ -216,7 +219,7 @@ impl Binder<'_> {
     }
 
     /// What depends on the search path and on what is there: good for once.
-    fn about_schemas(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed> {
+    pub(super) fn about_schemas(&mut self, name: &str, args: Vec<Typed>) -> Result<Typed> {
         self.once = true;
         let text = |value: Option<String>| {
             let value = value.map_or(Datum::Null, Datum::Text);

@@ -106,6 +106,13 @@ impl Binder<'_> {
                 Err(SqlError::unsupported(message).at(self.position(node)))
             }
             ast::Expr::Nested(inner) => self.expr(inner),
+            // A keyword, which PostgreSQL takes for no column unless it is in quotes.
+            ast::Expr::Identifier(name)
+                if name.quote_style.is_none()
+                    && name.value.eq_ignore_ascii_case("current_schema") =>
+            {
+                self.about_schemas("current_schema", Vec::new())
+            }
             ast::Expr::Identifier(name) => self.column(None, name),
             ast::Expr::CompoundIdentifier(path) => self.path(path),
             ast::Expr::Value(value) => {
@@ -717,7 +724,7 @@ pub(super) fn number(digits: &str) -> Result<Typed> {
             Err(_) => Typed::new(Expr::Const(Datum::Int8(value)), SqlType::Int8),
         });
     }
-    match numeric::parse(&plain) {
+    match numeric::parse(digits) {
         Ok(value) => Ok(Typed::new(Expr::Const(Datum::Numeric(value)), SqlType::Numeric)),
         Err(error) if error.sqlstate == code::INVALID_TEXT => {
             Err(SqlError::syntax(format!("syntax error at or near \"{digits}\"")))

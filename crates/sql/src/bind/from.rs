@@ -4,7 +4,7 @@
 //! Does not do: joins.
 
 use sqlparser::ast::{
-    FunctionArg, FunctionArgExpr, Query, TableAlias, TableFactor, TableWithJoins,
+    self, FunctionArg, FunctionArgExpr, ObjectName, Query, TableAlias, TableFactor, TableWithJoins,
 };
 use std::sync::Arc;
 
@@ -85,9 +85,9 @@ impl Binder<'_> {
             }
             TableFactor::Table {
                 name, alias, args: Some(args), with_ordinality: false, ..
-            } => self.series(&names::function(name)?, &args.args, alias.as_ref()),
+            } => self.function_in_from(name, &args.args, alias.as_ref()),
             TableFactor::Function { name, args, with_ordinality: false, alias, .. } => {
-                self.series(&names::function(name)?, args, alias.as_ref())
+                self.function_in_from(name, args, alias.as_ref())
             }
             TableFactor::Derived { lateral: false, subquery, alias, sample: None } => {
                 self.derived(subquery, alias.as_ref())
@@ -125,6 +125,42 @@ impl Binder<'_> {
         })
     }
 
+    /// A function in FROM: one of those that give rows, or one that gives a value, which is a row.
+    fn function_in_from(
+        &mut self,
+        name: &ObjectName,
+        args: &[FunctionArg],
+        alias: Option<&TableAlias>,
+    ) -> Result<Source> {
+        let called = names::function(name)?;
+        if called == "unnest" {
+            return Err(SqlError::unsupported("the function unnest in FROM"));
+        }
+        if called == "generate_series" || views::function(&called).is_some() {
+            return self.series(&called, args, alias);
+        }
+        let call = ast::Function {
+            name: name.clone(),
+            uses_odbc_syntax: false,
+            parameters: ast::FunctionArguments::None,
+            args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+                duplicate_treatment: None,
+                args: args.to_vec(),
+                clauses: Vec::new(),
+            }),
+            filter: None,
+            null_treatment: None,
+            over: None,
+            within_group: Vec::new(),
+        };
+        self.scope = Scope::default();
+        let place = Place::None("functions in FROM");
+        let value = self.at_place(place, |binder| binder.expr(&ast::Expr::Function(call)))?;
+        let (values, ty) = self.unified(vec![value], "FROM")?;
+        self.scope = one_column(called, ty, alias)?;
+        Ok(Source::Values(vec![values]))
+    }
+
     fn series(
         &mut self,
         name: &str,
@@ -145,7 +181,8 @@ impl Binder<'_> {
             return self.view(view, bound, alias);
         }
         if name != "generate_series" || !(2..=3).contains(&args.len()) {
-            return Err(SqlError::unsupported(format!("the function {name} in FROM")));
+            let message = format!("function {name} does not exist with {} arguments", args.len());
+            return Err(SqlError::new(code::UNDEFINED_FUNCTION, message));
         }
         let mut values = Vec::with_capacity(args.len());
         self.scope = Scope::default();
@@ -166,20 +203,7 @@ impl Binder<'_> {
             };
             bound.push(self.coerce_checked(value, ty, CastContext::Implicit)?);
         }
-        let column = ScopeColumn {
-            name: name.to_owned(),
-            ty,
-            modifier: None,
-            hidden: false,
-            collation: None,
-        };
-        let (alias_name, columns) = (name.to_owned(), vec![column]);
-        let mut scope = Scope { alias: alias_name, columns, ..Scope::default() };
-        if let Some(alias) = alias.filter(|alias| alias.columns.is_empty()) {
-            scope.columns[0].name = names::ident(&alias.name);
-        }
-        rename(&mut scope, alias)?;
-        self.scope = scope;
+        self.scope = one_column(name.to_owned(), ty, alias)?;
         Ok(Source::Series(bound, ty))
     }
 
@@ -280,6 +304,19 @@ impl Binder<'_> {
         }
         Ok((columns, types))
     }
+}
+
+/// What expressions see of a function in FROM that gives one column. An alias of the function is
+/// one of the column, too.
+fn one_column(name: String, ty: SqlType, alias: Option<&TableAlias>) -> Result<Scope> {
+    let column =
+        ScopeColumn { name: name.clone(), ty, modifier: None, hidden: false, collation: None };
+    let mut scope = Scope { alias: name, columns: vec![column], ..Scope::default() };
+    if let Some(alias) = alias.filter(|alias| alias.columns.is_empty()) {
+        scope.columns[0].name = names::ident(&alias.name);
+    }
+    rename(&mut scope, alias)?;
+    Ok(scope)
 }
 
 /// The columns of a table, as expressions name them.

@@ -69,6 +69,9 @@ pub(crate) trait Catalog {
     /// The number that catalogs know the relation by that the store calls `name`.
     fn oid(&mut self, name: &str) -> Result<Option<i64>>;
 
+    /// Bytes of the files of the relation that the store calls `name`, without its indexes.
+    fn size(&mut self, name: &str) -> Result<Option<i64>>;
+
     /// All comments but those on databases.
     fn comments(&mut self) -> Result<Vec<Comment>>;
 

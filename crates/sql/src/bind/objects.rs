@@ -44,14 +44,19 @@ fn is_named(kind: &DataType, wanted: &str) -> bool {
 pub(super) fn relation_name(node: &Ast) -> Option<&str> {
     match node {
         Ast::Nested(inner) => relation_name(inner),
-        Ast::Cast { expr, data_type, .. } if is_regclass(data_type) => match expr.as_ref() {
-            Ast::Value(value) => match &value.value {
-                Value::SingleQuotedString(text) => Some(text),
-                _ => None,
-            },
+        Ast::Cast { expr, data_type, .. } if is_regclass(data_type) => quoted(expr),
+        Ast::Cast { expr, data_type, .. } if is_named(data_type, "oid") => relation_name(expr),
+        _ => None,
+    }
+}
+
+/// A string in quotes.
+fn quoted(node: &Ast) -> Option<&str> {
+    match node {
+        Ast::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
             _ => None,
         },
-        Ast::Cast { expr, data_type, .. } if is_named(data_type, "oid") => relation_name(expr),
         _ => None,
     }
 }
@@ -99,6 +104,22 @@ impl Binder<'_> {
         let stored = self.relation(name)?;
         let oid = self.catalog.oid(&stored)?.ok_or_else(|| missing(&stored))?;
         Ok(Typed::new(Expr::Const(Datum::Int8(oid)), SqlType::Int8))
+    }
+
+    /// `pg_relation_size(table)`, with a name that is known when the statement is bound.
+    pub(super) fn relation_size(&mut self, nodes: &[&Ast]) -> Result<Typed> {
+        let name = match nodes {
+            [node] => relation_name(node).or_else(|| quoted(node)),
+            [_, _] => return Err(SqlError::unsupported("pg_relation_size of another fork")),
+            _ => return Err(registry::no_function("pg_relation_size", &[], &Miss::None)),
+        };
+        let Some(name) = name else {
+            let what = "pg_relation_size of anything but the name of a relation";
+            return Err(SqlError::unsupported(what));
+        };
+        let stored = self.relation(name)?;
+        let size = self.catalog.size(&stored)?.ok_or_else(|| missing(&stored))?;
+        Ok(Typed::new(Expr::Const(Datum::Int8(size)), SqlType::Int8))
     }
 
     /// `obj_description(object)`, `obj_description(object, catalog)`,

@@ -15,7 +15,8 @@ use super::select::{is_default, refuse_locks};
 use super::{Binder, Place, Slot, names};
 use crate::error::{Result, SqlError, code};
 use crate::expr::Expr;
-use crate::parse::cursor::CURRENT;
+use crate::parse::ARBITER;
+use crate::parse::cursor::{CURRENT, Overriding};
 use crate::plan::path::Path;
 use crate::plan::{
     Change, Conflict, Given, Insert, Select, Source, Table, TableScan, Target, path, predicate,
@@ -35,7 +36,10 @@ impl Binder<'_> {
         let columns = self.insert_columns(&table, &insert.columns)?;
         let targets: Vec<Slot> =
             columns.iter().map(|at| self.slot(&table, *at)).collect::<Result<_>>()?;
-        refuse_generated(&table, &columns, insert.source.as_deref())?;
+        let overriding = Overriding::of(insert);
+        if overriding.is_none() {
+            refuse_generated(&table, &columns, insert.source.as_deref())?;
+        }
         let source = match &insert.source {
             Some(query) => self.query_for(query, Some(&targets))?,
             // The one row of DEFAULT VALUES, without columns.
@@ -52,9 +56,10 @@ impl Binder<'_> {
         }
         let mut given = Vec::with_capacity(table.types.len());
         for at in 0..table.types.len() {
+            let passed_over = overriding == Some(Overriding::User) && is_identity(&table, at);
             given.push(match columns.iter().take(width).position(|column| *column == at) {
-                Some(place) => Given::Place(place),
-                None => Given::Default(self.default_of(&table, at)?),
+                Some(place) if !passed_over => Given::Place(place),
+                _ => Given::Default(self.default_of(&table, at)?),
             });
         }
         let rules = self.rules(&table)?;
@@ -65,7 +70,8 @@ impl Binder<'_> {
         let conflict = match &insert.on {
             None => None,
             Some(OnInsert::OnConflict(on)) => {
-                let only = insert.settings.iter().flatten().next().map(|one| &one.value);
+                let mut settings = insert.settings.iter().flatten();
+                let only = settings.find(|one| one.key.value == ARBITER).map(|one| &one.value);
                 Some(self.conflict(on, only, &table)?)
             }
             Some(_) => return Err(SqlError::unsupported("ON DUPLICATE KEY")),
@@ -310,6 +316,11 @@ fn column_of(table: &Table, name: &str) -> Result<usize> {
             format!("column \"{name}\" of relation \"{}\" does not exist", table.bare_name());
         SqlError::new(code::UNDEFINED_COLUMN, message)
     })
+}
+
+/// Was the column declared to be generated, and not only `serial`?
+fn is_identity(table: &Table, at: usize) -> bool {
+    table.info.columns[at].identity.is_some() && !table.column_notes[at].serial
 }
 
 fn always_generated(column: &str) -> String {

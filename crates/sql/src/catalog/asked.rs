@@ -13,7 +13,7 @@ use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
 
 use super::{normal, pattern};
 use crate::error::{Result, SqlError};
-use crate::expr::like;
+use crate::expr::{Context, like};
 
 /// How the texts of a column compare.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -210,11 +210,9 @@ impl Test {
             Test::BeginsWith(operand, start) => Some(value(operand)?.starts_with(start.as_str())),
             Test::Like(operand, patterns) => {
                 let text = value(operand)?;
-                Some(
-                    patterns
-                        .iter()
-                        .any(|one| like::matches(&text, one, &|_| Ok(())).unwrap_or(false)),
-                )
+                let context = Context::outside();
+                let matches = |one: &String| like::matches(&text, one, &context).unwrap_or(false);
+                Some(patterns.iter().any(matches))
             }
         }
     }

@@ -31,6 +31,7 @@ mod figures;
 mod forms;
 mod information;
 mod items;
+mod keywords;
 mod objects;
 mod pattern;
 mod sequences;
@@ -103,6 +104,20 @@ pub(crate) fn oid(txn: &mut Transaction, stored: &str) -> Result<Option<i64>> {
         }
     };
     Ok(found.map(i64::from))
+}
+
+/// Bytes of a relation's files: of the rows of a table without its indexes, or of an index. `None`
+/// if it is not there. A sequence is a page.
+pub(crate) fn size(txn: &mut Transaction, stored: &str) -> Result<Option<i64>> {
+    const BLOCK: i64 = 8192;
+    let objects = Objects::of(txn)?;
+    let all = objects.all();
+    if let Some(object) = all.iter().find(|object| object.stored() == stored) {
+        let blocks = object.index.map_or(object.table.heap_blocks, |index| index.blocks);
+        return Ok(Some(i64::from(blocks) * BLOCK));
+    }
+    let is_sequence = txn.sequences()?.iter().any(|one| one.schema.name == stored);
+    Ok(is_sequence.then_some(BLOCK))
 }
 
 /// All comments but those on databases.

@@ -7,7 +7,7 @@ use rightlink::{Database, Transaction};
 
 use super::objects::{FIRST, Object, Objects, PUBLIC_OID};
 use super::sequences::Sequence;
-use super::{constraints, figures, information, sequences, trees, tuples};
+use super::{constraints, figures, information, keywords, sequences, trees, tuples};
 use crate::bind::collate;
 use crate::error::Result;
 use crate::expr::Context;
@@ -83,6 +83,7 @@ pub(crate) fn rows(
         Kind::Snapshots => snapshots(db),
         Kind::Figures => figures_since_opened(db),
         Kind::TableUse => figures::tables(db, &store::load_all(txn)?)?,
+        Kind::Keywords => keywords::rows(),
         Kind::Tuples => tuples::rows(args, txn, context)?,
         Kind::IndexUse => figures::indexes(db)?,
         Kind::Activity => figures::activity(db, context),

@@ -14,7 +14,7 @@ use crate::exec::sort::Sort;
 use crate::exec::unique::{Unique, UniqueOn};
 use crate::exec::{Stream, source, watched};
 use crate::expr::probe::Stage;
-use crate::expr::{Context, Expr};
+use crate::expr::{Context, Expr, held};
 use crate::plan::{Distinct, Select, SortKey};
 use crate::types::{Datum, Row};
 
@@ -41,7 +41,7 @@ pub(crate) fn open(
         stream = Box::new(Grouped::new(select, stream, budget));
         stream = watched(stream, Stage::Group, context);
     }
-    stream = Box::new(Project { select: Arc::clone(select), input: stream });
+    stream = Box::new(Project { select: Arc::clone(select), input: stream, counted: 0 });
     if select.distinct == Distinct::All {
         assert!(!select.ordered, "a plan without duplicates asks no index for its order");
         stream = Box::new(Unique::new(stream, budget));
@@ -110,23 +110,44 @@ impl Stream for Filter {
 struct Project {
     select: Arc<Select>,
     input: Box<dyn Stream>,
+    /// Bytes that are counted for the row that was handed on last.
+    counted: usize,
 }
 
 impl Stream for Project {
     fn next(&mut self, context: &Context) -> Result<Option<Row>> {
-        match self.input.next(context)? {
-            Some(row) => project(&self.select.output, &row, context).map(Some),
-            None => Ok(None),
+        context.held.give(std::mem::take(&mut self.counted));
+        let Some(row) = self.input.next(context)? else { return Ok(None) };
+        let output = project(&self.select.output, &row, context)?;
+        // The row is there until the next one is wanted, and so is the message that it becomes.
+        let counted = 2 * held::long_bytes(&output);
+        if counted > 0 {
+            context.held.add_bytes(counted)?;
+            self.counted = counted;
         }
+        Ok(Some(output))
     }
 }
 
 /// The values of `output` over `row`.
 pub(crate) fn project(output: &[Expr], row: &[Datum], context: &Context) -> Result<Row> {
-    let mut values = Vec::with_capacity(output.len());
-    for expr in output {
-        values.push(expr.eval(row, context)?);
+    values(output.iter(), row, context)
+}
+
+/// The values of several expressions over `row`, which are held at once.
+pub(crate) fn values<'e>(
+    exprs: impl ExactSizeIterator<Item = &'e Expr>,
+    row: &[Datum],
+    context: &Context,
+) -> Result<Row> {
+    let mark = context.held.mark();
+    let mut values = Vec::with_capacity(exprs.len());
+    for expr in exprs {
+        let value = expr.eval(row, context)?;
+        context.held.add(&value)?;
+        values.push(value);
     }
+    context.held.back_to(mark);
     Ok(values)
 }
 

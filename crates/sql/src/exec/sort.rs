@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn long_lists_come_into_order_as_short_ones_do() {
-        let context = Context::for_tests();
+        let context = Context::outside();
         let mut random = rightlink_env::Rng::from_seed(3);
         for count in [0, 1, RUN, RUN + 1, 2 * RUN, 5 * RUN + 17] {
             let rows: Vec<(u64, usize)> =
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_ends_it() {
-        let context = Context::for_tests();
+        let context = Context::outside();
         let mut compared = 0;
         let rows: Vec<usize> = (0..RUN * 64).rev().collect();
         let sorted = in_order(rows, &context, |a, b| {

@@ -54,6 +54,10 @@ impl Catalog for Along<'_> {
         self.0.oid(name)
     }
 
+    fn size(&mut self, name: &str) -> Result<Option<i64>> {
+        self.0.size(name)
+    }
+
     fn comments(&mut self) -> Result<Vec<Comment>> {
         self.0.comments()
     }
@@ -99,6 +103,10 @@ impl Catalog for Tables<'_> {
         catalog::oid(self.0, name)
     }
 
+    fn size(&mut self, name: &str) -> Result<Option<i64>> {
+        catalog::size(self.0, name)
+    }
+
     fn comments(&mut self) -> Result<Vec<Comment>> {
         catalog::comments(self.0)
     }
@@ -137,6 +145,6 @@ impl Catalog for Tables<'_> {
     fn statistics(&mut self, table: &Table) -> Result<Option<Arc<Statistics>>> {
         let known = store::load(self.0, table.info.id)?;
         // Of an empty table they say nothing about what will be in it.
-        Ok(known.filter(|known| known.rows > 0.0).map(Arc::new))
+        Ok(known.filter(|known| known.rows > 0.0))
     }
 }

@@ -7,7 +7,7 @@ use rightlink::{OnConflict, RowId, Upserted, Value};
 
 use super::write::{Inserting, carry, unless};
 use crate::error::{Result, SqlError, code};
-use crate::exec::{Pace, rows};
+use crate::exec::{Pace, query, rows};
 use crate::expr::Context;
 use crate::plan::{Conflict, Insert, Target};
 use crate::types::{Datum, Row};
@@ -99,10 +99,8 @@ fn merged(
     {
         return Ok(None);
     }
-    let mut assigned = Vec::with_capacity(assignments.len());
-    for (_, value) in assignments {
-        assigned.push(value.eval(&row, context)?);
-    }
+    let exprs = assignments.iter().map(|(_, value)| value);
+    let assigned = query::values(exprs, &row, context)?;
     row.truncate(old.len());
     for ((at, _), value) in assignments.iter().zip(assigned) {
         row[*at] = value;

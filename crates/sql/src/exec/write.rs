@@ -321,10 +321,8 @@ fn update_row(
     let result = writer.update_at(id, &mut |at, old| {
         let new = || -> Result<Option<Vec<Value>>> {
             let Some(mut row) = wanted(change, old, at, context)? else { return Ok(None) };
-            let mut assigned = Vec::with_capacity(assignments.len());
-            for (_, value) in assignments {
-                assigned.push(value.eval(&row, context)?);
-            }
+            let exprs = assignments.iter().map(|(_, value)| value);
+            let assigned = query::values(exprs, &row, context)?;
             row.pop();
             for ((at, _), value) in assignments.iter().zip(assigned) {
                 row[*at] = value;

@@ -100,13 +100,29 @@ fn call(
     match args {
         [] => run(&[]),
         [a] => run(&[a.eval(row, context)?]),
-        [a, b] => run(&[a.eval(row, context)?, b.eval(row, context)?]),
+        [a, b] => {
+            let mark = context.held.mark();
+            let values = [held(a, row, context)?, held(b, row, context)?];
+            let result = run(&values);
+            context.held.back_to(mark);
+            result
+        }
         _ => {
+            let mark = context.held.mark();
             let values =
-                args.iter().map(|arg| arg.eval(row, context)).collect::<Result<Vec<_>>>()?;
-            run(&values)
+                args.iter().map(|arg| held(arg, row, context)).collect::<Result<Vec<_>>>()?;
+            let result = run(&values);
+            context.held.back_to(mark);
+            result
         }
     }
+}
+
+/// A value that is held while others are made.
+fn held(expr: &Expr, row: &[Datum], context: &Context) -> Result<Datum> {
+    let value = expr.eval(row, context)?;
+    context.held.add(&value)?;
+    Ok(value)
 }
 
 /// Bytes that a function goes through, of values that may be long.
@@ -114,7 +130,7 @@ fn length(value: &Datum) -> usize {
     match value {
         Datum::Text(text) => text.len(),
         Datum::Bytes(bytes) => bytes.len(),
-        Datum::Numeric(number) => number.heap_bytes(),
+        Datum::Numeric(number) => number.as_bytes().len(),
         _ => 0,
     }
 }
@@ -148,16 +164,21 @@ fn switch(
     rest: &Expr,
     (row, context): (&[Datum], &Context),
 ) -> Result<Datum> {
-    let mut operand = operand.eval(row, context)?;
+    let mark = context.held.mark();
+    let mut operand = held(operand, row, context)?;
+    let mut chosen = rest;
     for (condition, result) in arms {
         context.operands.borrow_mut().push(operand);
         let holds = condition.holds(row, context);
         operand = context.operands.borrow_mut().pop().expect("it was put there");
         if holds? {
-            return result.eval(row, context);
+            chosen = result;
+            break;
         }
     }
-    rest.eval(row, context)
+    drop(operand);
+    context.held.back_to(mark);
+    chosen.eval(row, context)
 }
 
 fn coalesce(list: &[Expr], row: &[Datum], context: &Context) -> Result<Datum> {

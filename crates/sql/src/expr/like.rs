@@ -11,21 +11,18 @@
 //! Does not do: `SIMILAR TO`, regular expressions.
 
 use crate::error::{Result, SqlError, code};
+use crate::expr::Context;
 use crate::types::Datum;
-
-/// Counts work, and fails when the statement is not wanted any more
-/// ([`crate::expr::Context::spend`]).
-pub(crate) type Spend<'s> = &'s dyn Fn(usize) -> Result<()>;
 
 /// Product of lengths up to which the plain loop is taken: it needs no memory.
 const SHORT: usize = 1 << 14;
 
 /// Does `text` match `pattern`?
-pub(crate) fn matches(text: &str, pattern: &str, spend: Spend<'_>) -> Result<bool> {
+pub(crate) fn matches(text: &str, pattern: &str, context: &Context) -> Result<bool> {
     if text.len().saturating_mul(pattern.len()) <= SHORT || ends_in_escape(pattern) {
-        return plain(text, pattern, spend);
+        return plain(text, pattern, context);
     }
-    in_pieces(text, pattern, spend)
+    in_pieces(text, pattern, context)
 }
 
 /// Does the pattern end in a backslash that escapes nothing? That is an error, if it is met.
@@ -34,7 +31,7 @@ fn ends_in_escape(pattern: &str) -> bool {
 }
 
 /// One step after the other; after each `%` all places are tried.
-fn plain(text: &str, pattern: &str, spend: Spend<'_>) -> Result<bool> {
+fn plain(text: &str, pattern: &str, context: &Context) -> Result<bool> {
     let (t, p) = (text.as_bytes(), pattern.as_bytes());
     let (mut at, mut part) = (0, 0);
     // Where to go on after the last `%` when the rest does not fit.
@@ -63,7 +60,7 @@ fn plain(text: &str, pattern: &str, spend: Spend<'_>) -> Result<bool> {
                 part += parts;
             }
             (None, Some((from, after))) if from < t.len() => {
-                spend(1 + part - after)?;
+                context.spend(1 + part - after)?;
                 at = from + char_len(t, from);
                 part = after;
                 retry = Some((at, after));
@@ -109,7 +106,7 @@ impl Piece {
     }
 
     /// Where `text` goes on behind the leftmost place of the piece.
-    fn find(&self, text: &str, spend: Spend<'_>) -> Result<Option<usize>> {
+    fn find(&self, text: &str, context: &Context) -> Result<Option<usize>> {
         let run = self.runs[self.longest].as_str();
         let Some(mut from) = after_chars(text, self.before_longest) else { return Ok(None) };
         loop {
@@ -119,7 +116,7 @@ impl Piece {
             if let Some(length) = self.length_at(&text[begin..]) {
                 return Ok(Some(begin + length));
             }
-            spend(found + run.len() + self.before_longest + self.runs.len())?;
+            context.spend(found + run.len() + self.before_longest + self.runs.len())?;
             let Some(next) = after_chars(&text[place..], 1) else { return Ok(None) };
             from = place + next;
         }
@@ -147,7 +144,7 @@ fn pieces(pattern: &str) -> Vec<Piece> {
     pieces
 }
 
-fn in_pieces(text: &str, pattern: &str, spend: Spend<'_>) -> Result<bool> {
+fn in_pieces(text: &str, pattern: &str, context: &Context) -> Result<bool> {
     let pieces = pieces(pattern);
     let (Some((first, rest)), mut at) = (pieces.split_first(), 0) else { return Ok(false) };
     match first.length_at(text) {
@@ -156,8 +153,8 @@ fn in_pieces(text: &str, pattern: &str, spend: Spend<'_>) -> Result<bool> {
     }
     let Some((last, middle)) = rest.split_last() else { return Ok(at == text.len()) };
     for piece in middle.iter().filter(|piece| !piece.is_empty()) {
-        spend(1)?;
-        match piece.find(&text[at..], spend)? {
+        context.spend(1)?;
+        match piece.find(&text[at..], context)? {
             Some(behind) => at += behind,
             None => return Ok(false),
         }
@@ -236,7 +233,7 @@ mod tests {
     /// Every pattern and text of a few characters, by both ways.
     #[test]
     fn pieces_match_what_the_plain_loop_matches() {
-        let spend: Spend<'_> = &|_| Ok(());
+        let context = Context::outside();
         let words = |letters: &[&str], most: usize| {
             let mut all = vec![String::new()];
             let mut from = 0;
@@ -254,8 +251,12 @@ mod tests {
         let texts = words(&["a", "b", "ä", "%"], 5);
         for pattern in words(&["a", "b", "ä", "%", "_", "\\%"], 4) {
             for text in &texts {
-                let expected = plain(text, &pattern, spend).unwrap();
-                assert_eq!(in_pieces(text, &pattern, spend).unwrap(), expected, "{text} {pattern}");
+                let expected = plain(text, &pattern, &context).unwrap();
+                assert_eq!(
+                    in_pieces(text, &pattern, &context).unwrap(),
+                    expected,
+                    "{text} {pattern}"
+                );
             }
         }
         let mut random = rightlink_env::Rng::from_seed(7);
@@ -266,8 +267,8 @@ mod tests {
         for _ in 0..20_000 {
             let text: String = word(&["a", "a", "ab", "ä"], 40);
             let pattern: String = word(&["a", "a", "ab", "%", "_", "ä"], 12);
-            let expected = plain(&text, &pattern, spend).unwrap();
-            assert_eq!(in_pieces(&text, &pattern, spend).unwrap(), expected, "{text} {pattern}");
+            let expected = plain(&text, &pattern, &context).unwrap();
+            assert_eq!(in_pieces(&text, &pattern, &context).unwrap(), expected, "{text} {pattern}");
         }
     }
 
@@ -290,11 +291,11 @@ mod tests {
             ("mississippi", "%issip%", true),
             ("ab", "%%%b", true),
         ] {
-            let found = matches(text, pattern, &|_| Ok(())).unwrap();
+            let found = matches(text, pattern, &Context::outside()).unwrap();
             assert_eq!(found, expected, "{text} like {pattern}");
         }
-        assert!(matches("ab", "a\\", &|_| Ok(())).is_err());
-        assert!(!matches("a", "a\\", &|_| Ok(())).unwrap());
+        assert!(matches("ab", "a\\", &Context::outside()).is_err());
+        assert!(!matches("a", "a\\", &Context::outside()).unwrap());
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub(crate) mod aggregate;
 pub(crate) mod casing;
 pub(crate) mod deparse;
 pub(crate) mod eval;
+pub(crate) mod held;
 pub(crate) mod like;
 mod math;
 mod md5;
@@ -42,6 +43,7 @@ use crate::parse::utility::Level;
 use crate::settings::Settings;
 use crate::types::declared::Modifier;
 use crate::types::{Datum, SqlType};
+use held::Held;
 use registry::Function;
 use sequences::{Ask, Sequences};
 
@@ -136,6 +138,8 @@ pub(crate) struct Context {
     pub(crate) pid: u32,
     /// Work until the next look at whether the statement is still wanted.
     pub(crate) work: Cell<usize>,
+    /// Memory of long values.
+    pub(crate) held: Held,
 }
 
 /// Work between two looks at whether the statement is still wanted: some milliseconds, where a unit
@@ -186,15 +190,15 @@ impl Context {
     }
 
     /// A context outside of any session.
-    #[cfg(test)]
-    pub(crate) fn for_tests() -> Context {
+    pub(crate) fn outside() -> Context {
         Context {
             params: Vec::new(),
             transaction_time: 0,
             statement_time: 0,
             random: Cell::new(0),
             operands: RefCell::default(),
-            database: "test".into(),
+            database: "".into(),
+            user: "".into(),
             db: None,
             probe: None,
             sequences: Sequences::default(),
@@ -204,6 +208,7 @@ impl Context {
             activity: Activity::default(),
             pid: 0,
             work: Cell::new(0),
+            held: Held::default(),
         }
     }
 

@@ -27,15 +27,17 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("||", &[T::Bytea, T::Bytea], T::Bytea, concat_bytes);
     registry.add("||", &[T::Text, T::Unknown], T::Text, concat);
     registry.add("||", &[T::Unknown, T::Text], T::Text, concat);
-    let text = [T::Text, T::Text];
-    registry.add("~~", &text, T::Bool, |v, context| like_of(v, context, false, false));
-    registry.add("!~~", &text, T::Bool, |v, context| like_of(v, context, false, true));
-    registry.add("~~*", &text, T::Bool, |v, context| like_of(v, context, true, false));
-    registry.add("!~~*", &text, T::Bool, |v, context| like_of(v, context, true, true));
+    registry
+        .add("~~", &[T::Text, T::Text], T::Bool, |v, context| like_of(v, context, false, false));
+    registry
+        .add("!~~", &[T::Text, T::Text], T::Bool, |v, context| like_of(v, context, false, true));
+    registry
+        .add("~~*", &[T::Text, T::Text], T::Bool, |v, context| like_of(v, context, true, false));
+    registry
+        .add("!~~*", &[T::Text, T::Text], T::Bool, |v, context| like_of(v, context, true, true));
     // Under a locale, by names that no statement can write.
-    let located = [T::Text; 3];
-    registry.add("~~* under", &located, T::Bool, |v, context| like_under(v, context, false));
-    registry.add("!~~* under", &located, T::Bool, |v, context| like_under(v, context, true));
+    registry.add("~~* under", &[T::Text; 3], T::Bool, |v, context| like_under(v, context, false));
+    registry.add("!~~* under", &[T::Text; 3], T::Bool, |v, context| like_under(v, context, true));
     registry.add("like_escape", &[T::Text, T::Text], T::Text, |v, _| like::with_escape(v));
     registry.add("^@", &[T::Text, T::Text], T::Bool, |v, _| match v {
         [Datum::Text(a), Datum::Text(b)] => Ok(Datum::Bool(a.starts_with(b.as_str()))),
@@ -379,11 +381,10 @@ fn concat_bytes(values: &[Datum], _: &Context) -> Result<Datum> {
 
 fn like_of(values: &[Datum], context: &Context, folds_case: bool, negated: bool) -> Result<Datum> {
     let [Datum::Text(text), Datum::Text(pattern)] = values else { return mismatch(values) };
-    let spend: like::Spend<'_> = &|units| context.spend(units);
     let found = if folds_case {
-        like::matches(&Casing::Simple.lower(text), &Casing::Simple.lower(pattern), spend)?
+        like::matches(&Casing::Simple.lower(text), &Casing::Simple.lower(pattern), context)?
     } else {
-        like::matches(text, pattern, spend)?
+        like::matches(text, pattern, context)?
     };
     Ok(Datum::Bool(found != negated))
 }
@@ -394,8 +395,7 @@ fn like_under(values: &[Datum], context: &Context, negated: bool) -> Result<Datu
         return mismatch(values);
     };
     let lower = |text: &str| casing::under("lower", text, locale);
-    let found = like::matches(&lower(text)?, &lower(pattern)?, &|units| context.spend(units))?;
-    Ok(Datum::Bool(found != negated))
+    Ok(Datum::Bool(like::matches(&lower(text)?, &lower(pattern)?, context)? != negated))
 }
 
 #[cfg(test)]

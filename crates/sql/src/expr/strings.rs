@@ -181,13 +181,15 @@ fn padding(registry: &mut Registry) {
     use SqlType as T;
     for (name, left) in [("lpad", true), ("rpad", false)] {
         if left {
-            registry.add(name, &[T::Text, T::Int4], T::Text, |v, _| pad(v, " ", true));
-            registry
-                .add(name, &[T::Text, T::Int4, T::Text], T::Text, |v, _| pad(v, text(v, 2), true));
+            registry.add(name, &[T::Text, T::Int4], T::Text, |v, c| pad(v, " ", true, c));
+            registry.add(name, &[T::Text, T::Int4, T::Text], T::Text, |v, c| {
+                pad(v, text(v, 2), true, c)
+            });
         } else {
-            registry.add(name, &[T::Text, T::Int4], T::Text, |v, _| pad(v, " ", false));
-            registry
-                .add(name, &[T::Text, T::Int4, T::Text], T::Text, |v, _| pad(v, text(v, 2), false));
+            registry.add(name, &[T::Text, T::Int4], T::Text, |v, c| pad(v, " ", false, c));
+            registry.add(name, &[T::Text, T::Int4, T::Text], T::Text, |v, c| {
+                pad(v, text(v, 2), false, c)
+            });
         }
     }
     for name in ["ltrim", "rtrim", "btrim"] {
@@ -199,16 +201,16 @@ fn padding(registry: &mut Registry) {
         registry.add(name, &[T::Text], T::Text, eval);
         registry.add(name, &[T::Text, T::Text], T::Text, eval);
     }
-    registry.add("repeat", &[T::Text, T::Int4], T::Text, |v, _| {
+    registry.add("repeat", &[T::Text, T::Int4], T::Text, |v, context| {
         let times = int(v, 1).max(0) as usize;
-        if text(v, 0).len().saturating_mul(times) > MAX_BYTES {
-            return Err(too_long());
-        }
+        let length = text(v, 0).len().saturating_mul(times);
+        check_length(length)?;
+        context.held.check_fits(length)?;
         Ok(Datum::Text(text(v, 0).repeat(times)))
     });
 }
 
-fn pad(values: &[Datum], fill: &str, left: bool) -> Result<Datum> {
+fn pad(values: &[Datum], fill: &str, left: bool, context: &Context) -> Result<Datum> {
     let source = text(values, 0);
     let wanted = int(values, 1).max(0) as usize;
     if wanted > MAX_BYTES / 4 {
@@ -218,6 +220,7 @@ fn pad(values: &[Datum], fill: &str, left: bool) -> Result<Datum> {
     if have >= wanted || fill.is_empty() {
         return Ok(Datum::Text(source.chars().take(wanted).collect()));
     }
+    context.held.check_fits(source.len() + (wanted - have) * 4)?;
     let filling: String = fill.chars().cycle().take(wanted - have).collect();
     Ok(Datum::Text(if left { filling + source } else { source.to_owned() + &filling }))
 }
@@ -248,15 +251,15 @@ fn searching(registry: &mut Registry) {
     registry.add("starts_with", &[T::Text, T::Text], T::Bool, |v, _| {
         Ok(Datum::Bool(text(v, 0).starts_with(text(v, 1))))
     });
-    registry.add("replace", &[T::Text, T::Text, T::Text], T::Text, |v, _| {
+    registry.add("replace", &[T::Text, T::Text, T::Text], T::Text, |v, context| {
         let (source, old, new) = (text(v, 0), text(v, 1), text(v, 2));
         if old.is_empty() {
             return Ok(Datum::Text(source.to_owned()));
         }
-        if new.len() > old.len()
-            && source.matches(old).count().saturating_mul(new.len()) > MAX_BYTES
-        {
-            return Err(too_long());
+        if new.len() > old.len() {
+            let length = source.matches(old).count().saturating_mul(new.len());
+            check_length(length)?;
+            context.held.check_fits(length)?;
         }
         Ok(Datum::Text(source.replace(old, new)))
     });

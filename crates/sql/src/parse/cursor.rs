@@ -20,6 +20,33 @@ fn is(token: &Token, word: &str) -> bool {
         if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
 }
 
+/// What an INSERT says of the values that it gives identity columns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Overriding {
+    /// They are stored, also where a column is GENERATED ALWAYS.
+    System,
+    /// They are passed over, and the sequence gives the values.
+    User,
+}
+
+impl Overriding {
+    /// The name under which it stands among the settings of sqlparser's INSERT.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Overriding::System => "overriding system value",
+            Overriding::User => "overriding user value",
+        }
+    }
+
+    /// What the statement says.
+    pub(crate) fn of(insert: &ast::Insert) -> Option<Overriding> {
+        let said = |what: &Overriding| {
+            insert.settings.iter().flatten().any(|setting| setting.key.value == what.name())
+        };
+        [Overriding::System, Overriding::User].into_iter().find(said)
+    }
+}
+
 /// Tokens and a place among them.
 pub(crate) struct Cursor {
     tokens: Vec<TokenWithSpan>,
@@ -56,6 +83,17 @@ impl Cursor {
             Some(token) => is(token, word),
             None => false,
         }
+    }
+
+    /// The place at which it stands, for [`Cursor::return_to`].
+    pub(crate) fn place(&self) -> usize {
+        self.at
+    }
+
+    /// Stands again at a place where it stood before.
+    pub(crate) fn return_to(&mut self, place: usize) {
+        assert!(place <= self.at, "no token is passed over");
+        self.at = place;
     }
 
     /// How many tokens there are still.
@@ -298,6 +336,35 @@ impl Cursor {
             self.at += 1;
         }
         Ok(self.tokens[start..self.at - 1].to_vec())
+    }
+
+    /// Takes OVERRIDING SYSTEM VALUE or OVERRIDING USER VALUE out of an INSERT: sqlparser knows
+    /// neither. They stand before the rows, outside of any parentheses.
+    pub(crate) fn overriding(&mut self) -> Option<Overriding> {
+        if !self.is("insert") {
+            return None;
+        }
+        let mut depth = 0usize;
+        for at in self.at..self.tokens.len().saturating_sub(2) {
+            let word = |ahead: usize, word: &str| is(&self.tokens[at + ahead].token, word);
+            match self.tokens[at].token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                _ if depth > 0 => {}
+                _ if word(0, "values") || word(0, "select") || word(0, "with") => return None,
+                _ if word(0, "overriding") && word(2, "value") => {
+                    let what = match () {
+                        () if word(1, "system") => Overriding::System,
+                        () if word(1, "user") => Overriding::User,
+                        () => return None,
+                    };
+                    self.tokens.drain(at..at + 3);
+                    return Some(what);
+                }
+                _ => {}
+            }
+        }
+        None
     }
 
     /// Takes the condition behind the columns of ON CONFLICT out of an INSERT: sqlparser knows

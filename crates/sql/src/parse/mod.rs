@@ -57,6 +57,9 @@ const LONG: usize = 1 << 20;
 /// Held while a long message is read.
 static READING: Mutex<()> = Mutex::new(());
 
+/// The name under which the condition of ON CONFLICT stands among the settings of an INSERT.
+pub(crate) const ARBITER: &str = "where";
+
 /// A statement.
 #[derive(Clone, Debug)]
 pub(crate) enum Stmt {
@@ -141,6 +144,11 @@ fn junk(number: &TokenWithSpan, next: &TokenWithSpan, lines: &Lines) -> Option<S
     let first = word.value.chars().next().filter(|_| word.quote_style.is_none())?;
     let message = format!("trailing junk after numeric literal at or near \"{digits}{first}\"");
     Some(SqlError::syntax(message).at(lines.position(number.span)))
+}
+
+/// About how many bytes the tree of a statement takes.
+pub(crate) fn weight(text: &str) -> usize {
+    weight::of(text)
 }
 
 /// Is it a name that could be taken for one with a schema in front?
@@ -234,11 +242,17 @@ pub(crate) fn statement(mut tokens: Vec<TokenWithSpan>, lines: &Lines) -> Result
         None => {
             cursor.plain_locks();
             cursor.current_of()?;
-            let arbiter = cursor.arbiter()?;
+            let overriding = cursor.overriding().map(|what| {
+                let value = ast::Expr::value(ast::Value::Null);
+                ast::Setting { key: ast::Ident::new(what.name()), value }
+            });
+            let arbiter = cursor
+                .arbiter()?
+                .map(|value| ast::Setting { key: ast::Ident::new(ARBITER), value });
             let mut statement = cursor.parse(|parser| parser.parse_statement())?;
-            if let (Some(value), ast::Statement::Insert(insert)) = (arbiter, &mut statement) {
+            if let ast::Statement::Insert(insert) = &mut statement {
                 // A place that this dialect has no other use for.
-                insert.settings = Some(vec![ast::Setting { key: ast::Ident::new("where"), value }]);
+                insert.settings = Some(arbiter.into_iter().chain(overriding).collect());
             }
             Stmt::Sql(Box::new(statement))
         }

@@ -3,6 +3,8 @@
 //! Invariants: an option is given once. Does not do: what the options mean together
 //! (`bind::ddl::sequence`).
 
+use sqlparser::tokenizer::Token;
+
 use crate::error::{Result, SqlError, code};
 use crate::parse::cursor::Cursor;
 use crate::parse::utility::Utility;
@@ -70,6 +72,90 @@ pub(super) fn alter(cursor: &mut Cursor) -> Result<Utility> {
         }
     }
     Ok(Utility::AlterSequence { name, options: found, if_exists })
+}
+
+/// What ALTER TABLE makes of the identity of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum IdentityChange {
+    /// ADD GENERATED .. AS IDENTITY
+    Add {
+        always: bool,
+        /// The parts of the sequence's name, where it is given.
+        name: Option<Vec<String>>,
+        options: SequenceOptions,
+    },
+    /// DROP IDENTITY
+    Drop { if_exists: bool },
+}
+
+/// ALTER TABLE t ALTER COLUMN c with a change of the identity of the column, in the form in which
+/// pg_dump writes it, which sqlparser does not know; `None` for anything else.
+pub(super) fn identity(cursor: &mut Cursor) -> Result<Option<Utility>> {
+    if !cursor.is("alter") || !cursor.is_at(1, "table") {
+        return Ok(None);
+    }
+    let start = cursor.place();
+    let found = identity_of(cursor)?;
+    if found.is_none() {
+        cursor.return_to(start);
+    }
+    Ok(found)
+}
+
+fn identity_of(cursor: &mut Cursor) -> Result<Option<Utility>> {
+    cursor.expect("alter")?;
+    cursor.expect("table")?;
+    let if_exists = cursor.take("if") && cursor.take("exists");
+    cursor.take("only");
+    let Ok(table) = cursor.qualified() else { return Ok(None) };
+    if !cursor.take("alter") {
+        return Ok(None);
+    }
+    cursor.take("column");
+    let Ok(column) = cursor.name() else { return Ok(None) };
+    let change = if cursor.is("add") && cursor.is_at(1, "generated") {
+        cursor.expect("add")?;
+        added(cursor)?
+    } else if cursor.is("drop") && cursor.is_at(1, "identity") {
+        cursor.expect("drop")?;
+        cursor.expect("identity")?;
+        let if_exists = cursor.take("if");
+        if if_exists {
+            cursor.expect("exists")?;
+        }
+        IdentityChange::Drop { if_exists }
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Utility::AlterIdentity { table, if_exists, column, change }))
+}
+
+/// What follows ADD.
+fn added(cursor: &mut Cursor) -> Result<IdentityChange> {
+    cursor.expect("generated")?;
+    let always = cursor.take("always");
+    if !always {
+        cursor.expect("by")?;
+        cursor.expect("default")?;
+    }
+    cursor.expect("as")?;
+    cursor.expect("identity")?;
+    let (mut name, mut all) = (None, SequenceOptions::default());
+    if cursor.take_token(&Token::LParen) {
+        while !cursor.take_token(&Token::RParen) {
+            let once = if cursor.is("sequence") && cursor.is_at(1, "name") {
+                cursor.expect("sequence")?;
+                cursor.expect("name")?;
+                name.replace(cursor.qualified()?).is_none()
+            } else {
+                option(cursor, &mut all, false)?
+            };
+            if !once {
+                return Err(SqlError::syntax("conflicting or redundant options"));
+            }
+        }
+    }
+    Ok(IdentityChange::Add { always, name, options: all })
 }
 
 fn options(cursor: &mut Cursor, may_restart: bool) -> Result<SequenceOptions> {

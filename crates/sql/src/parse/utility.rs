@@ -13,7 +13,7 @@ use sqlparser::tokenizer::Token;
 use crate::copy::options::CopyStatement;
 use crate::error::{Result, SqlError, code};
 use crate::parse::cursor::Cursor;
-use crate::parse::sequence::{self, SequenceOptions};
+use crate::parse::sequence::{self, IdentityChange, SequenceOptions};
 use crate::parse::{Parsed, Stmt, run, statement};
 
 /// A utility statement.
@@ -121,6 +121,15 @@ pub(crate) enum Utility {
         if_exists: bool,
         schema: String,
     },
+    /// ALTER TABLE ALTER COLUMN ADD GENERATED, DROP IDENTITY
+    AlterIdentity {
+        table: Vec<String>,
+        if_exists: bool,
+        column: String,
+        change: IdentityChange,
+    },
+    /// UNLISTEN: no session listens, so there is nothing to end.
+    Unlisten,
     Checkpoint,
     /// LOCK TABLE
     Lock {
@@ -265,6 +274,9 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
     if let Some(moved) = set_schema(cursor)? {
         return Ok(Some(moved));
     }
+    if let Some(altered) = sequence::identity(cursor)? {
+        return Ok(Some(altered));
+    }
     let Some(word) = cursor.take_any(&words) else { return Ok(None) };
     Ok(Some(match word {
         "begin" | "start" => begin(cursor, word == "start")?,
@@ -295,6 +307,12 @@ pub(crate) fn utility(cursor: &mut Cursor) -> Result<Option<Utility>> {
         "discard" => Utility::Discard(cursor.name()?),
         "explain" => explain(cursor)?,
         "reindex" => reindex(cursor)?,
+        "unlisten" => {
+            if !cursor.take_token(&Token::Mul) {
+                cursor.name()?;
+            }
+            Utility::Unlisten
+        }
         other => return Err(SqlError::unsupported(other.to_uppercase())),
     }))
 }
@@ -472,6 +490,10 @@ fn set(cursor: &mut Cursor) -> Result<Utility> {
     if cursor.take("default") || (zone && cursor.take("local")) {
         return Ok(Utility::Set { name, value: None, local });
     }
+    if zone && cursor.take("interval") {
+        let value = Some(vec![zone_of_interval(cursor)?]);
+        return Ok(Utility::Set { name, value, local });
+    }
     let mut values = Vec::new();
     loop {
         let value = match name.as_str() {
@@ -484,6 +506,18 @@ fn set(cursor: &mut Cursor) -> Result<Utility> {
             return Ok(Utility::Set { name, value: Some(values), local });
         }
     }
+}
+
+/// The offset of SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE: `0` where it is none, else as it is
+/// written, for the setting to refuse.
+fn zone_of_interval(cursor: &mut Cursor) -> Result<String> {
+    let offset = cursor.string().ok_or_else(|| cursor.unexpected())?;
+    if cursor.take("hour") && cursor.take("to") {
+        cursor.expect("minute")?;
+    }
+    let digits = offset.trim().trim_start_matches(['+', '-']);
+    let is_none = !digits.is_empty() && digits.chars().all(|c| matches!(c, '0' | ':'));
+    Ok(if is_none { "0".to_owned() } else { offset })
 }
 
 /// The statement that follows, which begins with none of these words: what wraps a statement wraps

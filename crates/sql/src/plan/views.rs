@@ -61,6 +61,7 @@ pub(crate) enum Kind {
     InfoSequences,
     SequencePosition,
     Tuples,
+    Keywords,
 }
 
 use SqlType::{Bool, Float4, Float8, Int2, Int4, Int8, Text, Tid, Timestamptz};
@@ -69,7 +70,7 @@ const fn view(name: &'static str, kind: Kind, columns: &'static [(&'static str, 
     View { name, kind, columns, args: &[] }
 }
 
-static VIEWS: [View; 30] = [
+static VIEWS: [View; 31] = [
     view(
         "pg_extension",
         Kind::Nothing,
@@ -442,6 +443,18 @@ static VIEWS: [View; 30] = [
         args: &[Text, Int8],
     },
     View {
+        name: "pg_get_keywords",
+        kind: Kind::Keywords,
+        columns: &[
+            ("word", Text),
+            ("catcode", Text),
+            ("barelabel", Bool),
+            ("catdesc", Text),
+            ("baredesc", Text),
+        ],
+        args: &[],
+    },
+    View {
         name: "pgstattuple",
         kind: Kind::Tuples,
         columns: &[
@@ -636,12 +649,19 @@ pub(crate) static SEQUENCE: View = View {
 
 /// The relation of a name; a schema in front must be that of the catalogs.
 pub(crate) fn relation(parts: &[String]) -> Option<&'static View> {
-    named(parts).filter(|view| view.args.is_empty())
+    named(parts).filter(|view| !view.is_function())
+}
+
+impl View {
+    /// Is it called with arguments, or with none, and no relation?
+    fn is_function(&self) -> bool {
+        !self.args.is_empty() || self.kind == Kind::Keywords
+    }
 }
 
 /// The function of a name.
 pub(crate) fn function(name: &str) -> Option<&'static View> {
-    VIEWS.iter().find(|view| view.name == name && !view.args.is_empty())
+    VIEWS.iter().find(|view| view.name == name && view.is_function())
 }
 
 fn named(parts: &[String]) -> Option<&'static View> {

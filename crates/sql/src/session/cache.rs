@@ -1,19 +1,26 @@
 //! Plans of what clients ask again: messages by their text or by their shape, and statements that
 //! were prepared.
 //!
-//! Invariants: a plan is used only while the tables it names have the versions it was bound to.
+//! Invariants:
+//! - A plan is used only while the tables it names have the versions it was bound to.
+//! - All plans are of one edition of the statistics: a new one makes all of them useless at once,
+//!   and what they hold, such as the statistics they were made by, is given back.
+//! - What is kept counts against the database's memory.
+//!
 //! Does not do: sharing between sessions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use rightlink::Reservation;
 use sqlparser::ast;
 
 use super::literals::{self, Cut, Shapes, Sharing};
 use super::prepared::{Planned, Prepared};
 use super::{Session, Sink};
 use crate::error::Result;
-use crate::parse::{Parsed, Stmt};
+use crate::parse::{self, Parsed, Stmt};
+use crate::statistics;
 use crate::types::{Datum, SqlType};
 
 /// Most messages whose plans are kept.
@@ -24,7 +31,7 @@ const MAX_TEXT: usize = 8 << 10;
 /// Plans of messages by their text.
 #[derive(Default)]
 pub(super) struct Cache {
-    plans: HashMap<String, Planned>,
+    plans: HashMap<String, Kept>,
     /// Those of messages that are equal but for their literals.
     shapes: Shapes,
     /// Statements that were prepared, by their text.
@@ -33,9 +40,36 @@ pub(super) struct Cache {
     apart: Option<Cut>,
     /// The plan of the statement that ran last.
     pub(super) last: Option<Planned>,
+    /// Edition of the statistics that the plans were made by.
+    edition: u64,
+}
+
+/// A plan and what it takes of the database's memory.
+struct Kept {
+    planned: Planned,
+    _memory: Reservation,
 }
 
 impl Cache {
+    /// Forgets all plans that are kept only to be fast.
+    pub(super) fn clear(&mut self) {
+        self.plans.clear();
+        self.shapes = Shapes::default();
+        self.statements.clear();
+    }
+
+    /// Forgets the plans that were made before statistics changed.
+    pub(super) fn forget_old(&mut self) {
+        let edition = statistics::edition();
+        if self.edition != edition {
+            self.edition = edition;
+            self.plans = HashMap::new();
+            self.shapes.forget_plans();
+            self.statements = HashMap::new();
+            self.last = None;
+        }
+    }
+
     /// Keeps a statement that was prepared, for the next time.
     pub(super) fn prepared(&mut self, prepared: &Arc<Prepared>) {
         if prepared.planned.is_none() || !(1..=MAX_TEXT).contains(&prepared.text.len()) {
@@ -77,7 +111,7 @@ impl Session {
 
     /// Runs a message whose plan is kept.
     pub(super) fn run_cached(&mut self, sql: &str, sink: &mut dyn Sink) -> Option<Result<()>> {
-        let own = self.cache.plans.get(sql).cloned();
+        let own = self.cache.plans.get(sql).map(|kept| kept.planned.clone());
         let cut = if own.is_none() { literals::cut(sql) } else { None };
         let (planned, params) = match own {
             Some(planned) => (planned, Vec::new()),
@@ -128,7 +162,7 @@ impl Session {
         let (sharing, planned) = match self.shared_plan(statement, parsed, (sql, &cut)) {
             Ok(Some(made)) => made,
             Ok(None) => {
-                self.cache.shapes.set_apart(&cut);
+                self.cache.shapes.set_apart(&cut, self.db.budget());
                 return None;
             }
             Err(error) if error.ends_statement() => return Some(Err(error)),
@@ -138,7 +172,7 @@ impl Session {
                 return None;
             }
         };
-        let params = self.cache.shapes.keep(&cut, sharing, &planned)?;
+        let params = self.cache.shapes.keep(&cut, sharing, &planned, self.db.budget())?;
         Some(self.run_only(&planned, params, sink))
     }
 
@@ -163,7 +197,7 @@ impl Session {
     /// Keeps the plan of a message of one statement that has run.
     pub(super) fn keep(&mut self, sql: &str) {
         if let Some(cut) = self.cache.apart.take() {
-            self.cache.shapes.set_apart(&cut);
+            self.cache.shapes.set_apart(&cut, self.db.budget());
         }
         let Some(planned) = self.cache.last.take() else { return };
         if sql.len() > MAX_TEXT {
@@ -172,13 +206,46 @@ impl Session {
         if self.cache.plans.len() >= MAX_CACHED {
             self.cache.plans.clear();
         }
-        self.cache.plans.insert(sql.to_owned(), planned);
+        // What the budget has no memory for is not kept.
+        let weight = parse::weight(sql) + sql.len();
+        if let Some(memory) = self.db.budget().try_reserve(weight) {
+            self.cache.plans.insert(sql.to_owned(), Kept { planned, _memory: memory });
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Plans of statements that are asked no more do not stay, with all that they hold, until as
+    /// many others have come.
+    #[test]
+    fn plans_go_when_statistics_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = rightlink::Database::open(dir.path()).unwrap();
+        let (mut session, mut other) = (Session::new(&db), Session::new(&db));
+        other.execute("create table t (a int, b text)").unwrap();
+        other.execute("insert into t select g, 'x' || g from generate_series(1, 500) g").unwrap();
+        other.execute("analyze t").unwrap();
+        session.execute("select a from t where a = 1").unwrap();
+        session.execute("select b from t").unwrap();
+        session.execute("select a as c from t where b = 'x7'").unwrap();
+        let kept = |session: &Session| session.cache.plans.len() + session.cache.shapes.count();
+        assert_eq!(kept(&session), 3);
+        let mut txn = db.begin();
+        let table = txn.describe("t").unwrap().id;
+        let statistics = statistics::store::load(&mut txn, table).unwrap().unwrap();
+        assert!(Arc::strong_count(&statistics) > 3, "all plans share them");
+        let old = Arc::downgrade(&statistics);
+        drop((statistics, txn));
+        other.execute("insert into t values (1000, 'y'); analyze t").unwrap();
+        assert!(old.upgrade().is_some(), "the plans are there until the session does something");
+        session.execute("select 1").unwrap();
+        assert!(kept(&session) <= 1, "{} plans", kept(&session));
+        assert!(old.upgrade().is_none(), "nobody uses what was replaced");
+        assert!(session.execute("select a as c from t where b = 'x7'").is_ok());
+    }
 
     /// Only what cannot be shared is set apart, not what failed for another reason.
     #[test]

@@ -301,7 +301,8 @@ impl Session {
             _ => None,
         };
         let read = most.map(|most| Read { rows: Vec::new(), memory, most });
-        let rows = Rows::Running { portal, read };
+        let memory = self.reserve_portal(&[])?;
+        let rows = Rows::Running { portal: portal.counted(memory), read };
         let table = (table, locks);
         let cursor = Cursor { rows, columns, kind, table, current: None, at: 0, end: None };
         self.cursors.insert(name.to_owned(), cursor);

@@ -13,10 +13,11 @@
 
 use std::collections::HashMap;
 
+use rightlink::{Budget, Reservation};
 use sqlparser::ast::{self, BinaryOperator as Op, Expr as Ast, SetExpr, UnaryOperator, Value};
 
 use super::prepared::Planned;
-use crate::parse::{Place, places};
+use crate::parse::{self, Place, places};
 use crate::types::{Datum, SqlType, numeric, text};
 
 /// Most literals of a message.
@@ -25,6 +26,8 @@ const MAX_LITERALS: usize = 256;
 const MAX_TEXT: usize = 8 << 10;
 /// Most keys that are kept.
 const MAX_KEYS: usize = 512;
+/// Bytes of a key beside its text.
+const KEY: usize = 256;
 /// Most plans of one key.
 const MAX_PLANS: usize = 8;
 
@@ -55,11 +58,20 @@ enum Slot {
 struct Shared {
     slots: Vec<Slot>,
     planned: Planned,
+    /// What it takes of the database's memory.
+    _memory: Reservation,
 }
 
-/// Plans by key; a key without plans has none that could be shared.
+/// The plans of one key; a key without plans has none that could be shared.
+struct Shape {
+    plans: Vec<Shared>,
+    /// What the key takes of the database's memory.
+    _memory: Reservation,
+}
+
+/// Plans by key.
 #[derive(Default)]
-pub(super) struct Shapes(HashMap<String, Vec<Shared>>);
+pub(super) struct Shapes(HashMap<String, Shape>);
 
 /// Cuts a message at its literals; `None` if it is no query or its text is anything but plain.
 pub(super) fn cut(sql: &str) -> Option<Cut> {
@@ -180,43 +192,46 @@ impl Literal {
     }
 }
 
-impl Shared {
-    /// The parameters for these literals, if the plan is theirs.
-    fn values(&self, literals: &[Literal]) -> Option<Vec<Datum>> {
-        if literals.len() != self.slots.len() {
-            return None;
-        }
-        let types = &self.planned.params;
-        let mut values = vec![Datum::Null; types.len()];
-        for (slot, literal) in self.slots.iter().zip(literals) {
-            match slot {
-                Slot::Fixed(wanted) if wanted == literal => {}
-                Slot::Fixed(_) => return None,
-                Slot::Parameter { at, negative } => {
-                    values[*at] = literal.value(*negative, types[*at])?;
-                }
+/// The parameters of these types for literals, if a plan with these slots is theirs.
+fn values(slots: &[Slot], types: &[SqlType], literals: &[Literal]) -> Option<Vec<Datum>> {
+    if literals.len() != slots.len() {
+        return None;
+    }
+    let mut values = vec![Datum::Null; types.len()];
+    for (slot, literal) in slots.iter().zip(literals) {
+        match slot {
+            Slot::Fixed(wanted) if wanted == literal => {}
+            Slot::Fixed(_) => return None,
+            Slot::Parameter { at, negative } => {
+                values[*at] = literal.value(*negative, types[*at])?;
             }
         }
-        Some(values)
     }
+    Some(values)
 }
 
 impl Shapes {
     /// The plan for a message and its parameters.
     pub(super) fn find(&self, cut: &Cut) -> Option<(Planned, Vec<Datum>)> {
-        let plans = self.0.get(&cut.key)?;
-        plans.iter().find_map(|one| Some((one.planned.clone(), one.values(&cut.literals)?)))
+        let shape = self.0.get(&cut.key)?;
+        shape.plans.iter().find_map(|one| {
+            let values = values(&one.slots, &one.planned.params, &cut.literals)?;
+            Some((one.planned.clone(), values))
+        })
     }
 
     /// May a message of this key get a plan that others share?
     pub(super) fn may_share(&self, cut: &Cut) -> bool {
-        !cut.literals.is_empty() && self.0.get(&cut.key).is_none_or(|plans| !plans.is_empty())
+        let shares = |shape: &Shape| !shape.plans.is_empty();
+        !cut.literals.is_empty() && self.0.get(&cut.key).is_none_or(shares)
     }
 
-    /// No message of this key shares a plan.
-    pub(super) fn set_apart(&mut self, cut: &Cut) {
+    /// No message of this key shares a plan; not noted where the budget has no memory for that.
+    pub(super) fn set_apart(&mut self, cut: &Cut, budget: &Budget) {
         self.make_room();
-        self.0.insert(cut.key.clone(), Vec::new());
+        if let Some(memory) = budget.try_reserve(KEY + cut.key.len()) {
+            self.0.insert(cut.key.clone(), Shape { plans: Vec::new(), _memory: memory });
+        }
     }
 
     /// Forgets the plans of a key: a table has changed.
@@ -224,22 +239,38 @@ impl Shapes {
         self.0.remove(&cut.key);
     }
 
-    /// Keeps a plan; gives its parameters for the message that it was made for.
+    /// Gives the parameters of a plan for the message that it was made for, and keeps the plan if
+    /// the budget has memory for it.
     pub(super) fn keep(
         &mut self,
         cut: &Cut,
         Sharing { slots, .. }: Sharing,
         planned: &Planned,
+        budget: &Budget,
     ) -> Option<Vec<Datum>> {
-        let shared = Shared { slots, planned: planned.clone() };
-        let values = shared.values(&cut.literals)?;
+        let values = values(&slots, &planned.params, &cut.literals)?;
         self.make_room();
-        let plans = self.0.entry(cut.key.clone()).or_default();
+        let key = budget.try_reserve(KEY + cut.key.len());
+        let plan = budget.try_reserve(parse::weight(&cut.key));
+        let (Some(key), Some(memory)) = (key, plan) else { return Some(values) };
+        let new = || Shape { plans: Vec::new(), _memory: key };
+        let plans = &mut self.0.entry(cut.key.clone()).or_insert_with(new).plans;
         if plans.len() >= MAX_PLANS {
             plans.remove(0);
         }
-        plans.push(shared);
+        plans.push(Shared { slots, planned: planned.clone(), _memory: memory });
         Some(values)
+    }
+
+    /// Forgets all plans, but not which keys have none that could be shared.
+    pub(super) fn forget_plans(&mut self) {
+        self.0.retain(|_, shape| shape.plans.is_empty());
+    }
+
+    /// Keys that have plans.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.0.values().filter(|shape| !shape.plans.is_empty()).count()
     }
 
     fn make_room(&mut self) {

@@ -51,7 +51,7 @@ use crate::parse::{self, Parsed};
 use crate::plan::Column;
 use crate::settings::Settings;
 use crate::statistics::store;
-use crate::types::Row;
+use crate::types::{Datum, Row};
 use prepared::{Portal, Prepared};
 use transaction::Active;
 
@@ -211,6 +211,32 @@ impl Session {
         let mut gather = Gather::default();
         self.run(sql, &mut gather)?;
         Ok(gather.done)
+    }
+
+    /// Runs one statement with values for its parameters `$1`, `$2` .. and gathers what it gives.
+    /// The parameters' types are inferred; the plan of a statement that is run again is kept.
+    ///
+    /// # Errors
+    /// What is wrong with the statement or its values; more than one statement; too many or too
+    /// few values.
+    pub fn execute_with(&mut self, sql: &str, parameters: Vec<Datum>) -> Result<Outcome> {
+        let result = self.run_unnamed(sql, parameters);
+        let ended = self.sync();
+        let outcome = result?;
+        ended.map(|()| outcome)
+    }
+
+    fn run_unnamed(&mut self, sql: &str, parameters: Vec<Datum>) -> Result<Outcome> {
+        let described = self.prepare("", sql, &[])?;
+        self.bind("", "", parameters)?;
+        let mut gather = Gather::default();
+        let execution = self.execute_portal("", 0, &mut gather)?;
+        let mut outcome = gather.now;
+        outcome.columns = described.columns;
+        if let Execution::Complete(tag) = execution {
+            outcome.tag = tag.into_owned();
+        }
+        Ok(outcome)
     }
 
     /// Sets a setting outside of any transaction, as a client does when it connects; RESET returns

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use rightlink::Transaction;
+use rightlink::{Reservation, Transaction};
 
 use super::statement::verb;
 use super::{Session, Sink};
@@ -18,11 +18,15 @@ use crate::exec::tables::{Along, Tables};
 use crate::exec::write::Changed;
 use crate::expr::Context;
 use crate::parse::utility::Utility;
-use crate::parse::{Parsed, Stmt};
+use crate::parse::{self, Parsed, Stmt};
 use crate::plan::{Column, Plan};
 use crate::schemas::SearchPath;
 use crate::statistics;
 use crate::types::{Datum, Row, SqlType, cast};
+
+/// What a portal takes beside the values of its parameters: its name, its plan's streams, what they
+/// may ask of the session.
+const PORTAL: usize = 4 << 10;
 
 /// A plan and the types of its parameters.
 #[derive(Clone)]
@@ -46,6 +50,8 @@ pub(super) struct Prepared {
     pub(super) planned: Option<Planned>,
     pub(super) given: Vec<SqlType>,
     description: Description,
+    /// What it takes of the database's memory.
+    memory: Arc<Reservation>,
 }
 
 /// What a client may know about a prepared statement.
@@ -75,6 +81,8 @@ pub(super) struct Portal {
     state: State,
     /// When it began, among the session's cursors and portals.
     number: u64,
+    /// What a portal with a name takes of the database's memory.
+    memory: Option<Reservation>,
 }
 
 enum State {
@@ -185,7 +193,13 @@ impl Portal {
         done: Option<Changed>,
     ) -> Portal {
         let context = Box::new(context);
-        Portal { state: State::Running { plan, stream, context, done, count: 0 }, number }
+        let state = State::Running { plan, stream, context, done, count: 0 };
+        Portal { state, number, memory: None }
+    }
+
+    /// The portal with what it takes of the database's memory.
+    pub(super) fn counted(self, memory: Reservation) -> Portal {
+        Portal { memory: Some(memory), ..self }
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -291,13 +305,48 @@ impl Session {
             Some(Stmt::Utility(utility)) => description.columns = self.utility_columns(utility),
             None => {}
         }
+        let memory = Arc::new(self.reserve_statement(parsed.as_deref(), text)?);
         let (given, text) = (types.to_vec(), text.into());
-        let prepared = Prepared { text, parsed, planned, given, description };
+        let prepared = Prepared { text, parsed, planned, given, description, memory };
         let description = prepared.description.clone();
         let prepared = Arc::new(prepared);
         self.cache.prepared(&prepared);
         self.prepared.insert(name.to_owned(), prepared);
         Ok(description)
+    }
+
+    /// Reserves what a prepared statement takes: its tree, and its plan, which is no larger. PREPARE
+    /// has no text of its own.
+    fn reserve_statement(&mut self, parsed: Option<&Parsed>, text: &str) -> Result<Reservation> {
+        let weight = match parsed.map(|parsed| &parsed.stmt) {
+            Some(Stmt::Sql(statement)) if text.is_empty() => parse::weight(&statement.to_string()),
+            _ => parse::weight(text) + text.len(),
+        };
+        self.reserve(weight, "a prepared statement", "DEALLOCATE frees what is not needed.")
+    }
+
+    /// Reserves what a portal or cursor with these parameters takes.
+    pub(super) fn reserve_portal(&mut self, params: &[Datum]) -> Result<Reservation> {
+        let values: usize = params.iter().map(Datum::heap_bytes).sum();
+        let bytes = PORTAL + size_of_val(params) + values;
+        self.reserve(bytes, "a portal", "CLOSE frees what is not needed.")
+    }
+
+    /// Reserves memory for what a client keeps in the session. Plans that are kept only to be fast
+    /// make way.
+    fn reserve(&mut self, bytes: usize, what: &str, hint: &str) -> Result<Reservation> {
+        if let Some(reservation) = self.db.budget().try_reserve(bytes) {
+            return Ok(reservation);
+        }
+        self.cache.clear();
+        let budget = self.db.budget();
+        budget.try_reserve(bytes).ok_or_else(|| {
+            let detail = format!(
+                "{what} of about {bytes} bytes does not fit the memory budget of {} bytes.",
+                budget.limit()
+            );
+            SqlError::new(code::OUT_OF_MEMORY, "out of memory").detail(detail).hint(hint)
+        })
     }
 
     fn find_prepared(&self, name: &str) -> Result<Arc<Prepared>> {
@@ -392,13 +441,17 @@ impl Session {
         }
         let types = prepared.planned.as_ref().map_or(&[][..], |planned| &planned.params);
         let params = convert(params, types)?;
+        let memory = match portal.is_empty() {
+            true => None,
+            false => Some(self.reserve_portal(&params)?),
+        };
         if !portal.is_empty() && self.portals.contains_key(portal) {
             let message = format!("cursor \"{portal}\" already exists");
             return Err(SqlError::new(code::DUPLICATE_CURSOR, message));
         }
         let state = State::Bound { statement: prepared, params };
         let number = self.begins();
-        self.portals.insert(portal.to_owned(), Portal { state, number });
+        self.portals.insert(portal.to_owned(), Portal { state, number, memory });
         Ok(())
     }
 
@@ -421,7 +474,7 @@ impl Session {
             return Err(self.failed(no_portal(name)));
         };
         let (state, number) = (std::mem::replace(&mut kept.state, State::Finished), kept.number);
-        let mut portal = Portal { state, number };
+        let mut portal = Portal { state, number, memory: kept.memory.take() };
         let result = self.advance(&mut portal, limit, sink);
         match self.portals.get_mut(name) {
             Some(kept) if result.is_ok() => *kept = portal,
@@ -465,7 +518,8 @@ impl Session {
             }
             self.check_usable()?;
             let plan = self.current_plan(&statement)?;
-            *portal = self.open(plan, params)?;
+            let opened = self.open(plan, params)?;
+            *portal = Portal { memory: portal.memory.take(), ..opened };
         } else {
             portal.state = before;
         }
@@ -529,6 +583,7 @@ impl Session {
             planned: Some(again.clone()),
             given: prepared.given.clone(),
             description: prepared.description.clone(),
+            memory: Arc::clone(&prepared.memory),
         };
         let known = |other: &Arc<Prepared>| std::ptr::eq(Arc::as_ptr(other), prepared);
         if let Some(slot) = self.prepared.values_mut().find(|other| known(other)) {

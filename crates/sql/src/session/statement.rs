@@ -14,6 +14,7 @@ use super::{Session, Sink};
 use crate::bind::ddl;
 use crate::error::{Result, SqlError};
 use crate::exec::{self, Stream};
+use crate::expr::held::Held;
 use crate::expr::{Context, Db};
 use crate::parse::utility::Utility;
 use crate::parse::{Parsed, Stmt};
@@ -276,6 +277,7 @@ impl Session {
             activity: self.seat.activity(),
             pid: self.seat.pid(),
             work: Cell::new(0),
+            held: Held::of(self.db.budget()),
         }
     }
 

@@ -80,6 +80,7 @@ impl Session {
             }
         });
         self.several = false;
+        self.cache.forget_old();
         self.set_deadline();
         self.follow_settings();
     }

@@ -162,6 +162,13 @@ impl Session {
                 };
                 return self.define_as(read, sink);
             }
+            Utility::AlterIdentity { table, if_exists, column, change } => {
+                let read = |resolver: &mut Resolver<'_>| {
+                    ddl::alter_identity(table, *if_exists, column, change, resolver)
+                };
+                return self.define_as(read, sink);
+            }
+            Utility::Unlisten => "UNLISTEN",
             Utility::Lock { tables, mode, nowait } => {
                 self.lock_tables(tables, *mode, *nowait)?;
                 "LOCK TABLE"

@@ -5,6 +5,7 @@
 //! | `sample` | rows of a table chosen by chance, in bounded memory |
 //! | `gather` | what a sample says about a column |
 //! | `share` | the share of rows that a comparison with a value is true of |
+//! | `shared` | one copy of statistics for all plans that were made by them |
 //! | `store` | where statistics are kept |
 //!
 //! Invariants: statistics decide which way rows are found, never which rows those are; what is
@@ -14,6 +15,7 @@
 mod gather;
 mod sample;
 mod share;
+mod shared;
 pub(crate) mod store;
 
 pub(crate) use gather::analyze;

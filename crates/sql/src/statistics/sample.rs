@@ -118,7 +118,9 @@ fn kept(value: rightlink::Value, ty: SqlType) -> Kept {
         Datum::Null => Kept::Null,
         Datum::Text(text) if text.len() > WIDE => Kept::Wide(text.len()),
         Datum::Bytes(bytes) if bytes.len() > WIDE => Kept::Wide(bytes.len()),
-        Datum::Numeric(number) if number.as_bytes().len() > WIDE => Kept::Wide(number.as_bytes().len()),
+        Datum::Numeric(number) if number.as_bytes().len() > WIDE => {
+            Kept::Wide(number.as_bytes().len())
+        }
         // Not a number, or infinite, and compares with no number here.
         Datum::Text(text) if ty == SqlType::Numeric => Kept::Wide(text.len()),
         value => Kept::Value(value),

@@ -14,7 +14,9 @@ use rightlink::{
     Database, Error, OnConflict, ScanOptions, TableInfo, TableSchema, Transaction, Type, Value,
 };
 
-use super::Statistics;
+use rightlink_env::sync::Arc;
+
+use super::{Statistics, shared};
 use crate::error::{Result, SqlError, code};
 
 /// The table's name, as PostgreSQL's.
@@ -47,9 +49,12 @@ fn unless_it_ends(error: Error) -> Result<()> {
 }
 
 /// What is known about the table of this number.
-pub(crate) fn load(txn: &mut Transaction, table: u32) -> Result<Option<Statistics>> {
+pub(crate) fn load(txn: &mut Transaction, table: u32) -> Result<Option<Arc<Statistics>>> {
     match txn.get(TABLE, &[key(table)]) {
-        Ok(row) => Ok(row.as_ref().and_then(|row| decode(&row.values))),
+        Ok(row) => Ok(row.as_ref().and_then(|row| match &row.values[..] {
+            [Value::Int8(_), Value::Text(text)] => shared::decode(text),
+            _ => None,
+        })),
         Err(error) => unless_it_ends(error).map(|()| None),
     }
 }

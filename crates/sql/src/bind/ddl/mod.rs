@@ -19,6 +19,8 @@ pub(crate) mod sequence;
 pub(crate) mod storage;
 mod table;
 
+pub(crate) use table::identity_from;
+
 use rightlink::{IndexMethod, IndexSchema, KeyColumn, TableSchema};
 use sqlparser::ast::{
     self, CommentObject, DataType, Expr as Ast, IndexType, NullsDistinctOption, ObjectType,
@@ -27,7 +29,7 @@ use sqlparser::ast::{
 
 use super::{collate, names};
 use crate::error::{Result, SqlError, code};
-use crate::parse::sequence::SequenceOptions;
+use crate::parse::sequence::{IdentityChange, SequenceOptions};
 use crate::plan::notes::{ColumnNotes, ForeignKey};
 use crate::schemas::Resolver;
 
@@ -216,6 +218,7 @@ pub(crate) enum Alteration {
     /// `None` is none.
     Default(String, Option<Ast>),
     Nullable(String, bool),
+    Identity(String, IdentityChange),
     Storage(storage::Storage),
     /// With what USING says.
     Type(String, DataType, Option<Ast>),
@@ -370,7 +373,20 @@ pub(crate) fn rename_sequence(
     Ok(Definition::RenameSequence { name, to, if_exists })
 }
 
-/// The sequence that ALTER SEQUENCE means.
+/// ALTER TABLE with a change of a column's identity.
+pub(crate) fn alter_identity(
+    table: &[String],
+    if_exists: bool,
+    column: &str,
+    change: &IdentityChange,
+    resolver: &mut Resolver<'_>,
+) -> Result<Definition> {
+    let table = sequence_name(table, if_exists, resolver)?;
+    let changes = vec![Alteration::Identity(column.to_owned(), change.clone())];
+    Ok(Definition::Alter { table, if_exists, changes })
+}
+
+/// The sequence that ALTER SEQUENCE means, or the table that ALTER TABLE does.
 pub(crate) fn sequence_name(
     name: &[String],
     if_exists: bool,

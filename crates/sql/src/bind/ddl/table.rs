@@ -15,6 +15,7 @@ use super::{
     Definition, NewCheck, NewTable, columns_in_name, names, primary, sequence, storage, unique,
 };
 use crate::error::{Result, SqlError, code};
+use crate::parse::sequence::SequenceOptions;
 use crate::plan::notes::{Action, ColumnNotes, ForeignKey};
 use crate::schemas::{Resolver, bare, beside};
 use crate::types::SqlType;
@@ -323,14 +324,24 @@ fn identity(
     generated: GeneratedAs,
     options: &Option<Vec<ast::SequenceOptions>>,
 ) -> Result<IdentitySchema> {
+    let options = sequence::of_identity(options.as_deref().unwrap_or_default())?;
+    identity_from(name, kind, matches!(generated, GeneratedAs::Always), &options)
+}
+
+/// The identity of a column of type `kind` by the options of its sequence.
+pub(crate) fn identity_from(
+    name: &str,
+    kind: Type,
+    always: bool,
+    options: &SequenceOptions,
+) -> Result<IdentitySchema> {
     if !matches!(kind, Type::Int2 | Type::Int4 | Type::Int8) {
         let message = "identity column type must be smallint, integer, or bigint";
         return Err(SqlError::new(code::INVALID_PARAMETER, message));
     }
-    let options = sequence::of_identity(options.as_deref().unwrap_or_default())?;
-    let schema = sequence::made(name, SqlType::of_column(kind), &options)?;
+    let schema = sequence::made(name, SqlType::of_column(kind), options)?;
     Ok(IdentitySchema {
-        always: matches!(generated, GeneratedAs::Always),
+        always,
         start: schema.start,
         increment: schema.increment,
         min: Some(schema.min),

@@ -1,6 +1,6 @@
 //! ALTER TABLE.
 //!
-//! Does not do: identity for a column that is there, columns of another type (`retype`).
+//! Does not do: columns of another type (`retype`), identity (`identity`).
 
 use rightlink::{Busy, ColumnDefault, ColumnSchema, Error, LockMode, Type, Value};
 
@@ -88,6 +88,7 @@ impl Definer<'_> {
                 let retyped: Vec<&str> = retyped.collect();
                 self.change_type(table, (column, kind, using.as_ref()), &retyped)
             }
+            Alteration::Identity(column, change) => self.change_identity(table, column, change),
             Alteration::Nullable(column, nullable) => self.set_nullable(table, column, *nullable),
             Alteration::Storage(storage) => {
                 let before = named(table, self.txn.describe(table))?.auto_vacuum;

@@ -19,6 +19,7 @@ mod alter;
 mod collation;
 mod comment;
 mod constraints;
+mod identity;
 mod rename;
 mod retype;
 mod schema;

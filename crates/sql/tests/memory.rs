@@ -1,0 +1,166 @@
+//! What statements and sessions hold counts against the memory budget: `53200` instead of a process
+//! that is out of memory, and the next statement works.
+
+use rightlink::Database;
+use rightlink_sql::{Datum, Outcome, Session};
+
+/// A database of the least memory, with a table.
+fn small() -> (tempfile::TempDir, Database) {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::options().memory(16 << 20).open(dir.path()).unwrap();
+    Session::new(&db).execute("create table t (a int primary key, b text)").unwrap();
+    (dir, db)
+}
+
+fn code(result: Result<Vec<Outcome>, rightlink_sql::SqlError>) -> &'static str {
+    match result {
+        Ok(_) => "00000",
+        Err(error) => error.sqlstate,
+    }
+}
+
+fn free(db: &Database) -> usize {
+    db.budget().available()
+}
+
+#[test]
+fn values_of_one_row_that_do_not_fit_end_their_statement_only() {
+    let (_dir, db) = small();
+    let mut session = Session::new(&db);
+    session.execute("insert into t values (1, 'x')").unwrap();
+    let before = free(&db);
+    let long = format!("repeat('x', {})", before / 4);
+    let many = |count: usize| vec![long.as_str(); count].join(", ");
+    for statement in [
+        // Arguments of one call, of calls in calls, and of one that takes lists.
+        format!("select length(concat({}))", many(10)),
+        format!("select length({long} || ({long} || ({long} || ({long} || {long}))))"),
+        format!("select length(concat_ws(',', {}))", many(20)),
+        // Columns of one row.
+        format!("select {}", many(20)),
+        format!("select * from (select {}) as row", many(20)),
+        format!("values ({})", many(20)),
+        format!("update t set b = concat({})", many(10)),
+        format!(
+            "insert into t values (2, 'y') on conflict (a) do update set b = concat({})",
+            many(10)
+        ),
+        format!("insert into t values (3, 'y') returning {}", many(20)),
+        // One value.
+        format!("select repeat('x', {})", 63 << 20),
+        format!("select length(lpad('x', {}))", 15 << 20),
+        format!("select replace({long}, 'x', 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy')"),
+        // Operands of switches inside of one another.
+        format!(
+            "select case {long} when case {long} when case {long} when case {long} when \
+                 {long} then 'a' end then 'b' end then 'c' end then 'd' end"
+        ),
+    ] {
+        assert_eq!(code(session.execute(&statement)), "53200", "{}", &statement[..60]);
+        assert_eq!(code(session.execute("select count(*) from t")), "00000");
+    }
+    // What fits is not refused, however often it is made.
+    for statement in [
+        format!("select length({long} || 'y')"),
+        format!("select length({long}), length({long}), length({long}), length({long})"),
+        format!("select sum(length({long})) from generate_series(1, 20)"),
+        format!("select length({long} || g) from generate_series(1, 20) as g order by 1"),
+        format!("select {long} from generate_series(1, 5) where length({long}) > 3 limit 1"),
+    ] {
+        assert_eq!(code(session.execute(&statement)), "00000", "{}", &statement[..60]);
+    }
+    drop(session);
+    assert!(free(&db) + (1 << 20) >= before, "nothing stays reserved");
+    assert!(db.verify().unwrap().is_clean());
+}
+
+#[test]
+fn prepared_statements_are_counted() {
+    let (_dir, db) = small();
+    let before = free(&db);
+    let mut session = Session::new(&db);
+    let mut other = Session::new(&db);
+    let mut refused = None;
+    for number in 0..100_000 {
+        let sql = format!("select a + {number} from t where a = $1");
+        if let Err(error) = session.prepare(&format!("s{number}"), &sql, &[]) {
+            refused = Some((number, error));
+            break;
+        }
+    }
+    let (count, error) = refused.expect("a hundred thousand do not fit");
+    assert_eq!(error.sqlstate, "53200");
+    assert!(count > 50, "{count} prepared statements fit");
+    session.sync().unwrap();
+    // Those that are there go on working, and others make do with what is left or are refused.
+    session.bind("", "s7", vec![Datum::Int4(1)]).unwrap();
+    session.sync().unwrap();
+    assert!(matches!(code(other.execute("select 1")), "00000" | "53200"));
+    session.execute("deallocate all").unwrap();
+    assert!(free(&db) + (2 << 20) >= before, "what was deallocated is free");
+    let mut sql_level = 0;
+    while session.execute(&format!("prepare p{sql_level} as select a from t where b = $1")).is_ok()
+    {
+        sql_level += 1;
+        assert!(sql_level < 100_000, "PREPARE is counted, too");
+    }
+    drop(session);
+    assert_eq!(code(other.execute("insert into t values (1, 'x')")), "00000");
+    assert!(db.verify().unwrap().is_clean());
+}
+
+#[test]
+fn portals_and_cursors_are_counted() {
+    let (_dir, db) = small();
+    let before = free(&db);
+    let mut session = Session::new(&db);
+    session.execute("begin").unwrap();
+    session.prepare("s", "select a from t where b = $1", &[]).unwrap();
+    let value = || vec![Datum::Text("v".repeat(10_000))];
+    let mut portals = 0;
+    let error = loop {
+        match session.bind(&format!("p{portals}"), "s", value()) {
+            Ok(()) => portals += 1,
+            Err(error) => break error,
+        }
+        assert!(portals < 100_000, "portals are counted");
+    };
+    assert_eq!(error.sqlstate, "53200");
+    session.execute("rollback").unwrap();
+    session.execute("begin").unwrap();
+    let mut cursors = 0;
+    let error = loop {
+        match session.execute(&format!("declare c{cursors} no scroll cursor for select a from t")) {
+            Ok(_) => cursors += 1,
+            Err(error) => break error,
+        }
+        assert!(cursors < 100_000, "cursors are counted");
+    };
+    assert_eq!(error.sqlstate, "53200");
+    session.execute("rollback").unwrap();
+    drop(session);
+    assert!(free(&db) + (1 << 20) >= before, "what has ended is free");
+    assert!(db.verify().unwrap().is_clean());
+}
+
+/// Plans that are kept only to be fast make way for what is needed, and nothing fails for them.
+#[test]
+fn plans_that_are_kept_take_no_more_than_there_is() {
+    let (_dir, db) = small();
+    let before = free(&db);
+    let mut sessions: Vec<Session> = (0..8).map(|_| Session::new(&db)).collect();
+    for number in 0..300 {
+        let columns: Vec<String> = (0..200).map(|at| format!("a + {number} + {at}")).collect();
+        let sql = format!("select {} from t where b = 'k{number}'", columns.join(", "));
+        for session in &mut sessions {
+            session.execute(&sql).unwrap();
+        }
+    }
+    for session in &mut sessions {
+        session.prepare("needed", "select a from t where b = $1", &[]).unwrap();
+        session.sync().unwrap();
+    }
+    drop(sessions);
+    assert!(free(&db) + (1 << 20) >= before);
+    assert!(db.verify().unwrap().is_clean());
+}
