@@ -9,6 +9,7 @@
 //! | `load`, `descent`, `dead_rows`, `hot_update` | an experiment each |
 //! | `insert_prefetch`, `index_scan`, `limit_sweep` | an experiment each |
 //! | `beside_writes`, `memory`, `online_index` | an experiment each |
+//! | `first_build` | from `cargo add` to a program that runs |
 //! | `methods` | worker threads against io_uring |
 //!
 //! Invariants: an experiment uses only the public names of `rightlink`; its data lies in a
@@ -23,6 +24,7 @@ mod cpu;
 mod dead_rows;
 mod descent;
 mod device;
+mod first_build;
 mod hot_update;
 mod index_scan;
 mod insert_prefetch;
@@ -107,6 +109,12 @@ const EXPERIMENTS: &[Experiment] = &[
         about: hot_update::ABOUT,
         knobs: hot_update::KNOBS,
         run: hot_update::run,
+    },
+    Experiment {
+        name: first_build::NAME,
+        about: first_build::ABOUT,
+        knobs: first_build::KNOBS,
+        run: first_build::run,
     },
 ];
 

@@ -116,3 +116,8 @@ pub use sort::{Sorted, Sorter};
 pub use table::sequence::SequencePosition;
 pub use table::{Busy, Change, ChangeAt, Mark, Merge, Upserted, Wanted, WantedAt, Written};
 pub use txn::{DeadHints, LockMode, RowLock};
+
+/// The examples of the README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

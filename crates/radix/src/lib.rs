@@ -47,3 +47,8 @@ pub use iter::Iter;
 pub use map::{Map, Set};
 pub use shared::Shared;
 pub use store::{Fixed, GROUP, Runs};
+
+/// The examples of the README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

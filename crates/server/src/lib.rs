@@ -56,3 +56,8 @@ pub use commands::{Call, Channel, Commands, Ending};
 pub use config::{Config, ConfigError, OWNER_PLACES};
 pub use owner::{Canceller, CommandError, Owner};
 pub use server::{Server, Stopper};
+
+/// The examples of the README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

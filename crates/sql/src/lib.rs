@@ -114,3 +114,8 @@ pub trait PreparedSelect: Send {
         sink: &mut dyn FnMut(Row) -> bool,
     ) -> Result<()>;
 }
+
+/// The examples of the README, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
