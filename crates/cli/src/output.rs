@@ -36,11 +36,11 @@ impl Write for Sent {
 }
 
 /// Where an [`Output`] wrote before it was diverted.
-pub(crate) struct Diverted(BufWriter<Box<dyn Write>>);
+pub(crate) struct Diverted(BufWriter<Box<dyn Write + Send>>);
 
 /// Where results go.
 pub(crate) struct Output {
-    inner: BufWriter<Box<dyn Write>>,
+    inner: BufWriter<Box<dyn Write + Send>>,
     bar: Bar,
     json: bool,
     colour: bool,
@@ -55,7 +55,7 @@ impl Output {
     pub(crate) fn stdout(json: bool) -> Self {
         let stdout = io::stdout();
         let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none() && !json;
-        let inner = BufWriter::with_capacity(1 << 16, Box::new(stdout) as Box<dyn Write>);
+        let inner = BufWriter::with_capacity(1 << 16, Box::new(stdout) as Box<dyn Write + Send>);
         let bar = if !json && io::stderr().is_terminal() { Bar::Terminal } else { Bar::Nowhere };
         Self { inner, bar, json, colour, outlives: false, lost: None }
     }
@@ -64,13 +64,14 @@ impl Output {
     /// shows how far the work is.
     pub(crate) fn of_call(json: bool, call: Call, watched: bool) -> Self {
         let bar = if watched { Bar::Client(call.clone()) } else { Bar::Nowhere };
-        let inner = BufWriter::with_capacity(1 << 15, Box::new(Sent(call)) as Box<dyn Write>);
+        let inner =
+            BufWriter::with_capacity(1 << 15, Box::new(Sent(call)) as Box<dyn Write + Send>);
         Self { inner, bar, json, colour: false, outlives: false, lost: None }
     }
 
     /// Writes to `other` instead, until [`Output::returned`]; what was written before is handed
     /// over first.
-    pub(crate) fn diverted(&mut self, other: Box<dyn Write>) -> Result<Diverted, Failure> {
+    pub(crate) fn diverted(&mut self, other: Box<dyn Write + Send>) -> Result<Diverted, Failure> {
         self.flush()?;
         let other = BufWriter::with_capacity(1 << 16, other);
         Ok(Diverted(std::mem::replace(&mut self.inner, other)))
@@ -136,7 +137,7 @@ impl Output {
 
     fn write(
         &mut self,
-        write: impl FnOnce(&mut BufWriter<Box<dyn Write>>) -> io::Result<()>,
+        write: impl FnOnce(&mut BufWriter<Box<dyn Write + Send>>) -> io::Result<()>,
     ) -> Result<(), Failure> {
         if self.lost.is_some() {
             return Ok(());

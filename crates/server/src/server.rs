@@ -275,7 +275,8 @@ impl Server {
             return turn_away(socket, &crowded());
         };
         let (shared, theirs) = (Arc::clone(&self.shared), socket.clone());
-        if thread::try_spawn("client", move || shared.serve(theirs, &registered)).is_err() {
+        let serve = move || shared.serve(theirs, &registered);
+        if thread::try_spawn_with_stack("client", STACK, serve).is_err() {
             let what = "could not create a thread for the connection";
             turn_away(socket, &SqlError::new("53000", what));
         }

@@ -57,7 +57,7 @@ const LEVELS: &[&str] = &["read uncommitted", "read committed", "repeatable read
 const MESSAGES: &[&str] =
     &["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
 
-static SETTINGS: [Setting; 37] = [
+static SETTINGS: [Setting; 46] = [
     setting("application_name", "", Kind::Text),
     setting("bytea_output", "hex", Kind::Only(&["hex"])),
     // SQL_ASCII is no conversion: the bytes are those of UTF8.
@@ -97,6 +97,17 @@ static SETTINGS: [Setting; 37] = [
     setting("enable_seqscan", "on", Kind::Only(&["on", "true"])),
     setting("enable_indexscan", "on", Kind::Only(&["on", "true"])),
     setting("row_security", "on", Kind::Bool),
+    // What dumps and drivers set, without an effect here: there are no function bodies, no xml, no
+    // tablespaces, no compiled plans, and scans begin where they like.
+    setting("array_nulls", "on", Kind::Bool),
+    setting("check_function_bodies", "on", Kind::Bool),
+    setting("default_tablespace", "", Kind::Only(&["", "pg_default"])),
+    setting("default_transaction_deferrable", "off", Kind::Bool),
+    setting("jit", "off", Kind::Bool),
+    setting("quote_all_identifiers", "off", Kind::Bool),
+    setting("synchronize_seqscans", "on", Kind::Bool),
+    setting("temp_tablespaces", "", Kind::Only(&[""])),
+    setting("xmloption", "content", Kind::OneOf(&["content", "document"])),
     setting("default_table_access_method", "heap", Kind::Only(&["heap"])),
     // Bounds sorts and groups below their share of the budget, once it is set.
     setting("work_mem", "4096", Kind::Memory(64)),

@@ -178,4 +178,4 @@ fn broken_rules_are_found() {
 }
 
 /// Rules of what transactions see; each is one line of the engine.
-const RULES: [&str; 3] = ["key-twice", "commit-torn", "statement-bound"];
+const RULES: [&str; 2] = ["key-twice", "statement-bound"];

@@ -107,6 +107,7 @@ fn a_prepared_lookup_reads_both_rows() {
     a.execute(TABLES[1]).unwrap();
     a.execute("insert into u values (1, 2, '')").unwrap();
     a.prepare("s", "select owner from u where k = $1", &[]).unwrap();
+    a.sync().unwrap();
     a.execute("begin isolation level repeatable read; select * from u").unwrap();
     b.execute("delete from u").unwrap();
     a.execute("insert into u values (2, 2, '')").unwrap();
@@ -170,6 +171,10 @@ impl Client {
         }
     }
 
+    fn insert(&mut self, key: u64) {
+        self.run(&format!("insert into u values ({}, {key}, '')", self.number));
+    }
+
     fn write(&mut self, rng: &mut Rng) {
         let (key, other, number) = (rng.below(KEYS), rng.below(KEYS), self.number);
         let by = if rng.chance(1, 2) { "k" } else { "k + 0" };
@@ -182,8 +187,13 @@ impl Client {
                  on conflict (k) do update set owner = {number}"
             ),
         };
+        self.run(&sql);
+    }
+
+    /// Runs a statement that may fail as those of concurrent transactions do.
+    fn run(&mut self, sql: &str) {
         self.session.execute("savepoint w").unwrap();
-        if let Err(error) = self.session.execute(&sql) {
+        if let Err(error) = self.session.execute(sql) {
             assert!(matches!(error.sqlstate, "23505" | "40001" | "55P03"), "{sql}: {error:?}");
             self.session.execute("rollback to w").unwrap();
         }
@@ -212,9 +222,11 @@ fn run(db: &Database, seed: u64) -> u64 {
     };
     let mut clients: Vec<Client> = (0..3).map(|_| client()).collect();
     let mut twice = 0;
+    let mut other = Session::new(db);
+    other.execute("set lock_timeout = 1").unwrap();
     for step in 1..400 {
         let client = &mut clients[rng.below(3) as usize];
-        match (client.running, rng.below(8)) {
+        match (client.running, rng.below(10)) {
             (None, _) => client.begin(&mut rng, step),
             (_, 0) => {
                 client.session.execute("commit").unwrap();
@@ -225,6 +237,13 @@ fn run(db: &Database, seed: u64) -> u64 {
                 client.running = None;
             }
             (_, 2 | 3) => client.compare(&mut twice),
+            (_, 4 | 5) => {
+                // Somebody else's row goes, whoever sees it, and the key may be taken anew.
+                let key = rng.below(KEYS);
+                let gone = other.execute(&format!("delete from u where k = {key}"));
+                assert!(gone.map_or_else(|error| error.sqlstate == "55P03", |_| true));
+                client.insert(key);
+            }
             _ => client.write(&mut rng),
         }
     }

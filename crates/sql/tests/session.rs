@@ -796,3 +796,35 @@ fn copies_of_copies_are_bounded() {
     assert_eq!(one(&mut session, &format!("select {case} from (values (0)) t(a)")), "4");
     assert_eq!(one(&mut session, "select 1"), "1");
 }
+
+#[test]
+fn a_statement_with_values_is_one_call() {
+    let (_dir, db) = open();
+    let mut session = Session::new(&db);
+    session.execute("create table t (a bigint primary key, b text)").unwrap();
+    let insert = "insert into t values ($1, $2) returning a + 1 as next";
+    let row = |a: i64, b: &str| vec![Datum::Int8(a), Datum::Text(b.into())];
+    let outcome = session.execute_with(insert, row(1, "x")).unwrap();
+    assert_eq!((&*outcome.tag, &outcome.rows[0][0]), ("INSERT 0 1", &Datum::Int8(2)));
+    assert_eq!(outcome.columns.unwrap()[0], Column::new("next", SqlType::Int8));
+    // A statement that fails leaves nothing open, and the session goes on.
+    assert_eq!(session.execute_with(insert, row(1, "y")).unwrap_err().sqlstate, "23505");
+    assert_eq!(session.status(), TransactionStatus::Idle);
+    let count = "select count(*) from t where b = $1";
+    let counted = session.execute_with(count, vec![Datum::Text("x".into())]).unwrap();
+    assert_eq!(counted.rows, [[Datum::Int8(1)]]);
+    let error = |session: &mut Session, sql: &str, values: Vec<Datum>| {
+        session.execute_with(sql, values).unwrap_err().sqlstate
+    };
+    assert_eq!(error(&mut session, count, Vec::new()), "08P01");
+    assert_eq!(error(&mut session, "select 1; select 2", Vec::new()), "42601");
+    assert_eq!(error(&mut session, "copy t from stdin", Vec::new()), "0A000");
+    assert_eq!(session.execute_with("", Vec::new()).unwrap().rows, Vec::<Row>::new());
+    // In a block of the caller's it is a statement as any other.
+    session.execute("begin").unwrap();
+    session.execute_with(insert, row(2, "z")).unwrap();
+    assert_eq!(session.status(), TransactionStatus::Block);
+    session.execute("rollback").unwrap();
+    assert_eq!(session.execute_with("select a from t", Vec::new()).unwrap().rows.len(), 1);
+    assert!(db.verify().unwrap().is_clean());
+}

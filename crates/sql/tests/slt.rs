@@ -177,7 +177,8 @@ files!(
     expressions basics errors transactions paths grouping unsupported lengths definitions references
     upsert catalogs collations storage partial unique_constraints retype cascades names sequences
     comments pages settings figures hot_updates copy_batches fuzzy_order dead_rows statistics
-    schemas cursors information intervals dates floats numerics
+    schemas cursors information intervals dates floats blanks refused_definitions copy_options
+    session_state catalog_joins strict_syntax casing tool_start numerics
 );
 
 #[test]

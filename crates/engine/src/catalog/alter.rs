@@ -5,13 +5,14 @@
 //! Does not do: what every row must be written anew for (`rewrite`).
 
 use crate::catalog::bootstrap::Kind;
+use crate::catalog::rewrite::sequence_object;
 use crate::catalog::rows::Object;
 use crate::catalog::{Catalog, Changes, Entry, IndexDraft};
 use crate::datum::Value;
 use crate::error::{Error, Result};
 use crate::ids::ObjectId;
 use crate::table::schema::{
-    AutoVacuum, Check, Column, ColumnDefault, ColumnNo, IndexColumn, TableDef, check_name,
+    AutoVacuum, Check, Column, ColumnDefault, ColumnNo, Identity, IndexColumn, TableDef, check_name,
 };
 use crate::table::{BuildOptions, Projection, Statement};
 
@@ -129,6 +130,54 @@ impl Catalog {
             }
             self.store_column(statement, def, no)
         })
+    }
+
+    /// Gives a column a sequence of its own, from which it takes numbers, or takes it away.
+    ///
+    /// # Errors
+    /// `AlreadyExists` for a second sequence; `Invalid` for a column that may be null or has a
+    /// default, and where there is no sequence to take away.
+    pub fn set_identity(
+        &self,
+        statement: &mut Statement<'_>,
+        changes: &mut Changes,
+        name: &str,
+        column: &str,
+        mut identity: Option<Identity>,
+    ) -> Result<()> {
+        let entry = self.begin_change(statement, changes, name)?;
+        let mut def = entry.table.def().clone();
+        let no = def.column_no(column)?;
+        let altered = &mut def.columns[usize::from(no)];
+        let before = altered.identity.take();
+        let why = match (&before, &identity) {
+            (Some(_), Some(_)) => {
+                let what = format!("identity of column {column} of table {name}");
+                return Err(Error::AlreadyExists(what));
+            }
+            (None, None) => Some("is not generated"),
+            (None, Some(_)) if altered.nullable => Some("may be null"),
+            (None, Some(_)) if altered.default.is_some() => Some("has a default"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            return Err(Error::Invalid(format!("column {column} of table {name} {why}")));
+        }
+        if let Some(new) = &mut identity {
+            new.def.name = self.free_name(statement.txn(), &[], &new.def.name)?;
+            (new.sequence, new.file) = (self.new_object(), self.new_files(1));
+        }
+        def.columns[usize::from(no)].identity = identity;
+        self.store_column(statement, &def, no)?;
+        if let Some(old) = before {
+            let row = self.row_of(statement, old.sequence)?;
+            self.store.delete(statement, &row)?;
+        }
+        if let Some(new) = &def.columns[usize::from(no)].identity {
+            self.create_owned(changes, new)?;
+            self.store.insert(statement, &[sequence_object(&def, no, new)])?;
+        }
+        self.redefine(changes, &entry, def, &[])
     }
 
     /// Writes the catalog row of a column of a sound definition anew.

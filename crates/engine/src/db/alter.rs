@@ -11,8 +11,8 @@ use crate::collation::Collation;
 use crate::datum::{Type, Value};
 use crate::db::Database;
 use crate::db::define::{
-    AutoVacuum, CheckSchema, ColumnDefault, ColumnSchema, IndexSchema, Predicate, SequenceSchema,
-    TableSchema,
+    AutoVacuum, CheckSchema, ColumnDefault, ColumnSchema, IdentitySchema, IndexSchema, Predicate,
+    SequenceSchema, TableSchema,
 };
 use crate::db::engine::Engine;
 use crate::db::info::{SequenceDefinition, SequenceInfo};
@@ -21,7 +21,7 @@ use crate::db::transaction::Transaction;
 use crate::db::{draft, fill};
 use crate::error::{Error, Result};
 use crate::table::BuildOptions;
-use crate::table::schema::{Column, SequenceDef};
+use crate::table::schema::{Column, Identity, SequenceDef};
 use crate::table::sequence::{Sequence, SequencePosition};
 use crate::txn::{self, LockMode};
 
@@ -292,6 +292,57 @@ impl Transaction {
         default: Option<ColumnDefault>,
     ) -> Result<()> {
         self.alter_column(table, column, ColumnChange::Default(default))
+    }
+
+    /// Lets a column that is there take its numbers from a new sequence of its own. Rows that are
+    /// there keep theirs, and the sequence begins where `identity` says.
+    ///
+    /// ```
+    /// use rightlink::{Database, IdentitySchema, TableSchema, Type, Value};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Database::open(dir.path()).unwrap();
+    /// let mut txn = db.begin();
+    /// let schema = TableSchema::new("n").column("a", Type::Int8).column("b", Type::Int4);
+    /// txn.create_table(&schema).unwrap();
+    /// let from_ten = IdentitySchema { start: 10, ..IdentitySchema::default() };
+    /// txn.add_identity("n", "a", &from_ten).unwrap();
+    /// txn.insert_columns("n", &["b"], &[vec![Value::Int4(1)]]).unwrap();
+    /// let mut rows = txn.scan("n", &rightlink::ScanOptions::all()).unwrap();
+    /// assert_eq!(rows.next().unwrap().unwrap().values[0], Value::Int8(10));
+    /// ```
+    ///
+    /// # Errors
+    /// `AlreadyExists` for a column that has a sequence; `Invalid` for one that may be null, has a
+    /// default, or is of a type without whole numbers.
+    pub fn add_identity(
+        &mut self,
+        table: &str,
+        column: &str,
+        identity: &IdentitySchema,
+    ) -> Result<()> {
+        let entry = self.entry(table, LockMode::Access)?;
+        let def = entry.table.def();
+        let kind = def.columns[usize::from(def.column_no(column)?)].ty;
+        self.set_identity(table, column, Some(draft::identity(identity, kind, table, column)))
+    }
+
+    /// Takes the sequence of a column away. Its values stay.
+    ///
+    /// # Errors
+    /// `Invalid` for a column that is not generated.
+    pub fn drop_identity(&mut self, table: &str, column: &str) -> Result<()> {
+        self.set_identity(table, column, None)
+    }
+
+    fn set_identity(
+        &mut self,
+        table: &str,
+        column: &str,
+        identity: Option<Identity>,
+    ) -> Result<()> {
+        self.define(|handle, statement, changes| {
+            handle.engine.catalog.set_identity(statement, changes, table, column, identity)
+        })
     }
 
     fn alter_column(&mut self, table: &str, column: &str, change: ColumnChange) -> Result<()> {

@@ -5,9 +5,9 @@
 
 use crate::catalog::{IndexDraft, TableDraft};
 use crate::config::MAX_NAME_BYTES;
-use crate::datum::Value;
+use crate::datum::{Type, Value};
 use crate::db::define::{
-    CheckSchema, ColumnSchema, IndexSchema, KeyCollation, KeyColumn, TableSchema,
+    CheckSchema, ColumnSchema, IdentitySchema, IndexSchema, KeyCollation, KeyColumn, TableSchema,
 };
 use crate::error::{Error, Result};
 use crate::ids::{FileId, ObjectId};
@@ -46,17 +46,20 @@ pub(crate) fn column(schema: &ColumnSchema, table: &str) -> Result<Column> {
         // Else it would be found out by the first who compares.
         collation.check(&format!("column {name} of table {table}"))?;
     }
-    let identity = identity.as_ref().map(|wanted| {
-        let largest = kind.largest().unwrap_or(i64::MAX);
-        let (start, increment) = (wanted.start, wanted.increment);
-        let base = SequenceDef::new(sequence_name(table, name), largest);
-        let least = if increment < 0 { -largest } else { base.min.min(start) };
-        let (min, max) = (wanted.min.unwrap_or(least), wanted.max.unwrap_or(base.max));
-        let def = SequenceDef { start, increment, min, max, cycle: wanted.cycle, ..base };
-        Identity { always: wanted.always, sequence: ObjectId(0), file: FileId(0), def }
-    });
+    let identity = identity.as_ref().map(|wanted| self::identity(wanted, *kind, table, name));
     let (default, note, collation) = (default.clone(), note.clone(), collation.clone());
     Ok(Column { default, identity, note, collation, ..Column::new(name, *kind, *nullable) })
+}
+
+/// What generates the numbers of a column of type `kind`.
+pub(crate) fn identity(wanted: &IdentitySchema, kind: Type, table: &str, column: &str) -> Identity {
+    let largest = kind.largest().unwrap_or(i64::MAX);
+    let (start, increment) = (wanted.start, wanted.increment);
+    let base = SequenceDef::new(sequence_name(table, column), largest);
+    let least = if increment < 0 { -largest } else { base.min.min(start) };
+    let (min, max) = (wanted.min.unwrap_or(least), wanted.max.unwrap_or(base.max));
+    let def = SequenceDef { start, increment, min, max, cycle: wanted.cycle, ..base };
+    Identity { always: wanted.always, sequence: ObjectId(0), file: FileId(0), def }
 }
 
 /// Name of the sequence of a column, cut where the parts are long.

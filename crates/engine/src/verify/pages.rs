@@ -132,7 +132,8 @@ pub(super) fn walk(
         next += u32::from(there);
         Ok(there.then(|| (PageId::new(place.file, block), block)))
     });
-    while let Some((tried, block)) = stream.next_tried()? {
+    let mut step = || -> Result<Option<(u32, Read)>> {
+        let Some((tried, block)) = stream.next_tried()? else { return Ok(None) };
         parts.steps.page()?;
         let read = match tried {
             Ok(pin) => Read::Page(Box::new(*pin.shared().bytes())),
