@@ -131,14 +131,14 @@ fn measure(home: &Path, cell: &Cell, report: &mut Report) -> Result<(), Failure>
     let crates = crates.len() as u64 - 1;
     let json = [
         ("experiment", Field::Text(NAME.into())),
-        ("profile", Field::Text(profile.clone().into())),
-        ("features", Field::Text(features.clone().into())),
+        ("profile", Field::Text(profile.clone())),
+        ("features", Field::Text(features.clone())),
         ("seconds", Field::Float(seconds)),
         ("crates", Field::Int(crates)),
     ];
     let table = [
-        ("profile", Field::Text(profile.into())),
-        ("features", Field::Text(features.into())),
+        ("profile", Field::Text(profile)),
+        ("features", Field::Text(features)),
         ("crates", Field::Int(crates)),
         ("seconds", Field::Float(seconds)),
         ("load avg", Field::Text(device::load_average())),

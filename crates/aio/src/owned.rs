@@ -43,7 +43,8 @@ where
 
 impl Io {
     /// Starts to fill `buf` from `offset` of `file`; `then` gets the buffer back, with the number
-    /// of bytes read. A panic in `then` is logged and goes no further. As in [`Io::submit_read`] otherwise.
+    /// of bytes read. A panic in `then` is logged and goes no further. As in [`Io::submit_read`]
+    /// otherwise.
     pub fn read_owned<F>(&self, file: &File, offset: u64, buf: AlignedBuf, then: F)
     where
         F: FnOnce(AlignedBuf, Result<usize, IoError>) + Send + 'static,

@@ -4,7 +4,6 @@
 //! documented exit code; a reader that closes the pipe early is no error, and stops no load.
 //! Does not do: anything that the engine's public names do not offer.
 
-mod allocator;
 mod args;
 mod bloat;
 mod clauses;
@@ -49,7 +48,6 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 fn main() -> ExitCode {
-    allocator::limit();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return refuse(&error),

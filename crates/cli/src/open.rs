@@ -1,8 +1,8 @@
 //! Opening a database with the options that every command has.
 //!
-//! Invariants: a command that only looks never creates a database. `sql` and `serve` create one only
-//! if they are told to, so that a mistyped name makes nothing; `load` makes the database as it makes
-//! the table.
+//! Invariants: a command that only looks never creates a database. `sql` and `serve` create one
+//! only if they are told to, so that a mistyped name makes nothing; `load` makes the database as it
+//! makes the table.
 //! Does not do: keeping it open; every command closes what it opened and reports errors of that.
 
 use std::path::Path;

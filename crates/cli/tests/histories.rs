@@ -45,7 +45,7 @@ impl Server {
     fn start(folder: &Path) -> Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_rightlink"))
             .args(["serve".as_ref(), folder.join("db").as_os_str()])
-            .args(["--memory", "32M", "--listen", "127.0.0.1:0", "--port", PORT])
+            .args(["--memory", "128M", "--listen", "127.0.0.1:0", "--port", PORT])
             .args(["--socket".as_ref(), folder.as_os_str()])
             .stdout(Stdio::piped())
             .spawn()
@@ -160,6 +160,7 @@ fn histories_go_on_over_kills() {
     println!("{kills} kills, RIGHTLINK_SEED={seed}");
     let folder = tempfile::tempdir().unwrap();
     let mut rng = Rng::from_seed(seed);
+    Database::open(folder.path().join("db")).unwrap().close().unwrap();
     let mut server = Server::start(folder.path());
     let mut first = Connection::open(folder.path()).unwrap();
     first.run(TABLES).unwrap();

@@ -129,7 +129,7 @@ fn damage_of_a_served_database_is_found() {
 
 /// A backup that takes long, once it is under way.
 fn slow_backup(folder: &Path) -> Child {
-    let child = Command::new(EXE)
+    let mut child = Command::new(EXE)
         .args(["backup", "db", "copy", "--rate", "64K"])
         .current_dir(folder)
         .stdout(Stdio::piped())
@@ -142,6 +142,8 @@ fn slow_backup(folder: &Path) -> Child {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    child.kill().unwrap();
+    child.wait().unwrap();
     panic!("the backup does not begin");
 }
 

@@ -195,13 +195,8 @@ fn text(text: &str) -> Vec<u8> {
 
 fn startup() -> Vec<u8> {
     let options = text("user").into_iter().chain(text("ann")).chain(text("database"));
-    let body: Vec<u8> = 196_608u32
-        .to_be_bytes()
-        .into_iter()
-        .chain(options)
-        .chain(text("test"))
-        .chain([0])
-        .collect();
+    let body: Vec<u8> =
+        196_608u32.to_be_bytes().into_iter().chain(options).chain(text("db")).chain([0]).collect();
     [&(body.len() as u32 + 4).to_be_bytes()[..], &body].concat()
 }
 

@@ -168,7 +168,7 @@ fn reads_of_one_thing_end_with_the_savepoint() {
     let savepoint = txn.savepoint();
     let key = ScanOptions::index("t_pkey").equal(vec![Value::Int8(7)]);
     let id = txn.get("t", &[Value::Int8(7)]).unwrap().unwrap().id;
-    let mut scans = vec![
+    let mut scans = [
         txn.scan("t", &key).unwrap(),
         txn.scan("t", &ScanOptions::at(id)).unwrap(),
         txn.scan_latest("t", &ScanOptions::all()).unwrap(),

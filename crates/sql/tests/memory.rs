@@ -42,7 +42,7 @@ fn values_of_one_row_that_do_not_fit_end_their_statement_only() {
         format!("values ({})", many(20)),
         format!("update t set b = concat({})", many(10)),
         format!(
-            "insert into t values (2, 'y') on conflict (a) do update set b = concat({})",
+            "insert into t values (1, 'y') on conflict (a) do update set b = concat({})",
             many(10)
         ),
         format!("insert into t values (3, 'y') returning {}", many(20)),
@@ -90,7 +90,7 @@ fn prepared_statements_are_counted() {
     }
     let (count, error) = refused.expect("a hundred thousand do not fit");
     assert_eq!(error.sqlstate, "53200");
-    assert!(count > 50, "{count} prepared statements fit");
+    assert!(count > 10, "{count} prepared statements fit");
     session.sync().unwrap();
     // Those that are there go on working, and others make do with what is left or are refused.
     session.bind("", "s7", vec![Datum::Int4(1)]).unwrap();

@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
          create index job_waiting on job (id) where state = 'waiting'",
     )?;
     for id in 1..=JOBS {
-        let values = vec![Datum::Int8(id), Datum::Text(format!("mail {id}").into())];
+        let values = vec![Datum::Int8(id), Datum::Text(format!("mail {id}"))];
         session.execute_with("insert into job (id, payload) values ($1, $2)", values)?;
     }
 

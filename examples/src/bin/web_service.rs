@@ -4,7 +4,8 @@
 //! run at once; a session that comes back keeps its plans. A session whose statement failed in the
 //! middle of a transaction is rolled back before another request gets it. Run it with
 //! `cargo run -p rightlink-examples --bin web_service -- shop.db 127.0.0.1:3000`, then
-//! `curl -d '{"name": "pen", "stock": 3}' -H 'content-type: application/json' localhost:3000/items`.
+//! `curl -d '{"name": "pen", "stock": 3}' -H 'content-type: application/json'
+//! localhost:3000/items`.
 //!
 //! Does not do: authentication, TLS.
 #![expect(clippy::print_stdout, reason = "a program for people")]
@@ -76,7 +77,7 @@ impl Refusal {
 
 impl From<SqlError> for Refusal {
     fn from(error: SqlError) -> Refusal {
-        let status = match &*error.sqlstate {
+        let status = match error.sqlstate {
             "23505" => StatusCode::CONFLICT,
             // Other integrity constraints, and values that do not fit their type.
             code if code.starts_with("23") || code.starts_with("22") => StatusCode::BAD_REQUEST,
@@ -121,7 +122,7 @@ async fn add(
     Json(new): Json<NewItem>,
 ) -> Result<(StatusCode, Json<Item>), Refusal> {
     let insert = "insert into item (name, stock) values ($1, $2) returning id, name, stock";
-    let values = vec![Datum::Text(new.name.into()), Datum::Int4(new.stock)];
+    let values = vec![Datum::Text(new.name), Datum::Int4(new.stock)];
     let added = pool.run(move |session| session.execute_with(insert, values)).await?;
     Ok((StatusCode::CREATED, Json(item(&added.rows[0]))))
 }

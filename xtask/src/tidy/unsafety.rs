@@ -15,7 +15,6 @@ const FILES: &[&str] = &[
     "crates/aio/src/buf.rs",
     "crates/aio/src/owned.rs",
     "crates/aio/src/uring.rs",
-    "crates/cli/src/allocator.rs",
     "crates/engine/src/buffer/frame.rs",
     "crates/engine/src/buffer/pin.rs",
     "crates/engine/src/index/btree/window.rs",

@@ -106,8 +106,8 @@ impl Frame {
         before
     }
 
-    /// Adds a pin if the frame holds `page`. Pins no frame that is loading or failed, not even for a
-    /// moment, so that nobody who is turned away has the last pin of a failed read.
+    /// Adds a pin if the frame holds `page`. Pins no frame that is loading or failed, not even for
+    /// a moment, so that nobody who is turned away has the last pin of a failed read.
     #[inline]
     pub(super) fn pin_valid(&self, page: PageId) -> bool {
         let mut state = self.state();

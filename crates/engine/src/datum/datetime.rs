@@ -1,8 +1,8 @@
 //! Dates, times of day and timestamps as text, both ways.
 //!
 //! Read is what PostgreSQL's ISO style prints and its usual variants: `YYYY-MM-DD`, a time after a
-//! blank or `T`, a zone as an offset or a name of UTC, `BC` or `AD`. PostgreSQL leaves out a time or
-//! a zone for which the type has no place; so do [`read_date`] and [`read_timestamp`], while
+//! blank or `T`, a zone as an offset or a name of UTC, `BC` or `AD`. PostgreSQL leaves out a time
+//! or a zone for which the type has no place; so do [`read_date`] and [`read_timestamp`], while
 //! [`Value::parse`](super::Value::parse), which loses nothing, refuses them.
 //!
 //! Invariants: what is read lies in the ranges of [`DATES`] and [`TIMESTAMPS`]. Any value prints.

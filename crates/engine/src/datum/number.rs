@@ -1,6 +1,7 @@
 //! Numbers as text: the shortest decimal that reads back the same, in the form PostgreSQL prints.
 //!
-//! Two rules are PostgreSQL's (its variant of Ryu) and not of Rust's shortest digits: a decimal that
+//! Two rules are PostgreSQL's (its variant of Ryu) and not of Rust's shortest digits: a decimal
+//! that
 //! lies exactly between two floats stands for neither, as readers may round it either way, and of
 //! two decimals that are equally near the one with an even last digit is printed.
 //!

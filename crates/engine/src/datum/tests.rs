@@ -252,8 +252,8 @@ fn floats_print_as_postgresql_does() {
     // A decimal in the middle between two floats stands for neither; of two equally near ones the
     // even one is printed.
     for (value, shown) in [
-        (562_949_953_421_312.25, "562949953421312.2"),
-        (562_949_953_421_312.75, "562949953421312.8"),
+        (562_949_953_421_312.0 + 0.25, "562949953421312.2"),
+        (562_949_953_421_312.0 + 0.75, "562949953421312.8"),
         (-9_007_199_254_740_993.0, "-9.007199254740992e+15"),
         (9.5e-321, "9.5e-321"),
         (5e-324, "5e-324"),

@@ -127,6 +127,7 @@ fn identity_of(cursor: &mut Cursor) -> Result<Option<Utility>> {
     } else {
         return Ok(None);
     };
+    let change = Box::new(change);
     Ok(Some(Utility::AlterIdentity { table, if_exists, column, change }))
 }
 

@@ -126,7 +126,7 @@ pub(crate) enum Utility {
         table: Vec<String>,
         if_exists: bool,
         column: String,
-        change: IdentityChange,
+        change: Box<IdentityChange>,
     },
     /// UNLISTEN: no session listens, so there is nothing to end.
     Unlisten,
@@ -508,8 +508,8 @@ fn set(cursor: &mut Cursor) -> Result<Utility> {
     }
 }
 
-/// The offset of SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE: `0` where it is none, else as it is
-/// written, for the setting to refuse.
+/// The offset of SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE: `0` where it is none, else as it
+/// is written, for the setting to refuse.
 fn zone_of_interval(cursor: &mut Cursor) -> Result<String> {
     let offset = cursor.string().ok_or_else(|| cursor.unexpected())?;
     if cursor.take("hour") && cursor.take("to") {

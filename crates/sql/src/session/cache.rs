@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rightlink::Reservation;
+use rightlink::{Budget, Reservation};
 use sqlparser::ast;
 
 use super::literals::{self, Cut, Shapes, Sharing};
@@ -35,7 +35,7 @@ pub(super) struct Cache {
     /// Those of messages that are equal but for their literals.
     shapes: Shapes,
     /// Statements that were prepared, by their text.
-    statements: HashMap<String, Arc<Prepared>>,
+    statements: HashMap<String, KeptStatement>,
     /// The shape of the message that runs, if no parameters could be made of its literals.
     apart: Option<Cut>,
     /// The plan of the statement that ran last.
@@ -44,9 +44,22 @@ pub(super) struct Cache {
     edition: u64,
 }
 
+/// Memory for what is kept only to be fast; `None` where that would leave less than a sixteenth of
+/// the budget to what is needed.
+pub(super) fn reserve(budget: &Budget, bytes: usize) -> Option<Reservation> {
+    let spare = budget.available().saturating_sub(budget.limit() / 16);
+    if bytes > spare { None } else { budget.try_reserve(bytes) }
+}
+
 /// A plan and what it takes of the database's memory.
 struct Kept {
     planned: Planned,
+    _memory: Reservation,
+}
+
+/// A statement that was prepared, and what it takes of the database's memory.
+struct KeptStatement {
+    prepared: Arc<Prepared>,
     _memory: Reservation,
 }
 
@@ -71,14 +84,17 @@ impl Cache {
     }
 
     /// Keeps a statement that was prepared, for the next time.
-    pub(super) fn prepared(&mut self, prepared: &Arc<Prepared>) {
+    pub(super) fn prepared(&mut self, prepared: &Arc<Prepared>, budget: &Budget) {
         if prepared.planned.is_none() || !(1..=MAX_TEXT).contains(&prepared.text.len()) {
             return;
         }
         if self.statements.len() >= MAX_CACHED {
             self.statements.clear();
         }
-        self.statements.insert(prepared.text.to_string(), Arc::clone(prepared));
+        if let Some(memory) = reserve(budget, parse::weight(&prepared.text)) {
+            let kept = KeptStatement { prepared: Arc::clone(prepared), _memory: memory };
+            self.statements.insert(prepared.text.to_string(), kept);
+        }
     }
 }
 
@@ -90,7 +106,8 @@ impl Session {
         sql: &str,
         types: &[SqlType],
     ) -> Result<Option<Arc<Prepared>>> {
-        let known = self.cache.statements.get(sql).filter(|known| known.given == types).cloned();
+        let known = self.cache.statements.get(sql).map(|kept| Arc::clone(&kept.prepared));
+        let known = known.filter(|known| known.given == types);
         let Some(known) = known else { return Ok(None) };
         if self.check_usable().is_err() || !name.is_empty() && self.prepared.contains_key(name) {
             return Ok(None);
@@ -207,8 +224,7 @@ impl Session {
             self.cache.plans.clear();
         }
         // What the budget has no memory for is not kept.
-        let weight = parse::weight(sql) + sql.len();
-        if let Some(memory) = self.db.budget().try_reserve(weight) {
+        if let Some(memory) = reserve(self.db.budget(), parse::weight(sql) + sql.len()) {
             self.cache.plans.insert(sql.to_owned(), Kept { planned, _memory: memory });
         }
     }

@@ -228,7 +228,8 @@ impl Session {
         let writer = Writer::new(&copy.options, &columns);
         let mut out = Vec::new();
         writer.start(&columns, &mut out);
-        // Each row is a piece of its own: there are clients that count on it. They also count on the
+        // Each row is a piece of its own: there are clients that count on it. They also count on
+        // the
         // header of a binary file being in one piece with the first row, as PostgreSQL sends it.
         if !out.is_empty() && copy.options.format != CopyFormat::Binary {
             sink.copy_data(&out)?;

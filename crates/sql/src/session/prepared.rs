@@ -24,6 +24,9 @@ use crate::schemas::SearchPath;
 use crate::statistics;
 use crate::types::{Datum, Row, SqlType, cast};
 
+/// Weight from which on a statement without a name is counted, too.
+const UNNAMED: usize = 256 << 10;
+
 /// What a portal takes beside the values of its parameters: its name, its plan's streams, what they
 /// may ask of the session.
 const PORTAL: usize = 4 << 10;
@@ -50,8 +53,9 @@ pub(super) struct Prepared {
     pub(super) planned: Option<Planned>,
     pub(super) given: Vec<SqlType>,
     description: Description,
-    /// What it takes of the database's memory.
-    memory: Arc<Reservation>,
+    /// What it takes of the database's memory; `None` for one without a name that is short or does
+    /// not fit: a session has one of these, whose length is bounded when it is read.
+    memory: Option<Arc<Reservation>>,
 }
 
 /// What a client may know about a prepared statement.
@@ -305,24 +309,35 @@ impl Session {
             Some(Stmt::Utility(utility)) => description.columns = self.utility_columns(utility),
             None => {}
         }
-        let memory = Arc::new(self.reserve_statement(parsed.as_deref(), text)?);
+        let memory = self.reserve_statement(name, parsed.as_deref(), text)?.map(Arc::new);
         let (given, text) = (types.to_vec(), text.into());
         let prepared = Prepared { text, parsed, planned, given, description, memory };
         let description = prepared.description.clone();
         let prepared = Arc::new(prepared);
-        self.cache.prepared(&prepared);
+        self.cache.prepared(&prepared, self.db.budget());
         self.prepared.insert(name.to_owned(), prepared);
         Ok(description)
     }
 
-    /// Reserves what a prepared statement takes: its tree, and its plan, which is no larger. PREPARE
-    /// has no text of its own.
-    fn reserve_statement(&mut self, parsed: Option<&Parsed>, text: &str) -> Result<Reservation> {
+    /// Reserves what a prepared statement takes: its tree, and its plan, which is no larger.
+    /// PREPARE has no text of its own.
+    fn reserve_statement(
+        &mut self,
+        name: &str,
+        parsed: Option<&Parsed>,
+        text: &str,
+    ) -> Result<Option<Reservation>> {
         let weight = match parsed.map(|parsed| &parsed.stmt) {
             Some(Stmt::Sql(statement)) if text.is_empty() => parse::weight(&statement.to_string()),
             _ => parse::weight(text) + text.len(),
         };
-        self.reserve(weight, "a prepared statement", "DEALLOCATE frees what is not needed.")
+        if name.is_empty() {
+            // Reading it was let pass as it stands, and the next one takes its place.
+            let counted = weight >= UNNAMED;
+            return Ok(counted.then(|| self.db.budget().try_reserve(weight)).flatten());
+        }
+        let hint = "DEALLOCATE frees what is not needed.";
+        self.reserve(weight, "a prepared statement", hint).map(Some)
     }
 
     /// Reserves what a portal or cursor with these parameters takes.
@@ -583,7 +598,7 @@ impl Session {
             planned: Some(again.clone()),
             given: prepared.given.clone(),
             description: prepared.description.clone(),
-            memory: Arc::clone(&prepared.memory),
+            memory: prepared.memory.clone(),
         };
         let known = |other: &Arc<Prepared>| std::ptr::eq(Arc::as_ptr(other), prepared);
         if let Some(slot) = self.prepared.values_mut().find(|other| known(other)) {

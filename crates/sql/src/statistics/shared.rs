@@ -1,4 +1,5 @@
-//! Statistics in memory, once for all plans of all sessions that were made by them: a plan keeps the
+//! Statistics in memory, once for all plans of all sessions that were made by them: a plan keeps
+//! the
 //! statistics of its tables, which are tens of kilobytes, and a session keeps hundreds of plans.
 //!
 //! Invariants: nothing is kept here that no plan uses.
