@@ -383,8 +383,13 @@ impl Healthy {
             message(b'E', &[0, 0, 0, 0, 0]),
             message(b'S', b""),
         ];
-        self.stream.write_all(&[parse, rest.concat()].concat()).unwrap();
-        self.answers()
+        // The answer to a long message may come before the rest of it was sent.
+        let (mut stream, bytes) =
+            (self.stream.try_clone().unwrap(), [parse, rest.concat()].concat().clone());
+        let writer = spawn("writer", move || stream.write_all(&bytes).unwrap());
+        let kinds = self.answers();
+        writer.join().unwrap();
+        kinds
     }
 
     /// How long 99 of 100 questions take at most.
@@ -536,15 +541,17 @@ fn wide_statements_are_answered() {
     let rows: Vec<String> = (0..21_845).map(|at| row(at * 3)).collect();
     let values: Vec<String> = (0..65_535).map(|at| at.to_string()).collect();
     let insert = format!("insert into wide values {}", rows.join(", "));
-    assert_eq!(client.ask_extended(&insert, &values), "1t2nCZ", "{:?}", client.codes);
+    assert_eq!(client.ask_extended(&insert, &values), "1tn2nCZ", "{:?}", client.codes);
+    // Lists are asked of no rows: here it is their length that counts, not their comparisons.
+    assert_eq!(client.ask("truncate wide"), "CZ");
     let list: Vec<String> = (1..=65_535).map(|at| format!("${at}")).collect();
     let select = format!("select count(*) from wide where a in ({})", list.join(", "));
     assert_eq!(client.ask_extended(&select, &values), "1tT2TDCZ", "{:?}", client.codes);
     // Rows of literals.
-    assert_eq!(client.ask("truncate wide"), "CZ");
     let rows: Vec<String> = (0..20_000).map(|at| format!("({at}, {at}, 'row {at}')")).collect();
     let insert = format!("insert into wide values {}", rows.join(", "));
     assert_eq!(client.ask(&insert), "CZ", "{:?}", client.codes);
+    assert_eq!(client.ask("truncate wide"), "CZ");
     let list: Vec<String> = (0..50_000).map(|at| at.to_string()).collect();
     let select = format!("select count(*) from wide where a in ({})", list.join(", "));
     assert_eq!(client.ask(&select), "TDCZ", "{:?}", client.codes);
