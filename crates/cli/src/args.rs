@@ -18,7 +18,7 @@ Exit codes:
   3  not found: database, table, index, column, row or file
   4  conflict: the database is open elsewhere, or the name is taken
   5  damage found: by verify, or by any command on the way
-  6  input/output error, or the disk is full
+  6  input/output error, the disk is full, or memory has run out
 
 Start with the guided tour:
   rightlink tour";

@@ -28,7 +28,7 @@ pub(crate) enum Exit {
     Conflict = 4,
     /// Bytes on disk are not what was written.
     Damage = 5,
-    /// The operating system refused.
+    /// The operating system refused, or memory has run out.
     Io = 6,
 }
 

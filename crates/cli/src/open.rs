@@ -42,7 +42,7 @@ pub(crate) fn wanted(common: &Common, path: &Path, create: bool) -> Result<Datab
 /// Names the database in an error of opening it. A limit that is met here is one of the options,
 /// not of any data.
 pub(crate) fn at(path: &Path, error: Error) -> Failure {
-    let options = matches!(error, Error::Limit(_));
+    let options = matches!(error, Error::Limit(_) | Error::OutOfMemory(_));
     let failure = Failure::from(error).about(&path.display().to_string());
     if options { Failure { exit: Exit::Usage, ..failure } } else { failure }
 }
@@ -54,9 +54,9 @@ mod tests {
     /// `--memory 100G` on a machine that has less was called bad input data.
     #[test]
     fn a_limit_met_on_opening_is_wrong_usage() {
-        let failure = at(Path::new("x.db"), Error::Limit("no memory for 9 pages".into()));
+        let failure = at(Path::new("x.db"), Error::OutOfMemory("for 9 pages".into()));
         assert_eq!(failure.exit, Exit::Usage);
-        assert_eq!(failure.message, "x.db: limit exceeded: no memory for 9 pages");
+        assert_eq!(failure.message, "x.db: out of memory: for 9 pages");
         assert_eq!(at(Path::new("x.db"), Error::DiskFull("x".into())).exit, Exit::Io);
     }
 }

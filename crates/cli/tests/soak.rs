@@ -528,7 +528,7 @@ fn look_after(soak: &Soak, _: &mut Client, random: &mut Rng) -> Result<(), Refus
         // It is open elsewhere.
         Some(4) => Err(Refused { state: "55006".into(), what: said }),
         // The load beside it has the memory.
-        Some(2) if said.contains("of the memory budget left") => {
+        Some(6) if said.contains("out of memory") => {
             Err(Refused { state: "53200".into(), what: said })
         }
         other => panic!("{arguments:?} ended with {other:?}: {said}"),

@@ -542,16 +542,14 @@ fn wide_statements_are_answered() {
     let values: Vec<String> = (0..65_535).map(|at| at.to_string()).collect();
     let insert = format!("insert into wide values {}", rows.join(", "));
     assert_eq!(client.ask_extended(&insert, &values), "1tn2nCZ", "{:?}", client.codes);
-    // Lists are asked of no rows: here it is their length that counts, not their comparisons.
-    assert_eq!(client.ask("truncate wide"), "CZ");
     let list: Vec<String> = (1..=65_535).map(|at| format!("${at}")).collect();
     let select = format!("select count(*) from wide where a in ({})", list.join(", "));
     assert_eq!(client.ask_extended(&select, &values), "1tT2TDCZ", "{:?}", client.codes);
     // Rows of literals.
+    assert_eq!(client.ask("truncate wide"), "CZ");
     let rows: Vec<String> = (0..20_000).map(|at| format!("({at}, {at}, 'row {at}')")).collect();
     let insert = format!("insert into wide values {}", rows.join(", "));
     assert_eq!(client.ask(&insert), "CZ", "{:?}", client.codes);
-    assert_eq!(client.ask("truncate wide"), "CZ");
     let list: Vec<String> = (0..50_000).map(|at| at.to_string()).collect();
     let select = format!("select count(*) from wide where a in ({})", list.join(", "));
     assert_eq!(client.ask(&select), "TDCZ", "{:?}", client.codes);

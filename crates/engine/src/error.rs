@@ -82,6 +82,9 @@ pub enum Error {
     AlreadyExists(String),
     /// A stated limit would be exceeded; nothing was changed.
     Limit(String),
+    /// The memory budget or the system does not have what was asked for at this moment: memory,
+    /// pages of the buffer pool or a thread. Nothing was changed; later it may be there.
+    OutOfMemory(String),
     /// An operating-system call failed. Nothing acknowledged is lost.
     Io(IoError),
     /// The device or the configured capacity is full. The statement was undone; reads go on.
@@ -188,6 +191,7 @@ impl fmt::Display for Error {
             Error::NotFound(what) => write!(f, "not found: {what}"),
             Error::AlreadyExists(what) => write!(f, "exists already: {what}"),
             Error::Limit(what) => write!(f, "limit exceeded: {what}"),
+            Error::OutOfMemory(what) => write!(f, "out of memory: {what}"),
             Error::Io(error) => write!(f, "{error}"),
             Error::DiskFull(what) => write!(f, "disk full: {what}"),
             Error::Poisoned(what) => write!(f, "instance takes no more writes: {what}"),

@@ -227,6 +227,9 @@ impl From<Error> for SqlError {
             Error::Collation { of, what } => Self::new(code::NOT_IN_STATE, format!("{of}: {what}")),
             Error::Invalid(what) => Self::new(code::INVALID_PARAMETER, what),
             Error::Limit(what) => Self::new(code::PROGRAM_LIMIT, what),
+            Error::OutOfMemory(what) => {
+                Self::new(code::OUT_OF_MEMORY, "out of memory").detail(what)
+            }
             Error::Io(_) | Error::Poisoned(_) => Self::new(code::IO_ERROR, message),
             Error::DiskFull(_) => Self::new(code::DISK_FULL, message),
             Error::Cancelled(what) if what.contains("lock timeout") => {

@@ -96,9 +96,7 @@ fn chains_work_up_to_the_limit() {
         "concatenation",
         "and",
         "or",
-        "equality",
         "is null",
-        "between",
         "in",
         "cast",
         "at time zone",
@@ -106,11 +104,14 @@ fn chains_work_up_to_the_limit() {
     ];
     for production in PRODUCTIONS.iter().filter(|one| works.contains(&one.name)) {
         let ask = |levels| format!("select count(({})) from t", production.expression(levels));
-        let few = run(&mut session, &ask(1_000));
-        // Copies of copies double.
-        assert_eq!(few, if production.name == "between" { Some("54001") } else { None });
+        assert_eq!(run(&mut session, &ask(1_000)), None, "{}", production.name);
         assert_eq!(run(&mut session, &ask(PAST_LIMIT)), Some("54001"), "{}", production.name);
         assert_eq!(run(&mut session, &ask(100_000)), Some("54001"), "{}", production.name);
+    }
+    // PostgreSQL reads no chain of comparisons either: they are not associative.
+    for production in PRODUCTIONS.iter().filter(|one| ["equality", "between"].contains(&one.name)) {
+        let sql = format!("select {} from t", production.expression(2));
+        assert_eq!(run(&mut session, &sql), Some("42601"), "{}", production.name);
     }
     for name in ["sum", "concatenation", "and", "or", "is null", "cast"] {
         let production = PRODUCTIONS.iter().find(|one| one.name == name).unwrap();

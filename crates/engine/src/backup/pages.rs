@@ -40,7 +40,8 @@ impl<'a> Pages<'a> {
         target: &'a Target,
     ) -> Result<Self> {
         let bytes = CHUNK * PAGE_SIZE;
-        let full = || Error::Limit(format!("the memory budget has no {bytes} bytes for a backup"));
+        let full =
+            || Error::OutOfMemory(format!("the memory budget has no {bytes} bytes for a backup"));
         let _memory = pool.budget().try_reserve(bytes).ok_or_else(full)?;
         Ok(Self { pool, txns, target, buffer: AlignedBuf::zeroed(bytes), _memory })
     }

@@ -4,7 +4,7 @@
 //! - Only clean frames are taken (decision 6). If there are none, the caller writes a group back
 //!   itself: nobody depends on a background thread.
 //! - R7: no latch is held, since this may write and wait.
-//! - It ends: when every frame stays pinned, with `Error::Limit`.
+//! - It ends: when every frame stays pinned, with `Error::OutOfMemory`.
 //! - Pages that cannot be written keep nobody from a frame as long as there are others: a clean one
 //!   is looked for everywhere, and then others are written.
 //!
@@ -101,7 +101,7 @@ impl BufferPool {
             }
         }
         let frames = self.core.arena.len();
-        Err(Error::Limit(format!("all {frames} pages of the buffer pool are in use at once")))
+        Err(Error::OutOfMemory(format!("all {frames} pages of the buffer pool are in use at once")))
     }
 
     fn find_victim(&self, depth: Depth) -> Victim {

@@ -163,7 +163,8 @@ impl BufferPool {
         }
         let group = WriteBack::group_pages(frames, double_write_pages);
         let memory = reserve(env, frames, group)?;
-        let no_memory = || Error::Limit(format!("the system has no memory for {frames} pages"));
+        let no_memory =
+            || Error::OutOfMemory(format!("the system has no memory for {frames} pages"));
         let area = DoubleWrite::open(io, if double_write_pages > 0 { group } else { 0 })?;
         let group = area.as_ref().map_or(group, DoubleWrite::group);
         let core = Core {
@@ -542,7 +543,7 @@ fn reserve(env: &Env, frames: usize, group: usize) -> Result<Reservation> {
     let wanted = bytes.and_then(|bytes| env.budget.try_reserve(bytes));
     wanted.ok_or_else(|| {
         let have = env.budget.available();
-        Error::Limit(format!(
+        Error::OutOfMemory(format!(
             "a pool of {frames} pages does not fit the {have} bytes that are left"
         ))
     })

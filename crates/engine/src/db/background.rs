@@ -67,7 +67,7 @@ fn spawn(
     step: impl Fn(&Engine) -> Result<bool> + Send + 'static,
 ) -> Result<thread::JoinHandle<()>> {
     let weak = Arc::downgrade(engine);
-    let refused = |error| Error::Limit(format!("no thread for {name}: {error}"));
+    let refused = |error| Error::OutOfMemory(format!("no thread for {name}: {error}"));
     thread::try_spawn(name, move || run(&weak, pause, step)).map_err(refused)
 }
 

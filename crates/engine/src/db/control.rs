@@ -157,7 +157,7 @@ impl Database {
     /// what `memory` bytes of the budget cannot hold goes to temporary files of the database.
     ///
     /// # Errors
-    /// `Limit` if the budget has no room for the least that a sort takes.
+    /// `OutOfMemory` if the budget has no room for the least that a sort takes.
     pub fn sorter(&self, memory: usize) -> Result<Sorter> {
         let engine = self.engine();
         engine.check_open()?;

@@ -66,14 +66,15 @@ impl Rows {
     /// These rows for an asynchronous caller. Takes 64 KiB of the memory budget and a thread.
     ///
     /// # Errors
-    /// `Limit` when the budget or the system has none left.
+    /// `OutOfMemory` when the budget or the system has none left.
     pub fn into_cursor(self) -> Result<Cursor> {
-        let full = || Error::Limit(format!("the memory budget has no {READ_AHEAD} bytes left"));
+        let full =
+            || Error::OutOfMemory(format!("the memory budget has no {READ_AHEAD} bytes left"));
         let memory = self.budget().try_reserve(READ_AHEAD).ok_or_else(full)?;
         let shared =
             Arc::new(Shared { state: Mutex::new(State::default()), taken: Condvar::new() });
         let (ours, alive) = (Arc::clone(&shared), Some(self.alive().clone()));
-        let refused = |error| Error::Limit(format!("no thread for a cursor: {error}"));
+        let refused = |error| Error::OutOfMemory(format!("no thread for a cursor: {error}"));
         thread::try_spawn("rightlink-cursor", move || ours.fill(self)).map_err(refused)?;
         Ok(Cursor { shared, alive, _memory: memory })
     }

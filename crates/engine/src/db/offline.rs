@@ -81,7 +81,9 @@ fn out_of_memory(error: Error, options: &Options) -> Error {
         return error;
     }
     let bytes = options.memory;
-    Error::Limit(format!("applying the log in memory needs more than the {bytes} bytes allowed"))
+    Error::OutOfMemory(format!(
+        "applying the log in memory needs more than the {bytes} bytes allowed"
+    ))
 }
 
 impl Engine {

@@ -61,7 +61,9 @@ impl Sorter {
     /// A sort that may use up to `memory` bytes of `budget`, at least [`MIN_MEMORY`].
     pub fn new(budget: &Budget, temp: &Arc<TempFiles>, memory: usize) -> Result<Self> {
         let reservation = budget.try_reserve(MIN_MEMORY).ok_or_else(|| {
-            Error::Limit(format!("no {MIN_MEMORY} bytes of the memory budget left for a sort"))
+            Error::OutOfMemory(format!(
+                "no {MIN_MEMORY} bytes of the memory budget left for a sort"
+            ))
         })?;
         let memory = memory.max(MIN_MEMORY);
         let temp = Arc::clone(temp);
@@ -98,7 +100,9 @@ impl Sorter {
         self.arena = Arena::default();
         match self.may_use(self.arena.bytes_with(len, chunk)) {
             true => Ok(chunk),
-            false => Err(Error::Limit(format!("no memory for a record of {len} bytes in a sort"))),
+            false => {
+                Err(Error::OutOfMemory(format!("no memory for a record of {len} bytes in a sort")))
+            }
         }
     }
 

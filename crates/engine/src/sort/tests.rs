@@ -95,7 +95,7 @@ fn a_sort_takes_no_more_than_the_budget_has() {
     let temp = TempFiles::open(&io, &rightlink_env::Logger::silent()).unwrap();
     let budget = Budget::new(MIN_MEMORY + 1000);
     let mut sorter = Sorter::new(&budget, &temp, 1 << 20).unwrap();
-    assert!(matches!(Sorter::new(&budget, &temp, 1 << 20), Err(Error::Limit(_))));
+    assert!(matches!(Sorter::new(&budget, &temp, 1 << 20), Err(Error::OutOfMemory(_))));
     assert!(matches!(sorter.push(&vec![0; 1 << 17], &[]), Err(Error::Limit(_))));
     for no in 0..10_000u32 {
         sorter.push(&no.to_be_bytes(), &[]).unwrap();

@@ -637,8 +637,9 @@ impl Drop for Turn<'_> {
 
 fn reserve(env: &Env, options: &WalOptions) -> Result<Reservation> {
     let bytes = 2 * options.group_bytes();
-    let full =
-        || Error::Limit(format!("the memory budget has no {bytes} bytes for the log's buffer"));
+    let full = || {
+        Error::OutOfMemory(format!("the memory budget has no {bytes} bytes for the log's buffer"))
+    };
     env.budget.try_reserve(bytes).ok_or_else(full)
 }
 

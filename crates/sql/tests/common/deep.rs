@@ -107,6 +107,8 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     nest("window", "sum(v) over (order by ", "v", ")"),
     nest("exponent", "1 ^ (", "1", ")"),
     nest("or in parentheses", "(b or ", "b", ")"),
+    nest("equality in parentheses", "b = (", "b", ")"),
+    nest("between in parentheses", "b between b and (", "b", ")"),
     nest("sum in calls", "abs(1 + ", "v", ")"),
     nest("interval", "interval ", "'1 day'", ""),
     nest("comment", "/* ", "v", " */"),

@@ -89,7 +89,7 @@ fn every_frame_pinned_is_a_typed_error_and_passes() {
     let test = pool(16, 3);
     filled(&test, 20);
     let pins: Vec<Pin> = (0..16).map(|block| test.pool.pin(page(block)).unwrap()).collect();
-    assert!(matches!(test.pool.pin(page(17)), Err(Error::Limit(_))));
+    assert!(matches!(test.pool.pin(page(17)), Err(Error::OutOfMemory(_))));
     assert!(test.pool.try_pin(page(17)).is_none() && test.pool.try_pin(page(3)).is_some());
     drop(pins);
     assert_eq!(get(&test.pool, page(17)).unwrap(), 17);

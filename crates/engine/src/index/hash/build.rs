@@ -182,7 +182,7 @@ impl Builder {
             let bytes = PORTION * size_of::<(u32, u32)>();
             let memory = self.pool.budget().try_reserve(bytes);
             let what = "a bulk build has no memory left for its directory";
-            self.memory.push(memory.ok_or_else(|| Error::Limit(what.into()))?);
+            self.memory.push(memory.ok_or_else(|| Error::OutOfMemory(what.into()))?);
         }
         self.names.push((number, block));
         Ok(())

@@ -97,7 +97,7 @@ impl DeadRows {
                 return Ok(Self { chunks, open, open_chunk: NONE, places, len: 0, limit, memory });
             }
             if limit <= least {
-                return Err(Error::Limit("no memory left for a vacuum".into()));
+                return Err(Error::OutOfMemory("no memory left for a vacuum".into()));
             }
             limit = (limit / 2).max(least);
         }

@@ -161,7 +161,7 @@ fn a_short_budget_gives_a_smaller_set_and_none_gives_an_error() {
     let budget = Budget::new(1 << 20);
     let set = DeadRows::new(&budget, 1 << 30).expect("a smaller one");
     assert!(set.has_room());
-    assert!(matches!(DeadRows::new(&budget, 1 << 30), Err(Error::Limit(_))));
+    assert!(matches!(DeadRows::new(&budget, 1 << 30), Err(Error::OutOfMemory(_))));
     drop(set);
 }
 
