@@ -12,7 +12,7 @@
 #![expect(clippy::disallowed_methods, reason = "the model itself runs on a thread of the system")]
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
@@ -38,12 +38,22 @@ pub(crate) struct Case {
     pub(crate) within: usize,
 }
 
-fn config() -> Config {
+/// What a panic of a world says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Panics {
+    /// The schedule has failed.
+    Fail,
+    /// Nothing if the store catches it. While one unwinds, other threads may run.
+    AreCaught,
+}
+
+fn config(panics: Panics) -> Config {
     let mut config = Config::new();
     config.stack_size = STACK;
     config.failure_persistence = FailurePersistence::None;
     config.silence_warnings = true;
-    config.ungraceful_shutdown_config.immediately_return_on_panic = true;
+    let at_once = panics == Panics::Fail;
+    config.ungraceful_shutdown_config.immediately_return_on_panic = at_once;
     config
 }
 
@@ -56,8 +66,10 @@ fn first_seed() -> u64 {
 }
 
 thread_local! {
-    /// What the schedule under way panicked with first, while this thread explores.
+    /// What the schedule under way panicked with, while this thread explores: first, or last where
+    /// panics are caught.
     static FAILURE: RefCell<Option<String>> = const { RefCell::new(None) };
+    static PANICS: Cell<Panics> = const { Cell::new(Panics::Fail) };
 }
 
 /// Panics of a schedule are noted instead of printed: with a broken rule they are wanted.
@@ -76,7 +88,7 @@ fn note_panics() {
 fn note_panic(info: &PanicHookInfo<'_>) -> bool {
     FAILURE.with_borrow_mut(|failure| {
         let Some(text) = failure else { return false };
-        if text.is_empty() {
+        if text.is_empty() || PANICS.get() == Panics::AreCaught {
             let what = said(info.payload());
             let place = info.location().map(ToString::to_string).unwrap_or_default();
             *text = format!("{what} ({place})").replace('\n', " ");
@@ -88,6 +100,7 @@ fn note_panic(info: &PanicHookInfo<'_>) -> bool {
 /// One seed's schedules; how many ran and what one of them panicked with.
 fn chunk(world: fn(), seed: u64, count: usize) -> (usize, Option<String>) {
     note_panics();
+    let panics = PANICS.get();
     let ran = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&ran);
     let run = move || {
@@ -96,8 +109,10 @@ fn chunk(world: fn(), seed: u64, count: usize) -> (usize, Option<String>) {
     };
     FAILURE.set(Some(String::new()));
     let result = catch_unwind(AssertUnwindSafe(|| match seed.is_multiple_of(2) {
-        true => Runner::new(RandomScheduler::new_from_seed(seed, count), config()).run(run),
-        false => Runner::new(PctScheduler::new_from_seed(seed, DEPTH, count), config()).run(run),
+        true => Runner::new(RandomScheduler::new_from_seed(seed, count), config(panics)).run(run),
+        false => {
+            Runner::new(PctScheduler::new_from_seed(seed, DEPTH, count), config(panics)).run(run)
+        }
     }));
     let noted = FAILURE.take().unwrap_or_default();
     let message = result.err().map(|payload| match noted.is_empty() {
@@ -125,8 +140,9 @@ struct Explored {
 /// Runs up to `schedules` schedules of `world`, with a rule broken if one is named. On a thread of
 /// its own: a failed schedule leaves half unwound stacks behind, and the thread counts as panicking
 /// ever after.
-fn explore(rule: Option<&'static str>, world: fn(), schedules: usize) -> Explored {
+fn explore(rule: Option<&'static str>, world: fn(), schedules: usize, panics: Panics) -> Explored {
     let run = move || {
+        PANICS.set(panics);
         let rule = rule.map(points::break_rule);
         let (ran, failed) = explore_here(world, schedules);
         Explored { ran, asked: rule.map_or(0, |rule| rule.asked()), failed }
@@ -149,8 +165,17 @@ fn explore_here(world: fn(), schedules: usize) -> (usize, Option<(u64, String)>)
 
 /// `world` holds in each of `schedules` schedules.
 pub(crate) fn survives(name: &str, world: fn(), schedules: usize) {
+    survives_with(name, world, schedules, Panics::Fail);
+}
+
+/// As [`survives`] for a world in which the store catches panics.
+pub(crate) fn survives_panics(name: &str, world: fn(), schedules: usize) {
+    survives_with(name, world, schedules, Panics::AreCaught);
+}
+
+fn survives_with(name: &str, world: fn(), schedules: usize, panics: Panics) {
     let schedules = schedules * variable("RIGHTLINK_SCHEDULES").unwrap_or(1) as usize;
-    let Explored { ran, failed, .. } = explore(None, world, schedules);
+    let Explored { ran, failed, .. } = explore(None, world, schedules, panics);
     if let Some((seed, message)) = failed {
         panic!("{name} fails in schedule {ran}, seed {seed}: {message}");
     }
@@ -159,9 +184,19 @@ pub(crate) fn survives(name: &str, world: fn(), schedules: usize) {
 
 /// Each rule's broken variant is caught by its world.
 pub(crate) fn catches(cases: &[Case]) {
+    catches_with(cases, Panics::Fail);
+}
+
+/// As [`catches`] for worlds in which the store catches panics.
+pub(crate) fn catches_beside_panics(cases: &[Case]) {
+    catches_with(cases, Panics::AreCaught);
+}
+
+fn catches_with(cases: &[Case], panics: Panics) {
     let mut missed = Vec::new();
     for case in cases {
-        let Explored { ran, asked, failed } = explore(Some(case.rule), case.world, case.within);
+        let Explored { ran, asked, failed } =
+            explore(Some(case.rule), case.world, case.within, panics);
         match failed {
             Some((seed, message)) => {
                 println!("{}: caught by schedule {ran}, seed {seed}: {message}", case.rule);
