@@ -217,14 +217,15 @@ fn the_example_in_the_readme_is_the_one_that_is_tested() {
 }
 
 #[test]
-fn the_exit_codes_in_the_readme_are_those_of_the_help() {
+fn the_documented_exit_codes_are_those_of_the_help() {
     let help = sh(here(), "rightlink --help");
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
-    let readme = readme().replace('`', "");
+    let page = here().join("../../docs/operations.md");
+    let page = fs::read_to_string(page).expect("it is there").replace('`', "");
     for code in 0..=6 {
         let line = help.lines().find(|line| line.starts_with(&format!("  {code}  ")));
         let meaning = line.expect("it is documented")[5..].to_owned();
-        assert!(readme.contains(&format!("| {code} | {meaning} |")), "{code}: {meaning}");
+        assert!(page.contains(&format!("| {code} | {meaning} |")), "{code}: {meaning}");
     }
 }
 

@@ -3,7 +3,7 @@
 //! Looks at inline code and relative links in every document, outside of code blocks. A name
 //! counts as a path of ours if it ends like a source file or document, or like a folder, or begins
 //! with a folder of ours. It may be short (`btree/split.rs`): any path that ends so will do.
-//! FORMAT.md also names files of a database; there a folder must begin with one of ours to count.
+//! docs/format.md also names files of a database; there a folder must begin with one of ours to count.
 
 use super::Complaints;
 use crate::tree::Tree;
@@ -61,7 +61,7 @@ fn is_path(tree: &Tree, document: &str, name: &str) -> bool {
     let first = name.split('/').next().unwrap_or(name);
     let begins_ours = name.contains('/') && tree.entries.contains(&format!("{first}/"));
     let ends_ours = OUR_ENDS.iter().any(|end| name.len() > end.len() && name.ends_with(end));
-    let folder = name.ends_with('/') && document != "FORMAT.md";
+    let folder = name.ends_with('/') && document != "docs/format.md";
     begins_ours || ends_ours || folder
 }
 
@@ -105,7 +105,7 @@ mod tests {
         let text = "`I/O` `a.b` `x::y` `--json FILE` `/tmp/x.rs` `*.rs` `people.csv` `1/2`\n\
             [b](https://example.org/a.md)\n```\ngone/\n`gone.rs`\n```\n";
         assert!(found("README.md", text).is_empty());
-        assert!(found("FORMAT.md", "`base/` and `log/1.seg`").is_empty());
+        assert!(found("docs/format.md", "`base/` and `log/1.seg`").is_empty());
     }
 
     #[test]

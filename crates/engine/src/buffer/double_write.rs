@@ -1,5 +1,5 @@
 //! The double-write area: whole copies of pages that are about to be written home, so that a page
-//! torn by a crash can be healed (decision 6).
+//! torn by a crash can be healed (R15).
 //!
 //! The file `doublewrite` has eight slots, used in turn: a head page, then the copies of a group.
 //! The head says:

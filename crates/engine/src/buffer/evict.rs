@@ -1,7 +1,7 @@
 //! Making room: a frame for a page that is about to come in.
 //!
 //! Invariants:
-//! - Only clean frames are taken (decision 6). If there are none, the caller writes a group back
+//! - Only clean frames are taken (R20). If there are none, the caller writes a group back
 //!   itself: nobody depends on a background thread.
 //! - R7: no latch is held, since this may write and wait.
 //! - It ends: when every frame stays pinned, with `Error::OutOfMemory`.

@@ -1,4 +1,4 @@
-//! Reading ahead: every multi-block read goes through one [`ReadStream`] (decision 10).
+//! Reading ahead: every multi-block read goes through one [`ReadStream`].
 //!
 //! The stream asks its source for entries ahead of the one it hands over, keeps them in a window,
 //! and starts the reads of pages that are not in memory in the order of need, each joined with all
@@ -139,7 +139,7 @@ const FREE_ENTRIES: usize = 64;
 /// Entries that are looked at for one that has arrived.
 const ARRIVAL_SEARCH: usize = 64;
 
-/// Every multi-block read (decision 10): pulls `(page, tag)` from `next`, looks ahead, hands over
+/// Every multi-block read: pulls `(page, tag)` from `next`, looks ahead, hands over
 /// pins.
 pub struct ReadStream<'p, T> {
     pool: PoolRef<'p>,

@@ -8,7 +8,7 @@
 //!
 //! Invariants:
 //! - A frame is in the free list, in one queue, or in the hands of whoever is loading it.
-//! - Only clean, unpinned frames are taken (decision 6): the caller writes dirty ones back and asks
+//! - Only clean, unpinned frames are taken (R20): the caller writes dirty ones back and asks
 //!   again. The pool's frames bound every queue, so nothing here grows.
 //!
 //! Does not do: write-back, waiting.

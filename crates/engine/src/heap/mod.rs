@@ -29,9 +29,7 @@
 //!   [`visibility::Seer`], map pages pinned before; no waiting for a transaction in this room at
 //!   all: writes return [`WriteOutcome::Wait`] or [`WriteOutcome::Locked`].
 //!
-//! Does not do: columns, indexes, waiting, retries of a statement. A row lock is
-//! one xid: when a transaction locks a row, then updates it and rolls that update back, the lock
-//! goes too.
+//! Does not do: columns, indexes, waiting, retries of a statement.
 
 mod between;
 mod counters;

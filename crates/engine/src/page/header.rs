@@ -1,6 +1,6 @@
 //! The 32-byte page header: offsets and typed access over plain bytes.
 //!
-//! Invariants: offsets here are the on-disk format (FORMAT.md); nothing here trusts the bytes.
+//! Invariants: offsets here are the on-disk format (docs/format.md); nothing here trusts the bytes.
 //! Does not do: checksums, slots.
 
 use crate::config::{FORMAT_VERSION, PAGE_SIZE};

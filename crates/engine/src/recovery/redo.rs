@@ -4,7 +4,7 @@
 //! log can be opened for writing and its tail be made durable; the second applies every page delta
 //! to pages that are older than it. It takes a batch of records, as many as fit its memory, and
 //! applies them page by page in file order: each page is read once for a batch, ahead of its turn
-//! and together with its neighbours (decision 10), however often and in whatever order the log
+//! and together with its neighbours, however often and in whatever order the log
 //! names it. Pages that must leave the pool meanwhile go the ordinary way, through the log's rule
 //! and the double-write area, so recovery itself may crash at any point and be run again.
 //!

@@ -18,7 +18,7 @@ use crate::txn::{FIRST_SEGMENT, SEGMENT_XIDS, STATUS_FILE};
 use crate::verify::pages::{self, From, Role};
 use crate::verify::{Parts, Place, Report};
 
-/// Entries of a page, as FORMAT.md says.
+/// Entries of a page, as docs/format.md says.
 const PER_PAGE: u64 = ((PAGE_SIZE - HEADER_SIZE) / 8) as u64;
 /// An entry that points to another xid.
 const CHILD: u64 = 1 << 63;

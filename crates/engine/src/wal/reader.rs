@@ -1,4 +1,4 @@
-//! Reads the log from an LSN to its end, and decides what its end is (decision 7).
+//! Reads the log from an LSN to its end, and decides what its end is (R16).
 //!
 //! At the first frame that does not check out everything behind it is searched, byte by byte, for
 //! the header of a frame that states a durable LSN above the hole. If there is one, or the control

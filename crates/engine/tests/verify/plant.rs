@@ -22,7 +22,7 @@ pub(crate) const OUTCOMES: u32 = 1 << 31;
 
 pub(crate) type Page = [u8; PAGE];
 
-/// Page kinds, as FORMAT.md numbers them.
+/// Page kinds, as docs/format.md numbers them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     HeapMeta = 1,

@@ -2,7 +2,7 @@
 //! them.
 //!
 //! Pages are written through the pool without log records; then the file is synced, and only then
-//! one logged record, the meta page, publishes the root (decision 6). A crash before leaves a file
+//! one logged record, the meta page, publishes the root (R18). A crash before leaves a file
 //! whose block 0 is empty: it belongs to no catalog entry and is dropped.
 //!
 //! Invariants: entries arrive in ascending order of key and row id (asserted); a built tree equals

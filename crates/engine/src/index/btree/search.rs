@@ -1,7 +1,7 @@
 //! Is this the page that a key belongs to, and if not, where to?
 //!
 //! Each page is searched first; its high key is asked only when the search ends past the last slot,
-//! its low fence only when it ends before the first (decision 3). Inner pages are read
+//! its low fence only when it ends before the first. Inner pages are read
 //! optimistically, without latch.
 //!
 //! Invariants: one pin at a time and no latch kept between pages; a page of another level, a free

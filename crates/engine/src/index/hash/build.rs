@@ -2,7 +2,7 @@
 //!
 //! A page ends where it is full, at the roundest code near by, so that the directory stays small.
 //! Pages are written through the pool without log records; then the file is synced, and only then
-//! one logged record, the meta page, publishes the index (decision 6). A crash before leaves a file
+//! one logged record, the meta page, publishes the index (R18). A crash before leaves a file
 //! whose block 0 is empty: it belongs to no catalog entry and is dropped.
 //!
 //! Invariants: entries arrive in order, each once (asserted); a built index equals an inserted one

@@ -50,7 +50,7 @@ fn descents_beside_splits() {
 }
 
 /// Lookups whose bounds come from a parent that a merge changes meanwhile: the leaf has taken in
-/// keys that do not share what the separators shared (decision 3). Without heads, since with them
+/// keys that do not share what the separators shared. Without heads, since with them
 /// only what a page's own keys share is ever left out.
 fn bounds_beside_merges() {
     let (_pool, tree) = tree_of(400);
