@@ -3,7 +3,8 @@
 //! Looks at inline code and relative links in every document, outside of code blocks. A name
 //! counts as a path of ours if it ends like a source file or document, or like a folder, or begins
 //! with a folder of ours. It may be short (`btree/split.rs`): any path that ends so will do.
-//! docs/format.md also names files of a database; there a folder must begin with one of ours to count.
+//! docs/format.md also names files of a database; there a folder must begin with one of ours to
+//! count.
 
 use super::Complaints;
 use crate::tree::Tree;

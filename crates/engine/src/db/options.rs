@@ -257,8 +257,8 @@ impl Options {
     /// it: as it would be after recovery. Uses the memory of [`Options::memory`].
     ///
     /// # Errors
-    /// `Locked` when it is open, `NotFound` when there is none, `OutOfMemory` when the log is too long to
-    /// be applied in memory. Damage is in the report.
+    /// `Locked` when it is open, `NotFound` when there is none, `OutOfMemory` when the log is too
+    /// long to be applied in memory. Damage is in the report.
     pub fn verify_offline(mut self, path: impl AsRef<Path>) -> Result<VerifyReport> {
         self.path = path.as_ref().to_path_buf();
         Database::verify_with(&self)
