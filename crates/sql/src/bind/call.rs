@@ -15,10 +15,7 @@ use super::{Binder, Place, names, trimmed};
 use crate::error::{Result, SqlError, code};
 use crate::expr::aggregate::{self, Aggregate, Kind};
 use crate::expr::{Expr, Typed, registry};
-use crate::types::{Datum, SqlType};
-
-/// What `pg_typeof` calls text that is `varchar`.
-const VARCHAR: &str = "character varying";
+use crate::types::{Datum, SqlType, VARCHAR};
 
 impl Binder<'_> {
     /// Binds what looks like a call.

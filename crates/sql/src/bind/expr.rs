@@ -303,6 +303,9 @@ impl Binder<'_> {
         {
             return self.shown_relation(name).map_err(|error| error.at(position));
         }
+        if objects::is_regtype(kind) {
+            return self.shown_type(value).map_err(|error| error.at(position));
+        }
         let declared = names::data_type(kind).map_err(|error| error.at(position))?;
         self.cast_to(value, declared, position)
     }

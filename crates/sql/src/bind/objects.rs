@@ -31,6 +31,11 @@ pub(super) fn is_regclass(kind: &DataType) -> bool {
     matches!(kind, DataType::Regclass) || is_named(kind, "regclass")
 }
 
+/// Is it the type of names of types?
+pub(super) fn is_regtype(kind: &DataType) -> bool {
+    is_named(kind, "regtype")
+}
+
 fn is_named(kind: &DataType, wanted: &str) -> bool {
     let DataType::Custom(name, _) = kind else { return false };
     names::parts(name).is_ok_and(|parts| match parts.as_slice() {
@@ -67,6 +72,19 @@ fn missing(stored: &str) -> SqlError {
 }
 
 impl Binder<'_> {
+    /// `'int4'::regtype` as it is shown, or the name of the type that has a number.
+    pub(super) fn shown_type(&mut self, value: Typed) -> Result<Typed> {
+        let Expr::Const(Datum::Text(name)) = &value.expr else {
+            let none = Typed::new(Expr::null(), SqlType::Int4);
+            return self.named("format_type", vec![value, none]);
+        };
+        let (_, shown) = SqlType::named(name).ok_or_else(|| {
+            let message = format!("type \"{name}\" does not exist");
+            SqlError::new(code::UNDEFINED_OBJECT, message)
+        })?;
+        Ok(Typed::new(Expr::Const(Datum::Text(shown.to_owned())), SqlType::Text))
+    }
+
     /// What the store calls the relation of this name, which is there.
     fn relation(&mut self, name: &str) -> Result<String> {
         self.once = true;

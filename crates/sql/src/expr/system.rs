@@ -43,11 +43,33 @@ pub(super) fn register(registry: &mut Registry) {
         function.variadic = true;
         function.strict = false;
     }
+    registry.add("to_regtype", &[T::Text], T::Int8, |v, _| Ok(type_number(&v[0])));
+    let format = registry.add("format_type", &[T::Int8, T::Int4], T::Text, |v, _| type_text(v));
+    format.strict = false;
     register_session(registry);
     // No session ever holds an advisory lock, so there is none to give up.
     registry.add("pg_advisory_unlock_all", &[], T::Text, |_, _| Ok(Datum::Text(String::new())));
     registry.add("pg_sleep", &[T::Float8], T::Text, |v, context| sleep(&v[0], context)).volatile =
         true;
+}
+
+fn type_number(name: &Datum) -> Datum {
+    let Datum::Text(name) = name else { return Datum::Null };
+    SqlType::named(name).map_or(Datum::Null, |(oid, _)| Datum::Int8(i64::from(oid)))
+}
+
+/// The type's name; `-` and `???` are PostgreSQL's words for none and for one that is not there.
+fn type_text(values: &[Datum]) -> Result<Datum> {
+    let Some(oid) = values[0].as_int() else { return Ok(Datum::Null) };
+    if values[1].as_int().is_some_and(|modifier| modifier >= 0) {
+        return Err(SqlError::unsupported("format_type with a modifier"));
+    }
+    let name = match u32::try_from(oid) {
+        Ok(0) => "-",
+        Ok(oid) => SqlType::name_of(oid).unwrap_or("???"),
+        Err(_) => "???",
+    };
+    Ok(Datum::Text(name.to_owned()))
 }
 
 /// Functions about the session that calls them.

@@ -77,6 +77,10 @@ pub(crate) enum Category {
     Unknown,
 }
 
+/// What text with a limit, or declared as such, is called.
+pub(crate) const VARCHAR: &str = "character varying";
+const VARCHAR_OID: u32 = 1043;
+
 impl SqlType {
     /// Every type that a value can have.
     pub const ALL: [SqlType; 16] = [
@@ -151,6 +155,32 @@ impl SqlType {
             SqlType::Interval => "interval",
             SqlType::Tid => "tid",
             SqlType::Unknown => "unknown",
+        }
+    }
+
+    /// The number and the full name of a type, `varchar` included, that a text names as
+    /// `to_regtype` reads it.
+    pub(crate) fn named(text: &str) -> Option<(u32, &'static str)> {
+        let lower = text.trim().to_ascii_lowercase();
+        let name = lower.strip_prefix("pg_catalog.").unwrap_or(&lower);
+        let known = |ty: &SqlType| ty.short_name() == name || ty.name() == name;
+        let alias = match name {
+            "varchar" | "character varying" => return Some((VARCHAR_OID, VARCHAR)),
+            "int" => Some(SqlType::Int4),
+            "decimal" => Some(SqlType::Numeric),
+            "char" => Some(SqlType::Bpchar),
+            "float" => Some(SqlType::Float8),
+            _ => None,
+        };
+        let ty = alias.or_else(|| SqlType::ALL.into_iter().find(known))?;
+        Some((ty.oid(), ty.name()))
+    }
+
+    /// The full name of the type that has this number.
+    pub(crate) fn name_of(oid: u32) -> Option<&'static str> {
+        match oid {
+            VARCHAR_OID => Some(VARCHAR),
+            _ => SqlType::ALL.into_iter().find(|ty| ty.oid() == oid).map(SqlType::name),
         }
     }
 
