@@ -1,8 +1,9 @@
 //! The project's own tools: `cargo xtask tidy` and `cargo xtask figures`.
 //!
-//! `tidy` exits with 1 and lists each place where a rule of the house is broken; it also runs as a
+//! `tidy` exits with 1 and lists each place where a rule is broken; it also runs as a
 //! test. `figures` prints sizes and densities beside those of other code-bases; it never fails.
 
+mod complaint;
 mod figures;
 mod lexer;
 mod paths;

@@ -19,7 +19,7 @@ impl Named {
 
     /// The top module of its own crate that the path enters, from a file that lies at `module`.
     /// `None` if it leads to another crate or stays where it is.
-    pub(crate) fn room(&self, module: &[&str]) -> Option<&str> {
+    pub(crate) fn top_module(&self, module: &[&str]) -> Option<&str> {
         let rises = self.parts.iter().take_while(|part| *part == "super").count();
         let depth = module.len() + self.inline_modules;
         let next = match self.parts.first()?.as_str() {
@@ -122,15 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn rooms_are_found_through_super() {
+    fn modules_are_found_through_super() {
         let text = "use super::super::wal::A;\nuse super::b::B;\nuse crate::page::C;\n\
             mod m { use super::super::super::txn::D; }";
         let source = Source::new("crates/a/src/heap/tuple.rs", text);
-        let rooms: Vec<_> = production_paths(&source)
+        let modules: Vec<_> = production_paths(&source)
             .iter()
-            .map(|p| p.room(&["heap", "tuple"]).map(String::from))
+            .map(|p| p.top_module(&["heap", "tuple"]).map(String::from))
             .collect();
         let expected = [Some("wal"), None, Some("page"), Some("txn")];
-        assert_eq!(rooms, expected.map(|room| room.map(String::from)));
+        assert_eq!(modules, expected.map(|module| module.map(String::from)));
     }
 }

@@ -136,7 +136,7 @@ impl Source {
     }
 
     /// The top module the file belongs to; `lib` for the crate's root file.
-    pub(crate) fn room(&self) -> Option<&str> {
+    pub(crate) fn top_module(&self) -> Option<&str> {
         Some(self.module()?.first().copied().unwrap_or("lib"))
     }
 

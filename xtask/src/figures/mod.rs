@@ -2,7 +2,9 @@
 //!
 //! Production is what `source` calls so. A code line is one that is not blank once comments and
 //! literals are gone. A function counts from `fn` to its closing brace, its arguments without
-//! `self`. A public item is `pub` without restriction. An unsafe site is an unsafe block or impl;
+//! `self`.
+//!
+//! A public item is `pub` without restriction. An unsafe site is an unsafe block or impl;
 //! it is reasoned if a comment at it says safety. The knot is the largest set of top modules that
 //! reach each other by imports. These are the definitions of the stored reference rows too, so
 //! rows can be compared; `table` prints them.
@@ -156,10 +158,10 @@ fn edges(sources: &[&Source]) -> Edges {
     let mut edges = Edges::new();
     for source in sources.iter().filter(|source| !source.is_test_file()) {
         let Some(module) = source.module() else { continue };
-        let from = source.room().unwrap_or("lib");
+        let from = source.top_module().unwrap_or("lib");
         let targets = edges.entry(from.to_string()).or_default();
         let named = production_paths(source);
-        targets.extend(named.iter().filter_map(|path| path.room(&module)).map(String::from));
+        targets.extend(named.iter().filter_map(|path| path.top_module(&module)).map(String::from));
     }
     edges
 }

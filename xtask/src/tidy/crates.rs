@@ -2,8 +2,8 @@
 //!
 //! Dev-dependencies are free: a test may use more than the code it tests.
 
-use super::Complaints;
-use super::floors::ROOMS;
+use super::layers::LAYERS;
+use crate::complaint::Complaints;
 use crate::paths::production_paths;
 use crate::tree::Tree;
 
@@ -43,15 +43,16 @@ pub(super) fn dependencies(tree: &Tree, complaints: &mut Complaints) {
     }
 }
 
-/// Outside of the engine nobody reaches into a room above the ground floor, hidden or not.
+/// Crates above the engine name none of its modules above layer 0, hidden or not.
 pub(super) fn public_names(tree: &Tree, complaints: &mut Complaints) {
     let is_outside = |path: &str| OUTSIDE.iter().any(|folder| path.starts_with(folder));
     for source in tree.sources.iter().filter(|source| is_outside(&source.path)) {
         for path in production_paths(source).iter().filter(|path| path.starts_with(&["rightlink"]))
         {
-            let room = path.parts.get(1).map_or("", String::as_str);
-            if ROOMS.iter().any(|(name, floor)| *name == room && *floor > 0) {
-                let text = format!("`{}` reaches into a room", path.parts.join("::"));
+            let module = path.parts.get(1).map_or("", String::as_str);
+            if LAYERS.iter().any(|(name, layer)| *name == module && *layer > 0) {
+                let text =
+                    format!("`{}` reaches into a module of the engine", path.parts.join("::"));
                 complaints.add(&source.path, path.line, text);
             }
         }
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_of_the_engine_are_not_named_from_outside() {
+    fn modules_of_the_engine_are_not_named_from_outside() {
         let found = |text| complaints_of(public_names, &[("crates/cli/src/main.rs", text)]).len();
         assert_eq!(found("use rightlink::heap::Tuple;"), 1);
         assert_eq!(found("use rightlink::{Database, Value};"), 0);

@@ -5,7 +5,7 @@
 //! with `#[expect(clippy::too_many_lines, reason = "..")]`: these are the lines that clippy counts,
 //! because clippy rejects an expectation that it does not share.
 
-use super::Complaints;
+use crate::complaint::Complaints;
 use crate::source::{Function, Source};
 use crate::tree::Tree;
 

@@ -1,48 +1,19 @@
-//! The rules of the house that neither the compiler nor clippy knows, as checks.
+//! The rules that neither the compiler nor clippy knows, as checks.
 //!
 //! Each check is a function from the tree to complaints, looks at one rule, and carries tests that
 //! show on a small bad sample that it can fail. One more test runs all of them on the real tree.
 
 mod crates;
-mod floors;
+mod documents;
+mod layers;
 mod lengths;
 mod outside;
-mod papers;
 mod text;
 mod unsafety;
 mod variants;
 
+use crate::complaint::{Complaint, Complaints};
 use crate::tree::Tree;
-use std::fmt;
-
-/// One broken rule at one place.
-pub(crate) struct Complaint {
-    pub(crate) path: String,
-    /// 0 if the whole file is meant.
-    pub(crate) line: usize,
-    pub(crate) text: String,
-}
-
-impl fmt::Display for Complaint {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(out, "{}: {}", self.path, self.text),
-            line => write!(out, "{}:{line}: {}", self.path, self.text),
-        }
-    }
-}
-
-/// Collects what one check finds.
-#[derive(Default)]
-pub(crate) struct Complaints(Vec<Complaint>);
-
-impl Complaints {
-    pub(crate) fn add(&mut self, path: &str, line: usize, text: impl Into<String>) {
-        let text = text.into();
-        assert!(!path.is_empty() && !text.is_empty(), "a complaint names its place and cause");
-        self.0.push(Complaint { path: path.to_string(), line, text });
-    }
-}
 
 type Check = fn(&Tree, &mut Complaints);
 
@@ -51,14 +22,14 @@ const CHECKS: [Check; 13] = [
     text::heads,
     text::leftovers,
     text::columns,
-    floors::floors,
+    layers::layers,
     crates::dependencies,
     crates::public_names,
     outside::outside_world,
     unsafety::unsafety,
     lengths::lengths,
-    papers::paths_exist,
-    papers::test_command,
+    documents::paths_exist,
+    documents::test_command,
     variants::variants,
 ];
 

@@ -4,7 +4,7 @@
 //! Looks at paths from `std` and `core` in production code; tests, benches and fuzz targets may use
 //! what they like. `clippy.toml` bans the most common types once more.
 
-use super::Complaints;
+use crate::complaint::Complaints;
 use crate::paths::{Named, production_paths};
 use crate::tree::Tree;
 

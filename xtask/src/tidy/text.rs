@@ -1,7 +1,7 @@
 //! Rules on the text of Rust files: they parse, have a head, leave nothing undone, and fit 100
 //! columns.
 
-use super::Complaints;
+use crate::complaint::Complaints;
 use crate::tree::Tree;
 
 const COLUMNS: usize = 100;

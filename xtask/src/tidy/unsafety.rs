@@ -3,7 +3,7 @@
 //! Test code needs the reason, not the name. An entry whose file has no unsafe code any more is an
 //! error too, so the list stays the truth.
 
-use super::Complaints;
+use crate::complaint::Complaints;
 use crate::tree::Tree;
 
 /// The files that may hold unsafe code.

@@ -4,7 +4,7 @@
 //! Looks for `broken("name")` in production code and for `"name"` anywhere in test code.
 //! Does not do: run the test, which itself fails if nothing notices.
 
-use super::Complaints;
+use crate::complaint::Complaints;
 use crate::source::Source;
 use crate::tree::Tree;
 use std::collections::BTreeSet;

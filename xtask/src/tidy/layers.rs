@@ -1,11 +1,11 @@
-//! The engine's rooms lie on floors, and imports go strictly down.
+//! The engine's modules form layers, and imports go strictly down.
 //!
-//! A path into another room must enter a lower floor; never the own floor, never above. The ground
-//! floor is one room of several files, which may name each other as long as no ring closes. The
-//! roof, `lib.rs`, may name everything; nobody below names its re-exports, because such a path
-//! hides which room it enters. Test code may look anywhere.
+//! A path into another module must enter a lower layer; never the own layer, never a higher one.
+//! Layer 0 is the exception: its modules may name each other as long as no ring closes. `lib.rs`
+//! may name everything. No module names the re-exports of `lib.rs`, because such a path hides which
+//! module it enters. Test code may import anything.
 
-use super::Complaints;
+use crate::complaint::Complaints;
 use crate::figures::largest_ring;
 use crate::paths::production_paths;
 use crate::source::Source;
@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const ENGINE: &str = "crates/engine/src/";
 
-/// The rooms of the engine and the floor of each.
-pub(super) const ROOMS: [(&str, u8); 22] = [
+/// The top modules of the engine and the layer of each.
+pub(crate) const LAYERS: [(&str, u8); 22] = [
     ("lib", 9),
     ("db", 9),
     ("verify", 8),
@@ -41,57 +41,66 @@ pub(super) const ROOMS: [(&str, u8); 22] = [
 ];
 
 /// Imports in the engine go strictly down.
-pub(super) fn floors(tree: &Tree, complaints: &mut Complaints) {
-    let mut ground: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+pub(super) fn layers(tree: &Tree, complaints: &mut Complaints) {
+    let mut lowest: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in tree.sources.iter().filter(|source| source.path.starts_with(ENGINE)) {
-        let Some(own) = source.room() else { continue };
+        let Some(own) = source.top_module() else { continue };
         if source.is_test_file() || own == "lib" {
             continue;
         }
-        let Some(floor) = floor(own) else {
-            complaints.add(&source.path, 0, format!("room `{own}` has no floor in ROOMS"));
+        let Some(layer) = layer_of(own) else {
+            complaints.add(&source.path, 0, format!("module `{own}` has no layer in LAYERS"));
             continue;
         };
-        let entered = climbs(source, own, floor, complaints);
-        if floor == 0 {
-            ground.entry(own.to_string()).or_default().extend(entered);
+        let entered = check_imports(source, own, layer, complaints);
+        if layer == 0 {
+            lowest.entry(own.to_string()).or_default().extend(entered);
         }
     }
-    if largest_ring(&ground) > 0 {
-        complaints.add(ENGINE, 0, "the files of the ground floor import each other in a ring");
+    if largest_ring(&lowest) > 0 {
+        complaints.add(ENGINE, 0, "the modules of layer 0 import each other in a ring");
     }
 }
 
-/// Complains about each path that does not go down; gives the rooms the file enters.
-fn climbs(source: &Source, own: &str, floor: u8, complaints: &mut Complaints) -> Vec<String> {
+/// Complains about each path that does not go down; returns the modules that the file enters.
+fn check_imports(
+    source: &Source,
+    own: &str,
+    layer: u8,
+    complaints: &mut Complaints,
+) -> Vec<String> {
     let module = source.module().unwrap_or_default();
     let mut entered = Vec::new();
     for path in production_paths(source) {
-        let Some(room) = path.room(&module).filter(|room| *room != own) else { continue };
-        let named = path.parts.join("::");
-        let text = match self::floor(room) {
-            Some(below) if below < floor => None,
-            Some(0) if floor == 0 => None,
-            Some(other) => Some(format!("`{named}` leads from floor {floor} to floor {other}")),
-            None => Some(format!("`{named}` names the roof or a room without floor")),
+        let Some(target) = path.top_module(&module).filter(|entered| *entered != own) else {
+            continue;
         };
-        entered.push(room.to_string());
+        let named = path.parts.join("::");
+        let text = match layer_of(target) {
+            Some(below) if below < layer => None,
+            Some(0) if layer == 0 => None,
+            Some(other) => Some(format!("`{named}` leads from layer {layer} to layer {other}")),
+            None => {
+                Some(format!("`{named}` names a re-export of `lib.rs` or a module without layer"))
+            }
+        };
+        entered.push(target.to_string());
         text.into_iter().for_each(|text| complaints.add(&source.path, path.line, text));
     }
     entered
 }
 
-fn floor(room: &str) -> Option<u8> {
-    ROOMS.iter().find(|(name, _)| *name == room).map(|(_, floor)| *floor)
+fn layer_of(module: &str) -> Option<u8> {
+    LAYERS.iter().find(|(name, _)| *name == module).map(|(_, layer)| *layer)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::complaints_of;
-    use super::floors;
+    use super::layers;
 
     fn found(path: &str, text: &str) -> usize {
-        complaints_of(floors, &[(&format!("crates/engine/src/{path}"), text)]).len()
+        complaints_of(layers, &[(&format!("crates/engine/src/{path}"), text)]).len()
     }
 
     #[test]
@@ -104,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn up_sideways_and_the_roof_are_not() {
+    fn up_sideways_and_re_exports_are_not() {
         assert_eq!(found("wal/mod.rs", "use crate::buffer::Pool;"), 1);
         assert_eq!(found("heap/mod.rs", "use crate::{page::P, index::{A, B}};"), 2);
         assert_eq!(found("heap/mod.rs", "fn f() { assert!(super::table::g()) }"), 1);
@@ -115,10 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn the_ground_floor_may_not_close_a_ring() {
+    fn layer_0_may_not_close_a_ring() {
         let error = ("crates/engine/src/error.rs", "use crate::ids::A;");
         let ids = ("crates/engine/src/ids.rs", "use crate::error::B;");
-        assert!(complaints_of(floors, &[error]).is_empty());
-        assert_eq!(complaints_of(floors, &[error, ids]).len(), 1);
+        assert!(complaints_of(layers, &[error]).is_empty());
+        assert_eq!(complaints_of(layers, &[error, ids]).len(), 1);
     }
 }

@@ -6,7 +6,7 @@
 //! docs/format.md also names files of a database; there a folder must begin with one of ours to
 //! count.
 
-use super::Complaints;
+use crate::complaint::Complaints;
 use crate::tree::Tree;
 
 /// Ends that no file of a database or of a user has.
