@@ -3,10 +3,12 @@
 //! `tidy` exits with 1 and lists each place where a rule is broken; it also runs as a
 //! test. `figures` prints sizes and densities beside those of other code-bases; it never fails.
 
+mod broken;
 mod complaint;
 mod figures;
 mod lexer;
 mod paths;
+mod rules;
 mod source;
 mod tidy;
 mod tree;

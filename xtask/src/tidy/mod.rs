@@ -8,6 +8,7 @@ mod documents;
 mod layers;
 mod lengths;
 mod outside;
+mod rules;
 mod text;
 mod unsafety;
 mod variants;
@@ -17,7 +18,7 @@ use crate::tree::Tree;
 
 type Check = fn(&Tree, &mut Complaints);
 
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 15] = [
     text::files_parse,
     text::heads,
     text::leftovers,
@@ -31,6 +32,8 @@ const CHECKS: [Check; 13] = [
     documents::paths_exist,
     documents::test_command,
     variants::variants,
+    rules::rules,
+    rules::variant_tables,
 ];
 
 /// Runs every check; complaints come by file and line.
