@@ -17,6 +17,22 @@ impl Named {
         self.parts.len() >= parts.len() && parts.iter().zip(&self.parts).all(|(a, b)| a == b)
     }
 
+    /// The path from the root of its own crate, from a file that lies at `module`; `None` if it
+    /// leads to another crate or begins with a name that the file declares or imports itself.
+    pub(crate) fn path_from_root<'a>(&'a self, module: &[&'a str]) -> Option<Vec<&'a str>> {
+        let rises = self.parts.iter().take_while(|part| *part == "super").count();
+        let depth = module.len() + self.inline_modules;
+        let (kept, rest) = match self.parts.first()?.as_str() {
+            "crate" => (0, 1),
+            "self" if self.inline_modules == 0 => (module.len(), 1),
+            "super" if rises <= depth => (depth - rises, rises),
+            _ => return None,
+        };
+        let base = module.get(..kept)?; // else it stays in a module inside the file
+        let rest = self.parts[rest..].iter().map(String::as_str);
+        Some(base.iter().copied().chain(rest).collect())
+    }
+
     /// The top module of its own crate that the path enters, from a file that lies at `module`.
     /// `None` if it leads to another crate or stays where it is.
     pub(crate) fn top_module(&self, module: &[&str]) -> Option<&str> {
@@ -119,6 +135,26 @@ mod tests {
     #[test]
     fn test_code_is_left_out() {
         assert!(named("#[cfg(test)]\nmod tests {\n    use crate::page::X;\n}").is_empty());
+    }
+
+    #[test]
+    fn paths_are_told_from_the_root() {
+        let text = "use super::super::wal::A;\nuse super::b::B;\nuse crate::page::C;\n\
+            use std::fs;\nmod m { use super::super::c::D; use super::E; }\nuse self::f::G;";
+        let source = Source::new("crates/a/src/heap/tuple.rs", text);
+        let module = ["heap", "tuple"];
+        let paths = production_paths(&source);
+        let found: Vec<String> =
+            paths.iter().filter_map(|p| Some(p.path_from_root(&module)?.join("::"))).collect();
+        let expected = [
+            "wal::A",
+            "heap::b::B",
+            "page::C",
+            "heap::c::D",
+            "heap::tuple::E",
+            "heap::tuple::f::G",
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! holds in tests. All else is production. Items inside macro calls are seen as tokens only.
 
 use crate::lexer::{self, Mask};
+use crate::signatures::Signature;
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 use std::iter::Peekable;
 use syn::visit::{self, Visit};
@@ -23,6 +24,8 @@ pub(crate) struct Source {
     pub(crate) tokens: Vec<Token>,
     /// Every function that has a body.
     pub(crate) functions: Vec<Function>,
+    /// Every struct, enum and union.
+    pub(crate) types: Vec<TypeName>,
     /// Every item that is `pub` without restriction.
     pub(crate) publics: Vec<Public>,
     /// Files below these path stems are test code, by a test-only `mod name;` in this file.
@@ -51,8 +54,16 @@ pub(crate) struct Function {
     pub(crate) body_line: usize,
     /// Arguments without `self`.
     pub(crate) arguments: usize,
+    /// Its tuples.
+    pub(crate) signature: Signature,
     /// It says with a reason that it knows to be long.
     pub(crate) expects_length: bool,
+}
+
+/// The name that a struct, an enum or a union gets where it is declared.
+pub(crate) struct TypeName {
+    pub(crate) name: String,
+    pub(crate) line: usize,
 }
 
 /// A public item.
@@ -79,6 +90,7 @@ impl Source {
             mask: lexer::mask(text),
             tokens: Vec::new(),
             functions: Vec::new(),
+            types: Vec::new(),
             publics: Vec::new(),
             test_modules: Vec::new(),
             parse_error: None,
@@ -226,8 +238,14 @@ impl Source {
             last_line: body.brace_token.span.close().end().line,
             body_line: body.brace_token.span.open().start().line,
             arguments: sig.inputs.iter().filter(is_argument).count(),
+            signature: Signature::new(sig),
             expects_length,
         });
+    }
+
+    fn add_type(&mut self, ident: &syn::Ident) {
+        let (name, line) = (ident.to_string(), ident.span().start().line);
+        self.types.push(TypeName { name, line });
     }
 
     fn add_public(&mut self, vis: &syn::Visibility, attrs: &[syn::Attribute]) {
@@ -271,6 +289,12 @@ impl<'ast> Visit<'ast> for Source {
             syn::Item::Type(it) => self.add_public(&it.vis, &it.attrs),
             syn::Item::Const(it) => self.add_public(&it.vis, &it.attrs),
             syn::Item::Static(it) => self.add_public(&it.vis, &it.attrs),
+            _ => {}
+        }
+        match item {
+            syn::Item::Struct(it) => self.add_type(&it.ident),
+            syn::Item::Enum(it) => self.add_type(&it.ident),
+            syn::Item::Union(it) => self.add_type(&it.ident),
             _ => {}
         }
         visit::visit_item(self, item);
@@ -393,6 +417,8 @@ mod tests {
         let one = &source.functions[0];
         assert_eq!((one.name.as_str(), one.line, one.length(), one.arguments), ("one", 3, 3, 2));
         assert_eq!(source.publics.len(), 1);
+        let types: Vec<_> = source.types.iter().map(|it| (it.name.as_str(), it.line)).collect();
+        assert_eq!(types, [("Two", 7)]);
         assert!(source.publics[0].documented);
         assert_eq!(source.code_lines().count(), 12);
     }

@@ -14,11 +14,12 @@ mod unsafety;
 mod variants;
 
 use crate::complaint::{Complaint, Complaints};
+use crate::ratchets;
 use crate::tree::Tree;
 
 type Check = fn(&Tree, &mut Complaints);
 
-const CHECKS: [Check; 15] = [
+const CHECKS: [Check; 16] = [
     text::files_parse,
     text::heads,
     text::leftovers,
@@ -34,6 +35,7 @@ const CHECKS: [Check; 15] = [
     variants::variants,
     rules::rules,
     rules::variant_tables,
+    ratchets::check,
 ];
 
 /// Runs every check; complaints come by file and line.

@@ -2,9 +2,8 @@
 //! columns.
 
 use crate::complaint::Complaints;
+use crate::prose::COLUMNS;
 use crate::tree::Tree;
-
-const COLUMNS: usize = 100;
 
 /// Words that say in a comment that something is not done.
 const UNDONE_WORDS: [&str; 3] = ["FIXME", "XXX", "TODO"];

@@ -1,0 +1,176 @@
+//! Imports between the submodules of one module: against their layers, and in both directions.
+//!
+//! A submodule is a file or a folder beside others. A module's own file (`mod.rs`) is no submodule;
+//! a name that it takes from a submodule and hands on counts as that submodule's. Test code is left
+//! out. Layers are kept as those between the modules of the engine are: a path into another
+//! submodule must enter a lower layer. Modules that stand in no table have no layers inside.
+
+use crate::complaint::Complaints;
+use crate::paths::{Named, production_paths};
+use crate::source::Source;
+use crate::tree::Tree;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Submodules of one module with their layers, lowest 0.
+type Layers = &'static [(&'static str, u8)];
+
+/// The modules that have layers inside: path of the folder, submodules. A submodule that is not
+/// named is an error. Example:
+/// `("crates/engine/src/index/btree/", &[("page", 0), ("search", 1), ("insert", 2)])`.
+const LAYERS_INSIDE: &[(&str, Layers)] = &[];
+
+/// One import of a submodule by another.
+#[derive(Debug)]
+struct Import<'a> {
+    from: &'a str,
+    to: &'a str,
+    path: &'a str,
+    line: usize,
+}
+
+/// Each import that leads to the own or to a higher layer, and each submodule without a layer.
+pub(crate) fn against_layers(tree: &Tree) -> Complaints {
+    check_layers(tree, LAYERS_INSIDE)
+}
+
+/// Each pair of submodules that import each other, of the folders that `wanted` accepts.
+pub(crate) fn mutual_imports(tree: &Tree, wanted: fn(&str) -> bool) -> Complaints {
+    let mut found = Complaints::default();
+    for (folder, sources) in folders(tree).iter().filter(|(folder, _)| wanted(folder)) {
+        let imports = imports(folder, sources);
+        for one in imports.iter().filter(|one| one.from < one.to) {
+            let back = imports.iter().find(|other| other.from == one.to && other.to == one.from);
+            let Some(back) = back else { continue };
+            let text = format!("`{}` and `{}` import each other", one.from, one.to);
+            let text = format!("{text} (back at {}:{})", back.path, back.line);
+            found.add(one.path, one.line, text);
+        }
+    }
+    found
+}
+
+fn check_layers(tree: &Tree, tables: &[(&str, Layers)]) -> Complaints {
+    let mut found = Complaints::default();
+    let folders = folders(tree);
+    for (folder, layers) in tables {
+        let Some(sources) = folders.get(*folder) else {
+            found.add(folder, 0, "has layers in LAYERS_INSIDE, but no submodules");
+            continue;
+        };
+        let layer_of = |name: &str| layers.iter().find(|(it, _)| *it == name).map(|(_, at)| *at);
+        for (name, source) in
+            sources.iter().filter(|(name, _)| !name.is_empty() && layer_of(name).is_none())
+        {
+            found.add(&source.path, 0, format!("`{name}` has no layer in LAYERS_INSIDE"));
+        }
+        for Import { from, to, path, line } in imports(folder, sources) {
+            if let (Some(own), Some(other)) = (layer_of(from), layer_of(to))
+                && other >= own
+            {
+                let text = format!("`{from}` of layer {own} imports `{to}` of layer {other}");
+                found.add(path, line, text);
+            }
+        }
+    }
+    found
+}
+
+/// The production sources of each folder below a `src`, with the submodule that each belongs to;
+/// empty for the folder's own file.
+fn folders(tree: &Tree) -> BTreeMap<String, Vec<(&str, &Source)>> {
+    let mut found: BTreeMap<String, Vec<(&str, &Source)>> = BTreeMap::new();
+    for source in tree.sources.iter().filter(|source| !source.is_test_file()) {
+        let Some(module) = source.module() else { continue };
+        let below: Vec<&str> = source.path.split('/').collect();
+        let root = below.iter().position(|part| *part == "src").expect("a module lies in `src`");
+        for end in root + 1..below.len() {
+            let folder = format!("{}/", below[..end].join("/"));
+            let submodule = module.get(end - root - 1).copied().unwrap_or("");
+            found.entry(folder).or_default().push((submodule, source));
+        }
+    }
+    found
+}
+
+/// The first import of each submodule by each other one.
+fn imports<'a>(folder: &str, sources: &[(&'a str, &'a Source)]) -> Vec<Import<'a>> {
+    let names: BTreeSet<&'a str> =
+        sources.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
+    let parts = folder.split_terminator('/');
+    let prefix: Vec<&str> = parts.skip_while(|part| *part != "src").skip(1).collect();
+    let handed_on = handed_on(sources, &names);
+    let mut found: Vec<Import> = Vec::new();
+    for (from, source) in sources.iter().filter(|(from, _)| !from.is_empty()) {
+        let module = source.module().unwrap_or_default();
+        for path in production_paths(source) {
+            let Some(parts) = path.path_from_root(&module) else { continue };
+            let Some(next) = parts.strip_prefix(prefix.as_slice()).and_then(<[_]>::first) else {
+                continue;
+            };
+            let to = names.get(*next).or_else(|| handed_on.get(*next));
+            let Some(to) = to.copied().filter(|to| to != from) else { continue };
+            if !found.iter().any(|other| other.from == *from && other.to == to) {
+                found.push(Import { from, to, path: &source.path, line: path.line });
+            }
+        }
+    }
+    found
+}
+
+/// The names that the folder's own file takes from its submodules.
+fn handed_on<'a>(
+    sources: &[(&str, &'a Source)],
+    names: &BTreeSet<&'a str>,
+) -> BTreeMap<String, &'a str> {
+    let mut found = BTreeMap::new();
+    let own_files = sources.iter().filter(|(name, _)| name.is_empty());
+    for Named { parts, .. } in own_files.flat_map(|(_, source)| production_paths(source)) {
+        let below = parts.strip_prefix(&["self".to_string()][..]).unwrap_or(&parts);
+        if let [first, .., last] = below
+            && let Some(name) = names.get(first.as_str())
+        {
+            found.insert(last.clone(), *name);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_layers, mutual_imports};
+    use crate::tree::Tree;
+
+    const FILES: [(&str, &str); 6] = [
+        ("a/src/lib.rs", "mod tree;\nmod other;"),
+        ("a/src/other.rs", "use crate::tree::split::B;"),
+        ("a/src/tree/mod.rs", "mod insert;\nmod split;\nmod page;\npub(crate) use split::B;"),
+        ("a/src/tree/insert.rs", "use super::B;\nuse crate::page::X;"),
+        ("a/src/tree/split.rs", "fn f() { super::insert::g(crate::tree::page::P) }"),
+        ("a/src/tree/page.rs", "use super::Tree;\n#[cfg(test)]\nuse super::split::B;"),
+    ];
+
+    fn of(complaints: crate::complaint::Complaints) -> Vec<String> {
+        complaints.0.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn pairs_that_import_each_other_are_told_once() {
+        let found = of(mutual_imports(&Tree::of(&FILES), |_| true));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("a/src/tree/insert.rs:1:"), "{found:?}");
+        assert!(found[0].ends_with("(back at a/src/tree/split.rs:1)"), "{found:?}");
+        assert!(of(mutual_imports(&Tree::of(&FILES), |_| false)).is_empty());
+    }
+
+    #[test]
+    fn layers_inside_are_kept_where_there_is_a_table() {
+        let tree = Tree::of(&FILES);
+        let folder = "a/src/tree/";
+        let found = |layers| of(check_layers(&tree, &[(folder, layers)]));
+        let one = found(&[("page", 0), ("split", 1), ("insert", 2)]);
+        assert_eq!(one, ["a/src/tree/split.rs:1: `split` of layer 1 imports `insert` of layer 2"]);
+        assert_eq!(found(&[("page", 1), ("split", 1), ("insert", 0)]).len(), 2);
+        assert_eq!(found(&[("split", 1), ("insert", 2)]).len(), 2);
+        assert_eq!(of(check_layers(&tree, &[("a/src/gone/", &[])])).len(), 1);
+    }
+}
