@@ -51,7 +51,15 @@ impl Binder<'_> {
         let mut value = self.operand(first)?;
         if !links.is_empty() {
             let start = self.start(first);
+            let mut open_ended = false;
             while let Some(link) = links.pop() {
+                match matched_by(link) {
+                    Some((word, _)) if open_ended => {
+                        let message = format!("syntax error at or near \"{word}\"");
+                        return Err(SqlError::syntax(message));
+                    }
+                    matched => open_ended = matched.is_some_and(|(_, open_ended)| open_ended),
+                }
                 value = self.link(link, value, start)?;
             }
         }
@@ -677,6 +685,18 @@ fn widened(expr: Expr) -> Result<Expr> {
     match expr {
         Expr::Const(value) => cast::cast(value, SqlType::Float8).map(Expr::Const),
         other => Ok(Expr::Cast(Box::new(other), SqlType::Float8)),
+    }
+}
+
+/// The word of a link that is not associative, as PostgreSQL's grammar has it, and whether the link
+/// ends with an expression that the next one could belong to.
+fn matched_by(link: &ast::Expr) -> Option<(&'static str, bool)> {
+    match link {
+        ast::Expr::Between { .. } => Some(("between", true)),
+        ast::Expr::Like { .. } => Some(("like", true)),
+        ast::Expr::ILike { .. } => Some(("ilike", true)),
+        ast::Expr::InList { .. } => Some(("in", false)),
+        _ => None,
     }
 }
 
