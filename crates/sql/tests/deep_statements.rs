@@ -19,9 +19,10 @@ const PAST_LIMIT: usize = 5_100;
 const NESTED_AT_LIMIT: usize = 46;
 const NESTED_PAST_LIMIT: usize = 120;
 
+/// At the limit a prepared statement takes some 22 MB, which the default budget may not have left.
 fn open() -> (tempfile::TempDir, Database) {
     let dir = tempfile::tempdir().unwrap();
-    let db = Database::open(dir.path()).unwrap();
+    let db = Database::options().memory(512 << 20).open(dir.path()).unwrap();
     Session::new(&db).execute(SETUP).unwrap();
     (dir, db)
 }
