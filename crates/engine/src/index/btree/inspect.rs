@@ -7,13 +7,13 @@
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::RowId;
-use crate::index::btree::BTree;
-use crate::index::btree::entries::Entries;
-use crate::index::btree::meta;
-use crate::index::btree::node::{
+use crate::index::btree::page::entries::Entries;
+use crate::index::btree::page::meta;
+use crate::index::btree::page::node::{
     Checked, HALF_DEAD, INCOMPLETE, Node, ROOT, SLOT, cycle_of, is_node,
 };
-use crate::index::btree::scan::split_key;
+use crate::index::btree::page::tree_key::split_key;
+use crate::index::btree::tree::BTree;
 use crate::page::PageKind;
 use crate::page::header::kind;
 

@@ -10,13 +10,13 @@ use crate::buffer::Pin;
 use crate::ids::RowId;
 use crate::index::am::{AccessMethod, LeafBatch, ScanOptions};
 use crate::index::btree::Optimisations;
-use crate::index::btree::alloc::Registrations;
 use crate::index::btree::explore::{
     Entry, dead, delete_all, entries_of, fresh, join, key, leftmost, look_up, page, scan, stable,
     start, tree, tree_of, vacuum,
 };
-use crate::index::btree::node::{Node, is_node};
+use crate::index::btree::page::node::{Node, is_node};
 use crate::index::btree::search::Aim;
+use crate::index::btree::tree::Registrations;
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, verify_clean};
 use crate::schedules::{Case, catches, survives};

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `descents` | lookups beside splits, merges, deletions and the reuse of pages; registrations |
 //! | `scans` | scans in both directions, lists of keys, posting lists |
-//! | `ahead` | leaves named before they are wanted |
-//! | `spreads` | leaves that share their entries beside scans, lookups, merges and vacuum |
+//! | `prefetch` | leaves named before they are wanted |
+//! | `redistribute` | leaves that share their entries beside scans, lookups, merges and vacuum |
 //! | `vacuum` | a pass beside splits, merges and growth, in one part or two |
 //! | `writers` | of one leaf, of one unique key, of a cold tree; merges beside insertions |
 //!
@@ -16,10 +16,10 @@
 //! variants of the rules that they are about, each caught by one of them.
 //! Does not do: several trees; a heap.
 
-mod ahead;
 mod descents;
+mod prefetch;
+mod redistribute;
 mod scans;
-mod spreads;
 mod vacuum;
 mod writers;
 

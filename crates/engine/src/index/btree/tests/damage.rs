@@ -7,7 +7,7 @@ use crate::config::PAGE_SIZE;
 use crate::ids::{PageId, RowId, Xid};
 use crate::index::am::{AccessMethod, IndexEntry, LeafBatch, Liveness, ScanOptions};
 use crate::index::btree::BTree;
-use crate::index::btree::node::{
+use crate::index::btree::page::node::{
     HALF_DEAD, HIGH_LEN, INCOMPLETE, LEFT, LOW_LEN, Node, PREFIX_LEN, RIGHT, ROOT, SLOT,
 };
 use crate::index::btree::tests::{FILE, tree};

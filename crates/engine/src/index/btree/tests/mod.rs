@@ -1,15 +1,15 @@
 //! Tests of the tree: the suite of every access method, then what is particular to trees.
 
-mod ahead;
 mod concurrent;
 mod crash;
 mod damage;
 mod descent;
 mod merge;
 mod posting;
+mod prefetch;
+mod redistribute;
 mod shape;
 mod skip;
-mod spread;
 mod vacuum;
 mod writes;
 

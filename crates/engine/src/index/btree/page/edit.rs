@@ -1,0 +1,681 @@
+//! Changing a page: entries encoded into a fresh image, or put in place one by one.
+//!
+//! Invariants: an image built here opens and judges clean; free space of an image is zero, so that
+//! its log record is short; a change in place is a few small stores, and never made unless it fits.
+//! Does not do: choose where to split (`split`), latch, log.
+
+use crate::config::PAGE_SIZE;
+use crate::index::btree::page::entries::Entries;
+use crate::index::btree::page::node::{
+    self, DEAD, EXTRA, HAS_DEAD, HEAD, HIGH_LEN, INCOMPLETE, Item, LEFT, LOW_LEN, Node, POSTING,
+    PREFIX_LEN, RIGHT, SLOT, TRAILER, common, head_of,
+};
+use crate::index::btree::page::posting::{self, Member};
+use crate::index::btree::page::read::PageRead;
+use crate::page::header::{FLAGS, GARBAGE, HEADER_SIZE, LOWER, OWNER, UPPER};
+use crate::page::{PageKind, PageMut, header};
+
+/// What to put into a page besides its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Value<'a> {
+    /// Payload or posting list (leaves).
+    pub(crate) extra: &'a [u8],
+    /// Child (inner pages).
+    pub(crate) child: u32,
+    /// Tags of the slot.
+    pub(crate) tags: u16,
+}
+
+/// Bytes of an item whose key has `rem` bytes after the prefix.
+pub(crate) fn item_size(rem: usize, extra: usize, level: u8) -> usize {
+    let child = if level == 0 { 0 } else { 4 };
+    let tail = if extra == 0 { 0 } else { varint_size(extra) + extra };
+    child + varint_size(rem) + rem.saturating_sub(HEAD) + tail
+}
+
+fn varint_size(value: usize) -> usize {
+    if value < 0x80 { 1 } else { 2 }
+}
+
+/// Writes `value` at the beginning of `out` and returns what follows.
+fn put_varint(out: &mut [u8], value: usize) -> &mut [u8] {
+    assert!(value < 1 << 14, "lengths inside a page");
+    if value < 0x80 {
+        out[0] = value as u8;
+    } else {
+        (out[0], out[1]) = ((value & 0x7f) as u8 | 0x80, (value >> 7) as u8);
+    }
+    &mut out[varint_size(value)..]
+}
+
+/// Fills `out`, of [`item_size`], with the item of a key that has `rem` after the prefix.
+fn put_item(mut out: &mut [u8], rem: &[u8], value: Value<'_>, level: u8) {
+    if level != 0 {
+        out[..4].copy_from_slice(&value.child.to_le_bytes());
+        out = &mut out[4..];
+    }
+    out = put_varint(out, rem.len());
+    let rest = &rem[rem.len().min(HEAD)..];
+    let (key, mut tail) = out.split_at_mut(rest.len());
+    key.copy_from_slice(rest);
+    if !value.extra.is_empty() {
+        tail = put_varint(tail, value.extra.len());
+        tail.copy_from_slice(value.extra);
+    }
+}
+
+/// A leaf entry without tags: of its key behind the prefix the whole head, and the bytes after it,
+/// which are as many at least.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain<'a> {
+    pub(crate) head: u32,
+    pub(crate) rest: &'a [u8],
+}
+
+impl Plain<'_> {
+    /// Bytes of its item.
+    #[inline]
+    fn size(&self) -> usize {
+        item_size(self.rest.len() + HEAD, 0, 0)
+    }
+
+    /// The entry on a page whose prefix has so many bytes more, a head's at most.
+    #[inline]
+    fn without(self, bytes: usize) -> Self {
+        let (next, rest) = self.rest.split_at(bytes);
+        let head = next.iter().fold(self.head, |head, byte| head << 8 | u32::from(*byte));
+        Plain { head, rest }
+    }
+}
+
+fn tags_of(value: Value<'_>) -> u16 {
+    match value.extra.is_empty() {
+        true => value.tags & DEAD,
+        false => value.tags & (DEAD | POSTING) | EXTRA,
+    }
+}
+
+/// Everything of a page but its entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Height above the leaves.
+    pub(crate) level: u8,
+    /// Page flags.
+    pub(crate) flags: u16,
+    /// Vacuum cycle id.
+    pub(crate) cycle: u32,
+    /// Left link.
+    pub(crate) left: u32,
+    /// Right link.
+    pub(crate) right: u32,
+    /// Low fence.
+    pub(crate) low: Vec<u8>,
+    /// High key, unless rightmost.
+    pub(crate) high: Option<Vec<u8>>,
+    /// Bytes of a page that are not to be used, once it holds a few entries (tests make pages
+    /// small).
+    pub(crate) reserve: usize,
+}
+
+/// Entries that may use the whole of a page even when tests reserve a part, so that any key finds
+/// room.
+const FEW: usize = 4;
+
+/// Bytes that `count` entries must leave alone.
+fn reserved(reserve: usize, count: usize) -> usize {
+    if count <= FEW { 0 } else { reserve }
+}
+
+impl Frame {
+    /// The frame of an existing page.
+    pub(crate) fn of(node: &Node<&[u8; PAGE_SIZE]>, reserve: usize) -> Frame {
+        Frame {
+            level: node.level,
+            flags: node.flags,
+            cycle: node::cycle_of(node.page),
+            left: node.left,
+            right: node.right,
+            low: node.low(),
+            high: node.high(),
+            reserve,
+        }
+    }
+
+    /// What the prefix is the beginning of: the low fence, or the smallest key of a leftmost page.
+    /// The key of the first entry of an inner page is no key, and the next one must differ from the
+    /// prefix.
+    pub(crate) fn base<'a>(&'a self, entries: &'a Entries, from: usize, to: usize) -> &'a [u8] {
+        if self.left != 0 {
+            return &self.low;
+        }
+        debug_assert!(self.low.is_empty());
+        match self.level {
+            0 if from < to => entries.key(from),
+            1.. if from + 1 < to => {
+                let key = entries.key(from + 1);
+                &key[..key.len() - 1]
+            }
+            _ => &[],
+        }
+    }
+
+    /// Length of the prefix of a page with this frame and `entries[from..to]`.
+    fn prefix(&self, entries: &Entries, from: usize, to: usize) -> usize {
+        let base = self.base(entries, from, to);
+        match &self.high {
+            Some(high) => common(base, high),
+            // The last row, not the last item: a list may lose its first rows in place.
+            None if to > from => common(base, &entries.last_key(to - 1)),
+            None => 0,
+        }
+    }
+
+    /// Bytes of header, trailer and fences, if the page has a `prefix`.
+    pub(crate) fn fixed(&self, prefix: usize) -> usize {
+        let low = if self.left == 0 { prefix } else { self.low.len() };
+        HEADER_SIZE + TRAILER + low + self.high.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Bytes that would be free on a page with all of `entries`; `None` when they do not fit.
+    pub(crate) fn room(&self, entries: &Entries) -> Option<usize> {
+        let all = (0, entries.len());
+        self.room_beside(entries, all, self.prefix(entries, 0, entries.len()))
+    }
+
+    /// The same of `entries[from..to]`, whose page has a `prefix`.
+    fn room_beside(
+        &self,
+        entries: &Entries,
+        (from, to): (usize, usize),
+        prefix: usize,
+    ) -> Option<usize> {
+        let used: usize = (from..to)
+            .map(|i| {
+                if i == from && self.level > 0 {
+                    item_size(0, 0, self.level) + SLOT
+                } else {
+                    entries.size(i, self.level, prefix)
+                }
+            })
+            .sum();
+        let room = PAGE_SIZE.checked_sub(self.fixed(prefix) + used)?;
+        (room >= reserved(self.reserve, to - from)).then_some(room)
+    }
+
+    /// Image of a page that holds `entries[from..to]`; `None` when they do not fit.
+    pub(crate) fn image(
+        &self,
+        entries: &Entries,
+        from: usize,
+        to: usize,
+    ) -> Option<Box<[u8; PAGE_SIZE]>> {
+        assert!(self.high.is_some() == (self.right != 0), "only a rightmost page has no high key");
+        let prefix = self.prefix(entries, from, to);
+        self.room_beside(entries, (from, to), prefix)?;
+        let low = if self.left == 0 { &self.base(entries, from, to)[..prefix] } else { &self.low };
+        let mut image = self.empty_image(low, prefix);
+        let upper = PAGE_SIZE - TRAILER - low.len() - self.high.as_ref().map_or(0, Vec::len);
+        let mut writer = Writer { image: &mut image, level: self.level, slots: 0, upper };
+        for i in from..to {
+            let rem = if i == from && self.level > 0 { &[] } else { &entries.key(i)[prefix..] };
+            writer.put(rem, entries.value(i));
+        }
+        writer.finish();
+        if (from..to).any(|i| entries.has_dead(i)) {
+            let flags = header::u16_at(&image, FLAGS) | HAS_DEAD;
+            image[FLAGS..FLAGS + 2].copy_from_slice(&flags.to_le_bytes());
+        }
+        debug_assert!(Node::open(&*image).is_ok_and(|node| node.count == to - from));
+        Some(image)
+    }
+
+    /// As [`Frame::image`], of a leaf with two fences and `items` without tags, taken from a page
+    /// with a `prefix` that opens theirs.
+    pub(crate) fn image_of_items<'a>(
+        &self,
+        prefix: usize,
+        items: impl Iterator<Item = Plain<'a>> + Clone,
+    ) -> Option<Box<[u8; PAGE_SIZE]>> {
+        let high = self.high.as_ref().expect("a leaf with a high key");
+        assert!(self.left != 0 && self.level == 0, "a leaf with a low fence");
+        let own = common(&self.low, high);
+        let longer = own.checked_sub(prefix).filter(|more| *more <= HEAD)?;
+        let items = items.map(|item| item.without(longer));
+        let count = items.clone().count();
+        let used: usize = items.clone().map(|item| item.size() + SLOT).sum();
+        if self.fixed(own) + used + reserved(self.reserve, count) > PAGE_SIZE {
+            return None;
+        }
+        let mut image = self.empty_image(&self.low, own);
+        let upper = PAGE_SIZE - TRAILER - self.low.len() - high.len();
+        let mut writer = Writer { image: &mut image, level: 0, slots: 0, upper };
+        items.for_each(|item| writer.copy(&item));
+        writer.finish();
+        debug_assert!(Node::open(&*image).is_ok_and(|node| node.count == count));
+        Some(image)
+    }
+
+    fn empty_image(&self, low: &[u8], prefix: usize) -> Box<[u8; PAGE_SIZE]> {
+        let kind = if self.level == 0 { PageKind::BtreeLeaf } else { PageKind::BtreeInner };
+        let high = self.high.as_deref().unwrap_or_default();
+        let mut image = Box::new(header::format(kind, TRAILER + low.len() + high.len()));
+        let special = PAGE_SIZE - TRAILER - low.len() - high.len();
+        image[special..special + low.len()].copy_from_slice(low);
+        image[special + low.len()..PAGE_SIZE - TRAILER].copy_from_slice(high);
+        image[FLAGS..FLAGS + 2].copy_from_slice(&(self.flags & !HAS_DEAD).to_le_bytes());
+        image[OWNER] = self.level;
+        image[OWNER + 4..OWNER + 8].copy_from_slice(&self.cycle.to_le_bytes());
+        image[LEFT..LEFT + 4].copy_from_slice(&self.left.to_le_bytes());
+        image[RIGHT..RIGHT + 4].copy_from_slice(&self.right.to_le_bytes());
+        for (at, len) in [(LOW_LEN, low.len()), (HIGH_LEN, high.len()), (PREFIX_LEN, prefix)] {
+            image[at..at + 2].copy_from_slice(&(len as u16).to_le_bytes());
+        }
+        image
+    }
+
+    /// Image with all of `entries`.
+    pub(crate) fn image_of(&self, entries: &Entries) -> Option<Box<[u8; PAGE_SIZE]>> {
+        self.image(entries, 0, entries.len())
+    }
+}
+
+/// Two pages out of one.
+pub(crate) struct Halves {
+    pub(crate) left: Box<[u8; PAGE_SIZE]>,
+    pub(crate) right: Box<[u8; PAGE_SIZE]>,
+}
+
+/// Frames of both halves of the page at `block`, parted by `separator`; the right one goes to
+/// `new`.
+pub(crate) fn halves_of(
+    frame: &Frame,
+    separator: &[u8],
+    (block, new): (u32, u32),
+) -> (Frame, Frame) {
+    let left = Frame {
+        flags: frame.flags | INCOMPLETE,
+        right: new,
+        high: Some(separator.to_vec()),
+        ..frame.clone()
+    };
+    (left, Frame { flags: 0, left: block, low: separator.to_vec(), ..frame.clone() })
+}
+
+/// Fills an image, entry after entry.
+struct Writer<'a> {
+    image: &'a mut [u8; PAGE_SIZE],
+    level: u8,
+    slots: usize,
+    upper: usize,
+}
+
+impl Writer<'_> {
+    #[inline]
+    fn put(&mut self, rem: &[u8], value: Value<'_>) {
+        let end = self.upper;
+        let upper = end - item_size(rem.len(), value.extra.len(), self.level);
+        let slot = HEADER_SIZE + self.slots * SLOT;
+        assert!(upper >= slot + SLOT, "the size was checked");
+        put_item(&mut self.image[upper..end], rem, value, self.level);
+        self.image[slot..slot + SLOT].copy_from_slice(&slot_of(upper, rem, value));
+        (self.slots, self.upper) = (self.slots + 1, upper);
+    }
+
+    /// Puts a leaf entry without tags.
+    #[inline]
+    fn copy(&mut self, item: &Plain<'_>) {
+        let end = self.upper;
+        let upper = end - item.size();
+        let slot = HEADER_SIZE + self.slots * SLOT;
+        assert!(upper >= slot + SLOT, "the size was checked");
+        let rest = put_varint(&mut self.image[upper..end], item.rest.len() + HEAD);
+        rest.copy_from_slice(item.rest);
+        self.image[slot..slot + 2].copy_from_slice(&(upper as u16).to_le_bytes());
+        self.image[slot + 2..slot + SLOT].copy_from_slice(&item.head.to_be_bytes());
+        (self.slots, self.upper) = (self.slots + 1, upper);
+    }
+
+    fn finish(self) {
+        let lower = HEADER_SIZE + self.slots * SLOT;
+        self.image[LOWER..LOWER + 2].copy_from_slice(&(lower as u16).to_le_bytes());
+        self.image[UPPER..UPPER + 2].copy_from_slice(&(self.upper as u16).to_le_bytes());
+    }
+}
+
+/// The slot of an item that starts at `start`.
+#[inline]
+fn slot_of(start: usize, rem: &[u8], value: Value<'_>) -> [u8; SLOT] {
+    let word = (start as u16 | tags_of(value)).to_le_bytes();
+    let head = head_of(rem).to_be_bytes();
+    [word[0], word[1], head[0], head[1], head[2], head[3]]
+}
+
+/// Can the entry go into `node` without encoding the page again?
+pub(crate) fn fits<R: PageRead>(node: &Node<R>, key: &[u8], extra: usize, reserve: usize) -> bool {
+    node.cmp_prefix(key).is_eq()
+        && (node.is_leaf() || key.len() > node.prefix)
+        && node.room()
+            >= SLOT
+                + item_size(key.len() - node.prefix, extra, node.level)
+                + reserved(reserve, node.count + 1)
+}
+
+/// Items up to this size are made without asking for memory.
+const SMALL: usize = 64;
+
+/// Puts an entry in front of entry `pos`. The caller asked [`fits`].
+pub(crate) fn insert_at(page: &mut PageMut<'_>, pos: usize, key: &[u8], value: Value<'_>) {
+    let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
+    let (level, count, top) = (node.level, node.count, node.upper);
+    let rem = &key[node.prefix..];
+    let size = item_size(rem.len(), value.extra.len(), level);
+    assert!(pos <= count && node.room() >= SLOT + size, "the caller asked");
+    let (mut small, mut large) = ([0; SMALL], Vec::new());
+    let item = match size <= SMALL {
+        true => &mut small[..size],
+        false => {
+            large.resize(size, 0);
+            &mut large[..]
+        }
+    };
+    put_item(item, rem, value, level);
+    let (upper, slot) = (top - size, HEADER_SIZE + pos * SLOT);
+    if pos < count {
+        page.copy_within(slot, (count - pos) * SLOT, slot + SLOT);
+    }
+    page.write(slot, &slot_of(upper, rem, value));
+    page.write(upper, item);
+    write_bounds(page, HEADER_SIZE + (count + 1) * SLOT, upper);
+}
+
+fn write_bounds(page: &mut PageMut<'_>, lower: usize, upper: usize) {
+    let mut bounds = [0; 4];
+    bounds[..2].copy_from_slice(&(lower as u16).to_le_bytes());
+    bounds[2..].copy_from_slice(&(upper as u16).to_le_bytes());
+    page.write(LOWER, &bounds);
+}
+
+/// Takes out entry `pos`, whose item the caller has read.
+pub(crate) fn remove_at(page: &mut PageMut<'_>, pos: usize, item: &Item) {
+    let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
+    assert!(pos < node.count, "there is such an entry");
+    let (count, garbage, upper) = (node.count, node.garbage, node.upper);
+    let slot = HEADER_SIZE + pos * SLOT;
+    if pos + 1 < count {
+        page.copy_within(slot + SLOT, (count - pos - 1) * SLOT, slot);
+    }
+    let size = item.end - item.start;
+    if item.start == upper {
+        write_bounds(page, HEADER_SIZE + (count - 1) * SLOT, upper + size);
+    } else {
+        page.put_u16(LOWER, (HEADER_SIZE + (count - 1) * SLOT) as u16);
+        page.put_u16(GARBAGE, (garbage + size).min(PAGE_SIZE) as u16);
+    }
+}
+
+/// Takes out entries, ascending, whose items the caller has read. The slots close up, run by run;
+/// the items become garbage.
+pub(crate) fn remove_all(page: &mut PageMut<'_>, gone: &[(usize, Item)]) {
+    let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
+    let (count, garbage, special) = (node.count, node.garbage, node.special);
+    let slot = |entry| HEADER_SIZE + entry * SLOT;
+    let ends = gone.iter().skip(1).map(|(entry, _)| *entry).chain([count]);
+    for (left, ((entry, _), end)) in gone.iter().zip(ends).enumerate() {
+        assert!(*entry < end && end <= count, "entries of the page, ascending");
+        if entry + 1 < end {
+            page.copy_within(slot(entry + 1), (end - entry - 1) * SLOT, slot(entry - left));
+        }
+    }
+    let size: usize = gone.iter().map(|(_, item)| item.end - item.start).sum();
+    match gone.len() {
+        0 => {}
+        all if all == count => {
+            write_bounds(page, HEADER_SIZE, special);
+            page.put_u16(GARBAGE, 0);
+        }
+        some => {
+            page.put_u16(LOWER, slot(count - some) as u16);
+            page.put_u16(GARBAGE, (garbage + size).min(PAGE_SIZE) as u16);
+        }
+    }
+}
+
+/// Shortens the list of entry `pos`, whose item the caller has read, to its first `kept` bytes,
+/// which end a row; without any it is no list.
+pub(crate) fn cut_list(page: &mut PageMut<'_>, pos: usize, item: &Item, kept: usize) {
+    let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
+    assert!(node.is_list(pos) && kept < item.extra_len(), "a list that becomes shorter");
+    let (garbage, word) = (node.garbage, node.word(pos));
+    let length_at = item.rest + item.rest_len();
+    let mut gone = item.extra_len() - kept;
+    if kept == 0 {
+        gone = item.end - length_at;
+        page.put_u16(HEADER_SIZE + pos * SLOT, word & !(EXTRA | POSTING));
+    } else if item.extra - length_at == 1 {
+        page.write(length_at, &[kept as u8]);
+    } else {
+        // As wide as it was, so that the rows stay where they are.
+        page.write(length_at, &[(kept & 0x7f) as u8 | 0x80, (kept >> 7) as u8]);
+    }
+    page.put_u16(GARBAGE, (garbage + gone).min(PAGE_SIZE) as u16);
+}
+
+/// Stores what is left of the rows of entry `pos` over its item, which the caller has read.
+pub(crate) fn shrink_list(page: &mut PageMut<'_>, pos: usize, item: &Item, left: &[Member]) {
+    let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
+    assert!(node.is_list(pos) && !left.is_empty(), "a list that becomes shorter");
+    let mut key = node.key(pos).expect("the caller has read the item");
+    let end = key.len() - posting::ROW;
+    key[end..].copy_from_slice(&left[0].row.to_bytes());
+    let (garbage, prefix) = (node.garbage, node.prefix);
+    let list = posting::encode(left);
+    let dead = if left[0].dead { DEAD } else { 0 };
+    let value = Value { extra: &list, tags: POSTING | dead, ..Value::default() };
+    let rem = &key[prefix..];
+    let mut bytes = vec![0; item_size(rem.len(), list.len(), 0)];
+    put_item(&mut bytes, rem, value, 0);
+    let size = item.end - item.start;
+    assert!(bytes.len() <= size, "rows that leave make no list longer");
+    page.write(HEADER_SIZE + pos * SLOT, &slot_of(item.start, rem, value));
+    page.write(item.start, &bytes);
+    page.put_u16(GARBAGE, (garbage + size - bytes.len()).min(PAGE_SIZE) as u16);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::MAX_KEY_BYTES;
+    use crate::index::btree::page::node::Found;
+    use crate::page::PageBuf;
+    use rightlink_env::Rng;
+
+    fn frame(level: u8, low: &[u8], high: Option<&[u8]>) -> Frame {
+        let right = if high.is_some() { 9 } else { 0 };
+        let high = high.map(<[u8]>::to_vec);
+        Frame {
+            level,
+            left: u32::from(!low.is_empty()),
+            right,
+            low: low.to_vec(),
+            high,
+            ..Frame::default()
+        }
+    }
+
+    fn keys_of(image: &[u8; PAGE_SIZE]) -> Vec<Vec<u8>> {
+        let node = Node::open(image).unwrap();
+        (0..node.count).map(|i| node.key(i).unwrap()).collect()
+    }
+
+    fn random_key(rng: &mut Rng, prefix: &[u8]) -> Vec<u8> {
+        let mut key = prefix.to_vec();
+        let len = rng.index(20);
+        // Few distinct bytes, zeroes among them: padding and equal heads are what is tested.
+        key.extend((0..len).map(|_| [0u8, 0, 1, 255][rng.index(4)]));
+        key.extend(b"\0\0\0\x01\0\x01");
+        key
+    }
+
+    /// Any set of keys, put in one by one or encoded at once, reads back and is found at its place,
+    /// by latched and optimistic search alike.
+    #[test]
+    fn pages_hold_what_was_put_in() {
+        for seed in 0..60 {
+            let mut rng = Rng::from_seed(seed);
+            let (low, high): (&[u8], Option<&[u8]>) = match seed % 3 {
+                0 => (b"", None),
+                1 => (b"pre", Some(b"pre\xff\xff")),
+                _ => (b"prefix", None),
+            };
+            let frame = frame(0, low, high);
+            let mut page = PageBuf::zeroed();
+            PageMut::owned(&mut page).replace(&frame.image_of(&Entries::default()).unwrap());
+            let mut model: Vec<Vec<u8>> = Vec::new();
+            for _ in 0..150 {
+                let key = random_key(&mut rng, low);
+                let Err(at) = model.binary_search(&key) else { continue };
+                let mut target = PageMut::owned(&mut page);
+                let node = Node::open(target.bytes()).unwrap();
+                assert_eq!(node.search(&key).unwrap(), Found { pos: at, exact: false });
+                if fits(&node, &key, 0, 0) {
+                    insert_at(&mut target, at, &key, Value::default());
+                } else {
+                    let mut entries = Entries::load(&node).unwrap();
+                    let frame = Frame::of(&node, 0);
+                    entries.insert(at, &key, Value::default());
+                    target.replace(&frame.image_of(&entries).unwrap());
+                }
+                model.insert(at, key);
+                if rng.chance(1, 4) {
+                    let gone = rng.index(model.len());
+                    let node = Node::open(target.bytes()).unwrap();
+                    let item = node.item(gone).unwrap();
+                    remove_at(&mut target, gone, &item);
+                    model.remove(gone);
+                }
+                assert_eq!(keys_of(target.bytes()), model, "seed {seed}");
+            }
+            for _ in 0..300 {
+                let prefix: &[u8] = if rng.chance(1, 2) { low } else { b"p" };
+                let key = random_key(&mut rng, prefix);
+                let key = &key[..rng.index(key.len() + 1)];
+                let expected = model.binary_search_by(|k| k.as_slice().cmp(key));
+                let exact = expected.is_ok();
+                let found = Found { pos: expected.unwrap_or_else(|pos| pos), exact };
+                let image = *PageMut::owned(&mut page).bytes();
+                assert_eq!(Node::open(&image).unwrap().search(key).unwrap(), found);
+                assert_eq!(Node::open(page.view()).unwrap().search(key).unwrap(), found);
+            }
+        }
+    }
+
+    /// Any entries leave at once; what is left of the page adds up, and its record tells as much.
+    #[test]
+    fn entries_leave_holes() {
+        for seed in 0..300 {
+            let mut rng = Rng::from_seed(seed);
+            let mut keys: Vec<Vec<u8>> = (0..200).map(|_| random_key(&mut rng, b"pre")).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            let mut entries = Entries::default();
+            keys.iter().for_each(|key| entries.push(key, Value::default()));
+            let image = frame(0, b"pre", Some(b"pre\xff\xff")).image_of(&entries).unwrap();
+            let (mut page, mut copy, mut delta) =
+                (PageBuf::zeroed(), PageBuf::zeroed(), Vec::new());
+            PageMut::owned(&mut page).replace(&image);
+            PageMut::owned(&mut copy).replace(&image);
+            let mut target = PageMut::recorded(&mut page, &mut delta);
+            for one_in in [30, 3, 2, 1] {
+                let node = Node::open(target.bytes()).unwrap();
+                let gone = (0..node.count).filter(|_| rng.chance(1, one_in));
+                let gone: Vec<_> = gone.map(|i| (i, node.item(i).unwrap())).collect();
+                remove_all(&mut target, &gone);
+                gone.iter().rev().for_each(|(i, _)| drop(keys.remove(*i)));
+                assert_eq!(keys_of(target.bytes()), keys, "seed {seed}");
+                let node = Node::open(target.bytes()).unwrap();
+                let items = (0..node.count).map(|i| node.item(i).unwrap());
+                let used: usize = items.map(|item| item.end - item.start).sum();
+                assert_eq!(used + node.garbage, node.special - node.upper, "seed {seed}");
+            }
+            assert_eq!(Node::open(target.bytes()).unwrap().garbage, 0, "nothing is left");
+            let expected = *target.bytes();
+            let mut copy = PageMut::owned(&mut copy);
+            crate::page::delta::apply(&mut copy, &delta).unwrap();
+            assert!(copy.bytes() == &expected, "seed {seed}");
+        }
+    }
+
+    /// Payload and tags survive a rewrite; the first inner entry costs no key.
+    #[test]
+    fn payload_tags_and_children_survive() {
+        let mut entries = Entries::default();
+        let long = [7u8; 300];
+        entries.push(b"alpha\0\0\0\0\0\x01", Value { extra: b"xy", child: 0, tags: DEAD });
+        entries.push(b"beta\0\0\0\0\0\x01", Value { extra: &long, child: 0, tags: 0 });
+        let image = frame(0, b"", None).image_of(&entries).unwrap();
+        let node = Node::open(&*image).unwrap();
+        assert!(node.is_dead(0) && !node.is_dead(1) && node.flags & HAS_DEAD != 0);
+        let again = Entries::load(&node).unwrap();
+        assert_eq!(again.value(0).extra, b"xy");
+        assert_eq!(again.value(1).extra, long);
+        let mut inner = Entries::default();
+        inner.push(b"m", Value { child: 4, ..Value::default() });
+        inner.push(b"mz", Value { child: 5, ..Value::default() });
+        let image = frame(1, b"m", Some(b"n")).image_of(&inner).unwrap();
+        let node = Node::open(&*image).unwrap();
+        assert_eq!((node.child(0).unwrap(), node.child(1).unwrap()), (4, 5));
+        assert_eq!(node.item(0).unwrap().rem, 0);
+        assert_eq!(Entries::load(&node).unwrap().key(0), b"m");
+    }
+
+    /// A page with one entry fits whatever its fences are.
+    #[test]
+    fn one_entry_always_fits() {
+        let mut entries = Entries::default();
+        entries.push(&[b'b'; MAX_KEY_BYTES], Value::default());
+        let mut low = [b'a'; MAX_KEY_BYTES];
+        low[0] = b'b';
+        assert!(frame(0, &low, Some(&[b'c'; MAX_KEY_BYTES])).image_of(&entries).is_some());
+        entries.push(&[b'c'; MAX_KEY_BYTES], Value::default());
+        assert!(frame(0, &low, Some(&[b'd'; MAX_KEY_BYTES])).image_of(&entries).is_none());
+    }
+
+    /// What the head of `node` says about the size of int8 entries.
+    #[test]
+    fn dense_integers_take_eleven_bytes() {
+        let key = |n: u64| [&[1u8][..], &n.to_be_bytes(), &[0, 0, 0, 1, 0, n as u8]].concat();
+        let mut entries = Entries::default();
+        for n in 1000..1100 {
+            entries.push(&key(n), Value::default());
+        }
+        let image = frame(0, &key(1000)[..9], Some(&key(1100)[..9])).image_of(&entries).unwrap();
+        let node = Node::open(&*image).unwrap();
+        assert_eq!(node.prefix, 7);
+        assert_eq!((node.special - node.upper) / 100 + SLOT, 11);
+    }
+
+    /// Random damage to a page is an error or a wrong answer, never a panic or a read outside.
+    #[test]
+    fn damaged_pages_never_panic() {
+        let mut rng = Rng::from_seed(5);
+        let mut entries = Entries::default();
+        for n in 0..200u64 {
+            let key = [&b"k"[..], &n.to_be_bytes(), b"\0\0\0\x01\0\x01"].concat();
+            entries.push(&key, Value { extra: &key[..n as usize % 5], ..Value::default() });
+        }
+        let good = frame(0, b"k", Some(b"l")).image_of(&entries).unwrap();
+        for _ in 0..20_000 {
+            let mut image = *good;
+            for _ in 0..=rng.index(4) {
+                let at = [rng.index(PAGE_SIZE), rng.index(300), PAGE_SIZE - 1 - rng.index(30)];
+                image[at[rng.index(3)]] = rng.next_u64() as u8;
+            }
+            let Ok(node) = Node::open(&image) else { continue };
+            let _ = node.search(b"k\0\0\0\0\0\0\0\x20");
+            let _ = (node.low(), node.high(), Entries::load(&node));
+            for i in 0..node.count.min(40) {
+                let _ = (node.key(i), node.row(i));
+            }
+        }
+    }
+}

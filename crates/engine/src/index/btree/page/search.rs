@@ -1,0 +1,430 @@
+//! Searching one page: heads first, keys only where heads are equal, no byte twice.
+//!
+//! A search knows how many bytes of its key are equal to both of its bounds so far, in the page
+//! and, if its parent was unchanged, from there; keys between the bounds share those bytes, and
+//! they are not compared again. On leaves, whose slots are cold, the first guess is interpolated
+//! between the first and the last head, and the search widens from there; as a variant the heads
+//! around it are compared all at once (`window`).
+//!
+//! Invariants: every set of optimisations finds the same entry. Damaged or changing bytes give some
+//! answer or damage, never a panic or an endless loop.
+//! Does not do: fences (`search`).
+
+use std::cmp::Ordering;
+use std::hint::select_unpredictable;
+
+use crate::index::btree::counters::{self, count};
+use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::page::node::{Checked, Found, HEAD, Node, head_of};
+use crate::index::btree::page::read::PageRead;
+use crate::index::btree::page::simd::{Ranks, STEP, WINDOW, ranks};
+
+/// What is known before a page is searched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given {
+    /// The optimisations to use.
+    pub(crate) set: Optimisations,
+    /// Leading bytes of the key that are known to be equal to all keys between the page's fences,
+    /// as far as those share any.
+    pub(crate) known: usize,
+    /// Entries before this one are known to be below the key.
+    pub(crate) from: usize,
+}
+
+impl Given {
+    /// Nothing is known.
+    pub(crate) const NOTHING: Given = Given { set: Optimisations::ALL, known: 0, from: 0 };
+}
+
+/// Where a search ended, and what it learnt on the way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    /// The place.
+    pub(crate) found: Found,
+    /// Leading bytes shared with the entry before the place, if a whole comparison told.
+    below: Option<usize>,
+    /// Likewise with the entry at the place.
+    above: Option<usize>,
+}
+
+impl Probe {
+    #[inline(always)]
+    fn at(pos: usize) -> Probe {
+        Probe { found: Found { pos, exact: false }, below: None, above: None }
+    }
+
+    /// Leading bytes that the entry at the place is known to share with the key.
+    pub(crate) fn shared_above(&self) -> usize {
+        self.above.unwrap_or(0)
+    }
+}
+
+/// Bytes touched by a comparison that found `same` equal bytes among `both`.
+fn touched(same: usize, both: usize) -> u64 {
+    (same + 1).min(both) as u64
+}
+
+/// Leading bytes that two heads share.
+#[inline]
+fn same_head(a: u32, b: u32) -> usize {
+    (a ^ b).leading_zeros() as usize / 8
+}
+
+impl<R: PageRead> Node<R> {
+    /// First entry not below `key`.
+    #[inline(always)]
+    pub(crate) fn probe(&self, key: &[u8], given: Given) -> Checked<Probe> {
+        if counters::is_on() || !given.set.has(Optimisations::HEADS) {
+            return self.probe_otherwise(key, given);
+        }
+        self.probe_heads::<false>(key, given)
+    }
+
+    /// Searches that are counted, and those without heads: apart from the others, which are short.
+    #[cold]
+    #[inline(never)]
+    fn probe_otherwise(&self, key: &[u8], given: Given) -> Checked<Probe> {
+        count(|c| c.pages += 1);
+        if given.set.has(Optimisations::HEADS) {
+            self.probe_heads::<true>(key, given)
+        } else {
+            self.probe_keys(key, given)
+        }
+    }
+
+    /// Order of `key` against what all keys of the page share, of which `known` bytes are equal.
+    #[inline(always)]
+    fn rest_of_prefix(&self, key: &[u8], known: usize) -> Ordering {
+        if known >= self.prefix && key.len() >= self.prefix {
+            return Ordering::Equal;
+        }
+        let from = known.min(self.prefix).min(key.len());
+        let both = self.prefix.min(key.len()) - from;
+        let same = self.page.common(self.special + from, both, &key[from..]);
+        count(|c| {
+            c.prefixes += 1;
+            c.bytes += touched(same, both);
+        });
+        if same == both {
+            return if key.len() < self.prefix { Ordering::Less } else { Ordering::Equal };
+        }
+        key[from + same].cmp(&self.page.u8(self.special + from + same))
+    }
+
+    #[inline(always)]
+    fn probe_heads<const COUNT: bool>(&self, key: &[u8], given: Given) -> Checked<Probe> {
+        match self.rest_of_prefix(key, given.known) {
+            Ordering::Less => return Ok(Probe::at(0)),
+            Ordering::Greater => return Ok(Probe::at(self.count)),
+            Ordering::Equal => {}
+        }
+        let rem = &key[self.prefix..];
+        let search = Heads::<R, COUNT> { node: self, head: head_of(rem) };
+        let from = given.from.min(self.count);
+        let guesses = self.is_leaf() && given.set.has(Optimisations::SAMPLES);
+        let first = match guesses {
+            true => search.near_guess(from, given.set.has(Optimisations::SIMD)),
+            false => search.first(from, self.count),
+        };
+        match first {
+            First::Above(pos) => Ok(Probe::at(pos)),
+            First::Among(low, met, high) => {
+                let truncate = given.set.has(Optimisations::TRUNCATION);
+                search.among_equal(rem, (low, met, high), truncate)
+            }
+        }
+    }
+
+    /// Order of entry `i` against a key whose prefix and head are equal to its own, and so are
+    /// `skip` bytes after those; and how many bytes after the head are. A key that ends inside its
+    /// head is padded with zeroes there, so its length decides.
+    fn cmp_rest_from(&self, i: usize, rem: &[u8], skip: usize) -> Checked<(Ordering, usize)> {
+        let item = self.item(i)?;
+        if item.rem < HEAD || rem.len() < HEAD {
+            count(|c| c.keys += 1);
+            return Ok((item.rem.cmp(&rem.len()), 0));
+        }
+        let (len, rest) = (item.rest_len(), &rem[HEAD..]);
+        let both = len.min(rest.len());
+        let skip = skip.min(both);
+        let same = self.page.common(item.rest + skip, both - skip, &rest[skip..]);
+        count(|c| {
+            c.keys += 1;
+            c.bytes += touched(same, both - skip);
+        });
+        let same = skip + same;
+        let order = if same == both {
+            len.cmp(&rest.len())
+        } else {
+            self.page.u8(item.rest + same).cmp(&rest[same])
+        };
+        Ok((order, same))
+    }
+
+    /// The plain way: whole keys, prefix and head like any other bytes.
+    #[inline(never)]
+    fn probe_keys(&self, key: &[u8], given: Given) -> Checked<Probe> {
+        let truncate = given.set.has(Optimisations::TRUNCATION);
+        let (mut low, mut high) = (given.from.min(self.count), self.count);
+        let (mut below, mut above) = (given.known, given.known);
+        let mut probe = Probe::at(0);
+        while low < high {
+            let middle = low.midpoint(high);
+            let skip = if truncate { below.min(above) } else { 0 };
+            let (order, same) = self.cmp_key_from(middle, key, skip)?;
+            match order {
+                Ordering::Less => (low, below, probe.below) = (middle + 1, same, Some(same)),
+                Ordering::Greater => (high, above, probe.above) = (middle, same, Some(same)),
+                Ordering::Equal => {
+                    probe.found = Found { pos: middle, exact: true };
+                    return Ok(probe);
+                }
+            }
+        }
+        probe.found.pos = low;
+        Ok(probe)
+    }
+
+    /// Order of entry `i` against `key`, and how many leading bytes are equal; `skip` are.
+    fn cmp_key_from(&self, i: usize, key: &[u8], skip: usize) -> Checked<(Ordering, usize)> {
+        let item = self.item(i)?;
+        let len = self.prefix + item.rem;
+        let both = len.min(key.len());
+        let mut same = skip.min(both);
+        let start = same;
+        if same < self.prefix.min(both) {
+            let upto = self.prefix.min(both);
+            same += self.page.common(self.special + same, upto - same, &key[same..]);
+        }
+        let head = self.head(i).to_be_bytes();
+        while same >= self.prefix && same < both && same < self.prefix + HEAD {
+            if head[same - self.prefix] != key[same] {
+                break;
+            }
+            same += 1;
+        }
+        if same >= self.prefix + HEAD && same < both {
+            let rest = item.rest + same - self.prefix - HEAD;
+            same += self.page.common(rest, both - same, &key[same..]);
+        }
+        count(|c| {
+            c.keys += 1;
+            c.bytes += touched(same - start, both - start);
+        });
+        let order = match same == both {
+            true => len.cmp(&key.len()),
+            false if same < self.prefix => self.page.u8(self.special + same).cmp(&key[same]),
+            false if same < self.prefix + HEAD => head[same - self.prefix].cmp(&key[same]),
+            false => {
+                let at = item.rest + same - self.prefix - HEAD;
+                self.page.u8(at).cmp(&key[same])
+            }
+        };
+        Ok((order, same))
+    }
+
+    /// Leading bytes of `key` known to be equal to both bounds of child `child`, where a search
+    /// ended at `probe`. No byte counts that an end of the level does not bound.
+    #[inline(always)]
+    pub(crate) fn shared(&self, key: &[u8], probe: &Probe, child: usize) -> usize {
+        if self.left == 0 && child == 0 || self.right == 0 && child + 1 == self.count {
+            return 0;
+        }
+        let head = head_of(key.get(self.prefix..).unwrap_or(&[]));
+        let by_head = |i: usize| self.prefix + same_head(self.head(i), head);
+        // The bounds of the page's first and last child are its fences, which share the prefix.
+        // A key that is a separator itself leads to the child right of it, or, where the end of a
+        // range is looked for, to the one left of it.
+        let exact = probe.found.exact.then_some(probe.found.pos);
+        let low = match () {
+            () if exact == Some(child) => key.len(),
+            () if child == 0 => self.prefix,
+            () => probe.below.unwrap_or_else(|| by_head(child)),
+        };
+        let high = match () {
+            () if child + 1 == self.count => self.prefix,
+            () if exact == Some(child + 1) => key.len(),
+            () => probe.above.unwrap_or_else(|| by_head(child + 1)),
+        };
+        low.min(high).min(key.len())
+    }
+}
+
+/// What heads tell about a place.
+enum First {
+    /// It is this one: the entry before it has a lesser head, the entry there a greater one.
+    Above(usize),
+    /// Of the entries from the first to before the last of these, the one in the middle has the
+    /// head that is looked for.
+    Among(usize, usize, usize),
+}
+
+/// Where a head is, seen from where it should be.
+enum Side {
+    /// There.
+    Inside(First),
+    /// After this entry, which has a lesser one.
+    After(usize),
+    /// Up to this entry, which has none that is less.
+    UpTo(usize),
+}
+
+/// A search among the heads of a page.
+struct Heads<'n, R, const COUNT: bool> {
+    node: &'n Node<R>,
+    head: u32,
+}
+
+impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
+    #[inline]
+    fn at(&self, i: usize) -> u32 {
+        self.after(i, 0)
+    }
+
+    /// As [`Heads::at`]; the first `skip` bytes are known to be equal.
+    #[inline(always)]
+    fn after(&self, i: usize, skip: usize) -> u32 {
+        let found = self.node.head(i);
+        if COUNT {
+            count(|c| {
+                c.heads += 1;
+                c.bytes += touched(same_head(found, self.head) - skip, HEAD - skip);
+            });
+        }
+        found
+    }
+
+    /// The first of `low..high` that is not below the head, if none is met that is equal to it.
+    #[inline(always)]
+    fn first(&self, low: usize, high: usize) -> First {
+        let (mut base, mut count) = (low, high - low);
+        while count > 0 {
+            let half = count.div_ceil(2);
+            let entry = self.at(base + half - 1);
+            if entry == self.head {
+                return First::Among(base, base + half - 1, base + count);
+            }
+            // A conditional move: the outcome cannot be predicted.
+            base = select_unpredictable(entry < self.head, base + half, base);
+            count = select_unpredictable(entry < self.head, count - half, half - 1);
+        }
+        First::Above(base)
+    }
+
+    /// The place of the key that ends with `rem` when entry `met` has its head. It lies in
+    /// `low..=high`, or beyond if all of those have lesser keys with that head. No byte that both
+    /// bounds share with the key is looked at again; where they share the head, none is asked.
+    #[inline(never)]
+    fn among_equal(
+        &self,
+        rem: &[u8],
+        (mut low, met, mut high): (usize, usize, usize),
+        truncate: bool,
+    ) -> Checked<Probe> {
+        let node = self.node;
+        let (mut end, mut step) = (high, 4);
+        let (mut probe, mut met) = (Probe::at(low), Some(met));
+        // Bytes after the prefix that the entries at the bounds share with the key.
+        let (mut below, mut above) = (0, 0);
+        loop {
+            while low < high {
+                let (middle, skip) = match met.take() {
+                    Some(met) => (met, HEAD),
+                    None if truncate => (low.midpoint(high), below.min(above)),
+                    None => (low.midpoint(high), 0),
+                };
+                let head = if skip < HEAD { self.after(middle, skip) } else { self.head };
+                let (order, same) = if head == self.head {
+                    let (order, rest) = node.cmp_rest_from(middle, rem, skip.max(HEAD) - HEAD)?;
+                    (order, HEAD + rest)
+                } else {
+                    (head.cmp(&self.head), same_head(head, self.head))
+                };
+                let shared = Some(node.prefix + same);
+                match order {
+                    Ordering::Less => (low, below, probe.below) = (middle + 1, same, shared),
+                    Ordering::Greater => (high, above, probe.above) = (middle, same, shared),
+                    Ordering::Equal => {
+                        probe.found = Found { pos: middle, exact: true };
+                        return Ok(probe);
+                    }
+                }
+            }
+            if low < end || end == node.count {
+                probe.found.pos = low;
+                return Ok(probe);
+            }
+            (end, step) = ((end + step).min(node.count), step * 4);
+            high = end;
+        }
+    }
+
+    /// As [`Heads::first`], of `from..`, beginning where the head should be if heads grew evenly:
+    /// with a window of them, if `wide`.
+    #[inline(always)]
+    fn near_guess(&self, from: usize, wide: bool) -> First {
+        let end = self.node.count;
+        if end - from < WINDOW {
+            return self.first(from, end);
+        }
+        let first = self.at(from);
+        if self.head <= first {
+            return self.first(from, from + 1);
+        }
+        // The high key lies beside the prefix, which was looked at; the last slot lies apart.
+        let last = self.node.high_head().unwrap_or_else(|| self.at(end - 1));
+        let span = (end - 1 - from) as u64;
+        let share = u64::from(self.head - first) * span / u64::from(last.max(self.head) - first);
+        let middle = (from + share as usize).min(end - 1);
+        let at = match wide {
+            true => match self.around(middle) {
+                Side::Inside(first) => return first,
+                side => side,
+            },
+            false if self.at(middle) < self.head => Side::After(middle),
+            false => Side::UpTo(middle),
+        };
+        self.widen(from, at)
+    }
+
+    /// Where the head is, seen from the window around `middle`.
+    #[inline]
+    fn around(&self, middle: usize) -> Side {
+        let end = self.node.count;
+        let start = middle.saturating_sub(WINDOW / 2).min(end - WINDOW) / STEP * STEP;
+        let Ranks { below, equal } = ranks(self.node.page, start, self.head);
+        if COUNT {
+            (start..start + WINDOW).for_each(|i| _ = self.at(i));
+        }
+        match below {
+            0 => Side::UpTo(start),
+            WINDOW => Side::After(start + WINDOW - 1),
+            _ if equal > 0 => {
+                let at = start + below;
+                Side::Inside(First::Among(at, at, at + equal))
+            }
+            _ => Side::Inside(First::Above(start + below)),
+        }
+    }
+
+    /// The search goes on from a place beside which the head was not found, in growing steps.
+    fn widen(&self, from: usize, at: Side) -> First {
+        let (end, mut step) = (self.node.count, 4);
+        match at {
+            Side::Inside(first) => first,
+            Side::After(mut low) => {
+                while low + step < end && self.at(low + step) < self.head {
+                    (low, step) = (low + step, step * 4);
+                }
+                self.first(low + 1, (low + step + 1).min(end))
+            }
+            Side::UpTo(high) => {
+                let mut high = high.max(from);
+                while high >= from + step && self.at(high - step) >= self.head {
+                    (high, step) = (high - step, step * 4);
+                }
+                self.first(high.saturating_sub(step).max(from), high + 1)
+            }
+        }
+    }
+}

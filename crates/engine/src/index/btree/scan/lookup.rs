@@ -1,0 +1,213 @@
+//! Lookups of many keys: entries whose key equals one of a list, handed out under the leaf's latch.
+//!
+//! The keys ascend, so a leaf is held for all keys that belong to it, each searched for among the
+//! entries after the last one's; the next leaf to the right is tried before another descent
+//! (`cursor`).
+//!
+//! One key alone is looked up without pin or latch: its entries, lists included, are copied out of
+//! the leaf, and count if the leaf is unchanged afterwards (R11).
+//!
+//! Invariants: `found` runs under a shared latch at most, for each key in turn; a key whose entries
+//! go on in the next leaf is followed there. One leaf is latched at a time.
+//! Does not do: visibility; ranges (`scan`).
+
+use std::cmp::Ordering;
+
+use crate::config::PAGE_SIZE;
+use crate::error::Result;
+use crate::ids::RowId;
+use crate::index::am::Few;
+use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::page::node::{Checked, DEAD, Found, Item, Node, POSTING};
+use crate::index::btree::page::posting::Member;
+use crate::index::btree::page::read::PageRead;
+use crate::index::btree::page::search::Given;
+use crate::index::btree::page::tree_key::tree_key;
+use crate::index::btree::search::Aim;
+use crate::index::btree::search::cursor::Cursor;
+use crate::index::btree::tree::Tree;
+use crate::page::PageView;
+
+/// What a lookup calls for each entry: position of the key, row, payload.
+pub(crate) type FoundFn<'f> = &'f mut dyn FnMut(usize, RowId, &[u8]);
+
+/// A list of keys, and how far it has come.
+struct Walk<'k, 'f> {
+    set: Optimisations,
+    keys: &'k [&'k [u8]],
+    /// The key that is looked for.
+    at: usize,
+    /// Where its entries go on, if some were handed out already.
+    from: Option<Vec<u8>>,
+    /// Where they went on in this leaf: what lies below was handed out.
+    floor: Option<Vec<u8>>,
+    members: Vec<Member>,
+    found: FoundFn<'f>,
+}
+
+impl Tree {
+    /// See [`crate::index::am::AccessMethod::few`].
+    pub(crate) fn few(&self, key: &[u8]) -> Result<Option<Few>> {
+        let _registered = self.registrations.enter();
+        let mut few = Few::default();
+        let read = |node: &Node<PageView<'_>>, at: Found, shared| {
+            matches(node, key, (at.pos, shared), |row, _| few.push(row))
+        };
+        let all = self.glance(key, read)? == Some(true);
+        Ok(all.then_some(few))
+    }
+
+    /// See [`crate::index::am::AccessMethod::lookup`].
+    pub(crate) fn lookup(&self, keys: &[&[u8]], found: FoundFn<'_>) -> Result<()> {
+        debug_assert!(keys.is_sorted(), "the keys ascend");
+        let _registered = self.registrations.enter();
+        if let [key] = keys {
+            let mut copied = Matches::default();
+            let read = |node: &Node<PageView<'_>>, at: Found, shared| {
+                matches(node, key, (at.pos, shared), |row, item| {
+                    copied.take(node, row, item);
+                    true
+                })
+            };
+            if self.glance(key, read)? == Some(true) {
+                copied.one.into_iter().for_each(|row| found(0, row, &[]));
+                copied.more.iter().for_each(|(row, payload)| found(0, *row, payload));
+                return Ok(());
+            }
+        }
+        let set = self.switches.get();
+        let (from, floor, members) = (None, None, Vec::new());
+        let mut walk = Walk { set, keys, at: 0, from, floor, members, found };
+        let mut cursor = Cursor::default();
+        while walk.at < keys.len() {
+            let from = walk.from.take();
+            walk.floor.clone_from(&from);
+            let aim = Aim::At(from.as_deref().unwrap_or(keys[walk.at]));
+            let leaf = cursor.read(self, aim, || (), |(_, node, at)| walk.leaf(&node, at.pos));
+            cursor.set_near([leaf?, 0]);
+        }
+        Ok(())
+    }
+}
+
+/// Entries copied out of a page that is not latched.
+#[derive(Default)]
+struct Matches {
+    /// The first, if it has no payload: most lookups find one such.
+    one: Option<RowId>,
+    more: Vec<(RowId, Vec<u8>)>,
+}
+
+impl Matches {
+    fn take<R: PageRead>(&mut self, node: &Node<R>, row: RowId, item: Option<&Item>) {
+        let item = item.filter(|item| item.extra_len() != 0);
+        if item.is_none() && self.one.is_none() && self.more.is_empty() {
+            self.one = Some(row);
+            return;
+        }
+        let mut payload = Vec::new();
+        if let Some(item) = item {
+            node.page.append(item.extra, item.extra_len(), &mut payload);
+        }
+        self.more.push((row, payload));
+    }
+}
+
+/// Hands the entries of `key` from `pos` on to `take`, as long as it wants more, those of a list
+/// one by one and without the item, which is no payload; of the first entry the leading bytes that
+/// it is known to share with the key, which are not looked at again. False if there may be more of
+/// them, on another leaf.
+fn matches<R: PageRead>(
+    node: &Node<R>,
+    key: &[u8],
+    (from, shared): (usize, usize),
+    mut take: impl FnMut(RowId, Option<&Item>) -> bool,
+) -> Checked<bool> {
+    let mut members = Vec::new();
+    let opens = shared >= key.len();
+    if !opens && !node.prefix_opens(key) {
+        return Ok(true);
+    }
+    for pos in from..node.count {
+        let known = opens && pos == from;
+        if !known && !node.head_opens_with(pos, key) {
+            return Ok(true);
+        }
+        let item = node.item(pos)?;
+        if !known && !node.rest_opens_with(&item, key) {
+            return Ok(true);
+        }
+        // First, as the mark of a list speaks of its first row alone.
+        if item.tags & POSTING != 0 {
+            node.members(pos, &mut members)?;
+            let mut rows = members.iter().filter(|member| !member.dead);
+            if !rows.all(|member| take(member.row, None)) {
+                return Ok(false);
+            }
+            continue;
+        }
+        let dead = item.tags & DEAD != 0;
+        if !dead && !take(node.row_of(pos, &item), Some(&item)) {
+            return Ok(false);
+        }
+    }
+    let goes_on = node.high().is_some_and(|high| high.starts_with(key));
+    Ok(!goes_on)
+}
+
+impl Walk<'_, '_> {
+    /// Hands out the entries of the current key from `pos` on, and those of all further keys that
+    /// belong to this leaf. Returns the right link.
+    fn leaf(&mut self, node: &Node<&[u8; PAGE_SIZE]>, mut pos: usize) -> Checked<u32> {
+        // A list that begins below the floor may reach over it.
+        pos -= usize::from(self.floor.is_some() && pos > 0 && node.is_list(pos - 1));
+        loop {
+            let key = self.keys[self.at];
+            while pos < node.count && self.entry(node, key, pos)? {
+                pos += 1;
+            }
+            if pos == node.count {
+                self.from = node.high().filter(|high| high.starts_with(key));
+            }
+            self.at += usize::from(self.from.is_none());
+            self.floor = None;
+            let more = self.from.is_none() && self.at < self.keys.len();
+            if !more || !self.set.has(Optimisations::CURSORS) {
+                return Ok(node.right);
+            }
+            let key = self.keys[self.at];
+            let given = Given { set: self.set, known: 0, from: pos };
+            pos = node.probe(key, given)?.found.pos;
+            // Only what lies after the last entry may lie beyond the page.
+            if pos == node.count && node.cmp_high(key) != Ordering::Less {
+                return Ok(node.right);
+            }
+        }
+    }
+
+    /// Hands out entry `pos`, unless it is dead; false if it has another key.
+    fn entry(&mut self, node: &Node<&[u8; PAGE_SIZE]>, key: &[u8], pos: usize) -> Checked<bool> {
+        let item = node.item(pos)?;
+        if !node.opens_with(pos, &item, key) {
+            return Ok(false);
+        }
+        if node.is_list(pos) {
+            return self.list(node, key, pos).map(|()| true);
+        }
+        if !node.is_dead(pos) {
+            (self.found)(self.at, node.row_of(pos, &item), node.payload(&item)?);
+        }
+        Ok(true)
+    }
+    /// Hands out the rows of a posting list.
+    fn list(&mut self, node: &Node<&[u8; PAGE_SIZE]>, key: &[u8], pos: usize) -> Checked<()> {
+        node.members(pos, &mut self.members)?;
+        for member in self.members.iter().filter(|member| !member.dead) {
+            let below = |floor: &Vec<u8>| tree_key(key, member.row) < *floor;
+            if !self.floor.as_ref().is_some_and(below) {
+                (self.found)(self.at, member.row, &[]);
+            }
+        }
+        Ok(())
+    }
+}

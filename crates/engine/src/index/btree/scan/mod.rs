@@ -1,0 +1,361 @@
+//! Scans, a leaf at a time.
+//!
+//! A scan keeps what is left of its range and the link to the next leaf. After a leaf everything up
+//! to its fence has been handed over, so the fence becomes the new end of the range. A step over a
+//! link counts only if the neighbour's fence is that very one; else (a split, a merge, a reused
+//! page) the scan descends again to where its range begins now (R5). Nothing is latched or pinned
+//! between two batches.
+//!
+//! A scan that wants some keys only (`pick`) goes on where the next one can be, over links or not.
+//! A leaf that is not next to the last one counts if its fences contain that place, as after any
+//! descent (R6).
+//!
+//! Invariants: no entry is handed over twice, none that is there from the first call to the last is
+//! missed, in either direction.
+//! Does not do: visibility; fetch rows.
+
+mod lookup;
+mod mark_dead;
+mod skip;
+
+use std::cmp::Ordering;
+
+use rightlink_env::points::broken;
+use rightlink_env::sync::Arc;
+
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::ids::{PageId, RowId};
+use crate::index::am::{Clock, IndexScan, LeafBatch, ScanOptions};
+use crate::index::btree::counters::count;
+use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::page::node::{Checked, Node, is_node};
+use crate::index::btree::page::posting::Member;
+use crate::index::btree::page::tree_key::{split_key, tree_key};
+use crate::index::btree::scan::skip::{Further, Picker, Skips};
+use crate::index::btree::search::Aim;
+use crate::index::btree::search::cursor::Cursor;
+use crate::index::btree::search::prefetch::{LeavesAhead, RangesAhead};
+use crate::index::btree::tree::Tree;
+use crate::index::search_key::{Direction, KeyRange, KeySet};
+use crate::page::header::lsn;
+
+/// A scan of one range.
+pub(crate) struct TreeScan {
+    tree: Arc<Tree>,
+    /// What has not been handed over yet.
+    rest: KeyRange,
+    /// Which keys of it are wanted; `None`: all.
+    keys: Option<Arc<KeySet>>,
+    options: ScanOptions,
+    /// Neighbour of the last leaf, 0: descend.
+    link: u32,
+    /// The last leaf and its neighbour, where what is left may begin; 0: none.
+    near: [u32; 2],
+    cursor: Cursor,
+    skips: Skips,
+    /// The last leaf's neighbour on the side that the scan comes from.
+    back: u32,
+    done: bool,
+    scratch: Vec<u8>,
+    bound: Vec<u8>,
+    members: Vec<Member>,
+    ahead: LeavesAhead,
+    ranges_ahead: RangesAhead,
+}
+
+impl TreeScan {
+    pub(crate) fn new(
+        tree: &Arc<Tree>,
+        range: KeyRange,
+        keys: Option<Arc<KeySet>>,
+        options: ScanOptions,
+    ) -> TreeScan {
+        let done = range.is_empty();
+        TreeScan {
+            tree: Arc::clone(tree),
+            rest: range,
+            keys,
+            options,
+            link: 0,
+            near: [0; 2],
+            cursor: Cursor::default(),
+            skips: Skips::default(),
+            back: 0,
+            done,
+            scratch: Vec::new(),
+            bound: Vec::new(),
+            members: Vec::new(),
+            ahead: LeavesAhead::default(),
+            ranges_ahead: RangesAhead::default(),
+        }
+    }
+}
+
+impl IndexScan for TreeScan {
+    fn next_batch(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
+        batch.reset(PageId::default(), 0);
+        while !self.done && batch.is_empty() {
+            if !self.step_over_link(clock, batch)? {
+                self.arrive(clock, batch)?;
+            }
+            if !self.done && self.skips.over == 0 {
+                self.ahead.look(&self.tree, &self.rest, self.options.direction);
+            }
+        }
+        Ok(!batch.is_empty())
+    }
+
+    fn hand_back(&mut self, batch: &mut LeafBatch, keep: usize) {
+        let tree_key_of = |at: usize| tree_key(batch.key(at), batch.entries[at].row);
+        let end = match self.options.direction {
+            Direction::Forward => tree_key_of(keep),
+            Direction::Backward => tree_key_of(keep - 1),
+        };
+        match self.options.direction {
+            Direction::Forward => self.rest.low.clone_from(&end),
+            Direction::Backward => self.rest.high = Some(end.clone()),
+        }
+        self.near = [batch.leaf.block.0, 0];
+        batch.cut(keep, end, self.options.direction);
+        (self.link, self.skips.over, self.done) = (0, 0, false);
+        self.ahead.lost();
+    }
+
+    fn restart(&mut self, range: KeyRange) {
+        self.ahead.lost();
+        self.done = range.is_empty();
+        self.rest = range;
+        (self.link, self.skips.over) = (0, 0);
+    }
+}
+
+impl TreeScan {
+    /// Reads the neighbour, if it still is one.
+    fn step_over_link(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
+        if self.link == 0 {
+            return Ok(false);
+        }
+        let tree = Arc::clone(&self.tree);
+        let near = tree.pool.is_resident(tree.page(self.link));
+        self.ahead.came_to(near, &tree.pool);
+        let pin = tree.pin_linked(self.link)?;
+        let sample = clock();
+        let page = pin.shared();
+        self.link = 0;
+        if !is_node(page.bytes()) {
+            return Ok(false);
+        }
+        let damage = |what| Error::corrupt(pin.page(), what);
+        let node = Node::open(page.bytes()).map_err(damage)?;
+        let joined = broken("r5-link") || self.continues(&node);
+        if joined {
+            self.skips.step();
+            batch.reset(pin.page(), sample);
+            self.copy(&node, batch).map_err(damage)?;
+        }
+        Ok(joined)
+    }
+
+    /// Does this page begin (or end) exactly where the last one ended (or began)?
+    fn continues(&self, node: &Node<&[u8; PAGE_SIZE]>) -> bool {
+        node.is_leaf()
+            && match self.options.direction {
+                Direction::Forward => node.cmp_low(&self.rest.low) == Ordering::Equal,
+                Direction::Backward => {
+                    node.right != 0 && node.high().as_deref() == self.rest.high.as_deref()
+                }
+            }
+    }
+
+    /// Reads the leaf where what is left begins: one that was near, or one that is searched for.
+    fn arrive(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<()> {
+        let (tree, rest, direction) =
+            (Arc::clone(&self.tree), self.rest.clone(), self.options.direction);
+        let _registered = tree.registrations.enter();
+        self.ahead.lost();
+        let over = std::mem::take(&mut self.skips.over);
+        // Where the last leaf was next door, the next one will be, too.
+        if let Some(ranges) = self.keys.as_ref().and_then(|keys| keys.ranges())
+            && over != 0
+            && self.cursor.descended()
+        {
+            self.ranges_ahead.look(&tree, (ranges, &rest), direction);
+        }
+        let aim = match direction {
+            Direction::Forward => Aim::At(&rest.low),
+            Direction::Backward => Aim::Before(rest.high.as_deref()),
+        };
+        let sampled = std::cell::Cell::new(0);
+        let mut cursor = self.cursor;
+        cursor.set_near(std::mem::take(&mut self.near));
+        let result = cursor.read(
+            &tree,
+            aim,
+            || sampled.set(clock()),
+            |(page, node, _)| {
+                batch.reset(page, sampled.get());
+                self.copy(&node, batch)
+            },
+        );
+        self.cursor = cursor;
+        if over != 0 && cursor.descended() {
+            self.skips.landed(over, (batch.leaf.block.0, self.back));
+        }
+        result
+    }
+
+    /// Copies the matches of a leaf and moves on.
+    fn copy(&mut self, node: &Node<&[u8; PAGE_SIZE]>, batch: &mut LeafBatch) -> Checked<()> {
+        batch.lsn = lsn(node.page);
+        let low = node.low();
+        let from = if low.as_slice() >= self.rest.low.as_slice() {
+            0
+        } else {
+            node.search(&self.rest.low)?.pos
+        };
+        let high = node.high();
+        let ends_inside = match (&self.rest.high, &high) {
+            (None, _) => false,
+            (Some(end), Some(high)) => end < high,
+            (Some(_), None) => true,
+        };
+        let to = match &self.rest.high {
+            Some(end) if ends_inside => node.search(end)?.pos,
+            _ => node.count,
+        };
+        // A list that begins in front of the range may reach into it.
+        let from = from - usize::from(from > 0 && node.is_list(from - 1));
+        let before = batch.len();
+        let further = match (self.keys.clone(), self.options.direction) {
+            (Some(keys), direction) => {
+                let mut bound = std::mem::take(&mut self.bound);
+                let mut picker = Picker { keys: &keys, direction, bound: &mut bound };
+                let further = picker.pick(node, from..to, |i| self.push(node, i, batch));
+                self.bound = bound;
+                further?
+            }
+            (None, Direction::Forward) => {
+                (from..to).try_for_each(|i| self.push(node, i, batch))?;
+                Further::Here
+            }
+            (None, Direction::Backward) => {
+                (from..to).rev().try_for_each(|i| self.push(node, i, batch))?;
+                Further::Here
+            }
+        };
+        self.skips.saw(batch.len() > before);
+        count(|c| c.leaves += 1);
+        batch.set_fences(&self.rest, &low, high.as_deref());
+        self.near = [batch.leaf.block.0, 0];
+        self.move_on(node, low, high)?;
+        self.skip(node, further);
+        Ok(())
+    }
+
+    /// Goes on beyond the bound that was left, if that is further than the neighbour's fence.
+    fn skip(&mut self, node: &Node<&[u8; PAGE_SIZE]>, further: Further) {
+        self.done |= further == Further::Nowhere;
+        let beyond = match self.options.direction {
+            Direction::Forward => self.bound > self.rest.low,
+            Direction::Backward => self.rest.high.as_ref().is_none_or(|end| self.bound < *end),
+        };
+        let skips = self.skips.may_skip() && self.tree.uses(Optimisations::CURSORS);
+        if self.done || further != Further::Beyond || !beyond || !skips {
+            return;
+        }
+        let next = match self.options.direction {
+            Direction::Forward => {
+                self.rest.low.clone_from(&self.bound);
+                node.right
+            }
+            Direction::Backward => {
+                self.rest.high = Some(self.bound.clone());
+                node.left
+            }
+        };
+        (self.link, self.near, self.skips.over) = (0, [next, 0], next);
+        self.done = self.rest.is_empty();
+    }
+
+    fn push(
+        &mut self,
+        node: &Node<&[u8; PAGE_SIZE]>,
+        i: usize,
+        batch: &mut LeafBatch,
+    ) -> Checked<()> {
+        if node.is_list(i) {
+            return self.push_list(node, i, batch);
+        }
+        if node.is_dead(i) && !self.options.with_dead {
+            return Ok(());
+        }
+        batch.push_with(|bytes| {
+            let from = bytes.len();
+            let item = node.append_key(i, bytes)?;
+            let (key, row) = split_key(&bytes[from..])?;
+            let end = from + key.len();
+            bytes.truncate(end);
+            Ok((row, node.payload(&item)?))
+        })
+    }
+
+    /// The rows of a posting list that are inside the range.
+    fn push_list(
+        &mut self,
+        node: &Node<&[u8; PAGE_SIZE]>,
+        i: usize,
+        batch: &mut LeafBatch,
+    ) -> Checked<()> {
+        node.members(i, &mut self.members)?;
+        if self.options.direction == Direction::Backward {
+            self.members.reverse();
+        }
+        self.scratch.clear();
+        node.append_key(i, &mut self.scratch)?;
+        let end = self.scratch.len() - RowId::SIZE;
+        let mut first = true;
+        for member in self.members.iter().filter(|m| !m.dead || self.options.with_dead) {
+            self.scratch[end..].copy_from_slice(&member.row.to_bytes());
+            if !self.rest.contains(&self.scratch) && !broken("r5-list") {
+                continue;
+            }
+            match std::mem::take(&mut first) {
+                true => batch.push(&self.scratch[..end], member.row, &[]),
+                false => batch.push_row(member.row),
+            }
+        }
+        Ok(())
+    }
+
+    /// The range is what lies beyond this leaf.
+    fn move_on(
+        &mut self,
+        node: &Node<&[u8; PAGE_SIZE]>,
+        low: Vec<u8>,
+        high: Option<Vec<u8>>,
+    ) -> Checked<()> {
+        let ahead = match self.options.direction {
+            Direction::Forward => high.as_ref().is_none_or(|high| *high > self.rest.low),
+            Direction::Backward => self.rest.high.as_ref().is_none_or(|high| low < *high),
+        };
+        if !ahead {
+            return Err("the fences of a leaf do not lead on");
+        }
+        match self.options.direction {
+            Direction::Forward => {
+                self.done = high.is_none();
+                self.rest.low = high.unwrap_or_default();
+                (self.link, self.back) = (node.right, node.left);
+            }
+            Direction::Backward => {
+                self.done = low.is_empty();
+                self.rest.high = Some(low);
+                (self.link, self.back) = (node.left, node.right);
+            }
+        }
+        self.near[1] = self.link;
+        self.done |= self.rest.is_empty();
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! A scan that wants some keys of its range only: which entries of a leaf those are, and where it
+//! goes on.
+//!
+//! Every key that is met is asked where the next wanted one can be ([`KeySet`]). On the leaf that
+//! place is searched for. If it lies beyond the leaf, the leaf next door is asked, then a descent
+//! made: all leaves in between are skipped. Nothing is known about the number of different values
+//! in the leading columns, and nothing need be: where they are many, the place is on the leaf or
+//! next door, and the scan reads leaf after leaf as if it skipped nothing. Descents that skip no
+//! leaf, or one, do not pay; after a few of them the scan follows the links for some leaves, twice
+//! as many each time, unless several in a row hold nothing that is wanted. Along the links leaves
+//! are read ahead.
+//!
+//! Invariants: between the leaf and the place where the scan goes on there is no wanted key.
+//! Does not do: bytes of conditions (`keycode`).
+
+use std::ops::Range;
+
+use crate::config::PAGE_SIZE;
+use crate::index::Direction;
+use crate::index::btree::page::node::{Checked, Node};
+use crate::index::btree::page::tree_key::split_key;
+use crate::keycode::{KeySet, Standing};
+
+/// Descents in a row that skipped no leaf, or one, before the scan keeps to the links.
+const MAX_VAIN: u32 = 3;
+/// Leaves in a row without a wanted key after which it leaves them.
+const MAX_IDLE: u32 = 3;
+/// Leaves for which it keeps to them at first, and at most.
+const SPAN: (u32, u32) = (8, 256);
+
+/// Where the wanted keys go on after a leaf.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Further {
+    /// With what comes next.
+    Here,
+    /// Beyond the bound that was left.
+    Beyond,
+    /// Nowhere.
+    Nowhere,
+}
+
+/// Does skipping pay?
+#[derive(Debug, Default)]
+pub(crate) struct Skips {
+    /// The neighbour that the skip under way left aside; 0: there is none.
+    pub(crate) over: u32,
+    /// Descents in a row that skipped next to nothing.
+    vain: u32,
+    /// Leaves to go along the links.
+    plain: u32,
+    /// How many it was the last time.
+    span: u32,
+    /// Leaves in a row without a wanted key.
+    idle: u32,
+}
+
+impl Skips {
+    /// May the scan leave the links?
+    pub(crate) fn may_skip(&self) -> bool {
+        self.plain == 0 || self.idle >= MAX_IDLE
+    }
+
+    /// A leaf was read, with or without a wanted key.
+    pub(crate) fn saw(&mut self, wanted: bool) {
+        self.idle = if wanted { 0 } else { self.idle + 1 };
+    }
+
+    /// A leaf was read over a link.
+    pub(crate) fn step(&mut self) {
+        self.plain = self.plain.saturating_sub(1);
+    }
+
+    /// A skip over `over` ended at `block`, the neighbour of which, looking back, is `back`.
+    pub(crate) fn landed(&mut self, over: u32, (block, back): (u32, u32)) {
+        if block != over && back != over {
+            (self.vain, self.span, self.plain) = (0, 0, 0);
+            return;
+        }
+        self.vain += 1;
+        if self.vain >= MAX_VAIN {
+            self.span = (self.span * 2).clamp(SPAN.0, SPAN.1);
+            (self.plain, self.vain) = (self.span, 0);
+        }
+    }
+}
+
+/// Positions of wanted entries of a leaf, in the direction of a scan.
+pub(crate) struct Picker<'a> {
+    pub(crate) keys: &'a KeySet,
+    pub(crate) direction: Direction,
+    /// Where wanted keys go on, after [`Further::Beyond`].
+    pub(crate) bound: &'a mut Vec<u8>,
+}
+
+impl Picker<'_> {
+    /// Hands those of `entries` to `take` whose key is wanted.
+    pub(crate) fn pick(
+        &mut self,
+        node: &Node<&[u8; PAGE_SIZE]>,
+        entries: Range<usize>,
+        mut take: impl FnMut(usize) -> Checked<()>,
+    ) -> Checked<Further> {
+        let (mut left, mut scratch) = (entries, Vec::new());
+        let mut further = Further::Here;
+        while !left.is_empty() {
+            let at = match self.direction {
+                Direction::Forward => left.start,
+                Direction::Backward => left.end - 1,
+            };
+            scratch.clear();
+            node.append_key(at, &mut scratch)?;
+            let (key, _) = split_key(&scratch)?;
+            let standing = match self.direction {
+                Direction::Forward => self.keys.forward(key, self.bound),
+                Direction::Backward => self.keys.backward(key, self.bound),
+            };
+            further = Further::Here;
+            left = match standing.map_err(|malformed| malformed.0)? {
+                Standing::Inside => {
+                    take(at)?;
+                    self.without(left)
+                }
+                Standing::Beyond => {
+                    further = Further::Beyond;
+                    let rest = self.without(left);
+                    self.skip(node, rest)?
+                }
+                Standing::Ended => return Ok(Further::Nowhere),
+            };
+        }
+        Ok(further)
+    }
+
+    /// All but the next one.
+    fn without(&self, left: Range<usize>) -> Range<usize> {
+        match self.direction {
+            Direction::Forward => left.start + 1..left.end,
+            Direction::Backward => left.start..left.end - 1,
+        }
+    }
+
+    /// Those of `left` that lie beyond the bound: often all of them, so the next one is asked
+    /// before a search.
+    fn skip(&self, node: &Node<&[u8; PAGE_SIZE]>, left: Range<usize>) -> Checked<Range<usize>> {
+        let bound = self.bound.as_slice();
+        match self.direction {
+            Direction::Forward if left.is_empty() || *node.key(left.start)? >= *bound => Ok(left),
+            Direction::Forward => {
+                let at = node.search(bound)?.pos.clamp(left.start, left.end);
+                Ok(at..left.end)
+            }
+            Direction::Backward if left.is_empty() || *node.key(left.end - 1)? < *bound => Ok(left),
+            Direction::Backward => {
+                let at = node.search(bound)?.pos.clamp(left.start, left.end);
+                Ok(left.start..at)
+            }
+        }
+    }
+}

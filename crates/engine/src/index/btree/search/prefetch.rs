@@ -1,0 +1,304 @@
+//! Leaves read ahead of a scan or of several searches: the parent names them.
+//!
+//! A scan that waited for a leaf asks the parent for the next ones, four times as many each time,
+//! and has their reads started; neighbours in the file come in one read. It goes on over the link
+//! of each leaf all the same: what the parent said is a hint about what will be wanted. The parent
+//! is peeked at like any inner page on a way down, without latch or pin (R11); while it is being
+//! changed it names nothing, and is asked again at the next leaf.
+//!
+//! Invariants: nothing is read ahead before the scan has waited for a second leaf, so a scan that
+//! ends on its first one, or finds all of them in memory, pays nothing. Errors are left to whoever
+//! needs the page. Every descent is registered (R6).
+//! Does not do: inner pages ahead; they are few.
+
+use crate::buffer::{BufferPool, Prefetch, Reading};
+use crate::config::PAGE_SIZE;
+use crate::ids::PageId;
+use crate::index::Direction;
+use crate::index::btree::page::node::{Checked, Node, SLOT, head_of};
+use crate::index::btree::page::read::PageRead;
+use crate::index::btree::search::Aim;
+use crate::index::btree::tree::Tree;
+use crate::keycode::KeyRange;
+use crate::page::PageView;
+use crate::page::header::HEADER_SIZE;
+
+/// Most leaves ahead.
+const MAX_LEAVES: usize = 32;
+/// Rounds in a row that found everything in memory before fewer leaves are named.
+const CALM: u32 = 4;
+
+/// Which leaves a scan has had read ahead.
+#[derive(Debug, Default)]
+pub(crate) struct LeavesAhead {
+    /// How many to be ahead of the scan; 0: none.
+    distance: usize,
+    /// How many are.
+    named: usize,
+    /// Where those end that were named; none: at the scan itself.
+    frontier: Option<Vec<u8>>,
+    /// There are no more.
+    ended: bool,
+    calm: u32,
+}
+
+impl LeavesAhead {
+    /// The scan comes to a leaf by its neighbour's link; `near`: it is in memory.
+    pub(crate) fn came_to(&mut self, near: bool, pool: &BufferPool) {
+        self.named = self.named.saturating_sub(1);
+        if !near {
+            self.distance = match pool.prefetch() {
+                Prefetch::Adaptive => (self.distance * 4).clamp(4.min(most(pool)), most(pool)),
+                Prefetch::Fixed(reads) => (reads as usize).min(most(pool)),
+                Prefetch::None | Prefetch::Simple => 0,
+            };
+        }
+    }
+
+    /// The scan had to search for its leaf again.
+    pub(crate) fn lost(&mut self) {
+        (self.named, self.frontier, self.ended) = (0, None, false);
+    }
+
+    /// Has more leaves of `rest` read, if too few of them are ahead.
+    pub(crate) fn look(&mut self, tree: &Tree, rest: &KeyRange, direction: Direction) {
+        if self.distance == 0 || self.ended || self.named > self.distance / 2 {
+            return;
+        }
+        let _registered = tree.registrations.enter();
+        let wanted = self.distance - self.named;
+        let mut blocks = Vec::with_capacity(wanted);
+        let frontier = &mut self.frontier;
+        self.ended = !tree.leaves_from(frontier, rest, direction, (wanted, &mut blocks));
+        self.named += blocks.len();
+        let started = tree.start_reads(blocks);
+        self.calm = if started > 0 { 0 } else { self.calm + 1 };
+        if self.calm >= CALM {
+            (self.distance, self.calm) = (self.distance / 2, 0);
+        }
+    }
+}
+
+fn most(pool: &BufferPool) -> usize {
+    MAX_LEAVES.min(pool.frames() / 16).max(2)
+}
+
+impl Tree {
+    /// Names the next leaves of `rest` from `frontier` on (none: from where it begins), up to the
+    /// wanted number, and moves it to where they end. False at the end of the range; else there are
+    /// more, which another look will name if their parent could not be read now.
+    pub(crate) fn leaves_from(
+        &self,
+        frontier: &mut Option<Vec<u8>>,
+        rest: &KeyRange,
+        direction: Direction,
+        (wanted, blocks): (usize, &mut Vec<u32>),
+    ) -> bool {
+        while blocks.len() < wanted {
+            let (at, left) = (frontier.as_deref(), wanted - blocks.len());
+            let aim = match direction {
+                Direction::Forward => Aim::At(at.unwrap_or(&rest.low)),
+                Direction::Backward => Aim::Before(at.or(rest.high.as_deref())),
+            };
+            let next = self.above_leaf(aim, |node, i| children(node, i, direction, left));
+            let Some((next, end)) = next else { return true };
+            blocks.extend(next);
+            *frontier = end.filter(|end| inside(end, rest, direction));
+            if frontier.is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Starts to read those of `blocks` that the file has. Returns the number of reads.
+    fn start_reads(&self, blocks: impl IntoIterator<Item = u32>) -> u64 {
+        let file = 1..self.pool.blocks(self.file);
+        let inside = blocks.into_iter().filter(|block| file.contains(block));
+        let mut pages: Vec<PageId> = inside.map(|block| self.page(block)).collect();
+        self.pool.read_ahead(&mut pages).reads
+    }
+
+    /// A check comes to child `i` of a page: has the next ones read, `child` tells which.
+    pub(crate) fn children_ahead(&self, i: usize, child: impl Fn(usize) -> Option<u32>) {
+        let (most, policy) = (most(&self.pool), self.pool.prefetch());
+        let adaptive = !matches!(policy, Prefetch::None | Prefetch::Simple);
+        if adaptive && i.is_multiple_of(most / 2) {
+            self.start_reads((i..i + most).map_while(child));
+        }
+    }
+
+    /// Starts to read the leaves that `keys` belong to, as far as inner pages name them that nobody
+    /// is changing. Returns the number of reads.
+    pub(crate) fn read_ahead(&self, keys: &[&[u8]]) -> u64 {
+        let _registered = self.registrations.enter();
+        let leaf = |key: &&[u8]| self.above_leaf(Aim::At(key), |node, i| node.child(i));
+        let blocks: Vec<u32> = keys.iter().filter_map(leaf).collect();
+        self.start_reads(blocks)
+    }
+}
+
+fn inside(key: &[u8], rest: &KeyRange, direction: Direction) -> bool {
+    match direction {
+        Direction::Forward => rest.high.as_deref().is_none_or(|high| key < high),
+        Direction::Backward => key > rest.low.as_slice(),
+    }
+}
+
+/// Children and where they end, if not with the level.
+type Children = (Vec<u32>, Option<Vec<u8>>);
+
+/// Up to `wanted` children from the one at `child` on. The page may be changing (R11).
+fn children<R: PageRead>(
+    node: &Node<R>,
+    child: usize,
+    direction: Direction,
+    wanted: usize,
+) -> Checked<Children> {
+    let block = |i| node.child(i);
+    match direction {
+        Direction::Forward => {
+            let end = node.count.min(child.saturating_add(wanted));
+            let blocks = (child..end).map(block).collect::<Checked<_>>()?;
+            let high = if end == node.count { node.high() } else { Some(node.key(end)?) };
+            Ok((blocks, high))
+        }
+        Direction::Backward => {
+            let start = (child + 1).saturating_sub(wanted);
+            let blocks = (start..=child).rev().map(block).collect::<Checked<_>>()?;
+            let low = if start == 0 { node.low() } else { node.key(start)? };
+            Ok((blocks, (!low.is_empty()).then_some(low)))
+        }
+    }
+}
+
+/// Most ranges whose first leaves are read ahead at a time.
+const MAX_RANGES: usize = 64;
+
+/// Leaves in which the next ranges of a list begin, read ahead: more at a time as long as some of
+/// them are not in memory.
+#[derive(Debug)]
+pub(crate) struct RangesAhead {
+    /// Ranges whose first leaf was asked for.
+    asked: usize,
+    /// How many to ask for at a time.
+    many: usize,
+}
+
+impl Default for RangesAhead {
+    fn default() -> Self {
+        Self { asked: 0, many: 2 }
+    }
+}
+
+fn is_adaptive(pool: &BufferPool) -> bool {
+    !matches!(pool.prefetch(), Prefetch::None | Prefetch::Simple)
+}
+
+impl RangesAhead {
+    /// The scan skips to `rest`; `ranges` are all of its list.
+    pub(crate) fn look(
+        &mut self,
+        tree: &Tree,
+        (ranges, rest): (&[KeyRange], &KeyRange),
+        direction: Direction,
+    ) {
+        let ended = |range: &KeyRange| range.high.as_ref().is_some_and(|end| *end <= rest.low);
+        let begun = |range: &KeyRange| rest.high.as_ref().is_none_or(|end| range.low < *end);
+        let (first, last) = (ranges.partition_point(ended), ranges.partition_point(begun));
+        if last <= first {
+            return;
+        }
+        let (passed, left) = match direction {
+            Direction::Forward => (first, last - first),
+            Direction::Backward => (ranges.len() - last, last - first),
+        };
+        if passed < self.asked || !is_adaptive(&tree.pool) {
+            return;
+        }
+        let count = left.min(self.many);
+        let wanted = match direction {
+            Direction::Forward => &ranges[first..first + count],
+            Direction::Backward => &ranges[last - count..last],
+        };
+        let keys: Vec<&[u8]> = wanted.iter().map(|range| range.low.as_slice()).collect();
+        let reads = if keys.len() > 1 { tree.read_ahead(&keys) } else { 0 };
+        // Where all is in memory, the next look is far away.
+        self.asked = passed + if reads > 0 { count } else { count + MAX_RANGES };
+        self.many = if reads > 0 { (self.many * 2).min(MAX_RANGES) } else { 2 };
+    }
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+/// Where a leaf is looked at first: its header with the first slots, its trailer with the fences.
+const ENDS: [usize; 2] = [0, PAGE_SIZE - LINE];
+
+impl Tree {
+    /// Asks for the ends of the leaf at `block`.
+    #[inline]
+    pub(crate) fn expect_leaf(&self, block: u32) {
+        self.pool.expect(self.page(block), &ENDS);
+    }
+
+    /// Asks for what an insertion of `key` touches inside the leaf at `block`, whose ends are here.
+    #[inline]
+    pub(crate) fn expect_place(&self, reading: &Reading<'_>, block: u32, key: &[u8]) {
+        if let Some(peek) = reading.peek(self.page(block)) {
+            ask_around(reading.view(peek), key);
+        }
+    }
+}
+
+fn ask_around(page: PageView<'_>, key: &[u8]) {
+    let Ok(node) = Node::open(page) else { return };
+    if !node.is_leaf() || node.count == 0 {
+        return;
+    }
+    let (slot, end) = (HEADER_SIZE + node.guess(key) * SLOT, HEADER_SIZE + node.count * SLOT);
+    // The guess is right within some slots; those behind the place move up, from the last one on.
+    [slot.saturating_sub(LINE), slot, slot + LINE, end, node.upper - 1]
+        .iter()
+        .for_each(|at| page.prefetch(*at));
+}
+
+impl<R: PageRead> Node<R> {
+    /// About where `key` is among the entries of this leaf, which has some, if their heads grow
+    /// evenly.
+    fn guess(&self, key: &[u8]) -> usize {
+        let head = head_of(key.get(self.prefix..).unwrap_or(&[]));
+        let first = self.head(0);
+        let last = self.high_head().unwrap_or(u32::MAX).max(head);
+        let (above, span) = (u64::from(head.saturating_sub(first)), last.saturating_sub(first));
+        (above * self.count as u64 / u64::from(span.max(1))).min(self.count as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::btree::page::edit::{Frame, Value};
+    use crate::index::btree::page::entries::Entries;
+    use rightlink_env::Rng;
+
+    /// Of even keys the guess is near the place, and never outside the leaf whatever the key.
+    #[test]
+    fn a_guess_is_near_and_never_outside() {
+        let mut rng = Rng::from_seed(9);
+        let key = |n: u32| [&b"k"[..], &n.to_be_bytes(), b"\0\0\0\x01\0\x01"].concat();
+        let mut entries = Entries::default();
+        (0..200).for_each(|n| entries.push(&key(n << 20), Value::default()));
+        let (low, high) = (b"k".to_vec(), Some(key(200 << 20)));
+        let frame = Frame { left: 1, right: 2, low, high, ..Frame::default() };
+        let image = frame.image_of(&entries).unwrap();
+        let node = Node::open(&*image).unwrap();
+        for n in 0..200 {
+            assert!(node.guess(&key(n << 20)).abs_diff(n as usize) <= 1, "{n}");
+        }
+        for _ in 0..1000 {
+            let mut bytes = vec![0; rng.index(9)];
+            rng.fill(&mut bytes);
+            assert!(node.guess(&bytes) <= node.count);
+        }
+    }
+}

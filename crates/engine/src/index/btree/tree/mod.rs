@@ -1,0 +1,181 @@
+//! An open tree: what all operations on it share.
+//!
+//! Invariants: the remembered root, the rightmost leaf and the merge counters are memory aids; the
+//! pages decide. The level of the remembered root only rises.
+//! Does not do: read or change leaves and inner pages.
+
+mod free_pages;
+mod merge_counts;
+mod registrations;
+
+use rightlink_env::sync::{Arc, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering};
+
+use crate::buffer::BufferPool;
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::ids::{FileId, PageId};
+use crate::index::am::DeadRows;
+use crate::index::btree::optimisations::{Optimisations, Switches};
+use crate::index::btree::page::meta;
+use crate::index::btree::page::node::Damage;
+use crate::index::btree::page::posting;
+
+pub(crate) use free_pages::{FreePages, ReservedBlock};
+pub(crate) use merge_counts::MergeCounts;
+pub(crate) use registrations::{Registration, Registrations};
+
+/// Settings of a tree; none is on disk.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeOptions {
+    /// Percent of a leaf that a bulk build and ascending insertions fill.
+    pub leaf_fill: u8,
+    /// Percent of an inner page that they fill.
+    pub inner_fill: u8,
+    /// Bytes of a page that may be used: less than a page only in tests, to make small trees tall.
+    pub capacity: usize,
+    /// May rows of one key share an item? Never with included columns.
+    pub deduplicate: bool,
+}
+
+impl Default for TreeOptions {
+    fn default() -> Self {
+        Self { leaf_fill: 90, inner_fill: 70, capacity: PAGE_SIZE, deduplicate: true }
+    }
+}
+
+/// An open B-link tree. Cheap to clone; all clones are one tree, and a file has one tree open at a
+/// time.
+#[derive(Clone)]
+pub struct BTree(pub(super) Arc<Tree>);
+
+/// What all clones share.
+pub(crate) struct Tree {
+    pub(super) pool: Arc<BufferPool>,
+    pub(super) file: FileId,
+    pub(super) options: TreeOptions,
+    pub(super) switches: Switches,
+    /// Level and block of the root when it was last looked up. An old root is as good a start as
+    /// any.
+    pub(super) root: AtomicU64,
+    pub(super) blocks: FreePages,
+    pub(super) registrations: Registrations,
+    /// The rightmost leaf, if keys were appended to it lately; 0: none. Only a guess (R6).
+    pub(super) rightmost: AtomicU32,
+    /// Cycle id of the vacuum under way, 0: none. Splits stamp it on both pages.
+    pub(super) cycle: AtomicU32,
+    /// Whose rows the entries are.
+    pub(super) heap: OnceLock<Arc<dyn DeadRows>>,
+    /// Full leaves since one had a dead row that the heap was asked about.
+    pub(super) vain: AtomicU32,
+    /// MergeCounts so far, by the page that took another one in.
+    pub(super) merges: MergeCounts,
+    /// One vacuum at a time, and the cycle id of the last one.
+    pub(super) vacuum: Mutex<u32>,
+}
+
+impl BTree {
+    /// Makes an empty tree in `file`, which exists and is empty.
+    pub fn create(pool: &Arc<BufferPool>, file: FileId, options: TreeOptions) -> Result<BTree> {
+        meta::format(pool, file)?;
+        Self::open(pool, file, options)
+    }
+
+    /// Opens the tree in `file`, which the pool knows.
+    pub fn open(pool: &Arc<BufferPool>, file: FileId, options: TreeOptions) -> Result<BTree> {
+        assert!(options.capacity <= PAGE_SIZE && options.capacity >= 256, "a sensible page");
+        assert!(
+            (10..=100).contains(&options.leaf_fill) && (10..=100).contains(&options.inner_fill)
+        );
+        let tree = Tree {
+            pool: Arc::clone(pool),
+            file,
+            options,
+            switches: Switches::new(Optimisations::ALL),
+            root: AtomicU64::new(0),
+            blocks: FreePages::default(),
+            registrations: Registrations::default(),
+            rightmost: AtomicU32::new(0),
+            cycle: AtomicU32::new(0),
+            heap: OnceLock::new(),
+            vain: AtomicU32::new(0),
+            merges: MergeCounts::default(),
+            // The log has grown since the ids that the last process stamped on pages.
+            vacuum: Mutex::new(pool.wal().end().0 as u32),
+        };
+        let meta = tree.refresh_root()?;
+        tree.blocks.hint(&meta.free, pool.blocks(file));
+        Ok(BTree(Arc::new(tree)))
+    }
+
+    /// The file.
+    pub fn file(&self) -> FileId {
+        self.0.file
+    }
+
+    /// From now on operations use these optimisations, for measuring; all of them at first.
+    pub fn optimise(&self, set: Optimisations) {
+        self.0.switches.set(set);
+    }
+
+    /// The optimisations in use.
+    pub fn optimisations(&self) -> Optimisations {
+        self.0.switches.get()
+    }
+
+    /// Levels of the tree, the leaves' included.
+    pub fn levels(&self) -> u32 {
+        u32::from(self.0.root().1) + 1
+    }
+}
+
+impl Tree {
+    /// The page at `block`.
+    pub(super) fn page(&self, block: u32) -> PageId {
+        PageId::new(self.file, block)
+    }
+
+    /// Is this optimisation switched on?
+    pub(super) fn uses(&self, one: Optimisations) -> bool {
+        self.switches.get().has(one)
+    }
+
+    /// Damage found at `block`.
+    pub(super) fn corrupt(&self, block: u32, what: Damage) -> Error {
+        Error::corrupt(self.page(block), what)
+    }
+
+    /// Block and level of the root as last known.
+    pub(super) fn root(&self) -> (u32, u8) {
+        let word = self.root.load(Ordering::Acquire);
+        (word as u32, (word >> 32) as u8)
+    }
+
+    pub(super) fn set_root(&self, block: u32, level: u8) {
+        let word = u64::from(level) << 32 | u64::from(block);
+        // Roots only rise; a slow reader of the meta page must not bring an old one back.
+        self.root.fetch_max(word, Ordering::AcqRel);
+    }
+
+    /// Bytes of a page that are not to be used (tests make pages small).
+    pub(super) fn reserve(&self) -> usize {
+        PAGE_SIZE - self.options.capacity
+    }
+
+    /// Most bytes of a posting list in this tree: many lists to a page, small ones included.
+    pub(crate) fn list_bytes(&self) -> usize {
+        posting::MAX_BYTES.min(self.options.capacity / 6)
+    }
+
+    /// May rows of one key share an item?
+    pub(crate) fn deduplicates(&self) -> bool {
+        self.options.deduplicate && self.uses(Optimisations::DEDUPLICATION)
+    }
+
+    /// Reads the meta page and remembers the root.
+    pub(crate) fn refresh_root(&self) -> Result<meta::Meta> {
+        let pin = self.pool.pin(self.page(0))?;
+        let meta = meta::parse(pin.shared().bytes()).map_err(|what| self.corrupt(0, what))?;
+        self.set_root(meta.root, meta.level);
+        Ok(meta)
+    }
+}

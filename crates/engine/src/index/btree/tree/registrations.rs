@@ -1,0 +1,155 @@
+//! Registered operations, which delay the reuse of pages that left the tree (R6).
+//!
+//! Each operation that follows links holds the number of the moment it began. A page freed under a
+//! number below the oldest registration can be known to no operation under way.
+//!
+//! Invariants: registering never waits: an operation may register while it is registered, and an
+//! operation that finds no slot goes on a list. A slot is claimed with a moment not later than the
+//! first page read.
+//! Does not do: hand out pages (`free_pages`).
+
+use rightlink_env::points::broken;
+use rightlink_env::sync::{AtomicU64, Mutex, Ordering};
+
+/// How many descents register without meeting each other.
+const SLOTS: usize = if cfg!(feature = "shuttle") { 4 } else { 32 };
+
+/// Descents under way (R6): each holds the number of the moment it began.
+///
+/// An operation may register while it is registered, and reads pages all the while: so nobody ever
+/// waits for a slot. Who finds none goes on a list.
+pub(crate) struct Registrations {
+    /// Moments so far; 0 in a slot means that it is unused.
+    now: AtomicU64,
+    slots: [Slot; SLOTS],
+    /// Moments of those beyond the slots.
+    late: Mutex<Vec<u64>>,
+}
+
+#[repr(align(64))]
+struct Slot(AtomicU64);
+
+impl Default for Registrations {
+    fn default() -> Self {
+        let slots = std::array::from_fn(|_| Slot(AtomicU64::new(0)));
+        Self { now: AtomicU64::new(1), slots, late: Mutex::default() }
+    }
+}
+
+/// A registered descent; ends when dropped.
+pub(crate) struct Registration<'a>(Entered<'a>);
+
+/// Where a descent is registered.
+enum Entered<'a> {
+    Slot(&'a AtomicU64),
+    /// On the list, with this number.
+    Late(&'a Mutex<Vec<u64>>, u64),
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        match self.0 {
+            Entered::Slot(slot) => slot.store(0, Ordering::Release),
+            Entered::Late(late, began) => leave_list(late, began),
+        }
+    }
+}
+
+#[cold]
+fn leave_list(late: &Mutex<Vec<u64>>, began: u64) {
+    let mut late = late.lock();
+    // Equal numbers are one as good as the other.
+    let at = late.iter().position(|at| *at == began);
+    late.swap_remove(at.expect("each is on the list until it ends"));
+}
+
+thread_local! {
+    static HOME: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+impl Registrations {
+    /// Registers a descent. Waits for nobody.
+    pub(crate) fn enter(&self) -> Registration<'_> {
+        let home = HOME.get();
+        for at in home..home + SLOTS {
+            let slot = &self.slots[at % SLOTS].0;
+            // Only one that looks unused is written to: its owner may be busy next to it.
+            if at != home && slot.load(Ordering::Relaxed) != 0 {
+                continue;
+            }
+            // The slot is claimed with a moment not later than the first page read.
+            let now = self.now.load(Ordering::SeqCst);
+            if slot.compare_exchange(0, now, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                HOME.set(at % SLOTS);
+                return Registration(Entered::Slot(slot));
+            }
+        }
+        self.enter_list()
+    }
+
+    #[cold]
+    fn enter_list(&self) -> Registration<'_> {
+        let mut late = self.late.lock();
+        // Read under the lock: who asks for the oldest either finds this on the list, or had the
+        // lock before, and what it takes for free was out of the tree by then.
+        let now = self.now.load(Ordering::SeqCst);
+        late.push(now);
+        Registration(Entered::Late(&self.late, now))
+    }
+
+    /// Ends a moment and returns its number: descents that begin from now on have a later one.
+    pub(crate) fn tick(&self) -> u64 {
+        self.now.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// A page freed under a number below this can be seen by no descent. Only for pages that were
+    /// freed before this is called.
+    pub(crate) fn oldest(&self) -> u64 {
+        let now = self.now.load(Ordering::SeqCst);
+        let slots = self.slots.iter().map(|slot| slot.0.load(Ordering::SeqCst));
+        let oldest = slots.filter(|at| *at != 0).fold(now, u64::min);
+        match broken("r6-late") {
+            true => oldest,
+            false => self.late.lock().iter().copied().fold(oldest, u64::min),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_waits_for_the_descents_that_could_know_it() {
+        let registrations = Registrations::default();
+        let early = registrations.enter();
+        let freed = registrations.tick();
+        let late = registrations.enter();
+        assert!(freed >= registrations.oldest(), "the early descent may still arrive there");
+        drop(early);
+        assert!(
+            freed < registrations.oldest(),
+            "the late one began after the page had left the tree"
+        );
+        drop(late);
+        assert!(freed < registrations.oldest());
+    }
+
+    /// More than there are slots, on one thread: operations register within each other.
+    #[test]
+    fn nobody_waits_for_a_slot() {
+        let registrations = Registrations::default();
+        let mut entered: Vec<_> = (0..SLOTS).map(|_| registrations.enter()).collect();
+        registrations.tick();
+        let beyond = registrations.enter();
+        let freed = registrations.tick();
+        entered.extend((0..7).map(|_| registrations.enter()));
+        assert!(registrations.oldest() < freed, "the first ones were there");
+        entered.drain(..SLOTS);
+        assert_eq!(registrations.oldest(), freed, "the one beyond the slots still is");
+        drop(beyond);
+        assert!(freed < registrations.oldest(), "those that are left came afterwards");
+        drop(entered);
+        assert!(freed < registrations.oldest());
+    }
+}

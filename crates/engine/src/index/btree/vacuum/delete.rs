@@ -1,0 +1,192 @@
+//! Removing entries by key: one entry, or those of rows that the heap has pruned.
+//!
+//! Invariants: an entry is found by key and row id, and the caller's check runs under the leaf's
+//! latch, because the verdict is older than the latch (R3). Removals are logged. A page may become
+//! empty here but stays in the tree; `merge` takes it out afterwards.
+//! Does not do: look at the heap; decide what is dead; set dead marks (`scan/mark_dead`).
+
+use crate::buffer::{Held, Mtr, Pin};
+use crate::error::Result;
+use crate::ids::{RowId, Xid};
+use crate::index::am::{Group, IndexEntry, Trace};
+use crate::index::btree::insert::{Lack, Luggage};
+use crate::index::btree::optimisations::Optimisations;
+use crate::index::btree::page::node::{Checked, Node};
+use crate::index::btree::page::posting::{RowPosition, Spot};
+use crate::index::btree::page::read::PageRead;
+use crate::index::btree::page::remove::LeafRemoval;
+use crate::index::btree::page::tree_key::TreeKey;
+use crate::index::btree::search::{Aim, Place, Reached, Target};
+use crate::index::btree::tree::Tree;
+use crate::wal::RecordKind;
+
+/// Percent of a page at which the removal of a row merges it.
+const SPARSE: usize = 25;
+
+/// Entries on their way out.
+struct Removal<'a, 'e> {
+    entries: &'a [IndexEntry<'e>],
+    check: &'a mut dyn FnMut(RowId) -> bool,
+    traces: &'a mut [Trace],
+    removed: u64,
+}
+
+impl Tree {
+    /// See [`crate::index::am::AccessMethod::delete`].
+    pub(crate) fn delete(&self, xid: Xid, entry: &IndexEntry<'_>) -> Result<bool> {
+        let key = TreeKey::new(entry.key, entry.row);
+        let _registered = self.registrations.enter();
+        let mut luggage = Luggage::default();
+        loop {
+            let found = self.descend(Aim::At(&key), 0)?;
+            let pin = found.ok_or_else(|| self.corrupt(0, "a tree without leaves"))?;
+            let mut mtr = Mtr::new(&self.pool);
+            let target = Target { level: 0, alone: true };
+            match self.reach(&mut mtr, pin, Aim::At(&key), target)? {
+                Reached::Here(held, found) => {
+                    let block = mtr.id(held).block.0;
+                    let node = Node::open(mtr.bytes(held));
+                    let spot = node.and_then(|node| node.locate(found, &key));
+                    let spot = spot.map_err(|what| self.corrupt(block, what))?;
+                    let Spot::Present(position) = spot else { return Ok(false) };
+                    let before = self.is_sparse(&mtr, held);
+                    self.remove_rows(&mut mtr, held, &[position])?;
+                    let after = self.is_sparse(&mtr, held);
+                    let empty = Node::open(mtr.bytes(held)).is_ok_and(|node| node.count == 0)
+                        && self.uses(Optimisations::MERGING);
+                    mtr.commit(RecordKind::IndexDelete, xid)?;
+                    // Once on the way down, and once more at the end, when any partner will do.
+                    if after && !before || empty {
+                        self.merge_underfull(block)?;
+                    }
+                    return Ok(true);
+                }
+                Reached::Lost | Reached::Missing(_) => {
+                    drop(mtr);
+                    luggage.fetch(self, Lack::Luck)?;
+                }
+            }
+        }
+    }
+
+    /// Has the page become so empty that merging it at once is worth a descent?
+    pub(crate) fn is_sparse(&self, mtr: &Mtr<'_>, held: Held) -> bool {
+        let node = Node::open(mtr.bytes(held));
+        node.is_ok_and(|node| {
+            self.is_underfull(&node) && node.used_bytes() * 100 <= self.options.capacity * SPARSE
+        })
+    }
+
+    /// Removes rows, ascending, from a latched leaf.
+    fn remove_rows(&self, mtr: &mut Mtr<'_>, held: Held, rows: &[RowPosition]) -> Result<()> {
+        let removal = Node::open(mtr.bytes(held)).and_then(|node| LeafRemoval::plan(&node, rows));
+        let removal = removal.map_err(|what| self.corrupt(mtr.id(held).block.0, what))?;
+        removal.apply(&mut mtr.page(held));
+        Ok(())
+    }
+
+    /// See [`crate::index::am::AccessMethod::remove_dead`].
+    pub(crate) fn remove_dead(
+        &self,
+        entries: &[IndexEntry<'_>],
+        reads: bool,
+        check: &mut dyn FnMut(RowId) -> bool,
+        traces: &mut [Trace],
+    ) -> Result<u64> {
+        assert_eq!(entries.len(), traces.len(), "one answer per entry");
+        debug_assert!(entries.is_sorted_by_key(|entry| (entry.key, entry.row)));
+        let _registered = self.registrations.enter();
+        let mut removal = Removal { entries, check, traces, removed: 0 };
+        for group in self.groups(entries, false) {
+            let Group { page, entries } = group?;
+            let (mut at, mut block) = (entries.start, page.block.0);
+            while at < entries.end {
+                let Some(pin) = self.leaf_of(&removal.entries[at], block, reads)? else { break };
+                let Some((next, right)) = self.remove_on(pin, at..entries.end, &mut removal)?
+                else {
+                    break;
+                };
+                assert!(next > at, "a leaf that takes a key is done with it");
+                (at, block) = (next, right);
+            }
+        }
+        Ok(removal.removed)
+    }
+
+    /// The leaf that takes the entry: the one at `block`, if the guess is right.
+    fn leaf_of(&self, entry: &IndexEntry<'_>, block: u32, reads: bool) -> Result<Option<Pin>> {
+        let key = TreeKey::new(entry.key, entry.row);
+        match self.guess(block, Aim::At(&key)) {
+            None if reads => self.descend(Aim::At(&key), 0),
+            found => Ok(found),
+        }
+    }
+
+    /// Removes those of the entries in `range` that belong on the leaf. Returns the first one that
+    /// does not and the leaf's right link; nothing if the leaf does not take the first.
+    fn remove_on(
+        &self,
+        pin: Pin,
+        range: std::ops::Range<usize>,
+        removal: &mut Removal<'_, '_>,
+    ) -> Result<Option<(usize, u32)>> {
+        let first = &removal.entries[range.start];
+        let key = TreeKey::new(first.key, first.row);
+        let mut mtr = Mtr::new(&self.pool);
+        let target = Target { level: 0, alone: true };
+        let Reached::Here(held, _) = self.reach(&mut mtr, pin, Aim::At(&key), target)? else {
+            return Ok(None);
+        };
+        let block = mtr.id(held).block.0;
+        let node = Node::open(mtr.bytes(held)).map_err(|what| self.corrupt(block, what))?;
+        let right = node.right;
+        let found = removal.find(&node, range).map_err(|what| self.corrupt(block, what))?;
+        if !found.places.is_empty() {
+            let before = self.is_sparse(&mtr, held);
+            self.remove_rows(&mut mtr, held, &found.places)?;
+            let after = self.is_sparse(&mtr, held);
+            mtr.commit(RecordKind::IndexDelete, Xid::NONE)?;
+            removal.removed += found.places.len() as u64;
+            if after && !before {
+                self.merge_underfull(block)?;
+            }
+        }
+        found.traces.into_iter().for_each(|(at, trace)| removal.traces[at] = trace);
+        Ok(Some((found.next, right)))
+    }
+}
+
+/// What a leaf has of the entries to remove.
+struct FoundOn {
+    /// The first entry that belongs elsewhere.
+    next: usize,
+    /// Rows to take out, by entry and place in it.
+    places: Vec<RowPosition>,
+    /// What becomes of entries that the index will not have afterwards.
+    traces: Vec<(usize, Trace)>,
+}
+
+impl Removal<'_, '_> {
+    fn find<R: PageRead>(
+        &mut self,
+        node: &Node<R>,
+        range: std::ops::Range<usize>,
+    ) -> Checked<FoundOn> {
+        let mut out = FoundOn { next: range.start, places: Vec::new(), traces: Vec::new() };
+        for at in range {
+            let entry = &self.entries[at];
+            let key = TreeKey::new(entry.key, entry.row);
+            let Place::Here(found) = node.place(Aim::At(&key))? else { break };
+            out.next = at + 1;
+            match node.locate(found, &key)? {
+                Spot::Present(position) if (self.check)(entry.row) => {
+                    out.places.push(position);
+                    out.traces.push((at, Trace::Removed));
+                }
+                Spot::Present(_) => {}
+                Spot::Gap(_) | Spot::InsideList(_) => out.traces.push((at, Trace::Absent)),
+            }
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,727 @@
+//! Is it a B-link tree? Every check of the structure, with writers running or not.
+//!
+//! | check | what |
+//! |---|---|
+//! | P3 P4 | header, slots, items inside the page and not overlapping |
+//! | B1 | meta page, root and levels agree; only the root says that it is |
+//! | B2 B3 | keys ascend, and lie between the fences |
+//! | B4 B5 | neighbours share a fence and point at each other |
+//! | B6 B7 | a child is one level down and has the fences its downlinks say |
+//! | B8 | every page but the root has one downlink, or its left sibling is flagged |
+//! | B9 | no ring; every page is reached along its level |
+//! | B10 | no downlink to a free page, no half-dead page |
+//! | B11 | prefix and separators are what the fences say; the first inner entry has no key |
+//! | B12 | posting lists are on leaves, can be read, and their rows ascend |
+//! | B13 | no two live rows with one key (unique indexes, with an oracle) |
+//! | B14 | keys are found from the root |
+//! | B15 | no free page in a chain; no page outside |
+//! | B16 | bytes add up |
+//!
+//! Online: two neighbours are compared under both latches, a child with its parent only while the
+//! parent's version stands still, and what seems lost is looked up again before it is reported. The
+//! walk is registered, so no page it knows is reused meanwhile.
+//!
+//! Invariants: reports, never panics and never fails on damage it can describe; an error is an I/O
+//! error.
+//! Does not do: compare with the heap (room `verify`).
+
+use rightlink_env::points::{self, broken};
+
+use crate::buffer::{Pin, ReadStream, StreamOptions};
+use crate::config::PAGE_SIZE;
+use crate::error::{Error, Result};
+use crate::ids::RowId;
+use crate::index::Direction;
+use crate::index::am::{Finding, HeapOracle, Liveness, VerifyStats};
+use crate::index::btree::page::entries::Entries;
+use crate::index::btree::page::meta;
+use crate::index::btree::page::node::{
+    Checked, HALF_DEAD, INCOMPLETE, Node, ROOT, common, is_node,
+};
+use crate::index::btree::page::tree_key::split_key;
+use crate::index::btree::search::Aim;
+use crate::index::btree::search::prefetch::LeavesAhead;
+use crate::index::btree::tree::Tree;
+use crate::keycode::KeyRange;
+use crate::page::PageKind;
+use crate::page::header::KIND;
+
+type Page = Box<[u8; PAGE_SIZE]>;
+
+/// A page of the walk: a copy, and what the next step needs.
+struct Seen {
+    block: u32,
+    page: Page,
+}
+
+/// A verification under way.
+struct Check<'a> {
+    tree: &'a Tree,
+    oracle: Option<&'a dyn HeapOracle>,
+    report: &'a mut dyn FnMut(Finding),
+    stats: VerifyStats,
+    /// Blocks met along some level.
+    chained: Vec<bool>,
+    /// Blocks that some downlink names.
+    downlinked: Vec<bool>,
+    root: (u32, u8),
+    used: u64,
+    /// The last key of the walk along the leaves, for uniqueness across pages.
+    last: Option<(Vec<u8>, RowId)>,
+    /// Leaves that are read ahead of the walk.
+    ahead: LeavesAhead,
+}
+
+fn mark(bits: &mut Vec<bool>, block: u32) -> bool {
+    let at = block as usize;
+    if bits.len() <= at {
+        bits.resize(at + 1, false);
+    }
+    std::mem::replace(&mut bits[at], true)
+}
+
+fn copy(pin: &Pin) -> Page {
+    Box::new(*pin.shared().bytes())
+}
+
+impl Tree {
+    /// See [`crate::index::am::AccessMethod::verify`].
+    pub(crate) fn verify(
+        &self,
+        oracle: Option<&dyn HeapOracle>,
+        report: &mut dyn FnMut(Finding),
+    ) -> Result<VerifyStats> {
+        let _registered = self.registrations.enter();
+        let mut check = Check {
+            tree: self,
+            oracle,
+            report,
+            stats: VerifyStats::default(),
+            chained: Vec::new(),
+            downlinked: Vec::new(),
+            root: (0, 0),
+            used: 0,
+            last: None,
+            ahead: LeavesAhead::default(),
+        };
+        if check.meta()? {
+            for level in (0..=check.root.1).rev() {
+                check.level(level)?;
+            }
+            check.blocks()?;
+        }
+        Ok(check.finish())
+    }
+}
+
+impl Check<'_> {
+    fn say(&mut self, block: u32, check: &'static str, what: impl Into<String>) {
+        let finding = Finding { page: self.tree.page(block), check, what: what.into() };
+        (self.report)(finding);
+    }
+
+    fn meta(&mut self) -> Result<bool> {
+        let pin = self.tree.pool.pin(self.tree.page(0))?;
+        loop {
+            let meta = match meta::parse(&copy(&pin)) {
+                Ok(meta) => meta,
+                Err(what) => {
+                    self.say(0, "B1", what);
+                    return Ok(false);
+                }
+            };
+            self.root = (meta.root, meta.level);
+            let blocks = self.tree.pool.blocks(self.tree.file);
+            if meta.root >= blocks {
+                self.say(0, "B1", "the root is outside the file");
+                return Ok(false);
+            }
+            // A block beyond the end is fine: growth that no record formatted may be lost.
+            if meta.free.contains(&0) {
+                self.say(0, "B15", "the free list names the meta page");
+            }
+            points::hit("btree.verify.meta");
+            let page = copy(&self.tree.pool.pin(self.tree.page(meta.root))?);
+            let node = Node::open(&*page);
+            if node.is_ok_and(|node| node.level == meta.level && node.left == 0) {
+                return Ok(true);
+            }
+            // Since then the root may have split, and what was it have been merged away.
+            let now = meta::parse(&copy(&pin));
+            if now.is_ok_and(|now| now.root != meta.root) && !broken("verify-root") {
+                continue;
+            }
+            self.say(meta.root, "B1", "the root page is not what the meta page says");
+            return Ok(false);
+        }
+    }
+
+    /// Walks along one level.
+    fn level(&mut self, level: u8) -> Result<()> {
+        let mut seen = match self.arrive(Aim::At(&[]), level) {
+            Ok(Some(seen)) => seen,
+            Ok(None) => {
+                self.say(0, "B1", format!("there is no level {level}"));
+                return Ok(());
+            }
+            Err(error) => return self.described(error, "B6"),
+        };
+        if Node::open(&*seen.page).is_ok_and(|node| node.left != 0) {
+            self.say(seen.block, "B5", "the leftmost page of a level has a left sibling");
+        }
+        self.last = None;
+        let mut walked = Vec::new();
+        loop {
+            if mark(&mut walked, seen.block) {
+                self.say(seen.block, "B9", "the right links of a level form a ring");
+                return Ok(());
+            }
+            mark(&mut self.chained, seen.block);
+            if !self.page(&seen, level)? {
+                return Ok(());
+            }
+            match self.next(&seen, level)? {
+                Some(next) => seen = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Damage becomes a finding, other errors stay errors.
+    fn described(&mut self, error: Error, check: &'static str) -> Result<()> {
+        match error {
+            Error::Corruption { block, what, .. } => {
+                self.say(block.unwrap_or(0), check, what);
+                Ok(())
+            }
+            other => Err(other),
+        }
+    }
+
+    /// The right neighbour, compared with this page under both latches.
+    fn next(&mut self, seen: &Seen, level: u8) -> Result<Option<Seen>> {
+        loop {
+            let pin = self.tree.pin_linked(seen.block)?;
+            let right = match Node::open(&*copy(&pin)) {
+                Ok(node) if node.level == level => node.right,
+                _ => return self.rejoin(seen, level),
+            };
+            if right == 0 {
+                return Ok(None);
+            }
+            if level == 0 {
+                self.look_ahead(&seen.page, right);
+            }
+            let neighbour = match self.tree.pin_linked(right) {
+                Ok(neighbour) => neighbour,
+                Err(error) => {
+                    self.described(error, "B5")?;
+                    return Ok(None);
+                }
+            };
+            let left_page = pin.shared();
+            let right_page = neighbour.shared();
+            let left = Node::open(left_page.bytes());
+            if !left.is_ok_and(|node| node.right == right) {
+                continue;
+            }
+            let pair = (left_page.bytes(), right_page.bytes());
+            let findings = neighbours(seen.block, pair);
+            let next = Seen { block: right, page: Box::new(*right_page.bytes()) };
+            drop((left_page, right_page));
+            let readable = is_node(&*next.page);
+            for (block, check, what) in findings {
+                self.say(block.unwrap_or(right), check, what);
+            }
+            return Ok(readable.then_some(next));
+        }
+    }
+
+    /// Has the leaves read that follow the one on `page`, whose right neighbour is `right`.
+    fn look_ahead(&mut self, page: &Page, right: u32) {
+        let near = self.tree.pool.is_resident(self.tree.page(right));
+        self.ahead.came_to(near, &self.tree.pool);
+        let high = Node::open(&**page).ok().and_then(|node| node.high());
+        let rest = KeyRange { low: high.unwrap_or_default(), high: None };
+        self.ahead.look(self.tree, &rest, Direction::Forward);
+    }
+
+    /// The page that a descent leads to; another one if that was merged before it could be copied.
+    fn arrive(&self, aim: Aim<'_>, level: u8) -> Result<Option<Seen>> {
+        let mut tries = 0;
+        loop {
+            let Some(pin) = self.tree.descend(aim, level)? else { return Ok(None) };
+            let seen = Seen { block: pin.page().block.0, page: copy(&pin) };
+            tries += 1;
+            if seen.page[KIND] != PageKind::BtreeFree as u8 || tries == 8 {
+                return Ok(Some(seen));
+            }
+        }
+    }
+
+    /// The page has left the tree meanwhile: goes on where it ended.
+    fn rejoin(&mut self, seen: &Seen, level: u8) -> Result<Option<Seen>> {
+        let Some(high) = Node::open(&*seen.page).ok().and_then(|node| node.high()) else {
+            return Ok(None);
+        };
+        match self.arrive(Aim::At(&high), level) {
+            Ok(seen) => Ok(seen),
+            Err(error) => self.described(error, "B9").map(|()| None),
+        }
+    }
+
+    /// Everything about one page; false if it cannot be read on.
+    fn page(&mut self, seen: &Seen, level: u8) -> Result<bool> {
+        let block = seen.block;
+        let node = match Node::open(&*seen.page) {
+            Ok(node) => node,
+            Err(what) => {
+                self.say(block, "P3", what);
+                return Ok(false);
+            }
+        };
+        if node.level != level {
+            self.say(block, "B6", format!("level {} among pages of level {level}", node.level));
+            return Ok(false);
+        }
+        if node.flags & ROOT != 0 && block != self.root.0 && self.tree.root().0 != block {
+            self.say(block, "B1", "a page that is not the root says it is");
+        }
+        if node.flags & HALF_DEAD != 0 {
+            self.say(block, "B10", "a half-dead page");
+        }
+        for (check, what) in inside(&node) {
+            self.say(block, check, what);
+        }
+        match level {
+            0 => self.leaf(block, &node)?,
+            _ => self.children(block)?,
+        }
+        Ok(true)
+    }
+
+    fn leaf(&mut self, block: u32, node: &Node<&[u8; PAGE_SIZE]>) -> Result<()> {
+        self.stats.leaves += 1;
+        let mut members = Vec::new();
+        for i in 0..node.count {
+            // What cannot be read is a finding already.
+            if node.members(i, &mut members).is_ok() {
+                let dead = members.iter().filter(|member| member.dead).count() as u64;
+                self.stats.dead += dead;
+                self.stats.live += members.len() as u64 - dead;
+            }
+        }
+        self.used += (PAGE_SIZE - node.room()).saturating_sub(node.garbage) as u64;
+        let mut entries = Entries::default();
+        if entries.append_page(node).is_err() {
+            return Ok(());
+        }
+        self.uniqueness(block, &entries);
+        let probes = [0, entries.len() / 2, entries.len().saturating_sub(1)];
+        for at in probes.into_iter().filter(|at| *at < entries.len()) {
+            self.find_again(block, entries.key(at))?;
+        }
+        Ok(())
+    }
+
+    /// B14. A key that is not found may have been deleted: then it is not on its page either.
+    fn find_again(&mut self, block: u32, key: &[u8]) -> Result<()> {
+        // Deleted before the search and back before the page is copied: over the next time.
+        for _ in 0..8 {
+            if self.is_found(block, key)? {
+                return Ok(());
+            }
+        }
+        self.say(block, "B14", "a key of this page is not found from the root");
+        Ok(())
+    }
+
+    /// Is the key found from the root, or no longer on its page?
+    fn is_found(&mut self, block: u32, key: &[u8]) -> Result<bool> {
+        let tree = self.tree;
+        let found = tree.read_leaf(Aim::At(key), || {}, |_, _, found| Ok(found));
+        match found {
+            Ok(found) if found.exact => Ok(true),
+            Ok(_) => {
+                let page = copy(&tree.pin_linked(block)?);
+                let there = Node::open(&*page).is_ok_and(|node| {
+                    node.search(key).is_ok_and(|found| found.exact)
+                        || (0..node.count).any(|i| node.key(i).is_ok_and(|k| k == key))
+                });
+                Ok(!there)
+            }
+            Err(error) => self.described(error, "B14").map(|()| true),
+        }
+    }
+
+    /// B13, for neighbours in key order.
+    fn uniqueness(&mut self, block: u32, entries: &Entries) {
+        let Some(oracle) = self.oracle else { return };
+        for i in 0..entries.len() {
+            let Ok((key, first)) = split_key(entries.key(i)) else { return };
+            let rows = match entries.judged_members(i) {
+                Ok(members) => members.iter().map(|member| member.row).collect(),
+                Err(_) => vec![first],
+            };
+            for row in rows {
+                if let Some((last, other)) = &self.last
+                    && last == key
+                    && *other != row
+                {
+                    let mut states = [Liveness::Dead; 2];
+                    oracle.liveness(&[*other, row], &mut states);
+                    if states == [Liveness::Live; 2] {
+                        let what = format!("rows {other} and {row} are both live under one key");
+                        self.say(block, "B13", what);
+                    }
+                }
+                self.last = Some((key.to_vec(), row));
+            }
+        }
+    }
+
+    /// Downlinks of an inner page, as long as it stands still.
+    fn children(&mut self, block: u32) -> Result<()> {
+        self.stats.inner += 1;
+        for _ in 0..8 {
+            let pin = self.tree.pin_linked(block)?;
+            let (page, version) = {
+                let page = pin.shared();
+                (Box::new(*page.bytes()), page.version())
+            };
+            let Ok(node) = Node::open(&*page) else { return Ok(()) };
+            let mut entries = Entries::default();
+            if node.is_leaf() || entries.append_page(&node).is_err() {
+                return Ok(());
+            }
+            let mut findings = Vec::new();
+            let mut moved = false;
+            for i in 0..entries.len() {
+                self.tree
+                    .children_ahead(i, |i| (i < entries.len()).then(|| entries.value(i).child));
+                let finding = self.child(&node, &entries, i)?;
+                moved = pin.version() != version;
+                if moved {
+                    break;
+                }
+                findings.extend(finding);
+            }
+            if !moved {
+                for (child, check, what) in findings {
+                    self.say(child.unwrap_or(block), check, what);
+                }
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// One downlink.
+    fn child(
+        &mut self,
+        parent: &Node<&[u8; PAGE_SIZE]>,
+        entries: &Entries,
+        i: usize,
+    ) -> Result<Option<Report>> {
+        let child = entries.value(i).child;
+        if child == 0 || child >= self.tree.pool.blocks(self.tree.file) {
+            return Ok(Some((None, "B7", "a downlink leads outside the file".into())));
+        }
+        mark(&mut self.downlinked, child);
+        let page = match self.tree.pin_linked(child) {
+            Ok(pin) => copy(&pin),
+            Err(error) => return self.described(error, "P2").map(|()| None),
+        };
+        if page[KIND] == PageKind::BtreeFree as u8 {
+            return Ok(Some((Some(child), "B10", "a downlink to a free page".into())));
+        }
+        let Ok(node) = Node::open(&*page) else {
+            return Ok(Some((
+                Some(child),
+                "P3",
+                "a downlink to something else than a page".into(),
+            )));
+        };
+        if node.level + 1 != parent.level {
+            let what = format!("level {} below level {}", node.level, parent.level);
+            return Ok(Some((Some(child), "B6", what)));
+        }
+        if node.low() != entries.key(i) {
+            let what = "the low fence is not the separator of its downlink".into();
+            return Ok(Some((Some(child), "B7", what)));
+        }
+        let (bound, next) = if i + 1 < entries.len() {
+            (Some(entries.key(i + 1).to_vec()), Some(entries.value(i + 1).child))
+        } else {
+            (parent.high(), None)
+        };
+        let incomplete = node.flags & INCOMPLETE != 0;
+        if !incomplete && node.high() != bound {
+            let what = "the high key is not the next separator".into();
+            return Ok(Some((Some(child), "B7", what)));
+        }
+        if !incomplete && next.is_some_and(|next| next != node.right) {
+            return Ok(Some((Some(child), "B8", "the right sibling has no downlink".into())));
+        }
+        Ok(None)
+    }
+
+    /// All blocks: none outside the tree but free ones, every page of a level with a downlink.
+    fn blocks(&mut self) -> Result<()> {
+        let tree = self.tree;
+        let mut next = 0;
+        // The file may grow meanwhile: the number of blocks is asked anew each time.
+        let mut stream = ReadStream::new(&tree.pool, StreamOptions::ORDERED, || {
+            next += 1;
+            Ok((next < tree.pool.blocks(tree.file)).then(|| (tree.page(next), next)))
+        });
+        while let Some((tried, block)) = stream.next_tried()? {
+            let page = match tried {
+                Ok(pin) => copy(&pin),
+                Err(error) => {
+                    self.described(error, "P2")?;
+                    continue;
+                }
+            };
+            if !is_node(&*page) {
+                self.stats.free += 1;
+                let kind = page[KIND];
+                if kind != PageKind::BtreeFree as u8 && kind != 0 {
+                    self.say(block, "B15", "a page that belongs to no tree");
+                }
+                continue;
+            }
+            let at = block as usize;
+            let chained = self.chained.get(at).copied().unwrap_or(false);
+            let linked = self.downlinked.get(at).copied().unwrap_or(false);
+            if !chained && !self.is_reached(block)? {
+                self.say(block, "B9", "a page that its level does not lead to");
+            } else if !linked && block != self.root.0 && !self.has_downlink(block)? {
+                self.say(block, "B8", "a page without a downlink");
+            }
+        }
+        Ok(())
+    }
+
+    /// Does a descent for its low fence arrive at this page, or has it left the tree?
+    fn is_reached(&mut self, block: u32) -> Result<bool> {
+        // A page on the way that was merged between descent and copy is gone the next time.
+        for _ in 0..8 {
+            if self.arrives_at(block)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn arrives_at(&mut self, block: u32) -> Result<bool> {
+        let page = copy(&self.tree.pin_linked(block)?);
+        let Ok(node) = Node::open(&*page) else { return Ok(!is_node(&*page)) };
+        let low = node.low();
+        let mut found = match self.tree.descend(Aim::At(&low), node.level) {
+            Ok(Some(pin)) => pin,
+            Ok(None) => return Ok(self.tree.root().0 == block),
+            Err(error) => return self.described(error, "B9").map(|()| true),
+        };
+        for _ in 0..64 {
+            let here = copy(&found);
+            let Ok(node) = Node::open(&*here) else { return Ok(false) };
+            if found.page().block.0 == block {
+                return self.is_linked(block);
+            }
+            if node.right == 0 || node.high().is_none_or(|high| low < high) {
+                return Ok(false);
+            }
+            found = self.tree.pin_linked(node.right)?;
+        }
+        Ok(false)
+    }
+
+    /// Does the left sibling's right link lead to this page?
+    fn is_linked(&mut self, block: u32) -> Result<bool> {
+        for _ in 0..8 {
+            let page = copy(&self.tree.pin_linked(block)?);
+            let Ok(node) = Node::open(&*page) else { return Ok(true) };
+            if node.left == 0 {
+                return Ok(true);
+            }
+            let left = match self.tree.pin_linked(node.left) {
+                Ok(pin) => copy(&pin),
+                Err(error) => return self.described(error, "B5").map(|()| true),
+            };
+            // A split or merge of the left sibling between the two copies is over the next time.
+            if Node::open(&*left).is_ok_and(|left| left.right == block) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Is there a downlink to this page now, or is one still to come, or has the page left the
+    /// tree? Page, left sibling and parent are copied one after the other, and a split in between
+    /// makes each look wrong to the other: such a split is over the next time.
+    fn has_downlink(&mut self, block: u32) -> Result<bool> {
+        for _ in 0..8 {
+            if self.sees_downlink(block)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn sees_downlink(&mut self, block: u32) -> Result<bool> {
+        let page = copy(&self.tree.pin_linked(block)?);
+        let Ok(node) = Node::open(&*page) else { return Ok(true) };
+        if node.left != 0 {
+            let left = copy(&self.tree.pin_linked(node.left)?);
+            if Node::open(&*left).is_ok_and(|left| left.flags & INCOMPLETE != 0) {
+                return Ok(true);
+            }
+        }
+        let low = node.low();
+        let aim = Aim::At(&low);
+        let mut parent = match self.tree.descend(aim, node.level + 1) {
+            Ok(Some(pin)) => copy(&pin),
+            Ok(None) => return Ok(self.tree.root().0 == block),
+            Err(error) => return self.described(error, "B8").map(|()| true),
+        };
+        // The parent may have been split, and its own parent not know it yet.
+        for _ in 0..64 {
+            let Ok(here) = Node::open(&*parent) else { return Ok(false) };
+            if here.is_leaf() {
+                return Ok(false);
+            }
+            if here.right == 0 || here.high().is_none_or(|high| low < high) {
+                let child = here.search(&low).ok().and_then(|found| here.child_index(found, aim));
+                return Ok(child.is_some_and(|i| here.child(i) == Ok(block)));
+            }
+            let right = here.right;
+            parent = copy(&self.tree.pin_linked(right)?);
+        }
+        Ok(false)
+    }
+
+    fn finish(mut self) -> VerifyStats {
+        let leaves = self.stats.leaves as f64 * PAGE_SIZE as f64;
+        let entries = (self.stats.live + self.stats.dead) as f64;
+        self.stats.levels = u32::from(self.root.1) + 1;
+        if leaves > 0.0 {
+            self.stats.leaf_fill = self.used as f64 / leaves;
+        }
+        if entries > 0.0 {
+            self.stats.bytes_per_entry = leaves / entries;
+        }
+        self.stats
+    }
+}
+
+/// Where (`None`: the page at hand), which check, what.
+type Report = (Option<u32>, &'static str, String);
+
+/// Two neighbours, the left one readable.
+fn neighbours(block: u32, (left, right): (&[u8; PAGE_SIZE], &[u8; PAGE_SIZE])) -> Vec<Report> {
+    let mut out: Vec<Report> = Vec::new();
+    if right[KIND] == PageKind::BtreeFree as u8 {
+        return vec![(None, "B15", "a free page in the chain of a level".into())];
+    }
+    let (Ok(left), Ok(right)) = (Node::open(left), Node::open(right)) else {
+        return vec![(None, "P3", "a right link to something else than a page".into())];
+    };
+    if right.left != block {
+        out.push((None, "B5", format!("its left link is {}, not {block}", right.left)));
+    }
+    if left.high().is_some_and(|high| high != right.low()) {
+        let what = "its low fence is not its left sibling's high key".into();
+        out.push((None, "B4", what));
+    }
+    if left.level != right.level {
+        out.push((None, "B6", "neighbours on different levels".into()));
+    }
+    out
+}
+
+/// What can be said about a page alone.
+fn inside(node: &Node<&[u8; PAGE_SIZE]>) -> Vec<(&'static str, String)> {
+    let mut out: Vec<(&'static str, String)> = Vec::new();
+    let (low, high) = (node.low(), node.high());
+    if let Some(high) = &high {
+        if low >= *high {
+            out.push(("B3", "the fences are not in order".into()));
+        }
+        if node.left != 0 && node.prefix != common(&low, high) {
+            out.push(("B11", "the prefix is not what the fences share".into()));
+        }
+    }
+    if node.left != 0 && low.is_empty() {
+        out.push(("B11", "only a leftmost page has an empty low fence".into()));
+    }
+    if let Err(what) = items(node, &mut out) {
+        out.push(("P4", what.into()));
+        return out;
+    }
+    let mut last: Option<Vec<u8>> = None;
+    for i in 0..node.count {
+        let Ok(key) = node.key(i) else { continue };
+        let pivot = i == 0 && !node.is_leaf();
+        if last.as_ref().is_some_and(|last| *last >= key) {
+            out.push(("B2", format!("entry {i} is not above the one before")));
+        }
+        if !pivot && key < low {
+            out.push(("B3", format!("entry {i} is below the low fence")));
+        }
+        if high.as_ref().is_some_and(|high| key >= *high) {
+            out.push(("B3", format!("entry {i} is not below the high key")));
+        }
+        last = Some(last_key(node, i, key));
+        if high.as_ref().is_some_and(|high| last.as_ref() >= Some(high)) {
+            out.push(("B3", format!("rows of entry {i} are not below the high key")));
+        }
+    }
+    out
+}
+
+/// The key of the last row of an entry, of which `key` is that of the first.
+fn last_key(node: &Node<&[u8; PAGE_SIZE]>, i: usize, mut key: Vec<u8>) -> Vec<u8> {
+    let mut members = Vec::new();
+    if node.is_leaf() && node.is_list(i) && node.members(i, &mut members).is_ok() {
+        let end = key.len() - RowId::SIZE;
+        let last = members.last().expect("a list has rows").row;
+        key[end..].copy_from_slice(&last.to_bytes());
+    }
+    key
+}
+
+/// The items of a page: tags, overlaps, sums.
+fn items(node: &Node<&[u8; PAGE_SIZE]>, out: &mut Vec<(&'static str, String)>) -> Checked<()> {
+    let mut spans = Vec::with_capacity(node.count);
+    for i in 0..node.count {
+        if node.is_list(i) && !node.is_leaf() {
+            out.push(("B12", format!("entry {i} is a posting list above the leaves")));
+        }
+        let item = node.item(i)?;
+        if node.is_leaf()
+            && node.is_list(i)
+            && let Err(what) = node.members(i, &mut Vec::new())
+        {
+            out.push(("B12", format!("entry {i}: {what}")));
+        }
+        if i == 0 && !node.is_leaf() && item.rem != 0 {
+            out.push(("B11", "the first entry of an inner page has a key".into()));
+        }
+        if item.rem < 4 && node.head(i) << (8 * item.rem as u32) != 0 {
+            out.push(("B11", format!("the head of entry {i} is not padded with zeroes")));
+        }
+        spans.push((item.start, item.end));
+    }
+    spans.sort_unstable();
+    if spans.windows(2).any(|pair| pair[0].1 > pair[1].0) {
+        out.push(("P4", "items overlap".into()));
+    }
+    let used: usize = spans.iter().map(|(start, end)| end - start).sum();
+    if used + node.garbage != node.special - node.upper {
+        let what =
+            format!("{} items of {used} bytes, {} free in between", node.count, node.garbage);
+        out.push(("B16", what));
+    }
+    Ok(())
+}
