@@ -17,11 +17,11 @@ use crate::error::{Error, Result};
 use crate::ids::{FileId, PageId, Xid};
 use crate::index::MAX_ENTRY_BYTES;
 use crate::index::am::{AccessMethod, IndexBuilder, IndexEntry};
-use crate::index::btree::page::edit::{Frame, Value};
+use crate::index::btree::page::edit::{EntryValue, NodeHeader};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::meta;
 use crate::index::btree::page::node::{ROOT, SLOT, common};
-use crate::index::btree::page::posting::{self, Member, whose};
+use crate::index::btree::page::posting::{self, PostingRow, key_of};
 use crate::index::btree::page::tree_key::separator;
 use crate::index::btree::page::tree_key::tree_key;
 use crate::index::btree::tree::{BTree, TreeOptions};
@@ -38,21 +38,36 @@ pub struct Builder {
     pool: Arc<BufferPool>,
     file: FileId,
     options: TreeOptions,
-    levels: Vec<Level>,
+    levels: Vec<BuildLevel>,
     last: Vec<u8>,
     /// Rows of the last key that are in no page yet.
-    rows: Vec<Member>,
+    rows: Vec<PostingRow>,
     next_block: u32,
     blocks: u32,
 }
 
 /// The page of one level that is being filled.
-struct Level {
+struct BuildLevel {
     block: u32,
-    frame: Frame,
+    header: NodeHeader,
     entries: Entries,
     /// Bytes of the entries if the page had no prefix.
     bytes: usize,
+}
+
+/// The rightmost page of a level.
+struct LastPage {
+    block: u32,
+    low: Vec<u8>,
+    image: Box<[u8; PAGE_SIZE]>,
+}
+
+/// A page that is full, with its first `kept` entries.
+struct FinishedPage {
+    kept: usize,
+    image: Box<[u8; PAGE_SIZE]>,
+    /// Its high key, and the low fence of the next page.
+    separator: Vec<u8>,
 }
 
 impl IndexBuilder for Builder {
@@ -98,12 +113,14 @@ impl Builder {
         let key = tree_key(entry.key, entry.row);
         assert!(self.last < key, "a build takes entries in ascending order, each once");
         let alone = !self.options.deduplicate || !entry.payload.is_empty();
-        if alone || whose(&self.last) != entry.key {
+        if alone || key_of(&self.last) != entry.key {
             self.flush_rows()?;
         }
         match alone {
-            true => self.add(0, &key, Value { extra: entry.payload, ..Value::default() })?,
-            false => self.rows.push(Member::first(entry.row, false)),
+            true => {
+                self.add(0, &key, EntryValue { extra: entry.payload, ..EntryValue::default() })?
+            }
+            false => self.rows.push(PostingRow::first(entry.row, false)),
         }
         // Memory stays bounded: a list never takes that many.
         if self.rows.len() == ROWS {
@@ -121,7 +138,7 @@ impl Builder {
         let rows = std::mem::take(&mut self.rows);
         let mut lists = Entries::default();
         let most = posting::MAX_BYTES.min(self.options.capacity / 6);
-        lists.push_lists(whose(&self.last), &rows, most);
+        lists.push_lists(key_of(&self.last), &rows, most);
         (0..lists.len()).try_for_each(|i| self.add(0, lists.key(i), lists.value(i)))
     }
 
@@ -139,25 +156,26 @@ impl Builder {
 
     /// The rightmost page of a level. What was estimated to fit and does not goes to pages of its
     /// own.
-    fn last_page(&mut self, at: usize) -> Result<(u32, Vec<u8>, Box<[u8; PAGE_SIZE]>)> {
+    fn last_page(&mut self, at: usize) -> Result<LastPage> {
         loop {
             let level = &mut self.levels[at];
-            if let Some(image) = level.frame.image_of(&level.entries) {
-                return Ok((level.block, level.frame.low.clone(), image));
+            if let Some(image) = level.header.image_of(&level.entries) {
+                let (block, low) = (level.block, level.header.low.clone());
+                return Ok(LastPage { block, low, image });
             }
             let last = level.entries.len() - 1;
             let (key, value) = (level.entries.key(last).to_vec(), level.entries.value(last));
             let (extra, child, tags) = (value.extra.to_vec(), value.child, value.tags);
             level.entries.pop();
             self.finish_page(at, &key)?;
-            self.levels[at].push(&key, Value { extra: &extra, child, tags });
+            self.levels[at].push(&key, EntryValue { extra: &extra, child, tags });
         }
     }
 
     /// Writes the last page of level `at` and of those above; the only page of its level is the
     /// root.
     fn close_level(&mut self, at: usize) -> Result<(u32, u8)> {
-        let (block, low, mut image) = self.last_page(at)?;
+        let LastPage { block, low, mut image } = self.last_page(at)?;
         let is_root = at + 1 == self.levels.len();
         if is_root {
             image[FLAGS] |= ROOT as u8;
@@ -166,7 +184,7 @@ impl Builder {
         if is_root {
             return Ok((block, at as u8));
         }
-        self.add(at + 1, &low, Value { child: block, ..Value::default() })?;
+        self.add(at + 1, &low, EntryValue { child: block, ..EntryValue::default() })?;
         self.close_level(at + 1)
     }
 
@@ -191,15 +209,15 @@ impl Builder {
 
     fn start_level(&mut self) -> Result<()> {
         let block = self.block()?;
-        let reserve = PAGE_SIZE - self.options.capacity;
+        let unused_bytes = PAGE_SIZE - self.options.capacity;
         let level = self.levels.len() as u8;
-        let frame = Frame { level, reserve, ..Frame::default() };
-        self.levels.push(Level { block, frame, entries: Entries::default(), bytes: 0 });
+        let header = NodeHeader { level, unused_bytes, ..NodeHeader::default() };
+        self.levels.push(BuildLevel { block, header, entries: Entries::default(), bytes: 0 });
         Ok(())
     }
 
     /// Appends to the page of a level, finishing it first when it has reached its fill.
-    fn add(&mut self, at: usize, key: &[u8], value: Value<'_>) -> Result<()> {
+    fn add(&mut self, at: usize, key: &[u8], value: EntryValue<'_>) -> Result<()> {
         if at == self.levels.len() {
             self.start_level()?;
         }
@@ -217,19 +235,24 @@ impl Builder {
         let right = self.block()?;
         let level = &mut self.levels[at];
         let count = level.entries.len();
-        let (kept, image, low) = (1..=count)
+        let FinishedPage { kept, image, separator: low } = (1..=count)
             .rev()
             .find_map(|kept| level.finished(kept, next, right))
             .expect("a page with one entry always fits");
         let rest: Vec<usize> = (kept..count).collect();
-        let frame = Frame { left: level.block, low, right: 0, high: None, ..level.frame.clone() };
-        let fresh = Level { block: right, frame, entries: Entries::default(), bytes: 0 };
+        let header =
+            NodeHeader { left: level.block, low, right: 0, high: None, ..level.header.clone() };
+        let fresh = BuildLevel { block: right, header, entries: Entries::default(), bytes: 0 };
         let done = std::mem::replace(level, fresh);
         for i in rest {
             self.levels[at].push(done.entries.key(i), done.entries.value(i));
         }
         self.write(done.block, &image)?;
-        self.add(at + 1, &done.frame.low, Value { child: done.block, ..Value::default() })
+        self.add(
+            at + 1,
+            &done.header.low,
+            EntryValue { child: done.block, ..EntryValue::default() },
+        )
     }
 
     /// Writes a page without a record. It carries the LSN of now: a page without one counts as
@@ -247,43 +270,39 @@ impl Builder {
     }
 }
 
-impl Level {
-    fn push(&mut self, key: &[u8], value: Value<'_>) {
+impl BuildLevel {
+    fn push(&mut self, key: &[u8], value: EntryValue<'_>) {
         self.entries.push(key, value);
-        self.bytes += self.entries.size(self.entries.len() - 1, self.frame.level, 0);
+        self.bytes += self.entries.size(self.entries.len() - 1, self.header.level, 0);
     }
 
     /// Would one more entry exceed the fill factor? Sizes are estimated as if no key ended inside
     /// its head.
-    fn is_full(&self, key: &[u8], value: Value<'_>, options: &TreeOptions) -> bool {
+    fn is_full(&self, key: &[u8], value: EntryValue<'_>, options: &TreeOptions) -> bool {
         let count = self.entries.len();
-        let (fill, least) = match self.frame.level {
+        let (fill, least) = match self.header.level {
             0 => (options.leaf_fill, 1),
             _ => (options.inner_fill, 2),
         };
         if count < least {
             return false;
         }
-        let prefix = common(self.frame.base(&self.entries, 0, count), key);
+        let prefix = common(self.header.base(&self.entries, 0, count), key);
         let more = key.len() + value.extra.len() + 12;
         let least = (count + 1) * (SLOT + 1);
         let used = (self.bytes + more).saturating_sub((count + 1) * prefix).max(least);
-        used + self.frame.fixed(prefix) + prefix > options.capacity * usize::from(fill) / 100
+        used + self.header.fixed(prefix) + prefix > options.capacity * usize::from(fill) / 100
     }
 
     /// Image with the first `kept` entries, and the separator to the right of it; `next` follows
     /// the last.
-    fn finished(
-        &self,
-        kept: usize,
-        next: &[u8],
-        right: u32,
-    ) -> Option<(usize, Box<[u8; PAGE_SIZE]>, Vec<u8>)> {
+    fn finished(&self, kept: usize, next: &[u8], right: u32) -> Option<FinishedPage> {
         let count = self.entries.len();
         let after = if kept == count { next } else { self.entries.key(kept) };
         let before = self.entries.last_key(kept - 1);
-        let high = if self.frame.level == 0 { separator(&before, after) } else { after };
-        let frame = Frame { right, high: Some(high.to_vec()), ..self.frame.clone() };
-        frame.image(&self.entries, 0, kept).map(|image| (kept, image, high.to_vec()))
+        let high = if self.header.level == 0 { separator(&before, after) } else { after };
+        let header = NodeHeader { right, high: Some(high.to_vec()), ..self.header.clone() };
+        let image = header.image(&self.entries, 0, kept)?;
+        Some(FinishedPage { kept, image, separator: high.to_vec() })
     }
 }

@@ -170,7 +170,7 @@ fn describe(block: u32, node: &Node<&[u8; PAGE_SIZE]>) -> PageInfo {
         live: (node.count - dead) as u32,
         dead: dead as u32,
         average_item: used.checked_div(node.count).unwrap_or(0) as u32,
-        free: (node.room() + node.garbage) as u32,
+        free: (node.free_bytes() + node.garbage) as u32,
         prefix: node.prefix as u32,
         left: node.left,
         right: node.right,

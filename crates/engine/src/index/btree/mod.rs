@@ -75,7 +75,7 @@ impl AccessMethod for BTree {
         unique: Option<&dyn HeapOracle>,
         page: Option<Pin>,
     ) -> Result<InsertOutcome> {
-        self.0.insert_ordered(xid, entries, unique, page)
+        self.0.insert_group(xid, entries, unique, page)
     }
 
     fn leave_out(&self, names: &[&str]) -> bool {

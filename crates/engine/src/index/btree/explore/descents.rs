@@ -15,7 +15,7 @@ use crate::index::btree::explore::{
     start, tree, tree_of, vacuum,
 };
 use crate::index::btree::page::node::{Node, is_node};
-use crate::index::btree::search::Aim;
+use crate::index::btree::search::SearchTarget;
 use crate::index::btree::tree::Registrations;
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, verify_clean};
@@ -115,8 +115,9 @@ fn registered_descents() {
     let reader = start(&tree, |tree| {
         for n in [10, 14, 18, 22] {
             let (tree, key) = (&tree.0, key(n));
-            let _registered = tree.registrations.enter();
-            let pin = tree.descend(Aim::At(&key), 0).expect("a sound tree").expect("a leaf");
+            let _registered = tree.registrations.register();
+            let pin =
+                tree.descend(SearchTarget::At(&key), 0).expect("a sound tree").expect("a leaf");
             let (block, low) = (pin.page().block.0, low_fence(&pin));
             drop(pin);
             thread::yield_now();
@@ -140,10 +141,10 @@ fn nested_registrations() {
     let entrant = || {
         let registrations = Arc::clone(&registrations);
         thread::spawn("explores", move || {
-            let outer = registrations.enter();
-            let inner = registrations.enter();
+            let outer = registrations.register();
+            let inner = registrations.register();
             for registered in [inner, outer] {
-                let freed = registrations.tick();
+                let freed = registrations.advance();
                 thread::yield_now();
                 assert!(freed >= registrations.oldest(), "R6: used again under a registration");
                 drop(registered);
@@ -151,7 +152,7 @@ fn nested_registrations() {
         })
     };
     join(std::array::from_fn::<_, 5, _>(|_| entrant()));
-    assert!(registrations.tick() < registrations.oldest(), "nobody is left");
+    assert!(registrations.advance() < registrations.oldest(), "nobody is left");
 }
 
 fn low_fence(pin: &Pin) -> Option<Vec<u8>> {

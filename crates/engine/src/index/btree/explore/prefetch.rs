@@ -13,6 +13,7 @@ use crate::index::btree::explore::{
     dead, fresh, join, key, look_up, scan, stable, start, tree, vacuum,
 };
 use crate::index::btree::page::node::{Node, is_node};
+use crate::index::btree::search::prefetch::NamedUpTo;
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, verify_clean};
 use crate::schedules::{Case, catches, survives};
@@ -46,11 +47,14 @@ fn look_ahead() {
 
 /// The first leaf ahead is the one of `from`, none begins beyond where they are said to end.
 fn names_forward(tree: &BTree, from: &[u8]) {
-    let _registered = tree.0.registrations.enter();
+    let _registered = tree.0.registrations.register();
     let rest = KeyRange { low: from.to_vec(), high: None };
     let (mut end, mut blocks) = (None, Vec::new());
-    let more = tree.0.leaves_from(&mut end, &rest, Direction::Forward, (3, &mut blocks));
-    assert!(blocks.len() <= 3 && (more || end.is_none()), "{blocks:?} up to {end:?}");
+    let more = tree.0.name_leaves(&mut end, &rest, Direction::Forward, 3, &mut blocks);
+    assert!(
+        blocks.len() <= 3 && (more == NamedUpTo::More || end.is_none()),
+        "{blocks:?} up to {end:?}"
+    );
     for (i, block) in blocks.iter().enumerate() {
         let low = named_low(tree, *block);
         assert!(i > 0 || low.as_deref().is_none_or(|low| low <= from), "R11: {block} is not it");
@@ -61,10 +65,10 @@ fn names_forward(tree: &BTree, from: &[u8]) {
 
 /// No leaf ahead begins at or above `from`.
 fn names_backward(tree: &BTree, from: &[u8]) {
-    let _registered = tree.0.registrations.enter();
+    let _registered = tree.0.registrations.register();
     let rest = KeyRange { low: Vec::new(), high: Some(from.to_vec()) };
     let (mut end, mut blocks) = (None, Vec::new());
-    tree.0.leaves_from(&mut end, &rest, Direction::Backward, (3, &mut blocks));
+    tree.0.name_leaves(&mut end, &rest, Direction::Backward, 3, &mut blocks);
     for block in blocks {
         let low = named_low(tree, block);
         assert!(low.is_none_or(|low| low.as_slice() < from), "R11: {block} is not below");
@@ -92,7 +96,7 @@ fn look_ahead_of_a_cold_tree() {
         for _ in 0..2 {
             let keys = [12, 20, 30].map(key);
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-            assert!(tree.0.read_ahead(&keys) <= 3);
+            assert!(tree.0.prefetch_leaves(&keys) <= 3);
             assert_eq!(look_up(tree, keys[2]), [stable(30).1]);
         }
     });

@@ -129,7 +129,7 @@ fn growth_for_several() {
     let have = tree.0.pool.extend(tree.file(), 60).expect("space").0 + 60;
     let takers = [0; 3].map(|_| {
         start(&tree, |tree| {
-            let spare = tree.0.spare().expect("a block");
+            let spare = tree.0.reserve_block().expect("a block");
             thread::yield_now();
             drop(spare);
         })

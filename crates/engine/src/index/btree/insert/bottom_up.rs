@@ -22,18 +22,23 @@ use crate::index::btree::tree::Tree;
 use crate::index::promising::dead_among;
 
 /// Full leaves without a dead row after which few ask, and one in how many does.
-const PATIENCE: u32 = 8;
+const MAX_FUTILE: u32 = 8;
 const ONE_IN: u32 = 16;
 
 impl Tree {
     /// Removes the dead ones among the rows that a unique check met under `key` on a latched leaf.
     /// False: there are none, and nothing was changed.
-    pub(crate) fn sweep_equals(&self, mtr: &mut Mtr<'_>, held: Held, key: &[u8]) -> Result<bool> {
+    pub(crate) fn remove_dead_equals(
+        &self,
+        mtr: &mut Mtr<'_>,
+        held: Held,
+        key: &[u8],
+    ) -> Result<bool> {
         let Some(heap) = self.heap.get() else { return Ok(false) };
         let block = mtr.id(held).block.0;
         let damage = |what| self.corrupt(block, what);
         let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        let equals = rows_under(&node, key).map_err(damage)?;
+        let equals = rows_with_key(&node, key).map_err(damage)?;
         let rows: Vec<RowId> = equals.iter().map(|(_, row)| *row).collect();
         let mut dead = vec![false; rows.len()];
         heap.dead_to_all(&rows, &mut dead);
@@ -47,25 +52,25 @@ impl Tree {
     }
 
     /// Is a full leaf worth asking the heap about, though none of its rows is marked dead?
-    pub(crate) fn asking_pays(&self) -> bool {
-        let vain = self.vain.load(Ordering::Relaxed);
-        let asks = vain < PATIENCE || vain.is_multiple_of(ONE_IN);
+    pub(crate) fn should_ask_heap(&self) -> bool {
+        let futile_asks = self.futile_asks.load(Ordering::Relaxed);
+        let asks = futile_asks < MAX_FUTILE || futile_asks.is_multiple_of(ONE_IN);
         if !asks {
-            self.vain.fetch_add(1, Ordering::Relaxed);
+            self.futile_asks.fetch_add(1, Ordering::Relaxed);
         }
         asks && self.heap.get().is_some()
     }
 
     /// Drops rows that the heap calls dead from the entries of a full leaf. `marked`: blocks to ask
     /// about before all others. False: none was found.
-    pub(crate) fn drop_dead(&self, entries: &mut Entries, marked: Vec<BlockNo>) -> bool {
+    pub(crate) fn remove_dead_from(&self, entries: &mut Entries, marked: Vec<BlockNo>) -> bool {
         let Some(heap) = self.heap.get() else { return false };
-        let gone = dead_among(entries.rows_of_all(), marked, heap.as_ref());
+        let gone = dead_among(entries.all_rows(), marked, heap.as_ref());
         if gone.is_empty() {
-            self.vain.fetch_add(1, Ordering::Relaxed);
+            self.futile_asks.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        self.vain.store(0, Ordering::Relaxed);
+        self.futile_asks.store(0, Ordering::Relaxed);
         entries.keep_rows(|_, _, member| gone.binary_search(&member.row).is_err());
         rightlink_env::points::hit("btree.put.bottom-up");
         true
@@ -73,7 +78,7 @@ impl Tree {
 }
 
 /// Places and rows of the entries of a leaf that begin with `key`.
-fn rows_under<R: PageRead>(node: &Node<R>, key: &[u8]) -> Checked<Vec<(RowPosition, RowId)>> {
+fn rows_with_key<R: PageRead>(node: &Node<R>, key: &[u8]) -> Checked<Vec<(RowPosition, RowId)>> {
     let (mut out, mut members) = (Vec::new(), Vec::new());
     for entry in node.search(key)?.pos..node.count {
         if !node.has_key(entry, &node.item(entry)?, key) {

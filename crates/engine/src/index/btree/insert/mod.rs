@@ -1,169 +1,130 @@
-//! Insertion of a batch: sorted once, a leaf held for all of its keys, one record per leaf. From
-//! there the batch goes right when its next key is next door, else down again from the inner page
-//! above the leaves, and only if that one has nothing for the key from the root.
+//! Insertion of a sorted batch, one leaf at a time and one log record a leaf.
 //!
-//! Whether a key may go in is judged under the latch that it goes in under (`unique`).
+//! [`Tree::insert_group`] finds the leaf of the next key: the leaf that the caller named, the right
+//! sibling, the cached rightmost leaf, the remembered parent, else the root. A *run* then inserts
+//! as many entries as belong on that leaf, under one latch.
 //!
-//! Invariants: nothing is stored before everything that can fail has been checked; a leaf that must
-//! be split gives up what it has done as one record first, so that a split is a record of its own.
-//! Does not do: wait. Whom to wait for is an outcome.
+//! | file | content |
+//! |---|---|
+//! | `state` | what is kept between attempts: [`RetryState`], [`InsertHint`] |
+//! | `sort` | the order of a batch |
+//! | `unique` | whether a key may be inserted (R8) |
+//! | `page_insert` | one entry into a latched page; deduplication |
+//! | `bottom_up` | dead rows are removed from a full leaf |
+//! | `redistribute` | a full leaf shares entries with its right siblings |
+//! | `split` | else it is split |
+//!
+//! Invariants: an entry is stored only after everything that can fail was checked. A leaf that must
+//! be split logs its run first, so that a split is a record of its own.
+//! Does not do: wait for transactions; the outcome names the transaction.
+//! PostgreSQL: `nbtinsert.c`.
 
 mod bottom_up;
 mod page_insert;
 mod redistribute;
 pub(crate) mod sort;
 mod split;
+pub(crate) mod state;
 mod unique;
+
+use rightlink_env::sync::Ordering;
 
 use crate::buffer::{Held, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::Xid;
 use crate::index::MAX_ENTRY_BYTES;
-use crate::index::Tries;
 use crate::index::am::{HeapOracle, IndexEntry, InsertOutcome};
-use crate::index::btree::insert::page_insert::Put;
-use crate::index::btree::insert::redistribute::Full;
-use crate::index::btree::insert::split::Splitting;
-use crate::index::btree::insert::split::split_point::grows_there;
+use crate::index::btree::insert::page_insert::PageInsert;
+use crate::index::btree::insert::redistribute::FullLeaf;
+use crate::index::btree::insert::split::PageSplit;
+use crate::index::btree::insert::split::split_point::keys_ascend_at;
+use crate::index::btree::insert::state::{InsertHint, InsertState, LeafVersion, Retry};
 use crate::index::btree::optimisations::Optimisations;
-use crate::index::btree::page::edit::{self, Value};
-use crate::index::btree::page::node::{Checked, Found, INCOMPLETE, Node, RIGHT, SLOT};
-use crate::index::btree::page::posting::Spot;
-use crate::index::btree::page::search::Given;
+use crate::index::btree::page::edit::{self, EntryValue};
+use crate::index::btree::page::node::{Checked, INCOMPLETE, Node, RIGHT, SLOT, SearchPosition};
+use crate::index::btree::page::posting::EntryPosition;
+use crate::index::btree::page::search::SearchBounds;
 use crate::index::btree::page::tree_key::TreeKey;
-use crate::index::btree::search::{Aim, Lead, Place, Reached, Step, Target, takes};
-use crate::index::btree::tree::ReservedBlock;
+use crate::index::btree::search::{
+    DescentStep, LatchedPage, OtherLatches, PageMatch, ParentHint, SearchTarget, takes_target,
+};
 use crate::index::btree::tree::Tree;
 use crate::page::header;
 use crate::wal::RecordKind;
-use rightlink_env::sync::Ordering;
 
-/// What a writer carries from round to round: things that must be got without a latch.
-#[derive(Default)]
-pub(crate) struct Luggage<'t> {
-    /// A block for a split.
-    pub(crate) spare: Option<ReservedBlock<'t>>,
-    /// Pages that were missing under a latch.
-    pub(crate) keep: Vec<Pin>,
-    tries: Tries,
-    trail: Trail,
-}
-
-/// Where a batch has been. Each part is a guess: a page that is remembered is judged by its level
-/// and fences like one that a descent led to (R6).
-#[derive(Default)]
-struct Trail {
-    /// The leaf that the caller expects the first entry to belong on.
-    leaf: Option<Pin>,
-    /// Right sibling of the leaf that was filled last; 0: none.
-    next: u32,
-    /// The inner page above the leaves that led there.
-    parent: Option<Pin>,
-    /// Times in a row that the next key was not next door.
-    misses: u32,
-    /// A leaf that had no room for the next entry, and its version then.
-    full: Option<(u32, u64)>,
-}
-
-/// A batch that was wrong so often stops looking next door.
+/// A batch that missed the right sibling so often stops trying it.
 const MAX_MISSES: u32 = 4;
 
-impl<'t> Luggage<'t> {
-    /// Fetches what a round said it lacked. No latch is held.
-    pub(crate) fn fetch(&mut self, tree: &'t Tree, lack: Lack) -> Result<()> {
-        match lack {
-            Lack::Block if self.spare.is_none() => self.spare = Some(tree.spare()?),
-            Lack::Page(block) => {
-                if self.keep.len() >= 4 {
-                    self.keep.clear();
-                }
-                self.keep.push(tree.pin_linked(block)?);
-            }
-            Lack::Finish(block, level) => tree.complete_split(block, level)?,
-            Lack::Room(full) if tree.spread(full, self)? => {}
-            Lack::Room(_) if self.spare.is_none() => self.spare = Some(tree.spare()?),
-            Lack::Block | Lack::Room(_) | Lack::Luck => {}
-        }
-        self.tries.again(&tree.pool, tree.page(0), "a change of the tree makes no progress")
-    }
-}
-
-/// A round's result, or what it lacked.
-pub(crate) type Attempt<T> = std::result::Result<T, Lack>;
-
-/// What a round lacked, so that it must be run again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lack {
-    /// A free block.
-    Block,
-    /// This page in memory.
-    Page(u32),
-    /// Room on this leaf, from its neighbours; else a free block.
-    Room(Full),
-    /// The completion of the split of this page, at this level.
-    Finish(u32, u8),
-    /// Only luck: somebody changed what was looked at.
-    Luck,
-}
-
-/// Result of one round.
-pub(super) enum Round {
-    /// Entries below this position are in.
-    Upto(usize),
-    /// Run again.
-    Lack(Lack),
-    /// The batch stops.
-    Stop(InsertOutcome),
-}
-
-/// What became of one entry of a round.
-pub(super) enum Placed {
-    /// It is in, on the page that the round began with.
-    In(Known),
-    /// It is in, on another page: the round ends with it.
-    Beside,
-    /// Not in this round: what is stored gets its record first.
-    Later,
-    /// Entries that are dead to everyone were taken away; the round is run again.
-    Swept,
-    /// The round ends without it.
-    Over(Round),
-    /// The page must be split for it, which goes to this position.
-    Full(Held, usize),
-}
-
-/// The leaf that a round begins on.
-struct Arrived {
-    held: Held,
-    /// Tree key of the entry.
-    key: TreeKey,
-    /// Where its search ended, if it is that key which was searched for.
-    found: Option<Found>,
-}
-
-/// What is known of an entry's place on its leaf before it is searched for.
-#[derive(Clone, Copy)]
-pub(super) enum Known {
-    /// Nothing.
-    Nothing,
-    /// The search ended there.
-    Place(Found),
-    /// The key is above the low fence and all entries before this one; it may be that one itself.
-    After(usize),
-}
-
-/// The batch and the leaf it is at.
-pub(super) struct Batch<'a, 'e> {
-    pub(super) tree: &'a Tree,
+/// A batch that is being inserted.
+struct BatchInsert<'a, 'e> {
+    tree: &'a Tree,
     xid: Xid,
-    pub(super) entries: &'a [IndexEntry<'e>],
+    entries: &'a [IndexEntry<'e>],
     oracle: Option<&'a dyn HeapOracle>,
+}
+
+/// The result of one run.
+enum InsertStep {
+    /// Entries below this position are in.
+    Inserted { upto: usize },
+    /// The run must be repeated.
+    Retry(Retry),
+    /// The batch ends here.
+    Finished(InsertOutcome),
+}
+
+/// The leaf that a run begins on, latched.
+struct RunLeaf {
+    held: Held,
+    /// Tree key of the first entry.
+    tree_key: TreeKey,
+    /// Where the search for that key ended; `None` if the search was for the key without row id.
+    found: Option<SearchPosition>,
+}
+
+/// The entry at hand.
+struct RunEntry<'k> {
+    /// Its position in the batch.
+    at: usize,
+    /// Does its run begin with it? Only then may it change more than the leaf of the run, or fail.
+    is_first: bool,
+    /// Its encoded key.
+    key: &'k [u8],
+    /// Its tree key.
+    tree_key: &'k [u8],
+}
+
+/// What is known about an entry's position on its leaf before it is searched for.
+#[derive(Clone, Copy)]
+enum KnownPosition {
+    /// Nothing.
+    Unknown,
+    /// The search ended there.
+    At(SearchPosition),
+    /// The key is above the low fence and all entries before this one; it may be that one itself.
+    From(usize),
+}
+
+/// The result of one entry of a run.
+enum EntryOutcome {
+    /// It is in, on the leaf that the run began with. The next entry has this position.
+    Inserted(KnownPosition),
+    /// It is in, on a leaf to the right: the run ends with it.
+    InsertedRight,
+    /// It is left to the next run: this one logs what it has stored.
+    NextRun,
+    /// Entries of dead rows were removed; the run is repeated.
+    RemovedDead,
+    /// The run ends without it.
+    EndRun(InsertStep),
+    /// The page must be split; the entry belongs in front of entry `pos`.
+    PageFull { held: Held, pos: usize },
 }
 
 impl Tree {
     /// See [`crate::index::am::AccessMethod::insert_group`].
-    pub(crate) fn insert_ordered(
+    pub(crate) fn insert_group(
         &self,
         xid: Xid,
         entries: &[IndexEntry<'_>],
@@ -178,92 +139,92 @@ impl Tree {
             }
         }
         debug_assert!(entries.is_sorted_by_key(|entry| (entry.key, entry.row)));
-        let _registered = self.registrations.enter();
-        let batch = Batch { tree: self, xid, entries, oracle: unique };
-        let mut luggage = Luggage::default();
-        luggage.trail.leaf = leaf;
+        let _registered = self.registrations.register();
+        let batch = BatchInsert { tree: self, xid, entries, oracle: unique };
+        let mut state = InsertState::default();
+        state.hint.leaf = leaf;
         let mut at = 0;
         while at < entries.len() {
-            match batch.round(at, &mut luggage)? {
-                Round::Upto(next) => {
-                    assert!(next > at, "a round makes progress or says what it lacks");
-                    (at, luggage.tries) = (next, Tries::default());
-                    luggage.keep.clear();
+            match batch.insert_run(at, &mut state)? {
+                InsertStep::Inserted { upto } => {
+                    assert!(upto > at, "a run makes progress or says what it lacks");
+                    at = upto;
+                    state.retry.note_progress();
                 }
-                Round::Lack(lack) => luggage.fetch(self, lack)?,
-                Round::Stop(outcome) => return Ok(outcome),
+                InsertStep::Retry(retry) => state.retry.prepare(self, retry)?,
+                InsertStep::Finished(outcome) => return Ok(outcome),
             }
         }
         Ok(InsertOutcome::Inserted)
     }
 }
 
-impl<'a> Batch<'a, '_> {
-    /// The oracle, if entry `at` must be checked.
-    fn oracle_for(&self, at: usize) -> Option<&'a dyn HeapOracle> {
-        self.oracle.filter(|_| self.entries[at].is_checked())
-    }
-
-    /// One leaf: as many entries from `at` on as belong there.
-    fn round(&self, at: usize, luggage: &mut Luggage<'a>) -> Result<Round> {
-        let entry = &self.entries[at];
-        let key = TreeKey::new(entry.key, entry.row);
-        let checked = self.oracle_for(at).is_some();
-        let aim = Aim::At(if checked { entry.key } else { &key });
-        let pin = match self.next_door(aim, at, &mut luggage.trail) {
+impl<'a> BatchInsert<'a, '_> {
+    /// Inserts entries from `from` on, as many as belong on one leaf.
+    fn insert_run(&self, from: usize, state: &mut InsertState<'a>) -> Result<InsertStep> {
+        let entry = &self.entries[from];
+        let tree_key = TreeKey::new(entry.key, entry.row);
+        let checked = self.oracle_for(from).is_some();
+        let target = SearchTarget::At(if checked { entry.key } else { &tree_key });
+        let pin = match self.hinted_leaf(target, from, &mut state.hint) {
             Some(pin) => pin,
-            None => self.down(aim, &mut luggage.trail)?,
+            None => self.descend_to_leaf(target, &mut state.hint)?,
         };
         let mut mtr = Mtr::new(&self.tree.pool);
-        let target = Target { level: 0, alone: true };
-        match self.tree.reach(&mut mtr, pin, aim, target)? {
-            Reached::Here(held, found) => {
+        match self.tree.latch_page(&mut mtr, pin, target, 0, OtherLatches::None)? {
+            LatchedPage::Here(held, found) => {
                 let found = Some(found).filter(|_| !checked);
-                self.fill(mtr, Arrived { held, key, found }, at, luggage)
+                self.fill_leaf(mtr, RunLeaf { held, tree_key, found }, from, state)
             }
-            Reached::Lost => Ok(Round::Lack(Lack::Luck)),
-            Reached::Missing(block) => Ok(Round::Lack(Lack::Page(block))),
+            LatchedPage::Lost => Ok(InsertStep::Retry(Retry::Conflict)),
+            LatchedPage::NotInMemory(block) => Ok(InsertStep::Retry(Retry::NeedPage(block))),
         }
     }
 
-    /// The leaf to the right of the one before, or the rightmost one, if it takes the key.
-    fn next_door(&self, aim: Aim<'_>, at: usize, trail: &mut Trail) -> Option<Pin> {
-        if let Some(leaf) = trail.leaf.take() {
-            let fits = leaf.optimistic(|view| takes(view, aim)).unwrap_or(false);
-            return fits.then_some(leaf);
+    /// The named leaf, the right sibling of the last leaf, or the cached rightmost leaf, if it
+    /// takes the key.
+    fn hinted_leaf(
+        &self,
+        target: SearchTarget<'_>,
+        at: usize,
+        hint: &mut InsertHint,
+    ) -> Option<Pin> {
+        if let Some(leaf) = hint.leaf.take() {
+            let takes = leaf.optimistic(|view| takes_target(view, target)).unwrap_or(false);
+            return takes.then_some(leaf);
         }
         if at == 0 {
             let block = match self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
                 true => self.tree.rightmost.load(Ordering::Relaxed),
                 false => 0,
             };
-            let found = self.tree.guess(block, aim);
+            let found = self.tree.try_hinted_leaf(block, target);
             if found.is_none() && block != 0 {
                 self.tree.rightmost.store(0, Ordering::Relaxed);
             }
             return found;
         }
-        let next = std::mem::take(&mut trail.next);
-        if trail.misses >= MAX_MISSES || !self.tree.uses(Optimisations::BATCHES) {
+        let next = std::mem::take(&mut hint.right_sibling);
+        if hint.misses >= MAX_MISSES || !self.tree.uses(Optimisations::BATCHES) {
             return None;
         }
-        let found = self.tree.guess(next, aim);
-        trail.misses = if found.is_some() { 0 } else { trail.misses + u32::from(next != 0) };
+        let found = self.tree.try_hinted_leaf(next, target);
+        hint.misses = if found.is_some() { 0 } else { hint.misses + u32::from(next != 0) };
         found
     }
 
-    /// Down to the leaf: from the inner page that led to the one before, else from the root.
-    fn down(&self, aim: Aim<'_>, trail: &mut Trail) -> Result<Pin> {
+    /// Descends to the leaf: from the remembered parent, else from the root.
+    fn descend_to_leaf(&self, target: SearchTarget<'_>, hint: &mut InsertHint) -> Result<Pin> {
         let tree = self.tree;
         if self.entries.len() > 1 && tree.uses(Optimisations::BATCHES) && tree.root().1 > 0 {
-            let found = match trail.parent.take() {
-                Some(parent) => self.child(parent, aim, trail)?,
+            let found = match hint.parent.take() {
+                Some(parent) => self.leaf_below(parent, target, hint)?,
                 None => None,
             };
             let found = match found {
                 Some(pin) => Some(pin),
-                None => match tree.descend(aim, 1)? {
-                    Some(parent) => self.child(parent, aim, trail)?,
+                None => match tree.descend(target, 1)? {
+                    Some(parent) => self.leaf_below(parent, target, hint)?,
                     None => None,
                 },
             };
@@ -271,172 +232,200 @@ impl<'a> Batch<'a, '_> {
                 return Ok(pin);
             }
         }
-        let found = tree.descend(aim, 0)?;
+        let found = tree.descend(target, 0)?;
         found.ok_or_else(|| tree.corrupt(0, "a tree without leaves"))
     }
 
-    /// The leaf under `parent`, which is remembered if it knows one.
-    fn child(&self, parent: Pin, aim: Aim<'_>, trail: &mut Trail) -> Result<Option<Pin>> {
-        let Step::Down(block) = self.tree.step(&parent, aim, 1)? else { return Ok(None) };
-        let leaf = self.tree.pin_linked(block)?;
-        trail.parent = Some(parent);
+    /// The leaf below `parent`, which is remembered if it has one for the target.
+    fn leaf_below(
+        &self,
+        parent: Pin,
+        target: SearchTarget<'_>,
+        hint: &mut InsertHint,
+    ) -> Result<Option<Pin>> {
+        let DescentStep::Down(link) = self.tree.step_from(&parent, target, 1)? else {
+            return Ok(None);
+        };
+        let leaf = self.tree.pin_linked(link.block)?;
+        hint.parent = Some(parent);
         Ok(Some(leaf))
     }
 
-    /// What is wanted for entry `at`, which has this key and finds no room in front of the entry
-    /// `pos` of a leaf: what the neighbours can spare if it takes a version's place and is not one
-    /// of many, a block for a split if not.
-    fn lack_of(
-        &self,
-        mtr: &Mtr<'_>,
-        (held, pos): (Held, usize),
-        (at, key): (usize, &[u8]),
-    ) -> Result<Lack> {
-        let block = mtr.id(held).block.0;
-        let damage = |what| self.tree.corrupt(block, what);
-        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        if !self.entries[at].replaces || grows_there(&node, pos, key).map_err(damage)? {
-            return Ok(Lack::Block);
-        }
-        let need = SLOT + edit::item_size(key.len(), self.value(at).extra.len(), 0);
-        Ok(Lack::Room(Full { block, need }))
-    }
-
-    /// Entries from `start` on, into the leaf arrived at or, for the first of them, right of it.
-    fn fill(
+    /// Inserts entries from `start` on into the latched leaf. Only the first of them may go to a
+    /// leaf right of it.
+    fn fill_leaf(
         &self,
         mut mtr: Mtr<'a>,
-        arrived: Arrived,
+        leaf: RunLeaf,
         start: usize,
-        luggage: &mut Luggage<'a>,
-    ) -> Result<Round> {
-        let Arrived { held: mut first, mut key, found } = arrived;
-        let mut known = found.map_or(Known::Nothing, Known::Place);
+        state: &mut InsertState<'a>,
+    ) -> Result<InsertStep> {
+        let RunLeaf { held: mut first, mut tree_key, found } = leaf;
+        let mut known = found.map_or(KnownPosition::Unknown, KnownPosition::At);
         let mut at = start;
         let end = match self.tree.uses(Optimisations::BATCHES) {
             true => self.entries.len(),
             false => start + 1,
         };
         while at < end {
+            let IndexEntry { key, row, .. } = self.entries[at];
             if at > start {
-                let entry = &self.entries[at];
-                key = TreeKey::new(entry.key, entry.row);
+                tree_key = TreeKey::new(key, row);
             }
-            let full = luggage.trail.full.take();
-            match self.place(&mut mtr, &mut first, (at, start), &key, (known, full))? {
-                Placed::In(next) => (at, known) = (at + 1, next),
-                Placed::Beside => {
+            let full = state.hint.full.take();
+            let entry = RunEntry { at, is_first: at == start, key, tree_key: &tree_key };
+            match self.insert_entry(&mut mtr, &mut first, &entry, known, full)? {
+                EntryOutcome::Inserted(next) => (at, known) = (at + 1, next),
+                EntryOutcome::InsertedRight => {
                     at += 1;
                     break;
                 }
-                Placed::Later => break,
-                Placed::Swept => {
+                EntryOutcome::NextRun => break,
+                EntryOutcome::RemovedDead => {
                     mtr.commit(RecordKind::IndexDelete, self.xid)?;
-                    return Ok(Round::Lack(Lack::Luck));
+                    return Ok(InsertStep::Retry(Retry::Conflict));
                 }
-                Placed::Over(round) => return Ok(round),
-                Placed::Full(held, pos) => {
-                    if luggage.spare.is_none() && held == first {
-                        let lack = self.lack_of(&mtr, (held, pos), (at, &key))?;
-                        luggage.trail.full = Some((mtr.id(held).block.0, mtr.version(held)));
-                        luggage.trail.leaf = Some(mtr.release(held));
-                        return Ok(Round::Lack(lack));
+                EntryOutcome::EndRun(step) => return Ok(step),
+                EntryOutcome::PageFull { held, pos } => {
+                    if state.retry.reserved.is_none() && held == first {
+                        let retry = self.space_for(&mtr, held, pos, &entry)?;
+                        let (block, version) = (mtr.id(held).block.0, mtr.version(held));
+                        state.hint.full = Some(LeafVersion { block, version });
+                        state.hint.leaf = Some(mtr.release(held));
+                        return Ok(InsertStep::Retry(retry));
                     }
-                    let value = self.value(at);
-                    let splitting =
-                        Splitting { held, pos, key: &key, value, child: None, xid: self.xid };
-                    let split = self.tree.split(mtr, splitting, luggage)?;
-                    return Ok(split.map_or_else(Round::Lack, |()| Round::Upto(at + 1)));
+                    let (key, value, xid) = (entry.tree_key, self.value(at), self.xid);
+                    let job = PageSplit { held, pos, key, value, child: None, xid };
+                    return Ok(match self.tree.split(mtr, job, &mut state.retry)? {
+                        Ok(()) => InsertStep::Inserted { upto: at + 1 },
+                        Err(retry) => InsertStep::Retry(retry),
+                    });
                 }
             }
         }
-        luggage.trail.next = header::u32_at(mtr.bytes(first), RIGHT);
+        state.hint.right_sibling = header::u32_at(mtr.bytes(first), RIGHT);
         mtr.commit(RecordKind::IndexInsert, self.xid)?;
-        Ok(Round::Upto(at))
+        Ok(InsertStep::Inserted { upto: at })
     }
 
-    fn value(&self, at: usize) -> Value<'a> {
-        Value { extra: self.entries[at].payload, ..Value::default() }
-    }
-
-    /// Entry `at`, whose tree key is `key`, of a round that began with entry `start`. `full`: a
-    /// leaf that had no room for it, and its version then.
-    fn place(
+    /// Inserts one entry of a run that holds the latch of the leaf `first`. `full` is a leaf that
+    /// had no space for it.
+    fn insert_entry(
         &self,
         mtr: &mut Mtr<'a>,
         first: &mut Held,
-        (at, start): (usize, usize),
-        key: &[u8],
-        (known, full): (Known, Option<(u32, u64)>),
-    ) -> Result<Placed> {
-        let held = match self.oracle_for(at) {
-            None if at == start && self.sweep(mtr, *first, at, known)? => {
-                return Ok(Placed::Swept);
+        entry: &RunEntry<'_>,
+        known: KnownPosition,
+        full: Option<LeafVersion>,
+    ) -> Result<EntryOutcome> {
+        let held = match self.oracle_for(entry.at) {
+            None if entry.is_first && self.remove_dead_versions(mtr, *first, entry, known)? => {
+                return Ok(EntryOutcome::RemovedDead);
             }
             None => *first,
-            Some(oracle) => match self.admit(mtr, first, (at, start), key, oracle)? {
+            Some(oracle) => match self.check_unique(mtr, first, entry, oracle)? {
                 Ok(held) => held,
-                Err(placed) => return Ok(placed),
+                Err(outcome) => return Ok(outcome),
             },
         };
         let block = mtr.id(held).block.0;
         let node = Node::open(mtr.bytes(held)).map_err(|what| self.tree.corrupt(block, what))?;
-        let spot = match spot_of(&node, key, known, self.tree.switches.get()) {
-            // What is stored gets its record; the next round meets the error on its own.
-            Err(_) | Ok(None) if at > start => return Ok(Placed::Later),
+        let set = self.tree.switches.get();
+        let position = match position_on(&node, entry.tree_key, known, set) {
+            // What is stored gets its record; the next run meets the error on its own.
+            Err(_) | Ok(None) if !entry.is_first => return Ok(EntryOutcome::NextRun),
             Err(what) => return Err(self.tree.corrupt(block, what)),
-            Ok(None) => return Ok(Placed::Over(Round::Lack(Lack::Luck))),
-            Ok(Some(Spot::Present(position))) => {
-                return match self.tree.revive(mtr, held, position) {
-                    Ok(()) => Ok(Placed::In(Known::After(position.entry))),
-                    Err(_) if at > start => Ok(Placed::Later),
+            Ok(None) => return Ok(EntryOutcome::EndRun(InsertStep::Retry(Retry::Conflict))),
+            Ok(Some(EntryPosition::Present(row))) => {
+                return match self.tree.clear_dead_mark(mtr, held, row) {
+                    Ok(()) => Ok(EntryOutcome::Inserted(KnownPosition::From(row.entry))),
+                    Err(_) if !entry.is_first => Ok(EntryOutcome::NextRun),
                     Err(error) => Err(error),
                 };
             }
-            Ok(Some(spot)) => spot,
+            Ok(Some(position)) => position,
         };
-        let pos = spot.pos();
+        let pos = position.pos();
         if node.flags & INCOMPLETE != 0 {
-            assert!(at == start, "the flag does not appear under the latch");
-            return Ok(Placed::Over(Round::Lack(Lack::Finish(block, 0))));
+            assert!(entry.is_first, "the flag does not appear under the latch");
+            let retry = Retry::FinishSplit { block, level: 0 };
+            return Ok(EntryOutcome::EndRun(InsertStep::Retry(retry)));
         }
-        if full == Some((block, mtr.version(held))) {
-            return Ok(Placed::Full(held, pos));
+        if full == Some(LeafVersion { block, version: mtr.version(held) }) {
+            return Ok(EntryOutcome::PageFull { held, pos });
         }
         let appended = pos == node.count && node.right == 0;
-        match self.tree.put(mtr, held, spot, key, self.value(at)) {
-            Ok(done @ (Put::At(_) | Put::Encoded)) => {
+        let value = self.value(entry.at);
+        match self.tree.insert_on_page(mtr, held, position, entry.tree_key, value) {
+            Ok(done @ (PageInsert::InPlace(_) | PageInsert::Reencoded)) => {
                 if appended && self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
                     self.tree.remember_rightmost(block);
                 }
-                let known = Known::After(if let Put::At(pos) = done { pos } else { 0 });
-                Ok(if held == *first { Placed::In(known) } else { Placed::Beside })
+                let from = if let PageInsert::InPlace(pos) = done { pos } else { 0 };
+                Ok(match held == *first {
+                    true => EntryOutcome::Inserted(KnownPosition::From(from)),
+                    false => EntryOutcome::InsertedRight,
+                })
             }
-            _ if at > start => Ok(Placed::Later),
+            _ if !entry.is_first => Ok(EntryOutcome::NextRun),
             Err(error) => Err(error),
-            Ok(Put::Full) => Ok(Placed::Full(held, pos)),
+            Ok(PageInsert::Full) => Ok(EntryOutcome::PageFull { held, pos }),
         }
+    }
+
+    /// What makes space for an entry that does not fit in front of entry `pos` of a leaf. An entry
+    /// that replaces a version may get space from the siblings; keys that ascend here need a split.
+    fn space_for(
+        &self,
+        mtr: &Mtr<'_>,
+        held: Held,
+        pos: usize,
+        entry: &RunEntry<'_>,
+    ) -> Result<Retry> {
+        let block = mtr.id(held).block.0;
+        let damage = |what| self.tree.corrupt(block, what);
+        let node = Node::open(mtr.bytes(held)).map_err(damage)?;
+        let key = entry.tree_key;
+        if !self.entries[entry.at].replaces || keys_ascend_at(&node, pos, key).map_err(damage)? {
+            return Ok(Retry::NeedBlock);
+        }
+        let extra = self.value(entry.at).extra.len();
+        let needed_bytes = SLOT + edit::item_size(key.len(), extra, 0);
+        Ok(Retry::NeedSpace(FullLeaf { block, needed_bytes }))
+    }
+
+    /// The oracle, if entry `at` must be checked for uniqueness.
+    fn oracle_for(&self, at: usize) -> Option<&'a dyn HeapOracle> {
+        self.oracle.filter(|_| self.entries[at].is_checked())
+    }
+
+    fn value(&self, at: usize) -> EntryValue<'a> {
+        EntryValue { extra: self.entries[at].payload, ..EntryValue::default() }
     }
 }
 
 /// Where on this leaf the key is; `None` if it belongs to another one.
-fn spot_of(
+fn position_on(
     node: &Node<&[u8; PAGE_SIZE]>,
     key: &[u8],
-    known: Known,
+    known: KnownPosition,
     set: Optimisations,
-) -> Checked<Option<Spot>> {
+) -> Checked<Option<EntryPosition>> {
     let found = match known {
-        Known::Place(found) => found,
+        KnownPosition::At(found) => found,
         // The next key of a batch is mostly on another leaf: the high key says so at once.
-        Known::After(_) if node.cmp_high(key).is_ge() => return Ok(None),
-        Known::After(from) => node.probe(key, Given { set, known: 0, from })?.found,
-        Known::Nothing => match node.place_with(Aim::At(key), Lead::with(set), |_| false)?.0 {
-            Place::Here(found) => found,
-            Place::Right(_) | Place::Lost => return Ok(None),
-        },
+        KnownPosition::From(_) if node.cmp_high(key).is_ge() => return Ok(None),
+        KnownPosition::From(from) => {
+            node.search_within(key, SearchBounds { set, shared_bytes: 0, from })?.found
+        }
+        KnownPosition::Unknown => {
+            match node.match_with(SearchTarget::At(key), ParentHint::with(set), |_| false)?.0 {
+                PageMatch::Here(found) => found,
+                PageMatch::MoveRight(_) | PageMatch::Lost => return Ok(None),
+            }
+        }
     };
-    node.locate(found, key).map(Some)
+    node.entry_position(found, key).map(Some)
 }
 
 impl Tree {

@@ -14,106 +14,107 @@ use crate::buffer::{Held, Mtr};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::RowId;
-use crate::index::btree::page::edit::{self, Frame, Value};
+use crate::index::btree::page::edit::{self, EntryValue, NodeHeader};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::node::{Checked, DEAD, HAS_DEAD, HEAD, Item, Node, POSTING, SLOT};
-use crate::index::btree::page::posting::{self, Member, RowPosition, Spot, row_of};
+use crate::index::btree::page::posting::{self, EntryPosition, PostingRow, RowPosition, row_id_of};
 use crate::index::btree::tree::Tree;
 use crate::page::header::HEADER_SIZE;
 
 /// Dead rows leave a page for room that would else be made by a split if one part in so many is
 /// free then.
-const WORTH: usize = 10;
+const MIN_GAIN: usize = 10;
 /// The same for rows of one key that are put together. Less is enough: who updates rows that an old
 /// snapshot sees adds one row to many keys, once, and the second version is a few bytes in a list.
 /// A tenth is what leaves are built with; a list does not give back all that its rows took.
-const WORTH_LISTS: usize = 32;
+const MIN_GAIN_LISTS: usize = 32;
 
 /// What became of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Put {
+pub(crate) enum PageInsert {
     /// It is this entry now.
-    At(usize),
+    InPlace(usize),
     /// It is in the page, which was encoded again.
-    Encoded,
+    Reencoded,
     /// There is no room.
     Full,
 }
 
 impl Tree {
-    /// Puts an entry into a latched page, at a `spot` where it is not.
-    pub(crate) fn put(
+    /// Puts an entry into a latched page, at a `position` where it is not.
+    pub(crate) fn insert_on_page(
         &self,
         mtr: &mut Mtr<'_>,
         held: Held,
-        spot: Spot,
+        position: EntryPosition,
         key: &[u8],
-        value: Value<'_>,
-    ) -> Result<Put> {
+        value: EntryValue<'_>,
+    ) -> Result<PageInsert> {
         let block = mtr.id(held).block.0;
         let damage = |what| self.corrupt(block, what);
         let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        let pos = match spot {
-            Spot::Gap(pos) => pos,
-            Spot::InsideList(position) => {
-                let parted = PartedList::of(&node, position, key).map_err(damage)?;
-                let PartedList { kept, behind } = parted;
+        let pos = match position {
+            EntryPosition::Gap(pos) => pos,
+            EntryPosition::InsideList(position) => {
+                let split = SplitList::of(&node, position, key).map_err(damage)?;
+                let SplitList { kept, behind } = split;
                 let (entry, pos) = (position.entry, position.entry + 1);
-                if !edit::fits(&node, key, behind.len(), self.reserve()) {
-                    return self.put_encoded(mtr, held, pos, key, value);
+                if !edit::fits_in_place(&node, key, behind.len(), self.unused_bytes()) {
+                    return self.insert_reencoded(mtr, held, pos, key, value);
                 }
                 let item = node.item(entry).map_err(damage)?;
-                let value = Value { extra: &behind, tags: POSTING, ..Value::default() };
-                edit::cut_list(&mut mtr.page(held), entry, &item, kept);
-                edit::insert_at(&mut mtr.page(held), pos, key, value);
+                let value = EntryValue { extra: &behind, tags: POSTING, ..EntryValue::default() };
+                edit::truncate_list(&mut mtr.page(held), entry, &item, kept);
+                edit::insert_entry(&mut mtr.page(held), pos, key, value);
                 rightlink_env::points::hit("btree.put.parted");
-                return Ok(Put::At(pos));
+                return Ok(PageInsert::InPlace(pos));
             }
-            Spot::Present(_) => unreachable!("an entry that is there is not put in again"),
+            EntryPosition::Present(_) => unreachable!("an entry that is there is not put in again"),
         };
-        if !edit::fits(&node, key, value.extra.len(), self.reserve()) {
-            return self.put_encoded(mtr, held, pos, key, value);
+        if !edit::fits_in_place(&node, key, value.extra.len(), self.unused_bytes()) {
+            return self.insert_reencoded(mtr, held, pos, key, value);
         }
-        edit::insert_at(&mut mtr.page(held), pos, key, value);
-        Ok(Put::At(pos))
+        edit::insert_entry(&mut mtr.page(held), pos, key, value);
+        Ok(PageInsert::InPlace(pos))
     }
 
-    /// [`Tree::put`] in front of entry `pos` of a page that has no room as it is.
+    /// [`Tree::insert_on_page`] in front of entry `pos` of a page that has no room as it is.
     #[cold]
-    fn put_encoded(
+    fn insert_reencoded(
         &self,
         mtr: &mut Mtr<'_>,
         held: Held,
         pos: usize,
         key: &[u8],
-        value: Value<'_>,
-    ) -> Result<Put> {
+        value: EntryValue<'_>,
+    ) -> Result<PageInsert> {
         let damage = |what| self.corrupt(mtr.id(held).block.0, what);
         let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        let Some(image) = self.encode_with(&node, pos, key, value).map_err(damage)? else {
-            return Ok(Put::Full);
+        let Some(image) = self.reencode_with(&node, pos, key, value).map_err(damage)? else {
+            return Ok(PageInsert::Full);
         };
         mtr.page(held).replace(&image);
-        Ok(Put::Encoded)
+        Ok(PageInsert::Reencoded)
     }
 
     /// The page with one more entry, encoded again; `None` if that does not help.
-    fn encode_with(
+    fn reencode_with(
         &self,
         node: &Node<&[u8; PAGE_SIZE]>,
         pos: usize,
         key: &[u8],
-        value: Value<'_>,
+        value: EntryValue<'_>,
     ) -> Checked<Option<Box<[u8; PAGE_SIZE]>>> {
         let dead = node.is_leaf() && node.flags & HAS_DEAD != 0;
-        let twins = node.is_leaf() && self.deduplicates() && twins(node)?;
-        let may_ask = node.is_leaf() && (dead || self.asking_pays());
-        if node.cmp_prefix(key).is_eq() && node.garbage == 0 && !dead && !twins && !may_ask {
+        let has_duplicates = node.is_leaf() && self.deduplicates() && has_duplicates(node)?;
+        let may_ask = node.is_leaf() && (dead || self.should_ask_heap());
+        if node.cmp_prefix(key).is_eq() && node.garbage == 0 && !dead && !has_duplicates && !may_ask
+        {
             return Ok(None);
         }
-        let frame = Frame::of(node, self.reserve());
+        let header = NodeHeader::of(node, self.unused_bytes());
         let mut entries = Entries::load(node)?;
-        entries.add(pos, key, value);
+        entries.insert_row(pos, key, value);
         let mut marked = Vec::new();
         if dead {
             // The new row is not dead: it stays.
@@ -122,27 +123,27 @@ impl Tree {
                 !member.dead
             });
         }
-        let mut room = frame.room(&entries);
-        let worth = self.options.capacity / WORTH + frame.reserve;
+        let mut room = header.free_bytes(&entries);
+        let min_free = self.options.capacity / MIN_GAIN + header.unused_bytes;
         let appends = node.right == 0 && pos == node.count;
-        let full = node.is_leaf() && room.is_none_or(|room| room < worth);
+        let full = node.is_leaf() && room.is_none_or(|room| room < min_free);
         // Where some are marked, their neighbours have died, too, more often than not.
         let asks = full || !marked.is_empty();
-        if asks && may_ask && !appends && self.drop_dead(&mut entries, marked) {
-            room = frame.room(&entries).filter(|new| room.is_some() || *new >= worth);
+        if asks && may_ask && !appends && self.remove_dead_from(&mut entries, marked) {
+            room = header.free_bytes(&entries).filter(|new| room.is_some() || *new >= min_free);
         }
-        if room.is_none() && twins && entries.deduplicate(self.list_bytes()) {
-            let worth = self.options.capacity / WORTH_LISTS + frame.reserve;
-            room = frame.room(&entries).filter(|room| *room >= worth);
+        if room.is_none() && has_duplicates && entries.deduplicate(self.list_bytes()) {
+            let min_free = self.options.capacity / MIN_GAIN_LISTS + header.unused_bytes;
+            room = header.free_bytes(&entries).filter(|room| *room >= min_free);
             if room.is_some() {
                 rightlink_env::points::hit("btree.put.deduplicated");
             }
         }
-        Ok(room.and_then(|_| frame.image_of(&entries)))
+        Ok(room.and_then(|_| header.image_of(&entries)))
     }
 
     /// An entry that is there already stays; it may have been marked dead.
-    pub(crate) fn revive(
+    pub(crate) fn clear_dead_mark(
         &self,
         mtr: &mut Mtr<'_>,
         held: Held,
@@ -170,16 +171,16 @@ impl Tree {
 }
 
 /// A posting list parted by a new row in front of one of its members.
-struct PartedList {
+struct SplitList {
     /// How many bytes of the list stay.
     kept: usize,
     /// The list that follows the new row.
     behind: Vec<u8>,
 }
 
-impl PartedList {
+impl SplitList {
     /// The list of `position`'s entry, parted by the row of `key` in front of its member.
-    fn of(node: &Node<&[u8; PAGE_SIZE]>, position: RowPosition, key: &[u8]) -> Checked<PartedList> {
+    fn of(node: &Node<&[u8; PAGE_SIZE]>, position: RowPosition, key: &[u8]) -> Checked<SplitList> {
         let mut members = Vec::new();
         node.members(position.entry, &mut members)?;
         let Some(first) = members.get(position.member) else {
@@ -187,13 +188,13 @@ impl PartedList {
         };
         let kept = first.start;
         let mut behind = members.split_off(position.member);
-        behind.insert(0, Member::first(row_of(key)?, false));
-        Ok(PartedList { kept, behind: posting::encode(&behind) })
+        behind.insert(0, PostingRow::first(row_id_of(key)?, false));
+        Ok(SplitList { kept, behind: posting::encode(&behind) })
     }
 }
 
 /// Has the leaf two neighbours with one key? Decided on the heads as far as they tell.
-fn twins(node: &Node<&[u8; PAGE_SIZE]>) -> Checked<bool> {
+fn has_duplicates(node: &Node<&[u8; PAGE_SIZE]>) -> Checked<bool> {
     let mut before = 0;
     for i in 0..node.count {
         let head = node.head(i);
@@ -202,7 +203,7 @@ fn twins(node: &Node<&[u8; PAGE_SIZE]>) -> Checked<bool> {
         before = head;
         // Bytes of the encoded key behind the prefix.
         let own = node.key_len(i)?.saturating_sub(RowId::SIZE);
-        if i > 0 && same >= own.min(HEAD) && same_key(node, i, own)? {
+        if i > 0 && same >= own.min(HEAD) && same_key_as_previous(node, i, own)? {
             return Ok(true);
         }
     }
@@ -210,7 +211,7 @@ fn twins(node: &Node<&[u8; PAGE_SIZE]>) -> Checked<bool> {
 }
 
 /// Has entry `i` the encoded key of the one before, of which `own` bytes follow the prefix?
-fn same_key(node: &Node<&[u8; PAGE_SIZE]>, i: usize, own: usize) -> Checked<bool> {
+fn same_key_as_previous(node: &Node<&[u8; PAGE_SIZE]>, i: usize, own: usize) -> Checked<bool> {
     let (one, two) = (node.item(i - 1)?, node.item(i)?);
     let len = own.saturating_sub(HEAD);
     let rest = |item: &Item| node.page.get(item.rest..item.rest + len);

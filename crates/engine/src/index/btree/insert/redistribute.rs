@@ -32,34 +32,43 @@ use crate::buffer::{Held, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
-use crate::index::btree::insert::{Attempt, Lack, Luggage};
+use crate::index::btree::insert::state::{Attempt, Retry, RetryState};
 use crate::index::btree::optimisations::Optimisations;
-use crate::index::btree::page::edit::{Frame, Value};
+use crate::index::btree::page::edit::{EntryValue, NodeHeader};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::node::{INCOMPLETE, LEFT, Node};
 use crate::index::btree::page::tree_key::separator;
-use crate::index::btree::search::{Aim, Reached, Target};
+use crate::index::btree::search::{LatchedPage, OtherLatches, SearchTarget};
 use crate::index::btree::tree::Tree;
 use crate::wal::RecordKind;
 
 /// Most leaves that share their entries, the full one included.
-const MOST: usize = 6;
+const MAX_LEAVES: usize = 6;
 /// Percent of each leaf that may be in use afterwards: the rest is the room that was made.
-const FILL: usize = 86;
+const MAX_FILL_PERCENT: usize = 86;
 /// Percent that must be in use: with less, a split of the one leaf leaves no less.
-const LEAST: usize = 60;
+const MIN_FILL_PERCENT: usize = 60;
 
 /// A full leaf and how many bytes it lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Full {
+pub(crate) struct FullLeaf {
     /// Where it is.
     pub(crate) block: u32,
     /// Bytes of the entry that found no room.
-    pub(crate) need: usize,
+    pub(crate) needed_bytes: usize,
+}
+
+/// The result of a redistribution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Redistributed {
+    /// The leaf has space for the entry.
+    SpaceMade,
+    /// Its siblings have none to spare: the leaf must be split.
+    MustSplit,
 }
 
 /// A leaf as it was seen before anything was latched for good.
-struct Seen {
+struct SiblingLeaf {
     pin: Pin,
     block: u32,
     used: usize,
@@ -68,29 +77,31 @@ struct Seen {
 
 /// How many leaves share, and whether there will be one more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Plan {
+struct SharePlan {
     leaves: usize,
     one_more: bool,
 }
 
-impl Plan {
+impl SharePlan {
     fn after(self) -> usize {
         self.leaves + usize::from(self.one_more)
     }
 
     /// The plan that leaves most of each page in use, but room enough; `None` if a split does as
     /// well. `used` has the bytes of the full leaf and of those right of it.
-    fn choose(used: &[usize], capacity: usize) -> Option<Plan> {
+    fn choose(used: &[usize], capacity: usize) -> Option<SharePlan> {
         let plans = (2..=used.len())
-            .flat_map(|leaves| [false, true].map(|one_more| Plan { leaves, one_more }));
+            .flat_map(|leaves| [false, true].map(|one_more| SharePlan { leaves, one_more }));
         let up_to = |leaves: usize| used[..leaves].iter().sum::<usize>();
-        let fill = |plan: &Plan| up_to(plan.leaves) * 100 / (plan.after() * capacity);
+        let fill = |plan: &SharePlan| up_to(plan.leaves) * 100 / (plan.after() * capacity);
         // In an even deal no leaf would take keys from the right.
-        let moves_right = |plan: &Plan| {
+        let moves_right = |plan: &SharePlan| {
             let each = up_to(plan.leaves) / plan.after();
             (1..plan.leaves).all(|leaf| each * leaf <= up_to(leaf))
         };
-        let good = plans.filter(|plan| (LEAST..=FILL).contains(&fill(plan)) && moves_right(plan));
+        let good = plans.filter(|plan| {
+            (MIN_FILL_PERCENT..=MAX_FILL_PERCENT).contains(&fill(plan)) && moves_right(plan)
+        });
         good.max_by_key(|plan| (fill(plan), !plan.one_more))
     }
 }
@@ -98,9 +109,10 @@ impl Plan {
 /// Where the entries of each leaf begin and end when they are dealt out evenly over `leaves`: near
 /// the even cut, where the separator is shortest, but not behind the old end of a leaf, which
 /// `ends` has. `sizes` has the bytes of each entry. `None`: a leaf would get nothing.
-fn deal(
+fn divide(
     entries: &Entries,
-    (sizes, ends): (&[usize], &[usize]),
+    sizes: &[usize],
+    ends: &[usize],
     leaves: usize,
     tolerance: usize,
 ) -> Option<Vec<Range<usize>>> {
@@ -133,25 +145,25 @@ fn deal(
 
 /// The leaves that share, taken out.
 #[derive(Default)]
-struct Shared {
+struct PooledEntries {
     entries: Entries,
     /// Bytes of each entry, as it was.
     sizes: Vec<usize>,
     /// Where each leaf ended.
     ends: Vec<usize>,
     /// Frames of the leaves that there are.
-    frames: Vec<Frame>,
+    headers: Vec<NodeHeader>,
 }
 
-impl Shared {
+impl PooledEntries {
     /// Takes out all leaves but the rows that are marked dead.
-    fn load(tree: &Tree, mtr: &Mtr<'_>, leaves: &[Held]) -> Result<Shared> {
-        let mut all = Shared::default();
+    fn load(tree: &Tree, mtr: &Mtr<'_>, leaves: &[Held]) -> Result<PooledEntries> {
+        let mut all = PooledEntries::default();
         for held in leaves {
             let damage = |what| tree.corrupt(mtr.id(*held).block.0, what);
             let node = Node::open(mtr.bytes(*held)).map_err(damage)?;
             let mut entries = Entries::load(&node).map_err(damage)?;
-            if all.frames.last().is_some_and(|left| left.high.as_ref() != Some(&node.low())) {
+            if all.headers.last().is_some_and(|left| left.high.as_ref() != Some(&node.low())) {
                 return Err(damage("a low fence is not the left sibling's high key"));
             }
             if (0..entries.len()).any(|i| entries.has_dead(i)) {
@@ -162,25 +174,25 @@ impl Shared {
                 all.entries.push(entries.key(i), entries.value(i));
             }
             all.ends.push(all.entries.len());
-            all.frames.push(Frame::of(&node, tree.reserve()));
+            all.headers.push(NodeHeader::of(&node, tree.unused_bytes()));
         }
         Ok(all)
     }
 
     /// Images of the leaves at `blocks`, dealt out anew. `None`: they do not fit, or the first one
     /// would not have room for `need` bytes.
-    fn images(&self, tree: &Tree, blocks: &[u32], cycle: u32, need: usize) -> Option<Images> {
+    fn images(&self, tree: &Tree, blocks: &[u32], cycle: u32, need: usize) -> Option<NewLeaves> {
         let capacity = tree.options.capacity;
-        let old = (self.sizes.as_slice(), self.ends.as_slice());
-        let ranges = deal(&self.entries, old, blocks.len(), capacity / 16)?;
+        let (leaves, tolerance) = (blocks.len(), capacity / 16);
+        let ranges = divide(&self.entries, &self.sizes, &self.ends, leaves, tolerance)?;
         let mut both = ranges.iter().zip(&self.ends);
         assert!(both.all(|(new, old)| new.end <= *old), "keys move only right (R5)");
-        let last = self.frames.last().expect("two leaves share, at least");
-        let mut images = Images { pages: Vec::new(), separators: Vec::new() };
-        let mut frame = Frame { cycle, flags: 0, ..self.frames[0].clone() };
+        let last = self.headers.last().expect("two leaves share, at least");
+        let mut images = NewLeaves { pages: Vec::new(), separators: Vec::new() };
+        let mut header = NodeHeader { cycle, flags: 0, ..self.headers[0].clone() };
         for (i, range) in ranges.iter().enumerate() {
             let next = blocks.get(i + 1);
-            (frame.right, frame.high) = match next {
+            (header.right, header.high) = match next {
                 Some(next) => {
                     let end = range.end;
                     let (left, right) = (self.entries.last_key(end - 1), self.entries.key(end));
@@ -188,11 +200,11 @@ impl Shared {
                 }
                 None => (last.right, last.high.clone()),
             };
-            let image = frame.image(&self.entries, range.start, range.end)?;
+            let image = header.image(&self.entries, range.start, range.end)?;
             images.pages.push(image);
-            if let Some(high) = frame.high.take().filter(|_| next.is_some()) {
+            if let Some(high) = header.high.take().filter(|_| next.is_some()) {
                 images.separators.push(high.clone());
-                (frame.left, frame.low) = (blocks[i], high);
+                (header.left, header.low) = (blocks[i], high);
             }
         }
         let first = Node::open(&*images.pages[0]).expect("an image opens");
@@ -201,23 +213,23 @@ impl Shared {
 }
 
 /// New leaves, and the separators between them.
-struct Images {
+struct NewLeaves {
     pages: Vec<Box<[u8; PAGE_SIZE]>>,
     separators: Vec<Vec<u8>>,
 }
 
 /// What is to be done, as far as could be seen without latching anything for good.
-struct Intent {
+struct Redistribution {
     /// The full leaf and those that share with it.
-    leaves: Vec<Seen>,
+    leaves: Vec<SiblingLeaf>,
     /// Their parent.
     parent: Pin,
     /// Is there to be one leaf more?
     one_more: bool,
 }
 
-/// The pages of an [`Intent`], latched.
-struct Run {
+/// The pages of an [`Redistribution`], latched.
+struct LatchedSiblings {
     leaves: Vec<Held>,
     blocks: Vec<u32>,
     /// The leaf behind them, if its left link changes.
@@ -228,36 +240,46 @@ struct Run {
 }
 
 impl Tree {
-    /// Makes room on a full leaf. False: it must be split.
-    pub(crate) fn spread<'t>(&'t self, full: Full, luggage: &mut Luggage<'t>) -> Result<bool> {
+    /// Makes space on a full leaf.
+    pub(crate) fn redistribute<'t>(
+        &'t self,
+        full: FullLeaf,
+        state: &mut RetryState<'t>,
+    ) -> Result<Redistributed> {
         if !self.uses(Optimisations::SPREADING) {
-            return Ok(false);
+            return Ok(Redistributed::MustSplit);
         }
         loop {
-            match self.spread_once(full, luggage)? {
+            match self.try_redistribute(full, state)? {
                 Ok(done) => return Ok(done),
-                Err(lack) => luggage.fetch(self, lack)?,
+                Err(retry) => state.prepare(self, retry)?,
             }
         }
     }
 
-    fn spread_once<'t>(&'t self, full: Full, luggage: &mut Luggage<'t>) -> Result<Attempt<bool>> {
-        let Some(intent) = self.intend(full.block)? else { return Ok(Ok(false)) };
-        if intent.one_more && luggage.spare.is_none() {
-            return Ok(Err(Lack::Block));
-        }
-        let one_more = intent.one_more;
-        let mut mtr = Mtr::new(&self.pool);
-        let mut run = match self.latch_all(&mut mtr, intent)? {
-            Ok(Some(run)) => run,
-            Ok(None) => return Ok(Ok(false)),
-            Err(lack) => return Ok(Err(lack)),
+    fn try_redistribute<'t>(
+        &'t self,
+        full: FullLeaf,
+        state: &mut RetryState<'t>,
+    ) -> Result<Attempt<Redistributed>> {
+        let Some(plan) = self.plan_redistribution(full.block)? else {
+            return Ok(Ok(Redistributed::MustSplit));
         };
-        let shared = Shared::load(self, &mtr, &run.leaves)?;
+        if plan.one_more && state.reserved.is_none() {
+            return Ok(Err(Retry::NeedBlock));
+        }
+        let one_more = plan.one_more;
+        let mut mtr = Mtr::new(&self.pool);
+        let mut run = match self.latch_siblings(&mut mtr, plan)? {
+            Ok(Some(run)) => run,
+            Ok(None) => return Ok(Ok(Redistributed::MustSplit)),
+            Err(retry) => return Ok(Err(retry)),
+        };
+        let shared = PooledEntries::load(self, &mtr, &run.leaves)?;
         let had = run.leaves.len();
-        if let Some(spare) = luggage.spare.as_mut().filter(|_| one_more) {
-            run.leaves.push(mtr.latch(spare.pin()));
-            run.blocks.push(spare.block);
+        if let Some(reserved) = state.reserved.as_mut().filter(|_| one_more) {
+            run.leaves.push(mtr.latch(reserved.take_pin()));
+            run.blocks.push(reserved.block);
         }
         // Read only now that all leaves are latched, the new one, too: a vacuum that began later
         // will wait there.
@@ -265,48 +287,48 @@ impl Tree {
             true => 0,
             false => self.cycle.load(Ordering::SeqCst),
         };
-        let made = shared.images(self, &run.blocks, cycle, full.need);
+        let made = shared.images(self, &run.blocks, cycle, full.needed_bytes);
         let parent = match &made {
-            Some(made) => self.parent_of(&mtr, &run, had, made)?,
+            Some(made) => self.parent_image(&mtr, &run, had, made)?,
             None => None,
         };
         let (Some(made), Some(parent)) = (made, parent) else {
             // The pin of a new page went with its latch.
-            luggage.spare = luggage.spare.take().filter(|_| !one_more);
-            return Ok(Ok(false));
+            state.reserved = state.reserved.take().filter(|_| !one_more);
+            return Ok(Ok(Redistributed::MustSplit));
         };
-        self.apply_spread(mtr, &run, &made, &parent)?;
+        self.apply_redistribution(mtr, &run, &made, &parent)?;
         if one_more {
-            luggage.spare.take().expect("it was there").used();
+            state.reserved.take().expect("it was there").mark_used();
         }
-        Ok(Ok(true))
+        Ok(Ok(Redistributed::SpaceMade))
     }
 
     /// What can be done for the full leaf at `block`; `None`: nothing that a split would not do.
-    fn intend(&self, block: u32) -> Result<Option<Intent>> {
-        let mut leaves = self.look_right(block)?;
+    fn plan_redistribution(&self, block: u32) -> Result<Option<Redistribution>> {
+        let mut leaves = self.read_right_siblings(block)?;
         if leaves.len() < 2 {
             return Ok(None);
         }
         let low = &leaves[0].low;
-        let Some(parent) = self.descend(Aim::At(low), 1)? else { return Ok(None) };
-        let siblings = self.children_from(&parent, (low, block));
+        let Some(parent) = self.descend(SearchTarget::At(low), 1)? else { return Ok(None) };
+        let siblings = self.siblings_under(&parent, low, block);
         leaves.truncate(siblings);
         let used: Vec<usize> = leaves.iter().map(|leaf| leaf.used).collect();
-        let Some(plan) = Plan::choose(&used, self.options.capacity) else { return Ok(None) };
+        let Some(plan) = SharePlan::choose(&used, self.options.capacity) else { return Ok(None) };
         leaves.truncate(plan.leaves);
-        Ok(Some(Intent { leaves, parent, one_more: plan.one_more }))
+        Ok(Some(Redistribution { leaves, parent, one_more: plan.one_more }))
     }
 
     /// The full leaf and those right of it, as far as they are in memory.
-    fn look_right(&self, block: u32) -> Result<Vec<Seen>> {
+    fn read_right_siblings(&self, block: u32) -> Result<Vec<SiblingLeaf>> {
         let (mut seen, mut next) = (Vec::new(), block);
-        while seen.len() < MOST && next != 0 {
+        while seen.len() < MAX_LEAVES && next != 0 {
             let pin = match seen.is_empty() {
                 true => Some(self.pin_linked(next)?),
                 false => self.pool.try_pin(self.page(next)),
             };
-            let Some((leaf, right)) = pin.and_then(|pin| look_at(pin, next)) else { break };
+            let Some((leaf, right)) = pin.and_then(|pin| read_sibling(pin, next)) else { break };
             seen.push(leaf);
             next = right;
         }
@@ -315,55 +337,59 @@ impl Tree {
 
     /// How many children the parent at `pin` has from the one at `block` on, whose low fence is
     /// `low`; none if it is another page's parent by now.
-    fn children_from(&self, pin: &Pin, (low, block): (&[u8], u32)) -> usize {
-        let (page, aim) = (pin.shared(), Aim::At(low));
+    fn siblings_under(&self, pin: &Pin, low: &[u8], block: u32) -> usize {
+        let (page, target) = (pin.shared(), SearchTarget::At(low));
         let Ok(node) = Node::open(page.bytes()) else { return 0 };
         let found = node.search(low).ok().filter(|_| !node.is_leaf());
-        let at = found.and_then(|found| node.child_index(found, aim));
+        let at = found.and_then(|found| node.child_index(found, target));
         let at = at.filter(|at| *at < node.count && node.child(*at) == Ok(block));
         at.map_or(0, |at| node.count - at)
     }
 
     /// Latches what is intended, if it is still as it was seen; `None`: it cannot be done.
-    fn latch_all(&self, mtr: &mut Mtr<'_>, intent: Intent) -> Result<Attempt<Option<Run>>> {
-        let Intent { leaves, parent, one_more } = intent;
+    fn latch_siblings(
+        &self,
+        mtr: &mut Mtr<'_>,
+        plan: Redistribution,
+    ) -> Result<Attempt<Option<LatchedSiblings>>> {
+        let Redistribution { leaves, parent, one_more } = plan;
         let low = leaves[0].low.clone();
         let blocks: Vec<u32> = leaves.iter().map(|leaf| leaf.block).collect();
         let leaves: Vec<Held> = leaves.into_iter().map(|leaf| mtr.latch(leaf.pin)).collect();
-        let Some(next) = still_in_a_row(mtr, &leaves, (&blocks, &low)) else {
-            return Ok(Err(Lack::Luck));
+        let Some(next) = check_siblings(mtr, &leaves, &blocks, &low) else {
+            return Ok(Err(Retry::Conflict));
         };
         let mut behind = None;
         if one_more && next != 0 {
             let Some(pin) = self.pool.try_pin(self.page(next)) else { return Ok(Ok(None)) };
             behind = Some(mtr.latch(pin));
         }
-        let aim = Aim::At(&low);
-        let (parent, found) =
-            match self.reach(mtr, parent, aim, Target { level: 1, alone: false })? {
-                Reached::Here(held, found) => (held, found),
-                Reached::Lost => return Ok(Err(Lack::Luck)),
-                Reached::Missing(block) => return Ok(Err(Lack::Page(block))),
-            };
+        let target = SearchTarget::At(&low);
+        let (parent, found) = match self.latch_page(mtr, parent, target, 1, OtherLatches::Held)? {
+            LatchedPage::Here(held, found) => (held, found),
+            LatchedPage::Lost => return Ok(Err(Retry::Conflict)),
+            LatchedPage::NotInMemory(block) => return Ok(Err(Retry::NeedPage(block))),
+        };
         let damage = |what| self.corrupt(mtr.id(parent).block.0, what);
         let node = Node::open(mtr.bytes(parent)).map_err(damage)?;
-        let at = node.child_index(found, aim).ok_or_else(|| damage("a page without downlink"))?;
+        let at =
+            node.child_index(found, target).ok_or_else(|| damage("a page without downlink"))?;
         for (i, block) in blocks.iter().enumerate() {
             if at + i >= node.count || node.child(at + i).map_err(damage)? != *block {
                 return Ok(Ok(None));
             }
         }
-        Ok(Ok(Some(Run { leaves, blocks, behind, parent, at })))
+        Ok(Ok(Some(LatchedSiblings { leaves, blocks, behind, parent, at })))
     }
 
     /// The parent with the new separators in place of those of the leaves that it `had`; `None` if
     /// it has no room for them.
-    fn parent_of(
+    fn parent_image(
         &self,
         mtr: &Mtr<'_>,
-        run: &Run,
+        run: &LatchedSiblings,
         had: usize,
-        made: &Images,
+        made: &NewLeaves,
     ) -> Result<Option<Box<[u8; PAGE_SIZE]>>> {
         let damage = |what| self.corrupt(mtr.id(run.parent).block.0, what);
         let node = Node::open(mtr.bytes(run.parent)).map_err(damage)?;
@@ -371,17 +397,17 @@ impl Tree {
         let mut new = Entries::default();
         (0..=run.at).for_each(|i| new.push(old.key(i), old.value(i)));
         for (separator, block) in made.separators.iter().zip(&run.blocks[1..]) {
-            new.push(separator, Value { child: *block, ..Value::default() });
+            new.push(separator, EntryValue { child: *block, ..EntryValue::default() });
         }
         (run.at + had..old.len()).for_each(|i| new.push(old.key(i), old.value(i)));
-        Ok(Frame::of(&node, self.reserve()).image_of(&new))
+        Ok(NodeHeader::of(&node, self.unused_bytes()).image_of(&new))
     }
 
-    fn apply_spread(
+    fn apply_redistribution(
         &self,
         mut mtr: Mtr<'_>,
-        run: &Run,
-        made: &Images,
+        run: &LatchedSiblings,
+        made: &NewLeaves,
         parent: &[u8; PAGE_SIZE],
     ) -> Result<()> {
         for (held, image) in run.leaves.iter().zip(&made.pages) {
@@ -393,7 +419,7 @@ impl Tree {
         mtr.page(run.parent).replace(parent);
         // Before anybody sees it: a vacuum under way is not to stop at a page that took entries in.
         let receivers = if broken("r5-spread-receiver") { &[][..] } else { &run.blocks[1..] };
-        receivers.iter().for_each(|block| self.merges.note(*block));
+        receivers.iter().for_each(|block| self.merges.record_merge_into(*block));
         mtr.commit(RecordKind::IndexSpread, Xid::NONE)?;
         rightlink_env::points::hit("btree.spread");
         Ok(())
@@ -405,18 +431,18 @@ fn may_share(node: &Node<&[u8; PAGE_SIZE]>) -> bool {
 }
 
 /// The leaf at `block`, if it is one that may share, and the block right of it.
-fn look_at(pin: Pin, block: u32) -> Option<(Seen, u32)> {
+fn read_sibling(pin: Pin, block: u32) -> Option<(SiblingLeaf, u32)> {
     let (used, low, right) = {
         let page = pin.shared();
         let node = Node::open(page.bytes()).ok().filter(may_share)?;
         (node.used_bytes(), node.low(), node.right)
     };
-    Some((Seen { pin, block, used, low }, right))
+    Some((SiblingLeaf { pin, block, used, low }, right))
 }
 
 /// Are these leaves what was seen: one next to the other, the first one with this low fence? Then
 /// the block behind them.
-fn still_in_a_row(mtr: &Mtr<'_>, leaves: &[Held], (blocks, low): (&[u32], &[u8])) -> Option<u32> {
+fn check_siblings(mtr: &Mtr<'_>, leaves: &[Held], blocks: &[u32], low: &[u8]) -> Option<u32> {
     let (mut left, mut right) = (None, blocks[0]);
     for (held, block) in leaves.iter().zip(blocks) {
         let node = Node::open(mtr.bytes(*held)).ok().filter(may_share)?;
@@ -439,7 +465,7 @@ mod tests {
 
     #[test]
     fn plans_leave_room_but_not_much() {
-        let choose = |used: &[usize]| Plan::choose(used, 100).map(|p| (p.leaves, p.one_more));
+        let choose = |used: &[usize]| SharePlan::choose(used, 100).map(|p| (p.leaves, p.one_more));
         assert_eq!(choose(&[100; 6]), Some((6, true)), "seven of six full ones");
         assert_eq!(choose(&[100, 62, 100, 100]), Some((2, false)), "the neighbour has room");
         assert_eq!(choose(&[100, 95]), Some((2, true)), "three of two");
@@ -466,13 +492,13 @@ mod tests {
             for leaf in 0..count {
                 for n in 0..=rng.index(60) as u64 {
                     let key = [&(leaf as u64 * 1000 + n).to_be_bytes()[..], &[0; 6]].concat();
-                    entries.push(&key, Value::default());
+                    entries.push(&key, EntryValue::default());
                     sizes.push(10 + rng.index(20));
                 }
                 ends.push(entries.len());
             }
             let leaves = count + rng.index(2);
-            let Some(ranges) = deal(&entries, (&sizes, &ends), leaves, 30) else { continue };
+            let Some(ranges) = divide(&entries, &sizes, &ends, leaves, 30) else { continue };
             assert_eq!(ranges.len(), leaves);
             assert!(ranges.iter().zip(&ends).all(|(new, old)| new.end <= *old));
             let ordered = ranges.windows(2).all(|pair| pair[0].end == pair[1].start);

@@ -1,13 +1,13 @@
-//! Whether a key may go in, and what leaves by the way.
+//! Uniqueness (R8), and removal of dead versions under a key that is written often.
 //!
-//! Uniqueness (R8): the exclusive latch on the first leaf that could hold the key without a row id
-//! is held from the check to the insertion. Equal keys may go on right of it; the walk latches
-//! rightwards (R12) and keeps that first leaf. What is met and seen by nobody leaves by the way; so
-//! it does, now and then, under keys that updates keep, of which nothing is asked.
+//! The exclusive latch on the first leaf that could hold the key without a row id is the lock on the
+//! unique value. It is held from the check to the insertion. Equal keys may continue right of that
+//! leaf: the check latches rightwards (R12) and keeps the first leaf.
 //!
-//! Invariants: nothing is stored on a page where an entry may not go in, or not yet; entries leave
-//! only as the first thing of a round, which ends with it.
-//! Does not do: wait. Whom to wait for is an outcome.
+//! Invariants: an entry is stored only after its key was checked. Entries of dead rows are removed
+//! only as the first change of a run, which ends with it.
+//! Does not do: wait. The outcome names the transaction to wait for.
+//! PostgreSQL: `_bt_check_unique`.
 
 use rightlink_env::points::broken;
 
@@ -15,151 +15,154 @@ use crate::buffer::{Held, Mtr};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::index::am::{HeapOracle, InsertOutcome, ask};
-use crate::index::btree::insert::{Batch, Known, Lack, Placed, Round};
+use crate::index::btree::insert::state::Retry;
+use crate::index::btree::insert::{BatchInsert, EntryOutcome, InsertStep, KnownPosition, RunEntry};
 use crate::index::btree::page::node::{Checked, Node};
-use crate::index::btree::page::posting::row_of;
+use crate::index::btree::page::posting::row_id_of;
 
-/// Rows with an equal key that a unique check passes before it asks which of them are dead to
-/// everyone: of an update's old version that is known.
-const SWEPT: usize = 2;
+/// Dead rows with an equal key that a check passes before it asks which of them can be removed. An
+/// update leaves one such row as a rule.
+const MIN_DEAD_EQUALS: usize = 2;
 
-/// Rows under one key as they come together on a leaf, each time after which those leave that
-/// nobody sees.
-const SWEPT_EVERY: usize = 8;
+/// Under a key that updates keep, dead versions are removed each time that so many more rows have
+/// come together on a leaf.
+const VERSIONS_PER_REMOVAL: usize = 8;
 
-/// Verdict on one key.
-enum Verdict {
-    /// It may go in, past so many rows with its key.
-    Free(usize),
-    /// Equal keys may go on in the page to the right.
-    GoesOn,
-    /// It may not, or not yet.
+/// Result of the check of one key on one leaf.
+enum KeyCheck {
+    /// It may be inserted. So many dead rows have the key.
+    Free { dead: usize },
+    /// Equal keys may continue in the page to the right.
+    ContinuesRight,
+    /// It may not be inserted, or not yet.
     Stop(InsertOutcome),
 }
 
-impl<'a> Batch<'a, '_> {
-    /// A row that keeps its key leaves an entry for each version, and is not asked about. Now and
-    /// then, as more of them have come together around the place of entry `at`, those go that
-    /// nobody sees. False: nothing was changed.
-    pub(super) fn sweep(
+impl<'a> BatchInsert<'a, '_> {
+    /// An update that keeps a key adds an entry for each version, and no uniqueness check meets
+    /// them. So now and then the dead ones around the entry's position are removed. False: nothing
+    /// was changed.
+    pub(super) fn remove_dead_versions(
         &self,
         mtr: &mut Mtr<'a>,
         held: Held,
-        at: usize,
-        known: Known,
+        entry: &RunEntry<'_>,
+        known: KnownPosition,
     ) -> Result<bool> {
-        let entry = &self.entries[at];
-        let Known::Place(found) = known else { return Ok(false) };
-        if !entry.kept {
+        let KnownPosition::At(found) = known else { return Ok(false) };
+        if !self.entries[entry.at].kept {
             return Ok(false);
         }
         let block = mtr.id(held).block.0;
         let damage = |what| self.tree.corrupt(block, what);
         let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        let versions = versions_at(&node, found.pos, entry.key).map_err(damage)?;
-        let many = versions > 0 && versions.is_multiple_of(SWEPT_EVERY);
-        Ok(many && self.tree.sweep_equals(mtr, held, entry.key)?)
+        let versions = count_versions(&node, found.pos, entry.key).map_err(damage)?;
+        let many = versions > 0 && versions.is_multiple_of(VERSIONS_PER_REMOVAL);
+        Ok(many && self.tree.remove_dead_equals(mtr, held, entry.key)?)
     }
 
-    /// Checks that the key of entry `at` may be inserted (R8), and says on which page.
-    pub(super) fn admit(
+    /// Checks that the key of an entry may be inserted (R8). Returns the latched page that the
+    /// entry belongs to, or why it is not inserted now.
+    pub(super) fn check_unique(
         &self,
         mtr: &mut Mtr<'a>,
         first: &mut Held,
-        (at, start): (usize, usize),
-        key: &[u8],
+        entry: &RunEntry<'_>,
         oracle: &dyn HeapOracle,
-    ) -> Result<std::result::Result<Held, Placed>> {
-        let verdict = match self.judge(mtr, *first, (at, key), oracle) {
-            Err(_) | Ok(None | Some(Verdict::Stop(_) | Verdict::GoesOn)) if at > start => {
-                return Ok(Err(Placed::Later));
+    ) -> Result<std::result::Result<Held, EntryOutcome>> {
+        let check = match self.check_first_leaf(mtr, *first, entry, oracle) {
+            Err(_) | Ok(None | Some(KeyCheck::Stop(_) | KeyCheck::ContinuesRight))
+                if !entry.is_first =>
+            {
+                return Ok(Err(EntryOutcome::NextRun));
             }
             Ok(None) => {
                 let block = mtr.id(*first).block.0;
                 return Err(self.tree.corrupt(block, "fences that led to no leaf"));
             }
-            Ok(Some(verdict)) => verdict,
+            Ok(Some(check)) => check,
             Err(error) => return Err(error),
         };
-        match verdict {
-            Verdict::Free(met) if met >= SWEPT && at > start => return Ok(Err(Placed::Later)),
-            Verdict::Free(met)
-                if met >= SWEPT && self.tree.sweep_equals(mtr, *first, self.entries[at].key)? =>
-            {
-                return Ok(Err(Placed::Swept));
+        match check {
+            KeyCheck::Free { dead } if dead >= MIN_DEAD_EQUALS && !entry.is_first => {
+                return Ok(Err(EntryOutcome::NextRun));
             }
-            Verdict::Free(_) if at == start && broken("r8-latch") => {
+            KeyCheck::Free { dead }
+                if dead >= MIN_DEAD_EQUALS
+                    && self.tree.remove_dead_equals(mtr, *first, entry.key)? =>
+            {
+                return Ok(Err(EntryOutcome::RemovedDead));
+            }
+            KeyCheck::Free { .. } if entry.is_first && broken("r8-latch") => {
                 let pin = mtr.release(*first);
                 *first = mtr.latch(pin);
             }
-            Verdict::Free(_) => {}
-            Verdict::Stop(outcome) => return Ok(Err(Placed::Over(Round::Stop(outcome)))),
-            Verdict::GoesOn => {
-                let walked = self.walk(mtr, *first, (at, key), oracle)?;
-                return Ok(walked.map_err(Placed::Over));
+            KeyCheck::Free { .. } => {}
+            KeyCheck::Stop(outcome) => {
+                return Ok(Err(EntryOutcome::EndRun(InsertStep::Finished(outcome))));
+            }
+            KeyCheck::ContinuesRight => {
+                let checked = self.check_right_siblings(mtr, *first, entry, oracle)?;
+                return Ok(checked.map_err(EntryOutcome::EndRun));
             }
         }
         Ok(Ok(*first))
     }
 
-    /// Looks at the entries of the leaf whose key equals that of entry `at`. `None`: the leaf is
-    /// not the first one that could hold the key.
-    fn judge(
+    /// Checks the entries of the first leaf that could hold the key. `None`: this leaf is not it.
+    fn check_first_leaf(
         &self,
         mtr: &Mtr<'_>,
         held: Held,
-        (at, whole): (usize, &[u8]),
+        entry: &RunEntry<'_>,
         oracle: &dyn HeapOracle,
-    ) -> Result<Option<Verdict>> {
-        let key = self.entries[at].key;
+    ) -> Result<Option<KeyCheck>> {
         let block = mtr.id(held).block.0;
         let damage = |what| self.tree.corrupt(block, what);
         let node = Node::open(mtr.bytes(held)).map_err(damage)?;
-        if node.cmp_low(key).is_lt() || node.cmp_high(key).is_ge() {
+        if node.cmp_low(entry.key).is_lt() || node.cmp_high(entry.key).is_ge() {
             return Ok(None);
         }
-        equal_keys(&node, (at, key, whole), oracle).map(Some).map_err(damage)
+        check_equal_keys(&node, entry, oracle).map(Some).map_err(damage)
     }
 
-    /// Walks right while equal keys may go on, latching, and returns the latched page that the
-    /// entry belongs to; only that one and `first` stay latched.
-    fn walk(
+    /// Moves right while equal keys may continue, latching. Returns the latched page that the entry
+    /// belongs to; only that one and `first` stay latched.
+    fn check_right_siblings(
         &self,
         mtr: &mut Mtr<'a>,
         first: Held,
-        (at, whole): (usize, &[u8]),
+        entry: &RunEntry<'_>,
         oracle: &dyn HeapOracle,
-    ) -> Result<std::result::Result<Held, Round>> {
-        let key = self.entries[at].key;
-        let (mut target, mut current) = (None, first);
+    ) -> Result<std::result::Result<Held, InsertStep>> {
+        let (mut home, mut current) = (None, first);
         let mut moves = 0;
         loop {
             let block = mtr.id(current).block.0;
             let damage = |what| self.tree.corrupt(block, what);
             let node = Node::open(mtr.bytes(current)).map_err(damage)?;
             let next = node.right;
-            if target.is_none() && node.cmp_high(whole).is_lt() {
-                target = Some(current);
+            if home.is_none() && node.cmp_high(entry.tree_key).is_lt() {
+                home = Some(current);
             }
-            let verdict = equal_keys(&node, (at, key, whole), oracle).map_err(damage)?;
-            match verdict {
-                Verdict::Stop(outcome) => return Ok(Err(Round::Stop(outcome))),
-                Verdict::GoesOn => {}
-                Verdict::Free(_) => {
-                    let target = target.ok_or_else(|| damage("equal keys end before the key"))?;
-                    if current != first && current != target {
+            match check_equal_keys(&node, entry, oracle).map_err(damage)? {
+                KeyCheck::Stop(outcome) => return Ok(Err(InsertStep::Finished(outcome))),
+                KeyCheck::ContinuesRight => {}
+                KeyCheck::Free { .. } => {
+                    let home = home.ok_or_else(|| damage("equal keys end before the key"))?;
+                    if current != first && current != home {
                         mtr.release(current);
                     }
-                    return Ok(Ok(target));
+                    return Ok(Ok(home));
                 }
             }
             let Some(pin) = self.tree.pool.try_pin(self.tree.page(next)) else {
-                return Ok(Err(Round::Lack(Lack::Page(next))));
+                return Ok(Err(InsertStep::Retry(Retry::NeedPage(next))));
             };
             moves += 1;
             self.tree.bound_moves(moves)?;
             let held = mtr.latch(pin);
-            if current != first && Some(current) != target {
+            if current != first && Some(current) != home {
                 mtr.release(current);
             }
             current = held;
@@ -167,14 +170,15 @@ impl<'a> Batch<'a, '_> {
     }
 }
 
-/// Asks the heap about the entries of `node` that begin with `key` (R8).
-fn equal_keys(
+/// Asks the heap about the rows of `node` that have the entry's key (R8).
+fn check_equal_keys(
     node: &Node<&[u8; PAGE_SIZE]>,
-    (at, key, whole): (usize, &[u8], &[u8]),
+    entry: &RunEntry<'_>,
     oracle: &dyn HeapOracle,
-) -> Checked<Verdict> {
+) -> Checked<KeyCheck> {
+    let key = entry.key;
     let mut pos = node.search(key)?.pos;
-    let own = row_of(whole)?;
+    let own = row_id_of(entry.tree_key)?;
     let (mut scratch, mut members, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     while pos < node.count {
         scratch.clear();
@@ -188,18 +192,19 @@ fn equal_keys(
         pos += 1;
     }
     // A live row decides wherever it is, so all are asked about before a wait is an outcome.
-    if let Some(outcome) = ask(&rows, at, oracle) {
-        return Ok(Verdict::Stop(outcome));
+    if let Some(outcome) = ask(&rows, entry.at, oracle) {
+        return Ok(KeyCheck::Stop(outcome));
     }
     let high = if pos == node.count { node.high() } else { None };
-    let goes_on = high.is_some_and(|high| high.starts_with(key));
-    Ok(if goes_on { Verdict::GoesOn } else { Verdict::Free(rows.len()) })
+    let continues = high.is_some_and(|high| high.starts_with(key));
+    Ok(if continues { KeyCheck::ContinuesRight } else { KeyCheck::Free { dead: rows.len() } })
 }
 
-/// Rows with `key` that the leaf names around `pos`, where one more would come.
-fn versions_at(node: &Node<&[u8; PAGE_SIZE]>, pos: usize, key: &[u8]) -> Checked<usize> {
+/// How many rows of the leaf have `key`, around entry `pos`, in front of which one more would be
+/// inserted.
+fn count_versions(node: &Node<&[u8; PAGE_SIZE]>, pos: usize, key: &[u8]) -> Checked<usize> {
     let mut count = 0;
-    let mut meet = |at: usize| -> Checked<bool> {
+    let mut add_equal = |at: usize| -> Checked<bool> {
         let item = node.item(at)?;
         let equal = node.opens_with(at, &item, key);
         if equal {
@@ -208,11 +213,11 @@ fn versions_at(node: &Node<&[u8; PAGE_SIZE]>, pos: usize, key: &[u8]) -> Checked
         Ok(equal)
     };
     let mut before = pos;
-    while before > 0 && meet(before - 1)? {
+    while before > 0 && add_equal(before - 1)? {
         before -= 1;
     }
     let mut after = pos;
-    while after < node.count && meet(after)? {
+    while after < node.count && add_equal(after)? {
         after += 1;
     }
     Ok(count)

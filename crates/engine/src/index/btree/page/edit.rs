@@ -4,20 +4,22 @@
 //! its log record is short; a change in place is a few small stores, and never made unless it fits.
 //! Does not do: choose where to split (`split`), latch, log.
 
+use std::ops::Range;
+
 use crate::config::PAGE_SIZE;
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::node::{
     self, DEAD, EXTRA, HAS_DEAD, HEAD, HIGH_LEN, INCOMPLETE, Item, LEFT, LOW_LEN, Node, POSTING,
     PREFIX_LEN, RIGHT, SLOT, TRAILER, common, head_of,
 };
-use crate::index::btree::page::posting::{self, Member};
+use crate::index::btree::page::posting::{self, PostingRow};
 use crate::index::btree::page::read::PageRead;
 use crate::page::header::{FLAGS, GARBAGE, HEADER_SIZE, LOWER, OWNER, UPPER};
 use crate::page::{PageKind, PageMut, header};
 
 /// What to put into a page besides its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Value<'a> {
+pub(crate) struct EntryValue<'a> {
     /// Payload or posting list (leaves).
     pub(crate) extra: &'a [u8],
     /// Child (inner pages).
@@ -38,7 +40,7 @@ fn varint_size(value: usize) -> usize {
 }
 
 /// Writes `value` at the beginning of `out` and returns what follows.
-fn put_varint(out: &mut [u8], value: usize) -> &mut [u8] {
+fn write_varint(out: &mut [u8], value: usize) -> &mut [u8] {
     assert!(value < 1 << 14, "lengths inside a page");
     if value < 0x80 {
         out[0] = value as u8;
@@ -49,17 +51,17 @@ fn put_varint(out: &mut [u8], value: usize) -> &mut [u8] {
 }
 
 /// Fills `out`, of [`item_size`], with the item of a key that has `rem` after the prefix.
-fn put_item(mut out: &mut [u8], rem: &[u8], value: Value<'_>, level: u8) {
+fn write_item(mut out: &mut [u8], rem: &[u8], value: EntryValue<'_>, level: u8) {
     if level != 0 {
         out[..4].copy_from_slice(&value.child.to_le_bytes());
         out = &mut out[4..];
     }
-    out = put_varint(out, rem.len());
+    out = write_varint(out, rem.len());
     let rest = &rem[rem.len().min(HEAD)..];
     let (key, mut tail) = out.split_at_mut(rest.len());
     key.copy_from_slice(rest);
     if !value.extra.is_empty() {
-        tail = put_varint(tail, value.extra.len());
+        tail = write_varint(tail, value.extra.len());
         tail.copy_from_slice(value.extra);
     }
 }
@@ -67,12 +69,12 @@ fn put_item(mut out: &mut [u8], rem: &[u8], value: Value<'_>, level: u8) {
 /// A leaf entry without tags: of its key behind the prefix the whole head, and the bytes after it,
 /// which are as many at least.
 #[derive(Clone, Copy)]
-pub(crate) struct Plain<'a> {
+pub(crate) struct PlainItem<'a> {
     pub(crate) head: u32,
     pub(crate) rest: &'a [u8],
 }
 
-impl Plain<'_> {
+impl PlainItem<'_> {
     /// Bytes of its item.
     #[inline]
     fn size(&self) -> usize {
@@ -84,11 +86,11 @@ impl Plain<'_> {
     fn without(self, bytes: usize) -> Self {
         let (next, rest) = self.rest.split_at(bytes);
         let head = next.iter().fold(self.head, |head, byte| head << 8 | u32::from(*byte));
-        Plain { head, rest }
+        PlainItem { head, rest }
     }
 }
 
-fn tags_of(value: Value<'_>) -> u16 {
+fn tags_of(value: EntryValue<'_>) -> u16 {
     match value.extra.is_empty() {
         true => value.tags & DEAD,
         false => value.tags & (DEAD | POSTING) | EXTRA,
@@ -97,7 +99,7 @@ fn tags_of(value: Value<'_>) -> u16 {
 
 /// Everything of a page but its entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct NodeHeader {
     /// Height above the leaves.
     pub(crate) level: u8,
     /// Page flags.
@@ -114,7 +116,7 @@ pub(crate) struct Frame {
     pub(crate) high: Option<Vec<u8>>,
     /// Bytes of a page that are not to be used, once it holds a few entries (tests make pages
     /// small).
-    pub(crate) reserve: usize,
+    pub(crate) unused_bytes: usize,
 }
 
 /// Entries that may use the whole of a page even when tests reserve a part, so that any key finds
@@ -122,14 +124,14 @@ pub(crate) struct Frame {
 const FEW: usize = 4;
 
 /// Bytes that `count` entries must leave alone.
-fn reserved(reserve: usize, count: usize) -> usize {
-    if count <= FEW { 0 } else { reserve }
+fn kept_free(unused_bytes: usize, count: usize) -> usize {
+    if count <= FEW { 0 } else { unused_bytes }
 }
 
-impl Frame {
+impl NodeHeader {
     /// The frame of an existing page.
-    pub(crate) fn of(node: &Node<&[u8; PAGE_SIZE]>, reserve: usize) -> Frame {
-        Frame {
+    pub(crate) fn of(node: &Node<&[u8; PAGE_SIZE]>, unused_bytes: usize) -> NodeHeader {
+        NodeHeader {
             level: node.level,
             flags: node.flags,
             cycle: node::cycle_of(node.page),
@@ -137,7 +139,7 @@ impl Frame {
             right: node.right,
             low: node.low(),
             high: node.high(),
-            reserve,
+            unused_bytes,
         }
     }
 
@@ -177,19 +179,20 @@ impl Frame {
     }
 
     /// Bytes that would be free on a page with all of `entries`; `None` when they do not fit.
-    pub(crate) fn room(&self, entries: &Entries) -> Option<usize> {
-        let all = (0, entries.len());
-        self.room_beside(entries, all, self.prefix(entries, 0, entries.len()))
+    pub(crate) fn free_bytes(&self, entries: &Entries) -> Option<usize> {
+        let all = 0..entries.len();
+        self.free_bytes_of(entries, all, self.prefix(entries, 0, entries.len()))
     }
 
     /// The same of `entries[from..to]`, whose page has a `prefix`.
-    fn room_beside(
+    fn free_bytes_of(
         &self,
         entries: &Entries,
-        (from, to): (usize, usize),
+        range: Range<usize>,
         prefix: usize,
     ) -> Option<usize> {
-        let used: usize = (from..to)
+        let (from, to) = (range.start, range.end);
+        let used: usize = range
             .map(|i| {
                 if i == from && self.level > 0 {
                     item_size(0, 0, self.level) + SLOT
@@ -199,7 +202,7 @@ impl Frame {
             })
             .sum();
         let room = PAGE_SIZE.checked_sub(self.fixed(prefix) + used)?;
-        (room >= reserved(self.reserve, to - from)).then_some(room)
+        (room >= kept_free(self.unused_bytes, to - from)).then_some(room)
     }
 
     /// Image of a page that holds `entries[from..to]`; `None` when they do not fit.
@@ -211,11 +214,11 @@ impl Frame {
     ) -> Option<Box<[u8; PAGE_SIZE]>> {
         assert!(self.high.is_some() == (self.right != 0), "only a rightmost page has no high key");
         let prefix = self.prefix(entries, from, to);
-        self.room_beside(entries, (from, to), prefix)?;
+        self.free_bytes_of(entries, from..to, prefix)?;
         let low = if self.left == 0 { &self.base(entries, from, to)[..prefix] } else { &self.low };
         let mut image = self.empty_image(low, prefix);
         let upper = PAGE_SIZE - TRAILER - low.len() - self.high.as_ref().map_or(0, Vec::len);
-        let mut writer = Writer { image: &mut image, level: self.level, slots: 0, upper };
+        let mut writer = ImageWriter { image: &mut image, level: self.level, slots: 0, upper };
         for i in from..to {
             let rem = if i == from && self.level > 0 { &[] } else { &entries.key(i)[prefix..] };
             writer.put(rem, entries.value(i));
@@ -229,12 +232,12 @@ impl Frame {
         Some(image)
     }
 
-    /// As [`Frame::image`], of a leaf with two fences and `items` without tags, taken from a page
+    /// As [`NodeHeader::image`], of a leaf with two fences and `items` without tags, taken from a page
     /// with a `prefix` that opens theirs.
     pub(crate) fn image_of_items<'a>(
         &self,
         prefix: usize,
-        items: impl Iterator<Item = Plain<'a>> + Clone,
+        items: impl Iterator<Item = PlainItem<'a>> + Clone,
     ) -> Option<Box<[u8; PAGE_SIZE]>> {
         let high = self.high.as_ref().expect("a leaf with a high key");
         assert!(self.left != 0 && self.level == 0, "a leaf with a low fence");
@@ -243,12 +246,12 @@ impl Frame {
         let items = items.map(|item| item.without(longer));
         let count = items.clone().count();
         let used: usize = items.clone().map(|item| item.size() + SLOT).sum();
-        if self.fixed(own) + used + reserved(self.reserve, count) > PAGE_SIZE {
+        if self.fixed(own) + used + kept_free(self.unused_bytes, count) > PAGE_SIZE {
             return None;
         }
         let mut image = self.empty_image(&self.low, own);
         let upper = PAGE_SIZE - TRAILER - self.low.len() - high.len();
-        let mut writer = Writer { image: &mut image, level: 0, slots: 0, upper };
+        let mut writer = ImageWriter { image: &mut image, level: 0, slots: 0, upper };
         items.for_each(|item| writer.copy(&item));
         writer.finish();
         debug_assert!(Node::open(&*image).is_ok_and(|node| node.count == count));
@@ -279,56 +282,62 @@ impl Frame {
     }
 }
 
-/// Two pages out of one.
-pub(crate) struct Halves {
+/// The blocks of a page that is split, and of its new right sibling.
+#[derive(Clone, Copy)]
+pub(crate) struct SplitBlocks {
+    pub(crate) left: u32,
+    pub(crate) right: u32,
+}
+
+/// The images of a page that is split, and of its new right sibling.
+pub(crate) struct SplitImages {
     pub(crate) left: Box<[u8; PAGE_SIZE]>,
     pub(crate) right: Box<[u8; PAGE_SIZE]>,
 }
 
-/// Frames of both halves of the page at `block`, parted by `separator`; the right one goes to
-/// `new`.
-pub(crate) fn halves_of(
-    frame: &Frame,
+/// Headers of both halves of a page that is split at `separator`.
+pub(crate) fn split_headers(
+    header: &NodeHeader,
     separator: &[u8],
-    (block, new): (u32, u32),
-) -> (Frame, Frame) {
-    let left = Frame {
-        flags: frame.flags | INCOMPLETE,
-        right: new,
+    blocks: SplitBlocks,
+) -> (NodeHeader, NodeHeader) {
+    let left = NodeHeader {
+        flags: header.flags | INCOMPLETE,
+        right: blocks.right,
         high: Some(separator.to_vec()),
-        ..frame.clone()
+        ..header.clone()
     };
-    (left, Frame { flags: 0, left: block, low: separator.to_vec(), ..frame.clone() })
+    (left, NodeHeader { flags: 0, left: blocks.left, low: separator.to_vec(), ..header.clone() })
 }
 
 /// Fills an image, entry after entry.
-struct Writer<'a> {
+struct ImageWriter<'a> {
     image: &'a mut [u8; PAGE_SIZE],
     level: u8,
     slots: usize,
     upper: usize,
 }
 
-impl Writer<'_> {
+impl ImageWriter<'_> {
     #[inline]
-    fn put(&mut self, rem: &[u8], value: Value<'_>) {
+    fn put(&mut self, rem: &[u8], value: EntryValue<'_>) {
         let end = self.upper;
         let upper = end - item_size(rem.len(), value.extra.len(), self.level);
         let slot = HEADER_SIZE + self.slots * SLOT;
         assert!(upper >= slot + SLOT, "the size was checked");
-        put_item(&mut self.image[upper..end], rem, value, self.level);
+        write_item(&mut self.image[upper..end], rem, value, self.level);
         self.image[slot..slot + SLOT].copy_from_slice(&slot_of(upper, rem, value));
         (self.slots, self.upper) = (self.slots + 1, upper);
     }
 
     /// Puts a leaf entry without tags.
     #[inline]
-    fn copy(&mut self, item: &Plain<'_>) {
+    fn copy(&mut self, item: &PlainItem<'_>) {
         let end = self.upper;
         let upper = end - item.size();
         let slot = HEADER_SIZE + self.slots * SLOT;
         assert!(upper >= slot + SLOT, "the size was checked");
-        let rest = put_varint(&mut self.image[upper..end], item.rest.len() + HEAD);
+        let rest = write_varint(&mut self.image[upper..end], item.rest.len() + HEAD);
         rest.copy_from_slice(item.rest);
         self.image[slot..slot + 2].copy_from_slice(&(upper as u16).to_le_bytes());
         self.image[slot + 2..slot + SLOT].copy_from_slice(&item.head.to_be_bytes());
@@ -344,32 +353,37 @@ impl Writer<'_> {
 
 /// The slot of an item that starts at `start`.
 #[inline]
-fn slot_of(start: usize, rem: &[u8], value: Value<'_>) -> [u8; SLOT] {
+fn slot_of(start: usize, rem: &[u8], value: EntryValue<'_>) -> [u8; SLOT] {
     let word = (start as u16 | tags_of(value)).to_le_bytes();
     let head = head_of(rem).to_be_bytes();
     [word[0], word[1], head[0], head[1], head[2], head[3]]
 }
 
 /// Can the entry go into `node` without encoding the page again?
-pub(crate) fn fits<R: PageRead>(node: &Node<R>, key: &[u8], extra: usize, reserve: usize) -> bool {
+pub(crate) fn fits_in_place<R: PageRead>(
+    node: &Node<R>,
+    key: &[u8],
+    extra: usize,
+    unused_bytes: usize,
+) -> bool {
     node.cmp_prefix(key).is_eq()
         && (node.is_leaf() || key.len() > node.prefix)
-        && node.room()
+        && node.free_bytes()
             >= SLOT
                 + item_size(key.len() - node.prefix, extra, node.level)
-                + reserved(reserve, node.count + 1)
+                + kept_free(unused_bytes, node.count + 1)
 }
 
 /// Items up to this size are made without asking for memory.
 const SMALL: usize = 64;
 
 /// Puts an entry in front of entry `pos`. The caller asked [`fits`].
-pub(crate) fn insert_at(page: &mut PageMut<'_>, pos: usize, key: &[u8], value: Value<'_>) {
+pub(crate) fn insert_entry(page: &mut PageMut<'_>, pos: usize, key: &[u8], value: EntryValue<'_>) {
     let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
     let (level, count, top) = (node.level, node.count, node.upper);
     let rem = &key[node.prefix..];
     let size = item_size(rem.len(), value.extra.len(), level);
-    assert!(pos <= count && node.room() >= SLOT + size, "the caller asked");
+    assert!(pos <= count && node.free_bytes() >= SLOT + size, "the caller asked");
     let (mut small, mut large) = ([0; SMALL], Vec::new());
     let item = match size <= SMALL {
         true => &mut small[..size],
@@ -378,7 +392,7 @@ pub(crate) fn insert_at(page: &mut PageMut<'_>, pos: usize, key: &[u8], value: V
             &mut large[..]
         }
     };
-    put_item(item, rem, value, level);
+    write_item(item, rem, value, level);
     let (upper, slot) = (top - size, HEADER_SIZE + pos * SLOT);
     if pos < count {
         page.copy_within(slot, (count - pos) * SLOT, slot + SLOT);
@@ -396,7 +410,7 @@ fn write_bounds(page: &mut PageMut<'_>, lower: usize, upper: usize) {
 }
 
 /// Takes out entry `pos`, whose item the caller has read.
-pub(crate) fn remove_at(page: &mut PageMut<'_>, pos: usize, item: &Item) {
+pub(crate) fn remove_entry(page: &mut PageMut<'_>, pos: usize, item: &Item) {
     let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
     assert!(pos < node.count, "there is such an entry");
     let (count, garbage, upper) = (node.count, node.garbage, node.upper);
@@ -415,7 +429,7 @@ pub(crate) fn remove_at(page: &mut PageMut<'_>, pos: usize, item: &Item) {
 
 /// Takes out entries, ascending, whose items the caller has read. The slots close up, run by run;
 /// the items become garbage.
-pub(crate) fn remove_all(page: &mut PageMut<'_>, gone: &[(usize, Item)]) {
+pub(crate) fn remove_entries(page: &mut PageMut<'_>, gone: &[(usize, Item)]) {
     let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
     let (count, garbage, special) = (node.count, node.garbage, node.special);
     let slot = |entry| HEADER_SIZE + entry * SLOT;
@@ -442,7 +456,7 @@ pub(crate) fn remove_all(page: &mut PageMut<'_>, gone: &[(usize, Item)]) {
 
 /// Shortens the list of entry `pos`, whose item the caller has read, to its first `kept` bytes,
 /// which end a row; without any it is no list.
-pub(crate) fn cut_list(page: &mut PageMut<'_>, pos: usize, item: &Item, kept: usize) {
+pub(crate) fn truncate_list(page: &mut PageMut<'_>, pos: usize, item: &Item, kept: usize) {
     let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
     assert!(node.is_list(pos) && kept < item.extra_len(), "a list that becomes shorter");
     let (garbage, word) = (node.garbage, node.word(pos));
@@ -461,7 +475,7 @@ pub(crate) fn cut_list(page: &mut PageMut<'_>, pos: usize, item: &Item, kept: us
 }
 
 /// Stores what is left of the rows of entry `pos` over its item, which the caller has read.
-pub(crate) fn shrink_list(page: &mut PageMut<'_>, pos: usize, item: &Item, left: &[Member]) {
+pub(crate) fn shrink_list(page: &mut PageMut<'_>, pos: usize, item: &Item, left: &[PostingRow]) {
     let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
     assert!(node.is_list(pos) && !left.is_empty(), "a list that becomes shorter");
     let mut key = node.key(pos).expect("the caller has read the item");
@@ -470,10 +484,10 @@ pub(crate) fn shrink_list(page: &mut PageMut<'_>, pos: usize, item: &Item, left:
     let (garbage, prefix) = (node.garbage, node.prefix);
     let list = posting::encode(left);
     let dead = if left[0].dead { DEAD } else { 0 };
-    let value = Value { extra: &list, tags: POSTING | dead, ..Value::default() };
+    let value = EntryValue { extra: &list, tags: POSTING | dead, ..EntryValue::default() };
     let rem = &key[prefix..];
     let mut bytes = vec![0; item_size(rem.len(), list.len(), 0)];
-    put_item(&mut bytes, rem, value, 0);
+    write_item(&mut bytes, rem, value, 0);
     let size = item.end - item.start;
     assert!(bytes.len() <= size, "rows that leave make no list longer");
     page.write(HEADER_SIZE + pos * SLOT, &slot_of(item.start, rem, value));
@@ -485,20 +499,20 @@ pub(crate) fn shrink_list(page: &mut PageMut<'_>, pos: usize, item: &Item, left:
 mod tests {
     use super::*;
     use crate::config::MAX_KEY_BYTES;
-    use crate::index::btree::page::node::Found;
+    use crate::index::btree::page::node::SearchPosition;
     use crate::page::PageBuf;
     use rightlink_env::Rng;
 
-    fn frame(level: u8, low: &[u8], high: Option<&[u8]>) -> Frame {
+    fn header(level: u8, low: &[u8], high: Option<&[u8]>) -> NodeHeader {
         let right = if high.is_some() { 9 } else { 0 };
         let high = high.map(<[u8]>::to_vec);
-        Frame {
+        NodeHeader {
             level,
             left: u32::from(!low.is_empty()),
             right,
             low: low.to_vec(),
             high,
-            ..Frame::default()
+            ..NodeHeader::default()
         }
     }
 
@@ -527,30 +541,30 @@ mod tests {
                 1 => (b"pre", Some(b"pre\xff\xff")),
                 _ => (b"prefix", None),
             };
-            let frame = frame(0, low, high);
+            let header = header(0, low, high);
             let mut page = PageBuf::zeroed();
-            PageMut::owned(&mut page).replace(&frame.image_of(&Entries::default()).unwrap());
+            PageMut::owned(&mut page).replace(&header.image_of(&Entries::default()).unwrap());
             let mut model: Vec<Vec<u8>> = Vec::new();
             for _ in 0..150 {
                 let key = random_key(&mut rng, low);
                 let Err(at) = model.binary_search(&key) else { continue };
                 let mut target = PageMut::owned(&mut page);
                 let node = Node::open(target.bytes()).unwrap();
-                assert_eq!(node.search(&key).unwrap(), Found { pos: at, exact: false });
-                if fits(&node, &key, 0, 0) {
-                    insert_at(&mut target, at, &key, Value::default());
+                assert_eq!(node.search(&key).unwrap(), SearchPosition { pos: at, exact: false });
+                if fits_in_place(&node, &key, 0, 0) {
+                    insert_entry(&mut target, at, &key, EntryValue::default());
                 } else {
                     let mut entries = Entries::load(&node).unwrap();
-                    let frame = Frame::of(&node, 0);
-                    entries.insert(at, &key, Value::default());
-                    target.replace(&frame.image_of(&entries).unwrap());
+                    let header = NodeHeader::of(&node, 0);
+                    entries.insert(at, &key, EntryValue::default());
+                    target.replace(&header.image_of(&entries).unwrap());
                 }
                 model.insert(at, key);
                 if rng.chance(1, 4) {
                     let gone = rng.index(model.len());
                     let node = Node::open(target.bytes()).unwrap();
                     let item = node.item(gone).unwrap();
-                    remove_at(&mut target, gone, &item);
+                    remove_entry(&mut target, gone, &item);
                     model.remove(gone);
                 }
                 assert_eq!(keys_of(target.bytes()), model, "seed {seed}");
@@ -561,7 +575,7 @@ mod tests {
                 let key = &key[..rng.index(key.len() + 1)];
                 let expected = model.binary_search_by(|k| k.as_slice().cmp(key));
                 let exact = expected.is_ok();
-                let found = Found { pos: expected.unwrap_or_else(|pos| pos), exact };
+                let found = SearchPosition { pos: expected.unwrap_or_else(|pos| pos), exact };
                 let image = *PageMut::owned(&mut page).bytes();
                 assert_eq!(Node::open(&image).unwrap().search(key).unwrap(), found);
                 assert_eq!(Node::open(page.view()).unwrap().search(key).unwrap(), found);
@@ -578,8 +592,8 @@ mod tests {
             keys.sort_unstable();
             keys.dedup();
             let mut entries = Entries::default();
-            keys.iter().for_each(|key| entries.push(key, Value::default()));
-            let image = frame(0, b"pre", Some(b"pre\xff\xff")).image_of(&entries).unwrap();
+            keys.iter().for_each(|key| entries.push(key, EntryValue::default()));
+            let image = header(0, b"pre", Some(b"pre\xff\xff")).image_of(&entries).unwrap();
             let (mut page, mut copy, mut delta) =
                 (PageBuf::zeroed(), PageBuf::zeroed(), Vec::new());
             PageMut::owned(&mut page).replace(&image);
@@ -589,7 +603,7 @@ mod tests {
                 let node = Node::open(target.bytes()).unwrap();
                 let gone = (0..node.count).filter(|_| rng.chance(1, one_in));
                 let gone: Vec<_> = gone.map(|i| (i, node.item(i).unwrap())).collect();
-                remove_all(&mut target, &gone);
+                remove_entries(&mut target, &gone);
                 gone.iter().rev().for_each(|(i, _)| drop(keys.remove(*i)));
                 assert_eq!(keys_of(target.bytes()), keys, "seed {seed}");
                 let node = Node::open(target.bytes()).unwrap();
@@ -610,18 +624,18 @@ mod tests {
     fn payload_tags_and_children_survive() {
         let mut entries = Entries::default();
         let long = [7u8; 300];
-        entries.push(b"alpha\0\0\0\0\0\x01", Value { extra: b"xy", child: 0, tags: DEAD });
-        entries.push(b"beta\0\0\0\0\0\x01", Value { extra: &long, child: 0, tags: 0 });
-        let image = frame(0, b"", None).image_of(&entries).unwrap();
+        entries.push(b"alpha\0\0\0\0\0\x01", EntryValue { extra: b"xy", child: 0, tags: DEAD });
+        entries.push(b"beta\0\0\0\0\0\x01", EntryValue { extra: &long, child: 0, tags: 0 });
+        let image = header(0, b"", None).image_of(&entries).unwrap();
         let node = Node::open(&*image).unwrap();
         assert!(node.is_dead(0) && !node.is_dead(1) && node.flags & HAS_DEAD != 0);
         let again = Entries::load(&node).unwrap();
         assert_eq!(again.value(0).extra, b"xy");
         assert_eq!(again.value(1).extra, long);
         let mut inner = Entries::default();
-        inner.push(b"m", Value { child: 4, ..Value::default() });
-        inner.push(b"mz", Value { child: 5, ..Value::default() });
-        let image = frame(1, b"m", Some(b"n")).image_of(&inner).unwrap();
+        inner.push(b"m", EntryValue { child: 4, ..EntryValue::default() });
+        inner.push(b"mz", EntryValue { child: 5, ..EntryValue::default() });
+        let image = header(1, b"m", Some(b"n")).image_of(&inner).unwrap();
         let node = Node::open(&*image).unwrap();
         assert_eq!((node.child(0).unwrap(), node.child(1).unwrap()), (4, 5));
         assert_eq!(node.item(0).unwrap().rem, 0);
@@ -632,12 +646,12 @@ mod tests {
     #[test]
     fn one_entry_always_fits() {
         let mut entries = Entries::default();
-        entries.push(&[b'b'; MAX_KEY_BYTES], Value::default());
+        entries.push(&[b'b'; MAX_KEY_BYTES], EntryValue::default());
         let mut low = [b'a'; MAX_KEY_BYTES];
         low[0] = b'b';
-        assert!(frame(0, &low, Some(&[b'c'; MAX_KEY_BYTES])).image_of(&entries).is_some());
-        entries.push(&[b'c'; MAX_KEY_BYTES], Value::default());
-        assert!(frame(0, &low, Some(&[b'd'; MAX_KEY_BYTES])).image_of(&entries).is_none());
+        assert!(header(0, &low, Some(&[b'c'; MAX_KEY_BYTES])).image_of(&entries).is_some());
+        entries.push(&[b'c'; MAX_KEY_BYTES], EntryValue::default());
+        assert!(header(0, &low, Some(&[b'd'; MAX_KEY_BYTES])).image_of(&entries).is_none());
     }
 
     /// What the head of `node` says about the size of int8 entries.
@@ -646,9 +660,9 @@ mod tests {
         let key = |n: u64| [&[1u8][..], &n.to_be_bytes(), &[0, 0, 0, 1, 0, n as u8]].concat();
         let mut entries = Entries::default();
         for n in 1000..1100 {
-            entries.push(&key(n), Value::default());
+            entries.push(&key(n), EntryValue::default());
         }
-        let image = frame(0, &key(1000)[..9], Some(&key(1100)[..9])).image_of(&entries).unwrap();
+        let image = header(0, &key(1000)[..9], Some(&key(1100)[..9])).image_of(&entries).unwrap();
         let node = Node::open(&*image).unwrap();
         assert_eq!(node.prefix, 7);
         assert_eq!((node.special - node.upper) / 100 + SLOT, 11);
@@ -661,9 +675,10 @@ mod tests {
         let mut entries = Entries::default();
         for n in 0..200u64 {
             let key = [&b"k"[..], &n.to_be_bytes(), b"\0\0\0\x01\0\x01"].concat();
-            entries.push(&key, Value { extra: &key[..n as usize % 5], ..Value::default() });
+            entries
+                .push(&key, EntryValue { extra: &key[..n as usize % 5], ..EntryValue::default() });
         }
-        let good = frame(0, b"k", Some(b"l")).image_of(&entries).unwrap();
+        let good = header(0, b"k", Some(b"l")).image_of(&entries).unwrap();
         for _ in 0..20_000 {
             let mut image = *good;
             for _ in 0..=rng.index(4) {

@@ -9,15 +9,15 @@ use std::borrow::Cow;
 
 use crate::config::MAX_KEY_BYTES;
 use crate::ids::RowId;
-use crate::index::btree::page::edit::{Value, item_size};
+use crate::index::btree::page::edit::{EntryValue, item_size};
 use crate::index::btree::page::node::{Checked, DEAD, HEAD, Node, POSTING, SLOT};
-use crate::index::btree::page::posting::{self, Member, Rows, row_of, whose};
+use crate::index::btree::page::posting::{self, PostingRow, PostingRows, key_of, row_id_of};
 use crate::index::btree::page::read::PageRead;
 use crate::index::btree::page::tree_key::separator;
 
 /// One entry of [`Entries`].
 #[derive(Clone, Copy, Debug)]
-struct Record {
+struct EntryRecord {
     at: u32,
     key: u16,
     extra: u16,
@@ -29,7 +29,7 @@ struct Record {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries {
     bytes: Vec<u8>,
-    list: Vec<Record>,
+    list: Vec<EntryRecord>,
 }
 
 impl Entries {
@@ -52,9 +52,9 @@ impl Entries {
             };
             inside &= next.is_none_or(|next| out.key(i) < next);
             if let (true, Some(next)) = (out.is_list(i), next) {
-                inside &= *out.judged_last_key(i)? < *next;
+                inside &= *out.checked_last_key(i)? < *next;
             } else if out.is_list(i) {
-                out.judged_last_key(i)?;
+                out.checked_last_key(i)?;
             }
         }
         if inside { Ok(out) } else { Err("keys are out of order or outside the fences") }
@@ -84,7 +84,8 @@ impl Entries {
             if extra > 0 {
                 node.page.append(item.extra, item.extra_len(), &mut self.bytes);
             }
-            let record = Record { at: at as u32, key, extra, child: item.child, tags: item.tags };
+            let record =
+                EntryRecord { at: at as u32, key, extra, child: item.child, tags: item.tags };
             self.list.push(record);
         }
         Ok(())
@@ -102,15 +103,15 @@ impl Entries {
     }
 
     /// What entry `i` holds besides its key.
-    pub(crate) fn value(&self, i: usize) -> Value<'_> {
+    pub(crate) fn value(&self, i: usize) -> EntryValue<'_> {
         let record = &self.list[i];
         let at = record.at as usize + usize::from(record.key);
         let extra = &self.bytes[at..at + usize::from(record.extra)];
-        Value { extra, child: record.child, tags: record.tags }
+        EntryValue { extra, child: record.child, tags: record.tags }
     }
 
     /// Puts an entry in front of entry `pos`.
-    pub(crate) fn insert(&mut self, pos: usize, key: &[u8], value: Value<'_>) {
+    pub(crate) fn insert(&mut self, pos: usize, key: &[u8], value: EntryValue<'_>) {
         debug_assert!(pos == 0 || *self.last_key(pos - 1) < *key);
         debug_assert!(pos == self.len() || self.key(pos) > key);
         let record = self.store(key, value);
@@ -118,9 +119,9 @@ impl Entries {
     }
 
     /// Takes the bytes of an entry in, at the end.
-    fn store(&mut self, key: &[u8], value: Value<'_>) -> Record {
+    fn store(&mut self, key: &[u8], value: EntryValue<'_>) -> EntryRecord {
         assert!(key.len() + value.extra.len() <= MAX_KEY_BYTES, "the caller checked the limit");
-        let record = Record {
+        let record = EntryRecord {
             at: self.bytes.len() as u32,
             key: key.len() as u16,
             extra: value.extra.len() as u16,
@@ -133,7 +134,7 @@ impl Entries {
     }
 
     /// Appends an entry that is larger than all others.
-    pub(crate) fn push(&mut self, key: &[u8], value: Value<'_>) {
+    pub(crate) fn push(&mut self, key: &[u8], value: EntryValue<'_>) {
         self.insert(self.len(), key, value);
     }
 
@@ -155,30 +156,31 @@ impl Entries {
     }
 
     /// The rows of the list of entry `i` after the first one.
-    fn rows(&self, i: usize) -> impl Iterator<Item = Member> {
-        let first = row_of(self.key(i)).expect("items are judged when a page is loaded");
-        let judged = |member: Checked<Member>| member.expect("so are lists");
-        Rows::after(first, self.value(i).extra).map(judged)
+    fn rows(&self, i: usize) -> impl Iterator<Item = PostingRow> {
+        let first = row_id_of(self.key(i)).expect("items are judged when a page is loaded");
+        let judged = |member: Checked<PostingRow>| member.expect("so are lists");
+        PostingRows::after(first, self.value(i).extra).map(judged)
     }
 
     /// The rows of leaf entry `i`.
-    pub(crate) fn members(&self, i: usize) -> Vec<Member> {
+    pub(crate) fn members(&self, i: usize) -> Vec<PostingRow> {
         let mut out = Vec::new();
         self.append_members(i, &mut out);
         out
     }
 
-    fn append_members(&self, i: usize, out: &mut Vec<Member>) {
-        let row = row_of(self.key(i)).expect("items are judged when a page is loaded");
-        out.push(Member::first(row, self.list[i].tags & DEAD != 0));
+    fn append_members(&self, i: usize, out: &mut Vec<PostingRow>) {
+        let row = row_id_of(self.key(i)).expect("items are judged when a page is loaded");
+        out.push(PostingRow::first(row, self.list[i].tags & DEAD != 0));
         if self.is_list(i) {
             out.extend(self.rows(i));
         }
     }
 
     /// The rows of leaf entry `i` of a page that was not judged.
-    pub(crate) fn judged_members(&self, i: usize) -> Checked<Vec<Member>> {
-        let mut out = vec![Member::first(row_of(self.key(i))?, self.list[i].tags & DEAD != 0)];
+    pub(crate) fn checked_members(&self, i: usize) -> Checked<Vec<PostingRow>> {
+        let mut out =
+            vec![PostingRow::first(row_id_of(self.key(i))?, self.list[i].tags & DEAD != 0)];
         if self.is_list(i) {
             posting::decode(self.value(i).extra, &mut out)?;
         }
@@ -187,11 +189,11 @@ impl Entries {
 
     /// Tree key of the last row of entry `i`; of a list that was never judged, of its first row.
     pub(crate) fn last_key(&self, i: usize) -> Cow<'_, [u8]> {
-        self.judged_last_key(i).unwrap_or(Cow::Borrowed(self.key(i)))
+        self.checked_last_key(i).unwrap_or(Cow::Borrowed(self.key(i)))
     }
 
     /// Tree key of the last row of entry `i`.
-    fn judged_last_key(&self, i: usize) -> Checked<Cow<'_, [u8]>> {
+    fn checked_last_key(&self, i: usize) -> Checked<Cow<'_, [u8]>> {
         if !self.is_list(i) {
             return Ok(Cow::Borrowed(self.key(i)));
         }
@@ -199,8 +201,8 @@ impl Entries {
         if extra.is_empty() {
             return Err("a posting list without rows");
         }
-        let last = Rows::after(row_of(self.key(i))?, extra).last_row()?;
-        Ok(Cow::Owned([whose(self.key(i)), &last.to_bytes()].concat()))
+        let last = PostingRows::after(row_id_of(self.key(i))?, extra).last_row()?;
+        Ok(Cow::Owned([key_of(self.key(i)), &last.to_bytes()].concat()))
     }
 
     /// The entry that has `key`, or has it in its list: the last one not above it.
@@ -215,13 +217,13 @@ impl Entries {
 
     /// Puts a leaf entry in front of entry `pos`; if its row falls among those of the list before,
     /// the list is parted there.
-    pub(crate) fn add(&mut self, pos: usize, key: &[u8], value: Value<'_>) {
+    pub(crate) fn insert_row(&mut self, pos: usize, key: &[u8], value: EntryValue<'_>) {
         if pos > 0 && self.is_list(pos - 1) && *self.last_key(pos - 1) > *key {
             let mut members = self.members(pos - 1);
-            let row = row_of(key).expect("a tree key");
+            let row = row_id_of(key).expect("a tree key");
             let at = members.partition_point(|member| member.row < row);
             let mut behind = members.split_off(at);
-            behind.insert(0, Member::first(row, false));
+            behind.insert(0, PostingRow::first(row, false));
             assert!(value.extra.is_empty(), "lists and payload do not mix");
             let old = self.key(pos - 1).to_vec();
             self.list.remove(pos - 1);
@@ -233,23 +235,23 @@ impl Entries {
     }
 
     /// Puts rows of one key, the first of which `key` has, in front of entry `pos`.
-    pub(crate) fn insert_rows(&mut self, pos: usize, key: &[u8], members: &[Member]) {
+    pub(crate) fn insert_rows(&mut self, pos: usize, key: &[u8], members: &[PostingRow]) {
         debug_assert!(pos == 0 || *self.last_key(pos - 1) < *key);
         let record = self.store_rows(key, members);
         self.list.insert(pos, record);
     }
 
-    fn store_rows(&mut self, key: &[u8], members: &[Member]) -> Record {
+    fn store_rows(&mut self, key: &[u8], members: &[PostingRow]) -> EntryRecord {
         let list = posting::encode(members);
         let tag = if list.is_empty() { 0 } else { POSTING };
         let dead = if members[0].dead { DEAD } else { 0 };
-        self.store(key, Value { extra: &list, tags: tag | dead, ..Value::default() })
+        self.store(key, EntryValue { extra: &list, tags: tag | dead, ..EntryValue::default() })
     }
 
     /// Every row of a leaf.
-    pub(crate) fn rows_of_all(&self) -> impl Iterator<Item = RowId> {
+    pub(crate) fn all_rows(&self) -> impl Iterator<Item = RowId> {
         (0..self.len()).flat_map(|i| {
-            let first = row_of(self.key(i)).expect("items are judged when a page is loaded");
+            let first = row_id_of(self.key(i)).expect("items are judged when a page is loaded");
             let list = self.is_list(i).then(|| self.rows(i).map(|member| member.row));
             std::iter::once(first).chain(list.into_iter().flatten())
         })
@@ -257,7 +259,7 @@ impl Entries {
 
     /// Of each leaf entry keeps the rows for which `keep` of its position, the row's position
     /// there, and the row holds. What stays as it is keeps its bytes where they are.
-    pub(crate) fn keep_rows(&mut self, mut keep: impl FnMut(usize, usize, &Member) -> bool) {
+    pub(crate) fn keep_rows(&mut self, mut keep: impl FnMut(usize, usize, &PostingRow) -> bool) {
         let (mut kept, mut members) = (0, Vec::new());
         for i in 0..self.len() {
             members.clear();
@@ -271,7 +273,7 @@ impl Entries {
             self.list[kept] = match members.len() == count {
                 true => self.list[i],
                 false => {
-                    let key = [whose(self.key(i)), &first.row.to_bytes()].concat();
+                    let key = [key_of(self.key(i)), &first.row.to_bytes()].concat();
                     self.store_rows(&key, &members)
                 }
             };
@@ -281,19 +283,19 @@ impl Entries {
     }
 
     /// Could leaf entries `i` and `i + 1` share an item?
-    fn alike(&self, i: usize) -> bool {
+    fn may_share_item(&self, i: usize) -> bool {
         let plain = |i: usize| self.list[i].extra == 0 || self.is_list(i);
         let (one, two) = (&self.list[i], &self.list[i + 1]);
         one.key == two.key
             && plain(i)
             && plain(i + 1)
-            && whose(self.key(i)) == whose(self.key(i + 1))
+            && key_of(self.key(i)) == key_of(self.key(i + 1))
     }
 
     /// Puts the rows of each key together, in lists of at most `most` bytes. False: there is
     /// nothing to put together. Entries with payload stay alone.
     pub(crate) fn deduplicate(&mut self, most: usize) -> bool {
-        if !self.has_twins() {
+        if !self.has_duplicates() {
             return false;
         }
         let (mut out, mut i) = (Entries::default(), 0);
@@ -302,7 +304,7 @@ impl Entries {
         let mut members = Vec::new();
         while i < self.len() {
             let first = i;
-            while i + 1 < self.len() && self.alike(i) {
+            while i + 1 < self.len() && self.may_share_item(i) {
                 i += 1;
             }
             i += 1;
@@ -312,7 +314,7 @@ impl Entries {
             }
             members.clear();
             (first..i).for_each(|i| self.append_members(i, &mut members));
-            out.push_lists(whose(self.key(first)), &members, most);
+            out.push_lists(key_of(self.key(first)), &members, most);
         }
         let fewer = out.len() < self.len();
         if fewer {
@@ -322,12 +324,12 @@ impl Entries {
     }
 
     /// Are there two leaf entries that could share an item?
-    pub(crate) fn has_twins(&self) -> bool {
-        (1..self.len()).any(|i| self.alike(i - 1))
+    pub(crate) fn has_duplicates(&self) -> bool {
+        (1..self.len()).any(|i| self.may_share_item(i - 1))
     }
 
     /// Appends rows of one key in lists of at most `most` bytes.
-    pub(crate) fn push_lists(&mut self, key: &[u8], members: &[Member], most: usize) {
+    pub(crate) fn push_lists(&mut self, key: &[u8], members: &[PostingRow], most: usize) {
         let most = most.min(posting::MAX_BYTES).min(MAX_KEY_BYTES - key.len() - posting::ROW);
         let mut rest = members;
         let mut bytes = Vec::with_capacity(most);
@@ -348,7 +350,10 @@ impl Entries {
             whole.extend_from_slice(&first.row.to_bytes());
             let tag = if bytes.is_empty() { 0 } else { POSTING };
             let dead = if first.dead { DEAD } else { 0 };
-            self.push(&whole, Value { extra: &bytes, tags: tag | dead, ..Value::default() });
+            self.push(
+                &whole,
+                EntryValue { extra: &bytes, tags: tag | dead, ..EntryValue::default() },
+            );
             rest = &rest[count..];
         }
     }

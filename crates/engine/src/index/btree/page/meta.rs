@@ -12,7 +12,7 @@ use crate::buffer::{BufferPool, Mtr};
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, PageId, Xid};
-use crate::index::btree::page::edit::Frame;
+use crate::index::btree::page::edit::NodeHeader;
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::node::{Checked, ROOT};
 use crate::page::header::{self, HEADER_SIZE, LOWER, u32_at};
@@ -76,7 +76,7 @@ pub(crate) fn format(pool: &BufferPool, file: FileId) -> Result<()> {
         return Err(Error::Invalid(format!("file {} of a new index is not empty", file.0)));
     }
     let pins = (pool.pin_new(PageId::new(file, 0))?, pool.pin_new(PageId::new(file, 1))?);
-    let root = Frame { flags: ROOT, ..Frame::default() }
+    let root = NodeHeader { flags: ROOT, ..NodeHeader::default() }
         .image_of(&Entries::default())
         .expect("an empty page fits");
     let mut mtr = Mtr::new(pool);

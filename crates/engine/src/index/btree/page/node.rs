@@ -52,7 +52,7 @@ use crate::ids::RowId;
 use crate::index::btree::counters::count;
 use crate::index::btree::page::read::PageRead;
 pub(crate) use crate::index::btree::page::read::common;
-use crate::index::btree::page::search::Given;
+use crate::index::btree::page::search::SearchBounds;
 use crate::page::PageKind;
 use crate::page::buf::gather;
 use crate::page::header::{self, FLAGS, GARBAGE, HEADER_SIZE, KIND, LOWER, OWNER, SPECIAL, UPPER};
@@ -165,7 +165,7 @@ impl Item {
 
 /// Where a search ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
+pub(crate) struct SearchPosition {
     /// First entry not below the key.
     pub(crate) pos: usize,
     /// Is it the key itself?
@@ -258,7 +258,7 @@ impl<R: PageRead> Node<R> {
     }
 
     /// Bytes free in one piece.
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn free_bytes(&self) -> usize {
         self.upper - HEADER_SIZE - self.count * SLOT
     }
 
@@ -506,8 +506,8 @@ impl<R: PageRead> Node<R> {
     }
 
     /// First entry not below `key`.
-    pub(crate) fn search(&self, key: &[u8]) -> Checked<Found> {
-        self.probe(key, Given::NOTHING).map(|probe| probe.found)
+    pub(crate) fn search(&self, key: &[u8]) -> Checked<SearchPosition> {
+        self.search_within(key, SearchBounds::NOTHING).map(|probe| probe.found)
     }
 }
 
@@ -520,6 +520,6 @@ impl<'a> Node<&'a [u8; PAGE_SIZE]> {
 
     /// Bytes of the page that are in use.
     pub(crate) fn used_bytes(&self) -> usize {
-        (PAGE_SIZE - self.room()).saturating_sub(self.garbage)
+        (PAGE_SIZE - self.free_bytes()).saturating_sub(self.garbage)
     }
 }

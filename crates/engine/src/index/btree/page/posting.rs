@@ -12,7 +12,7 @@
 //! Does not do: decide when rows are put together (`edit`, `insert`), latch, log.
 
 use crate::ids::RowId;
-use crate::index::btree::page::node::{Checked, Found, Item, Node, POSTING};
+use crate::index::btree::page::node::{Checked, Item, Node, POSTING, SearchPosition};
 use crate::index::btree::page::read::PageRead;
 
 /// Most bytes of a list: inserting into one moves up to all of them.
@@ -23,7 +23,7 @@ pub(crate) const ROW: usize = RowId::SIZE;
 
 /// One row of an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Member {
+pub(crate) struct PostingRow {
     /// The row.
     pub(crate) row: RowId,
     /// Marked dead to everyone (a hint).
@@ -34,10 +34,10 @@ pub(crate) struct Member {
     pub(crate) hint: usize,
 }
 
-impl Member {
+impl PostingRow {
     /// The row that an item has in its key.
-    pub(crate) fn first(row: RowId, dead: bool) -> Member {
-        Member { row, dead, start: 0, hint: 0 }
+    pub(crate) fn first(row: RowId, dead: bool) -> PostingRow {
+        PostingRow { row, dead, start: 0, hint: 0 }
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn push(out: &mut Vec<u8>, before: RowId, row: RowId, dead: bool) {
 }
 
 /// The list of the members after the first one.
-pub(crate) fn encode(members: &[Member]) -> Vec<u8> {
+pub(crate) fn encode(members: &[PostingRow]) -> Vec<u8> {
     let mut out = Vec::new();
     members.windows(2).for_each(|pair| push(&mut out, pair[0].row, pair[1].row, pair[1].dead));
     out
@@ -89,20 +89,20 @@ fn long_number(bytes: &[u8], at: &mut usize) -> Checked<u32> {
 }
 
 /// The rows of a list, one by one.
-pub(crate) struct Rows<'b> {
+pub(crate) struct PostingRows<'b> {
     bytes: &'b [u8],
     at: usize,
     before: RowId,
 }
 
-impl<'b> Rows<'b> {
+impl<'b> PostingRows<'b> {
     /// The rows of the list in `bytes`, which follow `first`.
-    pub(crate) fn after(first: RowId, bytes: &'b [u8]) -> Rows<'b> {
-        Rows { bytes, at: 0, before: first }
+    pub(crate) fn after(first: RowId, bytes: &'b [u8]) -> PostingRows<'b> {
+        PostingRows { bytes, at: 0, before: first }
     }
 
     #[inline]
-    fn read(&mut self) -> Checked<Member> {
+    fn read(&mut self) -> Checked<PostingRow> {
         let (bytes, before, start) = (self.bytes, self.before, self.at);
         let mut at = start;
         let blocks = number(bytes, &mut at)?;
@@ -117,7 +117,7 @@ impl<'b> Rows<'b> {
             return Err("the rows of a posting list do not ascend");
         }
         (self.at, self.before) = (at, row);
-        Ok(Member { row, dead, start, hint })
+        Ok(PostingRow { row, dead, start, hint })
     }
 
     /// The last row, of which all are judged on the way.
@@ -129,36 +129,36 @@ impl<'b> Rows<'b> {
     }
 }
 
-impl Iterator for Rows<'_> {
-    type Item = Checked<Member>;
+impl Iterator for PostingRows<'_> {
+    type Item = Checked<PostingRow>;
 
     #[inline]
-    fn next(&mut self) -> Option<Checked<Member>> {
+    fn next(&mut self) -> Option<Checked<PostingRow>> {
         (self.at < self.bytes.len()).then(|| self.read())
     }
 }
 
 /// Appends the rows of the list in `bytes`, which follow the last of `members`.
-pub(crate) fn decode(bytes: &[u8], members: &mut Vec<Member>) -> Checked<()> {
+pub(crate) fn decode(bytes: &[u8], members: &mut Vec<PostingRow>) -> Checked<()> {
     let first = members.last().expect("a list follows the row in the key").row;
     if bytes.is_empty() {
         return Err("a posting list without rows");
     }
     // Most rows take two bytes.
     members.reserve(bytes.len() / 2);
-    for member in Rows::after(first, bytes) {
+    for member in PostingRows::after(first, bytes) {
         members.push(member?);
     }
     Ok(())
 }
 
 /// The encoded key of a tree key.
-pub(crate) fn whose(key: &[u8]) -> &[u8] {
+pub(crate) fn key_of(key: &[u8]) -> &[u8] {
     &key[..key.len().saturating_sub(RowId::SIZE)]
 }
 
 /// The row of a tree key.
-pub(crate) fn row_of(key: &[u8]) -> Checked<RowId> {
+pub(crate) fn row_id_of(key: &[u8]) -> Checked<RowId> {
     key.last_chunk().map(|row| RowId::from_bytes(*row)).ok_or("a key without a row id")
 }
 
@@ -173,7 +173,7 @@ pub(crate) struct RowPosition {
 
 /// Where a tree key is on a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Spot {
+pub(crate) enum EntryPosition {
     /// Nowhere; it would come in front of this entry.
     Gap(usize),
     /// Nowhere; it would be this member of the list of this entry.
@@ -182,12 +182,12 @@ pub(crate) enum Spot {
     Present(RowPosition),
 }
 
-impl Spot {
+impl EntryPosition {
     /// The entry that it is, or in front of which it would be put.
     pub(crate) fn pos(self) -> usize {
         match self {
-            Spot::Gap(pos) | Spot::Present(RowPosition { entry: pos, .. }) => pos,
-            Spot::InsideList(before) => before.entry + 1,
+            EntryPosition::Gap(pos) | EntryPosition::Present(RowPosition { entry: pos, .. }) => pos,
+            EntryPosition::InsideList(before) => before.entry + 1,
         }
     }
 }
@@ -199,9 +199,9 @@ impl<R: PageRead> Node<R> {
     }
 
     /// The rows of leaf entry `i`, in place of what `out` held.
-    pub(crate) fn members(&self, i: usize, out: &mut Vec<Member>) -> Checked<()> {
+    pub(crate) fn members(&self, i: usize, out: &mut Vec<PostingRow>) -> Checked<()> {
         out.clear();
-        out.push(Member::first(self.row(i)?, self.is_dead(i)));
+        out.push(PostingRow::first(self.row(i)?, self.is_dead(i)));
         if !self.is_list(i) {
             return Ok(());
         }
@@ -218,7 +218,7 @@ impl<R: PageRead> Node<R> {
         if list.is_empty() {
             return Err("a posting list without rows");
         }
-        for member in Rows::after(first, list) {
+        for member in PostingRows::after(first, list) {
             rows.push(member?.row);
         }
         Ok(())
@@ -236,31 +236,35 @@ impl<R: PageRead> Node<R> {
     }
 
     /// Where `key` is, whose search on this leaf ended at `found`.
-    pub(crate) fn locate(&self, found: Found, key: &[u8]) -> Checked<Spot> {
+    pub(crate) fn entry_position(
+        &self,
+        found: SearchPosition,
+        key: &[u8],
+    ) -> Checked<EntryPosition> {
         if found.exact {
-            return Ok(Spot::Present(RowPosition { entry: found.pos, member: 0 }));
+            return Ok(EntryPosition::Present(RowPosition { entry: found.pos, member: 0 }));
         }
         let Some(before) = found.pos.checked_sub(1).filter(|i| self.is_list(*i)) else {
-            return Ok(Spot::Gap(found.pos));
+            return Ok(EntryPosition::Gap(found.pos));
         };
         let item = self.item(before)?;
-        if !self.has_key(before, &item, whose(key)) {
-            return Ok(Spot::Gap(found.pos));
+        if !self.has_key(before, &item, key_of(key)) {
+            return Ok(EntryPosition::Gap(found.pos));
         }
-        let row = row_of(key)?;
+        let row = row_id_of(key)?;
         let mut bytes = Vec::new();
         let list = self.page.slice(item.extra, item.extra_len(), &mut bytes);
-        for (i, member) in Rows::after(self.row_of(before, &item), list).enumerate() {
+        for (i, member) in PostingRows::after(self.row_of(before, &item), list).enumerate() {
             let member = member?;
             if member.row >= row {
                 let position = RowPosition { entry: before, member: i + 1 };
                 return Ok(match member.row == row {
-                    true => Spot::Present(position),
-                    false => Spot::InsideList(position),
+                    true => EntryPosition::Present(position),
+                    false => EntryPosition::InsideList(position),
                 });
             }
         }
-        Ok(Spot::Gap(found.pos))
+        Ok(EntryPosition::Gap(found.pos))
     }
 
     /// Is `key` the encoded key of leaf entry `i`, whose item is `item`?
@@ -274,7 +278,7 @@ mod tests {
     use super::*;
     use rightlink_env::Rng;
 
-    fn rows(rng: &mut Rng, count: usize) -> Vec<Member> {
+    fn rows(rng: &mut Rng, count: usize) -> Vec<PostingRow> {
         let spread = [1, 3, 200, 1 << 20, 1 << 32][rng.index(5)];
         let mut rows: Vec<RowId> = (0..count)
             .map(|_| RowId::new(rng.below(spread) as u32, rng.below(1 << 16) as u16))
@@ -282,7 +286,7 @@ mod tests {
         rows.extend([RowId::new(0, 0), RowId::new(u32::MAX, u16::MAX)]);
         rows.sort_unstable();
         rows.dedup();
-        rows.into_iter().map(|row| Member::first(row, rng.chance(1, 5))).collect()
+        rows.into_iter().map(|row| PostingRow::first(row, rng.chance(1, 5))).collect()
     }
 
     /// What is encoded comes back, hint bits where they are said to be, and a list without some of
@@ -296,11 +300,12 @@ mod tests {
             let mut bytes = encode(&members);
             let mut back = vec![members[0]];
             decode(&bytes, &mut back).unwrap();
-            let plain = |list: &[Member]| -> Vec<_> {
+            let plain = |list: &[PostingRow]| -> Vec<_> {
                 list.iter().map(|member| (member.row, member.dead)).collect()
             };
             assert_eq!(plain(&back), plain(&members));
-            let some: Vec<Member> = members.iter().copied().filter(|_| rng.chance(1, 2)).collect();
+            let some: Vec<PostingRow> =
+                members.iter().copied().filter(|_| rng.chance(1, 2)).collect();
             assert!(encode(&some).len() <= bytes.len());
             for member in &back[1..] {
                 bytes[member.hint] |= 1;
@@ -324,7 +329,7 @@ mod tests {
             let mut bytes = vec![0; len];
             rng.fill(&mut bytes);
             let first = RowId::new(rng.next_u64() as u32, rng.next_u64() as u16);
-            let mut members = vec![Member::first(first, false)];
+            let mut members = vec![PostingRow::first(first, false)];
             match decode(&bytes, &mut members) {
                 Ok(()) => {
                     good += 1;
@@ -339,8 +344,8 @@ mod tests {
     /// A hundred rows of one key, one in a hundred blocks: three bytes a row at most.
     #[test]
     fn lists_are_small() {
-        let members: Vec<Member> = (0..100u32)
-            .map(|n| Member::first(RowId::new(n * 100 + n % 7, (n * 37 % 90) as u16), false))
+        let members: Vec<PostingRow> = (0..100u32)
+            .map(|n| PostingRow::first(RowId::new(n * 100 + n % 7, (n * 37 % 90) as u16), false))
             .collect();
         assert!(encode(&members).len() <= 300);
     }

@@ -5,10 +5,10 @@
 //! Does not do: decide which rows are dead; latch; log.
 
 use crate::config::PAGE_SIZE;
-use crate::index::btree::page::edit::{self, Frame};
+use crate::index::btree::page::edit::{self, NodeHeader};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::node::{Checked, Item, Node};
-use crate::index::btree::page::posting::{Member, RowPosition};
+use crate::index::btree::page::posting::{PostingRow, RowPosition};
 use crate::page::PageMut;
 
 /// More changed entries than this on one page are logged as a fresh image: one by one they take
@@ -61,7 +61,7 @@ impl LeafRemoval {
             LeafRemoval::Entries(removals) => {
                 for EntryRemoval { entry, item, left } in removals.iter().rev() {
                     match left.is_empty() {
-                        true => edit::remove_at(page, *entry, item),
+                        true => edit::remove_entry(page, *entry, item),
                         false => shorten(page, *entry, item, left),
                     }
                 }
@@ -74,7 +74,7 @@ impl LeafRemoval {
                 {
                     shorten(page, *entry, item, left);
                 }
-                edit::remove_all(page, &whole);
+                edit::remove_entries(page, &whole);
             }
         }
     }
@@ -82,17 +82,17 @@ impl LeafRemoval {
 
 /// The leaf encoded again, without `rows`.
 fn image_without(node: &Node<&[u8; PAGE_SIZE]>, rows: &[RowPosition]) -> Checked<LeafRemoval> {
-    let frame = Frame::of(node, 0);
+    let header = NodeHeader::of(node, 0);
     let mut entries = Entries::load(node)?;
     // Both ascend.
     let mut rows = rows.iter().copied().peekable();
     entries.keep_rows(|entry, member, _| rows.next_if_eq(&RowPosition { entry, member }).is_none());
     // Fewer rows than before under the same fences: the prefix can only grow.
-    frame.image_of(&entries).map(LeafRemoval::Image).ok_or("a page overflows")
+    header.image_of(&entries).map(LeafRemoval::Image).ok_or("a page overflows")
 }
 
 /// Leaves an entry those rows of its list that stay.
-fn shorten(page: &mut PageMut<'_>, entry: usize, item: &Item, left: &[Member]) {
+fn shorten(page: &mut PageMut<'_>, entry: usize, item: &Item, left: &[PostingRow]) {
     rightlink_env::points::hit("btree.delete.shortened");
     edit::shrink_list(page, entry, item, left);
 }
@@ -102,7 +102,7 @@ pub(crate) struct EntryRemoval {
     entry: usize,
     item: Item,
     /// The rows that stay.
-    left: Vec<Member>,
+    left: Vec<PostingRow>,
 }
 
 /// The entries that lose `rows`.

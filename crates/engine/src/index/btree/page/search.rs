@@ -15,42 +15,43 @@ use std::hint::select_unpredictable;
 
 use crate::index::btree::counters::{self, count};
 use crate::index::btree::optimisations::Optimisations;
-use crate::index::btree::page::node::{Checked, Found, HEAD, Node, head_of};
+use crate::index::btree::page::node::{Checked, HEAD, Node, SearchPosition, head_of};
 use crate::index::btree::page::read::PageRead;
-use crate::index::btree::page::simd::{Ranks, STEP, WINDOW, ranks};
+use crate::index::btree::page::simd::{Ranks, STEP, WINDOW, rank_heads};
 
 /// What is known before a page is searched.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Given {
+pub(crate) struct SearchBounds {
     /// The optimisations to use.
     pub(crate) set: Optimisations,
     /// Leading bytes of the key that are known to be equal to all keys between the page's fences,
     /// as far as those share any.
-    pub(crate) known: usize,
+    pub(crate) shared_bytes: usize,
     /// Entries before this one are known to be below the key.
     pub(crate) from: usize,
 }
 
-impl Given {
+impl SearchBounds {
     /// Nothing is known.
-    pub(crate) const NOTHING: Given = Given { set: Optimisations::ALL, known: 0, from: 0 };
+    pub(crate) const NOTHING: SearchBounds =
+        SearchBounds { set: Optimisations::ALL, shared_bytes: 0, from: 0 };
 }
 
 /// Where a search ended, and what it learnt on the way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Probe {
+pub(crate) struct SearchResult {
     /// The place.
-    pub(crate) found: Found,
+    pub(crate) found: SearchPosition,
     /// Leading bytes shared with the entry before the place, if a whole comparison told.
     below: Option<usize>,
     /// Likewise with the entry at the place.
     above: Option<usize>,
 }
 
-impl Probe {
+impl SearchResult {
     #[inline(always)]
-    fn at(pos: usize) -> Probe {
-        Probe { found: Found { pos, exact: false }, below: None, above: None }
+    fn at(pos: usize) -> SearchResult {
+        SearchResult { found: SearchPosition { pos, exact: false }, below: None, above: None }
     }
 
     /// Leading bytes that the entry at the place is known to share with the key.
@@ -73,28 +74,28 @@ fn same_head(a: u32, b: u32) -> usize {
 impl<R: PageRead> Node<R> {
     /// First entry not below `key`.
     #[inline(always)]
-    pub(crate) fn probe(&self, key: &[u8], given: Given) -> Checked<Probe> {
-        if counters::is_on() || !given.set.has(Optimisations::HEADS) {
-            return self.probe_otherwise(key, given);
+    pub(crate) fn search_within(&self, key: &[u8], bounds: SearchBounds) -> Checked<SearchResult> {
+        if counters::is_on() || !bounds.set.has(Optimisations::HEADS) {
+            return self.search_counted_or_plain(key, bounds);
         }
-        self.probe_heads::<false>(key, given)
+        self.search_heads::<false>(key, bounds)
     }
 
     /// Searches that are counted, and those without heads: apart from the others, which are short.
     #[cold]
     #[inline(never)]
-    fn probe_otherwise(&self, key: &[u8], given: Given) -> Checked<Probe> {
+    fn search_counted_or_plain(&self, key: &[u8], bounds: SearchBounds) -> Checked<SearchResult> {
         count(|c| c.pages += 1);
-        if given.set.has(Optimisations::HEADS) {
-            self.probe_heads::<true>(key, given)
+        if bounds.set.has(Optimisations::HEADS) {
+            self.search_heads::<true>(key, bounds)
         } else {
-            self.probe_keys(key, given)
+            self.search_keys(key, bounds)
         }
     }
 
     /// Order of `key` against what all keys of the page share, of which `known` bytes are equal.
     #[inline(always)]
-    fn rest_of_prefix(&self, key: &[u8], known: usize) -> Ordering {
+    fn compare_prefix_rest(&self, key: &[u8], known: usize) -> Ordering {
         if known >= self.prefix && key.len() >= self.prefix {
             return Ordering::Equal;
         }
@@ -112,25 +113,29 @@ impl<R: PageRead> Node<R> {
     }
 
     #[inline(always)]
-    fn probe_heads<const COUNT: bool>(&self, key: &[u8], given: Given) -> Checked<Probe> {
-        match self.rest_of_prefix(key, given.known) {
-            Ordering::Less => return Ok(Probe::at(0)),
-            Ordering::Greater => return Ok(Probe::at(self.count)),
+    fn search_heads<const COUNT: bool>(
+        &self,
+        key: &[u8],
+        bounds: SearchBounds,
+    ) -> Checked<SearchResult> {
+        match self.compare_prefix_rest(key, bounds.shared_bytes) {
+            Ordering::Less => return Ok(SearchResult::at(0)),
+            Ordering::Greater => return Ok(SearchResult::at(self.count)),
             Ordering::Equal => {}
         }
         let rem = &key[self.prefix..];
-        let search = Heads::<R, COUNT> { node: self, head: head_of(rem) };
-        let from = given.from.min(self.count);
-        let guesses = self.is_leaf() && given.set.has(Optimisations::SAMPLES);
+        let search = HeadSearch::<R, COUNT> { node: self, head: head_of(rem) };
+        let from = bounds.from.min(self.count);
+        let guesses = self.is_leaf() && bounds.set.has(Optimisations::SAMPLES);
         let first = match guesses {
-            true => search.near_guess(from, given.set.has(Optimisations::SIMD)),
+            true => search.interpolate(from, bounds.set.has(Optimisations::SIMD)),
             false => search.first(from, self.count),
         };
         match first {
-            First::Above(pos) => Ok(Probe::at(pos)),
-            First::Among(low, met, high) => {
-                let truncate = given.set.has(Optimisations::TRUNCATION);
-                search.among_equal(rem, (low, met, high), truncate)
+            HeadRange::Above(pos) => Ok(SearchResult::at(pos)),
+            HeadRange::Among(range) => {
+                let truncate = bounds.set.has(Optimisations::TRUNCATION);
+                search.search_equal_heads(rem, range, truncate)
             }
         }
     }
@@ -163,26 +168,26 @@ impl<R: PageRead> Node<R> {
 
     /// The plain way: whole keys, prefix and head like any other bytes.
     #[inline(never)]
-    fn probe_keys(&self, key: &[u8], given: Given) -> Checked<Probe> {
-        let truncate = given.set.has(Optimisations::TRUNCATION);
-        let (mut low, mut high) = (given.from.min(self.count), self.count);
-        let (mut below, mut above) = (given.known, given.known);
-        let mut probe = Probe::at(0);
+    fn search_keys(&self, key: &[u8], bounds: SearchBounds) -> Checked<SearchResult> {
+        let truncate = bounds.set.has(Optimisations::TRUNCATION);
+        let (mut low, mut high) = (bounds.from.min(self.count), self.count);
+        let (mut below, mut above) = (bounds.shared_bytes, bounds.shared_bytes);
+        let mut result = SearchResult::at(0);
         while low < high {
             let middle = low.midpoint(high);
             let skip = if truncate { below.min(above) } else { 0 };
             let (order, same) = self.cmp_key_from(middle, key, skip)?;
             match order {
-                Ordering::Less => (low, below, probe.below) = (middle + 1, same, Some(same)),
-                Ordering::Greater => (high, above, probe.above) = (middle, same, Some(same)),
+                Ordering::Less => (low, below, result.below) = (middle + 1, same, Some(same)),
+                Ordering::Greater => (high, above, result.above) = (middle, same, Some(same)),
                 Ordering::Equal => {
-                    probe.found = Found { pos: middle, exact: true };
-                    return Ok(probe);
+                    result.found = SearchPosition { pos: middle, exact: true };
+                    return Ok(result);
                 }
             }
         }
-        probe.found.pos = low;
-        Ok(probe)
+        result.found.pos = low;
+        Ok(result)
     }
 
     /// Order of entry `i` against `key`, and how many leading bytes are equal; `skip` are.
@@ -224,9 +229,9 @@ impl<R: PageRead> Node<R> {
     }
 
     /// Leading bytes of `key` known to be equal to both bounds of child `child`, where a search
-    /// ended at `probe`. No byte counts that an end of the level does not bound.
+    /// ended at `result`. No byte counts that an end of the level does not bound.
     #[inline(always)]
-    pub(crate) fn shared(&self, key: &[u8], probe: &Probe, child: usize) -> usize {
+    pub(crate) fn shared(&self, key: &[u8], result: &SearchResult, child: usize) -> usize {
         if self.left == 0 && child == 0 || self.right == 0 && child + 1 == self.count {
             return 0;
         }
@@ -235,34 +240,43 @@ impl<R: PageRead> Node<R> {
         // The bounds of the page's first and last child are its fences, which share the prefix.
         // A key that is a separator itself leads to the child right of it, or, where the end of a
         // range is looked for, to the one left of it.
-        let exact = probe.found.exact.then_some(probe.found.pos);
+        let exact = result.found.exact.then_some(result.found.pos);
         let low = match () {
             () if exact == Some(child) => key.len(),
             () if child == 0 => self.prefix,
-            () => probe.below.unwrap_or_else(|| by_head(child)),
+            () => result.below.unwrap_or_else(|| by_head(child)),
         };
         let high = match () {
             () if child + 1 == self.count => self.prefix,
             () if exact == Some(child + 1) => key.len(),
-            () => probe.above.unwrap_or_else(|| by_head(child + 1)),
+            () => result.above.unwrap_or_else(|| by_head(child + 1)),
         };
         low.min(high).min(key.len())
     }
 }
 
 /// What heads tell about a place.
-enum First {
+enum HeadRange {
     /// It is this one: the entry before it has a lesser head, the entry there a greater one.
     Above(usize),
-    /// Of the entries from the first to before the last of these, the one in the middle has the
-    /// head that is looked for.
-    Among(usize, usize, usize),
+    /// It is in this range, or right of it.
+    Among(EqualHeads),
+}
+
+/// Entries among which one has the head that is searched for.
+struct EqualHeads {
+    /// The first of them.
+    low: usize,
+    /// The one that has the head.
+    met: usize,
+    /// The one behind the last of them.
+    high: usize,
 }
 
 /// Where a head is, seen from where it should be.
-enum Side {
+enum HeadSide {
     /// There.
-    Inside(First),
+    Inside(HeadRange),
     /// After this entry, which has a lesser one.
     After(usize),
     /// Up to this entry, which has none that is less.
@@ -270,18 +284,18 @@ enum Side {
 }
 
 /// A search among the heads of a page.
-struct Heads<'n, R, const COUNT: bool> {
+struct HeadSearch<'n, R, const COUNT: bool> {
     node: &'n Node<R>,
     head: u32,
 }
 
-impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
+impl<R: PageRead, const COUNT: bool> HeadSearch<'_, R, COUNT> {
     #[inline]
     fn at(&self, i: usize) -> u32 {
         self.after(i, 0)
     }
 
-    /// As [`Heads::at`]; the first `skip` bytes are known to be equal.
+    /// As [`HeadSearch::at`]; the first `skip` bytes are known to be equal.
     #[inline(always)]
     fn after(&self, i: usize, skip: usize) -> u32 {
         let found = self.node.head(i);
@@ -296,34 +310,39 @@ impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
 
     /// The first of `low..high` that is not below the head, if none is met that is equal to it.
     #[inline(always)]
-    fn first(&self, low: usize, high: usize) -> First {
+    fn first(&self, low: usize, high: usize) -> HeadRange {
         let (mut base, mut count) = (low, high - low);
         while count > 0 {
             let half = count.div_ceil(2);
             let entry = self.at(base + half - 1);
             if entry == self.head {
-                return First::Among(base, base + half - 1, base + count);
+                return HeadRange::Among(EqualHeads {
+                    low: base,
+                    met: base + half - 1,
+                    high: base + count,
+                });
             }
             // A conditional move: the outcome cannot be predicted.
             base = select_unpredictable(entry < self.head, base + half, base);
             count = select_unpredictable(entry < self.head, count - half, half - 1);
         }
-        First::Above(base)
+        HeadRange::Above(base)
     }
 
     /// The place of the key that ends with `rem` when entry `met` has its head. It lies in
     /// `low..=high`, or beyond if all of those have lesser keys with that head. No byte that both
     /// bounds share with the key is looked at again; where they share the head, none is asked.
     #[inline(never)]
-    fn among_equal(
+    fn search_equal_heads(
         &self,
         rem: &[u8],
-        (mut low, met, mut high): (usize, usize, usize),
+        range: EqualHeads,
         truncate: bool,
-    ) -> Checked<Probe> {
+    ) -> Checked<SearchResult> {
         let node = self.node;
+        let EqualHeads { mut low, met, mut high } = range;
         let (mut end, mut step) = (high, 4);
-        let (mut probe, mut met) = (Probe::at(low), Some(met));
+        let (mut result, mut met) = (SearchResult::at(low), Some(met));
         // Bytes after the prefix that the entries at the bounds share with the key.
         let (mut below, mut above) = (0, 0);
         loop {
@@ -342,27 +361,27 @@ impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
                 };
                 let shared = Some(node.prefix + same);
                 match order {
-                    Ordering::Less => (low, below, probe.below) = (middle + 1, same, shared),
-                    Ordering::Greater => (high, above, probe.above) = (middle, same, shared),
+                    Ordering::Less => (low, below, result.below) = (middle + 1, same, shared),
+                    Ordering::Greater => (high, above, result.above) = (middle, same, shared),
                     Ordering::Equal => {
-                        probe.found = Found { pos: middle, exact: true };
-                        return Ok(probe);
+                        result.found = SearchPosition { pos: middle, exact: true };
+                        return Ok(result);
                     }
                 }
             }
             if low < end || end == node.count {
-                probe.found.pos = low;
-                return Ok(probe);
+                result.found.pos = low;
+                return Ok(result);
             }
             (end, step) = ((end + step).min(node.count), step * 4);
             high = end;
         }
     }
 
-    /// As [`Heads::first`], of `from..`, beginning where the head should be if heads grew evenly:
+    /// As [`HeadSearch::first`], of `from..`, beginning where the head should be if heads grew evenly:
     /// with a window of them, if `wide`.
     #[inline(always)]
-    fn near_guess(&self, from: usize, wide: bool) -> First {
+    fn interpolate(&self, from: usize, wide: bool) -> HeadRange {
         let end = self.node.count;
         if end - from < WINDOW {
             return self.first(from, end);
@@ -377,48 +396,52 @@ impl<R: PageRead, const COUNT: bool> Heads<'_, R, COUNT> {
         let share = u64::from(self.head - first) * span / u64::from(last.max(self.head) - first);
         let middle = (from + share as usize).min(end - 1);
         let at = match wide {
-            true => match self.around(middle) {
-                Side::Inside(first) => return first,
+            true => match self.rank_window(middle) {
+                HeadSide::Inside(first) => return first,
                 side => side,
             },
-            false if self.at(middle) < self.head => Side::After(middle),
-            false => Side::UpTo(middle),
+            false if self.at(middle) < self.head => HeadSide::After(middle),
+            false => HeadSide::UpTo(middle),
         };
-        self.widen(from, at)
+        self.gallop(from, at)
     }
 
     /// Where the head is, seen from the window around `middle`.
     #[inline]
-    fn around(&self, middle: usize) -> Side {
+    fn rank_window(&self, middle: usize) -> HeadSide {
         let end = self.node.count;
         let start = middle.saturating_sub(WINDOW / 2).min(end - WINDOW) / STEP * STEP;
-        let Ranks { below, equal } = ranks(self.node.page, start, self.head);
+        let Ranks { below, equal } = rank_heads(self.node.page, start, self.head);
         if COUNT {
             (start..start + WINDOW).for_each(|i| _ = self.at(i));
         }
         match below {
-            0 => Side::UpTo(start),
-            WINDOW => Side::After(start + WINDOW - 1),
+            0 => HeadSide::UpTo(start),
+            WINDOW => HeadSide::After(start + WINDOW - 1),
             _ if equal > 0 => {
                 let at = start + below;
-                Side::Inside(First::Among(at, at, at + equal))
+                HeadSide::Inside(HeadRange::Among(EqualHeads {
+                    low: at,
+                    met: at,
+                    high: at + equal,
+                }))
             }
-            _ => Side::Inside(First::Above(start + below)),
+            _ => HeadSide::Inside(HeadRange::Above(start + below)),
         }
     }
 
     /// The search goes on from a place beside which the head was not found, in growing steps.
-    fn widen(&self, from: usize, at: Side) -> First {
+    fn gallop(&self, from: usize, at: HeadSide) -> HeadRange {
         let (end, mut step) = (self.node.count, 4);
         match at {
-            Side::Inside(first) => first,
-            Side::After(mut low) => {
+            HeadSide::Inside(first) => first,
+            HeadSide::After(mut low) => {
                 while low + step < end && self.at(low + step) < self.head {
                     (low, step) = (low + step, step * 4);
                 }
                 self.first(low + 1, (low + step + 1).min(end))
             }
-            Side::UpTo(high) => {
+            HeadSide::UpTo(high) => {
                 let mut high = high.max(from);
                 while high >= from + step && self.at(high - step) >= self.head {
                     (high, step) = (high - step, step * 4);

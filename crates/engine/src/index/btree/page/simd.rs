@@ -6,7 +6,7 @@
 //!
 //! Invariants: both ways give the same counts, of any bytes. Words are loaded one by one, so that
 //! an optimistic reader may do it as well (R11).
-//! Does not do: choose the place (`probe`).
+//! Does not do: choose the place (`search`).
 
 use crate::index::btree::page::node::SLOT;
 use crate::index::btree::page::read::PageRead;
@@ -30,14 +30,14 @@ pub(crate) struct Ranks {
 
 /// Ranks the heads of the window that begins with slot `first`, all of whose slots are on the page.
 #[inline]
-pub(crate) fn ranks<R: PageRead>(page: R, first: usize, head: u32) -> Ranks {
+pub(crate) fn rank_heads<R: PageRead>(page: R, first: usize, head: u32) -> Ranks {
     let word = word_of(first);
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
         // SAFETY: the processor has what the function is compiled for.
-        return unsafe { ranks_wide(page, word, head) };
+        return unsafe { rank_heads_avx2(page, word, head) };
     }
-    ranks_plain(page, word, head)
+    rank_heads_plain(page, word, head)
 }
 
 /// The word that slot `first` begins with.
@@ -47,23 +47,23 @@ fn word_of(first: usize) -> usize {
 }
 
 /// One head after the other, of four in three words.
-fn ranks_plain<R: PageRead>(page: R, word: usize, head: u32) -> Ranks {
-    let mut ranks = Ranks { below: 0, equal: 0 };
+fn rank_heads_plain<R: PageRead>(page: R, word: usize, head: u32) -> Ranks {
+    let mut rank_heads = Ranks { below: 0, equal: 0 };
     for word in (word..).step_by(STEP * SLOT / 8).take(WINDOW / STEP) {
         let [a, b, c] = [page.word(word), page.word(word + 1), page.word(word + 2)];
         for found in [a >> 16, b, b >> 48 | c << 16, c >> 32] {
             let found = (found as u32).swap_bytes();
-            ranks.below += usize::from(found < head);
-            ranks.equal += usize::from(found == head);
+            rank_heads.below += usize::from(found < head);
+            rank_heads.equal += usize::from(found == head);
         }
     }
-    ranks
+    rank_heads
 }
 
 /// Eight heads at a time. Their order inside a register does not matter to who counts.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,popcnt")]
-fn ranks_wide<R: PageRead>(page: R, word: usize, head: u32) -> Ranks {
+fn rank_heads_avx2<R: PageRead>(page: R, word: usize, head: u32) -> Ranks {
     use std::arch::x86_64::{
         __m256i, _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_max_epu32, _mm256_movemask_ps,
         _mm256_set_epi64x, _mm256_set1_epi32, _mm256_setr_epi8, _mm256_shuffle_epi8,
@@ -123,10 +123,10 @@ mod tests {
                     below: heads().filter(|head| *head < wanted).count(),
                     equal: heads().filter(|head| *head == wanted).count(),
                 };
-                assert_eq!(ranks(&image, first, wanted), expected);
-                assert_eq!(ranks(page.view(), first, wanted), expected);
-                assert_eq!(ranks_plain(&image, word_of(first), wanted), expected);
-                assert_eq!(ranks_plain(page.view(), word_of(first), wanted), expected);
+                assert_eq!(rank_heads(&image, first, wanted), expected);
+                assert_eq!(rank_heads(page.view(), first, wanted), expected);
+                assert_eq!(rank_heads_plain(&image, word_of(first), wanted), expected);
+                assert_eq!(rank_heads_plain(page.view(), word_of(first), wanted), expected);
             }
         }
     }

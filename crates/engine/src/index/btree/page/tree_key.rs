@@ -24,17 +24,17 @@ impl TreeKey {
     /// The whole tree key of an entry.
     #[inline]
     pub(crate) fn new(key: &[u8], row: RowId) -> TreeKey {
-        TreeKey::of([key, &row.to_bytes()])
+        TreeKey::of(key, &row.to_bytes())
     }
 
     /// Where the rows of a key begin: the key alone.
     #[inline]
     pub(crate) fn before_rows(key: &[u8]) -> TreeKey {
-        TreeKey::of([key, &[]])
+        TreeKey::of(key, &[])
     }
 
     #[inline]
-    fn of([key, row]: [&[u8]; 2]) -> TreeKey {
+    fn of(key: &[u8], row: &[u8]) -> TreeKey {
         let (mut short, mut long, len) = ([0; SHORT], Vec::new(), key.len() + row.len());
         match short.get_mut(..len) {
             Some(out) => {

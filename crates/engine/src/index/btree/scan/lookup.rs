@@ -18,13 +18,13 @@ use crate::error::Result;
 use crate::ids::RowId;
 use crate::index::am::Few;
 use crate::index::btree::optimisations::Optimisations;
-use crate::index::btree::page::node::{Checked, DEAD, Found, Item, Node, POSTING};
-use crate::index::btree::page::posting::Member;
+use crate::index::btree::page::node::{Checked, DEAD, Item, Node, POSTING, SearchPosition};
+use crate::index::btree::page::posting::PostingRow;
 use crate::index::btree::page::read::PageRead;
-use crate::index::btree::page::search::Given;
+use crate::index::btree::page::search::SearchBounds;
 use crate::index::btree::page::tree_key::tree_key;
-use crate::index::btree::search::Aim;
-use crate::index::btree::search::cursor::Cursor;
+use crate::index::btree::search::SearchTarget;
+use crate::index::btree::search::cursor::{LeafAt, LeafCursor};
 use crate::index::btree::tree::Tree;
 use crate::page::PageView;
 
@@ -32,7 +32,7 @@ use crate::page::PageView;
 pub(crate) type FoundFn<'f> = &'f mut dyn FnMut(usize, RowId, &[u8]);
 
 /// A list of keys, and how far it has come.
-struct Walk<'k, 'f> {
+struct KeyListLookup<'k, 'f> {
     set: Optimisations,
     keys: &'k [&'k [u8]],
     /// The key that is looked for.
@@ -41,35 +41,35 @@ struct Walk<'k, 'f> {
     from: Option<Vec<u8>>,
     /// Where they went on in this leaf: what lies below was handed out.
     floor: Option<Vec<u8>>,
-    members: Vec<Member>,
+    members: Vec<PostingRow>,
     found: FoundFn<'f>,
 }
 
 impl Tree {
     /// See [`crate::index::am::AccessMethod::few`].
     pub(crate) fn few(&self, key: &[u8]) -> Result<Option<Few>> {
-        let _registered = self.registrations.enter();
+        let _registered = self.registrations.register();
         let mut few = Few::default();
-        let read = |node: &Node<PageView<'_>>, at: Found, shared| {
-            matches(node, key, (at.pos, shared), |row, _| few.push(row))
+        let read = |node: &Node<PageView<'_>>, at: SearchPosition, shared| {
+            take_matches(node, key, at.pos, shared, |row, _| few.push(row))
         };
-        let all = self.glance(key, read)? == Some(true);
+        let all = self.read_leaf_unlatched(key, read)? == Some(true);
         Ok(all.then_some(few))
     }
 
     /// See [`crate::index::am::AccessMethod::lookup`].
     pub(crate) fn lookup(&self, keys: &[&[u8]], found: FoundFn<'_>) -> Result<()> {
         debug_assert!(keys.is_sorted(), "the keys ascend");
-        let _registered = self.registrations.enter();
+        let _registered = self.registrations.register();
         if let [key] = keys {
-            let mut copied = Matches::default();
-            let read = |node: &Node<PageView<'_>>, at: Found, shared| {
-                matches(node, key, (at.pos, shared), |row, item| {
+            let mut copied = CopiedMatches::default();
+            let read = |node: &Node<PageView<'_>>, at: SearchPosition, shared| {
+                take_matches(node, key, at.pos, shared, |row, item| {
                     copied.take(node, row, item);
                     true
                 })
             };
-            if self.glance(key, read)? == Some(true) {
+            if self.read_leaf_unlatched(key, read)? == Some(true) {
                 copied.one.into_iter().for_each(|row| found(0, row, &[]));
                 copied.more.iter().for_each(|(row, payload)| found(0, *row, payload));
                 return Ok(());
@@ -77,13 +77,18 @@ impl Tree {
         }
         let set = self.switches.get();
         let (from, floor, members) = (None, None, Vec::new());
-        let mut walk = Walk { set, keys, at: 0, from, floor, members, found };
-        let mut cursor = Cursor::default();
-        while walk.at < keys.len() {
-            let from = walk.from.take();
-            walk.floor.clone_from(&from);
-            let aim = Aim::At(from.as_deref().unwrap_or(keys[walk.at]));
-            let leaf = cursor.read(self, aim, || (), |(_, node, at)| walk.leaf(&node, at.pos));
+        let mut list_lookup = KeyListLookup { set, keys, at: 0, from, floor, members, found };
+        let mut cursor = LeafCursor::default();
+        while list_lookup.at < keys.len() {
+            let from = list_lookup.from.take();
+            list_lookup.floor.clone_from(&from);
+            let target = SearchTarget::At(from.as_deref().unwrap_or(keys[list_lookup.at]));
+            let leaf = cursor.read(
+                self,
+                target,
+                || (),
+                |LeafAt { node, found, .. }| list_lookup.leaf(&node, found.pos),
+            );
             cursor.set_near([leaf?, 0]);
         }
         Ok(())
@@ -92,13 +97,13 @@ impl Tree {
 
 /// Entries copied out of a page that is not latched.
 #[derive(Default)]
-struct Matches {
+struct CopiedMatches {
     /// The first, if it has no payload: most lookups find one such.
     one: Option<RowId>,
     more: Vec<(RowId, Vec<u8>)>,
 }
 
-impl Matches {
+impl CopiedMatches {
     fn take<R: PageRead>(&mut self, node: &Node<R>, row: RowId, item: Option<&Item>) {
         let item = item.filter(|item| item.extra_len() != 0);
         if item.is_none() && self.one.is_none() && self.more.is_empty() {
@@ -117,10 +122,11 @@ impl Matches {
 /// one by one and without the item, which is no payload; of the first entry the leading bytes that
 /// it is known to share with the key, which are not looked at again. False if there may be more of
 /// them, on another leaf.
-fn matches<R: PageRead>(
+fn take_matches<R: PageRead>(
     node: &Node<R>,
     key: &[u8],
-    (from, shared): (usize, usize),
+    from: usize,
+    shared: usize,
     mut take: impl FnMut(RowId, Option<&Item>) -> bool,
 ) -> Checked<bool> {
     let mut members = Vec::new();
@@ -155,7 +161,7 @@ fn matches<R: PageRead>(
     Ok(!goes_on)
 }
 
-impl Walk<'_, '_> {
+impl KeyListLookup<'_, '_> {
     /// Hands out the entries of the current key from `pos` on, and those of all further keys that
     /// belong to this leaf. Returns the right link.
     fn leaf(&mut self, node: &Node<&[u8; PAGE_SIZE]>, mut pos: usize) -> Checked<u32> {
@@ -176,8 +182,8 @@ impl Walk<'_, '_> {
                 return Ok(node.right);
             }
             let key = self.keys[self.at];
-            let given = Given { set: self.set, known: 0, from: pos };
-            pos = node.probe(key, given)?.found.pos;
+            let given = SearchBounds { set: self.set, shared_bytes: 0, from: pos };
+            pos = node.search_within(key, given)?.found.pos;
             // Only what lies after the last entry may lie beyond the page.
             if pos == node.count && node.cmp_high(key) != Ordering::Less {
                 return Ok(node.right);

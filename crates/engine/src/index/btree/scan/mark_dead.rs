@@ -9,7 +9,7 @@ use crate::config::PAGE_SIZE;
 use crate::ids::RowId;
 use crate::index::am::LeafBatch;
 use crate::index::btree::page::node::{DEAD, HAS_DEAD, Node, SLOT};
-use crate::index::btree::page::posting::{RowPosition, Spot};
+use crate::index::btree::page::posting::{EntryPosition, RowPosition};
 use crate::index::btree::page::tree_key::split_key;
 use crate::index::btree::page::tree_key::tree_key;
 use crate::index::btree::tree::Tree;
@@ -39,7 +39,7 @@ impl Tree {
                 if only_unchanged && lsn(page.bytes()) != batch.lsn {
                     return;
                 }
-                let outcome = mark_on(page, &mut keys, check);
+                let outcome = mark_leaf(page, &mut keys, check);
                 (marked, right) = (marked + outcome.0, outcome.1);
             });
             match right {
@@ -54,7 +54,7 @@ impl Tree {
 /// Marks those of the sorted `keys` that belong to this leaf, and drops them from the list. Returns
 /// how many and, if larger keys are left, the right link to follow. The leaf is judged afresh: it
 /// may be another one (R6).
-fn mark_on(
+fn mark_leaf(
     page: &mut PageMut<'_>,
     keys: &mut Vec<Vec<u8>>,
     check: &mut dyn FnMut(RowId) -> bool,
@@ -69,13 +69,13 @@ fn mark_on(
         for key in keys.drain(..mine) {
             let Ok(found) = node.search(&key) else { return (0, None) };
             let Ok(row) = split_key(&key).map(|(_, row)| row) else { return (0, None) };
-            match node.locate(found, &key) {
-                Ok(Spot::Present(RowPosition { entry, member: 0 }))
+            match node.entry_position(found, &key) {
+                Ok(EntryPosition::Present(RowPosition { entry, member: 0 }))
                     if !node.is_dead(entry) && check(row) =>
                 {
                     words.push((entry, node.word(entry) | DEAD));
                 }
-                Ok(Spot::Present(position)) if position.member > 0 => {
+                Ok(EntryPosition::Present(position)) if position.member > 0 => {
                     bytes.extend(hint_of(&node, position).filter(|_| check(row)));
                 }
                 Ok(_) => {}

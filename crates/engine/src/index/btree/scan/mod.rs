@@ -30,12 +30,12 @@ use crate::index::am::{Clock, IndexScan, LeafBatch, ScanOptions};
 use crate::index::btree::counters::count;
 use crate::index::btree::optimisations::Optimisations;
 use crate::index::btree::page::node::{Checked, Node, is_node};
-use crate::index::btree::page::posting::Member;
+use crate::index::btree::page::posting::PostingRow;
 use crate::index::btree::page::tree_key::{split_key, tree_key};
-use crate::index::btree::scan::skip::{Further, Picker, Skips};
-use crate::index::btree::search::Aim;
-use crate::index::btree::search::cursor::Cursor;
-use crate::index::btree::search::prefetch::{LeavesAhead, RangesAhead};
+use crate::index::btree::scan::skip::{Continuation, SkipFilter, SkipHistory};
+use crate::index::btree::search::SearchTarget;
+use crate::index::btree::search::cursor::{LeafAt, LeafCursor};
+use crate::index::btree::search::prefetch::{LeafPrefetch, RangePrefetch};
 use crate::index::btree::tree::Tree;
 use crate::index::search_key::{Direction, KeyRange, KeySet};
 use crate::page::header::lsn;
@@ -52,16 +52,16 @@ pub(crate) struct TreeScan {
     link: u32,
     /// The last leaf and its neighbour, where what is left may begin; 0: none.
     near: [u32; 2],
-    cursor: Cursor,
-    skips: Skips,
+    cursor: LeafCursor,
+    skips: SkipHistory,
     /// The last leaf's neighbour on the side that the scan comes from.
     back: u32,
     done: bool,
     scratch: Vec<u8>,
     bound: Vec<u8>,
-    members: Vec<Member>,
-    ahead: LeavesAhead,
-    ranges_ahead: RangesAhead,
+    members: Vec<PostingRow>,
+    prefetch: LeafPrefetch,
+    range_prefetch: RangePrefetch,
 }
 
 impl TreeScan {
@@ -79,15 +79,15 @@ impl TreeScan {
             options,
             link: 0,
             near: [0; 2],
-            cursor: Cursor::default(),
-            skips: Skips::default(),
+            cursor: LeafCursor::default(),
+            skips: SkipHistory::default(),
             back: 0,
             done,
             scratch: Vec::new(),
             bound: Vec::new(),
             members: Vec::new(),
-            ahead: LeavesAhead::default(),
-            ranges_ahead: RangesAhead::default(),
+            prefetch: LeafPrefetch::default(),
+            range_prefetch: RangePrefetch::default(),
         }
     }
 }
@@ -96,11 +96,11 @@ impl IndexScan for TreeScan {
     fn next_batch(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
         batch.reset(PageId::default(), 0);
         while !self.done && batch.is_empty() {
-            if !self.step_over_link(clock, batch)? {
-                self.arrive(clock, batch)?;
+            if !self.follow_link(clock, batch)? {
+                self.descend_to_range(clock, batch)?;
             }
-            if !self.done && self.skips.over == 0 {
-                self.ahead.look(&self.tree, &self.rest, self.options.direction);
+            if !self.done && self.skips.skipped_neighbour == 0 {
+                self.prefetch.advance(&self.tree, &self.rest, self.options.direction);
             }
         }
         Ok(!batch.is_empty())
@@ -118,27 +118,27 @@ impl IndexScan for TreeScan {
         }
         self.near = [batch.leaf.block.0, 0];
         batch.cut(keep, end, self.options.direction);
-        (self.link, self.skips.over, self.done) = (0, 0, false);
-        self.ahead.lost();
+        (self.link, self.skips.skipped_neighbour, self.done) = (0, 0, false);
+        self.prefetch.reset();
     }
 
     fn restart(&mut self, range: KeyRange) {
-        self.ahead.lost();
+        self.prefetch.reset();
         self.done = range.is_empty();
         self.rest = range;
-        (self.link, self.skips.over) = (0, 0);
+        (self.link, self.skips.skipped_neighbour) = (0, 0);
     }
 }
 
 impl TreeScan {
     /// Reads the neighbour, if it still is one.
-    fn step_over_link(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
+    fn follow_link(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
         if self.link == 0 {
             return Ok(false);
         }
         let tree = Arc::clone(&self.tree);
         let near = tree.pool.is_resident(tree.page(self.link));
-        self.ahead.came_to(near, &tree.pool);
+        self.prefetch.note_step(near, &tree.pool);
         let pin = tree.pin_linked(self.link)?;
         let sample = clock();
         let page = pin.shared();
@@ -148,17 +148,17 @@ impl TreeScan {
         }
         let damage = |what| Error::corrupt(pin.page(), what);
         let node = Node::open(page.bytes()).map_err(damage)?;
-        let joined = broken("r5-link") || self.continues(&node);
+        let joined = broken("r5-link") || self.joins_range(&node);
         if joined {
-            self.skips.step();
+            self.skips.note_link_step();
             batch.reset(pin.page(), sample);
-            self.copy(&node, batch).map_err(damage)?;
+            self.copy_matches(&node, batch).map_err(damage)?;
         }
         Ok(joined)
     }
 
     /// Does this page begin (or end) exactly where the last one ended (or began)?
-    fn continues(&self, node: &Node<&[u8; PAGE_SIZE]>) -> bool {
+    fn joins_range(&self, node: &Node<&[u8; PAGE_SIZE]>) -> bool {
         node.is_leaf()
             && match self.options.direction {
                 Direction::Forward => node.cmp_low(&self.rest.low) == Ordering::Equal,
@@ -169,44 +169,48 @@ impl TreeScan {
     }
 
     /// Reads the leaf where what is left begins: one that was near, or one that is searched for.
-    fn arrive(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<()> {
+    fn descend_to_range(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<()> {
         let (tree, rest, direction) =
             (Arc::clone(&self.tree), self.rest.clone(), self.options.direction);
-        let _registered = tree.registrations.enter();
-        self.ahead.lost();
-        let over = std::mem::take(&mut self.skips.over);
+        let _registered = tree.registrations.register();
+        self.prefetch.reset();
+        let over = std::mem::take(&mut self.skips.skipped_neighbour);
         // Where the last leaf was next door, the next one will be, too.
         if let Some(ranges) = self.keys.as_ref().and_then(|keys| keys.ranges())
             && over != 0
             && self.cursor.descended()
         {
-            self.ranges_ahead.look(&tree, (ranges, &rest), direction);
+            self.range_prefetch.advance(&tree, ranges, &rest, direction);
         }
-        let aim = match direction {
-            Direction::Forward => Aim::At(&rest.low),
-            Direction::Backward => Aim::Before(rest.high.as_deref()),
+        let target = match direction {
+            Direction::Forward => SearchTarget::At(&rest.low),
+            Direction::Backward => SearchTarget::Before(rest.high.as_deref()),
         };
         let sampled = std::cell::Cell::new(0);
         let mut cursor = self.cursor;
         cursor.set_near(std::mem::take(&mut self.near));
         let result = cursor.read(
             &tree,
-            aim,
+            target,
             || sampled.set(clock()),
-            |(page, node, _)| {
+            |LeafAt { page, node, .. }| {
                 batch.reset(page, sampled.get());
-                self.copy(&node, batch)
+                self.copy_matches(&node, batch)
             },
         );
         self.cursor = cursor;
         if over != 0 && cursor.descended() {
-            self.skips.landed(over, (batch.leaf.block.0, self.back));
+            self.skips.note_descent(over, batch.leaf.block.0, self.back);
         }
         result
     }
 
     /// Copies the matches of a leaf and moves on.
-    fn copy(&mut self, node: &Node<&[u8; PAGE_SIZE]>, batch: &mut LeafBatch) -> Checked<()> {
+    fn copy_matches(
+        &mut self,
+        node: &Node<&[u8; PAGE_SIZE]>,
+        batch: &mut LeafBatch,
+    ) -> Checked<()> {
         batch.lsn = lsn(node.page);
         let low = node.low();
         let from = if low.as_slice() >= self.rest.low.as_slice() {
@@ -227,41 +231,41 @@ impl TreeScan {
         // A list that begins in front of the range may reach into it.
         let from = from - usize::from(from > 0 && node.is_list(from - 1));
         let before = batch.len();
-        let further = match (self.keys.clone(), self.options.direction) {
+        let continuation = match (self.keys.clone(), self.options.direction) {
             (Some(keys), direction) => {
                 let mut bound = std::mem::take(&mut self.bound);
-                let mut picker = Picker { keys: &keys, direction, bound: &mut bound };
-                let further = picker.pick(node, from..to, |i| self.push(node, i, batch));
+                let mut filter = SkipFilter { keys: &keys, direction, bound: &mut bound };
+                let continuation = filter.filter(node, from..to, |i| self.push(node, i, batch));
                 self.bound = bound;
-                further?
+                continuation?
             }
             (None, Direction::Forward) => {
                 (from..to).try_for_each(|i| self.push(node, i, batch))?;
-                Further::Here
+                Continuation::Next
             }
             (None, Direction::Backward) => {
                 (from..to).rev().try_for_each(|i| self.push(node, i, batch))?;
-                Further::Here
+                Continuation::Next
             }
         };
-        self.skips.saw(batch.len() > before);
+        self.skips.note_leaf(batch.len() > before);
         count(|c| c.leaves += 1);
         batch.set_fences(&self.rest, &low, high.as_deref());
         self.near = [batch.leaf.block.0, 0];
-        self.move_on(node, low, high)?;
-        self.skip(node, further);
+        self.advance_range(node, low, high)?;
+        self.skip(node, continuation);
         Ok(())
     }
 
     /// Goes on beyond the bound that was left, if that is further than the neighbour's fence.
-    fn skip(&mut self, node: &Node<&[u8; PAGE_SIZE]>, further: Further) {
-        self.done |= further == Further::Nowhere;
+    fn skip(&mut self, node: &Node<&[u8; PAGE_SIZE]>, continuation: Continuation) {
+        self.done |= continuation == Continuation::Ended;
         let beyond = match self.options.direction {
             Direction::Forward => self.bound > self.rest.low,
             Direction::Backward => self.rest.high.as_ref().is_none_or(|end| self.bound < *end),
         };
         let skips = self.skips.may_skip() && self.tree.uses(Optimisations::CURSORS);
-        if self.done || further != Further::Beyond || !beyond || !skips {
+        if self.done || continuation != Continuation::Beyond || !beyond || !skips {
             return;
         }
         let next = match self.options.direction {
@@ -274,7 +278,7 @@ impl TreeScan {
                 node.left
             }
         };
-        (self.link, self.near, self.skips.over) = (0, [next, 0], next);
+        (self.link, self.near, self.skips.skipped_neighbour) = (0, [next, 0], next);
         self.done = self.rest.is_empty();
     }
 
@@ -329,17 +333,17 @@ impl TreeScan {
     }
 
     /// The range is what lies beyond this leaf.
-    fn move_on(
+    fn advance_range(
         &mut self,
         node: &Node<&[u8; PAGE_SIZE]>,
         low: Vec<u8>,
         high: Option<Vec<u8>>,
     ) -> Checked<()> {
-        let ahead = match self.options.direction {
+        let prefetch = match self.options.direction {
             Direction::Forward => high.as_ref().is_none_or(|high| *high > self.rest.low),
             Direction::Backward => self.rest.high.as_ref().is_none_or(|high| low < *high),
         };
-        if !ahead {
+        if !prefetch {
             return Err("the fences of a leaf do not lead on");
         }
         match self.options.direction {

@@ -22,86 +22,86 @@ use crate::index::btree::page::tree_key::split_key;
 use crate::keycode::{KeySet, Standing};
 
 /// Descents in a row that skipped no leaf, or one, before the scan keeps to the links.
-const MAX_VAIN: u32 = 3;
+const MAX_SHORT_SKIPS: u32 = 3;
 /// Leaves in a row without a wanted key after which it leaves them.
-const MAX_IDLE: u32 = 3;
+const MAX_LEAVES_WITHOUT_MATCH: u32 = 3;
 /// Leaves for which it keeps to them at first, and at most.
 const SPAN: (u32, u32) = (8, 256);
 
 /// Where the wanted keys go on after a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Further {
+pub(crate) enum Continuation {
     /// With what comes next.
-    Here,
+    Next,
     /// Beyond the bound that was left.
     Beyond,
     /// Nowhere.
-    Nowhere,
+    Ended,
 }
 
 /// Does skipping pay?
 #[derive(Debug, Default)]
-pub(crate) struct Skips {
+pub(crate) struct SkipHistory {
     /// The neighbour that the skip under way left aside; 0: there is none.
-    pub(crate) over: u32,
+    pub(crate) skipped_neighbour: u32,
     /// Descents in a row that skipped next to nothing.
-    vain: u32,
+    short_skips: u32,
     /// Leaves to go along the links.
-    plain: u32,
+    link_leaves: u32,
     /// How many it was the last time.
-    span: u32,
+    last_span: u32,
     /// Leaves in a row without a wanted key.
-    idle: u32,
+    leaves_without_match: u32,
 }
 
-impl Skips {
+impl SkipHistory {
     /// May the scan leave the links?
     pub(crate) fn may_skip(&self) -> bool {
-        self.plain == 0 || self.idle >= MAX_IDLE
+        self.link_leaves == 0 || self.leaves_without_match >= MAX_LEAVES_WITHOUT_MATCH
     }
 
     /// A leaf was read, with or without a wanted key.
-    pub(crate) fn saw(&mut self, wanted: bool) {
-        self.idle = if wanted { 0 } else { self.idle + 1 };
+    pub(crate) fn note_leaf(&mut self, wanted: bool) {
+        self.leaves_without_match = if wanted { 0 } else { self.leaves_without_match + 1 };
     }
 
     /// A leaf was read over a link.
-    pub(crate) fn step(&mut self) {
-        self.plain = self.plain.saturating_sub(1);
+    pub(crate) fn note_link_step(&mut self) {
+        self.link_leaves = self.link_leaves.saturating_sub(1);
     }
 
-    /// A skip over `over` ended at `block`, the neighbour of which, looking back, is `back`.
-    pub(crate) fn landed(&mut self, over: u32, (block, back): (u32, u32)) {
-        if block != over && back != over {
-            (self.vain, self.span, self.plain) = (0, 0, 0);
+    /// A skip over `skipped_neighbour` ended at `block`, the neighbour of which, looking back, is `back`.
+    pub(crate) fn note_descent(&mut self, skipped_neighbour: u32, block: u32, back: u32) {
+        if block != skipped_neighbour && back != skipped_neighbour {
+            (self.short_skips, self.last_span, self.link_leaves) = (0, 0, 0);
             return;
         }
-        self.vain += 1;
-        if self.vain >= MAX_VAIN {
-            self.span = (self.span * 2).clamp(SPAN.0, SPAN.1);
-            (self.plain, self.vain) = (self.span, 0);
+        self.short_skips += 1;
+        if self.short_skips >= MAX_SHORT_SKIPS {
+            self.last_span = (self.last_span * 2).clamp(SPAN.0, SPAN.1);
+            (self.link_leaves, self.short_skips) = (self.last_span, 0);
         }
     }
 }
 
 /// Positions of wanted entries of a leaf, in the direction of a scan.
-pub(crate) struct Picker<'a> {
+pub(crate) struct SkipFilter<'a> {
     pub(crate) keys: &'a KeySet,
     pub(crate) direction: Direction,
-    /// Where wanted keys go on, after [`Further::Beyond`].
+    /// Where wanted keys go on, after [`Continuation::Beyond`].
     pub(crate) bound: &'a mut Vec<u8>,
 }
 
-impl Picker<'_> {
+impl SkipFilter<'_> {
     /// Hands those of `entries` to `take` whose key is wanted.
-    pub(crate) fn pick(
+    pub(crate) fn filter(
         &mut self,
         node: &Node<&[u8; PAGE_SIZE]>,
         entries: Range<usize>,
         mut take: impl FnMut(usize) -> Checked<()>,
-    ) -> Checked<Further> {
+    ) -> Checked<Continuation> {
         let (mut left, mut scratch) = (entries, Vec::new());
-        let mut further = Further::Here;
+        let mut continuation = Continuation::Next;
         while !left.is_empty() {
             let at = match self.direction {
                 Direction::Forward => left.start,
@@ -114,21 +114,21 @@ impl Picker<'_> {
                 Direction::Forward => self.keys.forward(key, self.bound),
                 Direction::Backward => self.keys.backward(key, self.bound),
             };
-            further = Further::Here;
+            continuation = Continuation::Next;
             left = match standing.map_err(|malformed| malformed.0)? {
                 Standing::Inside => {
                     take(at)?;
                     self.without(left)
                 }
                 Standing::Beyond => {
-                    further = Further::Beyond;
+                    continuation = Continuation::Beyond;
                     let rest = self.without(left);
                     self.skip(node, rest)?
                 }
-                Standing::Ended => return Ok(Further::Nowhere),
+                Standing::Ended => return Ok(Continuation::Ended),
             };
         }
-        Ok(further)
+        Ok(continuation)
     }
 
     /// All but the next one.

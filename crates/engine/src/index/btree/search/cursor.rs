@@ -15,30 +15,36 @@ use crate::error::{Error, Result};
 use crate::ids::PageId;
 use crate::index::btree::counters::count;
 use crate::index::btree::optimisations::Optimisations;
-use crate::index::btree::page::node::{Checked, Found, Node, is_node};
-use crate::index::btree::search::{Aim, Place, place_on};
+use crate::index::btree::page::node::{Checked, Node, SearchPosition, is_node};
+use crate::index::btree::search::{PageMatch, SearchTarget, match_page};
 use crate::index::btree::tree::Tree;
 
 /// Leaves asked in vain, one after the other, before none is asked any more.
 const MAX_MISSES: u32 = 3;
 
 /// A leaf that was arrived at: which one, its page, and the place where the search ended.
-pub(crate) type At<'p> = (PageId, Node<&'p [u8; PAGE_SIZE]>, Found);
+pub(crate) struct LeafAt<'p> {
+    pub(crate) page: PageId,
+    pub(crate) node: Node<&'p [u8; PAGE_SIZE]>,
+    pub(crate) found: SearchPosition,
+}
 
 /// Is it the leaf?
-fn judge(page: &[u8; PAGE_SIZE], aim: Aim<'_>) -> Checked<Place> {
+fn judge(page: &[u8; PAGE_SIZE], target: SearchTarget<'_>) -> Checked<PageMatch> {
     if broken("r6-near") {
         let node = Node::open(page)?;
-        let (Aim::At(key) | Aim::Before(Some(key))) = aim else { return Ok(Place::Lost) };
+        let (SearchTarget::At(key) | SearchTarget::Before(Some(key))) = target else {
+            return Ok(PageMatch::Lost);
+        };
         let inside = node.is_leaf() && node.cmp_high(key).is_lt();
-        return if inside { node.search(key).map(Place::Here) } else { Ok(Place::Lost) };
+        return if inside { node.search(key).map(PageMatch::Here) } else { Ok(PageMatch::Lost) };
     }
-    place_on(page, aim, 0)
+    match_page(page, target, 0)
 }
 
 /// What is remembered between two leaves.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Cursor {
+pub(crate) struct LeafCursor {
     /// Blocks of leaves to ask before a descent; 0: none.
     near: [u32; 2],
     misses: u32,
@@ -46,7 +52,7 @@ pub(crate) struct Cursor {
     descended: bool,
 }
 
-impl Cursor {
+impl LeafCursor {
     /// These leaves may be the next one.
     pub(crate) fn set_near(&mut self, near: [u32; 2]) {
         self.near = near;
@@ -62,9 +68,9 @@ impl Cursor {
     pub(crate) fn read<T>(
         &mut self,
         tree: &Tree,
-        aim: Aim<'_>,
+        target: SearchTarget<'_>,
         mut before: impl FnMut(),
-        read: impl FnOnce(At<'_>) -> Checked<T>,
+        read: impl FnOnce(LeafAt<'_>) -> Checked<T>,
     ) -> Result<T> {
         let near = std::mem::take(&mut self.near);
         self.descended = false;
@@ -77,20 +83,20 @@ impl Cursor {
             if !is_node(page.bytes()) {
                 continue;
             }
-            if let Place::Here(found) = judge(page.bytes(), aim).map_err(damage)? {
+            if let PageMatch::Here(found) = judge(page.bytes(), target).map_err(damage)? {
                 count(|c| c.next_door += 1);
                 self.misses = 0;
                 let node = Node::open(page.bytes()).map_err(damage)?;
-                return read((pin.page(), node, found)).map_err(damage);
+                return read(LeafAt { page: pin.page(), node, found }).map_err(damage);
             }
             self.misses += 1;
         }
         self.descended = true;
         let mut arrived = 0;
-        let result = tree.read_leaf(aim, before, |page, node, found| {
+        let result = tree.read_leaf(target, before, |page, node, found| {
             let page = page.pin().page();
             arrived = page.block.0;
-            read((page, *node, found))
+            read(LeafAt { page, node: *node, found })
         });
         // It would have been next door.
         if near.contains(&arrived) {

@@ -22,10 +22,12 @@ use crate::error::{Error, Result};
 use crate::index::Tries;
 use crate::index::btree::counters::count;
 use crate::index::btree::optimisations::Optimisations;
-use crate::index::btree::page::node::{Checked, Found, Node, is_node};
+use crate::index::btree::page::node::{Checked, Node, SearchPosition, is_node};
 use crate::index::btree::page::read::PageRead;
-use crate::index::btree::page::search::Given;
-use crate::index::btree::search::{Aim, Downlink, Lead, MAX_OPTIMISTIC, Next, Place, Step, next};
+use crate::index::btree::page::search::SearchBounds;
+use crate::index::btree::search::{
+    DescentStep, Downlink, MAX_OPTIMISTIC, PageMatch, ParentHint, SearchTarget, descent_step,
+};
 use crate::index::btree::tree::Tree;
 use crate::page::header::KIND;
 use crate::page::{PageKind, PageView};
@@ -40,7 +42,7 @@ struct Parent {
 }
 
 /// The page that a descent arrived at, and through which one, if that can still be asked.
-pub(crate) struct Arrival<'t> {
+pub(crate) struct DescentEnd<'t> {
     /// Dropped before the pin.
     through: Option<(Reading<'t>, Parent)>,
     /// The page. It may have changed since.
@@ -48,39 +50,40 @@ pub(crate) struct Arrival<'t> {
 }
 
 /// A page that a descent came down to, not yet pinned.
-pub(crate) struct Landing<'t> {
+pub(crate) struct UnpinnedEnd<'t> {
     block: u32,
     reading: Reading<'t>,
     parent: Option<Parent>,
 }
 
 /// What is known of a page from its parent.
-struct Lineage<'r, 't> {
+struct ParentState<'r, 't> {
     set: Optimisations,
     reading: Option<&'r Reading<'t>>,
     parent: Option<Parent>,
 }
 
-impl Lineage<'_, '_> {
+impl ParentState<'_, '_> {
     /// Called after the version of the page was read (see the head).
     fn of<'r, 't>(
         set: Optimisations,
         through: Option<(&'r Reading<'t>, Parent)>,
-    ) -> Lineage<'r, 't> {
+    ) -> ParentState<'r, 't> {
         let reading = through.map(|(reading, _)| reading);
         let still = |(reading, parent): &(&Reading<'t>, Parent)| reading.unchanged(parent.peek);
         let parent = through.filter(|parent| still(parent) || broken("r5-carried"));
-        Lineage { set, reading, parent: parent.map(|(_, parent)| parent) }
+        ParentState { set, reading, parent: parent.map(|(_, parent)| parent) }
     }
 
-    fn lead(&self) -> Lead {
+    fn hint(&self) -> ParentHint {
         let trusted = self.parent.filter(|_| self.set.has(Optimisations::CARRIED_BOUNDS));
-        let known = trusted.map_or(0, |parent| parent.link.shared);
-        Lead { given: Given { set: self.set, known, from: 0 }, trusted: trusted.is_some() }
+        let shared_bytes = trusted.map_or(0, |parent| parent.link.shared);
+        let bounds = SearchBounds { set: self.set, shared_bytes, from: 0 };
+        ParentHint { bounds, trusted: trusted.is_some() }
     }
 
     /// Is the high key of `child` the separator right of the downlink that led there?
-    fn same_high<R: PageRead>(&self, child: &Node<R>) -> bool {
+    fn high_is_separator<R: PageRead>(&self, child: &Node<R>) -> bool {
         let (Some(reading), Some(parent)) = (self.reading, self.parent) else { return false };
         if !self.set.has(Optimisations::SEPARATORS) {
             return false;
@@ -98,12 +101,16 @@ impl Lineage<'_, '_> {
 
 impl Tree {
     /// Pins the page of `level` that `aim` led to. It may have changed since: whoever latches it
-    /// asks [`Node::place`] again. `None`: the tree has no such level (yet).
-    pub(crate) fn descend(&self, aim: Aim<'_>, level: u8) -> Result<Option<Pin>> {
-        Ok(self.arrive(aim, level)?.map(|arrival| arrival.pin))
+    /// asks [`Node::match_target`] again. `None`: the tree has no such level (yet).
+    pub(crate) fn descend(&self, target: SearchTarget<'_>, level: u8) -> Result<Option<Pin>> {
+        Ok(self.descend_keeping_parent(target, level)?.map(|arrival| arrival.pin))
     }
 
-    fn arrive(&self, aim: Aim<'_>, level: u8) -> Result<Option<Arrival<'_>>> {
+    fn descend_keeping_parent(
+        &self,
+        target: SearchTarget<'_>,
+        level: u8,
+    ) -> Result<Option<DescentEnd<'_>>> {
         count(|c| c.descents += 1);
         if self.root().1 < level && self.refresh_root()?.level < level {
             return Ok(None);
@@ -112,11 +119,11 @@ impl Tree {
         loop {
             let set = self.switches.get();
             let arrived = match set.has(Optimisations::OPTIMISTIC) {
-                true => match self.land(aim, level, set)? {
-                    Some(landing) => Some(self.pin_landing(landing)?),
+                true => match self.descend_unpinned(target, level, set)? {
+                    Some(end) => Some(self.pin_end(end)?),
                     None => None,
                 },
-                false => self.arrive_latched(aim, level)?,
+                false => self.descend_latched(target, level)?,
             };
             if arrived.is_some() {
                 return Ok(arrived);
@@ -128,40 +135,51 @@ impl Tree {
     }
 
     /// Page after page under its shared latch, as far as that is taken at all.
-    fn arrive_latched(&self, aim: Aim<'_>, level: u8) -> Result<Option<Arrival<'_>>> {
+    fn descend_latched(
+        &self,
+        target: SearchTarget<'_>,
+        level: u8,
+    ) -> Result<Option<DescentEnd<'_>>> {
         let (root, mut at) = self.root();
         let mut pin = self.pin_linked(root)?;
         let mut moves = 0;
         while at > level {
-            match self.step(&pin, aim, at)? {
-                Step::Down(block) => {
-                    pin = self.pin_linked(block)?;
+            match self.step_from(&pin, target, at)? {
+                DescentStep::Down(link) => {
+                    pin = self.pin_linked(link.block)?;
                     at -= 1;
                 }
-                Step::Right(block) => {
+                DescentStep::MoveRight(block) => {
                     self.count_move(&mut moves)?;
                     pin = self.pin_linked(block)?;
                 }
-                Step::Lost => return Ok(None),
+                DescentStep::Lost => return Ok(None),
             }
         }
-        Ok(Some(Arrival { through: None, pin }))
+        Ok(Some(DescentEnd { through: None, pin }))
     }
 
     /// Down to the page of `level`, which may not be in memory.
-    fn land(&self, aim: Aim<'_>, level: u8, set: Optimisations) -> Result<Option<Landing<'_>>> {
+    fn descend_unpinned(
+        &self,
+        target: SearchTarget<'_>,
+        level: u8,
+        set: Optimisations,
+    ) -> Result<Option<UnpinnedEnd<'_>>> {
         let (mut block, mut at) = self.root();
         let mut reading = self.pool.reading();
         let mut parent: Option<Parent> = None;
         let (mut moves, mut tries) = (0, 0);
         while at > level {
             let found = reading.peek(self.page(block)).and_then(|peek| {
-                let lineage = Lineage::of(set, parent.map(|parent| (&reading, parent)));
+                let parent_state = ParentState::of(set, parent.map(|parent| (&reading, parent)));
                 let view = reading.view(peek);
-                let next = next(view, (aim, at), lineage.lead(), |node| lineage.same_high(node));
-                reading.unchanged(peek).then_some((peek, next))
+                let step = descent_step(view, target, at, parent_state.hint(), |node| {
+                    parent_state.high_is_separator(node)
+                });
+                reading.unchanged(peek).then_some((peek, step))
             });
-            let Some((peek, next)) = found else {
+            let Some((peek, step)) = found else {
                 // Not in memory, or being changed: with a pin, and after some luckless tries a
                 // latch. R7: nobody waits for this reader meanwhile.
                 drop(reading);
@@ -170,63 +188,67 @@ impl Tree {
                 let pin = self.pin_linked(block)?;
                 if tries > MAX_OPTIMISTIC {
                     tries = 0;
-                    match self.step(&pin, aim, at)? {
-                        Step::Down(below) => (block, at) = (below, at - 1),
-                        Step::Right(next) => {
+                    match self.step_from(&pin, target, at)? {
+                        DescentStep::Down(link) => (block, at) = (link.block, at - 1),
+                        DescentStep::MoveRight(next) => {
                             self.count_move(&mut moves)?;
                             block = next;
                         }
-                        Step::Lost => return Ok(None),
+                        DescentStep::Lost => return Ok(None),
                     }
                 }
                 reading = self.pool.reading();
                 continue;
             };
-            match next.map_err(|what| self.corrupt(block, what))? {
-                Next::Down(link) => {
+            match step.map_err(|what| self.corrupt(block, what))? {
+                DescentStep::Down(link) => {
                     parent = Some(Parent { peek, link });
                     (block, at) = (link.block, at - 1);
                 }
-                Next::Right(next) => {
+                DescentStep::MoveRight(next) => {
                     self.count_move(&mut moves)?;
                     // The page to the right has another parent, or the same one by another link.
                     (block, parent) = (next, None);
                 }
-                Next::Lost => return Ok(None),
+                DescentStep::Lost => return Ok(None),
             }
         }
-        Ok(Some(Landing { block, reading, parent }))
+        Ok(Some(UnpinnedEnd { block, reading, parent }))
     }
 
-    fn pin_landing<'t>(&'t self, landing: Landing<'t>) -> Result<Arrival<'t>> {
-        let Landing { block, reading, parent } = landing;
+    fn pin_end<'t>(&'t self, end: UnpinnedEnd<'t>) -> Result<DescentEnd<'t>> {
+        let UnpinnedEnd { block, reading, parent } = end;
         if let Some(pin) = reading.pin(self.page(block)) {
             let through = parent.map(|parent| (reading, parent));
-            return Ok(Arrival { through, pin });
+            return Ok(DescentEnd { through, pin });
         }
         drop(reading);
-        Ok(Arrival { through: None, pin: self.pin_linked(block)? })
+        Ok(DescentEnd { through: None, pin: self.pin_linked(block)? })
     }
 
     /// Runs `read` on the words of the leaf that `key` belongs to, with the place where the search
     /// for it ended and the leading bytes that the entry there is known to share with it, without
     /// pin or latch. `None`: not in memory, moved, or being changed.
-    pub(crate) fn glance<T>(
+    pub(crate) fn read_leaf_unlatched<T>(
         &self,
         key: &[u8],
-        read: impl FnOnce(&Node<PageView<'_>>, Found, usize) -> Checked<T>,
+        read: impl FnOnce(&Node<PageView<'_>>, SearchPosition, usize) -> Checked<T>,
     ) -> Result<Option<T>> {
         let set = self.switches.get();
         if !set.has(Optimisations::OPTIMISTIC) {
             return Ok(None);
         }
         count(|c| c.descents += 1);
-        let Some(landing) = self.land(Aim::At(key), 0, set)? else { return Ok(None) };
-        let Landing { block, reading, parent } = landing;
+        let Some(end) = self.descend_unpinned(SearchTarget::At(key), 0, set)? else {
+            return Ok(None);
+        };
+        let UnpinnedEnd { block, reading, parent } = end;
         let Some(peek) = reading.peek(self.page(block)) else { return Ok(None) };
-        let lineage = Lineage::of(set, parent.map(|parent| (&reading, parent)));
-        let result = match place_leaf(reading.view(peek), Aim::At(key), &lineage) {
-            Ok(Some((node, Place::Here(found), shared))) => read(&node, found, shared).map(Some),
+        let parent_state = ParentState::of(set, parent.map(|parent| (&reading, parent)));
+        let result = match match_leaf(reading.view(peek), SearchTarget::At(key), &parent_state) {
+            Ok(Some(LeafMatch { node, place: PageMatch::Here(found), shared })) => {
+                read(&node, found, shared).map(Some)
+            }
             Ok(_) => Ok(None),
             Err(what) => Err(what),
         };
@@ -239,24 +261,25 @@ impl Tree {
     /// Runs `read` on the words of the page above the leaf that `aim` leads to, with the place of
     /// that leaf among its children, without pin or latch. For advice only. `None`: there is no
     /// such page, it is damaged, or it changes all the time.
-    pub(crate) fn above_leaf<T>(
+    pub(crate) fn read_above_leaf<T>(
         &self,
-        aim: Aim<'_>,
+        target: SearchTarget<'_>,
         read: impl Fn(&Node<PageView<'_>>, usize) -> Checked<T>,
     ) -> Option<T> {
         if self.root().1 == 0 {
             return None;
         }
-        (0..MAX_OPTIMISTIC).find_map(|_| self.peek_above(aim, &read))
+        (0..MAX_OPTIMISTIC).find_map(|_| self.try_read_above_leaf(target, &read))
     }
 
-    fn peek_above<T>(
+    fn try_read_above_leaf<T>(
         &self,
-        aim: Aim<'_>,
+        target: SearchTarget<'_>,
         read: impl Fn(&Node<PageView<'_>>, usize) -> Checked<T>,
     ) -> Option<T> {
         count(|c| c.descents += 1);
-        let Landing { reading, parent, .. } = self.land(aim, 0, self.switches.get()).ok()??;
+        let UnpinnedEnd { reading, parent, .. } =
+            self.descend_unpinned(target, 0, self.switches.get()).ok()??;
         let Parent { peek, link } = parent?;
         rightlink_env::points::hit("btree.ahead.peeked");
         // Changed since, it may be any page.
@@ -277,14 +300,14 @@ impl Tree {
     /// latch; `read` runs once on the right leaf, with the place where the search ended.
     pub(crate) fn read_leaf<T>(
         &self,
-        aim: Aim<'_>,
+        target: SearchTarget<'_>,
         mut before: impl FnMut(),
-        read: impl FnOnce(&Shared<'_>, &Node<&[u8; PAGE_SIZE]>, Found) -> Checked<T>,
+        read: impl FnOnce(&Shared<'_>, &Node<&[u8; PAGE_SIZE]>, SearchPosition) -> Checked<T>,
     ) -> Result<T> {
         let mut tries = Tries::default();
         loop {
-            let found = self.arrive(aim, 0)?;
-            let Arrival { mut pin, mut through } =
+            let found = self.descend_keeping_parent(target, 0)?;
+            let DescentEnd { mut pin, mut through } =
                 found.ok_or_else(|| self.corrupt(0, "a tree without leaves"))?;
             let mut moves = 0;
             loop {
@@ -301,21 +324,23 @@ impl Tree {
                 };
                 let damage = |what| Error::corrupt(pin.page(), what);
                 let set = self.switches.get();
-                let lineage =
-                    Lineage::of(set, through.as_ref().map(|(reading, parent)| (reading, *parent)));
-                let placed = place_leaf(page.bytes(), aim, &lineage);
+                let parent_state = ParentState::of(
+                    set,
+                    through.as_ref().map(|(reading, parent)| (reading, *parent)),
+                );
+                let placed = match_leaf(page.bytes(), target, &parent_state);
                 // The parent is asked no more.
                 through = None;
                 match placed.map_err(damage)? {
-                    Some((node, Place::Here(found), _)) => {
+                    Some(LeafMatch { node, place: PageMatch::Here(found), .. }) => {
                         return read(&page, &node, found).map_err(damage);
                     }
-                    Some((_, Place::Right(block), _)) => {
+                    Some(LeafMatch { place: PageMatch::MoveRight(block), .. }) => {
                         drop(page);
                         self.count_move(&mut moves)?;
                         pin = self.pin_linked(block)?;
                     }
-                    Some((_, Place::Lost, _)) | None => break,
+                    Some(LeafMatch { place: PageMatch::Lost, .. }) | None => break,
                 }
             }
             tries.again(&self.pool, self.page(0), LOST)?;
@@ -323,17 +348,21 @@ impl Tree {
     }
 }
 
-/// A leaf, whether it is the one, and the leading bytes of the aim that the entry at the place is
-/// known to share.
-type Placed<R> = (Node<R>, Place, usize);
+/// A leaf that was searched.
+struct LeafMatch<R> {
+    node: Node<R>,
+    place: PageMatch,
+    /// Leading bytes of the target that the entry at the place is known to share.
+    shared: usize,
+}
 
 /// Searches a leaf, if it is one.
 #[inline(always)]
-fn place_leaf<R: PageRead>(
+fn match_leaf<R: PageRead>(
     page: R,
-    aim: Aim<'_>,
-    lineage: &Lineage<'_, '_>,
-) -> Checked<Option<Placed<R>>> {
+    target: SearchTarget<'_>,
+    parent_state: &ParentState<'_, '_>,
+) -> Checked<Option<LeafMatch<R>>> {
     if !is_node(page) {
         let free = page.u8(KIND) == PageKind::BtreeFree as u8;
         return if free { Ok(None) } else { Err("not a page of a tree") };
@@ -342,7 +371,9 @@ fn place_leaf<R: PageRead>(
     if !node.is_leaf() {
         return Ok(None);
     }
-    let placed = node.place_with(aim, lineage.lead(), |node| lineage.same_high(node));
-    let (place, probe) = placed?;
-    Ok(Some((node, place, probe.map_or(0, |probe| probe.shared_above()))))
+    let placed =
+        node.match_with(target, parent_state.hint(), |node| parent_state.high_is_separator(node));
+    let (place, result) = placed?;
+    let shared = result.map_or(0, |result| result.shared_above());
+    Ok(Some(LeafMatch { node, place, shared }))
 }

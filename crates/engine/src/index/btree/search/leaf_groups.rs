@@ -21,7 +21,7 @@ use crate::index::btree::optimisations::Optimisations;
 use crate::index::btree::page::node::{Checked, Node, is_node};
 use crate::index::btree::page::read::PageRead;
 use crate::index::btree::page::tree_key::TreeKey;
-use crate::index::btree::search::{Aim, Place};
+use crate::index::btree::search::{PageMatch, SearchTarget};
 use crate::index::btree::tree::Tree;
 
 /// Tries to find the inner page above a leaf before the rest of the batch is left to descents.
@@ -29,7 +29,7 @@ const MAX_TRIES: u32 = 16;
 
 /// Leaves whose places are asked for before the caller comes to them, at least; as many more have
 /// their ends asked for, and that many are asked for at a time.
-const WARM: usize = 4;
+const PREFETCH_GROUPS: usize = 4;
 
 /// The groups of one batch.
 pub(crate) struct LeafGroups<'a> {
@@ -60,8 +60,8 @@ impl Iterator for LeafGroups<'_> {
     type Item = Result<Group>;
 
     fn next(&mut self) -> Option<Result<Group>> {
-        if self.ready.len() < 4 * WARM && self.grouped < self.entries.len() {
-            if let Err(error) = self.look() {
+        if self.ready.len() < 4 * PREFETCH_GROUPS && self.grouped < self.entries.len() {
+            if let Err(error) = self.name_next() {
                 self.grouped = self.entries.len();
                 (self.ready, self.warm) = (VecDeque::new(), (0, 0));
                 return Some(Err(error));
@@ -69,7 +69,7 @@ impl Iterator for LeafGroups<'_> {
             assert!(!self.ready.is_empty(), "entries that are left are in a group");
         }
         if self.entries.len() > 1 {
-            self.warm();
+            self.prefetch();
         }
         let (block, entries) = self.ready.pop_front()?;
         let (ends, places) = self.warm;
@@ -80,76 +80,76 @@ impl Iterator for LeafGroups<'_> {
 
 impl LeafGroups<'_> {
     /// Names the leaves below the next inner page.
-    fn look(&mut self) -> Result<()> {
-        let _registered = self.tree.registrations.enter();
+    fn name_next(&mut self) -> Result<()> {
+        let _registered = self.tree.registrations.register();
         let (root, level) = self.tree.root();
-        let first = self.whole(self.grouped);
+        let first = self.target_key(self.grouped);
         if level == 0 {
-            return self.rest(root);
+            return self.name_rest(root);
         }
         if self.tree.uses(Optimisations::RIGHTMOST_LEAF) {
             let rightmost = self.tree.rightmost.load(Ordering::Relaxed);
-            if self.tree.guess(rightmost, Aim::At(&first)).is_some() {
-                return self.rest(rightmost);
+            if self.tree.try_hinted_leaf(rightmost, SearchTarget::At(&first)).is_some() {
+                return self.name_rest(rightmost);
             }
         }
         let mut block = None;
         for _ in 0..MAX_TRIES {
             let pin = match block.take() {
                 Some(right) => Some(self.tree.pin_linked(right)?),
-                None => self.tree.descend(Aim::At(&first), 1)?,
+                None => self.tree.descend(SearchTarget::At(&first), 1)?,
             };
             let Some(pin) = pin else { break };
             let page = pin.shared();
-            let named = self.name(page.bytes(), &first);
+            let named = self.name_children(page.bytes(), &first);
             match named.map_err(|what| Error::corrupt(pin.page(), what))? {
-                Named::All => return Ok(()),
-                Named::Right(right) => block = Some(right),
-                Named::Lost => {}
+                NamedLeaves::All => return Ok(()),
+                NamedLeaves::Right(right) => block = Some(right),
+                NamedLeaves::Lost => {}
             }
         }
         // Much is going on above: the first leaf it is, and every entry finds its own way.
-        self.rest(root)
+        self.name_rest(root)
     }
 
     /// Has the leaves of the next groups fetched into the caches: their ends first, some groups
     /// later the places of their first entries.
-    fn warm(&mut self) {
+    fn prefetch(&mut self) {
         let (ends, places) = self.warm;
-        if places >= WARM.min(self.ready.len()) {
+        if places >= PREFETCH_GROUPS.min(self.ready.len()) {
             return;
         }
-        let upto = (places + 3 * WARM).min(self.ready.len());
+        let upto = (places + 3 * PREFETCH_GROUPS).min(self.ready.len());
         let next = self.ready.range(ends.min(upto)..upto);
-        next.for_each(|(block, _)| self.tree.expect_leaf(*block));
-        let upto_places = (places + WARM).min(upto);
+        next.for_each(|(block, _)| self.tree.prefetch_leaf_ends(*block));
+        let upto_places = (places + PREFETCH_GROUPS).min(upto);
         let reading = self.tree.pool.reading();
         for (block, entries) in self.ready.range(places..upto_places) {
-            self.tree.expect_place(&reading, *block, self.entries[entries.start].key);
+            self.tree.prefetch_slots(&reading, *block, self.entries[entries.start].key);
         }
         self.warm = (upto, upto_places);
     }
 
     /// All entries that are left, as one group.
-    fn rest(&mut self, block: u32) -> Result<()> {
+    fn name_rest(&mut self, block: u32) -> Result<()> {
         self.ready.push_back((block, self.grouped..self.entries.len()));
         self.grouped = self.entries.len();
         Ok(())
     }
 
     /// Names the leaves below `page` if the next entry, whose aim is `first`, belongs below it.
-    fn name<R: PageRead>(&mut self, page: R, first: &[u8]) -> Checked<Named> {
+    fn name_children<R: PageRead>(&mut self, page: R, first: &[u8]) -> Checked<NamedLeaves> {
         if !is_node(page) {
-            return Ok(Named::Lost);
+            return Ok(NamedLeaves::Lost);
         }
         let node = Node::open(page)?;
         if node.level != 1 {
-            return Ok(Named::Lost);
+            return Ok(NamedLeaves::Lost);
         }
-        match node.place(Aim::At(first))? {
-            Place::Right(right) => return Ok(Named::Right(right)),
-            Place::Lost => return Ok(Named::Lost),
-            Place::Here(_) => {}
+        match node.match_target(SearchTarget::At(first))? {
+            PageMatch::MoveRight(right) => return Ok(NamedLeaves::Right(right)),
+            PageMatch::Lost => return Ok(NamedLeaves::Lost),
+            PageMatch::Here(_) => {}
         }
         let high = node.high();
         let mut bound = Vec::new();
@@ -158,10 +158,10 @@ impl LeafGroups<'_> {
             if high.as_deref().is_some_and(|high| !self.is_below(at, high)) {
                 break;
             }
-            let key = self.whole(at);
-            let aim = Aim::At(&key);
+            let key = self.target_key(at);
+            let target = SearchTarget::At(&key);
             let found = node.search(&key)?;
-            let Some(child) = node.child_index(found, aim) else { return Ok(Named::Lost) };
+            let Some(child) = node.child_index(found, target) else { return Ok(NamedLeaves::Lost) };
             let block = node.child(child)?;
             bound.clear();
             let end = match child + 1 < node.count {
@@ -178,20 +178,20 @@ impl LeafGroups<'_> {
             self.ready.push_back((block, at..end));
             self.grouped = end;
         }
-        Ok(Named::All)
+        Ok(NamedLeaves::All)
     }
 
     /// The key that leads to the leaf of entry `at`: of one whose uniqueness is asked for, the
     /// first leaf that may hold its key (R8).
-    fn whole(&self, at: usize) -> TreeKey {
+    fn target_key(&self, at: usize) -> TreeKey {
         let entry = &self.entries[at];
-        match self.is_asked(at) {
+        match self.is_checked_entry(at) {
             true => TreeKey::before_rows(entry.key),
             false => TreeKey::new(entry.key, entry.row),
         }
     }
 
-    fn is_asked(&self, at: usize) -> bool {
+    fn is_checked_entry(&self, at: usize) -> bool {
         self.unique && self.entries[at].is_checked()
     }
 
@@ -199,7 +199,7 @@ impl LeafGroups<'_> {
     fn is_below(&self, at: usize, bound: &[u8]) -> bool {
         let entry = &self.entries[at];
         let key = entry.key;
-        if self.is_asked(at) || bound.len() <= key.len() || key != &bound[..key.len()] {
+        if self.is_checked_entry(at) || bound.len() <= key.len() || key != &bound[..key.len()] {
             return key < bound;
         }
         entry.row.to_bytes()[..] < bound[key.len()..]
@@ -225,7 +225,7 @@ impl LeafGroups<'_> {
 }
 
 /// Was the inner page the right one?
-enum Named {
+enum NamedLeaves {
     /// Yes.
     All,
     /// It is further right.

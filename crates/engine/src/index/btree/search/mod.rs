@@ -23,16 +23,16 @@ use rightlink_env::points::broken;
 
 use crate::index::btree::counters::count;
 use crate::index::btree::optimisations::Optimisations;
-use crate::index::btree::page::node::{Checked, Found, Node, is_node};
+use crate::index::btree::page::node::{Checked, Node, SearchPosition, is_node};
 use crate::index::btree::page::read::PageRead;
-use crate::index::btree::page::search::{Given, Probe};
+use crate::index::btree::page::search::{SearchBounds, SearchResult};
 use crate::index::btree::tree::Tree;
 use crate::page::PageKind;
 use crate::page::header::KIND;
 
 /// Which page of a level is looked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Aim<'k> {
+pub(crate) enum SearchTarget<'k> {
     /// The one with `low <= key < high`.
     At(&'k [u8]),
     /// The one with `low < key <= high`, which holds the last keys below `key`; the rightmost one
@@ -42,23 +42,23 @@ pub(crate) enum Aim<'k> {
 
 /// Is this the page?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum PageMatch {
     /// Yes, and there the search ended.
-    Here(Found),
+    Here(SearchPosition),
     /// It is further right: the right link.
-    Right(u32),
+    MoveRight(u32),
     /// It is not to be found from here.
     Lost,
 }
 
-/// Where a writer's walk along a level ended.
-pub(crate) enum Reached {
-    /// Latched, the right page.
-    Here(Held, Found),
+/// Result of [`Tree::latch_page`].
+pub(crate) enum LatchedPage {
+    /// The right page is latched; the search ended there.
+    Here(Held, SearchPosition),
     /// Start again; nothing more is latched than before.
     Lost,
     /// This block must be read first, without latches; nothing more is latched than before.
-    Missing(u32),
+    NotInMemory(u32),
 }
 
 /// Optimistic reads of one page before it is latched.
@@ -66,72 +66,85 @@ pub(crate) const MAX_OPTIMISTIC: u32 = 3;
 
 /// What a search of a page may rely on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lead {
+pub(crate) struct ParentHint {
     /// For the search among the entries.
-    pub(crate) given: Given,
+    pub(crate) bounds: SearchBounds,
     /// The parent was unchanged when this page was looked at: its low fence is not above the aim.
     pub(crate) trusted: bool,
 }
 
-impl Lead {
+impl ParentHint {
     /// Nothing.
-    pub(crate) const NONE: Lead = Lead::with(Optimisations::ALL);
+    pub(crate) const NONE: ParentHint = ParentHint::with(Optimisations::ALL);
 
     /// Nothing but what may be used.
-    pub(crate) const fn with(set: Optimisations) -> Lead {
-        Lead { given: Given { set, ..Given::NOTHING }, trusted: false }
+    pub(crate) const fn with(set: Optimisations) -> ParentHint {
+        ParentHint { bounds: SearchBounds { set, ..SearchBounds::NOTHING }, trusted: false }
     }
 }
 
 impl<R: PageRead> Node<R> {
     /// Searches for the aim, and tells whether it belongs here.
-    pub(crate) fn place(&self, aim: Aim<'_>) -> Checked<Place> {
-        self.place_with(aim, Lead::NONE, |_| false).map(|(place, _)| place)
+    pub(crate) fn match_target(&self, target: SearchTarget<'_>) -> Checked<PageMatch> {
+        self.match_with(target, ParentHint::NONE, |_| false).map(|(place, _)| place)
     }
 
-    /// As [`Node::place`], with what is known already. `same_high` may tell that the high key is
+    /// As [`Node::match_target`], with what is known already. `high_is_separator` may tell that the high key is
     /// the separator right of the downlink that led here, and so above the aim.
     #[inline(always)]
-    pub(crate) fn place_with(
+    pub(crate) fn match_with(
         &self,
-        aim: Aim<'_>,
-        lead: Lead,
-        same_high: impl Fn(&Self) -> bool,
-    ) -> Checked<(Place, Option<Probe>)> {
-        let (key, before) = match aim {
-            Aim::At(key) => (key, false),
-            Aim::Before(Some(key)) => (key, true),
-            Aim::Before(None) if self.right != 0 => return Ok((Place::Right(self.right), None)),
-            Aim::Before(None) => {
-                return Ok((Place::Here(Found { pos: self.count, exact: false }), None));
+        target: SearchTarget<'_>,
+        hint: ParentHint,
+        high_is_separator: impl Fn(&Self) -> bool,
+    ) -> Checked<(PageMatch, Option<SearchResult>)> {
+        let (key, before) = match target {
+            SearchTarget::At(key) => (key, false),
+            SearchTarget::Before(Some(key)) => (key, true),
+            SearchTarget::Before(None) if self.right != 0 => {
+                return Ok((PageMatch::MoveRight(self.right), None));
+            }
+            SearchTarget::Before(None) => {
+                return Ok((
+                    PageMatch::Here(SearchPosition { pos: self.count, exact: false }),
+                    None,
+                ));
             }
         };
-        let search_first = lead.given.set.has(Optimisations::SEARCH_FIRST);
-        if !search_first && self.ends_before((key, before), &same_high) {
-            return Ok((Place::Right(self.right), None));
+        let search_first = hint.bounds.set.has(Optimisations::SEARCH_FIRST);
+        if !search_first && self.ends_before(key, before, &high_is_separator) {
+            return Ok((PageMatch::MoveRight(self.right), None));
         }
-        let probe = self.probe(key, lead.given)?;
-        let found = probe.found;
-        if search_first && found.pos == self.count && self.ends_before((key, before), &same_high) {
-            return Ok((Place::Right(self.right), None));
+        let result = self.search_within(key, hint.bounds)?;
+        let found = result.found;
+        if search_first
+            && found.pos == self.count
+            && self.ends_before(key, before, &high_is_separator)
+        {
+            return Ok((PageMatch::MoveRight(self.right), None));
         }
         // Whatever lies after the first entry (on inner pages: the second) is above the low fence.
-        if !lead.trusted && found.pos <= usize::from(!self.is_leaf()) {
+        if !hint.trusted && found.pos <= usize::from(!self.is_leaf()) {
             let order = self.cmp_low(key);
             if order == Ordering::Less || order == Ordering::Equal && before {
-                return Ok((Place::Lost, None));
+                return Ok((PageMatch::Lost, None));
             }
         }
-        Ok((Place::Here(found), Some(probe)))
+        Ok((PageMatch::Here(found), Some(result)))
     }
 
     /// Does the page end before the key? A high key equal to the separator that led here does not
     /// need to be compared.
-    fn ends_before(&self, (key, before): (&[u8], bool), same_high: impl Fn(&Self) -> bool) -> bool {
+    fn ends_before(
+        &self,
+        key: &[u8],
+        before: bool,
+        high_is_separator: impl Fn(&Self) -> bool,
+    ) -> bool {
         if self.right == 0 {
             return false;
         }
-        if same_high(self) {
+        if high_is_separator(self) {
             count(|c| c.separators += 1);
             return false;
         }
@@ -163,8 +176,12 @@ impl<R: PageRead> Node<R> {
 
     /// Entry of an inner page whose child is the next page of a descent that found `found` here.
     #[inline(always)]
-    pub(crate) fn child_index(&self, found: Found, aim: Aim<'_>) -> Option<usize> {
-        if found.exact && matches!(aim, Aim::At(_)) {
+    pub(crate) fn child_index(
+        &self,
+        found: SearchPosition,
+        target: SearchTarget<'_>,
+    ) -> Option<usize> {
+        if found.exact && matches!(target, SearchTarget::At(_)) {
             Some(found.pos)
         } else if found.pos == 0 && self.left == 0 {
             // Below the prefix of a leftmost page is still its first child.
@@ -173,17 +190,6 @@ impl<R: PageRead> Node<R> {
             found.pos.checked_sub(1)
         }
     }
-}
-
-/// Next step of a descent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
-    /// To this child.
-    Down(u32),
-    /// To the right sibling.
-    Right(u32),
-    /// The page is not the one.
-    Lost,
 }
 
 /// A downlink that a search chose.
@@ -197,57 +203,51 @@ pub(crate) struct Downlink {
     pub(crate) shared: usize,
 }
 
-/// Next step of a descent, from a page searched with a [`Lead`].
+/// Next step of a descent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Next {
-    /// Down there.
+pub(crate) enum DescentStep {
+    /// Down to this child.
     Down(Downlink),
     /// To the right sibling.
-    Right(u32),
-    /// The page is not the one.
+    MoveRight(u32),
+    /// The page is not the right one, and the right one is not found from it.
     Lost,
 }
 
-/// The next step from an inner page that should be at `level`.
+/// The next step of a descent to `target`, from an inner page that should be at `level`.
 #[inline(always)]
-pub(crate) fn next<R: PageRead>(
+pub(crate) fn descent_step<R: PageRead>(
     page: R,
-    (aim, level): (Aim<'_>, u8),
-    lead: Lead,
-    same_high: impl Fn(&Node<R>) -> bool,
-) -> Checked<Next> {
+    target: SearchTarget<'_>,
+    level: u8,
+    hint: ParentHint,
+    high_is_separator: impl Fn(&Node<R>) -> bool,
+) -> Checked<DescentStep> {
     if page.u8(KIND) == PageKind::BtreeFree as u8 {
-        return Ok(Next::Lost);
+        return Ok(DescentStep::Lost);
     }
     let node = Node::open(page)?;
     if node.level != level {
-        return Ok(Next::Lost);
+        return Ok(DescentStep::Lost);
     }
-    let (found, probe) = match node.place_with(aim, lead, same_high)? {
-        (Place::Right(block), _) => return Ok(Next::Right(block)),
-        (Place::Lost, _) => return Ok(Next::Lost),
-        (Place::Here(found), probe) => (found, probe),
+    let (found, result) = match node.match_with(target, hint, high_is_separator)? {
+        (PageMatch::MoveRight(block), _) => return Ok(DescentStep::MoveRight(block)),
+        (PageMatch::Lost, _) => return Ok(DescentStep::Lost),
+        (PageMatch::Here(found), result) => (found, result),
     };
-    let Some(child) = node.child_index(found, aim) else { return Ok(Next::Lost) };
-    let shared = match (aim, probe) {
-        (Aim::At(key) | Aim::Before(Some(key)), Some(probe)) if child < node.count => {
-            node.shared(key, &probe, child)
+    let Some(child) = node.child_index(found, target) else { return Ok(DescentStep::Lost) };
+    let shared = match (target, result) {
+        (SearchTarget::At(key) | SearchTarget::Before(Some(key)), Some(result))
+            if child < node.count =>
+        {
+            node.shared(key, &result, child)
         }
         _ => 0,
     };
     if child >= node.count {
         return Err("an inner page without the child that was found");
     }
-    Ok(Next::Down(Downlink { block: node.child(child)?, child, shared }))
-}
-
-/// [`next`] without a parent.
-fn step<R: PageRead>(page: R, aim: (Aim<'_>, u8), set: Optimisations) -> Checked<Step> {
-    Ok(match next(page, aim, Lead::with(set), |_| false)? {
-        Next::Down(link) => Step::Down(link.block),
-        Next::Right(block) => Step::Right(block),
-        Next::Lost => Step::Lost,
-    })
+    Ok(DescentStep::Down(Downlink { block: node.child(child)?, child, shared }))
 }
 
 impl Tree {
@@ -262,16 +262,24 @@ impl Tree {
     }
 
     /// The next step from a pinned inner page that should be at `level`.
-    pub(crate) fn step(&self, pin: &Pin, aim: Aim<'_>, level: u8) -> Result<Step> {
+    pub(crate) fn step_from(
+        &self,
+        pin: &Pin,
+        target: SearchTarget<'_>,
+        level: u8,
+    ) -> Result<DescentStep> {
         let set = self.switches.get();
+        let hint = ParentHint::with(set);
         let tries = if set.has(Optimisations::OPTIMISTIC) { MAX_OPTIMISTIC } else { 0 };
         for _ in 0..tries {
-            if let Some(step) = pin.optimistic(|view| step(view, (aim, level), set)) {
+            let step = pin.optimistic(|view| descent_step(view, target, level, hint, |_| false));
+            if let Some(step) = step {
                 return step.map_err(|what| Error::corrupt(pin.page(), what));
             }
         }
         let page = pin.shared();
-        step(page.bytes(), (aim, level), set).map_err(|what| Error::corrupt(pin.page(), what))
+        let step = descent_step(page.bytes(), target, level, hint, |_| false);
+        step.map_err(|what| Error::corrupt(pin.page(), what))
     }
 
     /// A walk longer than the file is a ring of links.
@@ -282,35 +290,34 @@ impl Tree {
         Ok(())
     }
 
-    /// Latches the page of `level` that `aim` belongs to exclusively, moving right from `pin`. With
-    /// `alone`, nothing else is latched and pages may be read on the way; else a page that is not
-    /// in memory is reported.
-    pub(crate) fn reach(
+    /// Latches the page of `level` that `target` belongs to exclusively, moving right from `pin`.
+    pub(crate) fn latch_page(
         &self,
         mtr: &mut Mtr<'_>,
         mut pin: Pin,
-        aim: Aim<'_>,
-        target: Target,
-    ) -> Result<Reached> {
+        target: SearchTarget<'_>,
+        level: u8,
+        others: OtherLatches,
+    ) -> Result<LatchedPage> {
         let mut moves = 0;
         loop {
             let held = mtr.latch(pin);
             let block = mtr.id(held).block.0;
-            let place = place_with(mtr.bytes(held), aim, target.level, self.switches.get());
+            let place = match_page_with(mtr.bytes(held), target, level, self.switches.get());
             match place.map_err(|what| self.corrupt(block, what))? {
-                Place::Here(found) => return Ok(Reached::Here(held, found)),
-                Place::Lost => {
+                PageMatch::Here(found) => return Ok(LatchedPage::Here(held, found)),
+                PageMatch::Lost => {
                     mtr.release(held);
-                    return Ok(Reached::Lost);
+                    return Ok(LatchedPage::Lost);
                 }
-                Place::Right(next) => {
+                PageMatch::MoveRight(next) => {
                     mtr.release(held);
                     moves += 1;
                     self.bound_moves(moves)?;
                     match self.pool.try_pin(self.page(next)) {
                         Some(found) => pin = found,
-                        None if target.alone => pin = self.pin_linked(next)?,
-                        None => return Ok(Reached::Missing(next)),
+                        None if others == OtherLatches::None => pin = self.pin_linked(next)?,
+                        None => return Ok(LatchedPage::NotInMemory(next)),
                     }
                 }
             }
@@ -318,53 +325,62 @@ impl Tree {
     }
 }
 
-/// What [`Tree::reach`] is to latch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
-    /// Level of the page.
-    pub(crate) level: u8,
-    /// Is nothing else latched?
-    pub(crate) alone: bool,
+/// Does a caller of [`Tree::latch_page`] hold other latches? If so, no page is read (R7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OtherLatches {
+    /// Nothing else is latched: pages may be read on the way.
+    None,
+    /// A page that is not in memory is reported.
+    Held,
 }
 
-/// [`Node::place`] on a page that may have left the tree.
-pub(crate) fn place_on<R: PageRead>(page: R, aim: Aim<'_>, level: u8) -> Checked<Place> {
-    place_with(page, aim, level, Optimisations::ALL)
+/// [`Node::match_target`] on a page that may have left the tree.
+pub(crate) fn match_page<R: PageRead>(
+    page: R,
+    target: SearchTarget<'_>,
+    level: u8,
+) -> Checked<PageMatch> {
+    match_page_with(page, target, level, Optimisations::ALL)
 }
 
-/// As [`place_on`], with a set of optimisations.
-fn place_with<R: PageRead>(page: R, aim: Aim<'_>, level: u8, set: Optimisations) -> Checked<Place> {
+/// As [`match_page`], with a set of optimisations.
+fn match_page_with<R: PageRead>(
+    page: R,
+    target: SearchTarget<'_>,
+    level: u8,
+    set: Optimisations,
+) -> Checked<PageMatch> {
     if !is_node(page) {
         return if page.u8(KIND) == PageKind::BtreeFree as u8 {
-            Ok(Place::Lost)
+            Ok(PageMatch::Lost)
         } else {
             Err("not a page of a tree")
         };
     }
     let node = Node::open(page)?;
     if node.level != level {
-        return Ok(Place::Lost);
+        return Ok(PageMatch::Lost);
     }
-    node.place_with(aim, Lead::with(set), |_| false).map(|(place, _)| place)
+    node.match_with(target, ParentHint::with(set), |_| false).map(|(place, _)| place)
 }
 
 /// Is this a leaf whose fences contain the key?
-pub(crate) fn takes<R: PageRead>(page: R, aim: Aim<'_>) -> bool {
-    let Aim::At(key) = aim else { return false };
+pub(crate) fn takes_target<R: PageRead>(page: R, target: SearchTarget<'_>) -> bool {
+    let SearchTarget::At(key) = target else { return false };
     let inside = |node: &Node<R>| node.cmp_low(key).is_ge() && node.cmp_high(key).is_lt();
-    let takes = |node: Node<R>| node.is_leaf() && (inside(&node) || broken("r6-fences"));
-    Node::open(page).is_ok_and(takes)
+    let takes_target = |node: Node<R>| node.is_leaf() && (inside(&node) || broken("r6-fences"));
+    Node::open(page).is_ok_and(takes_target)
 }
 
 impl Tree {
     /// Pins the leaf at `block` if it is in memory and takes the key, as far as can be told without
     /// a latch (R6). Block 0: no guess.
-    pub(crate) fn guess(&self, block: u32, aim: Aim<'_>) -> Option<Pin> {
+    pub(crate) fn try_hinted_leaf(&self, block: u32, target: SearchTarget<'_>) -> Option<Pin> {
         if block == 0 {
             return None;
         }
         let pin = self.pool.try_pin(self.page(block))?;
-        let takes = pin.optimistic(|view| takes(view, aim)).unwrap_or(false);
-        takes.then_some(pin)
+        let takes_target = pin.optimistic(|view| takes_target(view, target)).unwrap_or(false);
+        takes_target.then_some(pin)
     }
 }

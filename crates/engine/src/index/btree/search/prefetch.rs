@@ -17,7 +17,7 @@ use crate::ids::PageId;
 use crate::index::Direction;
 use crate::index::btree::page::node::{Checked, Node, SLOT, head_of};
 use crate::index::btree::page::read::PageRead;
-use crate::index::btree::search::Aim;
+use crate::index::btree::search::SearchTarget;
 use crate::index::btree::tree::Tree;
 use crate::keycode::KeyRange;
 use crate::page::PageView;
@@ -26,11 +26,20 @@ use crate::page::header::HEADER_SIZE;
 /// Most leaves ahead.
 const MAX_LEAVES: usize = 32;
 /// Rounds in a row that found everything in memory before fewer leaves are named.
-const CALM: u32 = 4;
+const MAX_RESIDENT_ROUNDS: u32 = 4;
+
+/// How far [`Tree::name_leaves`] has named the leaves of a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NamedUpTo {
+    /// There may be more.
+    More,
+    /// All of them.
+    RangeEnd,
+}
 
 /// Which leaves a scan has had read ahead.
 #[derive(Debug, Default)]
-pub(crate) struct LeavesAhead {
+pub(crate) struct LeafPrefetch {
     /// How many to be ahead of the scan; 0: none.
     distance: usize,
     /// How many are.
@@ -39,47 +48,50 @@ pub(crate) struct LeavesAhead {
     frontier: Option<Vec<u8>>,
     /// There are no more.
     ended: bool,
-    calm: u32,
+    resident_rounds: u32,
 }
 
-impl LeavesAhead {
+impl LeafPrefetch {
     /// The scan comes to a leaf by its neighbour's link; `near`: it is in memory.
-    pub(crate) fn came_to(&mut self, near: bool, pool: &BufferPool) {
+    pub(crate) fn note_step(&mut self, near: bool, pool: &BufferPool) {
         self.named = self.named.saturating_sub(1);
         if !near {
             self.distance = match pool.prefetch() {
-                Prefetch::Adaptive => (self.distance * 4).clamp(4.min(most(pool)), most(pool)),
-                Prefetch::Fixed(reads) => (reads as usize).min(most(pool)),
+                Prefetch::Adaptive => {
+                    (self.distance * 4).clamp(4.min(max_leaves(pool)), max_leaves(pool))
+                }
+                Prefetch::Fixed(reads) => (reads as usize).min(max_leaves(pool)),
                 Prefetch::None | Prefetch::Simple => 0,
             };
         }
     }
 
     /// The scan had to search for its leaf again.
-    pub(crate) fn lost(&mut self) {
+    pub(crate) fn reset(&mut self) {
         (self.named, self.frontier, self.ended) = (0, None, false);
     }
 
     /// Has more leaves of `rest` read, if too few of them are ahead.
-    pub(crate) fn look(&mut self, tree: &Tree, rest: &KeyRange, direction: Direction) {
+    pub(crate) fn advance(&mut self, tree: &Tree, rest: &KeyRange, direction: Direction) {
         if self.distance == 0 || self.ended || self.named > self.distance / 2 {
             return;
         }
-        let _registered = tree.registrations.enter();
+        let _registered = tree.registrations.register();
         let wanted = self.distance - self.named;
         let mut blocks = Vec::with_capacity(wanted);
         let frontier = &mut self.frontier;
-        self.ended = !tree.leaves_from(frontier, rest, direction, (wanted, &mut blocks));
+        let named = tree.name_leaves(frontier, rest, direction, wanted, &mut blocks);
+        self.ended = named == NamedUpTo::RangeEnd;
         self.named += blocks.len();
         let started = tree.start_reads(blocks);
-        self.calm = if started > 0 { 0 } else { self.calm + 1 };
-        if self.calm >= CALM {
-            (self.distance, self.calm) = (self.distance / 2, 0);
+        self.resident_rounds = if started > 0 { 0 } else { self.resident_rounds + 1 };
+        if self.resident_rounds >= MAX_RESIDENT_ROUNDS {
+            (self.distance, self.resident_rounds) = (self.distance / 2, 0);
         }
     }
 }
 
-fn most(pool: &BufferPool) -> usize {
+fn max_leaves(pool: &BufferPool) -> usize {
     MAX_LEAVES.min(pool.frames() / 16).max(2)
 }
 
@@ -87,28 +99,30 @@ impl Tree {
     /// Names the next leaves of `rest` from `frontier` on (none: from where it begins), up to the
     /// wanted number, and moves it to where they end. False at the end of the range; else there are
     /// more, which another look will name if their parent could not be read now.
-    pub(crate) fn leaves_from(
+    pub(crate) fn name_leaves(
         &self,
         frontier: &mut Option<Vec<u8>>,
         rest: &KeyRange,
         direction: Direction,
-        (wanted, blocks): (usize, &mut Vec<u32>),
-    ) -> bool {
+        wanted: usize,
+        blocks: &mut Vec<u32>,
+    ) -> NamedUpTo {
         while blocks.len() < wanted {
             let (at, left) = (frontier.as_deref(), wanted - blocks.len());
-            let aim = match direction {
-                Direction::Forward => Aim::At(at.unwrap_or(&rest.low)),
-                Direction::Backward => Aim::Before(at.or(rest.high.as_deref())),
+            let target = match direction {
+                Direction::Forward => SearchTarget::At(at.unwrap_or(&rest.low)),
+                Direction::Backward => SearchTarget::Before(at.or(rest.high.as_deref())),
             };
-            let next = self.above_leaf(aim, |node, i| children(node, i, direction, left));
-            let Some((next, end)) = next else { return true };
+            let next =
+                self.read_above_leaf(target, |node, i| next_children(node, i, direction, left));
+            let Some(NextChildren { blocks: next, end }) = next else { return NamedUpTo::More };
             blocks.extend(next);
             *frontier = end.filter(|end| inside(end, rest, direction));
             if frontier.is_none() {
-                return false;
+                return NamedUpTo::RangeEnd;
             }
         }
-        true
+        NamedUpTo::More
     }
 
     /// Starts to read those of `blocks` that the file has. Returns the number of reads.
@@ -120,19 +134,20 @@ impl Tree {
     }
 
     /// A check comes to child `i` of a page: has the next ones read, `child` tells which.
-    pub(crate) fn children_ahead(&self, i: usize, child: impl Fn(usize) -> Option<u32>) {
-        let (most, policy) = (most(&self.pool), self.pool.prefetch());
+    pub(crate) fn prefetch_children(&self, i: usize, child: impl Fn(usize) -> Option<u32>) {
+        let (max_leaves, policy) = (max_leaves(&self.pool), self.pool.prefetch());
         let adaptive = !matches!(policy, Prefetch::None | Prefetch::Simple);
-        if adaptive && i.is_multiple_of(most / 2) {
-            self.start_reads((i..i + most).map_while(child));
+        if adaptive && i.is_multiple_of(max_leaves / 2) {
+            self.start_reads((i..i + max_leaves).map_while(child));
         }
     }
 
     /// Starts to read the leaves that `keys` belong to, as far as inner pages name them that nobody
     /// is changing. Returns the number of reads.
-    pub(crate) fn read_ahead(&self, keys: &[&[u8]]) -> u64 {
-        let _registered = self.registrations.enter();
-        let leaf = |key: &&[u8]| self.above_leaf(Aim::At(key), |node, i| node.child(i));
+    pub(crate) fn prefetch_leaves(&self, keys: &[&[u8]]) -> u64 {
+        let _registered = self.registrations.register();
+        let leaf =
+            |key: &&[u8]| self.read_above_leaf(SearchTarget::At(key), |node, i| node.child(i));
         let blocks: Vec<u32> = keys.iter().filter_map(leaf).collect();
         self.start_reads(blocks)
     }
@@ -146,28 +161,31 @@ fn inside(key: &[u8], rest: &KeyRange, direction: Direction) -> bool {
 }
 
 /// Children and where they end, if not with the level.
-type Children = (Vec<u32>, Option<Vec<u8>>);
+struct NextChildren {
+    blocks: Vec<u32>,
+    end: Option<Vec<u8>>,
+}
 
 /// Up to `wanted` children from the one at `child` on. The page may be changing (R11).
-fn children<R: PageRead>(
+fn next_children<R: PageRead>(
     node: &Node<R>,
     child: usize,
     direction: Direction,
     wanted: usize,
-) -> Checked<Children> {
+) -> Checked<NextChildren> {
     let block = |i| node.child(i);
     match direction {
         Direction::Forward => {
             let end = node.count.min(child.saturating_add(wanted));
             let blocks = (child..end).map(block).collect::<Checked<_>>()?;
             let high = if end == node.count { node.high() } else { Some(node.key(end)?) };
-            Ok((blocks, high))
+            Ok(NextChildren { blocks, end: high })
         }
         Direction::Backward => {
             let start = (child + 1).saturating_sub(wanted);
             let blocks = (start..=child).rev().map(block).collect::<Checked<_>>()?;
             let low = if start == 0 { node.low() } else { node.key(start)? };
-            Ok((blocks, (!low.is_empty()).then_some(low)))
+            Ok(NextChildren { blocks, end: (!low.is_empty()).then_some(low) })
         }
     }
 }
@@ -178,16 +196,16 @@ const MAX_RANGES: usize = 64;
 /// Leaves in which the next ranges of a list begin, read ahead: more at a time as long as some of
 /// them are not in memory.
 #[derive(Debug)]
-pub(crate) struct RangesAhead {
+pub(crate) struct RangePrefetch {
     /// Ranges whose first leaf was asked for.
-    asked: usize,
+    requested: usize,
     /// How many to ask for at a time.
-    many: usize,
+    window: usize,
 }
 
-impl Default for RangesAhead {
+impl Default for RangePrefetch {
     fn default() -> Self {
-        Self { asked: 0, many: 2 }
+        Self { requested: 0, window: 2 }
     }
 }
 
@@ -195,12 +213,13 @@ fn is_adaptive(pool: &BufferPool) -> bool {
     !matches!(pool.prefetch(), Prefetch::None | Prefetch::Simple)
 }
 
-impl RangesAhead {
+impl RangePrefetch {
     /// The scan skips to `rest`; `ranges` are all of its list.
-    pub(crate) fn look(
+    pub(crate) fn advance(
         &mut self,
         tree: &Tree,
-        (ranges, rest): (&[KeyRange], &KeyRange),
+        ranges: &[KeyRange],
+        rest: &KeyRange,
         direction: Direction,
     ) {
         let ended = |range: &KeyRange| range.high.as_ref().is_some_and(|end| *end <= rest.low);
@@ -213,19 +232,19 @@ impl RangesAhead {
             Direction::Forward => (first, last - first),
             Direction::Backward => (ranges.len() - last, last - first),
         };
-        if passed < self.asked || !is_adaptive(&tree.pool) {
+        if passed < self.requested || !is_adaptive(&tree.pool) {
             return;
         }
-        let count = left.min(self.many);
+        let count = left.min(self.window);
         let wanted = match direction {
             Direction::Forward => &ranges[first..first + count],
             Direction::Backward => &ranges[last - count..last],
         };
         let keys: Vec<&[u8]> = wanted.iter().map(|range| range.low.as_slice()).collect();
-        let reads = if keys.len() > 1 { tree.read_ahead(&keys) } else { 0 };
+        let reads = if keys.len() > 1 { tree.prefetch_leaves(&keys) } else { 0 };
         // Where all is in memory, the next look is far away.
-        self.asked = passed + if reads > 0 { count } else { count + MAX_RANGES };
-        self.many = if reads > 0 { (self.many * 2).min(MAX_RANGES) } else { 2 };
+        self.requested = passed + if reads > 0 { count } else { count + MAX_RANGES };
+        self.window = if reads > 0 { (self.window * 2).min(MAX_RANGES) } else { 2 };
     }
 }
 
@@ -237,13 +256,13 @@ const ENDS: [usize; 2] = [0, PAGE_SIZE - LINE];
 impl Tree {
     /// Asks for the ends of the leaf at `block`.
     #[inline]
-    pub(crate) fn expect_leaf(&self, block: u32) {
+    pub(crate) fn prefetch_leaf_ends(&self, block: u32) {
         self.pool.expect(self.page(block), &ENDS);
     }
 
     /// Asks for what an insertion of `key` touches inside the leaf at `block`, whose ends are here.
     #[inline]
-    pub(crate) fn expect_place(&self, reading: &Reading<'_>, block: u32, key: &[u8]) {
+    pub(crate) fn prefetch_slots(&self, reading: &Reading<'_>, block: u32, key: &[u8]) {
         if let Some(peek) = reading.peek(self.page(block)) {
             ask_around(reading.view(peek), key);
         }
@@ -255,7 +274,7 @@ fn ask_around(page: PageView<'_>, key: &[u8]) {
     if !node.is_leaf() || node.count == 0 {
         return;
     }
-    let (slot, end) = (HEADER_SIZE + node.guess(key) * SLOT, HEADER_SIZE + node.count * SLOT);
+    let (slot, end) = (HEADER_SIZE + node.interpolate(key) * SLOT, HEADER_SIZE + node.count * SLOT);
     // The guess is right within some slots; those behind the place move up, from the last one on.
     [slot.saturating_sub(LINE), slot, slot + LINE, end, node.upper - 1]
         .iter()
@@ -265,7 +284,7 @@ fn ask_around(page: PageView<'_>, key: &[u8]) {
 impl<R: PageRead> Node<R> {
     /// About where `key` is among the entries of this leaf, which has some, if their heads grow
     /// evenly.
-    fn guess(&self, key: &[u8]) -> usize {
+    fn interpolate(&self, key: &[u8]) -> usize {
         let head = head_of(key.get(self.prefix..).unwrap_or(&[]));
         let first = self.head(0);
         let last = self.high_head().unwrap_or(u32::MAX).max(head);
@@ -277,7 +296,7 @@ impl<R: PageRead> Node<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::btree::page::edit::{Frame, Value};
+    use crate::index::btree::page::edit::{EntryValue, NodeHeader};
     use crate::index::btree::page::entries::Entries;
     use rightlink_env::Rng;
 
@@ -287,18 +306,18 @@ mod tests {
         let mut rng = Rng::from_seed(9);
         let key = |n: u32| [&b"k"[..], &n.to_be_bytes(), b"\0\0\0\x01\0\x01"].concat();
         let mut entries = Entries::default();
-        (0..200).for_each(|n| entries.push(&key(n << 20), Value::default()));
+        (0..200).for_each(|n| entries.push(&key(n << 20), EntryValue::default()));
         let (low, high) = (b"k".to_vec(), Some(key(200 << 20)));
-        let frame = Frame { left: 1, right: 2, low, high, ..Frame::default() };
-        let image = frame.image_of(&entries).unwrap();
+        let header = NodeHeader { left: 1, right: 2, low, high, ..NodeHeader::default() };
+        let image = header.image_of(&entries).unwrap();
         let node = Node::open(&*image).unwrap();
         for n in 0..200 {
-            assert!(node.guess(&key(n << 20)).abs_diff(n as usize) <= 1, "{n}");
+            assert!(node.interpolate(&key(n << 20)).abs_diff(n as usize) <= 1, "{n}");
         }
         for _ in 0..1000 {
             let mut bytes = vec![0; rng.index(9)];
             rng.fill(&mut bytes);
-            assert!(node.guess(&bytes) <= node.count);
+            assert!(node.interpolate(&bytes) <= node.count);
         }
     }
 }

@@ -138,7 +138,7 @@ fn readers_writers_and_vacuum_do_not_disturb_each_other() {
 #[test]
 fn operations_beyond_the_slots_do_not_wait() {
     let (_pool, tree) = tree(400, 3);
-    let _others: Vec<_> = (0..100).map(|_| tree.0.registrations.enter()).collect();
+    let _others: Vec<_> = (0..100).map(|_| tree.0.registrations.register()).collect();
     let entries: Vec<_> = (0..600).map(|n| (key(n), stable(n))).collect();
     suite::insert(&tree, &entries);
     let (gone, kept) = entries.split_at(300);

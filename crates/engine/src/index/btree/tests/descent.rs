@@ -6,11 +6,11 @@ use rightlink_env::{Rng, points, thread};
 use crate::buffer::Mtr;
 use crate::ids::{PageId, RowId, Xid};
 use crate::index::am::{AccessMethod, IndexEntry, LeafBatch, ScanOptions};
-use crate::index::btree::page::edit::{Frame, Value};
+use crate::index::btree::page::edit::{EntryValue, NodeHeader};
 use crate::index::btree::page::entries::Entries;
-use crate::index::btree::page::node::{Found, Node};
-use crate::index::btree::page::search::Given;
-use crate::index::btree::search::{Aim, Lead, Place};
+use crate::index::btree::page::node::{Node, SearchPosition};
+use crate::index::btree::page::search::SearchBounds;
+use crate::index::btree::search::{PageMatch, ParentHint, SearchTarget};
 use crate::index::btree::tests::writes::any_set;
 use crate::index::btree::tests::{FILE, integer, long_prefix, tree, word};
 use crate::index::btree::{BTree, Counters, Optimisations, counting};
@@ -33,18 +33,18 @@ fn sets() -> Vec<Optimisations> {
 fn page_of(level: u8, keys: &[Vec<u8>], (low, high): (&[u8], Option<&[u8]>)) -> PageBufOwned {
     let mut entries = Entries::default();
     for (n, key) in keys.iter().enumerate() {
-        entries.push(key, Value { child: 100 + n as u32, ..Value::default() });
+        entries.push(key, EntryValue { child: 100 + n as u32, ..EntryValue::default() });
     }
-    let frame = Frame {
+    let header = NodeHeader {
         level,
         left: u32::from(!low.is_empty()),
         right: u32::from(high.is_some()),
         low: low.to_vec(),
         high: high.map(<[u8]>::to_vec),
-        ..Frame::default()
+        ..NodeHeader::default()
     };
     let mut page = PageBuf::zeroed();
-    let image = frame.image_of(&entries).expect("a few keys fit");
+    let image = header.image_of(&entries).expect("a few keys fit");
     PageMut::owned(&mut page).replace(&image);
     (page, image)
 }
@@ -91,16 +91,17 @@ fn check_place(
     let node = Node::open(image).unwrap();
     for set in sets() {
         for (known, from) in [(0, 0), (1, 0), (0, rng.index(pos + 1))] {
-            let given = Given { set, known: if node.left == 0 { 0 } else { known }, from };
-            let probe = node.probe(key, given).unwrap();
+            let given =
+                SearchBounds { set, shared_bytes: if node.left == 0 { 0 } else { known }, from };
+            let probe = node.search_within(key, given).unwrap();
             let view = Node::open(page.view()).unwrap();
-            assert_eq!(view.probe(key, given).unwrap().found, probe.found);
+            assert_eq!(view.search_within(key, given).unwrap().found, probe.found);
             if level > 0 && probe.found.pos == 0 {
                 // Not above what all keys begin with: the first child, which has no key.
                 assert!(pos <= 1 && from <= 1, "{set:?} {given:?} {key:?}");
                 continue;
             }
-            assert_eq!(probe.found, Found { pos, exact }, "{set:?} {given:?} {key:?}");
+            assert_eq!(probe.found, SearchPosition { pos, exact }, "{set:?} {given:?} {key:?}");
             if level > 0 && pos > 0 {
                 // A separator itself belongs to the child on either side, by what is looked for.
                 for child in if exact { [pos, pos - 1] } else { [pos - 1; 2] } {
@@ -173,10 +174,11 @@ fn no_separator_is_left_over_across_a_rightmost_downlink() {
     // The rightmost leaf has split at "h", which nobody but its own fence knows yet.
     let (_, image) = page_of(0, &[b"g123456".to_vec()], (b"f", Some(b"h")));
     let leaf = Node::open(&*image).unwrap();
-    let lead = Lead { trusted: true, ..Lead::NONE };
-    let place = |key: &[u8]| leaf.place_with(Aim::At(key), lead, |node| node.high_is(&separator));
-    assert!(matches!(place(b"i123456").unwrap().0, Place::Right(1)));
-    assert!(matches!(place(b"g200000").unwrap().0, Place::Here(_)));
+    let lead = ParentHint { trusted: true, ..ParentHint::NONE };
+    let place =
+        |key: &[u8]| leaf.match_with(SearchTarget::At(key), lead, |node| node.high_is(&separator));
+    assert!(matches!(place(b"i123456").unwrap().0, PageMatch::MoveRight(1)));
+    assert!(matches!(place(b"g200000").unwrap().0, PageMatch::Here(_)));
 }
 
 /// Keys that go in one by one, in this order; between a split and its downlink, when the parent is
@@ -278,7 +280,7 @@ fn descents_pass_latched_inner_pages() {
 }
 
 /// A key of which many neighbours begin alike, far beyond their heads.
-fn alike(n: u64) -> Vec<u8> {
+fn may_share_item(n: u64) -> Vec<u8> {
     let [group, rest] = [n / 40, n % 40 * 5].map(|part| part.to_be_bytes());
     [&group[6..], b" and what all the keys of a group share ", &rest[6..]].concat()
 }
@@ -287,12 +289,13 @@ fn alike(n: u64) -> Vec<u8> {
 #[test]
 fn each_part_of_a_search_saves_something() {
     let (_pool, tree) = tree(8192, 7);
-    let entries: Vec<_> =
-        (0..40_000).map(|n| (alike(n), RowId::new(1 + n as u32 / 60, n as u16 % 60 + 1))).collect();
+    let entries: Vec<_> = (0..40_000)
+        .map(|n| (may_share_item(n), RowId::new(1 + n as u32 / 60, n as u16 % 60 + 1)))
+        .collect();
     suite::insert(&tree, &entries);
     assert!(tree.levels() > 1, "{} levels", tree.levels());
     // Those that are there, and those above all of their group: they end past the last slot, often.
-    let absent = |n: u64| [&alike(n * 40 + 39)[..], &[9]].concat();
+    let absent = |n: u64| [&may_share_item(n * 40 + 39)[..], &[9]].concat();
     let list: Vec<&[u8]> = entries.iter().step_by(50).map(|(key, _)| key.as_slice()).collect();
     let look = || {
         for (key, row) in entries.iter().step_by(7) {

@@ -284,7 +284,7 @@ fn with_stale_hints() -> (TestPool, BTree, Model, Vec<u32>) {
 /// when it had ended they were handed out again, and other pages were written over the new ones.
 fn merged_though_named() {
     let (_pool, tree, mut model, stale) = with_stale_hints();
-    let registered = tree.0.registrations.enter();
+    let registered = tree.0.registrations.register();
     for block in &stale {
         for item in tree.inspect_items(*block).unwrap() {
             let entry = (item.key, item.row.unwrap());

@@ -7,6 +7,7 @@ use crate::buffer::testing::TestPool;
 use crate::buffer::{Mtr, Pin};
 use crate::ids::{PageId, RowId};
 use crate::index::btree::BTree;
+use crate::index::btree::search::prefetch::NamedUpTo;
 use crate::index::btree::tests::{FILE, tree};
 use crate::index::search_key::{Direction, KeyRange};
 use crate::index::suite::{self, verify_clean};
@@ -45,7 +46,8 @@ fn named(tree: &BTree, rest: &KeyRange, direction: Direction, wanted: usize) -> 
     let (mut frontier, mut named, mut more) = (None, Vec::new(), true);
     while more {
         let mut blocks = Vec::new();
-        more = tree.0.leaves_from(&mut frontier, rest, direction, (wanted, &mut blocks));
+        more = tree.0.name_leaves(&mut frontier, rest, direction, wanted, &mut blocks)
+            == NamedUpTo::More;
         assert!(!more || blocks.len() == wanted && frontier.is_some(), "nothing is in the way");
         named.extend(blocks);
     }
@@ -80,7 +82,7 @@ fn leaves_are_named_beside_a_latch_on_their_parent() {
     let mut mtr = Mtr::new(&pool.pool);
     mtr.latch(parent(&pool, &tree));
     let found = BOTH.map(|direction| named(&tree, &KeyRange::all(), direction, 3));
-    assert_eq!(tree.0.read_ahead(&[&key(3), &key(200)]), 0, "all are in memory");
+    assert_eq!(tree.0.prefetch_leaves(&[&key(3), &key(200)]), 0, "all are in memory");
     drop(mtr);
     assert_eq!(found, expected);
 }
@@ -99,7 +101,8 @@ fn a_parent_that_changes_names_nothing() {
     let count = Arc::clone(&looks);
     let (mut frontier, mut blocks, rest) = (None, Vec::new(), KeyRange::all());
     let mut look = |blocks: &mut Vec<u32>, wanted| {
-        tree.0.leaves_from(&mut frontier, &rest, Direction::Forward, (wanted, blocks))
+        tree.0.name_leaves(&mut frontier, &rest, Direction::Forward, wanted, blocks)
+            == NamedUpTo::More
     };
     assert!(look(&mut blocks, 2));
     let changes = points::install_local(move |name| {
@@ -110,7 +113,7 @@ fn a_parent_that_changes_names_nothing() {
     });
     assert!(look(&mut blocks, 4), "there are more");
     assert_eq!(blocks, all[..2]);
-    assert_eq!(tree.0.read_ahead(&[&key(3)]), 0);
+    assert_eq!(tree.0.prefetch_leaves(&[&key(3)]), 0);
     assert!(looks.load(Ordering::Relaxed) >= 2, "both looked, and gave up");
     drop(changes);
     assert!(!look(&mut blocks, 1000));
@@ -123,8 +126,8 @@ fn a_single_leaf_is_not_named() {
     let (_pool, tree) = filled(800, 3);
     let (mut frontier, mut blocks) = (None, Vec::new());
     for direction in BOTH {
-        tree.0.leaves_from(&mut frontier, &KeyRange::all(), direction, (2, &mut blocks));
+        tree.0.name_leaves(&mut frontier, &KeyRange::all(), direction, 2, &mut blocks);
     }
     assert!(blocks.is_empty() && frontier.is_none());
-    assert_eq!(tree.0.read_ahead(&[&key(1), &key(2)]), 0);
+    assert_eq!(tree.0.prefetch_leaves(&[&key(1), &key(2)]), 0);
 }

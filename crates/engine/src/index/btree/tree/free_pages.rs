@@ -32,13 +32,13 @@ use crate::wal::RecordKind;
 /// Free blocks as this process knows them.
 #[derive(Default)]
 pub(crate) struct FreePages {
-    state: Mutex<State>,
+    state: Mutex<FreePagesState>,
     /// Held by who grows the file, so that the others that lack a block find what he has brought.
     growth: Mutex<()>,
 }
 
 #[derive(Default)]
-struct State {
+struct FreePagesState {
     /// Free, may be used at once.
     ready: Vec<u32>,
     /// Freed under this registration number; usable when all older descents are over.
@@ -55,14 +55,14 @@ struct State {
 }
 
 /// A block that may be had.
-enum Known {
+enum Candidate {
     /// Free, and handed out.
     Free(u32),
     /// Said to be free by the meta page.
     Hint(u32),
 }
 
-impl State {
+impl FreePagesState {
     /// The meta page's word on `block` does not count any more.
     fn forget_hint(&mut self, block: u32) {
         if let Ok(at) = self.hints.binary_search_by(|hint| block.cmp(hint)) {
@@ -119,7 +119,7 @@ impl FreePages {
         }
     }
 
-    fn known(state: &State, block: u32) -> bool {
+    fn is_claimed(state: &FreePagesState, block: u32) -> bool {
         state.out.contains(&block)
             || state.leaving.contains(&block)
             || state.ready.contains(&block)
@@ -150,12 +150,12 @@ pub(crate) struct ReservedBlock<'t> {
 
 impl ReservedBlock<'_> {
     /// The pin, once.
-    pub(crate) fn pin(&mut self) -> Pin {
+    pub(crate) fn take_pin(&mut self) -> Pin {
         self.pin.take().expect("asked for once, by the change that uses the block")
     }
 
     /// The page is part of the tree.
-    pub(crate) fn used(mut self) {
+    pub(crate) fn mark_used(mut self) {
         self.used = true;
     }
 }
@@ -168,7 +168,7 @@ impl Drop for ReservedBlock<'_> {
 
 impl Tree {
     /// A block for a new page, pinned. May read and grow the file: hold no latch.
-    pub(crate) fn spare(&self) -> Result<ReservedBlock<'_>> {
+    pub(crate) fn reserve_block(&self) -> Result<ReservedBlock<'_>> {
         let block = self.take_block()?;
         let mut spare = ReservedBlock { tree: self, block, pin: None, used: false };
         spare.pin = Some(self.pool.pin_new(self.page(block))?);
@@ -178,17 +178,17 @@ impl Tree {
     /// A block for a new page. May grow the file: hold no latch. Tell [`FreePages::done`] afterwards.
     fn take_block(&self) -> Result<u32> {
         loop {
-            match self.take_known() {
-                Some(Known::Free(block)) => return Ok(block),
-                Some(Known::Hint(block)) if self.take_hint(block)? => return Ok(block),
-                Some(Known::Hint(_)) => {}
+            match self.take_candidate() {
+                Some(Candidate::Free(block)) => return Ok(block),
+                Some(Candidate::Hint(block)) if self.take_hint(block)? => return Ok(block),
+                Some(Candidate::Hint(_)) => {}
                 None => self.grow()?,
             }
         }
     }
 
     /// A block that is free, else the next one that is said to be.
-    fn take_known(&self) -> Option<Known> {
+    fn take_candidate(&self) -> Option<Candidate> {
         let mut state = self.blocks.state.lock();
         let oldest = self.registrations.oldest();
         let gone = |at: u64| at < oldest || broken("r6-recycle");
@@ -197,10 +197,10 @@ impl Tree {
             state.ready.push(block);
         }
         let Some(block) = state.ready.pop() else {
-            return state.hints.last().copied().map(Known::Hint);
+            return state.hints.last().copied().map(Candidate::Hint);
         };
         state.out.insert(block);
-        Some(Known::Free(block))
+        Some(Candidate::Free(block))
     }
 
     /// Takes the last hint, if that is still `block` and its page says that it is free. An error
@@ -246,7 +246,7 @@ impl Tree {
         let mut state = self.blocks.state.lock();
         // While the file grows, the new blocks are in none of the sets, and yet spoken for.
         let growing = state.growing && !broken("r6-growing");
-        if growing || FreePages::known(&state, block) {
+        if growing || FreePages::is_claimed(&state, block) {
             return Ok(());
         }
         // Nobody can be about to use a block that is in none of the sets, so what the page says now

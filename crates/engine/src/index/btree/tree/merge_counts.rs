@@ -29,7 +29,7 @@ impl MergeCounts {
     }
 
     /// The page at `block` takes entries of its left sibling in; called before anybody can see it.
-    pub(crate) fn note(&self, block: u32) {
+    pub(crate) fn record_merge_into(&self, block: u32) {
         self.bucket(block).fetch_add(1, Ordering::SeqCst);
     }
 

@@ -66,7 +66,7 @@ pub(crate) struct Tree {
     /// Whose rows the entries are.
     pub(super) heap: OnceLock<Arc<dyn DeadRows>>,
     /// Full leaves since one had a dead row that the heap was asked about.
-    pub(super) vain: AtomicU32,
+    pub(super) futile_asks: AtomicU32,
     /// MergeCounts so far, by the page that took another one in.
     pub(super) merges: MergeCounts,
     /// One vacuum at a time, and the cycle id of the last one.
@@ -97,7 +97,7 @@ impl BTree {
             rightmost: AtomicU32::new(0),
             cycle: AtomicU32::new(0),
             heap: OnceLock::new(),
-            vain: AtomicU32::new(0),
+            futile_asks: AtomicU32::new(0),
             merges: MergeCounts::default(),
             // The log has grown since the ids that the last process stamped on pages.
             vacuum: Mutex::new(pool.wal().end().0 as u32),
@@ -157,7 +157,7 @@ impl Tree {
     }
 
     /// Bytes of a page that are not to be used (tests make pages small).
-    pub(super) fn reserve(&self) -> usize {
+    pub(super) fn unused_bytes(&self) -> usize {
         PAGE_SIZE - self.options.capacity
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Registrations {
     now: AtomicU64,
     slots: [Slot; SLOTS],
     /// Moments of those beyond the slots.
-    late: Mutex<Vec<u64>>,
+    overflow: Mutex<Vec<u64>>,
 }
 
 #[repr(align(64))]
@@ -32,35 +32,35 @@ struct Slot(AtomicU64);
 impl Default for Registrations {
     fn default() -> Self {
         let slots = std::array::from_fn(|_| Slot(AtomicU64::new(0)));
-        Self { now: AtomicU64::new(1), slots, late: Mutex::default() }
+        Self { now: AtomicU64::new(1), slots, overflow: Mutex::default() }
     }
 }
 
 /// A registered descent; ends when dropped.
-pub(crate) struct Registration<'a>(Entered<'a>);
+pub(crate) struct Registration<'a>(RegisteredIn<'a>);
 
 /// Where a descent is registered.
-enum Entered<'a> {
+enum RegisteredIn<'a> {
     Slot(&'a AtomicU64),
     /// On the list, with this number.
-    Late(&'a Mutex<Vec<u64>>, u64),
+    Overflow(&'a Mutex<Vec<u64>>, u64),
 }
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
         match self.0 {
-            Entered::Slot(slot) => slot.store(0, Ordering::Release),
-            Entered::Late(late, began) => leave_list(late, began),
+            RegisteredIn::Slot(slot) => slot.store(0, Ordering::Release),
+            RegisteredIn::Overflow(overflow, began) => leave_overflow(overflow, began),
         }
     }
 }
 
 #[cold]
-fn leave_list(late: &Mutex<Vec<u64>>, began: u64) {
-    let mut late = late.lock();
+fn leave_overflow(overflow: &Mutex<Vec<u64>>, began: u64) {
+    let mut overflow = overflow.lock();
     // Equal numbers are one as good as the other.
-    let at = late.iter().position(|at| *at == began);
-    late.swap_remove(at.expect("each is on the list until it ends"));
+    let at = overflow.iter().position(|at| *at == began);
+    overflow.swap_remove(at.expect("each is on the list until it ends"));
 }
 
 thread_local! {
@@ -69,7 +69,7 @@ thread_local! {
 
 impl Registrations {
     /// Registers a descent. Waits for nobody.
-    pub(crate) fn enter(&self) -> Registration<'_> {
+    pub(crate) fn register(&self) -> Registration<'_> {
         let home = HOME.get();
         for at in home..home + SLOTS {
             let slot = &self.slots[at % SLOTS].0;
@@ -81,24 +81,24 @@ impl Registrations {
             let now = self.now.load(Ordering::SeqCst);
             if slot.compare_exchange(0, now, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
                 HOME.set(at % SLOTS);
-                return Registration(Entered::Slot(slot));
+                return Registration(RegisteredIn::Slot(slot));
             }
         }
-        self.enter_list()
+        self.register_overflow()
     }
 
     #[cold]
-    fn enter_list(&self) -> Registration<'_> {
-        let mut late = self.late.lock();
+    fn register_overflow(&self) -> Registration<'_> {
+        let mut overflow = self.overflow.lock();
         // Read under the lock: who asks for the oldest either finds this on the list, or had the
         // lock before, and what it takes for free was out of the tree by then.
         let now = self.now.load(Ordering::SeqCst);
-        late.push(now);
-        Registration(Entered::Late(&self.late, now))
+        overflow.push(now);
+        Registration(RegisteredIn::Overflow(&self.overflow, now))
     }
 
     /// Ends a moment and returns its number: descents that begin from now on have a later one.
-    pub(crate) fn tick(&self) -> u64 {
+    pub(crate) fn advance(&self) -> u64 {
         self.now.fetch_add(1, Ordering::SeqCst)
     }
 
@@ -110,7 +110,7 @@ impl Registrations {
         let oldest = slots.filter(|at| *at != 0).fold(now, u64::min);
         match broken("r6-late") {
             true => oldest,
-            false => self.late.lock().iter().copied().fold(oldest, u64::min),
+            false => self.overflow.lock().iter().copied().fold(oldest, u64::min),
         }
     }
 }
@@ -122,16 +122,16 @@ mod tests {
     #[test]
     fn a_page_waits_for_the_descents_that_could_know_it() {
         let registrations = Registrations::default();
-        let early = registrations.enter();
-        let freed = registrations.tick();
-        let late = registrations.enter();
+        let early = registrations.register();
+        let freed = registrations.advance();
+        let overflow = registrations.register();
         assert!(freed >= registrations.oldest(), "the early descent may still arrive there");
         drop(early);
         assert!(
             freed < registrations.oldest(),
             "the late one began after the page had left the tree"
         );
-        drop(late);
+        drop(overflow);
         assert!(freed < registrations.oldest());
     }
 
@@ -139,11 +139,11 @@ mod tests {
     #[test]
     fn nobody_waits_for_a_slot() {
         let registrations = Registrations::default();
-        let mut entered: Vec<_> = (0..SLOTS).map(|_| registrations.enter()).collect();
-        registrations.tick();
-        let beyond = registrations.enter();
-        let freed = registrations.tick();
-        entered.extend((0..7).map(|_| registrations.enter()));
+        let mut entered: Vec<_> = (0..SLOTS).map(|_| registrations.register()).collect();
+        registrations.advance();
+        let beyond = registrations.register();
+        let freed = registrations.advance();
+        entered.extend((0..7).map(|_| registrations.register()));
         assert!(registrations.oldest() < freed, "the first ones were there");
         entered.drain(..SLOTS);
         assert_eq!(registrations.oldest(), freed, "the one beyond the slots still is");

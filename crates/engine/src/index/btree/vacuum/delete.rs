@@ -9,22 +9,22 @@ use crate::buffer::{Held, Mtr, Pin};
 use crate::error::Result;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{Group, IndexEntry, Trace};
-use crate::index::btree::insert::{Lack, Luggage};
+use crate::index::btree::insert::state::{Retry, RetryState};
 use crate::index::btree::optimisations::Optimisations;
 use crate::index::btree::page::node::{Checked, Node};
-use crate::index::btree::page::posting::{RowPosition, Spot};
+use crate::index::btree::page::posting::{EntryPosition, RowPosition};
 use crate::index::btree::page::read::PageRead;
 use crate::index::btree::page::remove::LeafRemoval;
 use crate::index::btree::page::tree_key::TreeKey;
-use crate::index::btree::search::{Aim, Place, Reached, Target};
+use crate::index::btree::search::{LatchedPage, OtherLatches, PageMatch, SearchTarget};
 use crate::index::btree::tree::Tree;
 use crate::wal::RecordKind;
 
 /// Percent of a page at which the removal of a row merges it.
-const SPARSE: usize = 25;
+const SPARSE_PERCENT: usize = 25;
 
 /// Entries on their way out.
-struct Removal<'a, 'e> {
+struct DeadRemoval<'a, 'e> {
     entries: &'a [IndexEntry<'e>],
     check: &'a mut dyn FnMut(RowId) -> bool,
     traces: &'a mut [Trace],
@@ -35,22 +35,22 @@ impl Tree {
     /// See [`crate::index::am::AccessMethod::delete`].
     pub(crate) fn delete(&self, xid: Xid, entry: &IndexEntry<'_>) -> Result<bool> {
         let key = TreeKey::new(entry.key, entry.row);
-        let _registered = self.registrations.enter();
-        let mut luggage = Luggage::default();
+        let target = SearchTarget::At(&key);
+        let _registered = self.registrations.register();
+        let mut state = RetryState::default();
         loop {
-            let found = self.descend(Aim::At(&key), 0)?;
+            let found = self.descend(target, 0)?;
             let pin = found.ok_or_else(|| self.corrupt(0, "a tree without leaves"))?;
             let mut mtr = Mtr::new(&self.pool);
-            let target = Target { level: 0, alone: true };
-            match self.reach(&mut mtr, pin, Aim::At(&key), target)? {
-                Reached::Here(held, found) => {
+            match self.latch_page(&mut mtr, pin, target, 0, OtherLatches::None)? {
+                LatchedPage::Here(held, found) => {
                     let block = mtr.id(held).block.0;
                     let node = Node::open(mtr.bytes(held));
-                    let spot = node.and_then(|node| node.locate(found, &key));
-                    let spot = spot.map_err(|what| self.corrupt(block, what))?;
-                    let Spot::Present(position) = spot else { return Ok(false) };
+                    let position = node.and_then(|node| node.entry_position(found, &key));
+                    let position = position.map_err(|what| self.corrupt(block, what))?;
+                    let EntryPosition::Present(row) = position else { return Ok(false) };
                     let before = self.is_sparse(&mtr, held);
-                    self.remove_rows(&mut mtr, held, &[position])?;
+                    self.remove_rows(&mut mtr, held, &[row])?;
                     let after = self.is_sparse(&mtr, held);
                     let empty = Node::open(mtr.bytes(held)).is_ok_and(|node| node.count == 0)
                         && self.uses(Optimisations::MERGING);
@@ -61,9 +61,9 @@ impl Tree {
                     }
                     return Ok(true);
                 }
-                Reached::Lost | Reached::Missing(_) => {
+                LatchedPage::Lost | LatchedPage::NotInMemory(_) => {
                     drop(mtr);
-                    luggage.fetch(self, Lack::Luck)?;
+                    state.prepare(self, Retry::Conflict)?;
                 }
             }
         }
@@ -73,7 +73,8 @@ impl Tree {
     pub(crate) fn is_sparse(&self, mtr: &Mtr<'_>, held: Held) -> bool {
         let node = Node::open(mtr.bytes(held));
         node.is_ok_and(|node| {
-            self.is_underfull(&node) && node.used_bytes() * 100 <= self.options.capacity * SPARSE
+            self.is_underfull(&node)
+                && node.used_bytes() * 100 <= self.options.capacity * SPARSE_PERCENT
         })
     }
 
@@ -95,14 +96,15 @@ impl Tree {
     ) -> Result<u64> {
         assert_eq!(entries.len(), traces.len(), "one answer per entry");
         debug_assert!(entries.is_sorted_by_key(|entry| (entry.key, entry.row)));
-        let _registered = self.registrations.enter();
-        let mut removal = Removal { entries, check, traces, removed: 0 };
+        let _registered = self.registrations.register();
+        let mut removal = DeadRemoval { entries, check, traces, removed: 0 };
         for group in self.groups(entries, false) {
             let Group { page, entries } = group?;
             let (mut at, mut block) = (entries.start, page.block.0);
             while at < entries.end {
-                let Some(pin) = self.leaf_of(&removal.entries[at], block, reads)? else { break };
-                let Some((next, right)) = self.remove_on(pin, at..entries.end, &mut removal)?
+                let Some(pin) = self.leaf_for(&removal.entries[at], block, reads)? else { break };
+                let Some((next, right)) =
+                    self.remove_from_leaf(pin, at..entries.end, &mut removal)?
                 else {
                     break;
                 };
@@ -114,29 +116,28 @@ impl Tree {
     }
 
     /// The leaf that takes the entry: the one at `block`, if the guess is right.
-    fn leaf_of(&self, entry: &IndexEntry<'_>, block: u32, reads: bool) -> Result<Option<Pin>> {
+    fn leaf_for(&self, entry: &IndexEntry<'_>, block: u32, reads: bool) -> Result<Option<Pin>> {
         let key = TreeKey::new(entry.key, entry.row);
-        match self.guess(block, Aim::At(&key)) {
-            None if reads => self.descend(Aim::At(&key), 0),
+        match self.try_hinted_leaf(block, SearchTarget::At(&key)) {
+            None if reads => self.descend(SearchTarget::At(&key), 0),
             found => Ok(found),
         }
     }
 
     /// Removes those of the entries in `range` that belong on the leaf. Returns the first one that
     /// does not and the leaf's right link; nothing if the leaf does not take the first.
-    fn remove_on(
+    fn remove_from_leaf(
         &self,
         pin: Pin,
         range: std::ops::Range<usize>,
-        removal: &mut Removal<'_, '_>,
+        removal: &mut DeadRemoval<'_, '_>,
     ) -> Result<Option<(usize, u32)>> {
         let first = &removal.entries[range.start];
         let key = TreeKey::new(first.key, first.row);
         let mut mtr = Mtr::new(&self.pool);
-        let target = Target { level: 0, alone: true };
-        let Reached::Here(held, _) = self.reach(&mut mtr, pin, Aim::At(&key), target)? else {
-            return Ok(None);
-        };
+        let target = SearchTarget::At(&key);
+        let latched = self.latch_page(&mut mtr, pin, target, 0, OtherLatches::None)?;
+        let LatchedPage::Here(held, _) = latched else { return Ok(None) };
         let block = mtr.id(held).block.0;
         let node = Node::open(mtr.bytes(held)).map_err(|what| self.corrupt(block, what))?;
         let right = node.right;
@@ -157,7 +158,7 @@ impl Tree {
 }
 
 /// What a leaf has of the entries to remove.
-struct FoundOn {
+struct LeafRemovals {
     /// The first entry that belongs elsewhere.
     next: usize,
     /// Rows to take out, by entry and place in it.
@@ -166,25 +167,27 @@ struct FoundOn {
     traces: Vec<(usize, Trace)>,
 }
 
-impl Removal<'_, '_> {
+impl DeadRemoval<'_, '_> {
     fn find<R: PageRead>(
         &mut self,
         node: &Node<R>,
         range: std::ops::Range<usize>,
-    ) -> Checked<FoundOn> {
-        let mut out = FoundOn { next: range.start, places: Vec::new(), traces: Vec::new() };
+    ) -> Checked<LeafRemovals> {
+        let mut out = LeafRemovals { next: range.start, places: Vec::new(), traces: Vec::new() };
         for at in range {
             let entry = &self.entries[at];
             let key = TreeKey::new(entry.key, entry.row);
-            let Place::Here(found) = node.place(Aim::At(&key))? else { break };
+            let PageMatch::Here(found) = node.match_target(SearchTarget::At(&key))? else { break };
             out.next = at + 1;
-            match node.locate(found, &key)? {
-                Spot::Present(position) if (self.check)(entry.row) => {
+            match node.entry_position(found, &key)? {
+                EntryPosition::Present(position) if (self.check)(entry.row) => {
                     out.places.push(position);
                     out.traces.push((at, Trace::Removed));
                 }
-                Spot::Present(_) => {}
-                Spot::Gap(_) | Spot::InsideList(_) => out.traces.push((at, Trace::Absent)),
+                EntryPosition::Present(_) => {}
+                EntryPosition::Gap(_) | EntryPosition::InsideList(_) => {
+                    out.traces.push((at, Trace::Absent))
+                }
             }
         }
         Ok(out)

@@ -21,12 +21,12 @@ use crate::buffer::{Held, Mtr, Pin};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
-use crate::index::btree::insert::{Attempt, Lack, Luggage};
+use crate::index::btree::insert::state::{Attempt, Retry, RetryState};
 use crate::index::btree::optimisations::Optimisations;
-use crate::index::btree::page::edit::{self, Frame};
+use crate::index::btree::page::edit::{self, NodeHeader};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::node::{INCOMPLETE, LEFT, Node, RIGHT, ROOT, TRAILER};
-use crate::index::btree::search::{Aim, Reached, Target};
+use crate::index::btree::search::{LatchedPage, OtherLatches, SearchTarget};
 use crate::index::btree::tree::Tree;
 use crate::page::PageKind;
 use crate::page::header::{self, OWNER};
@@ -36,22 +36,34 @@ use rightlink_env::sync::Ordering;
 
 /// What became of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Merged {
+pub(crate) enum MergeOutcome {
     /// The page is free; this parent has become underfull, if any.
-    Yes(Option<u32>),
+    Merged(Option<u32>),
     /// It stays.
-    No,
+    Kept,
     /// It stays because it is the only child of this parent.
     OnlyChild(u32),
 }
 
 /// What was seen of a page before anything was latched.
-struct Seen {
+struct MergeCandidate {
     block: u32,
     level: u8,
     left: u32,
     right: u32,
     low: Vec<u8>,
+}
+
+/// The pages of a merge, latched.
+struct MergedPages {
+    left: Option<Held>,
+    /// The page that becomes free.
+    page: Held,
+    /// The page that takes its entries.
+    right: Held,
+    parent: Held,
+    /// The parent's entry of the page.
+    downlink: usize,
 }
 
 /// Image of a free page.
@@ -64,14 +76,9 @@ fn free_image(level: u8, cycle: u32, right: u32) -> [u8; PAGE_SIZE] {
 }
 
 /// Percent of a page that is underfull with that much or less.
-const UNDERFULL: usize = 40;
+const UNDERFULL_PERCENT: usize = 40;
 /// Percent of a page that must stay free when two are merged that hold something.
-const SPARE: usize = 20;
-
-/// Bytes of a page that are in use.
-pub(crate) fn used(node: &Node<&[u8; PAGE_SIZE]>) -> usize {
-    (PAGE_SIZE - node.room()).saturating_sub(node.garbage)
-}
+const MIN_FREE_PERCENT: usize = 20;
 
 /// Does the page hold nothing that another page would have to find room for?
 fn is_bare(node: &Node<&[u8; PAGE_SIZE]>) -> bool {
@@ -82,7 +89,7 @@ impl Tree {
     /// Should this page be merged with a neighbour?
     pub(crate) fn is_underfull(&self, node: &Node<&[u8; PAGE_SIZE]>) -> bool {
         let merges = self.uses(Optimisations::MERGING) && node.flags & ROOT == 0;
-        merges && used(node) * 100 <= self.options.capacity * UNDERFULL
+        merges && node.used_bytes() * 100 <= self.options.capacity * UNDERFULL_PERCENT
     }
 
     /// Is the page at `block` an underfull leaf?
@@ -94,54 +101,54 @@ impl Tree {
     }
 
     /// Is this the page that was seen, still mergeable?
-    fn unchanged(&self, page: &[u8; PAGE_SIZE], seen: &Seen) -> bool {
+    fn unchanged(&self, page: &[u8; PAGE_SIZE], candidate: &MergeCandidate) -> bool {
         Node::open(page).is_ok_and(|node| {
-            node.level == seen.level
-                && (node.left, node.right) == (seen.left, seen.right)
+            node.level == candidate.level
+                && (node.left, node.right) == (candidate.left, candidate.right)
                 && node.flags & INCOMPLETE == 0
                 && (is_bare(&node) || self.uses(Optimisations::MERGING))
-                && node.low() == seen.low
+                && node.low() == candidate.low
         })
     }
 
     /// Gives back the page at `block` if it is an empty leaf, or an inner page with one child, or
     /// fits into its right sibling.
-    pub(crate) fn give_back(&self, block: u32) -> Result<bool> {
-        let _registered = self.registrations.enter();
-        self.give_back_at(block, 0)
+    pub(crate) fn delete_page(&self, block: u32) -> Result<bool> {
+        let _registered = self.registrations.register();
+        self.delete_page_at(block, 0)
     }
 
     /// Merges an underfull page with a neighbour: into the right one, else the left one into it.
     pub(crate) fn merge_underfull(&self, block: u32) -> Result<bool> {
-        let _registered = self.registrations.enter();
-        Ok(self.give_back_at(block, 0)? || self.take_in_left(block, 0)?)
+        let _registered = self.registrations.register();
+        Ok(self.delete_page_at(block, 0)? || self.merge_left_sibling(block, 0)?)
     }
 
     /// Gives back a page of `level`. Each level is tried a bounded number of times; the height
     /// bounds the recursion.
-    fn give_back_at(&self, block: u32, level: u8) -> Result<bool> {
+    fn delete_page_at(&self, block: u32, level: u8) -> Result<bool> {
         let parent = match self.merge(block)? {
-            Merged::No => return Ok(false),
-            Merged::Yes(parent) => parent,
-            Merged::OnlyChild(parent) => {
-                if level >= self.root().1 || !self.give_back_at(parent, level + 1)? {
+            MergeOutcome::Kept => return Ok(false),
+            MergeOutcome::Merged(parent) => parent,
+            MergeOutcome::OnlyChild(parent) => {
+                if level >= self.root().1 || !self.delete_page_at(parent, level + 1)? {
                     return Ok(false);
                 }
                 match self.merge(block)? {
-                    Merged::Yes(parent) => parent,
+                    MergeOutcome::Merged(parent) => parent,
                     _ => return Ok(false),
                 }
             }
         };
         if let Some(parent) = parent.filter(|_| level < self.root().1) {
-            let _ =
-                self.give_back_at(parent, level + 1)? || self.take_in_left(parent, level + 1)?;
+            let _ = self.delete_page_at(parent, level + 1)?
+                || self.merge_left_sibling(parent, level + 1)?;
         }
         Ok(true)
     }
 
     /// Merges the left sibling of `block` into it.
-    fn take_in_left(&self, block: u32, level: u8) -> Result<bool> {
+    fn merge_left_sibling(&self, block: u32, level: u8) -> Result<bool> {
         let left = {
             let pin = self.pin_linked(block)?;
             let page = pin.shared();
@@ -150,90 +157,94 @@ impl Tree {
                 _ => return Ok(false),
             }
         };
-        Ok(matches!(self.merge(left)?, Merged::Yes(_)))
+        Ok(matches!(self.merge(left)?, MergeOutcome::Merged(_)))
     }
 
-    fn merge(&self, block: u32) -> Result<Merged> {
-        let mut luggage = Luggage::default();
+    fn merge(&self, block: u32) -> Result<MergeOutcome> {
+        let mut state = RetryState::default();
         // A vacuum that passes meets a free page that is in no list yet.
         let _leaving = self.blocks.leaving(block);
         loop {
-            match self.merge_once(block)? {
+            match self.try_merge(block)? {
                 Ok(merged) => return Ok(merged),
-                Err(lack) => luggage.fetch(self, lack)?,
+                Err(retry) => state.prepare(self, retry)?,
             }
         }
     }
 
-    fn look(&self, block: u32) -> Result<Option<(Pin, Seen)>> {
+    fn inspect_candidate(&self, block: u32) -> Result<Option<(Pin, MergeCandidate)>> {
         let pin = self.pin_linked(block)?;
-        let seen = {
+        let candidate = {
             let page = pin.shared();
             let Ok(node) = Node::open(page.bytes()) else { return Ok(None) };
             let (left, right, low) = (node.left, node.right, node.low());
-            let seen = Seen { block, level: node.level, left, right, low };
-            if right == 0 || !self.unchanged(page.bytes(), &seen) {
+            let candidate = MergeCandidate { block, level: node.level, left, right, low };
+            if right == 0 || !self.unchanged(page.bytes(), &candidate) {
                 return Ok(None);
             }
-            seen
+            candidate
         };
-        Ok(Some((pin, seen)))
+        Ok(Some((pin, candidate)))
     }
 
-    fn merge_once(&self, block: u32) -> Result<Attempt<Merged>> {
-        let Some((page, seen)) = self.look(block)? else { return Ok(Ok(Merged::No)) };
-        let aim = Aim::At(&seen.low);
-        let Some(parent) = self.descend(aim, seen.level + 1)? else { return Ok(Ok(Merged::No)) };
-        let left = if seen.left == 0 { None } else { Some(self.pin_linked(seen.left)?) };
-        let right = self.pin_linked(seen.right)?;
+    fn try_merge(&self, block: u32) -> Result<Attempt<MergeOutcome>> {
+        let Some((page, candidate)) = self.inspect_candidate(block)? else {
+            return Ok(Ok(MergeOutcome::Kept));
+        };
+        let (target, level) = (SearchTarget::At(&candidate.low), candidate.level + 1);
+        let Some(parent) = self.descend(target, level)? else { return Ok(Ok(MergeOutcome::Kept)) };
+        let left = if candidate.left == 0 { None } else { Some(self.pin_linked(candidate.left)?) };
+        let right = self.pin_linked(candidate.right)?;
         let mut mtr = Mtr::new(&self.pool);
         let left = left.map(|pin| mtr.latch(pin));
         let page = mtr.latch(page);
         let right = mtr.latch(right);
         let joined = |held: Held, link: fn(&Node<&[u8; PAGE_SIZE]>) -> u32| {
             Node::open(mtr.bytes(held))
-                .is_ok_and(|node| node.level == seen.level && link(&node) == block)
+                .is_ok_and(|node| node.level == candidate.level && link(&node) == block)
         };
-        if !self.unchanged(mtr.bytes(page), &seen)
+        if !self.unchanged(mtr.bytes(page), &candidate)
             || !joined(right, |node| node.left)
             || left.is_some_and(|left| !joined(left, |node| node.right))
         {
-            return Ok(Err(Lack::Luck));
+            return Ok(Err(Retry::Conflict));
         }
-        let target = Target { level: seen.level + 1, alone: false };
-        let (parent, at) = match self.reach(&mut mtr, parent, aim, target)? {
-            Reached::Here(held, found) => (held, found),
-            Reached::Lost => return Ok(Err(Lack::Luck)),
-            Reached::Missing(block) => return Ok(Err(Lack::Page(block))),
-        };
+        let (parent, at) =
+            match self.latch_page(&mut mtr, parent, target, level, OtherLatches::Held)? {
+                LatchedPage::Here(held, found) => (held, found),
+                LatchedPage::Lost => return Ok(Err(Retry::Conflict)),
+                LatchedPage::NotInMemory(block) => return Ok(Err(Retry::NeedPage(block))),
+            };
         let parent_block = mtr.id(parent).block.0;
         let damage = |what| self.corrupt(parent_block, what);
         let node = Node::open(mtr.bytes(parent)).map_err(damage)?;
-        let at = node.child_index(at, aim).ok_or_else(|| damage("a page without downlink"))?;
+        let at = node.child_index(at, target).ok_or_else(|| damage("a page without downlink"))?;
         let last = at + 1 == node.count;
         if node.child(at).map_err(damage)? != block {
-            return Ok(Ok(Merged::No));
+            return Ok(Ok(MergeOutcome::Kept));
         }
         let only = node.count == 1;
         let cousin = last && !only && broken("r5-parent");
         if last && !cousin {
-            return Ok(Ok(if only { Merged::OnlyChild(parent_block) } else { Merged::No }));
+            return Ok(Ok(if only {
+                MergeOutcome::OnlyChild(parent_block)
+            } else {
+                MergeOutcome::Kept
+            }));
         }
-        if !cousin && node.child(at + 1).map_err(damage)? != seen.right {
-            return Ok(Ok(Merged::No));
+        if !cousin && node.child(at + 1).map_err(damage)? != candidate.right {
+            return Ok(Ok(MergeOutcome::Kept));
         }
-        let Some(image) = self.joined_image(&mtr, page, right)? else { return Ok(Ok(Merged::No)) };
-        let sparse = self.apply_merge(
-            mtr,
-            &seen,
-            [left, Some(page), Some(right), Some(parent)],
-            (at, &image),
-        )?;
-        Ok(Ok(Merged::Yes(sparse.then_some(parent_block))))
+        let Some(image) = self.merged_image(&mtr, page, right)? else {
+            return Ok(Ok(MergeOutcome::Kept));
+        };
+        let pages = MergedPages { left, page, right, parent, downlink: at };
+        let sparse = self.apply_merge(mtr, &candidate, &pages, &image)?;
+        Ok(Ok(MergeOutcome::Merged(sparse.then_some(parent_block))))
     }
 
     /// The right page with the left one's entries and low fence; `None` if that does not fit.
-    fn joined_image(
+    fn merged_image(
         &self,
         mtr: &Mtr<'_>,
         page: Held,
@@ -248,22 +259,22 @@ impl Tree {
             return Err(self.corrupt(next, "a low fence is not the left sibling's high key"));
         }
         (0..right.len()).for_each(|i| entries.push(right.key(i), right.value(i)));
-        let mut frame = Frame::of(&to, self.reserve());
-        frame.low = from.low();
-        frame.left = from.left;
+        let mut header = NodeHeader::of(&to, self.unused_bytes());
+        header.low = from.low();
+        header.left = from.left;
         if from.count > 0 {
-            frame.cycle = self.cycle.load(Ordering::SeqCst);
+            header.cycle = self.cycle.load(Ordering::SeqCst);
         }
-        let image = frame.image_of(&entries);
+        let image = header.image_of(&entries);
         if image.is_none() && broken("r5-fits") {
-            return Ok(frame.image_of(&right));
+            return Ok(header.image_of(&right));
         }
         if is_bare(&from) || is_bare(&to) {
             return Ok(image);
         }
         rightlink_env::points::hit("btree.merge.joined");
         Ok(image.filter(|image| {
-            let most = self.options.capacity * (100 - SPARE);
+            let most = self.options.capacity * (100 - MIN_FREE_PERCENT);
             Node::open(&**image).is_ok_and(|node| node.used_bytes() * 100 <= most)
         }))
     }
@@ -271,13 +282,11 @@ impl Tree {
     fn apply_merge(
         &self,
         mut mtr: Mtr<'_>,
-        seen: &Seen,
-        held: [Option<Held>; 4],
-        (at, image): (usize, &[u8; PAGE_SIZE]),
+        candidate: &MergeCandidate,
+        pages: &MergedPages,
+        image: &[u8; PAGE_SIZE],
     ) -> Result<bool> {
-        let [left, Some(page), Some(right), Some(parent)] = held else {
-            unreachable!("only the left sibling may be absent");
-        };
+        let MergedPages { left, page, right, parent, downlink: at } = *pages;
         let node = Node::open(mtr.bytes(parent)).expect("opened under this latch");
         let cousin = broken("r5-parent") && at + 1 == node.count;
         let next = if cousin { at } else { at + 1 };
@@ -291,20 +300,24 @@ impl Tree {
             false => self.cycle.load(Ordering::SeqCst),
         };
         if let Some(left) = left {
-            mtr.page(left).put_u32(RIGHT, seen.right);
+            mtr.page(left).put_u32(RIGHT, candidate.right);
         }
-        mtr.page(page).replace(&free_image(seen.level, cycle, seen.right));
+        mtr.page(page).replace(&free_image(candidate.level, cycle, candidate.right));
         mtr.page(right).replace(image);
-        debug_assert_eq!(header::u32_at(image, LEFT), seen.left);
-        mtr.page(parent).put_u32(kept.start, seen.right);
-        edit::remove_at(&mut mtr.page(parent), next, &gone);
+        debug_assert_eq!(header::u32_at(image, LEFT), candidate.left);
+        mtr.page(parent).put_u32(kept.start, candidate.right);
+        edit::remove_entry(&mut mtr.page(parent), next, &gone);
         let sparse = Node::open(mtr.bytes(parent)).is_ok_and(|node| self.is_underfull(&node));
         // Before anybody sees it: a vacuum under way is not to stop at a page that took entries in.
-        self.merges.note(if broken("r5-receiver") { seen.block } else { seen.right });
+        self.merges.record_merge_into(if broken("r5-receiver") {
+            candidate.block
+        } else {
+            candidate.right
+        });
         mtr.commit(RecordKind::IndexUnlink, Xid::NONE)?;
         rightlink_env::points::hit("btree.merge.unlinked");
-        let at = self.registrations.tick();
-        self.blocks.freed(at, seen.block);
+        let at = self.registrations.advance();
+        self.blocks.freed(at, candidate.block);
         Ok(sparse)
     }
 }

@@ -63,25 +63,25 @@ use crate::wal::RecordKind;
 const REMEMBERED: usize = 1 << 14;
 
 /// The cycle id is valid while this lives.
-struct Cycle<'a>(&'a AtomicU32);
+struct CycleGuard<'a>(&'a AtomicU32);
 
-impl Drop for Cycle<'_> {
+impl Drop for CycleGuard<'_> {
     fn drop(&mut self) {
         self.0.store(0, Ordering::SeqCst);
     }
 }
 
 /// A pass under way.
-pub(crate) struct Pass<'a> {
+pub(crate) struct VacuumPass<'a> {
     tree: &'a Tree,
     /// Blocks of each part; the last one goes on to the end of the file, wherever that will be.
     parts: Vec<Range<u32>>,
-    found: Mutex<Found>,
+    found: Mutex<VacuumFindings>,
     /// A page that is merged while the pass runs says where its keys went, until it is used again:
     /// not before all parts have been done (R6).
     registered: Mutex<Option<Registration<'a>>>,
     // Before the turn: no other pass has begun when the id is taken back.
-    cycle_is_valid: Cycle<'a>,
+    cycle_is_valid: CycleGuard<'a>,
     turn: MutexGuard<'a, u32>,
     /// Blocks that the meta page names and nobody has asked for.
     hints: Vec<u32>,
@@ -89,26 +89,26 @@ pub(crate) struct Pass<'a> {
 
 /// What parts found.
 #[derive(Default)]
-struct Found {
+struct VacuumFindings {
     stats: VacuumStats,
     empty: Vec<u32>,
     underfull: Vec<u32>,
 }
 
 /// A part under way.
-struct Part<'a> {
+struct PassPart<'a> {
     tree: &'a Tree,
     cycle: u32,
     blocks: Range<u32>,
     hints: &'a [u32],
-    followed: Followed,
-    found: Found,
-    leaf: Leaf,
+    followed: FollowedPages,
+    found: VacuumFindings,
+    leaf: LeafRows,
 }
 
 /// Memory for what is read of a leaf, for the next one.
 #[derive(Default)]
-struct Leaf {
+struct LeafRows {
     rows: Vec<RowId>,
     dead: Vec<bool>,
     /// How many rows each entry has, where there are posting lists.
@@ -118,35 +118,35 @@ struct Leaf {
 /// Pages that were visited and followed from. Those that were met longest ago are forgotten where
 /// there are too many; that costs a visit.
 #[derive(Default)]
-struct Followed {
-    lately: BTreeMap<u32, Visit>,
-    before: BTreeMap<u32, Visit>,
+struct FollowedPages {
+    lately: BTreeMap<u32, PageVisit>,
+    before: BTreeMap<u32, PageVisit>,
 }
 
 /// The visit of a page.
 #[derive(Clone, Copy)]
-struct Visit {
+struct PageVisit {
     /// Merges into the page that had been made before.
     merges: u64,
     /// Entries that stayed.
     live: u64,
 }
 
-impl Followed {
-    fn note(&mut self, block: u32, visit: Visit) {
+impl FollowedPages {
+    fn note(&mut self, block: u32, visit: PageVisit) {
         if self.lately.len() >= REMEMBERED {
             self.before = std::mem::take(&mut self.lately);
         }
         self.lately.insert(block, visit);
     }
 
-    fn get(&self, block: u32) -> Option<Visit> {
+    fn get(&self, block: u32) -> Option<PageVisit> {
         self.lately.get(&block).or_else(|| self.before.get(&block)).copied()
     }
 }
 
 /// A leaf, judged.
-struct Judged {
+struct LeafVerdict {
     count: usize,
     /// Dead rows, by entry and place in it.
     dead: Vec<RowPosition>,
@@ -158,21 +158,21 @@ struct Judged {
 
 impl Tree {
     /// See [`crate::index::am::AccessMethod::begin_delete`].
-    pub(crate) fn begin_delete(&self, parts: usize) -> Pass<'_> {
+    pub(crate) fn begin_delete(&self, parts: usize) -> VacuumPass<'_> {
         let mut turn = self.vacuum.lock();
         *turn = turn.wrapping_add(1).max(1);
         // First: what is merged under the new id is not used again before the pass is over (R6).
-        let early = (!broken("r6-registered")).then(|| self.registrations.enter());
+        let early = (!broken("r6-registered")).then(|| self.registrations.register());
         self.cycle.store(*turn, Ordering::SeqCst);
         hit("btree.vacuum.begun");
-        let registered = Mutex::new(Some(early.unwrap_or_else(|| self.registrations.enter())));
+        let registered = Mutex::new(Some(early.unwrap_or_else(|| self.registrations.register())));
         let blocks = self.pool.blocks(self.file).max(2);
-        Pass {
+        VacuumPass {
             tree: self,
             parts: ranges(1..blocks, parts),
             found: Mutex::default(),
             registered,
-            cycle_is_valid: Cycle(&self.cycle),
+            cycle_is_valid: CycleGuard(&self.cycle),
             turn,
             hints: self.blocks.hints(),
         }
@@ -193,21 +193,21 @@ fn ranges(blocks: Range<u32>, parts: usize) -> Vec<Range<u32>> {
     ranges
 }
 
-impl BulkDelete for Pass<'_> {
+impl BulkDelete for VacuumPass<'_> {
     fn parts(&self) -> usize {
         self.parts.len()
     }
 
     fn run(&self, part: usize, is_dead: IsDead<'_>, between: Between<'_>) -> Result<()> {
         assert!(self.registered.lock().is_some(), "the pass has not been finished");
-        let mut part = Part {
+        let mut part = PassPart {
             tree: self.tree,
             cycle: *self.turn,
             blocks: self.parts[part].clone(),
             hints: &self.hints,
-            followed: Followed::default(),
-            found: Found::default(),
-            leaf: Leaf::default(),
+            followed: FollowedPages::default(),
+            found: VacuumFindings::default(),
+            leaf: LeafRows::default(),
         };
         part.run(is_dead, between)?;
         let mut all = self.found.lock();
@@ -223,7 +223,7 @@ impl BulkDelete for Pass<'_> {
         assert_eq!(self.cycle_is_valid.0.load(Ordering::SeqCst), *self.turn, "one pass at a time");
         drop(self.registered.lock().take());
         let mut found = std::mem::take(&mut *self.found.lock());
-        found.give_back_empty(self.tree, between)?;
+        found.delete_empty_pages(self.tree, between)?;
         found.merge_underfull(self.tree, between)?;
         found.stats.pages_free = self.tree.save_free()?;
         found.stats.blocks = self.tree.pool.blocks(self.tree.file);
@@ -231,7 +231,7 @@ impl BulkDelete for Pass<'_> {
     }
 }
 
-impl Part<'_> {
+impl PassPart<'_> {
     fn run(&mut self, is_dead: IsDead<'_>, between: Between<'_>) -> Result<()> {
         let (tree, end) = (self.tree, self.blocks.end);
         let mut next = self.blocks.start;
@@ -294,7 +294,7 @@ impl Part<'_> {
     }
 
     /// A page was visited with this result; remembered if it is followed from.
-    fn visited(&mut self, block: u32, visit: Visit, follow: Option<u32>) {
+    fn visited(&mut self, block: u32, visit: PageVisit, follow: Option<u32>) {
         let earlier = self.followed.get(block).map_or(0, |earlier| earlier.live);
         let live = &mut self.found.stats.live;
         *live = (*live + visit.live).saturating_sub(earlier);
@@ -316,37 +316,37 @@ impl Part<'_> {
             drop(pin);
             self.tree.found_free(block)?;
             let follow = merged.then_some(right);
-            self.visited(block, Visit { merges, live: 0 }, follow);
+            self.visited(block, PageVisit { merges, live: 0 }, follow);
             return Ok(follow);
         }
         if !is_node(bytes) {
             return Err(damage("not a page of a tree"));
         }
         let version = page.version();
-        let judged = judge(self.tree, bytes, self.cycle, (&mut self.leaf, is_dead));
-        let judged = judged.map_err(damage)?;
+        let verdict = find_dead(self.tree, bytes, self.cycle, &mut self.leaf, is_dead);
+        let verdict = verdict.map_err(damage)?;
         drop(page);
         if self.hints.binary_search_by(|hint| block.cmp(hint)).is_ok() {
             self.tree.blocks.in_use(block);
         }
-        let Some(mut judged) = judged else { return Ok(None) };
-        if !judged.dead.is_empty() {
+        let Some(mut verdict) = verdict else { return Ok(None) };
+        if !verdict.dead.is_empty() {
             hit("btree.vacuum.judged");
-            judged = match self.remove(pin, version, judged, is_dead)? {
-                Some(judged) => judged,
+            verdict = match self.remove(pin, version, verdict, is_dead)? {
+                Some(verdict) => verdict,
                 None if broken("r5-judged") => return Ok(None),
                 // Merged meanwhile: it says where its keys went.
                 None => return self.visit(self.tree.pin_linked(block)?, block, is_dead),
             };
         }
-        let live = (judged.count - judged.dead.len()) as u64;
-        self.visited(block, Visit { merges, live }, judged.follow);
-        if judged.count == judged.dead.len() {
+        let live = (verdict.count - verdict.dead.len()) as u64;
+        self.visited(block, PageVisit { merges, live }, verdict.follow);
+        if verdict.count == verdict.dead.len() {
             self.found.empty.push(block);
-        } else if judged.underfull {
+        } else if verdict.underfull {
             self.found.underfull.push(block);
         }
-        Ok(judged.follow)
+        Ok(verdict.follow)
     }
 
     /// Removes what was judged dead; judges again under the latch if the page has changed since.
@@ -355,9 +355,9 @@ impl Part<'_> {
         &mut self,
         pin: Pin,
         version: u64,
-        mut judged: Judged,
+        mut verdict: LeafVerdict,
         is_dead: IsDead<'_>,
-    ) -> Result<Option<Judged>> {
+    ) -> Result<Option<LeafVerdict>> {
         let page = pin.page();
         let mut mtr = Mtr::new(&self.tree.pool);
         let held = mtr.latch(pin);
@@ -365,29 +365,29 @@ impl Part<'_> {
             if !is_node(mtr.bytes(held)) {
                 return Ok(None);
             }
-            let with = (&mut self.leaf, is_dead);
-            let again = judge(self.tree, mtr.bytes(held), self.cycle, with);
+            let bytes = mtr.bytes(held);
+            let again = find_dead(self.tree, bytes, self.cycle, &mut self.leaf, is_dead);
             match again.map_err(|what| Error::corrupt(page, what))? {
-                Some(again) => judged = again,
+                Some(again) => verdict = again,
                 None => return Ok(None),
             }
         }
-        if !judged.dead.is_empty() {
+        if !verdict.dead.is_empty() {
             let plan = Node::open(mtr.bytes(held))
-                .and_then(|node| LeafRemoval::plan_with_holes(&node, &judged.dead));
+                .and_then(|node| LeafRemoval::plan_with_holes(&node, &verdict.dead));
             let plan = plan.map_err(|what| Error::corrupt(page, what))?;
             plan.apply(&mut mtr.page(held));
             let left = Node::open(mtr.bytes(held));
-            judged.underfull = left.is_ok_and(|node| self.tree.is_underfull(&node));
+            verdict.underfull = left.is_ok_and(|node| self.tree.is_underfull(&node));
             self.found.stats.pages_changed += 1;
-            self.found.stats.removed += judged.dead.len() as u64;
+            self.found.stats.removed += verdict.dead.len() as u64;
         }
         mtr.commit(RecordKind::IndexDelete, Xid::NONE)?;
-        Ok(Some(judged))
+        Ok(Some(verdict))
     }
 }
 
-impl Found {
+impl VacuumFindings {
     /// Merges what is underfull, each page once.
     fn merge_underfull(&mut self, tree: &Tree, between: Between<'_>) -> Result<()> {
         let mut blocks = std::mem::take(&mut self.underfull);
@@ -403,7 +403,7 @@ impl Found {
 
     /// Gives back empty leaves; one that was the last child of its parent may go when its siblings
     /// have gone. If they stay, the left one moves into it, and a page is free all the same.
-    fn give_back_empty(&mut self, tree: &Tree, between: Between<'_>) -> Result<()> {
+    fn delete_empty_pages(&mut self, tree: &Tree, between: Between<'_>) -> Result<()> {
         let mut empty = std::mem::take(&mut self.empty);
         empty.sort_unstable();
         empty.dedup();
@@ -412,7 +412,7 @@ impl Found {
             let mut stay = Vec::new();
             for block in empty {
                 between(1)?;
-                if tree.give_back(block)? {
+                if tree.delete_page(block)? {
                     self.stats.pages_deleted += 1;
                 } else {
                     stay.push(block);
@@ -437,12 +437,13 @@ impl Found {
 }
 
 /// Which entries of a leaf are dead; `None` for an inner page.
-fn judge(
+fn find_dead(
     tree: &Tree,
     page: &[u8; PAGE_SIZE],
     cycle: u32,
-    (leaf, is_dead): (&mut Leaf, IsDead<'_>),
-) -> Checked<Option<Judged>> {
+    leaf: &mut LeafRows,
+    is_dead: IsDead<'_>,
+) -> Checked<Option<LeafVerdict>> {
     let node = Node::open(page)?;
     if !node.is_leaf() {
         return Ok(None);
@@ -454,10 +455,10 @@ fn judge(
     let tagged = cycle_of(page) == cycle && !broken("r5-cycle");
     let follow = (tagged && node.right != 0).then_some(node.right);
     let underfull = tree.is_underfull(&node);
-    Ok(Some(Judged { count: leaf.rows.len(), dead: leaf.dead_places(), follow, underfull }))
+    Ok(Some(LeafVerdict { count: leaf.rows.len(), dead: leaf.dead_positions(), follow, underfull }))
 }
 
-impl Leaf {
+impl LeafRows {
     /// Reads the rows of a leaf.
     fn read(&mut self, node: &Node<&[u8; PAGE_SIZE]>) -> Checked<()> {
         self.rows.clear();
@@ -479,7 +480,7 @@ impl Leaf {
     }
 
     /// Dead rows, by entry and place in it.
-    fn dead_places(&self) -> Vec<RowPosition> {
+    fn dead_positions(&self) -> Vec<RowPosition> {
         let dead = (0..).zip(&self.dead).filter(|(_, dead)| **dead).map(|(row, _)| row);
         let mut places = Vec::with_capacity(self.rows.len() / 4);
         let (mut entry, mut first) = (0, 0);

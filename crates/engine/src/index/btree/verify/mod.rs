@@ -39,8 +39,8 @@ use crate::index::btree::page::node::{
     Checked, HALF_DEAD, INCOMPLETE, Node, ROOT, common, is_node,
 };
 use crate::index::btree::page::tree_key::split_key;
-use crate::index::btree::search::Aim;
-use crate::index::btree::search::prefetch::LeavesAhead;
+use crate::index::btree::search::SearchTarget;
+use crate::index::btree::search::prefetch::LeafPrefetch;
 use crate::index::btree::tree::Tree;
 use crate::keycode::KeyRange;
 use crate::page::PageKind;
@@ -49,13 +49,13 @@ use crate::page::header::KIND;
 type Page = Box<[u8; PAGE_SIZE]>;
 
 /// A page of the walk: a copy, and what the next step needs.
-struct Seen {
+struct PageCopy {
     block: u32,
     page: Page,
 }
 
 /// A verification under way.
-struct Check<'a> {
+struct Verifier<'a> {
     tree: &'a Tree,
     oracle: Option<&'a dyn HeapOracle>,
     report: &'a mut dyn FnMut(Finding),
@@ -69,10 +69,10 @@ struct Check<'a> {
     /// The last key of the walk along the leaves, for uniqueness across pages.
     last: Option<(Vec<u8>, RowId)>,
     /// Leaves that are read ahead of the walk.
-    ahead: LeavesAhead,
+    prefetch: LeafPrefetch,
 }
 
-fn mark(bits: &mut Vec<bool>, block: u32) -> bool {
+fn set_bit(bits: &mut Vec<bool>, block: u32) -> bool {
     let at = block as usize;
     if bits.len() <= at {
         bits.resize(at + 1, false);
@@ -80,7 +80,7 @@ fn mark(bits: &mut Vec<bool>, block: u32) -> bool {
     std::mem::replace(&mut bits[at], true)
 }
 
-fn copy(pin: &Pin) -> Page {
+fn copy_page(pin: &Pin) -> Page {
     Box::new(*pin.shared().bytes())
 }
 
@@ -91,8 +91,8 @@ impl Tree {
         oracle: Option<&dyn HeapOracle>,
         report: &mut dyn FnMut(Finding),
     ) -> Result<VerifyStats> {
-        let _registered = self.registrations.enter();
-        let mut check = Check {
+        let _registered = self.registrations.register();
+        let mut check = Verifier {
             tree: self,
             oracle,
             report,
@@ -102,7 +102,7 @@ impl Tree {
             root: (0, 0),
             used: 0,
             last: None,
-            ahead: LeavesAhead::default(),
+            prefetch: LeafPrefetch::default(),
         };
         if check.meta()? {
             for level in (0..=check.root.1).rev() {
@@ -114,8 +114,8 @@ impl Tree {
     }
 }
 
-impl Check<'_> {
-    fn say(&mut self, block: u32, check: &'static str, what: impl Into<String>) {
+impl Verifier<'_> {
+    fn add_finding(&mut self, block: u32, check: &'static str, what: impl Into<String>) {
         let finding = Finding { page: self.tree.page(block), check, what: what.into() };
         (self.report)(finding);
     }
@@ -123,75 +123,75 @@ impl Check<'_> {
     fn meta(&mut self) -> Result<bool> {
         let pin = self.tree.pool.pin(self.tree.page(0))?;
         loop {
-            let meta = match meta::parse(&copy(&pin)) {
+            let meta = match meta::parse(&copy_page(&pin)) {
                 Ok(meta) => meta,
                 Err(what) => {
-                    self.say(0, "B1", what);
+                    self.add_finding(0, "B1", what);
                     return Ok(false);
                 }
             };
             self.root = (meta.root, meta.level);
             let blocks = self.tree.pool.blocks(self.tree.file);
             if meta.root >= blocks {
-                self.say(0, "B1", "the root is outside the file");
+                self.add_finding(0, "B1", "the root is outside the file");
                 return Ok(false);
             }
             // A block beyond the end is fine: growth that no record formatted may be lost.
             if meta.free.contains(&0) {
-                self.say(0, "B15", "the free list names the meta page");
+                self.add_finding(0, "B15", "the free list names the meta page");
             }
             points::hit("btree.verify.meta");
-            let page = copy(&self.tree.pool.pin(self.tree.page(meta.root))?);
+            let page = copy_page(&self.tree.pool.pin(self.tree.page(meta.root))?);
             let node = Node::open(&*page);
             if node.is_ok_and(|node| node.level == meta.level && node.left == 0) {
                 return Ok(true);
             }
             // Since then the root may have split, and what was it have been merged away.
-            let now = meta::parse(&copy(&pin));
+            let now = meta::parse(&copy_page(&pin));
             if now.is_ok_and(|now| now.root != meta.root) && !broken("verify-root") {
                 continue;
             }
-            self.say(meta.root, "B1", "the root page is not what the meta page says");
+            self.add_finding(meta.root, "B1", "the root page is not what the meta page says");
             return Ok(false);
         }
     }
 
     /// Walks along one level.
     fn level(&mut self, level: u8) -> Result<()> {
-        let mut seen = match self.arrive(Aim::At(&[]), level) {
-            Ok(Some(seen)) => seen,
+        let mut here = match self.arrive(SearchTarget::At(&[]), level) {
+            Ok(Some(here)) => here,
             Ok(None) => {
-                self.say(0, "B1", format!("there is no level {level}"));
+                self.add_finding(0, "B1", format!("there is no level {level}"));
                 return Ok(());
             }
-            Err(error) => return self.described(error, "B6"),
+            Err(error) => return self.record_corruption(error, "B6"),
         };
-        if Node::open(&*seen.page).is_ok_and(|node| node.left != 0) {
-            self.say(seen.block, "B5", "the leftmost page of a level has a left sibling");
+        if Node::open(&*here.page).is_ok_and(|node| node.left != 0) {
+            self.add_finding(here.block, "B5", "the leftmost page of a level has a left sibling");
         }
         self.last = None;
         let mut walked = Vec::new();
         loop {
-            if mark(&mut walked, seen.block) {
-                self.say(seen.block, "B9", "the right links of a level form a ring");
+            if set_bit(&mut walked, here.block) {
+                self.add_finding(here.block, "B9", "the right links of a level form a ring");
                 return Ok(());
             }
-            mark(&mut self.chained, seen.block);
-            if !self.page(&seen, level)? {
+            set_bit(&mut self.chained, here.block);
+            if !self.page(&here, level)? {
                 return Ok(());
             }
-            match self.next(&seen, level)? {
-                Some(next) => seen = next,
+            match self.next(&here, level)? {
+                Some(next) => here = next,
                 None => return Ok(()),
             }
         }
     }
 
     /// Damage becomes a finding, other errors stay errors.
-    fn described(&mut self, error: Error, check: &'static str) -> Result<()> {
+    fn record_corruption(&mut self, error: Error, check: &'static str) -> Result<()> {
         match error {
             Error::Corruption { block, what, .. } => {
-                self.say(block.unwrap_or(0), check, what);
+                self.add_finding(block.unwrap_or(0), check, what);
                 Ok(())
             }
             other => Err(other),
@@ -199,23 +199,23 @@ impl Check<'_> {
     }
 
     /// The right neighbour, compared with this page under both latches.
-    fn next(&mut self, seen: &Seen, level: u8) -> Result<Option<Seen>> {
+    fn next(&mut self, here: &PageCopy, level: u8) -> Result<Option<PageCopy>> {
         loop {
-            let pin = self.tree.pin_linked(seen.block)?;
-            let right = match Node::open(&*copy(&pin)) {
+            let pin = self.tree.pin_linked(here.block)?;
+            let right = match Node::open(&*copy_page(&pin)) {
                 Ok(node) if node.level == level => node.right,
-                _ => return self.rejoin(seen, level),
+                _ => return self.rejoin(here, level),
             };
             if right == 0 {
                 return Ok(None);
             }
             if level == 0 {
-                self.look_ahead(&seen.page, right);
+                self.look_ahead(&here.page, right);
             }
             let neighbour = match self.tree.pin_linked(right) {
                 Ok(neighbour) => neighbour,
                 Err(error) => {
-                    self.described(error, "B5")?;
+                    self.record_corruption(error, "B5")?;
                     return Ok(None);
                 }
             };
@@ -225,13 +225,13 @@ impl Check<'_> {
             if !left.is_ok_and(|node| node.right == right) {
                 continue;
             }
-            let pair = (left_page.bytes(), right_page.bytes());
-            let findings = neighbours(seen.block, pair);
-            let next = Seen { block: right, page: Box::new(*right_page.bytes()) };
+            let (left, neighbour) = (left_page.bytes(), right_page.bytes());
+            let findings = compare_siblings(here.block, left, neighbour);
+            let next = PageCopy { block: right, page: Box::new(*right_page.bytes()) };
             drop((left_page, right_page));
             let readable = is_node(&*next.page);
-            for (block, check, what) in findings {
-                self.say(block.unwrap_or(right), check, what);
+            for PageFinding { block, check, what } in findings {
+                self.add_finding(block.unwrap_or(right), check, what);
             }
             return Ok(readable.then_some(next));
         }
@@ -240,58 +240,62 @@ impl Check<'_> {
     /// Has the leaves read that follow the one on `page`, whose right neighbour is `right`.
     fn look_ahead(&mut self, page: &Page, right: u32) {
         let near = self.tree.pool.is_resident(self.tree.page(right));
-        self.ahead.came_to(near, &self.tree.pool);
+        self.prefetch.note_step(near, &self.tree.pool);
         let high = Node::open(&**page).ok().and_then(|node| node.high());
         let rest = KeyRange { low: high.unwrap_or_default(), high: None };
-        self.ahead.look(self.tree, &rest, Direction::Forward);
+        self.prefetch.advance(self.tree, &rest, Direction::Forward);
     }
 
     /// The page that a descent leads to; another one if that was merged before it could be copied.
-    fn arrive(&self, aim: Aim<'_>, level: u8) -> Result<Option<Seen>> {
+    fn arrive(&self, target: SearchTarget<'_>, level: u8) -> Result<Option<PageCopy>> {
         let mut tries = 0;
         loop {
-            let Some(pin) = self.tree.descend(aim, level)? else { return Ok(None) };
-            let seen = Seen { block: pin.page().block.0, page: copy(&pin) };
+            let Some(pin) = self.tree.descend(target, level)? else { return Ok(None) };
+            let here = PageCopy { block: pin.page().block.0, page: copy_page(&pin) };
             tries += 1;
-            if seen.page[KIND] != PageKind::BtreeFree as u8 || tries == 8 {
-                return Ok(Some(seen));
+            if here.page[KIND] != PageKind::BtreeFree as u8 || tries == 8 {
+                return Ok(Some(here));
             }
         }
     }
 
     /// The page has left the tree meanwhile: goes on where it ended.
-    fn rejoin(&mut self, seen: &Seen, level: u8) -> Result<Option<Seen>> {
-        let Some(high) = Node::open(&*seen.page).ok().and_then(|node| node.high()) else {
+    fn rejoin(&mut self, here: &PageCopy, level: u8) -> Result<Option<PageCopy>> {
+        let Some(high) = Node::open(&*here.page).ok().and_then(|node| node.high()) else {
             return Ok(None);
         };
-        match self.arrive(Aim::At(&high), level) {
-            Ok(seen) => Ok(seen),
-            Err(error) => self.described(error, "B9").map(|()| None),
+        match self.arrive(SearchTarget::At(&high), level) {
+            Ok(here) => Ok(here),
+            Err(error) => self.record_corruption(error, "B9").map(|()| None),
         }
     }
 
     /// Everything about one page; false if it cannot be read on.
-    fn page(&mut self, seen: &Seen, level: u8) -> Result<bool> {
-        let block = seen.block;
-        let node = match Node::open(&*seen.page) {
+    fn page(&mut self, here: &PageCopy, level: u8) -> Result<bool> {
+        let block = here.block;
+        let node = match Node::open(&*here.page) {
             Ok(node) => node,
             Err(what) => {
-                self.say(block, "P3", what);
+                self.add_finding(block, "P3", what);
                 return Ok(false);
             }
         };
         if node.level != level {
-            self.say(block, "B6", format!("level {} among pages of level {level}", node.level));
+            self.add_finding(
+                block,
+                "B6",
+                format!("level {} among pages of level {level}", node.level),
+            );
             return Ok(false);
         }
         if node.flags & ROOT != 0 && block != self.root.0 && self.tree.root().0 != block {
-            self.say(block, "B1", "a page that is not the root says it is");
+            self.add_finding(block, "B1", "a page that is not the root says it is");
         }
         if node.flags & HALF_DEAD != 0 {
-            self.say(block, "B10", "a half-dead page");
+            self.add_finding(block, "B10", "a half-dead page");
         }
-        for (check, what) in inside(&node) {
-            self.say(block, check, what);
+        for (check, what) in check_node(&node) {
+            self.add_finding(block, check, what);
         }
         match level {
             0 => self.leaf(block, &node)?,
@@ -311,7 +315,7 @@ impl Check<'_> {
                 self.stats.live += members.len() as u64 - dead;
             }
         }
-        self.used += (PAGE_SIZE - node.room()).saturating_sub(node.garbage) as u64;
+        self.used += (PAGE_SIZE - node.free_bytes()).saturating_sub(node.garbage) as u64;
         let mut entries = Entries::default();
         if entries.append_page(node).is_err() {
             return Ok(());
@@ -332,25 +336,25 @@ impl Check<'_> {
                 return Ok(());
             }
         }
-        self.say(block, "B14", "a key of this page is not found from the root");
+        self.add_finding(block, "B14", "a key of this page is not found from the root");
         Ok(())
     }
 
     /// Is the key found from the root, or no longer on its page?
     fn is_found(&mut self, block: u32, key: &[u8]) -> Result<bool> {
         let tree = self.tree;
-        let found = tree.read_leaf(Aim::At(key), || {}, |_, _, found| Ok(found));
+        let found = tree.read_leaf(SearchTarget::At(key), || {}, |_, _, found| Ok(found));
         match found {
             Ok(found) if found.exact => Ok(true),
             Ok(_) => {
-                let page = copy(&tree.pin_linked(block)?);
+                let page = copy_page(&tree.pin_linked(block)?);
                 let there = Node::open(&*page).is_ok_and(|node| {
                     node.search(key).is_ok_and(|found| found.exact)
                         || (0..node.count).any(|i| node.key(i).is_ok_and(|k| k == key))
                 });
                 Ok(!there)
             }
-            Err(error) => self.described(error, "B14").map(|()| true),
+            Err(error) => self.record_corruption(error, "B14").map(|()| true),
         }
     }
 
@@ -359,7 +363,7 @@ impl Check<'_> {
         let Some(oracle) = self.oracle else { return };
         for i in 0..entries.len() {
             let Ok((key, first)) = split_key(entries.key(i)) else { return };
-            let rows = match entries.judged_members(i) {
+            let rows = match entries.checked_members(i) {
                 Ok(members) => members.iter().map(|member| member.row).collect(),
                 Err(_) => vec![first],
             };
@@ -372,7 +376,7 @@ impl Check<'_> {
                     oracle.liveness(&[*other, row], &mut states);
                     if states == [Liveness::Live; 2] {
                         let what = format!("rows {other} and {row} are both live under one key");
-                        self.say(block, "B13", what);
+                        self.add_finding(block, "B13", what);
                     }
                 }
                 self.last = Some((key.to_vec(), row));
@@ -398,7 +402,7 @@ impl Check<'_> {
             let mut moved = false;
             for i in 0..entries.len() {
                 self.tree
-                    .children_ahead(i, |i| (i < entries.len()).then(|| entries.value(i).child));
+                    .prefetch_children(i, |i| (i < entries.len()).then(|| entries.value(i).child));
                 let finding = self.child(&node, &entries, i)?;
                 moved = pin.version() != version;
                 if moved {
@@ -407,8 +411,8 @@ impl Check<'_> {
                 findings.extend(finding);
             }
             if !moved {
-                for (child, check, what) in findings {
-                    self.say(child.unwrap_or(block), check, what);
+                for PageFinding { block: child, check, what } in findings {
+                    self.add_finding(child.unwrap_or(block), check, what);
                 }
                 return Ok(());
             }
@@ -422,33 +426,33 @@ impl Check<'_> {
         parent: &Node<&[u8; PAGE_SIZE]>,
         entries: &Entries,
         i: usize,
-    ) -> Result<Option<Report>> {
+    ) -> Result<Option<PageFinding>> {
         let child = entries.value(i).child;
         if child == 0 || child >= self.tree.pool.blocks(self.tree.file) {
-            return Ok(Some((None, "B7", "a downlink leads outside the file".into())));
+            return Ok(Some(PageFinding::new(None, "B7", "a downlink leads outside the file")));
         }
-        mark(&mut self.downlinked, child);
+        set_bit(&mut self.downlinked, child);
         let page = match self.tree.pin_linked(child) {
-            Ok(pin) => copy(&pin),
-            Err(error) => return self.described(error, "P2").map(|()| None),
+            Ok(pin) => copy_page(&pin),
+            Err(error) => return self.record_corruption(error, "P2").map(|()| None),
         };
         if page[KIND] == PageKind::BtreeFree as u8 {
-            return Ok(Some((Some(child), "B10", "a downlink to a free page".into())));
+            return Ok(Some(PageFinding::new(Some(child), "B10", "a downlink to a free page")));
         }
         let Ok(node) = Node::open(&*page) else {
-            return Ok(Some((
+            return Ok(Some(PageFinding::new(
                 Some(child),
                 "P3",
-                "a downlink to something else than a page".into(),
+                "a downlink to something else than a page",
             )));
         };
         if node.level + 1 != parent.level {
             let what = format!("level {} below level {}", node.level, parent.level);
-            return Ok(Some((Some(child), "B6", what)));
+            return Ok(Some(PageFinding::new(Some(child), "B6", what)));
         }
         if node.low() != entries.key(i) {
-            let what = "the low fence is not the separator of its downlink".into();
-            return Ok(Some((Some(child), "B7", what)));
+            let what = "the low fence is not the separator of its downlink";
+            return Ok(Some(PageFinding::new(Some(child), "B7", what)));
         }
         let (bound, next) = if i + 1 < entries.len() {
             (Some(entries.key(i + 1).to_vec()), Some(entries.value(i + 1).child))
@@ -457,11 +461,15 @@ impl Check<'_> {
         };
         let incomplete = node.flags & INCOMPLETE != 0;
         if !incomplete && node.high() != bound {
-            let what = "the high key is not the next separator".into();
-            return Ok(Some((Some(child), "B7", what)));
+            let what = "the high key is not the next separator";
+            return Ok(Some(PageFinding::new(Some(child), "B7", what)));
         }
         if !incomplete && next.is_some_and(|next| next != node.right) {
-            return Ok(Some((Some(child), "B8", "the right sibling has no downlink".into())));
+            return Ok(Some(PageFinding::new(
+                Some(child),
+                "B8",
+                "the right sibling has no downlink",
+            )));
         }
         Ok(None)
     }
@@ -477,9 +485,9 @@ impl Check<'_> {
         });
         while let Some((tried, block)) = stream.next_tried()? {
             let page = match tried {
-                Ok(pin) => copy(&pin),
+                Ok(pin) => copy_page(&pin),
                 Err(error) => {
-                    self.described(error, "P2")?;
+                    self.record_corruption(error, "P2")?;
                     continue;
                 }
             };
@@ -487,7 +495,7 @@ impl Check<'_> {
                 self.stats.free += 1;
                 let kind = page[KIND];
                 if kind != PageKind::BtreeFree as u8 && kind != 0 {
-                    self.say(block, "B15", "a page that belongs to no tree");
+                    self.add_finding(block, "B15", "a page that belongs to no tree");
                 }
                 continue;
             }
@@ -495,9 +503,9 @@ impl Check<'_> {
             let chained = self.chained.get(at).copied().unwrap_or(false);
             let linked = self.downlinked.get(at).copied().unwrap_or(false);
             if !chained && !self.is_reached(block)? {
-                self.say(block, "B9", "a page that its level does not lead to");
+                self.add_finding(block, "B9", "a page that its level does not lead to");
             } else if !linked && block != self.root.0 && !self.has_downlink(block)? {
-                self.say(block, "B8", "a page without a downlink");
+                self.add_finding(block, "B8", "a page without a downlink");
             }
         }
         Ok(())
@@ -515,16 +523,16 @@ impl Check<'_> {
     }
 
     fn arrives_at(&mut self, block: u32) -> Result<bool> {
-        let page = copy(&self.tree.pin_linked(block)?);
+        let page = copy_page(&self.tree.pin_linked(block)?);
         let Ok(node) = Node::open(&*page) else { return Ok(!is_node(&*page)) };
         let low = node.low();
-        let mut found = match self.tree.descend(Aim::At(&low), node.level) {
+        let mut found = match self.tree.descend(SearchTarget::At(&low), node.level) {
             Ok(Some(pin)) => pin,
             Ok(None) => return Ok(self.tree.root().0 == block),
-            Err(error) => return self.described(error, "B9").map(|()| true),
+            Err(error) => return self.record_corruption(error, "B9").map(|()| true),
         };
         for _ in 0..64 {
-            let here = copy(&found);
+            let here = copy_page(&found);
             let Ok(node) = Node::open(&*here) else { return Ok(false) };
             if found.page().block.0 == block {
                 return self.is_linked(block);
@@ -540,14 +548,14 @@ impl Check<'_> {
     /// Does the left sibling's right link lead to this page?
     fn is_linked(&mut self, block: u32) -> Result<bool> {
         for _ in 0..8 {
-            let page = copy(&self.tree.pin_linked(block)?);
+            let page = copy_page(&self.tree.pin_linked(block)?);
             let Ok(node) = Node::open(&*page) else { return Ok(true) };
             if node.left == 0 {
                 return Ok(true);
             }
             let left = match self.tree.pin_linked(node.left) {
-                Ok(pin) => copy(&pin),
-                Err(error) => return self.described(error, "B5").map(|()| true),
+                Ok(pin) => copy_page(&pin),
+                Err(error) => return self.record_corruption(error, "B5").map(|()| true),
             };
             // A split or merge of the left sibling between the two copies is over the next time.
             if Node::open(&*left).is_ok_and(|left| left.right == block) {
@@ -570,20 +578,20 @@ impl Check<'_> {
     }
 
     fn sees_downlink(&mut self, block: u32) -> Result<bool> {
-        let page = copy(&self.tree.pin_linked(block)?);
+        let page = copy_page(&self.tree.pin_linked(block)?);
         let Ok(node) = Node::open(&*page) else { return Ok(true) };
         if node.left != 0 {
-            let left = copy(&self.tree.pin_linked(node.left)?);
+            let left = copy_page(&self.tree.pin_linked(node.left)?);
             if Node::open(&*left).is_ok_and(|left| left.flags & INCOMPLETE != 0) {
                 return Ok(true);
             }
         }
         let low = node.low();
-        let aim = Aim::At(&low);
-        let mut parent = match self.tree.descend(aim, node.level + 1) {
-            Ok(Some(pin)) => copy(&pin),
+        let target = SearchTarget::At(&low);
+        let mut parent = match self.tree.descend(target, node.level + 1) {
+            Ok(Some(pin)) => copy_page(&pin),
             Ok(None) => return Ok(self.tree.root().0 == block),
-            Err(error) => return self.described(error, "B8").map(|()| true),
+            Err(error) => return self.record_corruption(error, "B8").map(|()| true),
         };
         // The parent may have been split, and its own parent not know it yet.
         for _ in 0..64 {
@@ -592,11 +600,12 @@ impl Check<'_> {
                 return Ok(false);
             }
             if here.right == 0 || here.high().is_none_or(|high| low < high) {
-                let child = here.search(&low).ok().and_then(|found| here.child_index(found, aim));
+                let child =
+                    here.search(&low).ok().and_then(|found| here.child_index(found, target));
                 return Ok(child.is_some_and(|i| here.child(i) == Ok(block)));
             }
             let right = here.right;
-            parent = copy(&self.tree.pin_linked(right)?);
+            parent = copy_page(&self.tree.pin_linked(right)?);
         }
         Ok(false)
     }
@@ -616,32 +625,50 @@ impl Check<'_> {
 }
 
 /// Where (`None`: the page at hand), which check, what.
-type Report = (Option<u32>, &'static str, String);
+struct PageFinding {
+    block: Option<u32>,
+    check: &'static str,
+    what: String,
+}
+
+impl PageFinding {
+    fn new(block: Option<u32>, check: &'static str, what: impl Into<String>) -> PageFinding {
+        PageFinding { block, check, what: what.into() }
+    }
+}
 
 /// Two neighbours, the left one readable.
-fn neighbours(block: u32, (left, right): (&[u8; PAGE_SIZE], &[u8; PAGE_SIZE])) -> Vec<Report> {
-    let mut out: Vec<Report> = Vec::new();
+fn compare_siblings(
+    block: u32,
+    left: &[u8; PAGE_SIZE],
+    right: &[u8; PAGE_SIZE],
+) -> Vec<PageFinding> {
+    let mut out: Vec<PageFinding> = Vec::new();
     if right[KIND] == PageKind::BtreeFree as u8 {
-        return vec![(None, "B15", "a free page in the chain of a level".into())];
+        return vec![PageFinding::new(None, "B15", "a free page in the chain of a level")];
     }
     let (Ok(left), Ok(right)) = (Node::open(left), Node::open(right)) else {
-        return vec![(None, "P3", "a right link to something else than a page".into())];
+        return vec![PageFinding::new(None, "P3", "a right link to something else than a page")];
     };
     if right.left != block {
-        out.push((None, "B5", format!("its left link is {}, not {block}", right.left)));
+        out.push(PageFinding::new(
+            None,
+            "B5",
+            format!("its left link is {}, not {block}", right.left),
+        ));
     }
     if left.high().is_some_and(|high| high != right.low()) {
-        let what = "its low fence is not its left sibling's high key".into();
-        out.push((None, "B4", what));
+        let what = "its low fence is not its left sibling's high key";
+        out.push(PageFinding::new(None, "B4", what));
     }
     if left.level != right.level {
-        out.push((None, "B6", "neighbours on different levels".into()));
+        out.push(PageFinding::new(None, "B6", "neighbours on different levels"));
     }
     out
 }
 
 /// What can be said about a page alone.
-fn inside(node: &Node<&[u8; PAGE_SIZE]>) -> Vec<(&'static str, String)> {
+fn check_node(node: &Node<&[u8; PAGE_SIZE]>) -> Vec<(&'static str, String)> {
     let mut out: Vec<(&'static str, String)> = Vec::new();
     let (low, high) = (node.low(), node.high());
     if let Some(high) = &high {
@@ -655,7 +682,7 @@ fn inside(node: &Node<&[u8; PAGE_SIZE]>) -> Vec<(&'static str, String)> {
     if node.left != 0 && low.is_empty() {
         out.push(("B11", "only a leftmost page has an empty low fence".into()));
     }
-    if let Err(what) = items(node, &mut out) {
+    if let Err(what) = check_items(node, &mut out) {
         out.push(("P4", what.into()));
         return out;
     }
@@ -692,7 +719,10 @@ fn last_key(node: &Node<&[u8; PAGE_SIZE]>, i: usize, mut key: Vec<u8>) -> Vec<u8
 }
 
 /// The items of a page: tags, overlaps, sums.
-fn items(node: &Node<&[u8; PAGE_SIZE]>, out: &mut Vec<(&'static str, String)>) -> Checked<()> {
+fn check_items(
+    node: &Node<&[u8; PAGE_SIZE]>,
+    out: &mut Vec<(&'static str, String)>,
+) -> Checked<()> {
     let mut spans = Vec::with_capacity(node.count);
     for i in 0..node.count {
         if node.is_list(i) && !node.is_leaf() {

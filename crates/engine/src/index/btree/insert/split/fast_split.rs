@@ -10,135 +10,148 @@
 
 use crate::config::PAGE_SIZE;
 use crate::ids::RowId;
-use crate::index::btree::insert::split::split_point::follows;
-use crate::index::btree::page::edit::{self, Frame, Halves, Plain, halves_of};
+use crate::index::btree::insert::split::split_point::is_next_row;
+use crate::index::btree::page::edit::{
+    self, NodeHeader, PlainItem, SplitBlocks, SplitImages, split_headers,
+};
 use crate::index::btree::page::node::{HAS_DEAD, HEAD, Node, SLOT, head_of};
-use crate::index::btree::page::posting::row_of;
+use crate::index::btree::page::posting::row_id_of;
 
 /// Least bytes of a tree key behind the prefix: a head that has no part of the row id.
 const LEAST: usize = HEAD + RowId::SIZE;
 
 /// An entry of a plain leaf: its head, and where on the page the bytes behind it are, unless it is
 /// the new one.
-struct Piece {
+struct ItemSpan {
     head: u32,
     start: u16,
     len: u16,
 }
 
-impl Piece {
+impl ItemSpan {
     fn size(&self) -> usize {
         edit::item_size(usize::from(self.len) + HEAD, 0, 0) + SLOT
     }
 }
 
 /// How a plain leaf is split.
-pub(crate) struct Plan {
-    pieces: Vec<Piece>,
-    /// The new entry, and the bytes behind its head.
-    new: (usize, Vec<u8>),
+pub(crate) struct FastSplit {
+    item_spans: Vec<ItemSpan>,
+    /// Position of the new entry.
+    new_at: usize,
+    /// The bytes of its key behind its head.
+    new_rest: Vec<u8>,
     /// First entry of the right half.
     at: usize,
     separator: Vec<u8>,
     prefix: usize,
 }
 
-/// How to split `node` when `key`, without payload, goes in front of its entry `pos`: near the
-/// middle, within `tolerance` bytes where the separator is shortest. `None`: the leaf is not plain,
-/// or the new entry suggests another split point.
-pub(crate) fn plan(
-    node: &Node<&[u8; PAGE_SIZE]>,
-    pos: usize,
-    key: &[u8],
-    tolerance: usize,
-) -> Option<Plan> {
-    let inside = (1..node.count).contains(&pos) && node.left != 0 && node.right != 0;
-    if !node.is_leaf() || !inside || node.flags & HAS_DEAD != 0 || node.cmp_prefix(key).is_ne() {
-        return None;
-    }
-    let rem = &key[node.prefix..];
-    if rem.len() < LEAST || follows(node.row(pos - 1).ok()?, row_of(key).ok()?) {
-        return None;
-    }
-    let rest = rem[HEAD..].to_vec();
-    let new = Piece { head: head_of(rem), start: 0, len: rest.len() as u16 };
-    let pieces = pieces(node, (pos, new))?;
-    let (first, last) = (node.key(0).ok()?, node.key(node.count - 1).ok()?);
-    if node.cmp_low(&first).is_lt() || node.cmp_high(&last).is_ge() {
-        return None;
-    }
-    let (at, shared) = middle(&pieces, tolerance);
-    let mut separator = first;
-    separator.truncate(node.prefix);
-    separator.extend_from_slice(&pieces[at].head.to_be_bytes()[..=shared]);
-    Some(Plan { pieces, new: (pos, rest), at, separator, prefix: node.prefix })
-}
-
 /// The entries of `node`, and `new` in front of the one that it is put before; `None` unless all
 /// are plain and their heads ascend.
-fn pieces(node: &Node<&[u8; PAGE_SIZE]>, (pos, new): (usize, Piece)) -> Option<Vec<Piece>> {
-    let mut pieces = Vec::with_capacity(node.count + 1);
+fn item_spans(node: &Node<&[u8; PAGE_SIZE]>, pos: usize, new: ItemSpan) -> Option<Vec<ItemSpan>> {
+    let mut item_spans = Vec::with_capacity(node.count + 1);
     let mut new = Some(new);
     for i in 0..node.count {
         if i == pos {
-            pieces.extend(new.take());
+            item_spans.extend(new.take());
         }
         let item = node.item(i).ok()?;
         if item.tags != 0 || item.rem < LEAST {
             return None;
         }
         let (start, len) = (item.rest as u16, item.rest_len() as u16);
-        pieces.push(Piece { head: node.head(i), start, len });
+        item_spans.push(ItemSpan { head: node.head(i), start, len });
     }
-    pieces.is_sorted_by(|a, b| a.head < b.head).then_some(pieces)
+    item_spans.is_sorted_by(|a, b| a.head < b.head).then_some(item_spans)
 }
 
 /// First entry of the right half, and the bytes of its head that the one before shares.
-fn middle(pieces: &[Piece], tolerance: usize) -> (usize, usize) {
-    let total: usize = pieces.iter().map(Piece::size).sum();
+fn middle(item_spans: &[ItemSpan], tolerance: usize) -> (usize, usize) {
+    let total: usize = item_spans.iter().map(ItemSpan::size).sum();
     let points = || {
         let mut left = 0;
-        pieces.windows(2).enumerate().map(move |(i, pair)| {
+        item_spans.windows(2).enumerate().map(move |(i, pair)| {
             left += pair[0].size();
             (left.abs_diff(total - left) / 2, i + 1)
         })
     };
     let best = points().map(|(far, _)| far).min().expect("two entries and the new one");
-    let shared = |at: usize| (pieces[at - 1].head ^ pieces[at].head).leading_zeros() as usize / 8;
+    let shared =
+        |at: usize| (item_spans[at - 1].head ^ item_spans[at].head).leading_zeros() as usize / 8;
     let near = points().filter(|(far, _)| *far <= best + tolerance);
     let chosen = near.map(|(far, at)| (shared(at), far, at)).min();
     let (shared, _, at) = chosen.expect("the best one is near itself");
     (at, shared)
 }
 
-impl Plan {
+impl FastSplit {
+    /// How to split `node` when `key`, without payload, goes in front of its entry `pos`: near the
+    /// middle, within `tolerance` bytes where the separator is shortest. `None`: the leaf is not plain,
+    /// or the new entry suggests another split point.
+    pub(crate) fn plan(
+        node: &Node<&[u8; PAGE_SIZE]>,
+        pos: usize,
+        key: &[u8],
+        tolerance: usize,
+    ) -> Option<FastSplit> {
+        let inside = (1..node.count).contains(&pos) && node.left != 0 && node.right != 0;
+        if !node.is_leaf() || !inside || node.flags & HAS_DEAD != 0 || node.cmp_prefix(key).is_ne()
+        {
+            return None;
+        }
+        let rem = &key[node.prefix..];
+        if rem.len() < LEAST || is_next_row(node.row(pos - 1).ok()?, row_id_of(key).ok()?) {
+            return None;
+        }
+        let rest = rem[HEAD..].to_vec();
+        let new = ItemSpan { head: head_of(rem), start: 0, len: rest.len() as u16 };
+        let item_spans = item_spans(node, pos, new)?;
+        let (first, last) = (node.key(0).ok()?, node.key(node.count - 1).ok()?);
+        if node.cmp_low(&first).is_lt() || node.cmp_high(&last).is_ge() {
+            return None;
+        }
+        let (at, shared) = middle(&item_spans, tolerance);
+        let mut separator = first;
+        separator.truncate(node.prefix);
+        separator.extend_from_slice(&item_spans[at].head.to_be_bytes()[..=shared]);
+        Some(FastSplit {
+            item_spans,
+            new_at: pos,
+            new_rest: rest,
+            at,
+            separator,
+            prefix: node.prefix,
+        })
+    }
+
     /// Both halves of `page`, which has not changed since; `None` if they do not fit.
     pub(crate) fn halves(
         &self,
         page: &[u8; PAGE_SIZE],
-        frame: &Frame,
-        blocks: (u32, u32),
-    ) -> Option<Halves> {
-        let (left, right) = halves_of(frame, &self.separator, blocks);
+        header: &NodeHeader,
+        blocks: SplitBlocks,
+    ) -> Option<SplitImages> {
+        let (left, right) = split_headers(header, &self.separator, blocks);
         let items = |range: std::ops::Range<usize>| {
-            let pieces = self.pieces[range.clone()].iter().zip(range);
-            pieces.map(move |(piece, i)| {
+            let item_spans = self.item_spans[range.clone()].iter().zip(range);
+            item_spans.map(move |(piece, i)| {
                 let (start, len) = (usize::from(piece.start), usize::from(piece.len));
                 let copied = || &page[start..start + len];
-                let rest = if i == self.new.0 { self.new.1.as_slice() } else { copied() };
-                Plain { head: piece.head, rest }
+                let rest = if i == self.new_at { self.new_rest.as_slice() } else { copied() };
+                PlainItem { head: piece.head, rest }
             })
         };
         let left = left.image_of_items(self.prefix, items(0..self.at))?;
-        let right = right.image_of_items(self.prefix, items(self.at..self.pieces.len()))?;
-        Some(Halves { left, right })
+        let right = right.image_of_items(self.prefix, items(self.at..self.item_spans.len()))?;
+        Some(SplitImages { left, right })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::btree::page::edit::Value;
+    use crate::index::btree::page::edit::EntryValue;
     use crate::index::btree::page::entries::Entries;
     use crate::index::btree::page::node::{INCOMPLETE, common};
     use rightlink_env::Rng;
@@ -154,15 +167,15 @@ mod tests {
         (0..node.count).map(|i| node.key(i).unwrap()).collect()
     }
 
-    fn frame() -> Frame {
+    fn header() -> NodeHeader {
         let (low, high) = (b"p\x20".to_vec(), Some(b"p\xf0\x01".to_vec()));
-        Frame { left: 3, right: 4, cycle: 9, low, high, ..Frame::default() }
+        NodeHeader { left: 3, right: 4, cycle: 9, low, high, ..NodeHeader::default() }
     }
 
     fn leaf(keys: &[Vec<u8>]) -> Box<[u8; PAGE_SIZE]> {
         let mut entries = Entries::default();
-        keys.iter().for_each(|key| entries.push(key, Value::default()));
-        frame().image_of(&entries).unwrap()
+        keys.iter().for_each(|key| entries.push(key, EntryValue::default()));
+        header().image_of(&entries).unwrap()
     }
 
     /// Both halves hold what the leaf held and the new entry, between the fences they should have.
@@ -179,14 +192,15 @@ mod tests {
             let new = keys.remove(pos);
             let image = leaf(&keys);
             let node = Node::open(&*image).unwrap();
-            let Some(plan) = plan(&node, pos, &new, 100) else {
+            let Some(plan) = FastSplit::plan(&node, pos, &new, 100) else {
                 // Two of them begin alike, or the rows look as if they came together.
-                let follows = follows(node.row(pos - 1).unwrap(), row_of(&new).unwrap());
+                let is_next_row = is_next_row(node.row(pos - 1).unwrap(), row_id_of(&new).unwrap());
                 keys.insert(pos, new);
-                assert!(follows || keys.windows(2).any(|pair| pair[0][1..5] == pair[1][1..5]));
+                assert!(is_next_row || keys.windows(2).any(|pair| pair[0][1..5] == pair[1][1..5]));
                 continue;
             };
-            let Halves { left, right } = plan.halves(&image, &frame(), (7, 8)).unwrap();
+            let SplitImages { left, right } =
+                plan.halves(&image, &header(), SplitBlocks { left: 7, right: 8 }).unwrap();
             keys.insert(pos, new);
             assert_eq!([keys_of(&left), keys_of(&right)].concat(), keys);
             let (left, right) = (Node::open(&*left).unwrap(), Node::open(&*right).unwrap());
@@ -197,7 +211,7 @@ mod tests {
             assert_eq!((left.flags, right.flags), (INCOMPLETE, 0));
             assert!(keys[left.count - 1] < separator && separator <= keys[left.count]);
             assert_eq!(*separator, keys[left.count][..separator.len()]);
-            assert!(left.room().abs_diff(right.room()) < 600, "near the middle");
+            assert!(left.free_bytes().abs_diff(right.free_bytes()) < 600, "near the middle");
             let shared = |node: &Node<&[u8; PAGE_SIZE]>| common(&node.low(), &node.high().unwrap());
             assert_eq!((left.prefix, right.prefix), (shared(&left), shared(&right)));
             longer += usize::from(left.prefix.max(right.prefix) > node.prefix);
@@ -212,25 +226,25 @@ mod tests {
         let mut rng = Rng::from_seed(5);
         let mut keys: Vec<_> = (0x30..0x50).map(|first| key(&mut rng, first, 8)).collect();
         let new = key(&mut rng, 0x40, 8);
-        let plans = |keys: &[Vec<u8>], value: Value<'_>| {
+        let plans = |keys: &[Vec<u8>], value: EntryValue<'_>| {
             let pos = keys.partition_point(|key| *key < new);
             let mut entries = Entries::default();
             keys.iter().for_each(|key| entries.push(key, value));
-            let image = frame().image_of(&entries).unwrap();
-            plan(&Node::open(&*image).unwrap(), pos, &new, 100).is_some()
+            let image = header().image_of(&entries).unwrap();
+            FastSplit::plan(&Node::open(&*image).unwrap(), pos, &new, 100).is_some()
         };
-        assert!(plans(&keys, Value::default()));
-        assert!(!plans(&keys, Value { extra: b"x", ..Value::default() }));
+        assert!(plans(&keys, EntryValue::default()));
+        assert!(!plans(&keys, EntryValue { extra: b"x", ..EntryValue::default() }));
         assert!(!plans(
             &keys,
-            Value { tags: crate::index::btree::page::node::DEAD, ..Value::default() }
+            EntryValue { tags: crate::index::btree::page::node::DEAD, ..EntryValue::default() }
         ));
         let mut twin = keys[3].clone();
         *twin.last_mut().unwrap() ^= 1;
         let at = 3 + usize::from(twin > keys[3]);
         keys.insert(at, twin);
-        assert!(!plans(&keys, Value::default()));
+        assert!(!plans(&keys, EntryValue::default()));
         let short: Vec<_> = (0x30..0x50).map(|first| key(&mut rng, first, 1)).collect();
-        assert!(!plans(&short, Value::default()));
+        assert!(!plans(&short, EntryValue::default()));
     }
 }

@@ -21,15 +21,18 @@ use crate::buffer::{Held, Mtr};
 use crate::config::PAGE_SIZE;
 use crate::error::Result;
 use crate::ids::Xid;
-use crate::index::btree::insert::page_insert::Put;
-use crate::index::btree::insert::{Attempt, Lack, Luggage};
+use crate::index::btree::insert::page_insert::PageInsert;
+use crate::index::btree::insert::split::fast_split::FastSplit;
+use crate::index::btree::insert::state::{Attempt, Retry, RetryState};
 use crate::index::btree::optimisations::Optimisations;
-use crate::index::btree::page::edit::{Frame, Halves, Value, halves_of};
+use crate::index::btree::page::edit::{
+    EntryValue, NodeHeader, SplitBlocks, SplitImages, split_headers,
+};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::meta;
 use crate::index::btree::page::node::{Checked, INCOMPLETE, LEFT, Node, ROOT};
-use crate::index::btree::page::posting::Spot;
-use crate::index::btree::search::{Aim, Reached, Target};
+use crate::index::btree::page::posting::EntryPosition;
+use crate::index::btree::search::{LatchedPage, OtherLatches, SearchTarget};
 use crate::index::btree::tree::Tree;
 use crate::page::PageMut;
 use crate::page::header::FLAGS;
@@ -38,7 +41,7 @@ use rightlink_env::points::broken;
 use rightlink_env::sync::Ordering;
 
 /// A page to split, with the entry that does not fit.
-pub(crate) struct Splitting<'a> {
+pub(crate) struct PageSplit<'a> {
     /// The page.
     pub(crate) held: Held,
     /// Where the entry belongs.
@@ -46,7 +49,7 @@ pub(crate) struct Splitting<'a> {
     /// Its key.
     pub(crate) key: &'a [u8],
     /// The rest of it.
-    pub(crate) value: Value<'a>,
+    pub(crate) value: EntryValue<'a>,
     /// A latched child whose split this entry completes.
     pub(crate) child: Option<Held>,
     /// Who inserts.
@@ -54,37 +57,42 @@ pub(crate) struct Splitting<'a> {
 }
 
 /// How a page is split.
-enum How {
-    /// Items are copied.
-    Copied(fast_split::Plan),
-    /// Entries are taken out and encoded again: the split points, best first.
-    Apart(Entries, Vec<usize>),
+enum SplitMethod {
+    /// Items are copied as they are.
+    CopyItems(FastSplit),
+    /// Entries are decoded and encoded again; split points, best first.
+    Reencode(Entries, Vec<usize>),
 }
 
-/// Images of both halves: the first split point in `order` for which both fit. Is the separator
-/// `cut` short?
-fn halve(
+/// Images of both halves: the first split point in `order` for which both fit. With `cut`, the
+/// separator is as short as possible.
+fn encode_halves(
     entries: &Entries,
-    frame: &Frame,
-    blocks: (u32, u32),
-    (order, cut): (&[usize], bool),
-) -> Option<Halves> {
+    header: &NodeHeader,
+    blocks: SplitBlocks,
+    order: &[usize],
+    cut: bool,
+) -> Option<SplitImages> {
     order.iter().find_map(|at| {
-        let (left, right) = halves_of(frame, entries.separator_at(*at, cut), blocks);
+        let (left, right) = split_headers(header, entries.separator_at(*at, cut), blocks);
         let left = left.image(entries, 0, *at)?;
         let right = right.image(entries, *at, entries.len())?;
-        Some(Halves { left, right })
+        Some(SplitImages { left, right })
     })
 }
 
 /// Both halves of a page as it is, parted as near the middle as can be.
-fn halve_without(page: &[u8; PAGE_SIZE], frame: &Frame, blocks: (u32, u32)) -> Checked<Halves> {
+fn encode_halves_without_entry(
+    page: &[u8; PAGE_SIZE],
+    header: &NodeHeader,
+    blocks: SplitBlocks,
+) -> Checked<SplitImages> {
     rightlink_env::points::hit("btree.split.without");
     let entries = Entries::load(&Node::open(page)?)?;
     let mut order: Vec<usize> = (1..entries.len()).collect();
     order.sort_by_key(|at| at.abs_diff(entries.len() / 2));
-    let cut = frame.level == 0;
-    halve(&entries, frame, blocks, (&order, cut)).ok_or("a page that cannot be split")
+    let cut = header.level == 0;
+    encode_halves(&entries, header, blocks, &order, cut).ok_or("a page that cannot be split")
 }
 
 fn clear_incomplete(mut page: PageMut<'_>) {
@@ -98,76 +106,76 @@ impl Tree {
     pub(crate) fn split<'t>(
         &'t self,
         mut mtr: Mtr<'t>,
-        job: Splitting<'_>,
-        luggage: &mut Luggage<'t>,
+        job: PageSplit<'_>,
+        state: &mut RetryState<'t>,
     ) -> Result<Attempt<()>> {
         let block = mtr.id(job.held).block.0;
         let damage = |what| self.corrupt(block, what);
         let node = Node::open(mtr.bytes(job.held)).map_err(damage)?;
         assert!(node.flags & INCOMPLETE == 0, "an incomplete split is finished before the next");
         let level = node.level;
-        let Some(spare) = luggage.spare.as_mut() else { return Ok(Err(Lack::Block)) };
+        let Some(reserved) = state.reserved.as_mut() else { return Ok(Err(Retry::NeedBlock)) };
         let sibling = match node.right {
             0 => None,
             right if broken("r7-no-io") => Some(self.pin_linked(right)?),
             right => match self.pool.try_pin(self.page(right)) {
                 Some(pin) => Some(pin),
-                None => return Ok(Err(Lack::Page(right))),
+                None => return Ok(Err(Retry::NeedPage(right))),
             },
         };
-        let mut frame = Frame::of(&node, self.reserve());
-        let split = self.how(&node, &frame, &job).map_err(damage)?;
+        let mut header = NodeHeader::of(&node, self.unused_bytes());
+        let split = self.choose_method(&node, &header, &job).map_err(damage)?;
         let sibling = sibling.map(|pin| mtr.latch(pin));
-        let new = mtr.latch(spare.pin());
+        let new = mtr.latch(reserved.take_pin());
         // Read only now that the new page is latched: a vacuum that began later will wait there.
-        frame.cycle = self.cycle.load(Ordering::SeqCst);
-        let blocks = (block, spare.block);
+        header.cycle = self.cycle.load(Ordering::SeqCst);
+        let blocks = SplitBlocks { left: block, right: reserved.block };
         let halves = match split {
-            How::Copied(plan) => plan.halves(mtr.bytes(job.held), &frame, blocks),
-            How::Apart(entries, order) => {
-                halve(&entries, &frame, blocks, (&order, self.cuts_separators(level)))
+            SplitMethod::CopyItems(plan) => plan.halves(mtr.bytes(job.held), &header, blocks),
+            SplitMethod::Reencode(entries, order) => {
+                encode_halves(&entries, &header, blocks, &order, self.cuts_separators(level))
             }
         };
         let is_in = halves.is_some();
         let halves = match halves {
             Some(halves) => halves,
-            None => halve_without(mtr.bytes(job.held), &frame, blocks)
+            None => encode_halves_without_entry(mtr.bytes(job.held), &header, blocks)
                 .map_err(|what| self.corrupt(block, what))?,
         };
         mtr.page(job.held).replace(&halves.left);
         mtr.page(new).replace(&halves.right);
         if let Some(sibling) = sibling {
-            mtr.page(sibling).put_u32(LEFT, spare.block);
+            mtr.page(sibling).put_u32(LEFT, reserved.block);
         }
         if let Some(child) = job.child.filter(|_| is_in) {
             clear_incomplete(mtr.page(child));
         }
         mtr.commit(RecordKind::IndexSplit, job.xid)?;
-        luggage.spare.take().expect("it was there").used();
+        state.reserved.take().expect("it was there").mark_used();
         rightlink_env::points::hit("btree.split.incomplete");
-        self.complete_split(block, level)?;
-        Ok(if is_in { Ok(()) } else { Err(Lack::Luck) })
+        self.finish_split(block, level)?;
+        Ok(if is_in { Ok(()) } else { Err(Retry::Conflict) })
     }
 
-    /// How to split `node`, whose frame is `frame`, for an entry that does not fit.
-    fn how(
+    /// How to split `node`, whose frame is `header`, for an entry that does not fit.
+    fn choose_method(
         &self,
         node: &Node<&[u8; PAGE_SIZE]>,
-        frame: &Frame,
-        job: &Splitting<'_>,
-    ) -> Checked<How> {
+        header: &NodeHeader,
+        job: &PageSplit<'_>,
+    ) -> Checked<SplitMethod> {
         let usual = Optimisations::SPLIT_STRATEGIES.with(Optimisations::SHORT_SEPARATORS);
-        let is_usual = self.uses(usual) && self.cuts_separators(frame.level);
+        let is_usual = self.uses(usual) && self.cuts_separators(header.level);
         if node.is_leaf() && job.value.extra.is_empty() && is_usual {
-            let plan = fast_split::plan(node, job.pos, job.key, self.options.capacity / 16);
+            let plan = FastSplit::plan(node, job.pos, job.key, self.options.capacity / 16);
             if let Some(plan) = plan {
                 rightlink_env::points::hit("btree.split.copied");
-                return Ok(How::Copied(plan));
+                return Ok(SplitMethod::CopyItems(plan));
             }
         }
         let mut entries = Entries::load(node)?;
         if node.is_leaf() {
-            entries.add(job.pos, job.key, job.value);
+            entries.insert_row(job.pos, job.key, job.value);
             self.deduplicate_halves(&mut entries);
         } else {
             entries.insert(job.pos, job.key, job.value);
@@ -175,8 +183,8 @@ impl Tree {
         if entries.len() < 2 {
             return Err("an empty page without room for one entry");
         }
-        let order = self.split_order(&entries, frame, job.key);
-        Ok(How::Apart(entries, order))
+        let order = self.split_order(&entries, header, job.key);
+        Ok(SplitMethod::Reencode(entries, order))
     }
 
     /// Are separators of this level cut short? Above the leaves they are separators already.
@@ -186,7 +194,7 @@ impl Tree {
 
     /// What a split encodes anyway gets posting lists, unless one item would be left.
     fn deduplicate_halves(&self, entries: &mut Entries) {
-        if !self.deduplicates() || !entries.has_twins() {
+        if !self.deduplicates() || !entries.has_duplicates() {
             return;
         }
         let mut fewer = entries.clone();
@@ -197,21 +205,21 @@ impl Tree {
     }
 
     /// Puts the downlink of the right sibling of `block` into the parent, if it is missing.
-    pub(crate) fn complete_split(&self, block: u32, level: u8) -> Result<()> {
-        let mut luggage = Luggage::default();
+    pub(crate) fn finish_split(&self, block: u32, level: u8) -> Result<()> {
+        let mut state = RetryState::default();
         loop {
-            match self.complete_once(block, level, &mut luggage)? {
+            match self.try_finish_split(block, level, &mut state)? {
                 Ok(()) => return Ok(()),
-                Err(lack) => luggage.fetch(self, lack)?,
+                Err(retry) => state.prepare(self, retry)?,
             }
         }
     }
 
-    fn complete_once<'t>(
+    fn try_finish_split<'t>(
         &'t self,
         block: u32,
         level: u8,
-        luggage: &mut Luggage<'t>,
+        state: &mut RetryState<'t>,
     ) -> Result<Attempt<()>> {
         let pin = self.pin_linked(block)?;
         let (separator, right) = {
@@ -224,26 +232,26 @@ impl Tree {
                 _ => return Ok(Ok(())),
             }
         };
-        let aim = Aim::At(&separator);
-        let Some(parent) = self.descend(aim, level + 1)? else {
-            return self.raise(block, level, luggage);
+        let target = SearchTarget::At(&separator);
+        let Some(parent) = self.descend(target, level + 1)? else {
+            return self.raise_root(block, level, state);
         };
         let mut mtr = Mtr::new(&self.pool);
         let child = mtr.latch(pin);
-        if !still(mtr.bytes(child), &separator, right) {
-            return Ok(Err(Lack::Luck));
+        if !is_still_incomplete(mtr.bytes(child), &separator, right) {
+            return Ok(Err(Retry::Conflict));
         }
-        let target = Target { level: level + 1, alone: false };
-        let (held, found) = match self.reach(&mut mtr, parent, aim, target)? {
-            Reached::Here(held, found) => (held, found),
-            Reached::Lost => return Ok(Err(Lack::Luck)),
-            Reached::Missing(missing) => return Ok(Err(Lack::Page(missing))),
-        };
+        let (held, found) =
+            match self.latch_page(&mut mtr, parent, target, level + 1, OtherLatches::Held)? {
+                LatchedPage::Here(held, found) => (held, found),
+                LatchedPage::Lost => return Ok(Err(Retry::Conflict)),
+                LatchedPage::NotInMemory(missing) => return Ok(Err(Retry::NeedPage(missing))),
+            };
         let parent = mtr.id(held).block.0;
         let damage = |what| self.corrupt(parent, what);
         let node = Node::open(mtr.bytes(held)).map_err(damage)?;
         if node.flags & INCOMPLETE != 0 {
-            return Ok(Err(Lack::Finish(parent, level + 1)));
+            return Ok(Err(Retry::FinishSplit { block: parent, level: level + 1 }));
         }
         // The first entry of a leftmost page is below everything, whatever its prefix says.
         let first = found.pos == 0 && node.left == 0;
@@ -251,33 +259,35 @@ impl Tree {
             return Err(damage("the downlink of an incomplete split is there already"));
         }
         let pos = found.pos.max(1);
-        let value = Value { child: right, ..Value::default() };
-        if self.put(&mut mtr, held, Spot::Gap(pos), &separator, value)? != Put::Full {
+        let value = EntryValue { child: right, ..EntryValue::default() };
+        let done =
+            self.insert_on_page(&mut mtr, held, EntryPosition::Gap(pos), &separator, value)?;
+        if done != PageInsert::Full {
             clear_incomplete(mtr.page(child));
             mtr.commit(RecordKind::IndexFinishSplit, Xid::NONE)?;
             return Ok(Ok(()));
         }
         let key = &separator;
-        let job = Splitting { held, pos, key, value, child: Some(child), xid: Xid::NONE };
-        self.split(mtr, job, luggage)
+        let job = PageSplit { held, pos, key, value, child: Some(child), xid: Xid::NONE };
+        self.split(mtr, job, state)
     }
 
     /// Puts a new root above the old one, which has been split.
-    fn raise<'t>(
+    fn raise_root<'t>(
         &'t self,
         block: u32,
         level: u8,
-        luggage: &mut Luggage<'t>,
+        state: &mut RetryState<'t>,
     ) -> Result<Attempt<()>> {
         let meta = self.refresh_root()?;
         if meta.level > level {
-            return Ok(Err(Lack::Luck));
+            return Ok(Err(Retry::Conflict));
         }
         if meta.root != block {
             // The page is right of the root, whose own split comes first.
-            return Ok(Err(Lack::Finish(meta.root, meta.level)));
+            return Ok(Err(Retry::FinishSplit { block: meta.root, level: meta.level }));
         }
-        let Some(spare) = luggage.spare.as_mut() else { return Ok(Err(Lack::Block)) };
+        let Some(reserved) = state.reserved.as_mut() else { return Ok(Err(Retry::NeedBlock)) };
         let (child, meta) = (self.pin_linked(block)?, self.pool.pin(self.page(0))?);
         let mut mtr = Mtr::new(&self.pool);
         let child = mtr.latch(child);
@@ -289,30 +299,30 @@ impl Tree {
         let meta = mtr.latch(meta);
         let now = meta::parse(mtr.bytes(meta)).map_err(|what| self.corrupt(0, what))?;
         if (now.root, now.level) != (block, level) {
-            return Ok(Err(Lack::Luck));
+            return Ok(Err(Retry::Conflict));
         }
-        let image = new_root(level + 1, block, &separator, right);
-        let root = mtr.latch(spare.pin());
+        let image = root_image(level + 1, block, &separator, right);
+        let root = mtr.latch(reserved.take_pin());
         mtr.page(root).replace(&image);
-        meta::store_root(&mut mtr.page(meta), spare.block, level + 1);
+        meta::store_root(&mut mtr.page(meta), reserved.block, level + 1);
         clear_incomplete(mtr.page(child));
         mtr.commit(RecordKind::IndexMeta, Xid::NONE)?;
-        self.set_root(spare.block, level + 1);
-        luggage.spare.take().expect("it was there").used();
+        self.set_root(reserved.block, level + 1);
+        state.reserved.take().expect("it was there").mark_used();
         Ok(Ok(()))
     }
 }
 
-fn new_root(level: u8, left: u32, separator: &[u8], right: u32) -> Box<[u8; PAGE_SIZE]> {
+fn root_image(level: u8, left: u32, separator: &[u8], right: u32) -> Box<[u8; PAGE_SIZE]> {
     let mut entries = Entries::default();
-    entries.push(&[], Value { child: left, ..Value::default() });
-    entries.push(separator, Value { child: right, ..Value::default() });
-    let frame = Frame { level, flags: ROOT, ..Frame::default() };
-    frame.image_of(&entries).expect("two separators fit a page")
+    entries.push(&[], EntryValue { child: left, ..EntryValue::default() });
+    entries.push(separator, EntryValue { child: right, ..EntryValue::default() });
+    let header = NodeHeader { level, flags: ROOT, ..NodeHeader::default() };
+    header.image_of(&entries).expect("two separators fit a page")
 }
 
 /// Is the split of this page still incomplete, and the same one?
-fn still(page: &[u8; PAGE_SIZE], separator: &[u8], right: u32) -> bool {
+fn is_still_incomplete(page: &[u8; PAGE_SIZE], separator: &[u8], right: u32) -> bool {
     Node::open(page).is_ok_and(|node| {
         node.flags & INCOMPLETE != 0
             && node.right == right

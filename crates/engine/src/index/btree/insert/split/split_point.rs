@@ -12,10 +12,10 @@
 use crate::config::PAGE_SIZE;
 use crate::ids::RowId;
 use crate::index::btree::optimisations::Optimisations;
-use crate::index::btree::page::edit::{self, Frame};
+use crate::index::btree::page::edit::{self, NodeHeader};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::node::{Checked, Node, SLOT, common};
-use crate::index::btree::page::posting::{row_of, whose};
+use crate::index::btree::page::posting::{key_of, row_id_of};
 use crate::index::btree::tree::Tree;
 
 /// Percent of a page that stays when it holds rows of one key, and they grow at the end.
@@ -23,25 +23,30 @@ const ONE_KEY_FILL: usize = 96;
 
 /// What is expected of the insertions to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Strategy {
+enum SplitStrategy {
     /// Nothing.
     Middle,
     /// They follow the last entry: the left page keeps so many percent.
     Fill(usize),
     /// They follow this entry.
-    Behind(usize),
+    After(usize),
 }
 
 impl Tree {
     /// Split points of `entries`, which overflow because of the one with `key`; best first.
-    pub(crate) fn split_order(&self, entries: &Entries, frame: &Frame, key: &[u8]) -> Vec<usize> {
-        let points = Points::measure(entries, frame, self.cuts_separators(frame.level));
+    pub(crate) fn split_order(
+        &self,
+        entries: &Entries,
+        header: &NodeHeader,
+        key: &[u8],
+    ) -> Vec<usize> {
+        let points = SplitPoints::measure(entries, header, self.cuts_separators(header.level));
         let new = entries.position(key);
         // Inside a list nothing follows it.
-        let last = frame.level > 0 || *entries.last_key(new) == *key;
+        let last = header.level > 0 || *entries.last_key(new) == *key;
         let strategy = match self.uses(Optimisations::SPLIT_STRATEGIES) && last {
-            true => self.strategy(entries, frame, new),
-            false => Strategy::Middle,
+            true => self.strategy(entries, header, new),
+            false => SplitStrategy::Middle,
         };
         let capacity = self.options.capacity;
         let tolerance = match self.uses(Optimisations::SHORT_SEPARATORS) {
@@ -49,16 +54,16 @@ impl Tree {
             false => 0,
         };
         let mut order = match strategy {
-            Strategy::Fill(percent) => {
+            SplitStrategy::Fill(percent) => {
                 let wanted = capacity * percent / 100;
                 points.by_preference(|point| (point.left, wanted), |far| far, tolerance / 4)
             }
             _ => points.by_preference(|point| (point.left, point.right), |far| far / 2, tolerance),
         };
-        if frame.level == 0 && strategy == Strategy::Middle && tolerance > 0 {
-            keep_keys_whole(&mut order, entries, &points, capacity / 4);
+        if header.level == 0 && strategy == SplitStrategy::Middle && tolerance > 0 {
+            prefer_key_boundary(&mut order, entries, &points, capacity / 4);
         }
-        if let Strategy::Behind(entry) = strategy {
+        if let SplitStrategy::After(entry) = strategy {
             order.retain(|at| *at != entry + 1);
             order.insert(0, entry + 1);
         }
@@ -66,55 +71,55 @@ impl Tree {
         order
     }
 
-    fn strategy(&self, entries: &Entries, frame: &Frame, new: usize) -> Strategy {
+    fn strategy(&self, entries: &Entries, header: &NodeHeader, new: usize) -> SplitStrategy {
         let at_end = new + 1 == entries.len();
-        if at_end && frame.right == 0 {
+        if at_end && header.right == 0 {
             let (leaf, inner) = (self.options.leaf_fill, self.options.inner_fill);
-            return Strategy::Fill(usize::from(if frame.level == 0 { leaf } else { inner }));
+            return SplitStrategy::Fill(usize::from(if header.level == 0 { leaf } else { inner }));
         }
-        if frame.level > 0 || new == 0 {
-            return Strategy::Middle;
+        if header.level > 0 || new == 0 {
+            return SplitStrategy::Middle;
         }
-        if one_key(entries, 0, entries.len() - 1) {
-            let last = whose(entries.key(new));
-            let goes_on = frame.high.as_ref().is_some_and(|high| high.starts_with(last));
+        if same_key(entries, 0, entries.len() - 1) {
+            let last = key_of(entries.key(new));
+            let goes_on = header.high.as_ref().is_some_and(|high| high.starts_with(last));
             return match at_end && !goes_on {
-                true => Strategy::Fill(ONE_KEY_FILL),
-                false => Strategy::Middle,
+                true => SplitStrategy::Fill(ONE_KEY_FILL),
+                false => SplitStrategy::Middle,
             };
         }
-        if !at_end && new * 2 >= entries.len() && one_key(entries, 0, new) {
+        if !at_end && new * 2 >= entries.len() && same_key(entries, 0, new) {
             // The last row of a key that has most of the page.
-            return match one_key(entries, new, new + 1) {
-                true => Strategy::Middle,
-                false => Strategy::Behind(new),
+            return match same_key(entries, new, new + 1) {
+                true => SplitStrategy::Middle,
+                false => SplitStrategy::After(new),
             };
         }
         let (before, key) = (&*entries.last_key(new - 1), entries.key(new));
-        match ascends(before, key) {
-            true if at_end => Strategy::Fill(usize::from(self.options.leaf_fill)),
+        match rows_ascend(before, key) {
+            true if at_end => SplitStrategy::Fill(usize::from(self.options.leaf_fill)),
             true if common(before, key) > common(key, entries.key(new + 1)) => {
-                Strategy::Behind(new)
+                SplitStrategy::After(new)
             }
-            _ => Strategy::Middle,
+            _ => SplitStrategy::Middle,
         }
     }
 }
 
 /// Do these leaf entries have one key?
-fn one_key(entries: &Entries, first: usize, last: usize) -> bool {
-    whose(entries.key(first)) == whose(entries.key(last))
+fn same_key(entries: &Entries, first: usize, last: usize) -> bool {
+    key_of(entries.key(first)) == key_of(entries.key(last))
 }
 
 /// Do the rows of two neighbours look as if they were inserted one after the other? Keys in random
 /// order hardly ever do, and rows that are inserted together lie together.
-fn ascends(before: &[u8], key: &[u8]) -> bool {
-    let (Ok(before), Ok(after)) = (row_of(before), row_of(key)) else { return false };
-    follows(before, after)
+fn rows_ascend(before: &[u8], key: &[u8]) -> bool {
+    let (Ok(before), Ok(after)) = (row_id_of(before), row_id_of(key)) else { return false };
+    is_next_row(before, after)
 }
 
 /// Lies `after` close behind `before`?
-pub(crate) fn follows(before: RowId, after: RowId) -> bool {
+pub(crate) fn is_next_row(before: RowId, after: RowId) -> bool {
     match after.block.0.checked_sub(before.block.0) {
         Some(0) => after.slot > before.slot && after.slot - before.slot <= 8,
         Some(1) => after.slot <= 8,
@@ -124,22 +129,31 @@ pub(crate) fn follows(before: RowId, after: RowId) -> bool {
 
 /// Are more entries to be expected behind the new one, which belongs in front of entry `pos`?
 /// Decided as for a split, without taking the leaf apart.
-pub(crate) fn grows_there(node: &Node<&[u8; PAGE_SIZE]>, pos: usize, key: &[u8]) -> Checked<bool> {
+pub(crate) fn keys_ascend_at(
+    node: &Node<&[u8; PAGE_SIZE]>,
+    pos: usize,
+    key: &[u8],
+) -> Checked<bool> {
     if node.right == 0 || pos == node.count {
         return Ok(true);
     }
     if pos == 0 {
         return Ok(false);
     }
-    let most_is_its_key = pos * 2 >= node.count && whose(&node.key(0)?) == whose(key);
-    Ok(most_is_its_key || follows(node.row(pos - 1)?, row_of(key)?))
+    let most_is_its_key = pos * 2 >= node.count && key_of(&node.key(0)?) == key_of(key);
+    Ok(most_is_its_key || is_next_row(node.row(pos - 1)?, row_id_of(key)?))
 }
 
 /// If the best point is between two rows of one key, the nearest one between two keys is better,
 /// unless it is further than `most` from the middle: its separator needs no row id, and one key's
 /// rows stay together.
-fn keep_keys_whole(order: &mut Vec<usize>, entries: &Entries, points: &Points, most: usize) {
-    let cuts = |at: usize| one_key(entries, at - 1, at);
+fn prefer_key_boundary(
+    order: &mut Vec<usize>,
+    entries: &Entries,
+    points: &SplitPoints,
+    most: usize,
+) {
+    let cuts = |at: usize| same_key(entries, at - 1, at);
     if !order.first().is_some_and(|at| cuts(*at)) {
         return;
     }
@@ -157,7 +171,7 @@ fn keep_keys_whole(order: &mut Vec<usize>, entries: &Entries, points: &Points, m
 }
 
 /// What a split point would give, estimated: exact but for keys that end inside their head.
-struct Point {
+struct SplitPoint {
     /// Bytes of the left page.
     left: usize,
     /// Bytes of the right page.
@@ -166,7 +180,7 @@ struct Point {
     separator: usize,
 }
 
-impl Point {
+impl SplitPoint {
     /// Half the difference of the two pages.
     fn imbalance(&self) -> usize {
         self.left.abs_diff(self.right) / 2
@@ -175,7 +189,7 @@ impl Point {
 
 /// All split points: the first one is in front of entry 1. Each is measured when it is asked for:
 /// of a page with hundreds of entries only those near the best one matter.
-struct Points<'e> {
+struct SplitPoints<'e> {
     entries: &'e Entries,
     level: u8,
     /// Are separators cut short?
@@ -188,26 +202,26 @@ struct Points<'e> {
     high_len: usize,
 }
 
-impl<'e> Points<'e> {
-    fn measure(entries: &'e Entries, frame: &'e Frame, cut: bool) -> Points<'e> {
+impl<'e> SplitPoints<'e> {
+    fn measure(entries: &'e Entries, header: &'e NodeHeader, cut: bool) -> SplitPoints<'e> {
         let total = entries.len();
         assert!(total >= 2, "a page that overflows has two entries");
         let mut before = Vec::with_capacity(total + 1);
         let mut bytes = 0;
         before.push(0);
         before.extend((0..total).map(|i| {
-            bytes += entries.size(i, frame.level, 0) as u32;
+            bytes += entries.size(i, header.level, 0) as u32;
             bytes
         }));
-        Points {
+        SplitPoints {
             entries,
-            level: frame.level,
+            level: header.level,
             cut,
             before,
-            base: frame.base(entries, 0, total),
-            bound: frame.high.as_deref().unwrap_or(entries.key(total - 1)),
-            low_len: frame.low.len(),
-            high_len: frame.high.as_ref().map_or(0, Vec::len),
+            base: header.base(entries, 0, total),
+            bound: header.high.as_deref().unwrap_or(entries.key(total - 1)),
+            low_len: header.low.len(),
+            high_len: header.high.as_ref().map_or(0, Vec::len),
         }
     }
 
@@ -216,17 +230,17 @@ impl<'e> Points<'e> {
     }
 
     /// What a split in front of entry `at` would give.
-    fn at(&self, at: usize) -> Point {
+    fn at(&self, at: usize) -> SplitPoint {
         let total = self.entries.len();
         let separator = self.entries.separator_at(at, self.cut);
         let (below, above) = (common(self.base, separator), common(separator, self.bound));
-        let fixed = Frame::default().fixed(0) + separator.len();
+        let fixed = NodeHeader::default().fixed(0) + separator.len();
         let least = SLOT + edit::item_size(0, 0, self.level);
         let left = self.before[at] as usize;
         let right = self.before[total] as usize - left;
         let left = left.saturating_sub(at * below).max(at * least);
         let right = right.saturating_sub((total - at) * above).max((total - at) * least);
-        Point {
+        SplitPoint {
             left: left + fixed + self.low_len.max(below),
             right: right + fixed + self.high_len,
             separator: separator.len(),
@@ -238,7 +252,7 @@ impl<'e> Points<'e> {
     /// sizes of which the first grows with the point, and `distance` judges their difference.
     fn by_preference(
         &self,
-        sides: impl Fn(&Point) -> (usize, usize),
+        sides: impl Fn(&SplitPoint) -> (usize, usize),
         distance: impl Fn(usize) -> usize,
         tolerance: usize,
     ) -> Vec<usize> {
@@ -270,13 +284,13 @@ impl<'e> Points<'e> {
             (far, if far || tolerance == 0 { 0 } else { *separator }, *distance)
         });
         let mut order: Vec<usize> = near.into_iter().map(|(.., at)| at).collect();
-        outwards(start, end, self.len(), &mut order);
+        append_outwards(start, end, self.len(), &mut order);
         order
     }
 }
 
 /// Appends the points before `start` and those after `end`, up to `last`, in turn.
-fn outwards(start: usize, end: usize, last: usize, order: &mut Vec<usize>) {
+fn append_outwards(start: usize, end: usize, last: usize, order: &mut Vec<usize>) {
     let (mut below, mut above) = ((1..start).rev(), end + 1..=last);
     loop {
         let pair = (below.next(), above.next());

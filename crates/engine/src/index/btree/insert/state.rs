@@ -1,0 +1,114 @@
+//! What a writer keeps between two attempts of a change.
+//!
+//! An attempt that lacks something releases all latches and says what it lacks ([`Retry`]). The
+//! writer acquires it ([`RetryState::prepare`]) and attempts the change again.
+//!
+//! Invariants: nothing is read, and the file does not grow, while a latch is held (R7). An
+//! [`InsertHint`] is a guess: a remembered page is checked by its level and fences (R6).
+//! Does not do: the changes themselves.
+
+use crate::buffer::Pin;
+use crate::error::Result;
+use crate::index::Tries;
+use crate::index::btree::insert::redistribute::{FullLeaf, Redistributed};
+use crate::index::btree::tree::{ReservedBlock, Tree};
+
+/// Most pins that are kept for the next attempt.
+const MAX_PINNED: usize = 4;
+
+/// The result of an attempt, or what it lacked.
+pub(crate) type Attempt<T> = std::result::Result<T, Retry>;
+
+/// Why an attempt must be repeated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Retry {
+    /// It needs a free block.
+    NeedBlock,
+    /// It needs this page in memory.
+    NeedPage(u32),
+    /// It needs space on this leaf, from its siblings; else a free block.
+    NeedSpace(FullLeaf),
+    /// The split of this page must be finished first.
+    FinishSplit {
+        /// The page whose right sibling has no downlink.
+        block: u32,
+        /// Its level.
+        level: u8,
+    },
+    /// Another thread changed a page between the search and the latch.
+    Conflict,
+}
+
+/// What a writer has acquired for its next attempt.
+#[derive(Default)]
+pub(crate) struct RetryState<'t> {
+    /// A block for a new page.
+    pub(crate) reserved: Option<ReservedBlock<'t>>,
+    /// Pages that were not in memory, pinned so that they stay.
+    pinned: Vec<Pin>,
+    tries: Tries,
+}
+
+impl<'t> RetryState<'t> {
+    /// Acquires what an attempt lacked. The caller holds no latch.
+    pub(crate) fn prepare(&mut self, tree: &'t Tree, retry: Retry) -> Result<()> {
+        match retry {
+            Retry::NeedBlock if self.reserved.is_none() => {
+                self.reserved = Some(tree.reserve_block()?);
+            }
+            Retry::NeedPage(block) => {
+                if self.pinned.len() >= MAX_PINNED {
+                    self.pinned.clear();
+                }
+                self.pinned.push(tree.pin_linked(block)?);
+            }
+            Retry::FinishSplit { block, level } => tree.finish_split(block, level)?,
+            Retry::NeedSpace(leaf)
+                if tree.redistribute(leaf, self)? == Redistributed::SpaceMade => {}
+            Retry::NeedSpace(_) if self.reserved.is_none() => {
+                self.reserved = Some(tree.reserve_block()?);
+            }
+            Retry::NeedBlock | Retry::NeedSpace(_) | Retry::Conflict => {}
+        }
+        self.tries.again(&tree.pool, tree.page(0), "a change of the tree makes no progress")
+    }
+
+    /// An attempt succeeded: the next ones are counted from zero.
+    pub(crate) fn note_progress(&mut self) {
+        self.tries = Tries::default();
+        self.pinned.clear();
+    }
+}
+
+/// What the insertion of a batch keeps from run to run.
+#[derive(Default)]
+pub(crate) struct InsertState<'t> {
+    /// What the next attempt needs.
+    pub(crate) retry: RetryState<'t>,
+    /// Where the next entry may belong.
+    pub(crate) hint: InsertHint,
+}
+
+/// Where the next entry of a batch may belong.
+#[derive(Default)]
+pub(crate) struct InsertHint {
+    /// The leaf that the caller named for the next entry.
+    pub(crate) leaf: Option<Pin>,
+    /// Right sibling of the leaf that was filled last; 0: none.
+    pub(crate) right_sibling: u32,
+    /// The inner page that led to that leaf.
+    pub(crate) parent: Option<Pin>,
+    /// How often in a row the next key was not on the right sibling.
+    pub(crate) misses: u32,
+    /// A leaf that had no space for the next entry.
+    pub(crate) full: Option<LeafVersion>,
+}
+
+/// A leaf as it was at some moment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LeafVersion {
+    /// The leaf.
+    pub(crate) block: u32,
+    /// Version of its frame.
+    pub(crate) version: u64,
+}
