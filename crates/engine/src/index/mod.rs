@@ -6,9 +6,9 @@
 
 pub mod am;
 pub mod btree;
+mod dead_rows;
 pub mod hash;
 mod method;
-mod promising;
 pub mod search_key;
 #[cfg(test)]
 pub(crate) mod suite;

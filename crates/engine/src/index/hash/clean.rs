@@ -4,8 +4,8 @@
 //! Invariants: a row that the heap calls dead under the page's latch is the row that the entry was
 //! made for: its row id is not given free before this entry is gone (R3). By key, where the verdict
 //! is older than the latch, the caller's check stands in for that. Removals are logged.
-//! Does not do: look at the heap; choose whom to ask about (`promising`); marks (`scan`); squeeze
-//! sparse pages (`vacuum`).
+//! Does not do: look at the heap; choose whom to ask about (`index/dead_rows`); marks (`scan`);
+//! squeeze sparse pages (`vacuum`).
 
 use std::ops::Range;
 
@@ -13,11 +13,11 @@ use crate::buffer::{Mtr, Pin};
 use crate::error::Result;
 use crate::ids::{RowId, Xid};
 use crate::index::am::{IndexEntry, Trace};
+use crate::index::dead_rows::dead_among;
 use crate::index::hash::Index;
 use crate::index::hash::bucket::{Bucket, Checked, Place, is_bucket};
 use crate::index::hash::code::whole;
 use crate::index::hash::edit::Entry;
-use crate::index::promising::dead_among;
 use crate::wal::RecordKind;
 
 /// Entries on their way out.

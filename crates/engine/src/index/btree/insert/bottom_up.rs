@@ -5,7 +5,7 @@
 //!
 //! Invariants: a row that the heap calls dead under the leaf's latch is the row that the entry was
 //! made for: its row id is not freed before this entry is gone (R3).
-//! Does not do: look at the heap; choose the rows to ask about (`promising`).
+//! Does not do: look at the heap; choose the rows to ask about (`index/dead_rows`).
 //! PostgreSQL: `_bt_bottomupdel_pass`.
 
 use rightlink_env::sync::Ordering;
@@ -19,15 +19,15 @@ use crate::index::btree::page::posting::RowPosition;
 use crate::index::btree::page::read::PageRead;
 use crate::index::btree::page::remove::LeafRemoval;
 use crate::index::btree::tree::Tree;
-use crate::index::promising::dead_among;
+use crate::index::dead_rows::dead_among;
 
-/// Full leaves without a dead row after which few ask, and one in how many does.
+/// After so many full leaves without a dead row, one in [`ONE_IN`] asks.
 const MAX_FUTILE: u32 = 8;
 const ONE_IN: u32 = 16;
 
 impl Tree {
-    /// Removes the dead ones among the rows that a unique check met under `key` on a latched leaf.
-    /// False: there are none, and nothing was changed.
+    /// Removes the dead rows among those that have `key` on a latched leaf. False: there are none,
+    /// and nothing was changed.
     pub(crate) fn remove_dead_equals(
         &self,
         mtr: &mut Mtr<'_>,
@@ -51,7 +51,7 @@ impl Tree {
         Ok(!places.is_empty())
     }
 
-    /// Is a full leaf worth asking the heap about, though none of its rows is marked dead?
+    /// Should a full leaf ask the heap, although none of its rows is marked dead?
     pub(crate) fn should_ask_heap(&self) -> bool {
         let futile_asks = self.futile_asks.load(Ordering::Relaxed);
         let asks = futile_asks < MAX_FUTILE || futile_asks.is_multiple_of(ONE_IN);
@@ -61,8 +61,8 @@ impl Tree {
         asks && self.heap.get().is_some()
     }
 
-    /// Drops rows that the heap calls dead from the entries of a full leaf. `marked`: blocks to ask
-    /// about before all others. False: none was found.
+    /// Removes rows that the heap calls dead from the entries of a full leaf. The heap is asked
+    /// about the `marked` blocks first. False: none was found.
     pub(crate) fn remove_dead_from(&self, entries: &mut Entries, marked: Vec<BlockNo>) -> bool {
         let Some(heap) = self.heap.get() else { return false };
         let gone = dead_among(entries.all_rows(), marked, heap.as_ref());
@@ -77,7 +77,7 @@ impl Tree {
     }
 }
 
-/// Places and rows of the entries of a leaf that begin with `key`.
+/// Positions and ids of the rows of a leaf that have `key`.
 fn rows_with_key<R: PageRead>(node: &Node<R>, key: &[u8]) -> Checked<Vec<(RowPosition, RowId)>> {
     let (mut out, mut members) = (Vec::new(), Vec::new());
     for entry in node.search(key)?.pos..node.count {

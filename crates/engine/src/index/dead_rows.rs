@@ -1,12 +1,13 @@
 //! Which rows of a full page the heap is asked about: those that are most likely dead, first.
 //!
-//! A full page asks about few blocks first: those of the rows marked dead on it, then those that
-//! most of its rows lie in, for versions of hot rows lie close together. These are also a sample:
-//! as long as enough of the rows asked about are dead, and not enough were found, it goes on, for
-//! where keys are scattered nearly every row of a page lies in a block of its own.
+//! A full page asks about a few blocks first: those of rows marked dead, then those with most of
+//! its rows, because versions of hot rows lie close together. These are also a sample: the page asks on
+//! while enough of the rows asked about are dead and too few were found, because scattered keys put
+//! nearly every row into a block of its own.
 //!
-//! Invariants: blocks are asked about whole, since that is what costs; each row once.
-//! Does not do: take entries out; judge (`DeadRows`).
+//! Invariants: a block is asked about as a whole, since a block is what costs. Each row is asked
+//! about once.
+//! Does not do: remove entries; decide what is dead (`DeadRows`).
 
 use rightlink_env::points::hit;
 
@@ -27,7 +28,7 @@ pub(crate) fn dead_among(
     marked: Vec<BlockNo>,
     heap: &dyn DeadRows,
 ) -> Vec<RowId> {
-    let mut rows = Promising::of(rows, marked);
+    let mut rows = DeadRowCandidates::of(rows, marked);
     let (all, mut asked, mut gone) = (rows.rows.len(), 0, Vec::new());
     loop {
         let some = rows.next();
@@ -44,54 +45,62 @@ pub(crate) fn dead_among(
     gone
 }
 
-/// Rows of one block: is it marked, how many there are, a number without meaning, and where they
-/// begin.
-type Run = (bool, usize, u32, usize);
+/// The rows of one block. The order is that of preference: ascending, best last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct BlockRows {
+    /// Has the block a row that is marked dead?
+    is_marked: bool,
+    /// How many rows it has.
+    count: usize,
+    /// Decides among equals, without regard to where in the table the block is.
+    scattered: u32,
+    /// Where its rows begin.
+    start: usize,
+}
 
 /// Rows to ask the heap about, block by block.
-struct Promising {
+struct DeadRowCandidates {
     /// Ascending, as numbers: those are sorted in a fraction of the time.
     rows: Vec<u64>,
-    runs: Vec<Run>,
+    blocks: Vec<BlockRows>,
     at: usize,
 }
 
-impl Promising {
+impl DeadRowCandidates {
     /// First come the rows of the `marked` blocks, then those of the blocks that most of them lie
     /// in; of equals none before others because it is newer.
-    fn of(rows: impl Iterator<Item = RowId>, mut marked: Vec<BlockNo>) -> Promising {
+    fn of(rows: impl Iterator<Item = RowId>, mut marked: Vec<BlockNo>) -> DeadRowCandidates {
         marked.sort_unstable();
         marked.dedup();
         let number = |row: RowId| u64::from(row.block.0) << 16 | u64::from(row.slot);
         let mut rows: Vec<u64> = rows.map(number).collect();
         rows.sort_unstable();
-        let mut runs: Vec<Run> = Vec::with_capacity(rows.len());
-        let mut from = 0;
+        let mut blocks: Vec<BlockRows> = Vec::with_capacity(rows.len());
+        let mut start = 0;
         for run in rows.chunk_by(|a, b| block_of(*a) == block_of(*b)) {
             let block = block_of(run[0]);
             let is_marked = marked.binary_search(&block).is_ok();
-            // A number that tells nothing of where in the table the block is.
             let scattered = block.0.wrapping_mul(0x9e37_79b9).rotate_left(16);
-            runs.push((is_marked, run.len(), scattered, from));
-            from += run.len();
+            blocks.push(BlockRows { is_marked, count: run.len(), scattered, start });
+            start += run.len();
         }
         // Beyond the first ones the order does not matter.
-        if runs.len() > MAX_BLOCKS {
-            runs.select_nth_unstable_by(MAX_BLOCKS, |a, b| b.cmp(a));
+        if blocks.len() > MAX_BLOCKS {
+            blocks.select_nth_unstable_by(MAX_BLOCKS, |a, b| b.cmp(a));
         }
-        let first = runs.len().min(MAX_BLOCKS);
-        runs[..first].sort_unstable_by(|a, b| b.cmp(a));
-        Promising { rows, runs, at: 0 }
+        let first = blocks.len().min(MAX_BLOCKS);
+        blocks[..first].sort_unstable_by(|a, b| b.cmp(a));
+        DeadRowCandidates { rows, blocks, at: 0 }
     }
 
     /// The next ones: those of few blocks. Empty when there are no more.
     fn next(&mut self) -> Vec<RowId> {
         let mut out = Vec::new();
-        for (_, len, _, from) in self.runs[self.at..].iter().take(MAX_BLOCKS) {
-            if !out.is_empty() && out.len() + len > MAX_ROWS {
+        for BlockRows { count, start, .. } in self.blocks[self.at..].iter().take(MAX_BLOCKS) {
+            if !out.is_empty() && out.len() + count > MAX_ROWS {
                 break;
             }
-            let rows = &self.rows[*from..from + len];
+            let rows = &self.rows[*start..start + count];
             out.extend(rows.iter().map(|row| RowId::new(block_of(*row).0, *row as u16)));
             self.at += 1;
         }
