@@ -1,13 +1,14 @@
-//! Bulk build from sorted entries: leaves left to right at their fill factor, inner pages above
-//! them.
+//! Bulk build of a tree from sorted entries.
 //!
-//! Pages are written through the pool without log records; then the file is synced, and only then
-//! one logged record, the meta page, publishes the root (R18). A crash before leaves a file
-//! whose block 0 is empty: it belongs to no catalog entry and is dropped.
+//! Leaves are filled from left to right at their fill factor, inner pages above them likewise.
+//! Pages are written through the pool without log records. Then the file is synced, and one logged
+//! record, the meta page, publishes the root. A crash before that leaves a file whose block 0 is
+//! empty; no catalog entry names it, and it is dropped.
 //!
-//! Invariants: entries arrive in ascending order of key and row id (asserted); a built tree equals
-//! an inserted one entry by entry, and verifies.
-//! Does not do: sort; check uniqueness (the caller sees equal neighbours).
+//! Invariants: entries arrive in ascending order of key and row id (asserted). A built tree holds
+//! the same entries as an inserted one, and verifies.
+//! Does not do: sort; check uniqueness (the caller compares neighbours).
+//! PostgreSQL: `nbtsort.c`.
 
 use rightlink_env::sync::Arc;
 
@@ -33,7 +34,7 @@ const ROWS: usize = 4096;
 /// Blocks by which the file grows.
 const GROW: u32 = 64;
 
-/// A build under way.
+/// A bulk build.
 pub struct Builder {
     pool: Arc<BufferPool>,
     file: FileId,
@@ -154,8 +155,8 @@ impl Builder {
         BTree::open(&self.pool, self.file, self.options)
     }
 
-    /// The rightmost page of a level. What was estimated to fit and does not goes to pages of its
-    /// own.
+    /// The image of the last page of a level. Entries that were estimated to fit and do not go to a
+    /// page of their own.
     fn last_page(&mut self, at: usize) -> Result<LastPage> {
         loop {
             let level = &mut self.levels[at];
@@ -223,7 +224,8 @@ impl Builder {
         }
         if self.levels[at].is_full(key, value, &self.options) {
             self.finish_page(at, key)?;
-            // What did not fit stayed behind and is small: a page holds at least one entry.
+            // Entries that did not fit stayed behind and are small: a page holds at least one
+            // entry.
             return self.add(at, key, value);
         }
         self.levels[at].push(key, value);
@@ -255,9 +257,9 @@ impl Builder {
         )
     }
 
-    /// Writes a page without a record. It carries the LSN of now: a page without one counts as
-    /// never formatted, and its next change would be logged as a whole image. In an empty log that
-    /// is so: there is no record yet that write-back could make durable.
+    /// Writes a page without a record, with the current LSN. A page without an LSN counts as never
+    /// formatted, and its next change is logged as a whole image. In an empty log that happens: no
+    /// record exists that write-back could make durable.
     fn write(&self, block: u32, image: &[u8; PAGE_SIZE]) -> Result<()> {
         let pin = self.pool.pin_new(PageId::new(self.file, block))?;
         let mut image = *image;

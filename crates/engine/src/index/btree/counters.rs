@@ -1,8 +1,8 @@
-//! What searches cost: comparisons by kind and key bytes touched, of one thread.
+//! What searches cost: comparisons by kind, and key bytes touched, of one thread.
 //!
-//! A byte counts as touched up to and with the first that differs, whatever made the comparison.
+//! A comparison touches bytes up to and including the first that differs.
 //!
-//! Invariants: who does not count pays a look at one flag of the thread.
+//! Invariants: a thread that does not count pays for one look at a thread-local flag.
 //! Does not do: sum over threads.
 
 use std::cell::Cell;
@@ -30,7 +30,7 @@ pub struct Counters {
     pub bytes: u64,
     /// Steps over a right link during a descent.
     pub moves_right: u64,
-    /// Leaves of lists of keys and of scans that were found next door instead of by a descent.
+    /// Leaves that lookups of lists and scans found among remembered ones instead of by a descent.
     pub next_door: u64,
     /// Leaves that scans read.
     pub leaves: u64,

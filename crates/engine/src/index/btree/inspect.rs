@@ -1,8 +1,9 @@
-//! What a page looks like, for people and for measurements.
+//! Describes pages and items, for people and for measurements.
 //!
-//! Invariants: a page is copied under its shared latch and read from the copy; any block can be
+//! Invariants: a page is copied under its shared latch and read from the copy. Any block may be
 //! asked for.
 //! Does not do: judge (`verify`).
+//! PostgreSQL: `pageinspect`.
 
 use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};

@@ -1,9 +1,9 @@
-//! What a tree does beyond the plain algorithm, each switchable at run time so that it can be
-//! measured against its absence in one process.
+//! What a tree does beyond the plain algorithm. Each part can be switched off at run time, so that
+//! it can be measured against its absence in one process.
 //!
 //! Invariants: a switch changes how much work an operation is, never its result nor the format on
-//! disk; a page written under any set of switches is read under any other.
-//! Does not do: say which are worth it (experiment `descent`).
+//! disk. A page written under any set of switches is read under any other.
+//! Does not do: say which parts are worth it (experiment `descent`).
 
 use std::fmt;
 

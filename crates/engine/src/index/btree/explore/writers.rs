@@ -103,7 +103,7 @@ fn stale_hints() {
     drop(tree);
     let options = TreeOptions { capacity: 256, ..TreeOptions::default() };
     let tree = BTree::open(&pool.pool, FILE, options).expect("a sound tree");
-    assert!(!tree.0.blocks.hints().is_empty(), "the meta page names some");
+    assert!(!tree.0.free_pages.hints().is_empty(), "the meta page names some");
     let gone = again[2..12].to_vec();
     let deleter = start(&tree, move |tree| delete_all(tree, &gone));
     let writer = start(&tree, |tree| {

@@ -1,14 +1,14 @@
-//! Putting an entry into a latched page without splitting it.
+//! Insertion of an entry into a latched page, without a split.
 //!
-//! In place if there is room: an entry whose row falls among those of a posting list parts the list
-//! there. Else the page is encoded again, on leaves without the rows marked dead and their dead
-//! neighbours on the same heap pages, as far as that does not suffice without others that the heap
-//! calls dead, then with the rows of each key in posting lists: lazily, because most pages never
-//! need it.
+//! If there is space, the entry is stored in place; a row that falls among those of a posting list
+//! splits the list. Else the page is encoded again. On leaves that removes, in this order and as
+//! far as needed: rows marked dead, other rows that the heap calls dead, duplicate keys (posting
+//! lists).
 //!
-//! Invariants: nothing is stored unless the entry goes in; whatever is read from the page is judged
-//! before the first store.
-//! Does not do: find the place, split.
+//! Invariants: nothing is stored unless the entry is inserted. Everything that is read from the
+//! page is checked before the first store.
+//! Does not do: find the position; split.
+//! PostgreSQL: `_bt_insertonpg`, `_bt_delete_or_dedup_one_page`.
 
 use crate::buffer::{Held, Mtr};
 use crate::config::PAGE_SIZE;
@@ -21,27 +21,25 @@ use crate::index::btree::page::posting::{self, EntryPosition, PostingRow, RowPos
 use crate::index::btree::tree::Tree;
 use crate::page::header::HEADER_SIZE;
 
-/// Dead rows leave a page for room that would else be made by a split if one part in so many is
-/// free then.
+/// Dead rows are removed instead of a split if at least this part of the page becomes free.
 const MIN_GAIN: usize = 10;
-/// The same for rows of one key that are put together. Less is enough: who updates rows that an old
-/// snapshot sees adds one row to many keys, once, and the second version is a few bytes in a list.
-/// A tenth is what leaves are built with; a list does not give back all that its rows took.
+/// The same for deduplication. Less is enough: while an old snapshot is open, updates add one row
+/// to each of many keys, which takes a few bytes in a list.
 const MIN_GAIN_LISTS: usize = 32;
 
-/// What became of an entry.
+/// The result of an insertion into a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PageInsert {
-    /// It is this entry now.
+    /// It is in, as this entry.
     InPlace(usize),
-    /// It is in the page, which was encoded again.
+    /// It is in; the page was encoded again.
     Reencoded,
-    /// There is no room.
+    /// There is no space.
     Full,
 }
 
 impl Tree {
-    /// Puts an entry into a latched page, at a `position` where it is not.
+    /// Inserts an entry into a latched page, at a `position` that it does not occupy.
     pub(crate) fn insert_on_page(
         &self,
         mtr: &mut Mtr<'_>,
@@ -78,7 +76,8 @@ impl Tree {
         Ok(PageInsert::InPlace(pos))
     }
 
-    /// [`Tree::insert_on_page`] in front of entry `pos` of a page that has no room as it is.
+    /// [`Tree::insert_on_page`] in front of entry `pos` of a page that has too little space in one
+    /// piece.
     #[cold]
     fn insert_reencoded(
         &self,
@@ -97,7 +96,7 @@ impl Tree {
         Ok(PageInsert::Reencoded)
     }
 
-    /// The page with one more entry, encoded again; `None` if that does not help.
+    /// The page with one more entry, encoded again; `None` if that makes too little space.
     fn reencode_with(
         &self,
         node: &Node<&[u8; PAGE_SIZE]>,
@@ -127,7 +126,7 @@ impl Tree {
         let min_free = self.options.capacity / MIN_GAIN + header.unused_bytes;
         let appends = node.right == 0 && pos == node.count;
         let full = node.is_leaf() && room.is_none_or(|room| room < min_free);
-        // Where some are marked, their neighbours have died, too, more often than not.
+        // If some rows are marked dead, other rows of their blocks are mostly dead, too.
         let asks = full || !marked.is_empty();
         if asks && may_ask && !appends && self.remove_dead_from(&mut entries, marked) {
             room = header.free_bytes(&entries).filter(|new| room.is_some() || *new >= min_free);
@@ -142,7 +141,7 @@ impl Tree {
         Ok(room.and_then(|_| header.image_of(&entries)))
     }
 
-    /// An entry that is there already stays; it may have been marked dead.
+    /// An entry that is present already stays. If it was marked dead, the mark is cleared.
     pub(crate) fn clear_dead_mark(
         &self,
         mtr: &mut Mtr<'_>,
@@ -170,7 +169,7 @@ impl Tree {
     }
 }
 
-/// A posting list parted by a new row in front of one of its members.
+/// A posting list that a new row splits.
 struct SplitList {
     /// How many bytes of the list stay.
     kept: usize,
@@ -179,7 +178,7 @@ struct SplitList {
 }
 
 impl SplitList {
-    /// The list of `position`'s entry, parted by the row of `key` in front of its member.
+    /// The list of `position`'s entry, split in front of its member by the row of `key`.
     fn of(node: &Node<&[u8; PAGE_SIZE]>, position: RowPosition, key: &[u8]) -> Checked<SplitList> {
         let mut members = Vec::new();
         node.members(position.entry, &mut members)?;
@@ -193,7 +192,7 @@ impl SplitList {
     }
 }
 
-/// Has the leaf two neighbours with one key? Decided on the heads as far as they tell.
+/// Has the leaf two neighbours with one key? The heads decide as far as they can.
 fn has_duplicates(node: &Node<&[u8; PAGE_SIZE]>) -> Checked<bool> {
     let mut before = 0;
     for i in 0..node.count {

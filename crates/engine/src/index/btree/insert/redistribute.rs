@@ -1,27 +1,18 @@
-//! Making room on a full leaf by sharing its entries with the leaves right of it.
+//! Redistribution: a full leaf shares its entries with the leaves right of it, instead of a split.
 //!
-//! A leaf that is split leaves two halves. Where insertions go everywhere, that makes leaves two
-//! thirds full in the long run, and where they fill all leaves at once, as updates beside an old
-//! snapshot do, it makes twice as many leaves. So a full leaf first looks to the right. If it and
-//! up to five neighbours have room for what all of them hold, the entries are dealt out evenly; if
-//! not, over one leaf more. (Knuth's B*-tree does so with one neighbour and makes three leaves of
-//! two: The Art of Computer Programming, volume 3, 6.2.4.) That is for versions, which leave again:
-//! `insert` asks for it where an update adds one. Rows that are new to the table go on splitting
-//! leaves, whose room they will want; spreading them takes twice the log. So does a leaf where keys
-//! ascend, for there the room is wanted in one place.
+//! If the leaf and up to five right siblings have space for the entries of all, these are divided
+//! evenly; else over one leaf more (Knuth's B*-tree, volume 3, 6.2.4, does so with one sibling).
+//! It is used for entries that replace a version, because those leave again. New rows and
+//! ascending keys split, because they will use the space.
 //!
-//! One record does it all, under the latches of the leaves from left to right, of the one behind
-//! them if a leaf is put in, and of their parent, which must be the same. The first leaf keeps its
-//! low fence, and no leaf is to end behind its old end, so keys move only right (R5): who comes to
-//! a leaf for a key that has left it finds it by the right link. A thin leaf among full ones would
-//! take keys from the right in an even deal, so there only the leaves up to it share. Vacuum
-//! follows as it does for splits and merges: every leaf gets its cycle id, and those that took
-//! entries in say so.
+//! One record covers it, under the latches of the leaves from left to right, of the leaf behind
+//! them if one is added, and of their common parent.
 //!
-//! Invariants: nothing is read from disk for it but the parent, since a split would be cheaper than
-//! a read; the entry that found no room is not put in, but tried again. Fences and separators stay
-//! equal, as after a split.
-//! Does not do: inner pages; move keys left; say which leaf is full (`insert`).
+//! Invariants: the first leaf keeps its low fence, and no leaf ends behind its old end, so keys
+//! move only right (R5). Each leaf gets the vacuum cycle id, and each that took entries in counts
+//! a merge. Only the parent is read from disk, since a split would be cheaper than reads. The
+//! entry that found no space is not inserted here.
+//! Does not do: inner pages; move keys left; find the full leaf (`insert`).
 
 use std::ops::Range;
 
@@ -44,17 +35,17 @@ use crate::wal::RecordKind;
 
 /// Most leaves that share their entries, the full one included.
 const MAX_LEAVES: usize = 6;
-/// Percent of each leaf that may be in use afterwards: the rest is the room that was made.
+/// Most percent of each leaf in use afterwards.
 const MAX_FILL_PERCENT: usize = 86;
-/// Percent that must be in use: with less, a split of the one leaf leaves no less.
+/// Least percent of each leaf in use afterwards: below that, a split gives leaves that are as full.
 const MIN_FILL_PERCENT: usize = 60;
 
-/// A full leaf and how many bytes it lacks.
+/// A leaf without space for an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FullLeaf {
     /// Where it is.
     pub(crate) block: u32,
-    /// Bytes of the entry that found no room.
+    /// Bytes of the entry.
     pub(crate) needed_bytes: usize,
 }
 
@@ -67,7 +58,7 @@ pub(crate) enum Redistributed {
     MustSplit,
 }
 
-/// A leaf as it was seen before anything was latched for good.
+/// A leaf as it was read before the latches of the change.
 struct SiblingLeaf {
     pin: Pin,
     block: u32,
@@ -75,7 +66,7 @@ struct SiblingLeaf {
     low: Vec<u8>,
 }
 
-/// How many leaves share, and whether there will be one more.
+/// How many leaves share their entries, and whether there will be one more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct SharePlan {
     leaves: usize,
@@ -87,14 +78,14 @@ impl SharePlan {
         self.leaves + usize::from(self.one_more)
     }
 
-    /// The plan that leaves most of each page in use, but room enough; `None` if a split does as
-    /// well. `used` has the bytes of the full leaf and of those right of it.
+    /// The plan that fills pages most, within the limits; `None` if a split does as well. `used`
+    /// has the bytes of the full leaf and of its right siblings.
     fn choose(used: &[usize], capacity: usize) -> Option<SharePlan> {
         let plans = (2..=used.len())
             .flat_map(|leaves| [false, true].map(|one_more| SharePlan { leaves, one_more }));
         let up_to = |leaves: usize| used[..leaves].iter().sum::<usize>();
         let fill = |plan: &SharePlan| up_to(plan.leaves) * 100 / (plan.after() * capacity);
-        // In an even deal no leaf would take keys from the right.
+        // No leaf may take keys from the right in an even division.
         let moves_right = |plan: &SharePlan| {
             let each = up_to(plan.leaves) / plan.after();
             (1..plan.leaves).all(|leaf| each * leaf <= up_to(leaf))
@@ -106,9 +97,9 @@ impl SharePlan {
     }
 }
 
-/// Where the entries of each leaf begin and end when they are dealt out evenly over `leaves`: near
-/// the even cut, where the separator is shortest, but not behind the old end of a leaf, which
-/// `ends` has. `sizes` has the bytes of each entry. `None`: a leaf would get nothing.
+/// Divides the entries evenly over `leaves`. Near each even cut the shortest separator is chosen,
+/// but never behind the old end of the leaf (`ends`). `sizes` has the bytes of each entry. `None`:
+/// a leaf would be empty.
 fn divide(
     entries: &Entries,
     sizes: &[usize],
@@ -143,20 +134,20 @@ fn divide(
     Some(ranges)
 }
 
-/// The leaves that share, taken out.
+/// The decoded entries of the leaves that share.
 #[derive(Default)]
 struct PooledEntries {
     entries: Entries,
-    /// Bytes of each entry, as it was.
+    /// Bytes of each entry.
     sizes: Vec<usize>,
     /// Where each leaf ended.
     ends: Vec<usize>,
-    /// Frames of the leaves that there are.
+    /// Headers of the leaves.
     headers: Vec<NodeHeader>,
 }
 
 impl PooledEntries {
-    /// Takes out all leaves but the rows that are marked dead.
+    /// Decodes the leaves, without rows that are marked dead.
     fn load(tree: &Tree, mtr: &Mtr<'_>, leaves: &[Held]) -> Result<PooledEntries> {
         let mut all = PooledEntries::default();
         for held in leaves {
@@ -179,8 +170,8 @@ impl PooledEntries {
         Ok(all)
     }
 
-    /// Images of the leaves at `blocks`, dealt out anew. `None`: they do not fit, or the first one
-    /// would not have room for `need` bytes.
+    /// Images of the leaves at `blocks`, with the entries divided anew. `None`: they do not fit, or
+    /// the first one has less than `need` bytes free.
     fn images(&self, tree: &Tree, blocks: &[u32], cycle: u32, need: usize) -> Option<NewLeaves> {
         let capacity = tree.options.capacity;
         let (leaves, tolerance) = (blocks.len(), capacity / 16);
@@ -218,17 +209,17 @@ struct NewLeaves {
     separators: Vec<Vec<u8>>,
 }
 
-/// What is to be done, as far as could be seen without latching anything for good.
+/// A redistribution, planned without latches.
 struct Redistribution {
-    /// The full leaf and those that share with it.
+    /// The full leaf and the siblings that share with it.
     leaves: Vec<SiblingLeaf>,
     /// Their parent.
     parent: Pin,
-    /// Is there to be one leaf more?
+    /// Is one leaf added?
     one_more: bool,
 }
 
-/// The pages of an [`Redistribution`], latched.
+/// The pages of a [`Redistribution`], latched.
 struct LatchedSiblings {
     leaves: Vec<Held>,
     blocks: Vec<u32>,
@@ -270,41 +261,41 @@ impl Tree {
         }
         let one_more = plan.one_more;
         let mut mtr = Mtr::new(&self.pool);
-        let mut run = match self.latch_siblings(&mut mtr, plan)? {
-            Ok(Some(run)) => run,
+        let mut siblings = match self.latch_siblings(&mut mtr, plan)? {
+            Ok(Some(siblings)) => siblings,
             Ok(None) => return Ok(Ok(Redistributed::MustSplit)),
             Err(retry) => return Ok(Err(retry)),
         };
-        let shared = PooledEntries::load(self, &mtr, &run.leaves)?;
-        let had = run.leaves.len();
+        let pooled = PooledEntries::load(self, &mtr, &siblings.leaves)?;
+        let old_count = siblings.leaves.len();
         if let Some(reserved) = state.reserved.as_mut().filter(|_| one_more) {
-            run.leaves.push(mtr.latch(reserved.take_pin()));
-            run.blocks.push(reserved.block);
+            siblings.leaves.push(mtr.latch(reserved.take_pin()));
+            siblings.blocks.push(reserved.block);
         }
-        // Read only now that all leaves are latched, the new one, too: a vacuum that began later
-        // will wait there.
+        // The cycle id is read after all leaves are latched, the new one included: a vacuum that
+        // begins later waits there.
         let cycle = match broken("r5-spread-cycle") {
             true => 0,
             false => self.cycle.load(Ordering::SeqCst),
         };
-        let made = shared.images(self, &run.blocks, cycle, full.needed_bytes);
-        let parent = match &made {
-            Some(made) => self.parent_image(&mtr, &run, had, made)?,
+        let new_leaves = pooled.images(self, &siblings.blocks, cycle, full.needed_bytes);
+        let parent = match &new_leaves {
+            Some(new_leaves) => self.parent_image(&mtr, &siblings, old_count, new_leaves)?,
             None => None,
         };
-        let (Some(made), Some(parent)) = (made, parent) else {
-            // The pin of a new page went with its latch.
+        let (Some(new_leaves), Some(parent)) = (new_leaves, parent) else {
+            // The pin of the new page was released with its latch.
             state.reserved = state.reserved.take().filter(|_| !one_more);
             return Ok(Ok(Redistributed::MustSplit));
         };
-        self.apply_redistribution(mtr, &run, &made, &parent)?;
+        self.apply_redistribution(mtr, &siblings, &new_leaves, &parent)?;
         if one_more {
             state.reserved.take().expect("it was there").mark_used();
         }
         Ok(Ok(Redistributed::SpaceMade))
     }
 
-    /// What can be done for the full leaf at `block`; `None`: nothing that a split would not do.
+    /// A plan for the full leaf at `block`; `None`: it is to be split.
     fn plan_redistribution(&self, block: u32) -> Result<Option<Redistribution>> {
         let mut leaves = self.read_right_siblings(block)?;
         if leaves.len() < 2 {
@@ -320,7 +311,7 @@ impl Tree {
         Ok(Some(Redistribution { leaves, parent, one_more: plan.one_more }))
     }
 
-    /// The full leaf and those right of it, as far as they are in memory.
+    /// The full leaf and its right siblings, as far as they are in memory.
     fn read_right_siblings(&self, block: u32) -> Result<Vec<SiblingLeaf>> {
         let (mut seen, mut next) = (Vec::new(), block);
         while seen.len() < MAX_LEAVES && next != 0 {
@@ -335,8 +326,8 @@ impl Tree {
         Ok(seen)
     }
 
-    /// How many children the parent at `pin` has from the one at `block` on, whose low fence is
-    /// `low`; none if it is another page's parent by now.
+    /// How many children the page at `pin` has, from the one at `block` with low fence `low` on; 0
+    /// if it is not their parent any more.
     fn siblings_under(&self, pin: &Pin, low: &[u8], block: u32) -> usize {
         let (page, target) = (pin.shared(), SearchTarget::At(low));
         let Ok(node) = Node::open(page.bytes()) else { return 0 };
@@ -346,7 +337,7 @@ impl Tree {
         at.map_or(0, |at| node.count - at)
     }
 
-    /// Latches what is intended, if it is still as it was seen; `None`: it cannot be done.
+    /// Latches the planned pages, if they are unchanged; `None`: the plan cannot be carried out.
     fn latch_siblings(
         &self,
         mtr: &mut Mtr<'_>,
@@ -382,43 +373,44 @@ impl Tree {
         Ok(Ok(Some(LatchedSiblings { leaves, blocks, behind, parent, at })))
     }
 
-    /// The parent with the new separators in place of those of the leaves that it `had`; `None` if
-    /// it has no room for them.
+    /// The parent with the new separators, in place of those of the `old_count` old leaves; `None`
+    /// if it has no space for them.
     fn parent_image(
         &self,
         mtr: &Mtr<'_>,
-        run: &LatchedSiblings,
-        had: usize,
-        made: &NewLeaves,
+        siblings: &LatchedSiblings,
+        old_count: usize,
+        new_leaves: &NewLeaves,
     ) -> Result<Option<Box<[u8; PAGE_SIZE]>>> {
-        let damage = |what| self.corrupt(mtr.id(run.parent).block.0, what);
-        let node = Node::open(mtr.bytes(run.parent)).map_err(damage)?;
+        let damage = |what| self.corrupt(mtr.id(siblings.parent).block.0, what);
+        let node = Node::open(mtr.bytes(siblings.parent)).map_err(damage)?;
         let old = Entries::load(&node).map_err(damage)?;
         let mut new = Entries::default();
-        (0..=run.at).for_each(|i| new.push(old.key(i), old.value(i)));
-        for (separator, block) in made.separators.iter().zip(&run.blocks[1..]) {
+        (0..=siblings.at).for_each(|i| new.push(old.key(i), old.value(i)));
+        for (separator, block) in new_leaves.separators.iter().zip(&siblings.blocks[1..]) {
             new.push(separator, EntryValue { child: *block, ..EntryValue::default() });
         }
-        (run.at + had..old.len()).for_each(|i| new.push(old.key(i), old.value(i)));
+        (siblings.at + old_count..old.len()).for_each(|i| new.push(old.key(i), old.value(i)));
         Ok(NodeHeader::of(&node, self.unused_bytes()).image_of(&new))
     }
 
     fn apply_redistribution(
         &self,
         mut mtr: Mtr<'_>,
-        run: &LatchedSiblings,
-        made: &NewLeaves,
+        siblings: &LatchedSiblings,
+        new_leaves: &NewLeaves,
         parent: &[u8; PAGE_SIZE],
     ) -> Result<()> {
-        for (held, image) in run.leaves.iter().zip(&made.pages) {
+        for (held, image) in siblings.leaves.iter().zip(&new_leaves.pages) {
             mtr.page(*held).replace(image);
         }
-        if let (Some(behind), Some(last)) = (run.behind, run.blocks.last()) {
+        if let (Some(behind), Some(last)) = (siblings.behind, siblings.blocks.last()) {
             mtr.page(behind).put_u32(LEFT, *last);
         }
-        mtr.page(run.parent).replace(parent);
-        // Before anybody sees it: a vacuum under way is not to stop at a page that took entries in.
-        let receivers = if broken("r5-spread-receiver") { &[][..] } else { &run.blocks[1..] };
+        mtr.page(siblings.parent).replace(parent);
+        // This is counted before the change is visible: a running vacuum must not stop at a page
+        // that took entries in.
+        let receivers = if broken("r5-spread-receiver") { &[][..] } else { &siblings.blocks[1..] };
         receivers.iter().for_each(|block| self.merges.record_merge_into(*block));
         mtr.commit(RecordKind::IndexSpread, Xid::NONE)?;
         rightlink_env::points::hit("btree.spread");
@@ -430,7 +422,7 @@ fn may_share(node: &Node<&[u8; PAGE_SIZE]>) -> bool {
     node.is_leaf() && node.flags & INCOMPLETE == 0 && node.count > 0
 }
 
-/// The leaf at `block`, if it is one that may share, and the block right of it.
+/// The leaf at `block`, if it may share, and its right link.
 fn read_sibling(pin: Pin, block: u32) -> Option<(SiblingLeaf, u32)> {
     let (used, low, right) = {
         let page = pin.shared();
@@ -440,8 +432,8 @@ fn read_sibling(pin: Pin, block: u32) -> Option<(SiblingLeaf, u32)> {
     Some((SiblingLeaf { pin, block, used, low }, right))
 }
 
-/// Are these leaves what was seen: one next to the other, the first one with this low fence? Then
-/// the block behind them.
+/// The block right of these leaves, if they are still siblings in this order and the first one
+/// still has this low fence.
 fn check_siblings(mtr: &Mtr<'_>, leaves: &[Held], blocks: &[u32], low: &[u8]) -> Option<u32> {
     let (mut left, mut right) = (None, blocks[0]);
     for (held, block) in leaves.iter().zip(blocks) {

@@ -1,8 +1,8 @@
 //! Uniqueness (R8), and removal of dead versions under a key that is written often.
 //!
-//! The exclusive latch on the first leaf that could hold the key without a row id is the lock on the
-//! unique value. It is held from the check to the insertion. Equal keys may continue right of that
-//! leaf: the check latches rightwards (R12) and keeps the first leaf.
+//! The exclusive latch on the first leaf that could hold the key without a row id is the lock on
+//! the unique value. It is held from the check to the insertion. Equal keys may continue right of
+//! that leaf: the check latches rightwards (R12) and keeps the first leaf.
 //!
 //! Invariants: an entry is stored only after its key was checked. Entries of dead rows are removed
 //! only as the first change of a run, which ends with it.

@@ -1,8 +1,8 @@
-//! Changing a page: entries encoded into a fresh image, or put in place one by one.
+//! Changes of a page: entries encoded into a fresh image, or stored in place one by one.
 //!
-//! Invariants: an image built here opens and judges clean; free space of an image is zero, so that
-//! its log record is short; a change in place is a few small stores, and never made unless it fits.
-//! Does not do: choose where to split (`split`), latch, log.
+//! Invariants: an image built here opens without damage. Its free space is zero, so that its log
+//! record is short. A change in place is a few small stores, and is made only if it fits.
+//! Does not do: choose where to split (`insert/split`), latch, log.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use crate::index::btree::page::read::PageRead;
 use crate::page::header::{FLAGS, GARBAGE, HEADER_SIZE, LOWER, OWNER, UPPER};
 use crate::page::{PageKind, PageMut, header};
 
-/// What to put into a page besides its key.
+/// What an entry holds besides its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EntryValue<'a> {
     /// Payload or posting list (leaves).
@@ -66,8 +66,7 @@ fn write_item(mut out: &mut [u8], rem: &[u8], value: EntryValue<'_>, level: u8) 
     }
 }
 
-/// A leaf entry without tags: of its key behind the prefix the whole head, and the bytes after it,
-/// which are as many at least.
+/// A leaf entry without tags: the head of its key behind the prefix, and the bytes after it.
 #[derive(Clone, Copy)]
 pub(crate) struct PlainItem<'a> {
     pub(crate) head: u32,
@@ -81,7 +80,7 @@ impl PlainItem<'_> {
         item_size(self.rest.len() + HEAD, 0, 0)
     }
 
-    /// The entry on a page whose prefix has so many bytes more, a head's at most.
+    /// The entry on a page whose prefix is longer by so many bytes, at most a head.
     #[inline]
     fn without(self, bytes: usize) -> Self {
         let (next, rest) = self.rest.split_at(bytes);
@@ -97,7 +96,7 @@ fn tags_of(value: EntryValue<'_>) -> u16 {
     }
 }
 
-/// Everything of a page but its entries.
+/// The header of a page, its links and its fences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeHeader {
     /// Height above the leaves.
@@ -114,22 +113,20 @@ pub(crate) struct NodeHeader {
     pub(crate) low: Vec<u8>,
     /// High key, unless rightmost.
     pub(crate) high: Option<Vec<u8>>,
-    /// Bytes of a page that are not to be used, once it holds a few entries (tests make pages
-    /// small).
+    /// Bytes of a page that stay unused once it holds a few entries (tests make pages small).
     pub(crate) unused_bytes: usize,
 }
 
-/// Entries that may use the whole of a page even when tests reserve a part, so that any key finds
-/// room.
+/// So many entries may use the whole page even when tests make it small, so that any key fits.
 const FEW: usize = 4;
 
-/// Bytes that `count` entries must leave alone.
+/// Bytes that a page with `count` entries leaves unused.
 fn kept_free(unused_bytes: usize, count: usize) -> usize {
     if count <= FEW { 0 } else { unused_bytes }
 }
 
 impl NodeHeader {
-    /// The frame of an existing page.
+    /// The header of an existing page.
     pub(crate) fn of(node: &Node<&[u8; PAGE_SIZE]>, unused_bytes: usize) -> NodeHeader {
         NodeHeader {
             level: node.level,
@@ -143,8 +140,8 @@ impl NodeHeader {
         }
     }
 
-    /// What the prefix is the beginning of: the low fence, or the smallest key of a leftmost page.
-    /// The key of the first entry of an inner page is no key, and the next one must differ from the
+    /// The bytes whose beginning is the prefix: the low fence, or on a leftmost page the smallest
+    /// key. The first entry of an inner page has no key, and the second must differ from the
     /// prefix.
     pub(crate) fn base<'a>(&'a self, entries: &'a Entries, from: usize, to: usize) -> &'a [u8] {
         if self.left != 0 {
@@ -161,7 +158,7 @@ impl NodeHeader {
         }
     }
 
-    /// Length of the prefix of a page with this frame and `entries[from..to]`.
+    /// Length of the prefix of a page with this header and `entries[from..to]`.
     fn prefix(&self, entries: &Entries, from: usize, to: usize) -> usize {
         let base = self.base(entries, from, to);
         match &self.high {
@@ -232,8 +229,8 @@ impl NodeHeader {
         Some(image)
     }
 
-    /// As [`NodeHeader::image`], of a leaf with two fences and `items` without tags, taken from a page
-    /// with a `prefix` that opens theirs.
+    /// As [`NodeHeader::image`], of a leaf with two fences. Its `items` have no tags, and come from
+    /// a page with a `prefix` that begins theirs.
     pub(crate) fn image_of_items<'a>(
         &self,
         prefix: usize,
@@ -330,7 +327,7 @@ impl ImageWriter<'_> {
         (self.slots, self.upper) = (self.slots + 1, upper);
     }
 
-    /// Puts a leaf entry without tags.
+    /// Appends a leaf entry without tags.
     #[inline]
     fn copy(&mut self, item: &PlainItem<'_>) {
         let end = self.upper;
@@ -377,7 +374,7 @@ pub(crate) fn fits_in_place<R: PageRead>(
 /// Items up to this size are made without asking for memory.
 const SMALL: usize = 64;
 
-/// Puts an entry in front of entry `pos`. The caller asked [`fits`].
+/// Inserts an entry in front of entry `pos`. The caller has asked [`fits_in_place`].
 pub(crate) fn insert_entry(page: &mut PageMut<'_>, pos: usize, key: &[u8], value: EntryValue<'_>) {
     let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
     let (level, count, top) = (node.level, node.count, node.upper);
@@ -409,7 +406,7 @@ fn write_bounds(page: &mut PageMut<'_>, lower: usize, upper: usize) {
     page.write(LOWER, &bounds);
 }
 
-/// Takes out entry `pos`, whose item the caller has read.
+/// Removes entry `pos`, whose item the caller has read.
 pub(crate) fn remove_entry(page: &mut PageMut<'_>, pos: usize, item: &Item) {
     let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
     assert!(pos < node.count, "there is such an entry");
@@ -427,8 +424,8 @@ pub(crate) fn remove_entry(page: &mut PageMut<'_>, pos: usize, item: &Item) {
     }
 }
 
-/// Takes out entries, ascending, whose items the caller has read. The slots close up, run by run;
-/// the items become garbage.
+/// Removes entries, ascending, whose items the caller has read. The slots close up; the items
+/// become garbage.
 pub(crate) fn remove_entries(page: &mut PageMut<'_>, gone: &[(usize, Item)]) {
     let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
     let (count, garbage, special) = (node.count, node.garbage, node.special);
@@ -454,8 +451,8 @@ pub(crate) fn remove_entries(page: &mut PageMut<'_>, gone: &[(usize, Item)]) {
     }
 }
 
-/// Shortens the list of entry `pos`, whose item the caller has read, to its first `kept` bytes,
-/// which end a row; without any it is no list.
+/// Truncates the list of entry `pos`, whose item the caller has read, to its first `kept` bytes,
+/// which end with a row. Without any it is no list.
 pub(crate) fn truncate_list(page: &mut PageMut<'_>, pos: usize, item: &Item, kept: usize) {
     let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
     assert!(node.is_list(pos) && kept < item.extra_len(), "a list that becomes shorter");
@@ -474,7 +471,7 @@ pub(crate) fn truncate_list(page: &mut PageMut<'_>, pos: usize, item: &Item, kep
     page.put_u16(GARBAGE, (garbage + gone).min(PAGE_SIZE) as u16);
 }
 
-/// Stores what is left of the rows of entry `pos` over its item, which the caller has read.
+/// Stores the rows that are left of entry `pos` over its item, which the caller has read.
 pub(crate) fn shrink_list(page: &mut PageMut<'_>, pos: usize, item: &Item, left: &[PostingRow]) {
     let node = Node::open(page.bytes()).expect("the caller opened this page under the same latch");
     assert!(node.is_list(pos) && !left.is_empty(), "a list that becomes shorter");

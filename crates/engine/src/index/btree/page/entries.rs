@@ -1,8 +1,8 @@
-//! The entries of a page, taken out of it: put in order, put together, taken apart, before they are
-//! encoded again.
+//! The entries of a page, decoded: inserted, removed and deduplicated before they are encoded
+//! again.
 //!
-//! Invariants: what [`Entries::load`] returns was judged: keys ascend between the fences, and every
-//! posting list can be read.
+//! Invariants: what [`Entries::load`] returns was checked: keys ascend between the fences, and
+//! every posting list can be read.
 //! Does not do: bytes of a page (`edit`), bytes of a list (`posting`).
 
 use std::borrow::Cow;
@@ -110,7 +110,7 @@ impl Entries {
         EntryValue { extra, child: record.child, tags: record.tags }
     }
 
-    /// Puts an entry in front of entry `pos`.
+    /// Inserts an entry in front of entry `pos`.
     pub(crate) fn insert(&mut self, pos: usize, key: &[u8], value: EntryValue<'_>) {
         debug_assert!(pos == 0 || *self.last_key(pos - 1) < *key);
         debug_assert!(pos == self.len() || self.key(pos) > key);
@@ -118,7 +118,7 @@ impl Entries {
         self.list.insert(pos, record);
     }
 
-    /// Takes the bytes of an entry in, at the end.
+    /// Appends the bytes of an entry to the arena.
     fn store(&mut self, key: &[u8], value: EntryValue<'_>) -> EntryRecord {
         assert!(key.len() + value.extra.len() <= MAX_KEY_BYTES, "the caller checked the limit");
         let record = EntryRecord {
@@ -138,14 +138,14 @@ impl Entries {
         self.insert(self.len(), key, value);
     }
 
-    /// Forgets the last entry.
+    /// Removes the last entry.
     pub(crate) fn pop(&mut self) {
         if let Some(record) = self.list.pop() {
             self.bytes.truncate(record.at as usize);
         }
     }
 
-    /// Is this the entry of a posting list?
+    /// Has entry `i` a posting list?
     pub(crate) fn is_list(&self, i: usize) -> bool {
         self.list[i].tags & POSTING != 0
     }
@@ -177,7 +177,7 @@ impl Entries {
         }
     }
 
-    /// The rows of leaf entry `i` of a page that was not judged.
+    /// The rows of leaf entry `i` of a page that was not checked.
     pub(crate) fn checked_members(&self, i: usize) -> Checked<Vec<PostingRow>> {
         let mut out =
             vec![PostingRow::first(row_id_of(self.key(i))?, self.list[i].tags & DEAD != 0)];
@@ -187,7 +187,7 @@ impl Entries {
         Ok(out)
     }
 
-    /// Tree key of the last row of entry `i`; of a list that was never judged, of its first row.
+    /// Tree key of the last row of entry `i`; of an unreadable list, of its first row.
     pub(crate) fn last_key(&self, i: usize) -> Cow<'_, [u8]> {
         self.checked_last_key(i).unwrap_or(Cow::Borrowed(self.key(i)))
     }
@@ -205,7 +205,7 @@ impl Entries {
         Ok(Cow::Owned([key_of(self.key(i)), &last.to_bytes()].concat()))
     }
 
-    /// The entry that has `key`, or has it in its list: the last one not above it.
+    /// The entry that has `key`, or whose list has it: the last one not above it.
     pub(crate) fn position(&self, key: &[u8]) -> usize {
         let above = self.list.partition_point(|record| {
             let at = record.at as usize;
@@ -215,8 +215,8 @@ impl Entries {
         above - 1
     }
 
-    /// Puts a leaf entry in front of entry `pos`; if its row falls among those of the list before,
-    /// the list is parted there.
+    /// Inserts a leaf entry in front of entry `pos`. If its row falls among those of the list
+    /// before, it splits the list.
     pub(crate) fn insert_row(&mut self, pos: usize, key: &[u8], value: EntryValue<'_>) {
         if pos > 0 && self.is_list(pos - 1) && *self.last_key(pos - 1) > *key {
             let mut members = self.members(pos - 1);
@@ -234,7 +234,7 @@ impl Entries {
         self.insert(pos, key, value);
     }
 
-    /// Puts rows of one key, the first of which `key` has, in front of entry `pos`.
+    /// Inserts rows of one key in front of entry `pos`; `key` is the tree key of the first.
     pub(crate) fn insert_rows(&mut self, pos: usize, key: &[u8], members: &[PostingRow]) {
         debug_assert!(pos == 0 || *self.last_key(pos - 1) < *key);
         let record = self.store_rows(key, members);
@@ -257,8 +257,8 @@ impl Entries {
         })
     }
 
-    /// Of each leaf entry keeps the rows for which `keep` of its position, the row's position
-    /// there, and the row holds. What stays as it is keeps its bytes where they are.
+    /// Keeps the rows for which `keep` of the entry, the row's place in it, and the row holds.
+    /// Entries that keep all rows keep their bytes.
     pub(crate) fn keep_rows(&mut self, mut keep: impl FnMut(usize, usize, &PostingRow) -> bool) {
         let (mut kept, mut members) = (0, Vec::new());
         for i in 0..self.len() {
@@ -282,7 +282,7 @@ impl Entries {
         self.list.truncate(kept);
     }
 
-    /// Could leaf entries `i` and `i + 1` share an item?
+    /// May leaf entries `i` and `i + 1` share an item?
     fn may_share_item(&self, i: usize) -> bool {
         let plain = |i: usize| self.list[i].extra == 0 || self.is_list(i);
         let (one, two) = (&self.list[i], &self.list[i + 1]);
@@ -292,8 +292,8 @@ impl Entries {
             && key_of(self.key(i)) == key_of(self.key(i + 1))
     }
 
-    /// Puts the rows of each key together, in lists of at most `most` bytes. False: there is
-    /// nothing to put together. Entries with payload stay alone.
+    /// Puts the rows of each key into lists of at most `most` bytes. False: no two entries could be
+    /// joined. Entries with payload stay alone.
     pub(crate) fn deduplicate(&mut self, most: usize) -> bool {
         if !self.has_duplicates() {
             return false;
@@ -365,7 +365,8 @@ impl Entries {
         item_size(rem, usize::from(record.extra), level) + SLOT
     }
 
-    /// The separator of a split in front of entry `at`: `cut` as short as can be, or its whole key.
+    /// The separator of a split in front of entry `at`: with `cut` as short as possible, else its
+    /// whole key.
     pub(crate) fn separator_at(&self, at: usize, cut: bool) -> &[u8] {
         match cut {
             true => separator(&self.last_key(at - 1), self.key(at)),

@@ -1,12 +1,11 @@
-//! Block 0: the root, and where free pages were when somebody last looked.
+//! The meta page, block 0: the root, and blocks that were free when a vacuum last looked.
 //!
 //! FORMAT. Page of kind `BtreeMeta`; offset 32: root block u32, 36: root level u8, 37: 3 bytes 0,
-//! 40: number of free blocks u32, 44: free blocks u32 each. The list is a memory aid: a block
-//! counts as free only if its page says so (`BtreeFree`, or never written), so a stale list does no
-//! harm.
+//! 40: number of free blocks u32, 44: free blocks u32 each. The list is a memory aid: a block is
+//! free only if its page says so (`BtreeFree`, or never written), so a stale list does no harm.
 //!
 //! Invariants: root and level are logged; the root only rises. The first root is block 1.
-//! Does not do: hand out blocks (`alloc`).
+//! Does not do: hand out blocks (`tree/free_pages`).
 
 use crate::buffer::{BufferPool, Mtr};
 use crate::config::PAGE_SIZE;
@@ -25,7 +24,7 @@ pub(crate) const FREE_COUNT: usize = HEADER_SIZE + 8;
 const FREE_LIST: usize = HEADER_SIZE + 12;
 /// Most free blocks that the list names.
 pub(crate) const MAX_FREE: usize = (PAGE_SIZE - FREE_LIST) / 4;
-/// Deepest tree that is believed.
+/// Greatest level that is plausible.
 const MAX_LEVEL: u8 = 40;
 
 /// The meta page, read.

@@ -9,7 +9,7 @@
 //! | `posting` | posting lists, and the position of an entry |
 //! | `entries` | the entries of a page, decoded |
 //! | `edit` | images of pages, and changes in place |
-//! | `remove` | rows taken out of a leaf |
+//! | `remove` | removal of rows from a leaf |
 //! | `meta` | the meta page |
 //!
 //! Invariants: bad bytes are damage, never a panic. Every change is checked before the first store.

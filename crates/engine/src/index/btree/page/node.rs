@@ -1,49 +1,25 @@
-//! A leaf or inner page of the tree: layout, reading, searching.
+//! A leaf or inner page: layout and reading. The format is specified in FORMAT.md.
 //!
-//! FORMAT. A tree key is the encoded key bytes followed by the 6 bytes of the row id: unique,
-//! ordered by plain byte comparison. An inner page holds separators: the shortest byte strings that
-//! tell two leaves apart.
+//! A tree key is the encoded key, then the 6 bytes of the row id. An inner page holds separators:
+//! the shortest byte strings that tell two children apart.
 //!
-//! | where | bytes | what |
+//! | where | bytes | content |
 //! |---|---|---|
-//! | 0 | 32 | page header; kind `BtreeLeaf`/`BtreeInner`/`BtreeFree`, flags below |
-//! | 24 | 8 | owner word: level (low byte), 3 bytes 0, vacuum cycle id (high u32) |
-//! | 32 | 6 each | slots: offset and tags u16, head 4 bytes |
-//! | lower..upper | | free, zero when freshly written |
+//! | 0 | 32 | page header; the owner word at 24 holds level and vacuum cycle id |
+//! | 32 | 6 each | slots: offset and tags u16, head (next 4 key bytes after the prefix) |
 //! | upper..special | | items, in any order |
 //! | special | | low fence, then high key, both whole |
-//! | 8176 | 4 | left link, 0: leftmost |
-//! | 8180 | 4 | right link, 0: rightmost (no high key then) |
-//! | 8184 | 2 | bytes of the low fence |
-//! | 8186 | 2 | bytes of the high key |
-//! | 8188 | 2 | bytes of the prefix |
-//! | 8190 | 2 | 0, for search samples in front of the fences |
+//! | 8176 | 16 | links, lengths of fences and prefix |
 //!
-//! *Prefix.* Every key of the page opens with the first `prefix` bytes of the low fence; they are
-//! stored there only. It is the common prefix of both fences. A rightmost page has no high key:
-//! there it is what the low fence and the largest key share. A leftmost page has no low fence
-//! (nothing is below it): there the place of the low fence holds the prefix alone, what the
-//! smallest key and the high key (or the largest key) share. When a key without the prefix comes to
-//! such a page, the page is encoded again.
+//! *Prefix.* All keys begin with the first `prefix` bytes of the low fence, which are stored only
+//! there. A leftmost page has no low fence; the bytes in its place are the prefix alone.
+//! *Item.* Child (inner pages), length of the key after the prefix, its bytes after the head, then
+//! payload or posting list. The first entry of an inner page begins at the low fence and has no
+//! key.
 //!
-//! *Slot.* 13 bits of offset; bit 13: the row in the key is dead to everyone (hint, R1); bit 14:
-//! the item ends with an extra area; bit 15: that area is a posting list (further row ids), not
-//! payload. The head is the next four bytes of the key after the prefix, zero padded, big-endian.
-//!
-//! *Item.* Leaf: length of the key after the prefix (varint: one byte below 128, else two), then
-//! those bytes but for the four in the head; with bit 14, a varint length and the extra bytes.
-//! Inner: child u32, then as a leaf. The first entry of an inner page stands for "from the low
-//! fence on" and has no key of its own.
-//!
-//! *Size.* An entry costs 6 (slot) + 1 (length) + what is left of key and row id after prefix and
-//! head. Dense int8 keys (8 bytes and the null byte) share 7 of 15 bytes: 6 + 1 + 4 = 11 bytes,
-//! 12.3 at 90 % fill with the page's own 48 bytes and fences. A random 16-byte key among a million:
-//! 6 + 1 + 17 = 24.
-//!
-//! Invariants: `Node::open` judges the header once, in constant time; each item is judged when it
-//! is read. Bad bytes are a [`Damage`], never a panic. A page that holds one entry always fits:
-//! three keys of the largest size, slot, length, trailer and header are less than a page.
-//! Does not do: changes (`edit`), latching, meaning of flags.
+//! Invariants: [`Node::open`] checks the header in constant time; each item is checked when it is
+//! read. Bad bytes are a [`Damage`], never a panic. A page with one entry always fits.
+//! Does not do: change pages (`edit`), latch, interpret flags.
 
 use std::cmp::Ordering;
 
@@ -84,8 +60,8 @@ pub(crate) const POSTING: u16 = 1 << 15;
 
 /// Page flag: the right sibling has no downlink yet.
 pub(crate) const INCOMPLETE: u16 = 1;
-/// Page flag: reserved for a page that left its parent but not its siblings; never set, because a
-/// merge is one record.
+/// Page flag, reserved for a page that has left its parent but not its siblings. It is never set,
+/// because a merge is one record.
 pub(crate) const HALF_DEAD: u16 = 2;
 /// Page flag: this is the root.
 pub(crate) const ROOT: u16 = 4;
@@ -194,10 +170,10 @@ pub(crate) fn cycle_of(page: &[u8; PAGE_SIZE]) -> u32 {
 }
 
 impl<R: PageRead> Node<R> {
-    /// Opens a leaf or inner page: its header and trailer are judged here.
+    /// Opens a leaf or inner page, and checks its header and trailer.
     #[inline(always)]
     pub(crate) fn open(page: R) -> Checked<Self> {
-        // Five words hold all of header and trailer that is asked for.
+        // Five words hold all that is needed of header and trailer.
         let (head, owner) = (page.word(0), page.word(OWNER / 8));
         let (bounds, links) = (page.word(LOWER / 8), page.word(LEFT / 8));
         let lengths = page.word(LOW_LEN / 8);
@@ -223,12 +199,12 @@ impl<R: PageRead> Node<R> {
             left: links as u32,
             right: (links >> 32) as u32,
         };
-        node.judge(lower)?;
+        node.check_header(lower)?;
         Ok(node)
     }
 
     #[inline(always)]
-    fn judge(&self, lower: usize) -> Checked<()> {
+    fn check_header(&self, lower: usize) -> Checked<()> {
         if lower != HEADER_SIZE + self.count * SLOT || lower > self.upper {
             return Err("the slot array does not end where it should");
         }
@@ -302,11 +278,11 @@ impl<R: PageRead> Node<R> {
         first & 0x7f | second << 7
     }
 
-    /// Entry `i`'s item, judged.
+    /// Entry `i`'s item, checked.
     #[inline]
     pub(crate) fn item(&self, i: usize) -> Checked<Item> {
         let (word, start) = (self.word(i), self.start(i)?);
-        // Child and length lie in the first eight bytes, which are read at once.
+        // Child and length are in the first eight bytes, which are read at once.
         let first = self.page.u64(start);
         let (child, first, at) =
             if self.is_leaf() { (0, first, start) } else { (first as u32, first >> 32, start + 4) };
@@ -352,7 +328,7 @@ impl<R: PageRead> Node<R> {
         Ok(start)
     }
 
-    /// Bytes of the key of leaf entry `i` after the prefix, which nobody has judged.
+    /// Bytes of the key of leaf entry `i` after the prefix, unchecked.
     #[inline]
     pub(crate) fn key_len(&self, i: usize) -> Checked<usize> {
         let mut at = self.start(i)?;
@@ -399,8 +375,7 @@ impl<R: PageRead> Node<R> {
         self.item(i).map(|item| self.row_of(i, &item))
     }
 
-    /// The row id of leaf entry `i`, whose item is `item`: the last bytes of its key, wherever
-    /// those are.
+    /// The row id of leaf entry `i`, whose item is `item`: the last bytes of its key.
     pub(crate) fn row_of(&self, i: usize, item: &Item) -> RowId {
         if item.rest_len() >= RowId::SIZE {
             let word = self.page.u64(item.rest + item.rest_len() - RowId::SIZE);
@@ -408,7 +383,7 @@ impl<R: PageRead> Node<R> {
             return RowId::from_bytes([a, b, c, d, e, f]);
         }
         if item.rem >= RowId::SIZE {
-            // It begins in the head: the head's bytes are put in front of the others.
+            // The row id begins in the head, whose bytes go in front of the others.
             let rest = self.page.u64(item.rest).swap_bytes() >> (64 - 8 * item.rest_len());
             let word = u64::from(self.head(i)) << (8 * item.rest_len()) | rest;
             let [.., a, b, c, d, e, f] = word.to_be_bytes();
@@ -433,7 +408,7 @@ impl<R: PageRead> Node<R> {
         heads && self.rest_opens_with(item, with) && self.prefix_opens(with)
     }
 
-    /// Does what all keys share begin with `with`, or `with` with it?
+    /// Does the prefix begin with `with`, or `with` with the prefix?
     #[inline]
     pub(crate) fn prefix_opens(&self, with: &[u8]) -> bool {
         let both = self.prefix.min(with.len());

@@ -1,21 +1,22 @@
 //! Posting lists: the rows of one key in one item of a leaf.
 //!
-//! FORMAT. An item with a posting list has the key and the smallest row as any item has; its extra
-//! area holds the further rows, ascending. Each is two LEB128 integers: the distance of its block
-//! from that of the row before; then `n << 1 | dead`, where `n` is the slot, or the distance of the
-//! slot if the block is the same, and `dead` is the hint that the slot word has for the first row
-//! (R1). There is at least one further row, and a list takes at most [`MAX_BYTES`].
+//! FORMAT. An item with a posting list has the key and the smallest row like any item; its extra
+//! area holds the further rows, ascending. Each row is two LEB128 integers: the distance of its
+//! block from that of the row before, then `n << 1 | dead`. `n` is the slot, or the distance of
+//! the slot if the block is the same; `dead` is a hint (R1). A list has at least one further row,
+//! and at most [`MAX_BYTES`] bytes.
 //!
-//! Invariants: rows of a list ascend, and the next item's key is above the last of them; every row
-//! with its key lies between the page's fences and begins with its prefix. Bytes are judged as they
-//! are read: bad ones are a damage. Taking rows out never makes a list longer.
-//! Does not do: decide when rows are put together (`edit`, `insert`), latch, log.
+//! Invariants: rows of a list ascend, and the next item's key is above the last of them. All rows
+//! of a list lie between the page's fences. Removing rows never makes a list longer. Bytes are
+//! checked as they are read.
+//! Does not do: decide when rows are put together (`insert`), latch, log.
+//! PostgreSQL: `nbtdedup.c`.
 
 use crate::ids::RowId;
 use crate::index::btree::page::node::{Checked, Item, Node, POSTING, SearchPosition};
 use crate::index::btree::page::read::PageRead;
 
-/// Most bytes of a list: inserting into one moves up to all of them.
+/// Most bytes of a list: an insertion moves up to all of them.
 pub(crate) const MAX_BYTES: usize = 512;
 
 /// Bytes of the row id at the end of a tree key.
@@ -120,7 +121,7 @@ impl<'b> PostingRows<'b> {
         Ok(PostingRow { row, dead, start, hint })
     }
 
-    /// The last row, of which all are judged on the way.
+    /// The last row; all rows are checked on the way.
     pub(crate) fn last_row(mut self) -> Checked<RowId> {
         while self.at < self.bytes.len() {
             self.read()?;
@@ -174,16 +175,16 @@ pub(crate) struct RowPosition {
 /// Where a tree key is on a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EntryPosition {
-    /// Nowhere; it would come in front of this entry.
+    /// It is absent; it belongs in front of this entry.
     Gap(usize),
-    /// Nowhere; it would be this member of the list of this entry.
+    /// It is absent; it belongs in front of this row of a list.
     InsideList(RowPosition),
-    /// It is this row.
+    /// It is present, as this row.
     Present(RowPosition),
 }
 
 impl EntryPosition {
-    /// The entry that it is, or in front of which it would be put.
+    /// The entry that it is, or in front of which it would be inserted.
     pub(crate) fn pos(self) -> usize {
         match self {
             EntryPosition::Gap(pos) | EntryPosition::Present(RowPosition { entry: pos, .. }) => pos,
@@ -198,7 +199,7 @@ impl<R: PageRead> Node<R> {
         self.word(i) & POSTING != 0
     }
 
-    /// The rows of leaf entry `i`, in place of what `out` held.
+    /// The rows of leaf entry `i`, in place of the contents of `out`.
     pub(crate) fn members(&self, i: usize, out: &mut Vec<PostingRow>) -> Checked<()> {
         out.clear();
         out.push(PostingRow::first(self.row(i)?, self.is_dead(i)));
@@ -224,18 +225,18 @@ impl<R: PageRead> Node<R> {
         Ok(())
     }
 
-    /// How many rows leaf entry `i` has, whose item is `item`. Its list is counted, not judged.
+    /// How many rows leaf entry `i` has, whose item is `item`. Its list is counted, not checked.
     pub(crate) fn count_rows(&self, i: usize, item: &Item) -> usize {
         if !self.is_list(i) {
             return 1;
         }
         let mut bytes = Vec::new();
         let list = self.page.slice(item.extra, item.extra_len(), &mut bytes);
-        // Two numbers a row, and each has one byte that says that it is the last.
+        // A row is two numbers, and the last byte of each is below 0x80.
         1 + list.iter().filter(|byte| **byte < 0x80).count() / 2
     }
 
-    /// Where `key` is, whose search on this leaf ended at `found`.
+    /// The position of `key`, if its search on this leaf ended at `found`.
     pub(crate) fn entry_position(
         &self,
         found: SearchPosition,

@@ -1,10 +1,10 @@
-//! Reading a page that is either latched or read optimistically (R11): one trait, two kinds of
-//! source.
+//! Reading a page that is latched, or one that is read optimistically (R11): one trait, two
+//! sources.
 //!
-//! Invariants: no read panics or leaves the page, whatever the offsets in a damaged or changing
-//! page say; bytes outside the page read as zero. What an optimistic source returns means nothing
-//! before it validates.
-//! Does not do: judge the bytes (`node`).
+//! Invariants: no read panics or leaves the page, whatever offsets a damaged or changing page
+//! holds. Bytes outside the page read as zero. What an optimistic source returns means nothing
+//! until the page's version is validated.
+//! Does not do: check the bytes (`node`).
 
 use std::cmp::Ordering;
 

@@ -1,7 +1,7 @@
-//! Rows taken out of a leaf, together with their entries or out of posting lists.
+//! Removal of rows from a leaf, with their entries or from posting lists.
 //!
-//! Invariants: a removal is checked completely when it is planned, so applying it cannot fail. Bytes
-//! that entries leave behind are counted as the page's garbage.
+//! Invariants: a removal is checked completely when it is planned, so applying it cannot fail. The
+//! bytes that entries leave behind are counted as the page's garbage.
 //! Does not do: decide which rows are dead; latch; log.
 
 use crate::config::PAGE_SIZE;
@@ -11,8 +11,8 @@ use crate::index::btree::page::node::{Checked, Item, Node};
 use crate::index::btree::page::posting::{PostingRow, RowPosition};
 use crate::page::PageMut;
 
-/// More changed entries than this on one page are logged as a fresh image: one by one they take
-/// longer to store, and those that only leave are left to it as holes.
+/// With more changed entries than this, a page is logged as a fresh image: one by one they take
+/// longer to store.
 const MAX_SINGLE: usize = 24;
 
 /// A removal of rows from a leaf, planned from the bytes that it will be applied to.
@@ -91,13 +91,13 @@ fn image_without(node: &Node<&[u8; PAGE_SIZE]>, rows: &[RowPosition]) -> Checked
     header.image_of(&entries).map(LeafRemoval::Image).ok_or("a page overflows")
 }
 
-/// Leaves an entry those rows of its list that stay.
+/// Reduces an entry to the rows of its list that stay.
 fn shorten(page: &mut PageMut<'_>, entry: usize, item: &Item, left: &[PostingRow]) {
     rightlink_env::points::hit("btree.delete.shortened");
     edit::shrink_list(page, entry, item, left);
 }
 
-/// What happens to an entry.
+/// The change of an entry.
 pub(crate) struct EntryRemoval {
     entry: usize,
     item: Item,
@@ -112,7 +112,7 @@ fn removals(node: &Node<&[u8; PAGE_SIZE]>, mut rows: &[RowPosition]) -> Checked<
     while let Some(RowPosition { entry, .. }) = rows.first().copied() {
         let (item, mut left) = (node.item(entry)?, Vec::new());
         let (mine, rest) = rows.split_at(rows.iter().take_while(|row| row.entry == entry).count());
-        // Of an entry with one row nothing is left.
+        // An entry with one row is removed.
         if node.is_list(entry) {
             node.members(entry, &mut left)?;
             let (mut at, mut mine) = (0.., mine.iter().map(|row| row.member).peekable());

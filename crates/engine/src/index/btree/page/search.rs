@@ -1,14 +1,14 @@
-//! Searching one page: heads first, keys only where heads are equal, no byte twice.
+//! Search for a key on one page: heads first, key bytes only where heads are equal.
 //!
-//! A search knows how many bytes of its key are equal to both of its bounds so far, in the page
-//! and, if its parent was unchanged, from there; keys between the bounds share those bytes, and
-//! they are not compared again. On leaves, whose slots are cold, the first guess is interpolated
-//! between the first and the last head, and the search widens from there; as a variant the heads
-//! around it are compared all at once (`window`).
+//! A search knows how many bytes of its key both of its bounds share; keys between the bounds
+//! share them too, so they are not compared again. An unchanged parent contributes its bounds. On
+//! leaves, whose slots are rarely cached, the first guess is interpolated between the first and
+//! the last head.
 //!
-//! Invariants: every set of optimisations finds the same entry. Damaged or changing bytes give some
-//! answer or damage, never a panic or an endless loop.
-//! Does not do: fences (`search`).
+//! Invariants: every set of optimisations finds the same entry. Damaged or changing bytes give an
+//! answer or a damage, never a panic or an endless loop.
+//! Does not do: compare fences (`btree/search`).
+//! PostgreSQL: `_bt_binsrch`; Graefe and Larson for heads.
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
@@ -37,12 +37,12 @@ impl SearchBounds {
         SearchBounds { set: Optimisations::ALL, shared_bytes: 0, from: 0 };
 }
 
-/// Where a search ended, and what it learnt on the way.
+/// Where a search ended, and what its comparisons found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SearchResult {
     /// The place.
     pub(crate) found: SearchPosition,
-    /// Leading bytes shared with the entry before the place, if a whole comparison told.
+    /// Leading bytes shared with the entry before the position, if a whole comparison told.
     below: Option<usize>,
     /// Likewise with the entry at the place.
     above: Option<usize>,
@@ -81,7 +81,8 @@ impl<R: PageRead> Node<R> {
         self.search_heads::<false>(key, bounds)
     }
 
-    /// Searches that are counted, and those without heads: apart from the others, which are short.
+    /// Searches that are counted, or that use no heads. They are apart so that the usual path stays
+    /// short.
     #[cold]
     #[inline(never)]
     fn search_counted_or_plain(&self, key: &[u8], bounds: SearchBounds) -> Checked<SearchResult> {
@@ -93,7 +94,7 @@ impl<R: PageRead> Node<R> {
         }
     }
 
-    /// Order of `key` against what all keys of the page share, of which `known` bytes are equal.
+    /// Order of `key` against the prefix, of which `known` bytes are equal.
     #[inline(always)]
     fn compare_prefix_rest(&self, key: &[u8], known: usize) -> Ordering {
         if known >= self.prefix && key.len() >= self.prefix {
@@ -228,8 +229,8 @@ impl<R: PageRead> Node<R> {
         Ok((order, same))
     }
 
-    /// Leading bytes of `key` known to be equal to both bounds of child `child`, where a search
-    /// ended at `result`. No byte counts that an end of the level does not bound.
+    /// Leading bytes of `key` that both bounds of child `child` share, if the search ended at
+    /// `result`. The end of a level is no bound.
     #[inline(always)]
     pub(crate) fn shared(&self, key: &[u8], result: &SearchResult, child: usize) -> usize {
         if self.left == 0 && child == 0 || self.right == 0 && child + 1 == self.count {
@@ -255,7 +256,7 @@ impl<R: PageRead> Node<R> {
     }
 }
 
-/// What heads tell about a place.
+/// What the heads tell about the position.
 enum HeadRange {
     /// It is this one: the entry before it has a lesser head, the entry there a greater one.
     Above(usize),
@@ -273,9 +274,9 @@ struct EqualHeads {
     high: usize,
 }
 
-/// Where a head is, seen from where it should be.
+/// Where a head is, relative to its expected slot.
 enum HeadSide {
-    /// There.
+    /// It is there.
     Inside(HeadRange),
     /// After this entry, which has a lesser one.
     After(usize),
@@ -329,9 +330,9 @@ impl<R: PageRead, const COUNT: bool> HeadSearch<'_, R, COUNT> {
         HeadRange::Above(base)
     }
 
-    /// The place of the key that ends with `rem` when entry `met` has its head. It lies in
-    /// `low..=high`, or beyond if all of those have lesser keys with that head. No byte that both
-    /// bounds share with the key is looked at again; where they share the head, none is asked.
+    /// The position of the key that ends with `rem`, if entry `met` has its head: in `low..=high`,
+    /// or beyond if all of those are smaller with that head. Bytes that both bounds share with the
+    /// key are not compared again; if they share the head, no head is read.
     #[inline(never)]
     fn search_equal_heads(
         &self,
@@ -378,8 +379,8 @@ impl<R: PageRead, const COUNT: bool> HeadSearch<'_, R, COUNT> {
         }
     }
 
-    /// As [`HeadSearch::first`], of `from..`, beginning where the head should be if heads grew evenly:
-    /// with a window of them, if `wide`.
+    /// As [`HeadSearch::first`], of `from..`. The search begins where the head would be if heads
+    /// grew evenly; with `wide`, at a window around it.
     #[inline(always)]
     fn interpolate(&self, from: usize, wide: bool) -> HeadRange {
         let end = self.node.count;
@@ -390,7 +391,8 @@ impl<R: PageRead, const COUNT: bool> HeadSearch<'_, R, COUNT> {
         if self.head <= first {
             return self.first(from, from + 1);
         }
-        // The high key lies beside the prefix, which was looked at; the last slot lies apart.
+        // The high key is beside the prefix, which was read; the last slot is in another cache
+        // line.
         let last = self.node.high_head().unwrap_or_else(|| self.at(end - 1));
         let span = (end - 1 - from) as u64;
         let share = u64::from(self.head - first) * span / u64::from(last.max(self.head) - first);
@@ -406,7 +408,7 @@ impl<R: PageRead, const COUNT: bool> HeadSearch<'_, R, COUNT> {
         self.gallop(from, at)
     }
 
-    /// Where the head is, seen from the window around `middle`.
+    /// Where the head is, relative to the window around `middle`.
     #[inline]
     fn rank_window(&self, middle: usize) -> HeadSide {
         let end = self.node.count;
@@ -430,7 +432,7 @@ impl<R: PageRead, const COUNT: bool> HeadSearch<'_, R, COUNT> {
         }
     }
 
-    /// The search goes on from a place beside which the head was not found, in growing steps.
+    /// Continues from a slot that misses the head, in growing steps.
     fn gallop(&self, from: usize, at: HeadSide) -> HeadRange {
         let (end, mut step) = (self.node.count, 4);
         match at {

@@ -1,12 +1,11 @@
-//! The heads of sixteen neighbouring slots, compared at once.
+//! Compares the heads of sixteen neighbouring slots at once, with AVX2 where the processor has it.
 //!
-//! An interpolated guess is right within a few slots. All heads around it are compared without a
-//! branch that could be predicted wrongly, and their cache lines are asked for together: with AVX2
-//! where the processor has it, else by a loop that counts.
+//! An interpolated guess is right within a few slots. All heads around it are compared without
+//! unpredictable branches, and their cache lines are requested together.
 //!
-//! Invariants: both ways give the same counts, of any bytes. Words are loaded one by one, so that
-//! an optimistic reader may do it as well (R11).
-//! Does not do: choose the place (`search`).
+//! Invariants: both implementations give the same counts, of any bytes. Words are loaded one by
+//! one, so an optimistic reader may do it as well (R11).
+//! Does not do: choose the slots (`search`).
 
 use crate::index::btree::page::node::SLOT;
 use crate::index::btree::page::read::PageRead;
@@ -60,7 +59,7 @@ fn rank_heads_plain<R: PageRead>(page: R, word: usize, head: u32) -> Ranks {
     rank_heads
 }
 
-/// Eight heads at a time. Their order inside a register does not matter to who counts.
+/// Eight heads at a time. Their order inside a register does not change the counts.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,popcnt")]
 fn rank_heads_avx2<R: PageRead>(page: R, word: usize, head: u32) -> Ranks {

@@ -1,7 +1,8 @@
-//! A tree key, built where it is needed.
+//! Tree keys (encoded key and row id) and the separators between them.
 //!
-//! Invariants: keys of usual length take no memory of their own, so that building one costs a copy.
-//! Does not do: what the bytes mean (`node`).
+//! Invariants: a [`TreeKey`] of usual length needs no memory of its own, so that building one
+//! costs a copy.
+//! Does not do: interpret the bytes of a key.
 
 use std::ops::Deref;
 
@@ -16,7 +17,7 @@ const SHORT: usize = 48;
 pub(crate) struct TreeKey {
     short: [u8; SHORT],
     len: usize,
-    /// All bytes, if they are too many.
+    /// All bytes, if `short` does not hold them.
     long: Vec<u8>,
 }
 
@@ -27,7 +28,7 @@ impl TreeKey {
         TreeKey::of(key, &row.to_bytes())
     }
 
-    /// Where the rows of a key begin: the key alone.
+    /// The key alone, which is below all of its rows.
     #[inline]
     pub(crate) fn before_rows(key: &[u8]) -> TreeKey {
         TreeKey::of(key, &[])

@@ -1,14 +1,12 @@
-//! Lookups of many keys: entries whose key equals one of a list, handed out under the leaf's latch.
+//! Lookups of whole keys, one or a sorted list.
 //!
-//! The keys ascend, so a leaf is held for all keys that belong to it, each searched for among the
-//! entries after the last one's; the next leaf to the right is tried before another descent
-//! (`cursor`).
+//! A leaf is held for all keys of the list that belong to it, each searched for among the entries
+//! after the last one's. The right sibling is tried before a descent (`search/cursor`). A single
+//! key is looked up without pin or latch: its entries are copied out, and count if the leaf is
+//! unchanged afterwards (R11).
 //!
-//! One key alone is looked up without pin or latch: its entries, lists included, are copied out of
-//! the leaf, and count if the leaf is unchanged afterwards (R11).
-//!
-//! Invariants: `found` runs under a shared latch at most, for each key in turn; a key whose entries
-//! go on in the next leaf is followed there. One leaf is latched at a time.
+//! Invariants: the callback runs under a shared latch at most. A key whose entries continue in the
+//! next leaf is followed there. One leaf is latched at a time.
 //! Does not do: visibility; ranges (`scan`).
 
 use std::cmp::Ordering;
@@ -28,18 +26,18 @@ use crate::index::btree::search::cursor::{LeafAt, LeafCursor};
 use crate::index::btree::tree::Tree;
 use crate::page::PageView;
 
-/// What a lookup calls for each entry: position of the key, row, payload.
+/// The callback of a lookup: position of the key, row, payload.
 pub(crate) type FoundFn<'f> = &'f mut dyn FnMut(usize, RowId, &[u8]);
 
-/// A list of keys, and how far it has come.
+/// The lookup of a sorted list of keys.
 struct KeyListLookup<'k, 'f> {
     set: Optimisations,
     keys: &'k [&'k [u8]],
-    /// The key that is looked for.
+    /// Position of the current key.
     at: usize,
-    /// Where its entries go on, if some were handed out already.
+    /// Where its entries continue, if some were handed out.
     from: Option<Vec<u8>>,
-    /// Where they went on in this leaf: what lies below was handed out.
+    /// Where they continued in this leaf: rows below were handed out.
     floor: Option<Vec<u8>>,
     members: Vec<PostingRow>,
     found: FoundFn<'f>,
@@ -95,10 +93,10 @@ impl Tree {
     }
 }
 
-/// Entries copied out of a page that is not latched.
+/// Entries that were copied out of an unlatched page.
 #[derive(Default)]
 struct CopiedMatches {
-    /// The first, if it has no payload: most lookups find one such.
+    /// The first row, if it has no payload. Most lookups find only that.
     one: Option<RowId>,
     more: Vec<(RowId, Vec<u8>)>,
 }
@@ -118,10 +116,9 @@ impl CopiedMatches {
     }
 }
 
-/// Hands the entries of `key` from `pos` on to `take`, as long as it wants more, those of a list
-/// one by one and without the item, which is no payload; of the first entry the leading bytes that
-/// it is known to share with the key, which are not looked at again. False if there may be more of
-/// them, on another leaf.
+/// Hands the rows of `key`, from entry `from` on, to `take` until it returns false. `take` gets the
+/// item, too, unless the row is in a posting list. The first entry shares `shared` leading bytes
+/// with the key, which are not compared again. False: the key may have more rows on another leaf.
 fn take_matches<R: PageRead>(
     node: &Node<R>,
     key: &[u8],
@@ -143,7 +140,7 @@ fn take_matches<R: PageRead>(
         if !known && !node.rest_opens_with(&item, key) {
             return Ok(true);
         }
-        // First, as the mark of a list speaks of its first row alone.
+        // Lists come first, because the mark of a list is that of its first row alone.
         if item.tags & POSTING != 0 {
             node.members(pos, &mut members)?;
             let mut rows = members.iter().filter(|member| !member.dead);
@@ -163,9 +160,9 @@ fn take_matches<R: PageRead>(
 
 impl KeyListLookup<'_, '_> {
     /// Hands out the entries of the current key from `pos` on, and those of all further keys that
-    /// belong to this leaf. Returns the right link.
+    /// belong on this leaf. Returns the right link.
     fn leaf(&mut self, node: &Node<&[u8; PAGE_SIZE]>, mut pos: usize) -> Checked<u32> {
-        // A list that begins below the floor may reach over it.
+        // A list that begins below the floor may reach beyond it.
         pos -= usize::from(self.floor.is_some() && pos > 0 && node.is_list(pos - 1));
         loop {
             let key = self.keys[self.at];
@@ -184,7 +181,7 @@ impl KeyListLookup<'_, '_> {
             let key = self.keys[self.at];
             let given = SearchBounds { set: self.set, shared_bytes: 0, from: pos };
             pos = node.search_within(key, given)?.found.pos;
-            // Only what lies after the last entry may lie beyond the page.
+            // Only a key after the last entry may be beyond the page.
             if pos == node.count && node.cmp_high(key) != Ordering::Less {
                 return Ok(node.right);
             }

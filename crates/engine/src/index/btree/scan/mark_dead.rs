@@ -1,9 +1,10 @@
-//! The dead marks that scans leave behind.
+//! Dead marks that scans leave on entries of dead rows.
 //!
-//! Invariants: marks are set only under the exclusive latch, for entries found again by key and row
-//! id and after the caller's check ran under it (R3); they are hints and not logged. Nothing waits
-//! or reads for them.
+//! Invariants: a mark is set only under the exclusive latch, on an entry found again by key and
+//! row id, after the caller's check ran under that latch (R3). Marks are hints and not logged.
+//! Nothing waits or reads for them.
 //! Does not do: decide what is dead.
+//! PostgreSQL: `_bt_killitems`; there the marks are lost if the leaf has changed.
 
 use crate::config::PAGE_SIZE;
 use crate::ids::RowId;
@@ -16,7 +17,7 @@ use crate::index::btree::tree::Tree;
 use crate::page::PageMut;
 use crate::page::header::{FLAGS, HEADER_SIZE, lsn};
 
-/// Leaves to the right of the remembered one that are searched for entries that moved.
+/// Leaves right of the remembered one that are searched for moved entries.
 const MAX_HOPS: usize = 4;
 
 impl Tree {
@@ -51,9 +52,9 @@ impl Tree {
     }
 }
 
-/// Marks those of the sorted `keys` that belong to this leaf, and drops them from the list. Returns
-/// how many and, if larger keys are left, the right link to follow. The leaf is judged afresh: it
-/// may be another one (R6).
+/// Marks those of the sorted `keys` that belong on this leaf, and removes them from the list.
+/// Returns how many were marked and, if larger keys are left, the right link. The leaf is checked,
+/// because it may be another one (R6).
 fn mark_leaf(
     page: &mut PageMut<'_>,
     keys: &mut Vec<Vec<u8>>,

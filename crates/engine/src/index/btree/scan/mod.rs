@@ -1,18 +1,15 @@
-//! Scans, a leaf at a time.
+//! Range scans, one leaf at a time, in both directions.
 //!
-//! A scan keeps what is left of its range and the link to the next leaf. After a leaf everything up
-//! to its fence has been handed over, so the fence becomes the new end of the range. A step over a
-//! link counts only if the neighbour's fence is that very one; else (a split, a merge, a reused
-//! page) the scan descends again to where its range begins now (R5). Nothing is latched or pinned
-//! between two batches.
+//! A scan keeps the rest of its range and the link to the next leaf. After each leaf the rest
+//! begins (or ends) at that leaf's fence. A step over a link counts only if the neighbour's fence
+//! equals that one; else, after a split, merge or reuse, the scan descends to where the rest
+//! begins (R5). A skip scan (`skip`) continues at the next wanted key; a leaf found there counts
+//! if its fences contain it (R6).
 //!
-//! A scan that wants some keys only (`pick`) goes on where the next one can be, over links or not.
-//! A leaf that is not next to the last one counts if its fences contain that place, as after any
-//! descent (R6).
-//!
-//! Invariants: no entry is handed over twice, none that is there from the first call to the last is
-//! missed, in either direction.
+//! Invariants: no entry is handed over twice, and none that is there from the first call to the
+//! last is missed. Nothing is latched or pinned between two batches.
 //! Does not do: visibility; fetch rows.
+//! PostgreSQL: `_bt_first`, `_bt_readpage`, `_bt_steppage`.
 
 mod lookup;
 mod mark_dead;
@@ -43,18 +40,18 @@ use crate::page::header::lsn;
 /// A scan of one range.
 pub(crate) struct TreeScan {
     tree: Arc<Tree>,
-    /// What has not been handed over yet.
+    /// The rest of the range.
     rest: KeyRange,
-    /// Which keys of it are wanted; `None`: all.
+    /// The wanted keys of the range; `None`: all.
     keys: Option<Arc<KeySet>>,
     options: ScanOptions,
-    /// Neighbour of the last leaf, 0: descend.
+    /// The next leaf along the link; 0: descend.
     link: u32,
-    /// The last leaf and its neighbour, where what is left may begin; 0: none.
+    /// The last leaf and its neighbour, where the rest may begin; 0: none.
     near: [u32; 2],
     cursor: LeafCursor,
     skips: SkipHistory,
-    /// The last leaf's neighbour on the side that the scan comes from.
+    /// The last leaf's neighbour on the side that the scan came from.
     back: u32,
     done: bool,
     scratch: Vec<u8>,
@@ -131,7 +128,7 @@ impl IndexScan for TreeScan {
 }
 
 impl TreeScan {
-    /// Reads the neighbour, if it still is one.
+    /// Reads the next leaf along the link, if its fence is the expected one.
     fn follow_link(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
         if self.link == 0 {
             return Ok(false);
@@ -157,7 +154,7 @@ impl TreeScan {
         Ok(joined)
     }
 
-    /// Does this page begin (or end) exactly where the last one ended (or began)?
+    /// Does this page begin (or end) exactly where the last leaf ended (or began)?
     fn joins_range(&self, node: &Node<&[u8; PAGE_SIZE]>) -> bool {
         node.is_leaf()
             && match self.options.direction {
@@ -168,14 +165,14 @@ impl TreeScan {
             }
     }
 
-    /// Reads the leaf where what is left begins: one that was near, or one that is searched for.
+    /// Reads the leaf where the rest begins: a remembered one, or one that a descent finds.
     fn descend_to_range(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<()> {
         let (tree, rest, direction) =
             (Arc::clone(&self.tree), self.rest.clone(), self.options.direction);
         let _registered = tree.registrations.register();
         self.prefetch.reset();
         let over = std::mem::take(&mut self.skips.skipped_neighbour);
-        // Where the last leaf was next door, the next one will be, too.
+        // If the last leaf was a remembered one, the next will be, too.
         if let Some(ranges) = self.keys.as_ref().and_then(|keys| keys.ranges())
             && over != 0
             && self.cursor.descended()
@@ -205,7 +202,7 @@ impl TreeScan {
         result
     }
 
-    /// Copies the matches of a leaf and moves on.
+    /// Copies the matches of a leaf, and advances the range.
     fn copy_matches(
         &mut self,
         node: &Node<&[u8; PAGE_SIZE]>,
@@ -228,7 +225,7 @@ impl TreeScan {
             Some(end) if ends_inside => node.search(end)?.pos,
             _ => node.count,
         };
-        // A list that begins in front of the range may reach into it.
+        // A posting list that begins before the range may reach into it.
         let from = from - usize::from(from > 0 && node.is_list(from - 1));
         let before = batch.len();
         let continuation = match (self.keys.clone(), self.options.direction) {
@@ -257,7 +254,7 @@ impl TreeScan {
         Ok(())
     }
 
-    /// Goes on beyond the bound that was left, if that is further than the neighbour's fence.
+    /// Continues at the bound of the filter, if it is beyond the neighbour's fence.
     fn skip(&mut self, node: &Node<&[u8; PAGE_SIZE]>, continuation: Continuation) {
         self.done |= continuation == Continuation::Ended;
         let beyond = match self.options.direction {
@@ -304,7 +301,7 @@ impl TreeScan {
         })
     }
 
-    /// The rows of a posting list that are inside the range.
+    /// Copies the rows of a posting list that are inside the range.
     fn push_list(
         &mut self,
         node: &Node<&[u8; PAGE_SIZE]>,
@@ -332,7 +329,7 @@ impl TreeScan {
         Ok(())
     }
 
-    /// The range is what lies beyond this leaf.
+    /// Reduces the range to what lies beyond this leaf.
     fn advance_range(
         &mut self,
         node: &Node<&[u8; PAGE_SIZE]>,

@@ -1,17 +1,14 @@
-//! A scan that wants some keys of its range only: which entries of a leaf those are, and where it
-//! goes on.
+//! Skip scans: a scan that wants only some keys of its range.
 //!
-//! Every key that is met is asked where the next wanted one can be ([`KeySet`]). On the leaf that
-//! place is searched for. If it lies beyond the leaf, the leaf next door is asked, then a descent
-//! made: all leaves in between are skipped. Nothing is known about the number of different values
-//! in the leading columns, and nothing need be: where they are many, the place is on the leaf or
-//! next door, and the scan reads leaf after leaf as if it skipped nothing. Descents that skip no
-//! leaf, or one, do not pay; after a few of them the scan follows the links for some leaves, twice
-//! as many each time, unless several in a row hold nothing that is wanted. Along the links leaves
-//! are read ahead.
+//! Each key that is met is asked where the next wanted key can be ([`KeySet`]). That position is
+//! searched for on the leaf; beyond it the neighbour is tried, then a descent skips all leaves
+//! between. No statistics are needed: a descent that skips at most one leaf does not pay, and
+//! after a few of these the scan follows links for some leaves, twice as many each time, unless
+//! several leaves in a row hold nothing that is wanted.
 //!
-//! Invariants: between the leaf and the place where the scan goes on there is no wanted key.
+//! Invariants: there is no wanted key between the leaf and the position where the scan continues.
 //! Does not do: bytes of conditions (`keycode`).
+//! PostgreSQL: skip arrays of `nbtutils.c`.
 
 use std::ops::Range;
 
@@ -21,41 +18,41 @@ use crate::index::btree::page::node::{Checked, Node};
 use crate::index::btree::page::tree_key::split_key;
 use crate::keycode::{KeySet, Standing};
 
-/// Descents in a row that skipped no leaf, or one, before the scan keeps to the links.
+/// Descents in a row that skipped at most one leaf, after which the scan follows links.
 const MAX_SHORT_SKIPS: u32 = 3;
-/// Leaves in a row without a wanted key after which it leaves them.
+/// Leaves in a row without a wanted key, after which it leaves the links.
 const MAX_LEAVES_WITHOUT_MATCH: u32 = 3;
-/// Leaves for which it keeps to them at first, and at most.
+/// For how many leaves it follows links: at first, and at most.
 const SPAN: (u32, u32) = (8, 256);
 
-/// Where the wanted keys go on after a leaf.
+/// Where the wanted keys continue after a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Continuation {
-    /// With what comes next.
+    /// With the next entry.
     Next,
-    /// Beyond the bound that was left.
+    /// Beyond the bound that the filter found.
     Beyond,
-    /// Nowhere.
+    /// There are no more.
     Ended,
 }
 
-/// Does skipping pay?
+/// Whether skips of this scan pay.
 #[derive(Debug, Default)]
 pub(crate) struct SkipHistory {
-    /// The neighbour that the skip under way left aside; 0: there is none.
+    /// The neighbour that the current skip leaves out; 0: there is no skip.
     pub(crate) skipped_neighbour: u32,
-    /// Descents in a row that skipped next to nothing.
+    /// Descents in a row that skipped at most one leaf.
     short_skips: u32,
-    /// Leaves to go along the links.
+    /// For how many more leaves the scan follows links.
     link_leaves: u32,
-    /// How many it was the last time.
+    /// For how many it did the last time.
     last_span: u32,
     /// Leaves in a row without a wanted key.
     leaves_without_match: u32,
 }
 
 impl SkipHistory {
-    /// May the scan leave the links?
+    /// May the scan skip leaves?
     pub(crate) fn may_skip(&self) -> bool {
         self.link_leaves == 0 || self.leaves_without_match >= MAX_LEAVES_WITHOUT_MATCH
     }
@@ -70,7 +67,8 @@ impl SkipHistory {
         self.link_leaves = self.link_leaves.saturating_sub(1);
     }
 
-    /// A skip over `skipped_neighbour` ended at `block`, the neighbour of which, looking back, is `back`.
+    /// A skip over `skipped_neighbour` ended at `block`, whose neighbour towards the start of the
+    /// scan is `back`.
     pub(crate) fn note_descent(&mut self, skipped_neighbour: u32, block: u32, back: u32) {
         if block != skipped_neighbour && back != skipped_neighbour {
             (self.short_skips, self.last_span, self.link_leaves) = (0, 0, 0);
@@ -84,16 +82,16 @@ impl SkipHistory {
     }
 }
 
-/// Positions of wanted entries of a leaf, in the direction of a scan.
+/// Selects the wanted entries of a leaf, in the direction of a scan.
 pub(crate) struct SkipFilter<'a> {
     pub(crate) keys: &'a KeySet,
     pub(crate) direction: Direction,
-    /// Where wanted keys go on, after [`Continuation::Beyond`].
+    /// Where wanted keys continue, after [`Continuation::Beyond`].
     pub(crate) bound: &'a mut Vec<u8>,
 }
 
 impl SkipFilter<'_> {
-    /// Hands those of `entries` to `take` whose key is wanted.
+    /// Hands the wanted ones of `entries` to `take`.
     pub(crate) fn filter(
         &mut self,
         node: &Node<&[u8; PAGE_SIZE]>,
@@ -139,8 +137,8 @@ impl SkipFilter<'_> {
         }
     }
 
-    /// Those of `left` that lie beyond the bound: often all of them, so the next one is asked
-    /// before a search.
+    /// Those of `left` that lie beyond the bound. These are often all, so the next entry is
+    /// compared before a search.
     fn skip(&self, node: &Node<&[u8; PAGE_SIZE]>, left: Range<usize>) -> Checked<Range<usize>> {
         let bound = self.bound.as_slice();
         match self.direction {

@@ -1,12 +1,12 @@
-//! From one leaf to the next that is wanted, where that is often next door: lists of keys, scans
-//! that skip, scans that go on elsewhere.
+//! From one leaf to the next that is wanted, which is often a neighbour: for lists of keys and
+//! scans.
 //!
-//! The leaves that were near are asked first; a descent is for those that none of them is. Who was
-//! wrong a few times in a row stops asking, until a descent ends where asking would have helped.
+//! The remembered leaves are tried first; if none is right, a descent finds the leaf. After a few
+//! misses in a row the cursor stops trying them, until a descent ends on one of them.
 //!
-//! Invariants: a remembered leaf is judged by its level and fences under the latch, as one that a
-//! descent led to (R6); one that is not in memory is not asked. One leaf is latched at a time.
-//! Does not do: choose what is wanted (`lookup`, `scan`); register (the operation does, R6).
+//! Invariants: a remembered leaf is checked by its level and fences under the latch (R6). One that
+//! is not in memory is not tried. One leaf is latched at a time.
+//! Does not do: choose what is wanted (`scan`); register (the operation does, R6).
 
 use rightlink_env::points::broken;
 
@@ -19,18 +19,18 @@ use crate::index::btree::page::node::{Checked, Node, SearchPosition, is_node};
 use crate::index::btree::search::{PageMatch, SearchTarget, match_page};
 use crate::index::btree::tree::Tree;
 
-/// Leaves asked in vain, one after the other, before none is asked any more.
+/// Misses in a row after which remembered leaves are not tried.
 const MAX_MISSES: u32 = 3;
 
-/// A leaf that was arrived at: which one, its page, and the place where the search ended.
+/// A leaf that was found, and where the search ended on it.
 pub(crate) struct LeafAt<'p> {
     pub(crate) page: PageId,
     pub(crate) node: Node<&'p [u8; PAGE_SIZE]>,
     pub(crate) found: SearchPosition,
 }
 
-/// Is it the leaf?
-fn judge(page: &[u8; PAGE_SIZE], target: SearchTarget<'_>) -> Checked<PageMatch> {
+/// Does the target belong on this leaf?
+fn match_leaf(page: &[u8; PAGE_SIZE], target: SearchTarget<'_>) -> Checked<PageMatch> {
     if broken("r6-near") {
         let node = Node::open(page)?;
         let (SearchTarget::At(key) | SearchTarget::Before(Some(key))) = target else {
@@ -42,10 +42,10 @@ fn judge(page: &[u8; PAGE_SIZE], target: SearchTarget<'_>) -> Checked<PageMatch>
     match_page(page, target, 0)
 }
 
-/// What is remembered between two leaves.
+/// What is remembered from one leaf to the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LeafCursor {
-    /// Blocks of leaves to ask before a descent; 0: none.
+    /// Leaves to try before a descent; 0: none.
     near: [u32; 2],
     misses: u32,
     /// Was the last leaf found by a descent?
@@ -63,7 +63,7 @@ impl LeafCursor {
         self.descended
     }
 
-    /// Reads the leaf that `aim` belongs to under its shared latch. `before` runs before each
+    /// Reads the leaf that `target` belongs to, under its shared latch. `before` runs before each
     /// latch.
     pub(crate) fn read<T>(
         &mut self,
@@ -83,7 +83,7 @@ impl LeafCursor {
             if !is_node(page.bytes()) {
                 continue;
             }
-            if let PageMatch::Here(found) = judge(page.bytes(), target).map_err(damage)? {
+            if let PageMatch::Here(found) = match_leaf(page.bytes(), target).map_err(damage)? {
                 count(|c| c.next_door += 1);
                 self.misses = 0;
                 let node = Node::open(page.bytes()).map_err(damage)?;
@@ -98,7 +98,7 @@ impl LeafCursor {
             arrived = page.block.0;
             read(LeafAt { page, node: *node, found })
         });
-        // It would have been next door.
+        // A remembered leaf would have been right.
         if near.contains(&arrived) {
             self.misses = 0;
         }

@@ -1,18 +1,16 @@
-//! From the root to the page that a key belongs to.
+//! The descent from the root to the page that a key belongs to.
 //!
-//! Inner pages are read without latch or pin, by an announced reader (R11), so that nobody writes
-//! what others read above the leaf. The page that a descent came through is kept in mind: as long
-//! as it is unchanged its downlink still means what it meant, so the child begins where the
-//! downlink begins (a merge would have changed the parent), and the key shares with all keys of the
-//! child what it shares with the separators on both sides. The child may have split meanwhile,
-//! unknown to its parent: its high key counts only if it is the separator itself.
+//! Inner pages are read without latch or pin, by an announced reader (R11), so readers write no
+//! shared memory above the leaves. While the page above is unchanged, its downlink bounds the
+//! child: the child begins at the downlink's separator, and the key shares with all keys of the
+//! child what it shares with both separators. The child may have split since, so its high key
+//! counts only if it equals the next separator.
 //!
-//! The parent is asked after the child's version was read: merges change both under both latches,
-//! so a child that has taken in its left sibling is not seen with a parent that has not.
-//!
-//! Invariants: a page of another level, a free one or one right of the key means that the descent
-//! met a reused block: it starts again, and a bounded number of starts tells damage from bad luck.
-//! Does not do: register (the operation that descends does, R6).
+//! Invariants: the parent is validated after the child's version was read. A merge changes both
+//! under both latches, so a child that took in its left sibling is never seen with a parent that
+//! did not. The number of starts from the root is bounded, which tells damage from contention.
+//! Does not do: register (the operation does, R6).
+//! See Leis, Haubenschild and Neumann, "Optimistic lock coupling".
 
 use rightlink_env::points::broken;
 
@@ -34,29 +32,29 @@ use crate::page::{PageKind, PageView};
 
 const LOST: &str = "descents from the root do not arrive";
 
-/// The inner page that a descent came through, as it was then.
+/// The inner page that a descent came from, and its version then.
 #[derive(Clone, Copy)]
 struct Parent {
     peek: Peek,
     link: Downlink,
 }
 
-/// The page that a descent arrived at, and through which one, if that can still be asked.
+/// The page that a descent ended on, with its parent, if that can still be validated.
 pub(crate) struct DescentEnd<'t> {
-    /// Dropped before the pin.
+    /// This is dropped before the pin.
     through: Option<(Reading<'t>, Parent)>,
     /// The page. It may have changed since.
     pub(crate) pin: Pin,
 }
 
-/// A page that a descent came down to, not yet pinned.
+/// The page that a descent ended on, not yet pinned.
 pub(crate) struct UnpinnedEnd<'t> {
     block: u32,
     reading: Reading<'t>,
     parent: Option<Parent>,
 }
 
-/// What is known of a page from its parent.
+/// What a validated parent says about its child.
 struct ParentState<'r, 't> {
     set: Optimisations,
     reading: Option<&'r Reading<'t>>,
@@ -64,7 +62,7 @@ struct ParentState<'r, 't> {
 }
 
 impl ParentState<'_, '_> {
-    /// Called after the version of the page was read (see the head).
+    /// The caller has read the version of the child before (see the head).
     fn of<'r, 't>(
         set: Optimisations,
         through: Option<(&'r Reading<'t>, Parent)>,
@@ -82,7 +80,7 @@ impl ParentState<'_, '_> {
         ParentHint { bounds, trusted: trusted.is_some() }
     }
 
-    /// Is the high key of `child` the separator right of the downlink that led there?
+    /// Does the high key of `child` equal the separator right of the downlink that led there?
     fn high_is_separator<R: PageRead>(&self, child: &Node<R>) -> bool {
         let (Some(reading), Some(parent)) = (self.reading, self.parent) else { return false };
         if !self.set.has(Optimisations::SEPARATORS) {
@@ -100,8 +98,9 @@ impl ParentState<'_, '_> {
 }
 
 impl Tree {
-    /// Pins the page of `level` that `aim` led to. It may have changed since: whoever latches it
-    /// asks [`Node::match_target`] again. `None`: the tree has no such level (yet).
+    /// Pins the page of `level` that `target` leads to. It may change until it is latched, so its
+    /// fences are checked again then ([`Node::match_target`]). `None`: the tree has no such level
+    /// yet.
     pub(crate) fn descend(&self, target: SearchTarget<'_>, level: u8) -> Result<Option<Pin>> {
         Ok(self.descend_keeping_parent(target, level)?.map(|arrival| arrival.pin))
     }
@@ -134,7 +133,7 @@ impl Tree {
         }
     }
 
-    /// Page after page under its shared latch, as far as that is taken at all.
+    /// Descends page by page under shared latches, where those are needed.
     fn descend_latched(
         &self,
         target: SearchTarget<'_>,
@@ -159,7 +158,7 @@ impl Tree {
         Ok(Some(DescentEnd { through: None, pin }))
     }
 
-    /// Down to the page of `level`, which may not be in memory.
+    /// Descends without pins to the page of `level`, which may not be in memory.
     fn descend_unpinned(
         &self,
         target: SearchTarget<'_>,
@@ -180,8 +179,8 @@ impl Tree {
                 reading.unchanged(peek).then_some((peek, step))
             });
             let Some((peek, step)) = found else {
-                // Not in memory, or being changed: with a pin, and after some luckless tries a
-                // latch. R7: nobody waits for this reader meanwhile.
+                // The page is not in memory, or is changing: it is pinned, and after some attempts
+                // latched. This reader is not announced meanwhile, so no writer waits for it (R7).
                 drop(reading);
                 parent = None;
                 tries += 1;
@@ -207,7 +206,8 @@ impl Tree {
                 }
                 DescentStep::MoveRight(next) => {
                     self.count_move(&mut moves)?;
-                    // The page to the right has another parent, or the same one by another link.
+                    // The page to the right has another parent, or another downlink of the same
+                    // one.
                     (block, parent) = (next, None);
                 }
                 DescentStep::Lost => return Ok(None),
@@ -226,9 +226,9 @@ impl Tree {
         Ok(DescentEnd { through: None, pin: self.pin_linked(block)? })
     }
 
-    /// Runs `read` on the words of the leaf that `key` belongs to, with the place where the search
-    /// for it ended and the leading bytes that the entry there is known to share with it, without
-    /// pin or latch. `None`: not in memory, moved, or being changed.
+    /// Runs `read` on the leaf that `key` belongs to, without pin or latch. `read` gets the
+    /// position where the search ended, and how many leading bytes the entry there shares with the
+    /// key. `None`: the leaf is not in memory, or changed.
     pub(crate) fn read_leaf_unlatched<T>(
         &self,
         key: &[u8],
@@ -258,9 +258,9 @@ impl Tree {
         result.map_err(|what| self.corrupt(block, what))
     }
 
-    /// Runs `read` on the words of the page above the leaf that `aim` leads to, with the place of
-    /// that leaf among its children, without pin or latch. For advice only. `None`: there is no
-    /// such page, it is damaged, or it changes all the time.
+    /// Runs `read` on the parent of the leaf that `target` leads to, without pin or latch. `read`
+    /// gets the position of that leaf among the children. The result is a hint. `None`: there is no
+    /// such page, it is damaged, or it keeps changing.
     pub(crate) fn read_above_leaf<T>(
         &self,
         target: SearchTarget<'_>,
@@ -282,7 +282,7 @@ impl Tree {
             self.descend_unpinned(target, 0, self.switches.get()).ok()??;
         let Parent { peek, link } = parent?;
         rightlink_env::points::hit("btree.ahead.peeked");
-        // Changed since, it may be any page.
+        // If it has changed, it may be any page.
         let told = match Node::open(reading.view(peek)) {
             Ok(node) if node.level == 1 && link.child < node.count => read(&node, link.child).ok(),
             _ => None,
@@ -296,8 +296,8 @@ impl Tree {
         self.bound_moves(*moves)
     }
 
-    /// Reads the leaf that `aim` belongs to, under its shared latch. `before` runs before each
-    /// latch; `read` runs once on the right leaf, with the place where the search ended.
+    /// Reads the leaf that `target` belongs to, under its shared latch. `before` runs before each
+    /// latch. `read` runs once on the right leaf, with the position where the search ended.
     pub(crate) fn read_leaf<T>(
         &self,
         target: SearchTarget<'_>,
@@ -312,8 +312,8 @@ impl Tree {
             let mut moves = 0;
             loop {
                 before();
-                // An announced reader does not wait for a latch: its holder may wait for somebody
-                // who waits for the reader.
+                // An announced reader must not wait for a latch: its holder may wait for a thread
+                // that waits for the reader.
                 let page = match pin.try_shared() {
                     Some(page) => page,
                     None if broken("announced-reader-waits") => pin.shared(),
@@ -329,7 +329,7 @@ impl Tree {
                     through.as_ref().map(|(reading, parent)| (reading, *parent)),
                 );
                 let placed = match_leaf(page.bytes(), target, &parent_state);
-                // The parent is asked no more.
+                // The parent is not needed any more.
                 through = None;
                 match placed.map_err(damage)? {
                     Some(LeafMatch { node, place: PageMatch::Here(found), .. }) => {

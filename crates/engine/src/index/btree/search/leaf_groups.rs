@@ -1,13 +1,12 @@
-//! Where a batch will go: the leaves that its entries belong on, named from the inner pages above
-//! them without a look at a leaf, so that the caller can have them read while it does other things.
+//! The leaves that the entries of a batch belong on, named from the inner pages above them, so
+//! that the caller can have them read before it needs them.
 //!
-//! Each inner page above the leaves is looked at once for all entries below it. What is named is a
-//! guess: until the leaf is latched it may have been split, merged or freed, and whoever uses it
-//! asks its level and fences (R6). Some leaves ahead of the caller they are asked for from memory
-//! (`warm`).
+//! Each inner page above the leaves is read once for all entries below it. What is named is a
+//! guess: the leaf may be split, merged or freed until it is latched, and its user checks level
+//! and fences (R6). Resident leaves are prefetched into the processor's caches a few groups ahead.
 //!
-//! Invariants: the groups of a batch are named in its order, without gaps; no pin and no latch is
-//! kept from one call to the next.
+//! Invariants: the groups of a batch are named in its order, without gaps. No pin and no latch is
+//! kept between calls.
 //! Does not do: read leaves; tell whether an entry fits.
 
 use std::collections::VecDeque;
@@ -24,12 +23,21 @@ use crate::index::btree::page::tree_key::TreeKey;
 use crate::index::btree::search::{PageMatch, SearchTarget};
 use crate::index::btree::tree::Tree;
 
-/// Tries to find the inner page above a leaf before the rest of the batch is left to descents.
+/// Attempts to find the inner page above a leaf. After that, descents find the leaves of the batch.
 const MAX_TRIES: u32 = 16;
 
-/// Leaves whose places are asked for before the caller comes to them, at least; as many more have
-/// their ends asked for, and that many are asked for at a time.
+/// At least so many leaves ahead of the caller have the slots near their keys prefetched. As many
+/// more have their ends prefetched, in steps of this size.
 const PREFETCH_GROUPS: usize = 4;
+
+/// How many of the ready groups were prefetched.
+#[derive(Clone, Copy, Default)]
+struct Prefetched {
+    /// Groups whose leaves have header and trailer prefetched.
+    ends: usize,
+    /// Groups whose leaves have the slots near the first entry prefetched.
+    slots: usize,
+}
 
 /// The groups of one batch.
 pub(crate) struct LeafGroups<'a> {
@@ -39,9 +47,7 @@ pub(crate) struct LeafGroups<'a> {
     /// Entries below are in a group.
     grouped: usize,
     ready: VecDeque<(u32, Range<usize>)>,
-    /// Of those that are ready, how many had the ends of their leaves asked for, and how many the
-    /// places of their first entries.
-    warm: (usize, usize),
+    prefetched: Prefetched,
 }
 
 impl Tree {
@@ -52,7 +58,14 @@ impl Tree {
         unique: bool,
     ) -> LeafGroups<'a> {
         let ready = VecDeque::new();
-        LeafGroups { tree: self, entries, unique, grouped: 0, ready, warm: (0, 0) }
+        LeafGroups {
+            tree: self,
+            entries,
+            unique,
+            grouped: 0,
+            ready,
+            prefetched: Prefetched::default(),
+        }
     }
 }
 
@@ -63,7 +76,7 @@ impl Iterator for LeafGroups<'_> {
         if self.ready.len() < 4 * PREFETCH_GROUPS && self.grouped < self.entries.len() {
             if let Err(error) = self.name_next() {
                 self.grouped = self.entries.len();
-                (self.ready, self.warm) = (VecDeque::new(), (0, 0));
+                (self.ready, self.prefetched) = (VecDeque::new(), Prefetched::default());
                 return Some(Err(error));
             }
             assert!(!self.ready.is_empty(), "entries that are left are in a group");
@@ -72,8 +85,9 @@ impl Iterator for LeafGroups<'_> {
             self.prefetch();
         }
         let (block, entries) = self.ready.pop_front()?;
-        let (ends, places) = self.warm;
-        self.warm = (ends.saturating_sub(1), places.saturating_sub(1));
+        let Prefetched { ends, slots } = self.prefetched;
+        self.prefetched =
+            Prefetched { ends: ends.saturating_sub(1), slots: slots.saturating_sub(1) };
         Some(Ok(Group { page: self.tree.page(block), entries }))
     }
 }
@@ -108,26 +122,27 @@ impl LeafGroups<'_> {
                 NamedLeaves::Lost => {}
             }
         }
-        // Much is going on above: the first leaf it is, and every entry finds its own way.
+        // The inner pages keep changing: the rest is one group, and each entry is found by a
+        // descent.
         self.name_rest(root)
     }
 
-    /// Has the leaves of the next groups fetched into the caches: their ends first, some groups
-    /// later the places of their first entries.
+    /// Prefetches the leaves of the next groups: first their ends, some groups later the slots near
+    /// their first entries.
     fn prefetch(&mut self) {
-        let (ends, places) = self.warm;
-        if places >= PREFETCH_GROUPS.min(self.ready.len()) {
+        let Prefetched { ends, slots } = self.prefetched;
+        if slots >= PREFETCH_GROUPS.min(self.ready.len()) {
             return;
         }
-        let upto = (places + 3 * PREFETCH_GROUPS).min(self.ready.len());
+        let upto = (slots + 3 * PREFETCH_GROUPS).min(self.ready.len());
         let next = self.ready.range(ends.min(upto)..upto);
         next.for_each(|(block, _)| self.tree.prefetch_leaf_ends(*block));
-        let upto_places = (places + PREFETCH_GROUPS).min(upto);
+        let upto_slots = (slots + PREFETCH_GROUPS).min(upto);
         let reading = self.tree.pool.reading();
-        for (block, entries) in self.ready.range(places..upto_places) {
+        for (block, entries) in self.ready.range(slots..upto_slots) {
             self.tree.prefetch_slots(&reading, *block, self.entries[entries.start].key);
         }
-        self.warm = (upto, upto_places);
+        self.prefetched = Prefetched { ends: upto, slots: upto_slots };
     }
 
     /// All entries that are left, as one group.
@@ -137,7 +152,8 @@ impl LeafGroups<'_> {
         Ok(())
     }
 
-    /// Names the leaves below `page` if the next entry, whose aim is `first`, belongs below it.
+    /// Names the leaves below `page`, if the next entry, whose target key is `first`, belongs below
+    /// it.
     fn name_children<R: PageRead>(&mut self, page: R, first: &[u8]) -> Checked<NamedLeaves> {
         if !is_node(page) {
             return Ok(NamedLeaves::Lost);
@@ -165,7 +181,7 @@ impl LeafGroups<'_> {
             let block = node.child(child)?;
             bound.clear();
             let end = match child + 1 < node.count {
-                // Nothing comes after it, whatever the bound.
+                // It is the last entry, whatever the bound.
                 _ if at + 1 == self.entries.len() => at + 1,
                 true => {
                     node.append_key(child + 1, &mut bound)?;
@@ -173,7 +189,7 @@ impl LeafGroups<'_> {
                 }
                 false => self.end_of(at, high.as_deref()),
             };
-            // A separator that does not lie above its own child's keys would name nothing.
+            // A damaged separator must not make the group empty.
             let end = end.max(at + 1);
             self.ready.push_back((block, at..end));
             self.grouped = end;
@@ -181,8 +197,8 @@ impl LeafGroups<'_> {
         Ok(NamedLeaves::All)
     }
 
-    /// The key that leads to the leaf of entry `at`: of one whose uniqueness is asked for, the
-    /// first leaf that may hold its key (R8).
+    /// The key that leads to the leaf of entry `at`. If its uniqueness is checked, that is the
+    /// first leaf that may hold the key (R8).
     fn target_key(&self, at: usize) -> TreeKey {
         let entry = &self.entries[at];
         match self.is_checked_entry(at) {
@@ -205,7 +221,8 @@ impl LeafGroups<'_> {
         entry.row.to_bytes()[..] < bound[key.len()..]
     }
 
-    /// The first entry from `at` on that does not lead below `bound`: groups are mostly small.
+    /// The first entry from `at` on that does not lead below `bound`. Groups are mostly small, so
+    /// the search begins at `at`.
     fn end_of(&self, at: usize, bound: Option<&[u8]>) -> usize {
         let Some(bound) = bound else { return self.entries.len() };
         let mut step = 1;
@@ -224,12 +241,12 @@ impl LeafGroups<'_> {
     }
 }
 
-/// Was the inner page the right one?
+/// Was the inner page the parent of the next entry's leaf?
 enum NamedLeaves {
     /// Yes.
     All,
-    /// It is further right.
+    /// The parent is to the right.
     Right(u32),
-    /// Another one must be found.
+    /// The parent must be found again.
     Lost,
 }

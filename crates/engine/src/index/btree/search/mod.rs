@@ -1,14 +1,14 @@
-//! Is this the page that a key belongs to, and if not, where to?
+//! Search for the page that a key belongs to: one step of a descent, and the move to the right.
 //!
-//! Each page is searched first; its high key is asked only when the search ends past the last slot,
-//! its low fence only when it ends before the first. Inner pages are read
-//! optimistically, without latch.
+//! Each page is searched first. Its high key is compared only if the search ends past the last
+//! slot, its low fence only if it ends before the first. Inner pages are read optimistically,
+//! without latch.
 //!
-//! Invariants: one pin at a time and no latch kept between pages; a page of another level, a free
-//! one or one right of the key means that the descent met a reused block: it starts again, and a
-//! bounded number of starts tells damage from bad luck. Right links are followed only from pages
-//! whose low fence is not above the key.
-//! Does not do: change anything; register (the operation that descends does, R6).
+//! Invariants: a search holds one pin, and no latch between pages. A page of another level, a free
+//! one or one right of the key means that the block was reused: the descent starts again. Right
+//! links are followed only from pages whose low fence is not above the key.
+//! Does not do: change pages; register (the operation does, R6).
+//! PostgreSQL: `_bt_search`, `_bt_moveright`.
 
 pub(crate) mod cursor;
 mod descent;
@@ -30,7 +30,7 @@ use crate::index::btree::tree::Tree;
 use crate::page::PageKind;
 use crate::page::header::KIND;
 
-/// Which page of a level is looked for.
+/// Which page of a level a search looks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SearchTarget<'k> {
     /// The one with `low <= key < high`.
@@ -40,14 +40,14 @@ pub(crate) enum SearchTarget<'k> {
     Before(Option<&'k [u8]>),
 }
 
-/// Is this the page?
+/// Whether a page is the one that the target belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PageMatch {
     /// Yes, and there the search ended.
     Here(SearchPosition),
-    /// It is further right: the right link.
+    /// The page is to the right: the right link.
     MoveRight(u32),
-    /// It is not to be found from here.
+    /// The page cannot be found from here.
     Lost,
 }
 
@@ -55,21 +55,22 @@ pub(crate) enum PageMatch {
 pub(crate) enum LatchedPage {
     /// The right page is latched; the search ended there.
     Here(Held, SearchPosition),
-    /// Start again; nothing more is latched than before.
+    /// The descent must start again. Nothing more is latched than before.
     Lost,
-    /// This block must be read first, without latches; nothing more is latched than before.
+    /// This block must be read first, without latches. Nothing more is latched than before.
     NotInMemory(u32),
 }
 
 /// Optimistic reads of one page before it is latched.
 pub(crate) const MAX_OPTIMISTIC: u32 = 3;
 
-/// What a search of a page may rely on.
+/// What the parent says about a page that is searched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ParentHint {
-    /// For the search among the entries.
+    /// Bounds of the search among the entries.
     pub(crate) bounds: SearchBounds,
-    /// The parent was unchanged when this page was looked at: its low fence is not above the aim.
+    /// The parent was unchanged when this page was read: the page's low fence is not above the
+    /// target.
     pub(crate) trusted: bool,
 }
 
@@ -77,20 +78,21 @@ impl ParentHint {
     /// Nothing.
     pub(crate) const NONE: ParentHint = ParentHint::with(Optimisations::ALL);
 
-    /// Nothing but what may be used.
+    /// Nothing but the optimisations to use.
     pub(crate) const fn with(set: Optimisations) -> ParentHint {
         ParentHint { bounds: SearchBounds { set, ..SearchBounds::NOTHING }, trusted: false }
     }
 }
 
 impl<R: PageRead> Node<R> {
-    /// Searches for the aim, and tells whether it belongs here.
+    /// Searches for the target, and tells whether it belongs on this page.
     pub(crate) fn match_target(&self, target: SearchTarget<'_>) -> Checked<PageMatch> {
         self.match_with(target, ParentHint::NONE, |_| false).map(|(place, _)| place)
     }
 
-    /// As [`Node::match_target`], with what is known already. `high_is_separator` may tell that the high key is
-    /// the separator right of the downlink that led here, and so above the aim.
+    /// As [`Node::match_target`], with what the parent says. `high_is_separator` may tell that the
+    /// high key equals the separator right of the downlink that led here, and so is above the
+    /// target.
     #[inline(always)]
     pub(crate) fn match_with(
         &self,
@@ -123,7 +125,7 @@ impl<R: PageRead> Node<R> {
         {
             return Ok((PageMatch::MoveRight(self.right), None));
         }
-        // Whatever lies after the first entry (on inner pages: the second) is above the low fence.
+        // A position after the first entry (on inner pages, the second) is above the low fence.
         if !hint.trusted && found.pos <= usize::from(!self.is_leaf()) {
             let order = self.cmp_low(key);
             if order == Ordering::Less || order == Ordering::Equal && before {
@@ -133,8 +135,8 @@ impl<R: PageRead> Node<R> {
         Ok((PageMatch::Here(found), Some(result)))
     }
 
-    /// Does the page end before the key? A high key equal to the separator that led here does not
-    /// need to be compared.
+    /// Does the page end before the key? A high key that equals the separator that led here is not
+    /// compared.
     fn ends_before(
         &self,
         key: &[u8],
@@ -152,8 +154,8 @@ impl<R: PageRead> Node<R> {
         order == Ordering::Greater || order == Ordering::Equal && !before
     }
 
-    /// Is the high key exactly `separator`? Its length is part of it: a separator that was cut
-    /// shorter is another one, whatever bytes its head is padded with.
+    /// Is the high key exactly `separator`? The length counts: a separator that was truncated
+    /// differently is another one.
     pub(crate) fn high_is(&self, separator: &[u8]) -> bool {
         let at = self.special + self.low_len;
         self.right != 0
@@ -161,8 +163,8 @@ impl<R: PageRead> Node<R> {
             && self.page.common(at, self.high_len, separator) == separator.len()
     }
 
-    /// Appends the separator right of child `child`: the next entry's key, of the last child the
-    /// high key. False if there is none: the page ends the level.
+    /// Appends the separator right of child `child`: the next entry's key, or for the last child
+    /// the high key. False: the page ends the level, and there is none.
     pub(crate) fn append_separator(&self, child: usize, out: &mut Vec<u8>) -> Checked<bool> {
         if child + 1 < self.count {
             self.append_key(child + 1, out)?;
@@ -174,7 +176,7 @@ impl<R: PageRead> Node<R> {
         Ok(true)
     }
 
-    /// Entry of an inner page whose child is the next page of a descent that found `found` here.
+    /// The entry of an inner page whose child is next, if the search ended at `found`.
     #[inline(always)]
     pub(crate) fn child_index(
         &self,
@@ -184,7 +186,7 @@ impl<R: PageRead> Node<R> {
         if found.exact && matches!(target, SearchTarget::At(_)) {
             Some(found.pos)
         } else if found.pos == 0 && self.left == 0 {
-            // Below the prefix of a leftmost page is still its first child.
+            // A key below the prefix of a leftmost page belongs to its first child.
             Some(0)
         } else {
             found.pos.checked_sub(1)
@@ -199,7 +201,7 @@ pub(crate) struct Downlink {
     pub(crate) block: u32,
     /// Its place among the entries.
     pub(crate) child: usize,
-    /// Leading bytes of the aim that its two separators share.
+    /// Leading bytes of the target that both of its separators share.
     pub(crate) shared: usize,
 }
 
@@ -251,7 +253,7 @@ pub(crate) fn descent_step<R: PageRead>(
 }
 
 impl Tree {
-    /// Pins a block that a link named.
+    /// Pins the page that a link leads to.
     pub(crate) fn pin_linked(&self, block: u32) -> Result<Pin> {
         let outside = |tree: &Tree| block == 0 || block >= tree.pool.blocks(tree.file);
         match self.pool.pin(self.page(block)) {
@@ -282,7 +284,7 @@ impl Tree {
         step.map_err(|what| Error::corrupt(pin.page(), what))
     }
 
-    /// A walk longer than the file is a ring of links.
+    /// More moves than the file has blocks mean a ring of links.
     pub(crate) fn bound_moves(&self, moves: u32) -> Result<()> {
         if moves.is_multiple_of(64) && moves > self.pool.blocks(self.file) + 64 {
             return Err(self.corrupt(0, "right links form a ring"));
@@ -374,7 +376,7 @@ pub(crate) fn takes_target<R: PageRead>(page: R, target: SearchTarget<'_>) -> bo
 
 impl Tree {
     /// Pins the leaf at `block` if it is in memory and takes the key, as far as can be told without
-    /// a latch (R6). Block 0: no guess.
+    /// a latch (R6). Block 0: none is remembered.
     pub(crate) fn try_hinted_leaf(&self, block: u32, target: SearchTarget<'_>) -> Option<Pin> {
         if block == 0 {
             return None;

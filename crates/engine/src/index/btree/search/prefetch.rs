@@ -1,15 +1,17 @@
-//! Leaves read ahead of a scan or of several searches: the parent names them.
+//! Leaves that will be needed soon: read ahead from the file, or fetched into the processor's
+//! caches.
 //!
-//! A scan that waited for a leaf asks the parent for the next ones, four times as many each time,
-//! and has their reads started; neighbours in the file come in one read. It goes on over the link
-//! of each leaf all the same: what the parent said is a hint about what will be wanted. The parent
-//! is peeked at like any inner page on a way down, without latch or pin (R11); while it is being
-//! changed it names nothing, and is asked again at the next leaf.
+//! A scan that waited for a leaf names the next leaves from their parent and starts their reads,
+//! four times as many each time. The parent is read like any inner page of a descent, without
+//! latch or pin (R11). The scan still follows the link of each leaf: what the parent said is a
+//! hint.
 //!
-//! Invariants: nothing is read ahead before the scan has waited for a second leaf, so a scan that
-//! ends on its first one, or finds all of them in memory, pays nothing. Errors are left to whoever
-//! needs the page. Every descent is registered (R6).
-//! Does not do: inner pages ahead; they are few.
+//! A batch in random order meets resident but uncached leaves. Their header and trailer are
+//! requested first; a few groups later the slots near the key and the end of the items.
+//!
+//! Invariants: nothing is read ahead before the scan has waited for a second leaf. Errors are left
+//! to the reader of the page. Cache-line prefetch is not validated, because it decides nothing.
+//! Does not do: inner pages; they are few.
 
 use crate::buffer::{BufferPool, Prefetch, Reading};
 use crate::config::PAGE_SIZE;
@@ -23,9 +25,9 @@ use crate::keycode::KeyRange;
 use crate::page::PageView;
 use crate::page::header::HEADER_SIZE;
 
-/// Most leaves ahead.
+/// Most leaves that are read ahead.
 const MAX_LEAVES: usize = 32;
-/// Rounds in a row that found everything in memory before fewer leaves are named.
+/// Calls in a row that found all leaves in memory, after which fewer are named.
 const MAX_RESIDENT_ROUNDS: u32 = 4;
 
 /// How far [`Tree::name_leaves`] has named the leaves of a range.
@@ -37,14 +39,14 @@ pub(crate) enum NamedUpTo {
     RangeEnd,
 }
 
-/// Which leaves a scan has had read ahead.
+/// The leaves that are read ahead of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct LeafPrefetch {
-    /// How many to be ahead of the scan; 0: none.
+    /// How many leaves to name ahead of the scan; 0: none.
     distance: usize,
-    /// How many are.
+    /// How many are named.
     named: usize,
-    /// Where those end that were named; none: at the scan itself.
+    /// Where the named leaves end; `None`: at the scan itself.
     frontier: Option<Vec<u8>>,
     /// There are no more.
     ended: bool,
@@ -52,7 +54,7 @@ pub(crate) struct LeafPrefetch {
 }
 
 impl LeafPrefetch {
-    /// The scan comes to a leaf by its neighbour's link; `near`: it is in memory.
+    /// The scan follows a link to a leaf, which is in memory if `near`.
     pub(crate) fn note_step(&mut self, near: bool, pool: &BufferPool) {
         self.named = self.named.saturating_sub(1);
         if !near {
@@ -66,12 +68,12 @@ impl LeafPrefetch {
         }
     }
 
-    /// The scan had to search for its leaf again.
+    /// The scan left the chain of leaves.
     pub(crate) fn reset(&mut self) {
         (self.named, self.frontier, self.ended) = (0, None, false);
     }
 
-    /// Has more leaves of `rest` read, if too few of them are ahead.
+    /// Starts reads of more leaves of `rest`, if too few are ahead.
     pub(crate) fn advance(&mut self, tree: &Tree, rest: &KeyRange, direction: Direction) {
         if self.distance == 0 || self.ended || self.named > self.distance / 2 {
             return;
@@ -96,9 +98,9 @@ fn max_leaves(pool: &BufferPool) -> usize {
 }
 
 impl Tree {
-    /// Names the next leaves of `rest` from `frontier` on (none: from where it begins), up to the
-    /// wanted number, and moves it to where they end. False at the end of the range; else there are
-    /// more, which another look will name if their parent could not be read now.
+    /// Names the next leaves of `rest`, up to `wanted`, from `frontier` on (`None`: where the rest
+    /// begins), and moves the frontier to their end. If a parent cannot be read now, another call
+    /// names the others.
     pub(crate) fn name_leaves(
         &self,
         frontier: &mut Option<Vec<u8>>,
@@ -125,7 +127,7 @@ impl Tree {
         NamedUpTo::More
     }
 
-    /// Starts to read those of `blocks` that the file has. Returns the number of reads.
+    /// Starts reads of those `blocks` that the file has. Returns the number of reads.
     fn start_reads(&self, blocks: impl IntoIterator<Item = u32>) -> u64 {
         let file = 1..self.pool.blocks(self.file);
         let inside = blocks.into_iter().filter(|block| file.contains(block));
@@ -133,7 +135,7 @@ impl Tree {
         self.pool.read_ahead(&mut pages).reads
     }
 
-    /// A check comes to child `i` of a page: has the next ones read, `child` tells which.
+    /// `verify` has come to child `i` of a page: starts reads of the next children.
     pub(crate) fn prefetch_children(&self, i: usize, child: impl Fn(usize) -> Option<u32>) {
         let (max_leaves, policy) = (max_leaves(&self.pool), self.pool.prefetch());
         let adaptive = !matches!(policy, Prefetch::None | Prefetch::Simple);
@@ -142,8 +144,8 @@ impl Tree {
         }
     }
 
-    /// Starts to read the leaves that `keys` belong to, as far as inner pages name them that nobody
-    /// is changing. Returns the number of reads.
+    /// Starts reads of the leaves that `keys` belong to, as far as unchanging inner pages name
+    /// them. Returns the number of reads.
     pub(crate) fn prefetch_leaves(&self, keys: &[&[u8]]) -> u64 {
         let _registered = self.registrations.register();
         let leaf =
@@ -160,7 +162,7 @@ fn inside(key: &[u8], rest: &KeyRange, direction: Direction) -> bool {
     }
 }
 
-/// Children and where they end, if not with the level.
+/// Children of an inner page, and where they end; `None`: with the level.
 struct NextChildren {
     blocks: Vec<u32>,
     end: Option<Vec<u8>>,
@@ -190,16 +192,16 @@ fn next_children<R: PageRead>(
     }
 }
 
-/// Most ranges whose first leaves are read ahead at a time.
+/// Most ranges whose first leaves are read ahead at once.
 const MAX_RANGES: usize = 64;
 
-/// Leaves in which the next ranges of a list begin, read ahead: more at a time as long as some of
-/// them are not in memory.
+/// The leaves in which the next ranges of a list begin, read ahead. More at once as long as some
+/// are not in memory.
 #[derive(Debug)]
 pub(crate) struct RangePrefetch {
-    /// Ranges whose first leaf was asked for.
+    /// Ranges whose first leaf was requested.
     requested: usize,
-    /// How many to ask for at a time.
+    /// How many to request at once.
     window: usize,
 }
 
@@ -242,7 +244,7 @@ impl RangePrefetch {
         };
         let keys: Vec<&[u8]> = wanted.iter().map(|range| range.low.as_slice()).collect();
         let reads = if keys.len() > 1 { tree.prefetch_leaves(&keys) } else { 0 };
-        // Where all is in memory, the next look is far away.
+        // If all are in memory, the next call is far away.
         self.requested = passed + if reads > 0 { count } else { count + MAX_RANGES };
         self.window = if reads > 0 { (self.window * 2).min(MAX_RANGES) } else { 2 };
     }
@@ -250,17 +252,17 @@ impl RangePrefetch {
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Where a leaf is looked at first: its header with the first slots, its trailer with the fences.
+/// What is read first of a leaf: the header with the first slots, and the trailer with the fences.
 const ENDS: [usize; 2] = [0, PAGE_SIZE - LINE];
 
 impl Tree {
-    /// Asks for the ends of the leaf at `block`.
+    /// Prefetches the header and the trailer of the leaf at `block`.
     #[inline]
     pub(crate) fn prefetch_leaf_ends(&self, block: u32) {
         self.pool.expect(self.page(block), &ENDS);
     }
 
-    /// Asks for what an insertion of `key` touches inside the leaf at `block`, whose ends are here.
+    /// Prefetches what an insertion of `key` touches on the leaf at `block`, whose ends are cached.
     #[inline]
     pub(crate) fn prefetch_slots(&self, reading: &Reading<'_>, block: u32, key: &[u8]) {
         if let Some(peek) = reading.peek(self.page(block)) {
@@ -275,15 +277,15 @@ fn ask_around(page: PageView<'_>, key: &[u8]) {
         return;
     }
     let (slot, end) = (HEADER_SIZE + node.interpolate(key) * SLOT, HEADER_SIZE + node.count * SLOT);
-    // The guess is right within some slots; those behind the place move up, from the last one on.
+    // The guess is right within a few slots. The slots behind the position move up, from the last
+    // one on.
     [slot.saturating_sub(LINE), slot, slot + LINE, end, node.upper - 1]
         .iter()
         .for_each(|at| page.prefetch(*at));
 }
 
 impl<R: PageRead> Node<R> {
-    /// About where `key` is among the entries of this leaf, which has some, if their heads grow
-    /// evenly.
+    /// The approximate position of `key` on this leaf, which has entries, if heads grow evenly.
     fn interpolate(&self, key: &[u8]) -> usize {
         let head = head_of(key.get(self.prefix..).unwrap_or(&[]));
         let first = self.head(0);
@@ -300,7 +302,7 @@ mod tests {
     use crate::index::btree::page::entries::Entries;
     use rightlink_env::Rng;
 
-    /// Of even keys the guess is near the place, and never outside the leaf whatever the key.
+    /// Among even keys the guess is near the position, and for any key it is on the leaf.
     #[test]
     fn a_guess_is_near_and_never_outside() {
         let mut rng = Rng::from_seed(9);

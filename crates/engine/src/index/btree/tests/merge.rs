@@ -273,7 +273,7 @@ fn with_stale_hints() -> (TestPool, BTree, Model, Vec<u32>) {
     let options = TreeOptions { capacity: 400, ..TreeOptions::default() };
     let tree = BTree::open(&pool.pool, FILE, options).unwrap();
     let is_leaf = |block: &u32| tree.inspect_page(*block).unwrap().kind == "leaf";
-    let stale: Vec<u32> = tree.0.blocks.hints().into_iter().filter(is_leaf).collect();
+    let stale: Vec<u32> = tree.0.free_pages.hints().into_iter().filter(is_leaf).collect();
     assert!(stale.len() > 10, "{stale:?} are named");
     let model = again.iter().chain(kept).cloned().collect();
     (pool, tree, model, stale)

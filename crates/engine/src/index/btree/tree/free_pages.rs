@@ -1,19 +1,18 @@
-//! FreePages for new pages, and the registered descents that delay their reuse (R6).
+//! Blocks for new pages.
 //!
-//! A page that was emptied is `BtreeFree` on disk; whether it may be used again is decided in
-//! memory: only when every descent that was under way when it was freed has ended. After a restart
-//! there are none, so every `BtreeFree` or never written block is free. A block is handed out
+//! A deleted page is `BtreeFree` on disk. It is used again only when every operation that was
+//! registered when it was freed has ended (R6); that is tracked in memory. After a restart no
+//! operation is left, so every `BtreeFree` or never written block is free. A block is reserved
 //! before any latch is taken, because finding one may read or grow the file (R7).
 //!
-//! The meta page names blocks that were free once. Those that have been used again since are named
-//! still, so a hint says nothing of a page that leaves the tree in this process: before it does, it
-//! stops being one, and what a hint's page says counts only under the lock, while it is one. A hint
-//! whose page says that it is free has been free since the tree was opened.
+//! The meta page names blocks that were free once; these are hints, checked when they are used. A
+//! page that leaves the tree stops being a hint first ([`FreePages::begin_deletion`]).
 //!
-//! Invariants: a block is in at most one of `ready`, `pending`, `out`, `hints`; one in `out`
-//! belongs to a change under way and is nobody else's until [`FreePages::done`]. Hints are blocks that
-//! the file had when the tree was opened, in descending order.
-//! Does not do: persist anything but through `meta`.
+//! Invariants: a block is in at most one of `ready`, `pending`, `out`, `hints`. A block in `out`
+//! belongs to one change until [`FreePages::done`]. Hints are blocks that the file had when the
+//! tree was opened.
+//! Does not do: delete pages (`vacuum/merge`).
+//! PostgreSQL: `_bt_getbuf`, `BTPageIsRecyclable`.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -33,7 +32,7 @@ use crate::wal::RecordKind;
 #[derive(Default)]
 pub(crate) struct FreePages {
     state: Mutex<FreePagesState>,
-    /// Held by who grows the file, so that the others that lack a block find what he has brought.
+    /// Held while the file grows: other threads that need a block wait, and find the new ones.
     growth: Mutex<()>,
 }
 
@@ -41,29 +40,29 @@ pub(crate) struct FreePages {
 struct FreePagesState {
     /// Free, may be used at once.
     ready: Vec<u32>,
-    /// Freed under this registration number; usable when all older descents are over.
+    /// Freed under this registration number. Usable when all older operations have ended.
     pending: VecDeque<(u64, u32)>,
-    /// Handed out, change not yet made.
-    out: BTreeSet<u32>,
+    /// Reserved for a change that is not made yet.
+    reserved: BTreeSet<u32>,
     /// Named by the meta page, in descending order; free if the page says so.
     hints: Vec<u32>,
-    /// Being given back, once for each attempt: the page may say that it is free a moment before
-    /// the block is in `pending`.
-    leaving: Vec<u32>,
-    /// Does somebody grow the file now?
+    /// Being deleted, once for each attempt. The page may say that it is free a moment before the
+    /// block is in `pending`.
+    deleting: Vec<u32>,
+    /// Is the file being extended?
     growing: bool,
 }
 
-/// A block that may be had.
+/// A block that may be free.
 enum Candidate {
-    /// Free, and handed out.
+    /// It is free, and reserved.
     Free(u32),
-    /// Said to be free by the meta page.
+    /// The meta page says that it was free.
     Hint(u32),
 }
 
 impl FreePagesState {
-    /// The meta page's word on `block` does not count any more.
+    /// What the meta page says about `block` is no longer used.
     fn forget_hint(&mut self, block: u32) {
         if let Ok(at) = self.hints.binary_search_by(|hint| block.cmp(hint)) {
             self.hints.remove(at);
@@ -72,9 +71,9 @@ impl FreePagesState {
 }
 
 impl FreePages {
-    /// FreePages that the meta page names, as the tree is opened with so many blocks in its file: a
-    /// crash may have taken others off its end.
-    pub(crate) fn hint(&self, named: &[u32], blocks: u32) {
+    /// Sets the hints to the blocks that the meta page names. The file has `blocks` blocks; a crash
+    /// may have cut off others.
+    pub(crate) fn set_hints(&self, named: &[u32], blocks: u32) {
         let mut hints: Vec<u32> =
             named.iter().copied().filter(|block| (1..blocks).contains(block)).collect();
         hints.sort_unstable_by(|a, b| b.cmp(a));
@@ -88,58 +87,58 @@ impl FreePages {
     }
 
     /// A page of the tree is at `block`.
-    pub(crate) fn in_use(&self, block: u32) {
+    pub(crate) fn note_in_use(&self, block: u32) {
         self.state.lock().forget_hint(block);
     }
 
-    /// A block was emptied under registration number `at`.
+    /// The page at `block` was freed under registration number `at`.
     pub(crate) fn freed(&self, at: u64, block: u32) {
         assert!(block != 0, "the meta page is never free");
         self.state.lock().pending.push_back((at, block));
     }
 
-    /// An attempt to give back `block` begins. Hold no latch: whoever looks for free blocks latches
-    /// pages under the lock.
-    pub(crate) fn leaving(&self, block: u32) -> Leaving<'_> {
+    /// An attempt to delete the page at `block` begins. The caller holds no latch, because a search
+    /// for free blocks latches pages under the lock.
+    pub(crate) fn begin_deletion(&self, block: u32) -> PageDeletion<'_> {
         let mut state = self.state.lock();
-        state.leaving.push(block);
+        state.deleting.push(block);
         if !broken("r6-hints") {
             state.forget_hint(block);
         }
         drop(state);
-        Leaving(self, block)
+        PageDeletion(self, block)
     }
 
-    /// The change that took `block` is made (or was given up: then the block is free again).
+    /// The change that reserved `block` is made, or was given up: then the block is free again.
     fn done(&self, block: u32, used: bool) {
         let mut state = self.state.lock();
-        assert!(state.out.remove(&block), "a block that was handed out");
+        assert!(state.reserved.remove(&block), "a block that was handed out");
         if !used {
             state.ready.push(block);
         }
     }
 
     fn is_claimed(state: &FreePagesState, block: u32) -> bool {
-        state.out.contains(&block)
-            || state.leaving.contains(&block)
+        state.reserved.contains(&block)
+            || state.deleting.contains(&block)
             || state.ready.contains(&block)
             || state.hints.contains(&block)
             || state.pending.iter().any(|(_, pending)| *pending == block)
     }
 }
 
-/// A block that is being given back: until this is dropped nobody else finds it free.
-pub(crate) struct Leaving<'t>(&'t FreePages, u32);
+/// A page that is being deleted: until this is dropped, no other thread finds it free.
+pub(crate) struct PageDeletion<'t>(&'t FreePages, u32);
 
-impl Drop for Leaving<'_> {
+impl Drop for PageDeletion<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
-        let at = state.leaving.iter().position(|block| *block == self.1);
-        state.leaving.swap_remove(at.expect("each attempt is there until it ends"));
+        let at = state.deleting.iter().position(|block| *block == self.1);
+        state.deleting.swap_remove(at.expect("each attempt is there until it ends"));
     }
 }
 
-/// A block for a new page, pinned; goes back unless it was used.
+/// A block reserved for a new page, pinned. It is returned unless it was used.
 pub(crate) struct ReservedBlock<'t> {
     tree: &'t Tree,
     /// The block.
@@ -149,7 +148,7 @@ pub(crate) struct ReservedBlock<'t> {
 }
 
 impl ReservedBlock<'_> {
-    /// The pin, once.
+    /// The pin. It can be taken once.
     pub(crate) fn take_pin(&mut self) -> Pin {
         self.pin.take().expect("asked for once, by the change that uses the block")
     }
@@ -162,12 +161,13 @@ impl ReservedBlock<'_> {
 
 impl Drop for ReservedBlock<'_> {
     fn drop(&mut self) {
-        self.tree.blocks.done(self.block, self.used);
+        self.tree.free_pages.done(self.block, self.used);
     }
 }
 
 impl Tree {
-    /// A block for a new page, pinned. May read and grow the file: hold no latch.
+    /// Reserves a block for a new page and pins it. This may read and grow the file: the caller
+    /// holds no latch.
     pub(crate) fn reserve_block(&self) -> Result<ReservedBlock<'_>> {
         let block = self.take_block()?;
         let mut spare = ReservedBlock { tree: self, block, pin: None, used: false };
@@ -175,7 +175,8 @@ impl Tree {
         Ok(spare)
     }
 
-    /// A block for a new page. May grow the file: hold no latch. Tell [`FreePages::done`] afterwards.
+    /// Reserves a block for a new page. This may grow the file: the caller holds no latch, and
+    /// calls [`FreePages::done`] afterwards.
     fn take_block(&self) -> Result<u32> {
         loop {
             match self.take_candidate() {
@@ -187,9 +188,9 @@ impl Tree {
         }
     }
 
-    /// A block that is free, else the next one that is said to be.
+    /// A free block, else the next hint.
     fn take_candidate(&self) -> Option<Candidate> {
-        let mut state = self.blocks.state.lock();
+        let mut state = self.free_pages.state.lock();
         let oldest = self.registrations.oldest();
         let gone = |at: u64| at < oldest || broken("r6-recycle");
         while state.pending.front().is_some_and(|(at, _)| gone(*at)) {
@@ -199,33 +200,33 @@ impl Tree {
         let Some(block) = state.ready.pop() else {
             return state.hints.last().copied().map(Candidate::Hint);
         };
-        state.out.insert(block);
+        state.reserved.insert(block);
         Some(Candidate::Free(block))
     }
 
-    /// Takes the last hint, if that is still `block` and its page says that it is free. An error
+    /// Reserves the last hint, if that is still `block` and its page says that it is free. An error
     /// costs the hint.
     fn take_hint(&self, block: u32) -> Result<bool> {
         let pin = self.pool.pin(self.page(block));
-        let mut state = self.blocks.state.lock();
+        let mut state = self.free_pages.state.lock();
         if state.hints.last() != Some(&block) {
             return Ok(false);
         }
         state.hints.pop();
-        // No attempt to take it out of the tree has begun, and nobody uses a hint without the lock:
-        // what the page says now holds.
+        // No deletion of the page has begun, and hints are used under the lock only: what the page
+        // says now holds.
         let free = says_free(&pin?);
         if free {
-            state.out.insert(block);
+            state.reserved.insert(block);
         }
         Ok(free)
     }
 
-    /// Grows the file, unless another has while this waited for its turn.
+    /// Extends the file, unless another thread did so while this one waited.
     fn grow(&self) -> Result<()> {
-        let _turn = self.blocks.growth.lock();
+        let _turn = self.free_pages.growth.lock();
         {
-            let mut state = self.blocks.state.lock();
+            let mut state = self.free_pages.state.lock();
             if !state.ready.is_empty() && !broken("growth-turn") {
                 return Ok(());
             }
@@ -233,34 +234,34 @@ impl Tree {
         }
         let count = (self.pool.blocks(self.file) / 16).clamp(1, 64);
         let grown = self.pool.extend(self.file, count);
-        let mut state = self.blocks.state.lock();
+        let mut state = self.free_pages.state.lock();
         state.growing = false;
         let first = grown?.0;
         state.ready.extend((first..first + count).rev());
         Ok(())
     }
 
-    /// Vacuum met a block that holds nothing: unless it is spoken for it is free from now on.
+    /// Vacuum met a page that holds nothing. It becomes free unless a change has claimed it.
     pub(crate) fn found_free(&self, block: u32) -> Result<()> {
         let pin = self.pool.pin(self.page(block))?;
-        let mut state = self.blocks.state.lock();
-        // While the file grows, the new blocks are in none of the sets, and yet spoken for.
+        let mut state = self.free_pages.state.lock();
+        // While the file grows, the new blocks are in none of the sets, although they are claimed.
         let growing = state.growing && !broken("r6-growing");
         if growing || FreePages::is_claimed(&state, block) {
             return Ok(());
         }
-        // Nobody can be about to use a block that is in none of the sets, so what the page says now
-        // holds.
+        // No change can be about to use a block that is in none of the sets, so what the page says
+        // now holds.
         if says_free(&pin) {
             state.ready.push(block);
         }
         Ok(())
     }
 
-    /// Writes the free blocks down for the next process; returns how many there are.
+    /// Writes the list of free blocks for the next process. Returns how many there are.
     pub(crate) fn save_free(&self) -> Result<u32> {
         let mut free: Vec<u32> = {
-            let state = self.blocks.state.lock();
+            let state = self.free_pages.state.lock();
             let pending = state.pending.iter().map(|(_, block)| *block);
             state.ready.iter().chain(&state.hints).copied().chain(pending).collect()
         };
@@ -270,7 +271,7 @@ impl Tree {
         Ok(free.len() as u32)
     }
 
-    /// Writes down which blocks are free, as far as they have room.
+    /// Stores the list of free blocks in the meta page, as far as it has space.
     pub(crate) fn store_free(&self, free: &[u32]) -> Result<()> {
         let pin = self.pool.pin(self.page(0))?;
         let mut mtr = Mtr::new(&self.pool);
@@ -288,7 +289,7 @@ impl Tree {
     }
 }
 
-/// Is this a page that was given back, or never written?
+/// Is this a deleted page, or one that was never written?
 fn says_free(pin: &Pin) -> bool {
     let page = pin.shared();
     is_zero(page.bytes()) || kind(page.bytes()) == Some(PageKind::BtreeFree)

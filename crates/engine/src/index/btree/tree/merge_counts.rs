@@ -9,12 +9,10 @@
 
 use rightlink_env::sync::{AtomicU64, Ordering};
 
-/// Counters of merges: pages share them, by number.
+/// Number of counters; pages share them by block number.
 const BUCKETS: usize = 64;
 
-/// How often pages have taken entries of their left siblings in. Whoever remembers a page asks
-/// whether that has happened to it since; pages that share a counter look as if it had happened to
-/// each.
+/// How often pages have taken in entries of their left siblings.
 pub(crate) struct MergeCounts([AtomicU64; BUCKETS]);
 
 impl Default for MergeCounts {
@@ -28,17 +26,17 @@ impl MergeCounts {
         &self.0[block as usize % BUCKETS]
     }
 
-    /// The page at `block` takes entries of its left sibling in; called before anybody can see it.
+    /// The page at `block` takes in entries of its left sibling. Called before that is visible.
     pub(crate) fn record_merge_into(&self, block: u32) {
         self.bucket(block).fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A number that rises whenever the page at `block` takes entries in.
+    /// A number that rises whenever the page at `block` takes in entries.
     pub(crate) fn received_by(&self, block: u32) -> u64 {
         self.bucket(block).load(Ordering::SeqCst)
     }
 
-    /// MergeCounts into all pages.
+    /// Merges into all pages.
     #[cfg(test)]
     pub(crate) fn all(&self) -> u64 {
         self.0.iter().map(|bucket| bucket.load(Ordering::SeqCst)).sum()

@@ -43,33 +43,32 @@ impl Default for TreeOptions {
     }
 }
 
-/// An open B-link tree. Cheap to clone; all clones are one tree, and a file has one tree open at a
-/// time.
+/// An open B-link tree. It is cheap to clone; all clones are one tree. A file is open as one tree
+/// at a time.
 #[derive(Clone)]
 pub struct BTree(pub(super) Arc<Tree>);
 
-/// What all clones share.
+/// The state that all clones share.
 pub(crate) struct Tree {
     pub(super) pool: Arc<BufferPool>,
     pub(super) file: FileId,
     pub(super) options: TreeOptions,
     pub(super) switches: Switches,
-    /// Level and block of the root when it was last looked up. An old root is as good a start as
-    /// any.
+    /// Level and block of the root when it was last read. An old root is a valid start.
     pub(super) root: AtomicU64,
-    pub(super) blocks: FreePages,
+    pub(super) free_pages: FreePages,
     pub(super) registrations: Registrations,
-    /// The rightmost leaf, if keys were appended to it lately; 0: none. Only a guess (R6).
+    /// The rightmost leaf, if keys were appended to it recently; 0: none. A guess (R6).
     pub(super) rightmost: AtomicU32,
-    /// Cycle id of the vacuum under way, 0: none. Splits stamp it on both pages.
+    /// Cycle id of the running vacuum, 0: none. Splits stamp it on both pages.
     pub(super) cycle: AtomicU32,
-    /// Whose rows the entries are.
+    /// The heap that the entries point to.
     pub(super) heap: OnceLock<Arc<dyn DeadRows>>,
-    /// Full leaves since one had a dead row that the heap was asked about.
+    /// Full leaves since the heap last named a dead row.
     pub(super) futile_asks: AtomicU32,
-    /// MergeCounts so far, by the page that took another one in.
+    /// Merges so far, counted by the page that took entries in.
     pub(super) merges: MergeCounts,
-    /// One vacuum at a time, and the cycle id of the last one.
+    /// Held during a vacuum; the cycle id of the last one.
     pub(super) vacuum: Mutex<u32>,
 }
 
@@ -92,18 +91,18 @@ impl BTree {
             options,
             switches: Switches::new(Optimisations::ALL),
             root: AtomicU64::new(0),
-            blocks: FreePages::default(),
+            free_pages: FreePages::default(),
             registrations: Registrations::default(),
             rightmost: AtomicU32::new(0),
             cycle: AtomicU32::new(0),
             heap: OnceLock::new(),
             futile_asks: AtomicU32::new(0),
             merges: MergeCounts::default(),
-            // The log has grown since the ids that the last process stamped on pages.
+            // The log has grown since the last process stamped ids on pages.
             vacuum: Mutex::new(pool.wal().end().0 as u32),
         };
         let meta = tree.refresh_root()?;
-        tree.blocks.hint(&meta.free, pool.blocks(file));
+        tree.free_pages.set_hints(&meta.free, pool.blocks(file));
         Ok(BTree(Arc::new(tree)))
     }
 
@@ -112,7 +111,7 @@ impl BTree {
         self.0.file
     }
 
-    /// From now on operations use these optimisations, for measuring; all of them at first.
+    /// Operations use these optimisations from now on; a new tree uses all.
     pub fn optimise(&self, set: Optimisations) {
         self.0.switches.set(set);
     }
@@ -152,16 +151,16 @@ impl Tree {
 
     pub(super) fn set_root(&self, block: u32, level: u8) {
         let word = u64::from(level) << 32 | u64::from(block);
-        // Roots only rise; a slow reader of the meta page must not bring an old one back.
+        // The root only rises: a slow reader of the meta page must not restore an old one.
         self.root.fetch_max(word, Ordering::AcqRel);
     }
 
-    /// Bytes of a page that are not to be used (tests make pages small).
+    /// Bytes of a page that stay unused (tests make pages small).
     pub(super) fn unused_bytes(&self) -> usize {
         PAGE_SIZE - self.options.capacity
     }
 
-    /// Most bytes of a posting list in this tree: many lists to a page, small ones included.
+    /// Largest posting list of this tree, in bytes: many lists fit on a page, small pages included.
     pub(crate) fn list_bytes(&self) -> usize {
         posting::MAX_BYTES.min(self.options.capacity / 6)
     }

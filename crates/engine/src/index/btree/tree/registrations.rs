@@ -11,18 +11,18 @@
 use rightlink_env::points::broken;
 use rightlink_env::sync::{AtomicU64, Mutex, Ordering};
 
-/// How many descents register without meeting each other.
+/// How many operations register without contention.
 const SLOTS: usize = if cfg!(feature = "shuttle") { 4 } else { 32 };
 
-/// Descents under way (R6): each holds the number of the moment it began.
+/// Operations under way (R6). Each holds the number of the moment it began.
 ///
-/// An operation may register while it is registered, and reads pages all the while: so nobody ever
-/// waits for a slot. Who finds none goes on a list.
+/// An operation may register while it is registered, and reads pages meanwhile. So registering
+/// never waits for a slot: an operation that finds none goes on a list.
 pub(crate) struct Registrations {
     /// Moments so far; 0 in a slot means that it is unused.
     now: AtomicU64,
     slots: [Slot; SLOTS],
-    /// Moments of those beyond the slots.
+    /// Moments of operations that found no slot.
     overflow: Mutex<Vec<u64>>,
 }
 
@@ -36,13 +36,13 @@ impl Default for Registrations {
     }
 }
 
-/// A registered descent; ends when dropped.
+/// A registered operation. It ends when this is dropped.
 pub(crate) struct Registration<'a>(RegisteredIn<'a>);
 
-/// Where a descent is registered.
+/// Where an operation is registered.
 enum RegisteredIn<'a> {
     Slot(&'a AtomicU64),
-    /// On the list, with this number.
+    /// In the overflow list, with this number.
     Overflow(&'a Mutex<Vec<u64>>, u64),
 }
 
@@ -58,7 +58,7 @@ impl Drop for Registration<'_> {
 #[cold]
 fn leave_overflow(overflow: &Mutex<Vec<u64>>, began: u64) {
     let mut overflow = overflow.lock();
-    // Equal numbers are one as good as the other.
+    // Equal numbers are interchangeable.
     let at = overflow.iter().position(|at| *at == began);
     overflow.swap_remove(at.expect("each is on the list until it ends"));
 }
@@ -68,12 +68,12 @@ thread_local! {
 }
 
 impl Registrations {
-    /// Registers a descent. Waits for nobody.
+    /// Registers an operation, without waiting.
     pub(crate) fn register(&self) -> Registration<'_> {
         let home = HOME.get();
         for at in home..home + SLOTS {
             let slot = &self.slots[at % SLOTS].0;
-            // Only one that looks unused is written to: its owner may be busy next to it.
+            // Only a slot that looks unused is written to: another thread may use the cache line.
             if at != home && slot.load(Ordering::Relaxed) != 0 {
                 continue;
             }
@@ -90,20 +90,20 @@ impl Registrations {
     #[cold]
     fn register_overflow(&self) -> Registration<'_> {
         let mut overflow = self.overflow.lock();
-        // Read under the lock: who asks for the oldest either finds this on the list, or had the
-        // lock before, and what it takes for free was out of the tree by then.
+        // Read under the lock. A thread that computes the oldest moment either finds this one in
+        // the list, or had the lock before; what it frees had left the tree by then.
         let now = self.now.load(Ordering::SeqCst);
         overflow.push(now);
         Registration(RegisteredIn::Overflow(&self.overflow, now))
     }
 
-    /// Ends a moment and returns its number: descents that begin from now on have a later one.
+    /// Ends a moment and returns its number. Operations that begin from now on have a later one.
     pub(crate) fn advance(&self) -> u64 {
         self.now.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// A page freed under a number below this can be seen by no descent. Only for pages that were
-    /// freed before this is called.
+    /// No operation can know a page that was freed under a number below this. This holds for pages
+    /// that were freed before the call.
     pub(crate) fn oldest(&self) -> u64 {
         let now = self.now.load(Ordering::SeqCst);
         let slots = self.slots.iter().map(|slot| slot.0.load(Ordering::SeqCst));

@@ -20,10 +20,10 @@ use crate::index::btree::search::{LatchedPage, OtherLatches, PageMatch, SearchTa
 use crate::index::btree::tree::Tree;
 use crate::wal::RecordKind;
 
-/// Percent of a page at which the removal of a row merges it.
+/// Percent of a page in use at which a removal merges it.
 const SPARSE_PERCENT: usize = 25;
 
-/// Entries on their way out.
+/// A removal of entries of pruned rows.
 struct DeadRemoval<'a, 'e> {
     entries: &'a [IndexEntry<'e>],
     check: &'a mut dyn FnMut(RowId) -> bool,
@@ -55,7 +55,8 @@ impl Tree {
                     let empty = Node::open(mtr.bytes(held)).is_ok_and(|node| node.count == 0)
                         && self.uses(Optimisations::MERGING);
                     mtr.commit(RecordKind::IndexDelete, xid)?;
-                    // Once on the way down, and once more at the end, when any partner will do.
+                    // The merge is tried when the page becomes sparse, and again when it is empty
+                    // and any sibling will do.
                     if after && !before || empty {
                         self.merge_underfull(block)?;
                     }
@@ -69,7 +70,7 @@ impl Tree {
         }
     }
 
-    /// Has the page become so empty that merging it at once is worth a descent?
+    /// Is the page so empty that merging it now is worth a descent?
     pub(crate) fn is_sparse(&self, mtr: &Mtr<'_>, held: Held) -> bool {
         let node = Node::open(mtr.bytes(held));
         node.is_ok_and(|node| {
@@ -115,7 +116,7 @@ impl Tree {
         Ok(removal.removed)
     }
 
-    /// The leaf that takes the entry: the one at `block`, if the guess is right.
+    /// The leaf that takes the entry: the one at `block`, if that guess is right.
     fn leaf_for(&self, entry: &IndexEntry<'_>, block: u32, reads: bool) -> Result<Option<Pin>> {
         let key = TreeKey::new(entry.key, entry.row);
         match self.try_hinted_leaf(block, SearchTarget::At(&key)) {
@@ -124,8 +125,8 @@ impl Tree {
         }
     }
 
-    /// Removes those of the entries in `range` that belong on the leaf. Returns the first one that
-    /// does not and the leaf's right link; nothing if the leaf does not take the first.
+    /// Removes those of the entries in `range` that belong on the leaf. Returns the first entry
+    /// that belongs elsewhere, and the right link; `None` if the leaf does not take the first.
     fn remove_from_leaf(
         &self,
         pin: Pin,
@@ -157,13 +158,13 @@ impl Tree {
     }
 }
 
-/// What a leaf has of the entries to remove.
+/// The entries to remove that a leaf has.
 struct LeafRemovals {
     /// The first entry that belongs elsewhere.
     next: usize,
-    /// Rows to take out, by entry and place in it.
+    /// Rows to remove.
     places: Vec<RowPosition>,
-    /// What becomes of entries that the index will not have afterwards.
+    /// The outcome for entries that the index will not have afterwards.
     traces: Vec<(usize, Trace)>,
 }
 

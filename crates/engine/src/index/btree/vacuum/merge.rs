@@ -1,21 +1,16 @@
-//! Giving back a page: its keys, if any, go to its right sibling, and it leaves parent and
-//! siblings.
+//! Merges a page into its right sibling and deletes it.
 //!
-//! A page that has become underfull goes into its right sibling, or takes in its left one, if the
-//! page that comes out keeps a fifth free: enough that the next insertions do not split it again.
-//! When that leaves the parent underfull, the parent is next.
+//! One record covers it, under the latches of the left sibling, the page, the right sibling and
+//! the parent; nothing is left to finish after a crash. An underfull page is merged into its right
+//! sibling, or its left sibling into it, if the result keeps a fifth of the page free. A parent
+//! that becomes underfull is next. The last child of a parent has its right sibling under another
+//! parent: its left sibling is merged into it; an only child first has its parent merged.
 //!
-//! One record does it all, under the latches of the left sibling, the page, the right sibling and
-//! the parent: there is no half-dead page in between, and nothing to finish after a crash. The
-//! right sibling takes over the low fence, so keys move only right (R5). Both pages must have the
-//! same parent page. A page that is the last child there has its right sibling under another one:
-//! it takes in its left sibling instead, also a full one if it is empty itself; if it is the only
-//! child, the parent is first merged into its own right neighbour.
-//!
-//! Invariants: never the root, never the rightmost page of a level; refused when the right sibling,
-//! encoded again, would not fit. The page is reused only when every descent that might know it has
-//! ended (R6).
+//! Invariants: the right sibling takes over the low fence, so keys move only right (R5). Both
+//! pages have the same parent. Never the root, never the rightmost page of a level. The page is
+//! reused only when every operation that might know it has ended (R6).
 //! Does not do: choose pages (`vacuum`).
+//! PostgreSQL: `_bt_pagedel`, which deletes empty pages only, in two stages (Lanin and Shasha).
 
 use crate::buffer::{Held, Mtr, Pin};
 use crate::config::PAGE_SIZE;
@@ -34,10 +29,10 @@ use crate::wal::RecordKind;
 use rightlink_env::points::broken;
 use rightlink_env::sync::Ordering;
 
-/// What became of an attempt.
+/// The result of an attempt to merge a page away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MergeOutcome {
-    /// The page is free; this parent has become underfull, if any.
+    /// The page is free. This parent has become underfull.
     Merged(Option<u32>),
     /// It stays.
     Kept,
@@ -45,7 +40,7 @@ pub(crate) enum MergeOutcome {
     OnlyChild(u32),
 }
 
-/// What was seen of a page before anything was latched.
+/// A page as it was read before anything was latched.
 struct MergeCandidate {
     block: u32,
     level: u8,
@@ -75,12 +70,12 @@ fn free_image(level: u8, cycle: u32, right: u32) -> [u8; PAGE_SIZE] {
     image
 }
 
-/// Percent of a page that is underfull with that much or less.
+/// A page is underfull with at most so many percent in use.
 const UNDERFULL_PERCENT: usize = 40;
-/// Percent of a page that must stay free when two are merged that hold something.
+/// So many percent of a page must stay free when two pages with entries are merged.
 const MIN_FREE_PERCENT: usize = 20;
 
-/// Does the page hold nothing that another page would have to find room for?
+/// Has the page no entry that another page would have to take?
 fn is_bare(node: &Node<&[u8; PAGE_SIZE]>) -> bool {
     node.count <= usize::from(!node.is_leaf())
 }
@@ -100,7 +95,7 @@ impl Tree {
         Ok(node.is_ok_and(|node| node.is_leaf() && self.is_underfull(&node)))
     }
 
-    /// Is this the page that was seen, still mergeable?
+    /// Is this still the page that was read, and may it be merged?
     fn unchanged(&self, page: &[u8; PAGE_SIZE], candidate: &MergeCandidate) -> bool {
         Node::open(page).is_ok_and(|node| {
             node.level == candidate.level
@@ -111,21 +106,21 @@ impl Tree {
         })
     }
 
-    /// Gives back the page at `block` if it is an empty leaf, or an inner page with one child, or
-    /// fits into its right sibling.
+    /// Deletes the page at `block`, if it is an empty leaf or an inner page with one child, or its
+    /// entries fit into its right sibling.
     pub(crate) fn delete_page(&self, block: u32) -> Result<bool> {
         let _registered = self.registrations.register();
         self.delete_page_at(block, 0)
     }
 
-    /// Merges an underfull page with a neighbour: into the right one, else the left one into it.
+    /// Merges an underfull page into its right sibling, else its left sibling into it.
     pub(crate) fn merge_underfull(&self, block: u32) -> Result<bool> {
         let _registered = self.registrations.register();
         Ok(self.delete_page_at(block, 0)? || self.merge_left_sibling(block, 0)?)
     }
 
-    /// Gives back a page of `level`. Each level is tried a bounded number of times; the height
-    /// bounds the recursion.
+    /// Deletes a page of `level`. Each level is tried a bounded number of times; the height bounds
+    /// the recursion.
     fn delete_page_at(&self, block: u32, level: u8) -> Result<bool> {
         let parent = match self.merge(block)? {
             MergeOutcome::Kept => return Ok(false),
@@ -162,8 +157,8 @@ impl Tree {
 
     fn merge(&self, block: u32) -> Result<MergeOutcome> {
         let mut state = RetryState::default();
-        // A vacuum that passes meets a free page that is in no list yet.
-        let _leaving = self.blocks.leaving(block);
+        // A vacuum may meet the free page before it is in any list.
+        let _deletion = self.free_pages.begin_deletion(block);
         loop {
             match self.try_merge(block)? {
                 Ok(merged) => return Ok(merged),
@@ -243,7 +238,7 @@ impl Tree {
         Ok(Ok(MergeOutcome::Merged(sparse.then_some(parent_block))))
     }
 
-    /// The right page with the left one's entries and low fence; `None` if that does not fit.
+    /// The right page with the left page's entries and low fence; `None` if that does not fit.
     fn merged_image(
         &self,
         mtr: &Mtr<'_>,
@@ -294,7 +289,7 @@ impl Tree {
         let (Ok(kept), Ok(gone)) = (kept, gone) else {
             return Err(self.corrupt(mtr.id(parent).block.0, "a downlink is damaged"));
         };
-        // What was here is to the right: a vacuum under way that comes here follows it there (R5).
+        // The entries are to the right now: a running vacuum that comes here follows them (R5).
         let cycle = match broken("r5-merge-cycle") {
             true => 0,
             false => self.cycle.load(Ordering::SeqCst),
@@ -308,7 +303,8 @@ impl Tree {
         mtr.page(parent).put_u32(kept.start, candidate.right);
         edit::remove_entry(&mut mtr.page(parent), next, &gone);
         let sparse = Node::open(mtr.bytes(parent)).is_ok_and(|node| self.is_underfull(&node));
-        // Before anybody sees it: a vacuum under way is not to stop at a page that took entries in.
+        // This is counted before the change is visible: a running vacuum must not stop at a page
+        // that took entries in.
         self.merges.record_merge_into(if broken("r5-receiver") {
             candidate.block
         } else {
@@ -317,7 +313,7 @@ impl Tree {
         mtr.commit(RecordKind::IndexUnlink, Xid::NONE)?;
         rightlink_env::points::hit("btree.merge.unlinked");
         let at = self.registrations.advance();
-        self.blocks.freed(at, candidate.block);
+        self.free_pages.freed(at, candidate.block);
         Ok(sparse)
     }
 }

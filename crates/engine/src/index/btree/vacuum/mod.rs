@@ -1,41 +1,22 @@
-//! One pass over all pages in physical order: dead entries leave, then empty pages, then underfull
-//! ones go into their neighbours.
+//! Vacuum: one pass over all pages in physical order removes the entries of dead rows; then empty
+//! pages are deleted and underfull ones merged.
 //!
-//! A page that splits during the pass may send entries to a block that the pass has left behind.
-//! Every split stamps the pass's cycle id on both halves; when a page with the current id has a
-//! right link to a lower block, the pass follows it (R5). The splitter reads the id after it has
-//! latched the new page, so a pass that saw that block before the split is a pass whose id the
-//! splitter sees.
+//! A split may send entries to a block that the pass has left behind. Every split stamps the
+//! pass's cycle id on both halves, and the pass follows a right link from such a page to a lower
+//! block (R5). A pass may run in parts, ranges of blocks, by several threads. A part follows links
+//! to all blocks but those of its own range that are still to come; that a page is visited twice
+//! does no harm.
+//! A part remembers the pages that it followed from, and stops at one of them that has taken in no
+//! entries since. That is enough: such a page has the low fence that it had when it was visited,
+//! so an entry that is right of it now was there or right of it then. README.md gives the whole
+//! argument.
 //!
-//! The last blocks are those that the file has after the last visit, not those that it had when
-//! reading ahead met its end: a split right of the pass may have sent entries to a block in
-//! between, and nothing is followed there, since it is still to come.
-//!
-//! A pass may be done in parts, ranges of blocks, by several threads. A part cannot know how far
-//! the others are, so it follows to every block but those of its own range that it will still come
-//! to; that a page is visited twice does no harm, but that its entries may be counted twice.
-//!
-//! A chain of such pages may be as long as all splits since the pass began, and each of its pages a
-//! place to follow it from. So a part remembers the pages that it followed from, and stops at one
-//! of them unless that has taken in its left sibling, or entries of it, since it was visited. That
-//! suffices:
-//! - Who follows links for an entry comes only to pages whose low fence is not above its key: along
-//!   the chain the next low fence is the high key that was passed, fences move only down, and a
-//!   free page leads to the one that took over its low fence.
-//! - A page that took nothing in has the low fence that it had when it was visited. So the entry,
-//!   whose key is not below that, was there or right of there, then: it left, or was followed.
-//! - A page that was free when it was visited stays so, and leads where it led: the pass was
-//!   registered before anybody could stamp its id on a page that became free (R6).
-//!
-//! Other merges do not matter, nor does that of the page itself into its right sibling: its own
-//! entries were visited, and whatever went there past it was merged into that sibling, which knows.
-//! (The left sibling does not say what a page took in. It may be split, its upper half merged into
-//! the page, and the page is right of the same sibling again.)
-//!
-//! Invariants: a page without dead entries is latched shared only; what is removed under the
-//! exclusive latch was judged dead by the same bytes. Row ids in the dead set are not reused before
-//! the pass has ended (R3).
-//! Does not do: decide which rows are dead; two passes at once.
+//! Invariants: a page without dead entries is latched shared only. What is removed under the
+//! exclusive latch was found dead in the same bytes. Row ids of the dead set are not reused before
+//! the pass has ended (R3). The pass is registered before any page can be freed under its cycle id
+//! (R6).
+//! Does not do: decide which rows are dead; run two passes at once.
+//! PostgreSQL: `btvacuumscan`, `btvacuumpage`.
 
 mod delete;
 mod merge;
@@ -59,7 +40,7 @@ use crate::page::PageKind;
 use crate::page::header::{KIND, is_zero, u32_at};
 use crate::wal::RecordKind;
 
-/// Pages that a part remembers, twice this many at most: 2 MiB.
+/// Pages that a part remembers; up to twice this many, 2 MiB.
 const REMEMBERED: usize = 1 << 14;
 
 /// The cycle id is valid while this lives.
@@ -71,23 +52,23 @@ impl Drop for CycleGuard<'_> {
     }
 }
 
-/// A pass under way.
+/// A vacuum pass.
 pub(crate) struct VacuumPass<'a> {
     tree: &'a Tree,
-    /// Blocks of each part; the last one goes on to the end of the file, wherever that will be.
+    /// Blocks of each part. The last part goes on to the end of the file, wherever that will be.
     parts: Vec<Range<u32>>,
     found: Mutex<VacuumFindings>,
-    /// A page that is merged while the pass runs says where its keys went, until it is used again:
-    /// not before all parts have been done (R6).
+    /// A page that is merged during the pass tells where its keys went, until it is reused: not
+    /// before all parts are done (R6).
     registered: Mutex<Option<Registration<'a>>>,
-    // Before the turn: no other pass has begun when the id is taken back.
+    // Dropped before the turn: no other pass has begun when the id is cleared.
     cycle_is_valid: CycleGuard<'a>,
     turn: MutexGuard<'a, u32>,
-    /// Blocks that the meta page names and nobody has asked for.
+    /// Free-block hints when the pass began.
     hints: Vec<u32>,
 }
 
-/// What parts found.
+/// What the parts found.
 #[derive(Default)]
 struct VacuumFindings {
     stats: VacuumStats,
@@ -95,7 +76,7 @@ struct VacuumFindings {
     underfull: Vec<u32>,
 }
 
-/// A part under way.
+/// One part of a pass.
 struct PassPart<'a> {
     tree: &'a Tree,
     cycle: u32,
@@ -106,17 +87,17 @@ struct PassPart<'a> {
     leaf: LeafRows,
 }
 
-/// Memory for what is read of a leaf, for the next one.
+/// The rows of a leaf. The memory is kept for the next leaf.
 #[derive(Default)]
 struct LeafRows {
     rows: Vec<RowId>,
     dead: Vec<bool>,
-    /// How many rows each entry has, where there are posting lists.
+    /// How many rows each entry has, up to the last posting list.
     counts: Vec<usize>,
 }
 
-/// Pages that were visited and followed from. Those that were met longest ago are forgotten where
-/// there are too many; that costs a visit.
+/// Pages that were visited and followed from. If there are too many, the oldest are forgotten; that
+/// costs a visit.
 #[derive(Default)]
 struct FollowedPages {
     lately: BTreeMap<u32, PageVisit>,
@@ -126,7 +107,7 @@ struct FollowedPages {
 /// The visit of a page.
 #[derive(Clone, Copy)]
 struct PageVisit {
-    /// Merges into the page that had been made before.
+    /// Merges into the page before the visit.
     merges: u64,
     /// Entries that stayed.
     live: u64,
@@ -145,10 +126,10 @@ impl FollowedPages {
     }
 }
 
-/// A leaf, judged.
+/// What a visit found on a leaf.
 struct LeafVerdict {
     count: usize,
-    /// Dead rows, by entry and place in it.
+    /// The dead rows.
     dead: Vec<RowPosition>,
     /// Right link to follow, if the page was split during this pass.
     follow: Option<u32>,
@@ -161,7 +142,8 @@ impl Tree {
     pub(crate) fn begin_delete(&self, parts: usize) -> VacuumPass<'_> {
         let mut turn = self.vacuum.lock();
         *turn = turn.wrapping_add(1).max(1);
-        // First: what is merged under the new id is not used again before the pass is over (R6).
+        // Registered first: a page that is merged under the new id is not reused before the pass is
+        // over (R6).
         let early = (!broken("r6-registered")).then(|| self.registrations.register());
         self.cycle.store(*turn, Ordering::SeqCst);
         hit("btree.vacuum.begun");
@@ -174,7 +156,7 @@ impl Tree {
             registered,
             cycle_is_valid: CycleGuard(&self.cycle),
             turn,
-            hints: self.blocks.hints(),
+            hints: self.free_pages.hints(),
         }
     }
 }
@@ -247,9 +229,9 @@ impl PassPart<'_> {
                 between(1)?;
             }
             drop(stream);
-            // Looking ahead, the stream may have met the end of the file when the last visits were
-            // still to come, and the pages that grew there since are to come as well. Those that
-            // grow from now on get nothing that was not visited.
+            // The stream looks ahead, so it may have met the end of the file before the last
+            // visits. Pages that grew since then must be visited, too; pages that grow from now on
+            // get nothing that was not visited.
             if next >= end.min(tree.pool.blocks(tree.file)) || broken("r5-end") {
                 return Ok(());
             }
@@ -264,7 +246,7 @@ impl PassPart<'_> {
         }
     }
 
-    /// A block, and what its page sent to blocks that may have been passed.
+    /// Visits a block, and the pages that it sent entries to, if those may have been passed.
     fn visit_chain(&mut self, pin: Pin, start: u32, is_dead: IsDead<'_>) -> Result<()> {
         hit("btree.vacuum.visit");
         let mut follow = self.visit(pin, start, is_dead)?;
@@ -278,7 +260,7 @@ impl PassPart<'_> {
             }
             follow = self.visit(self.tree.pin_linked(block)?, block, is_dead)?;
         }
-        // The next chain most likely leads here: remembered last, it is forgotten last.
+        // The next chain most likely leads here, so this page is forgotten last.
         if moves > 0
             && let Some(visit) = self.followed.get(start)
         {
@@ -293,7 +275,7 @@ impl PassPart<'_> {
         broken("r5-followed") || visit.merges == self.tree.merges.received_by(block)
     }
 
-    /// A page was visited with this result; remembered if it is followed from.
+    /// Records the visit of a page; the page is remembered if it is followed from.
     fn visited(&mut self, block: u32, visit: PageVisit, follow: Option<u32>) {
         let earlier = self.followed.get(block).map_or(0, |earlier| earlier.live);
         let live = &mut self.found.stats.live;
@@ -305,7 +287,7 @@ impl PassPart<'_> {
 
     fn visit(&mut self, pin: Pin, block: u32, is_dead: IsDead<'_>) -> Result<Option<u32>> {
         let damage = |what| Error::corrupt(self.tree.page(block), what);
-        // Read first: a merge that the page does not show is none of these.
+        // The counter is read first: it does not include a merge that the page does not show.
         let merges = self.tree.merges.received_by(block);
         let page = pin.shared();
         let bytes = page.bytes();
@@ -327,7 +309,7 @@ impl PassPart<'_> {
         let verdict = verdict.map_err(damage)?;
         drop(page);
         if self.hints.binary_search_by(|hint| block.cmp(hint)).is_ok() {
-            self.tree.blocks.in_use(block);
+            self.tree.free_pages.note_in_use(block);
         }
         let Some(mut verdict) = verdict else { return Ok(None) };
         if !verdict.dead.is_empty() {
@@ -335,7 +317,7 @@ impl PassPart<'_> {
             verdict = match self.remove(pin, version, verdict, is_dead)? {
                 Some(verdict) => verdict,
                 None if broken("r5-judged") => return Ok(None),
-                // Merged meanwhile: it says where its keys went.
+                // The page was merged meanwhile: it tells where its keys went.
                 None => return self.visit(self.tree.pin_linked(block)?, block, is_dead),
             };
         }
@@ -349,8 +331,8 @@ impl PassPart<'_> {
         Ok(verdict.follow)
     }
 
-    /// Removes what was judged dead; judges again under the latch if the page has changed since.
-    /// `None`: it is no leaf any more.
+    /// Removes the dead rows; they are found again if the page has changed. `None`: it is no leaf
+    /// any more.
     fn remove(
         &mut self,
         pin: Pin,
@@ -401,8 +383,8 @@ impl VacuumFindings {
         Ok(())
     }
 
-    /// Gives back empty leaves; one that was the last child of its parent may go when its siblings
-    /// have gone. If they stay, the left one moves into it, and a page is free all the same.
+    /// Deletes empty leaves. The last child of a parent may go when its siblings have gone. If they
+    /// stay, the left sibling is merged into it, and a page becomes free all the same.
     fn delete_empty_pages(&mut self, tree: &Tree, between: Between<'_>) -> Result<()> {
         let mut empty = std::mem::take(&mut self.empty);
         empty.sort_unstable();
@@ -436,7 +418,7 @@ impl VacuumFindings {
     }
 }
 
-/// Which entries of a leaf are dead; `None` for an inner page.
+/// Finds the dead rows of a leaf; `None` for an inner page.
 fn find_dead(
     tree: &Tree,
     page: &[u8; PAGE_SIZE],
@@ -468,7 +450,7 @@ impl LeafRows {
             let item = node.item(entry)?;
             self.rows.push(node.row_of(entry, &item));
             if node.is_list(entry) {
-                // Those before have one each.
+                // The entries before have one row each.
                 self.counts.resize(entry, 1);
                 node.append_list(&item, &mut self.rows)?;
                 self.counts.push(self.rows.len() - before);
@@ -479,7 +461,7 @@ impl LeafRows {
         Ok(())
     }
 
-    /// Dead rows, by entry and place in it.
+    /// The dead rows.
     fn dead_positions(&self) -> Vec<RowPosition> {
         let dead = (0..).zip(&self.dead).filter(|(_, dead)| **dead).map(|(row, _)| row);
         let mut places = Vec::with_capacity(self.rows.len() / 4);

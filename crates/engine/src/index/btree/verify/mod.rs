@@ -1,4 +1,4 @@
-//! Is it a B-link tree? Every check of the structure, with writers running or not.
+//! Checks of the structure, with writers running or not.
 //!
 //! | check | what |
 //! |---|---|
@@ -8,22 +8,20 @@
 //! | B4 B5 | neighbours share a fence and point at each other |
 //! | B6 B7 | a child is one level down and has the fences its downlinks say |
 //! | B8 | every page but the root has one downlink, or its left sibling is flagged |
-//! | B9 | no ring; every page is reached along its level |
-//! | B10 | no downlink to a free page, no half-dead page |
+//! | B9 B10 | no ring, all pages reached; no downlink to a free page, no half-dead page |
 //! | B11 | prefix and separators are what the fences say; the first inner entry has no key |
-//! | B12 | posting lists are on leaves, can be read, and their rows ascend |
-//! | B13 | no two live rows with one key (unique indexes, with an oracle) |
+//! | B12 B13 | posting lists can be read; no two live rows with one key (unique indexes) |
 //! | B14 | keys are found from the root |
-//! | B15 | no free page in a chain; no page outside |
-//! | B16 | bytes add up |
+//! | B15 B16 | no free page in a chain, no page outside; bytes add up |
 //!
-//! Online: two neighbours are compared under both latches, a child with its parent only while the
-//! parent's version stands still, and what seems lost is looked up again before it is reported. The
-//! walk is registered, so no page it knows is reused meanwhile.
+//! Siblings are compared under both latches, a child with its parent while the parent's version
+//! stands still. What seems lost is looked up again before it is reported. The walk is registered
+//! (R6).
 //!
-//! Invariants: reports, never panics and never fails on damage it can describe; an error is an I/O
-//! error.
-//! Does not do: compare with the heap (room `verify`).
+//! Invariants: damage that can be described is a finding, never a panic; an error is an I/O error.
+//! Does not do: compare with the heap (`crate::verify`). PostgreSQL: `amcheck`.
+
+mod page_checks;
 
 use rightlink_env::points::{self, broken};
 
@@ -35,20 +33,19 @@ use crate::index::Direction;
 use crate::index::am::{Finding, HeapOracle, Liveness, VerifyStats};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::meta;
-use crate::index::btree::page::node::{
-    Checked, HALF_DEAD, INCOMPLETE, Node, ROOT, common, is_node,
-};
+use crate::index::btree::page::node::{HALF_DEAD, INCOMPLETE, Node, ROOT, is_node};
 use crate::index::btree::page::tree_key::split_key;
 use crate::index::btree::search::SearchTarget;
 use crate::index::btree::search::prefetch::LeafPrefetch;
 use crate::index::btree::tree::Tree;
+use crate::index::btree::verify::page_checks::{PageFinding, check_node, compare_siblings};
 use crate::keycode::KeyRange;
 use crate::page::PageKind;
 use crate::page::header::KIND;
 
 type Page = Box<[u8; PAGE_SIZE]>;
 
-/// A page of the walk: a copy, and what the next step needs.
+/// A page of the walk, copied.
 struct PageCopy {
     block: u32,
     page: Page,
@@ -146,7 +143,7 @@ impl Verifier<'_> {
             if node.is_ok_and(|node| node.level == meta.level && node.left == 0) {
                 return Ok(true);
             }
-            // Since then the root may have split, and what was it have been merged away.
+            // The root may have split since, and the old root been merged away.
             let now = meta::parse(&copy_page(&pin));
             if now.is_ok_and(|now| now.root != meta.root) && !broken("verify-root") {
                 continue;
@@ -246,7 +243,8 @@ impl Verifier<'_> {
         self.prefetch.advance(self.tree, &rest, Direction::Forward);
     }
 
-    /// The page that a descent leads to; another one if that was merged before it could be copied.
+    /// The page that a descent leads to. If it was merged before it could be copied, the descent is
+    /// repeated.
     fn arrive(&self, target: SearchTarget<'_>, level: u8) -> Result<Option<PageCopy>> {
         let mut tries = 0;
         loop {
@@ -259,7 +257,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// The page has left the tree meanwhile: goes on where it ended.
+    /// The page has left the tree: the walk continues where it ended.
     fn rejoin(&mut self, here: &PageCopy, level: u8) -> Result<Option<PageCopy>> {
         let Some(high) = Node::open(&*here.page).ok().and_then(|node| node.high()) else {
             return Ok(None);
@@ -270,7 +268,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Everything about one page; false if it cannot be read on.
+    /// Checks one page; false if the walk cannot continue from it.
     fn page(&mut self, here: &PageCopy, level: u8) -> Result<bool> {
         let block = here.block;
         let node = match Node::open(&*here.page) {
@@ -330,7 +328,8 @@ impl Verifier<'_> {
 
     /// B14. A key that is not found may have been deleted: then it is not on its page either.
     fn find_again(&mut self, block: u32, key: &[u8]) -> Result<()> {
-        // Deleted before the search and back before the page is copied: over the next time.
+        // If it was deleted before the search and inserted again before the copy, the next attempt
+        // finds it.
         for _ in 0..8 {
             if self.is_found(block, key)? {
                 return Ok(());
@@ -384,7 +383,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Downlinks of an inner page, as long as it stands still.
+    /// Checks the downlinks of an inner page, while its version stands still.
     fn children(&mut self, block: u32) -> Result<()> {
         self.stats.inner += 1;
         for _ in 0..8 {
@@ -474,7 +473,8 @@ impl Verifier<'_> {
         Ok(None)
     }
 
-    /// All blocks: none outside the tree but free ones, every page of a level with a downlink.
+    /// Checks all blocks: none is outside the tree unless it is free, and every page of a level has
+    /// a downlink.
     fn blocks(&mut self) -> Result<()> {
         let tree = self.tree;
         let mut next = 0;
@@ -513,7 +513,7 @@ impl Verifier<'_> {
 
     /// Does a descent for its low fence arrive at this page, or has it left the tree?
     fn is_reached(&mut self, block: u32) -> Result<bool> {
-        // A page on the way that was merged between descent and copy is gone the next time.
+        // A page that was merged between descent and copy is gone at the next attempt.
         for _ in 0..8 {
             if self.arrives_at(block)? {
                 return Ok(true);
@@ -557,7 +557,8 @@ impl Verifier<'_> {
                 Ok(pin) => copy_page(&pin),
                 Err(error) => return self.record_corruption(error, "B5").map(|()| true),
             };
-            // A split or merge of the left sibling between the two copies is over the next time.
+            // A split or merge of the left sibling between the two copies is over at the next
+            // attempt.
             if Node::open(&*left).is_ok_and(|left| left.right == block) {
                 return Ok(true);
             }
@@ -565,9 +566,9 @@ impl Verifier<'_> {
         Ok(false)
     }
 
-    /// Is there a downlink to this page now, or is one still to come, or has the page left the
-    /// tree? Page, left sibling and parent are copied one after the other, and a split in between
-    /// makes each look wrong to the other: such a split is over the next time.
+    /// Has this page a downlink, or is one still to come, or has the page left the tree? Page, left
+    /// sibling and parent are copied one after the other. A split in between makes them disagree;
+    /// it is over at the next attempt.
     fn has_downlink(&mut self, block: u32) -> Result<bool> {
         for _ in 0..8 {
             if self.sees_downlink(block)? {
@@ -593,7 +594,7 @@ impl Verifier<'_> {
             Ok(None) => return Ok(self.tree.root().0 == block),
             Err(error) => return self.record_corruption(error, "B8").map(|()| true),
         };
-        // The parent may have been split, and its own parent not know it yet.
+        // The parent may have been split, and its own parent not have the downlink yet.
         for _ in 0..64 {
             let Ok(here) = Node::open(&*parent) else { return Ok(false) };
             if here.is_leaf() {
@@ -622,136 +623,4 @@ impl Verifier<'_> {
         }
         self.stats
     }
-}
-
-/// Where (`None`: the page at hand), which check, what.
-struct PageFinding {
-    block: Option<u32>,
-    check: &'static str,
-    what: String,
-}
-
-impl PageFinding {
-    fn new(block: Option<u32>, check: &'static str, what: impl Into<String>) -> PageFinding {
-        PageFinding { block, check, what: what.into() }
-    }
-}
-
-/// Two neighbours, the left one readable.
-fn compare_siblings(
-    block: u32,
-    left: &[u8; PAGE_SIZE],
-    right: &[u8; PAGE_SIZE],
-) -> Vec<PageFinding> {
-    let mut out: Vec<PageFinding> = Vec::new();
-    if right[KIND] == PageKind::BtreeFree as u8 {
-        return vec![PageFinding::new(None, "B15", "a free page in the chain of a level")];
-    }
-    let (Ok(left), Ok(right)) = (Node::open(left), Node::open(right)) else {
-        return vec![PageFinding::new(None, "P3", "a right link to something else than a page")];
-    };
-    if right.left != block {
-        out.push(PageFinding::new(
-            None,
-            "B5",
-            format!("its left link is {}, not {block}", right.left),
-        ));
-    }
-    if left.high().is_some_and(|high| high != right.low()) {
-        let what = "its low fence is not its left sibling's high key";
-        out.push(PageFinding::new(None, "B4", what));
-    }
-    if left.level != right.level {
-        out.push(PageFinding::new(None, "B6", "neighbours on different levels"));
-    }
-    out
-}
-
-/// What can be said about a page alone.
-fn check_node(node: &Node<&[u8; PAGE_SIZE]>) -> Vec<(&'static str, String)> {
-    let mut out: Vec<(&'static str, String)> = Vec::new();
-    let (low, high) = (node.low(), node.high());
-    if let Some(high) = &high {
-        if low >= *high {
-            out.push(("B3", "the fences are not in order".into()));
-        }
-        if node.left != 0 && node.prefix != common(&low, high) {
-            out.push(("B11", "the prefix is not what the fences share".into()));
-        }
-    }
-    if node.left != 0 && low.is_empty() {
-        out.push(("B11", "only a leftmost page has an empty low fence".into()));
-    }
-    if let Err(what) = check_items(node, &mut out) {
-        out.push(("P4", what.into()));
-        return out;
-    }
-    let mut last: Option<Vec<u8>> = None;
-    for i in 0..node.count {
-        let Ok(key) = node.key(i) else { continue };
-        let pivot = i == 0 && !node.is_leaf();
-        if last.as_ref().is_some_and(|last| *last >= key) {
-            out.push(("B2", format!("entry {i} is not above the one before")));
-        }
-        if !pivot && key < low {
-            out.push(("B3", format!("entry {i} is below the low fence")));
-        }
-        if high.as_ref().is_some_and(|high| key >= *high) {
-            out.push(("B3", format!("entry {i} is not below the high key")));
-        }
-        last = Some(last_key(node, i, key));
-        if high.as_ref().is_some_and(|high| last.as_ref() >= Some(high)) {
-            out.push(("B3", format!("rows of entry {i} are not below the high key")));
-        }
-    }
-    out
-}
-
-/// The key of the last row of an entry, of which `key` is that of the first.
-fn last_key(node: &Node<&[u8; PAGE_SIZE]>, i: usize, mut key: Vec<u8>) -> Vec<u8> {
-    let mut members = Vec::new();
-    if node.is_leaf() && node.is_list(i) && node.members(i, &mut members).is_ok() {
-        let end = key.len() - RowId::SIZE;
-        let last = members.last().expect("a list has rows").row;
-        key[end..].copy_from_slice(&last.to_bytes());
-    }
-    key
-}
-
-/// The items of a page: tags, overlaps, sums.
-fn check_items(
-    node: &Node<&[u8; PAGE_SIZE]>,
-    out: &mut Vec<(&'static str, String)>,
-) -> Checked<()> {
-    let mut spans = Vec::with_capacity(node.count);
-    for i in 0..node.count {
-        if node.is_list(i) && !node.is_leaf() {
-            out.push(("B12", format!("entry {i} is a posting list above the leaves")));
-        }
-        let item = node.item(i)?;
-        if node.is_leaf()
-            && node.is_list(i)
-            && let Err(what) = node.members(i, &mut Vec::new())
-        {
-            out.push(("B12", format!("entry {i}: {what}")));
-        }
-        if i == 0 && !node.is_leaf() && item.rem != 0 {
-            out.push(("B11", "the first entry of an inner page has a key".into()));
-        }
-        if item.rem < 4 && node.head(i) << (8 * item.rem as u32) != 0 {
-            out.push(("B11", format!("the head of entry {i} is not padded with zeroes")));
-        }
-        spans.push((item.start, item.end));
-    }
-    spans.sort_unstable();
-    if spans.windows(2).any(|pair| pair[0].1 > pair[1].0) {
-        out.push(("P4", "items overlap".into()));
-    }
-    let used: usize = spans.iter().map(|(start, end)| end - start).sum();
-    if used + node.garbage != node.special - node.upper {
-        let what =
-            format!("{} items of {used} bytes, {} free in between", node.count, node.garbage);
-        out.push(("B16", what));
-    }
-    Ok(())
 }

@@ -1,12 +1,12 @@
-//! Splitting a leaf without taking it apart.
+//! Fast split of the usual leaf: items are copied instead of decoded and encoded again.
 //!
 //! Most leaves that are split hold keys that differ early, without posting lists, payload or dead
-//! marks. Their heads tell the order and the separators, and items are copied as they are, or
+//! marks. Their heads tell order and separators, and their items are copied as they are, or
 //! without the first bytes where a half has a longer prefix.
 //!
-//! Invariants: what is not like that is left to `split`. Heads that ascend, with four bytes of key
-//! behind the prefix, prove that the keys ascend and that no two are equal.
-//! Does not do: leaves that grow at one end (`split_point`), latching, logging.
+//! Invariants: heads that ascend, with four bytes of key behind the prefix, prove that the keys
+//! ascend and that no two are equal. Any other leaf is left to `split`.
+//! Does not do: leaves that grow at one end (`split_point`), latch, log.
 
 use crate::config::PAGE_SIZE;
 use crate::ids::RowId;
@@ -17,11 +17,11 @@ use crate::index::btree::page::edit::{
 use crate::index::btree::page::node::{HAS_DEAD, HEAD, Node, SLOT, head_of};
 use crate::index::btree::page::posting::row_id_of;
 
-/// Least bytes of a tree key behind the prefix: a head that has no part of the row id.
-const LEAST: usize = HEAD + RowId::SIZE;
+/// Least bytes of a tree key behind the prefix: the head then holds no part of the row id.
+const MIN_KEY_BYTES: usize = HEAD + RowId::SIZE;
 
-/// An entry of a plain leaf: its head, and where on the page the bytes behind it are, unless it is
-/// the new one.
+/// An entry of a plain leaf: its head, and the place of the bytes behind it on the page, unless it
+/// is the new entry.
 struct ItemSpan {
     head: u32,
     start: u16,
@@ -34,7 +34,7 @@ impl ItemSpan {
     }
 }
 
-/// How a plain leaf is split.
+/// A plan to split a plain leaf.
 pub(crate) struct FastSplit {
     item_spans: Vec<ItemSpan>,
     /// Position of the new entry.
@@ -47,8 +47,8 @@ pub(crate) struct FastSplit {
     prefix: usize,
 }
 
-/// The entries of `node`, and `new` in front of the one that it is put before; `None` unless all
-/// are plain and their heads ascend.
+/// The entries of `node`, with `new` in front of entry `pos`. `None`: not all are plain, or their
+/// heads do not ascend.
 fn item_spans(node: &Node<&[u8; PAGE_SIZE]>, pos: usize, new: ItemSpan) -> Option<Vec<ItemSpan>> {
     let mut item_spans = Vec::with_capacity(node.count + 1);
     let mut new = Some(new);
@@ -57,7 +57,7 @@ fn item_spans(node: &Node<&[u8; PAGE_SIZE]>, pos: usize, new: ItemSpan) -> Optio
             item_spans.extend(new.take());
         }
         let item = node.item(i).ok()?;
-        if item.tags != 0 || item.rem < LEAST {
+        if item.tags != 0 || item.rem < MIN_KEY_BYTES {
             return None;
         }
         let (start, len) = (item.rest as u16, item.rest_len() as u16);
@@ -66,7 +66,7 @@ fn item_spans(node: &Node<&[u8; PAGE_SIZE]>, pos: usize, new: ItemSpan) -> Optio
     item_spans.is_sorted_by(|a, b| a.head < b.head).then_some(item_spans)
 }
 
-/// First entry of the right half, and the bytes of its head that the one before shares.
+/// The first entry of the right half, and how many bytes of its head the entry before shares.
 fn middle(item_spans: &[ItemSpan], tolerance: usize) -> (usize, usize) {
     let total: usize = item_spans.iter().map(ItemSpan::size).sum();
     let points = || {
@@ -86,9 +86,9 @@ fn middle(item_spans: &[ItemSpan], tolerance: usize) -> (usize, usize) {
 }
 
 impl FastSplit {
-    /// How to split `node` when `key`, without payload, goes in front of its entry `pos`: near the
-    /// middle, within `tolerance` bytes where the separator is shortest. `None`: the leaf is not plain,
-    /// or the new entry suggests another split point.
+    /// Plans the split of `node` for a new `key` without payload in front of entry `pos`: near the
+    /// middle, within `tolerance` bytes where the separator is shortest. `None`: the leaf is not
+    /// plain, or the new entry suggests another split point.
     pub(crate) fn plan(
         node: &Node<&[u8; PAGE_SIZE]>,
         pos: usize,
@@ -101,7 +101,7 @@ impl FastSplit {
             return None;
         }
         let rem = &key[node.prefix..];
-        if rem.len() < LEAST || is_next_row(node.row(pos - 1).ok()?, row_id_of(key).ok()?) {
+        if rem.len() < MIN_KEY_BYTES || is_next_row(node.row(pos - 1).ok()?, row_id_of(key).ok()?) {
             return None;
         }
         let rest = rem[HEAD..].to_vec();
@@ -125,7 +125,7 @@ impl FastSplit {
         })
     }
 
-    /// Both halves of `page`, which has not changed since; `None` if they do not fit.
+    /// Both halves of `page`, which is the planned one; `None` if they do not fit.
     pub(crate) fn halves(
         &self,
         page: &[u8; PAGE_SIZE],

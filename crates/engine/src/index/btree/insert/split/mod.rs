@@ -1,18 +1,18 @@
-//! Splitting a page, and telling its parent.
+//! Splits a page and inserts the downlink of its new right sibling.
 //!
-//! A split is one record: the left page is encoded again without its right half and flagged
-//! incomplete, the new right page is formatted, and the old right sibling's left link is set. A
-//! second record puts the downlink into the parent and clears the flag. In between, and after a
-//! crash in between, readers use the right link, and the next writer who meets the flag finishes.
+//! One record encodes the left page without its right half and flags it incomplete, formats the
+//! right page, and sets the left link of the old right sibling. A second record inserts the
+//! downlink and clears the flag. In between, also after a crash, readers use the right link, and
+//! the next writer that meets the flag finishes the split.
 //!
-//! Fences and a new entry may be so long that no two pages hold what is to be held: then the page
-//! is split without the entry, which meets shorter fences on the next try. That always does: both
-//! halves hold less than the page did, and two entries of any length part.
+//! If long fences leave no two pages that hold all entries and the new one, the page is split
+//! without it; the entry meets shorter fences at the next attempt.
 //!
-//! Invariants: the separator is above every key left of it and not above any right of it, and on
-//! leaves no byte longer than that needs (but for the variant that shows what this saves); a page
-//! with the flag is not split again; child before parent before meta (R12).
-//! Does not do: merge.
+//! Invariants: a separator is above every key left of it and not above any right of it; on leaves
+//! it is as short as possible. A flagged page is not split again. Child before parent before meta
+//! page (R12).
+//! Does not do: merge; choose the split point (`split_point`).
+//! PostgreSQL: `_bt_split`, `_bt_insert_parent`, `_bt_finish_split`, `_bt_newroot`.
 
 mod fast_split;
 pub(crate) mod split_point;
@@ -44,15 +44,15 @@ use rightlink_env::sync::Ordering;
 pub(crate) struct PageSplit<'a> {
     /// The page.
     pub(crate) held: Held,
-    /// Where the entry belongs.
+    /// The entry belongs in front of this one.
     pub(crate) pos: usize,
     /// Its key.
     pub(crate) key: &'a [u8],
     /// The rest of it.
     pub(crate) value: EntryValue<'a>,
-    /// A latched child whose split this entry completes.
+    /// A latched child whose split the entry finishes.
     pub(crate) child: Option<Held>,
-    /// Who inserts.
+    /// The inserting transaction.
     pub(crate) xid: Xid,
 }
 
@@ -81,7 +81,7 @@ fn encode_halves(
     })
 }
 
-/// Both halves of a page as it is, parted as near the middle as can be.
+/// Both halves of a page without a new entry, split as near the middle as possible.
 fn encode_halves_without_entry(
     page: &[u8; PAGE_SIZE],
     header: &NodeHeader,
@@ -101,8 +101,8 @@ fn clear_incomplete(mut page: PageMut<'_>) {
 }
 
 impl Tree {
-    /// Splits the page, puts the entry into one of the halves, and tells the parent. Where that is
-    /// not to be had in one step, it lacks luck when the page has been split.
+    /// Splits the page, inserts the entry into one of the halves, and the downlink into the parent.
+    /// If the entry does not fit in the same step, the page is split and the caller must retry.
     pub(crate) fn split<'t>(
         &'t self,
         mut mtr: Mtr<'t>,
@@ -127,7 +127,8 @@ impl Tree {
         let split = self.choose_method(&node, &header, &job).map_err(damage)?;
         let sibling = sibling.map(|pin| mtr.latch(pin));
         let new = mtr.latch(reserved.take_pin());
-        // Read only now that the new page is latched: a vacuum that began later will wait there.
+        // The cycle id is read after the new page is latched: a vacuum that begins later waits
+        // there.
         header.cycle = self.cycle.load(Ordering::SeqCst);
         let blocks = SplitBlocks { left: block, right: reserved.block };
         let halves = match split {
@@ -157,7 +158,7 @@ impl Tree {
         Ok(if is_in { Ok(()) } else { Err(Retry::Conflict) })
     }
 
-    /// How to split `node`, whose frame is `header`, for an entry that does not fit.
+    /// Chooses how to split `node`, which has this header, for an entry that does not fit.
     fn choose_method(
         &self,
         node: &Node<&[u8; PAGE_SIZE]>,
@@ -187,12 +188,13 @@ impl Tree {
         Ok(SplitMethod::Reencode(entries, order))
     }
 
-    /// Are separators of this level cut short? Above the leaves they are separators already.
+    /// Are separators of this level truncated? Above the leaves, keys are truncated separators
+    /// already.
     pub(crate) fn cuts_separators(&self, level: u8) -> bool {
         level == 0 && !self.uses(Optimisations::WHOLE_SEPARATORS)
     }
 
-    /// What a split encodes anyway gets posting lists, unless one item would be left.
+    /// Deduplicates entries that are encoded anyway, unless one item would be left.
     fn deduplicate_halves(&self, entries: &mut Entries) {
         if !self.deduplicates() || !entries.has_duplicates() {
             return;
@@ -204,7 +206,7 @@ impl Tree {
         }
     }
 
-    /// Puts the downlink of the right sibling of `block` into the parent, if it is missing.
+    /// Inserts the downlink of the right sibling of `block` into the parent, if it is missing.
     pub(crate) fn finish_split(&self, block: u32, level: u8) -> Result<()> {
         let mut state = RetryState::default();
         loop {
@@ -253,7 +255,7 @@ impl Tree {
         if node.flags & INCOMPLETE != 0 {
             return Ok(Err(Retry::FinishSplit { block: parent, level: level + 1 }));
         }
-        // The first entry of a leftmost page is below everything, whatever its prefix says.
+        // The first entry of a leftmost page is below every key, whatever its prefix says.
         let first = found.pos == 0 && node.left == 0;
         if !first && (found.exact || found.pos == 0) {
             return Err(damage("the downlink of an incomplete split is there already"));
@@ -272,7 +274,7 @@ impl Tree {
         self.split(mtr, job, state)
     }
 
-    /// Puts a new root above the old one, which has been split.
+    /// Makes a new root above the old one, which was split.
     fn raise_root<'t>(
         &'t self,
         block: u32,
@@ -284,7 +286,7 @@ impl Tree {
             return Ok(Err(Retry::Conflict));
         }
         if meta.root != block {
-            // The page is right of the root, whose own split comes first.
+            // The page is right of the root, whose split must be finished first.
             return Ok(Err(Retry::FinishSplit { block: meta.root, level: meta.level }));
         }
         let Some(reserved) = state.reserved.as_mut() else { return Ok(Err(Retry::NeedBlock)) };
@@ -321,7 +323,7 @@ fn root_image(level: u8, left: u32, separator: &[u8], right: u32) -> Box<[u8; PA
     header.image_of(&entries).expect("two separators fit a page")
 }
 
-/// Is the split of this page still incomplete, and the same one?
+/// Is this split of the page still incomplete?
 fn is_still_incomplete(page: &[u8; PAGE_SIZE], separator: &[u8], right: u32) -> bool {
     Node::open(page).is_ok_and(|node| {
         node.flags & INCOMPLETE != 0

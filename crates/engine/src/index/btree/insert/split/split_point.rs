@@ -1,13 +1,14 @@
-//! Where to split a page.
+//! Chooses where to split a page.
 //!
-//! Near the middle, at the shortest separator within a tolerance; but behind the last entries of a
-//! page that grows at its end (ascending keys, rightmost or not), behind the new entry where a run
-//! of keys ascends inside the page, between two keys rather than between two rows of one, and near
-//! the end of a page that holds rows of one key alone.
+//! The default is near the middle, at the shortest separator within a tolerance. Strategies: at
+//! the fill factor for a page that grows at its end; after the new entry where keys ascend inside
+//! the page; between two keys rather than between two rows of one; near the end of a page of a
+//! single key.
 //!
-//! Invariants: every split point is in the answer, the best first: the caller takes the first for
-//! which both halves fit. A strategy is a guess about what comes next; any answer is sound.
+//! Invariants: the answer holds every split point, best first; the caller takes the first for
+//! which both halves fit. A strategy guesses the next insertions; any answer is correct.
 //! Does not do: build the halves (`split`).
+//! PostgreSQL: `nbtsplitloc.c`.
 
 use crate::config::PAGE_SIZE;
 use crate::ids::RowId;
@@ -18,17 +19,17 @@ use crate::index::btree::page::node::{Checked, Node, SLOT, common};
 use crate::index::btree::page::posting::{key_of, row_id_of};
 use crate::index::btree::tree::Tree;
 
-/// Percent of a page that stays when it holds rows of one key, and they grow at the end.
+/// Percent of a page that stays left if it holds a single key whose rows grow at the end.
 const ONE_KEY_FILL: usize = 96;
 
-/// What is expected of the insertions to come.
+/// Where the next insertions are expected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SplitStrategy {
-    /// Nothing.
+    /// Anywhere.
     Middle,
-    /// They follow the last entry: the left page keeps so many percent.
+    /// After the last entry: the left page keeps so many percent.
     Fill(usize),
-    /// They follow this entry.
+    /// After this entry.
     After(usize),
 }
 
@@ -42,7 +43,7 @@ impl Tree {
     ) -> Vec<usize> {
         let points = SplitPoints::measure(entries, header, self.cuts_separators(header.level));
         let new = entries.position(key);
-        // Inside a list nothing follows it.
+        // A row inside a list has no entry after it.
         let last = header.level > 0 || *entries.last_key(new) == *key;
         let strategy = match self.uses(Optimisations::SPLIT_STRATEGIES) && last {
             true => self.strategy(entries, header, new),
@@ -89,7 +90,7 @@ impl Tree {
             };
         }
         if !at_end && new * 2 >= entries.len() && same_key(entries, 0, new) {
-            // The last row of a key that has most of the page.
+            // The new entry is the last row of a key that has most of the page.
             return match same_key(entries, new, new + 1) {
                 true => SplitStrategy::Middle,
                 false => SplitStrategy::After(new),
@@ -111,14 +112,14 @@ fn same_key(entries: &Entries, first: usize, last: usize) -> bool {
     key_of(entries.key(first)) == key_of(entries.key(last))
 }
 
-/// Do the rows of two neighbours look as if they were inserted one after the other? Keys in random
-/// order hardly ever do, and rows that are inserted together lie together.
+/// Were the rows of two neighbours probably inserted one after the other? Keys in random order
+/// hardly ever look so, because rows that are inserted together are stored together.
 fn rows_ascend(before: &[u8], key: &[u8]) -> bool {
     let (Ok(before), Ok(after)) = (row_id_of(before), row_id_of(key)) else { return false };
     is_next_row(before, after)
 }
 
-/// Lies `after` close behind `before`?
+/// Is `after` close behind `before` in the heap?
 pub(crate) fn is_next_row(before: RowId, after: RowId) -> bool {
     match after.block.0.checked_sub(before.block.0) {
         Some(0) => after.slot > before.slot && after.slot - before.slot <= 8,
@@ -127,8 +128,8 @@ pub(crate) fn is_next_row(before: RowId, after: RowId) -> bool {
     }
 }
 
-/// Are more entries to be expected behind the new one, which belongs in front of entry `pos`?
-/// Decided as for a split, without taking the leaf apart.
+/// Are more entries expected behind the new one, which belongs in front of entry `pos`? The rules
+/// are those of a split, without decoding the leaf.
 pub(crate) fn keys_ascend_at(
     node: &Node<&[u8; PAGE_SIZE]>,
     pos: usize,
@@ -144,9 +145,9 @@ pub(crate) fn keys_ascend_at(
     Ok(most_is_its_key || is_next_row(node.row(pos - 1)?, row_id_of(key)?))
 }
 
-/// If the best point is between two rows of one key, the nearest one between two keys is better,
-/// unless it is further than `most` from the middle: its separator needs no row id, and one key's
-/// rows stay together.
+/// If the best point is between two rows of one key, prefers the nearest one between two keys,
+/// unless it is further than `most` from the middle. Its separator needs no row id, and the rows of
+/// a key stay together.
 fn prefer_key_boundary(
     order: &mut Vec<usize>,
     entries: &Entries,
@@ -170,7 +171,7 @@ fn prefer_key_boundary(
     }
 }
 
-/// What a split point would give, estimated: exact but for keys that end inside their head.
+/// The result of a split point, estimated: exact but for keys that end inside their head.
 struct SplitPoint {
     /// Bytes of the left page.
     left: usize,
@@ -187,14 +188,14 @@ impl SplitPoint {
     }
 }
 
-/// All split points: the first one is in front of entry 1. Each is measured when it is asked for:
-/// of a page with hundreds of entries only those near the best one matter.
+/// All split points; the first is in front of entry 1. Each is measured on demand, because only
+/// those near the best one matter.
 struct SplitPoints<'e> {
     entries: &'e Entries,
     level: u8,
-    /// Are separators cut short?
+    /// Are separators truncated?
     cut: bool,
-    /// Bytes of the entries before each with whole keys, then of all.
+    /// Bytes of the entries before each entry, with whole keys; then of all.
     before: Vec<u32>,
     base: &'e [u8],
     bound: &'e [u8],
@@ -229,7 +230,7 @@ impl<'e> SplitPoints<'e> {
         self.entries.len() - 1
     }
 
-    /// What a split in front of entry `at` would give.
+    /// The result of a split in front of entry `at`.
     fn at(&self, at: usize) -> SplitPoint {
         let total = self.entries.len();
         let separator = self.entries.separator_at(at, self.cut);
@@ -247,16 +248,16 @@ impl<'e> SplitPoints<'e> {
         }
     }
 
-    /// All points: among those that are at most `tolerance` worse than the best, the one with the
-    /// shortest separator first; then the others, as far as they are from it. `sides` gives two
-    /// sizes of which the first grows with the point, and `distance` judges their difference.
+    /// All points in order of preference. Among those at most `tolerance` worse than the best,
+    /// shorter separators come first; the others follow by distance. `sides` gives two sizes, the
+    /// first of which grows with the point; `distance` rates their difference.
     fn by_preference(
         &self,
         sides: impl Fn(&SplitPoint) -> (usize, usize),
         distance: impl Fn(usize) -> usize,
         tolerance: usize,
     ) -> Vec<usize> {
-        // The first point at which the first size is not the smaller one.
+        // The first point whose first size is not the smaller one.
         let (mut low, mut high) = (1, self.len());
         while low < high {
             let middle = low.midpoint(high);
