@@ -1,9 +1,9 @@
 //! Which rows of a full page the heap is asked about: those that are most likely dead, first.
 //!
 //! A full page asks about a few blocks first: those of rows marked dead, then those with most of
-//! its rows, because versions of hot rows lie close together. These are also a sample: the page asks on
-//! while enough of the rows asked about are dead and too few were found, because scattered keys put
-//! nearly every row into a block of its own.
+//! its rows, because versions of hot rows lie close together. These are also a sample: the page
+//! asks on while enough of the rows asked about are dead and too few were found, because scattered
+//! keys put nearly every row into a block of its own.
 //!
 //! Invariants: a block is asked about as a whole, since a block is what costs. Each row is asked
 //! about once.

@@ -1,8 +1,8 @@
-//! Which methods there are, and what each of them can.
+//! The index methods, and what each of them can do.
 //!
-//! Invariants: the numbers are on disk. A method's order is that of [`IndexMethod::place`] and row
-//! id; the ranges of scans, the order of a bulk build and that of all comparisons with an index are
-//! in these bytes.
+//! Invariants: the numbers of the methods are on disk. A method orders its entries by
+//! [`IndexMethod::place`] and row id. Ranges of scans, a bulk build and all comparisons with an
+//! index use these bytes.
 //! Does not do: the work.
 
 use rightlink_env::sync::Arc;

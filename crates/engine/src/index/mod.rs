@@ -1,8 +1,8 @@
 //! Indexes: the access-method interface, and the methods behind it.
 //!
-//! Invariants: floors above name [`am`] and [`search_key`] only, and hand an [`IndexMethod`] around
-//! without asking which one it is; what follows from it is decided here.
-//! Does not do: know tables, heaps or columns; keys arrive encoded.
+//! Invariants: higher layers name [`am`] and [`search_key`] only. They pass an [`IndexMethod`] on
+//! without asking which one it is; what depends on it is decided here.
+//! Does not do: know tables, heaps or columns. Keys arrive encoded.
 
 pub mod am;
 pub mod btree;

@@ -1,14 +1,14 @@
-//! Tells damage from contention where a search or a change comes to nothing again and again.
+//! Tells damage from contention if a search or a change fails again and again.
 //!
-//! A try that others overtake fails because of a change that they have made. So a try that fails
-//! while the log stands still was led astray by what is on the pages, or waits for somebody who
-//! holds them and does not run; after a second of such tries the index is damaged. Tries that fail
-//! while others change something are contention, however many there are: the caller gives up with
-//! a conflict, after which the same work may succeed.
+//! An attempt fails under contention because another thread changed something, which moves the end
+//! of the log. An attempt that fails while the log stands still was misled by the pages, or waits
+//! for a thread that holds them and does not run; after a second of such attempts the index is
+//! damaged. After very many attempts under contention the caller gives up with a conflict, and the
+//! same work may succeed later.
 //!
-//! Invariants: contention is reported as damage only if others change the index for a second
-//! without a record, as they can where a table is unlogged.
-//! Does not do: waiting between the first tries.
+//! Invariants: contention is reported as damage only if other threads change the index for a second
+//! without a log record, which is possible in unlogged tables.
+//! Does not do: wait between the first attempts.
 
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ use crate::buffer::BufferPool;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{Lsn, PageId};
 
-/// Tries in a row without a change of anything, after which there is a pause before each.
+/// Attempts in a row without a log record, after which there is a pause before each.
 const FIRST_STILL: u32 = 1_000;
 /// Pause before each of those.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Tries in a row without a change of anything, after which the index is damaged.
+/// Attempts in a row without a log record, after which the index is damaged.
 const MOST_STILL: u32 = 2_000;
-/// Tries after which others are too fast.
+/// Attempts after which contention is reported.
 const MOST: u32 = 100_000;
 
-/// Tries of one search or change.
+/// Attempts of one search or change.
 #[derive(Default)]
 pub(crate) struct Tries {
     all: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    /// Notes one more that came to nothing, in the index whose meta page is `meta`.
+    /// Counts one more failed attempt, in the index whose meta page is `meta`.
     ///
     /// # Errors
     /// `Corruption`, or a retryable conflict; `what` says of what.

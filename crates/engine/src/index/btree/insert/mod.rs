@@ -47,7 +47,7 @@ use crate::index::btree::page::posting::EntryPosition;
 use crate::index::btree::page::search::SearchBounds;
 use crate::index::btree::page::tree_key::TreeKey;
 use crate::index::btree::search::{
-    DescentStep, LatchedPage, OtherLatches, PageMatch, ParentHint, SearchTarget, takes_target,
+    DescentStep, LatchResult, OtherLatches, PageMatch, ParentHint, SearchTarget, takes_target,
 };
 use crate::index::btree::tree::Tree;
 use crate::page::header;
@@ -172,12 +172,12 @@ impl<'a> BatchInsert<'a, '_> {
         };
         let mut mtr = Mtr::new(&self.tree.pool);
         match self.tree.latch_page(&mut mtr, pin, target, 0, OtherLatches::None)? {
-            LatchedPage::Here(held, found) => {
+            LatchResult::Here(held, found) => {
                 let found = Some(found).filter(|_| !checked);
                 self.fill_leaf(mtr, RunLeaf { held, tree_key, found }, from, state)
             }
-            LatchedPage::Lost => Ok(InsertStep::Retry(Retry::Conflict)),
-            LatchedPage::NotInMemory(block) => Ok(InsertStep::Retry(Retry::NeedPage(block))),
+            LatchResult::Lost => Ok(InsertStep::Retry(Retry::Conflict)),
+            LatchResult::NotInMemory(block) => Ok(InsertStep::Retry(Retry::NeedPage(block))),
         }
     }
 

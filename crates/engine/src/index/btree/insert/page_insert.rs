@@ -122,23 +122,23 @@ impl Tree {
                 !member.dead
             });
         }
-        let mut room = header.free_bytes(&entries);
+        let mut free = header.free_bytes(&entries);
         let min_free = self.options.capacity / MIN_GAIN + header.unused_bytes;
         let appends = node.right == 0 && pos == node.count;
-        let full = node.is_leaf() && room.is_none_or(|room| room < min_free);
+        let full = node.is_leaf() && free.is_none_or(|free| free < min_free);
         // If some rows are marked dead, other rows of their blocks are mostly dead, too.
         let asks = full || !marked.is_empty();
         if asks && may_ask && !appends && self.remove_dead_from(&mut entries, marked) {
-            room = header.free_bytes(&entries).filter(|new| room.is_some() || *new >= min_free);
+            free = header.free_bytes(&entries).filter(|new| free.is_some() || *new >= min_free);
         }
-        if room.is_none() && has_duplicates && entries.deduplicate(self.list_bytes()) {
+        if free.is_none() && has_duplicates && entries.deduplicate(self.list_bytes()) {
             let min_free = self.options.capacity / MIN_GAIN_LISTS + header.unused_bytes;
-            room = header.free_bytes(&entries).filter(|room| *room >= min_free);
-            if room.is_some() {
+            free = header.free_bytes(&entries).filter(|free| *free >= min_free);
+            if free.is_some() {
                 rightlink_env::points::hit("btree.put.deduplicated");
             }
         }
-        Ok(room.and_then(|_| header.image_of(&entries)))
+        Ok(free.and_then(|_| header.image_of(&entries)))
     }
 
     /// An entry that is present already stays. If it was marked dead, the mark is cleared.

@@ -29,7 +29,7 @@ use crate::index::btree::page::edit::{EntryValue, NodeHeader};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::node::{INCOMPLETE, LEFT, Node};
 use crate::index::btree::page::tree_key::separator;
-use crate::index::btree::search::{LatchedPage, OtherLatches, SearchTarget};
+use crate::index::btree::search::{LatchResult, OtherLatches, SearchTarget};
 use crate::index::btree::tree::Tree;
 use crate::wal::RecordKind;
 
@@ -357,9 +357,9 @@ impl Tree {
         }
         let target = SearchTarget::At(&low);
         let (parent, found) = match self.latch_page(mtr, parent, target, 1, OtherLatches::Held)? {
-            LatchedPage::Here(held, found) => (held, found),
-            LatchedPage::Lost => return Ok(Err(Retry::Conflict)),
-            LatchedPage::NotInMemory(block) => return Ok(Err(Retry::NeedPage(block))),
+            LatchResult::Here(held, found) => (held, found),
+            LatchResult::Lost => return Ok(Err(Retry::Conflict)),
+            LatchResult::NotInMemory(block) => return Ok(Err(Retry::NeedPage(block))),
         };
         let damage = |what| self.corrupt(mtr.id(parent).block.0, what);
         let node = Node::open(mtr.bytes(parent)).map_err(damage)?;

@@ -128,7 +128,7 @@ impl IndexScan for TreeScan {
 }
 
 impl TreeScan {
-    /// Reads the next leaf along the link, if its fence is the expected one.
+    /// Reads the next leaf along the link. False: its fence is not the expected one.
     fn follow_link(&mut self, clock: Clock<'_>, batch: &mut LeafBatch) -> Result<bool> {
         if self.link == 0 {
             return Ok(false);

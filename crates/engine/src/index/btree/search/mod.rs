@@ -52,7 +52,7 @@ pub(crate) enum PageMatch {
 }
 
 /// Result of [`Tree::latch_page`].
-pub(crate) enum LatchedPage {
+pub(crate) enum LatchResult {
     /// The right page is latched; the search ended there.
     Here(Held, SearchPosition),
     /// The descent must start again. Nothing more is latched than before.
@@ -300,17 +300,17 @@ impl Tree {
         target: SearchTarget<'_>,
         level: u8,
         others: OtherLatches,
-    ) -> Result<LatchedPage> {
+    ) -> Result<LatchResult> {
         let mut moves = 0;
         loop {
             let held = mtr.latch(pin);
             let block = mtr.id(held).block.0;
             let place = match_page_with(mtr.bytes(held), target, level, self.switches.get());
             match place.map_err(|what| self.corrupt(block, what))? {
-                PageMatch::Here(found) => return Ok(LatchedPage::Here(held, found)),
+                PageMatch::Here(found) => return Ok(LatchResult::Here(held, found)),
                 PageMatch::Lost => {
                     mtr.release(held);
-                    return Ok(LatchedPage::Lost);
+                    return Ok(LatchResult::Lost);
                 }
                 PageMatch::MoveRight(next) => {
                     mtr.release(held);
@@ -319,7 +319,7 @@ impl Tree {
                     match self.pool.try_pin(self.page(next)) {
                         Some(found) => pin = found,
                         None if others == OtherLatches::None => pin = self.pin_linked(next)?,
-                        None => return Ok(LatchedPage::NotInMemory(next)),
+                        None => return Ok(LatchResult::NotInMemory(next)),
                     }
                 }
             }

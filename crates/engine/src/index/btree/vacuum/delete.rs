@@ -16,7 +16,7 @@ use crate::index::btree::page::posting::{EntryPosition, RowPosition};
 use crate::index::btree::page::read::PageRead;
 use crate::index::btree::page::remove::LeafRemoval;
 use crate::index::btree::page::tree_key::TreeKey;
-use crate::index::btree::search::{LatchedPage, OtherLatches, PageMatch, SearchTarget};
+use crate::index::btree::search::{LatchResult, OtherLatches, PageMatch, SearchTarget};
 use crate::index::btree::tree::Tree;
 use crate::wal::RecordKind;
 
@@ -43,7 +43,7 @@ impl Tree {
             let pin = found.ok_or_else(|| self.corrupt(0, "a tree without leaves"))?;
             let mut mtr = Mtr::new(&self.pool);
             match self.latch_page(&mut mtr, pin, target, 0, OtherLatches::None)? {
-                LatchedPage::Here(held, found) => {
+                LatchResult::Here(held, found) => {
                     let block = mtr.id(held).block.0;
                     let node = Node::open(mtr.bytes(held));
                     let position = node.and_then(|node| node.entry_position(found, &key));
@@ -62,7 +62,7 @@ impl Tree {
                     }
                     return Ok(true);
                 }
-                LatchedPage::Lost | LatchedPage::NotInMemory(_) => {
+                LatchResult::Lost | LatchResult::NotInMemory(_) => {
                     drop(mtr);
                     state.prepare(self, Retry::Conflict)?;
                 }
@@ -138,7 +138,7 @@ impl Tree {
         let mut mtr = Mtr::new(&self.pool);
         let target = SearchTarget::At(&key);
         let latched = self.latch_page(&mut mtr, pin, target, 0, OtherLatches::None)?;
-        let LatchedPage::Here(held, _) = latched else { return Ok(None) };
+        let LatchResult::Here(held, _) = latched else { return Ok(None) };
         let block = mtr.id(held).block.0;
         let node = Node::open(mtr.bytes(held)).map_err(|what| self.corrupt(block, what))?;
         let right = node.right;

@@ -21,7 +21,7 @@ use crate::index::btree::optimisations::Optimisations;
 use crate::index::btree::page::edit::{self, NodeHeader};
 use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::node::{INCOMPLETE, LEFT, Node, RIGHT, ROOT, TRAILER};
-use crate::index::btree::search::{LatchedPage, OtherLatches, SearchTarget};
+use crate::index::btree::search::{LatchResult, OtherLatches, SearchTarget};
 use crate::index::btree::tree::Tree;
 use crate::page::PageKind;
 use crate::page::header::{self, OWNER};
@@ -107,7 +107,7 @@ impl Tree {
     }
 
     /// Deletes the page at `block`, if it is an empty leaf or an inner page with one child, or its
-    /// entries fit into its right sibling.
+    /// entries fit into its right sibling. False: it stays.
     pub(crate) fn delete_page(&self, block: u32) -> Result<bool> {
         let _registered = self.registrations.register();
         self.delete_page_at(block, 0)
@@ -206,9 +206,9 @@ impl Tree {
         }
         let (parent, at) =
             match self.latch_page(&mut mtr, parent, target, level, OtherLatches::Held)? {
-                LatchedPage::Here(held, found) => (held, found),
-                LatchedPage::Lost => return Ok(Err(Retry::Conflict)),
-                LatchedPage::NotInMemory(block) => return Ok(Err(Retry::NeedPage(block))),
+                LatchResult::Here(held, found) => (held, found),
+                LatchResult::Lost => return Ok(Err(Retry::Conflict)),
+                LatchResult::NotInMemory(block) => return Ok(Err(Retry::NeedPage(block))),
             };
         let parent_block = mtr.id(parent).block.0;
         let damage = |what| self.corrupt(parent_block, what);

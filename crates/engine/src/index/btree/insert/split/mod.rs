@@ -32,7 +32,7 @@ use crate::index::btree::page::entries::Entries;
 use crate::index::btree::page::meta;
 use crate::index::btree::page::node::{Checked, INCOMPLETE, LEFT, Node, ROOT};
 use crate::index::btree::page::posting::EntryPosition;
-use crate::index::btree::search::{LatchedPage, OtherLatches, SearchTarget};
+use crate::index::btree::search::{LatchResult, OtherLatches, SearchTarget};
 use crate::index::btree::tree::Tree;
 use crate::page::PageMut;
 use crate::page::header::FLAGS;
@@ -245,9 +245,9 @@ impl Tree {
         }
         let (held, found) =
             match self.latch_page(&mut mtr, parent, target, level + 1, OtherLatches::Held)? {
-                LatchedPage::Here(held, found) => (held, found),
-                LatchedPage::Lost => return Ok(Err(Retry::Conflict)),
-                LatchedPage::NotInMemory(missing) => return Ok(Err(Retry::NeedPage(missing))),
+                LatchResult::Here(held, found) => (held, found),
+                LatchResult::Lost => return Ok(Err(Retry::Conflict)),
+                LatchResult::NotInMemory(missing) => return Ok(Err(Retry::NeedPage(missing))),
             };
         let parent = mtr.id(held).block.0;
         let damage = |what| self.corrupt(parent, what);
