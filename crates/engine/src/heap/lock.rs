@@ -1,6 +1,6 @@
 //! Locking a row: its xmax becomes the statement's xid, marked as a lock only, and as a shared one
 //! (`FOR SHARE`) if others may have it, too. Once several do, xmax is a group of theirs, which
-//! memory knows (`txn::lockers`).
+//! memory knows (`txn::lock::multixact`).
 //!
 //! Invariants: a lock ends with the transaction whose xid it is, or with the savepoint that this is
 //! rolled back to, by itself; it hides the version from nobody, so the page stays all-visible, but

@@ -1,25 +1,13 @@
 //! Transactions: xids, snapshots, commit status, waiting, deadlocks, table locks.
 //!
-//! | file | hides |
+//! | folder | holds |
 //! |---|---|
-//! | `manager` | begin, xids in runs, publishing of outcomes, horizon, what is running |
-//! | `commit` | from the records of a commit to its visibility |
-//! | `transaction` | what one transaction owns: statement xids, savepoints, its end |
-//! | `snapshot` | what a transaction sees, and the registration that holds garbage back (R9) |
-//! | `outcome` | the answer to "what became of xid n", wherever it is kept |
-//! | `dead_hints` | whether scans mark dead index entries, for measuring |
-//! | `own` | the xids of one transaction and which of them are aborted |
-//! | `ring` | outcomes of recent xids, read without a lock; which commits are durable (R1) |
-//! | `status` | outcomes on disk: the status file and its segments |
-//! | `segments` | where the outcome of an xid lies |
-//! | `state` | what the manager's one lock guards |
-//! | `bells` | that lock, and how those are woken who wait |
-//! | `waiting` | blocking, deadlocks, timeouts, cancel |
-//! | `heirs` | who goes on when several wait to write one row |
-//! | `helpers` | threads that are free to help statements |
-//! | `locks` | table locks: modes and the fair queue |
-//! | `lockers` | row locks that one xid in the row cannot tell |
-//! | `contenders` | writers that who shares a row lets go first |
+//! | `xid` | the xids of a transaction |
+//! | `status` | the outcome of each xid, in memory and on disk |
+//! | `lock` | the shared state: running transactions, locks, who waits for whom |
+//! | `manager` | begin, xids, commit, outcomes, blocking |
+//! | `snapshot` | what a transaction sees |
+//! | `transaction` | one transaction |
 //!
 //! Invariants:
 //! - The order of a commit is durable, visible, acknowledged (relaxed: visible, acknowledged,
@@ -35,27 +23,15 @@
 //! Does not do: row locks as such (an xid in the row is the lock, see `heap`), undo (there is
 //! none), retries.
 
-mod bells;
-mod commit;
-mod contenders;
-mod dead_hints;
 #[cfg(test)]
 #[cfg(feature = "shuttle")]
 mod explore;
-mod heirs;
-mod helpers;
-mod lockers;
-mod locks;
+mod lock;
 mod manager;
-mod outcome;
-mod own;
-mod ring;
-mod segments;
 mod snapshot;
-mod state;
 mod status;
 mod transaction;
-mod waiting;
+mod xid;
 
 #[cfg(test)]
 #[cfg_attr(feature = "shuttle", expect(dead_code, reason = "schedules need no crashes"))]
@@ -64,15 +40,17 @@ mod model;
 #[cfg(not(feature = "shuttle"))]
 mod tests;
 
-pub use dead_hints::DeadHints;
-pub use heirs::{Place, Version};
-pub use lockers::{Locker, RowLock};
-pub use locks::LockMode;
+pub use lock::multixact::{Locker, RowLock};
+pub use lock::row_wait_queue::{Place, Version};
+pub use lock::table_lock::LockMode;
+pub use manager::dead_hints::DeadHints;
+pub use manager::outcome::{CSN_OLD, Status};
 pub use manager::{
     LiveSnapshot, LockState, LockTarget, RunningTxn, TxnCounters, TxnManager, TxnOptions, WaitsFor,
 };
-pub use outcome::{CSN_OLD, Status};
-pub use segments::{FIRST_SEGMENT, MAX_XID, SEGMENT_PAGES, SEGMENT_XIDS, is_segment, segments_of};
 pub use snapshot::{Hold, Snapshot, SnapshotSet};
-pub use status::{STATUS_FILE, outcomes_stamp};
+pub use status::file::{STATUS_FILE, outcomes_stamp};
+pub use status::segment::{
+    FIRST_SEGMENT, MAX_XID, SEGMENT_PAGES, SEGMENT_XIDS, is_segment, segments_of,
+};
 pub use transaction::{CancelHandle, Isolation, Reads, Savepoint, Start, Transaction, Waited};

@@ -14,8 +14,8 @@ use rightlink_env::sync::{Arc, Mutex};
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
 use crate::txn::manager::{TxnManager, TxnOptions};
-use crate::txn::segments::{PER_PAGE, by_page, page_of};
-use crate::txn::status::{CHILD, Entries, MAX_PAGES, Meta, NOT_COMMITTED, StatusFile};
+use crate::txn::status::file::{CHILD, Entries, MAX_PAGES, Meta, NOT_COMMITTED, StatusFile};
+use crate::txn::status::segment::{PER_PAGE, by_page, page_of};
 use crate::wal::RecordKind;
 
 /// What a page holds: entries, or in page `u64::MAX` the meta data.

@@ -10,8 +10,8 @@ use super::{SMALL_RING, begin, burn, commit_one, open, sees, small};
 use crate::error::Error;
 use crate::ids::{Csn, Xid};
 use crate::txn::model::ModelFile;
-use crate::txn::segments::PER_PAGE;
-use crate::txn::status::CHILD;
+use crate::txn::status::file::CHILD;
+use crate::txn::status::segment::PER_PAGE;
 use crate::txn::*;
 
 /// Crashes at random: what was acknowledged as durable is committed, relaxed commits survive as a

@@ -10,7 +10,7 @@ use crate::buffer::{BufferPool, DoubleWrite, PoolOptions};
 use crate::config::MIN_POOL_PAGES;
 use crate::error::Error;
 use crate::ids::FileId;
-use crate::txn::segments::PER_PAGE;
+use crate::txn::status::segment::PER_PAGE;
 use crate::wal::{Reader, Wal};
 
 fn create(frames: usize, seed: u64) -> (TestPool, Arc<TxnManager>) {

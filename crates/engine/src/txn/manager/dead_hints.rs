@@ -19,10 +19,10 @@ pub enum DeadHints {
 
 /// The setting, changed at run time.
 #[derive(Default)]
-pub(super) struct Setting(AtomicU8);
+pub(in crate::txn) struct Setting(AtomicU8);
 
 impl Setting {
-    pub(super) fn get(&self) -> DeadHints {
+    pub(in crate::txn) fn get(&self) -> DeadHints {
         match self.0.load(Ordering::Relaxed) {
             1 => DeadHints::PageLsn,
             2 => DeadHints::Off,
@@ -30,7 +30,7 @@ impl Setting {
         }
     }
 
-    pub(super) fn set(&self, hints: DeadHints) {
+    pub(in crate::txn) fn set(&self, hints: DeadHints) {
         let value = match hints {
             DeadHints::Epoch => 0,
             DeadHints::PageLsn => 1,

@@ -11,6 +11,12 @@
 //! and may lag behind the truth; they never run ahead of it.
 //! Does not do: threads, statement retries.
 
+pub(in crate::txn) mod commit;
+pub(in crate::txn) mod dead_hints;
+pub(in crate::txn) mod helper_threads;
+pub(in crate::txn) mod outcome;
+pub(in crate::txn) mod wait;
+
 use std::time::Duration;
 
 use rightlink_env::sync::{Arc, AtomicU64, Mutex, Ordering};
@@ -19,18 +25,18 @@ use rightlink_env::{Clock, Logger, Nanos};
 use crate::buffer::BufferPool;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{Csn, FileId, ObjectId, Xid};
-use crate::txn::bells::{StateGuard, StateLock};
-use crate::txn::dead_hints::{self, DeadHints};
-use crate::txn::helpers::Helpers;
-use crate::txn::locks::LockMode;
-use crate::txn::outcome::CSN_OLD;
-use crate::txn::own::{MAX_RUN, Run};
-use crate::txn::ring::{DurableCommits, StatusRing};
-use crate::txn::segments::{self, MAX_XID};
+use crate::txn::lock::state::{Running, State, TxnId, Wait};
+use crate::txn::lock::table_lock::LockMode;
+use crate::txn::lock::wakeup::{StateGuard, StateLock};
+use crate::txn::manager::dead_hints::DeadHints;
+use crate::txn::manager::helper_threads::Helpers;
+use crate::txn::manager::outcome::CSN_OLD;
 use crate::txn::snapshot::SnapshotSet;
-use crate::txn::state::{Running, State, TxnId, Wait};
-use crate::txn::status::{Meta, PooledStatus, StatusFile};
+use crate::txn::status::file::{Meta, PooledStatus, StatusFile};
+use crate::txn::status::recent::{DurableCommits, StatusRing};
+use crate::txn::status::segment::{self, MAX_XID};
 use crate::txn::transaction::{Isolation, Transaction};
+use crate::txn::xid::set::{MAX_RUN, Run};
 
 /// Settings of the manager.
 #[derive(Clone, Debug)]
@@ -155,19 +161,19 @@ pub enum WaitsFor {
 
 /// The counters behind [`TxnCounters`].
 #[derive(Default)]
-pub(super) struct Counters {
-    pub(super) commits: AtomicU64,
-    pub(super) aborts: AtomicU64,
-    pub(super) conflicts: AtomicU64,
-    pub(super) locked: AtomicU64,
-    pub(super) deadlocks: AtomicU64,
-    pub(super) waits: AtomicU64,
-    pub(super) waited_nanos: AtomicU64,
-    pub(super) given_up: AtomicU64,
+pub(in crate::txn) struct Counters {
+    pub(in crate::txn) commits: AtomicU64,
+    pub(in crate::txn) aborts: AtomicU64,
+    pub(in crate::txn) conflicts: AtomicU64,
+    pub(in crate::txn) locked: AtomicU64,
+    pub(in crate::txn) deadlocks: AtomicU64,
+    pub(in crate::txn) waits: AtomicU64,
+    pub(in crate::txn) waited_nanos: AtomicU64,
+    pub(in crate::txn) given_up: AtomicU64,
 }
 
 /// Counts one event.
-pub(super) fn bump(counter: &AtomicU64) {
+pub(in crate::txn) fn bump(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -189,18 +195,18 @@ const TOLD_EVERY: u64 = FEW_LEFT / 1024;
 
 /// All transactions of an open database.
 pub struct TxnManager {
-    pub(super) file: Box<dyn StatusFile>,
-    pub(super) options: TxnOptions,
-    pub(super) state: StateLock,
-    pub(super) ring: StatusRing,
-    pub(super) durable_commits: DurableCommits,
-    pub(super) counters: Counters,
+    pub(in crate::txn) file: Box<dyn StatusFile>,
+    pub(in crate::txn) options: TxnOptions,
+    pub(in crate::txn) state: StateLock,
+    pub(in crate::txn) ring: StatusRing,
+    pub(in crate::txn) durable_commits: DurableCommits,
+    pub(in crate::txn) counters: Counters,
     /// First xid of this process: commit numbers on the pages of earlier ones mean nothing.
-    pub(super) opened_at: u64,
-    pub(super) oldest: AtomicU64,
-    pub(super) finished_below: AtomicU64,
-    pub(super) late_count: AtomicU64,
-    pub(super) spilling: Mutex<()>,
+    pub(in crate::txn) opened_at: u64,
+    pub(in crate::txn) oldest: AtomicU64,
+    pub(in crate::txn) finished_below: AtomicU64,
+    pub(in crate::txn) late_count: AtomicU64,
+    pub(in crate::txn) spilling: Mutex<()>,
     dead_hints: dead_hints::Setting,
     helpers: Helpers,
     next: AtomicU64,
@@ -227,7 +233,7 @@ impl TxnManager {
     }
 
     /// Opens over any status file.
-    pub(super) fn open_over(
+    pub(in crate::txn) fn open_over(
         file: Box<dyn StatusFile>,
         next: Xid,
         options: TxnOptions,
@@ -324,7 +330,7 @@ impl TxnManager {
     pub fn segments(&self) -> Vec<FileId> {
         // In this order: the bounds only rise, the second one is never below the first.
         let oldest = self.oldest_xid();
-        segments::segments_of(oldest..Xid(self.state.lock().limit)).collect()
+        segment::segments_of(oldest..Xid(self.state.lock().limit)).collect()
     }
 
     /// May the segment `file` be there after a clean close? One whose outcomes are not kept is
@@ -332,16 +338,16 @@ impl TxnManager {
     /// opened.
     pub fn may_have_segment(&self, file: FileId) -> bool {
         let ahead = (self.next_xid().0 + MAX_RUN + MAX_STEP).min(MAX_XID - 1);
-        file <= segments::segment_of(ahead)
+        file <= segment::segment_of(ahead)
     }
 
     /// Blocks at the beginning of `file` whose outcomes are not kept, if it is a segment of the
     /// status file; they may be there or not.
     pub fn blocks_not_kept(&self, file: FileId) -> u32 {
-        if !segments::is_segment(file) {
+        if !segment::is_segment(file) {
             return 0;
         }
-        let oldest = segments::page_id(self.oldest_xid().0);
+        let oldest = segment::page_id(self.oldest_xid().0);
         match oldest.file.cmp(&file) {
             std::cmp::Ordering::Less => 0,
             std::cmp::Ordering::Equal => oldest.block.0,
@@ -381,7 +387,7 @@ impl TxnManager {
         let before = std::mem::replace(&mut ceiling.meta, meta).oldest;
         self.oldest.store(oldest, Ordering::Release);
         drop(ceiling);
-        if segments::page_of(before) < segments::page_of(oldest) {
+        if segment::page_of(before) < segment::page_of(oldest) {
             self.file.forget(oldest)?;
         }
         Ok(())
@@ -508,7 +514,7 @@ impl TxnManager {
     }
 
     /// Hands `len` xids to the transaction `id`.
-    pub(super) fn hand_out(&self, id: TxnId, len: u64) -> Result<Arc<Run>> {
+    pub(in crate::txn) fn hand_out(&self, id: TxnId, len: u64) -> Result<Arc<Run>> {
         assert!((1..=MAX_RUN).contains(&len), "a run is short");
         loop {
             let state = self.state.lock();
@@ -587,7 +593,7 @@ impl TxnManager {
     }
 
     /// Publishes the bounds that may have moved with `state`.
-    pub(super) fn refresh(&self, state: &State) {
+    pub(in crate::txn) fn refresh(&self, state: &State) {
         let (finished, horizon) = (state.finished_below(), state.horizon());
         let before = self.finished_below.swap(finished, Ordering::AcqRel);
         assert!(before <= finished, "what is finished stays finished");

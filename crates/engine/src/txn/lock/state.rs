@@ -15,19 +15,19 @@ use rightlink_env::sync::{Arc, AtomicBool, Condvar, Ordering};
 use crate::error::{Error, Result};
 use crate::ids::{Csn, ObjectId, Xid};
 use crate::txn::Isolation;
-use crate::txn::heirs::{Anchor, Place, Queue, QueueId, Version, Waiter};
-use crate::txn::lockers::{Groups, RowLock};
-use crate::txn::locks::{LockMode, LockTable};
-use crate::txn::outcome::Late;
-use crate::txn::own::{OwnSet, Run};
+use crate::txn::lock::multixact::{Groups, RowLock};
+use crate::txn::lock::row_wait_queue::{Anchor, Place, Queue, QueueId, Version, Waiter};
+use crate::txn::lock::table_lock::{LockMode, LockTable};
+use crate::txn::manager::outcome::Late;
+use crate::txn::xid::set::{OwnSet, Run};
 
 /// Number of a transaction in this process; it has one before, and without, any xid.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct TxnId(pub(super) u64);
+pub(in crate::txn) struct TxnId(pub(in crate::txn) u64);
 
 /// What a transaction waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Wait {
+pub(in crate::txn) enum Wait {
     /// The end of `xid`, which belongs to the transaction.
     Xid(Xid, TxnId),
     /// What the queue waits for, then its turn.
@@ -39,82 +39,82 @@ pub(super) enum Wait {
 }
 
 /// One running transaction.
-pub(super) struct Running {
-    pub(super) isolation: Isolation,
-    pub(super) started: Nanos,
-    pub(super) first: Option<u64>,
+pub(in crate::txn) struct Running {
+    pub(in crate::txn) isolation: Isolation,
+    pub(in crate::txn) started: Nanos,
+    pub(in crate::txn) first: Option<u64>,
     /// Set while it waits; whoever ends the wait clears it and notes the bell.
-    pub(super) wait: Option<Wait>,
-    pub(super) bell: Arc<Condvar>,
+    pub(in crate::txn) wait: Option<Wait>,
+    pub(in crate::txn) bell: Arc<Condvar>,
     /// Who waits for one of its xids, in the order of arrival.
-    pub(super) waiters: Vec<Waiter>,
+    pub(in crate::txn) waiters: Vec<Waiter>,
     /// The queue that waits for it to take a row or not.
-    pub(super) leads: Option<QueueId>,
+    pub(in crate::txn) leads: Option<QueueId>,
     /// The version that the queue knew when it was woken.
-    pub(super) newest: Option<Version>,
+    pub(in crate::txn) newest: Option<Version>,
     /// From where it finds the row that it has waited for.
-    pub(super) anchor: Option<Anchor>,
+    pub(in crate::txn) anchor: Option<Anchor>,
     /// The row whose lockers it waits for, to write it.
-    pub(super) contends: Option<Place>,
+    pub(in crate::txn) contends: Option<Place>,
     /// Who waits for it to have that row.
-    pub(super) behind: Vec<TxnId>,
-    pub(super) locks: Vec<ObjectId>,
+    pub(in crate::txn) behind: Vec<TxnId>,
+    pub(in crate::txn) locks: Vec<ObjectId>,
     /// Groups of row lockers that it is in.
-    pub(super) groups: BTreeSet<u64>,
+    pub(in crate::txn) groups: BTreeSet<u64>,
 }
 
 /// Snapshots that share a commit number.
 #[derive(Clone, Copy)]
-pub(super) struct Live {
-    pub(super) xmin: u64,
-    pub(super) count: usize,
+pub(in crate::txn) struct Live {
+    pub(in crate::txn) xmin: u64,
+    pub(in crate::txn) count: usize,
     /// Who took the first of them, and since when that runs.
-    pub(super) by: TxnId,
-    pub(super) since: Nanos,
+    pub(in crate::txn) by: TxnId,
+    pub(in crate::txn) since: Nanos,
 }
 
 /// A snapshot that may become too old.
-pub(super) struct Aging {
-    pub(super) csn: u64,
-    pub(super) taken: Nanos,
+pub(in crate::txn) struct Aging {
+    pub(in crate::txn) csn: u64,
+    pub(in crate::txn) taken: Nanos,
     /// Statements that write by it: they rely on it to the end.
-    pub(super) held: u32,
+    pub(in crate::txn) held: u32,
     /// Set before it is deregistered.
-    pub(super) expired: Arc<AtomicBool>,
+    pub(in crate::txn) expired: Arc<AtomicBool>,
 }
 
 /// Everything under the lock.
-pub(super) struct State {
-    pub(super) next: u64,
-    pub(super) limit: u64,
-    pub(super) csn: u64,
-    pub(super) next_txn: u64,
-    pub(super) running: BTreeMap<TxnId, Running>,
-    pub(super) owners: BTreeMap<u64, (TxnId, Arc<Run>)>,
-    pub(super) firsts: BTreeSet<u64>,
-    pub(super) snapshots: BTreeMap<u64, Live>,
+pub(in crate::txn) struct State {
+    pub(in crate::txn) next: u64,
+    pub(in crate::txn) limit: u64,
+    pub(in crate::txn) csn: u64,
+    pub(in crate::txn) next_txn: u64,
+    pub(in crate::txn) running: BTreeMap<TxnId, Running>,
+    pub(in crate::txn) owners: BTreeMap<u64, (TxnId, Arc<Run>)>,
+    pub(in crate::txn) firsts: BTreeSet<u64>,
+    pub(in crate::txn) snapshots: BTreeMap<u64, Live>,
     /// Those of them that may become too old, in the order in which they were taken.
-    pub(super) aging: BTreeMap<u64, Aging>,
+    pub(in crate::txn) aging: BTreeMap<u64, Aging>,
     next_aging: u64,
-    pub(super) late: Vec<Arc<Late>>,
+    pub(in crate::txn) late: Vec<Arc<Late>>,
     /// Bells of those who were woken, rung when the lock is free (`bells`).
-    pub(super) rung: Vec<Arc<Condvar>>,
-    pub(super) locks: LockTable,
-    pub(super) groups: Groups,
+    pub(in crate::txn) rung: Vec<Arc<Condvar>>,
+    pub(in crate::txn) locks: LockTable,
+    pub(in crate::txn) groups: Groups,
     /// Those who wait to write rows.
-    pub(super) queues: BTreeMap<QueueId, Queue>,
-    pub(super) next_queue: u64,
+    pub(in crate::txn) queues: BTreeMap<QueueId, Queue>,
+    pub(in crate::txn) next_queue: u64,
     /// Who waits for the lockers of a row, and what for.
-    pub(super) contenders: BTreeMap<Place, Vec<(TxnId, RowLock)>>,
+    pub(in crate::txn) contenders: BTreeMap<Place, Vec<(TxnId, RowLock)>>,
     /// Why no transaction may commit or wait any more.
-    pub(super) poisoned: Option<String>,
+    pub(in crate::txn) poisoned: Option<String>,
     /// No xid is given out any more: the database is being closed.
-    pub(super) sealed: bool,
+    pub(in crate::txn) sealed: bool,
 }
 
 impl State {
     /// Nothing runs; `next` is the first xid, `csn` the last commit number.
-    pub(super) fn new(next: u64, limit: u64, csn: Csn) -> State {
+    pub(in crate::txn) fn new(next: u64, limit: u64, csn: Csn) -> State {
         State {
             next,
             limit,
@@ -139,7 +139,7 @@ impl State {
     }
 
     /// Adds a transaction.
-    pub(super) fn enter(&mut self, isolation: Isolation, started: Nanos) -> TxnId {
+    pub(in crate::txn) fn enter(&mut self, isolation: Isolation, started: Nanos) -> TxnId {
         let id = TxnId(self.next_txn);
         self.next_txn += 1;
         let running = Running {
@@ -162,12 +162,12 @@ impl State {
     }
 
     /// The running transaction `id`.
-    pub(super) fn txn(&mut self, id: TxnId) -> &mut Running {
+    pub(in crate::txn) fn txn(&mut self, id: TxnId) -> &mut Running {
         self.running.get_mut(&id).expect("a transaction is listed until it has ended")
     }
 
     /// Hands the next `len` xids to `id`.
-    pub(super) fn hand_out(&mut self, id: TxnId, len: u64) -> Arc<Run> {
+    pub(in crate::txn) fn hand_out(&mut self, id: TxnId, len: u64) -> Arc<Run> {
         assert!(self.next + len <= self.limit, "only xids below the logged limit are handed out");
         let run = Arc::new(Run::new(self.next..self.next + len));
         self.next += len;
@@ -180,23 +180,23 @@ impl State {
     }
 
     /// The running transaction and run that `xid` belongs to.
-    pub(super) fn owner(&self, xid: u64) -> Option<(TxnId, &Run)> {
+    pub(in crate::txn) fn owner(&self, xid: u64) -> Option<(TxnId, &Run)> {
         let (_, (id, run)) = self.owners.range(..=xid).next_back()?;
         run.contains(xid).then_some((*id, &**run))
     }
 
     /// As [`State::owner`], unless `xid` itself is aborted already.
-    pub(super) fn live_owner(&self, xid: u64) -> Option<TxnId> {
+    pub(in crate::txn) fn live_owner(&self, xid: u64) -> Option<TxnId> {
         self.owner(xid).filter(|(_, run)| !run.is_aborted(xid)).map(|(id, _)| id)
     }
 
     /// Every xid below is finished.
-    pub(super) fn finished_below(&self) -> u64 {
+    pub(in crate::txn) fn finished_below(&self) -> u64 {
         self.firsts.first().copied().unwrap_or(self.next)
     }
 
     /// Every xid below is finished and every live snapshot sees its outcome.
-    pub(super) fn horizon(&self) -> u64 {
+    pub(in crate::txn) fn horizon(&self) -> u64 {
         if broken("r9-horizon") {
             return self.finished_below();
         }
@@ -205,19 +205,19 @@ impl State {
     }
 
     /// Adds a snapshot of now, taken by `by`; returns its commit number and xmin.
-    pub(super) fn register(&mut self, by: TxnId) -> (u64, u64) {
+    pub(in crate::txn) fn register(&mut self, by: TxnId) -> (u64, u64) {
         let now = self.now();
         self.register_at(now, by);
         now
     }
 
     /// The commit number and xmin of a snapshot of now.
-    pub(super) fn now(&self) -> (u64, u64) {
+    pub(in crate::txn) fn now(&self) -> (u64, u64) {
         (self.csn, self.finished_below())
     }
 
     /// Adds a snapshot with this commit number and xmin.
-    pub(super) fn register_at(&mut self, (csn, xmin): (u64, u64), by: TxnId) {
+    pub(in crate::txn) fn register_at(&mut self, (csn, xmin): (u64, u64), by: TxnId) {
         let running = &self.running;
         let live = self.snapshots.entry(csn).or_insert_with(|| {
             let since = running.get(&by).map_or(Nanos(0), |txn| txn.started);
@@ -228,7 +228,7 @@ impl State {
     }
 
     /// Removes a snapshot; was it the last of its commit number?
-    pub(super) fn deregister(&mut self, csn: u64) -> bool {
+    pub(in crate::txn) fn deregister(&mut self, csn: u64) -> bool {
         let live = self.snapshots.get_mut(&csn).expect("a snapshot is registered while it lives");
         live.count -= 1;
         if live.count == 0 {
@@ -238,7 +238,7 @@ impl State {
     }
 
     /// Lets the snapshot registered at `csn` become too old; its number among those.
-    pub(super) fn age(&mut self, csn: u64, taken: Nanos, expired: Arc<AtomicBool>) -> u64 {
+    pub(in crate::txn) fn age(&mut self, csn: u64, taken: Nanos, expired: Arc<AtomicBool>) -> u64 {
         let number = self.next_aging;
         self.next_aging += 1;
         self.aging.insert(number, Aging { csn, taken, held: 0, expired });
@@ -246,7 +246,7 @@ impl State {
     }
 
     /// Deregisters the snapshots taken before `before` that nobody writes by; how many.
-    pub(super) fn expire(&mut self, before: Nanos) -> usize {
+    pub(in crate::txn) fn expire(&mut self, before: Nanos) -> usize {
         let old = |aging: &Aging| aging.taken < before && aging.held == 0;
         let numbers: Vec<u64> =
             self.aging.iter().filter(|(_, aging)| old(aging)).map(|(number, _)| *number).collect();
@@ -263,7 +263,7 @@ impl State {
 
     /// Removes an ended transaction: its xids, locks and place in the graph; wakes who waited for
     /// it.
-    pub(super) fn leave(&mut self, id: TxnId, own: &OwnSet, committed: bool) {
+    pub(in crate::txn) fn leave(&mut self, id: TxnId, own: &OwnSet, committed: bool) {
         for run in own.runs() {
             self.owners.remove(&run.start());
         }
@@ -283,7 +283,7 @@ impl State {
     }
 
     /// Ends the wait of `id`: it has what it waited for.
-    pub(super) fn wake(&mut self, id: TxnId) {
+    pub(in crate::txn) fn wake(&mut self, id: TxnId) {
         let waiter = self.txn(id);
         assert!(waiter.wait.take().is_some(), "only who waits is woken");
         let bell = Arc::clone(&waiter.bell);
@@ -291,7 +291,7 @@ impl State {
     }
 
     /// Wakes who waits for an xid of `id` that is aborted now, in the order of arrival.
-    pub(super) fn wake_for_aborted(&mut self, id: TxnId, own: &OwnSet) {
+    pub(in crate::txn) fn wake_for_aborted(&mut self, id: TxnId, own: &OwnSet) {
         let waiters = std::mem::take(&mut self.txn(id).waiters);
         let is_over = |waiter: &Waiter| {
             own.find(waiter.xid.0).is_some_and(|run| run.is_aborted(waiter.xid.0))
@@ -302,7 +302,7 @@ impl State {
     }
 
     /// Fails if no more work may begin.
-    pub(super) fn check_healthy(&self) -> Result<()> {
+    pub(in crate::txn) fn check_healthy(&self) -> Result<()> {
         match &self.poisoned {
             Some(why) => Err(Error::Poisoned(why.clone())),
             None => Ok(()),
@@ -310,7 +310,7 @@ impl State {
     }
 
     /// Refuses all later work, and wakes everyone who waits so that they see it.
-    pub(super) fn poison(&mut self, why: &str) {
+    pub(in crate::txn) fn poison(&mut self, why: &str) {
         self.poisoned.get_or_insert_with(|| why.to_string());
         self.running.values().for_each(|txn| txn.bell.notify_all());
     }

@@ -19,12 +19,12 @@ use rightlink_env::sync::{Arc, Ordering};
 
 use crate::error::{Error, Result};
 use crate::ids::{Csn, Xid};
+use crate::txn::lock::state::State;
 use crate::txn::manager::TxnManager;
-use crate::txn::own::OwnSet;
-use crate::txn::ring::{ABORTED, IN_PROGRESS};
-use crate::txn::segments::{by_page, page_id};
-use crate::txn::state::State;
-use crate::txn::status::{CHILD, COMMITTED, NOT_COMMITTED};
+use crate::txn::status::file::{CHILD, COMMITTED, NOT_COMMITTED};
+use crate::txn::status::recent::{ABORTED, IN_PROGRESS};
+use crate::txn::status::segment::{by_page, page_id};
+use crate::txn::xid::set::OwnSet;
 
 /// Commit number of everything that every snapshot sees: committed before this process started, or
 /// so long ago that its own number was dropped. Numbers given out are larger.
@@ -52,7 +52,7 @@ impl Status {
 }
 
 /// Commit numbers on their way from memory to the pages.
-pub(super) enum Late {
+pub(in crate::txn) enum Late {
     /// What the ring held from `first` on.
     Slots {
         /// Xid of the first value.
@@ -198,7 +198,7 @@ impl TxnManager {
 
     /// Gives up the ring's slots below `floor`; keeps the commit numbers that a snapshot may still
     /// need.
-    pub(super) fn give_up_slots(&self, state: &mut State, floor: u64) {
+    pub(in crate::txn) fn give_up_slots(&self, state: &mut State, floor: u64) {
         let first = self.ring.floor();
         assert!(first <= floor && floor <= state.next, "slots of xids that were handed out");
         if state.horizon() < floor {
@@ -211,7 +211,7 @@ impl TxnManager {
 
     /// Moves late commit numbers to their pages. One thread at a time; an error leaves them where
     /// they are.
-    pub(super) fn spill(&self) -> Result<()> {
+    pub(in crate::txn) fn spill(&self) -> Result<()> {
         let _one = self.spilling.lock();
         loop {
             let state = self.state.lock();

@@ -19,7 +19,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::ids::ObjectId;
-use crate::txn::state::TxnId;
+use crate::txn::lock::state::TxnId;
 
 /// Strength of a table lock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -41,7 +41,7 @@ const ALL: [LockMode; 5] =
 
 /// A set of modes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Modes(u8);
+pub(in crate::txn) struct Modes(u8);
 
 impl LockMode {
     fn bit(self) -> u8 {
@@ -62,7 +62,7 @@ impl LockMode {
 
 impl Modes {
     /// Does holding these make asking for `mode` needless?
-    pub(super) fn cover(self, mode: LockMode) -> bool {
+    pub(in crate::txn) fn cover(self, mode: LockMode) -> bool {
         let covers = |held: LockMode| match held {
             LockMode::Exclusive => true,
             LockMode::ShareWrite => mode != LockMode::Exclusive,
@@ -72,7 +72,7 @@ impl Modes {
     }
 
     /// Adds `mode`.
-    pub(super) fn add(&mut self, mode: LockMode) {
+    pub(in crate::txn) fn add(&mut self, mode: LockMode) {
         self.0 |= mode.bit();
     }
 
@@ -149,13 +149,13 @@ impl TableLock {
 
 /// The locks of all tables.
 #[derive(Default)]
-pub(super) struct LockTable {
+pub(in crate::txn) struct LockTable {
     tables: BTreeMap<ObjectId, TableLock>,
 }
 
 impl LockTable {
     /// Grants `mode` of `table` to `txn`, or queues the request and returns false.
-    pub(super) fn request(&mut self, txn: TxnId, table: ObjectId, mode: LockMode) -> bool {
+    pub(in crate::txn) fn request(&mut self, txn: TxnId, table: ObjectId, mode: LockMode) -> bool {
         let lock = self.tables.entry(table).or_default();
         let request = Request { txn, mode, upgrade: lock.holders.contains_key(&txn) };
         assert!(lock.queue.iter().all(|queued| queued.txn != txn), "one wait at a time");
@@ -170,13 +170,13 @@ impl LockTable {
     }
 
     /// Who holds `mode` of `table`, or a mode that covers it and with which it is never asked for.
-    pub(super) fn holders(&self, table: ObjectId, mode: LockMode) -> Vec<TxnId> {
+    pub(in crate::txn) fn holders(&self, table: ObjectId, mode: LockMode) -> Vec<TxnId> {
         let holders = self.tables.get(&table).into_iter().flat_map(|lock| &lock.holders);
         holders.filter(|(_, modes)| modes.cover(mode)).map(|(txn, _)| *txn).collect()
     }
 
     /// All modes that are held, then those that are waited for: table, who, mode, held?
-    pub(super) fn all(&self) -> Vec<(ObjectId, TxnId, LockMode, bool)> {
+    pub(in crate::txn) fn all(&self) -> Vec<(ObjectId, TxnId, LockMode, bool)> {
         let mut all = Vec::new();
         for (table, lock) in &self.tables {
             for (txn, modes) in &lock.holders {
@@ -190,7 +190,7 @@ impl LockTable {
     }
 
     /// Whom the queued request of `txn` waits for.
-    pub(super) fn blockers(&self, txn: TxnId, table: ObjectId) -> Vec<TxnId> {
+    pub(in crate::txn) fn blockers(&self, txn: TxnId, table: ObjectId) -> Vec<TxnId> {
         let Some(lock) = self.tables.get(&table) else { return Vec::new() };
         let Some(at) = lock.queue.iter().position(|queued| queued.txn == txn) else {
             return Vec::new();
@@ -206,12 +206,12 @@ impl LockTable {
     }
 
     /// Takes the queued request of `txn` back; returns who is granted because of it.
-    pub(super) fn withdraw(&mut self, txn: TxnId, table: ObjectId) -> Vec<TxnId> {
+    pub(in crate::txn) fn withdraw(&mut self, txn: TxnId, table: ObjectId) -> Vec<TxnId> {
         self.change(table, |lock| lock.queue.retain(|queued| queued.txn != txn))
     }
 
     /// Gives up what `txn` holds of `table`; returns who is granted because of it.
-    pub(super) fn release(&mut self, txn: TxnId, table: ObjectId) -> Vec<TxnId> {
+    pub(in crate::txn) fn release(&mut self, txn: TxnId, table: ObjectId) -> Vec<TxnId> {
         self.change(table, |lock| lock.release(txn))
     }
 

@@ -15,15 +15,15 @@ use rightlink_env::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, ObjectId, RowId, Xid};
-use crate::txn::commit::Ending;
-use crate::txn::heirs::{Place, Version};
-use crate::txn::lockers::{Locker, RowLock};
-use crate::txn::locks::{LockMode, Modes};
+use crate::txn::lock::multixact::{Locker, RowLock};
+use crate::txn::lock::row_wait_queue::{Place, Version};
+use crate::txn::lock::state::TxnId;
+use crate::txn::lock::table_lock::{LockMode, Modes};
 use crate::txn::manager::TxnManager;
-use crate::txn::own::{MAX_RUN, OwnSet};
+use crate::txn::manager::commit::Ending;
+use crate::txn::manager::wait::{Patience, Wanted};
 use crate::txn::snapshot::{Hold, Snapshot, View};
-use crate::txn::state::TxnId;
-use crate::txn::waiting::{Patience, Wanted};
+use crate::txn::xid::set::{MAX_RUN, OwnSet};
 
 /// What a transaction sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -129,7 +129,11 @@ pub struct Transaction {
 
 impl Transaction {
     /// The transaction that the manager lists as `id`.
-    pub(super) fn new(manager: Arc<TxnManager>, id: TxnId, isolation: Isolation) -> Transaction {
+    pub(in crate::txn) fn new(
+        manager: Arc<TxnManager>,
+        id: TxnId,
+        isolation: Isolation,
+    ) -> Transaction {
         let lock_timeout = manager.options.lock_timeout;
         Transaction {
             manager,

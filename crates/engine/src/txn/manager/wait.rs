@@ -17,36 +17,36 @@ use rightlink_env::sync::{Arc, AtomicBool, Condvar, Ordering};
 
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::{ObjectId, Xid};
-use crate::txn::bells::StateGuard;
-use crate::txn::heirs::{Anchor, Front, Place, Version};
-use crate::txn::locks::LockMode;
+use crate::txn::lock::row_wait_queue::{Anchor, Front, Place, Version};
+use crate::txn::lock::state::{State, TxnId, Wait};
+use crate::txn::lock::table_lock::LockMode;
+use crate::txn::lock::wakeup::StateGuard;
 use crate::txn::manager::{TxnManager, bump};
 use crate::txn::snapshot::View;
-use crate::txn::state::{State, TxnId, Wait};
 
 /// When a wait is given up.
-pub(super) struct Patience<'a> {
-    pub(super) timeout: Option<Duration>,
-    pub(super) cancelled: &'a AtomicBool,
+pub(in crate::txn) struct Patience<'a> {
+    pub(in crate::txn) timeout: Option<Duration>,
+    pub(in crate::txn) cancelled: &'a AtomicBool,
 }
 
 /// What a transaction learns when a wait is over.
-pub(super) struct Waited {
+pub(in crate::txn) struct Waited {
     /// Does a queue wait for what it does about the row?
-    pub(super) leads: bool,
+    pub(in crate::txn) leads: bool,
     /// The version that the queue knew last.
-    pub(super) newest: Option<Version>,
+    pub(in crate::txn) newest: Option<Version>,
     /// From where to look for the row, registered for the transaction.
-    pub(super) anchor: Option<Anchor>,
+    pub(in crate::txn) anchor: Option<Anchor>,
 }
 
 /// Whom to wait for, and what for.
-pub(super) struct Wanted {
-    pub(super) xid: Xid,
+pub(in crate::txn) struct Wanted {
+    pub(in crate::txn) xid: Xid,
     /// The version that is to be written then.
-    pub(super) place: Option<Place>,
+    pub(in crate::txn) place: Option<Place>,
     /// Does `xid` end that version, which was committed?
-    pub(super) ends: bool,
+    pub(in crate::txn) ends: bool,
 }
 
 /// A wait that takes longer is worth a message.
@@ -58,7 +58,7 @@ impl TxnManager {
     /// Waits until the xid is no longer in progress, or, to write what is at its place, until it is
     /// the turn of `id` after that. Where an anchor will be there then, however the wait ends, the
     /// views that are `unread` are let go meanwhile.
-    pub(super) fn wait_for(
+    pub(in crate::txn) fn wait_for(
         &self,
         id: TxnId,
         wanted: &Wanted,
@@ -88,7 +88,7 @@ impl TxnManager {
     }
 
     /// Takes `mode` of `table`, waiting if need be.
-    pub(super) fn lock_table(
+    pub(in crate::txn) fn lock_table(
         &self,
         id: TxnId,
         table: ObjectId,
@@ -107,7 +107,7 @@ impl TxnManager {
     }
 
     /// Sleeps until the wait of `id` is over or given up.
-    pub(super) fn block<'a>(
+    pub(in crate::txn) fn block<'a>(
         &'a self,
         mut state: StateGuard<'a>,
         id: TxnId,
@@ -186,7 +186,7 @@ impl TxnManager {
     }
 
     /// Makes a waiting transaction look whether it was cancelled.
-    pub(super) fn ring_bell(&self, id: TxnId) {
+    pub(in crate::txn) fn ring_bell(&self, id: TxnId) {
         let state = self.state.lock();
         if let Some(txn) = state.running.get(&id) {
             txn.bell.notify_all();
@@ -196,7 +196,7 @@ impl TxnManager {
 
 impl State {
     /// Whom `id` waits for.
-    pub(super) fn blockers(&self, id: TxnId) -> Vec<TxnId> {
+    pub(in crate::txn) fn blockers(&self, id: TxnId) -> Vec<TxnId> {
         match self.running.get(&id).and_then(|txn| txn.wait) {
             None => Vec::new(),
             Some(Wait::Xid(_, owner) | Wait::Contender(owner)) => vec![owner],

@@ -27,9 +27,9 @@ use rightlink_env::points::broken;
 
 use crate::error::{Error, Result};
 use crate::ids::Xid;
+use crate::txn::lock::state::{State, TxnId};
 use crate::txn::manager::TxnManager;
-use crate::txn::own::OwnSet;
-use crate::txn::state::{State, TxnId};
+use crate::txn::xid::set::OwnSet;
 
 /// Most groups at a time: about a hundred bytes each.
 const MAX_GROUPS: usize = if cfg!(feature = "shuttle") { 64 } else { 1 << 17 };
@@ -81,7 +81,7 @@ pub struct Locker {
 
 /// All groups.
 #[derive(Default)]
-pub(super) struct Groups {
+pub(in crate::txn) struct Groups {
     all: BTreeMap<u64, Group>,
 }
 
@@ -107,14 +107,14 @@ impl TxnManager {
 
     /// Notes that `members` share another row, which names `group` from now on; that belongs to
     /// the transaction `id`. No latch is waited for.
-    pub(super) fn share(&self, id: TxnId, group: Xid, members: &[Locker]) -> Result<()> {
+    pub(in crate::txn) fn share(&self, id: TxnId, group: Xid, members: &[Locker]) -> Result<()> {
         let mut state = self.state.lock();
         state.join(id, group.0, members)?.rows += 1;
         Ok(())
     }
 
     /// One more row names `group`; false: it was dropped, as no other did any more.
-    pub(super) fn share_again(&self, group: Xid) -> bool {
+    pub(in crate::txn) fn share_again(&self, group: Xid) -> bool {
         let mut state = self.state.lock();
         let known = state.groups.all.get_mut(&group.0);
         known.map(|group| group.rows += 1).is_some()
@@ -123,7 +123,7 @@ impl TxnManager {
     /// Notes that `members` lock what the statement `group` of the transaction `id` has ended, and,
     /// if that is `carried`, what has replaced it. Who is in it already stays. No latch is waited
     /// for.
-    pub(super) fn keep(
+    pub(in crate::txn) fn keep(
         &self,
         (id, group): (TxnId, Xid),
         members: &[Locker],
@@ -137,7 +137,7 @@ impl TxnManager {
     }
 
     /// A row that named `group` as what locks it does so no longer.
-    pub(super) fn unname(&self, group: Xid) {
+    pub(in crate::txn) fn unname(&self, group: Xid) {
         let mut state = self.state.lock();
         if let Some(known) = state.groups.all.get_mut(&group.0) {
             known.rows = known.rows.saturating_sub(1);
@@ -146,7 +146,7 @@ impl TxnManager {
     }
 
     /// Drops the group `group` of the transaction `id` if nobody else is in it.
-    pub(super) fn ungroup(&self, id: TxnId, group: Xid) {
+    pub(in crate::txn) fn ungroup(&self, id: TxnId, group: Xid) {
         let mut state = self.state.lock();
         let Some(known) = state.groups.all.get(&group.0) else { return };
         let others = |member: &Locker| state.live_owner(member.xid.0).is_some_and(|it| it != id);
@@ -194,7 +194,12 @@ impl State {
 
     /// The transaction that had `groups` and the xids `own` has ended: drops those groups in which
     /// nobody runs any more, and those that only its statements needed, as they have `committed`.
-    pub(super) fn drop_groups(&mut self, groups: BTreeSet<u64>, own: &OwnSet, committed: bool) {
+    pub(in crate::txn) fn drop_groups(
+        &mut self,
+        groups: BTreeSet<u64>,
+        own: &OwnSet,
+        committed: bool,
+    ) {
         for group in groups {
             let Some(known) = self.groups.all.get_mut(&group) else { continue };
             if committed && own.find(group).is_some_and(|run| !run.is_aborted(group)) {

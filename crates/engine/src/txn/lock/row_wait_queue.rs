@@ -28,7 +28,7 @@ use rightlink_env::points::broken;
 
 use crate::ids::{ObjectId, RowId, Xid};
 use crate::txn::Isolation;
-use crate::txn::state::{State, TxnId, Wait};
+use crate::txn::lock::state::{State, TxnId, Wait};
 
 /// A version of a row that a write wants to end: table and row id.
 pub type Place = (ObjectId, RowId);
@@ -38,20 +38,20 @@ pub type Version = (RowId, Xid);
 
 /// Number of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct QueueId(u64);
+pub(in crate::txn) struct QueueId(u64);
 
 /// From where the newest version of a row can be found, whatever becomes of it: the version at
 /// `start` is seen by a snapshot that is registered for that (R9).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Anchor {
-    pub(super) csn: u64,
-    pub(super) xmin: u64,
-    pub(super) xmax: u64,
-    pub(super) start: RowId,
+pub(in crate::txn) struct Anchor {
+    pub(in crate::txn) csn: u64,
+    pub(in crate::txn) xmin: u64,
+    pub(in crate::txn) xmax: u64,
+    pub(in crate::txn) start: RowId,
 }
 
 /// Those who want to write one row.
-pub(super) struct Queue {
+pub(in crate::txn) struct Queue {
     /// The version that its front is about to end, or has ended.
     place: Place,
     front: Front,
@@ -66,7 +66,7 @@ pub(super) struct Queue {
 
 /// What a queue waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Front {
+pub(in crate::txn) enum Front {
     /// The end of the statement, which belongs to the transaction.
     Statement(Xid, TxnId),
     /// Whether the transaction, which was woken, takes the row.
@@ -75,8 +75,8 @@ pub(super) enum Front {
 
 /// Who waits for an xid of a transaction.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiter {
-    pub(super) xid: Xid,
+pub(in crate::txn) struct Waiter {
+    pub(in crate::txn) xid: Xid,
     who: Who,
 }
 
@@ -88,13 +88,13 @@ enum Who {
 
 impl Front {
     /// The transaction that decides.
-    pub(super) fn owner(self) -> TxnId {
+    pub(in crate::txn) fn owner(self) -> TxnId {
         let (Front::Statement(_, owner) | Front::Heir(owner)) = self;
         owner
     }
 
     /// The awaited xid; none of an heir.
-    pub(super) fn xid(self) -> Xid {
+    pub(in crate::txn) fn xid(self) -> Xid {
         match self {
             Front::Statement(xid, _) => xid,
             Front::Heir(_) => Xid::NONE,
@@ -105,7 +105,7 @@ impl Front {
 impl State {
     /// `id` waits for `xid` of `owner`; to write what is at `place`, behind those who want that. If
     /// `xid` `ends` the version there, which was committed, the queue has an anchor: is that so?
-    pub(super) fn wait_in_turn(
+    pub(in crate::txn) fn wait_in_turn(
         &mut self,
         id: TxnId,
         (xid, owner): (Xid, TxnId),
@@ -154,7 +154,7 @@ impl State {
     }
 
     /// Ends the registration of an anchor.
-    pub(super) fn let_go(&mut self, anchor: Option<Anchor>) {
+    pub(in crate::txn) fn let_go(&mut self, anchor: Option<Anchor>) {
         if let Some(anchor) = anchor {
             self.deregister(anchor.csn);
         }
@@ -175,12 +175,12 @@ impl State {
     }
 
     /// What the queue `id` waits for.
-    pub(super) fn front(&self, id: QueueId) -> Front {
+    pub(in crate::txn) fn front(&self, id: QueueId) -> Front {
         self.queues[&id].front
     }
 
     /// Ends these waits in the order of arrival; of a queue only that of the first.
-    pub(super) fn wake_in_turn(&mut self, waiters: Vec<Waiter>) {
+    pub(in crate::txn) fn wake_in_turn(&mut self, waiters: Vec<Waiter>) {
         for waiter in waiters {
             match waiter.who {
                 Who::One(id) => self.wake(id),
@@ -239,7 +239,7 @@ impl State {
 
     /// The heir's statement `xid` ends the version at `place` and makes another one of it, unless
     /// it deletes the row: its queue waits for that.
-    pub(super) fn has_taken(
+    pub(in crate::txn) fn has_taken(
         &mut self,
         heir: TxnId,
         xid: Xid,
@@ -262,7 +262,7 @@ impl State {
     }
 
     /// The heir does not take the row: the next one may.
-    pub(super) fn pass_on(&mut self, heir: TxnId) {
+    pub(in crate::txn) fn pass_on(&mut self, heir: TxnId) {
         if broken("txn-heir") {
             return;
         }
@@ -272,7 +272,7 @@ impl State {
     }
 
     /// Lets all who queue behind `heir` look for themselves.
-    pub(super) fn scatter(&mut self, heir: TxnId) {
+    pub(in crate::txn) fn scatter(&mut self, heir: TxnId) {
         let Some(queue) = self.txn(heir).leads.take() else { return };
         let queue = self.queues.remove(&queue).expect("whoever leads a queue has one");
         for id in queue.members {
@@ -283,12 +283,12 @@ impl State {
     }
 
     /// `id` does not wait for `owner` any more.
-    pub(super) fn give_up_waiting(&mut self, id: TxnId, owner: TxnId) {
+    pub(in crate::txn) fn give_up_waiting(&mut self, id: TxnId, owner: TxnId) {
         self.txn(owner).waiters.retain(|waiter| waiter.who != Who::One(id));
     }
 
     /// `id` leaves the queue.
-    pub(super) fn leave_queue(&mut self, id: TxnId, from: QueueId) {
+    pub(in crate::txn) fn leave_queue(&mut self, id: TxnId, from: QueueId) {
         let queue = self.queue(from);
         queue.members.retain(|member| *member != id);
         let (front, anchor, is_empty) = (queue.front, queue.anchor, queue.members.is_empty());

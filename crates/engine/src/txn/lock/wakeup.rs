@@ -15,25 +15,25 @@ use std::time::Duration;
 use rightlink_env::points::broken;
 use rightlink_env::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use crate::txn::state::State;
+use crate::txn::lock::state::State;
 
 /// The lock around the manager's state.
-pub(super) struct StateLock(Mutex<State>);
+pub(in crate::txn) struct StateLock(Mutex<State>);
 
 /// Access to the state.
-pub(super) struct StateGuard<'a> {
+pub(in crate::txn) struct StateGuard<'a> {
     /// `None` only while it is let go.
     held: Option<MutexGuard<'a, State>>,
 }
 
 impl StateLock {
     /// An unlocked lock around `state`.
-    pub(super) fn new(state: State) -> StateLock {
+    pub(in crate::txn) fn new(state: State) -> StateLock {
         StateLock(Mutex::new(state))
     }
 
     /// Waits for the lock.
-    pub(super) fn lock(&self) -> StateGuard<'_> {
+    pub(in crate::txn) fn lock(&self) -> StateGuard<'_> {
         StateGuard { held: Some(self.0.lock()) }
     }
 }
@@ -41,7 +41,11 @@ impl StateLock {
 impl<'a> StateGuard<'a> {
     /// Lets the lock go, waits for `bell` or until `limit` has passed, takes the lock again. May
     /// come back for no reason.
-    pub(super) fn wait(mut self, bell: &Condvar, limit: Option<Duration>) -> StateGuard<'a> {
+    pub(in crate::txn) fn wait(
+        mut self,
+        bell: &Condvar,
+        limit: Option<Duration>,
+    ) -> StateGuard<'a> {
         let mut held = self.held.take().expect("held until it is let go");
         // Those who were woken by who waits himself are few: deadlocks that were avoided.
         ring(std::mem::take(&mut held.rung));

@@ -15,31 +15,31 @@ use rightlink_env::sync::{AtomicU64, Ordering, fence};
 use crate::ids::Lsn;
 
 /// Slot of an xid that is running.
-pub(super) const IN_PROGRESS: u64 = 0;
+pub(in crate::txn) const IN_PROGRESS: u64 = 0;
 /// Slot of an xid that is aborted or was never used. Larger values are commit numbers.
-pub(super) const ABORTED: u64 = 1;
+pub(in crate::txn) const ABORTED: u64 = 1;
 
 /// Recent outcomes.
-pub(super) struct StatusRing {
+pub(in crate::txn) struct StatusRing {
     slots: Box<[AtomicU64]>,
     floor: AtomicU64,
 }
 
 impl StatusRing {
     /// An empty ring of `capacity` (a power of two) slots that starts at `floor`.
-    pub(super) fn new(capacity: usize, floor: u64) -> StatusRing {
+    pub(in crate::txn) fn new(capacity: usize, floor: u64) -> StatusRing {
         assert!(capacity.is_power_of_two(), "slots are found by masking");
         let slots = (0..capacity).map(|_| AtomicU64::new(IN_PROGRESS)).collect();
         StatusRing { slots, floor: AtomicU64::new(floor) }
     }
 
     /// How many xids it holds.
-    pub(super) fn capacity(&self) -> u64 {
+    pub(in crate::txn) fn capacity(&self) -> u64 {
         self.slots.len() as u64
     }
 
     /// The lowest xid it holds.
-    pub(super) fn floor(&self) -> u64 {
+    pub(in crate::txn) fn floor(&self) -> u64 {
         self.floor.load(Ordering::Acquire)
     }
 
@@ -48,7 +48,7 @@ impl StatusRing {
     }
 
     /// Slot of `xid`, which was handed out; `None` below the floor.
-    pub(super) fn get(&self, xid: u64) -> Option<u64> {
+    pub(in crate::txn) fn get(&self, xid: u64) -> Option<u64> {
         let value = self.slot(xid).load(Ordering::Acquire);
         // Pairs with the fence in `advance`: who loaded a slot's next use also sees the new floor.
         fence(Ordering::Acquire);
@@ -56,19 +56,19 @@ impl StatusRing {
     }
 
     /// Sets the slot of `xid`, at or above the floor. The caller holds the manager's lock.
-    pub(super) fn set(&self, xid: u64, value: u64) {
+    pub(in crate::txn) fn set(&self, xid: u64, value: u64) {
         debug_assert!(xid >= self.floor(), "the slot is still this xid's");
         self.slot(xid).store(value, Ordering::Release);
     }
 
     /// Marks new xids as running. The caller holds the manager's lock.
-    pub(super) fn open(&self, range: Range<u64>) {
+    pub(in crate::txn) fn open(&self, range: Range<u64>) {
         assert!(range.end <= self.floor() + self.capacity(), "slots were made free before");
         range.for_each(|xid| self.set(xid, IN_PROGRESS));
     }
 
     /// Gives up the slots below `floor`. The caller holds the manager's lock.
-    pub(super) fn advance(&self, floor: u64) {
+    pub(in crate::txn) fn advance(&self, floor: u64) {
         assert!(floor >= self.floor(), "the floor only rises");
         self.floor.store(floor, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -83,20 +83,20 @@ const GROUPS: u64 = if cfg!(feature = "shuttle") { 4 } else { 4096 };
 
 /// Commit records that may not be durable yet (R1): relaxed commits are visible before their record
 /// is on disk. Each slot holds the largest such LSN of its groups.
-pub(super) struct DurableCommits {
+pub(in crate::txn) struct DurableCommits {
     latest: AtomicU64,
     slots: Box<[AtomicU64]>,
 }
 
 impl DurableCommits {
     /// Everything is durable.
-    pub(super) fn new() -> DurableCommits {
+    pub(in crate::txn) fn new() -> DurableCommits {
         let slots = (0..GROUPS).map(|_| AtomicU64::new(0)).collect();
         DurableCommits { latest: AtomicU64::new(0), slots }
     }
 
     /// The commit record of the xids in `range` ends at `lsn`. Called before they become visible.
-    pub(super) fn note(&self, range: Range<u64>, lsn: Lsn) {
+    pub(in crate::txn) fn note(&self, range: Range<u64>, lsn: Lsn) {
         assert!(!range.is_empty(), "a commit has xids");
         let (first, last) = (range.start / GROUP, (range.end - 1) / GROUP);
         // More groups than slots would only pass over every slot again.
@@ -107,12 +107,12 @@ impl DurableCommits {
     }
 
     /// End of the last relaxed commit, `Lsn(0)` if all are known to be durable.
-    pub(super) fn latest(&self) -> Lsn {
+    pub(in crate::txn) fn latest(&self) -> Lsn {
         Lsn(self.latest.load(Ordering::Acquire))
     }
 
     /// Is the commit of `xid` durable? `durable` is only called when some commit may not be.
-    pub(super) fn is_durable(&self, xid: u64, durable: impl FnOnce() -> Lsn) -> bool {
+    pub(in crate::txn) fn is_durable(&self, xid: u64, durable: impl FnOnce() -> Lsn) -> bool {
         if broken("r1-durable") {
             return true;
         }

@@ -13,11 +13,11 @@ use rightlink_env::sync::{Arc, AtomicU64, Ordering};
 use crate::error::Result;
 
 /// Most xids of a run; under the model checker few, so that the ring wraps within a short schedule.
-pub(super) const MAX_RUN: u64 = if cfg!(feature = "shuttle") { 4 } else { 1024 };
+pub(in crate::txn) const MAX_RUN: u64 = if cfg!(feature = "shuttle") { 4 } else { 1024 };
 
 /// Neighbouring xids that one transaction was given together.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(in crate::txn) struct Run {
     start: u64,
     end: u64,
     /// A bit for each of the first xids, which are all of most runs.
@@ -28,7 +28,7 @@ pub(super) struct Run {
 
 impl Run {
     /// The run `range`, nothing aborted.
-    pub(super) fn new(range: Range<u64>) -> Run {
+    pub(in crate::txn) fn new(range: Range<u64>) -> Run {
         let len = range.end - range.start;
         assert!((1..=MAX_RUN).contains(&len), "a run has 1 to {MAX_RUN} xids");
         let more = (1..len.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
@@ -36,22 +36,22 @@ impl Run {
     }
 
     /// Its first xid.
-    pub(super) fn start(&self) -> u64 {
+    pub(in crate::txn) fn start(&self) -> u64 {
         self.start
     }
 
     /// The xid after its last.
-    pub(super) fn end(&self) -> u64 {
+    pub(in crate::txn) fn end(&self) -> u64 {
         self.end
     }
 
     /// Is `xid` in the run?
-    pub(super) fn contains(&self, xid: u64) -> bool {
+    pub(in crate::txn) fn contains(&self, xid: u64) -> bool {
         (self.start..self.end).contains(&xid)
     }
 
     /// Was `xid`, one of the run, aborted?
-    pub(super) fn is_aborted(&self, xid: u64) -> bool {
+    pub(in crate::txn) fn is_aborted(&self, xid: u64) -> bool {
         let (word, bit) = self.place(xid);
         self.word(word).load(Ordering::Acquire) & bit != 0
     }
@@ -84,39 +84,39 @@ impl Run {
 
 /// All xids of a transaction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct OwnSet {
+pub(in crate::txn) struct OwnSet {
     runs: Vec<Arc<Run>>,
 }
 
 impl OwnSet {
     /// The runs, ascending.
-    pub(super) fn runs(&self) -> &[Arc<Run>] {
+    pub(in crate::txn) fn runs(&self) -> &[Arc<Run>] {
         &self.runs
     }
 
     /// Adds a run above all others.
-    pub(super) fn push(&mut self, run: Arc<Run>) {
+    pub(in crate::txn) fn push(&mut self, run: Arc<Run>) {
         assert!(self.end() <= run.start, "runs ascend");
         self.runs.push(run);
     }
 
     /// The xid after the last of the last run; 0 when there is none.
-    pub(super) fn end(&self) -> u64 {
+    pub(in crate::txn) fn end(&self) -> u64 {
         self.runs.last().map_or(0, |run| run.end)
     }
 
     /// The first xid, if there is one.
-    pub(super) fn first(&self) -> Option<u64> {
+    pub(in crate::txn) fn first(&self) -> Option<u64> {
         self.runs.first().map(|run| run.start)
     }
 
     /// The last xid below `bound` that is not aborted, if there is one.
-    pub(super) fn last_live(&self, bound: u64) -> Option<u64> {
+    pub(in crate::txn) fn last_live(&self, bound: u64) -> Option<u64> {
         self.runs.iter().rev().find_map(|run| run.last_live(bound))
     }
 
     /// The run that holds `xid`.
-    pub(super) fn find(&self, xid: u64) -> Option<&Run> {
+    pub(in crate::txn) fn find(&self, xid: u64) -> Option<&Run> {
         if xid >= self.end() {
             return None;
         }
@@ -127,7 +127,7 @@ impl OwnSet {
 
     /// Marks every xid of `range` that is in the set as aborted, and calls `each` for the part of
     /// every run that was touched.
-    pub(super) fn abort(&self, range: Range<u64>, mut each: impl FnMut(Range<u64>)) {
+    pub(in crate::txn) fn abort(&self, range: Range<u64>, mut each: impl FnMut(Range<u64>)) {
         for run in self.runs.iter().rev().take_while(|run| run.end > range.start) {
             let part = run.start.max(range.start)..run.end.min(range.end);
             if !part.is_empty() {
@@ -138,7 +138,7 @@ impl OwnSet {
     }
 
     /// Calls `each` for every longest range of xids below `used` that are not aborted, ascending.
-    pub(super) fn for_each_live(
+    pub(in crate::txn) fn for_each_live(
         &self,
         used: u64,
         mut each: impl FnMut(Range<u64>) -> Result<()>,

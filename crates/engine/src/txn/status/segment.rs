@@ -17,7 +17,7 @@ use crate::ids::{FileId, PageId, Xid};
 use crate::page::header::HEADER_SIZE;
 
 /// Entries of a page.
-pub(super) const PER_PAGE: u64 = ((PAGE_SIZE - HEADER_SIZE) / 8) as u64;
+pub(in crate::txn) const PER_PAGE: u64 = ((PAGE_SIZE - HEADER_SIZE) / 8) as u64;
 /// Pages of a segment: 32 MiB. Each segment takes a file descriptor.
 pub const SEGMENT_PAGES: u32 = 4096;
 /// Xids of a segment.
@@ -33,7 +33,7 @@ pub fn is_segment(file: FileId) -> bool {
 }
 
 /// File of the segment that `xid` is in.
-pub(super) fn segment_of(xid: u64) -> FileId {
+pub(in crate::txn) fn segment_of(xid: u64) -> FileId {
     page_id(xid).file
 }
 
@@ -45,36 +45,36 @@ pub fn segments_of(range: Range<Xid>) -> impl Iterator<Item = FileId> {
 }
 
 /// The xids of the segment `file`.
-pub(super) fn xids_of(file: FileId) -> Range<u64> {
+pub(in crate::txn) fn xids_of(file: FileId) -> Range<u64> {
     assert!(is_segment(file), "a segment has xids");
     let first = u64::from(file.0 - FIRST_SEGMENT) * SEGMENT_XIDS;
     first..first + SEGMENT_XIDS
 }
 
 /// Number of the page that holds `xid`, counted over all segments.
-pub(super) fn page_of(xid: u64) -> u64 {
+pub(in crate::txn) fn page_of(xid: u64) -> u64 {
     xid / PER_PAGE
 }
 
 /// Page of `xid`.
-pub(super) fn page_id(xid: u64) -> PageId {
+pub(in crate::txn) fn page_id(xid: u64) -> PageId {
     place_of_page(page_of(xid))
 }
 
 /// The page with this number.
-pub(super) fn place_of_page(page: u64) -> PageId {
+pub(in crate::txn) fn place_of_page(page: u64) -> PageId {
     assert!(page < page_of(MAX_XID), "pages end with the xids");
     let (segment, block) = (page / u64::from(SEGMENT_PAGES), page % u64::from(SEGMENT_PAGES));
     PageId::new(FileId(FIRST_SEGMENT + segment as u32), block as u32)
 }
 
 /// Offset of `xid` in its page.
-pub(super) fn offset_of(xid: u64) -> usize {
+pub(in crate::txn) fn offset_of(xid: u64) -> usize {
     HEADER_SIZE + (xid % PER_PAGE) as usize * 8
 }
 
 /// Cuts `range` at page boundaries.
-pub(super) fn by_page(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+pub(in crate::txn) fn by_page(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let mut next = range.start;
     std::iter::from_fn(move || {
         let end = range.end.min((page_of(next) + 1) * PER_PAGE);

@@ -12,14 +12,14 @@ use rightlink_env::sync::{Arc, AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::ids::{Csn, Xid};
-use crate::txn::heirs::Anchor;
+use crate::txn::lock::row_wait_queue::Anchor;
+use crate::txn::lock::state::{State, TxnId};
 use crate::txn::manager::TxnManager;
-use crate::txn::outcome::Status;
-use crate::txn::own::OwnSet;
-use crate::txn::state::{State, TxnId};
+use crate::txn::manager::outcome::Status;
+use crate::txn::xid::set::OwnSet;
 
 /// A registered point in the order of commits.
-pub(super) struct View {
+pub(in crate::txn) struct View {
     manager: Arc<TxnManager>,
     csn: u64,
     xmin: u64,
@@ -32,7 +32,7 @@ pub(super) struct View {
 
 impl View {
     /// Takes and registers a snapshot of now, for the transaction `by`.
-    pub(super) fn take(manager: &Arc<TxnManager>, by: TxnId, may_age: bool) -> Arc<View> {
+    pub(in crate::txn) fn take(manager: &Arc<TxnManager>, by: TxnId, may_age: bool) -> Arc<View> {
         let ages = may_age && manager.options.max_snapshot_age.is_some();
         let taken = ages.then(|| manager.options.clock.now());
         let mut state = manager.state.lock();
@@ -57,19 +57,19 @@ impl View {
     }
 
     /// What `anchor` sees, registered already.
-    pub(super) fn of(anchor: &Anchor, manager: &Arc<TxnManager>) -> Arc<View> {
+    pub(in crate::txn) fn of(anchor: &Anchor, manager: &Arc<TxnManager>) -> Arc<View> {
         let Anchor { csn, xmin, xmax, .. } = *anchor;
         let manager = Arc::clone(manager);
         Arc::new(View { manager, csn, xmin, xmax, aging: None, retired: false })
     }
 
     /// Can it become too old?
-    pub(super) fn ages(&self) -> bool {
+    pub(in crate::txn) fn ages(&self) -> bool {
         self.aging.is_some()
     }
 
     /// Deregisters those that nobody else has.
-    pub(super) fn retire(views: &mut Vec<Arc<View>>, state: &mut State) {
+    pub(in crate::txn) fn retire(views: &mut Vec<Arc<View>>, state: &mut State) {
         for mut view in views.drain(..).filter_map(Arc::into_inner) {
             assert!(!view.ages(), "what can become too old is kept");
             state.deregister(view.csn);
@@ -78,7 +78,7 @@ impl View {
     }
 
     /// Fails if it has become too old.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(in crate::txn) fn check(&self) -> Result<()> {
         match &self.aging {
             Some((_, expired)) if expired.load(Ordering::SeqCst) => Err(self.too_old()),
             _ => Ok(()),
@@ -86,7 +86,7 @@ impl View {
     }
 
     /// Keeps it from becoming too old, which it must not be yet.
-    pub(super) fn hold(view: &Arc<View>) -> Result<Hold> {
+    pub(in crate::txn) fn hold(view: &Arc<View>) -> Result<Hold> {
         if let Some((number, _)) = &view.aging {
             let mut state = view.manager.state.lock();
             let Some(aging) = state.aging.get_mut(number) else { return Err(view.too_old()) };
@@ -141,18 +141,18 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// What `view` shows, and those of `own` that are below `bound`.
-    pub(super) fn new(view: Arc<View>, own: Arc<OwnSet>, bound: u64) -> Snapshot {
+    pub(in crate::txn) fn new(view: Arc<View>, own: Arc<OwnSet>, bound: u64) -> Snapshot {
         Snapshot { view, own, bound, repeatable: false }
     }
 
     /// The same, of a transaction whose statements all read by this view.
-    pub(super) fn repeatable(self) -> Snapshot {
+    pub(in crate::txn) fn repeatable(self) -> Snapshot {
         Snapshot { repeatable: true, ..self }
     }
 
     /// Is it what a statement that begins at `bound` sees by `view`, as long as its transaction was
     /// given no further xids?
-    pub(super) fn is(&self, view: &Arc<View>, bound: u64) -> bool {
+    pub(in crate::txn) fn is(&self, view: &Arc<View>, bound: u64) -> bool {
         Arc::ptr_eq(&self.view, view) && self.bound == bound
     }
 
@@ -162,12 +162,12 @@ impl Snapshot {
     }
 
     /// Its registration and its bound, if nobody else has it.
-    pub(super) fn into_parts(self) -> (Arc<View>, u64) {
+    pub(in crate::txn) fn into_parts(self) -> (Arc<View>, u64) {
         (self.view, self.bound)
     }
 
     /// Its registration.
-    pub(super) fn view(&self) -> &Arc<View> {
+    pub(in crate::txn) fn view(&self) -> &Arc<View> {
         &self.view
     }
 

@@ -50,7 +50,7 @@ use crate::config::PAGE_SIZE;
 use crate::error::{Error, Result};
 use crate::ids::{FileId, Lsn, PageId, Xid};
 use crate::page::header::{self, HEADER_SIZE, PageKind, u64_at};
-use crate::txn::segments::{
+use crate::txn::status::segment::{
     MAX_XID, PER_PAGE, SEGMENT_PAGES, by_page, is_segment, offset_of, page_id, page_of,
     place_of_page, segment_of, segments_of, xids_of,
 };
@@ -59,29 +59,29 @@ use crate::wal::RecordKind;
 /// The file of the meta page.
 pub const STATUS_FILE: FileId = FileId(1);
 /// Most pages of one record: few enough for the smallest pool.
-pub(super) const MAX_PAGES: u64 = 4;
+pub(in crate::txn) const MAX_PAGES: u64 = 4;
 
 /// Entry: not committed.
-pub(super) const NOT_COMMITTED: u64 = 0;
+pub(in crate::txn) const NOT_COMMITTED: u64 = 0;
 /// Entry: committed.
-pub(super) const COMMITTED: u64 = 2;
+pub(in crate::txn) const COMMITTED: u64 = 2;
 /// Entry: this bit, and below it the xid that decides.
-pub(super) const CHILD: u64 = 1 << 63;
+pub(in crate::txn) const CHILD: u64 = 1 << 63;
 
 /// What the meta page says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Meta {
+pub(in crate::txn) struct Meta {
     /// Xids below may have been handed out.
-    pub(super) limit: u64,
+    pub(in crate::txn) limit: u64,
     /// Outcomes below are not kept.
-    pub(super) oldest: u64,
+    pub(in crate::txn) oldest: u64,
 }
 
 /// Xids that get the same entry.
-pub(super) type Entries = (Range<u64>, u64);
+pub(in crate::txn) type Entries = (Range<u64>, u64);
 
 /// The status file as the manager uses it. The tests have one in memory that can crash.
-pub(super) trait StatusFile: Send + Sync {
+pub(in crate::txn) trait StatusFile: Send + Sync {
     /// Reads the meta page.
     fn meta(&self) -> Result<Meta>;
     /// Replaces the meta page; one record.
@@ -131,7 +131,7 @@ fn entry_on(page: PageId, bytes: &[u8; PAGE_SIZE], xid: u64) -> Result<u64> {
 }
 
 /// The status file in a buffer pool.
-pub(super) struct PooledStatus {
+pub(in crate::txn) struct PooledStatus {
     pool: Arc<BufferPool>,
     /// Held by whoever gives space back: a segment that is punched is not removed meanwhile.
     space: Mutex<()>,
@@ -140,7 +140,7 @@ pub(super) struct PooledStatus {
 impl PooledStatus {
     /// Creates the file with a meta page that says that `first` is the first xid. No segment is
     /// needed yet.
-    pub(super) fn create(pool: &Arc<BufferPool>, first: u64) -> Result<PooledStatus> {
+    pub(in crate::txn) fn create(pool: &Arc<BufferPool>, first: u64) -> Result<PooledStatus> {
         pool.create_file(STATUS_FILE, true)?;
         pool.extend(STATUS_FILE, 1)?;
         let file = PooledStatus { pool: Arc::clone(pool), space: Mutex::default() };
@@ -149,7 +149,7 @@ impl PooledStatus {
     }
 
     /// Opens the file and the segments that are needed.
-    pub(super) fn open(pool: Arc<BufferPool>) -> Result<PooledStatus> {
+    pub(in crate::txn) fn open(pool: Arc<BufferPool>) -> Result<PooledStatus> {
         pool.open_file(STATUS_FILE, true)?;
         let file = PooledStatus { pool, space: Mutex::default() };
         let Meta { limit, oldest } = file.meta()?;

@@ -19,20 +19,20 @@ use rightlink_env::sync::{Arc, Ordering};
 
 use crate::error::{Error, Result};
 use crate::ids::{Lsn, Xid};
+use crate::txn::lock::state::{State, TxnId};
+use crate::txn::manager::outcome::Late;
 use crate::txn::manager::{TxnManager, bump};
-use crate::txn::outcome::Late;
-use crate::txn::own::{OwnSet, Run};
-use crate::txn::ring::ABORTED;
-use crate::txn::segments::{by_page, page_of};
-use crate::txn::state::{State, TxnId};
-use crate::txn::status::{CHILD, COMMITTED, Entries, MAX_PAGES};
+use crate::txn::status::file::{CHILD, COMMITTED, Entries, MAX_PAGES};
+use crate::txn::status::recent::ABORTED;
+use crate::txn::status::segment::{by_page, page_of};
+use crate::txn::xid::set::{OwnSet, Run};
 use crate::wal::RecordKind;
 
 /// A transaction that ends: its number, its xids, and the first of them that was not used.
-pub(super) struct Ending<'a> {
-    pub(super) id: TxnId,
-    pub(super) own: &'a Arc<OwnSet>,
-    pub(super) used: u64,
+pub(in crate::txn) struct Ending<'a> {
+    pub(in crate::txn) id: TxnId,
+    pub(in crate::txn) own: &'a Arc<OwnSet>,
+    pub(in crate::txn) used: u64,
 }
 
 /// Where the live xids of a transaction lie.
@@ -104,7 +104,7 @@ impl Batch {
 
 impl TxnManager {
     /// Commits; on an error the transaction has ended too.
-    pub(super) fn commit(&self, ending: &Ending<'_>, relaxed: bool) -> Result<Lsn> {
+    pub(in crate::txn) fn commit(&self, ending: &Ending<'_>, relaxed: bool) -> Result<Lsn> {
         points::hit("txn.commit.before-append");
         let lsn = match self.append_commit(ending) {
             Ok(Some(lsn)) => lsn,
@@ -134,7 +134,7 @@ impl TxnManager {
     }
 
     /// Rolls back.
-    pub(super) fn abort(&self, ending: &Ending<'_>) {
+    pub(in crate::txn) fn abort(&self, ending: &Ending<'_>) {
         self.publish(ending, Outcome::Aborted);
     }
 
@@ -233,7 +233,7 @@ impl TxnManager {
     }
 
     /// Aborts the xids of `range` that belong to the running transaction.
-    pub(super) fn abort_some(&self, ending: &Ending<'_>, range: Range<u64>) {
+    pub(in crate::txn) fn abort_some(&self, ending: &Ending<'_>, range: Range<u64>) {
         if range.is_empty() {
             return;
         }

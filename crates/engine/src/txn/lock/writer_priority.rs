@@ -17,15 +17,15 @@ use std::collections::BTreeSet;
 use rightlink_env::points::broken;
 
 use crate::error::Result;
-use crate::txn::heirs::Place;
-use crate::txn::lockers::RowLock;
+use crate::txn::lock::multixact::RowLock;
+use crate::txn::lock::row_wait_queue::Place;
+use crate::txn::lock::state::{State, TxnId, Wait};
 use crate::txn::manager::TxnManager;
-use crate::txn::state::{State, TxnId, Wait};
-use crate::txn::waiting::Patience;
+use crate::txn::manager::wait::Patience;
 
 impl TxnManager {
     /// From now on `id` waits for the lockers of the row at `place`, which it wants so.
-    pub(super) fn contend(&self, id: TxnId, place: Place, wants: RowLock) {
+    pub(in crate::txn) fn contend(&self, id: TxnId, place: Place, wants: RowLock) {
         let mut state = self.state.lock();
         if state.txn(id).contends == Some(place) {
             return;
@@ -36,12 +36,12 @@ impl TxnManager {
     }
 
     /// Does a writer contend for the row at `place` which `lock` would keep waiting?
-    pub(super) fn contended(&self, id: TxnId, place: Place, lock: RowLock) -> bool {
+    pub(in crate::txn) fn contended(&self, id: TxnId, place: Place, lock: RowLock) -> bool {
         self.state.lock().contender(id, place, lock).is_some()
     }
 
     /// Lets such a writer go first.
-    pub(super) fn wait_behind(
+    pub(in crate::txn) fn wait_behind(
         &self,
         id: TxnId,
         (place, lock): (Place, RowLock),
@@ -65,7 +65,7 @@ impl State {
     }
 
     /// `id` has the row that it contended for, or does not want it any more.
-    pub(super) fn settle_contest(&mut self, id: TxnId) {
+    pub(in crate::txn) fn settle_contest(&mut self, id: TxnId) {
         let Some(place) = self.txn(id).contends.take() else { return };
         if let Some(all) = self.contenders.get_mut(&place) {
             all.retain(|(writer, _)| *writer != id);
@@ -79,13 +79,13 @@ impl State {
     }
 
     /// `id` does not wait behind `writer` any more.
-    pub(super) fn leave_contest(&mut self, id: TxnId, writer: TxnId) {
+    pub(in crate::txn) fn leave_contest(&mut self, id: TxnId, writer: TxnId) {
         self.txn(writer).behind.retain(|behind| *behind != id);
     }
 
     /// Ends the waits behind contenders that `id` waits for through others, its own among them.
     /// Were there any?
-    pub(super) fn dissolve_contests(&mut self, id: TxnId) -> bool {
+    pub(in crate::txn) fn dissolve_contests(&mut self, id: TxnId) -> bool {
         let (mut seen, mut open) = (BTreeSet::new(), vec![id]);
         while let Some(node) = open.pop() {
             if seen.insert(node) {
